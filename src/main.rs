@@ -1,0 +1,2 @@
+//! The `selvage` binary.
+fn main() {}
