@@ -1,1 +1,42 @@
-//! selvage
+//! selvage keeps a GPU node's fabric from unravelling: it reads the kernel, judges what it reads,
+//! and says so in metrics, JSON and plain words.
+//!
+//! # The map
+//! Data moves down this list only; `tests/layering.rs` holds it.
+//!
+//! | layer | says | may not |
+//! |---|---|---|
+//! | [`host`], [`units`] | where the roots are; what a number means | judge |
+//! | [`source`] | reads the kernel: paths, sockets, errno, log formats | say good or bad |
+//! | [`observe`] | states facts: plain serialisable values with units | do I/O, hold thresholds |
+//! | [`check`] | judges: pure functions of (history, policy, now) | read files, settings or clocks |
+//! | `readiness` | folds findings into one verdict | look at facts |
+//! | [`report`] | tells: metrics, JSON, text, HTTP | decide anything |
+//! | `sampler` | runs sources off the async threads, deadline and one in flight each | judge |
+//! | `agent`, `cli` | wire the layers together | hold logic of any layer |
+//!
+//! # Where does this line go?
+//! 1. Names a path, socket, errno or log format: `source/`.
+//! 2. States what *is*, with a unit: `observe/`.
+//! 3. Compares with a threshold, or says good or bad: `check/`.
+//! 4. Waits before believing: `check/debounce.rs`.
+//! 5. Weighs findings: `readiness.rs`.
+//! 6. Formats or sends: `report/`.
+//! 7. Spawns, sleeps or joins layers: `sampler/` (sources) or `agent.rs` (the rest).
+#![cfg_attr(
+    test,
+    allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic
+    )
+)]
+
+pub mod check;
+pub mod config;
+pub mod host;
+pub mod observe;
+pub mod report;
+pub mod source;
+pub mod units;

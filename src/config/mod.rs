@@ -1,0 +1,1 @@
+//! Settings: raw as written, then validated; every complaint at once.

@@ -1,0 +1,131 @@
+//! Counters of one RDMA port, with widths known.
+
+use super::rdma::Via;
+use super::reading::Reading;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One sample of a port's counters. PMA data counters are in bytes already (the files hold 4-byte
+/// words; the source multiplies once).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct PortCounters {
+    /// `ports/N/counters`, by file name.
+    pub pma: BTreeMap<String, Reading<u64>>,
+    /// `ports/N/hw_counters` or STAT_GET, by name; `lifespan` left out.
+    pub hw: BTreeMap<String, Reading<u64>>,
+    /// `<dev>/hw_counters` (EFA, mana, mlx5 in switchdev mode); on the device's first port only.
+    pub device_hw: BTreeMap<String, Reading<u64>>,
+    /// Where `hw` came from.
+    pub hw_via: Option<Via>,
+    /// The PMA files were left unopened: excluded by the operator, or a restricted PF that
+    /// answered EINVAL once (reading on floods the kernel log with ACCESS_REG failures).
+    pub pma_skipped: Option<PmaSkip>,
+}
+
+/// Why PMA counters are not opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PmaSkip {
+    /// Configuration excludes the device.
+    Excluded,
+    /// The port answered EINVAL before (remembered over restarts).
+    Restricted,
+}
+
+/// How a counter counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CounterKind {
+    /// Sticks at its maximum (IBTA PortCounters): once there, every later delta is a blind 0.
+    Saturating {
+        /// Highest value.
+        max: u64,
+    },
+    /// Wraps to 0 after its maximum (mlx5 hardware counters are 32-bit in firmware).
+    Wrapping {
+        /// Highest value.
+        max: u64,
+    },
+    /// 64 bits: neither happens in a lifetime.
+    Wide,
+    /// Goes up and down: never a delta.
+    Gauge,
+}
+
+/// PMA error files and their widths (drivers/infiniband/core/sysfs.c, PORT_PMA_ATTR): name, bits.
+pub const PMA_SATURATING: &[(&str, u32)] = &[
+    ("symbol_error", 16),
+    ("link_error_recovery", 8),
+    ("link_downed", 8),
+    ("port_rcv_errors", 16),
+    ("port_rcv_remote_physical_errors", 16),
+    ("port_rcv_switch_relay_errors", 16),
+    ("port_xmit_discards", 16),
+    ("port_xmit_constraint_errors", 8),
+    ("port_rcv_constraint_errors", 8),
+    ("local_link_integrity_errors", 4),
+    ("excessive_buffer_overrun_errors", 4),
+    ("VL15_dropped", 16),
+    ("port_xmit_wait", 32),
+];
+
+/// PMA files in 4-byte words.
+pub const PMA_WORDS: &[&str] = &["port_xmit_data", "port_rcv_data"];
+
+/// Kind of a PMA counter by file name. Unknown names are taken as wide.
+pub fn pma_kind(name: &str) -> CounterKind {
+    PMA_SATURATING
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map_or(CounterKind::Wide, |(_, bits)| CounterKind::Saturating {
+            max: (1u64 << bits) - 1,
+        })
+}
+
+/// Kind of a hardware counter by driver and name.
+/// mlx5: firmware u32 zero-extended, so it wraps at 2^32. bnxt_re, mana and irdma have gauges among
+/// their counters (hw_counters.c of each driver).
+pub fn hw_kind(driver: &str, name: &str) -> CounterKind {
+    let gauge = name.starts_with("active_")
+        || name.starts_with("watermark_")
+        || name == "current_rate"
+        || name == "num_qps_congested"
+        || name == "lifespan";
+    if gauge {
+        CounterKind::Gauge
+    } else if driver.starts_with("mlx5") {
+        CounterKind::Wrapping {
+            max: u64::from(u32::MAX),
+        }
+    } else {
+        CounterKind::Wide
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn four_bit_counters_stick_at_fifteen() {
+        assert_eq!(
+            pma_kind("local_link_integrity_errors"),
+            CounterKind::Saturating { max: 15 }
+        );
+        assert_eq!(
+            pma_kind("link_downed"),
+            CounterKind::Saturating { max: 255 }
+        );
+        assert_eq!(pma_kind("port_rcv_data"), CounterKind::Wide);
+    }
+
+    #[test]
+    fn hardware_counter_kinds() {
+        assert_eq!(
+            hw_kind("mlx5_core", "out_of_sequence"),
+            CounterKind::Wrapping { max: 4_294_967_295 }
+        );
+        assert_eq!(hw_kind("bnxt_re", "active_qps"), CounterKind::Gauge);
+        assert_eq!(hw_kind("efa", "rx_drops"), CounterKind::Wide);
+    }
+}

@@ -1,0 +1,438 @@
+//! What has been seen so far: a bounded memory of changes. Counter reset, wrap, saturation and
+//! reboot are handled here and nowhere else; the first sample of anything is a baseline.
+
+use super::counters::{CounterKind, hw_kind, pma_kind};
+use super::rdma::{LinkLayer, PortState, RdmaDevice};
+use super::reading::Reading;
+use super::snapshot::Snapshot;
+use super::track::{Track, Window};
+use crate::units::{BitsPerSec, DeviceKey, Millis, PortKey};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Link edges kept a port; older ones are merged into the oldest.
+const MAX_EDGES: usize = 128;
+
+/// Everything remembered between samples.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct History {
+    /// Boot that this history belongs to.
+    pub boot_id: Option<String>,
+    /// First sample of this run.
+    pub started: Option<Millis>,
+    /// Ports ever seen this boot.
+    pub ports: BTreeMap<PortKey, PortHistory>,
+    /// Devices ever seen this boot.
+    pub devices: BTreeMap<DeviceKey, SeenDevice>,
+    /// GPUs ever seen this boot, by PCI address.
+    pub gpus: BTreeMap<String, SeenGpu>,
+    /// Statistics of network devices: `carrier_changes`, and of ethtool under the names that
+    /// [`ethtool_names`] gives.
+    pub netdevs: BTreeMap<String, BTreeMap<String, Track>>,
+    /// AER totals and nvidia-fs errors by `SUBJECT name`.
+    pub other: BTreeMap<String, Track>,
+    /// Totals for metrics.
+    pub totals: Totals,
+    #[serde(skip)]
+    enumerated_at: Option<Millis>,
+    #[serde(skip)]
+    pci_at: Option<Millis>,
+}
+
+/// What the history holds of one port.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct PortHistory {
+    /// Active at some moment of this boot (remembered over restarts of the agent).
+    pub ever_active: bool,
+    /// Best rate seen while active, this boot.
+    pub best_rate: Option<BitsPerSec>,
+    /// State at the last sample, and since when it has been so.
+    pub state: Option<(PortState, Millis)>,
+    /// Link edges (up or down, each counts one) with their moments.
+    pub edges: VecDeque<(Millis, u64)>,
+    /// Counters: PMA by file name, hardware counters by `hw.NAME`, device-wide by `dev.NAME`.
+    pub counters: BTreeMap<String, Track>,
+    polled_downs: u64,
+}
+
+/// A device seen this boot.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SeenDevice {
+    /// Last name.
+    pub name: String,
+    /// Its ports' numbers.
+    pub ports: Vec<u32>,
+    /// Enumerations in a row that did not show it.
+    pub missed: u32,
+    /// When it was last shown.
+    pub last_seen: Millis,
+}
+
+/// A GPU seen this boot.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SeenGpu {
+    /// PCI scans in a row that did not show it.
+    pub missed: u32,
+    /// When it was last shown.
+    pub last_seen: Millis,
+}
+
+/// Totals since the agent started; they outlive the snapshots.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Link edges by port.
+    pub link_edges: BTreeMap<PortKey, u64>,
+}
+
+/// What is worth keeping over a restart of the agent, for the same boot only.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// Boot that it belongs to.
+    pub boot_id: Option<String>,
+    /// Ports that were active, with the best rate seen.
+    pub ports: BTreeMap<PortKey, Option<BitsPerSec>>,
+    /// Devices by key, with name and ports.
+    pub devices: BTreeMap<DeviceKey, (String, Vec<u32>)>,
+    /// GPUs by address.
+    pub gpus: Vec<String>,
+}
+
+impl History {
+    /// A history that starts from what an earlier run remembered. A memory of another boot is
+    /// dropped at the first sample.
+    pub fn restore(memory: Memory) -> Self {
+        let mut history = History {
+            boot_id: memory.boot_id,
+            ..History::default()
+        };
+        for (key, best_rate) in memory.ports {
+            let port = history.ports.entry(key).or_default();
+            port.ever_active = true;
+            port.best_rate = best_rate;
+        }
+        for (key, (name, ports)) in memory.devices {
+            history.devices.insert(
+                key,
+                SeenDevice {
+                    name,
+                    ports,
+                    missed: 0,
+                    last_seen: Millis(0),
+                },
+            );
+        }
+        for gpu in memory.gpus {
+            history.gpus.insert(
+                gpu,
+                SeenGpu {
+                    missed: 0,
+                    last_seen: Millis(0),
+                },
+            );
+        }
+        history
+    }
+
+    /// What to keep for the next run.
+    pub fn memory(&self) -> Memory {
+        Memory {
+            boot_id: self.boot_id.clone(),
+            ports: self
+                .ports
+                .iter()
+                .filter(|(_, port)| port.ever_active)
+                .map(|(key, port)| (key.clone(), port.best_rate))
+                .collect(),
+            devices: self
+                .devices
+                .iter()
+                .map(|(key, seen)| (key.clone(), (seen.name.clone(), seen.ports.clone())))
+                .collect(),
+            gpus: self.gpus.keys().cloned().collect(),
+        }
+    }
+
+    /// Takes a snapshot in. Parts whose stamp has not moved since the last call change nothing, so
+    /// that a snapshot may be pushed as often as one likes.
+    pub fn push(&mut self, snapshot: &Snapshot) {
+        if snapshot.boot_id.is_some() && self.boot_id != snapshot.boot_id {
+            // A reboot resets every counter and every memory.
+            *self = History {
+                boot_id: snapshot.boot_id.clone(),
+                ..History::default()
+            };
+        }
+        self.started.get_or_insert(snapshot.at);
+        self.push_devices(snapshot);
+        self.push_netdevs(snapshot);
+        self.push_links(snapshot);
+        self.push_counters(snapshot);
+        self.push_pci(snapshot);
+    }
+
+    /// The port's history, if it was ever sampled.
+    pub fn port(&self, key: &PortKey) -> Option<&PortHistory> {
+        self.ports.get(key)
+    }
+
+    /// Link edges of a port within the last `window`.
+    pub fn edges_within(&self, key: &PortKey, window: Window) -> u64 {
+        self.ports.get(key).map_or(0, |port| {
+            port.edges
+                .iter()
+                .filter(|(at, _)| *at >= window.start())
+                .map(|(_, edges)| edges)
+                .sum()
+        })
+    }
+
+    fn push_devices(&mut self, snapshot: &Snapshot) {
+        let Some(devices) = &snapshot.devices else {
+            return;
+        };
+        if self.enumerated_at == Some(devices.at) {
+            return;
+        }
+        self.enumerated_at = Some(devices.at);
+        for seen in self.devices.values_mut() {
+            seen.missed = seen.missed.saturating_add(1);
+        }
+        for device in devices.value.iter() {
+            self.devices.insert(
+                device.key.clone(),
+                SeenDevice {
+                    name: device.name.clone(),
+                    ports: device.ports.iter().map(|port| port.number).collect(),
+                    missed: 0,
+                    last_seen: devices.at,
+                },
+            );
+        }
+    }
+
+    fn push_links(&mut self, snapshot: &Snapshot) {
+        for (key, facts) in &snapshot.links {
+            let Some(state) = facts.value.state.value() else {
+                continue;
+            };
+            let port = self.ports.entry(key.clone()).or_default();
+            let before = port.state.map(|(state, _)| state);
+            if before != Some(*state) {
+                port.state = Some((*state, facts.at));
+            }
+            if *state == PortState::Active {
+                port.ever_active = true;
+                if let Some(rate) = facts.value.rate.value() {
+                    port.best_rate = port.best_rate.max(Some(rate.rate));
+                }
+            }
+            let was_up = before.map(|state| state == PortState::Active);
+            let up = *state == PortState::Active;
+            if was_up.is_some_and(|was| was != up) {
+                if !up {
+                    port.polled_downs += 1;
+                }
+                if !counts_carrier_changes(snapshot, key) {
+                    add_edges(port, &mut self.totals, key, facts.at, 1);
+                }
+            }
+        }
+    }
+
+    fn push_netdevs(&mut self, snapshot: &Snapshot) {
+        for (name, facts) in &snapshot.netdevs {
+            let Some(changes) = facts.value.carrier_changes.value() else {
+                continue;
+            };
+            let track = self
+                .netdevs
+                .entry(name.clone())
+                .or_default()
+                .entry("carrier_changes".into())
+                .or_insert_with(|| Track::new(CounterKind::Wide));
+            let by = track.push(facts.at, *changes);
+            if by == 0 {
+                continue;
+            }
+            for (device, port) in ports_of(snapshot) {
+                let key = device.port_key(port.number);
+                if port.netdev.as_deref() == Some(name) && counts_carrier_changes(snapshot, &key) {
+                    let history = self.ports.entry(key.clone()).or_default();
+                    add_edges(history, &mut self.totals, &key, facts.at, by);
+                }
+            }
+        }
+        for (name, facts) in &snapshot.ethtool {
+            let Some(stats) = facts.value.value() else {
+                continue;
+            };
+            let tracks = self.netdevs.entry(name.clone()).or_default();
+            for (stat, value) in ethtool_names(stats) {
+                tracks
+                    .entry(stat)
+                    .or_insert_with(|| Track::new(CounterKind::Wide))
+                    .push(facts.at, value);
+            }
+        }
+        self.netdevs.retain(|name, _| {
+            snapshot.netdevs.contains_key(name) || snapshot.ethtool.contains_key(name)
+        });
+    }
+
+    fn push_counters(&mut self, snapshot: &Snapshot) {
+        for (key, sample) in &snapshot.counters {
+            let driver = ports_of(snapshot)
+                .find(|(device, _)| device.key == key.device)
+                .map_or("", |(device, _)| device.driver.as_str());
+            let port = self.ports.entry(key.clone()).or_default();
+            let groups = [
+                ("", &sample.value.pma),
+                ("hw.", &sample.value.hw),
+                ("dev.", &sample.value.device_hw),
+            ];
+            for (prefix, group) in groups {
+                for (name, reading) in group {
+                    let Reading::Value(value) = reading else {
+                        continue;
+                    };
+                    let kind = if prefix.is_empty() {
+                        pma_kind(name)
+                    } else {
+                        hw_kind(driver, name)
+                    };
+                    let by = port
+                        .counters
+                        .entry(format!("{prefix}{name}"))
+                        .or_insert_with(|| Track::new(kind))
+                        .push(sample.at, *value);
+                    if prefix.is_empty() && name == "link_downed" && by > 0 {
+                        // Flaps shorter than a poll: each fall that no poll saw is two edges.
+                        let unseen = by.saturating_sub(port.polled_downs);
+                        port.polled_downs = 0;
+                        if unseen > 0 && !counts_carrier_changes(snapshot, key) {
+                            add_edges(port, &mut self.totals, key, sample.at, 2 * unseen);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn push_pci(&mut self, snapshot: &Snapshot) {
+        if let Some(pci) = &snapshot.pci
+            && self.pci_at != Some(pci.at)
+        {
+            self.pci_at = Some(pci.at);
+            for seen in self.gpus.values_mut() {
+                seen.missed = seen.missed.saturating_add(1);
+            }
+            for gpu in &pci.value.gpus {
+                self.gpus.insert(
+                    gpu.to_string(),
+                    SeenGpu {
+                        missed: 0,
+                        last_seen: pci.at,
+                    },
+                );
+            }
+            for (address, function) in &pci.value.functions {
+                let totals = [
+                    ("correctable", function.aer.correctable),
+                    ("nonfatal", function.aer.nonfatal),
+                    ("fatal", function.aer.fatal),
+                ];
+                for (name, value) in totals {
+                    if let Some(value) = value {
+                        self.other
+                            .entry(format!("{address} aer_{name}"))
+                            .or_insert_with(|| Track::new(CounterKind::Wide))
+                            .push(pci.at, value);
+                    }
+                }
+            }
+        }
+        if let Some(facts) = &snapshot.gpudirect
+            && let Some(nvidia_fs) = facts.value.nvidia_fs.value()
+        {
+            for (name, value) in &nvidia_fs.errors {
+                self.other
+                    .entry(format!("nvidia_fs {name}"))
+                    .or_insert_with(|| Track::new(CounterKind::Wide))
+                    .push(facts.at, *value);
+            }
+        }
+    }
+}
+
+/// Statistics of one network device under neutral names: `prio3.rx_pause_frames`,
+/// `prio3.rx_pause_micros`, `prio3.rx_discards`, `prio3.rx_packets`, `prio3.rx_bytes`,
+/// `global.rx_pause_frames`, and the vendor's own names.
+pub fn ethtool_names(
+    stats: &super::netdev::EthtoolFacts,
+) -> impl Iterator<Item = (String, u64)> + '_ {
+    let priorities = stats.priorities.iter().flat_map(|(priority, facts)| {
+        [
+            ("rx_pause_frames", facts.pause.rx),
+            ("tx_pause_frames", facts.pause.tx),
+            ("rx_pause_micros", facts.rx_pause_micros),
+            ("tx_pause_micros", facts.tx_pause_micros),
+            ("rx_discards", facts.rx_discards),
+            ("rx_packets", facts.rx_packets),
+            ("rx_bytes", facts.rx_bytes),
+            ("tx_bytes", facts.tx_bytes),
+        ]
+        .into_iter()
+        .filter_map(move |(name, value)| Some((format!("prio{priority}.{name}"), value?)))
+    });
+    let global = [
+        ("global.rx_pause_frames", stats.global_pause.rx),
+        ("global.tx_pause_frames", stats.global_pause.tx),
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| Some((name.to_string(), value?)));
+    let other = stats
+        .other
+        .iter()
+        .map(|(name, value)| (name.clone(), *value));
+    priorities.chain(global).chain(other)
+}
+
+/// All ports of a snapshot with their devices.
+pub fn ports_of(
+    snapshot: &Snapshot,
+) -> impl Iterator<Item = (&RdmaDevice, &super::rdma::RdmaPort)> + '_ {
+    snapshot
+        .devices
+        .iter()
+        .flat_map(|devices| devices.value.iter())
+        .flat_map(|device| device.ports.iter().map(move |port| (device, port)))
+}
+
+/// Whether the kernel counts every edge of this port in `carrier_changes`. On InfiniBand the IPoIB
+/// device's carrier also waits for the subnet manager, so `link_downed` is the truth there.
+fn counts_carrier_changes(snapshot: &Snapshot, key: &PortKey) -> bool {
+    ports_of(snapshot)
+        .find(|(device, port)| device.key == key.device && port.number == key.port)
+        .is_some_and(|(_, port)| {
+            port.link_layer == LinkLayer::Ethernet
+                && port.netdev.as_ref().is_some_and(|name| {
+                    snapshot
+                        .netdevs
+                        .get(name)
+                        .is_some_and(|facts| facts.value.carrier_changes.value().is_some())
+                })
+        })
+}
+
+fn add_edges(port: &mut PortHistory, totals: &mut Totals, key: &PortKey, at: Millis, edges: u64) {
+    *totals.link_edges.entry(key.clone()).or_default() += edges;
+    port.edges.push_back((at, edges));
+    while port.edges.len() > MAX_EDGES {
+        let Some((_, merged)) = port.edges.pop_front() else {
+            break;
+        };
+        if let Some(first) = port.edges.front_mut() {
+            first.1 += merged;
+        }
+    }
+}

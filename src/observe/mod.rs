@@ -1,0 +1,12 @@
+//! States facts. Plain serialisable values with units in their types or names; no I/O, no
+//! thresholds, no word of good or bad.
+
+pub mod counters;
+pub mod gpudirect;
+pub mod history;
+pub mod netdev;
+pub mod pci;
+pub mod rdma;
+pub mod reading;
+pub mod snapshot;
+pub mod track;

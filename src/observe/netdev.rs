@@ -1,0 +1,110 @@
+//! The Ethernet side of a port: link, PFC and pause, buffer drops, DCB settings.
+
+use super::reading::Reading;
+use crate::units::Bdf;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// `/sys/class/net/<if>` and rtnetlink.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct NetdevFacts {
+    /// Interface index.
+    pub ifindex: Option<u32>,
+    /// Carrier; reading it while the interface is administratively down gives EINVAL.
+    pub carrier: Reading<bool>,
+    /// RFC 2863 operstate text: `up`, `down`, `lowerlayerdown` …
+    pub operstate: Option<String>,
+    /// IFF_UP.
+    pub admin_up: Option<bool>,
+    /// Speed in Mb/s; not observable while the link is down (`-1`, EINVAL).
+    pub speed_mbps: Reading<u64>,
+    /// MTU in bytes.
+    pub mtu: Option<u32>,
+    /// Edges of carrier since the interface was registered: every flap adds 2, however short.
+    pub carrier_changes: Reading<u64>,
+    /// Bond or bridge above it.
+    pub master: Option<String>,
+    /// Interfaces below it (of a bond).
+    pub lowers: Vec<String>,
+    /// PCI function behind it.
+    pub pci: Option<Bdf>,
+    /// Driver.
+    pub driver: Option<String>,
+    /// Whether the default route of the main table goes out here.
+    pub default_route: bool,
+}
+
+/// Statistics of interest out of `ethtool -S`, by neutral names. Missing keys are not observable,
+/// never zero.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct EthtoolFacts {
+    /// Driver as ETHTOOL_GDRVINFO names it; chooses the name map.
+    pub driver: String,
+    /// Priority (0-7) to its PFC numbers; only what the driver shows.
+    pub priorities: BTreeMap<u8, PriorityFacts>,
+    /// 802.3x (global) pause frames received and sent.
+    pub global_pause: PauseCounts,
+    /// Other statistics of the vendor map, by the vendor's name: discards, storm events, PCIe
+    /// back-pressure, physical-layer errors.
+    pub other: BTreeMap<String, u64>,
+}
+
+/// PFC of one priority. Directions as seen from this host: `rx` pause means that the fabric slows
+/// us, `tx` pause means that we cannot drain and slow others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct PriorityFacts {
+    /// Frames.
+    pub pause: PauseCounts,
+    /// Microseconds paused by the peer.
+    pub rx_pause_micros: Option<u64>,
+    /// Microseconds for which we paused the peer.
+    pub tx_pause_micros: Option<u64>,
+    /// Packets dropped on receive for lack of buffer.
+    pub rx_discards: Option<u64>,
+    /// Packets received.
+    pub rx_packets: Option<u64>,
+    /// Bytes received.
+    pub rx_bytes: Option<u64>,
+    /// Bytes sent.
+    pub tx_bytes: Option<u64>,
+}
+
+/// Pause frames by direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct PauseCounts {
+    /// Received.
+    pub rx: Option<u64>,
+    /// Sent.
+    pub tx: Option<u64>,
+}
+
+/// What DCB_CMD_IEEE_GET tells (net/dcb/dcbnl.c). On mlx5 `pfc_en` is the transmit bitmap.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct DcbFacts {
+    /// PFC-enabled priorities, bit n for priority n.
+    pub pfc_enabled: Option<u8>,
+    /// How many priorities can have PFC.
+    pub pfc_cap: Option<u8>,
+    /// Bandwidth share in percent by traffic class.
+    pub ets_tc_bandwidth: Option<[u8; 8]>,
+    /// Traffic class of each priority.
+    pub ets_prio_tc: Option<[u8; 8]>,
+    /// DSCP to priority, from the APP table (selector 5).
+    pub dscp_to_priority: BTreeMap<u8, u8>,
+    /// What packets are classified by.
+    pub trust: Option<Trust>,
+    /// DCBX mode bits.
+    pub dcbx: Option<u8>,
+    /// Priority to buffer (mlx5).
+    pub prio_to_buffer: Option<[u8; 8]>,
+}
+
+/// Trust state of a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trust {
+    /// By the VLAN tag's priority bits.
+    Pcp,
+    /// By the IP header's DSCP.
+    Dscp,
+}

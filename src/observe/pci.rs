@@ -1,0 +1,80 @@
+//! PCI functions that matter: GPUs, NICs and the bridges between.
+
+use super::reading::Reading;
+use crate::units::Bdf;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// All PCI facts of one scan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct PciFacts {
+    /// GPUs and RDMA functions, and the root ports and switch ports above them.
+    pub functions: BTreeMap<String, PciFunction>,
+    /// GPU addresses, sorted.
+    pub gpus: Vec<Bdf>,
+    /// How near each RDMA function is to each GPU, by `NIC -> GPU` address text.
+    pub distances: BTreeMap<String, BTreeMap<String, Distance>>,
+    /// Whether the topology looks virtual (a guest): distances then say nothing.
+    pub virtual_machine: bool,
+}
+
+/// One PCI function.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct PciFunction {
+    /// `vendor:device`, lower-case hex.
+    pub id: String,
+    /// Class code, six hex digits without 0x.
+    pub class: String,
+    /// Bound driver.
+    pub driver: Option<String>,
+    /// Link now; `Unknown` or 0 (VFs, guests) is not observable.
+    pub current: Reading<PcieLink>,
+    /// Best link of the device itself.
+    pub max: Reading<PcieLink>,
+    /// Address of the port above, if any.
+    pub parent: Option<String>,
+    /// NUMA node; none where the kernel says -1.
+    pub numa_node: Option<u32>,
+    /// `iommu_group/type`: `identity`, `DMA`, `DMA-FQ`, `blocked`; absent without an IOMMU.
+    pub iommu: Reading<String>,
+    /// AER totals since boot.
+    pub aer: Aer,
+    /// First bytes of config space read all ones: the function no longer answers.
+    pub config_dead: Reading<bool>,
+    /// ACS of this bridge redirects peer-to-peer traffic; readable with CAP_SYS_ADMIN only.
+    pub acs_redirect: Reading<bool>,
+}
+
+/// Speed and width of a PCIe link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PcieLink {
+    /// Megatransfers a second: 2500, 5000, 8000, 16000, 32000, 64000.
+    pub megatransfers: u32,
+    /// Lanes.
+    pub width: u32,
+}
+
+/// AER totals (`aer_dev_correctable`, `_nonfatal`, `_fatal`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct Aer {
+    /// TOTAL_ERR_COR.
+    pub correctable: Option<u64>,
+    /// TOTAL_ERR_NONFATAL.
+    pub nonfatal: Option<u64>,
+    /// TOTAL_ERR_FATAL.
+    pub fatal: Option<u64>,
+}
+
+/// NCCL's distance classes between a NIC and a GPU, nearest first (src/graph/topo.h names).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, PartialOrd, Ord)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Distance {
+    /// Under one PCIe switch.
+    Pix,
+    /// Several switches, one root port.
+    Pxb,
+    /// Through the CPU of one NUMA node (nvidia-smi: PHB, or NODE between host bridges).
+    Phb,
+    /// Between NUMA nodes.
+    Sys,
+}

@@ -1,0 +1,259 @@
+//! RDMA devices, their ports, GID tables.
+
+use super::reading::Reading;
+use crate::units::{Bdf, BitsPerSec, DeviceKey, PortKey};
+use serde::{Deserialize, Serialize};
+
+/// One RDMA device as enumerated: what changes only when it is re-registered, renamed or re-flashed.
+/// Source: `/sys/class/infiniband/<dev>` (drivers/infiniband/core/sysfs.c), RDMA_NLDEV_CMD_GET.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RdmaDevice {
+    /// What it is known by while the node lives.
+    pub key: DeviceKey,
+    /// Its name now: `mlx5_0`, `rocep25s0f0`.
+    pub name: String,
+    /// RDMA netlink device index; changes when the device is registered again.
+    pub index: Option<u32>,
+    /// PCI function, or of a sub-function its parent's; none for software devices.
+    pub pci: Option<Bdf>,
+    /// Kernel driver: `mlx5_core`, `efa`, `bnxt_re`, `irdma`, `mana`, `hfi1`, `rdma_rxe`, `siw`;
+    /// `unknown` where nothing tells.
+    pub driver: String,
+    /// PCI `vendor:device`, lower-case hex such as `15b3:1021`.
+    pub pci_id: Option<String>,
+    /// `node_type` number: 1 CA, 4 RNIC, 7 unspecified (EFA) …
+    pub node_type: Option<u32>,
+    /// Firmware version; none where the file is absent or empty.
+    pub firmware: Option<String>,
+    /// Board id (PSID on mlx5).
+    pub board_id: Option<String>,
+    /// `hca_type`: `MT4129` is ConnectX-7; absent on EFA, mana, hfi1, rxe.
+    pub hca_type: Option<String>,
+    /// Node GUID, `xxxx:xxxx:xxxx:xxxx`.
+    pub node_guid: Option<String>,
+    /// System image GUID: the same on all functions of one card.
+    pub sys_image_guid: Option<String>,
+    /// Physical function, virtual function, sub-function or software.
+    pub function: Function,
+    /// SR-IOV: VFs that could exist and that do; none where the function has no SR-IOV files.
+    pub sriov: Option<Sriov>,
+    /// Parent device's name of an SMI sub-device (multi-plane XDR HCAs); such a device is no rail.
+    pub smi_parent: Option<String>,
+    /// NUMA node; none where the kernel says -1.
+    pub numa_node: Option<u32>,
+    /// Whether `/sys/class/infiniband_verbs` has a uverbs device for it.
+    pub uverbs: Reading<String>,
+    /// Its ports, by number.
+    pub ports: Vec<RdmaPort>,
+}
+
+impl RdmaDevice {
+    /// Key of one of its ports.
+    pub fn port_key(&self, port: u32) -> PortKey {
+        PortKey {
+            device: self.key.clone(),
+            port,
+        }
+    }
+}
+
+/// What of a port does not change with its link.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RdmaPort {
+    /// Port number, from 1.
+    pub number: u32,
+    /// InfiniBand, Ethernet, or (EFA) unspecified.
+    pub link_layer: LinkLayer,
+    /// Network device of this port in this network namespace.
+    pub netdev: Option<String>,
+    /// Whether `ports/N/counters` exists (absent on EFA, mana, bnxt_re, irdma, rxe).
+    pub has_pma_counters: bool,
+    /// Whether `ports/N/hw_counters` exists.
+    pub has_hw_counters: bool,
+}
+
+/// Kind of PCI function behind an RDMA device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, PartialOrd, Ord)]
+#[serde(rename_all = "snake_case")]
+pub enum Function {
+    /// A physical function, or the only function there is.
+    Physical,
+    /// A VF whose PF is on this host (`physfn` link).
+    VirtualOfHost,
+    /// A VF handed to this machine as a guest (VF device id, no PF in sight): it *is* the fabric here.
+    VirtualInGuest,
+    /// An mlx5 sub-function on the auxiliary bus.
+    SubFunction,
+    /// rxe, siw: no hardware behind it.
+    Software,
+}
+
+/// SR-IOV numbers of a physical function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sriov {
+    /// `sriov_totalvfs`.
+    pub total: u32,
+    /// `sriov_numvfs`.
+    pub enabled: u32,
+}
+
+/// Link layer of a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, PartialOrd, Ord, Hash)]
+#[serde(rename_all = "snake_case")]
+pub enum LinkLayer {
+    /// `InfiniBand`.
+    Infiniband,
+    /// `Ethernet`: RoCE or iWARP.
+    Ethernet,
+    /// `Unknown`: EFA says so.
+    Unspecified,
+}
+
+/// Logical state of a port (`enum ib_port_state`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, PartialOrd, Ord, Hash)]
+#[serde(rename_all = "snake_case")]
+pub enum PortState {
+    /// 0 (NOP) or a number the kernel does not name.
+    Unknown,
+    /// 1
+    Down,
+    /// 2: trained, but no subnet manager has configured it.
+    Init,
+    /// 3
+    Armed,
+    /// 4
+    Active,
+    /// 5
+    ActiveDefer,
+}
+
+impl PortState {
+    /// From the kernel's number.
+    pub fn from_id(id: u32) -> Self {
+        match id {
+            1 => PortState::Down,
+            2 => PortState::Init,
+            3 => PortState::Armed,
+            4 => PortState::Active,
+            5 => PortState::ActiveDefer,
+            _ => PortState::Unknown,
+        }
+    }
+
+    /// The kernel's number.
+    pub fn id(self) -> u32 {
+        self as u32
+    }
+}
+
+/// Physical state of a port (IBTA PortPhysicalState).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, PartialOrd, Ord, Hash)]
+#[serde(rename_all = "snake_case")]
+pub enum PhysState {
+    /// 0 or a number without a name.
+    Unknown,
+    /// 1
+    Sleep,
+    /// 2: no partner in sight; an unplugged IB cable reads so.
+    Polling,
+    /// 3: disabled, or (RoCE) simply no carrier.
+    Disabled,
+    /// 4
+    Training,
+    /// 5
+    LinkUp,
+    /// 6
+    ErrorRecovery,
+    /// 7
+    PhyTest,
+}
+
+impl PhysState {
+    /// From the kernel's number.
+    pub fn from_id(id: u32) -> Self {
+        match id {
+            1 => PhysState::Sleep,
+            2 => PhysState::Polling,
+            3 => PhysState::Disabled,
+            4 => PhysState::Training,
+            5 => PhysState::LinkUp,
+            6 => PhysState::ErrorRecovery,
+            7 => PhysState::PhyTest,
+            _ => PhysState::Unknown,
+        }
+    }
+
+    /// The kernel's number.
+    pub fn id(self) -> u32 {
+        self as u32
+    }
+}
+
+/// State of one port at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkFacts {
+    /// Logical state.
+    pub state: Reading<PortState>,
+    /// Physical state.
+    pub phys_state: Reading<PhysState>,
+    /// Rate as `ports/N/rate` tells it. It lies while the port is not active: a down mlx5 RoCE
+    /// port prints 40 Gb/s.
+    pub rate: Reading<LinkRate>,
+    /// LID; 0 on Ethernet.
+    pub lid: Option<u32>,
+    /// Where `state` came from.
+    pub via: Via,
+}
+
+/// Speed and width of a link. Text in sysfs: `400 Gb/sec (4X NDR)`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkRate {
+    /// Bits a second.
+    pub rate: BitsPerSec,
+    /// Lanes, from `(4X …)`.
+    pub lanes: Option<u32>,
+    /// Speed name, such as `NDR`.
+    pub speed: Option<String>,
+}
+
+/// Which way a fact was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Via {
+    /// RDMA netlink (NLDEV).
+    Netlink,
+    /// Files under /sys.
+    Sysfs,
+}
+
+/// GID table of a port: filled slots only.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct GidTable {
+    /// Slots that hold a GID.
+    pub gids: Vec<Gid>,
+    /// Whether the whole table was looked at (reading stops after a bound on big tables).
+    pub complete: bool,
+}
+
+/// One filled GID slot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gid {
+    /// Slot: what `NCCL_IB_GID_INDEX` names.
+    pub index: u32,
+    /// Full IPv6 text form as the kernel prints it.
+    pub gid: String,
+    /// Type; absent on kernels or devices that tell none.
+    pub kind: Option<GidKind>,
+    /// Network device behind it.
+    pub netdev: Option<String>,
+}
+
+/// `gid_attrs/types/N`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GidKind {
+    /// `IB/RoCE v1`.
+    IbOrRoceV1,
+    /// `RoCE v2`.
+    RoceV2,
+}

@@ -1,0 +1,73 @@
+//! One thing read: a value, stated absence, or a failure. Never a default.
+
+use serde::{Deserialize, Serialize};
+
+/// What came of reading one thing. Absent, unreadable and zero are three different answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+pub enum Reading<T> {
+    /// It was read.
+    Value(T),
+    /// This kernel or device does not have it (no such file, no such attribute).
+    #[default]
+    Absent,
+    /// It exists but cannot be observed from here: EINVAL, EOPNOTSUPP, `N/A (no PMA)`, a VF's
+    /// physical counters. Not zero, and not a fault.
+    NotObservable,
+    /// Reading it failed.
+    Failed(Fault),
+}
+
+impl<T> Reading<T> {
+    /// The value, if it was read.
+    pub fn value(&self) -> Option<&T> {
+        match self {
+            Reading::Value(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The same answer with another value.
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Reading<U> {
+        match self {
+            Reading::Value(value) => Reading::Value(f(value)),
+            Reading::Absent => Reading::Absent,
+            Reading::NotObservable => Reading::NotObservable,
+            Reading::Failed(fault) => Reading::Failed(fault),
+        }
+    }
+}
+
+/// Why a read failed, by what a caller does next.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    /// The class.
+    pub kind: FaultKind,
+    /// The path or request, and the system's own words. For people; never a label.
+    pub detail: String,
+}
+
+/// Classes of failed reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Hash, PartialOrd, Ord)]
+#[serde(rename_all = "snake_case")]
+pub enum FaultKind {
+    /// EACCES, EPERM: the agent lacks a permission.
+    Denied,
+    /// ENODEV, EIO, ENXIO: the device is going away or resetting.
+    Gone,
+    /// Read, but it is not what the kernel documents.
+    Malformed,
+    /// No answer within the deadline; the read may still be stuck in the kernel.
+    Stalled,
+    /// Anything else.
+    Other,
+}
+
+/// A value with the moment at which it was read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stamped<T> {
+    /// When the read finished.
+    pub at: crate::units::Millis,
+    /// What it gave.
+    pub value: T,
+}

@@ -1,0 +1,80 @@
+//! One instant of the node.
+
+use super::counters::PortCounters;
+use super::gpudirect::GpuDirectFacts;
+use super::netdev::{DcbFacts, EthtoolFacts, NetdevFacts};
+use super::pci::PciFacts;
+use super::rdma::{GidTable, LinkFacts, RdmaDevice};
+use super::reading::{Fault, Reading, Stamped};
+use crate::units::{Millis, PortKey};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What was last read from every source, with the age of each part. Cheap to clone: parts that did
+/// not change are shared.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+pub struct Snapshot {
+    /// Now, on the monotonic clock.
+    pub at: Millis,
+    /// Now, in wall time; for display.
+    pub wall: Option<jiff::Timestamp>,
+    /// `/proc/sys/kernel/random/boot_id`.
+    pub boot_id: Option<String>,
+    /// Whether the root is a running kernel's (else: a directory tree, where what is missing may
+    /// simply not have been captured).
+    pub live: bool,
+    /// RDMA devices; `None` until the first enumeration ended well.
+    pub devices: Option<Stamped<Arc<Vec<RdmaDevice>>>>,
+    /// Port state.
+    pub links: BTreeMap<PortKey, Arc<Stamped<LinkFacts>>>,
+    /// Port counters.
+    pub counters: BTreeMap<PortKey, Arc<Stamped<PortCounters>>>,
+    /// GID tables.
+    pub gids: BTreeMap<PortKey, Arc<Stamped<GidTable>>>,
+    /// Network devices of RDMA ports (and those above and beside them), by name.
+    pub netdevs: BTreeMap<String, Arc<Stamped<NetdevFacts>>>,
+    /// ethtool statistics by network device.
+    pub ethtool: BTreeMap<String, Arc<Stamped<Reading<EthtoolFacts>>>>,
+    /// DCB settings by network device.
+    pub dcb: BTreeMap<String, Arc<Stamped<Reading<DcbFacts>>>>,
+    /// PCI.
+    pub pci: Option<Arc<Stamped<PciFacts>>>,
+    /// GPUDirect and modules.
+    pub gpudirect: Option<Arc<Stamped<GpuDirectFacts>>>,
+    /// RDMA network-namespace mode, where the kernel told: in `exclusive` mode devices that were
+    /// given to pods are not visible from here, and are not lost.
+    pub netns_mode: Option<NetnsMode>,
+    /// Health of each source, by source and subject (`link/0000:19:00.0`).
+    pub sources: BTreeMap<String, SourceHealth>,
+}
+
+/// RDMA_NLDEV_SYS_ATTR_NETNS_MODE.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NetnsMode {
+    /// Every network namespace sees every device.
+    Shared,
+    /// A device belongs to one network namespace.
+    Exclusive,
+}
+
+/// How one source's last read of one subject went.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SourceHealth {
+    /// The source: `devices`, `link`, `counters`, `gids`, `netdev`, `ethtool`, `dcb`, `pci`,
+    /// `gpudirect`, `kernel_log`.
+    pub source: String,
+    /// Subject within it (a device key, an interface), empty for the whole node.
+    pub subject: String,
+    /// Last read that ended well.
+    pub last_ok: Option<Millis>,
+    /// How long the last finished read took, in microseconds.
+    pub micros: u64,
+    /// A read is out beyond its deadline since then; it may be stuck in the kernel.
+    pub stalled_since: Option<Millis>,
+    /// Why the last read failed, if it did.
+    pub fault: Option<Fault>,
+    /// The kernel or tree does not have this source at all.
+    pub absent: bool,
+}

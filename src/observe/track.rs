@@ -1,0 +1,312 @@
+//! One counter over time.
+
+use super::counters::CounterKind;
+use crate::units::Millis;
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Increases kept a counter. Healthy error counters hold none; a busy counter's oldest are merged.
+const MAX_STEPS: usize = 96;
+
+/// Longest time that increases are kept for.
+const KEEP: Duration = Duration::from_secs(24 * 3600);
+
+/// A stretch of time that ends now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// Its end.
+    pub now: Millis,
+    /// Its length.
+    pub length: Duration,
+}
+
+impl Window {
+    /// The last `length` before `now`.
+    pub fn last(length: Duration, now: Millis) -> Self {
+        Window { now, length }
+    }
+
+    /// Its start.
+    pub fn start(self) -> Millis {
+        self.now.minus(self.length)
+    }
+}
+
+/// How much a counter rose within a window.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Increase {
+    /// By how much, at least (a reset inside the window hides what came before it).
+    pub by: u64,
+    /// How much of the window has been watched.
+    pub over: Duration,
+}
+
+impl Increase {
+    /// Per second over the watched time; never divides by less than a second.
+    pub fn per_second(self) -> f64 {
+        self.by as f64 / self.over.as_secs_f64().max(1.0)
+    }
+}
+
+/// One counter's past.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Track {
+    kind: CounterKind,
+    baseline: Option<Millis>,
+    last: Option<(Millis, u64)>,
+    previous: Option<Millis>,
+    last_by: u64,
+    steps: VecDeque<(Millis, u64)>,
+    resets: u32,
+}
+
+impl Track {
+    /// Nothing seen yet.
+    pub fn new(kind: CounterKind) -> Self {
+        Track {
+            kind,
+            baseline: None,
+            last: None,
+            previous: None,
+            last_by: 0,
+            steps: VecDeque::new(),
+            resets: 0,
+        }
+    }
+
+    /// Takes a sample and gives the increase since the one before. The first is a baseline (0). A
+    /// value below the last is a wrap where the counter wraps and was past half of its range, else a
+    /// reset, which is a new baseline. A sample not newer than the last one changes nothing.
+    pub fn push(&mut self, at: Millis, value: u64) -> u64 {
+        let Some((last_at, last)) = self.last else {
+            self.baseline = Some(at);
+            self.last = Some((at, value));
+            return 0;
+        };
+        if at <= last_at {
+            return 0;
+        }
+        let by = if self.kind == CounterKind::Gauge {
+            0
+        } else if value >= last {
+            value - last
+        } else {
+            match self.kind {
+                CounterKind::Wrapping { max } if last > max / 2 && value <= max / 2 => {
+                    (max - last.min(max)) + value + 1
+                }
+                _ => {
+                    self.resets = self.resets.saturating_add(1);
+                    0
+                }
+            }
+        };
+        self.previous = Some(last_at);
+        self.last = Some((at, value));
+        self.last_by = by;
+        if by > 0 {
+            self.steps.push_back((at, by));
+            let keep_from = at.minus(KEEP);
+            while self
+                .steps
+                .front()
+                .is_some_and(|(step_at, _)| *step_at < keep_from)
+            {
+                self.steps.pop_front();
+            }
+            if self.steps.len() > MAX_STEPS {
+                // Merge the two oldest under the later moment: sums over long windows stay right.
+                if let Some((_, oldest)) = self.steps.pop_front()
+                    && let Some(next) = self.steps.front_mut()
+                {
+                    next.1 = next.1.saturating_add(oldest);
+                }
+            }
+        }
+        by
+    }
+
+    /// Last value.
+    pub fn value(&self) -> Option<u64> {
+        self.last.map(|(_, value)| value)
+    }
+
+    /// Moment of the last sample.
+    pub fn last_at(&self) -> Option<Millis> {
+        self.last.map(|(at, _)| at)
+    }
+
+    /// At its maximum and stuck there: further deltas are blind zeros.
+    pub fn saturated(&self) -> bool {
+        matches!((self.kind, self.last), (CounterKind::Saturating { max }, Some((_, value))) if value >= max)
+    }
+
+    /// Times the counter went backwards without a wrap.
+    pub fn resets(&self) -> u32 {
+        self.resets
+    }
+
+    /// Increase within the window; none until two samples exist, and none of a gauge.
+    pub fn increase(&self, window: Window) -> Option<Increase> {
+        if self.kind == CounterKind::Gauge {
+            return None;
+        }
+        self.previous?;
+        let start = window.start();
+        let by = self
+            .steps
+            .iter()
+            .filter(|(at, _)| *at > start)
+            .map(|(_, by)| *by)
+            .fold(0, u64::saturating_add);
+        let watched_from = self.baseline?.max(start);
+        Some(Increase {
+            by,
+            over: window.now.since(watched_from),
+        })
+    }
+
+    /// Increase of the last sample over the one before it, and the time between.
+    pub fn last_step(&self) -> Option<Increase> {
+        let (at, _) = self.last?;
+        Some(Increase {
+            by: self.last_by,
+            over: at.since(self.previous?),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const U32: CounterKind = CounterKind::Wrapping {
+        max: u32::MAX as u64,
+    };
+
+    fn pushed(kind: CounterKind, values: &[u64]) -> (Track, Vec<u64>) {
+        let mut track = Track::new(kind);
+        let by = values
+            .iter()
+            .enumerate()
+            .map(|(i, value)| track.push(Millis::from_secs(10 * (i as u64 + 1)), *value))
+            .collect();
+        (track, by)
+    }
+
+    #[test]
+    fn increases() {
+        type Row = (
+            &'static str,
+            CounterKind,
+            &'static [u64],
+            &'static [u64],
+            u32,
+        );
+        let rows: [Row; 6] = [
+            (
+                "first is a baseline, however big",
+                CounterKind::Wide,
+                &[9999, 9999, 10004],
+                &[0, 0, 5],
+                0,
+            ),
+            (
+                "a reset is a new baseline",
+                CounterKind::Wide,
+                &[100, 3, 7],
+                &[0, 0, 4],
+                1,
+            ),
+            (
+                "firmware u32 wraps",
+                U32,
+                &[u32::MAX as u64 - 4, 5],
+                &[0, 10],
+                0,
+            ),
+            (
+                "a small fall of a wrapping counter is a reset",
+                U32,
+                &[1000, 10, 12],
+                &[0, 0, 2],
+                1,
+            ),
+            (
+                "cleared by hand",
+                CounterKind::Saturating { max: 15 },
+                &[15, 0, 1],
+                &[0, 0, 1],
+                1,
+            ),
+            (
+                "gauges have no increase",
+                CounterKind::Gauge,
+                &[5, 50, 5],
+                &[0, 0, 0],
+                0,
+            ),
+        ];
+        for (name, kind, values, want, resets) in rows {
+            let (track, got) = pushed(kind, values);
+            assert_eq!(got, want, "{name}");
+            assert_eq!(track.resets(), resets, "{name}");
+        }
+    }
+
+    #[test]
+    fn saturation_shows_and_is_no_increase() {
+        let (track, by) = pushed(CounterKind::Saturating { max: 15 }, &[14, 15, 15]);
+        assert_eq!(by, [0, 1, 0]);
+        assert!(track.saturated());
+        let (track, _) = pushed(CounterKind::Wide, &[u64::MAX]);
+        assert!(!track.saturated());
+    }
+
+    #[test]
+    fn windows_take_only_what_is_inside_and_tell_how_much_was_watched() {
+        let (track, _) = pushed(CounterKind::Wide, &[0, 4, 4, 6]);
+        let now = Millis::from_secs(40);
+        let wide = track.increase(Window::last(Duration::from_secs(3600), now));
+        assert_eq!(
+            wide,
+            Some(Increase {
+                by: 6,
+                over: Duration::from_secs(30)
+            })
+        );
+        let narrow = track.increase(Window::last(Duration::from_secs(15), now));
+        assert_eq!(
+            narrow,
+            Some(Increase {
+                by: 2,
+                over: Duration::from_secs(15)
+            })
+        );
+        let (one, _) = pushed(CounterKind::Wide, &[77]);
+        assert_eq!(one.increase(Window::last(KEEP, now)), None);
+    }
+
+    #[test]
+    fn memory_is_bounded_and_sums_stay_right() {
+        let mut track = Track::new(CounterKind::Wide);
+        for i in 0..10_000u64 {
+            track.push(Millis::from_secs(i + 1), i * 3);
+        }
+        assert!(track.steps.len() <= MAX_STEPS);
+        let all = track
+            .increase(Window::last(KEEP, Millis::from_secs(10_000)))
+            .unwrap();
+        assert_eq!(all.by, 9_999 * 3);
+    }
+
+    #[test]
+    fn the_same_sample_twice_changes_nothing() {
+        let mut track = Track::new(CounterKind::Wide);
+        track.push(Millis(1), 1);
+        track.push(Millis(2), 5);
+        assert_eq!(track.push(Millis(2), 5), 0);
+        assert_eq!(track.last_step().unwrap().by, 4);
+    }
+}

@@ -1,0 +1,88 @@
+//! Tells. Reads the [`Report`], decides nothing.
+
+use crate::check::Finding;
+use crate::observe::snapshot::Snapshot;
+use crate::units::{Millis, PortKey};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The one verdict on a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Hash)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Every rail works as it should.
+    Ready,
+    /// It works with less.
+    Degraded,
+    /// A rail or GPU is lost for sure.
+    Unready,
+    /// The sources cannot tell.
+    Unknown,
+}
+
+impl State {
+    /// All states, in the order in which metrics list them.
+    pub const ALL: [State; 4] = [
+        State::Ready,
+        State::Degraded,
+        State::Unready,
+        State::Unknown,
+    ];
+
+    /// As in JSON, labels and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Ready => "ready",
+            State::Degraded => "degraded",
+            State::Unready => "unready",
+            State::Unknown => "unknown",
+        }
+    }
+}
+
+/// What a port is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Hash)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Compute fabric: gangs run over it.
+    Rail,
+    /// Another NIC with RDMA: storage, management, an uncabled second port.
+    Other,
+}
+
+/// Everything the outputs tell: one immutable value per evaluation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// Counts evaluations; outputs cache by it.
+    pub generation: u64,
+    /// Node name.
+    pub node: String,
+    /// The facts it was judged from.
+    pub snapshot: Snapshot,
+    /// Roles of the ports.
+    pub roles: BTreeMap<PortKey, RoleFacts>,
+    /// The verdict.
+    pub state: State,
+    /// Since when.
+    pub since: Millis,
+    /// Reasons of the findings that made the verdict, sorted, without repeats.
+    pub reasons: Vec<String>,
+    /// Findings that stand, worst first.
+    pub findings: Vec<Finding>,
+    /// GPUDirect verdict.
+    pub gpudirect: crate::check::gpudirect::GpuDirectVerdict,
+    /// Totals that outlive snapshots (transitions, Xids, kernel events).
+    pub totals: Arc<crate::observe::history::Totals>,
+    /// Whether the first full window has been seen.
+    pub full_window: bool,
+}
+
+/// Role of one port and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoleFacts {
+    /// The role.
+    pub role: Role,
+    /// One line: which rule decided.
+    pub why: String,
+}

@@ -1,0 +1,3 @@
+//! Reads the kernel. Names paths, sockets, errno and formats; says nothing about good or bad.
+
+pub mod tree;

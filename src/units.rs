@@ -1,0 +1,235 @@
+//! Names and numbers with their units, and their text forms.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// A PCI address: `dddd:bb:dd.f`, lower-case hex, as in `/sys/bus/pci/devices`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Bdf {
+    /// PCI domain (segment); wider than 16 bits under some hypervisors (VMD, Hyper-V).
+    pub domain: u32,
+    /// Bus number.
+    pub bus: u8,
+    /// Device (slot) number.
+    pub device: u8,
+    /// Function number.
+    pub function: u8,
+}
+
+impl Bdf {
+    /// `dddd:bb:dd`, the form that Xid lines use (no function digit).
+    pub fn slot(&self) -> String {
+        format!("{:04x}:{:02x}:{:02x}", self.domain, self.bus, self.device)
+    }
+}
+
+impl fmt::Display for Bdf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:04x}:{:02x}:{:02x}.{:x}",
+            self.domain, self.bus, self.device, self.function
+        )
+    }
+}
+
+/// Text that is not a PCI address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not a PCI address: {0:?}")]
+pub struct BadBdf(pub String);
+
+impl FromStr for Bdf {
+    type Err = BadBdf;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let bad = || BadBdf(text.to_string());
+        let hex = |part: &str, max_len: usize| -> Result<u32, BadBdf> {
+            if part.is_empty()
+                || part.len() > max_len
+                || !part.bytes().all(|b| b.is_ascii_hexdigit())
+            {
+                return Err(bad());
+            }
+            u32::from_str_radix(part, 16).map_err(|_| bad())
+        };
+        let (address, function) = text.rsplit_once('.').ok_or_else(bad)?;
+        let mut parts = address.splitn(3, ':');
+        let (Some(domain), Some(bus), Some(device)) = (parts.next(), parts.next(), parts.next())
+        else {
+            return Err(bad());
+        };
+        let device = hex(device, 2)?;
+        let function = hex(function, 1)?;
+        if device > 0x1f || function > 7 {
+            return Err(bad());
+        }
+        Ok(Bdf {
+            domain: hex(domain, 8)?,
+            bus: hex(bus, 2)? as u8,
+            device: device as u8,
+            function: function as u8,
+        })
+    }
+}
+
+impl Serialize for Bdf {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Bdf {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// What an RDMA device is known by for as long as the node lives: its PCI address, since udev
+/// renames devices (`mlx5_0` to `rocep25s0f0`) and the kernel renumbers them.
+///
+/// Text forms: `0000:19:00.0`; `0000:19:00.0/mlx5_core.sf.2` for a sub-function;
+/// `guid:xxxx:xxxx:xxxx:xxxx` for a software device (rxe, siw); `name:NAME` when nothing else is known.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct DeviceKey(pub String);
+
+impl fmt::Display for DeviceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// One port of one RDMA device. Text form: `DEVICE_KEY/PORT`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PortKey {
+    /// The device.
+    pub device: DeviceKey,
+    /// Port number, from 1.
+    pub port: u32,
+}
+
+impl fmt::Display for PortKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.device, self.port)
+    }
+}
+
+impl Serialize for PortKey {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for PortKey {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let (device, port) = text
+            .rsplit_once('/')
+            .ok_or_else(|| serde::de::Error::custom("port key without '/'"))?;
+        Ok(PortKey {
+            device: DeviceKey(device.to_string()),
+            port: port.parse().map_err(serde::de::Error::custom)?,
+        })
+    }
+}
+
+/// Bits a second, as link rates are told.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
+)]
+#[serde(transparent)]
+pub struct BitsPerSec(pub u64);
+
+impl BitsPerSec {
+    /// From gigabits a second.
+    pub const fn from_gbps(gbps: u64) -> Self {
+        BitsPerSec(gbps * 1_000_000_000)
+    }
+
+    /// Gigabits a second, for people.
+    pub fn gbps(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// Bytes a second, as Prometheus metrics are told.
+    pub fn bytes_per_sec(self) -> f64 {
+        self.0 as f64 / 8.0
+    }
+}
+
+impl fmt::Display for BitsPerSec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} Gb/s", self.gbps())
+    }
+}
+
+/// Milliseconds on the node's monotonic clock (`CLOCK_BOOTTIME` where live): the only time that
+/// judging uses. Wall time is for display.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
+)]
+#[serde(transparent)]
+pub struct Millis(pub u64);
+
+impl Millis {
+    /// From whole seconds.
+    pub const fn from_secs(secs: u64) -> Self {
+        Millis(secs.saturating_mul(1000))
+    }
+
+    /// Time passed since `earlier`; zero if `earlier` is later.
+    pub fn since(self, earlier: Millis) -> std::time::Duration {
+        std::time::Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+
+    /// This moment moved back by `by`; stops at zero.
+    pub fn minus(self, by: std::time::Duration) -> Millis {
+        Millis(
+            self.0
+                .saturating_sub(u64::try_from(by.as_millis()).unwrap_or(u64::MAX)),
+        )
+    }
+
+    /// This moment moved on by `by`.
+    pub fn plus(self, by: std::time::Duration) -> Millis {
+        Millis(
+            self.0
+                .saturating_add(u64::try_from(by.as_millis()).unwrap_or(u64::MAX)),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bdf_text() {
+        for (text, want) in [
+            ("0000:19:00.0", Some("0000:19:00.0")),
+            ("0008:01:00.1", Some("0008:01:00.1")),
+            ("10000:E1:1f.7", Some("10000:e1:1f.7")),
+            ("0000:19:00", None),
+            ("0000:19:20.0", None),
+            ("0000:19:00.8", None),
+            ("0000:+9:00.0", None),
+            ("", None),
+            ("....", None),
+        ] {
+            let got = text.parse::<Bdf>().ok().map(|b| b.to_string());
+            assert_eq!(got.as_deref(), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn port_key_round_trips_with_a_slash_in_the_device() {
+        let key = PortKey {
+            device: DeviceKey("0000:19:00.0/mlx5_core.sf.2".into()),
+            port: 1,
+        };
+        let text = serde_json::to_string(&key).unwrap();
+        assert_eq!(serde_json::from_str::<PortKey>(&text).unwrap(), key);
+    }
+}
