@@ -82,6 +82,14 @@ pub struct SeenGpu {
 pub struct Totals {
     /// Link edges by port.
     pub link_edges: BTreeMap<PortKey, u64>,
+    /// Xids by GPU slot (`0000:17:00`, empty where the line told none) and code.
+    pub xids: BTreeMap<String, BTreeMap<u32, u64>>,
+    /// Kernel events of NICs by slot and event name (`nic_link_down`, `pcie_aer` …).
+    pub nic_events: BTreeMap<String, BTreeMap<String, u64>>,
+    /// Kernel-log records that were overwritten before they were read.
+    pub kmsg_records_lost: u64,
+    /// Changes of verdict by the state entered.
+    pub transitions: BTreeMap<String, u64>,
 }
 
 /// What is worth keeping over a restart of the agent, for the same boot only.

@@ -70,6 +70,8 @@ pub struct Report {
     pub reasons: Vec<String>,
     /// Findings that stand, worst first.
     pub findings: Vec<Finding>,
+    /// Xids seen this boot, newest last; bounded.
+    pub xids: Vec<XidSeen>,
     /// GPUDirect verdict.
     pub gpudirect: crate::check::gpudirect::GpuDirectVerdict,
     /// Totals that outlive snapshots (transitions, Xids, kernel events).
@@ -85,4 +87,25 @@ pub struct RoleFacts {
     pub role: Role,
     /// One line: which rule decided.
     pub why: String,
+}
+
+/// One Xid of one GPU, repeats folded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct XidSeen {
+    /// GPU slot, `0000:17:00`; none where the line told none.
+    pub pci: Option<String>,
+    /// Code.
+    pub xid: u32,
+    /// Class out of the table in `check/xid_codes.rs`: `app`, `memory`, `nvlink` …
+    pub class: String,
+    /// How often.
+    pub count: u64,
+    /// First time.
+    pub first: Millis,
+    /// Last time.
+    pub last: Millis,
+    /// The last line's own words, cut to a bound.
+    pub message: String,
+    /// Process named by the last line.
+    pub process: Option<String>,
 }
