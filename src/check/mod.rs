@@ -1,0 +1,2 @@
+//! Judgements.
+pub mod xid_codes;

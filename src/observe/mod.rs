@@ -1,0 +1,2 @@
+//! Facts about the node, as plain values.
+pub mod kernel;

@@ -1,0 +1,2 @@
+//! Readers of the kernel.
+pub mod kernel_log;
