@@ -2,6 +2,7 @@
 //! `debounce.rs` turns candidates into findings that are believed.
 
 pub mod gpudirect;
+pub mod xid_codes;
 
 use crate::units::Millis;
 use serde::{Deserialize, Serialize};
