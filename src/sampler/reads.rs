@@ -15,6 +15,10 @@ use crate::source::{counters, ethtool, gids, gpudirect, infiniband, link, netdev
 use crate::units::Bdf;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// With state out of netlink, the `rate` file (firmware commands) is read when the state changed
+/// and every so many looks.
+const RATE_EVERY: u32 = 15;
+
 /// What a read gave.
 pub enum Output {
     /// RDMA devices, and what the kernel says of the RDMA subsystem.
@@ -160,7 +164,7 @@ impl Read for LinkRead {
     fn read(&mut self, host: &Host) -> Output {
         let (reader, client) = self.open.get_or_insert_with(|| {
             (
-                link::LinkReader::new(host, &self.device),
+                link::LinkReader::new(host, &self.device, RATE_EVERY),
                 client_for(host, &self.device, self.netlink),
             )
         });
@@ -213,16 +217,18 @@ impl Read for CountersRead {
     fn read(&mut self, host: &Host) -> Output {
         let (reader, client) = self.open.get_or_insert_with(|| {
             (
-                counters::CounterReader::new(host, &self.device, self.essential_only, |port| {
-                    self.skip.get(&port).copied()
-                }),
+                counters::CounterReader::new(&self.device, |port| self.skip.get(&port).copied())
+                    .essential_only(self.essential_only),
                 client_for(host, &self.device, self.netlink),
             )
         });
         let mut hardware = None;
         if let (Some(client), Some(index)) = (client, self.device.index) {
             let mut by_port = BTreeMap::new();
-            for port in &self.device.ports {
+            let open = |port: &&crate::observe::rdma::RdmaPort| {
+                self.skip.get(&port.number) != Some(&PmaSkip::Excluded)
+            };
+            for port in self.device.ports.iter().filter(open) {
                 match client.counters(index, port.number) {
                     Ok(counters) => {
                         by_port.insert(port.number, counters);
@@ -238,7 +244,7 @@ impl Read for CountersRead {
         }
         let ports = reader.read(host, hardware);
         Output::Counters {
-            restricted: reader.restricted(),
+            restricted: reader.newly_restricted(),
             ports,
         }
     }
