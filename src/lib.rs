@@ -35,6 +35,7 @@
 
 pub mod check;
 pub mod config;
+pub mod glob;
 pub mod host;
 pub mod observe;
 pub mod readiness;

@@ -3,6 +3,7 @@
 
 pub mod debounce;
 pub mod gpudirect;
+pub mod roles;
 
 use crate::units::Millis;
 use serde::{Deserialize, Serialize};
