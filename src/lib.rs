@@ -36,6 +36,7 @@
 pub mod check;
 pub mod cli;
 pub mod config;
+pub mod glob;
 pub mod host;
 pub mod observe;
 pub mod readiness;

@@ -3,6 +3,7 @@
 
 pub mod debounce;
 pub mod gpudirect;
+pub mod roles;
 pub mod xid_codes;
 
 use crate::units::Millis;
