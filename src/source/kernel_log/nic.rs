@@ -74,10 +74,10 @@ pub fn decode(origin: &Origin<'_>, dictionary: Option<&str>, message: &str) -> O
     }
     let nic = is_fabric_driver(origin.driver);
     let gpu = origin.driver == "nvidia" || origin.driver.starts_with("nvidia-nv");
-    if nic || gpu || base_driver(origin.driver).is_some() {
-        if let Some(event) = failed_start(origin, dictionary, message) {
-            return Some(event);
-        }
+    if (nic || gpu || base_driver(origin.driver).is_some())
+        && let Some(event) = failed_start(origin, dictionary, message)
+    {
+        return Some(event);
     }
     if !nic && !origin.driver.is_empty() {
         return None;
