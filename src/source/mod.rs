@@ -8,7 +8,13 @@ pub mod identity;
 pub mod infiniband;
 pub mod link;
 pub mod link_text;
+pub mod machine;
+pub mod netdev;
+pub mod pci;
+pub mod pci_text;
 pub mod rdma_port;
+pub mod routes;
 #[cfg(test)]
 pub(crate) mod testtree;
+pub mod topology;
 pub mod tree;
