@@ -4,6 +4,7 @@
 pub mod counters;
 pub mod gpudirect;
 pub mod history;
+pub mod kernel;
 pub mod netdev;
 pub mod pci;
 pub mod rdma;

@@ -6,6 +6,7 @@ pub mod counters;
 pub mod gids;
 pub mod identity;
 pub mod infiniband;
+pub mod kernel_log;
 pub mod link;
 pub mod link_text;
 pub mod machine;
