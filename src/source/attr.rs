@@ -15,6 +15,15 @@ pub fn word(host: &Host, path: impl AsRef<Path>) -> Option<String> {
         .and_then(|text| clean(text))
 }
 
+/// A word that names a directory entry: nothing that would lead a path elsewhere.
+pub fn name(host: &Host, path: impl AsRef<Path>) -> Option<String> {
+    word(host, path).filter(|word| is_name(word))
+}
+
+fn is_name(word: &str) -> bool {
+    !word.contains('/') && word != "." && word != ".."
+}
+
 /// First line of a text, cut and stripped of control characters; none if nothing is left.
 pub fn clean(text: &str) -> Option<String> {
     let line: String = text
@@ -72,6 +81,12 @@ mod tests {
             assert_eq!(clean(text).as_deref(), want, "{text:?}");
         }
         assert_eq!(clean(&"x".repeat(9999)).unwrap().len(), MAX_WORD);
+    }
+
+    #[test]
+    fn names_stay_in_their_directory() {
+        assert!(is_name("ib0.8001") && is_name("..x"));
+        assert!(!is_name("../../proc") && !is_name("..") && !is_name("a/b"));
     }
 
     #[test]

@@ -120,12 +120,10 @@ impl CounterDir {
                 continue;
             }
             self.reads += 1;
-            let value = match file.attribute.read(host, buffer) {
-                Reading::Value(text) => parse_u64(text, Path::new(&file.name)),
-                Reading::Absent => Reading::Absent,
-                Reading::NotObservable => Reading::NotObservable,
-                Reading::Failed(fault) => Reading::Failed(fault),
-            };
+            let value = file
+                .attribute
+                .read(host, buffer)
+                .and_then(|text| parse_u64(text, Path::new(&file.name)));
             if file.attribute.errno() == Some(EINVAL) {
                 round.stopped = self.stop_at_einval;
                 file.closed = !self.stop_at_einval;

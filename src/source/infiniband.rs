@@ -54,7 +54,7 @@ fn device(host: &Host, name: &str, uverbs: &BTreeMap<String, String>) -> Option<
     let node_type = attr::word(host, at("node_type")).and_then(|text| leading_number(&text));
     let hca_type = attr::word(host, at("hca_type"));
     let node_guid = attr::word(host, at("node_guid"));
-    let parent = attr::word(host, at("parent"));
+    let parent = attr::name(host, at("parent"));
     let parent_is_rdma = parent
         .as_deref()
         .is_some_and(|parent| tree::exists(host, class_dir(parent)));

@@ -161,21 +161,16 @@ impl PortReader {
 
 /// Parses a text that was read; what does not parse is malformed.
 fn then<T>(file: &str, text: Reading<&str>, parse: impl Fn(&str) -> Option<T>) -> Reading<T> {
-    match text {
-        Reading::Value(text) => match parse(text) {
-            Some(value) => Reading::Value(value),
-            None => Reading::Failed(Fault {
-                kind: FaultKind::Malformed,
-                detail: format!(
-                    "{file}: unexpected text {:?}",
-                    attr::clean(text).unwrap_or_default()
-                ),
-            }),
-        },
-        Reading::Absent => Reading::Absent,
-        Reading::NotObservable => Reading::NotObservable,
-        Reading::Failed(fault) => Reading::Failed(fault),
-    }
+    text.and_then(|text| match parse(text) {
+        Some(value) => Reading::Value(value),
+        None => Reading::Failed(Fault {
+            kind: FaultKind::Malformed,
+            detail: format!(
+                "{file}: unexpected text {:?}",
+                attr::clean(text).unwrap_or_default()
+            ),
+        }),
+    })
 }
 
 #[cfg(test)]

@@ -9,7 +9,13 @@ pub mod infiniband;
 pub mod kernel_log;
 pub mod link;
 pub mod link_text;
+pub mod machine;
+pub mod netdev;
+pub mod pci;
+pub mod pci_text;
 pub mod rdma_port;
+pub mod routes;
 #[cfg(test)]
 pub(crate) mod testtree;
+pub mod topology;
 pub mod tree;

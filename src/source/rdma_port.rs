@@ -66,7 +66,7 @@ fn gid_netdev(host: &Host, dir: &Path, layer: LinkLayer) -> Option<String> {
         return None;
     }
     let ndevs = dir.join("gid_attrs/ndevs");
-    (0..NDEV_SLOTS).find_map(|slot| attr::word(host, ndevs.join(slot.to_string())))
+    (0..NDEV_SLOTS).find_map(|slot| attr::name(host, ndevs.join(slot.to_string())))
 }
 
 /// A network device of the same PCI function, as [`choose_netdev`] picks it.
