@@ -3,6 +3,7 @@
 pub mod attr;
 pub mod counter_files;
 pub mod counters;
+pub mod ethtool;
 pub mod gids;
 pub mod identity;
 pub mod infiniband;
@@ -11,6 +12,7 @@ pub mod link;
 pub mod link_text;
 pub mod machine;
 pub mod netdev;
+pub mod netlink;
 pub mod pci;
 pub mod pci_text;
 pub mod rdma_port;

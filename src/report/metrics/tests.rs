@@ -348,5 +348,8 @@ fn encoding_time() {
 #[ignore = "prints an exposition, to look at or to pipe into promtool"]
 fn print_exposition() {
     println!("{}", encode(&broken(), &AgentStats::default(), FULL));
-    println!("{}", encode(&node(18, LinkLayer::Ethernet), &AgentStats::default(), FULL));
+    println!(
+        "{}",
+        encode(&node(18, LinkLayer::Ethernet), &AgentStats::default(), FULL)
+    );
 }
