@@ -2,13 +2,15 @@
 //! reboot are handled here and nowhere else; the first sample of anything is a baseline.
 
 use super::counters::{CounterKind, hw_kind, pma_kind};
+use super::kernel::KernelEvent;
+use super::kernel_log::KernelLog;
 use super::rdma::{LinkLayer, PortState, RdmaDevice};
 use super::reading::Reading;
 use super::snapshot::Snapshot;
 use super::track::{Track, Window};
 use crate::units::{BitsPerSec, DeviceKey, Millis, PortKey};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Link edges kept a port; older ones are merged into the oldest.
 const MAX_EDGES: usize = 128;
@@ -31,6 +33,12 @@ pub struct History {
     pub netdevs: BTreeMap<String, BTreeMap<String, Track>>,
     /// AER totals and nvidia-fs errors by `SUBJECT name`.
     pub other: BTreeMap<String, Track>,
+    /// Ports that were rails this boot: what is gone can no longer be asked for its role.
+    #[serde(default)]
+    pub rails: BTreeSet<PortKey>,
+    /// What the kernel log said this boot.
+    #[serde(default)]
+    pub kernel: KernelLog,
     /// Totals for metrics.
     pub totals: Totals,
     #[serde(skip)]
@@ -103,6 +111,12 @@ pub struct Memory {
     pub devices: BTreeMap<DeviceKey, (String, Vec<u32>)>,
     /// GPUs by address.
     pub gpus: Vec<String>,
+    /// Ports that were rails.
+    #[serde(default)]
+    pub rails: BTreeSet<PortKey>,
+    /// What the kernel log said: the log itself is not read twice.
+    #[serde(default)]
+    pub kernel: KernelLog,
 }
 
 impl History {
@@ -111,6 +125,8 @@ impl History {
     pub fn restore(memory: Memory) -> Self {
         let mut history = History {
             boot_id: memory.boot_id,
+            rails: memory.rails,
+            kernel: memory.kernel.restored(),
             ..History::default()
         };
         for (key, best_rate) in memory.ports {
@@ -157,6 +173,8 @@ impl History {
                 .map(|(key, seen)| (key.clone(), (seen.name.clone(), seen.ports.clone())))
                 .collect(),
             gpus: self.gpus.keys().cloned().collect(),
+            rails: self.rails.clone(),
+            kernel: self.kernel.clone(),
         }
     }
 
@@ -164,9 +182,20 @@ impl History {
     /// that a snapshot may be pushed as often as one likes.
     pub fn push(&mut self, snapshot: &Snapshot) {
         if snapshot.boot_id.is_some() && self.boot_id != snapshot.boot_id {
-            // A reboot resets every counter and every memory.
+            // A reboot resets every counter and every memory. What the kernel log said before the
+            // first snapshot is of this boot already; what was restored is not.
+            let kernel = match self.started {
+                None => std::mem::take(&mut self.kernel).without_restored(),
+                Some(_) => KernelLog::default(),
+            };
+            let totals = match self.started {
+                None => std::mem::take(&mut self.totals),
+                Some(_) => Totals::default(),
+            };
             *self = History {
                 boot_id: snapshot.boot_id.clone(),
+                kernel,
+                totals,
                 ..History::default()
             };
         }
@@ -176,6 +205,24 @@ impl History {
         self.push_links(snapshot);
         self.push_counters(snapshot);
         self.push_pci(snapshot);
+    }
+
+    /// Takes in what the kernel log said `at` a moment. `historic`: it was in the log already when
+    /// the agent began to read.
+    pub fn push_event(&mut self, at: Millis, historic: bool, event: &KernelEvent) {
+        self.kernel.push(at, historic, event, &mut self.totals);
+    }
+
+    /// Remembers which ports are rails. A port that is told to be none any more is forgotten; one
+    /// that is not told of is gone, and keeps its role.
+    pub fn note_rails(&mut self, ports: impl IntoIterator<Item = (PortKey, bool)>) {
+        for (key, rail) in ports {
+            if rail {
+                self.rails.insert(key);
+            } else {
+                self.rails.remove(&key);
+            }
+        }
     }
 
     /// The port's history, if it was ever sampled.

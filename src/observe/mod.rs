@@ -4,6 +4,8 @@
 pub mod counters;
 pub mod gpudirect;
 pub mod history;
+pub mod kernel;
+pub mod kernel_log;
 pub mod netdev;
 pub mod pci;
 pub mod rdma;
