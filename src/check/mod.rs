@@ -10,6 +10,7 @@
 mod congestion;
 mod context;
 mod counter_saturated;
+pub mod debounce;
 mod device_missing;
 mod docs;
 mod gds;
@@ -24,6 +25,7 @@ mod nic_kernel;
 mod pcie_link;
 pub mod policy;
 mod retransmission;
+pub mod roles;
 mod source_health;
 mod sxid;
 mod xid;

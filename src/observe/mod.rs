@@ -2,6 +2,7 @@
 //! thresholds, no word of good or bad.
 
 pub mod counters;
+pub mod fabric;
 pub mod gpudirect;
 pub mod history;
 pub mod kernel;
