@@ -3,6 +3,7 @@
 use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};
 use crate::observe::reading::Reading;
 use crate::observe::snapshot::NetnsMode;
+use crate::report::Role;
 use crate::units::{DeviceKey, PortKey};
 
 const ID: &str = "device_missing";
@@ -107,8 +108,7 @@ fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
                 port: *port,
             })
         };
-        let rail =
-            ports().any(|port| context.is_rail(&port) || context.history.rails.contains(&port));
+        let rail = ports().any(|port| context.is_rail(&port));
         let was_up = ports().any(|port| {
             context
                 .history
@@ -256,28 +256,19 @@ fn dead_functions(context: &Context<'_>) -> Vec<Candidate> {
 /// Whether a function was a rail, though its RDMA device is gone.
 fn rail_of(context: &Context<'_>, address: &str) -> bool {
     context
-        .history
-        .rails
+        .roles
         .iter()
-        .any(|port| port.device.0 == address)
+        .any(|(port, facts)| port.device.0 == address && facts.role == Role::Rail)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Node, gpu, key, nic};
+    use super::super::testing::{Node, gpu, nic};
     use super::*;
-    use crate::report::Role;
-
-    fn remember_rails(node: &mut Node) {
-        let rails: Vec<_> = (0..8).map(|i| (key(i), true)).collect();
-        node.history.note_rails(rails);
-    }
 
     #[test]
     fn a_rail_that_goes_is_failing_after_three_enumerations_and_clears_on_return() {
         let mut node = Node::infiniband();
-        remember_rails(&mut node);
-        node.roles.remove(&key(7));
         let gone = node.devices.pop().unwrap();
         for want in [0, 0, 1, 1] {
             node.tick(5);
@@ -306,9 +297,7 @@ mod tests {
     #[test]
     fn moved_and_other_devices() {
         let mut node = Node::infiniband();
-        remember_rails(&mut node);
         node.set_role(6, Role::Other);
-        node.history.note_rails([(key(6), false)]);
         node.devices.truncate(6);
         for _ in 0..3 {
             node.tick(5);
@@ -327,13 +316,11 @@ mod tests {
     #[test]
     fn a_restart_of_the_agent_does_not_forget_a_lost_rail() {
         let mut node = Node::infiniband();
-        remember_rails(&mut node);
         node.history = crate::observe::history::History::restore(node.history.memory());
         node.devices.pop();
         for _ in 0..3 {
             node.tick(5);
         }
-        node.roles.remove(&key(7));
         assert_eq!(node.told(&CHECK), ["mlx5_7 RailVanished Failing Verdict"]);
     }
 

@@ -29,6 +29,7 @@ pub mod roles;
 mod source_health;
 mod sxid;
 mod xid;
+pub mod xid_codes;
 
 #[cfg(test)]
 mod testing;
@@ -176,19 +177,20 @@ pub const CHECKS: &[Check] = &[
 /// Most candidates of one check that are kept: a storm must not grow the report without bound.
 pub const MAX_CANDIDATES_PER_CHECK: usize = 128;
 
-/// Runs every check that is not muted. Each (check, key) comes at most once, the worst kept.
+/// Runs every check that is not muted. Each (check, key, reason) comes at most once, the worst kept.
 pub fn run_all(context: &Context<'_>) -> Vec<Candidate> {
     let mut all = Vec::new();
     for check in CHECKS {
         if context.policy.mute.contains(check.id) {
             continue;
         }
-        let mut found: BTreeMap<String, Candidate> = BTreeMap::new();
+        let mut found: BTreeMap<(String, &str), Candidate> = BTreeMap::new();
         for candidate in (check.run)(context) {
-            match found.get(&candidate.key) {
+            let id = (candidate.key.clone(), candidate.reason);
+            match found.get(&id) {
                 Some(kept) if rank(kept) >= rank(&candidate) => {}
                 _ => {
-                    found.insert(candidate.key.clone(), candidate);
+                    found.insert(id, candidate);
                 }
             }
         }

@@ -11,7 +11,7 @@ use super::snapshot::Snapshot;
 use super::track::{Track, Window};
 use crate::units::{BitsPerSec, DeviceKey, Millis, PortKey};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 /// Link edges kept a port; older ones are merged into the oldest.
 const MAX_EDGES: usize = 128;
@@ -37,9 +37,6 @@ pub struct History {
     pub netdevs: BTreeMap<String, BTreeMap<String, Track>>,
     /// AER totals and nvidia-fs errors by `SUBJECT name`.
     pub other: BTreeMap<String, Track>,
-    /// Ports that were rails this boot: what is gone can no longer be asked for its role.
-    #[serde(default)]
-    pub rails: BTreeSet<PortKey>,
     /// What the kernel log said this boot.
     #[serde(default)]
     pub kernel: KernelLog,
@@ -118,9 +115,6 @@ pub struct Memory {
     pub fabric: BTreeMap<DeviceKey, SeenFabric>,
     /// GPUs by address.
     pub gpus: Vec<String>,
-    /// Ports that were rails.
-    #[serde(default)]
-    pub rails: BTreeSet<PortKey>,
     /// What the kernel log said: the log itself is not read twice.
     #[serde(default)]
     pub kernel: KernelLog,
@@ -133,7 +127,6 @@ impl History {
         let mut history = History {
             boot_id: memory.boot_id,
             fabric: memory.fabric,
-            rails: memory.rails,
             kernel: memory.kernel.restored(),
             ..History::default()
         };
@@ -182,7 +175,6 @@ impl History {
                 .collect(),
             fabric: self.fabric.clone(),
             gpus: self.gpus.keys().cloned().collect(),
-            rails: self.rails.clone(),
             kernel: self.kernel.clone(),
         }
     }
@@ -221,18 +213,6 @@ impl History {
     /// the agent began to read.
     pub fn push_event(&mut self, at: Millis, historic: bool, event: &KernelEvent) {
         self.kernel.push(at, historic, event, &mut self.totals);
-    }
-
-    /// Remembers which ports are rails. A port that is told to be none any more is forgotten; one
-    /// that is not told of is gone, and keeps its role.
-    pub fn note_rails(&mut self, ports: impl IntoIterator<Item = (PortKey, bool)>) {
-        for (key, rail) in ports {
-            if rail {
-                self.rails.insert(key);
-            } else {
-                self.rails.remove(&key);
-            }
-        }
     }
 
     /// The port's history, if it was ever sampled.
