@@ -6,6 +6,7 @@ pub mod fabric;
 pub mod gpudirect;
 pub mod history;
 pub mod kernel;
+pub mod kernel_log;
 pub mod netdev;
 pub mod pci;
 pub mod rdma;
