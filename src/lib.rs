@@ -38,5 +38,6 @@ pub mod config;
 pub mod host;
 pub mod observe;
 pub mod report;
+pub mod simulate;
 pub mod source;
 pub mod units;
