@@ -10,7 +10,7 @@
 //! | [`source`] | reads the kernel: paths, sockets, errno, log formats | say good or bad |
 //! | [`observe`] | states facts: plain serialisable values with units | do I/O, hold thresholds |
 //! | [`check`] | judges: pure functions of (history, policy, now) | read files, settings or clocks |
-//! | `readiness` | folds findings into one verdict | look at facts |
+//! | [`readiness`] | folds findings into one verdict | look at facts |
 //! | [`report`] | tells: metrics, JSON, text, HTTP | decide anything |
 //! | `sampler` | runs sources off the async threads, deadline and one in flight each | judge |
 //! | `agent`, `cli` | wire the layers together | hold logic of any layer |
@@ -34,9 +34,12 @@
 )]
 
 pub mod check;
+pub mod cli;
 pub mod config;
+pub mod glob;
 pub mod host;
 pub mod observe;
+pub mod readiness;
 pub mod report;
 pub mod simulate;
 pub mod source;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// A PCI address: `dddd:bb:dd.f`, lower-case hex, as in `/sys/bus/pci/devices`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -201,6 +202,110 @@ impl Millis {
     }
 }
 
+/// A length of time in settings, told as `250ms`, `10s`, `5m`, `1h` or `1h30m`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Span(pub Duration);
+
+impl Span {
+    /// From milliseconds.
+    pub const fn from_millis(millis: u64) -> Self {
+        Span(Duration::from_millis(millis))
+    }
+
+    /// From whole seconds.
+    pub const fn from_secs(secs: u64) -> Self {
+        Span(Duration::from_secs(secs))
+    }
+
+    /// As the standard library's type.
+    pub const fn duration(self) -> Duration {
+        self.0
+    }
+}
+
+impl From<Span> for Duration {
+    fn from(span: Span) -> Self {
+        span.0
+    }
+}
+
+/// Milliseconds in each unit, longest first.
+const SPAN_UNITS: [(&str, u64); 5] = [
+    ("d", 86_400_000),
+    ("h", 3_600_000),
+    ("m", 60_000),
+    ("s", 1000),
+    ("ms", 1),
+];
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut left = u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX);
+        if left == 0 {
+            return f.write_str("0s");
+        }
+        for (unit, millis) in SPAN_UNITS {
+            let whole = left / millis;
+            if whole > 0 {
+                write!(f, "{whole}{unit}")?;
+                left -= whole * millis;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Text that is no length of time.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not a length of time: {0:?}; write it as 250ms, 10s, 5m, 1h or 1h30m")]
+pub struct BadSpan(pub String);
+
+impl FromStr for Span {
+    type Err = BadSpan;
+
+    /// Whole numbers with a unit, longest unit first, each unit at most once. A bare number other
+    /// than `0` is refused: nobody knows whether it means seconds.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let bad = || BadSpan(text.to_string());
+        if text == "0" {
+            return Ok(Span::default());
+        }
+        let mut rest = text;
+        let mut units = SPAN_UNITS.iter();
+        let mut total = 0u64;
+        while !rest.is_empty() {
+            let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+            let (number, tail) = rest.split_at(digits);
+            let letters = tail.bytes().take_while(u8::is_ascii_alphabetic).count();
+            let (unit, tail) = tail.split_at(letters);
+            let number: u64 = number.parse().map_err(|_| bad())?;
+            let (_, millis) = units.find(|(name, _)| *name == unit).ok_or_else(bad)?;
+            total = number
+                .checked_mul(*millis)
+                .and_then(|part| total.checked_add(part))
+                .ok_or_else(bad)?;
+            rest = tail;
+        }
+        if text.is_empty() {
+            return Err(bad());
+        }
+        Ok(Span::from_millis(total))
+    }
+}
+
+impl Serialize for Span {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,6 +325,38 @@ mod tests {
         ] {
             let got = text.parse::<Bdf>().ok().map(|b| b.to_string());
             assert_eq!(got.as_deref(), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn span_text() {
+        for (text, want) in [
+            ("250ms", Some((250, "250ms"))),
+            ("10s", Some((10_000, "10s"))),
+            ("90s", Some((90_000, "1m30s"))),
+            ("5m", Some((300_000, "5m"))),
+            ("1h30m", Some((5_400_000, "1h30m"))),
+            ("24h", Some((86_400_000, "1d"))),
+            ("0", Some((0, "0s"))),
+            ("0s", Some((0, "0s"))),
+            ("10", None),
+            ("", None),
+            ("s", None),
+            ("-5s", None),
+            ("1.5s", None),
+            ("5m1h", None),
+            ("1s1s", None),
+            ("10 s", None),
+            ("10é", None),
+            ("300000000000000000d", None),
+            ("99999999999999999999s", None),
+        ] {
+            let got = text
+                .parse::<Span>()
+                .ok()
+                .map(|span| (span.0.as_millis() as u64, span.to_string()));
+            let got = got.as_ref().map(|(ms, text)| (*ms, text.as_str()));
+            assert_eq!(got, want, "{text}");
         }
     }
 

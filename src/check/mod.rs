@@ -1,7 +1,10 @@
 //! Judges. Each check is a pure function of (snapshot, history, roles, policy, now) to candidates;
 //! `debounce.rs` turns candidates into findings that are believed.
 
+pub mod debounce;
 pub mod gpudirect;
+pub mod roles;
+pub mod xid_codes;
 
 use crate::units::Millis;
 use serde::{Deserialize, Serialize};

@@ -2,6 +2,7 @@
 //! reboot are handled here and nowhere else; the first sample of anything is a baseline.
 
 use super::counters::{CounterKind, hw_kind, pma_kind};
+use super::fabric::{self, SeenFabric};
 use super::rdma::{LinkLayer, PortState, RdmaDevice};
 use super::reading::Reading;
 use super::snapshot::Snapshot;
@@ -24,6 +25,9 @@ pub struct History {
     pub ports: BTreeMap<PortKey, PortHistory>,
     /// Devices ever seen this boot.
     pub devices: BTreeMap<DeviceKey, SeenDevice>,
+    /// What those devices are, kept while they are gone.
+    #[serde(default)]
+    pub fabric: BTreeMap<DeviceKey, SeenFabric>,
     /// GPUs ever seen this boot, by PCI address.
     pub gpus: BTreeMap<String, SeenGpu>,
     /// Statistics of network devices: `carrier_changes`, and of ethtool under the names that
@@ -101,6 +105,9 @@ pub struct Memory {
     pub ports: BTreeMap<PortKey, Option<BitsPerSec>>,
     /// Devices by key, with name and ports.
     pub devices: BTreeMap<DeviceKey, (String, Vec<u32>)>,
+    /// What the devices are.
+    #[serde(default)]
+    pub fabric: BTreeMap<DeviceKey, SeenFabric>,
     /// GPUs by address.
     pub gpus: Vec<String>,
 }
@@ -111,6 +118,7 @@ impl History {
     pub fn restore(memory: Memory) -> Self {
         let mut history = History {
             boot_id: memory.boot_id,
+            fabric: memory.fabric,
             ..History::default()
         };
         for (key, best_rate) in memory.ports {
@@ -156,6 +164,7 @@ impl History {
                 .iter()
                 .map(|(key, seen)| (key.clone(), (seen.name.clone(), seen.ports.clone())))
                 .collect(),
+            fabric: self.fabric.clone(),
             gpus: self.gpus.keys().cloned().collect(),
         }
     }
@@ -172,6 +181,7 @@ impl History {
         }
         self.started.get_or_insert(snapshot.at);
         self.push_devices(snapshot);
+        fabric::remember(&mut self.fabric, snapshot);
         self.push_netdevs(snapshot);
         self.push_links(snapshot);
         self.push_counters(snapshot);

@@ -1,0 +1,320 @@
+//! Waits before believing: the one hysteresis machine, used by every check.
+//!
+//! - **Identity** is (check, key, reason, whether it is an Unknown). One fault is never cleared by
+//!   another's recovery, and time spent not knowing never counts towards a failure.
+//! - **Raise**: a candidate must stand for its `raise_after` without a break. A break, however
+//!   short, starts the wait again: what comes and goes is the flap check's subject.
+//! - **Hold**: once raised, a finding stands for at least [`Hysteresis::hold`].
+//! - **Clear**: it must be gone for its `clear_after` without a break. If it comes back sooner, the
+//!   same stretch goes on and `since` stays.
+//! - **Flapping lengthens**: a finding that was cleared [`Hysteresis::flap_count`] times within
+//!   [`Hysteresis::flap_window`] waits twice as long to clear, then four times, up to
+//!   [`Hysteresis::flap_max_factor`].
+//! - **Unknown neither raises nor clears.** While a check says Unknown of a key, what it said of
+//!   that key before stays where it was, raised or waiting; the clock of both waits stops. An
+//!   Unknown with an empty key ([`WHOLE_NODE`]) speaks for every key of its check.
+
+use super::{Candidate, Finding, Status};
+use crate::units::{Millis, Span};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+/// Key of a candidate that speaks for all keys of its check.
+pub const WHOLE_NODE: &str = "";
+
+/// Identities kept, with those that are remembered only for flap counting.
+const MAX_KEYS: usize = 2048;
+
+/// Settings of the machine that all checks share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Hysteresis {
+    /// A raised finding stands at least this long.
+    pub hold: Span,
+    /// Clears are counted over this long.
+    pub flap_window: Span,
+    /// From this many clears within the window on, clearing takes longer.
+    pub flap_count: u32,
+    /// Clearing never takes more than this many times `clear_after`.
+    pub flap_max_factor: u32,
+}
+
+impl Default for Hysteresis {
+    fn default() -> Self {
+        Hysteresis {
+            hold: Span::from_secs(15),
+            flap_window: Span::from_secs(3600),
+            flap_count: 3,
+            flap_max_factor: 8,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+struct Identity {
+    check: &'static str,
+    key: String,
+    reason: &'static str,
+    unknown: bool,
+}
+
+impl Identity {
+    fn of(candidate: &Candidate) -> Self {
+        Identity {
+            check: candidate.check,
+            key: candidate.key.clone(),
+            reason: candidate.reason,
+            unknown: candidate.status == Status::Unknown,
+        }
+    }
+}
+
+/// What a step saw of one identity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+enum Seen {
+    Present,
+    Absent,
+    /// The check cannot tell.
+    Blind,
+}
+
+#[derive(Debug, Clone, Serialize)]
+enum Phase {
+    /// Seen, not yet believed; for how long it was seen to stand.
+    Pending { stood: Duration },
+    /// Believed; for how long it was seen to be gone, if it is.
+    Raised { at: Millis, gone: Option<Duration> },
+    /// Remembered for flap counting only.
+    Cleared,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct Entry {
+    phase: Phase,
+    since: Millis,
+    last: Seen,
+    clears: VecDeque<Millis>,
+    candidate: Candidate,
+}
+
+/// The machine with its memory.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Debouncer {
+    settings: Hysteresis,
+    entries: BTreeMap<Identity, Entry>,
+    stepped_at: Option<Millis>,
+    refused: u64,
+}
+
+impl Debouncer {
+    /// A machine that has seen nothing.
+    pub fn new(settings: Hysteresis) -> Self {
+        Debouncer {
+            settings,
+            ..Debouncer::default()
+        }
+    }
+
+    /// Takes what the checks say at `now` and gives what is believed, worst first.
+    pub fn step(&mut self, candidates: Vec<Candidate>, now: Millis) -> Vec<Finding> {
+        let passed = self.stepped_at.map_or(Duration::ZERO, |at| now.since(at));
+        self.stepped_at = Some(self.stepped_at.map_or(now, |at| at.max(now)));
+
+        let blind: BTreeSet<(&'static str, String)> = candidates
+            .iter()
+            .filter(|candidate| candidate.status == Status::Unknown)
+            .map(|candidate| (candidate.check, candidate.key.clone()))
+            .collect();
+        let mut present: BTreeMap<Identity, Candidate> = BTreeMap::new();
+        for candidate in candidates {
+            let id = Identity::of(&candidate);
+            // Said twice in one step: the worse one counts.
+            if present
+                .get(&id)
+                .is_none_or(|other| other.status < candidate.status)
+            {
+                present.insert(id, candidate);
+            }
+        }
+
+        let settings = self.settings;
+        self.entries.retain(|id, entry| {
+            let seen = match present.remove(id) {
+                Some(candidate) => {
+                    entry.candidate = candidate;
+                    Seen::Present
+                }
+                None if !id.unknown && is_blind(&blind, id) => Seen::Blind,
+                None => Seen::Absent,
+            };
+            entry.step(seen, passed, now, settings)
+        });
+        self.admit(present, now);
+
+        let mut findings: Vec<Finding> = self.entries.values().filter_map(Entry::finding).collect();
+        worst_first(&mut findings);
+        findings
+    }
+
+    /// Candidates that were not taken in because the memory was full of standing ones.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    fn admit(&mut self, new: BTreeMap<Identity, Candidate>, now: Millis) {
+        let mut new: Vec<_> = new.into_iter().collect();
+        new.sort_by_key(|(_, candidate)| std::cmp::Reverse((candidate.weight, candidate.status)));
+        for (id, candidate) in new {
+            if self.entries.len() >= MAX_KEYS && !self.drop_oldest_cleared() {
+                self.refused = self.refused.saturating_add(1);
+                continue;
+            }
+            let mut entry = Entry {
+                phase: Phase::Cleared,
+                since: now,
+                last: Seen::Absent,
+                clears: VecDeque::new(),
+                candidate,
+            };
+            entry.step(Seen::Present, Duration::ZERO, now, self.settings);
+            self.entries.insert(id, entry);
+        }
+    }
+
+    fn drop_oldest_cleared(&mut self) -> bool {
+        let oldest = self
+            .entries
+            .iter()
+            .filter(|(_, entry)| matches!(entry.phase, Phase::Cleared))
+            .min_by_key(|(_, entry)| entry.clears.back().copied())
+            .map(|(id, _)| id.clone());
+        oldest.is_some_and(|id| self.entries.remove(&id).is_some())
+    }
+}
+
+impl Entry {
+    /// Moves on by one step; false when there is nothing left to remember.
+    fn step(&mut self, seen: Seen, passed: Duration, now: Millis, settings: Hysteresis) -> bool {
+        // Only time between two like sightings has been seen; what lies beside a blind one has not.
+        let counted = if self.last == seen {
+            passed
+        } else {
+            Duration::ZERO
+        };
+        self.last = seen;
+        let timing = self.candidate.timing;
+        match (&mut self.phase, seen) {
+            (Phase::Cleared, Seen::Present) => {
+                self.since = now;
+                self.phase = Phase::Pending {
+                    stood: Duration::ZERO,
+                };
+                self.raise_if(timing.raise_after.is_zero(), now);
+            }
+            (Phase::Pending { stood }, Seen::Present) => {
+                *stood += counted;
+                let due = *stood >= timing.raise_after;
+                self.raise_if(due, now);
+            }
+            (Phase::Pending { .. }, Seen::Absent) => self.phase = Phase::Cleared,
+            (Phase::Raised { gone, .. }, Seen::Present) => *gone = None,
+            (Phase::Raised { at, gone }, Seen::Absent) => {
+                let gone_for = gone.map_or(Duration::ZERO, |gone| gone + counted);
+                *gone = Some(gone_for);
+                let held = now.since(*at) >= settings.hold.duration();
+                let factor = flap_factor(&self.clears, now, settings);
+                if held && gone_for >= timing.clear_after.saturating_mul(factor) {
+                    self.phase = Phase::Cleared;
+                    self.clears.push_back(now);
+                    // More would not change the factor.
+                    while self.clears.len() > 64 {
+                        self.clears.pop_front();
+                    }
+                }
+            }
+            (_, Seen::Blind) | (Phase::Cleared, Seen::Absent) => {}
+        }
+        let window_start = now.minus(settings.flap_window.duration());
+        while self.clears.front().is_some_and(|at| *at < window_start) {
+            self.clears.pop_front();
+        }
+        !(matches!(self.phase, Phase::Cleared) && self.clears.is_empty())
+    }
+
+    fn raise_if(&mut self, due: bool, now: Millis) {
+        if due {
+            self.phase = Phase::Raised {
+                at: now,
+                gone: None,
+            };
+        }
+    }
+
+    fn finding(&self) -> Option<Finding> {
+        matches!(self.phase, Phase::Raised { .. })
+            .then(|| believed(self.candidate.clone(), self.since))
+    }
+}
+
+fn is_blind(blind: &BTreeSet<(&'static str, String)>, id: &Identity) -> bool {
+    blind.contains(&(id.check, id.key.clone())) || blind.contains(&(id.check, WHOLE_NODE.into()))
+}
+
+/// How many times longer clearing takes.
+fn flap_factor(clears: &VecDeque<Millis>, now: Millis, settings: Hysteresis) -> u32 {
+    let window_start = now.minus(settings.flap_window.duration());
+    let recent = clears.iter().filter(|at| **at >= window_start).count();
+    let recent = u32::try_from(recent).unwrap_or(u32::MAX);
+    match recent.checked_sub(settings.flap_count) {
+        Some(beyond) if settings.flap_count > 0 => 2u32
+            .saturating_pow(beyond.saturating_add(1))
+            .min(settings.flap_max_factor.max(1)),
+        _ => 1,
+    }
+}
+
+/// Believes everything at once: for `selvage check`, which looks once and cannot wait.
+pub fn step_once(candidates: Vec<Candidate>, now: Millis) -> Vec<Finding> {
+    let mut at_once = Debouncer::default();
+    let candidates = candidates
+        .into_iter()
+        .map(|mut candidate| {
+            candidate.timing.raise_after = Duration::ZERO;
+            candidate
+        })
+        .collect();
+    at_once.step(candidates, now)
+}
+
+/// Worst first; the verdict's before notices; then by check, subject, reason.
+pub fn worst_first(findings: &mut [Finding]) {
+    findings.sort_by(|a, b| {
+        let rank = |finding: &Finding| std::cmp::Reverse((finding.weight, finding.status));
+        rank(a)
+            .cmp(&rank(b))
+            .then_with(|| a.check.cmp(&b.check))
+            .then_with(|| a.subject.cmp(&b.subject))
+            .then_with(|| a.key.cmp(&b.key))
+            .then_with(|| a.reason.cmp(&b.reason))
+    });
+}
+
+fn believed(candidate: Candidate, since: Millis) -> Finding {
+    Finding {
+        check: candidate.check.to_string(),
+        key: candidate.key,
+        subject: candidate.subject,
+        status: candidate.status,
+        weight: candidate.weight,
+        reason: candidate.reason.to_string(),
+        since,
+        message: candidate.message,
+        remedy: candidate.remedy,
+        evidence: candidate.evidence,
+    }
+}
+
+#[cfg(test)]
+#[path = "debounce_tests.rs"]
+mod tests;

@@ -1,0 +1,2 @@
+//! Commands.
+pub mod kmsg;

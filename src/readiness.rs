@@ -1,0 +1,335 @@
+//! One verdict: folds findings by weight and status. Looks at findings and at the proof that
+//! something was seen working, never at facts.
+
+pub use crate::check::roles::Proof;
+use crate::check::{Finding, Status, Weight};
+use crate::report::State;
+use crate::units::Millis;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Reason of Unknown before the first full window.
+pub const STARTING: &str = "Starting";
+/// Reason of Unknown where the node was enumerated and has no rail.
+pub const NO_FABRIC: &str = "NoFabric";
+/// Reason of Unknown where nothing could be read.
+pub const NO_DATA: &str = "NoData";
+/// Reason of Unknown where rails are read, and none was up at any moment of this boot.
+pub const NO_ACTIVE_RAIL: &str = "NoActiveRail";
+
+/// What the fold takes besides findings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FoldInputs {
+    /// The proof.
+    pub proof: Proof,
+    /// Rails that configuration expects; none: it says nothing.
+    pub expected_rails: Option<u32>,
+    /// Whether the first full window has been seen; true for a one-shot check.
+    pub full_window: bool,
+}
+
+/// The verdict of one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The state.
+    pub state: State,
+    /// Reasons of the findings that decided, sorted, without repeats; empty when ready.
+    pub reasons: Vec<String>,
+}
+
+impl Verdict {
+    fn unknown(reason: &str) -> Self {
+        Verdict {
+            state: State::Unknown,
+            reasons: vec![reason.to_string()],
+        }
+    }
+}
+
+/// Folds findings into one verdict. Failing beats Unknown beats Degraded; Ready needs proof.
+pub fn fold(findings: &[Finding], inputs: FoldInputs) -> Verdict {
+    if !inputs.full_window {
+        return Verdict::unknown(STARTING);
+    }
+    let order = [
+        (Status::Failing, State::Unready),
+        (Status::Unknown, State::Unknown),
+        (Status::Degraded, State::Degraded),
+    ];
+    for (status, state) in order {
+        let mut reasons: Vec<String> = findings
+            .iter()
+            .filter(|finding| finding.weight == Weight::Verdict && finding.status == status)
+            .map(|finding| finding.reason.clone())
+            .collect();
+        if !reasons.is_empty() {
+            reasons.sort();
+            reasons.dedup();
+            return Verdict { state, reasons };
+        }
+    }
+    let Proof {
+        enumerated,
+        rails,
+        read,
+        proven,
+    } = inputs.proof;
+    if inputs.expected_rails == Some(0) || proven > 0 {
+        Verdict {
+            state: State::Ready,
+            reasons: Vec::new(),
+        }
+    } else if read > 0 {
+        Verdict::unknown(NO_ACTIVE_RAIL)
+    } else if enumerated && rails == 0 {
+        Verdict::unknown(NO_FABRIC)
+    } else {
+        Verdict::unknown(NO_DATA)
+    }
+}
+
+/// A change from one state to another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// The state left.
+    pub from: State,
+    /// What was entered, and why.
+    pub to: Verdict,
+}
+
+/// Remembers since when the verdict stands and how often each state was entered.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VerdictTracker {
+    current: Option<(Verdict, Millis)>,
+    transitions: BTreeMap<State, u64>,
+}
+
+impl VerdictTracker {
+    /// Takes the verdict of `now`. The first one is no change. Other reasons for the same state are
+    /// kept, and are no change.
+    pub fn update(&mut self, verdict: Verdict, now: Millis) -> Option<Change> {
+        let Some((current, since)) = &mut self.current else {
+            self.current = Some((verdict, now));
+            return None;
+        };
+        let from = current.state;
+        *current = verdict;
+        if current.state == from {
+            return None;
+        }
+        *since = now;
+        *self.transitions.entry(current.state).or_default() += 1;
+        Some(Change {
+            from,
+            to: current.clone(),
+        })
+    }
+
+    /// Since when the state stands.
+    pub fn since(&self) -> Option<Millis> {
+        self.current.as_ref().map(|(_, since)| *since)
+    }
+
+    /// The verdict that stands.
+    pub fn verdict(&self) -> Option<&Verdict> {
+        self.current.as_ref().map(|(verdict, _)| verdict)
+    }
+
+    /// How often each state was entered from another; all states listed.
+    pub fn transitions(&self) -> impl Iterator<Item = (State, u64)> + '_ {
+        State::ALL
+            .into_iter()
+            .map(|state| (state, self.transitions.get(&state).copied().unwrap_or(0)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(reason: &str, status: Status, weight: Weight) -> Finding {
+        Finding {
+            check: "c".into(),
+            key: "k".into(),
+            subject: "s".into(),
+            status,
+            weight,
+            reason: reason.into(),
+            since: Millis(0),
+            message: String::new(),
+            remedy: String::new(),
+            evidence: BTreeMap::new(),
+        }
+    }
+
+    const PROVEN: FoldInputs = FoldInputs {
+        proof: Proof {
+            enumerated: true,
+            rails: 8,
+            read: 8,
+            proven: 8,
+        },
+        expected_rails: None,
+        full_window: true,
+    };
+
+    #[test]
+    fn findings_decide() {
+        use Status::{Degraded, Failing, Unknown};
+        use Weight::{Notice, Verdict as V};
+        type Row = (
+            &'static [(&'static str, Status, Weight)],
+            State,
+            &'static [&'static str],
+        );
+        let rows: [Row; 7] = [
+            (&[], State::Ready, &[]),
+            (
+                &[("StorageDown", Failing, Notice), ("X", Unknown, Notice)],
+                State::Ready,
+                &[],
+            ),
+            (
+                &[
+                    ("LinkDown", Failing, V),
+                    ("GpuLost", Failing, V),
+                    ("LinkDown", Failing, V),
+                    ("Blind", Unknown, V),
+                    ("Slow", Degraded, V),
+                ],
+                State::Unready,
+                &["GpuLost", "LinkDown"],
+            ),
+            (
+                &[("Slow", Degraded, V), ("Blind", Unknown, V)],
+                State::Unknown,
+                &["Blind"],
+            ),
+            (&[("Slow", Degraded, V)], State::Degraded, &["Slow"]),
+            (
+                &[("Slow", Degraded, V), ("StorageDown", Failing, Notice)],
+                State::Degraded,
+                &["Slow"],
+            ),
+            (
+                &[("LinkDown", Failing, V), ("Blind", Unknown, V)],
+                State::Unready,
+                &["LinkDown"],
+            ),
+        ];
+        for (findings, state, reasons) in rows {
+            let list: Vec<_> = findings
+                .iter()
+                .map(|(reason, status, weight)| finding(reason, *status, *weight))
+                .collect();
+            let got = fold(&list, PROVEN);
+            assert_eq!(got.state, state, "{findings:?}");
+            assert_eq!(got.reasons, reasons, "{findings:?}");
+        }
+    }
+
+    #[test]
+    fn no_findings_are_not_enough() {
+        let proof = |enumerated, rails, read, proven| Proof {
+            enumerated,
+            rails,
+            read,
+            proven,
+        };
+        for (proof, expected, full_window, state, reasons) in [
+            (proof(true, 8, 8, 1), None, true, State::Ready, vec![]),
+            (
+                proof(true, 8, 8, 8),
+                None,
+                false,
+                State::Unknown,
+                vec![STARTING],
+            ),
+            (
+                proof(true, 8, 8, 0),
+                None,
+                true,
+                State::Unknown,
+                vec![NO_ACTIVE_RAIL],
+            ),
+            (
+                proof(true, 8, 0, 0),
+                None,
+                true,
+                State::Unknown,
+                vec![NO_DATA],
+            ),
+            (
+                proof(true, 0, 0, 0),
+                None,
+                true,
+                State::Unknown,
+                vec![NO_FABRIC],
+            ),
+            (
+                proof(false, 0, 0, 0),
+                None,
+                true,
+                State::Unknown,
+                vec![NO_DATA],
+            ),
+            (proof(true, 0, 0, 0), Some(0), true, State::Ready, vec![]),
+            (
+                proof(true, 0, 0, 0),
+                Some(8),
+                true,
+                State::Unknown,
+                vec![NO_FABRIC],
+            ),
+        ] {
+            let inputs = FoldInputs {
+                proof,
+                expected_rails: expected,
+                full_window,
+            };
+            let got = fold(&[], inputs);
+            assert_eq!(
+                (got.state, got.reasons),
+                (
+                    state,
+                    reasons.iter().map(|r| r.to_string()).collect::<Vec<_>>()
+                ),
+                "{inputs:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn before_the_first_window_even_a_failure_is_not_believed() {
+        let failing = [finding("LinkDown", Status::Failing, Weight::Verdict)];
+        let inputs = FoldInputs {
+            full_window: false,
+            ..PROVEN
+        };
+        assert_eq!(fold(&failing, inputs), Verdict::unknown(STARTING));
+    }
+
+    #[test]
+    fn the_tracker_counts_states_entered() {
+        let verdict = |state, reason: &str| Verdict {
+            state,
+            reasons: vec![reason.into()],
+        };
+        let mut tracker = VerdictTracker::default();
+        assert_eq!(tracker.update(Verdict::unknown(STARTING), Millis(1)), None);
+        let change = tracker
+            .update(verdict(State::Ready, ""), Millis(5))
+            .unwrap();
+        assert_eq!(change.from, State::Unknown);
+        tracker.update(verdict(State::Unready, "LinkDown"), Millis(9));
+        assert_eq!(
+            tracker.update(verdict(State::Unready, "GpuLost"), Millis(12)),
+            None
+        );
+        assert_eq!(tracker.since(), Some(Millis(9)));
+        assert_eq!(tracker.verdict().unwrap().reasons, ["GpuLost"]);
+        tracker.update(verdict(State::Ready, ""), Millis(20));
+        let counts: Vec<_> = tracker.transitions().map(|(_, n)| n).collect();
+        assert_eq!(counts, [2, 0, 1, 0]);
+    }
+}
