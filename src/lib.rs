@@ -41,5 +41,6 @@ pub mod host;
 pub mod observe;
 pub mod readiness;
 pub mod report;
+pub mod simulate;
 pub mod source;
 pub mod units;
