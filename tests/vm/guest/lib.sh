@@ -9,11 +9,11 @@ SCENARIO_LIMIT=150
 uptime_s() { cut -d' ' -f1 /proc/uptime; }
 uptime_cs() { cut -d' ' -f1 /proc/uptime | tr -d .; }
 
-say() { echo "vm: [$(uptime_s)] $*"; }
+say() { printf 'vm: [%s] %s\n' "$(uptime_s)" "$*"; }
 
 # Ends the scenario with a reason.
 fail() {
-    echo "$*" >/run/reason
+    printf '%s\n' "$*" >/run/reason
     say "FAIL: $*"
     exit 1
 }
@@ -22,6 +22,9 @@ fail() {
 must() { "$@" || fail "command failed ($?): $*"; }
 
 # ---- scenarios ----
+#
+# The kernel log outlives a scenario: one that writes Xids to it, and any that
+# would mind, needs a group (a boot) of its own.
 
 # By full path: busybox setsid would run its own sh, and that its own ip.
 # The scenario has its own session, so that all it started can be ended;
@@ -50,19 +53,19 @@ run_scenario() {
     if [ $rc = 0 ]; then
         echo "R $name ok $(((end - begin) / 100))" >/dev/ttyS1
     else
-        echo "R $name FAIL $(((end - begin) / 100)) $(head -n 1 /run/reason 2>/dev/null || echo "a command failed, status $rc")" >/dev/ttyS1
+        printf 'R %s FAIL %s %s\n' "$name" $(((end - begin) / 100)) "$(head -n 1 /run/reason 2>/dev/null || printf '%s' "a command failed, status $rc")" >/dev/ttyS1
     fi
     return $rc
 }
 
 # What a person needs to see why; goes to the console.
 show_state() {
+    echo "--- metrics that are not 0"
+    vmtool get /metrics | grep -v -e '^#' -e ' 0$' -e _counter_total | head -n 80
+    echo "--- report"
+    vmtool get /report | jq -c '.state, .reasons, .ports[]?, .findings[]?, .sources[]?' | cut -c1-400 | head -n 60
     echo "--- agent log"
     tail -n 30 $AGENT_LOG
-    echo "--- report"
-    vmtool get /report | jq -c '.state, .reasons, .ports[]?, .findings[]?, .sources[]?' | cut -c1-400
-    echo "--- metrics"
-    vmtool get /metrics | grep -v '^#' | grep -v 'port_.*counter_total' | head -n 150
     echo "---"
 }
 

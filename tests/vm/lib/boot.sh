@@ -20,7 +20,10 @@ boot() {
         -append "console=ttyS0 panic=-1 quiet ${VM_APPEND:-}" \
         -serial "file:$dir/console" -serial "file:$dir/results" \
         -device isa-debug-exit,iobase=0xf4,iosize=4 \
-        >"$dir/qemu" 2>&1 </dev/null || rc=$?
+        >"$dir/qemu" 2>&1 </dev/null &
+    echo $! >"$dir/pid"
+    wait $! || rc=$?
+    rm -f "$dir/pid"
     case "$rc" in
     124 | 137) return 124 ;;
     esac

@@ -23,8 +23,8 @@ scenario() {
     expect_report '.schema == "selvage.dev/report/v1" and .node == "vm-node" and (.boot_id | length > 0)'
     expect_report ".boot_id == \"$(cat /proc/sys/kernel/random/boot_id)\""
     # GIDs: RoCE v2, IPv4-mapped, of both ends
-    expect_report '[.. | strings] | any(test("0a09:0*1$|10\\.9\\.0\\.1$"))'
-    expect_report '[.. | strings] | any(test("0a09:0*2$|10\\.9\\.0\\.2$"))'
+    expect_report '[.. | strings] | any(test("0a09:0*1\\b|10\\.9\\.0\\.1\\b"))'
+    expect_report '[.. | strings] | any(test("0a09:0*2\\b|10\\.9\\.0\\.2\\b"))'
     wait_for 60 "/readyz" vmtool_ok /readyz
     until_metric 30 'selvage_fabric_state{state="ready"}' == 1
     agent_stop

@@ -1,5 +1,5 @@
 # what: Xid and mlx5 lines of facility kernel count; what user space writes does not
-# group: d-kmsg
+# group: d-xid
 
 scenario() {
     must insmod $OWN/kmsgtest.ko

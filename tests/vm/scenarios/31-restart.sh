@@ -1,5 +1,5 @@
 # what: a restart of the agent does not count the log again; a new Xid still counts
-# group: d-kmsg
+# group: d-restart
 
 scenario() {
     must insmod $OWN/kmsgtest.ko

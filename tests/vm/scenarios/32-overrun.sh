@@ -1,5 +1,5 @@
 # what: the log's ring overruns the reader: the loss is counted, reading goes on
-# group: d-kmsg
+# group: d-overrun
 
 scenario() {
     must insmod $OWN/kmsgtest.ko

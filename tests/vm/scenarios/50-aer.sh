@@ -1,5 +1,5 @@
 # what: AER errors injected under a NIC's function are counted and told
-# group: f-pci
+# group: h-aer
 
 scenario() {
     must insmod $OWN/testib.ko count=1 pci=0000:01:00.0
