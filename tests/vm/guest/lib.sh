@@ -30,15 +30,17 @@ must() { "$@" || fail "command failed ($?): $*"; }
 # The scenario has its own session, so that all it started can be ended;
 # processes in D state excepted.
 run_scenario() {
-    local name=$1 pid dog rc begin end
+    local name=$1 pid dog rc begin end limit
+    limit=$(sed -n 's/^# limit: *//p' "/scenarios/$name.sh")
+    limit=${limit:-$SCENARIO_LIMIT}
     rm -f /run/reason /run/json
     begin=$(uptime_cs)
     say "=== $name begins"
     setsid /bin/sh /guest/one.sh "$name" &
     pid=$!
     (
-        sleep $SCENARIO_LIMIT
-        echo "not done after $SCENARIO_LIMIT s" >/run/reason
+        sleep $limit
+        echo "not done after $limit s" >/run/reason
         kill -KILL -- -$pid
     ) &
     dog=$!

@@ -1,6 +1,7 @@
 # what: latency from link event and kernel-log line to /metrics
 # group: z-bench
 # bench
+# limit: 900
 
 scenario() {
     local i

@@ -165,12 +165,11 @@ static double rank(double *sorted, int n, double q)
 static void print(const char *name, double *v, int n)
 {
 	qsort(v, n, sizeof(*v), by_size);
-	qsort(scrapes, nscrapes, sizeof(*scrapes), by_size);
+	qsort(scrapes, nscrapes, sizeof(*scrapes), by_size); /* of the whole measurement */
 	printf("{\"bench\":\"%s\",\"n\":%d,\"min_ms\":%.1f,\"median_ms\":%.1f,\"p90_ms\":%.1f,"
 	       "\"p99_ms\":%.1f,\"max_ms\":%.1f,\"scrape_median_ms\":%.1f}\n",
 	       name, n, v[0], rank(v, n, .5), rank(v, n, .9), rank(v, n, .99), v[n - 1],
 	       rank(scrapes, nscrapes, .5));
-	nscrapes = 0;
 }
 
 /* Not in step with anything periodic in the agent. */
