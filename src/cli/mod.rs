@@ -1,2 +1,3 @@
 //! Commands.
+pub mod demo;
 pub mod kmsg;
