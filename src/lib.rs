@@ -34,6 +34,7 @@
 )]
 
 pub mod check;
+pub mod cli;
 pub mod config;
 pub mod host;
 pub mod observe;
