@@ -56,9 +56,9 @@ impl Evaluator {
         self.history.push_event(at, historic, event);
     }
 
-    /// Kernel-log records that were overwritten before they were read, in all.
-    pub fn set_records_lost(&mut self, lost: u64) {
-        self.history.totals.kmsg_records_lost = lost;
+    /// More kernel-log records were overwritten before they were read.
+    pub fn add_records_lost(&mut self, lost: u64) {
+        self.history.totals.kmsg_records_lost += lost;
     }
 
     /// What to keep over a restart.

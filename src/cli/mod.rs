@@ -1,2 +1,4 @@
-//! Commands.
+//! The commands.
+
+pub mod check;
 pub mod kmsg;
