@@ -68,6 +68,11 @@ impl StateDir {
         StateDir(Some(dir.to_path_buf()))
     }
 
+    /// State below `dir` if that is there: nothing is made.
+    pub fn existing(dir: Option<&Path>) -> Self {
+        StateDir(dir.filter(|dir| dir.is_dir()).map(Path::to_path_buf))
+    }
+
     /// A file in it.
     pub fn file(&self, name: &str) -> Option<PathBuf> {
         self.0.as_ref().map(|dir| dir.join(name))
