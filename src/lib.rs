@@ -36,9 +36,11 @@
 pub mod check;
 pub mod cli;
 pub mod config;
+pub mod glob;
 pub mod host;
 pub mod observe;
 pub mod readiness;
 pub mod report;
+pub mod simulate;
 pub mod source;
 pub mod units;

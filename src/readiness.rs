@@ -1,6 +1,7 @@
 //! One verdict: folds findings by weight and status. Looks at findings and at the proof that
 //! something was seen working, never at facts.
 
+pub use crate::check::roles::Proof;
 use crate::check::{Finding, Status, Weight};
 use crate::report::State;
 use crate::units::Millis;
@@ -15,20 +16,6 @@ pub const NO_FABRIC: &str = "NoFabric";
 pub const NO_DATA: &str = "NoData";
 /// Reason of Unknown where rails are read, and none was up at any moment of this boot.
 pub const NO_ACTIVE_RAIL: &str = "NoActiveRail";
-
-/// What there is to prove that the node is well, besides the absence of findings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Proof {
-    /// RDMA devices have been enumerated.
-    pub enumerated: bool,
-    /// Rail ports there are now.
-    pub rails: usize,
-    /// Of these, those whose state was read.
-    pub read: usize,
-    /// Of these, those that were active at some moment of this boot. (Not "now": that a rail is down
-    /// is for the checks to say, when they believe it.)
-    pub proven: usize,
-}
 
 /// What the fold takes besides findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -2,9 +2,11 @@
 //! thresholds, no word of good or bad.
 
 pub mod counters;
+pub mod fabric;
 pub mod gpudirect;
 pub mod history;
 pub mod kernel;
+pub mod kernel_log;
 pub mod netdev;
 pub mod pci;
 pub mod rdma;

@@ -1,5 +1,12 @@
 //! Tells. Reads the [`Report`], decides nothing.
 
+pub mod catalogue;
+pub mod metrics;
+pub mod select;
+#[cfg(test)]
+pub(crate) mod testing;
+pub mod view;
+
 use crate::check::Finding;
 use crate::observe::snapshot::Snapshot;
 use crate::units::{Millis, PortKey};

@@ -3,6 +3,7 @@
 pub mod attr;
 pub mod counter_files;
 pub mod counters;
+pub mod ethtool;
 pub mod gids;
 pub mod gpudirect;
 pub mod identity;
@@ -13,11 +14,13 @@ pub mod link_text;
 pub mod machine;
 pub mod modules;
 pub mod netdev;
+pub mod netlink;
 pub mod nvidia;
 pub mod nvidia_fs;
 pub mod pci;
 pub mod pci_text;
 pub mod rdma_port;
+pub mod recorded;
 pub mod routes;
 #[cfg(test)]
 pub(crate) mod testtree;

@@ -85,7 +85,8 @@ fn journal_object(line: &str, any_facility: bool) -> Option<Stripped<'_>> {
         (None, None) => true,
     };
     let kernel_facility = entry.facility.as_deref().is_none_or(|f| f == "0");
-    if !any_facility && !(from_kernel && kernel_facility) {
+    let trusted = from_kernel && kernel_facility;
+    if !(trusted || any_facility) {
         return None;
     }
     let text = match entry.message? {

@@ -1,0 +1,161 @@
+//! What is remembered of the RDMA devices themselves, so that what a device *is* can be told while
+//! it is down, renamed, reset or gone: a fault must not change it.
+
+use super::pci::Distance;
+use super::rdma::RdmaDevice;
+use super::reading::Reading;
+use super::snapshot::Snapshot;
+use crate::units::{DeviceKey, Millis};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// Devices remembered; a node has tens, with virtual functions some hundreds.
+const MAX_DEVICES: usize = 512;
+
+/// A default route is forgotten when the link has been up without it for this long: a network
+/// restart brings it back sooner, a route that moved elsewhere does not come back.
+const ROUTE_KEPT: Duration = Duration::from_secs(15 * 60);
+
+/// One device as it was last seen well.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeenFabric {
+    /// As last enumerated; what the kernel no longer tells (a name of a network device that went to
+    /// another namespace, a board id that could not be read) stays as it was.
+    pub device: RdmaDevice,
+    /// The nearest that it was ever seen to each GPU, by the GPU's address.
+    pub distances: BTreeMap<String, Distance>,
+    /// Ports whose network device (or the bond above it) carries the default route: the interface
+    /// with the route, and when the route was last seen.
+    pub routes: BTreeMap<u32, (String, Millis)>,
+    /// When it was last enumerated.
+    pub last_seen: Millis,
+}
+
+/// Takes what a snapshot says of devices into the memory. The same snapshot twice changes nothing.
+pub fn remember(memory: &mut BTreeMap<DeviceKey, SeenFabric>, snapshot: &Snapshot) {
+    if let Some(devices) = &snapshot.devices {
+        for device in devices.value.iter() {
+            match memory.get_mut(&device.key) {
+                Some(seen) => {
+                    seen.last_seen = devices.at;
+                    update(&mut seen.device, device);
+                }
+                None => {
+                    memory.insert(
+                        device.key.clone(),
+                        SeenFabric {
+                            device: device.clone(),
+                            distances: BTreeMap::new(),
+                            routes: BTreeMap::new(),
+                            last_seen: devices.at,
+                        },
+                    );
+                }
+            }
+        }
+        while memory.len() > MAX_DEVICES
+            && let Some(oldest) = memory
+                .iter()
+                .min_by_key(|(_, seen)| seen.last_seen)
+                .map(|(key, _)| key.clone())
+        {
+            memory.remove(&oldest);
+        }
+    }
+    for seen in memory.values_mut() {
+        remember_distances(seen, snapshot);
+        remember_routes(seen, snapshot);
+    }
+}
+
+/// Takes the newer description, except where it tells less than the older one did.
+fn update(old: &mut RdmaDevice, new: &RdmaDevice) {
+    if old == new {
+        return;
+    }
+    let before = std::mem::replace(old, new.clone());
+    fn keep<T>(slot: &mut Option<T>, before: Option<T>) {
+        if slot.is_none() {
+            *slot = before;
+        }
+    }
+    keep(&mut old.pci, before.pci);
+    keep(&mut old.pci_id, before.pci_id);
+    keep(&mut old.board_id, before.board_id);
+    keep(&mut old.hca_type, before.hca_type);
+    keep(&mut old.sys_image_guid, before.sys_image_guid);
+    for was in before.ports {
+        match old.ports.iter_mut().find(|port| port.number == was.number) {
+            Some(port) => keep(&mut port.netdev, was.netdev),
+            None => old.ports.push(was),
+        }
+    }
+    old.ports.sort_by_key(|port| port.number);
+}
+
+fn remember_distances(seen: &mut SeenFabric, snapshot: &Snapshot) {
+    let (Some(pci), Some(address)) = (&snapshot.pci, seen.device.pci) else {
+        return;
+    };
+    let Some(distances) = pci.value.distances.get(&address.to_string()) else {
+        return;
+    };
+    for (gpu, distance) in distances {
+        match seen.distances.get_mut(gpu) {
+            Some(nearest) => *nearest = (*nearest).min(*distance),
+            None => {
+                seen.distances.insert(gpu.clone(), *distance);
+            }
+        }
+    }
+}
+
+fn remember_routes(seen: &mut SeenFabric, snapshot: &Snapshot) {
+    for port in &seen.device.ports {
+        let Some(netdev) = &port.netdev else {
+            continue;
+        };
+        if let Some((carrier_of_route, at)) = default_route_above(netdev, snapshot) {
+            seen.routes.insert(port.number, (carrier_of_route, at));
+            continue;
+        }
+        let up = snapshot
+            .netdevs
+            .get(netdev)
+            .is_some_and(|facts| facts.value.carrier == Reading::Value(true));
+        let long_gone = seen
+            .routes
+            .get(&port.number)
+            .is_some_and(|(_, at)| snapshot.at.since(*at) > ROUTE_KEPT);
+        if up && long_gone {
+            seen.routes.remove(&port.number);
+        }
+    }
+}
+
+/// The interface that carries the default route: this one, or a bond, bridge or VLAN above it.
+fn default_route_above(netdev: &str, snapshot: &Snapshot) -> Option<(String, Millis)> {
+    let mut visited: BTreeSet<&str> = BTreeSet::new();
+    let mut to_visit = vec![netdev];
+    while let Some(name) = to_visit.pop() {
+        let Some((name, facts)) = snapshot.netdevs.get_key_value(name) else {
+            continue;
+        };
+        if !visited.insert(name) {
+            continue;
+        }
+        if facts.value.default_route {
+            return Some((name.clone(), facts.at));
+        }
+        to_visit.extend(facts.value.master.as_deref());
+        to_visit.extend(
+            snapshot
+                .netdevs
+                .iter()
+                .filter(|(_, above)| above.value.lowers.iter().any(|lower| lower == name))
+                .map(|(above, _)| above.as_str()),
+        );
+    }
+    None
+}
