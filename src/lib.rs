@@ -40,5 +40,6 @@ pub mod host;
 pub mod observe;
 pub mod readiness;
 pub mod report;
+mod section;
 pub mod source;
 pub mod units;

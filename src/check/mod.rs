@@ -3,6 +3,7 @@
 
 pub mod debounce;
 pub mod gpudirect;
+pub mod policy;
 pub mod roles;
 
 use crate::units::Millis;
