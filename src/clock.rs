@@ -15,15 +15,16 @@ pub fn monotonic() -> Millis {
 
 /// CPU time and memory of this process.
 pub fn process_stats() -> AgentStats {
-    let cpu_seconds = getrusage(UsageWho::RUSAGE_SELF).map_or(0.0, |usage| {
+    let cpu_seconds = getrusage(UsageWho::RUSAGE_SELF).ok().map(|usage| {
         let seconds = |time: nix::sys::time::TimeVal| {
             time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6
         };
         seconds(usage.user_time()) + seconds(usage.system_time())
     });
     AgentStats {
+        now: Some(monotonic()),
         cpu_seconds,
-        resident_bytes: resident_bytes().unwrap_or(0),
+        resident_bytes: resident_bytes(),
     }
 }
 

@@ -42,5 +42,6 @@ pub mod observe;
 pub mod readiness;
 pub mod report;
 pub mod simulate;
+mod section;
 pub mod source;
 pub mod units;

@@ -452,5 +452,42 @@ mod tests {
         let policy: Policy =
             toml::from_str("mute = ['link_sate']\n[congestion]\nstorm = 50.0\n").unwrap();
         assert_eq!(policy.complaints().len(), 2);
+//! Thresholds of the checks.
+
+use crate::section::section;
+use crate::units::Span;
+
+section! {
+    /// Placeholder.
+    Policy {
+        /// An example.
+        example: Example = Example::default(),
+    }
+}
+
+section! {
+    /// An example section.
+    Example {
+        /// A finding is raised once it has stood this long.
+        raise_after: Span = Span::from_secs(3),
+        /// At least this many.
+        rails: Option<u32> = None,
+        /// The operator's word by code.
+        overrides: std::collections::BTreeMap<u32, Override> = Default::default(),
+    }
+}
+
+/// Placeholder.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Override {
+    /// Placeholder.
+    pub count: u32,
+}
+
+impl Policy {
+    /// What is wrong.
+    pub fn complaints(&self) -> Vec<String> {
+        Vec::new()
     }
 }

@@ -9,7 +9,8 @@ use crate::host::Host;
 use crate::observe::counters::PmaSkip;
 use crate::observe::history::ports_of;
 use crate::observe::rdma::RdmaDevice;
-use crate::observe::snapshot::Snapshot;
+use crate::observe::reading::Fault;
+use crate::observe::snapshot::{Snapshot, SourceHealth};
 use crate::units::{Millis, PortKey};
 use reads::{
     CountersRead, DcbRead, DevicesRead, EthtoolRead, GidsRead, GpuDirectRead, LinkRead, NetdevRead,
@@ -153,6 +154,21 @@ impl Sampler {
         self.snapshot.wall = wall;
         assemble::sources(&mut self.snapshot, &self.schedule);
         &self.snapshot
+    }
+
+    /// Health of the kernel log, which is followed elsewhere.
+    pub fn set_kernel_log(&mut self, fault: Option<Fault>, absent: bool) {
+        let ok = fault.is_none() && !absent;
+        let health = SourceHealth {
+            source: "kernel_log".into(),
+            subject: String::new(),
+            last_ok: ok.then(|| self.clock.now()),
+            micros: 0,
+            stalled_since: None,
+            fault,
+            absent,
+        };
+        self.snapshot.sources.insert("kernel_log".into(), health);
     }
 
     /// Ports found restricted so far; `true` if there are new ones since the last call.
