@@ -4,8 +4,6 @@
 use crate::config::Config;
 use crate::evaluate::{Evaluator, Look};
 use crate::host::Host;
-use crate::source::kernel_log::follow::KmsgItem;
-use crate::source::kernel_log::state::ResumeState;
 use crate::observe::history::Memory;
 use crate::observe::reading::{Fault, FaultKind};
 use crate::report::Report;
@@ -13,6 +11,8 @@ use crate::report::catalogue::Detail;
 use crate::report::http::{self, ServeState};
 use crate::report::metrics::Options;
 use crate::sampler::{Clock, Plan, Sampler, assemble};
+use crate::source::kernel_log::follow::KmsgItem;
+use crate::source::kernel_log::state::ResumeState;
 use crate::source::netlink::{monitor, route};
 use crate::state::{Saved, StateDir};
 use crate::units::Millis;
@@ -112,7 +112,7 @@ pub async fn run(
             config.policy.clone(),
             config.role_overrides(),
             saved.memory.clone(),
-            config.hysteresis,
+            config.hysteresis.clone(),
         ),
         clock,
         saved_at: clock.now(),
@@ -360,7 +360,7 @@ pub async fn look_once(config: &Config) -> Report {
         config.policy.clone(),
         config.role_overrides(),
         Memory::default(),
-        config.hysteresis,
+        config.hysteresis.clone(),
     );
     let log = crate::kernel_log::settings(
         &host,

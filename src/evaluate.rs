@@ -39,7 +39,11 @@ pub enum Look {
 
 impl Evaluator {
     /// A judge that goes on from what an earlier run remembered.
-    pub fn new(node: String, policy: Policy, overrides: RoleOverrides, memory: Memory,
+    pub fn new(
+        node: String,
+        policy: Policy,
+        overrides: RoleOverrides,
+        memory: Memory,
         hysteresis: Hysteresis,
     ) -> Self {
         Evaluator {

@@ -31,11 +31,7 @@ pub struct Saved {
 
 impl Saved {
     /// What to remember now.
-    pub fn new(
-        memory: Memory,
-        restricted: Vec<PortKey>,
-        kernel_log: Option<ResumeState>,
-    ) -> Self {
+    pub fn new(memory: Memory, restricted: Vec<PortKey>, kernel_log: Option<ResumeState>) -> Self {
         Saved {
             version: VERSION,
             memory,
@@ -85,7 +81,10 @@ impl StateDir {
         };
         let read = || -> io::Result<Saved> {
             let mut text = String::new();
-            #[expect(clippy::disallowed_methods, reason = "our own state, not a kernel file")]
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "our own state, not a kernel file"
+            )]
             let file = std::fs::File::open(&path)?;
             file.take(MAX).read_to_string(&mut text)?;
             let saved: Saved = serde_json::from_str(&text)?;

@@ -2,6 +2,7 @@
 //! node and a node without any fabric alike: nothing is expected that is not seen.
 
 use super::Timing;
+use crate::section::section;
 use crate::units::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,22 +81,6 @@ pub struct XidOverride {
 
 fn one() -> u32 {
     1
-}
-
-/// A settings section: each field with its default beside it.
-macro_rules! section {
-    ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty = $default:expr,)* }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-        #[serde(default, deny_unknown_fields)]
-        pub struct $name { $($(#[$field_doc])* pub $field: $type,)* }
-
-        impl Default for $name {
-            fn default() -> Self {
-                $name { $($field: $default,)* }
-            }
-        }
-    };
 }
 
 /// A section that also says how long to look before believing.
@@ -452,42 +437,5 @@ mod tests {
         let policy: Policy =
             toml::from_str("mute = ['link_sate']\n[congestion]\nstorm = 50.0\n").unwrap();
         assert_eq!(policy.complaints().len(), 2);
-//! Thresholds of the checks.
-
-use crate::section::section;
-use crate::units::Span;
-
-section! {
-    /// Placeholder.
-    Policy {
-        /// An example.
-        example: Example = Example::default(),
-    }
-}
-
-section! {
-    /// An example section.
-    Example {
-        /// A finding is raised once it has stood this long.
-        raise_after: Span = Span::from_secs(3),
-        /// At least this many.
-        rails: Option<u32> = None,
-        /// The operator's word by code.
-        overrides: std::collections::BTreeMap<u32, Override> = Default::default(),
-    }
-}
-
-/// Placeholder.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Override {
-    /// Placeholder.
-    pub count: u32,
-}
-
-impl Policy {
-    /// What is wrong.
-    pub fn complaints(&self) -> Vec<String> {
-        Vec::new()
     }
 }

@@ -1,7 +1,6 @@
 //! The commands.
 
 pub mod check;
-//! Commands.
 pub mod demo;
 pub mod kmsg;
 pub mod run;

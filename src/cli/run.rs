@@ -4,7 +4,6 @@ use super::{check, kmsg};
 use crate::config::{self, Config, LogFormat};
 use crate::report::text::Style;
 use crate::report::{Report, metrics};
-use clap::builder::styling::Styles;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::future::Future;
 use std::io::{self, IsTerminal, Write};
@@ -42,7 +41,6 @@ fn command() -> Command {
     Command::new("selvage")
         .about("Watches a GPU node's fabric and says when it is not fit for a gang")
         .version(env!("CARGO_PKG_VERSION"))
-        .styles(Styles::plain())
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(config::add_args(Command::new("agent").about(
@@ -134,7 +132,9 @@ fn output_form(matches: &ArgMatches) -> &str {
 /// Colour only on a terminal that wants it (NO_COLOR is honoured).
 fn style() -> Style {
     let terminal = io::stdout().is_terminal();
-    let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+    let columns = std::env::var("COLUMNS")
+        .ok()
+        .and_then(|text| text.parse().ok());
     Style {
         width: columns.unwrap_or(if terminal { 100 } else { 80 }),
         colour: terminal && std::env::var_os("NO_COLOR").is_none(),

@@ -33,8 +33,6 @@ pub fn ethtool(host: &Host, name: &str) -> Reading<EthtoolFacts> {
                 stats.push((key, value));
             }
         }
-        let values: Vec<u64> = stats.iter().map(|(_, value)| *value).collect();
-        ethtool::names::map(driver, stats.iter().map(|(name, _)| *name)).apply(&values)
         let (names, values): (Vec<&str>, Vec<u64>) = stats.into_iter().unzip();
         ethtool::names::map(driver, names).apply(&values)
     })
