@@ -1,2 +1,3 @@
 //! Commands.
+pub mod capture;
 pub mod kmsg;
