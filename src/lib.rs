@@ -34,6 +34,7 @@
 )]
 
 pub mod check;
+pub mod cli;
 pub mod config;
 pub mod glob;
 pub mod host;
@@ -41,5 +42,6 @@ pub mod observe;
 pub mod readiness;
 pub mod report;
 mod section;
+pub mod simulate;
 pub mod source;
 pub mod units;

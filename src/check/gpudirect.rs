@@ -1,5 +1,9 @@
 //! Which path GPUDirect RDMA can take on this node, and why.
 
+use super::Context;
+use crate::observe::gpudirect::GpuDirectFacts;
+use crate::observe::rdma::RdmaDevice;
+use crate::observe::reading::Reading;
 use serde::{Deserialize, Serialize};
 
 /// How a NIC can reach GPU memory here.
@@ -31,5 +35,350 @@ impl Default for GpuDirectVerdict {
             path: Path::Unknown,
             why: Vec::new(),
         }
+    }
+}
+
+/// NIC drivers that take DMA-BUF memory (`reg_user_mr_dmabuf` in their ib_device_ops, 6.12).
+const DMABUF_DRIVERS: &[&str] = &[
+    "mlx5_core",
+    "mlx5_ib",
+    "efa",
+    "bnxt_re",
+    "bnxt_en",
+    "irdma",
+    "ice",
+];
+
+/// One prerequisite.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    Yes,
+    No,
+    CannotTell,
+}
+
+/// Which path GPUDirect RDMA can take, and why. `devices` are those that matter: the rails.
+pub fn judge_path(facts: &GpuDirectFacts, devices: &[&RdmaDevice]) -> GpuDirectVerdict {
+    let mut why = Vec::new();
+    let loaded = driver_loaded(facts);
+    match loaded {
+        Answer::Yes => {}
+        Answer::No => {
+            why.push("the NVIDIA driver is not loaded".to_string());
+            return GpuDirectVerdict {
+                path: Path::None,
+                why,
+            };
+        }
+        Answer::CannotTell => why.push("whether the NVIDIA driver is loaded cannot be read".into()),
+    }
+    if devices.is_empty() {
+        why.push("there is no RDMA device".into());
+        return GpuDirectVerdict {
+            path: Path::None,
+            why,
+        };
+    }
+    let dmabuf = dmabuf(facts, devices, &mut why);
+    let peermem = peermem(facts, devices, &mut why);
+    let path = match (loaded, dmabuf, peermem) {
+        (Answer::CannotTell, _, _) => Path::Unknown,
+        (_, Answer::Yes, _) => Path::Dmabuf,
+        (_, _, Answer::Yes) => Path::Peermem,
+        (_, Answer::No, Answer::No) => Path::None,
+        _ => Path::Unknown,
+    };
+    GpuDirectVerdict { path, why }
+}
+
+pub(super) fn driver_loaded(facts: &GpuDirectFacts) -> Answer {
+    match (&facts.driver, &facts.modules) {
+        (Reading::Value(_), _) => Answer::Yes,
+        (_, Reading::Value(modules)) if modules.contains_key("nvidia") => Answer::Yes,
+        (Reading::Absent, _) | (_, Reading::Value(_)) => Answer::No,
+        _ => Answer::CannotTell,
+    }
+}
+
+fn dmabuf(facts: &GpuDirectFacts, devices: &[&RdmaDevice], why: &mut Vec<String>) -> Answer {
+    let mut answers = Vec::new();
+    let mut need = |answer: Answer, no: String, cannot: &str| {
+        match answer {
+            Answer::Yes => {}
+            Answer::No => why.push(format!("no DMA-BUF: {no}")),
+            Answer::CannotTell => why.push(format!("DMA-BUF: {cannot}")),
+        }
+        answers.push(answer);
+    };
+    let release = facts.kernel_release.as_deref();
+    need(
+        release
+            .and_then(leading_version)
+            .map_or(Answer::CannotTell, |have| yes(have >= (5, 12))),
+        format!("kernel {} is older than 5.12", release.unwrap_or("?")),
+        "the kernel's release cannot be read",
+    );
+    let driver = facts.driver.value();
+    need(
+        driver
+            .and_then(|driver| driver.open)
+            .map_or(Answer::CannotTell, yes),
+        "the NVIDIA kernel module is the proprietary one".into(),
+        "whether the NVIDIA kernel module is the open one cannot be read",
+    );
+    need(
+        driver
+            .and_then(|driver| leading_version(&driver.version))
+            .map_or(Answer::CannotTell, |have| yes(have.0 >= 515)),
+        "the NVIDIA driver is older than 515".into(),
+        "the NVIDIA driver's version cannot be read",
+    );
+    let lacking = devices
+        .iter()
+        .find(|device| !DMABUF_DRIVERS.contains(&device.driver.as_str()));
+    need(
+        yes(lacking.is_none()),
+        format!(
+            "the NIC driver {} does not have it",
+            lacking.map_or("", |device| device.driver.as_str())
+        ),
+        "",
+    );
+    if answers.iter().all(|answer| *answer == Answer::Yes) {
+        why.push("every prerequisite of DMA-BUF is met".into());
+        Answer::Yes
+    } else if answers.contains(&Answer::No) {
+        Answer::No
+    } else {
+        Answer::CannotTell
+    }
+}
+
+fn peermem(facts: &GpuDirectFacts, devices: &[&RdmaDevice], why: &mut Vec<String>) -> Answer {
+    if let Some(provider) = efa_provider(facts, devices) {
+        why.push(format!(
+            "the EFA driver's peer-to-peer provider is {provider}"
+        ));
+        return Answer::Yes;
+    }
+    let loaded = match &facts.modules {
+        Reading::Value(_) => yes(peermem_module(facts).is_some()),
+        Reading::Absent => Answer::No,
+        _ => Answer::CannotTell,
+    };
+    match (&facts.memory_peers, loaded) {
+        (Reading::Value(clients), _) if clients.iter().any(|name| name.starts_with("nv_mem")) => {
+            why.push("a peer-memory client is registered with ib_core".into());
+            Answer::Yes
+        }
+        (Reading::Value(_), Answer::Yes) => {
+            why.push("the peer-memory module is loaded, but not registered with ib_core".into());
+            Answer::No
+        }
+        // ib_core shows no list: NCCL takes the loaded module for proof, and so it is, since
+        // nvidia-peermem refuses to load where it cannot register.
+        (_, Answer::Yes) => {
+            why.push("a peer-memory module is loaded".into());
+            Answer::Yes
+        }
+        (_, Answer::No) => {
+            why.push("no peer-memory module is loaded".into());
+            Answer::No
+        }
+        (_, Answer::CannotTell) => {
+            why.push("whether a peer-memory module is loaded cannot be read".into());
+            Answer::CannotTell
+        }
+    }
+}
+
+/// A peer-memory module that is up (`initstate` is `live`, or not told).
+pub(super) fn peermem_module(facts: &GpuDirectFacts) -> Option<&'static str> {
+    let modules = facts.modules.value()?;
+    ["nvidia_peermem", "nv_peer_mem"].into_iter().find(|name| {
+        modules
+            .get(*name)
+            .is_some_and(|module| module.state.as_deref().is_none_or(|state| state == "live"))
+    })
+}
+
+/// The peer-to-peer provider that the EFA driver names, where every device is EFA.
+fn efa_provider<'a>(facts: &'a GpuDirectFacts, devices: &[&RdmaDevice]) -> Option<&'a str> {
+    if !devices.iter().all(|device| device.driver == "efa") {
+        return None;
+    }
+    facts
+        .efa_p2p
+        .values()
+        .map(String::as_str)
+        .find(|provider| !provider.is_empty())
+}
+
+fn yes(is: bool) -> Answer {
+    if is { Answer::Yes } else { Answer::No }
+}
+
+/// `(6, 8)` of `6.8.0-45-generic`, `(550, 54)` of `550.54.15`.
+fn leading_version(text: &str) -> Option<(u32, u32)> {
+    let mut parts = text.split('.');
+    let major = parts.next()?.parse().ok()?;
+    let minor: String = parts
+        .next()?
+        .chars()
+        .take_while(char::is_ascii_digit)
+        .collect();
+    Some((major, minor.parse().ok()?))
+}
+
+/// The verdict on the node as it is: rails where there are any, else every RDMA device.
+pub fn verdict(context: &Context<'_>) -> GpuDirectVerdict {
+    let Some(facts) = context.gpudirect() else {
+        return GpuDirectVerdict {
+            path: Path::Unknown,
+            why: vec!["the GPU driver's files were not read".into()],
+        };
+    };
+    let ports = context.ports();
+    let any_rail = ports.iter().any(|port| port.rail);
+    let mut devices: Vec<&RdmaDevice> = Vec::new();
+    for port in ports.iter().filter(|port| port.rail || !any_rail) {
+        if !devices.iter().any(|device| device.key == port.device.key) {
+            devices.push(port.device);
+        }
+    }
+    judge_path(facts, &devices)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::device;
+    use super::*;
+    use crate::observe::gpudirect::{Module, NvidiaDriver};
+    use crate::observe::rdma::LinkLayer;
+    use std::collections::BTreeMap;
+
+    fn facts(open: Option<bool>, version: &str, kernel: Option<&str>) -> GpuDirectFacts {
+        GpuDirectFacts {
+            modules: Reading::Value(BTreeMap::new()),
+            driver: Reading::Value(NvidiaDriver {
+                version: version.into(),
+                open,
+            }),
+            kernel_release: kernel.map(Into::into),
+            ..GpuDirectFacts::default()
+        }
+    }
+
+    fn with_peermem(mut facts: GpuDirectFacts, state: &str) -> GpuDirectFacts {
+        let module = Module {
+            state: Some(state.into()),
+            ..Module::default()
+        };
+        facts.modules = Reading::Value(BTreeMap::from([("nvidia_peermem".into(), module)]));
+        facts
+    }
+
+    const NEW: Option<&str> = Some("6.8.0-45-generic");
+
+    #[test]
+    fn paths() {
+        let mlx5 = device(0, LinkLayer::Infiniband);
+        let proprietary = || facts(Some(false), "535.129.03", NEW);
+        let peers = |names: &[&str], mut facts: GpuDirectFacts| {
+            facts.memory_peers = Reading::Value(names.iter().map(ToString::to_string).collect());
+            facts
+        };
+        for (name, facts, want) in [
+            (
+                "open on a new kernel",
+                facts(Some(true), "555.42.06", NEW),
+                Path::Dmabuf,
+            ),
+            ("proprietary alone", proprietary(), Path::None),
+            (
+                "old kernel",
+                facts(Some(true), "555.42.06", Some("5.4.0-1")),
+                Path::None,
+            ),
+            ("old driver", facts(Some(true), "510.1", NEW), Path::None),
+            (
+                "flavour not known",
+                facts(None, "555.42.06", NEW),
+                Path::Unknown,
+            ),
+            (
+                "kernel not known",
+                facts(Some(true), "555.42.06", None),
+                Path::Unknown,
+            ),
+            (
+                "peermem",
+                with_peermem(proprietary(), "live"),
+                Path::Peermem,
+            ),
+            (
+                "peermem on its way out",
+                with_peermem(proprietary(), "going"),
+                Path::None,
+            ),
+            (
+                "peermem registered",
+                peers(&["nv_mem"], with_peermem(proprietary(), "live")),
+                Path::Peermem,
+            ),
+            (
+                "peermem loaded, client lost",
+                peers(&[], with_peermem(proprietary(), "live")),
+                Path::None,
+            ),
+            (
+                "client without a module that we know",
+                peers(&["nv_mem_nc"], proprietary()),
+                Path::Peermem,
+            ),
+        ] {
+            assert_eq!(judge_path(&facts, &[&mlx5]).path, want, "{name}");
+        }
+    }
+
+    #[test]
+    fn absent_and_unreadable_differ() {
+        let mlx5 = device(0, LinkLayer::Infiniband);
+        let fault = || crate::observe::reading::Fault {
+            kind: crate::observe::reading::FaultKind::Denied,
+            detail: "no".into(),
+        };
+        let absent = GpuDirectFacts {
+            modules: Reading::Value(BTreeMap::new()),
+            ..GpuDirectFacts::default()
+        };
+        assert_eq!(judge_path(&absent, &[&mlx5]).path, Path::None);
+        let unreadable = GpuDirectFacts {
+            modules: Reading::Failed(fault()),
+            driver: Reading::Failed(fault()),
+            ..GpuDirectFacts::default()
+        };
+        assert_eq!(judge_path(&unreadable, &[&mlx5]).path, Path::Unknown);
+        let mut half = facts(Some(false), "535.129.03", NEW);
+        half.modules = Reading::Failed(fault());
+        assert_eq!(judge_path(&half, &[&mlx5]).path, Path::Unknown);
+    }
+
+    #[test]
+    fn nic_drivers_matter() {
+        let mut mana = device(0, LinkLayer::Ethernet);
+        mana.driver = "mana".into();
+        let open = facts(Some(true), "555.42.06", NEW);
+        assert_eq!(judge_path(&open, &[&mana]).path, Path::None);
+        assert_eq!(judge_path(&open, &[]).path, Path::None);
+
+        let mut efa = device(0, LinkLayer::Unspecified);
+        efa.driver = "efa".into();
+        let mut proprietary = facts(Some(false), "535.129.03", NEW);
+        assert_eq!(judge_path(&proprietary, &[&efa]).path, Path::None);
+        proprietary.efa_p2p = BTreeMap::from([("0000:00:06.0".into(), String::new())]);
+        assert_eq!(judge_path(&proprietary, &[&efa]).path, Path::None);
+        proprietary.efa_p2p = BTreeMap::from([("0000:00:06.0".into(), "NVIDIA".into())]);
+        assert_eq!(judge_path(&proprietary, &[&efa]).path, Path::Peermem);
     }
 }

@@ -1,10 +1,42 @@
 //! Judges. Each check is a pure function of (snapshot, history, roles, policy, now) to candidates;
 //! `debounce.rs` turns candidates into findings that are believed.
+//!
+//! # Adding a check
+//! 1. A new file with `pub const CHECK: Check`, its reasons, and its tests below.
+//! 2. Its line in [`CHECKS`].
+//! 3. Its thresholds in `policy.rs`, each with its source.
+//! 4. `UPDATE_GOLDEN=1 cargo test --test docs_checks` writes its page.
 
+mod congestion;
+mod context;
+mod counter_saturated;
 pub mod debounce;
+mod device_missing;
+mod docs;
+mod gds;
+mod gid_table;
 pub mod gpudirect;
+mod gpudirect_check;
+mod link_errors;
+mod link_flap;
+mod link_rate;
+mod link_state;
+mod nic_kernel;
+mod pcie_link;
 pub mod policy;
+mod retransmission;
 pub mod roles;
+mod source_health;
+mod sxid;
+mod xid;
+pub mod xid_codes;
+
+#[cfg(test)]
+mod testing;
+
+pub use context::{Context, PortView};
+pub use docs::checks_markdown;
+pub use policy::Policy;
 
 use crate::units::Millis;
 use serde::{Deserialize, Serialize};
@@ -90,4 +122,88 @@ pub struct Finding {
     pub remedy: String,
     /// What was seen.
     pub evidence: BTreeMap<String, serde_json::Value>,
+}
+
+/// One reason that a check can give.
+#[derive(Debug, Clone, Copy)]
+pub struct ReasonDoc {
+    /// CamelCase name; part of the interface, as alerts go by it.
+    pub reason: &'static str,
+    /// How bad it is as a rule.
+    pub status: Status,
+    /// Whether it moves the verdict as a rule (on rails and GPUs; never on other ports).
+    pub weight: Weight,
+    /// What is so when it stands.
+    pub meaning: &'static str,
+    /// What to do.
+    pub remedy: &'static str,
+}
+
+/// One check.
+#[derive(Debug)]
+pub struct Check {
+    /// `link_state`.
+    pub id: &'static str,
+    /// A few words.
+    pub title: &'static str,
+    /// What it goes by, and what it leaves alone; one paragraph.
+    pub what: &'static str,
+    /// Every reason that it can give.
+    pub reasons: &'static [ReasonDoc],
+    /// The function.
+    pub run: fn(&Context<'_>) -> Vec<Candidate>,
+}
+
+/// All checks, in the order in which they are shown.
+pub const CHECKS: &[Check] = &[
+    link_state::CHECK,
+    link_flap::CHECK,
+    link_rate::CHECK,
+    link_errors::CHECK,
+    retransmission::CHECK,
+    congestion::CHECK,
+    gid_table::CHECK,
+    device_missing::CHECK,
+    pcie_link::CHECK,
+    xid::CHECK,
+    sxid::CHECK,
+    nic_kernel::CHECK,
+    gpudirect_check::CHECK,
+    gds::CHECK,
+    counter_saturated::CHECK,
+    source_health::CHECK,
+];
+
+/// Most candidates of one check that are kept: a storm must not grow the report without bound.
+pub const MAX_CANDIDATES_PER_CHECK: usize = 128;
+
+/// Runs every check that is not muted. Each (check, key, reason) comes at most once, the worst kept.
+pub fn run_all(context: &Context<'_>) -> Vec<Candidate> {
+    let mut all = Vec::new();
+    for check in CHECKS {
+        if context.policy.mute.contains(check.id) {
+            continue;
+        }
+        let mut found: BTreeMap<(String, &str), Candidate> = BTreeMap::new();
+        for candidate in (check.run)(context) {
+            let id = (candidate.key.clone(), candidate.reason);
+            match found.get(&id) {
+                Some(kept) if rank(kept) >= rank(&candidate) => {}
+                _ => {
+                    found.insert(id, candidate);
+                }
+            }
+        }
+        let mut found: Vec<Candidate> = found.into_values().collect();
+        if found.len() > MAX_CANDIDATES_PER_CHECK {
+            found.sort_by_key(|candidate| std::cmp::Reverse(rank(candidate)));
+            found.truncate(MAX_CANDIDATES_PER_CHECK);
+        }
+        all.extend(found);
+    }
+    all
+}
+
+fn rank(candidate: &Candidate) -> (Weight, Status) {
+    (candidate.weight, candidate.status)
 }

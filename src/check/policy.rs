@@ -1,39 +1,441 @@
-//! Thresholds of the checks.
+//! Every threshold that judging uses, with where it comes from. The defaults fit an 8-rail H100
+//! node and a node without any fabric alike: nothing is expected that is not seen.
 
+use super::Timing;
 use crate::section::section;
 use crate::units::Span;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 
-section! {
-    /// Placeholder.
-    Policy {
-        /// An example.
-        example: Example = Example::default(),
-    }
-}
-
-section! {
-    /// An example section.
-    Example {
-        /// A finding is raised once it has stood this long.
-        raise_after: Span = Span::from_secs(3),
-        /// At least this many.
-        rails: Option<u32> = None,
-        /// The operator's word by code.
-        overrides: std::collections::BTreeMap<u32, Override> = Default::default(),
-    }
-}
-
-/// Placeholder.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+/// A count that is too much within a stretch of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Override {
-    /// Placeholder.
+pub struct Limit {
+    /// Judged when the increase is above this.
+    pub more_than: u64,
+    /// Within this long.
+    pub within: Span,
+}
+
+/// `more_than` within `secs` seconds.
+const fn limit(more_than: u64, secs: u64) -> Limit {
+    Limit {
+        more_than,
+        within: Span::from_secs(secs),
+    }
+}
+
+/// Whether something is wanted, refused, or to be found out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+pub enum GpuDirectExpectation {
+    /// Wanted where GPUs, their driver and rails are all there.
+    #[default]
+    Auto,
+    /// Its absence is always judged.
+    Required,
+    /// Never judged.
+    Off,
+}
+
+/// Whether the Ethernet fabric is lossless (PFC) by design.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+pub enum LosslessExpectation {
+    /// Judged by what the port's DCB settings say.
+    #[default]
+    Auto,
+    /// PFC must be on, and the RoCE priority among its priorities.
+    Lossless,
+    /// Drops are by design (Spectrum-X adaptive routing, OCI, Falcon): not judged.
+    Lossy,
+}
+
+/// What the operator makes of an Xid, against the built-in table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum XidAction {
+    /// Counted only.
+    Ignore,
+    /// An application's fault: counted, told in the Xid list.
+    App,
+    /// The GPU works with less.
+    Degraded,
+    /// The GPU is lost until it is reset.
+    Fatal,
+}
+
+/// The operator's word on one Xid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct XidOverride {
+    /// What it is.
+    pub action: XidAction,
+    /// Only from this many on (default 1) …
+    #[serde(default = "one")]
     pub count: u32,
+    /// … within this long; none: since boot.
+    #[serde(default)]
+    pub within: Option<Span>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// A section that also says how long to look before believing.
+macro_rules! check_section {
+    ($(#[$doc:meta])* $name:ident, raise $raise:expr, clear $clear:expr, { $($rest:tt)* }) => {
+        section! {
+            $(#[$doc])*
+            $name {
+                /// A finding is raised once it has stood this long.
+                raise_after: Span = Span::from_secs($raise),
+                /// A finding is cleared once its cause has been gone this long.
+                clear_after: Span = Span::from_secs($clear),
+                $($rest)*
+            }
+        }
+
+        impl $name {
+            /// As the debounce machine takes it.
+            pub fn timing(&self) -> Timing {
+                Timing { raise_after: self.raise_after.0, clear_after: self.clear_after.0 }
+            }
+        }
+    };
+}
+
+section! {
+    /// What this node should have. Nothing set: only what was seen can be missed.
+    Expect {
+        /// At least this many rails.
+        rails: Option<u32> = None,
+        /// At least this many GPUs.
+        gpus: Option<u32> = None,
+        /// Each rail at least this fast, in Gb/s.
+        rate_gbps: Option<f64> = None,
+        /// GPUDirect Storage (nvidia-fs) must be there.
+        gds: bool = false,
+        /// GPUDirect RDMA.
+        gpudirect: GpuDirectExpectation = GpuDirectExpectation::Auto,
+        /// Whether the Ethernet fabric is lossless.
+        lossless: LosslessExpectation = LosslessExpectation::Auto,
+    }
+}
+
+check_section! {
+    /// `link_state`. Peers poll this each 1-60 s and latch; here a fall must stand a moment, since a
+    /// retraining link is back within a second or two.
+    LinkState, raise 3, clear 10, {
+        /// INIT is right for seconds after a link came up, until the subnet manager has swept.
+        init_raise_after: Span = Span::from_secs(20),
+        /// A state that cannot be read must stay so this long: a driver reload reads so.
+        unknown_raise_after: Span = Span::from_secs(10),
+    }
+}
+
+check_section! {
+    /// `link_flap`. 5 in 24 h (azurehpc NHC) and 3 in 12 h of 25 s each (gpud) miss quick flaps; the
+    /// counters here see every edge, so the windows are shorter.
+    LinkFlap, raise 0, clear 60, {
+        /// More flaps than this make the rail degraded: 3 and up within 10 min.
+        degraded: Limit = limit(2, 600),
+        /// More flaps than this make it failing: 5 and up within 1 h.
+        failing: Limit = limit(4, 3600),
+    }
+}
+
+check_section! {
+    /// `link_rate`. No table by product name: peers, the port's own past, or `expect.rate_gbps`.
+    LinkRate, raise 10, clear 10, {
+        /// Judged when the rate is below this share of the reference (a bond's or driver's rounding
+        /// must not count).
+        below: f64 = 0.99,
+    }
+}
+
+check_section! {
+    /// `link_errors`. Rates since a baseline, never absolute values.
+    LinkErrors, raise 0, clear 60, {
+        /// Symbol errors: 120/h is a bit error rate of 1e-12 at 40 Gb/s (IBTA, as NVSentinel uses);
+        /// links with FEC show 0 when healthy.
+        symbol: Limit = limit(120, 3600),
+        /// `link_error_recovery`: 5/min (NVSentinel).
+        recovery: Limit = limit(5, 60),
+        /// Packets received with errors: 10/s (NVSentinel).
+        receive: Limit = limit(600, 60),
+        /// `local_link_integrity_errors`: any; the counter ends at 15.
+        integrity: Limit = limit(0, 3600),
+        /// `excessive_buffer_overrun_errors`: any; the counter ends at 15.
+        overrun: Limit = limit(0, 3600),
+        /// P_Key and raw-filter violations: 100 (infiniband-diags error_thresholds).
+        constraint: Limit = limit(100, 3600),
+        /// Ethernet frames with a bad checksum, and RoCE packets with a bad ICRC. Heuristic.
+        checksum: Limit = limit(60, 3600),
+        /// EFA admin commands that the firmware never answered: any (NVSentinel).
+        admin_commands_lost: Limit = limit(0, 3600),
+        /// Errors within this long after a link edge are the training's own, and are left out.
+        settle: Span = Span::from_secs(30),
+    }
+}
+
+check_section! {
+    /// `retransmission`. A lossless fabric shows next to none; a lossy one shows some, always.
+    Retransmission, raise 0, clear 60, {
+        /// Packets lost or sent again, as sender or receiver tells: 10/s over 1 min. Heuristic.
+        loss: Limit = limit(600, 60),
+        /// Packets out of order: also adaptive routing, so a notice only. Heuristic.
+        out_of_order: Limit = limit(60_000, 60),
+        /// Acknowledge timeouts: 1/s (NVSentinel). Also a remote process that died.
+        timeout: Limit = limit(60, 60),
+        /// Retries exhausted: a queue pair, and with it a job, died.
+        retries_exceeded: Limit = limit(0, 600),
+        /// EFA packets sent again: 1000, refilled at 1/s (EKS node monitoring agent).
+        efa_retransmitted: Limit = limit(1000, 900),
+        /// EFA remotes that do not answer or are impaired: 100 (EKS node monitoring agent).
+        efa_remote: Limit = limit(100, 60),
+        /// EFA packets dropped on receive: 100/s (NVSentinel).
+        efa_dropped: Limit = limit(6000, 60),
+    }
+}
+
+check_section! {
+    /// `congestion`. The pause ladder is the operators' usual one; no standard names it.
+    Congestion, raise 0, clear 30, {
+        /// Share of time paused that is pressure …
+        pressure: f64 = 0.10,
+        /// … when it stands this long.
+        pressure_raise_after: Span = Span::from_secs(60),
+        /// Share of time paused that is a storm …
+        storm: f64 = 0.50,
+        /// … when it stands this long.
+        storm_raise_after: Span = Span::from_secs(10),
+        /// The NIC's own storm events (mlx5 stall detection, bnxt continuous pause).
+        storm_events: Limit = limit(0, 600),
+        /// Packets dropped on a priority that has PFC: none by design; a few while settings change.
+        lossless_discards: Limit = limit(10, 60),
+        /// Packets dropped for lack of buffer on a port without PFC, or by an InfiniBand port: 100/s
+        /// (NVSentinel, port_xmit_discards).
+        discards: Limit = limit(6000, 60),
+        /// Congestion notifications a minute worth a notice. Normal at some rate. Heuristic.
+        notifications: Limit = limit(600_000, 60),
+        /// Congestion notifications that the sender ignored: control is off or set wrong.
+        notifications_ignored: Limit = limit(0, 600),
+    }
+}
+
+check_section! {
+    /// `gid_table`. Addresses come seconds after the link.
+    GidTable, raise 30, clear 10, {}
+}
+
+check_section! {
+    /// `counter_saturated`.
+    CounterSaturated, raise 0, clear 0, {}
+}
+
+check_section! {
+    /// `pcie_link`. Read each minute or so; a retraining link is seen narrow for a moment.
+    PcieLink, raise 5, clear 60, {
+        /// Uncorrected, fatal errors: any.
+        fatal: Limit = limit(0, 3600),
+        /// Uncorrected errors that left the link sound: any.
+        nonfatal: Limit = limit(0, 3600),
+        /// Corrected errors worth a notice. Heuristic.
+        correctable: Limit = limit(1000, 3600),
+    }
+}
+
+check_section! {
+    /// `device_missing`.
+    DeviceMissing, raise 0, clear 0, {
+        /// Enumerations in a row that must miss a device: NVSentinel needed 3 against driver reloads.
+        missed: u32 = 3,
+        /// Devices appear late while a node boots (EFA: 15 s), so expected numbers wait.
+        expected_raise_after: Span = Span::from_secs(30),
+    }
+}
+
+check_section! {
+    /// `gpudirect`. Drivers load one after the other while a node boots.
+    GpuDirect, raise 30, clear 0, {}
+}
+
+check_section! {
+    /// `gds`.
+    Gds, raise 30, clear 0, {
+        /// nvidia-fs errors, all kinds: any.
+        errors: Limit = limit(0, 600),
+    }
+}
+
+check_section! {
+    /// `xid`.
+    Xid, raise 0, clear 0, {
+        /// The operator's word by code, above the driver's (Xid 154) and above the table.
+        overrides: BTreeMap<u32, XidOverride> = BTreeMap::new(),
+        /// After the driver took its verdict back (154 to `None`), this long without another Xid
+        /// of that GPU clears it.
+        quiet: Span = Span::from_secs(60),
+        /// Codes that follow from another (43, 45, 94, 95) within this long belong to it.
+        sympathy: Span = Span::from_secs(5),
+        /// Degraded Xids stand this long after the last one; fatal ones until reset or reboot.
+        degraded_for: Span = Span::from_secs(3600),
+        /// One code, not of hardware for sure, on this many GPUs at once is the job's, not the GPUs'.
+        storm_gpus: u32 = 4,
+        /// At once: within this long.
+        storm_within: Span = Span::from_secs(30),
+    }
+}
+
+check_section! {
+    /// `nic_kernel`.
+    NicKernel, raise 0, clear 0, {
+        /// An event without a line that takes it back stands this long.
+        stands_for: Span = Span::from_secs(600),
+    }
+}
+
+check_section! {
+    /// `sxid`.
+    Sxid, raise 0, clear 0, {
+        /// A non-fatal SXid is told this long.
+        nonfatal_for: Span = Span::from_secs(3600),
+    }
+}
+
+check_section! {
+    /// `source_health`.
+    SourceHealth, raise 5, clear 5, {
+        /// A source that fails must do so this long before it is told.
+        failing_raise_after: Span = Span::from_secs(30),
+    }
+}
+
+section! {
+    /// Everything that judging may be told.
+    Policy {
+        /// What this node should have.
+        expect: Expect = Expect::default(),
+        /// Checks (by id) that are not run at all.
+        mute: BTreeSet<String> = BTreeSet::new(),
+        /// A fact older than this, whose source is stalled or failing, is unknown.
+        stale_after: Span = Span::from_secs(30),
+        /// Port state.
+        link_state: LinkState = LinkState::default(),
+        /// Port edges.
+        link_flap: LinkFlap = LinkFlap::default(),
+        /// Port speed.
+        link_rate: LinkRate = LinkRate::default(),
+        /// Errors on the wire.
+        link_errors: LinkErrors = LinkErrors::default(),
+        /// Counters that stick.
+        counter_saturated: CounterSaturated = CounterSaturated::default(),
+        /// Losses as the transport sees them.
+        retransmission: Retransmission = Retransmission::default(),
+        /// Pause, drops, congestion notifications.
+        congestion: Congestion = Congestion::default(),
+        /// RoCE addresses.
+        gid_table: GidTable = GidTable::default(),
+        /// PCIe links of NICs and GPUs.
+        pcie_link: PcieLink = PcieLink::default(),
+        /// Rails and GPUs that are gone.
+        device_missing: DeviceMissing = DeviceMissing::default(),
+        /// The path from NIC to GPU memory.
+        gpudirect: GpuDirect = GpuDirect::default(),
+        /// GPUDirect Storage.
+        gds: Gds = Gds::default(),
+        /// GPU errors in the kernel log.
+        xid: Xid = Xid::default(),
+        /// NIC events in the kernel log.
+        nic_kernel: NicKernel = NicKernel::default(),
+        /// NVSwitch errors in the kernel log.
+        sxid: Sxid = Sxid::default(),
+        /// The agent's own eyes.
+        source_health: SourceHealth = SourceHealth::default(),
+    }
 }
 
 impl Policy {
-    /// What is wrong.
+    /// Everything that is wrong with it, one sentence each; empty when it is sound.
     pub fn complaints(&self) -> Vec<String> {
-        Vec::new()
+        let mut complaints = Vec::new();
+        for id in &self.mute {
+            if !super::CHECKS.iter().any(|check| check.id == id) {
+                complaints.push(format!("mute: there is no check {id:?}"));
+            }
+        }
+        let share = |name: &str, value: f64, complaints: &mut Vec<String>| {
+            if !(value > 0.0 && value <= 1.0) {
+                complaints.push(format!("{name}: {value} is no share between 0 and 1"));
+            }
+        };
+        share("link_rate.below", self.link_rate.below, &mut complaints);
+        share(
+            "congestion.pressure",
+            self.congestion.pressure,
+            &mut complaints,
+        );
+        share("congestion.storm", self.congestion.storm, &mut complaints);
+        if self.congestion.storm < self.congestion.pressure {
+            complaints.push("congestion.storm: below congestion.pressure".into());
+        }
+        if let Some(rate) = self.expect.rate_gbps
+            && !(rate > 0.0 && rate.is_finite())
+        {
+            complaints.push(format!("expect.rate_gbps: {rate} is no rate"));
+        }
+        if self.device_missing.missed == 0 {
+            complaints.push("device_missing.missed: must be at least 1".into());
+        }
+        for (code, own) in &self.xid.overrides {
+            if own.count == 0 {
+                complaints.push(format!("xid.overrides.{code}.count: must be at least 1"));
+            }
+        }
+        complaints
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_round_trip_and_are_sound() {
+        let policy = Policy::default();
+        assert_eq!(policy.complaints(), Vec::<String>::new());
+        let text = toml::to_string(&policy).unwrap();
+        assert_eq!(toml::from_str::<Policy>(&text).unwrap(), policy);
+        assert_eq!(toml::from_str::<Policy>("").unwrap(), policy);
+    }
+
+    #[test]
+    fn settings_read_as_an_operator_writes_them() {
+        let policy: Policy = toml::from_str(
+            "mute = ['gds']\nexpect.rails = 8\n[xid.overrides.63]\naction = 'fatal'\ncount = 3\nwithin = '1h'\n[link_state]\nraise_after = '1s'\n",
+        )
+        .unwrap();
+        assert_eq!(policy.expect.rails, Some(8));
+        assert_eq!(policy.link_state.raise_after, Span::from_secs(1));
+        assert_eq!(policy.link_state.clear_after, Span::from_secs(10));
+        let own = policy.xid.overrides.get(&63).unwrap();
+        assert_eq!((own.action, own.count), (XidAction::Fatal, 3));
+    }
+
+    #[test]
+    fn typos_are_refused() {
+        for text in [
+            "link_sate = {}",
+            "[link_state]\nraise_afer = '1s'",
+            "[expect]\nrail = 8",
+            "[link_flap]\ndegraded = { more_then = 1, within = '1s' }",
+        ] {
+            assert!(toml::from_str::<Policy>(text).is_err(), "{text}");
+        }
+        let policy: Policy =
+            toml::from_str("mute = ['link_sate']\n[congestion]\nstorm = 50.0\n").unwrap();
+        assert_eq!(policy.complaints().len(), 2);
     }
 }

@@ -46,11 +46,30 @@ pub(super) const SECTIONS: &[(&str, Help)] = &[
     ("rails", RoleOverrides::HELP),
     ("hysteresis", Hysteresis::HELP),
     ("policy", policy::Policy::HELP),
-    ("policy.example", policy::Example::HELP),
+    ("policy.expect", policy::Expect::HELP),
+    ("policy.link_state", policy::LinkState::HELP),
+    ("policy.link_flap", policy::LinkFlap::HELP),
+    ("policy.link_rate", policy::LinkRate::HELP),
+    ("policy.link_errors", policy::LinkErrors::HELP),
+    ("policy.counter_saturated", policy::CounterSaturated::HELP),
+    ("policy.retransmission", policy::Retransmission::HELP),
+    ("policy.congestion", policy::Congestion::HELP),
+    ("policy.gid_table", policy::GidTable::HELP),
+    ("policy.pcie_link", policy::PcieLink::HELP),
+    ("policy.device_missing", policy::DeviceMissing::HELP),
+    ("policy.gpudirect", policy::GpuDirect::HELP),
+    ("policy.gds", policy::Gds::HELP),
+    ("policy.xid", policy::Xid::HELP),
+    ("policy.nic_kernel", policy::NicKernel::HELP),
+    ("policy.sxid", policy::Sxid::HELP),
+    ("policy.source_health", policy::SourceHealth::HELP),
 ];
 
 /// Help of the fields of small tables that have no section of their own.
-const SMALL_TABLES: Help = &[];
+const SMALL_TABLES: Help = &[
+    ("more_than", "judged when there are more"),
+    ("within", "counted over this long"),
+];
 
 /// All settings, in the order of the sections' fields.
 pub fn settings() -> &'static [Setting] {

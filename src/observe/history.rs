@@ -3,6 +3,8 @@
 
 use super::counters::{CounterKind, hw_kind, pma_kind};
 use super::fabric::{self, SeenFabric};
+use super::kernel::KernelEvent;
+use super::kernel_log::KernelLog;
 use super::rdma::{LinkLayer, PortState, RdmaDevice};
 use super::reading::Reading;
 use super::snapshot::Snapshot;
@@ -35,6 +37,9 @@ pub struct History {
     pub netdevs: BTreeMap<String, BTreeMap<String, Track>>,
     /// AER totals and nvidia-fs errors by `SUBJECT name`.
     pub other: BTreeMap<String, Track>,
+    /// What the kernel log said this boot.
+    #[serde(default)]
+    pub kernel: KernelLog,
     /// Totals for metrics.
     pub totals: Totals,
     #[serde(skip)]
@@ -110,6 +115,9 @@ pub struct Memory {
     pub fabric: BTreeMap<DeviceKey, SeenFabric>,
     /// GPUs by address.
     pub gpus: Vec<String>,
+    /// What the kernel log said: the log itself is not read twice.
+    #[serde(default)]
+    pub kernel: KernelLog,
 }
 
 impl History {
@@ -119,6 +127,7 @@ impl History {
         let mut history = History {
             boot_id: memory.boot_id,
             fabric: memory.fabric,
+            kernel: memory.kernel.restored(),
             ..History::default()
         };
         for (key, best_rate) in memory.ports {
@@ -166,6 +175,7 @@ impl History {
                 .collect(),
             fabric: self.fabric.clone(),
             gpus: self.gpus.keys().cloned().collect(),
+            kernel: self.kernel.clone(),
         }
     }
 
@@ -173,9 +183,20 @@ impl History {
     /// that a snapshot may be pushed as often as one likes.
     pub fn push(&mut self, snapshot: &Snapshot) {
         if snapshot.boot_id.is_some() && self.boot_id != snapshot.boot_id {
-            // A reboot resets every counter and every memory.
+            // A reboot resets every counter and every memory. What the kernel log said before the
+            // first snapshot is of this boot already; what was restored is not.
+            let kernel = match self.started {
+                None => std::mem::take(&mut self.kernel).without_restored(),
+                Some(_) => KernelLog::default(),
+            };
+            let totals = match self.started {
+                None => std::mem::take(&mut self.totals),
+                Some(_) => Totals::default(),
+            };
             *self = History {
                 boot_id: snapshot.boot_id.clone(),
+                kernel,
+                totals,
                 ..History::default()
             };
         }
@@ -186,6 +207,12 @@ impl History {
         self.push_links(snapshot);
         self.push_counters(snapshot);
         self.push_pci(snapshot);
+    }
+
+    /// Takes in what the kernel log said `at` a moment. `historic`: it was in the log already when
+    /// the agent began to read.
+    pub fn push_event(&mut self, at: Millis, historic: bool, event: &KernelEvent) {
+        self.kernel.push(at, historic, event, &mut self.totals);
     }
 
     /// The port's history, if it was ever sampled.

@@ -5,6 +5,8 @@ pub mod counters;
 pub mod fabric;
 pub mod gpudirect;
 pub mod history;
+pub mod kernel;
+pub mod kernel_log;
 pub mod netdev;
 pub mod pci;
 pub mod rdma;

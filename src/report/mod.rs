@@ -1,5 +1,16 @@
 //! Tells. Reads the [`Report`], decides nothing.
 
+pub mod catalogue;
+pub mod http;
+pub mod json;
+pub mod metrics;
+pub mod page;
+pub mod select;
+#[cfg(test)]
+pub(crate) mod testing;
+pub mod text;
+pub mod view;
+
 use crate::check::Finding;
 use crate::observe::snapshot::Snapshot;
 use crate::units::{Millis, PortKey};

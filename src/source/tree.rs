@@ -164,6 +164,7 @@ pub fn exists(host: &Host, path: impl AsRef<Path>) -> bool {
 pub struct Attribute {
     path: PathBuf,
     file: Option<File>,
+    errno: Option<i32>,
 }
 
 impl Attribute {
@@ -172,12 +173,21 @@ impl Attribute {
         Attribute {
             path: host.path(path),
             file: None,
+            errno: None,
         }
+    }
+
+    /// The system's error number behind the last read, if that failed in the system: what
+    /// [`classify`] folds together, a caller may have to tell apart.
+    pub fn errno(&self) -> Option<i32> {
+        self.errno
     }
 
     /// Reads into `buffer` (cleared first) and gives the trimmed text.
     pub fn read<'b>(&mut self, host: &Host, buffer: &'b mut Vec<u8>) -> Reading<&'b str> {
+        self.errno = None;
         if let Err(error) = self.fill(host, buffer) {
+            self.errno = error.raw_os_error();
             // A stale descriptor answers ENODEV for ever: open anew next time.
             self.file = None;
             return classify(&error, &self.path);

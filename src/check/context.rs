@@ -1,0 +1,313 @@
+//! What every check is given, and the questions that several checks ask.
+
+use super::policy::{Limit, Policy};
+use super::{Candidate, ReasonDoc, Timing, Weight};
+use crate::observe::history::{History, PortHistory, ports_of};
+use crate::observe::netdev::NetdevFacts;
+use crate::observe::rdma::{LinkFacts, LinkLayer, PortState, RdmaDevice, RdmaPort};
+use crate::observe::reading::Stamped;
+use crate::observe::snapshot::{Snapshot, SourceHealth};
+use crate::observe::track::{Increase, Track, Window};
+use crate::report::{Role, RoleFacts};
+use crate::units::{BitsPerSec, DeviceKey, Millis, PortKey};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// One moment to judge.
+#[derive(Debug, Clone, Copy)]
+pub struct Context<'a> {
+    /// What was last read.
+    pub snapshot: &'a Snapshot,
+    /// What has been seen so far.
+    pub history: &'a History,
+    /// Which ports are rails.
+    pub roles: &'a BTreeMap<PortKey, RoleFacts>,
+    /// Thresholds.
+    pub policy: &'a Policy,
+    /// Now, on the clock of the snapshot's stamps.
+    pub now: Millis,
+}
+
+/// One port with what is known of it.
+#[derive(Debug, Clone)]
+pub struct PortView<'a> {
+    /// Its device.
+    pub device: &'a RdmaDevice,
+    /// The port.
+    pub port: &'a RdmaPort,
+    /// Its identity.
+    pub key: PortKey,
+    /// For people: `mlx5_3/1`.
+    pub subject: String,
+    /// Whether it is a rail.
+    pub rail: bool,
+    /// Its state as last read, unless that is too old to go by.
+    pub link: Option<&'a LinkFacts>,
+    /// Its past.
+    pub history: Option<&'a PortHistory>,
+}
+
+impl<'a> PortView<'a> {
+    /// EFA hard-codes its port's state (efa_query_port): it is never evidence.
+    pub fn is_efa(&self) -> bool {
+        self.device.driver.starts_with("efa")
+    }
+
+    /// RoCE, that is Ethernet without iWARP (node type 4, RNIC).
+    pub fn is_roce(&self) -> bool {
+        self.port.link_layer == LinkLayer::Ethernet && self.device.node_type != Some(4)
+    }
+
+    /// Its logical state, if that was read.
+    pub fn state(&self) -> Option<PortState> {
+        self.link.and_then(|link| link.state.value()).copied()
+    }
+
+    /// Whether it is known to carry traffic.
+    pub fn is_active(&self) -> bool {
+        matches!(
+            self.state(),
+            Some(PortState::Active | PortState::ActiveDefer)
+        )
+    }
+
+    /// Weight of what is said of it: only rails move the verdict.
+    pub fn weight(&self) -> Weight {
+        if self.rail {
+            Weight::Verdict
+        } else {
+            Weight::Notice
+        }
+    }
+
+    /// Whether two ports are of one make: what is true of the one may be asked of the other.
+    /// The function digit is part of it, so that the uncabled second ports of eight dual-port cards
+    /// are not held against the cabled first ones.
+    pub fn same_kind(&self, other: &PortView<'_>) -> bool {
+        self.device.driver == other.device.driver
+            && self.device.pci_id == other.device.pci_id
+            && self.port.link_layer == other.port.link_layer
+            && self.port.number == other.port.number
+            && self.device.pci.map(|pci| pci.function) == other.device.pci.map(|pci| pci.function)
+    }
+
+    /// One of its counters.
+    pub fn counter(&self, name: &str) -> Option<&'a Track> {
+        self.history?.counters.get(name)
+    }
+
+    /// Moment of the last link edge that was seen.
+    pub fn last_edge(&self) -> Option<Millis> {
+        self.history?.edges.back().map(|(at, _)| *at)
+    }
+}
+
+impl<'a> Context<'a> {
+    /// All ports, in the order of the devices.
+    pub fn ports(&self) -> Vec<PortView<'a>> {
+        ports_of(self.snapshot)
+            .map(|(device, port)| {
+                let key = device.port_key(port.number);
+                PortView {
+                    device,
+                    port,
+                    subject: format!("{}/{}", device.name, port.number),
+                    rail: self.is_rail(&key),
+                    link: self
+                        .snapshot
+                        .links
+                        .get(&key)
+                        .and_then(|link| self.fresh(link, "link", &key.device.0)),
+                    history: self.history.port(&key),
+                    key,
+                }
+            })
+            .collect()
+    }
+
+    /// Ports that are rails.
+    pub fn rails(&self) -> Vec<PortView<'a>> {
+        self.ports().into_iter().filter(|port| port.rail).collect()
+    }
+
+    /// Whether a port is a rail.
+    pub fn is_rail(&self, key: &PortKey) -> bool {
+        self.roles
+            .get(key)
+            .is_some_and(|facts| facts.role == Role::Rail)
+    }
+
+    /// The value, unless it is older than `stale_after` because its source is stalled or failing. A
+    /// source that simply has a long interval keeps its value.
+    pub fn fresh<T>(&self, stamp: &'a Stamped<T>, source: &str, subject: &str) -> Option<&'a T> {
+        if self.now.since(stamp.at) <= self.policy.stale_after.0 {
+            return Some(&stamp.value);
+        }
+        let broken = self
+            .health(source, subject)
+            .is_some_and(|health| health.stalled_since.is_some() || health.fault.is_some());
+        (!broken).then_some(&stamp.value)
+    }
+
+    /// Health of a source for a subject, or for the whole node.
+    pub fn health(&self, source: &str, subject: &str) -> Option<&'a SourceHealth> {
+        let mut whole = None;
+        for health in self.snapshot.sources.values() {
+            if health.source != source {
+                continue;
+            }
+            let names_it = health.subject == subject
+                || health
+                    .subject
+                    .strip_prefix(subject)
+                    .is_some_and(|rest| !subject.is_empty() && rest.starts_with('/'));
+            if names_it {
+                return Some(health);
+            }
+            if health.subject.is_empty() {
+                whole = Some(health);
+            }
+        }
+        whole
+    }
+
+    /// A network device's facts, unless too old.
+    pub fn netdev(&self, name: &str) -> Option<&'a NetdevFacts> {
+        self.fresh(self.snapshot.netdevs.get(name)?, "netdev", name)
+    }
+
+    /// PCI facts, unless too old.
+    pub fn pci(&self) -> Option<&'a crate::observe::pci::PciFacts> {
+        self.fresh(self.snapshot.pci.as_deref()?, "pci", "")
+    }
+
+    /// GPUDirect facts, unless too old.
+    pub fn gpudirect(&self) -> Option<&'a crate::observe::gpudirect::GpuDirectFacts> {
+        self.fresh(self.snapshot.gpudirect.as_deref()?, "gpudirect", "")
+    }
+
+    /// GPU addresses that PCI shows; empty where PCI could not be read.
+    pub fn gpus(&self) -> Vec<String> {
+        self.pci()
+            .map(|pci| pci.gpus.iter().map(ToString::to_string).collect())
+            .unwrap_or_default()
+    }
+
+    /// The rate to go by. mlx5 prints 40 Gb/s for Ethernet speeds that it has no name for
+    /// (translate_eth_ext_proto_oper), so there the network device's speed has the word.
+    pub fn rate(&self, port: &PortView<'_>) -> Option<BitsPerSec> {
+        if !port.is_active() || port.is_efa() {
+            return None;
+        }
+        let told = port.link?.rate.value()?.rate;
+        let lies = BitsPerSec::from_gbps(40);
+        if port.port.link_layer != LinkLayer::Ethernet
+            || !port.device.driver.starts_with("mlx5")
+            || told != lies
+        {
+            return Some(told);
+        }
+        let speed = self
+            .netdev(port.port.netdev.as_deref()?)?
+            .speed_mbps
+            .value()?;
+        Some(BitsPerSec(speed.saturating_mul(1_000_000)))
+    }
+
+    /// Increase above the limit, if there is one.
+    pub fn above(&self, track: Option<&Track>, limit: Limit) -> Option<Increase> {
+        self.above_since(track, limit, None)
+    }
+
+    /// As [`Context::above`], but only what came after `since`.
+    pub fn above_since(
+        &self,
+        track: Option<&Track>,
+        limit: Limit,
+        since: Option<Millis>,
+    ) -> Option<Increase> {
+        let increase = self.increase_since(track?, limit.within.0, since)?;
+        (increase.by > limit.more_than).then_some(increase)
+    }
+
+    /// Increase within the last `length`, and after `since`.
+    pub fn increase_since(
+        &self,
+        track: &Track,
+        length: Duration,
+        since: Option<Millis>,
+    ) -> Option<Increase> {
+        let length = match since {
+            Some(since) => length.min(self.now.since(since)),
+            None => length,
+        };
+        if length.is_zero() {
+            return None;
+        }
+        track.increase(Window::last(length, self.now))
+    }
+
+    /// Name of a device that may be gone.
+    pub fn device_name(&self, key: &DeviceKey) -> String {
+        self.history
+            .devices
+            .get(key)
+            .map_or_else(|| key.to_string(), |seen| seen.name.clone())
+    }
+}
+
+impl ReasonDoc {
+    /// A candidate for this reason: status, weight and remedy are the reason's own.
+    pub fn candidate(
+        &self,
+        check: &'static str,
+        (key, subject): (impl Into<String>, impl Into<String>),
+        timing: Timing,
+        message: impl Into<String>,
+    ) -> Candidate {
+        Candidate {
+            check,
+            key: key.into(),
+            subject: subject.into(),
+            reason: self.reason,
+            status: self.status,
+            weight: self.weight,
+            message: message.into(),
+            remedy: self.remedy.to_string(),
+            evidence: BTreeMap::new(),
+            timing,
+        }
+    }
+}
+
+impl Candidate {
+    /// With one more thing seen.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<serde_json::Value>) -> Self {
+        self.evidence.insert(name.to_string(), value.into());
+        self
+    }
+
+    /// With another weight than the reason's own.
+    #[must_use]
+    pub fn weighing(mut self, weight: Weight) -> Self {
+        self.weight = weight;
+        self
+    }
+
+    /// With something to look for first, time-wise.
+    #[must_use]
+    pub fn raised_after(mut self, raise_after: Duration) -> Self {
+        self.timing.raise_after = raise_after;
+        self
+    }
+}
+
+/// A stretch of time for people: `45 s`, `10 min`, `2 h`.
+pub fn span_text(length: Duration) -> String {
+    match length.as_secs() {
+        secs @ 0..120 => format!("{secs} s"),
+        secs @ 120..7200 => format!("{} min", secs / 60),
+        secs => format!("{} h", secs / 3600),
+    }
+}

@@ -1,0 +1,381 @@
+//! Rails and GPUs that are gone.
+
+use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};
+use crate::observe::reading::Reading;
+use crate::observe::snapshot::NetnsMode;
+use crate::report::Role;
+use crate::units::{DeviceKey, PortKey};
+
+const ID: &str = "device_missing";
+
+const RAIL_VANISHED: ReasonDoc = ReasonDoc {
+    reason: "RailVanished",
+    status: Status::Failing,
+    weight: Weight::Verdict,
+    meaning: "An RDMA device that was a rail this boot is no longer there.",
+    remedy: "Look in the kernel log for its PCI address: the driver was unloaded or reset, or the NIC fell off the bus (then power-cycle the node).",
+};
+const RAIL_MOVED: ReasonDoc = ReasonDoc {
+    reason: "RailMoved",
+    status: Status::Unknown,
+    weight: Weight::Notice,
+    meaning: "A rail is not visible from here; RDMA devices belong to one network namespace each on this node, so a pod holds it.",
+    remedy: "Nothing is to be done while the pod runs. If no pod holds it, look for it with `rdma dev` in the host's namespace.",
+};
+const DEVICE_VANISHED: ReasonDoc = ReasonDoc {
+    reason: "DeviceVanished",
+    status: Status::Degraded,
+    weight: Weight::Notice,
+    meaning: "An RDMA device that is no rail, and was up this boot, is no longer there.",
+    remedy: "Look in the kernel log for its PCI address; nothing is to be done if somebody removed it on purpose.",
+};
+const MISSING_RAIL: ReasonDoc = ReasonDoc {
+    reason: "MissingRail",
+    status: Status::Failing,
+    weight: Weight::Verdict,
+    meaning: "The node has fewer rails than `expect.rails`.",
+    remedy: "Compare `lspci` with a node that is well: a NIC that is missing there is a matter of hardware, one without a driver a matter of `dmesg`.",
+};
+const GPU_VANISHED: ReasonDoc = ReasonDoc {
+    reason: "GpuVanished",
+    status: Status::Failing,
+    weight: Weight::Verdict,
+    meaning: "A GPU that was on the PCI bus this boot is no longer there.",
+    remedy: "Power-cycle the node; if it stays away, have power and seating of the GPU looked at.",
+};
+const MISSING_GPU: ReasonDoc = ReasonDoc {
+    reason: "MissingGpu",
+    status: Status::Failing,
+    weight: Weight::Verdict,
+    meaning: "The node has fewer GPUs than `expect.gpus`.",
+    remedy: "Compare `lspci` with a node that is well, and power-cycle the node.",
+};
+const GPU_FELL_OFF: ReasonDoc = ReasonDoc {
+    reason: "GpuFellOff",
+    status: Status::Failing,
+    weight: Weight::Verdict,
+    meaning: "A GPU no longer answers on the PCI bus (its config space reads all ones).",
+    remedy: "Power-cycle the node; a warm reboot may not be enough. If it comes again, have the GPU replaced.",
+};
+const NIC_FELL_OFF: ReasonDoc = ReasonDoc {
+    reason: "NicFellOff",
+    status: Status::Failing,
+    weight: Weight::Verdict,
+    meaning: "A NIC no longer answers on the PCI bus (its config space reads all ones).",
+    remedy: "Power-cycle the node; if it comes again, have the NIC reseated or replaced.",
+};
+
+/// The row in the table.
+pub const CHECK: Check = Check {
+    id: ID,
+    title: "Missing rails and GPUs",
+    what: "RDMA devices and GPUs against those seen earlier this boot, and against `expect.rails` and `expect.gpus`. A device is gone once several enumerations in a row missed it, as a driver reload hides it for a moment. Where RDMA devices belong to one network namespace each, one that is gone was moved, not lost. Config space that reads all ones counts at once.",
+    reasons: &[
+        RAIL_VANISHED,
+        RAIL_MOVED,
+        DEVICE_VANISHED,
+        MISSING_RAIL,
+        GPU_VANISHED,
+        MISSING_GPU,
+        GPU_FELL_OFF,
+        NIC_FELL_OFF,
+    ],
+    run,
+};
+
+fn run(context: &Context<'_>) -> Vec<Candidate> {
+    let mut found = vanished_devices(context);
+    found.extend(missing_rails(context));
+    found.extend(gpus(context));
+    found.extend(dead_functions(context));
+    found
+}
+
+fn moved(context: &Context<'_>) -> bool {
+    context.snapshot.netns_mode == Some(NetnsMode::Exclusive)
+}
+
+fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
+    let policy = &context.policy.device_missing;
+    let mut found = Vec::new();
+    for (key, seen) in &context.history.devices {
+        if seen.missed < policy.missed {
+            continue;
+        }
+        let ports = || {
+            seen.ports.iter().map(|port| PortKey {
+                device: key.clone(),
+                port: *port,
+            })
+        };
+        let rail = ports().any(|port| context.is_rail(&port));
+        let was_up = ports().any(|port| {
+            context
+                .history
+                .port(&port)
+                .is_some_and(|history| history.ever_active)
+        });
+        let doc = match (rail, moved(context)) {
+            (true, true) => RAIL_MOVED,
+            (true, false) => RAIL_VANISHED,
+            (false, false) if was_up => DEVICE_VANISHED,
+            _ => continue,
+        };
+        found.push(
+            doc.candidate(
+                ID,
+                (key.to_string(), seen.name.clone()),
+                policy.timing(),
+                format!(
+                    "{} ({key}) is gone: {} enumerations in a row did not show it",
+                    seen.name, seen.missed
+                ),
+            )
+            .with("address", key.to_string())
+            .with("missed", seen.missed),
+        );
+    }
+    found
+}
+
+fn missing_rails(context: &Context<'_>) -> Option<Candidate> {
+    let policy = &context.policy.device_missing;
+    let expected = context.policy.expect.rails?;
+    // Not enumerated is not known; the source's health says so.
+    context.snapshot.devices.as_ref()?;
+    let have = context.rails().len();
+    if have >= expected as usize {
+        return None;
+    }
+    let doc = if moved(context) {
+        RAIL_MOVED
+    } else {
+        MISSING_RAIL
+    };
+    Some(
+        doc.candidate(
+            ID,
+            ("rails", "rails"),
+            policy.timing(),
+            format!("{have} rails of {expected} that are expected"),
+        )
+        .raised_after(policy.expected_raise_after.0)
+        .with("rails", have)
+        .with("expected", expected),
+    )
+}
+
+fn gpus(context: &Context<'_>) -> Vec<Candidate> {
+    let policy = &context.policy.device_missing;
+    let Some(pci) = context.pci() else {
+        return Vec::new();
+    };
+    let mut found: Vec<Candidate> = context
+        .history
+        .gpus
+        .iter()
+        .filter(|(_, seen)| seen.missed >= policy.missed)
+        .map(|(address, seen)| {
+            GPU_VANISHED
+                .candidate(
+                    ID,
+                    (address.clone(), address.clone()),
+                    policy.timing(),
+                    format!("GPU {address} is no longer on the PCI bus"),
+                )
+                .with("address", address.as_str())
+                .with("missed", seen.missed)
+        })
+        .collect();
+    if let Some(expected) = context.policy.expect.gpus
+        && pci.gpus.len() < expected as usize
+    {
+        found.push(
+            MISSING_GPU
+                .candidate(
+                    ID,
+                    ("gpus", "gpus"),
+                    policy.timing(),
+                    format!("{} GPUs of {expected} that are expected", pci.gpus.len()),
+                )
+                .raised_after(policy.expected_raise_after.0)
+                .with("gpus", pci.gpus.len())
+                .with("expected", expected),
+        );
+    }
+    found
+}
+
+fn dead_functions(context: &Context<'_>) -> Vec<Candidate> {
+    let policy = &context.policy.device_missing;
+    let Some(pci) = context.pci() else {
+        return Vec::new();
+    };
+    let ports = context.ports();
+    let mut found = Vec::new();
+    for (address, function) in &pci.functions {
+        if function.config_dead != Reading::Value(true) {
+            continue;
+        }
+        let gpu = pci.gpus.iter().any(|gpu| gpu.to_string() == *address);
+        let nic = ports
+            .iter()
+            .filter(|port| {
+                port.device
+                    .pci
+                    .is_some_and(|pci| pci.to_string() == *address)
+            })
+            .max_by_key(|port| port.rail);
+        let (doc, subject, weight) = if gpu {
+            (GPU_FELL_OFF, address.clone(), Weight::Verdict)
+        } else if let Some(port) = nic {
+            (NIC_FELL_OFF, port.device.name.clone(), port.weight())
+        } else if rail_of(context, address) {
+            let name = context.device_name(&DeviceKey(address.clone()));
+            (NIC_FELL_OFF, name, Weight::Verdict)
+        } else {
+            continue;
+        };
+        let mut candidate = doc
+            .candidate(
+                ID,
+                (format!("{address} config"), subject.clone()),
+                policy.timing(),
+                format!("{subject} does not answer on the PCI bus"),
+            )
+            .weighing(weight)
+            .with("address", address.as_str());
+        if weight == Weight::Notice {
+            candidate.status = Status::Degraded;
+        }
+        found.push(candidate);
+    }
+    found
+}
+
+/// Whether a function was a rail, though its RDMA device is gone.
+fn rail_of(context: &Context<'_>, address: &str) -> bool {
+    context
+        .roles
+        .iter()
+        .any(|(port, facts)| port.device.0 == address && facts.role == Role::Rail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Node, gpu, nic};
+    use super::*;
+
+    #[test]
+    fn a_rail_that_goes_is_failing_after_three_enumerations_and_clears_on_return() {
+        let mut node = Node::infiniband();
+        let gone = node.devices.pop().unwrap();
+        for want in [0, 0, 1, 1] {
+            node.tick(5);
+            assert_eq!(node.run(&CHECK).len(), want);
+        }
+        assert_eq!(node.told(&CHECK), ["mlx5_7 RailVanished Failing Verdict"]);
+        // Renamed on its return: the same device.
+        node.devices.push(crate::observe::rdma::RdmaDevice {
+            name: "ibp31s0".into(),
+            ..gone
+        });
+        node.tick(5);
+        assert_eq!(node.told(&CHECK), Vec::<String>::new());
+    }
+
+    #[test]
+    fn repeated_looks_at_one_enumeration_are_one_miss() {
+        let mut node = Node::infiniband();
+        node.devices.pop();
+        for _ in 0..5 {
+            node.tick(0);
+        }
+        assert_eq!(node.told(&CHECK), Vec::<String>::new());
+    }
+
+    #[test]
+    fn moved_and_other_devices() {
+        let mut node = Node::infiniband();
+        node.set_role(6, Role::Other);
+        node.devices.truncate(6);
+        for _ in 0..3 {
+            node.tick(5);
+        }
+        assert_eq!(
+            node.told(&CHECK),
+            [
+                "mlx5_6 DeviceVanished Degraded Notice",
+                "mlx5_7 RailVanished Failing Verdict"
+            ]
+        );
+        node.snapshot.netns_mode = Some(NetnsMode::Exclusive);
+        assert_eq!(node.told(&CHECK), ["mlx5_7 RailMoved Unknown Notice"]);
+    }
+
+    #[test]
+    fn a_restart_of_the_agent_does_not_forget_a_lost_rail() {
+        let mut node = Node::infiniband();
+        node.history = crate::observe::history::History::restore(node.history.memory());
+        node.devices.pop();
+        for _ in 0..3 {
+            node.tick(5);
+        }
+        assert_eq!(node.told(&CHECK), ["mlx5_7 RailVanished Failing Verdict"]);
+    }
+
+    #[test]
+    fn expected_numbers() {
+        let mut node = Node::infiniband();
+        node.policy.expect.rails = Some(9);
+        node.policy.expect.gpus = Some(9);
+        assert_eq!(
+            node.told(&CHECK),
+            [
+                "rails MissingRail Failing Verdict",
+                "gpus MissingGpu Failing Verdict"
+            ]
+        );
+        node.policy.expect.rails = Some(8);
+        node.policy.expect.gpus = Some(4);
+        assert_eq!(node.told(&CHECK), Vec::<String>::new());
+        // What could not be enumerated is not missing.
+        node.policy.expect.rails = Some(9);
+        node.snapshot.devices = None;
+        assert_eq!(node.told(&CHECK), Vec::<String>::new());
+    }
+
+    #[test]
+    fn gpus_that_go() {
+        let mut node = Node::infiniband();
+        let mut pci = node.snapshot.pci.as_ref().unwrap().value.clone();
+        pci.gpus.remove(3);
+        pci.functions.remove(&gpu(3));
+        node.set_pci(pci);
+        for _ in 0..3 {
+            node.tick(60);
+        }
+        assert_eq!(
+            node.told(&CHECK),
+            ["0000:83:00.0 GpuVanished Failing Verdict"]
+        );
+    }
+
+    #[test]
+    fn dead_config_space_counts_at_once() {
+        let mut node = Node::infiniband();
+        node.set_role(1, Role::Other);
+        for address in [gpu(0), nic(0), nic(1)] {
+            node.bend_pci(&address, |f| f.config_dead = Reading::Value(true));
+        }
+        node.bend_pci(&nic(2), |f| f.config_dead = Reading::NotObservable);
+        assert_eq!(
+            node.told(&CHECK),
+            [
+                "mlx5_0 NicFellOff Failing Verdict",
+                "mlx5_1 NicFellOff Degraded Notice",
+                "0000:80:00.0 GpuFellOff Failing Verdict"
+            ]
+        );
+    }
+}

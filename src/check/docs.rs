@@ -1,0 +1,84 @@
+//! The page of checks, out of their table.
+
+use super::{CHECKS, Check, Status, Weight};
+use std::fmt::Write as _;
+
+/// docs/checks.md. A test holds the file equal to this.
+pub fn checks_markdown() -> String {
+    let mut page = String::from(
+        "# Checks\n\nMade from the table of checks: change `src/check/`, then run `UPDATE_GOLDEN=1 cargo test --test docs_checks`.\n\n\
+         A finding is *failing* (something is lost: the node is unready), *degraded* (it works with less) or *unknown* \
+         (the sources cannot tell, which never makes a node unready). A *notice* is shown and exported, but does not move \
+         the verdict; what is said of ports that are no rails is always a notice. Every check can be left out by `mute`, \
+         and every threshold set, in the policy.\n\n| check | looks at | reasons |\n|---|---|---|\n",
+    );
+    for check in CHECKS {
+        let reasons: Vec<String> = check
+            .reasons
+            .iter()
+            .map(|doc| format!("`{}`", doc.reason))
+            .collect();
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            page,
+            "| [`{id}`](#{id}) | {title} | {reasons} |",
+            id = check.id,
+            title = check.title,
+            reasons = reasons.join(" ")
+        );
+    }
+    for check in CHECKS {
+        section(&mut page, check);
+    }
+    page
+}
+
+fn section(page: &mut String, check: &Check) {
+    let _ = write!(
+        page,
+        "\n## {}\n\n{}. {}\n\n| reason | status | meaning | what to do |\n|---|---|---|---|\n",
+        check.id, check.title, check.what
+    );
+    for doc in check.reasons {
+        let status = match doc.status {
+            Status::Failing => "failing",
+            Status::Degraded => "degraded",
+            Status::Unknown => "unknown",
+        };
+        let notice = match doc.weight {
+            Weight::Verdict => "",
+            Weight::Notice => " (notice)",
+        };
+        let _ = writeln!(
+            page,
+            "| `{}` | {status}{notice} | {} | {} |",
+            doc.reason,
+            doc.meaning.replace('|', "\\|"),
+            doc.remedy.replace('|', "\\|")
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_unique_and_well_formed() {
+        let mut ids = BTreeSet::new();
+        let mut reasons = BTreeSet::new();
+        for check in CHECKS {
+            assert!(ids.insert(check.id), "{} twice", check.id);
+            assert!(!check.reasons.is_empty(), "{}", check.id);
+            for doc in check.reasons {
+                assert!(reasons.insert(doc.reason), "{} twice", doc.reason);
+                // Kubernetes: condition reasons and taint values.
+                assert!(doc.reason.len() <= 63);
+                assert!(doc.reason.starts_with(|c: char| c.is_ascii_uppercase()));
+                assert!(doc.reason.chars().all(|c| c.is_ascii_alphanumeric()));
+                assert!(doc.meaning.ends_with('.') && doc.remedy.ends_with('.'));
+            }
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! Whether GPUDirect RDMA has a path, and what slows it.
+
+use super::gpudirect::{self, Answer, Path, driver_loaded, peermem_module};
+use super::policy::GpuDirectExpectation;
+use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};
+use crate::observe::gpudirect::GpuDirectFacts;
+use crate::observe::reading::Reading;
+use std::collections::BTreeSet;
+
+const ID: &str = "gpudirect";
+
+const PATH_MISSING: ReasonDoc = ReasonDoc {
+    reason: "GpuDirectPathMissing",
+    status: Status::Degraded,
+    weight: Weight::Verdict,
+    meaning: "GPUs, their driver and rails are there, but neither DMA-BUF nor a peer-memory module can join them: data is staged through host memory.",
+    remedy: "Load nvidia_peermem (`modprobe nvidia-peermem`), or run the open NVIDIA kernel module (515 and later) on kernel 5.12 and later, where DMA-BUF needs no module.",
+};
+const PEERMEM_BROKEN: ReasonDoc = ReasonDoc {
+    reason: "PeermemNotRegistered",
+    status: Status::Degraded,
+    weight: Weight::Notice,
+    meaning: "A peer-memory module is loaded, but ib_core has no client of it: the RDMA stack was reloaded under it.",
+    remedy: "Reload it: `rmmod nvidia_peermem && modprobe nvidia-peermem`.",
+};
+const PATH_UNKNOWN: ReasonDoc = ReasonDoc {
+    reason: "GpuDirectUnknown",
+    status: Status::Unknown,
+    weight: Weight::Notice,
+    meaning: "Whether GPUDirect RDMA can work here cannot be told from what is readable.",
+    remedy: "Look at what the message says could not be read; give the agent /sys and /proc of the host.",
+};
+const DRIVER_ABSENT: ReasonDoc = ReasonDoc {
+    reason: "GpuDriverAbsent",
+    status: Status::Unknown,
+    weight: Weight::Notice,
+    meaning: "PCI shows NVIDIA GPUs, but the NVIDIA driver is not loaded.",
+    remedy: "Install or load the driver (`modprobe nvidia`, the GPU operator's driver pod). A GPU handed to a virtual machine reads so, too.",
+};
+const IOMMU_TRANSLATES: ReasonDoc = ReasonDoc {
+    reason: "IommuTranslates",
+    status: Status::Degraded,
+    weight: Weight::Notice,
+    meaning: "The IOMMU translates the addresses of a rail or GPU, so traffic between them takes the way through the CPU.",
+    remedy: "Boot with `iommu=pt` (or `intel_iommu=off`, `amd_iommu=off`), unless the platform does peer-to-peer through its IOMMU.",
+};
+const ACS_REDIRECTS: ReasonDoc = ReasonDoc {
+    reason: "AcsRedirects",
+    status: Status::Degraded,
+    weight: Weight::Notice,
+    meaning: "A PCIe bridge above a rail or GPU has ACS redirection on: peer-to-peer traffic goes up to the root complex and back.",
+    remedy: "Switch ACS off in the firmware setup, or at boot with `setpci`, unless the platform uses address translation services.",
+};
+const PEERMEM_ERROR: ReasonDoc = ReasonDoc {
+    reason: "PeermemError",
+    status: Status::Degraded,
+    weight: Weight::Notice,
+    meaning: "The peer-memory module reported an error in the kernel log.",
+    remedy: "Look at `dmesg | grep peermem`; reload the module once no job runs.",
+};
+
+/// The row in the table.
+pub const CHECK: Check = Check {
+    id: ID,
+    title: "GPUDirect RDMA path",
+    what: "Which path GPUDirect RDMA can take: DMA-BUF (kernel 5.12, open kernel module 515, a NIC driver that has it: mlx5, efa, bnxt_re, irdma), a peer-memory module that is registered, or none. By default judged where GPUs, their driver and rails are all there; `expect.gpudirect` is `auto`, `required` or `off`. A Grace CPU's IOMMU translates by design and is left alone.",
+    reasons: &[
+        PATH_MISSING,
+        PEERMEM_BROKEN,
+        PATH_UNKNOWN,
+        DRIVER_ABSENT,
+        IOMMU_TRANSLATES,
+        ACS_REDIRECTS,
+        PEERMEM_ERROR,
+    ],
+    run,
+};
+
+fn run(context: &Context<'_>) -> Vec<Candidate> {
+    let expected = context.policy.expect.gpudirect;
+    if expected == GpuDirectExpectation::Off {
+        return Vec::new();
+    }
+    let timing = context.policy.gpudirect.timing();
+    let say =
+        |doc: ReasonDoc, key: &str, message: String| doc.candidate(ID, (key, key), timing, message);
+    let required = expected == GpuDirectExpectation::Required;
+    let Some(facts) = context.gpudirect() else {
+        return required
+            .then(|| {
+                say(
+                    PATH_UNKNOWN,
+                    "path",
+                    "the GPU driver's files were not read".into(),
+                )
+                .weighing(Weight::Verdict)
+            })
+            .into_iter()
+            .collect();
+    };
+    let mut found = Vec::new();
+    let gpus = context.gpus();
+    let has_rails = context.ports().iter().any(|port| port.rail);
+    let wanted = !gpus.is_empty() && has_rails && driver_loaded(facts) != Answer::No;
+    let verdict = gpudirect::verdict(context);
+    if required || wanted {
+        let why = verdict.why.join("; ");
+        match verdict.path {
+            Path::None => found.push(
+                say(
+                    PATH_MISSING,
+                    "path",
+                    format!("GPUDirect RDMA has no path: {why}"),
+                )
+                .with("gpus", gpus.len())
+                .with("kernel", facts.kernel_release.clone().unwrap_or_default())
+                .with(
+                    "driver",
+                    facts
+                        .driver
+                        .value()
+                        .map(|driver| driver.version.clone())
+                        .unwrap_or_default(),
+                ),
+            ),
+            Path::Unknown => found.push(
+                say(
+                    PATH_UNKNOWN,
+                    "path",
+                    format!("the path of GPUDirect RDMA is not known: {why}"),
+                )
+                .weighing(if required {
+                    Weight::Verdict
+                } else {
+                    Weight::Notice
+                }),
+            ),
+            Path::Dmabuf | Path::Peermem => {}
+        }
+    }
+    if verdict.path != Path::None
+        && let (Some(module), Reading::Value(clients)) =
+            (peermem_module(facts), &facts.memory_peers)
+        && !clients.iter().any(|name| name.starts_with("nv_mem"))
+    {
+        found.push(say(
+            PEERMEM_BROKEN,
+            "peermem",
+            format!("{module} is loaded, but not registered with ib_core"),
+        ));
+    }
+    if driver_loaded(facts) == Answer::No && nvidia_gpus(context) > 0 {
+        let count = nvidia_gpus(context);
+        found.push(
+            say(
+                DRIVER_ABSENT,
+                "driver",
+                format!("{count} NVIDIA GPUs, but no NVIDIA driver is loaded"),
+            )
+            .with("gpus", count),
+        );
+    }
+    if wanted {
+        found.extend(judge_iommu(context, facts));
+        found.extend(judge_acs(context, facts));
+    }
+    found
+}
+
+/// NVIDIA GPUs on PCI.
+fn nvidia_gpus(context: &Context<'_>) -> usize {
+    let Some(pci) = context.pci() else {
+        return 0;
+    };
+    pci.gpus
+        .iter()
+        .filter(|gpu| {
+            pci.functions
+                .get(&gpu.to_string())
+                .is_some_and(|function| function.id.starts_with("10de:"))
+        })
+        .count()
+}
+
+/// Addresses of the rails' functions and of the GPUs.
+fn endpoints(context: &Context<'_>) -> BTreeSet<String> {
+    let rails = context
+        .ports()
+        .into_iter()
+        .filter(|port| port.rail)
+        .filter_map(|port| port.device.pci)
+        .map(|pci| pci.to_string());
+    rails.chain(context.gpus()).collect()
+}
+
+fn judge_iommu(context: &Context<'_>, facts: &GpuDirectFacts) -> Option<Candidate> {
+    let pci = context.pci()?;
+    // On Grace the SMMU translates by design, and does peer-to-peer.
+    if pci.virtual_machine || facts.arch.as_deref() == Some("aarch64") {
+        return None;
+    }
+    let translated: Vec<String> = endpoints(context)
+        .into_iter()
+        .filter(|address| {
+            pci.functions.get(address).is_some_and(|function| {
+                function
+                    .iommu
+                    .value()
+                    .is_some_and(|kind| kind.starts_with("DMA"))
+            })
+        })
+        .collect();
+    let first = translated.first()?;
+    Some(
+        IOMMU_TRANSLATES
+            .candidate(
+                ID,
+                ("iommu", "iommu"),
+                context.policy.gpudirect.timing(),
+                format!(
+                    "the IOMMU translates for {} rails and GPUs, {first} among them",
+                    translated.len()
+                ),
+            )
+            .with("functions", translated.len())
+            .with("first", first.as_str())
+            .with("cmdline", facts.iommu_cmdline.join(" ")),
+    )
+}
+
+fn judge_acs(context: &Context<'_>, facts: &GpuDirectFacts) -> Option<Candidate> {
+    let pci = context.pci()?;
+    if pci.virtual_machine || facts.arch.as_deref() == Some("aarch64") {
+        return None;
+    }
+    let mut bridges: BTreeSet<String> = BTreeSet::new();
+    for address in endpoints(context) {
+        let mut at = pci
+            .functions
+            .get(&address)
+            .and_then(|function| function.parent.clone());
+        // A path is a few bridges long; the bound is against a tree that loops.
+        for _ in 0..16 {
+            let Some(bridge) = at
+                .as_ref()
+                .and_then(|name| pci.functions.get_key_value(name))
+            else {
+                break;
+            };
+            if bridge.1.acs_redirect == Reading::Value(true) {
+                bridges.insert(bridge.0.clone());
+            }
+            at = bridge.1.parent.clone();
+        }
+    }
+    if let Reading::Value(nvidia_fs) = &facts.nvidia_fs {
+        bridges.extend(nvidia_fs.acs_bridges.iter().cloned());
+    }
+    let first = bridges.first()?;
+    Some(
+        ACS_REDIRECTS
+            .candidate(
+                ID,
+                ("acs", "acs"),
+                context.policy.gpudirect.timing(),
+                format!(
+                    "ACS redirects peer-to-peer traffic on {} bridges, {first} among them",
+                    bridges.len()
+                ),
+            )
+            .with("bridges", bridges.len())
+            .with("first", first.as_str()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Node, gpu, nic};
+    use super::*;
+    use crate::observe::gpudirect::{Module, NvidiaDriver};
+
+    fn none(node: &mut Node) {
+        node.bend_gpudirect(|facts| {
+            facts.driver = Reading::Value(NvidiaDriver {
+                version: "535.129.03".into(),
+                open: Some(false),
+            });
+        });
+    }
+
+    #[test]
+    fn well_or_not_wanted() {
+        let mut off = Node::infiniband();
+        none(&mut off);
+        off.policy.expect.gpudirect = GpuDirectExpectation::Off;
+        let mut no_gpu = Node::infiniband();
+        none(&mut no_gpu);
+        no_gpu.set_pci(Default::default());
+        let mut no_rail = Node::infiniband();
+        none(&mut no_rail);
+        no_rail.roles.clear();
+        for node in [Node::infiniband(), Node::empty(), off, no_gpu, no_rail] {
+            assert_eq!(node.told(&CHECK), Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn path_missing() {
+        let mut node = Node::infiniband();
+        none(&mut node);
+        assert_eq!(
+            node.told(&CHECK),
+            ["path GpuDirectPathMissing Degraded Verdict"]
+        );
+        let mut required = Node::empty();
+        required.policy.expect.gpudirect = GpuDirectExpectation::Required;
+        assert_eq!(
+            required.told(&CHECK),
+            ["path GpuDirectPathMissing Degraded Verdict"]
+        );
+    }
+
+    #[test]
+    fn unread_is_unknown_and_counts_only_where_required() {
+        let mut node = Node::infiniband();
+        node.snapshot.gpudirect = None;
+        assert_eq!(node.told(&CHECK), Vec::<String>::new());
+        node.policy.expect.gpudirect = GpuDirectExpectation::Required;
+        assert_eq!(node.told(&CHECK), ["path GpuDirectUnknown Unknown Verdict"]);
+    }
+
+    #[test]
+    fn lost_client_beside_dmabuf_is_a_notice() {
+        let mut node = Node::infiniband();
+        node.bend_gpudirect(|facts| {
+            facts.modules =
+                Reading::Value([("nvidia_peermem".to_string(), Module::default())].into());
+            facts.memory_peers = Reading::Value(Vec::new());
+        });
+        assert_eq!(
+            node.told(&CHECK),
+            ["peermem PeermemNotRegistered Degraded Notice"]
+        );
+    }
+
+    #[test]
+    fn driver_absent_on_a_node_with_gpus() {
+        let mut node = Node::infiniband();
+        node.bend_gpudirect(|facts| facts.driver = Reading::Absent);
+        node.bend_pci(&gpu(0), |function| function.id = "10de:2330".into());
+        assert_eq!(node.told(&CHECK), ["driver GpuDriverAbsent Unknown Notice"]);
+    }
+
+    #[test]
+    fn iommu_and_acs() {
+        let mut node = Node::infiniband();
+        node.bend_pci(&nic(2), |f| f.iommu = Reading::Value("DMA-FQ".into()));
+        node.bend_pci(&gpu(2), |f| f.iommu = Reading::Value("identity".into()));
+        node.bend_pci(&gpu(1), |f| f.parent = Some("0000:70:01.0".into()));
+        node.bend_pci("0000:70:01.0", |f| f.acs_redirect = Reading::Value(true));
+        node.bend_pci("0000:71:01.0", |f| f.acs_redirect = Reading::Value(true));
+        assert_eq!(
+            node.told(&CHECK),
+            [
+                "iommu IommuTranslates Degraded Notice",
+                "acs AcsRedirects Degraded Notice"
+            ]
+        );
+        assert_eq!(node.run(&CHECK)[1].evidence["bridges"], 1);
+        node.bend_gpudirect(|facts| facts.arch = Some("aarch64".into()));
+        assert_eq!(node.told(&CHECK), Vec::<String>::new());
+    }
+}

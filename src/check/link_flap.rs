@@ -1,0 +1,134 @@
+//! Links that fall and come back.
+
+use super::context::span_text;
+use super::policy::Limit;
+use super::{Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
+use crate::observe::track::Window;
+
+const ID: &str = "link_flap";
+
+const FLAPPING: ReasonDoc = ReasonDoc {
+    reason: "LinkFlapping",
+    status: Status::Failing,
+    weight: Weight::Verdict,
+    meaning: "A rail's link fell so often that a job on it would not last.",
+    remedy: "Reseat or replace cable and modules, then look at the switch port. The kernel log tells heat, power and module faults.",
+};
+const UNSTABLE: ReasonDoc = ReasonDoc {
+    reason: "LinkUnstable",
+    status: Status::Degraded,
+    weight: Weight::Verdict,
+    meaning: "A rail's link fell several times within minutes.",
+    remedy: "Watch it: if it goes on, reseat or replace cable and modules and look at the switch port.",
+};
+
+/// The row in the table.
+pub const CHECK: Check = Check {
+    id: ID,
+    title: "Link flaps",
+    what: "Falls of the link within a window, out of the kernel's own counts (`carrier_changes` on Ethernet, `link_downed` on InfiniBand), so that flaps quicker than any poll are seen. A flap is one fall with its return. The first sample is a baseline: what the counters held before is not a flap.",
+    reasons: &[FLAPPING, UNSTABLE],
+    run,
+};
+
+fn run(context: &Context<'_>) -> Vec<Candidate> {
+    context
+        .ports()
+        .iter()
+        .filter_map(|port| judge(context, port))
+        .collect()
+}
+
+fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
+    let policy = &context.policy.link_flap;
+    let flaps = |limit: Limit| {
+        let edges = context
+            .history
+            .edges_within(&port.key, Window::last(limit.within.0, context.now));
+        // A fall that has not ended yet counts.
+        if port.is_active() {
+            edges / 2
+        } else {
+            edges.div_ceil(2)
+        }
+    };
+    let (doc, limit) = [(FLAPPING, policy.failing), (UNSTABLE, policy.degraded)]
+        .into_iter()
+        .find(|(_, limit)| flaps(*limit) > limit.more_than)?;
+    let count = flaps(limit);
+    let mut candidate = doc
+        .candidate(
+            ID,
+            (port.key.to_string(), port.subject.clone()),
+            policy.timing(),
+            format!(
+                "{} fell {count} times within {}",
+                port.subject,
+                span_text(limit.within.0)
+            ),
+        )
+        .weighing(port.weight())
+        .with("flaps", count)
+        .with("within_seconds", limit.within.0.as_secs());
+    if !port.rail {
+        candidate.status = Status::Degraded;
+    }
+    if let Some(last) = port.last_edge() {
+        candidate = candidate.with("last_edge_seconds_ago", context.now.since(last).as_secs());
+    }
+    Some(candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Node, tell};
+    use super::*;
+    use crate::observe::netdev::NetdevFacts;
+    use crate::observe::reading::Reading;
+    use crate::report::Role;
+
+    fn with_carrier_changes(node: &mut Node, i: usize, changes: u64) {
+        node.set_netdev(
+            i,
+            NetdevFacts {
+                carrier_changes: Reading::Value(changes),
+                ..NetdevFacts::default()
+            },
+        );
+    }
+
+    #[test]
+    fn ladder() {
+        // (edges, seconds until judged, what is told)
+        for (edges, later, want) in [
+            (4, 1, None),
+            (6, 1, Some("mlx5_2/1 LinkUnstable Degraded Verdict")),
+            (6, 700, None),
+            (10, 1, Some("mlx5_2/1 LinkFlapping Failing Verdict")),
+            (10, 1000, Some("mlx5_2/1 LinkFlapping Failing Verdict")),
+            (10, 3700, None),
+        ] {
+            let mut node = Node::roce();
+            node.history = Default::default();
+            with_carrier_changes(&mut node, 2, 101);
+            node.tick(0);
+            assert_eq!(node.told(&CHECK), Vec::<String>::new(), "baseline");
+            node.now = node.now.plus(std::time::Duration::from_secs(1));
+            with_carrier_changes(&mut node, 2, 101 + edges);
+            node.tick(0);
+            node.tick(later);
+            let got = node.run(&CHECK).first().map(tell);
+            assert_eq!(got.as_deref(), want, "{edges} edges, {later} s later");
+        }
+    }
+
+    #[test]
+    fn a_port_that_is_no_rail_is_a_notice() {
+        let mut node = Node::roce();
+        node.set_role(2, Role::Other);
+        node.now = node.now.plus(std::time::Duration::from_secs(1));
+        with_carrier_changes(&mut node, 2, 21);
+        node.tick(0);
+        assert_eq!(node.told(&CHECK), ["mlx5_2/1 LinkFlapping Degraded Notice"]);
+    }
+}

@@ -1,0 +1,263 @@
+//! Rails that run slower than they should.
+
+use super::{Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
+use crate::observe::rdma::LinkLayer;
+use crate::units::BitsPerSec;
+use std::collections::BTreeMap;
+
+const ID: &str = "link_rate";
+
+const BELOW_EXPECTED: ReasonDoc = ReasonDoc {
+    reason: "RateBelowExpected",
+    status: Status::Degraded,
+    weight: Weight::Verdict,
+    meaning: "A rail runs slower than `expect.rate_gbps`.",
+    remedy: "Check the cable's and module's rating and the switch port's speed; a trained-down link often wants its cable reseated.",
+};
+const BELOW_PEERS: ReasonDoc = ReasonDoc {
+    reason: "RateBelowPeers",
+    status: Status::Degraded,
+    weight: Weight::Verdict,
+    meaning: "A rail runs slower than most rails of its kind on this node; a collective goes at the pace of the slowest.",
+    remedy: "Reseat or replace cable and module of this port, and compare the switch port's settings with those of its neighbours.",
+};
+const LANES_REDUCED: ReasonDoc = ReasonDoc {
+    reason: "LaneWidthReduced",
+    status: Status::Degraded,
+    weight: Weight::Verdict,
+    meaning: "A rail runs on fewer lanes than its like: some lanes of the cable or module are dead.",
+    remedy: "Reseat the cable, then replace it and the modules; clean optical connectors.",
+};
+const BELOW_BEST: ReasonDoc = ReasonDoc {
+    reason: "RateBelowBest",
+    status: Status::Degraded,
+    weight: Weight::Verdict,
+    meaning: "A port runs slower than it did earlier this boot.",
+    remedy: "It trained down: reseat or replace cable and module, unless somebody changed the speed on purpose.",
+};
+
+/// The row in the table.
+pub const CHECK: Check = Check {
+    id: ID,
+    title: "Link rate",
+    what: "The rate of each active rail against, in this order, `expect.rate_gbps`, the most common rate among active rails of its kind, and its own best rate this boot. No table of products. The rate of a port that is not active lies and is left alone, as is EFA's constant; for Ethernet speeds that mlx5 prints as 40 Gb/s the network device's speed is taken.",
+    reasons: &[BELOW_EXPECTED, BELOW_PEERS, LANES_REDUCED, BELOW_BEST],
+    run,
+};
+
+fn run(context: &Context<'_>) -> Vec<Candidate> {
+    let ports = context.ports();
+    ports
+        .iter()
+        .filter_map(|port| judge(context, port, &ports))
+        .collect()
+}
+
+fn judge(context: &Context<'_>, port: &PortView<'_>, ports: &[PortView<'_>]) -> Option<Candidate> {
+    let rate = context.rate(port)?;
+    let policy = &context.policy.link_rate;
+    let slower_than = |reference: BitsPerSec| (rate.0 as f64) < reference.0 as f64 * policy.below;
+    let say = |doc: ReasonDoc, reference: BitsPerSec, what: String| {
+        doc.candidate(
+            ID,
+            (port.key.to_string(), port.subject.clone()),
+            policy.timing(),
+            format!("{} runs at {rate}, {what}", port.subject),
+        )
+        .weighing(port.weight())
+        .with("rate_gbps", rate.gbps())
+        .with("reference_gbps", reference.gbps())
+    };
+    if port.rail
+        && let Some(expected) = context.policy.expect.rate_gbps
+        && slower_than(BitsPerSec((expected * 1e9) as u64))
+    {
+        let expected = BitsPerSec((expected * 1e9) as u64);
+        return Some(say(
+            BELOW_EXPECTED,
+            expected,
+            format!("expected {expected}"),
+        ));
+    }
+    let peers: Vec<&PortView<'_>> = ports
+        .iter()
+        .filter(|other| port.rail && other.rail && port.same_kind(other))
+        .collect();
+    let lanes = lanes(port);
+    let usual_lanes = most_common(
+        peers
+            .iter()
+            .filter(|peer| context.rate(peer).is_some())
+            .filter_map(|peer| self::lanes(peer)),
+    );
+    let usual = most_common(peers.iter().filter_map(|peer| context.rate(peer)));
+    if let Some(usual) = usual
+        && slower_than(usual)
+    {
+        return Some(match (lanes, usual_lanes) {
+            (Some(lanes), Some(usual_lanes)) if lanes < usual_lanes => say(
+                LANES_REDUCED,
+                usual,
+                format!("on {lanes} of {usual_lanes} lanes; rails of its kind run at {usual}"),
+            )
+            .with("lanes", lanes)
+            .with("reference_lanes", usual_lanes),
+            _ => say(BELOW_PEERS, usual, format!("rails of its kind at {usual}")),
+        });
+    }
+    let best = port.history.and_then(|history| history.best_rate)?;
+    if slower_than(best) {
+        return Some(say(
+            BELOW_BEST,
+            best,
+            format!("earlier this boot at {best}"),
+        ));
+    }
+    // No IB cable has one lane: a lone port without peers or past still shows three dead ones.
+    (port.rail && port.port.link_layer == LinkLayer::Infiniband && lanes == Some(1)).then(|| {
+        say(
+            LANES_REDUCED,
+            BitsPerSec(rate.0.saturating_mul(4)),
+            "on 1 lane".to_string(),
+        )
+        .with("lanes", 1)
+    })
+}
+
+fn lanes(port: &PortView<'_>) -> Option<u32> {
+    port.link?.rate.value()?.lanes
+}
+
+/// The most common value; of several the highest, so that of two that differ the slower is told.
+fn most_common<T: Ord + Copy>(values: impl Iterator<Item = T>) -> Option<T> {
+    let mut counts: BTreeMap<T, usize> = BTreeMap::new();
+    for value in values {
+        *counts.entry(value).or_default() += 1;
+    }
+    counts
+        .into_iter()
+        .max_by_key(|(value, count)| (*count, *value))
+        .map(|(value, _)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Node, key, link};
+    use super::*;
+    use crate::observe::netdev::NetdevFacts;
+    use crate::observe::rdma::{PhysState, PortState};
+    use crate::observe::reading::Reading;
+    use crate::report::Role;
+
+    #[test]
+    fn nodes_that_are_well() {
+        for node in [Node::infiniband(), Node::roce(), Node::empty()] {
+            assert_eq!(node.told(&CHECK), Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn one_slow_rail_among_eight() {
+        for (gbps, lanes, want) in [
+            (200, 4, "mlx5_4/1 RateBelowPeers Degraded Verdict"),
+            (200, 2, "mlx5_4/1 LaneWidthReduced Degraded Verdict"),
+        ] {
+            let mut node = Node::infiniband();
+            // Slow from the start: no better past to go by.
+            node.set_link(4, link(gbps, lanes));
+            node.history = Default::default();
+            node.tick(1);
+            assert_eq!(node.told(&CHECK), [want]);
+        }
+    }
+
+    #[test]
+    fn two_lane_texts_of_the_same_rate_are_equal() {
+        let mut node = Node::infiniband();
+        node.set_link(4, link(400, 8));
+        assert_eq!(node.told(&CHECK), Vec::<String>::new());
+    }
+
+    #[test]
+    fn all_slow_shows_only_against_the_past_or_configuration() {
+        let slow = || {
+            let mut node = Node::infiniband();
+            for i in 0..8 {
+                node.set_link(i, link(200, 4));
+            }
+            node
+        };
+        let mut with_past = slow();
+        with_past.tick(1);
+        assert_eq!(with_past.run(&CHECK).len(), 8);
+        assert_eq!(with_past.run(&CHECK)[0].reason, "RateBelowBest");
+
+        let mut without = slow();
+        without.history = Default::default();
+        without.tick(1);
+        assert_eq!(without.told(&CHECK), Vec::<String>::new());
+        without.policy.expect.rate_gbps = Some(400.0);
+        assert_eq!(without.run(&CHECK)[7].reason, "RateBelowExpected");
+    }
+
+    #[test]
+    fn a_port_that_is_not_active_has_no_rate() {
+        let mut node = Node::roce();
+        node.set_link(1, link(40, 4));
+        node.set_state(1, PortState::Down, PhysState::Disabled);
+        node.policy.expect.rate_gbps = Some(400.0);
+        assert_eq!(node.told(&CHECK), Vec::<String>::new());
+    }
+
+    #[test]
+    fn forty_gigabits_of_an_active_mlx5_roce_port_is_asked_of_the_interface() {
+        for (speed, want) in [
+            (Reading::Value(400_000), None),
+            (Reading::NotObservable, None),
+            (Reading::Value(40_000), Some("RateBelowPeers")),
+        ] {
+            let mut node = Node::roce();
+            node.set_link(1, link(40, 4));
+            node.set_netdev(
+                1,
+                NetdevFacts {
+                    speed_mbps: speed,
+                    ..NetdevFacts::default()
+                },
+            );
+            node.history.ports.remove(&key(1));
+            node.tick(1);
+            assert_eq!(node.run(&CHECK).first().map(|c| c.reason), want);
+        }
+    }
+
+    #[test]
+    fn cards_of_another_make_and_ports_that_are_no_rails_are_no_peers() {
+        let mut node = Node::infiniband();
+        node.devices[0].pci_id = Some("15b3:101b".into());
+        node.set_link(0, link(200, 4));
+        node.set_role(1, Role::Other);
+        node.set_link(1, link(100, 4));
+        node.history = Default::default();
+        node.tick(1);
+        assert_eq!(node.told(&CHECK), Vec::<String>::new());
+        node.set_link(1, link(25, 1));
+        assert_eq!(
+            node.told(&CHECK),
+            ["mlx5_1/1 RateBelowBest Degraded Notice"]
+        );
+    }
+
+    #[test]
+    fn a_lone_port_on_one_lane() {
+        let mut node = Node::infiniband();
+        node.devices.truncate(1);
+        node.set_link(0, link(100, 1));
+        node.history = Default::default();
+        node.tick(1);
+        assert_eq!(
+            node.told(&CHECK),
+            ["mlx5_0/1 LaneWidthReduced Degraded Verdict"]
+        );
+    }
+}

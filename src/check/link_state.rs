@@ -1,0 +1,419 @@
+//! Whether each port's link is up.
+
+use super::{Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
+use crate::observe::rdma::{LinkLayer, PhysState, PortState};
+use crate::observe::reading::Reading;
+
+const ID: &str = "link_state";
+
+const LINK_DOWN: ReasonDoc = ReasonDoc {
+    reason: "LinkDown",
+    status: Status::Failing,
+    weight: Weight::Verdict,
+    meaning: "A rail has no link, though it was up this boot, its like are up, or configuration expects it.",
+    remedy: "Check cable, module and the switch port at the other end; `ip link show` or `ibstat` on the node shows this side. A port that is down on purpose can be left out by configuration.",
+};
+const LINK_INIT: ReasonDoc = ReasonDoc {
+    reason: "LinkInit",
+    status: Status::Failing,
+    weight: Weight::Verdict,
+    meaning: "The link is trained, but no subnet manager has configured the port.",
+    remedy: "The cable is good: look at the subnet manager (`sminfo` from a node that works, the manager's log) and at whether it knows this port.",
+};
+const PHYS_DISABLED: ReasonDoc = ReasonDoc {
+    reason: "PhysDisabled",
+    status: Status::Failing,
+    weight: Weight::Verdict,
+    meaning: "A rail's port was switched off on this node or by the subnet manager.",
+    remedy: "Switch it on: `ip link set DEV up` on Ethernet, `ibportstate` on InfiniBand; then find out who switched it off.",
+};
+const BOND_LEG_DOWN: ReasonDoc = ReasonDoc {
+    reason: "BondLegDown",
+    status: Status::Degraded,
+    weight: Weight::Verdict,
+    meaning: "A leg of a bond has no carrier. The RDMA port stays active on the other leg, with less bandwidth.",
+    remedy: "Check cable, module and switch port of the leg that the message names.",
+};
+const STATE_UNREADABLE: ReasonDoc = ReasonDoc {
+    reason: "StateUnreadable",
+    status: Status::Unknown,
+    weight: Weight::Verdict,
+    meaning: "A rail's state cannot be read, so nothing is known of it.",
+    remedy: "Look for firmware or driver trouble in the kernel log (`dmesg | grep mlx5`), and at whether the agent may read /sys.",
+};
+const NEVER_UP: ReasonDoc = ReasonDoc {
+    reason: "NeverUp",
+    status: Status::Unknown,
+    weight: Weight::Notice,
+    meaning: "A rail is down, was never up this boot, and nothing says that it should be.",
+    remedy: "If it should be cabled, set `expect.rails`; if it is spare, nothing is to be done.",
+};
+
+/// The row in the table.
+pub const CHECK: Check = Check {
+    id: ID,
+    title: "Link state",
+    what: "State and physical state of every port. Only rails move the verdict. A port that was never up is no failure without evidence: same-kind rails that are up, itself up earlier this boot, or `expect.rails`. EFA prints a constant state, which is never evidence. Both legs of a bond are looked at, as the RDMA port stays active on one.",
+    reasons: &[
+        LINK_DOWN,
+        LINK_INIT,
+        PHYS_DISABLED,
+        BOND_LEG_DOWN,
+        STATE_UNREADABLE,
+        NEVER_UP,
+    ],
+    run,
+};
+
+fn run(context: &Context<'_>) -> Vec<Candidate> {
+    let ports = context.ports();
+    let mut found = Vec::new();
+    for port in &ports {
+        if port.is_efa() {
+            continue;
+        }
+        found.extend(judge_port(context, port, &ports));
+        found.extend(judge_bond(context, port, &ports));
+    }
+    found
+}
+
+fn judge_port(
+    context: &Context<'_>,
+    port: &PortView<'_>,
+    ports: &[PortView<'_>],
+) -> Option<Candidate> {
+    let policy = &context.policy.link_state;
+    let about = || (port.key.to_string(), port.subject.clone());
+    let state = match port.state() {
+        Some(PortState::Active | PortState::ActiveDefer) => return None,
+        Some(PortState::Unknown) | None => {
+            return port.rail.then(|| unreadable(port)).map(|message| {
+                STATE_UNREADABLE
+                    .candidate(ID, about(), policy.timing(), message)
+                    .raised_after(policy.unknown_raise_after.0)
+            });
+        }
+        Some(state) => state,
+    };
+    let phys = port
+        .link
+        .and_then(|link| link.phys_state.value())
+        .copied()
+        .unwrap_or(PhysState::Unknown);
+    let netdev = port
+        .port
+        .netdev
+        .as_deref()
+        .and_then(|name| context.netdev(name));
+    let admin_down = match port.port.link_layer {
+        // RoCE reads Disabled for unplugged, too: only the interface knows.
+        LinkLayer::Ethernet => netdev.and_then(|netdev| netdev.admin_up) == Some(false),
+        _ => phys == PhysState::Disabled,
+    };
+    let evidence = evidence(context, port, ports);
+    let Some(evidence) = evidence else {
+        return port.rail.then(|| {
+            NEVER_UP.candidate(
+                ID,
+                about(),
+                policy.timing(),
+                format!("{} is down and was never up this boot", port.subject),
+            )
+        });
+    };
+    let (doc, what, raise_after) = match state {
+        PortState::Init | PortState::Armed => (
+            LINK_INIT,
+            "is trained but not configured: no subnet manager has brought it up".to_string(),
+            policy.init_raise_after.0,
+        ),
+        _ if admin_down => (
+            PHYS_DISABLED,
+            "is switched off".to_string(),
+            policy.raise_after.0,
+        ),
+        _ => (
+            LINK_DOWN,
+            match phys {
+                PhysState::Polling => "has no link: it polls for a partner".to_string(),
+                PhysState::Training => "has no link: it keeps training".to_string(),
+                _ => "has no link".to_string(),
+            },
+            policy.raise_after.0,
+        ),
+    };
+    let mut candidate = doc
+        .candidate(
+            ID,
+            about(),
+            policy.timing(),
+            format!("{} {what} ({evidence})", port.subject),
+        )
+        .weighing(port.weight())
+        .raised_after(raise_after)
+        .with("state", text(&state))
+        .with("phys_state", text(&phys))
+        .with("evidence", evidence);
+    if !port.rail {
+        candidate.status = Status::Degraded;
+    }
+    if let (Some(name), Some(netdev)) = (&port.port.netdev, netdev) {
+        candidate = candidate.with("netdev", name.as_str());
+        if let Some(operstate) = &netdev.operstate {
+            candidate = candidate.with("operstate", operstate.as_str());
+        }
+    }
+    Some(candidate)
+}
+
+/// Why a port that is down should be up, if anything says so.
+fn evidence(
+    context: &Context<'_>,
+    port: &PortView<'_>,
+    ports: &[PortView<'_>],
+) -> Option<&'static str> {
+    if port.history.is_some_and(|history| history.ever_active) {
+        return Some("it was up earlier this boot");
+    }
+    if !port.rail {
+        return None;
+    }
+    if context.policy.expect.rails.is_some_and(|rails| rails > 0) {
+        return Some("expected by configuration");
+    }
+    ports
+        .iter()
+        .any(|other| {
+            other.rail && other.key != port.key && other.is_active() && port.same_kind(other)
+        })
+        .then_some("rails of its kind are up")
+}
+
+fn unreadable(port: &PortView<'_>) -> String {
+    let why = match port.link.map(|link| &link.state) {
+        None => "it was not read, or its last reading is too old to go by",
+        Some(Reading::Failed(_)) => "reading it fails",
+        Some(Reading::Absent | Reading::NotObservable) => "the kernel does not tell it",
+        Some(Reading::Value(_)) => "the kernel gives a state without a name",
+    };
+    format!("state of {} is not known: {why}", port.subject)
+}
+
+fn judge_bond(
+    context: &Context<'_>,
+    port: &PortView<'_>,
+    ports: &[PortView<'_>],
+) -> Vec<Candidate> {
+    let Some(name) = port.port.netdev.as_deref() else {
+        return Vec::new();
+    };
+    let Some(netdev) = context.netdev(name) else {
+        return Vec::new();
+    };
+    let bond = match &netdev.master {
+        Some(master) => context.netdev(master),
+        None => Some(netdev),
+    };
+    let legs = bond.map(|bond| bond.lowers.as_slice()).unwrap_or_default();
+    if legs.len() < 2 || !port.is_active() {
+        return Vec::new();
+    }
+    legs.iter()
+        // A leg with an RDMA port of its own is judged as that port.
+        .filter(|leg| {
+            *leg == name
+                || !ports
+                    .iter()
+                    .any(|other| other.port.netdev.as_ref() == Some(*leg))
+        })
+        .filter(|leg| {
+            context.netdev(leg).is_some_and(|leg| {
+                leg.carrier == Reading::Value(false) || leg.admin_up == Some(false)
+            })
+        })
+        .map(|leg| {
+            BOND_LEG_DOWN
+                .candidate(
+                    ID,
+                    (
+                        format!("{} leg {leg}", port.key),
+                        format!("{} leg {leg}", port.subject),
+                    ),
+                    context.policy.link_state.timing(),
+                    format!(
+                        "{} stays up on one leg: {leg}, another leg of its bond, has no carrier",
+                        port.subject
+                    ),
+                )
+                .weighing(port.weight())
+                .with("leg", leg.as_str())
+                .with("legs", legs.len())
+        })
+        .collect()
+}
+
+/// The name that JSON uses.
+fn text(value: &impl serde::Serialize) -> serde_json::Value {
+    serde_json::to_value(value).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Node, key, nic};
+    use super::*;
+    use crate::observe::netdev::NetdevFacts;
+    use crate::report::Role;
+    use crate::units::{Millis, Span};
+
+    #[test]
+    fn a_node_that_is_well_and_one_without_fabric_say_nothing() {
+        for node in [Node::infiniband(), Node::roce(), Node::empty()] {
+            assert_eq!(node.told(&CHECK), Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn states_of_a_rail_that_was_up() {
+        for (state, phys, want) in [
+            (
+                PortState::Down,
+                PhysState::Polling,
+                "mlx5_3/1 LinkDown Failing Verdict",
+            ),
+            (
+                PortState::Down,
+                PhysState::Disabled,
+                "mlx5_3/1 PhysDisabled Failing Verdict",
+            ),
+            (
+                PortState::Init,
+                PhysState::LinkUp,
+                "mlx5_3/1 LinkInit Failing Verdict",
+            ),
+            (
+                PortState::Unknown,
+                PhysState::Unknown,
+                "mlx5_3/1 StateUnreadable Unknown Verdict",
+            ),
+        ] {
+            let mut node = Node::infiniband();
+            node.set_state(3, state, phys);
+            node.tick(1);
+            assert_eq!(node.told(&CHECK), [want]);
+        }
+    }
+
+    #[test]
+    fn init_is_given_longer_than_down() {
+        let mut node = Node::infiniband();
+        node.set_state(3, PortState::Init, PhysState::LinkUp);
+        let found = node.run(&CHECK);
+        assert_eq!(found[0].timing.raise_after, Span::from_secs(20).0);
+    }
+
+    #[test]
+    fn roce_disabled_is_only_off_when_the_interface_says_so() {
+        for (admin_up, want) in [(true, "LinkDown"), (false, "PhysDisabled")] {
+            let mut node = Node::roce();
+            node.set_state(0, PortState::Down, PhysState::Disabled);
+            node.set_netdev(
+                0,
+                NetdevFacts {
+                    admin_up: Some(admin_up),
+                    ..NetdevFacts::default()
+                },
+            );
+            assert_eq!(node.run(&CHECK)[0].reason, want);
+        }
+    }
+
+    #[test]
+    fn never_up_needs_evidence() {
+        let all_down_from_the_start = || {
+            let mut node = Node::infiniband();
+            for i in 0..8 {
+                node.set_state(i, PortState::Down, PhysState::Polling);
+            }
+            node.history = Default::default();
+            node.tick(1);
+            node
+        };
+        let node = all_down_from_the_start();
+        assert!(node.run(&CHECK).iter().all(|c| c.weight == Weight::Notice));
+
+        let mut expected = all_down_from_the_start();
+        expected.policy.expect.rails = Some(8);
+        assert_eq!(expected.run(&CHECK).len(), 8);
+        assert!(expected.run(&CHECK).iter().all(|c| c.reason == "LinkDown"));
+
+        let mut peers = all_down_from_the_start();
+        peers.set_link(5, super::super::testing::link(400, 4));
+        peers.tick(1);
+        let reasons: Vec<_> = peers.run(&CHECK).iter().map(|c| c.reason).collect();
+        assert_eq!(reasons, ["LinkDown"; 7]);
+    }
+
+    #[test]
+    fn uncabled_second_ports_are_not_judged_by_the_first_ones() {
+        let mut node = Node::infiniband();
+        for i in 4..8 {
+            node.devices[i].pci = format!("0000:{:02x}:00.1", 0x18 + i - 4).parse().ok();
+            node.set_state(i, PortState::Down, PhysState::Polling);
+        }
+        node.history = Default::default();
+        node.tick(1);
+        assert!(node.run(&CHECK).iter().all(|c| c.reason == "NeverUp"));
+    }
+
+    #[test]
+    fn other_ports_are_a_notice_and_only_once_they_were_up() {
+        let mut node = Node::infiniband();
+        node.set_role(2, Role::Other);
+        node.set_state(2, PortState::Down, PhysState::Polling);
+        node.tick(1);
+        assert_eq!(node.told(&CHECK), ["mlx5_2/1 LinkDown Degraded Notice"]);
+        node.history.ports.remove(&key(2));
+        assert_eq!(node.told(&CHECK), Vec::<String>::new());
+    }
+
+    #[test]
+    fn efa_state_is_no_evidence() {
+        let mut node = Node::infiniband();
+        node.devices[1].driver = "efa".into();
+        node.set_state(1, PortState::Down, PhysState::Polling);
+        node.tick(1);
+        assert_eq!(node.told(&CHECK), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_stalled_source_makes_the_old_state_unknown_and_a_slow_one_does_not() {
+        let mut node = Node::infiniband();
+        node.now = Millis::from_secs(200);
+        assert_eq!(node.told(&CHECK), Vec::<String>::new());
+        node.set_stalled("link", &nic(6), Millis::from_secs(101));
+        assert_eq!(
+            node.told(&CHECK),
+            ["mlx5_6/1 StateUnreadable Unknown Verdict"]
+        );
+    }
+
+    #[test]
+    fn a_dead_bond_leg_shows_though_the_port_is_active() {
+        let mut node = Node::roce();
+        let up = |master: Option<&str>, lowers: &[&str], carrier| NetdevFacts {
+            master: master.map(Into::into),
+            lowers: lowers.iter().map(ToString::to_string).collect(),
+            carrier: Reading::Value(carrier),
+            ..NetdevFacts::default()
+        };
+        node.set_netdev(0, up(Some("bond0"), &[], true));
+        node.set_netdev_named("ens9", up(Some("bond0"), &[], false));
+        node.set_netdev_named("bond0", up(None, &["eth0", "ens9"], true));
+        node.tick(1);
+        assert_eq!(
+            node.told(&CHECK),
+            ["mlx5_0/1 leg ens9 BondLegDown Degraded Verdict"]
+        );
+    }
+}

@@ -1,0 +1,287 @@
+//! `selvage kmsg`: kernel-log text in any form to events, as JSON lines or for people.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::observe::kernel::{EventKind, KernelEvent};
+use crate::source::kernel_log::assemble::Assembler;
+
+/// Bytes kept of one line; a message stands at its line's start, so the rest is not needed.
+const LINE_LIMIT: usize = 64 * 1024;
+
+/// Why decoding stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum KmsgError {
+    /// An input could not be opened or read; name the file to the user.
+    #[error("{path}: {source}")]
+    Read {
+        /// The input's name.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The output could not be written.
+    #[error("writing output: {0}")]
+    Write(io::Error),
+}
+
+/// What was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct KmsgSummary {
+    /// Lines read.
+    pub lines: u64,
+    /// Events printed.
+    pub events: u64,
+}
+
+/// One event as `-o json` prints it.
+#[derive(Serialize)]
+struct JsonEvent<'a> {
+    event: EventKind,
+    xid: Option<u32>,
+    pci: Option<&'a str>,
+    pid: Option<u32>,
+    process: Option<&'a str>,
+    device: Option<&'a str>,
+    line: &'a str,
+}
+
+/// Decodes the inputs, `-` or none being standard input, to `out`. A reader that hangs up ends the
+/// run without error.
+///
+/// # Errors
+/// The first input that cannot be read, or a failing output.
+pub fn run(inputs: &[PathBuf], json: bool, out: &mut impl Write) -> Result<KmsgSummary, KmsgError> {
+    let mut total = KmsgSummary::default();
+    let stdin = [PathBuf::from("-")];
+    let inputs = if inputs.is_empty() { &stdin } else { inputs };
+    for path in inputs {
+        let failed = |source| KmsgError::Read {
+            path: path.display().to_string(),
+            source,
+        };
+        let done = if path == Path::new("-") {
+            decode(io::stdin().lock(), json, true, out, &mut total)
+        } else {
+            let file = File::open(path).map_err(failed)?;
+            // A pipe or the device may stay open for long: what is known must not wait.
+            let live = !file.metadata().is_ok_and(|m| m.is_file());
+            let input = BufReader::with_capacity(256 * 1024, file);
+            decode(input, json, live, out, &mut total)
+        };
+        match done {
+            Ok(()) => {}
+            Err(Stopped::Read(e)) => return Err(failed(e)),
+            Err(Stopped::Write(e)) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(total),
+            Err(Stopped::Write(e)) => return Err(KmsgError::Write(e)),
+        }
+    }
+    match out.flush() {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(KmsgError::Write(e)),
+        _ => Ok(total),
+    }
+}
+
+enum Stopped {
+    Read(io::Error),
+    Write(io::Error),
+}
+
+/// Decodes one input; `live` flushes after each line that gave an event.
+fn decode(
+    mut input: impl BufRead,
+    json: bool,
+    live: bool,
+    out: &mut impl Write,
+    total: &mut KmsgSummary,
+) -> Result<(), Stopped> {
+    let mut assembler = Assembler::new(false);
+    let mut line = Vec::new();
+    // Events go through memory so that a closed output is noticed at the next event.
+    let mut text = Vec::new();
+    loop {
+        let more = next_line(&mut input, &mut line).map_err(Stopped::Read)?;
+        let mut emit = |event: &KernelEvent, line: &str| {
+            total.events += 1;
+            if json {
+                write_json(&mut text, event, line);
+            } else {
+                write_text(&mut text, event);
+            }
+        };
+        if more {
+            total.lines += 1;
+            assembler.feed(&String::from_utf8_lossy(&line), &mut emit);
+        } else {
+            assembler.finish(&mut emit);
+        }
+        if !text.is_empty() {
+            out.write_all(&text).map_err(Stopped::Write)?;
+            if live {
+                out.flush().map_err(Stopped::Write)?;
+            }
+            text.clear();
+        }
+        if !more {
+            return Ok(());
+        }
+    }
+}
+
+/// Reads a line without its end into `line`, dropping what goes beyond the limit; false at the end.
+fn next_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
+    line.clear();
+    let mut any = false;
+    loop {
+        let chunk = match input.fill_buf() {
+            Ok(chunk) => chunk,
+            // EPIPE when reading: the kernel's ring overtook us; reading goes on behind the gap.
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    io::ErrorKind::Interrupted | io::ErrorKind::BrokenPipe
+                ) =>
+            {
+                continue;
+            }
+            Err(e) => return Err(e),
+        };
+        if chunk.is_empty() {
+            return Ok(any);
+        }
+        any = true;
+        let end = memchr::memchr(b'\n', chunk);
+        let part = chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default();
+        let room = LINE_LIMIT.saturating_sub(line.len()).min(part.len());
+        line.extend_from_slice(part.get(..room).unwrap_or_default());
+        let used = part.len() + usize::from(end.is_some());
+        input.consume(used);
+        if end.is_some() {
+            return Ok(true);
+        }
+    }
+}
+
+fn write_json(out: &mut Vec<u8>, event: &KernelEvent, line: &str) {
+    // Plain values into memory: there is nothing in them that fails.
+    let _ = serde_json::to_writer(
+        &mut *out,
+        &JsonEvent {
+            event: event.kind,
+            xid: event.xid,
+            pci: event.pci.as_deref(),
+            pid: event.pid,
+            process: event.process.as_deref(),
+            device: event.device.as_deref(),
+            line,
+        },
+    );
+    out.push(b'\n');
+}
+
+/// `xid 79   0000:5f:00   GPU has …`; control characters from the log never reach the terminal.
+fn write_text(out: &mut Vec<u8>, event: &KernelEvent) {
+    let kind = match event.xid {
+        Some(code) => format!("xid {code}"),
+        None => event.kind.name().to_owned(),
+    };
+    let place = event
+        .device
+        .as_deref()
+        .or(event.pci.as_deref())
+        .unwrap_or("-");
+    let text: String = event
+        .text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    out.extend_from_slice(format!("{kind:<19} {place:<23} {text}\n").as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(input: &[u8]) -> Vec<serde_json::Value> {
+        let mut out = Vec::new();
+        let mut total = KmsgSummary::default();
+        assert!(decode(input, true, false, &mut out, &mut total).is_ok());
+        let values: Vec<_> = String::from_utf8(out)
+            .unwrap()
+            .lines()
+            .map(|l| serde_json::from_str(l).unwrap())
+            .collect();
+        assert_eq!(total.events, values.len() as u64);
+        values
+    }
+
+    #[test]
+    fn one_object_an_event_with_the_fixed_keys() {
+        let line = "[1.5] NVRM: Xid (PCI:0000:3b:00): 31, pid=5, name=a, Ch 8";
+        let mut out = Vec::new();
+        let mut total = KmsgSummary::default();
+        assert!(
+            decode(
+                format!("noise\n{line}\n").as_bytes(),
+                true,
+                false,
+                &mut out,
+                &mut total
+            )
+            .is_ok()
+        );
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            format!(
+                "{{\"event\":\"xid\",\"xid\":31,\"pci\":\"0000:3b:00\",\"pid\":5,\"process\":\"a\",\"device\":null,\"line\":\"{line}\"}}\n"
+            )
+        );
+        assert_eq!((total.lines, total.events), (2, 1));
+    }
+
+    #[test]
+    fn a_torn_end_junk_and_huge_lines() {
+        let mut input = vec![0xff, 0x00, b'\n'];
+        input.extend_from_slice(b"NVRM: Xid (PCI:0000:3b:00): 79, ");
+        input.resize(input.len() + 3 * LINE_LIMIT, b'x');
+        input.extend_from_slice(b"\nNVRM: Xid (PCI:0000:3c:00): 79");
+        let got = json(&input);
+        assert_eq!(got.len(), 2);
+        assert_eq!(got[0]["line"].as_str().unwrap().len(), LINE_LIMIT);
+        assert_eq!(got[1]["pci"], "0000:3c:00");
+    }
+
+    #[test]
+    fn a_reader_that_hangs_up_is_no_error() {
+        struct Closed;
+        impl Write for Closed {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        std::fs::write(&path, "NVRM: Xid (PCI:0000:3b:00): 79\n").unwrap();
+        assert!(run(&[path], true, &mut Closed).is_ok());
+        let missing = dir.path().join("none");
+        let e = run(std::slice::from_ref(&missing), true, &mut Vec::new()).unwrap_err();
+        assert!(e.to_string().contains("none"), "{e}");
+    }
+
+    #[test]
+    fn text_for_people_holds_no_control_characters() {
+        let mut out = Vec::new();
+        let mut total = KmsgSummary::default();
+        let input = br"3,1,1,-;NVRM: Xid (PCI:0000:3b:00): 31, pid=5, name=\x1b[31m, Ch 8";
+        assert!(decode(input.as_slice(), false, true, &mut out, &mut total).is_ok());
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.starts_with("xid 31"), "{text}");
+        assert!(!text.contains('\x1b'));
+    }
+}

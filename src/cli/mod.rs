@@ -1,0 +1,4 @@
+//! The commands.
+
+pub mod check;
+pub mod kmsg;

@@ -1,0 +1,351 @@
+//! What the kernel log said this boot, folded: repeats of one event are one entry with a count and
+//! a bounded list of moments (one GPU once logged 800 000 equal Xids).
+
+use super::history::Totals;
+use super::kernel::{
+    AerSeverity, Detail, EventKind, HealthKind, KernelEvent, RecoveryAction, Severity,
+};
+use crate::units::Millis;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Moments kept of one kind of event.
+const MAX_TIMES: usize = 64;
+/// Devices told apart; more than any node has.
+const MAX_DEVICES: usize = 128;
+/// Codes told apart of one GPU or switch.
+const MAX_CODES: usize = 64;
+/// Characters kept of a message.
+const MAX_TEXT: usize = 240;
+
+/// Everything that the kernel log said, by device. A slot is `dddd:bb:dd`; empty where the line
+/// named no device.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelLog {
+    /// GPUs by slot.
+    pub gpus: BTreeMap<String, GpuLog>,
+    /// NVSwitch errors by slot and code.
+    pub switches: BTreeMap<String, BTreeMap<u32, SwitchError>>,
+    /// NICs and other devices by slot.
+    pub devices: BTreeMap<String, DeviceLog>,
+}
+
+/// What was said of one GPU.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuLog {
+    /// By code.
+    pub xids: BTreeMap<u32, XidLog>,
+    /// The driver's own last verdict (Xid 154), and when.
+    pub recovery: Option<(RecoveryAction, Millis)>,
+}
+
+/// One code of one GPU.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct XidLog {
+    /// When and how often.
+    pub seen: Seen,
+    /// Process named last.
+    pub process: Option<String>,
+    /// The last line's own parts.
+    pub last: LastXid,
+}
+
+/// Parts of an Xid line that judging goes by.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastXid {
+    /// The worst severity word seen (NVLink 5).
+    pub severity: Option<Severity>,
+    /// First register word of each NVLink report, or-ed together.
+    pub first_word: Option<u32>,
+    /// NVLink link number.
+    pub link: Option<i32>,
+    /// The Xid that the driver names as the cause.
+    pub caused_by: Option<u32>,
+}
+
+/// When and how often something was said.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    /// How often.
+    pub count: u64,
+    /// First time.
+    pub first: Millis,
+    /// Last time.
+    pub last: Millis,
+    /// The latest moments, oldest first; bounded.
+    pub times: VecDeque<Millis>,
+    /// The last message, cut to a bound.
+    pub text: String,
+    /// The last one was in the log before the agent began to read.
+    pub historic: bool,
+    /// Out of the memory of an earlier run of the agent.
+    #[serde(default)]
+    pub restored: bool,
+}
+
+/// One code of one NVSwitch.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SwitchError {
+    /// When and how often.
+    pub seen: Seen,
+    /// Whether it ever called itself fatal.
+    pub fatal: bool,
+    /// Switch link number.
+    pub link: Option<u32>,
+}
+
+/// What was said of one NIC.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceLog {
+    /// By what it was about.
+    pub notes: BTreeMap<Note, Seen>,
+}
+
+/// What a line about a device was about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Note {
+    /// The link fell.
+    LinkDown,
+    /// The link came.
+    LinkUp,
+    /// Cable or module taken out.
+    CableUnplugged,
+    /// Cable or module put in.
+    CablePlugged,
+    /// Cable or module faulty.
+    ModuleFault,
+    /// The firmware's heartbeat stopped.
+    HeartbeatLost,
+    /// A fatal sensor tripped.
+    FatalSensor,
+    /// The firmware reports a syndrome.
+    Syndrome,
+    /// A firmware command was not answered.
+    CommandTimeout,
+    /// A firmware command was refused.
+    CommandFailed,
+    /// The driver handles the device as bad.
+    DeviceError,
+    /// Recovery began.
+    RecoveryStarted,
+    /// Recovery ended well.
+    Recovered,
+    /// Queues stand still.
+    QueueTimeout,
+    /// Too hot.
+    Temperature,
+    /// Too little power.
+    Power,
+    /// PCIe error, corrected.
+    AerCorrectable,
+    /// PCIe error, not corrected.
+    AerUncorrected,
+    /// The peer-memory module complained.
+    Peermem,
+    /// The GPUDirect Storage module complained.
+    Gds,
+    /// A driver failed to probe or load.
+    Driver,
+}
+
+impl Seen {
+    /// Takes one more in.
+    pub fn push(&mut self, at: Millis, historic: bool, text: &str) {
+        if self.count == 0 {
+            self.first = at;
+        }
+        self.count = self.count.saturating_add(1);
+        self.last = self.last.max(at);
+        self.historic = historic;
+        self.restored = false;
+        self.text = text.chars().take(MAX_TEXT).collect();
+        self.times.push_back(at);
+        while self.times.len() > MAX_TIMES {
+            self.times.pop_front();
+        }
+    }
+
+    /// How often since a moment; at most the number of moments kept.
+    pub fn since(&self, start: Millis) -> u64 {
+        self.times.iter().filter(|at| **at >= start).count() as u64
+    }
+}
+
+impl KernelLog {
+    /// Takes one event in.
+    pub fn push(&mut self, at: Millis, historic: bool, event: &KernelEvent, totals: &mut Totals) {
+        match event.kind {
+            EventKind::Xid => self.push_xid(at, historic, event, totals),
+            EventKind::Sxid => self.push_sxid(at, historic, event),
+            _ => self.push_note(at, historic, event, totals),
+        }
+    }
+
+    /// The entry of a device, if anything was said of it.
+    pub fn note(&self, slot: &str, note: Note) -> Option<&Seen> {
+        self.devices.get(slot)?.notes.get(&note)
+    }
+
+    /// Marks everything as out of an earlier run's memory.
+    #[must_use]
+    pub fn restored(mut self) -> Self {
+        self.each(&mut |seen| seen.restored = true);
+        self
+    }
+
+    /// Leaves out what is of an earlier run only.
+    #[must_use]
+    pub fn without_restored(mut self) -> Self {
+        for gpu in self.gpus.values_mut() {
+            gpu.xids.retain(|_, xid| !xid.seen.restored);
+            if gpu.xids.is_empty() {
+                gpu.recovery = None;
+            }
+        }
+        self.gpus.retain(|_, gpu| !gpu.xids.is_empty());
+        for codes in self.switches.values_mut() {
+            codes.retain(|_, error| !error.seen.restored);
+        }
+        self.switches.retain(|_, codes| !codes.is_empty());
+        for device in self.devices.values_mut() {
+            device.notes.retain(|_, seen| !seen.restored);
+        }
+        self.devices.retain(|_, device| !device.notes.is_empty());
+        self
+    }
+
+    fn each(&mut self, change: &mut dyn FnMut(&mut Seen)) {
+        for gpu in self.gpus.values_mut() {
+            for xid in gpu.xids.values_mut() {
+                change(&mut xid.seen);
+            }
+        }
+        for codes in self.switches.values_mut() {
+            for error in codes.values_mut() {
+                change(&mut error.seen);
+            }
+        }
+        for device in self.devices.values_mut() {
+            for seen in device.notes.values_mut() {
+                change(seen);
+            }
+        }
+    }
+
+    fn push_xid(&mut self, at: Millis, historic: bool, event: &KernelEvent, totals: &mut Totals) {
+        let Some(code) = event.xid else {
+            return;
+        };
+        let slot = event.pci.clone().unwrap_or_default();
+        let Some(gpu) = entry(&mut self.gpus, slot.clone(), MAX_DEVICES) else {
+            return;
+        };
+        let Some(xid) = entry(&mut gpu.xids, code, MAX_CODES) else {
+            return;
+        };
+        xid.seen.push(at, historic, &event.text);
+        if event.process.is_some() {
+            xid.process.clone_from(&event.process);
+        }
+        if let Detail::Xid(detail) = &event.detail {
+            if let Some((_, to)) = detail.recovery {
+                gpu.recovery = Some((to, at));
+            }
+            xid.last.caused_by = detail.caused_by;
+            if let Some(nvlink) = &detail.nvlink {
+                xid.last.link = nvlink.link;
+                if let Some(word) = nvlink.words.first() {
+                    xid.last.first_word = Some(xid.last.first_word.unwrap_or(0) | word);
+                }
+                if xid.last.severity != Some(Severity::Fatal) {
+                    xid.last.severity = nvlink.severity.or(xid.last.severity);
+                }
+            }
+        }
+        let codes = totals.xids.entry(slot).or_default();
+        *codes.entry(code).or_default() += 1;
+    }
+
+    fn push_sxid(&mut self, at: Millis, historic: bool, event: &KernelEvent) {
+        let Detail::Sxid(detail) = &event.detail else {
+            return;
+        };
+        // Detail lines of the same report carry no word of their own.
+        let Some(severity) = detail.severity else {
+            return;
+        };
+        let slot = event.pci.clone().unwrap_or_default();
+        let Some(codes) = entry(&mut self.switches, slot, MAX_DEVICES) else {
+            return;
+        };
+        let Some(error) = entry(codes, detail.code, MAX_CODES) else {
+            return;
+        };
+        error.seen.push(at, historic, &event.text);
+        error.fatal |= severity == Severity::Fatal;
+        error.link = detail.link;
+    }
+
+    fn push_note(&mut self, at: Millis, historic: bool, event: &KernelEvent, totals: &mut Totals) {
+        let Some(note) = note_of(event) else {
+            return;
+        };
+        let slot = event.pci.clone().unwrap_or_default();
+        let Some(device) = entry(&mut self.devices, slot.clone(), MAX_DEVICES) else {
+            return;
+        };
+        device
+            .notes
+            .entry(note)
+            .or_default()
+            .push(at, historic, &event.text);
+        let events = totals.nic_events.entry(slot).or_default();
+        *events.entry(event.kind.name().to_string()).or_default() += 1;
+    }
+}
+
+/// The entry of a key, made if there is room.
+fn entry<K: Ord, V: Default>(map: &mut BTreeMap<K, V>, key: K, room: usize) -> Option<&mut V> {
+    if map.len() >= room && !map.contains_key(&key) {
+        return None;
+    }
+    Some(map.entry(key).or_default())
+}
+
+fn note_of(event: &KernelEvent) -> Option<Note> {
+    Some(match event.kind {
+        EventKind::Xid | EventKind::Sxid => return None,
+        EventKind::NicLinkDown => Note::LinkDown,
+        EventKind::NicLinkUp => Note::LinkUp,
+        EventKind::NicCableUnplugged => Note::CableUnplugged,
+        EventKind::NicCablePlugged => Note::CablePlugged,
+        EventKind::NicTemperature => Note::Temperature,
+        EventKind::NicPower => Note::Power,
+        EventKind::PcieAer => match &event.detail {
+            Detail::Aer { severity, .. } => match severity {
+                AerSeverity::NonFatal | AerSeverity::Fatal => Note::AerUncorrected,
+                AerSeverity::Correctable | AerSeverity::Unknown => Note::AerCorrectable,
+            },
+            _ => Note::AerCorrectable,
+        },
+        EventKind::Peermem => Note::Peermem,
+        EventKind::Gds => Note::Gds,
+        EventKind::Driver => Note::Driver,
+        EventKind::NicHealth => match &event.detail {
+            Detail::Health { what, .. } => match what {
+                HealthKind::HeartbeatLost => Note::HeartbeatLost,
+                HealthKind::FatalSensor => Note::FatalSensor,
+                HealthKind::Syndrome => Note::Syndrome,
+                HealthKind::CommandTimeout => Note::CommandTimeout,
+                HealthKind::CommandFailed => Note::CommandFailed,
+                HealthKind::DeviceError => Note::DeviceError,
+                HealthKind::RecoveryStarted => Note::RecoveryStarted,
+                HealthKind::Recovered => Note::Recovered,
+                HealthKind::QueueTimeout => Note::QueueTimeout,
+                HealthKind::ModuleFault => Note::ModuleFault,
+            },
+            _ => Note::Syndrome,
+        },
+    })
+}

@@ -1,0 +1,293 @@
+//! Where records come from: the kernel's device, or a file of records that grows.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+
+/// Larger than any record: `CONSOLE_EXT_LOG_MAX` was 8192 in older kernels, and a record that does
+/// not fit is lost to the reader (EINVAL).
+const RECORD_BUFFER: usize = 16 * 1024;
+
+/// Bytes of one record line in a file beyond which it is dropped.
+const FILE_LINE_LIMIT: usize = 64 * 1024;
+
+/// Outcome of one attempt to read.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Input {
+    /// One record with its dictionary lines.
+    Record {
+        /// The text as read.
+        text: String,
+        /// Written after this source was opened, so certainly new.
+        fresh: bool,
+    },
+    /// Nothing to read now.
+    Empty,
+    /// Records were overwritten before they were read; the next read goes on after them (EPIPE).
+    Overrun,
+    /// A record was too large and is gone (EINVAL), or a file's line beyond the limit.
+    Oversize,
+    /// The file was truncated or replaced and is read from its start.
+    Restarted,
+}
+
+/// A source of records.
+pub trait RecordInput: Send {
+    /// Reads at most one record, without waiting.
+    ///
+    /// # Errors
+    /// Any failure that reading on will not mend.
+    fn next(&mut self) -> io::Result<Input>;
+
+    /// What to poll for readability; `None` where only looking again tells.
+    fn fd(&self) -> Option<BorrowedFd<'_>>;
+}
+
+/// Opens the device, or a regular file in its place.
+pub fn open(path: &Path) -> io::Result<Box<dyn RecordInput>> {
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags((OFlag::O_NONBLOCK | OFlag::O_CLOEXEC).bits())
+        .open(path)?;
+    let kind = file.metadata()?.file_type();
+    if kind.is_dir() || kind.is_socket() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    if kind.is_file() {
+        return Ok(Box::new(GrowingFile::new(path, file)?));
+    }
+    Ok(Box::new(Device {
+        file,
+        buffer: vec![0; RECORD_BUFFER],
+    }))
+}
+
+/// `/dev/kmsg`: one read, one record.
+struct Device {
+    file: File,
+    buffer: Vec<u8>,
+}
+
+impl RecordInput for Device {
+    fn next(&mut self) -> io::Result<Input> {
+        loop {
+            return match self.file.read(&mut self.buffer) {
+                Ok(0) => Ok(Input::Empty),
+                Ok(n) => Ok(Input::Record {
+                    text: lossy(self.buffer.get(..n).unwrap_or_default()),
+                    fresh: false,
+                }),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(e) => classify(e),
+            };
+        }
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
+    }
+}
+
+/// The device's errors that are no failures (Documentation/ABI/testing/dev-kmsg).
+fn classify(e: io::Error) -> io::Result<Input> {
+    match e.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::EAGAIN) => Ok(Input::Empty),
+        Some(Errno::EPIPE) => Ok(Input::Overrun),
+        Some(Errno::EINVAL) => Ok(Input::Oversize),
+        _ => Err(e),
+    }
+}
+
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A regular file of raw records that others append to, truncate or replace.
+struct GrowingFile {
+    path: PathBuf,
+    file: File,
+    identity: (u64, u64),
+    /// Bytes read from this file so far.
+    offset: u64,
+    /// Size when opened or truncated: what lies below was there before us.
+    old_until: u64,
+    /// Read but not yet returned.
+    pending: Vec<u8>,
+    /// Inside a line that was too long.
+    skipping: bool,
+}
+
+impl GrowingFile {
+    fn new(path: &Path, file: File) -> io::Result<Self> {
+        let meta = file.metadata()?;
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            identity: (meta.dev(), meta.ino()),
+            offset: 0,
+            old_until: meta.len(),
+            pending: Vec::new(),
+            skipping: false,
+        })
+    }
+
+    /// One record from what was read: a line and the dictionary lines behind it. The last line
+    /// waits for its newline.
+    fn take_record(&mut self) -> Option<Input> {
+        let mut end = line_end(&self.pending, 0)?;
+        while let Some(next) = line_end(&self.pending, end) {
+            if self.pending.get(end) != Some(&b' ') {
+                break;
+            }
+            end = next;
+        }
+        let start = self.offset - self.pending.len() as u64;
+        let record = lossy(self.pending.get(..end).unwrap_or_default());
+        self.pending.drain(..end);
+        if std::mem::take(&mut self.skipping) {
+            return Some(Input::Oversize);
+        }
+        Some(Input::Record {
+            text: record,
+            fresh: start >= self.old_until,
+        })
+    }
+
+    fn read_more(&mut self) -> io::Result<bool> {
+        let mut chunk = [0; 16 * 1024];
+        let n = match self.file.read(&mut chunk) {
+            Ok(n) => n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => return Ok(true),
+            Err(e) => return Err(e),
+        };
+        self.offset += n as u64;
+        self.pending
+            .extend_from_slice(chunk.get(..n).unwrap_or_default());
+        if self.pending.len() > FILE_LINE_LIMIT && line_end(&self.pending, 0).is_none() {
+            self.pending.clear();
+            self.skipping = true;
+        }
+        Ok(n > 0)
+    }
+
+    /// Whether the path now holds another file, or this one became shorter.
+    fn restarted(&mut self) -> io::Result<bool> {
+        let Ok(now) = std::fs::metadata(&self.path) else {
+            // Between removal and replacement; the open file may still grow.
+            return Ok(false);
+        };
+        if (now.dev(), now.ino()) != self.identity {
+            *self = Self::new(&self.path, File::open(&self.path)?)?;
+            return Ok(true);
+        }
+        if now.len() < self.offset {
+            self.file.seek(SeekFrom::Start(0))?;
+            self.offset = 0;
+            self.old_until = now.len();
+            self.pending.clear();
+            self.skipping = false;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+}
+
+/// The index behind the first newline at or after `from`.
+fn line_end(bytes: &[u8], from: usize) -> Option<usize> {
+    let rest = bytes.get(from..)?;
+    memchr::memchr(b'\n', rest).map(|i| from + i + 1)
+}
+
+impl RecordInput for GrowingFile {
+    fn next(&mut self) -> io::Result<Input> {
+        loop {
+            if let Some(input) = self.take_record() {
+                return Ok(input);
+            }
+            if self.read_more()? {
+                continue;
+            }
+            return Ok(if self.restarted()? {
+                Input::Restarted
+            } else {
+                Input::Empty
+            });
+        }
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn record(text: &str, fresh: bool) -> Input {
+        Input::Record {
+            text: text.to_owned(),
+            fresh,
+        }
+    }
+
+    #[test]
+    fn errno_of_the_device() {
+        let of = |e: Errno| classify(io::Error::from_raw_os_error(e as i32)).ok();
+        assert_eq!(of(Errno::EAGAIN), Some(Input::Empty));
+        assert_eq!(of(Errno::EPIPE), Some(Input::Overrun));
+        assert_eq!(of(Errno::EINVAL), Some(Input::Oversize));
+        assert_eq!(of(Errno::EIO), None);
+    }
+
+    #[test]
+    fn a_file_grows_is_cut_and_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("kmsg");
+        std::fs::write(&path, "3,1,1,-;a\n SUBSYSTEM=pci\n3,2,1,-;b\n3,3,1").unwrap();
+        let mut input = open(&path).unwrap();
+        let mut next = || input.next().unwrap();
+        assert_eq!(next(), record("3,1,1,-;a\n SUBSYSTEM=pci\n", false));
+        assert_eq!(next(), record("3,2,1,-;b\n", false));
+        assert_eq!(next(), Input::Empty);
+        let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+        file.write_all(b",-;c\n3,4,1,-;d\n").unwrap();
+        assert_eq!(next(), record("3,3,1,-;c\n", false));
+        assert_eq!(next(), record("3,4,1,-;d\n", true));
+        std::fs::write(&path, "3,5,1,-;e\n").unwrap();
+        assert_eq!(next(), Input::Restarted);
+        assert_eq!(next(), record("3,5,1,-;e\n", false));
+        let other = dir.path().join("new");
+        std::fs::write(&other, "3,6,1,-;f\n").unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(next(), Input::Empty);
+        std::fs::rename(&other, &path).unwrap();
+        assert_eq!(next(), Input::Restarted);
+        assert_eq!(next(), record("3,6,1,-;f\n", false));
+    }
+
+    #[test]
+    fn a_line_without_end_is_dropped_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("kmsg");
+        let long = "x".repeat(3 * FILE_LINE_LIMIT);
+        std::fs::write(&path, format!("3,1,1,-;{long}\n3,2,1,-;b\n")).unwrap();
+        let mut input = open(&path).unwrap();
+        assert_eq!(input.next().unwrap(), Input::Oversize);
+        assert_eq!(input.next().unwrap(), record("3,2,1,-;b\n", false));
+    }
+
+    #[test]
+    fn what_cannot_be_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(open(dir.path()).is_err());
+        let missing = open(&dir.path().join("none")).err().unwrap();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+    }
+}

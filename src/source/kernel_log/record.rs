@@ -1,0 +1,163 @@
+//! One `/dev/kmsg` record: `PRIO,SEQ,TS_US,FLAGS[,k=v…];TEXT`, then ` KEY=VALUE` lines
+//! (Documentation/ABI/testing/dev-kmsg).
+
+use std::borrow::Cow;
+
+use super::text::Bdf;
+
+/// A parsed record; text is unescaped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// Syslog facility; the kernel's own is 0 and user space cannot write it.
+    pub facility: u32,
+    /// Syslog level, 0 to 7. The same message has other levels in other builds: not to be judged.
+    pub level: u32,
+    /// Number of the record, counted from 0 at boot without gaps.
+    pub seq: u64,
+    /// Microseconds of the kernel's local clock since boot.
+    pub ts_us: u64,
+    /// The message.
+    pub text: Cow<'a, str>,
+    /// The PCI device from the dictionary (`DEVICE=+pci:…`), with function.
+    pub device: Option<String>,
+}
+
+/// Parses a record with its dictionary; `None` when `raw` has not this form.
+#[must_use]
+pub fn parse(raw: &str) -> Option<Record<'_>> {
+    // Most lines that are no record fail on their first byte.
+    if !raw.as_bytes().first()?.is_ascii_digit() {
+        return None;
+    }
+    let (header, body) = raw.split_once(';')?;
+    let mut fields = header.split(',');
+    let prio: u32 = number(fields.next()?)?;
+    let seq = number(fields.next()?)?;
+    let ts_us = number(fields.next()?)?;
+    fields.next()?;
+    let mut lines = body.split('\n');
+    let text = unescape(lines.next()?);
+    let device = lines.find_map(dictionary_device);
+    Some(Record {
+        facility: prio >> 3,
+        level: prio & 7,
+        seq,
+        ts_us,
+        text,
+        device,
+    })
+}
+
+/// Digits only: `parse` alone would accept a sign.
+fn number<T: std::str::FromStr>(s: &str) -> Option<T> {
+    s.bytes()
+        .all(|b| b.is_ascii_digit())
+        .then(|| s.parse().ok())?
+}
+
+/// Whether a line belongs to the record before it: a blank, then `KEY=`.
+#[must_use]
+pub fn is_dictionary_line(line: &str) -> bool {
+    line.strip_prefix(' ')
+        .and_then(|l| l.split_once('='))
+        .is_some_and(|(key, _)| {
+            !key.is_empty()
+                && key
+                    .bytes()
+                    .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
+        })
+}
+
+/// The PCI address in a ` DEVICE=+pci:…` line.
+#[must_use]
+pub fn dictionary_device(line: &str) -> Option<String> {
+    pci_device(line.strip_prefix(" DEVICE=")?)
+}
+
+/// The PCI address in a kernel device tag, `+pci:0000:5c:00.0`.
+#[must_use]
+pub fn pci_device(tag: &str) -> Option<String> {
+    let (bdf, _) = Bdf::take(tag.strip_prefix("+pci:")?)?;
+    Some(bdf.to_string())
+}
+
+/// Turns `\xNN` back into bytes; a byte sequence that is no UTF-8 is replaced.
+fn unescape(s: &str) -> Cow<'_, str> {
+    if !s.contains("\\x") {
+        return Cow::Borrowed(s);
+    }
+    let mut bytes = Vec::with_capacity(s.len());
+    let mut rest = s;
+    while let Some((plain, after)) = rest.split_once("\\x") {
+        bytes.extend_from_slice(plain.as_bytes());
+        let code = after
+            .get(..2)
+            .filter(|h| h.bytes().all(|b| b.is_ascii_hexdigit()))
+            .and_then(|h| u8::from_str_radix(h, 16).ok());
+        match code {
+            Some(b) => {
+                bytes.push(b);
+                rest = after.get(2..).unwrap_or_default();
+            }
+            None => {
+                bytes.extend_from_slice(b"\\x");
+                rest = after;
+            }
+        }
+    }
+    bytes.extend_from_slice(rest.as_bytes());
+    Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn header_fields_and_dictionary() {
+        let r = parse(
+            "4,1234,987654,-,caller=T1946;mlx5_core: a; b\n SUBSYSTEM=pci\n DEVICE=+pci:0000:5C:00.1\n",
+        )
+        .unwrap();
+        assert_eq!((r.facility, r.level, r.seq, r.ts_us), (0, 4, 1234, 987_654));
+        assert_eq!(r.text, "mlx5_core: a; b");
+        assert_eq!(r.device.as_deref(), Some("0000:5c:00.1"));
+    }
+
+    #[test]
+    fn facility_is_the_priority_without_its_three_low_bits() {
+        assert_eq!(parse("12,1,1,-;x").unwrap().facility, 1);
+        assert_eq!(parse("7,1,1,c;x").unwrap().facility, 0);
+    }
+
+    #[test]
+    fn escapes() {
+        let text = |s| parse(s).unwrap().text.into_owned();
+        assert_eq!(text(r"3,1,1,-;a\x0ab\x5cx"), "a\nb\\x");
+        assert_eq!(text(r"3,1,1,-;\xc3\xa9 \xzz \x4"), r"é \xzz \x4");
+    }
+
+    #[test]
+    fn other_lines_are_no_records() {
+        for s in [
+            "",
+            "[1.2] x",
+            "3,1;x",
+            "3,1,1;x",
+            "+3,1,1,-;x",
+            "3,-1,1,-;x",
+            "a,1,1,-;",
+            "99999999999,1,1,-;x",
+        ] {
+            assert_eq!(parse(s), None, "{s}");
+        }
+    }
+
+    #[test]
+    fn dictionary_lines() {
+        assert!(is_dictionary_line(" SUBSYSTEM=pci"));
+        assert!(!is_dictionary_line(" os_dump_stack+0xe/0x14 [nvidia]"));
+        assert!(!is_dictionary_line("SUBSYSTEM=pci"));
+        assert_eq!(dictionary_device(" DEVICE=n4"), None);
+    }
+}

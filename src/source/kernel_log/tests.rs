@@ -1,0 +1,275 @@
+//! One line of each kind through the whole decoder, and properties over arbitrary input.
+
+use proptest::prelude::*;
+
+use super::decode_line;
+use crate::observe::kernel::{Detail, HealthKind};
+
+/// Kind, device, line. Written for this test after the drivers' formats.
+const LINKS_CABLES_POWER_HEAT: &str = r#"
+nic_link_down     | mlx5_core 0000:1a:00.1  | mlx5_core 0000:1a:00.1 ens1f1np1: Link down
+nic_link_up       | mlx5_core 0000:1a:00.1  | mlx5_core 0000:1a:00.1 ens1f1np1: Link up
+nic_link_down     | mlx5_core 0000:1a:00.1  | mlx5_core 0000:1a:00.1 mlx5_9: Port: 1 Link DOWN
+none              | -                       | mlx5_core 0000:1a:00.1 mlx5_9: Port: 1 Link ARMED
+nic_link_up       | -                       | rxe0: Port: 1 Link ACTIVE
+nic_link_up       | bnxt_en 0000:1a:00.0    | bnxt_en 0000:1a:00.0 ens1f0np0: NIC Link is Up, 100000 Mbps full duplex
+nic_link_down     | bnxt_en 0000:1a:00.0    | bnxt_en 0000:1a:00.0 ens1f0np0: NIC Link is Down
+nic_link_up       | ice 0000:17:00.0        | ice 0000:17:00.0 ens1: NIC Link is up 100 Gbps Full Duplex
+nic_link_down     | gve 0000:00:04.0        | gve 0000:00:04.0: Device link is down.
+nic_link_down     | hfi1 0000:d8:00.0       | hfi1 0000:d8:00.0: hfi1_0: logical state changed to PORT_DOWN (0x1)
+nic_link_up       | -                       | mlx4_en: eth2: Link Up
+none              | -                       | igb 0000:02:00.0 enp2s0: igb: enp2s0 NIC Link is Up 1000 Mbps
+none              | -                       | r8169 0000:02:00.0 enp2s0: Link is Down
+none              | -                       | bond0: (slave ens1f0): link status definitely down, disabling slave
+nic_cable_plugged | mlx5_core 0000:1a:00.0  | mlx5_core 0000:1a:00.0: Port module event: module 0, Cable plugged
+nic_cable_unplugged| mlx5_core 0000:1a:00.0  | mlx5_core 0000:1a:00.0: mlx5_port_module_event:1025:(pid 0): Port module event: module 0, Cable unplugged
+nic_health        | mlx5_core 0000:1a:00.0  | mlx5_core 0000:1a:00.0: Port module event[error]: module 0, Cable error, Bus stuck (I2C or data shorted)
+nic_power         | mlx5_core 0000:1a:00.0  | mlx5_core 0000:1a:00.0: Port module event[error]: module 0, Cable error, Power budget exceeded
+nic_power         | mlx5_core 0000:1a:00.0  | mlx5_core 0000:1a:00.0: Port module event[error]: module 0, Cable error, One or more network ports have been powered down due to insufficient/unadvertised power on the PCIe slot
+nic_temperature   | mlx5_core 0000:1a:00.0  | mlx5_core 0000:1a:00.0: temp_warn:196:(pid 0): High temperature on sensors with bit set 0 1
+none              | -                       | mlx5_core 0000:1a:00.0: mlx5_pcie_event:299:(pid 7): PCIe slot advertised sufficient power (75W).
+none              | -                       | mlx5_core 0000:1a:00.0: PCIe slot power capability was not advertised.
+nic_temperature   | mlx4_core 0000:05:00.0  | mlx4_core 0000:05:00.0: Temperature Threshold was reached! Threshold=105 celsius degrees; Current Temperature=106
+nic_temperature   | hfi1 0000:05:00.0       | hfi1 0000:05:00.0: hfi1_0: QSFP cable temperature too high
+"#;
+
+/// Kind, device, line. Written for this test after the drivers' formats.
+const HEALTH: &str = r#"
+nic_health        | mlx5_core 0000:1a:00.0  | mlx5_core 0000:1a:00.0: poll_health:801:(pid 0): device's health compromised - reached miss count
+nic_health        | mlx5_core 0000:1a:00.0  | mlx5_core 0000:1a:00.0: print_health_info:431:(pid 0): Health issue observed, firmware internal error, severity(3) ERROR:
+nic_temperature   | mlx5_core 0000:1a:00.0  | mlx5_core 0000:1a:00.0: print_health_info:431:(pid 0): Health issue observed, High temperature, severity(3) ERROR:
+none              | -                       | mlx5_core 0000:1a:00.0: print_health_info:435:(pid 0): assert_var[0] 0x00000001
+none              | -                       | mlx5_core 0000:1a:00.0: print_health_info:440:(pid 0): fw_ver 28.36.1010
+none              | -                       | mlx5_core 0000:1a:00.0: print_health_info:449:(pid 0): ext_synd 0x8f7a
+nic_health        | mlx5_core 0000:1a:00.0  | mlx5_core 0000:1a:00.0: wait_func:1163:(pid 9): MANAGE_PAGES(0x108) timeout. Will cause a leak of a command resource
+nic_health        | mlx5_core 0000:1a:00.0  | mlx5_core 0000:1a:00.0: wait_func_handle_exec_timeout:1128:(pid 9): cmd[2]: CREATE_UCTX(0xa04) No done completion
+nic_health        | mlx5_core 0000:1a:00.0  | mlx5_core 0000:1a:00.0: cmd_work_handler:877:(pid 9): failed to allocate command entry
+nic_health        | mlx5_core 0000:1a:00.0  | mlx5_core 0000:1a:00.0 ens1: TX timeout detected
+nic_health        | mlx5_core 0000:1a:00.0  | mlx5_core 0000:1a:00.0 ens1: NETDEV WATCHDOG: CPU: 3: transmit queue 5 timed out 5120 ms
+none              | -                       | r8125 0000:22:04.0 eth4: NETDEV WATCHDOG: CPU: 3: transmit queue 0 timed out 5010 ms
+nic_health        | -                       | NETDEV WATCHDOG: ens1 (mlx5_core): transmit queue 8 timed out
+none              | -                       | NETDEV WATCHDOG: eth2 (igb): transmit queue 4 timed out
+nic_health        | mlx5_core 0000:1a:00.0  | mlx5_core 0000:1a:00.0: health_recover_work:310:(pid 9): health recovery failed
+none              | -                       | mlx5_core: 23 callbacks suppressed
+nic_health        | mlx4_core 0000:05:00.0  | mlx4_core 0000:05:00.0: command 0x31 timed out (go bit not cleared)
+nic_health        | mlx4_core 0000:05:00.0  | mlx4_core 0000:05:00.0: Internal error detected:
+none              | -                       | mlx4_core 0000:05:00.0:   buf[00]: 000c0000
+nic_health        | bnxt_en 0000:1a:00.0    | bnxt_en 0000:1a:00.0 ens1f0np0: Error (timeout: 5000) msg {0x50 0x12ab} len:0
+nic_health        | bnxt_en 0000:1a:00.0    | bnxt_en 0000:1a:00.0 ens1f0np0: TX timeout detected, starting reset task!
+nic_health        | ice 0000:17:00.0        | ice 0000:17:00.0 ens1: tx_timeout: VSI_num: 6, Q 3, NTC: 0x1, HW_HEAD: 0x2
+nic_health        | efa 0000:10:1d.0        | efa 0000:10:1d.0: The device didn't send any completion for admin cmd CREATE_QP(1) status 0 (ctx 0x1)
+nic_health        | -                       | infiniband rdmap16s29: Failed to process command ALLOC_PD (opcode 14) comp_status 4 err -5
+none              | -                       | infiniband mlx5_0: create_mkey_warn:158:(pid 2): async reg mr failed. status -121
+nic_health        | mana 7870:00:00.0       | mana 7870:00:00.0: HWC: Request timed out!
+"#;
+
+/// Kind, device, line. Written for this test after the drivers' formats.
+const DRIVERS_THAT_DO_NOT_START: &str = r#"
+driver            | nvidia 0000:3b:00.0     | nvidia: probe of 0000:3b:00.0 failed with error -1
+driver            | mlx5_core 0000:1a:00.0  | mlx5_core 0000:1a:00.0: probe with driver mlx5_core failed with error -110
+driver            | mlx5_core 0000:1a:00.0  | mlx5_core: probe of 0000:1a:00.0 failed with error -22
+driver            | mlx5_core 0000:1a:00.0  | mlx5_core 0000:1a:00.0: probe_one:1683:(pid 9): mlx5_init_one failed with error code -110
+driver            | mlx5_core 0000:1a:00.0  | mlx5_core 0000:1a:00.0: wait_fw_init:198:(pid 9): Firmware over 120000 MS in pre-initializing state, aborting
+none              | -                       | mlx5_core 0000:1a:00.0: wait_fw_init:198:(pid 9): Waiting for FW initialization, timeout abort in 79s
+driver            | ice 0000:17:00.0        | ice 0000:17:00.0: Direct firmware load for intel/ice/ddp/ice.pkg failed with error -2
+driver            | -                       | mlx5_ib: Unknown symbol ib_register_device (err -22)
+none              | -                       | mt7915e: probe of 0000:05:00.0 failed with error -5
+none              | -                       | mlx5_core 0000:1a:00.0: firmware version: 28.36.1010
+none              | -                       | nvidia: module verification failed: signature and/or required key missing - tainting kernel
+none              | -                       | nvidia-nvlink: Nvlink Core is being initialized, major device number 507
+"#;
+
+#[test]
+fn one_line_of_each_kind() {
+    for row in [LINKS_CABLES_POWER_HEAT, HEALTH, DRIVERS_THAT_DO_NOT_START]
+        .iter()
+        .flat_map(|t| t.lines())
+        .filter(|l| !l.is_empty())
+    {
+        let mut parts = row.splitn(3, '|').map(str::trim);
+        let mut part = || parts.next().unwrap();
+        let (kind, device, line) = (part(), part(), part());
+        let e = decode_line(line, false);
+        let got = e.as_ref().map_or("none", |e| e.kind.name());
+        assert_eq!(got, kind, "{line}");
+        let Some(e) = e else { continue };
+        assert_eq!(e.device.as_deref().unwrap_or("-"), device, "{line}");
+        let slot = device
+            .split_once(' ')
+            .and_then(|(_, bdf)| bdf.split_once('.'))
+            .map(|(slot, _)| slot);
+        assert_eq!(e.pci.as_deref(), slot, "{line}");
+        assert_eq!((e.pid, e.process, e.xid), (None, None, None), "{line}");
+    }
+}
+
+#[test]
+fn typed_details() {
+    let detail = |s: &str| decode_line(s, false).unwrap().detail;
+    assert_eq!(
+        detail(
+            "mlx5_core 0000:1a:00.0: mlx5_cmd_out_err:8:(pid 9): ACCESS_REG(0x805) op_mod(0x1) failed, status x"
+        ),
+        Detail::Health {
+            what: HealthKind::CommandFailed,
+            command: Some("ACCESS_REG".into()),
+            code: None
+        }
+    );
+    assert_eq!(
+        detail("mlx5_core 0000:1a:00.0: poll_health:795:(pid 0): Fatal error 3 detected"),
+        Detail::Health {
+            what: HealthKind::FatalSensor,
+            command: None,
+            code: Some(3)
+        }
+    );
+    assert_eq!(
+        detail("mlx5_core 0000:1a:00.0: Detected insufficient power on the PCIe slot (27W)."),
+        Detail::Power { watts: Some(27) }
+    );
+    assert_eq!(
+        detail("mlx5_core 0000:1a:00.0: Port module event: module 3, Cable plugged"),
+        Detail::Module {
+            module: Some(3),
+            reason: Some("Cable plugged".into())
+        }
+    );
+    assert_eq!(
+        detail("mlx5_core 0000:1a:00.0 mlx5_9: Port: 2 Link DOWN"),
+        Detail::Link {
+            name: Some("mlx5_9".into()),
+            port: Some(2)
+        }
+    );
+}
+
+#[test]
+fn escaped_newlines_stay_in_one_record() {
+    let e = decode_line(
+        r"3,1,1,-;NVRM: Xid (PCI:0000:3b:00): 31, pid=5, name=a\x0ab, Ch 00000008",
+        false,
+    )
+    .unwrap();
+    assert_eq!(e.process.as_deref(), Some("a\nb"));
+    let e = decode_line(
+        r"3,1,1,-;healthd says\x0aNVRM: Xid (PCI:0000:3b:00): 79, GPU",
+        false,
+    );
+    assert_eq!(e, None);
+    let e = decode_line(
+        r"3,1,1,-;NVRM: The NVIDIA GPU 0000:5d:00.0\x0aNVRM: (PCI ID: 10de:2330) installed in this system has\x0aNVRM: fallen off the bus and is not responding to commands.",
+        false,
+    )
+    .unwrap();
+    assert_eq!(e.pci.as_deref(), Some("0000:5d:00"));
+    assert_eq!(e.text, "NVRM: The NVIDIA GPU 0000:5d:00.0");
+}
+
+/// Pieces from which the decoder's paths are reached sooner than by chance.
+const PIECES: &[&str] = &[
+    "NVRM: ",
+    "Xid",
+    " (",
+    "PCI:",
+    "0000:3b:00",
+    ".0",
+    " GPU-I:05",
+    "): ",
+    "79",
+    ", ",
+    "pid=",
+    "name=",
+    "'<unknown>'",
+    "mlx5_core ",
+    "Port module event",
+    "[error]",
+    ": ",
+    "module 1",
+    "synd 0x",
+    "10",
+    "nvidia-nvswitch",
+    "SXid",
+    "AER: ",
+    "PCIe Bus Error: severity=",
+    "received",
+    "\\x0a",
+    "\\x",
+    "\n",
+    "[",
+    "]",
+    "123.4",
+    "<4>",
+    "kern  :warn  : ",
+    "kernel:",
+    " host ",
+    "3,1,1,-;",
+    "{\"MESSAGE\":",
+    "\"",
+    "é",
+    "\u{1b}[",
+    "154",
+    "changed from 0x",
+    " to 0x",
+    "Link ",
+    "(0x",
+    "Port: ",
+    "(pid ",
+    "Jan",
+    "NETDEV WATCHDOG: ",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn no_input_panics(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let _ = decode_line(&String::from_utf8_lossy(&bytes), true);
+    }
+
+    #[test]
+    fn no_mixture_of_pieces_panics(
+        pieces in proptest::collection::vec(proptest::sample::select(PIECES), 0..24),
+        cut in 0usize..400,
+    ) {
+        let mut line = pieces.concat();
+        while cut < line.len() && !line.is_char_boundary(cut) {
+            line.pop();
+        }
+        if cut < line.len() {
+            line.truncate(cut);
+        }
+        let _ = decode_line(&line, false);
+        let mut a = super::assemble::Assembler::new(true);
+        for l in line.split('\n') {
+            a.feed(l, &mut |_, _| {});
+        }
+    }
+
+    #[test]
+    fn wrappers_do_not_change_the_event(
+        secs in 0u32..10_000_000,
+        micros in 0u32..1_000_000,
+        message in proptest::sample::select(vec![
+            "NVRM: Xid (PCI:0000:3b:00 GPU-I:01): 31, pid=12, name=a b, Ch 8",
+            "mlx5_core 0000:1a:00.1 ens1f1np1: Link down",
+            "nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 12028, Non-fatal, Link 32 egress",
+            "pcieport 0000:16:01.0: AER: Correctable error message received from 0000:17:00.1",
+        ]),
+    ) {
+        let bare = decode_line(message, false);
+        prop_assert!(bare.is_some());
+        for line in [
+            format!("[{secs:5}.{micros:06}] {message}"),
+            format!("[{secs:5}.{micros:06}][ T{secs}] {message}"),
+            format!("<3>[{secs:5}.{micros:06}] {message}"),
+            format!("3,{secs},{micros},-,caller=T{secs};{message}"),
+            format!("Jan  3 07:39:45 node-1 kernel: [{secs:5}.{micros:06}] {message}"),
+            format!("2026-10-03T06:01:36.{micros:06}+02:00 node-1 kernel: {message}"),
+            format!("kern  :err   : [{secs:5}.{micros:06}] {message}"),
+            serde_json::json!({"_TRANSPORT": "kernel", "MESSAGE": message}).to_string(),
+        ] {
+            prop_assert_eq!(&decode_line(&line, false), &bare, "{}", line);
+        }
+    }
+}
