@@ -67,7 +67,7 @@ pub(super) const SECTIONS: &[(&str, Help)] = &[
 
 /// Help of the fields of small tables that have no section of their own.
 const SMALL_TABLES: Help = &[
-    ("more_than", "judged when there are more"),
+    ("more_than", "judged when the increase is above this"),
     ("within", "counted over this long"),
 ];
 
