@@ -5,14 +5,16 @@ use crate::config::Config;
 use crate::evaluate::{Evaluator, Look};
 use crate::host::Host;
 use crate::observe::history::Memory;
-use crate::observe::kernel::KernelEvent;
-use crate::observe::reading::Fault;
-use crate::observe::snapshot::SourceHealth;
+use crate::observe::reading::{Fault, FaultKind};
 use crate::report::Report;
+use crate::report::catalogue::Detail;
 use crate::report::http::{self, ServeState};
-use crate::sampler::{Clock, Sampler};
-use crate::source::netlink::{monitor, rdma, route};
-use crate::state::StateDir;
+use crate::report::metrics::Options;
+use crate::sampler::{Clock, Plan, Sampler, assemble};
+use crate::source::kernel_log::follow::KmsgItem;
+use crate::source::kernel_log::state::ResumeState;
+use crate::source::netlink::{monitor, route};
+use crate::state::{Saved, StateDir};
 use crate::units::Millis;
 use std::future::Future;
 use std::sync::Arc;
@@ -26,15 +28,15 @@ pub enum Wake {
     Kernel {
         /// Moment of the record, on the agent's clock.
         at: Millis,
-        /// It was logged before the agent started.
-        historic: bool,
         /// The event.
-        event: Box<KernelEvent>,
+        item: Box<KmsgItem>,
     },
+    /// The kernel log was read up to here, all events handed over.
+    KernelThrough(ResumeState),
     /// The kernel log's own health.
     KernelLog {
-        /// Records overwritten before they were read, in all.
-        lost: u64,
+        /// More records were overwritten before they were read.
+        lost: Option<u64>,
         /// Why it cannot be followed, if so.
         fault: Option<Fault>,
         /// There is no kernel log under this root.
@@ -67,123 +69,167 @@ pub enum AgentError {
 const SAVE_EVERY: Duration = Duration::from_secs(10);
 
 /// Runs until `shutdown` resolves. `observer` sees every report (the demo's terminal view).
+///
+/// # Errors
+/// [`AgentError`], before anything was started.
 pub async fn run(
     config: Config,
     shutdown: impl Future<Output = ()>,
     mut observer: impl FnMut(&Report),
 ) -> Result<(), AgentError> {
+    let listen = config.agent.listen.to_string();
+    let listener = tokio::net::TcpListener::bind(&listen)
+        .await
+        .map_err(|source| AgentError::Listen {
+            address: listen,
+            source,
+        })?;
     let host = Arc::new(Host::new(&config.agent.host_root));
+    let boot_id = assemble::boot_id(&host);
     let state = StateDir::new(config.agent.state_dir.as_deref());
     let saved = state.load();
     let clock = Clock::starting_at(crate::clock::monotonic());
-    let mut sampler = Sampler::new(
-        Arc::clone(&host),
-        config.sampler_plan(),
-        clock,
-        saved.restricted_of(crate::sampler::assemble::boot_id(&host).as_deref()),
-    );
-    let mut evaluator = Evaluator::new(
-        config.agent.node_name.clone(),
-        config.policy.clone(),
-        config.role_overrides(),
-        saved.memory,
-    );
-    evaluator.begin_boot(crate::sampler::assemble::boot_id(&host).as_deref());
-
-    let first = evaluator.evaluate(
-        sampler.snapshot(Some(jiff::Timestamp::now())),
-        Look::Watching { full_window: false },
-    );
-    let (report_tx, report_rx) = watch::channel(Arc::new(first));
-    let listener = tokio::net::TcpListener::bind(&config.agent.listen.to_string())
-        .await
-        .map_err(|source| AgentError::Listen {
-            address: config.agent.listen.to_string(),
-            source,
-        })?;
     if let Ok(address) = listener.local_addr() {
         tracing::info!(%address, root = %host.root().display(), live = host.is_live(), "serving");
     }
-    let (stop_tx, stop_rx) = watch::channel(false);
-    let server = tokio::spawn(http::serve(
-        listener,
-        Arc::new(ServeState::new(report_rx, crate::clock::process_stats, config.metrics_detail())),
-        stopped(stop_rx),
-    ));
 
     let (wake_tx, mut wake_rx) = mpsc::unbounded_channel();
-    let kernel_log = crate::kernel_log::spawn(&config, &host, clock, &state, wake_tx.clone());
+    let log = crate::kernel_log::settings(
+        &host,
+        &config.agent.kmsg,
+        config.agent.kmsg_all_facilities,
+        saved.kernel_log.clone(),
+    );
+    let mut node = Node {
+        sampler: Sampler::new(
+            Arc::clone(&host),
+            plan(&config),
+            clock,
+            saved.restricted_of(boot_id.as_deref()),
+        ),
+        evaluator: Evaluator::new(
+            config.agent.node_name.clone(),
+            config.policy.clone(),
+            config.role_overrides(),
+            saved.memory.clone(),
+            config.hysteresis.clone(),
+        ),
+        clock,
+        saved_at: clock.now(),
+        saved,
+        save_now: false,
+        full_window: false,
+        state,
+    };
+
+    let (report_tx, report_rx) = watch::channel(Arc::new(node.report()));
+    let (stop_tx, stop_rx) = watch::channel(false);
+    let serve = ServeState::new(
+        report_rx,
+        crate::clock::process_stats,
+        metrics_options(&config),
+        http::Limits::default(),
+    );
+    let server = tokio::spawn(http::serve(listener, Arc::new(serve), stopped(stop_rx)));
+    let kernel_log = crate::kernel_log::spawn(log, clock, wake_tx.clone());
     if host.is_live() {
         spawn_event_threads(&wake_tx, config.uses_netlink());
     }
     drop(wake_tx);
 
-    let mut loop_state = Loop {
-        clock,
-        saved_at: clock.now(),
-        saved: None,
-        full_window: false,
-    };
     tokio::pin!(shutdown);
     loop {
         tokio::select! {
             () = &mut shutdown => break,
-            () = sampler.run_until_change() => {}
+            () = node.sampler.run_until_change() => {}
             Some(wake) = wake_rx.recv() => {
-                take(wake, &mut sampler, &mut evaluator);
+                node.take(wake);
                 while let Ok(more) = wake_rx.try_recv() {
-                    take(more, &mut sampler, &mut evaluator);
+                    node.take(more);
                 }
             }
         }
-        loop_state.full_window |= sampler.full_window();
-        let report = evaluator.evaluate(
-            sampler.snapshot(Some(jiff::Timestamp::now())),
-            Look::Watching {
-                full_window: loop_state.full_window,
-            },
-        );
+        let report = node.report();
         observer(&report);
         report_tx.send_replace(Arc::new(report));
-        loop_state.save_if_due(&state, &mut sampler, &evaluator, false);
+        node.save_if_due();
     }
-    loop_state.save_if_due(&state, &mut sampler, &evaluator, true);
     kernel_log.stop();
+    node.save_now = true;
+    node.save_if_due();
     let _ = stop_tx.send(true);
     let _ = tokio::time::timeout(Duration::from_secs(2), server).await;
     Ok(())
 }
 
-struct Loop {
+/// What the loop owns.
+struct Node {
+    sampler: Sampler,
+    evaluator: Evaluator,
     clock: Clock,
+    state: StateDir,
+    saved: Saved,
     saved_at: Millis,
-    saved: Option<(Memory, Vec<crate::units::PortKey>)>,
+    save_now: bool,
     full_window: bool,
 }
 
-impl Loop {
-    /// Writes what is to be remembered if it changed: at once when a port was found restricted,
-    /// else every few seconds.
-    fn save_if_due(
-        &mut self,
-        state: &StateDir,
-        sampler: &mut Sampler,
-        evaluator: &Evaluator,
-        force: bool,
-    ) {
+impl Node {
+    fn report(&mut self) -> Report {
+        self.full_window |= self.sampler.full_window();
+        self.evaluator.evaluate(
+            self.sampler.snapshot(Some(jiff::Timestamp::now())),
+            Look::Watching {
+                full_window: self.full_window,
+            },
+        )
+    }
+
+    fn take(&mut self, wake: Wake) {
+        match wake {
+            Wake::Kernel { at, item } => {
+                self.evaluator.push_event(at, item.historic, &item.event);
+                self.save_now = true;
+            }
+            // Kept in the same file as what the events led to: after a kill, an event is either
+            // remembered and skipped, or forgotten and read again.
+            Wake::KernelThrough(through) => self.saved.kernel_log = Some(through),
+            Wake::KernelLog {
+                lost,
+                fault,
+                absent,
+            } => {
+                self.evaluator.add_records_lost(lost.unwrap_or(0));
+                if lost.is_none() {
+                    self.sampler.set_kernel_log(fault, absent);
+                }
+            }
+            Wake::Netdev(name) => self.sampler.netdev_changed(&name),
+            Wake::Dcb => self.sampler.dcb_changed(),
+            Wake::Devices => self.sampler.devices_changed(),
+            Wake::Lost => self.sampler.resync(),
+        }
+    }
+
+    /// Writes what is to be remembered if it changed: at once after a kernel event or when a port
+    /// was found restricted, else every few seconds.
+    fn save_if_due(&mut self) {
         let now = self.clock.now();
-        let (new, restricted) = sampler.restricted();
-        if !(force || new || now.since(self.saved_at) >= SAVE_EVERY) {
+        let (new, restricted) = self.sampler.restricted();
+        if !(self.save_now || new || now.since(self.saved_at) >= SAVE_EVERY) {
             return;
         }
         self.saved_at = now;
-        let memory = evaluator.memory();
-        let current = (memory, restricted);
-        if self.saved.as_ref() == Some(&current) {
-            return;
+        self.save_now = false;
+        let current = Saved::new(
+            self.evaluator.memory(),
+            restricted,
+            self.saved.kernel_log.clone(),
+        );
+        if current != self.saved {
+            self.state.save(&current);
+            self.saved = current;
         }
-        state.save(&current.0, &current.1);
-        self.saved = Some(current);
     }
 }
 
@@ -191,41 +237,11 @@ async fn stopped(mut stop: watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-fn take(wake: Wake, sampler: &mut Sampler, evaluator: &mut Evaluator) {
-    match wake {
-        Wake::Kernel {
-            at,
-            historic,
-            event,
-        } => evaluator.push_event(at, historic, &event),
-        Wake::KernelLog {
-            lost,
-            fault,
-            absent,
-        } => {
-            evaluator.set_records_lost(lost);
-            sampler.set_kernel_log(SourceHealth {
-                source: "kernel_log".into(),
-                subject: String::new(),
-                last_ok: None,
-                micros: 0,
-                stalled_since: None,
-                fault,
-                absent,
-            });
-        }
-        Wake::Netdev(name) => sampler.netdev_changed(&name),
-        Wake::Dcb => sampler.dcb_changed(),
-        Wake::Devices => sampler.devices_changed(),
-        Wake::Lost => sampler.resync(),
-    }
-}
-
 /// Threads that wait for the kernel's events. Each ends when the agent no longer listens.
 fn spawn_event_threads(tx: &mpsc::UnboundedSender<Wake>, rdma_netlink: bool) {
     const WAIT: Duration = Duration::from_secs(30);
     let links = tx.clone();
-    spawn("rtnetlink", move || {
+    spawn_thread("rtnetlink", move || {
         let mut monitor = match route::LinkMonitor::open() {
             Ok(monitor) => monitor,
             Err(error) => {
@@ -234,19 +250,19 @@ fn spawn_event_threads(tx: &mpsc::UnboundedSender<Wake>, rdma_netlink: bool) {
             }
         };
         while !links.is_closed() {
-            let events = match monitor.wait(WAIT) {
-                Ok(events) => events,
-                Err(error) => {
-                    tracing::warn!(%error, "rtnetlink");
-                    std::thread::sleep(Duration::from_secs(1));
-                    vec![route::RouteEvent::Lost]
-                }
-            };
+            let events = monitor.wait(WAIT).unwrap_or_else(|error| {
+                tracing::warn!(%error, "rtnetlink");
+                std::thread::sleep(Duration::from_secs(1));
+                vec![route::LinkEvent::Lost]
+            });
             for event in events {
                 let wake = match event {
-                    route::RouteEvent::Link(link) => Wake::Netdev(link.name),
-                    route::RouteEvent::DcbChanged => Wake::Dcb,
-                    route::RouteEvent::Lost => Wake::Lost,
+                    route::LinkEvent::Link(link) => match link.name {
+                        Some(name) => Wake::Netdev(name),
+                        None => continue,
+                    },
+                    route::LinkEvent::DcbChanged(_) => Wake::Dcb,
+                    route::LinkEvent::Lost => Wake::Lost,
                 };
                 if links.send(wake).is_err() {
                     return;
@@ -258,25 +274,20 @@ fn spawn_event_threads(tx: &mpsc::UnboundedSender<Wake>, rdma_netlink: bool) {
         return;
     }
     let devices = tx.clone();
-    spawn("rdma-monitor", move || {
-        // Kernels before 6.12 take the subscription and send nothing.
-        let supported = rdma::Client::open()
-            .and_then(|mut client| client.system())
-            .is_ok_and(|system| system.monitor);
-        if !supported {
-            tracing::info!("the kernel has no RDMA event monitor; devices are enumerated by polling");
-            return;
-        }
+    spawn_thread("rdma-monitor", move || {
         let Ok(mut monitor) = monitor::Monitor::open() else {
             return;
         };
+        if !monitor.supported() {
+            // Kernels before 6.12 take the subscription and send nothing.
+            tracing::info!("no RDMA event monitor in this kernel; devices are found by polling");
+            return;
+        }
         while !devices.is_closed() {
             match monitor.wait(WAIT) {
                 Ok(events) if events.is_empty() => {}
-                Ok(events) => {
-                    let lost = events.iter().any(|e| matches!(e, monitor::RdmaEvent::Lost));
-                    let wake = if lost { Wake::Lost } else { Wake::Devices };
-                    if devices.send(wake).is_err() {
+                Ok(_) => {
+                    if devices.send(Wake::Devices).is_err() {
                         return;
                     }
                 }
@@ -289,7 +300,8 @@ fn spawn_event_threads(tx: &mpsc::UnboundedSender<Wake>, rdma_netlink: bool) {
     });
 }
 
-fn spawn(name: &str, body: impl FnOnce() + Send + 'static) {
+/// A small named thread.
+pub(crate) fn spawn_thread(name: &str, body: impl FnOnce() + Send + 'static) {
     let spawned = std::thread::Builder::new()
         .name(name.into())
         .stack_size(128 * 1024)
@@ -297,4 +309,85 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) {
     if let Err(error) = spawned {
         tracing::warn!(%error, name, "cannot start a thread");
     }
+}
+
+/// How the sampler is to read.
+pub fn plan(config: &Config) -> Plan {
+    let every = &config.intervals;
+    Plan {
+        link: every.link.duration(),
+        counters: every.counters.duration(),
+        ethtool: every.ethtool.duration(),
+        netdev: every.netdev.duration(),
+        devices: every.devices.duration(),
+        gids: every.gids.duration(),
+        pci: every.pci.duration(),
+        gpudirect: every.gpudirect.duration(),
+        dcb: every.dcb.duration(),
+        deadline: every.deadline.duration(),
+        netlink: config.uses_netlink(),
+        essential_only: !config.counters.full,
+        exclude: config.counters.exclude.clone(),
+    }
+}
+
+/// How much is exported.
+pub fn metrics_options(config: &Config) -> Options {
+    Options {
+        detail: if config.counters.full {
+            Detail::Full
+        } else {
+            Detail::Default
+        },
+    }
+}
+
+/// Looks once: every source is read, nothing is waited for beyond the deadline, what is seen is
+/// believed. Nothing is written.
+pub async fn look_once(config: &Config) -> Report {
+    let host = Arc::new(Host::new(&config.agent.host_root));
+    let clock = Clock::starting_at(crate::clock::monotonic());
+    let saved = StateDir::existing(config.agent.state_dir.as_deref()).load();
+    let boot_id = assemble::boot_id(&host);
+    let mut sampler = Sampler::new(
+        Arc::clone(&host),
+        plan(config),
+        clock,
+        saved.restricted_of(boot_id.as_deref()),
+    );
+    let mut evaluator = Evaluator::new(
+        config.agent.node_name.clone(),
+        config.policy.clone(),
+        config.role_overrides(),
+        Memory::default(),
+        config.hysteresis.clone(),
+    );
+    let log = crate::kernel_log::settings(
+        &host,
+        &config.agent.kmsg,
+        config.agent.kmsg_all_facilities,
+        None,
+    );
+    let now = clock.now();
+    let read = tokio::task::spawn_blocking(move || crate::kernel_log::read_existing(&log, now));
+    while !sampler.looked_once() {
+        sampler.run_until_change().await;
+    }
+    match tokio::time::timeout(config.intervals.deadline.duration(), read).await {
+        Ok(Ok(Ok(items))) => {
+            sampler.set_kernel_log(None, items.is_none());
+            for (at, item) in items.unwrap_or_default() {
+                evaluator.push_event(at, item.historic, &item.event);
+            }
+        }
+        Ok(Ok(Err(fault))) => sampler.set_kernel_log(Some(fault), false),
+        Ok(Err(_)) | Err(_) => {
+            let fault = Fault {
+                kind: FaultKind::Stalled,
+                detail: "the kernel log did not answer".into(),
+            };
+            sampler.set_kernel_log(Some(fault), false);
+        }
+    }
+    evaluator.evaluate(sampler.snapshot(Some(jiff::Timestamp::now())), Look::Once)
 }

@@ -2,6 +2,7 @@
 //! of this boot, nothing else.
 
 use crate::observe::history::Memory;
+use crate::source::kernel_log::state::ResumeState;
 use crate::units::PortKey;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
@@ -24,9 +25,21 @@ pub struct Saved {
     pub memory: Memory,
     /// Ports whose PMA counters must not be opened, for the memory's boot.
     pub restricted: Vec<PortKey>,
+    /// How far the kernel log was read and its events taken into `memory`.
+    pub kernel_log: Option<ResumeState>,
 }
 
 impl Saved {
+    /// What to remember now.
+    pub fn new(memory: Memory, restricted: Vec<PortKey>, kernel_log: Option<ResumeState>) -> Self {
+        Saved {
+            version: VERSION,
+            memory,
+            restricted,
+            kernel_log,
+        }
+    }
+
     /// Restricted ports, if the file is of this boot: firmware or privileges may change over a
     /// reboot.
     pub fn restricted_of(&self, boot_id: Option<&str>) -> Vec<PortKey> {
@@ -51,6 +64,11 @@ impl StateDir {
         StateDir(Some(dir.to_path_buf()))
     }
 
+    /// State below `dir` if that is there: nothing is made.
+    pub fn existing(dir: Option<&Path>) -> Self {
+        StateDir(dir.filter(|dir| dir.is_dir()).map(Path::to_path_buf))
+    }
+
     /// A file in it.
     pub fn file(&self, name: &str) -> Option<PathBuf> {
         self.0.as_ref().map(|dir| dir.join(name))
@@ -63,7 +81,10 @@ impl StateDir {
         };
         let read = || -> io::Result<Saved> {
             let mut text = String::new();
-            #[expect(clippy::disallowed_methods, reason = "our own state, not a kernel file")]
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "our own state, not a kernel file"
+            )]
             let file = std::fs::File::open(&path)?;
             file.take(MAX).read_to_string(&mut text)?;
             let saved: Saved = serde_json::from_str(&text)?;
@@ -83,17 +104,12 @@ impl StateDir {
     }
 
     /// Writes the file anew, whole or not at all. A failure is logged; the agent goes on.
-    pub fn save(&self, memory: &Memory, restricted: &[PortKey]) {
+    pub fn save(&self, saved: &Saved) {
         let Some(path) = self.file(FILE) else { return };
-        let saved = Saved {
-            version: VERSION,
-            memory: memory.clone(),
-            restricted: restricted.to_vec(),
-        };
         let write = || -> io::Result<()> {
             let new = path.with_extension("new");
             let mut file = std::fs::File::create(&new)?;
-            file.write_all(&serde_json::to_vec(&saved)?)?;
+            file.write_all(&serde_json::to_vec(saved)?)?;
             file.sync_data()?;
             std::fs::rename(&new, &path)
         };
@@ -123,7 +139,7 @@ mod tests {
             boot_id: Some("a".into()),
             ..Memory::default()
         };
-        state.save(&memory, &[port()]);
+        state.save(&Saved::new(memory, vec![port()], None));
         let saved = StateDir::new(Some(dir.path())).load();
         assert_eq!(saved.restricted_of(Some("a")), [port()]);
         assert!(saved.restricted_of(Some("b")).is_empty());

@@ -22,6 +22,7 @@ use crate::observe::pci::Distance;
 use crate::observe::rdma::{Function, LinkLayer, PortState, RdmaDevice, RdmaPort};
 use crate::observe::snapshot::Snapshot;
 use crate::report::{Role, RoleFacts};
+use crate::section::section;
 use crate::units::{BitsPerSec, PortKey};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
@@ -31,15 +32,16 @@ use std::collections::{BTreeMap, BTreeSet};
 /// from a rail (each RoCE rail got one by DHCP).
 const MAX_ROUTES: usize = 2;
 
-/// What the operator says about roles. Patterns are over the device's name (`mlx5_0`), the port
-/// (`mlx5_0/1`), the PCI address (`0000:19:00.0`) or the network device (`ibs1`).
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct RoleOverrides {
-    /// When not empty: these are the rails, and no others.
-    pub include: Vec<Glob>,
-    /// These are never rails.
-    pub exclude: Vec<Glob>,
+section! {
+    /// What the operator says about roles. Patterns are over the device's name (`mlx5_0`), the port
+    /// (`mlx5_0/1`), the PCI address (`0000:19:00.0`) or the network device (`ibs1`).
+    RoleOverrides {
+        /// Patterns over device name, DEVICE/PORT, PCI address or network device. When there are
+        /// any: these are the rails, and no others.
+        include: Vec<Glob> = Vec::new(),
+        /// Patterns of ports that are never rails.
+        exclude: Vec<Glob> = Vec::new(),
+    }
 }
 
 /// What there is to prove that the fabric is well, besides the absence of findings.

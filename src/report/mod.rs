@@ -1,10 +1,14 @@
 //! Tells. Reads the [`Report`], decides nothing.
 
 pub mod catalogue;
+pub mod http;
+pub mod json;
 pub mod metrics;
+pub mod page;
 pub mod select;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod text;
 pub mod view;
 
 use crate::check::Finding;

@@ -39,7 +39,7 @@ pub struct HwSelection {
     pub driver: &'static str,
     /// Loss, timeouts and failures: also shown as errors in `/report`.
     pub errors: &'static [&'static str],
-    /// Congestion signs, which a healthy port has too.
+    /// Congestion signs of Ethernet ports, which a healthy port has too.
     pub congestion: &'static [&'static str],
 }
 
@@ -157,10 +157,12 @@ pub fn pma_by_default(layer: LinkLayer, name: &str) -> bool {
     }
 }
 
-/// Whether a hardware counter is exported by default for this driver.
-pub fn hw_by_default(driver: &str, name: &str) -> bool {
-    hw_selection(driver)
-        .is_some_and(|hw| hw.errors.contains(&name) || hw.congestion.contains(&name))
+/// Whether a hardware counter is exported by default for this driver. Congestion is told by packets
+/// (CNP, ECN) on Ethernet only.
+pub fn hw_by_default(driver: &str, layer: LinkLayer, name: &str) -> bool {
+    hw_selection(driver).is_some_and(|hw| {
+        hw.errors.contains(&name) || (layer == LinkLayer::Ethernet && hw.congestion.contains(&name))
+    })
 }
 
 /// VFs lent to guests are the guests' to watch: by default they are told, not counted. A node may

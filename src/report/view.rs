@@ -254,3 +254,12 @@ pub fn path_name(path: crate::check::gpudirect::Path) -> &'static str {
         Path::Unknown => "unknown",
     }
 }
+
+/// Name of a GDS state as in JSON and labels.
+pub fn gds_name(ready: Option<bool>) -> &'static str {
+    match ready {
+        Some(true) => "ready",
+        Some(false) => "absent",
+        None => "unknown",
+    }
+}

@@ -5,11 +5,13 @@ pub mod assemble;
 pub mod reads;
 pub mod schedule;
 
+use crate::glob::{self, Glob};
 use crate::host::Host;
 use crate::observe::counters::PmaSkip;
 use crate::observe::history::ports_of;
 use crate::observe::rdma::RdmaDevice;
-use crate::observe::snapshot::Snapshot;
+use crate::observe::reading::Fault;
+use crate::observe::snapshot::{Snapshot, SourceHealth};
 use crate::units::{Millis, PortKey};
 use reads::{
     CountersRead, DcbRead, DevicesRead, EthtoolRead, GidsRead, GpuDirectRead, LinkRead, NetdevRead,
@@ -50,7 +52,7 @@ pub struct Plan {
     /// Only the PMA counters that checks and metrics use (each file is a firmware command).
     pub essential_only: bool,
     /// Devices whose PMA counters are never opened: name globs.
-    pub exclude: Vec<String>,
+    pub exclude: Vec<Glob>,
 }
 
 /// What ended, with its reader, which comes back to be used again.
@@ -153,6 +155,21 @@ impl Sampler {
         self.snapshot.wall = wall;
         assemble::sources(&mut self.snapshot, &self.schedule);
         &self.snapshot
+    }
+
+    /// Health of the kernel log, which is followed elsewhere.
+    pub fn set_kernel_log(&mut self, fault: Option<Fault>, absent: bool) {
+        let ok = fault.is_none() && !absent;
+        let health = SourceHealth {
+            source: "kernel_log".into(),
+            subject: String::new(),
+            last_ok: ok.then(|| self.clock.now()),
+            micros: 0,
+            stalled_since: None,
+            fault,
+            absent,
+        };
+        self.snapshot.sources.insert("kernel_log".into(), health);
     }
 
     /// Ports found restricted so far; `true` if there are new ones since the last call.
@@ -416,12 +433,10 @@ impl Sampler {
     }
 
     fn skips_of(&self, device: &RdmaDevice) -> BTreeMap<u32, PmaSkip> {
-        let excluded = self.plan.exclude.iter().any(|pattern| {
-            crate::config::glob::matches(pattern, &device.name)
-                || device
-                    .pci
-                    .is_some_and(|pci| crate::config::glob::matches(pattern, &pci.to_string()))
-        });
+        let excluded = glob::any_matches(&self.plan.exclude, &device.name)
+            || device
+                .pci
+                .is_some_and(|pci| glob::any_matches(&self.plan.exclude, &pci.to_string()));
         device
             .ports
             .iter()

@@ -144,6 +144,7 @@ fn pma_values<'a>(port: &'a PortView<'_>, full: bool) -> impl Iterator<Item = (&
 /// port's: one series must not come twice.
 fn hw_values<'a>(port: &'a PortView<'_>, full: bool) -> impl Iterator<Item = (&'a str, u64)> + 'a {
     let driver = port.device.driver.as_str();
+    let layer = port.port.link_layer;
     port.counters
         .into_iter()
         .flat_map(|counters| {
@@ -154,5 +155,5 @@ fn hw_values<'a>(port: &'a PortView<'_>, full: bool) -> impl Iterator<Item = (&'
             counters.hw.iter().chain(device_wide)
         })
         .filter_map(|(name, reading)| Some((name.as_str(), *reading.value()?)))
-        .filter(move |(name, _)| full || select::hw_by_default(driver, name))
+        .filter(move |(name, _)| full || select::hw_by_default(driver, layer, name))
 }

@@ -32,7 +32,8 @@ fn series_are_bounded_on_a_node_with_18_ports() {
         let default = series(&encode(&report, &stats, Options::default())).len();
         let full = series(&encode(&report, &stats, FULL)).len();
         println!("{layer:?}: {default} by default, {full} in full");
-        assert!(default <= 600, "{layer:?}: {default} by default");
+        // Room is left for findings and kernel events, which are none here.
+        assert!(default <= 570, "{layer:?}: {default} by default");
         assert!(full <= 2000, "{layer:?}: {full} in full");
     }
 }
