@@ -2,8 +2,12 @@
 
 use super::{capture, check, kmsg};
 use crate::config::{self, Config, LogFormat};
+use crate::observe::counters::PmaSkip;
+use crate::observe::rdma::RdmaDevice;
 use crate::report::text::Style;
 use crate::report::{Report, metrics};
+use crate::simulate;
+use crate::state::StateDir;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::future::Future;
 use std::io::{self, IsTerminal, Write};
@@ -71,6 +75,16 @@ fn command() -> Command {
                         .help("New or empty directory"),
                 ),
         ))
+        .subcommand(
+            Command::new("simulate")
+                .about("Write a simulated node's files, to read with --host-root; without DIR, list the nodes")
+                .arg(Arg::new("node").value_name("NODE").requires("dir"))
+                .arg(
+                    Arg::new("dir")
+                        .value_name("DIR")
+                        .value_parser(clap::value_parser!(PathBuf)),
+                ),
+        )
         .subcommand(Command::new("config").about("Print every setting with its default, as TOML"))
 }
 
@@ -89,6 +103,7 @@ pub fn main() -> ExitCode {
     };
     let status = match matches.subcommand() {
         Some(("kmsg", matches)) => kmsg_command(matches),
+        Some(("simulate", matches)) => simulate_command(matches),
         Some(("config", _)) => print_out(&config::to_toml_defaults()),
         Some((name, matches)) => match config::load(matches) {
             Ok(config) => with_config(name, &config, matches),
@@ -121,6 +136,33 @@ fn with_config(name: &str, config: &Config, matches: &ArgMatches) -> u8 {
         }),
         "capture" => capture_command(config, matches),
         _ => USAGE,
+    }
+}
+
+fn capture_command(config: &Config, matches: &ArgMatches) -> u8 {
+    let Some(dir) = matches.get_one::<PathBuf>("dir") else {
+        return USAGE;
+    };
+    let host = crate::host::Host::new(&config.agent.host_root);
+    let boot_id = crate::sampler::assemble::boot_id(&host);
+    let restricted = StateDir::existing(config.agent.state_dir.as_deref())
+        .load()
+        .restricted_of(boot_id.as_deref());
+    let skip = |device: &RdmaDevice, port: u32| {
+        if crate::sampler::excluded(&config.counters.exclude, device) {
+            Some(PmaSkip::Excluded)
+        } else if restricted.contains(&device.port_key(port)) {
+            Some(PmaSkip::Restricted)
+        } else {
+            None
+        }
+    };
+    match capture::capture(&host, dir, &skip) {
+        Ok(summary) => print_out(&format!("{summary}\n")),
+        Err(error) => {
+            eprintln!("selvage: {error}");
+            FAILED
+        }
     }
 }
 
@@ -176,19 +218,24 @@ fn kmsg_command(matches: &ArgMatches) -> u8 {
     }
 }
 
-fn capture_command(config: &Config, matches: &ArgMatches) -> u8 {
-    let Some(dir) = matches.get_one::<PathBuf>("dir") else {
+fn simulate_command(matches: &ArgMatches) -> u8 {
+    let (Some(node), Some(dir)) = (
+        matches.get_one::<String>("node"),
+        matches.get_one::<PathBuf>("dir"),
+    ) else {
+        return print_out(&(simulate::PRESETS.join("\n") + "\n"));
+    };
+    let Some(spec) = simulate::preset(node) else {
+        eprintln!(
+            "selvage: no simulated node {node:?}; there are: {}",
+            simulate::PRESETS.join(", ")
+        );
         return USAGE;
     };
-    match capture::run(config, dir) {
-        Ok(summary) => {
-            for trouble in &summary.troubles {
-                eprintln!("selvage: left out: {trouble}");
-            }
-            print_out(&format!("{}: {summary}\n", dir.display()))
-        }
+    match simulate::Node::write(spec, dir) {
+        Ok(_) => 0,
         Err(error) => {
-            eprintln!("selvage: {error}");
+            eprintln!("selvage: {}: {error}", dir.display());
             FAILED
         }
     }

@@ -173,6 +173,7 @@ impl NodeSpec {
             name: name.into(),
             pci,
             ifindex: self.netdevs.len() as u32 + 2,
+            dev_port: 0,
             kind: 1,
             admin_up: true,
             carrier: true,

@@ -19,7 +19,7 @@ fn write_netdev(files: &mut Files, spec: &NodeSpec, netdev: &NetdevSpec) -> io::
     put("type", netdev.kind.to_string())?;
     put("mtu", netdev.mtu.to_string())?;
     put("dev_id", "0x0".into())?;
-    put("dev_port", "0".into())?;
+    put("dev_port", netdev.dev_port.to_string())?;
     put("duplex", "full".into())?;
     put("address", address(netdev))?;
     if let Some(bdf) = netdev.pci {

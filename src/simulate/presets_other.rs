@@ -41,6 +41,7 @@ pub(super) fn mlx4_na() -> NodeSpec {
     }
     if let Some(netdev) = spec.netdev_mut("ib1") {
         netdev.kind = 32;
+        netdev.dev_port = 1;
     }
     spec.add_rdma_modules(&["mlx4_core", "mlx4_ib"], None);
     spec

@@ -178,6 +178,8 @@ pub struct NetdevSpec {
     pub pci: Option<Bdf>,
     /// Interface index.
     pub ifindex: u32,
+    /// `dev_port`: which port of the function, from 0.
+    pub dev_port: u32,
     /// ARPHRD type: 1 Ethernet, 32 InfiniBand.
     pub kind: u32,
     /// IFF_UP.

@@ -134,21 +134,23 @@ pub fn free_address() -> String {
     listener.local_addr().expect("its address").to_string()
 }
 
-/// The exposition that the real binary prints once for a tree.
-pub fn exposition(root: &Path) -> String {
+/// Runs the real binary on a tree, without anything remembered; exit status and what it printed.
+pub fn selvage(root: &Path, args: &[&str]) -> (i32, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_selvage"))
-        .arg("metrics")
+        .args(args)
         .arg("--host-root")
         .arg(root)
+        .args(["--state-dir", "", "--node-name", "node-1"])
         .output()
         .expect("selvage runs");
     assert!(
-        output.status.success(),
-        "selvage metrics: {}\n{}",
+        output.stderr.is_empty(),
+        "selvage {args:?}: {}\n{}",
         output.status,
         String::from_utf8_lossy(&output.stderr)
     );
-    String::from_utf8(output.stdout).expect("text")
+    let code = output.status.code().expect("an exit status");
+    (code, String::from_utf8(output.stdout).expect("text"))
 }
 
 /// One series: family, labels, value.

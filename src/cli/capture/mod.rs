@@ -14,14 +14,11 @@ mod logs;
 mod node;
 mod rdma;
 
-use crate::config::Config;
-use crate::glob;
 use crate::host::Host;
 use crate::observe::counters::PmaSkip;
 use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::Reading;
-use crate::source::{attr, infiniband, netdev, pci, tree};
-use crate::state::StateDir;
+use crate::source::{infiniband, netdev, pci, tree};
 use copier::Copier;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -111,29 +108,6 @@ pub fn capture(host: &Host, out: &Path, skip: Skip<'_>) -> Result<Summary, Captu
     node::machine(&mut copier);
     logs::kernel(&mut copier);
     copier.finish()
-}
-
-/// The command: captures as the settings say, excluded and restricted ports as the agent knows
-/// them.
-///
-/// # Errors
-/// Only if `out` cannot be used at all.
-pub fn run(config: &Config, out: &Path) -> Result<Summary, CaptureError> {
-    let host = Host::new(&config.agent.host_root);
-    let boot_id = attr::word(&host, "proc/sys/kernel/random/boot_id");
-    let restricted = StateDir::existing(config.agent.state_dir.as_deref())
-        .load()
-        .restricted_of(boot_id.as_deref());
-    let exclude = &config.counters.exclude;
-    capture(&host, out, &|device, port| {
-        let excluded = glob::any_matches(exclude, &device.name)
-            || (device.pci).is_some_and(|pci| glob::any_matches(exclude, &pci.to_string()));
-        if excluded {
-            Some(PmaSkip::Excluded)
-        } else {
-            (restricted.contains(&device.port_key(port))).then_some(PmaSkip::Restricted)
-        }
-    })
 }
 
 /// The directory must exist and be empty.
