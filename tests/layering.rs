@@ -19,7 +19,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "evaluate",
         &["check", "config", "observe", "readiness", "report", "units"],
     ),
-    ("simulate", &["observe", "units"]),
+    ("simulate", &["host", "observe", "source", "units"]),
 ];
 
 /// Modules that wire layers together.
