@@ -2,13 +2,13 @@
 
 use super::policy::{Limit, Policy};
 use super::{Candidate, ReasonDoc, Timing, Weight};
+use crate::check::roles::{Role, RoleFacts};
 use crate::observe::history::{History, PortHistory, ports_of};
 use crate::observe::netdev::NetdevFacts;
 use crate::observe::rdma::{LinkFacts, LinkLayer, PortState, RdmaDevice, RdmaPort};
 use crate::observe::reading::Stamped;
 use crate::observe::snapshot::{Snapshot, SourceHealth};
 use crate::observe::track::{Increase, Track, Window};
-use crate::report::{Role, RoleFacts};
 use crate::units::{BitsPerSec, DeviceKey, Millis, PortKey};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -91,9 +91,16 @@ impl<'a> PortView<'a> {
             && self.device.pci.map(|pci| pci.function) == other.device.pci.map(|pci| pci.function)
     }
 
-    /// One of its counters.
+    /// One of its counters: PMA by file name, hardware counters as `hw.NAME`. mlx5 in switchdev mode
+    /// has those on the device, some with a prefix (hw_switchdev_stats_ops).
     pub fn counter(&self, name: &str) -> Option<&'a Track> {
-        self.history?.counters.get(name)
+        let counters = &self.history?.counters;
+        counters.get(name).or_else(|| {
+            let name = name.strip_prefix("hw.")?;
+            counters
+                .get(&format!("dev.{name}"))
+                .or_else(|| counters.get(&format!("dev.vport_{name}")))
+        })
     }
 
     /// Moment of the last link edge that was seen.
@@ -140,13 +147,51 @@ impl<'a> Context<'a> {
     /// The value, unless it is older than `stale_after` because its source is stalled or failing. A
     /// source that simply has a long interval keeps its value.
     pub fn fresh<T>(&self, stamp: &'a Stamped<T>, source: &str, subject: &str) -> Option<&'a T> {
-        if self.now.since(stamp.at) <= self.policy.stale_after.0 {
-            return Some(&stamp.value);
-        }
-        let broken = self
-            .health(source, subject)
-            .is_some_and(|health| health.stalled_since.is_some() || health.fault.is_some());
-        (!broken).then_some(&stamp.value)
+        self.is_fresh(stamp, source, subject)
+            .then_some(&stamp.value)
+    }
+
+    /// The same, but as of the last sample where the source has stalled or fails: what was judged
+    /// then stays, and nothing is made of a window that slides over no data.
+    #[must_use]
+    pub fn as_of(&self, at: Option<Millis>, source: &str, subject: &str) -> Context<'a> {
+        let Some(at) = at else {
+            return *self;
+        };
+        let stamp = Stamped { at, value: () };
+        let now = if self.is_fresh(&stamp, source, subject) {
+            self.now
+        } else {
+            at
+        };
+        Context { now, ..*self }
+    }
+
+    /// As of the last sample of a port's counters.
+    #[must_use]
+    pub fn as_of_counters(&self, port: &PortView<'_>) -> Context<'a> {
+        let at = self.snapshot.counters.get(&port.key).map(|stamp| stamp.at);
+        self.as_of(at, "counters", &port.key.device.0)
+    }
+
+    /// As of the last sample of a network device's statistics.
+    #[must_use]
+    pub fn as_of_ethtool(&self, netdev: &str) -> Context<'a> {
+        let at = self.snapshot.ethtool.get(netdev).map(|stamp| stamp.at);
+        self.as_of(at, "ethtool", netdev)
+    }
+
+    fn is_fresh<T>(&self, stamp: &Stamped<T>, source: &str, subject: &str) -> bool {
+        self.now.since(stamp.at) <= self.policy.stale_after.0
+            || self
+                .health(source, subject)
+                .is_none_or(|health| health.stalled_since.is_none() && health.fault.is_none())
+    }
+
+    /// A statistic of a network device, by the names of
+    /// [`ethtool_names`](crate::observe::history::ethtool_names).
+    pub fn statistic(&self, netdev: Option<&str>, name: &str) -> Option<&'a Track> {
+        self.history.netdevs.get(netdev?)?.get(name)
     }
 
     /// Health of a source for a subject, or for the whole node.

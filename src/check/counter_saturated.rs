@@ -1,16 +1,98 @@
-//! To come.
+//! Counters that are stuck at their end.
 
-use super::{Candidate, Check, Context};
+use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};
+use crate::observe::counters::{CounterKind, pma_kind};
+
+const ID: &str = "counter_saturated";
+
+const SATURATED: ReasonDoc = ReasonDoc {
+    reason: "CounterSaturated",
+    status: Status::Unknown,
+    weight: Weight::Notice,
+    meaning: "An error counter reached its end and stays there: from now on its silence says nothing.",
+    remedy: "Clear the port's counters from a node with the InfiniBand tools: `perfquery -R LID PORT`. Until then the check is blind to this error.",
+};
+
+/// Noise on a host's port, or (`port_xmit_wait`) at its end soon on every busy link.
+const OF_NO_USE: &[&str] = &[
+    "VL15_dropped",
+    "port_xmit_wait",
+    "port_rcv_switch_relay_errors",
+];
 
 /// The row in the table.
 pub const CHECK: Check = Check {
-    id: "counter_saturated",
-    title: "",
-    what: "",
-    reasons: &[],
+    id: ID,
+    title: "Saturated counters",
+    what: "InfiniBand's error counters are 4 to 16 bits wide and stop at their end (15, 255, 65535). One that stands there is blind, which looks like health.",
+    reasons: &[SATURATED],
     run,
 };
 
-fn run(_context: &Context<'_>) -> Vec<Candidate> {
-    Vec::new()
+fn run(context: &Context<'_>) -> Vec<Candidate> {
+    let mut found = Vec::new();
+    for port in context.ports() {
+        let Some(history) = port.history else {
+            continue;
+        };
+        let stuck: Vec<&str> = history
+            .counters
+            .iter()
+            .filter(|(name, track)| track.saturated() && !OF_NO_USE.contains(&name.as_str()))
+            .map(|(name, _)| name.as_str())
+            .collect();
+        let Some(first) = stuck.first() else {
+            continue;
+        };
+        let mut candidate = SATURATED
+            .candidate(
+                ID,
+                (port.key.to_string(), port.subject.clone()),
+                context.policy.counter_saturated.timing(),
+                format!("{}: stuck at their end: {}", port.subject, stuck.join(", ")),
+            )
+            .with("counters", stuck.join(" "));
+        if let CounterKind::Saturating { max } = pma_kind(first) {
+            candidate = candidate.with("end_of_first", max);
+        }
+        found.push(candidate);
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Node;
+    use super::*;
+
+    #[test]
+    fn stuck_is_told_once_a_port_from_the_first_sample_on() {
+        let mut node = Node::infiniband();
+        node.set_counters(
+            3,
+            &[
+                ("excessive_buffer_overrun_errors", 15),
+                ("link_downed", 255),
+                ("symbol_error", 65_534),
+                ("port_xmit_wait", u64::from(u32::MAX)),
+                ("port_rcv_data", u64::from(u32::MAX)),
+            ],
+        );
+        node.tick(1);
+        assert_eq!(
+            node.told(&CHECK),
+            ["mlx5_3/1 CounterSaturated Unknown Notice"]
+        );
+        assert_eq!(
+            node.run(&CHECK)[0].evidence["counters"],
+            "excessive_buffer_overrun_errors link_downed"
+        );
+        node.set_counters(
+            3,
+            &[("excessive_buffer_overrun_errors", 0), ("link_downed", 0)],
+        );
+        node.tick(1);
+        node.tick(1);
+        assert_eq!(node.told(&CHECK), Vec::<String>::new());
+    }
 }

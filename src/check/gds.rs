@@ -1,16 +1,146 @@
-//! To come.
+//! GPUDirect Storage.
 
-use super::{Candidate, Check, Context};
+use super::context::span_text;
+use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};
+use crate::observe::reading::Reading;
+
+const ID: &str = "gds";
+
+const MISSING: ReasonDoc = ReasonDoc {
+    reason: "GdsMissing",
+    status: Status::Degraded,
+    weight: Weight::Verdict,
+    meaning: "The node should have GPUDirect Storage (`expect.gds`), but nvidia-fs is not loaded: reads go through host memory.",
+    remedy: "Load it: `modprobe nvidia-fs` (package nvidia-gds; from 2.17.5 on it wants the open NVIDIA kernel module).",
+};
+const UNREADABLE: ReasonDoc = ReasonDoc {
+    reason: "GdsUnreadable",
+    status: Status::Unknown,
+    weight: Weight::Verdict,
+    meaning: "The node should have GPUDirect Storage, and whether it has cannot be read.",
+    remedy: "Give the agent the host's /proc and /sys.",
+};
+const ERRORS: ReasonDoc = ReasonDoc {
+    reason: "GdsErrors",
+    status: Status::Degraded,
+    weight: Weight::Verdict,
+    meaning: "nvidia-fs counts errors of reads, writes or mappings.",
+    remedy: "Look at /proc/driver/nvidia-fs/stats and `dmesg | grep nvidia-fs`; `gdscheck -p` tells what the file systems support.",
+};
 
 /// The row in the table.
 pub const CHECK: Check = Check {
-    id: "gds",
-    title: "",
-    what: "",
-    reasons: &[],
+    id: ID,
+    title: "GPUDirect Storage",
+    what: "Only where `expect.gds` is set: whether nvidia-fs is there, and whether its error counts rise. Elsewhere rising errors are a notice.",
+    reasons: &[MISSING, UNREADABLE, ERRORS],
     run,
 };
 
-fn run(_context: &Context<'_>) -> Vec<Candidate> {
-    Vec::new()
+fn run(context: &Context<'_>) -> Vec<Candidate> {
+    let expected = context.policy.expect.gds;
+    let policy = &context.policy.gds;
+    let mut found = Vec::new();
+    let say = |doc: ReasonDoc, key: &str, message: String| {
+        doc.candidate(ID, (key, "nvidia_fs"), policy.timing(), message)
+    };
+    if expected {
+        let state = context.gpudirect().map(|facts| {
+            let loaded = facts
+                .modules
+                .value()
+                .map(|modules| modules.contains_key("nvidia_fs"));
+            (loaded, &facts.nvidia_fs)
+        });
+        match state {
+            Some((Some(true), _) | (_, Reading::Value(_))) => {}
+            Some((Some(false), _) | (None, Reading::Absent)) => found.push(say(
+                MISSING,
+                "module",
+                "nvidia-fs is expected, but not loaded".into(),
+            )),
+            _ => found.push(say(
+                UNREADABLE,
+                "module",
+                "whether nvidia-fs is loaded cannot be read".into(),
+            )),
+        }
+    }
+    let rising: Vec<(&str, u64)> = context
+        .history
+        .other
+        .iter()
+        .filter_map(|(name, track)| {
+            let name = name.strip_prefix("nvidia_fs ")?;
+            Some((name, context.above(Some(track), policy.errors)?.by))
+        })
+        .collect();
+    if let Some((worst, by)) = rising.iter().max_by_key(|(_, by)| *by) {
+        let weight = if expected {
+            Weight::Verdict
+        } else {
+            Weight::Notice
+        };
+        found.push(
+            say(
+                ERRORS,
+                "errors",
+                format!(
+                    "nvidia-fs: {worst} rose by {by} within {}, {} error counts in all",
+                    span_text(policy.errors.within.0),
+                    rising.len()
+                ),
+            )
+            .weighing(weight)
+            .with("counter", *worst)
+            .with("increase", *by),
+        );
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Node;
+    use super::*;
+    use crate::observe::gpudirect::{Module, NvidiaFs};
+
+    fn with_errors(node: &mut Node, errors: u64) {
+        node.bend_gpudirect(|facts| {
+            facts.nvidia_fs = Reading::Value(NvidiaFs {
+                errors: [("Reads/err".to_string(), errors)].into(),
+                ..NvidiaFs::default()
+            });
+        });
+    }
+
+    #[test]
+    fn only_where_expected() {
+        let mut node = Node::infiniband();
+        assert_eq!(node.told(&CHECK), Vec::<String>::new());
+        node.policy.expect.gds = true;
+        assert_eq!(node.told(&CHECK), ["nvidia_fs GdsMissing Degraded Verdict"]);
+        node.bend_gpudirect(|facts| {
+            facts.modules = Reading::Value([("nvidia_fs".to_string(), Module::default())].into());
+        });
+        assert_eq!(node.told(&CHECK), Vec::<String>::new());
+        node.snapshot.gpudirect = None;
+        assert_eq!(
+            node.told(&CHECK),
+            ["nvidia_fs GdsUnreadable Unknown Verdict"]
+        );
+    }
+
+    #[test]
+    fn errors_that_rise() {
+        let mut node = Node::infiniband();
+        with_errors(&mut node, 50);
+        node.tick(10);
+        assert_eq!(node.told(&CHECK), Vec::<String>::new());
+        with_errors(&mut node, 51);
+        node.tick(0);
+        assert_eq!(node.told(&CHECK), ["nvidia_fs GdsErrors Degraded Notice"]);
+        node.policy.expect.gds = true;
+        assert_eq!(node.told(&CHECK), ["nvidia_fs GdsErrors Degraded Verdict"]);
+    }
 }

@@ -1,16 +1,188 @@
-//! To come.
+//! Whether a RoCE rail has an address that traffic can use.
 
-use super::{Candidate, Check, Context};
+use super::{Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
+use crate::observe::rdma::{Gid, GidKind};
+
+const ID: &str = "gid_table";
+
+const NO_ROCE_V2: ReasonDoc = ReasonDoc {
+    reason: "NoRoceV2Gid",
+    status: Status::Degraded,
+    weight: Weight::Verdict,
+    meaning: "A RoCE rail is up, but has no RoCE v2 address: NCCL finds no GID to use and falls back to TCP, or fails.",
+    remedy: "Give the interface an IP address (`ip addr`), and look at whether RoCE v2 is on for the device (`cma_roce_mode`, firmware settings).",
+};
+const LINK_LOCAL_ONLY: ReasonDoc = ReasonDoc {
+    reason: "OnlyLinkLocalGid",
+    status: Status::Degraded,
+    weight: Weight::Notice,
+    meaning: "A RoCE rail has RoCE v2 addresses, but none that can be routed.",
+    remedy: "Where the fabric is routed, give the interface an IP address; within one subnet nothing is to be done.",
+};
+const UNREADABLE: ReasonDoc = ReasonDoc {
+    reason: "GidsUnreadable",
+    status: Status::Unknown,
+    weight: Weight::Notice,
+    meaning: "The GID table of a RoCE rail cannot be read.",
+    remedy: "Look at whether the agent may read /sys/class/infiniband, and at the kernel log for the device.",
+};
 
 /// The row in the table.
 pub const CHECK: Check = Check {
-    id: "gid_table",
-    title: "",
-    what: "",
-    reasons: &[],
+    id: ID,
+    title: "GID table",
+    what: "Each active RoCE rail needs a RoCE v2 GID. A rail whose network device is not in the host's namespace (a pod holds it), iWARP, and devices that tell no GID types are left alone.",
+    reasons: &[NO_ROCE_V2, LINK_LOCAL_ONLY, UNREADABLE],
     run,
 };
 
-fn run(_context: &Context<'_>) -> Vec<Candidate> {
-    Vec::new()
+fn run(context: &Context<'_>) -> Vec<Candidate> {
+    context
+        .rails()
+        .iter()
+        .filter(|port| port.is_roce() && port.is_active() && port.port.netdev.is_some())
+        .filter_map(|port| judge(context, port))
+        .collect()
+}
+
+fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
+    let say = |doc: ReasonDoc, message: String| {
+        doc.candidate(
+            ID,
+            (port.key.to_string(), port.subject.clone()),
+            context.policy.gid_table.timing(),
+            message,
+        )
+    };
+    let table = context
+        .snapshot
+        .gids
+        .get(&port.key)
+        .and_then(|table| context.fresh(table, "gids", &port.key.device.0));
+    let Some(table) = table else {
+        let failed = context
+            .health("gids", &port.key.device.0)
+            .is_some_and(|health| health.fault.is_some() || health.stalled_since.is_some());
+        return failed.then(|| {
+            say(
+                UNREADABLE,
+                format!("the GID table of {} cannot be read", port.subject),
+            )
+        });
+    };
+    let v2: Vec<&Gid> = table
+        .gids
+        .iter()
+        .filter(|gid| gid.kind == Some(GidKind::RoceV2))
+        .collect();
+    if v2.is_empty() {
+        let no_types = !table.gids.is_empty() && table.gids.iter().all(|gid| gid.kind.is_none());
+        if !table.complete || no_types {
+            return None;
+        }
+        return Some(
+            say(
+                NO_ROCE_V2,
+                format!(
+                    "{} is up, but none of its {} GIDs is of RoCE v2",
+                    port.subject,
+                    table.gids.len()
+                ),
+            )
+            .with("gids", table.gids.len()),
+        );
+    }
+    (table.complete && v2.iter().all(|gid| is_link_local(&gid.gid))).then(|| {
+        say(
+            LINK_LOCAL_ONLY,
+            format!("{} has link-local RoCE v2 addresses only", port.subject),
+        )
+        .with("roce_v2_gids", v2.len())
+    })
+}
+
+/// fe80::/10, in the kernel's full text form.
+fn is_link_local(gid: &str) -> bool {
+    gid.get(..4)
+        .and_then(|word| u16::from_str_radix(word, 16).ok())
+        .is_some_and(|word| word & 0xffc0 == 0xfe80)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Node, key, nic};
+    use super::*;
+    use crate::observe::rdma::GidTable;
+    use crate::observe::reading::{FaultKind, Stamped};
+    use std::sync::Arc;
+
+    const IPV4: &str = "0000:0000:0000:0000:0000:ffff:0a00:0001";
+    const LOCAL: &str = "fe80:0000:0000:0000:0a00:27ff:fe00:0001";
+
+    fn set(node: &mut Node, i: usize, gids: &[(&str, Option<GidKind>)], complete: bool) {
+        let gids = gids
+            .iter()
+            .enumerate()
+            .map(|(index, (gid, kind))| Gid {
+                index: index as u32,
+                gid: (*gid).into(),
+                kind: *kind,
+                netdev: None,
+            })
+            .collect();
+        let at = node.now;
+        let value = GidTable { gids, complete };
+        node.snapshot
+            .gids
+            .insert(key(i), Arc::new(Stamped { at, value }));
+    }
+
+    #[test]
+    fn tables() {
+        use GidKind::*;
+        for (gids, complete, want) in [
+            (
+                vec![(LOCAL, Some(IbOrRoceV1)), (IPV4, Some(RoceV2))],
+                true,
+                None,
+            ),
+            (vec![(IPV4, Some(IbOrRoceV1))], true, Some("NoRoceV2Gid")),
+            (vec![], true, Some("NoRoceV2Gid")),
+            (vec![], false, None),
+            (vec![(IPV4, None)], true, None),
+            (vec![(LOCAL, Some(RoceV2))], true, Some("OnlyLinkLocalGid")),
+        ] {
+            let mut node = Node::roce();
+            set(&mut node, 0, &gids, complete);
+            let got = node.run(&CHECK).first().map(|c| c.reason);
+            assert_eq!(got, want, "{gids:?}");
+        }
+    }
+
+    #[test]
+    fn left_alone() {
+        let mut infiniband = Node::infiniband();
+        set(&mut infiniband, 0, &[], true);
+        let mut in_a_pod = Node::roce();
+        set(&mut in_a_pod, 0, &[], true);
+        in_a_pod.devices[0].ports[0].netdev = None;
+        in_a_pod.tick(1);
+        let mut iwarp = Node::roce();
+        set(&mut iwarp, 0, &[], true);
+        iwarp.devices[0].node_type = Some(4);
+        iwarp.tick(1);
+        for node in [infiniband, in_a_pod, iwarp, Node::roce()] {
+            assert_eq!(node.told(&CHECK), Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn unreadable_is_unknown() {
+        let mut node = Node::roce();
+        node.set_fault("gids", &nic(0), FaultKind::Denied);
+        assert_eq!(
+            node.told(&CHECK),
+            ["mlx5_0/1 GidsUnreadable Unknown Notice"]
+        );
+    }
 }

@@ -1,16 +1,367 @@
-//! To come.
+//! Errors on the wire.
 
-use super::{Candidate, Check, Context};
+use super::context::span_text;
+use super::policy::{self, Limit};
+use super::{Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
+use crate::observe::track::Track;
+use crate::units::Millis;
+
+const ID: &str = "link_errors";
+
+const CABLE: &str = "Clean and reseat the cable's connectors, then replace cable and module; `mlxlink -d DEV -c -e` or `perfquery -x` tell more. Errors that stay with the port are the NIC's or the switch's.";
+
+const SYMBOL: ReasonDoc = doc(
+    "SymbolErrors",
+    "Bits arrive wrong more often than error correction can mend.",
+    CABLE,
+);
+const RECOVERY: ReasonDoc = doc(
+    "LinkRecoveries",
+    "The link keeps retraining; traffic stands still each time.",
+    CABLE,
+);
+const RECEIVE: ReasonDoc = doc(
+    "ReceiveErrors",
+    "Packets arrive damaged.",
+    "Look at the error counts of the switch port at the other end first: damage may come from further up. Then clean, reseat or replace cable and module.",
+);
+const INTEGRITY: ReasonDoc = doc(
+    "LinkIntegrityErrors",
+    "Physical errors came so densely that the port counted a breach of its limit.",
+    CABLE,
+);
+const OVERRUN: ReasonDoc = doc(
+    "BufferOverruns",
+    "The port's input buffers ran over: the other end sends beyond its credits, or the port is at fault.",
+    "Compare the firmware of NIC and switch and the virtual lanes that the subnet manager set; then have the NIC examined.",
+);
+const CONSTRAINT: ReasonDoc = ReasonDoc {
+    reason: "ConstraintErrors",
+    status: Status::Degraded,
+    weight: Weight::Notice,
+    meaning: "Packets with a partition key (or of a kind) that is not allowed here come or go.",
+    remedy: "Look at the partitions that the subnet manager gave to this port, and at who sends: a node with a stale configuration does this.",
+};
+const CHECKSUM: ReasonDoc = doc(
+    "ChecksumErrors",
+    "Frames arrive with a wrong checksum.",
+    CABLE,
+);
+const ADMIN_COMMANDS: ReasonDoc = doc(
+    "AdminCommandsLost",
+    "The EFA device did not answer commands of its driver.",
+    "Drain the node and stop and start the instance, which moves it to other hardware.",
+);
+
+const fn doc(reason: &'static str, meaning: &'static str, remedy: &'static str) -> ReasonDoc {
+    ReasonDoc {
+        reason,
+        status: Status::Degraded,
+        weight: Weight::Verdict,
+        meaning,
+        remedy,
+    }
+}
+
+/// One rule: any of the counters, above the limit.
+struct Rule {
+    doc: ReasonDoc,
+    counters: &'static [&'static str],
+    /// Statistics of the network device (RoCE: the PMA error files stay 0 there).
+    statistics: &'static [&'static str],
+    limit: fn(&policy::LinkErrors) -> Limit,
+    /// A link that comes up counts errors while it trains: those are left out.
+    trains: bool,
+}
+
+const RULES: &[Rule] = &[
+    Rule {
+        doc: SYMBOL,
+        counters: &["symbol_error"],
+        statistics: &["rx_pcs_symbol_err_phy", "rx_symbol_err_phy"],
+        limit: |policy| policy.symbol,
+        trains: true,
+    },
+    Rule {
+        doc: RECOVERY,
+        counters: &["link_error_recovery"],
+        statistics: &[],
+        limit: |policy| policy.recovery,
+        trains: true,
+    },
+    Rule {
+        doc: RECEIVE,
+        counters: &["port_rcv_errors"],
+        statistics: &[],
+        limit: |policy| policy.receive,
+        trains: true,
+    },
+    Rule {
+        doc: INTEGRITY,
+        counters: &["local_link_integrity_errors"],
+        statistics: &[],
+        limit: |policy| policy.integrity,
+        trains: true,
+    },
+    Rule {
+        doc: OVERRUN,
+        counters: &["excessive_buffer_overrun_errors"],
+        statistics: &[],
+        limit: |policy| policy.overrun,
+        trains: true,
+    },
+    Rule {
+        doc: CONSTRAINT,
+        counters: &["port_rcv_constraint_errors", "port_xmit_constraint_errors"],
+        statistics: &[],
+        limit: |policy| policy.constraint,
+        trains: false,
+    },
+    Rule {
+        doc: CHECKSUM,
+        counters: &["hw.rx_icrc_encapsulated"],
+        statistics: &[
+            "rx_crc_errors_phy",
+            "rx_crc_errors",
+            "rx_crc_errors.nic",
+            "rx_fcs_err_frames",
+        ],
+        limit: |policy| policy.checksum,
+        trains: true,
+    },
+    Rule {
+        doc: ADMIN_COMMANDS,
+        counters: &["dev.no_completion_cmds"],
+        statistics: &[],
+        limit: |policy| policy.admin_commands_lost,
+        trains: false,
+    },
+];
 
 /// The row in the table.
 pub const CHECK: Check = Check {
-    id: "link_errors",
-    title: "",
-    what: "",
-    reasons: &[],
+    id: ID,
+    title: "Link errors",
+    what: "How fast the error counters of each port rise: InfiniBand's own (PMA), RoCE's ICRC errors, and the physical-layer errors of the Ethernet side. Only rises since the agent first looked count, and what a link counts while it trains is left out. A counter that stuck at its end is told by counter_saturated.",
+    reasons: &[
+        SYMBOL,
+        RECOVERY,
+        RECEIVE,
+        INTEGRITY,
+        OVERRUN,
+        CONSTRAINT,
+        CHECKSUM,
+        ADMIN_COMMANDS,
+    ],
     run,
 };
 
-fn run(_context: &Context<'_>) -> Vec<Candidate> {
-    Vec::new()
+fn run(context: &Context<'_>) -> Vec<Candidate> {
+    let ports = context.ports();
+    ports
+        .iter()
+        .flat_map(|port| {
+            RULES
+                .iter()
+                .filter_map(|rule| judge(context, port, rule))
+                .collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+fn judge(context: &Context<'_>, port: &PortView<'_>, rule: &Rule) -> Option<Candidate> {
+    let policy = &context.policy.link_errors;
+    let limit = (rule.limit)(policy);
+    let netdev = port.port.netdev.as_deref();
+    let since: Option<Millis> = match rule.trains {
+        true => port.last_edge().map(|edge| edge.plus(policy.settle.0)),
+        false => None,
+    };
+    let counters = context.as_of_counters(port);
+    let statistics = netdev.map_or(*context, |netdev| context.as_of_ethtool(netdev));
+    let tracks = rule
+        .counters
+        .iter()
+        .map(|name| (&counters, *name, port.counter(name)))
+        .chain(
+            rule.statistics
+                .iter()
+                .map(|name| (&statistics, *name, context.statistic(netdev, name))),
+        );
+    let above = |(context, name, track): (&Context<'_>, &'static str, Option<&Track>)| {
+        let increase = context.above_since(track, limit, since)?;
+        Some((name, increase))
+    };
+    let (name, increase) = tracks
+        .filter_map(above)
+        .max_by_key(|(_, increase)| increase.by)?;
+    let name = name.trim_start_matches("hw.").trim_start_matches("dev.");
+    let mut candidate = rule
+        .doc
+        .candidate(
+            ID,
+            (port.key.to_string(), port.subject.clone()),
+            policy.timing(),
+            format!(
+                "{}: {name} rose by {} within {}; more than {} is too much",
+                port.subject,
+                increase.by,
+                span_text(limit.within.0.min(increase.over)),
+                limit.more_than
+            ),
+        )
+        .with("counter", name)
+        .with("increase", increase.by)
+        .with("over_seconds", increase.over.as_secs())
+        .with("limit", limit.more_than);
+    if !port.rail {
+        candidate.weight = Weight::Notice;
+    }
+    Some(candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Node, nic, tell};
+    use super::*;
+    use crate::observe::netdev::PriorityFacts;
+    use crate::observe::rdma::{PhysState, PortState};
+    use crate::report::Role;
+
+    /// A node whose port 0 counted `from`, and 10 s later `to`.
+    fn counted(name: &str, from: u64, to: u64) -> Node {
+        let mut node = Node::infiniband();
+        node.set_counters(0, &[(name, from)]);
+        node.tick(10);
+        node.set_counters(0, &[(name, to)]);
+        node.tick(0);
+        node
+    }
+
+    #[test]
+    fn rules() {
+        for (name, from, to, want) in [
+            ("symbol_error", 0, 120, None),
+            (
+                "symbol_error",
+                5000,
+                5121,
+                Some("SymbolErrors Degraded Verdict"),
+            ),
+            (
+                "link_error_recovery",
+                0,
+                6,
+                Some("LinkRecoveries Degraded Verdict"),
+            ),
+            (
+                "port_rcv_errors",
+                0,
+                601,
+                Some("ReceiveErrors Degraded Verdict"),
+            ),
+            (
+                "local_link_integrity_errors",
+                3,
+                4,
+                Some("LinkIntegrityErrors Degraded Verdict"),
+            ),
+            ("local_link_integrity_errors", 4, 4, None),
+            (
+                "excessive_buffer_overrun_errors",
+                0,
+                1,
+                Some("BufferOverruns Degraded Verdict"),
+            ),
+            (
+                "port_rcv_constraint_errors",
+                0,
+                101,
+                Some("ConstraintErrors Degraded Notice"),
+            ),
+            (
+                "hw.rx_icrc_encapsulated",
+                0,
+                61,
+                Some("ChecksumErrors Degraded Verdict"),
+            ),
+            (
+                "dev.no_completion_cmds",
+                0,
+                1,
+                Some("AdminCommandsLost Degraded Verdict"),
+            ),
+            // Normal while subnet managers sweep; not of this port.
+            ("VL15_dropped", 0, 60_000, None),
+            ("port_rcv_switch_relay_errors", 0, 60_000, None),
+            // Someone cleared the counter.
+            ("symbol_error", 60_000, 10, None),
+        ] {
+            let got = counted(name, from, to).run(&CHECK).first().map(tell);
+            let want = want.map(|want| format!("mlx5_0/1 {want}"));
+            assert_eq!(got, want, "{name} {from} {to}");
+        }
+    }
+
+    #[test]
+    fn the_first_sample_is_a_baseline() {
+        let mut node = Node::infiniband();
+        node.tick(10);
+        node.set_counters(0, &[("symbol_error", 65_535)]);
+        node.tick(0);
+        assert_eq!(node.told(&CHECK), Vec::<String>::new());
+    }
+
+    #[test]
+    fn it_ends_with_the_window() {
+        let mut node = counted("symbol_error", 0, 500);
+        node.tick(3599);
+        assert_eq!(node.run(&CHECK).len(), 1);
+        node.tick(2);
+        assert_eq!(node.run(&CHECK).len(), 0);
+    }
+
+    #[test]
+    fn training_is_left_out() {
+        let mut node = Node::infiniband();
+        node.set_counters(0, &[("symbol_error", 0)]);
+        node.tick(10);
+        node.set_state(0, PortState::Down, PhysState::Training);
+        node.tick(1);
+        node.set_counters(0, &[("symbol_error", 9000)]);
+        node.tick(10);
+        assert_eq!(node.told(&CHECK), Vec::<String>::new());
+        node.tick(60);
+        node.set_counters(0, &[("symbol_error", 9500)]);
+        node.tick(0);
+        assert_eq!(node.run(&CHECK)[0].evidence["increase"], 500);
+    }
+
+    #[test]
+    fn ethernet_and_ports_that_are_no_rails() {
+        let mut node = Node::roce();
+        node.set_role(0, Role::Other);
+        let set = |node: &mut Node, errors| {
+            node.set_ethtool(
+                0,
+                PriorityFacts::default(),
+                &[("rx_pcs_symbol_err_phy", errors)],
+            );
+        };
+        set(&mut node, 7);
+        node.tick(10);
+        set(&mut node, 200);
+        node.tick(0);
+        assert_eq!(node.told(&CHECK), ["mlx5_0/1 SymbolErrors Degraded Notice"]);
+    }
+
+    #[test]
+    fn blind_keeps_what_was_seen() {
+        let mut node = counted("port_rcv_errors", 0, 700);
+        node.set_stalled("counters", &nic(0), node.now);
+        node.tick(600);
+        assert_eq!(node.run(&CHECK).len(), 1);
+        node.snapshot.sources.clear();
+        assert_eq!(node.run(&CHECK).len(), 0);
+    }
 }

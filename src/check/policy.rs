@@ -157,7 +157,7 @@ check_section! {
 
 check_section! {
     /// `link_errors`. Rates since a baseline, never absolute values.
-    LinkErrors, raise 0, clear 60, {
+    LinkErrors, raise 0, clear 15, {
         /// Symbol errors: 120/h is a bit error rate of 1e-12 at 40 Gb/s (IBTA, as NVSentinel uses);
         /// links with FEC show 0 when healthy.
         symbol: Limit = limit(120, 3600),
@@ -182,14 +182,18 @@ check_section! {
 
 check_section! {
     /// `retransmission`. A lossless fabric shows next to none; a lossy one shows some, always.
-    Retransmission, raise 0, clear 60, {
+    Retransmission, raise 0, clear 15, {
         /// Packets lost or sent again, as sender or receiver tells: 10/s over 1 min. Heuristic.
         loss: Limit = limit(600, 60),
+        /// Where there is little traffic: this share of the packets sent in `loss.within` …
+        loss_share: f64 = 0.001,
+        /// … once there are more than this many.
+        loss_share_from: u64 = 4,
         /// Packets out of order: also adaptive routing, so a notice only. Heuristic.
         out_of_order: Limit = limit(60_000, 60),
         /// Acknowledge timeouts: 1/s (NVSentinel). Also a remote process that died.
         timeout: Limit = limit(60, 60),
-        /// Retries exhausted: a queue pair, and with it a job, died.
+        /// Retries exhausted: a queue pair, and with it a job, died. Here or at the other end.
         retries_exceeded: Limit = limit(0, 600),
         /// EFA packets sent again: 1000, refilled at 1/s (EKS node monitoring agent).
         efa_retransmitted: Limit = limit(1000, 900),
@@ -202,7 +206,7 @@ check_section! {
 
 check_section! {
     /// `congestion`. The pause ladder is the operators' usual one; no standard names it.
-    Congestion, raise 0, clear 30, {
+    Congestion, raise 0, clear 15, {
         /// Share of time paused that is pressure …
         pressure: f64 = 0.10,
         /// … when it stands this long.
@@ -372,6 +376,11 @@ impl Policy {
             }
         };
         share("link_rate.below", self.link_rate.below, &mut complaints);
+        share(
+            "retransmission.loss_share",
+            self.retransmission.loss_share,
+            &mut complaints,
+        );
         share(
             "congestion.pressure",
             self.congestion.pressure,

@@ -21,7 +21,6 @@ use crate::observe::history::History;
 use crate::observe::pci::Distance;
 use crate::observe::rdma::{Function, LinkLayer, PortState, RdmaDevice, RdmaPort};
 use crate::observe::snapshot::Snapshot;
-use crate::report::{Role, RoleFacts};
 use crate::section::section;
 use crate::units::{BitsPerSec, PortKey};
 use serde::{Deserialize, Serialize};
@@ -31,6 +30,25 @@ use std::collections::{BTreeMap, BTreeSet};
 /// More interfaces with a default route than this, and the route does not tell a management NIC
 /// from a rail (each RoCE rail got one by DHCP).
 const MAX_ROUTES: usize = 2;
+
+/// What a port is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Hash)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Compute fabric: gangs run over it.
+    Rail,
+    /// Another NIC with RDMA: storage, management, an uncabled second port.
+    Other,
+}
+
+/// Role of one port and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoleFacts {
+    /// The role.
+    pub role: Role,
+    /// One line: which rule decided.
+    pub why: String,
+}
 
 section! {
     /// What the operator says about roles. Patterns are over the device's name (`mlx5_0`), the port

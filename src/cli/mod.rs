@@ -1,5 +1,6 @@
 //! The commands.
 
+pub mod capture;
 pub mod check;
 pub mod demo;
 pub mod kmsg;

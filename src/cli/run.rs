@@ -1,9 +1,13 @@
 //! From arguments to exit status.
 
-use super::{check, demo, kmsg};
+use super::{capture, check, demo, kmsg};
 use crate::config::{self, Config, LogFormat};
+use crate::observe::counters::PmaSkip;
+use crate::observe::rdma::RdmaDevice;
 use crate::report::text::Style;
 use crate::report::{Report, metrics};
+use crate::simulate;
+use crate::state::StateDir;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::future::Future;
 use std::io::{self, IsTerminal, Write};
@@ -72,6 +76,16 @@ fn command() -> Command {
                 ),
         ))
         .subcommand(demo::command())
+        .subcommand(
+            Command::new("simulate")
+                .about("Write a simulated node's files, to read with --host-root; without DIR, list the nodes")
+                .arg(Arg::new("node").value_name("NODE").requires("dir"))
+                .arg(
+                    Arg::new("dir")
+                        .value_name("DIR")
+                        .value_parser(clap::value_parser!(PathBuf)),
+                ),
+        )
         .subcommand(Command::new("config").about("Print every setting with its default, as TOML"))
 }
 
@@ -91,6 +105,7 @@ pub fn main() -> ExitCode {
     let status = match matches.subcommand() {
         Some(("kmsg", matches)) => kmsg_command(matches),
         Some(("demo", matches)) => demo_command(matches),
+        Some(("simulate", matches)) => simulate_command(matches),
         Some(("config", _)) => print_out(&config::to_toml_defaults()),
         Some((name, matches)) => match config::load(matches) {
             Ok(config) => with_config(name, &config, matches),
@@ -121,7 +136,35 @@ fn with_config(name: &str, config: &Config, matches: &ArgMatches) -> u8 {
             let text = metrics::encode(report, &stats, crate::agent::metrics_options(config));
             Ok(print_out(&text))
         }),
+        "capture" => capture_command(config, matches),
         _ => USAGE,
+    }
+}
+
+fn capture_command(config: &Config, matches: &ArgMatches) -> u8 {
+    let Some(dir) = matches.get_one::<PathBuf>("dir") else {
+        return USAGE;
+    };
+    let host = crate::host::Host::new(&config.agent.host_root);
+    let boot_id = crate::sampler::assemble::boot_id(&host);
+    let restricted = StateDir::existing(config.agent.state_dir.as_deref())
+        .load()
+        .restricted_of(boot_id.as_deref());
+    let skip = |device: &RdmaDevice, port: u32| {
+        if crate::sampler::excluded(&config.counters.exclude, device) {
+            Some(PmaSkip::Excluded)
+        } else if restricted.contains(&device.port_key(port)) {
+            Some(PmaSkip::Restricted)
+        } else {
+            None
+        }
+    };
+    match capture::capture(&host, dir, &skip) {
+        Ok(summary) => print_out(&format!("{summary}\n")),
+        Err(error) => {
+            eprintln!("selvage: {error}");
+            FAILED
+        }
     }
 }
 
@@ -172,6 +215,29 @@ fn kmsg_command(matches: &ArgMatches) -> u8 {
         Ok(_) => 0,
         Err(error) => {
             eprintln!("selvage: {error}");
+            FAILED
+        }
+    }
+}
+
+fn simulate_command(matches: &ArgMatches) -> u8 {
+    let (Some(node), Some(dir)) = (
+        matches.get_one::<String>("node"),
+        matches.get_one::<PathBuf>("dir"),
+    ) else {
+        return print_out(&(simulate::PRESETS.join("\n") + "\n"));
+    };
+    let Some(spec) = simulate::preset(node) else {
+        eprintln!(
+            "selvage: no simulated node {node:?}; there are: {}",
+            simulate::PRESETS.join(", ")
+        );
+        return USAGE;
+    };
+    match simulate::Node::write(spec, dir) {
+        Ok(_) => 0,
+        Err(error) => {
+            eprintln!("selvage: {}: {error}", dir.display());
             FAILED
         }
     }

@@ -24,6 +24,8 @@ pub fn add_args(command: Command) -> Command {
 fn arg(setting: &'static Setting) -> Arg {
     let default = match &setting.default {
         serde_json::Value::Null => String::new(),
+        serde_json::Value::String(text) if text.is_empty() => String::new(),
+        serde_json::Value::String(text) => format!(" [default: {text}]"),
         value => format!(" [default: {}]", template::value(value)),
     };
     let help = format!("{}{default} [env: {}]", setting.help, setting.env);

@@ -54,16 +54,16 @@ section! {
         /// Where what must outlive a restart is kept; empty: nowhere.
         #[serde(with = "optional_path")]
         state_dir: Option<PathBuf> = Some(PathBuf::from("/var/lib/selvage")),
-        /// Least level of the agent's own log that is written.
+        /// Least level of the agent's own log: error, warn, info, debug, trace.
         log_level: LogLevel = LogLevel::Info,
-        /// Form of the agent's own log.
+        /// Form of the agent's own log: text, json.
         log_format: LogFormat = LogFormat::Text,
         /// Kernel log device; a relative path is below the host root.
         kmsg: PathBuf = PathBuf::from("dev/kmsg"),
         /// Take in kernel-log records of any facility, not the kernel's own only. For tests:
         /// any process on the node can then write an Xid.
         kmsg_all_facilities: bool = false,
-        /// Where RDMA facts come from.
+        /// Where RDMA facts come from: auto, netlink, sysfs.
         rdma_source: RdmaSource = RdmaSource::Auto,
     }
 }

@@ -1,6 +1,6 @@
 //! The default settings as a commented TOML file: `selvage config`, and docs/config.md.
 
-use super::settings::{section_help, settings};
+use super::settings::{SECTIONS, Setting, section_help, settings};
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -11,27 +11,54 @@ pub fn to_toml_defaults() -> String {
          # this file. Times are told as 250ms, 10s, 5m, 1h, 1h30m.\n",
     );
     let mut current = "";
-    for setting in settings() {
-        let (section, name) = setting.section_and_name();
-        if setting.is_map() {
-            // Its own table: told at the end of its section, so that no key lands in it.
+    let values: Vec<&Setting> = settings().iter().filter(|s| !s.is_map()).collect();
+    // Maps are told at the end: a table of their own would take in the keys after it.
+    for together in
+        values.chunk_by(|a, b| small_table(a).is_some_and(|t| small_table(b) == Some(t)))
+    {
+        let Some(first) = together.first() else {
             continue;
-        }
+        };
+        let key = small_table(first).unwrap_or(&first.key);
+        let (section, name) = key.rsplit_once('.').unwrap_or(("", key));
         if section != current {
             current = section;
             heading(&mut out, section, false);
         }
-        comment(&mut out, &setting.help);
-        let _ = writeln!(out, "# --{}, {}", setting.flag, setting.env);
-        let _ = match &setting.default {
-            Value::Null => writeln!(out, "# {name} ="),
-            default => writeln!(out, "{name} = {}", value(default)),
+        let default = if small_table(first).is_some() {
+            comment(&mut out, &section_help(key));
+            Some(inline(together))
+        } else {
+            comment(&mut out, &first.help);
+            (!first.default.is_null()).then(|| value(&first.default))
+        };
+        for setting in together {
+            let _ = writeln!(out, "# --{}, {}", setting.flag, setting.env);
+        }
+        let _ = match default {
+            None => writeln!(out, "# {name} ="),
+            Some(default) => writeln!(out, "{name} = {default}"),
         };
     }
     for setting in settings().iter().filter(|setting| setting.is_map()) {
         heading(&mut out, &setting.key, true);
     }
     out
+}
+
+/// The key of the small table (`{ more_than, within }`) that a setting is a part of, if it is.
+fn small_table(setting: &Setting) -> Option<&str> {
+    let (section, _) = setting.section_and_name();
+    let known = SECTIONS.iter().any(|(path, _)| *path == section);
+    (!known).then_some(section)
+}
+
+fn inline(parts: &[&Setting]) -> String {
+    let parts: Vec<String> = parts
+        .iter()
+        .map(|part| format!("{} = {}", part.section_and_name().1, value(&part.default)))
+        .collect();
+    format!("{{ {} }}", parts.join(", "))
 }
 
 fn heading(out: &mut String, section: &str, commented: bool) {

@@ -433,10 +433,7 @@ impl Sampler {
     }
 
     fn skips_of(&self, device: &RdmaDevice) -> BTreeMap<u32, PmaSkip> {
-        let excluded = glob::any_matches(&self.plan.exclude, &device.name)
-            || device
-                .pci
-                .is_some_and(|pci| glob::any_matches(&self.plan.exclude, &pci.to_string()));
+        let excluded = excluded(&self.plan.exclude, device);
         device
             .ports
             .iter()
@@ -450,4 +447,12 @@ impl Sampler {
             })
             .collect()
     }
+}
+
+/// Whether the operator excludes the device from counter reads, by name or PCI address.
+pub fn excluded(exclude: &[Glob], device: &RdmaDevice) -> bool {
+    glob::any_matches(exclude, &device.name)
+        || device
+            .pci
+            .is_some_and(|pci| glob::any_matches(exclude, &pci.to_string()))
 }

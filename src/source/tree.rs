@@ -89,19 +89,24 @@ pub fn read_text(host: &Host, path: impl AsRef<Path>) -> Reading<String> {
 
 /// Raw bytes of a file below the root, at most `limit`.
 pub fn read_bytes(host: &Host, path: impl AsRef<Path>, limit: usize) -> Reading<Vec<u8>> {
-    let path = host.path(path);
-    let read = || -> io::Result<Vec<u8>> {
-        host.errnos().check(&path)?;
-        let mut bytes = Vec::new();
-        #[expect(clippy::disallowed_methods, reason = "the one opener of kernel files")]
-        let file = File::open(&path)?;
-        file.take(limit as u64).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    match read() {
+    match read_raw(host, &path, limit) {
         Ok(bytes) => Reading::Value(bytes),
-        Err(error) => classify(&error, &path),
+        Err(error) => classify(&error, &host.path(path)),
     }
+}
+
+/// Raw bytes of a file below the root with the system's own error, for those who record it.
+///
+/// # Errors
+/// What opening or reading answered, or what is recorded beside the tree.
+pub fn read_raw(host: &Host, path: impl AsRef<Path>, limit: usize) -> io::Result<Vec<u8>> {
+    let path = host.path(path);
+    host.errnos().check(&path)?;
+    let mut bytes = Vec::new();
+    #[expect(clippy::disallowed_methods, reason = "the one opener of kernel files")]
+    let file = File::open(&path)?;
+    file.take(limit as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Names in a directory below the root, sorted.
@@ -226,9 +231,11 @@ impl Attribute {
         let mut filled = 0;
         // Attributes fit one page: one pread is the whole text.
         while let Some(rest) = buffer.get_mut(filled..) {
+            let room = rest.len();
             let got = file.read_at(rest, filled as u64)?;
             filled += got;
-            if host.is_live() || got == 0 || filled == buffer.len() {
+            // A short read of a regular file is its end too.
+            if host.is_live() || got < room {
                 break;
             }
         }

@@ -135,6 +135,29 @@ impl StatsReader {
     }
 }
 
+/// All statistics of an interface under the driver's own names, and the driver's name: what a
+/// capture keeps.
+///
+/// # Errors
+/// What the kernel answered; `EAGAIN` if the list changed under the read.
+pub fn dump(interface: &str) -> nix::Result<(String, Vec<(String, u64)>)> {
+    let owned = socket(
+        AddressFamily::Inet,
+        SockType::Datagram,
+        SockFlag::SOCK_CLOEXEC,
+        None,
+    )?;
+    let fd = owned.as_fd();
+    let driver = ioctl::driver(fd, interface)?;
+    let count = ioctl::count(fd, interface)?;
+    if count == 0 {
+        return Ok((driver, Vec::new()));
+    }
+    let names = ioctl::names(fd, interface, count)?.ok_or(Errno::EAGAIN)?;
+    let values = ioctl::values(fd, interface, count)?.ok_or(Errno::EAGAIN)?;
+    Ok((driver, names.into_iter().zip(values).collect()))
+}
+
 fn read_names(fd: BorrowedFd<'_>, interface: &str, count: u32) -> Result<Known, Trouble> {
     let driver = ioctl::driver(fd, interface)?;
     let names = ioctl::names(fd, interface, count)?.ok_or(Trouble::Shifted)?;
