@@ -4,13 +4,16 @@
 use crate::config::Config;
 use crate::evaluate::{Evaluator, Look};
 use crate::host::Host;
+use crate::observe::history::Memory;
+use crate::observe::reading::{Fault, FaultKind};
+use crate::report::Report;
+use crate::report::catalogue::Detail;
+use crate::report::http::{self, ServeState};
+use crate::report::metrics::Options;
+use crate::sampler::{Clock, Plan, Sampler, assemble};
 use crate::source::kernel_log::follow::KmsgItem;
 use crate::source::kernel_log::state::ResumeState;
-use crate::observe::reading::Fault;
-use crate::report::Report;
-use crate::report::http::{self, ServeState};
-use crate::sampler::{Clock, Sampler, assemble};
-use crate::source::netlink::{monitor, rdma, route};
+use crate::source::netlink::{monitor, route};
 use crate::state::{Saved, StateDir};
 use crate::units::Millis;
 use std::future::Future;
@@ -94,13 +97,13 @@ pub async fn run(
     let log = crate::kernel_log::settings(
         &host,
         &config.agent.kmsg,
-        config.agent.all_facilities,
+        config.agent.kmsg_all_facilities,
         saved.kernel_log.clone(),
     );
     let mut node = Node {
         sampler: Sampler::new(
             Arc::clone(&host),
-            config.plan(),
+            plan(&config),
             clock,
             saved.restricted_of(boot_id.as_deref()),
         ),
@@ -109,6 +112,7 @@ pub async fn run(
             config.policy.clone(),
             config.role_overrides(),
             saved.memory.clone(),
+            config.hysteresis.clone(),
         ),
         clock,
         saved_at: clock.now(),
@@ -117,15 +121,19 @@ pub async fn run(
         full_window: false,
         state,
     };
-    node.evaluator.begin_boot(boot_id.as_deref());
 
     let (report_tx, report_rx) = watch::channel(Arc::new(node.report()));
     let (stop_tx, stop_rx) = watch::channel(false);
-    let serve = ServeState::new(report_rx, crate::clock::process_stats, config.metrics_detail());
+    let serve = ServeState::new(
+        report_rx,
+        crate::clock::process_stats,
+        metrics_options(&config),
+        http::Limits::default(),
+    );
     let server = tokio::spawn(http::serve(listener, Arc::new(serve), stopped(stop_rx)));
     let kernel_log = crate::kernel_log::spawn(log, clock, wake_tx.clone());
     if host.is_live() {
-        spawn_event_threads(&wake_tx, config.netlink());
+        spawn_event_threads(&wake_tx, config.uses_netlink());
     }
     drop(wake_tx);
 
@@ -242,19 +250,19 @@ fn spawn_event_threads(tx: &mpsc::UnboundedSender<Wake>, rdma_netlink: bool) {
             }
         };
         while !links.is_closed() {
-            let events = match monitor.wait(WAIT) {
-                Ok(events) => events,
-                Err(error) => {
-                    tracing::warn!(%error, "rtnetlink");
-                    std::thread::sleep(Duration::from_secs(1));
-                    vec![route::RouteEvent::Lost]
-                }
-            };
+            let events = monitor.wait(WAIT).unwrap_or_else(|error| {
+                tracing::warn!(%error, "rtnetlink");
+                std::thread::sleep(Duration::from_secs(1));
+                vec![route::LinkEvent::Lost]
+            });
             for event in events {
                 let wake = match event {
-                    route::RouteEvent::Link(link) => Wake::Netdev(link.name),
-                    route::RouteEvent::DcbChanged => Wake::Dcb,
-                    route::RouteEvent::Lost => Wake::Lost,
+                    route::LinkEvent::Link(link) => match link.name {
+                        Some(name) => Wake::Netdev(name),
+                        None => continue,
+                    },
+                    route::LinkEvent::DcbChanged(_) => Wake::Dcb,
+                    route::LinkEvent::Lost => Wake::Lost,
                 };
                 if links.send(wake).is_err() {
                     return;
@@ -267,24 +275,19 @@ fn spawn_event_threads(tx: &mpsc::UnboundedSender<Wake>, rdma_netlink: bool) {
     }
     let devices = tx.clone();
     spawn_thread("rdma-monitor", move || {
-        // Kernels before 6.12 take the subscription and send nothing.
-        let supported = rdma::Client::open()
-            .and_then(|mut client| client.system())
-            .is_ok_and(|system| system.monitor);
-        if !supported {
-            tracing::info!("the kernel has no RDMA event monitor; devices are enumerated by polling");
-            return;
-        }
         let Ok(mut monitor) = monitor::Monitor::open() else {
             return;
         };
+        if !monitor.supported() {
+            // Kernels before 6.12 take the subscription and send nothing.
+            tracing::info!("no RDMA event monitor in this kernel; devices are found by polling");
+            return;
+        }
         while !devices.is_closed() {
             match monitor.wait(WAIT) {
                 Ok(events) if events.is_empty() => {}
-                Ok(events) => {
-                    let lost = events.iter().any(|e| matches!(e, monitor::RdmaEvent::Lost));
-                    let wake = if lost { Wake::Lost } else { Wake::Devices };
-                    if devices.send(wake).is_err() {
+                Ok(_) => {
+                    if devices.send(Wake::Devices).is_err() {
                         return;
                     }
                 }
@@ -306,4 +309,85 @@ pub(crate) fn spawn_thread(name: &str, body: impl FnOnce() + Send + 'static) {
     if let Err(error) = spawned {
         tracing::warn!(%error, name, "cannot start a thread");
     }
+}
+
+/// How the sampler is to read.
+pub fn plan(config: &Config) -> Plan {
+    let every = &config.intervals;
+    Plan {
+        link: every.link.duration(),
+        counters: every.counters.duration(),
+        ethtool: every.ethtool.duration(),
+        netdev: every.netdev.duration(),
+        devices: every.devices.duration(),
+        gids: every.gids.duration(),
+        pci: every.pci.duration(),
+        gpudirect: every.gpudirect.duration(),
+        dcb: every.dcb.duration(),
+        deadline: every.deadline.duration(),
+        netlink: config.uses_netlink(),
+        essential_only: !config.counters.full,
+        exclude: config.counters.exclude.clone(),
+    }
+}
+
+/// How much is exported.
+pub fn metrics_options(config: &Config) -> Options {
+    Options {
+        detail: if config.counters.full {
+            Detail::Full
+        } else {
+            Detail::Default
+        },
+    }
+}
+
+/// Looks once: every source is read, nothing is waited for beyond the deadline, what is seen is
+/// believed. Nothing is written.
+pub async fn look_once(config: &Config) -> Report {
+    let host = Arc::new(Host::new(&config.agent.host_root));
+    let clock = Clock::starting_at(crate::clock::monotonic());
+    let saved = StateDir::existing(config.agent.state_dir.as_deref()).load();
+    let boot_id = assemble::boot_id(&host);
+    let mut sampler = Sampler::new(
+        Arc::clone(&host),
+        plan(config),
+        clock,
+        saved.restricted_of(boot_id.as_deref()),
+    );
+    let mut evaluator = Evaluator::new(
+        config.agent.node_name.clone(),
+        config.policy.clone(),
+        config.role_overrides(),
+        Memory::default(),
+        config.hysteresis.clone(),
+    );
+    let log = crate::kernel_log::settings(
+        &host,
+        &config.agent.kmsg,
+        config.agent.kmsg_all_facilities,
+        None,
+    );
+    let now = clock.now();
+    let read = tokio::task::spawn_blocking(move || crate::kernel_log::read_existing(&log, now));
+    while !sampler.looked_once() {
+        sampler.run_until_change().await;
+    }
+    match tokio::time::timeout(config.intervals.deadline.duration(), read).await {
+        Ok(Ok(Ok(items))) => {
+            sampler.set_kernel_log(None, items.is_none());
+            for (at, item) in items.unwrap_or_default() {
+                evaluator.push_event(at, item.historic, &item.event);
+            }
+        }
+        Ok(Ok(Err(fault))) => sampler.set_kernel_log(Some(fault), false),
+        Ok(Err(_)) | Err(_) => {
+            let fault = Fault {
+                kind: FaultKind::Stalled,
+                detail: "the kernel log did not answer".into(),
+            };
+            sampler.set_kernel_log(Some(fault), false);
+        }
+    }
+    evaluator.evaluate(sampler.snapshot(Some(jiff::Timestamp::now())), Look::Once)
 }

@@ -1,6 +1,6 @@
 //! The machine's clocks and the process's own use of it: the edge where time becomes an input.
 
-use crate::report::AgentStats;
+use crate::report::metrics::AgentStats;
 use crate::units::Millis;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::time::{ClockId, clock_gettime};
@@ -15,21 +15,24 @@ pub fn monotonic() -> Millis {
 
 /// CPU time and memory of this process.
 pub fn process_stats() -> AgentStats {
-    let cpu_seconds = getrusage(UsageWho::RUSAGE_SELF).map_or(0.0, |usage| {
-        let seconds = |time: nix::sys::time::TimeVal| {
-            time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6
-        };
+    let cpu_seconds = getrusage(UsageWho::RUSAGE_SELF).ok().map(|usage| {
+        let seconds =
+            |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
         seconds(usage.user_time()) + seconds(usage.system_time())
     });
     AgentStats {
+        now: Some(monotonic()),
         cpu_seconds,
-        resident_bytes: resident_bytes().unwrap_or(0),
+        resident_bytes: resident_bytes(),
     }
 }
 
 /// Second field of `/proc/self/statm`, in pages.
 fn resident_bytes() -> Option<u64> {
-    #[expect(clippy::disallowed_methods, reason = "this process's own file, not the host's")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this process's own file, not the host's"
+    )]
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
     let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).ok()??;

@@ -1,14 +1,14 @@
 //! Facts in, report out: history, roles, checks, debounce and the fold, in that order. Pure but for
 //! its own memory: time comes with the snapshot.
 
-use crate::check::debounce::Debouncer;
+use crate::check::debounce::{self, Debouncer, Hysteresis};
 use crate::check::policy::Policy;
 use crate::check::roles::{self, RoleOverrides};
-use crate::check::{self, Context, Finding, gpudirect};
+use crate::check::{self, Context, gpudirect, xid_seen};
 use crate::observe::history::{History, Memory};
 use crate::observe::kernel::KernelEvent;
 use crate::observe::snapshot::Snapshot;
-use crate::readiness::{self, VerdictTracker};
+use crate::readiness::{self, FoldInputs, VerdictTracker};
 use crate::report::Report;
 use crate::units::Millis;
 use std::sync::Arc;
@@ -39,13 +39,19 @@ pub enum Look {
 
 impl Evaluator {
     /// A judge that goes on from what an earlier run remembered.
-    pub fn new(node: String, policy: Policy, overrides: RoleOverrides, memory: Memory) -> Self {
+    pub fn new(
+        node: String,
+        policy: Policy,
+        overrides: RoleOverrides,
+        memory: Memory,
+        hysteresis: Hysteresis,
+    ) -> Self {
         Evaluator {
             node,
             policy,
             overrides,
             history: History::restore(memory),
-            debouncer: Debouncer::default(),
+            debouncer: Debouncer::new(hysteresis),
             tracker: VerdictTracker::default(),
             generation: 0,
         }
@@ -66,11 +72,6 @@ impl Evaluator {
         self.history.memory()
     }
 
-    /// Drops what belongs to another boot; call before the first event of a boot is pushed.
-    pub fn begin_boot(&mut self, boot_id: Option<&str>) {
-        self.history.begin_boot(boot_id);
-    }
-
     /// Judges a snapshot.
     pub fn evaluate(&mut self, snapshot: &Snapshot, look: Look) -> Report {
         self.history.push(snapshot);
@@ -87,47 +88,37 @@ impl Evaluator {
         let gpudirect = gpudirect::verdict(&context);
         let (findings, full_window) = match look {
             Look::Watching { full_window } => (self.debouncer.step(candidates, now), full_window),
-            Look::Once => (Debouncer::step_once(candidates, now), true),
+            Look::Once => (debounce::step_once(candidates, now), true),
         };
         let verdict = readiness::fold(
             &findings,
-            &readiness::Inputs::of(snapshot, &roles, &self.policy, full_window),
+            FoldInputs {
+                proof: roles::proof(snapshot, &self.history, &roles),
+                expected_rails: self.policy.expect.rails,
+                full_window,
+            },
         );
-        self.tracker.step(verdict.state, now);
-        self.history.totals.transitions = self.tracker.transitions();
+        let (state, reasons) = (verdict.state, verdict.reasons.clone());
+        self.tracker.update(verdict, now);
+        self.history.totals.transitions = self
+            .tracker
+            .transitions()
+            .map(|(state, count)| (state.as_str().to_string(), count))
+            .collect();
         self.generation += 1;
         Report {
             generation: self.generation,
             node: self.node.clone(),
             snapshot: snapshot.clone(),
             roles,
-            state: verdict.state,
-            since: self.tracker.since(),
-            reasons: verdict.reasons,
-            findings: sorted(findings),
-            xids: self.history.xids(),
+            state,
+            since: self.tracker.since().unwrap_or(now),
+            reasons,
+            findings,
+            xids: xid_seen::seen(&self.history),
             gpudirect,
             totals: Arc::new(self.history.totals.clone()),
             full_window,
         }
     }
-}
-
-/// Worst first: what moves the verdict before notices, failing before unknown before degraded.
-fn sorted(mut findings: Vec<Finding>) -> Vec<Finding> {
-    let rank = |finding: &Finding| match finding.status {
-        check::Status::Failing => 0,
-        check::Status::Unknown => 1,
-        check::Status::Degraded => 2,
-    };
-    findings.sort_by(|a, b| {
-        (b.weight, rank(a), &a.check, &a.key, &a.reason).cmp(&(
-            a.weight,
-            rank(b),
-            &b.check,
-            &b.key,
-            &b.reason,
-        ))
-    });
-    findings
 }

@@ -141,10 +141,13 @@ fn follow(
 /// Reads what the log holds now and does not wait: for a single look.
 ///
 /// # Errors
-/// What the log's health is to say: a fault, or that there is none.
-pub fn read_existing(settings: &Settings, now: Millis) -> Result<Vec<(Millis, KmsgItem)>, Fault> {
+/// Why it cannot be read. `None`: there is no log under this root.
+pub fn read_existing(
+    settings: &Settings,
+    now: Millis,
+) -> Result<Option<Vec<(Millis, KmsgItem)>>, Fault> {
     let mut items = Vec::new();
-    let read = || -> Result<(), FollowError> {
+    let mut read = || -> Result<(), FollowError> {
         let mut follower = KmsgFollower::open(settings.options())?;
         follower.drain(now.0.saturating_mul(1000), &mut |delivery| {
             if let Delivery::Item(item) = delivery {
@@ -152,12 +155,11 @@ pub fn read_existing(settings: &Settings, now: Millis) -> Result<Vec<(Millis, Km
             }
         })
     };
-    let mut read = read;
     match read() {
-        Ok(()) => Ok(items),
+        Ok(()) => Ok(Some(items)),
         Err(error) => match fault_of(&error) {
             (Some(fault), _) => Err(fault),
-            (None, _) => Ok(Vec::new()),
+            (None, _) => Ok(None),
         },
     }
 }

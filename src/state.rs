@@ -31,11 +31,7 @@ pub struct Saved {
 
 impl Saved {
     /// What to remember now.
-    pub fn new(
-        memory: Memory,
-        restricted: Vec<PortKey>,
-        kernel_log: Option<ResumeState>,
-    ) -> Self {
+    pub fn new(memory: Memory, restricted: Vec<PortKey>, kernel_log: Option<ResumeState>) -> Self {
         Saved {
             version: VERSION,
             memory,
@@ -68,6 +64,11 @@ impl StateDir {
         StateDir(Some(dir.to_path_buf()))
     }
 
+    /// State below `dir` if that is there: nothing is made.
+    pub fn existing(dir: Option<&Path>) -> Self {
+        StateDir(dir.filter(|dir| dir.is_dir()).map(Path::to_path_buf))
+    }
+
     /// A file in it.
     pub fn file(&self, name: &str) -> Option<PathBuf> {
         self.0.as_ref().map(|dir| dir.join(name))
@@ -80,7 +81,10 @@ impl StateDir {
         };
         let read = || -> io::Result<Saved> {
             let mut text = String::new();
-            #[expect(clippy::disallowed_methods, reason = "our own state, not a kernel file")]
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "our own state, not a kernel file"
+            )]
             let file = std::fs::File::open(&path)?;
             file.take(MAX).read_to_string(&mut text)?;
             let saved: Saved = serde_json::from_str(&text)?;

@@ -16,7 +16,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("readiness", &["check", "units"]),
     ("report", &["check", "observe", "readiness", "units"]),
     ("config", &["check", "glob", "section", "units"]),
-    ("sampler", &["config", "host", "observe", "source", "units"]),
+    (
+        "sampler",
+        &["config", "glob", "host", "observe", "source", "units"],
+    ),
     (
         "evaluate",
         &["check", "config", "observe", "readiness", "report", "units"],

@@ -1,4 +1,6 @@
 //! The commands.
 
 pub mod check;
+pub mod demo;
 pub mod kmsg;
+pub mod run;

@@ -5,6 +5,7 @@ pub mod assemble;
 pub mod reads;
 pub mod schedule;
 
+use crate::glob::{self, Glob};
 use crate::host::Host;
 use crate::observe::counters::PmaSkip;
 use crate::observe::history::ports_of;
@@ -51,7 +52,7 @@ pub struct Plan {
     /// Only the PMA counters that checks and metrics use (each file is a firmware command).
     pub essential_only: bool,
     /// Devices whose PMA counters are never opened: name globs.
-    pub exclude: Vec<String>,
+    pub exclude: Vec<Glob>,
 }
 
 /// What ended, with its reader, which comes back to be used again.
@@ -432,12 +433,10 @@ impl Sampler {
     }
 
     fn skips_of(&self, device: &RdmaDevice) -> BTreeMap<u32, PmaSkip> {
-        let excluded = self.plan.exclude.iter().any(|pattern| {
-            crate::config::glob::matches(pattern, &device.name)
-                || device
-                    .pci
-                    .is_some_and(|pci| crate::config::glob::matches(pattern, &pci.to_string()))
-        });
+        let excluded = glob::any_matches(&self.plan.exclude, &device.name)
+            || device
+                .pci
+                .is_some_and(|pci| glob::any_matches(&self.plan.exclude, &pci.to_string()));
         device
             .ports
             .iter()

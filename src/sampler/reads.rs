@@ -10,7 +10,7 @@ use crate::observe::pci::PciFacts;
 use crate::observe::rdma::{GidTable, LinkFacts, RdmaDevice};
 use crate::observe::reading::{Fault, FaultKind, Reading};
 use crate::observe::snapshot::NetnsMode;
-use crate::source::netlink::{dcb, rdma};
+use crate::source::netlink::{NetlinkError, dcb, rdma};
 use crate::source::{counters, ethtool, gids, gpudirect, infiniband, link, netdev, pci, recorded};
 use crate::units::Bdf;
 use std::collections::{BTreeMap, BTreeSet};
@@ -170,12 +170,15 @@ impl Read for LinkRead {
         });
         let mut known = None;
         if let (Some(client), Some(index)) = (client, self.device.index) {
-            match client.ports(index, self.device.ports.len()) {
+            let count = u32::try_from(self.device.ports.len()).unwrap_or(u32::MAX);
+            match client.ports(index, count) {
                 Ok(ports) => {
                     known = Some(
                         ports
-                            .iter()
-                            .map(|port| (port.port, port.state, port.phys_state))
+                            .into_iter()
+                            .filter_map(|(number, port)| {
+                                port.ok().map(|port| (number, port.state, port.phys_state))
+                            })
                             .collect::<Vec<_>>(),
                     );
                 }
@@ -192,6 +195,8 @@ pub struct CountersRead {
     netlink: bool,
     essential_only: bool,
     skip: BTreeMap<u32, PmaSkip>,
+    /// Ports whose counters netlink does not have: not asked again.
+    without_netlink: BTreeSet<u32>,
     open: Option<(counters::CounterReader, Option<rdma::Client>)>,
 }
 
@@ -208,6 +213,7 @@ impl CountersRead {
             netlink,
             essential_only,
             skip,
+            without_netlink: BTreeSet::new(),
             open: None,
         }
     }
@@ -227,14 +233,25 @@ impl Read for CountersRead {
             let mut by_port = BTreeMap::new();
             let open = |port: &&crate::observe::rdma::RdmaPort| {
                 self.skip.get(&port.number) != Some(&PmaSkip::Excluded)
+                    && !self.without_netlink.contains(&port.number)
             };
-            for port in self.device.ports.iter().filter(open) {
-                match client.counters(index, port.number) {
+            let wanted: Vec<u32> = self
+                .device
+                .ports
+                .iter()
+                .filter(open)
+                .map(|port| port.number)
+                .collect();
+            for port in wanted {
+                match client.counters(index, port) {
                     Ok(counters) => {
-                        by_port.insert(port.number, counters);
+                        by_port.insert(port, counters);
+                    }
+                    Err(NetlinkError::NotAvailable { .. }) => {
+                        self.without_netlink.insert(port);
                     }
                     Err(error) => {
-                        tracing::debug!(device = %self.device.name, port = port.number, %error, "STAT_GET");
+                        tracing::debug!(device = %self.device.name, port, %error, "STAT_GET");
                     }
                 }
             }

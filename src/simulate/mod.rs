@@ -13,6 +13,7 @@ mod names;
 mod net;
 mod node;
 mod pci;
+mod play;
 mod presets;
 mod presets_cloud;
 mod presets_other;
@@ -22,6 +23,7 @@ mod spec;
 
 pub use act::{Act, flapping};
 pub use node::Node;
+pub use play::{PLAY_LENGTH, PLAY_PRESET, Scene, TICK, play};
 pub use presets::{PRESETS, preset};
 pub use spec::*;
 

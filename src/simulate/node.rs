@@ -15,6 +15,7 @@ pub struct Node {
     pub(super) spec: NodeSpec,
     pub(super) next_sequence: u64,
     pub(super) last_micros: u64,
+    now_micros: u64,
 }
 
 impl Node {
@@ -30,9 +31,16 @@ impl Node {
         Ok(Node {
             next_sequence: last.map_or(0, |record| record.sequence + 1),
             last_micros: last.map_or(0, |record| record.micros),
+            now_micros: 0,
             files,
             spec,
         })
+    }
+
+    /// Tells the node what time it is since boot, for the stamps of kernel-log records that name
+    /// none.
+    pub fn set_now(&mut self, micros: u64) {
+        self.now_micros = micros;
     }
 
     /// The node as it is now.
@@ -301,10 +309,10 @@ impl Node {
         text: &str,
         dictionary: Vec<(String, String)>,
     ) -> io::Result<()> {
-        let micros = if micros == 0 {
-            self.last_micros + 1_000_000
-        } else {
-            micros
+        let micros = match (micros, self.now_micros) {
+            (0, 0) => self.last_micros + 1_000_000,
+            (0, now) => now.max(self.last_micros),
+            (micros, _) => micros,
         };
         let record = KmsgRecord {
             priority,

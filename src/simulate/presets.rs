@@ -180,7 +180,7 @@ fn h100_roce() -> NodeSpec {
         );
     }
     spec.add_rdma_modules(&["mlx5_core", "mlx5_ib"], Some("24.10-1.1.4"));
-    spec.add_nvidia("550.90.07", true, true, true);
+    spec.add_nvidia("550.90.07", false, true, true);
     spec
 }
 

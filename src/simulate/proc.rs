@@ -20,10 +20,12 @@ pub(super) fn write(files: &mut Files, spec: &NodeSpec) -> io::Result<()> {
         files.put(path, format!("{text}\n"))?;
     }
     let hypervisor = if spec.hypervisor { " hypervisor" } else { "" };
-    files.put(
-        "proc/cpuinfo",
-        format!("processor\t: 0\nflags\t\t: fpu sse2{hypervisor}\n\n"),
-    )?;
+    let cpu = if spec.arch == "aarch64" {
+        "CPU implementer\t: 0x41".to_string()
+    } else {
+        format!("vendor_id\t: GenuineIntel\nflags\t\t: fpu sse2{hypervisor}")
+    };
+    files.put("proc/cpuinfo", format!("processor\t: 0\n{cpu}\n\n"))?;
     files.put("proc/uptime", "86400.00 8000000.00\n")?;
     files.link("proc/self", "proc/1")?;
     files.link("proc/net", "proc/self/net")?;

@@ -4,6 +4,7 @@ use crate::host::Host;
 use crate::observe::netdev::NetdevFacts;
 use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::Reading;
+pub use crate::source::routes::default_route_devices;
 use crate::source::tree::{self, Attribute};
 use crate::source::{attr, identity};
 use std::collections::BTreeSet;
@@ -24,7 +25,7 @@ pub fn class_dir(name: &str) -> PathBuf {
     Path::new("sys/class/net").join(name)
 }
 
-/// One interface, once. `default_route` is left false: [`crate::source::routes`] knows.
+/// One interface, once. `default_route` is left false: [`default_route_devices`] knows.
 pub fn read(host: &Host, name: &str) -> NetdevFacts {
     NetdevReader::new(host, name).read(host)
 }

@@ -33,7 +33,8 @@ pub fn ethtool(host: &Host, name: &str) -> Reading<EthtoolFacts> {
                 stats.push((key, value));
             }
         }
-        ethtool::names::facts(driver, &stats)
+        let (names, values): (Vec<&str>, Vec<u64>) = stats.into_iter().unzip();
+        ethtool::names::map(driver, names).apply(&values)
     })
 }
 
