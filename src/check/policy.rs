@@ -299,8 +299,12 @@ check_section! {
         quiet: Span = Span::from_secs(60),
         /// Codes that follow from another (43, 45, 94, 95) within this long belong to it.
         sympathy: Span = Span::from_secs(5),
-        /// Degraded Xids stand this long after the last one; fatal ones until reset or reboot.
+        /// Degraded Xids stand this long after the last one.
         degraded_for: Span = Span::from_secs(3600),
+        /// Fatal Xids stand this long after the last one; not set: until the driver takes its
+        /// verdict back (154 to `None`), or a reboot. A GPU reset under drivers before 565 tells
+        /// nothing in the log.
+        fatal_for: Option<Span> = None,
         /// One code, not of hardware for sure, on this many GPUs at once is the job's, not the GPUs'.
         storm_gpus: u32 = 4,
         /// At once: within this long.
@@ -319,8 +323,10 @@ check_section! {
 check_section! {
     /// `sxid`.
     Sxid, raise 0, clear 0, {
-        /// A non-fatal SXid is told this long.
+        /// A non-fatal SXid is told this long after the last one.
         nonfatal_for: Span = Span::from_secs(3600),
+        /// A fatal SXid stands this long after the last one; not set: until a reboot.
+        fatal_for: Option<Span> = None,
     }
 }
 
@@ -329,6 +335,8 @@ check_section! {
     SourceHealth, raise 5, clear 5, {
         /// A source that fails must do so this long before it is told.
         failing_raise_after: Span = Span::from_secs(30),
+        /// Lost kernel-log records are told this long.
+        lost_for: Span = Span::from_secs(3600),
     }
 }
 

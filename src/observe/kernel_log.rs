@@ -3,9 +3,10 @@
 
 use super::history::Totals;
 use super::kernel::{
-    AerSeverity, Detail, EventKind, HealthKind, KernelEvent, RecoveryAction, Severity,
+    AerSeverity, Detail, EventKind, HealthKind, KernelEvent, NvLink, RecoveryAction, Severity,
+    XidDetail,
 };
-use crate::units::Millis;
+use crate::units::{Bdf, Millis};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,15 +19,15 @@ const MAX_CODES: usize = 64;
 /// Characters kept of a message.
 const MAX_TEXT: usize = 240;
 
-/// Everything that the kernel log said, by device. A slot is `dddd:bb:dd`; empty where the line
-/// named no device.
+/// Everything that the kernel log said, by device. GPUs and switches go by slot (`dddd:bb:dd`),
+/// empty where the line named none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelLog {
     /// GPUs by slot.
     pub gpus: BTreeMap<String, GpuLog>,
     /// NVSwitch errors by slot and code.
     pub switches: BTreeMap<String, BTreeMap<u32, SwitchError>>,
-    /// NICs and other devices by slot.
+    /// NICs and other devices by address (`dddd:bb:dd.f`), or by slot where the line told no function.
     pub devices: BTreeMap<String, DeviceLog>,
 }
 
@@ -37,6 +38,8 @@ pub struct GpuLog {
     pub xids: BTreeMap<u32, XidLog>,
     /// The driver's own last verdict (Xid 154), and when.
     pub recovery: Option<(RecoveryAction, Millis)>,
+    /// When the driver last took its verdict back (154 to `None`).
+    pub cleared: Option<Millis>,
 }
 
 /// One code of one GPU.
@@ -46,21 +49,8 @@ pub struct XidLog {
     pub seen: Seen,
     /// Process named last.
     pub process: Option<String>,
-    /// The last line's own parts.
-    pub last: LastXid,
-}
-
-/// Parts of an Xid line that judging goes by.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LastXid {
-    /// The worst severity word seen (NVLink 5).
-    pub severity: Option<Severity>,
-    /// First register word of each NVLink report, or-ed together.
-    pub first_word: Option<u32>,
-    /// NVLink link number.
-    pub link: Option<i32>,
-    /// The Xid that the driver names as the cause.
-    pub caused_by: Option<u32>,
+    /// What the lines say beyond code and process, the worst of each part.
+    pub detail: XidDetail,
 }
 
 /// When and how often something was said.
@@ -199,9 +189,6 @@ impl KernelLog {
     pub fn without_restored(mut self) -> Self {
         for gpu in self.gpus.values_mut() {
             gpu.xids.retain(|_, xid| !xid.seen.restored);
-            if gpu.xids.is_empty() {
-                gpu.recovery = None;
-            }
         }
         self.gpus.retain(|_, gpu| !gpu.xids.is_empty());
         for codes in self.switches.values_mut() {
@@ -244,22 +231,21 @@ impl KernelLog {
         let Some(xid) = entry(&mut gpu.xids, code, MAX_CODES) else {
             return;
         };
+        let anew = gpu.cleared.is_some_and(|cleared| xid.seen.last <= cleared);
         xid.seen.push(at, historic, &event.text);
         if event.process.is_some() {
             xid.process.clone_from(&event.process);
         }
         if let Detail::Xid(detail) = &event.detail {
+            if anew || xid.seen.count == 1 {
+                xid.detail = detail.clone();
+            } else {
+                merge(&mut xid.detail, detail);
+            }
             if let Some((_, to)) = detail.recovery {
                 gpu.recovery = Some((to, at));
-            }
-            xid.last.caused_by = detail.caused_by;
-            if let Some(nvlink) = &detail.nvlink {
-                xid.last.link = nvlink.link;
-                if let Some(word) = nvlink.words.first() {
-                    xid.last.first_word = Some(xid.last.first_word.unwrap_or(0) | word);
-                }
-                if xid.last.severity != Some(Severity::Fatal) {
-                    xid.last.severity = nvlink.severity.or(xid.last.severity);
+                if to == RecoveryAction::None {
+                    gpu.cleared = Some(at);
                 }
             }
         }
@@ -291,8 +277,8 @@ impl KernelLog {
         let Some(note) = note_of(event) else {
             return;
         };
-        let slot = event.pci.clone().unwrap_or_default();
-        let Some(device) = entry(&mut self.devices, slot.clone(), MAX_DEVICES) else {
+        let address = address_of(event);
+        let Some(device) = entry(&mut self.devices, address.clone(), MAX_DEVICES) else {
             return;
         };
         device
@@ -300,8 +286,45 @@ impl KernelLog {
             .entry(note)
             .or_default()
             .push(at, historic, &event.text);
-        let events = totals.nic_events.entry(slot).or_default();
+        let events = totals.nic_events.entry(address).or_default();
         *events.entry(event.kind.name().to_string()).or_default() += 1;
+    }
+}
+
+/// The address with its function, where the line told it.
+fn address_of(event: &KernelEvent) -> String {
+    let address = event
+        .device
+        .as_deref()
+        .and_then(|device| device.rsplit(' ').next())
+        .and_then(|address| address.parse::<Bdf>().ok());
+    match address {
+        Some(address) => address.to_string(),
+        None => event.pci.clone().unwrap_or_default(),
+    }
+}
+
+/// Folds a repeat in, so that the worst of each part stays: `Fatal` over `Nonfatal`, every register
+/// bit ever set, and the shortest list of registers (a cut one proves nothing about the rest).
+fn merge(kept: &mut XidDetail, new: &XidDetail) {
+    kept.recovery = new.recovery.or(kept.recovery);
+    kept.caused_by = new.caused_by.or(kept.caused_by);
+    match (&mut kept.nvlink, &new.nvlink) {
+        (Some(kept), Some(new)) => merge_nvlink(kept, new),
+        (kept @ None, Some(new)) => *kept = Some(new.clone()),
+        (_, None) => {}
+    }
+}
+
+fn merge_nvlink(kept: &mut NvLink, new: &NvLink) {
+    kept.unit.clone_from(&new.unit);
+    kept.link = new.link;
+    if kept.severity != Some(Severity::Fatal) {
+        kept.severity = new.severity.or(kept.severity);
+    }
+    kept.words.truncate(new.words.len());
+    for (word, more) in kept.words.iter_mut().zip(&new.words) {
+        *word |= more;
     }
 }
 
@@ -348,4 +371,129 @@ fn note_of(event: &KernelEvent) -> Option<Note> {
             _ => Note::Syndrome,
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::history::{History, Memory};
+    use super::super::snapshot::Snapshot;
+    use super::*;
+
+    fn xid(code: u32, slot: &str) -> KernelEvent {
+        KernelEvent {
+            xid: Some(code),
+            pci: Some(slot.into()),
+            ..KernelEvent::new(EventKind::Xid, "NVRM: Xid …")
+        }
+    }
+
+    fn boot(id: &str, at: u64) -> Snapshot {
+        Snapshot {
+            boot_id: Some(id.into()),
+            at: Millis::from_secs(at),
+            ..Snapshot::default()
+        }
+    }
+
+    #[test]
+    fn floods_are_folded_and_counted() {
+        let mut history = History::default();
+        for i in 0..800_000u64 {
+            history.push_event(Millis(i), false, &xid(95, "0000:17:00"));
+        }
+        let log = &history.kernel.gpus["0000:17:00"].xids[&95];
+        assert_eq!(log.seen.count, 800_000);
+        assert_eq!(log.seen.times.len(), MAX_TIMES);
+        assert_eq!(log.seen.since(Millis(799_990)), 10);
+        assert_eq!(history.totals.xids["0000:17:00"][&95], 800_000);
+    }
+
+    #[test]
+    fn devices_and_codes_are_bounded() {
+        let mut history = History::default();
+        for slot in 0..1000 {
+            for code in 0..100 {
+                history.push_event(Millis(1), false, &xid(code, &format!("{slot}")));
+            }
+        }
+        assert_eq!(history.kernel.gpus.len(), MAX_DEVICES);
+        assert!(
+            history
+                .kernel
+                .gpus
+                .values()
+                .all(|gpu| gpu.xids.len() == MAX_CODES)
+        );
+    }
+
+    #[test]
+    fn a_restart_keeps_what_stands_and_a_reboot_does_not() {
+        let mut history = History::default();
+        history.push(&boot("a", 1));
+        history.push_event(Millis::from_secs(2), false, &xid(79, "0000:17:00"));
+        let memory = history.memory();
+        let text = serde_json::to_string(&memory).unwrap();
+        let memory: Memory = serde_json::from_str(&text).unwrap();
+
+        let mut same = History::restore(memory.clone());
+        same.push(&boot("a", 3));
+        assert_eq!(same.kernel.gpus["0000:17:00"].xids[&79].seen.count, 1);
+        assert!(same.totals.xids.is_empty());
+
+        // The follower may deliver what the new boot logged before the first snapshot is taken.
+        let mut other = History::restore(memory);
+        other.push_event(Millis::from_secs(1), true, &xid(48, "0000:3d:00"));
+        other.push(&boot("b", 3));
+        assert_eq!(
+            other.kernel.gpus.keys().collect::<Vec<_>>(),
+            ["0000:3d:00"]
+        );
+        assert_eq!(other.totals.xids.len(), 1);
+    }
+
+    #[test]
+    fn functions_of_one_card_are_told_apart() {
+        let mut history = History::default();
+        let mut event = KernelEvent::new(EventKind::NicCableUnplugged, "unplugged");
+        event.pci = Some("0000:5e:00".into());
+        event.device = Some("mlx5_core 0000:5e:00.1".into());
+        history.push_event(Millis(1), false, &event);
+        assert!(
+            history
+                .kernel
+                .note("0000:5e:00.1", Note::CableUnplugged)
+                .is_some()
+        );
+        assert_eq!(
+            history.totals.nic_events["0000:5e:00.1"]["nic_cable_unplugged"],
+            1
+        );
+    }
+
+    #[test]
+    fn the_worst_of_repeats_stays() {
+        let with = |severity, words: &[u32]| KernelEvent {
+            detail: Detail::Xid(XidDetail {
+                nvlink: Some(NvLink {
+                    severity: Some(severity),
+                    words: words.to_vec(),
+                    ..NvLink::default()
+                }),
+                ..XidDetail::default()
+            }),
+            ..xid(145, "0000:17:00")
+        };
+        let mut history = History::default();
+        history.push_event(Millis(1), false, &with(Severity::Fatal, &[1, 2]));
+        history.push_event(Millis(2), false, &with(Severity::Nonfatal, &[4]));
+        let nvlink = |history: &History| {
+            history.kernel.gpus["0000:17:00"].xids[&145]
+                .detail
+                .nvlink
+                .clone()
+                .unwrap()
+        };
+        assert_eq!(nvlink(&history).severity, Some(Severity::Fatal));
+        assert_eq!(nvlink(&history).words, [5]);
+    }
 }
