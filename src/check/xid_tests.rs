@@ -181,11 +181,7 @@ fn the_operator_has_the_last_word() {
     assert_eq!(
         with(
             "[xid.overrides.154]\naction = 'ignore'",
-            &[action(
-                RecoveryAction::None,
-                RecoveryAction::NodeReboot,
-                A
-            )]
+            &[action(RecoveryAction::None, RecoveryAction::NodeReboot, A)]
         ),
         Vec::<String>::new()
     );

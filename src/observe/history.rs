@@ -179,7 +179,7 @@ impl History {
                 .collect(),
             fabric: self.fabric.clone(),
             gpus: self.gpus.keys().cloned().collect(),
-            kernel: self.kernel.clone(),
+            kernel: self.kernel.to_keep(),
         }
     }
 

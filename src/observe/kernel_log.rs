@@ -177,6 +177,20 @@ impl KernelLog {
         self.devices.get(slot)?.notes.get(&note)
     }
 
+    /// What is worth keeping over a restart: not the edges and refusals that busy devices log all
+    /// day, which nothing stands on.
+    #[must_use]
+    pub fn to_keep(&self) -> Self {
+        let mut kept = self.clone();
+        for device in kept.devices.values_mut() {
+            device.notes.retain(|note, _| {
+                !matches!(note, Note::LinkDown | Note::LinkUp | Note::CommandFailed)
+            });
+        }
+        kept.devices.retain(|_, device| !device.notes.is_empty());
+        kept
+    }
+
     /// Marks everything as out of an earlier run's memory.
     #[must_use]
     pub fn restored(mut self) -> Self {
@@ -444,10 +458,7 @@ mod tests {
         let mut other = History::restore(memory);
         other.push_event(Millis::from_secs(1), true, &xid(48, "0000:3d:00"));
         other.push(&boot("b", 3));
-        assert_eq!(
-            other.kernel.gpus.keys().collect::<Vec<_>>(),
-            ["0000:3d:00"]
-        );
+        assert_eq!(other.kernel.gpus.keys().collect::<Vec<_>>(), ["0000:3d:00"]);
         assert_eq!(other.totals.xids.len(), 1);
     }
 
