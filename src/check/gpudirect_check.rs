@@ -4,6 +4,7 @@ use super::gpudirect::{self, Answer, Path, driver_loaded, peermem_module};
 use super::policy::GpuDirectExpectation;
 use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};
 use crate::observe::gpudirect::GpuDirectFacts;
+use crate::observe::kernel_log::Note;
 use crate::observe::reading::Reading;
 use std::collections::BTreeSet;
 
@@ -160,11 +161,35 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             .with("gpus", count),
         );
     }
+    found.extend(peermem_error(context));
     if wanted {
         found.extend(judge_iommu(context, facts));
         found.extend(judge_acs(context, facts));
     }
     found
+}
+
+/// What the module said in the kernel log, for as long as other drivers' words stand.
+fn peermem_error(context: &Context<'_>) -> Option<Candidate> {
+    let seen = context
+        .history
+        .kernel
+        .devices
+        .values()
+        .filter_map(|device| device.notes.get(&Note::Peermem))
+        .max_by_key(|seen| seen.last)?;
+    let stands_for = context.policy.nic_kernel.stands_for.0;
+    (context.now.since(seen.last) <= stands_for).then(|| {
+        PEERMEM_ERROR
+            .candidate(
+                ID,
+                ("peermem log", "peermem"),
+                context.policy.gpudirect.timing(),
+                format!("the peer-memory module said: {}", seen.text),
+            )
+            .raised_after(std::time::Duration::ZERO)
+            .with("count", seen.count)
+    })
 }
 
 /// NVIDIA GPUs on PCI.
@@ -349,6 +374,17 @@ mod tests {
         node.bend_gpudirect(|facts| facts.driver = Reading::Absent);
         node.bend_pci(&gpu(0), |function| function.id = "10de:2330".into());
         assert_eq!(node.told(&CHECK), ["driver GpuDriverAbsent Unknown Notice"]);
+    }
+
+    #[test]
+    fn the_modules_own_words() {
+        use crate::observe::kernel::{EventKind, KernelEvent};
+        let mut node = Node::infiniband();
+        let event = KernelEvent::new(EventKind::Peermem, "detected invalid context");
+        node.history.push_event(node.now, false, &event);
+        assert_eq!(node.told(&CHECK), ["peermem PeermemError Degraded Notice"]);
+        node.tick(601);
+        assert_eq!(node.told(&CHECK), Vec::<String>::new());
     }
 
     #[test]
