@@ -46,6 +46,11 @@ impl From<&str> for Glob {
     }
 }
 
+/// Whether the whole of `name` fits the pattern's text.
+pub fn matches(pattern: &str, name: &str) -> bool {
+    Glob::from(pattern).matches(name)
+}
+
 /// Whether any pattern fits the name.
 pub fn any_matches(patterns: &[Glob], name: &str) -> bool {
     patterns.iter().any(|pattern| pattern.matches(name))

@@ -33,13 +33,21 @@
     )
 )]
 
+pub mod agent;
 pub mod check;
 pub mod cli;
+pub mod clock;
 pub mod config;
+pub mod evaluate;
 pub mod glob;
 pub mod host;
+pub mod kernel_log;
 pub mod observe;
 pub mod readiness;
 pub mod report;
+pub mod sampler;
+mod section;
+pub mod simulate;
 pub mod source;
+pub mod state;
 pub mod units;

@@ -1,2 +1,5 @@
-//! The `selvage` binary.
-fn main() {}
+//! The `selvage` binary: see the library for everything.
+
+fn main() -> std::process::ExitCode {
+    selvage::cli::run::main()
+}

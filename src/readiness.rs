@@ -3,10 +3,43 @@
 
 pub use crate::check::roles::Proof;
 use crate::check::{Finding, Status, Weight};
-use crate::report::State;
 use crate::units::Millis;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+/// The one verdict on a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Hash)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Every rail works as it should.
+    Ready,
+    /// It works with less.
+    Degraded,
+    /// A rail or GPU is lost for sure.
+    Unready,
+    /// The sources cannot tell.
+    Unknown,
+}
+
+impl State {
+    /// All states, in the order in which metrics list them.
+    pub const ALL: [State; 4] = [
+        State::Ready,
+        State::Degraded,
+        State::Unready,
+        State::Unknown,
+    ];
+
+    /// As in JSON, labels and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Ready => "ready",
+            State::Degraded => "degraded",
+            State::Unready => "unready",
+            State::Unknown => "unknown",
+        }
+    }
+}
 
 /// Reason of Unknown before the first full window.
 pub const STARTING: &str = "Starting";

@@ -2,13 +2,13 @@
 
 use super::policy::{Limit, Policy};
 use super::{Candidate, ReasonDoc, Timing, Weight};
+use crate::check::roles::{Role, RoleFacts};
 use crate::observe::history::{History, PortHistory, ports_of};
 use crate::observe::netdev::NetdevFacts;
 use crate::observe::rdma::{LinkFacts, LinkLayer, PortState, RdmaDevice, RdmaPort};
 use crate::observe::reading::Stamped;
 use crate::observe::snapshot::{Snapshot, SourceHealth};
 use crate::observe::track::{Increase, Track, Window};
-use crate::report::{Role, RoleFacts};
 use crate::units::{BitsPerSec, DeviceKey, Millis, PortKey};
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -15,8 +15,9 @@
 //!   Unknown with an empty key ([`WHOLE_NODE`]) speaks for every key of its check.
 
 use super::{Candidate, Finding, Status};
+use crate::section::section;
 use crate::units::{Millis, Span};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -26,28 +27,17 @@ pub const WHOLE_NODE: &str = "";
 /// Identities kept, with those that are remembered only for flap counting.
 const MAX_KEYS: usize = 2048;
 
-/// Settings of the machine that all checks share.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Hysteresis {
-    /// A raised finding stands at least this long.
-    pub hold: Span,
-    /// Clears are counted over this long.
-    pub flap_window: Span,
-    /// From this many clears within the window on, clearing takes longer.
-    pub flap_count: u32,
-    /// Clearing never takes more than this many times `clear_after`.
-    pub flap_max_factor: u32,
-}
-
-impl Default for Hysteresis {
-    fn default() -> Self {
-        Hysteresis {
-            hold: Span::from_secs(15),
-            flap_window: Span::from_secs(3600),
-            flap_count: 3,
-            flap_max_factor: 8,
-        }
+section! {
+    /// Settings of the machine that all checks share.
+    Hysteresis {
+        /// A raised finding stands at least this long.
+        hold: Span = Span::from_secs(15),
+        /// Clears are counted over this long.
+        flap_window: Span = Span::from_secs(3600),
+        /// From this many clears within the window on, clearing takes longer; 0: never.
+        flap_count: u32 = 3,
+        /// Clearing never takes more than this many times as long.
+        flap_max_factor: u32 = 8,
     }
 }
 
@@ -138,7 +128,7 @@ impl Debouncer {
             }
         }
 
-        let settings = self.settings;
+        let settings = self.settings.clone();
         self.entries.retain(|id, entry| {
             let seen = match present.remove(id) {
                 Some(candidate) => {
@@ -148,7 +138,7 @@ impl Debouncer {
                 None if !id.unknown && is_blind(&blind, id) => Seen::Blind,
                 None => Seen::Absent,
             };
-            entry.step(seen, passed, now, settings)
+            entry.step(seen, passed, now, &settings)
         });
         self.admit(present, now);
 
@@ -177,7 +167,7 @@ impl Debouncer {
                 clears: VecDeque::new(),
                 candidate,
             };
-            entry.step(Seen::Present, Duration::ZERO, now, self.settings);
+            entry.step(Seen::Present, Duration::ZERO, now, &self.settings);
             self.entries.insert(id, entry);
         }
     }
@@ -195,7 +185,7 @@ impl Debouncer {
 
 impl Entry {
     /// Moves on by one step; false when there is nothing left to remember.
-    fn step(&mut self, seen: Seen, passed: Duration, now: Millis, settings: Hysteresis) -> bool {
+    fn step(&mut self, seen: Seen, passed: Duration, now: Millis, settings: &Hysteresis) -> bool {
         // Only time between two like sightings has been seen; what lies beside a blind one has not.
         let counted = if self.last == seen {
             passed
@@ -262,7 +252,7 @@ fn is_blind(blind: &BTreeSet<(&'static str, String)>, id: &Identity) -> bool {
 }
 
 /// How many times longer clearing takes.
-fn flap_factor(clears: &VecDeque<Millis>, now: Millis, settings: Hysteresis) -> u32 {
+fn flap_factor(clears: &VecDeque<Millis>, now: Millis, settings: &Hysteresis) -> u32 {
     let window_start = now.minus(settings.flap_window.duration());
     let recent = clears.iter().filter(|at| **at >= window_start).count();
     let recent = u32::try_from(recent).unwrap_or(u32::MAX);
@@ -290,7 +280,15 @@ pub fn step_once(candidates: Vec<Candidate>, now: Millis) -> Vec<Finding> {
 /// Worst first; the verdict's before notices; then by check, subject, reason.
 pub fn worst_first(findings: &mut [Finding]) {
     findings.sort_by(|a, b| {
-        let rank = |finding: &Finding| std::cmp::Reverse((finding.weight, finding.status));
+        // The order in which the fold lets them decide.
+        let rank = |finding: &Finding| {
+            let status = match finding.status {
+                Status::Failing => 0,
+                Status::Unknown => 1,
+                Status::Degraded => 2,
+            };
+            (std::cmp::Reverse(finding.weight), status)
+        };
         rank(a)
             .cmp(&rank(b))
             .then_with(|| a.check.cmp(&b.check))

@@ -261,8 +261,8 @@ fn worst_first_and_the_same_thing_once() {
         got,
         [
             ("a", Status::Failing),
-            ("b", Status::Degraded),
             ("c", Status::Unknown),
+            ("b", Status::Degraded),
             ("s", Status::Failing),
         ]
     );

@@ -1,9 +1,9 @@
 //! Rails and GPUs that are gone.
 
 use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};
+use crate::check::roles::Role;
 use crate::observe::reading::Reading;
 use crate::observe::snapshot::NetnsMode;
-use crate::report::Role;
 use crate::units::{DeviceKey, PortKey};
 
 const ID: &str = "device_missing";

@@ -83,9 +83,9 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
 mod tests {
     use super::super::testing::{Node, tell};
     use super::*;
+    use crate::check::roles::Role;
     use crate::observe::netdev::NetdevFacts;
     use crate::observe::reading::Reading;
-    use crate::report::Role;
 
     fn with_carrier_changes(node: &mut Node, i: usize, changes: u64) {
         node.set_netdev(

@@ -144,10 +144,10 @@ fn most_common<T: Ord + Copy>(values: impl Iterator<Item = T>) -> Option<T> {
 mod tests {
     use super::super::testing::{Node, key, link};
     use super::*;
+    use crate::check::roles::Role;
     use crate::observe::netdev::NetdevFacts;
     use crate::observe::rdma::{PhysState, PortState};
     use crate::observe::reading::Reading;
-    use crate::report::Role;
 
     #[test]
     fn nodes_that_are_well() {

@@ -262,8 +262,8 @@ fn text(value: &impl serde::Serialize) -> serde_json::Value {
 mod tests {
     use super::super::testing::{Node, key, nic};
     use super::*;
+    use crate::check::roles::Role;
     use crate::observe::netdev::NetdevFacts;
-    use crate::report::Role;
     use crate::units::{Millis, Span};
 
     #[test]

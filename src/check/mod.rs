@@ -30,6 +30,7 @@ mod source_health;
 mod sxid;
 mod xid;
 pub mod xid_codes;
+pub mod xid_seen;
 
 #[cfg(test)]
 mod testing;

@@ -2,6 +2,7 @@
 //! node and a node without any fabric alike: nothing is expected that is not seen.
 
 use super::Timing;
+use crate::section::section;
 use crate::units::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,22 +81,6 @@ pub struct XidOverride {
 
 fn one() -> u32 {
     1
-}
-
-/// A settings section: each field with its default beside it.
-macro_rules! section {
-    ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty = $default:expr,)* }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-        #[serde(default, deny_unknown_fields)]
-        pub struct $name { $($(#[$field_doc])* pub $field: $type,)* }
-
-        impl Default for $name {
-            fn default() -> Self {
-                $name { $($field: $default,)* }
-            }
-        }
-    };
 }
 
 /// A section that also says how long to look before believing.

@@ -21,7 +21,7 @@ use crate::observe::history::History;
 use crate::observe::pci::Distance;
 use crate::observe::rdma::{Function, LinkLayer, PortState, RdmaDevice, RdmaPort};
 use crate::observe::snapshot::Snapshot;
-use crate::report::{Role, RoleFacts};
+use crate::section::section;
 use crate::units::{BitsPerSec, PortKey};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
@@ -31,15 +31,35 @@ use std::collections::{BTreeMap, BTreeSet};
 /// from a rail (each RoCE rail got one by DHCP).
 const MAX_ROUTES: usize = 2;
 
-/// What the operator says about roles. Patterns are over the device's name (`mlx5_0`), the port
-/// (`mlx5_0/1`), the PCI address (`0000:19:00.0`) or the network device (`ibs1`).
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct RoleOverrides {
-    /// When not empty: these are the rails, and no others.
-    pub include: Vec<Glob>,
-    /// These are never rails.
-    pub exclude: Vec<Glob>,
+/// What a port is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Hash)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Compute fabric: gangs run over it.
+    Rail,
+    /// Another NIC with RDMA: storage, management, an uncabled second port.
+    Other,
+}
+
+/// Role of one port and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoleFacts {
+    /// The role.
+    pub role: Role,
+    /// One line: which rule decided.
+    pub why: String,
+}
+
+section! {
+    /// What the operator says about roles. Patterns are over the device's name (`mlx5_0`), the port
+    /// (`mlx5_0/1`), the PCI address (`0000:19:00.0`) or the network device (`ibs1`).
+    RoleOverrides {
+        /// Patterns over device name, DEVICE/PORT, PCI address or network device. When there are
+        /// any: these are the rails, and no others.
+        include: Vec<Glob> = Vec::new(),
+        /// Patterns of ports that are never rails.
+        exclude: Vec<Glob> = Vec::new(),
+    }
 }
 
 /// What there is to prove that the fabric is well, besides the absence of findings.

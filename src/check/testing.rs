@@ -2,6 +2,7 @@
 //! bent as a test needs.
 
 use super::{Candidate, Check, Context, Policy};
+use crate::check::roles::{Role, RoleFacts};
 use crate::observe::counters::PortCounters;
 use crate::observe::gpudirect::{GpuDirectFacts, NvidiaDriver};
 use crate::observe::history::History;
@@ -10,7 +11,6 @@ use crate::observe::pci::{PciFacts, PciFunction, PcieLink};
 use crate::observe::rdma::*;
 use crate::observe::reading::{Fault, FaultKind, Reading, Stamped};
 use crate::observe::snapshot::{Snapshot, SourceHealth};
-use crate::report::{Role, RoleFacts};
 use crate::units::{BitsPerSec, DeviceKey, Millis, PortKey};
 use std::collections::BTreeMap;
 use std::sync::Arc;

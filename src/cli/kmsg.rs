@@ -64,15 +64,13 @@ pub fn run(inputs: &[PathBuf], json: bool, out: &mut impl Write) -> Result<KmsgS
             source,
         };
         let done = if path == Path::new("-") {
-            decode(io::stdin().lock(), json, out, &mut total)
+            decode(io::stdin().lock(), json, true, out, &mut total)
         } else {
             let file = File::open(path).map_err(failed)?;
-            decode(
-                BufReader::with_capacity(256 * 1024, file),
-                json,
-                out,
-                &mut total,
-            )
+            // A pipe or the device may stay open for long: what is known must not wait.
+            let live = !file.metadata().is_ok_and(|m| m.is_file());
+            let input = BufReader::with_capacity(256 * 1024, file);
+            decode(input, json, live, out, &mut total)
         };
         match done {
             Ok(()) => {}
@@ -92,41 +90,45 @@ enum Stopped {
     Write(io::Error),
 }
 
+/// Decodes one input; `live` flushes after each line that gave an event.
 fn decode(
     mut input: impl BufRead,
     json: bool,
+    live: bool,
     out: &mut impl Write,
     total: &mut KmsgSummary,
 ) -> Result<(), Stopped> {
     let mut assembler = Assembler::new(false);
     let mut line = Vec::new();
-    let mut written = Ok(());
-    let mut events = 0;
-    let mut emit = |event: &KernelEvent, line: &str| {
-        events += 1;
-        if written.is_ok() {
-            written = if json {
-                write_json(out, event, line)
+    // Events go through memory so that a closed output is noticed at the next event.
+    let mut text = Vec::new();
+    loop {
+        let more = next_line(&mut input, &mut line).map_err(Stopped::Read)?;
+        let mut emit = |event: &KernelEvent, line: &str| {
+            total.events += 1;
+            if json {
+                write_json(&mut text, event, line);
             } else {
-                write_text(out, event)
-            };
+                write_text(&mut text, event);
+            }
+        };
+        if more {
+            total.lines += 1;
+            assembler.feed(&String::from_utf8_lossy(&line), &mut emit);
+        } else {
+            assembler.finish(&mut emit);
         }
-    };
-    let mut lines = 0;
-    let read = loop {
-        match next_line(&mut input, &mut line) {
-            Ok(false) => break Ok(()),
-            Err(e) => break Err(e),
-            Ok(true) => {}
+        if !text.is_empty() {
+            out.write_all(&text).map_err(Stopped::Write)?;
+            if live {
+                out.flush().map_err(Stopped::Write)?;
+            }
+            text.clear();
         }
-        lines += 1;
-        assembler.feed(&String::from_utf8_lossy(&line), &mut emit);
-    };
-    assembler.finish(&mut emit);
-    total.lines += lines;
-    total.events += events;
-    written.map_err(Stopped::Write)?;
-    read.map_err(Stopped::Read)
+        if !more {
+            return Ok(());
+        }
+    }
 }
 
 /// Reads a line without its end into `line`, dropping what goes beyond the limit; false at the end.
@@ -136,7 +138,15 @@ fn next_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     loop {
         let chunk = match input.fill_buf() {
             Ok(chunk) => chunk,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            // EPIPE when reading: the kernel's ring overtook us; reading goes on behind the gap.
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    io::ErrorKind::Interrupted | io::ErrorKind::BrokenPipe
+                ) =>
+            {
+                continue;
+            }
             Err(e) => return Err(e),
         };
         if chunk.is_empty() {
@@ -155,8 +165,9 @@ fn next_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     }
 }
 
-fn write_json(out: &mut impl Write, event: &KernelEvent, line: &str) -> io::Result<()> {
-    serde_json::to_writer(
+fn write_json(out: &mut Vec<u8>, event: &KernelEvent, line: &str) {
+    // Plain values into memory: there is nothing in them that fails.
+    let _ = serde_json::to_writer(
         &mut *out,
         &JsonEvent {
             event: event.kind,
@@ -167,12 +178,12 @@ fn write_json(out: &mut impl Write, event: &KernelEvent, line: &str) -> io::Resu
             device: event.device.as_deref(),
             line,
         },
-    )?;
-    out.write_all(b"\n")
+    );
+    out.push(b'\n');
 }
 
 /// `xid 79   0000:5f:00   GPU has …`; control characters from the log never reach the terminal.
-fn write_text(out: &mut impl Write, event: &KernelEvent) -> io::Result<()> {
+fn write_text(out: &mut Vec<u8>, event: &KernelEvent) {
     let kind = match event.xid {
         Some(code) => format!("xid {code}"),
         None => event.kind.name().to_owned(),
@@ -187,7 +198,7 @@ fn write_text(out: &mut impl Write, event: &KernelEvent) -> io::Result<()> {
         .chars()
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect();
-    writeln!(out, "{kind:<19} {place:<23} {text}")
+    out.extend_from_slice(format!("{kind:<19} {place:<23} {text}\n").as_bytes());
 }
 
 #[cfg(test)]
@@ -197,7 +208,7 @@ mod tests {
     fn json(input: &[u8]) -> Vec<serde_json::Value> {
         let mut out = Vec::new();
         let mut total = KmsgSummary::default();
-        assert!(decode(input, true, &mut out, &mut total).is_ok());
+        assert!(decode(input, true, false, &mut out, &mut total).is_ok());
         let values: Vec<_> = String::from_utf8(out)
             .unwrap()
             .lines()
@@ -216,6 +227,7 @@ mod tests {
             decode(
                 format!("noise\n{line}\n").as_bytes(),
                 true,
+                false,
                 &mut out,
                 &mut total
             )
@@ -267,7 +279,7 @@ mod tests {
         let mut out = Vec::new();
         let mut total = KmsgSummary::default();
         let input = br"3,1,1,-;NVRM: Xid (PCI:0000:3b:00): 31, pid=5, name=\x1b[31m, Ch 8";
-        assert!(decode(input.as_slice(), false, &mut out, &mut total).is_ok());
+        assert!(decode(input.as_slice(), false, true, &mut out, &mut total).is_ok());
         let text = String::from_utf8(out).unwrap();
         assert!(text.starts_with("xid 31"), "{text}");
         assert!(!text.contains('\x1b'));

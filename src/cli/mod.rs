@@ -1,2 +1,7 @@
-//! Commands.
+//! The commands.
+
+pub mod capture;
+pub mod check;
+pub mod demo;
 pub mod kmsg;
+pub mod run;

@@ -36,6 +36,16 @@ impl<T> Reading<T> {
             Reading::Failed(fault) => Reading::Failed(fault),
         }
     }
+
+    /// What `f` makes of the value, which may be no value; every other answer stays.
+    pub fn and_then<U>(self, f: impl FnOnce(T) -> Reading<U>) -> Reading<U> {
+        match self {
+            Reading::Value(value) => f(value),
+            Reading::Absent => Reading::Absent,
+            Reading::NotObservable => Reading::NotObservable,
+            Reading::Failed(fault) => Reading::Failed(fault),
+        }
+    }
 }
 
 /// Why a read failed, by what a caller does next.

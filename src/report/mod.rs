@@ -1,55 +1,24 @@
 //! Tells. Reads the [`Report`], decides nothing.
 
+pub mod catalogue;
+pub mod http;
+pub mod json;
+pub mod metrics;
+pub mod page;
+pub mod select;
+#[cfg(test)]
+pub(crate) mod testing;
+pub mod text;
+pub mod view;
+
 use crate::check::Finding;
+pub use crate::check::roles::{Role, RoleFacts};
 use crate::observe::snapshot::Snapshot;
+pub use crate::readiness::State;
 use crate::units::{Millis, PortKey};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// The one verdict on a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Hash)]
-#[serde(rename_all = "snake_case")]
-pub enum State {
-    /// Every rail works as it should.
-    Ready,
-    /// It works with less.
-    Degraded,
-    /// A rail or GPU is lost for sure.
-    Unready,
-    /// The sources cannot tell.
-    Unknown,
-}
-
-impl State {
-    /// All states, in the order in which metrics list them.
-    pub const ALL: [State; 4] = [
-        State::Ready,
-        State::Degraded,
-        State::Unready,
-        State::Unknown,
-    ];
-
-    /// As in JSON, labels and metrics.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            State::Ready => "ready",
-            State::Degraded => "degraded",
-            State::Unready => "unready",
-            State::Unknown => "unknown",
-        }
-    }
-}
-
-/// What a port is there for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Hash)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// Compute fabric: gangs run over it.
-    Rail,
-    /// Another NIC with RDMA: storage, management, an uncabled second port.
-    Other,
-}
 
 /// Everything the outputs tell: one immutable value per evaluation.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,15 +47,6 @@ pub struct Report {
     pub totals: Arc<crate::observe::history::Totals>,
     /// Whether the first full window has been seen.
     pub full_window: bool,
-}
-
-/// Role of one port and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RoleFacts {
-    /// The role.
-    pub role: Role,
-    /// One line: which rule decided.
-    pub why: String,
 }
 
 /// One Xid of one GPU, repeats folded.

@@ -1,4 +1,28 @@
 //! Reads the kernel. Names paths, sockets, errno and formats; says nothing about good or bad.
 
+pub mod attr;
+pub mod counter_files;
+pub mod counters;
+pub mod ethtool;
+pub mod gids;
+pub mod gpudirect;
+pub mod identity;
+pub mod infiniband;
 pub mod kernel_log;
+pub mod link;
+pub mod link_text;
+pub mod machine;
+pub mod modules;
+pub mod netdev;
+pub mod netlink;
+pub mod nvidia;
+pub mod nvidia_fs;
+pub mod pci;
+pub mod pci_text;
+pub mod rdma_port;
+pub mod recorded;
+pub mod routes;
+#[cfg(test)]
+pub(crate) mod testtree;
+pub mod topology;
 pub mod tree;

@@ -89,19 +89,24 @@ pub fn read_text(host: &Host, path: impl AsRef<Path>) -> Reading<String> {
 
 /// Raw bytes of a file below the root, at most `limit`.
 pub fn read_bytes(host: &Host, path: impl AsRef<Path>, limit: usize) -> Reading<Vec<u8>> {
-    let path = host.path(path);
-    let read = || -> io::Result<Vec<u8>> {
-        host.errnos().check(&path)?;
-        let mut bytes = Vec::new();
-        #[expect(clippy::disallowed_methods, reason = "the one opener of kernel files")]
-        let file = File::open(&path)?;
-        file.take(limit as u64).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    match read() {
+    match read_raw(host, &path, limit) {
         Ok(bytes) => Reading::Value(bytes),
-        Err(error) => classify(&error, &path),
+        Err(error) => classify(&error, &host.path(path)),
     }
+}
+
+/// Raw bytes of a file below the root with the system's own error, for those who record it.
+///
+/// # Errors
+/// What opening or reading answered, or what is recorded beside the tree.
+pub fn read_raw(host: &Host, path: impl AsRef<Path>, limit: usize) -> io::Result<Vec<u8>> {
+    let path = host.path(path);
+    host.errnos().check(&path)?;
+    let mut bytes = Vec::new();
+    #[expect(clippy::disallowed_methods, reason = "the one opener of kernel files")]
+    let file = File::open(&path)?;
+    file.take(limit as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Names in a directory below the root, sorted.
@@ -164,6 +169,7 @@ pub fn exists(host: &Host, path: impl AsRef<Path>) -> bool {
 pub struct Attribute {
     path: PathBuf,
     file: Option<File>,
+    errno: Option<i32>,
 }
 
 impl Attribute {
@@ -172,12 +178,21 @@ impl Attribute {
         Attribute {
             path: host.path(path),
             file: None,
+            errno: None,
         }
+    }
+
+    /// The system's error number behind the last read, if that failed in the system: what
+    /// [`classify`] folds together, a caller may have to tell apart.
+    pub fn errno(&self) -> Option<i32> {
+        self.errno
     }
 
     /// Reads into `buffer` (cleared first) and gives the trimmed text.
     pub fn read<'b>(&mut self, host: &Host, buffer: &'b mut Vec<u8>) -> Reading<&'b str> {
+        self.errno = None;
         if let Err(error) = self.fill(host, buffer) {
+            self.errno = error.raw_os_error();
             // A stale descriptor answers ENODEV for ever: open anew next time.
             self.file = None;
             return classify(&error, &self.path);
@@ -216,9 +231,11 @@ impl Attribute {
         let mut filled = 0;
         // Attributes fit one page: one pread is the whole text.
         while let Some(rest) = buffer.get_mut(filled..) {
+            let room = rest.len();
             let got = file.read_at(rest, filled as u64)?;
             filled += got;
-            if host.is_live() || got == 0 || filled == buffer.len() {
+            // A short read of a regular file is its end too.
+            if host.is_live() || got < room {
                 break;
             }
         }

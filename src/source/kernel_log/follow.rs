@@ -1,9 +1,9 @@
 //! Follows the kernel log live, on a thread of its own.
 //!
-//! What is promised over restarts of the agent: each event is delivered, then the resume point is
-//! saved. After an orderly stop no event comes twice and none is missed that the ring still holds.
-//! After a kill in the instant between the two, the events of one batch come again; losing one
-//! would be worse. Records that the ring dropped before they were read are counted as lost.
+//! What is promised over restarts of the agent: events come in order, each batch followed by how far
+//! the log was read. Whoever keeps that resume point together with what the events led to sees each
+//! event once and never twice, also after a kill. Records that the ring dropped before they were
+//! read are counted as lost.
 
 use std::io::{self, PipeReader, PipeWriter, Write};
 use std::os::fd::AsFd;
@@ -16,10 +16,10 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::observe::kernel::KernelEvent;
 
 use super::input::{self, Input, RecordInput};
-use super::state::{self, Loaded, ResumeState};
+use super::state::ResumeState;
 use super::{decode, record};
 
-/// Records handled before the resume point is saved within a storm of events.
+/// Records handled before the resume point is told within a storm of events.
 const BATCH: u32 = 64;
 
 /// How to follow.
@@ -29,29 +29,29 @@ pub struct FollowOptions {
     pub path: PathBuf,
     /// The running kernel's boot id.
     pub boot_id: String,
-    /// Where the resume point is kept; `None` keeps none.
-    pub state_path: Option<PathBuf>,
+    /// How far an earlier run read; `None` at the very first start.
+    pub resume: Option<ResumeState>,
     /// Accept records that user space wrote; for tests only, since anybody could then fake a fault.
     pub any_facility: bool,
     /// Age in microseconds from which a record found at the very first start is history.
     pub history_after_us: u64,
-    /// Microseconds between saves while only uninteresting records come.
-    pub save_every_us: u64,
+    /// Microseconds between resume points while only uninteresting records come.
+    pub tell_every_us: u64,
     /// Milliseconds between looks at a regular file, which cannot be waited for.
     pub file_poll_ms: u16,
 }
 
 impl FollowOptions {
-    /// The defaults: ten minutes of history, a save each five seconds.
+    /// The defaults: ten minutes of history, a resume point each five seconds.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>, boot_id: impl Into<String>) -> Self {
         Self {
             path: path.into(),
             boot_id: boot_id.into(),
-            state_path: None,
+            resume: None,
             any_facility: false,
             history_after_us: 600_000_000,
-            save_every_us: 5_000_000,
+            tell_every_us: 5_000_000,
             file_poll_ms: 50,
         }
     }
@@ -70,6 +70,15 @@ pub struct KmsgItem {
     pub historic: bool,
 }
 
+/// What the follower hands over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Delivery {
+    /// An event.
+    Item(Box<KmsgItem>),
+    /// Everything up to here has been handed over.
+    Through(ResumeState),
+}
+
 /// Counts since the start, readable from other threads.
 #[derive(Debug, Default)]
 pub struct FollowStats {
@@ -83,8 +92,6 @@ pub struct FollowStats {
     pub foreign: AtomicU64,
     /// Lines that are no record.
     pub unparsed: AtomicU64,
-    /// Failed attempts to save the resume point.
-    pub save_failures: AtomicU64,
 }
 
 /// Why following ended.
@@ -131,7 +138,6 @@ pub struct KmsgFollower {
     stats: Arc<FollowStats>,
     stopper: Stopper,
     woken: PipeReader,
-    warnings: Vec<String>,
     /// Nothing is known of an earlier run.
     first_start: bool,
     /// Records up to this number were handled before.
@@ -139,14 +145,14 @@ pub struct KmsgFollower {
     last_seq: Option<u64>,
     overrun: bool,
     dirty: bool,
-    saved_at_us: u64,
+    told_at_us: u64,
 }
 
 impl KmsgFollower {
-    /// Opens the log and the resume point.
+    /// Opens the log.
     ///
     /// # Errors
-    /// [`FollowError::Open`]; a bad resume point is a warning only.
+    /// [`FollowError::Open`].
     pub fn open(options: FollowOptions) -> Result<Self, FollowError> {
         let failed = |source| FollowError::Open {
             path: options.path.clone(),
@@ -163,21 +169,12 @@ impl KmsgFollower {
         woken: PipeReader,
         wake: PipeWriter,
     ) -> Self {
-        let mut warnings = Vec::new();
-        let mut first_start = true;
-        let mut seen_through = None;
-        if let Some(path) = &options.state_path {
-            match state::load(path) {
-                Loaded::Absent => {}
-                Loaded::Found(s) => {
-                    first_start = false;
-                    seen_through = (s.boot_id == options.boot_id).then_some(s.last_seq);
-                }
-                Loaded::Unusable(why) => {
-                    warnings.push(format!("{}: {why}; starting anew", path.display()));
-                }
-            }
-        }
+        let first_start = options.resume.is_none();
+        let seen_through = options
+            .resume
+            .as_ref()
+            .filter(|resume| resume.boot_id == options.boot_id)
+            .map(|resume| resume.last_seq);
         Self {
             input,
             stats: Arc::default(),
@@ -186,22 +183,15 @@ impl KmsgFollower {
                 wake: Arc::new(wake),
             },
             woken,
-            warnings,
             first_start,
             seen_through,
             last_seq: seen_through,
             // Records may have been overwritten while nobody read.
             overrun: seen_through.is_some(),
             dirty: false,
-            saved_at_us: 0,
+            told_at_us: 0,
             options,
         }
-    }
-
-    /// Complaints from opening, to be logged.
-    #[must_use]
-    pub fn warnings(&self) -> &[String] {
-        &self.warnings
     }
 
     /// The counts.
@@ -220,11 +210,11 @@ impl KmsgFollower {
     /// (CLOCK_MONOTONIC comes near it).
     ///
     /// # Errors
-    /// [`FollowError::Read`]; what was delivered by then is saved.
+    /// [`FollowError::Read`].
     pub fn run(
         &mut self,
         clock: impl Fn() -> u64,
-        mut deliver: impl FnMut(KmsgItem),
+        mut deliver: impl FnMut(Delivery),
     ) -> Result<(), FollowError> {
         let ended = loop {
             if let Err(e) = self.drain(clock(), &mut deliver) {
@@ -237,7 +227,7 @@ impl KmsgFollower {
                 break Err(e);
             }
         };
-        self.save(clock());
+        self.tell(clock(), &mut deliver);
         ended
     }
 
@@ -248,7 +238,7 @@ impl KmsgFollower {
     pub fn drain(
         &mut self,
         now_us: u64,
-        deliver: &mut impl FnMut(KmsgItem),
+        deliver: &mut impl FnMut(Delivery),
     ) -> Result<(), FollowError> {
         let mut batch = 0;
         let mut delivered = false;
@@ -265,19 +255,19 @@ impl KmsgFollower {
                 Input::Record { text, fresh } => {
                     if let Some(item) = self.record(&text, fresh, now_us) {
                         add(&self.stats.events, 1);
-                        deliver(item);
+                        deliver(Delivery::Item(Box::new(item)));
                         delivered = true;
                     }
                 }
             }
             batch += 1;
             if batch >= BATCH && delivered {
-                self.save(now_us);
+                self.tell(now_us, deliver);
                 (batch, delivered) = (0, false);
             }
         }
-        if delivered || now_us.saturating_sub(self.saved_at_us) >= self.options.save_every_us {
-            self.save(now_us);
+        if delivered || now_us.saturating_sub(self.told_at_us) >= self.options.tell_every_us {
+            self.tell(now_us, deliver);
         }
         Ok(())
     }
@@ -337,21 +327,17 @@ impl KmsgFollower {
         }
     }
 
-    fn save(&mut self, now_us: u64) {
-        let (Some(path), Some(last_seq), true) =
-            (&self.options.state_path, self.last_seq, self.dirty)
-        else {
+    /// Tells how far the log was read, if that is news.
+    fn tell(&mut self, now_us: u64, deliver: &mut impl FnMut(Delivery)) {
+        let (Some(last_seq), true) = (self.last_seq, self.dirty) else {
             return;
         };
-        let state = ResumeState {
+        self.told_at_us = now_us;
+        self.dirty = false;
+        deliver(Delivery::Through(ResumeState {
             boot_id: self.options.boot_id.clone(),
             last_seq,
-        };
-        self.saved_at_us = now_us;
-        match state::save(path, &state) {
-            Ok(()) => self.dirty = false,
-            Err(_) => add(&self.stats.save_failures, 1),
-        }
+        }));
     }
 }
 

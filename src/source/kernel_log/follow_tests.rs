@@ -35,9 +35,25 @@ fn record(text: String) -> Input {
 }
 
 fn drain(f: &mut KmsgFollower, now_us: u64) -> Vec<KmsgItem> {
-    let mut items = Vec::new();
-    f.drain(now_us, &mut |i| items.push(i)).unwrap();
-    items
+    drain_all(f, now_us).0
+}
+
+/// The items, and the resume point told last.
+fn drain_all(f: &mut KmsgFollower, now_us: u64) -> (Vec<KmsgItem>, Option<ResumeState>) {
+    let (mut items, mut through) = (Vec::new(), None);
+    f.drain(now_us, &mut |delivery| match delivery {
+        Delivery::Item(item) => items.push(*item),
+        Delivery::Through(state) => through = Some(state),
+    })
+    .unwrap();
+    (items, through)
+}
+
+fn through(boot_id: &str, last_seq: u64) -> ResumeState {
+    ResumeState {
+        boot_id: boot_id.into(),
+        last_seq,
+    }
 }
 
 fn codes(items: &[KmsgItem]) -> Vec<u32> {
@@ -50,7 +66,6 @@ fn count(c: &AtomicU64) -> u64 {
 
 fn options(dir: &Path, boot: &str) -> FollowOptions {
     let mut o = FollowOptions::new(dir.join("kmsg"), boot);
-    o.state_path = Some(dir.join("state.json"));
     o.file_poll_ms = 1;
     o
 }
@@ -101,12 +116,8 @@ fn first_start_marks_old_records_as_history() {
     assert_eq!(historic, [true, false]);
     // With a resume point of another boot all records of this boot are news.
     let dir = tempfile::tempdir().unwrap();
-    let o = options(dir.path(), "boot-2");
-    let old = ResumeState {
-        boot_id: "boot-1".into(),
-        last_seq: 900,
-    };
-    state::save(o.state_path.as_ref().unwrap(), &old).unwrap();
+    let mut o = options(dir.path(), "boot-2");
+    o.resume = Some(through("boot-1", 900));
     let items = drain(&mut ring(script(), o), 21 * MINUTE);
     assert_eq!(codes(&items), [31, 79]);
     assert!(items.iter().all(|i| !i.historic));
@@ -121,52 +132,17 @@ fn a_restart_neither_repeats_nor_misses() {
         "6,3,0,-;fine\n".to_owned(),
     ];
     let first: Vec<Input> = log.iter().cloned().map(record).collect();
-    assert_eq!(
-        codes(&drain(&mut ring(first, options(dir.path(), "b")), 0)),
-        [31, 43]
-    );
+    let (items, resume) = drain_all(&mut ring(first, options(dir.path(), "b")), 0);
+    assert_eq!(codes(&items), [31, 43]);
+    assert_eq!(resume, Some(through("b", 3)));
     // Two more came while nobody read, and the ring lost number 4.
     let mut second: Vec<Input> = log.iter().cloned().map(record).collect();
     second.push(record(xid(3, 5, 0, 79)));
-    let mut f = ring(second, options(dir.path(), "b"));
+    let mut o = options(dir.path(), "b");
+    o.resume = resume;
+    let mut f = ring(second, o);
     assert_eq!(codes(&drain(&mut f, 90 * MINUTE)), [79]);
     assert_eq!(count(&f.stats().lost), 1);
-}
-
-#[test]
-fn a_killed_follower_has_saved_what_it_delivered() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut f = ring(vec![record(xid(3, 7, 0, 31))], options(dir.path(), "b"));
-    drain(&mut f, 0);
-    std::mem::forget(f);
-    let saved = state::load(&dir.path().join("state.json"));
-    assert_eq!(
-        saved,
-        Loaded::Found(ResumeState {
-            boot_id: "b".into(),
-            last_seq: 7
-        })
-    );
-}
-
-#[test]
-fn a_torn_resume_point_starts_anew_with_a_warning() {
-    let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("state.json"), "{").unwrap();
-    let mut f = ring(vec![record(xid(3, 7, 0, 31))], options(dir.path(), "b"));
-    assert_eq!(f.warnings().len(), 1);
-    let items = drain(&mut f, 60 * MINUTE);
-    assert_eq!((codes(&items), items[0].historic), (vec![31], true));
-}
-
-#[test]
-fn an_unwritable_resume_point_is_counted_and_does_not_stop_events() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut o = options(dir.path(), "b");
-    o.state_path = Some(dir.path().join("no/such/dir"));
-    let mut f = ring(vec![record(xid(3, 7, 0, 31))], o);
-    assert_eq!(codes(&drain(&mut f, 0)), [31]);
-    assert_eq!(count(&f.stats().save_failures), 1);
 }
 
 #[test]
@@ -195,20 +171,20 @@ fn run_delivers_live_and_stops() {
     let mut f = KmsgFollower::open(o.clone()).unwrap();
     let stopper = f.stopper();
     let (tx, rx) = mpsc::channel();
-    let thread = std::thread::spawn(move || f.run(|| 5, |item| tx.send(item.seq).unwrap()));
+    let thread = std::thread::spawn(move || f.run(|| 5, |delivery| tx.send(delivery).unwrap()));
     let mut log = OpenOptions::new().append(true).open(&o.path).unwrap();
     log.write_all(xid(3, 9, 0, 79).as_bytes()).unwrap();
-    assert_eq!(rx.recv_timeout(Duration::from_secs(20)), Ok(9));
+    let wait = Duration::from_secs(20);
+    let Ok(Delivery::Item(item)) = rx.recv_timeout(wait) else {
+        panic!("no item");
+    };
+    assert_eq!(item.seq, 9);
+    assert_eq!(
+        rx.recv_timeout(wait),
+        Ok(Delivery::Through(through("b", 9)))
+    );
     stopper.stop();
     assert!(thread.join().unwrap().is_ok());
-    let saved = state::load(&dir.path().join("state.json"));
-    assert_eq!(
-        saved,
-        Loaded::Found(ResumeState {
-            boot_id: "b".into(),
-            last_seq: 9
-        })
-    );
 }
 
 #[test]

@@ -9,7 +9,7 @@ mod aer;
 pub mod assemble;
 mod device;
 pub mod follow;
-mod input;
+pub mod input;
 mod mlx5;
 mod nic;
 mod nvidia;

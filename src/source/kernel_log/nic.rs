@@ -9,7 +9,7 @@ use super::text::{Bdf, contains_nocase, strip_prefix_nocase, take_u32};
 use super::{mlx5, vendor};
 
 /// Drivers of NICs that carry RDMA or GPUDirect traffic. Other NICs' troubles are not ours.
-const DRIVERS: [&str; 30] = [
+const DRIVERS: [&str; 29] = [
     "mlx5_core",
     "mlx5_ib",
     "mlx4_core",
@@ -19,7 +19,6 @@ const DRIVERS: [&str; 30] = [
     "bnxt_re",
     "ice",
     "irdma",
-    "i40e",
     "i40iw",
     "idpf",
     "efa",
@@ -250,7 +249,7 @@ fn call_free(rest: &str) -> &str {
 }
 
 fn start_failure(driver: &str, rest: &str) -> bool {
-    const ANYWHERE: [&str; 16] = [
+    const ANYWHERE: [&str; 19] = [
         "mlx5_init_one failed",
         "mlx5_load_one failed",
         "init_one failed with",
@@ -260,6 +259,9 @@ fn start_failure(driver: &str, rest: &str) -> bool {
         "init hca failed",
         "init_hca failed",
         "failed to boot",
+        "failed to allocate boot pages",
+        "failed to allocate init pages",
+        "sw objs init failed",
         "Failed initializing command interface",
         "command interface, aborting",
         "initializing state, aborting",

@@ -2,7 +2,7 @@
 
 use crate::observe::kernel::{EventKind, KernelEvent};
 
-use super::text::{Bdf, contains_nocase};
+use super::text::{Bdf, contains_nocase, take_u32};
 use super::xid;
 
 /// `NVRM: …`.
@@ -15,7 +15,7 @@ pub fn nvrm(after: &str, message: &str) -> Option<KernelEvent> {
     }
     let (gpu, body) = match after.strip_prefix("GPU ").and_then(Bdf::take) {
         Some((bdf, rest)) => (Some(bdf), rest.strip_prefix(": ")?),
-        None => (None, after),
+        None => (None, without_gpu_index(after)),
     };
     if !bring_up_failure(body) {
         return None;
@@ -23,6 +23,14 @@ pub fn nvrm(after: &str, message: &str) -> Option<KernelEvent> {
     let mut event = KernelEvent::new(EventKind::Driver, message);
     event.pci = gpu.map(Bdf::slot);
     Some(event)
+}
+
+/// Newer drivers put the GPU's index in front: `GPU4 knvlink…`, `GPU0: …`.
+fn without_gpu_index(s: &str) -> &str {
+    s.strip_prefix("GPU")
+        .and_then(take_u32)
+        .and_then(|(_, rest)| rest.strip_prefix(": ").or(rest.strip_prefix(' ')))
+        .unwrap_or(s)
 }
 
 /// One printk of several lines: which GPU, its PCI id, and what is wrong with it. rsyslog writes
@@ -181,6 +189,11 @@ mod tests {
                 "NVRM: knvlinkSetup_GH100: Failed to train links",
                 driver(None),
             ),
+            (
+                "NVRM: GPU4 knvlinkSetup_GH100: Failed to train links",
+                driver(None),
+            ),
+            ("NVRM: GPU4 RPC history (CPU -> GSP):", None),
             (
                 "NVRM: The NVIDIA GPU 0000:5d:00.0\nNVRM: (PCI ID: 10de:2330) installed in this system has\nNVRM: fallen off the bus and is not responding to commands.",
                 driver(Some("0000:5d:00")),

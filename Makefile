@@ -1,0 +1,37 @@
+# Two commands do it all: `make demo` and `make test`.
+STATIC_TARGET := x86_64-unknown-linux-gnu
+STATIC := target/static/$(STATIC_TARGET)/release/selvage
+
+.PHONY: demo test bench build static lint deps test-rust test-vm golden
+
+demo: ## a simulated GPU node with faults coming and going
+	cargo run --release --quiet -- demo
+
+build:
+	cargo build --release
+
+# A static binary: what the container image and the VM hold.
+static:
+	RUSTFLAGS="-C target-feature=+crt-static" cargo build --release \
+	    --target $(STATIC_TARGET) --target-dir target/static
+
+deps: ## packages that the suites need (root, apt); installed ones are left alone
+	tests/deps
+
+lint:
+	cargo fmt --check
+	cargo clippy --all-targets --locked -- -D warnings
+
+test: deps lint test-rust test-vm
+
+test-rust:
+	cargo test --locked
+
+test-vm: static
+	tests/vm/run --kernel all --bin $(STATIC)
+
+golden: ## write the golden files anew; review the diff
+	UPDATE_GOLDEN=1 cargo test --locked
+
+bench: deps build
+	benches/run target/release/selvage

@@ -1,0 +1,271 @@
+"""Measures selvage and node_exporter's infiniband collector on one tree, in one run.
+
+Prints a table with the ratios and the bars that selvage promises, then the same as one line of
+JSON (also to --json FILE). Exits 1 if a bar is missed and --check is given.
+
+What is compared: node_exporter reads every file at each scrape. selvage reads on its own timer, so
+it is run with its timers set to one period and scraped once a period: each scrape then stands for
+one full sample (state and all counters of 18 ports) plus one scrape. CPU is user plus system time
+of the whole process out of /proc/PID/stat.
+"""
+
+import argparse
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+TICK = os.sysconf("SC_CLK_TCK")
+
+# The bars: name, unit, bar, how to read it.
+BARS = {
+    "cpu_ratio": 0.20,
+    "latency_p50_ratio": 0.20,
+    "rss_ratio": 0.50,
+    "rss_mib": 12.0,
+    "idle_cpu_percent": 0.3,
+}
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Program:
+    """A server under measurement; ended by its own process id."""
+
+    def __init__(self, argv, port, settle=1.0):
+        self.port = port
+        self.log = tempfile.TemporaryFile()
+        self.process = subprocess.Popen(argv, stdout=self.log, stderr=self.log)
+        deadline = time.monotonic() + 15
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                break
+            except OSError:
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    self.log.seek(0)
+                    sys.exit(f"{argv}:\n{self.log.read().decode(errors='replace')}")
+                time.sleep(0.05)
+        time.sleep(settle)
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def scrape(self):
+        """One scrape on a kept connection: seconds and body."""
+        start = time.perf_counter()
+        self.connection.request("GET", "/metrics")
+        answer = self.connection.getresponse()
+        body = answer.read()
+        took = time.perf_counter() - start
+        if answer.status != 200:
+            sys.exit(f"status {answer.status}: {body[:500]!r}")
+        return took, body
+
+    def cpu(self):
+        """User plus system seconds so far."""
+        with open(f"/proc/{self.process.pid}/stat") as stat:
+            fields = stat.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / TICK
+
+    def memory(self):
+        """Resident set now and at most, in MiB."""
+        with open(f"/proc/{self.process.pid}/status") as status:
+            text = status.read()
+        value = lambda name: int(re.search(rf"{name}:\s+(\d+)", text)[1]) / 1024
+        return value("VmRSS"), value("VmHWM")
+
+    def strace(self, seconds, scrape_every):
+        """System calls by name and scrapes within a stretch of time; none without strace."""
+        with tempfile.NamedTemporaryFile() as out:
+            try:
+                tracer = subprocess.Popen(
+                    ["strace", "-f", "-c", "-o", out.name, "-p", str(self.process.pid)],
+                    stderr=subprocess.DEVNULL,
+                )
+            except FileNotFoundError:
+                return None, 0
+            time.sleep(1)
+            if tracer.poll() is not None:
+                return None, 0
+            scrapes = self.paced(seconds, scrape_every)
+            tracer.send_signal(signal.SIGINT)
+            tracer.wait(20)
+            calls = {}
+            for line in open(out.name):
+                row = line.split()
+                if len(row) >= 5 and row[0].replace(".", "").isdigit() and row[-1] != "total":
+                    calls[row[-1]] = int(row[3])
+            return calls, scrapes
+
+    def paced(self, seconds, every):
+        """Scrapes once a period; gives how often."""
+        scrapes = 0
+        start = time.monotonic()
+        while (now := time.monotonic()) < start + seconds:
+            self.scrape()
+            scrapes += 1
+            time.sleep(max(0.0, start + scrapes * every - time.monotonic()))
+        return scrapes
+
+
+def percentile(values, share):
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+def series(body):
+    return sum(1 for line in body.splitlines() if line and not line.startswith(b"#"))
+
+
+def latency(program, scrapes):
+    for _ in range(20):
+        program.scrape()
+    taken = [program.scrape()[0] for _ in range(scrapes)]
+    return statistics.median(taken), percentile(taken, 0.99)
+
+
+def per_scrape_cpu(program, seconds, every):
+    """CPU seconds a period, sampling and scraping once in each."""
+    program.paced(2, every)
+    before = program.cpu()
+    scrapes = program.paced(seconds, every)
+    return (program.cpu() - before) / scrapes, scrapes
+
+
+def node_exporter(options):
+    port = free_port()
+    return Program(
+        [
+            options.node_exporter,
+            f"--path.sysfs={options.tree}/sys",
+            f"--path.procfs={options.tree}/proc",
+            "--collector.disable-defaults",
+            "--collector.infiniband",
+            "--web.disable-exporter-metrics",
+            f"--web.listen-address=127.0.0.1:{port}",
+        ],
+        port,
+    )
+
+
+def selvage(options, period=None):
+    port = free_port()
+    argv = [options.selvage, "agent", "--host-root", options.tree, "--listen", f"127.0.0.1:{port}"]
+    argv += ["--metrics-detail", "all", "--no-state"]
+    if period:
+        argv += ["--interval-link", f"{int(period * 1000)}ms"]
+        argv += ["--interval-counters", f"{int(period * 1000)}ms"]
+    return Program(argv, port, settle=3.0)
+
+
+def measure(options):
+    result = {"ports": 18, "period_seconds": options.period}
+    theirs, ours = {}, {}
+    with node_exporter(options) as program:
+        theirs["latency_p50"], theirs["latency_p99"] = latency(program, options.scrapes)
+        theirs["cpu"], theirs["scrapes"] = per_scrape_cpu(program, options.seconds, options.period)
+        theirs["series"] = series(program.scrape()[1])
+        theirs["rss_mib"], theirs["rss_peak_mib"] = program.memory()
+        calls, scrapes = program.strace(10, options.period)
+        theirs["syscalls"] = round(sum(calls.values()) / scrapes) if calls else None
+    with selvage(options, options.period) as program:
+        ours["cpu"], ours["scrapes"] = per_scrape_cpu(program, options.seconds, options.period)
+        calls, scrapes = program.strace(10, options.period)
+        ours["syscalls"] = round(sum(calls.values()) / scrapes) if calls else None
+        if calls:
+            top = sorted(calls.items(), key=lambda call: -call[1])[:8]
+            ours["syscalls_by_name"] = {name: round(count / scrapes, 1) for name, count in top}
+    with selvage(options) as program:
+        # Default timers: latency while the agent also samples, memory, and what it costs idle.
+        ours["latency_p50"], ours["latency_p99"] = latency(program, options.scrapes)
+        ours["series"] = series(program.scrape()[1])
+        time.sleep(2)
+        before, start = program.cpu(), time.monotonic()
+        time.sleep(options.idle)
+        ours["idle_cpu_percent"] = (program.cpu() - before) / (time.monotonic() - start) * 100
+        ours["rss_mib"], ours["rss_peak_mib"] = program.memory()
+    result["node_exporter"], result["selvage"] = theirs, ours
+    result["bars"] = {
+        "cpu_ratio": ours["cpu"] / theirs["cpu"],
+        "latency_p50_ratio": ours["latency_p50"] / theirs["latency_p50"],
+        "rss_ratio": ours["rss_mib"] / theirs["rss_mib"],
+        "rss_mib": ours["rss_mib"],
+        "idle_cpu_percent": ours["idle_cpu_percent"],
+    }
+    result["missed"] = [name for name, bar in BARS.items() if result["bars"][name] > bar]
+    return result
+
+
+def table(result):
+    theirs, ours, bars = result["node_exporter"], result["selvage"], result["bars"]
+
+    def row(what, unit, scale, key, bar=""):
+        left, right = theirs.get(key), ours.get(key)
+        show = lambda value: "-" if value is None else f"{value * scale:,.3f}".rstrip("0").rstrip(".")
+        ratio = f"{right / left:.3f}" if left and right else "-"
+        print(f"{what:<34}{show(left):>15}{show(right):>12}{ratio:>9}  {unit:<5}{bar}")
+
+    def verdict(name):
+        missed = "MISSED" if name in result["missed"] else "met"
+        return f"at most {BARS[name]:g}: {bars[name]:.3f} {missed}"
+
+    print(f"18 ports, all counters. {'node_exporter':>25}{'selvage':>12}{'ratio':>9}")
+    row("CPU, full sample + scrape", "ms", 1e3, "cpu", verdict("cpu_ratio"))
+    row("scrape latency p50", "ms", 1e3, "latency_p50", verdict("latency_p50_ratio"))
+    row("scrape latency p99", "ms", 1e3, "latency_p99")
+    row("resident memory", "MiB", 1, "rss_mib", verdict("rss_ratio"))
+    print(f"{'':<75}{verdict('rss_mib')}")
+    row("resident memory, peak", "MiB", 1, "rss_peak_mib")
+    row("system calls a sample + scrape", "", 1, "syscalls")
+    row("series exported", "", 1, "series")
+    row("idle CPU at default intervals", "%", 1, "idle_cpu_percent", verdict("idle_cpu_percent"))
+    if names := ours.get("syscalls_by_name"):
+        print("selvage's calls a sample:", ", ".join(f"{name} {count:g}" for name, count in names.items()))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--selvage", required=True)
+    parser.add_argument("--node-exporter", required=True)
+    parser.add_argument("--tree", required=True)
+    parser.add_argument("--scrapes", type=int, default=500, help="for latency")
+    parser.add_argument("--seconds", type=float, default=30, help="of paced sampling")
+    parser.add_argument("--period", type=float, default=0.2, help="seconds between paced samples")
+    parser.add_argument("--idle", type=float, default=60, help="seconds of idling")
+    parser.add_argument("--json", help="file for the result")
+    parser.add_argument("--check", action="store_true", help="exit 1 if a bar is missed")
+    options = parser.parse_args()
+    result = measure(options)
+    table(result)
+    text = json.dumps(result)
+    print(text)
+    if options.json:
+        with open(options.json, "w") as out:
+            out.write(text + "\n")
+    if options.check and result["missed"]:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+//! The list of Xids of this boot, for the report.
+
+use super::xid_codes::{self, XidClass};
+use crate::observe::history::History;
+use crate::report::XidSeen;
+
+/// Most entries told.
+const MAX: usize = 64;
+
+/// Every code of every GPU, newest last; the oldest are left out beyond a bound.
+pub fn seen(history: &History) -> Vec<XidSeen> {
+    let mut all: Vec<XidSeen> = history
+        .kernel
+        .gpus
+        .iter()
+        .flat_map(|(slot, gpu)| {
+            gpu.xids.iter().map(move |(code, log)| XidSeen {
+                pci: (!slot.is_empty()).then(|| slot.clone()),
+                xid: *code,
+                class: class(*code).to_string(),
+                count: log.seen.count,
+                first: log.seen.first,
+                last: log.seen.last,
+                message: log.seen.text.clone(),
+                process: log.process.clone(),
+            })
+        })
+        .collect();
+    all.sort_by(|a, b| (a.last, &a.pci, a.xid).cmp(&(b.last, &b.pci, b.xid)));
+    let extra = all.len().saturating_sub(MAX);
+    all.drain(..extra);
+    all
+}
+
+/// Name of a code's class.
+pub fn class(code: u32) -> &'static str {
+    xid_codes::lookup(code)
+        .map_or(XidClass::Unknown, |row| row.class)
+        .name()
+}

@@ -1,0 +1,48 @@
+//! The kernel log of a capture.
+
+use super::copier::Copier;
+use crate::source::kernel_log::input::{self, Input};
+use crate::source::kernel_log::record;
+use std::collections::VecDeque;
+
+/// Most bytes kept: the newest.
+const MAX_BYTES: usize = 1 << 20;
+
+/// Most records looked at: a log that grows as fast as it is read must end.
+const MAX_RECORDS: usize = 200_000;
+
+/// The kernel's own records that are still in its ring, as raw records in a regular `dev/kmsg`.
+/// Those of user space stay out: nobody knows what they hold.
+pub fn kernel(copier: &mut Copier<'_>) {
+    let Ok(mut log) = input::open(&copier.host.path("dev/kmsg")) else {
+        return;
+    };
+    let mut kept: VecDeque<String> = VecDeque::new();
+    let mut bytes = 0;
+    for _ in 0..MAX_RECORDS {
+        match log.next() {
+            Ok(Input::Record { text, .. }) => {
+                if record::parse(&text).is_some_and(|record| record.facility == 0) {
+                    bytes += text.len() + 1;
+                    kept.push_back(text);
+                }
+                while bytes > MAX_BYTES {
+                    let Some(oldest) = kept.pop_front() else {
+                        break;
+                    };
+                    bytes -= oldest.len() + 1;
+                }
+            }
+            Ok(Input::Empty) | Err(_) => break,
+            Ok(_) => {}
+        }
+    }
+    let mut text = String::with_capacity(bytes);
+    for record in kept {
+        text.push_str(record.trim_end_matches('\n'));
+        text.push('\n');
+    }
+    if !text.is_empty() {
+        copier.text("dev/kmsg", &text);
+    }
+}

@@ -1,0 +1,313 @@
+//! From arguments to exit status.
+
+use super::{capture, check, kmsg};
+use crate::config::{self, Config, LogFormat};
+use crate::observe::counters::PmaSkip;
+use crate::observe::rdma::RdmaDevice;
+use crate::report::text::Style;
+use crate::report::{Report, metrics};
+use crate::simulate;
+use crate::state::StateDir;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use std::future::Future;
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Exit status of wrong usage (EX_USAGE of sysexits.h).
+pub const USAGE: u8 = 64;
+/// Exit status when something outside failed.
+pub const FAILED: u8 = 70;
+
+/// Threads for reads that may block; a stuck one is never taken back.
+const READERS: usize = 64;
+
+/// Stack of a reader in bytes.
+const READER_STACK: usize = 256 * 1024;
+
+fn command() -> Command {
+    let output = || {
+        Arg::new("output")
+            .short('o')
+            .long("output")
+            .value_name("FORM")
+            .value_parser(["text", "json"])
+            .default_value("text")
+            .help("What to print")
+    };
+    let files = || {
+        Arg::new("files")
+            .value_name("FILE")
+            .action(ArgAction::Append)
+            .value_parser(clap::value_parser!(PathBuf))
+            .help("Files to read; - or none: standard input")
+    };
+    Command::new("selvage")
+        .about("Watches a GPU node's fabric and says when it is not fit for a gang")
+        .version(env!("CARGO_PKG_VERSION"))
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(config::add_args(Command::new("agent").about(
+            "Watch this node, judge it, serve metrics and the report (the DaemonSet)",
+        )))
+        .subcommand(config::add_args(
+            Command::new("check")
+                .about("Look once and print the verdict; exit 0 ready, 1 degraded, 2 unready, 3 unknown")
+                .arg(output()),
+        ))
+        .subcommand(config::add_args(
+            Command::new("metrics").about("Look once and print the metrics"),
+        ))
+        .subcommand(
+            Command::new("kmsg")
+                .about("Decode kernel-log text (raw records, dmesg, journal) into events")
+                .arg(output())
+                .arg(files()),
+        )
+        .subcommand(config::add_args(
+            Command::new("capture")
+                .about("Save what the sources read here, to attach to a report and replay with --host-root")
+                .arg(
+                    Arg::new("dir")
+                        .value_name("DIR")
+                        .required(true)
+                        .value_parser(clap::value_parser!(PathBuf))
+                        .help("New or empty directory"),
+                ),
+        ))
+        .subcommand(
+            Command::new("simulate")
+                .about("Write a simulated node's files, to read with --host-root; without DIR, list the nodes")
+                .arg(Arg::new("node").value_name("NODE").requires("dir"))
+                .arg(
+                    Arg::new("dir")
+                        .value_name("DIR")
+                        .value_parser(clap::value_parser!(PathBuf)),
+                ),
+        )
+        .subcommand(Command::new("config").about("Print every setting with its default, as TOML"))
+}
+
+/// Runs the command line and gives the exit status.
+pub fn main() -> ExitCode {
+    let matches = match command().try_get_matches() {
+        Ok(matches) => matches,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() {
+                ExitCode::from(USAGE)
+            } else {
+                ExitCode::SUCCESS
+            };
+        }
+    };
+    let status = match matches.subcommand() {
+        Some(("kmsg", matches)) => kmsg_command(matches),
+        Some(("simulate", matches)) => simulate_command(matches),
+        Some(("config", _)) => print_out(&config::to_toml_defaults()),
+        Some((name, matches)) => match config::load(matches) {
+            Ok(config) => with_config(name, &config, matches),
+            Err(complaints) => {
+                for complaint in &complaints {
+                    eprintln!("selvage: {complaint}");
+                }
+                USAGE
+            }
+        },
+        None => USAGE,
+    };
+    ExitCode::from(status)
+}
+
+fn with_config(name: &str, config: &Config, matches: &ArgMatches) -> u8 {
+    match name {
+        "agent" => agent(config),
+        "check" => look(config, |report| {
+            let output = match output_form(matches) {
+                "json" => check::Output::Json,
+                _ => check::Output::Text(style()),
+            };
+            check::print(report, output, &mut io::stdout().lock())
+        }),
+        "metrics" => look(config, |report| {
+            let stats = crate::clock::process_stats();
+            let text = metrics::encode(report, &stats, crate::agent::metrics_options(config));
+            Ok(print_out(&text))
+        }),
+        "capture" => capture_command(config, matches),
+        _ => USAGE,
+    }
+}
+
+fn capture_command(config: &Config, matches: &ArgMatches) -> u8 {
+    let Some(dir) = matches.get_one::<PathBuf>("dir") else {
+        return USAGE;
+    };
+    let host = crate::host::Host::new(&config.agent.host_root);
+    let boot_id = crate::sampler::assemble::boot_id(&host);
+    let restricted = StateDir::existing(config.agent.state_dir.as_deref())
+        .load()
+        .restricted_of(boot_id.as_deref());
+    let skip = |device: &RdmaDevice, port: u32| {
+        if crate::sampler::excluded(&config.counters.exclude, device) {
+            Some(PmaSkip::Excluded)
+        } else if restricted.contains(&device.port_key(port)) {
+            Some(PmaSkip::Restricted)
+        } else {
+            None
+        }
+    };
+    match capture::capture(&host, dir, &skip) {
+        Ok(summary) => print_out(&format!("{summary}\n")),
+        Err(error) => {
+            eprintln!("selvage: {error}");
+            FAILED
+        }
+    }
+}
+
+fn output_form(matches: &ArgMatches) -> &str {
+    matches
+        .get_one::<String>("output")
+        .map_or("text", String::as_str)
+}
+
+/// Colour only on a terminal that wants it (NO_COLOR is honoured).
+fn style() -> Style {
+    let terminal = io::stdout().is_terminal();
+    let columns = std::env::var("COLUMNS")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    Style {
+        width: columns.unwrap_or(if terminal { 100 } else { 80 }),
+        colour: terminal && std::env::var_os("NO_COLOR").is_none(),
+    }
+}
+
+fn print_out(text: &str) -> u8 {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => 0,
+        Err(error) => told(&error),
+    }
+}
+
+/// A reader that hung up (`| head`) is no failure.
+fn told(error: &io::Error) -> u8 {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        return 0;
+    }
+    eprintln!("selvage: {error}");
+    FAILED
+}
+
+fn kmsg_command(matches: &ArgMatches) -> u8 {
+    let files: Vec<PathBuf> = matches
+        .get_many::<PathBuf>("files")
+        .into_iter()
+        .flatten()
+        .cloned()
+        .collect();
+    let json = output_form(matches) == "json";
+    match kmsg::run(&files, json, &mut io::stdout().lock()) {
+        Ok(_) => 0,
+        Err(error) => {
+            eprintln!("selvage: {error}");
+            FAILED
+        }
+    }
+}
+
+fn simulate_command(matches: &ArgMatches) -> u8 {
+    let (Some(node), Some(dir)) = (
+        matches.get_one::<String>("node"),
+        matches.get_one::<PathBuf>("dir"),
+    ) else {
+        return print_out(&(simulate::PRESETS.join("\n") + "\n"));
+    };
+    let Some(spec) = simulate::preset(node) else {
+        eprintln!(
+            "selvage: no simulated node {node:?}; there are: {}",
+            simulate::PRESETS.join(", ")
+        );
+        return USAGE;
+    };
+    match simulate::Node::write(spec, dir) {
+        Ok(_) => 0,
+        Err(error) => {
+            eprintln!("selvage: {}: {error}", dir.display());
+            FAILED
+        }
+    }
+}
+
+fn look(config: &Config, print: impl FnOnce(&Report) -> io::Result<u8>) -> u8 {
+    init_log(config, true);
+    let report = on_runtime(crate::agent::look_once(config));
+    match report.and_then(|report| print(&report)) {
+        Ok(status) => status,
+        Err(error) => told(&error),
+    }
+}
+
+fn agent(config: &Config) -> u8 {
+    init_log(config, false);
+    let run = async {
+        let stop = stop_signal()?;
+        crate::agent::run(config.clone(), stop, |_| {})
+            .await
+            .map_err(io::Error::other)
+    };
+    match on_runtime(run).and_then(|ended| ended) {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("selvage: {error}");
+            FAILED
+        }
+    }
+}
+
+/// Resolves at SIGTERM or SIGINT.
+pub(crate) fn stop_signal() -> io::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut term = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+/// Runs a future on one thread, with readers beside it. Readers that are stuck in the kernel are
+/// left behind: the process ends all the same.
+pub(crate) fn on_runtime<T>(future: impl Future<Output = T>) -> io::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(READERS)
+        .thread_stack_size(READER_STACK)
+        .thread_keep_alive(std::time::Duration::from_secs(20))
+        .build()?;
+    let result = runtime.block_on(future);
+    runtime.shutdown_background();
+    Ok(result)
+}
+
+/// The agent's own log, on standard error. A single look says only what went wrong.
+fn init_log(config: &Config, quiet: bool) {
+    let level = if quiet {
+        config.agent.log_level.level().min(tracing::Level::WARN)
+    } else {
+        config.agent.log_level.level()
+    };
+    let log = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(io::stderr)
+        .with_target(false)
+        .with_ansi(io::stderr().is_terminal());
+    match config.agent.log_format {
+        LogFormat::Json => log.json().init(),
+        LogFormat::Text => log.init(),
+    }
+}

@@ -1,0 +1,40 @@
+//! The machine's clocks and the process's own use of it: the edge where time becomes an input.
+
+use crate::report::metrics::AgentStats;
+use crate::units::Millis;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::time::{ClockId, clock_gettime};
+
+/// `CLOCK_MONOTONIC`, the clock that kernel-log stamps follow (local_clock).
+pub fn monotonic() -> Millis {
+    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Millis(0), |time| {
+        let millis = time.tv_sec().saturating_mul(1000) + time.tv_nsec() / 1_000_000;
+        Millis(u64::try_from(millis).unwrap_or(0))
+    })
+}
+
+/// CPU time and memory of this process.
+pub fn process_stats() -> AgentStats {
+    let cpu_seconds = getrusage(UsageWho::RUSAGE_SELF).ok().map(|usage| {
+        let seconds =
+            |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+        seconds(usage.user_time()) + seconds(usage.system_time())
+    });
+    AgentStats {
+        now: Some(monotonic()),
+        cpu_seconds,
+        resident_bytes: resident_bytes(),
+    }
+}
+
+/// Second field of `/proc/self/statm`, in pages.
+fn resident_bytes() -> Option<u64> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this process's own file, not the host's"
+    )]
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
+    let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).ok()??;
+    Some(pages * u64::try_from(page).ok()?)
+}

@@ -1,0 +1,131 @@
+//! The address to serve on.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::str::FromStr;
+
+/// `ADDRESS:PORT`, with an IP address, `localhost`, or nothing for all addresses: `:9949`,
+/// `127.0.0.1:9949`, `[::1]:9949`. Host names are refused: they would make the start depend on DNS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listen {
+    address: Option<IpAddr>,
+    port: u16,
+}
+
+impl Listen {
+    /// All addresses.
+    pub const fn any(port: u16) -> Self {
+        Listen {
+            address: None,
+            port,
+        }
+    }
+
+    /// One address.
+    pub const fn on(address: IpAddr, port: u16) -> Self {
+        Listen {
+            address: Some(address),
+            port,
+        }
+    }
+
+    /// Socket addresses to try, the first that binds serves. All addresses are one IPv6 socket that
+    /// takes IPv4 too, or an IPv4 socket where the kernel has no IPv6.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        let any = [
+            IpAddr::from(Ipv6Addr::UNSPECIFIED),
+            IpAddr::from(Ipv4Addr::UNSPECIFIED),
+        ];
+        let addresses = self.address.as_ref().map_or(&any[..], std::slice::from_ref);
+        addresses
+            .iter()
+            .map(|address| SocketAddr::new(*address, self.port))
+            .collect()
+    }
+}
+
+/// A form that a socket can be bound to; all addresses are told as IPv4's.
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let address = self.address.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
+        SocketAddr::new(address, self.port).fmt(f)
+    }
+}
+
+/// Text that is no listen address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not an address to listen on: {0:?}; write it as :9949, 127.0.0.1:9949 or [::1]:9949")]
+pub struct BadListen(pub String);
+
+impl FromStr for Listen {
+    type Err = BadListen;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let bad = || BadListen(text.to_string());
+        let (address, port) = text.rsplit_once(':').ok_or_else(bad)?;
+        if !port.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(bad());
+        }
+        let port = port.parse().map_err(|_| bad())?;
+        match address {
+            "" => Ok(Listen::any(port)),
+            "localhost" => Ok(Listen::on(Ipv4Addr::LOCALHOST.into(), port)),
+            _ => {
+                let address: SocketAddr = text.parse().map_err(|_| bad())?;
+                Ok(Listen::on(address.ip(), port))
+            }
+        }
+    }
+}
+
+impl Serialize for Listen {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.address {
+            None => serializer.collect_str(&format_args!(":{}", self.port)),
+            Some(_) => serializer.collect_str(self),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Listen {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listen_text() {
+        for (text, want) in [
+            (":9949", Some("0.0.0.0:9949")),
+            ("127.0.0.1:0", Some("127.0.0.1:0")),
+            ("[::1]:80", Some("[::1]:80")),
+            ("localhost:9949", Some("127.0.0.1:9949")),
+            ("9949", None),
+            (":", None),
+            (":+80", None),
+            (":99999", None),
+            ("::1:80", None),
+            ("host.example:9949", None),
+            ("", None),
+        ] {
+            let got = text.parse::<Listen>().ok().map(|listen| listen.to_string());
+            assert_eq!(got.as_deref(), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn all_addresses_are_tried_as_ipv6_first() {
+        let told: Vec<String> = Listen::any(7)
+            .addresses()
+            .iter()
+            .map(|a| a.to_string())
+            .collect();
+        assert_eq!(told, ["[::]:7", "0.0.0.0:7"]);
+    }
+}

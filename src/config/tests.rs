@@ -1,0 +1,270 @@
+//! What people write, and what they are told.
+
+use super::settings::{SECTIONS, defaults};
+use super::*;
+use std::collections::BTreeSet;
+
+/// Flags (in words), environment (`NAME=value` in words) and file in; settings or complaints out.
+fn build(flags: &str, environment: &str, file: &str) -> Result<Config, Vec<String>> {
+    let command = add_args(clap::Command::new("selvage").no_binary_name(true));
+    let matches = command
+        .try_get_matches_from(flags.split_whitespace())
+        .unwrap();
+    let environment = environment.split_whitespace().map(|pair| {
+        let (name, value) = pair.split_once('=').unwrap();
+        (name.to_string(), value.to_string())
+    });
+    let file = (!file.is_empty()).then_some(("s.toml", file));
+    from_matches(&matches, environment, file)
+        .map_err(|complaints| complaints.iter().map(Complaint::to_string).collect())
+}
+
+#[test]
+fn nothing_written_gives_the_defaults() {
+    let config = build("", "", "").unwrap();
+    assert_eq!(config, Config::default());
+    assert_eq!(config.agent.listen.to_string(), "0.0.0.0:9949");
+    assert_eq!(config.kmsg_path(), Path::new("/dev/kmsg"));
+    assert_eq!(config.complaints(), []);
+}
+
+#[test]
+fn flags_win_over_environment_over_file_over_defaults() {
+    let file = "[intervals]\nlink = \"2s\"\npci = \"2m\"\ngids = \"2m\"\n";
+    let env = "SELVAGE_INTERVALS_LINK=3s SELVAGE_INTERVALS_PCI=3m";
+    let config = build("--intervals-link=4s", env, file).unwrap();
+    assert_eq!(config.intervals.link, Span::from_secs(4));
+    assert_eq!(config.intervals.pci, Span::from_secs(180));
+    assert_eq!(config.intervals.gids, Span::from_secs(120));
+    assert_eq!(config.intervals.dcb, Span::from_secs(60));
+}
+
+#[test]
+fn each_way_of_writing_each_type() {
+    let config = build(
+        "--listen 127.0.0.1:0 --kmsg-all-facilities --rails-exclude mlx5_an0,eth* \
+         --rails-exclude mlx5_9 --state-dir= --hysteresis-flap-count 5",
+        "SELVAGE_COUNTERS_FULL=yes SELVAGE_RAILS_INCLUDE=mlx5_?,ib* SELVAGE_LOG_FORMAT=json \
+         SELVAGE_HOST_ROOT=/host",
+        "[policy.xid.overrides.79]\naction = \"ignore\"\n",
+    )
+    .unwrap();
+    assert_eq!(config.agent.listen.to_string(), "127.0.0.1:0");
+    assert!(config.agent.kmsg_all_facilities);
+    assert_eq!(config.agent.state_dir, None);
+    assert_eq!(config.agent.log_format, LogFormat::Json);
+    assert_eq!(config.kmsg_path(), Path::new("/host/dev/kmsg"));
+    assert!(config.counters.full);
+    assert_eq!(config.hysteresis.flap_count, 5);
+    let texts = |globs: &[Glob]| globs.iter().map(|g| g.0.clone()).collect::<Vec<_>>();
+    assert_eq!(texts(&config.rails.exclude), ["mlx5_an0", "eth*", "mlx5_9"]);
+    assert_eq!(texts(&config.rails.include), ["mlx5_?", "ib*"]);
+    assert_eq!(config.policy.xid.overrides.len(), 1);
+}
+
+#[test]
+fn a_setting_without_default_takes_its_own_type() {
+    for (env, rails, rate) in [
+        ("SELVAGE_POLICY_EXPECT_RAILS=8", Some(8), None),
+        ("SELVAGE_POLICY_EXPECT_RATE_GBPS=400", None, Some(400.0)),
+        ("SELVAGE_POLICY_EXPECT_RATE_GBPS=12.5", None, Some(12.5)),
+    ] {
+        let expect = build("", env, "").unwrap().policy.expect;
+        assert_eq!((expect.rails, expect.rate_gbps), (rails, rate), "{env}");
+    }
+    let expect = build("", "", "[policy.expect]\nrails = 4")
+        .unwrap()
+        .policy
+        .expect;
+    assert_eq!(expect.rails, Some(4));
+    let complaints = build("", "SELVAGE_POLICY_EXPECT_RAILS=eight", "").unwrap_err();
+    assert_eq!(complaints.len(), 1, "{complaints:?}");
+    assert!(complaints[0].contains("policy.expect.rails"));
+}
+
+#[test]
+fn all_complaints_at_once_with_line_and_suggestion() {
+    let file = "\
+[intervals]
+lnik = \"2s\"
+pci = \"2 minutes\"
+gids = 60
+dcb = \"1ms\"
+
+[agent]
+log_level = \"loud\"
+listen = { port = 1 }
+
+[polcy.link_state]
+raise_after = \"1s\"
+
+[policy]
+link_state = 5
+
+[policy.link_flap.degraded]
+more_than = -1
+
+[policy.xid.overrides.79]
+action = \"explode\"
+
+[policy.xid.overrides.sixty]
+action = \"ignore\"
+";
+    let complaints = build(
+        "--intervals-link=soon --hysteresis-flap-max-factor=0",
+        "SELVAGE_INTERVAL_LINK=1s SELVAGE_COUNTERS_FULL=perhaps",
+        file,
+    )
+    .unwrap_err();
+    let want = [
+        "s.toml:2: intervals.lnik: no such setting; did you mean intervals.link?",
+        "s.toml:3: intervals.pci: not a length of time: \"2 minutes\"",
+        "s.toml:4: intervals.gids: invalid type: integer `60`",
+        "s.toml:5: intervals.dcb: 1ms is not between 100ms and 1d",
+        "s.toml:8: agent.log_level: unknown variant `loud`",
+        "s.toml:9: agent.listen: invalid type: map",
+        "s.toml:11: polcy: no such setting; did you mean policy?",
+        "s.toml:15: policy.link_state: is a section, not a value",
+        "s.toml:18: policy.link_flap.degraded.more_than: invalid value: integer `-1`",
+        "s.toml:20: policy.xid.overrides.79: unknown variant `explode`",
+        "s.toml:23: policy.xid.overrides.sixty: invalid",
+        "environment SELVAGE_COUNTERS_FULL: counters.full: \"perhaps\" is neither true nor false",
+        "environment SELVAGE_INTERVAL_LINK: no such setting; did you mean SELVAGE_INTERVALS_LINK?",
+        "flag --hysteresis-flap-max-factor: hysteresis.flap_max_factor: 0 is not between 1 and 1000",
+        "flag --intervals-link: intervals.link: not a length of time: \"soon\"",
+    ];
+    for want in want {
+        assert!(
+            complaints.iter().any(|got| got.starts_with(want)),
+            "{want}\nis not among\n{complaints:#?}"
+        );
+    }
+    assert_eq!(complaints.len(), want.len(), "{complaints:#?}");
+}
+
+#[test]
+fn what_is_no_toml() {
+    let complaints = build("--log-level=loud", "", "[intervals\nlink = \n").unwrap_err();
+    assert!(
+        complaints[0].starts_with("s.toml:1: not TOML: "),
+        "{complaints:?}"
+    );
+    let flag = complaints.iter().any(|said| said.contains("--log-level"));
+    assert!(flag, "the flags are looked at all the same: {complaints:?}");
+}
+
+#[test]
+fn toml_values_of_every_kind_are_refused_politely() {
+    for value in [
+        "1979-05-27",
+        "inf",
+        "nan",
+        "99999999999999999999",
+        "0x7fffffffffffffff",
+        "true",
+        "[1, [2]]",
+        "[{a = 1}]",
+        "{a = {b = 1}}",
+        "1e400",
+        "\"\"",
+        "-0",
+        "'\\'",
+    ] {
+        for key in [
+            "agent.listen",
+            "intervals.link",
+            "policy.expect.rails",
+            "counters.full",
+            "rails.include",
+            "policy.xid.overrides",
+            "policy.xid.overrides.79",
+            "nosuch.key",
+            "agent",
+        ] {
+            let file = format!("{key} = {value}\n");
+            if let Ok(config) = build("", "", &file) {
+                assert!(config.complaints().is_empty());
+            }
+        }
+    }
+    assert!(build("", "", "counters.full = true").unwrap().counters.full);
+}
+
+#[test]
+fn variables_that_kubernetes_sets_for_a_service_of_our_name_are_left_alone() {
+    let env = "SELVAGE_SERVICE_HOST=10.0.0.1 SELVAGE_SERVICE_PORT_METRICS=9949 \
+               SELVAGE_PORT=tcp://10.0.0.1:9949 SELVAGE_PORT_9949_TCP_ADDR=10.0.0.1 \
+               SELVAGE_WEB_PORT_80_TCP=tcp://10.0.0.1:80 SELVAGE_CONFIG=x HOME=/root";
+    assert_eq!(build("", env, "").unwrap(), Config::default());
+}
+
+#[test]
+fn every_setting_has_help_a_flag_and_a_variable_of_its_own() {
+    let mut flags: BTreeSet<&str> = ["config", "help", "version", "output", "color"].into();
+    let mut envs: BTreeSet<&str> = BTreeSet::new();
+    assert!(settings().len() > 30);
+    for setting in settings() {
+        assert!(!setting.help.is_empty(), "{} has no help", setting.key);
+        if setting.is_map() {
+            continue;
+        }
+        assert!(flags.insert(&setting.flag), "--{} twice", setting.flag);
+        assert!(envs.insert(&setting.env), "{} twice", setting.env);
+    }
+    for (section, help) in SECTIONS {
+        let pointer = format!("/{}", section.replace('.', "/"));
+        let value = defaults();
+        let fields = value.pointer(pointer.trim_end_matches('/')).unwrap();
+        for (field, _) in *help {
+            assert!(
+                fields.get(*field).is_some(),
+                "{section}.{field} is no setting"
+            );
+        }
+    }
+    add_args(clap::Command::new("selvage")).debug_assert();
+}
+
+#[test]
+fn the_printed_defaults_give_the_defaults_back() {
+    let text = to_toml_defaults();
+    assert_eq!(build("", "", &text).unwrap(), Config::default());
+    for setting in settings() {
+        assert!(text.contains(&setting.env), "{}", setting.key);
+        assert!(text.contains(setting.section_and_name().1));
+    }
+    assert!(text.lines().all(|line| line.len() <= 140), "{text}");
+}
+
+#[test]
+fn every_default_survives_being_written_out() {
+    for setting in settings().iter().filter(|setting| !setting.is_map()) {
+        let serde_json::Value::String(text) = &setting.default else {
+            continue;
+        };
+        let flag = format!("--{}={text}", setting.flag);
+        assert_eq!(build(&flag, "", "").unwrap(), Config::default(), "{flag}");
+    }
+}
+
+#[test]
+fn the_nodes_name() {
+    let name = |set: &str, node: Option<&str>, host: Option<&str>| {
+        let mut config = Config::default();
+        config.agent.node_name = set.into();
+        resolve(config, node.map(String::from), host.map(String::from))
+            .agent
+            .node_name
+    };
+    assert_eq!(name("set", Some("env"), Some("host")), "set");
+    assert_eq!(name("", Some("env"), Some("host")), "env");
+    assert_eq!(name("", Some(" "), Some("host\n")), "host");
+    assert_eq!(name("", None, None), "unknown");
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_file_makes_it_panic(text in "[\\[\\]a-z_.=\"0-9{} \n,#']{0,200}") {
+        let _ = build("", "", &text);
+    }
+}

@@ -1,0 +1,124 @@
+//! Facts in, report out: history, roles, checks, debounce and the fold, in that order. Pure but for
+//! its own memory: time comes with the snapshot.
+
+use crate::check::debounce::{self, Debouncer, Hysteresis};
+use crate::check::policy::Policy;
+use crate::check::roles::{self, RoleOverrides};
+use crate::check::{self, Context, gpudirect, xid_seen};
+use crate::observe::history::{History, Memory};
+use crate::observe::kernel::KernelEvent;
+use crate::observe::snapshot::Snapshot;
+use crate::readiness::{self, FoldInputs, VerdictTracker};
+use crate::report::Report;
+use crate::units::Millis;
+use std::sync::Arc;
+
+/// Judges one node over time.
+pub struct Evaluator {
+    node: String,
+    policy: Policy,
+    overrides: RoleOverrides,
+    history: History,
+    debouncer: Debouncer,
+    tracker: VerdictTracker,
+    generation: u64,
+}
+
+/// How to look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// Over time: findings wait before they are believed. The flag says whether the first full
+    /// window has been seen; before it, the verdict is unknown.
+    Watching {
+        /// Every source has answered.
+        full_window: bool,
+    },
+    /// One look: what is seen is believed.
+    Once,
+}
+
+impl Evaluator {
+    /// A judge that goes on from what an earlier run remembered.
+    pub fn new(
+        node: String,
+        policy: Policy,
+        overrides: RoleOverrides,
+        memory: Memory,
+        hysteresis: Hysteresis,
+    ) -> Self {
+        Evaluator {
+            node,
+            policy,
+            overrides,
+            history: History::restore(memory),
+            debouncer: Debouncer::new(hysteresis),
+            tracker: VerdictTracker::default(),
+            generation: 0,
+        }
+    }
+
+    /// Takes in an event of the kernel log.
+    pub fn push_event(&mut self, at: Millis, historic: bool, event: &KernelEvent) {
+        self.history.push_event(at, historic, event);
+    }
+
+    /// More kernel-log records were overwritten before they were read.
+    pub fn add_records_lost(&mut self, lost: u64) {
+        self.history.totals.kmsg_records_lost += lost;
+    }
+
+    /// What to keep over a restart.
+    pub fn memory(&self) -> Memory {
+        self.history.memory()
+    }
+
+    /// Judges a snapshot.
+    pub fn evaluate(&mut self, snapshot: &Snapshot, look: Look) -> Report {
+        self.history.push(snapshot);
+        let now = snapshot.at;
+        let roles = roles::roles(snapshot, &self.history, &self.overrides);
+        let context = Context {
+            snapshot,
+            history: &self.history,
+            roles: &roles,
+            policy: &self.policy,
+            now,
+        };
+        let candidates = check::run_all(&context);
+        let gpudirect = gpudirect::verdict(&context);
+        let (findings, full_window) = match look {
+            Look::Watching { full_window } => (self.debouncer.step(candidates, now), full_window),
+            Look::Once => (debounce::step_once(candidates, now), true),
+        };
+        let verdict = readiness::fold(
+            &findings,
+            FoldInputs {
+                proof: roles::proof(snapshot, &self.history, &roles),
+                expected_rails: self.policy.expect.rails,
+                full_window,
+            },
+        );
+        let (state, reasons) = (verdict.state, verdict.reasons.clone());
+        self.tracker.update(verdict, now);
+        self.history.totals.transitions = self
+            .tracker
+            .transitions()
+            .map(|(state, count)| (state.as_str().to_string(), count))
+            .collect();
+        self.generation += 1;
+        Report {
+            generation: self.generation,
+            node: self.node.clone(),
+            snapshot: snapshot.clone(),
+            roles,
+            state,
+            since: self.tracker.since().unwrap_or(now),
+            reasons,
+            findings,
+            xids: xid_seen::seen(&self.history),
+            gpudirect,
+            totals: Arc::new(self.history.totals.clone()),
+            full_window,
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Every metric family that the agent can export: the one table that the encoder, `docs/metrics.md`
+//! and the tests read.
+
+use std::fmt::Write;
+
+/// Counter or gauge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Only rises, but for resets.
+    Counter,
+    /// Rises and falls.
+    Gauge,
+}
+
+/// How much is exported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Detail {
+    /// What alerts and dashboards need: at most 600 series on a node with 18 ports.
+    #[default]
+    Default,
+    /// Everything that was read: at most 2,000.
+    Full,
+}
+
+/// One metric family.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Family {
+    /// Full name.
+    pub name: &'static str,
+    /// Help text.
+    pub help: &'static str,
+    /// Counter or gauge.
+    pub kind: Kind,
+    /// Label names in the order of their values.
+    pub labels: &'static [&'static str],
+    /// From which detail on it is exported.
+    pub detail: Detail,
+}
+
+macro_rules! catalogue {
+    ($($id:ident: $kind:ident $detail:ident $name:literal [$($label:literal),*] $help:literal;)*) => {
+        $(
+            #[doc = $help]
+            pub const $id: Family = Family {
+                name: $name,
+                help: $help,
+                kind: Kind::$kind,
+                labels: &[$($label),*],
+                detail: Detail::$detail,
+            };
+        )*
+        /// All families, in the order of the exposition.
+        pub const CATALOGUE: &[Family] = &[$($id),*];
+    };
+}
+
+catalogue! {
+    BUILD_INFO: Gauge Default "selvage_build_info" ["version"]
+        "Always 1; the version is in the label.";
+    FABRIC_READY: Gauge Default "selvage_fabric_ready" []
+        "1 while the verdict on this node is ready, else 0 (degraded, unready and unknown too).";
+    FABRIC_STATE: Gauge Default "selvage_fabric_state" ["state"]
+        "1 for the verdict that stands on this node, 0 for the other three.";
+    FABRIC_STATE_TRANSITIONS: Counter Default "selvage_fabric_state_transitions_total" ["to"]
+        "Changes of verdict since the agent started, by the state entered.";
+    FULL_WINDOW: Gauge Default "selvage_full_window" []
+        "1 once the first full observation window has been seen; until then the verdict is a guess.";
+    RAILS: Gauge Default "selvage_rails" []
+        "Ports that are compute fabric.";
+    GPUS: Gauge Default "selvage_gpus" []
+        "GPUs found on the PCI bus.";
+    CHECK_FINDINGS: Gauge Default "selvage_check_findings" ["check", "status"]
+        "Findings that stand, by check and status; a check without findings has no series.";
+    FINDING: Gauge Default "selvage_finding" ["check", "subject", "reason", "status"]
+        "1 for each finding, only while it stands; the 64 worst.";
+
+    PORT_INFO: Gauge Default "selvage_port_info" ["device", "port", "pci", "netdev", "link_layer", "driver", "firmware", "rail"]
+        "Always 1; what a port is. Rail is empty until its role is known.";
+    PORT_UP: Gauge Default "selvage_port_up" ["device", "port"]
+        "1 while the port is active, 0 in every other known state.";
+    PORT_STATE_ID: Gauge Default "selvage_port_state_id" ["device", "port"]
+        "Logical state as the kernel numbers it: 1 down, 2 init, 3 armed, 4 active, 5 active_defer.";
+    PORT_PHYSICAL_STATE_ID: Gauge Default "selvage_port_physical_state_id" ["device", "port"]
+        "Physical state as the kernel numbers it: 2 polling, 3 disabled, 4 training, 5 link up, 6 error recovery.";
+    PORT_RATE: Gauge Default "selvage_port_rate_bytes_per_second" ["device", "port"]
+        "Signalling rate of an active port; the kernel's rate says nothing while a port is not active.";
+    PORT_RECEIVE_BYTES: Counter Default "selvage_port_receive_bytes_total" ["device", "port"]
+        "RDMA bytes received (the kernel's 4-byte words already multiplied).";
+    PORT_TRANSMIT_BYTES: Counter Default "selvage_port_transmit_bytes_total" ["device", "port"]
+        "RDMA bytes sent (the kernel's 4-byte words already multiplied).";
+    PORT_RECEIVE_PACKETS: Counter Default "selvage_port_receive_packets_total" ["device", "port"]
+        "RDMA packets received.";
+    PORT_TRANSMIT_PACKETS: Counter Default "selvage_port_transmit_packets_total" ["device", "port"]
+        "RDMA packets sent.";
+    PORT_COUNTER: Counter Default "selvage_port_counter_total" ["device", "port", "counter"]
+        "Port counters (PMA) but those of traffic, by the kernel's file name. Error counters stick at their maximum.";
+    PORT_HW_COUNTER: Counter Default "selvage_port_hw_counter_total" ["device", "port", "counter"]
+        "Hardware counters by the driver's name; the default selection by driver is in the documentation.";
+    PORT_HW_GAUGE: Gauge Full "selvage_port_hw_gauge" ["device", "port", "counter"]
+        "Values among the hardware counters that rise and fall, by the driver's name.";
+    PORT_COUNTER_SATURATED: Gauge Default "selvage_port_counter_saturated" ["device", "port", "counter"]
+        "1 for each exported port counter that is stuck at its maximum, only while it is: it can tell of no new error.";
+    PORT_LINK_TRANSITIONS: Counter Default "selvage_port_link_transitions_total" ["device", "port"]
+        "Link edges (up or down, each counts one) since the agent started, those between two polls included where the kernel counts them.";
+
+    PFC_PAUSE_FRAMES: Counter Default "selvage_pfc_pause_frames_total" ["netdev", "priority", "direction"]
+        "PFC pause frames: received means that the fabric slows this host, transmitted that this host slows others.";
+    PFC_PAUSE_SECONDS: Counter Default "selvage_pfc_pause_seconds_total" ["netdev", "priority", "direction"]
+        "Time paused by PFC, by the direction of the pause frames.";
+    PFC_DISCARDS: Counter Default "selvage_pfc_discards_total" ["netdev", "priority"]
+        "Packets dropped on receive for lack of buffer, by priority.";
+    PFC_ENABLED: Gauge Default "selvage_pfc_enabled" ["netdev", "priority"]
+        "1 where PFC is on for a priority. By default only priorities with PFC on some network device of this node.";
+    GLOBAL_PAUSE_FRAMES: Counter Full "selvage_global_pause_frames_total" ["netdev", "direction"]
+        "802.3x pause frames, which stop every priority at once.";
+    ETHTOOL: Counter Full "selvage_netdev_statistic_total" ["netdev", "statistic"]
+        "Other ethtool statistics of interest (discards, storm events, physical-layer errors), by the driver's name.";
+    CARRIER_CHANGES: Counter Full "selvage_netdev_carrier_changes_total" ["netdev"]
+        "Edges of carrier since the interface was registered.";
+
+    PCIE_LINK: Gauge Default "selvage_pcie_link_bytes_per_second" ["pci"]
+        "Raw PCIe bandwidth one way as trained now (transfers a second, times lanes, over 8) of GPUs and RDMA functions.";
+    PCIE_LINK_MAX: Gauge Full "selvage_pcie_link_max_bytes_per_second" ["pci"]
+        "The same of the best link that the device itself can train.";
+    PCIE_LINK_WIDTH: Gauge Full "selvage_pcie_link_width" ["pci"]
+        "PCIe lanes in use.";
+    PCIE_AER: Counter Full "selvage_pcie_aer_errors_total" ["pci", "severity"]
+        "PCIe errors since boot by severity: correctable, nonfatal, fatal.";
+
+    GPU_XID: Counter Default "selvage_gpu_xid_total" ["pci", "xid", "class"]
+        "Xid errors of the NVIDIA driver in the kernel log, by GPU slot and code.";
+    NIC_KERNEL_EVENTS: Counter Default "selvage_nic_kernel_events_total" ["pci", "event"]
+        "Kernel-log events of NICs, by slot.";
+    KERNEL_MODULE_LOADED: Gauge Default "selvage_kernel_module_loaded" ["module"]
+        "1 where the module is in the kernel, 0 where it is not.";
+    GPUDIRECT_PATH: Gauge Default "selvage_gpudirect_path" ["path"]
+        "1 for the path that GPUDirect RDMA can take here, 0 for the others.";
+    GDS_READY: Gauge Default "selvage_gds_ready" []
+        "1 where the GPUDirect Storage module runs.";
+    GDS_ERRORS: Counter Full "selvage_gds_errors_total" ["operation"]
+        "Error counts of the nvidia-fs statistics file.";
+
+    SOURCE_UP: Gauge Default "selvage_source_up" ["source"]
+        "1 while the last read of every subject of this source ended well; none where the kernel lacks the source.";
+    SOURCE_DURATION: Gauge Default "selvage_source_duration_seconds" ["source"]
+        "How long the last read took, of the slowest subject.";
+    SOURCE_STALLED: Gauge Default "selvage_source_stalled" ["source"]
+        "Subjects of this source whose read is out beyond its deadline.";
+    KMSG_LOST: Counter Default "selvage_kmsg_records_lost_total" []
+        "Kernel-log records that were overwritten before they were read.";
+    REPORT_GENERATION: Counter Default "selvage_report_generations_total" []
+        "Evaluations since the agent started.";
+
+    REPORT_AGE: Gauge Default "selvage_report_age_seconds" []
+        "Age of the last evaluation at the time of the scrape.";
+    PROCESS_RESIDENT: Gauge Default "process_resident_memory_bytes" []
+        "Resident memory of the agent.";
+    PROCESS_CPU: Counter Default "process_cpu_seconds_total" []
+        "CPU time of the agent, user and system.";
+}
+
+/// The catalogue and the default selections of counters as Markdown: `docs/metrics.md`.
+pub fn markdown() -> String {
+    let mut out = String::from(
+        "# Metrics\n\n\
+         Generated from `src/report/catalogue.rs`; a test holds it equal (`UPDATE_GOLDEN=1 cargo test` rewrites it).\n\n\
+         A value that could not be observed has no series: absent is not zero. Series of ports that\n\
+         are gone are gone with the next scrape. *full* means: only with `--metrics-detail full`.\n\n\
+         | metric | type | labels | detail | meaning |\n|---|---|---|---|---|\n",
+    );
+    for family in CATALOGUE {
+        let kind = match family.kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+        };
+        let detail = match family.detail {
+            Detail::Default => "default",
+            Detail::Full => "full",
+        };
+        let labels = family
+            .labels
+            .iter()
+            .map(|label| format!("`{label}`"))
+            .collect::<Vec<_>>()
+            .join(" ");
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            out,
+            "| `{}` | {kind} | {labels} | {detail} | {} |",
+            family.name, family.help
+        );
+    }
+    out.push_str(&super::select::markdown());
+    out
+}

@@ -1,0 +1,283 @@
+//! The HTTP server: five read-only routes off the latest report, HTTP/1 only. Bounded in
+//! connections, header size, header time and write time, so that no client can hold it up.
+
+use super::metrics::{self, AgentStats, MetricsCache};
+use super::{Report, json, page};
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use timed::TimedStream;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinSet};
+
+mod timed;
+
+/// Content type of the Prometheus text format.
+pub const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+const TEXT_TYPE: &str = "text/plain; charset=utf-8";
+
+/// How long answers under way may take once the server is told to stop.
+const DRAIN: Duration = Duration::from_secs(1);
+
+/// Pause after a failed accept (out of descriptors), so that it does not spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Bounds on what clients can take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Open connections. At the bound the one that has been idle longest makes room.
+    pub connections: usize,
+    /// Time for a request's header; also how long a connection may be idle.
+    pub header_timeout: Duration,
+    /// Time for which a client may read nothing of an answer.
+    pub write_timeout: Duration,
+    /// Size of a request's header, in bytes.
+    pub header_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            connections: 64,
+            header_timeout: Duration::from_secs(5),
+            write_timeout: Duration::from_secs(5),
+            header_bytes: 16 * 1024,
+        }
+    }
+}
+
+/// What the server answers from.
+pub struct ServeState {
+    reports: watch::Receiver<Arc<Report>>,
+    stats: Box<dyn Fn() -> AgentStats + Send + Sync>,
+    options: metrics::Options,
+    limits: Limits,
+    cache: Mutex<Cache>,
+}
+
+#[derive(Default)]
+struct Cache {
+    metrics: MetricsCache,
+    json: Option<(u64, Bytes)>,
+}
+
+impl ServeState {
+    /// `stats` is asked at each scrape; it must not block.
+    pub fn new(
+        reports: watch::Receiver<Arc<Report>>,
+        stats: impl Fn() -> AgentStats + Send + Sync + 'static,
+        options: metrics::Options,
+        limits: Limits,
+    ) -> Self {
+        ServeState {
+            reports,
+            stats: Box::new(stats),
+            options,
+            limits,
+            cache: Mutex::default(),
+        }
+    }
+
+    /// The answer to one request; the body of a HEAD request's answer is left unsent by hyper.
+    fn answer(&self, method: &Method, path: &str) -> Response<Full<Bytes>> {
+        let route = match path {
+            "/metrics" | "/report" | "/healthz" | "/readyz" | "/" => path,
+            _ => return plain(StatusCode::NOT_FOUND, "not found\n"),
+        };
+        if method != Method::GET && method != Method::HEAD {
+            let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "GET and HEAD only\n");
+            let allow = HeaderValue::from_static("GET, HEAD");
+            response.headers_mut().insert(header::ALLOW, allow);
+            return response;
+        }
+        // The guard of the channel is let go at once: no writer ever waits for an encoding.
+        let report = Arc::clone(&self.reports.borrow());
+        match route {
+            "/metrics" => respond(StatusCode::OK, METRICS_TYPE, self.metrics(&report)),
+            "/report" => respond(StatusCode::OK, "application/json", self.json(&report)),
+            "/healthz" => plain(StatusCode::OK, "ok\n"),
+            "/readyz" if report.full_window => plain(StatusCode::OK, "ready\n"),
+            "/readyz" => plain(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the first full window has not been seen\n",
+            ),
+            _ => respond(
+                StatusCode::OK,
+                "text/html; charset=utf-8",
+                page::encode(&report).into(),
+            ),
+        }
+    }
+
+    fn metrics(&self, report: &Report) -> Bytes {
+        let fixed = match self.cache.try_lock() {
+            Ok(mut cache) => cache.metrics.report(report, self.options),
+            // In use or poisoned: encode without it rather than wait.
+            Err(_) => metrics::encode_report(report, self.options).into(),
+        };
+        let agent = metrics::encode_agent(&(self.stats)(), report);
+        [fixed.as_bytes(), agent.as_bytes()].concat().into()
+    }
+
+    fn json(&self, report: &Report) -> Bytes {
+        let Ok(mut cache) = self.cache.try_lock() else {
+            return json::encode(report).into();
+        };
+        if let Some((generation, body)) = &cache.json
+            && *generation == report.generation
+        {
+            return body.clone();
+        }
+        let body = Bytes::from(json::encode(report));
+        cache.json = Some((report.generation, body.clone()));
+        body
+    }
+}
+
+fn plain(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
+    respond(status, TEXT_TYPE, Bytes::from_static(text.as_bytes()))
+}
+
+fn respond(status: StatusCode, kind: &'static str, body: Bytes) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (header::CONTENT_TYPE, kind),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// An open connection as the accept loop knows it.
+struct Open {
+    task: AbortHandle,
+    /// Turn of its last request (or of its accept).
+    active: Arc<AtomicU64>,
+}
+
+/// Serves until `shutdown` is done; then answers under way are finished, for a second at most.
+pub async fn serve(
+    listener: TcpListener,
+    state: Arc<ServeState>,
+    shutdown: impl Future<Output = ()>,
+) {
+    let mut shutdown = pin!(shutdown);
+    let (stop, stopping) = watch::channel(false);
+    let turns = Arc::new(AtomicU64::new(0));
+    let mut tasks = JoinSet::new();
+    let mut open: Vec<Open> = Vec::new();
+    loop {
+        tokio::select! {
+            biased;
+            () = &mut shutdown => break,
+            Some(_) = tasks.join_next(), if !tasks.is_empty() => {
+                open.retain(|connection| !connection.task.is_finished());
+            }
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    make_room(&mut open, state.limits.connections);
+                    let active = Arc::new(AtomicU64::new(turns.fetch_add(1, Ordering::Relaxed)));
+                    let clock = Clock { turns: Arc::clone(&turns), active: Arc::clone(&active) };
+                    let task = tasks.spawn(connection(stream, Arc::clone(&state), clock, stopping.clone()));
+                    open.push(Open { task, active });
+                    // In a burst of connections, each gets to read its request before the next may
+                    // push it out.
+                    tokio::task::yield_now().await;
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "accept failed");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            },
+        }
+    }
+    drop(listener);
+    // Nobody may be listening any more, which is as good.
+    let _ = stop.send(true);
+    let drained = tokio::time::timeout(DRAIN, async { while tasks.join_next().await.is_some() {} });
+    if drained.await.is_err() {
+        tracing::debug!(left = tasks.len(), "connections cut at shutdown");
+    }
+}
+
+/// Ends the connection that has been idle longest, if there are too many for one more.
+fn make_room(open: &mut Vec<Open>, most: usize) {
+    if open.len() < most {
+        return;
+    }
+    let idlest = open
+        .iter()
+        .enumerate()
+        .min_by_key(|(_, connection)| connection.active.load(Ordering::Relaxed))
+        .map(|(at, _)| at);
+    if let Some(at) = idlest {
+        open.swap_remove(at).task.abort();
+    }
+}
+
+/// Counts turns: what is active now has a higher one than what was active before.
+struct Clock {
+    turns: Arc<AtomicU64>,
+    active: Arc<AtomicU64>,
+}
+
+impl Clock {
+    fn tick(&self) {
+        let turn = self.turns.fetch_add(1, Ordering::Relaxed);
+        self.active.store(turn, Ordering::Relaxed);
+    }
+}
+
+async fn connection(
+    stream: TcpStream,
+    state: Arc<ServeState>,
+    clock: Clock,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let limits = state.limits;
+    // Without it, Nagle's algorithm may hold the last segment of an answer; it only costs time.
+    let _ = stream.set_nodelay(true);
+    let io = TokioIo::new(TimedStream::new(stream, limits.write_timeout));
+    let service = service_fn(|request: Request<Incoming>| {
+        clock.tick();
+        let response = state.answer(request.method(), request.uri().path());
+        async { Ok::<_, Infallible>(response) }
+    });
+    let serving = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.header_timeout)
+        .max_buf_size(limits.header_bytes)
+        .half_close(true)
+        .serve_connection(io, service);
+    let mut serving = pin!(serving);
+    let ended = tokio::select! {
+        ended = serving.as_mut() => ended,
+        _ = stopping.changed() => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+    if let Err(error) = ended {
+        // Clients that vanish, dawdle or talk nonsense: theirs to notice.
+        tracing::debug!(%error, "connection ended");
+    }
+}
+
+#[cfg(test)]
+mod tests;

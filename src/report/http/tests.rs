@@ -1,0 +1,349 @@
+use super::*;
+use crate::observe::rdma::LinkLayer;
+use crate::report::State;
+use crate::report::testing::{empty, node};
+use std::net::SocketAddr;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// Longest time that any step of a test may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+struct Server {
+    address: SocketAddr,
+    reports: watch::Sender<Arc<Report>>,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+async fn start(report: Report, limits: Limits) -> Server {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (reports, receiver) = watch::channel(Arc::new(report));
+    let stats = || AgentStats {
+        resident_bytes: Some(12_345_678),
+        ..AgentStats::default()
+    };
+    let state = Arc::new(ServeState::new(
+        receiver,
+        stats,
+        metrics::Options::default(),
+        limits,
+    ));
+    let (stop, stopped) = oneshot::channel::<()>();
+    let task = tokio::spawn(serve(listener, state, async {
+        let _ = stopped.await;
+    }));
+    Server {
+        address,
+        reports,
+        stop,
+        task,
+    }
+}
+
+impl Server {
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+
+    /// Sends bytes and gives everything that comes back until the server closes.
+    async fn talk(&self, bytes: &[u8]) -> String {
+        let mut stream = self.connect().await;
+        // The server may close before it has read everything.
+        let _ = stream.write_all(bytes).await;
+        read_all(&mut stream).await
+    }
+
+    async fn get(&self, path: &str) -> String {
+        self.talk(format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").as_bytes())
+            .await
+    }
+
+    async fn assert_alive(&self) {
+        let answer = self.get("/healthz").await;
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    }
+}
+
+async fn read_all(stream: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    // A reset ends the answer as well as a close does.
+    let _ = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut bytes))
+        .await
+        .expect("the server neither answered nor closed");
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Limits under which waiting is short.
+fn hasty() -> Limits {
+    Limits {
+        header_timeout: Duration::from_millis(100),
+        write_timeout: Duration::from_millis(100),
+        ..Limits::default()
+    }
+}
+
+#[tokio::test]
+async fn routes() {
+    let server = start(node(8, LinkLayer::Infiniband), Limits::default()).await;
+    for (path, status, kind, part) in [
+        (
+            "/metrics",
+            "200 OK",
+            METRICS_TYPE,
+            "\nselvage_fabric_ready 1\n",
+        ),
+        (
+            "/metrics",
+            "200 OK",
+            METRICS_TYPE,
+            "\nprocess_resident_memory_bytes 12345678\n",
+        ),
+        (
+            "/report",
+            "200 OK",
+            "application/json",
+            "\"schema\":\"selvage.dev/report/v1\"",
+        ),
+        ("/report?x=1", "200 OK", "application/json", "\"mlx5_7\""),
+        ("/healthz", "200 OK", TEXT_TYPE, "ok\n"),
+        ("/readyz", "200 OK", TEXT_TYPE, "ready\n"),
+        (
+            "/",
+            "200 OK",
+            "text/html; charset=utf-8",
+            "href=\"/metrics\"",
+        ),
+        ("/nope", "404 Not Found", TEXT_TYPE, "not found"),
+        ("/metrics/", "404 Not Found", TEXT_TYPE, "not found"),
+    ] {
+        let answer = server.get(path).await.to_lowercase();
+        for want in [
+            format!("http/1.1 {status}\r\n"),
+            format!("content-type: {kind}\r\n"),
+            part.to_string(),
+        ] {
+            assert!(
+                answer.contains(&want.to_lowercase()),
+                "{path}: {want}\n{answer}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn not_ready_until_the_first_full_window() {
+    let server = start(empty(), Limits::default()).await;
+    let answer = server.get("/readyz").await;
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    server.assert_alive().await;
+    let mut report = empty();
+    report.full_window = true;
+    server.reports.send_replace(Arc::new(report));
+    assert!(server.get("/readyz").await.starts_with("HTTP/1.1 200 "));
+}
+
+#[tokio::test]
+async fn answers_follow_the_report() {
+    let server = start(empty(), Limits::default()).await;
+    assert!(
+        server
+            .get("/metrics")
+            .await
+            .contains("selvage_fabric_ready 0")
+    );
+    assert!(
+        server
+            .get("/report")
+            .await
+            .contains("\"state\":\"unknown\"")
+    );
+    let mut report = node(1, LinkLayer::Infiniband);
+    report.generation = 2;
+    assert_eq!(report.state, State::Ready);
+    server.reports.send_replace(Arc::new(report));
+    assert!(
+        server
+            .get("/metrics")
+            .await
+            .contains("selvage_fabric_ready 1")
+    );
+    assert!(server.get("/report").await.contains("\"state\":\"ready\""));
+}
+
+#[tokio::test]
+async fn head_tells_the_length_and_sends_nothing() {
+    let server = start(empty(), Limits::default()).await;
+    let answer = server
+        .talk(b"HEAD /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        .await;
+    assert!(answer.contains("content-length: 3\r\n"), "{answer}");
+    assert!(answer.ends_with("\r\n\r\n"), "{answer}");
+}
+
+#[tokio::test]
+async fn bad_requests() {
+    let server = start(empty(), Limits::default()).await;
+    let long = format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "a".repeat(100_000));
+    let many = format!("GET / HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(300));
+    let rows: [(&[u8], &str); 8] = [
+        (
+            b"POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 999999999\r\n\r\nabc",
+            "405",
+        ),
+        (
+            b"BREW / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+            "405",
+        ),
+        (
+            b"POST /nope HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+            "404",
+        ),
+        (b"GET /healthz HTTP/1.0\r\n\r\n", "200"),
+        (b"\x00\xff\xfe\r\n\r\n", "400"),
+        (b"GET / HTTP/9.9\r\n\r\n", "400"),
+        (long.as_bytes(), "431"),
+        (many.as_bytes(), "431"),
+    ];
+    for (request, status) in rows {
+        let answer = server.talk(request).await;
+        let shown = String::from_utf8_lossy(request);
+        let shown = shown.chars().take(60).collect::<String>();
+        assert!(answer.contains(&format!(" {status} ")), "{shown}: {answer}");
+        server.assert_alive().await;
+    }
+    let answer = server
+        .talk(b"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        .await;
+    assert!(answer.contains("allow: GET, HEAD\r\n"), "{answer}");
+    // An HTTP/2 preface, and nothing at all.
+    server.talk(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await;
+    drop(server.connect().await);
+    server.assert_alive().await;
+}
+
+#[tokio::test]
+async fn pipelined_requests_are_answered_in_order() {
+    let server = start(empty(), Limits::default()).await;
+    let request = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /nope HTTP/1.1\r\nHost: x\r\n\r\n\
+                   GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let answer = server.talk(request.as_bytes()).await;
+    let statuses: Vec<&str> = answer
+        .match_indices("HTTP/1.1 ")
+        .map(|(at, _)| &answer[at + 9..at + 12])
+        .collect();
+    assert_eq!(statuses, ["200", "404", "503"], "{answer}");
+}
+
+#[tokio::test]
+async fn a_client_that_closes_its_side_still_gets_its_answer() {
+    let server = start(node(8, LinkLayer::Infiniband), Limits::default()).await;
+    let mut stream = server.connect().await;
+    stream
+        .write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        .await
+        .unwrap();
+    stream.shutdown().await.unwrap();
+    let answer = read_all(&mut stream).await;
+    assert!(answer.contains("selvage_kmsg_records_lost_total 0"), "cut");
+    // Half a request, then nothing: closed without an answer to it.
+    let mut stream = server.connect().await;
+    stream.write_all(b"GET /met").await.unwrap();
+    stream.shutdown().await.unwrap();
+    assert!(!read_all(&mut stream).await.contains("200 OK"));
+    server.assert_alive().await;
+}
+
+#[tokio::test]
+async fn slow_headers_and_idle_connections_are_closed() {
+    let server = start(empty(), hasty()).await;
+    for bytes in [&b""[..], b"GET / HTTP/1.1\r\nHost:"] {
+        let answer = server.talk(bytes).await;
+        assert!(!answer.contains("200 OK"), "{answer}");
+    }
+    // Kept alive after an answer, but not for ever.
+    let answer = server
+        .talk(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        .await;
+    assert!(answer.contains("200 OK"), "{answer}");
+    server.assert_alive().await;
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_is_dropped() {
+    let server = start(node(18, LinkLayer::Ethernet), hasty()).await;
+    let mut deaf = server.connect().await;
+    let requests = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n".repeat(1000);
+    // Asks and asks and reads nothing, until the server hangs up.
+    tokio::time::timeout(PATIENCE, async {
+        while deaf.write_all(&requests).await.is_ok() {}
+    })
+    .await
+    .expect("the connection was kept");
+    server.assert_alive().await;
+}
+
+#[tokio::test]
+async fn a_write_without_progress_times_out() {
+    let (ours, theirs) = tokio::io::duplex(16);
+    let mut stream = TimedStream::new(ours, Duration::from_millis(20));
+    let error = stream.write_all(&[0; 64]).await.unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
+    drop(theirs);
+}
+
+#[tokio::test]
+async fn a_hundred_idle_connections_keep_nobody_out() {
+    let server = start(empty(), Limits::default()).await;
+    let mut idle = Vec::new();
+    for _ in 0..100 {
+        idle.push(server.connect().await);
+    }
+    server.assert_alive().await;
+    // One that asked lately outlives those that never did.
+    let mut busy = server.connect().await;
+    let request = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
+    let mut buffer = [0; 1024];
+    for _ in 0..3 {
+        for _ in 0..50 {
+            idle.push(server.connect().await);
+        }
+        busy.write_all(request).await.unwrap();
+        let read = tokio::time::timeout(PATIENCE, busy.read(&mut buffer)).await;
+        assert!(read.unwrap().unwrap() > 0, "the busy one was closed");
+    }
+    server.assert_alive().await;
+}
+
+#[tokio::test]
+async fn a_hundred_at_once_are_all_answered() {
+    let server = Arc::new(start(node(8, LinkLayer::Ethernet), Limits::default()).await);
+    let mut tasks = JoinSet::new();
+    for _ in 0..100 {
+        let server = Arc::clone(&server);
+        tasks.spawn(async move { server.get("/metrics").await });
+    }
+    while let Some(answer) = tasks.join_next().await {
+        assert!(answer.unwrap().contains("process_resident_memory_bytes"));
+    }
+}
+
+#[tokio::test]
+async fn shutdown_ends_it_although_clients_linger() {
+    let server = start(empty(), Limits::default()).await;
+    let mut lingering = server.connect().await;
+    lingering
+        .write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /")
+        .await
+        .unwrap();
+    server.assert_alive().await;
+    server.stop.send(()).unwrap();
+    tokio::time::timeout(PATIENCE, server.task)
+        .await
+        .expect("still serving")
+        .unwrap();
+    assert!(read_all(&mut lingering).await.contains("200 OK"));
+    assert!(TcpStream::connect(server.address).await.is_err());
+}

@@ -1,0 +1,375 @@
+//! Report to Prometheus text. Every series is made from the report at hand: nothing is remembered,
+//! so what is gone from the node is gone from the next scrape.
+
+use super::catalogue::{self as cat, Detail, Family, Kind};
+use super::view::{self, PortView};
+use super::{Report, State};
+use crate::check::Status;
+use crate::check::gpudirect::Path;
+use crate::observe::gpudirect::MODULES_OF_INTEREST;
+use crate::units::Millis;
+use prometheus::TextEncoder;
+use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+mod pci;
+mod pfc;
+mod port;
+
+/// Most series of [`cat::FINDING`]: what stands beyond the worst ones is in the counts.
+const MAX_FINDINGS: usize = 64;
+
+/// Most series of Xids and of kernel events each: their labels come from the kernel log.
+const MAX_EVENTS: usize = 128;
+
+/// What the encoder is told beside the report: facts of the agent's own process at the scrape.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct AgentStats {
+    /// Now, on the clock of [`crate::observe::snapshot::Snapshot::at`].
+    pub now: Option<Millis>,
+    /// Resident memory in bytes.
+    pub resident_bytes: Option<u64>,
+    /// CPU time in seconds, user and system.
+    pub cpu_seconds: Option<f64>,
+}
+
+/// Choices of the exposition.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Options {
+    /// How much is exported.
+    pub detail: Detail,
+}
+
+/// The whole exposition in Prometheus text format 0.0.4.
+pub fn encode(report: &Report, stats: &AgentStats, options: Options) -> String {
+    let mut text = encode_report(report, options);
+    text.push_str(&encode_agent(stats, report));
+    text
+}
+
+/// The part that follows from the report alone.
+pub fn encode_report(report: &Report, options: Options) -> String {
+    let mut sheet = Sheet::new(options.detail);
+    verdict(&mut sheet, report);
+    let ports = view::ports(report);
+    port::families(&mut sheet, report, &ports);
+    pfc::families(&mut sheet, report);
+    pci::families(&mut sheet, report, &ports);
+    kernel_log(&mut sheet, report);
+    gpudirect(&mut sheet, report);
+    sources(&mut sheet, report);
+    sheet.text()
+}
+
+/// The part that changes with every scrape.
+pub fn encode_agent(stats: &AgentStats, report: &Report) -> String {
+    let mut sheet = Sheet::new(Detail::Default);
+    sheet.one(
+        &cat::REPORT_AGE,
+        stats
+            .now
+            .map(|now| now.since(report.snapshot.at).as_secs_f64()),
+    );
+    sheet.one(
+        &cat::PROCESS_RESIDENT,
+        stats.resident_bytes.map(|bytes| bytes as f64),
+    );
+    sheet.one(&cat::PROCESS_CPU, stats.cpu_seconds);
+    sheet.text()
+}
+
+/// The encoded report of the last generation asked for.
+#[derive(Debug, Default)]
+pub struct MetricsCache {
+    last: Option<(u64, Options, Arc<str>)>,
+}
+
+impl MetricsCache {
+    /// What [`encode_report`] gives, encoded once a generation.
+    pub fn report(&mut self, report: &Report, options: Options) -> Arc<str> {
+        if let Some((generation, with, text)) = &self.last
+            && (*generation, *with) == (report.generation, options)
+        {
+            return Arc::clone(text);
+        }
+        let text: Arc<str> = encode_report(report, options).into();
+        self.last = Some((report.generation, options, Arc::clone(&text)));
+        text
+    }
+}
+
+/// Families on their way to text.
+pub(crate) struct Sheet {
+    detail: Detail,
+    families: Vec<MetricFamily>,
+}
+
+impl Sheet {
+    fn new(detail: Detail) -> Self {
+        Sheet {
+            detail,
+            families: Vec::with_capacity(cat::CATALOGUE.len()),
+        }
+    }
+
+    /// Whether this family is exported.
+    pub(crate) fn wants(&self, family: &Family) -> bool {
+        family.detail <= self.detail
+    }
+
+    /// Adds a family; label values in the order of its label names. Left out if nothing has a value.
+    pub(crate) fn add<const N: usize>(
+        &mut self,
+        family: &Family,
+        series: impl IntoIterator<Item = ([String; N], f64)>,
+    ) {
+        debug_assert_eq!(family.labels.len(), N, "{}", family.name);
+        if !self.wants(family) {
+            return;
+        }
+        let metrics: Vec<Metric> = series
+            .into_iter()
+            .map(|(values, value)| metric(family, values, value))
+            .collect();
+        // The encoder refuses a family without series.
+        if metrics.is_empty() {
+            return;
+        }
+        let mut out = MetricFamily::default();
+        out.set_name(family.name.to_string());
+        out.set_help(family.help.to_string());
+        out.set_field_type(match family.kind {
+            Kind::Counter => MetricType::COUNTER,
+            Kind::Gauge => MetricType::GAUGE,
+        });
+        out.set_metric(metrics);
+        self.families.push(out);
+    }
+
+    /// Adds a family of one series without labels, if it has a value.
+    pub(crate) fn one(&mut self, family: &Family, value: Option<f64>) {
+        self.add(family, value.map(|value| ([], value)));
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::with_capacity(self.families.len() * 1024);
+        if let Err(error) = TextEncoder::new().encode_utf8(&self.families, &mut text) {
+            // Only a family without name or series is refused, and `add` makes none.
+            tracing::error!(%error, "metrics could not be encoded");
+        }
+        text
+    }
+}
+
+fn metric<const N: usize>(family: &Family, values: [String; N], value: f64) -> Metric {
+    let labels = family
+        .labels
+        .iter()
+        .zip(values)
+        .map(|(name, value)| {
+            let mut pair = LabelPair::default();
+            pair.set_name((*name).to_string());
+            pair.set_value(value);
+            pair
+        })
+        .collect();
+    let mut metric = Metric::from_label(labels);
+    match family.kind {
+        Kind::Counter => {
+            let mut counter = Counter::default();
+            counter.set_value(value);
+            metric.set_counter(counter);
+        }
+        Kind::Gauge => {
+            let mut gauge = Gauge::default();
+            gauge.set_value(value);
+            metric.set_gauge(gauge);
+        }
+    }
+    metric
+}
+
+/// 1 or 0.
+pub(crate) fn flag(is: bool) -> f64 {
+    f64::from(u8::from(is))
+}
+
+fn status_name(status: Status) -> &'static str {
+    match status {
+        Status::Unknown => "unknown",
+        Status::Degraded => "degraded",
+        Status::Failing => "failing",
+    }
+}
+
+fn verdict(sheet: &mut Sheet, report: &Report) {
+    sheet.add(
+        &cat::BUILD_INFO,
+        [([env!("CARGO_PKG_VERSION").to_string()], 1.0)],
+    );
+    sheet.one(&cat::FABRIC_READY, Some(flag(report.state == State::Ready)));
+    sheet.add(
+        &cat::FABRIC_STATE,
+        State::ALL.map(|state| ([state.as_str().to_string()], flag(state == report.state))),
+    );
+    sheet.add(
+        &cat::FABRIC_STATE_TRANSITIONS,
+        State::ALL.map(|state| {
+            let count = report.totals.transitions.get(state.as_str());
+            (
+                [state.as_str().to_string()],
+                count.copied().unwrap_or(0) as f64,
+            )
+        }),
+    );
+    sheet.one(&cat::FULL_WINDOW, Some(flag(report.full_window)));
+
+    let mut counts: BTreeMap<(&str, Status), u32> = BTreeMap::new();
+    for finding in &report.findings {
+        *counts
+            .entry((finding.check.as_str(), finding.status))
+            .or_default() += 1;
+    }
+    sheet.add(
+        &cat::CHECK_FINDINGS,
+        counts.into_iter().map(|((check, status), count)| {
+            (
+                [check.to_string(), status_name(status).to_string()],
+                f64::from(count),
+            )
+        }),
+    );
+    // Two keys may show under one subject (a device that came back under its old name): a series
+    // twice would spoil the whole scrape.
+    let mut shown = BTreeSet::new();
+    sheet.add(
+        &cat::FINDING,
+        report
+            .findings
+            .iter()
+            .map(|finding| {
+                [
+                    finding.check.clone(),
+                    finding.subject.clone(),
+                    finding.reason.clone(),
+                    status_name(finding.status).to_string(),
+                ]
+            })
+            .filter(|labels| shown.insert(labels.clone()))
+            .take(MAX_FINDINGS)
+            .map(|labels| (labels, 1.0)),
+    );
+}
+
+fn kernel_log(sheet: &mut Sheet, report: &Report) {
+    // The totals count and outlive the bounded list of Xids; the list knows the classes.
+    let classes: BTreeMap<u32, &str> = report
+        .xids
+        .iter()
+        .map(|xid| (xid.xid, xid.class.as_str()))
+        .collect();
+    let mut counts: BTreeMap<(&str, u32), u64> = BTreeMap::new();
+    for xid in &report.xids {
+        counts.insert((xid.pci.as_deref().unwrap_or(""), xid.xid), xid.count);
+    }
+    for (pci, codes) in &report.totals.xids {
+        for (code, count) in codes {
+            counts.insert((pci.as_str(), *code), *count);
+        }
+    }
+    sheet.add(
+        &cat::GPU_XID,
+        counts
+            .into_iter()
+            .take(MAX_EVENTS)
+            .map(|((pci, code), count)| {
+                let class = classes.get(&code).copied().unwrap_or("unknown");
+                (
+                    [pci.to_string(), code.to_string(), class.to_string()],
+                    count as f64,
+                )
+            }),
+    );
+    sheet.add(
+        &cat::NIC_KERNEL_EVENTS,
+        report
+            .totals
+            .nic_events
+            .iter()
+            .flat_map(|(pci, events)| {
+                events
+                    .iter()
+                    .map(|(event, count)| ([pci.clone(), event.clone()], *count as f64))
+            })
+            .take(MAX_EVENTS),
+    );
+}
+
+fn gpudirect(sheet: &mut Sheet, report: &Report) {
+    sheet.add(
+        &cat::KERNEL_MODULE_LOADED,
+        view::modules(report).into_iter().flat_map(|modules| {
+            MODULES_OF_INTEREST
+                .iter()
+                .map(|name| ([(*name).to_string()], flag(modules.contains_key(*name))))
+        }),
+    );
+    let paths = [Path::Dmabuf, Path::Peermem, Path::None, Path::Unknown];
+    sheet.add(
+        &cat::GPUDIRECT_PATH,
+        paths.map(|path| {
+            (
+                [view::path_name(path).to_string()],
+                flag(path == report.gpudirect.path),
+            )
+        }),
+    );
+    sheet.one(&cat::GDS_READY, view::gds_ready(report).map(flag));
+    let errors = view::gpudirect(report)
+        .and_then(|facts| facts.nvidia_fs.value())
+        .map(|nvidia_fs| &nvidia_fs.errors);
+    sheet.add(
+        &cat::GDS_ERRORS,
+        errors
+            .into_iter()
+            .flatten()
+            .take(MAX_EVENTS)
+            .map(|(name, count)| ([name.clone()], *count as f64)),
+    );
+}
+
+fn sources(sheet: &mut Sheet, report: &Report) {
+    let sources = view::sources(report);
+    sheet.add(
+        &cat::SOURCE_UP,
+        sources
+            .iter()
+            .map(|(name, source)| ([(*name).to_string()], flag(source.up))),
+    );
+    sheet.add(
+        &cat::SOURCE_DURATION,
+        sources
+            .iter()
+            .map(|(name, source)| ([(*name).to_string()], source.micros as f64 / 1e6)),
+    );
+    sheet.add(
+        &cat::SOURCE_STALLED,
+        sources
+            .iter()
+            .map(|(name, source)| ([(*name).to_string()], source.stalled as f64)),
+    );
+    sheet.one(
+        &cat::KMSG_LOST,
+        Some(report.totals.kmsg_records_lost as f64),
+    );
+    sheet.one(&cat::REPORT_GENERATION, Some(report.generation as f64));
+}
+
+/// Labels of a port's series.
+pub(crate) fn port_labels(port: &PortView<'_>) -> [String; 2] {
+    [port.device.name.clone(), port.port.number.to_string()]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! Series of RDMA ports.
+
+use super::{Sheet, flag, port_labels};
+use crate::observe::counters::{CounterKind, hw_kind, pma_kind};
+use crate::observe::rdma::PortState;
+use crate::report::catalogue::{self as cat, Detail, Family};
+use crate::report::select::{self, Traffic};
+use crate::report::view::{self, PortView};
+use crate::report::{Report, Role};
+
+pub(super) fn families(sheet: &mut Sheet, report: &Report, ports: &[PortView<'_>]) {
+    // Before the first enumeration nothing is known of rails: no series, not 0.
+    let rails = ports.iter().filter(|port| port.is_rail()).count();
+    sheet.one(
+        &cat::RAILS,
+        report.snapshot.devices.as_ref().map(|_| rails as f64),
+    );
+    sheet.add(&cat::PORT_INFO, ports.iter().map(|port| (info(port), 1.0)));
+    each(sheet, &cat::PORT_UP, ports, |port| match port.state()? {
+        PortState::Unknown => None,
+        state => Some(flag(state == PortState::Active)),
+    });
+    each(sheet, &cat::PORT_STATE_ID, ports, |port| {
+        Some(f64::from(port.state()?.id()))
+    });
+    each(sheet, &cat::PORT_PHYSICAL_STATE_ID, ports, |port| {
+        Some(f64::from(port.phys_state()?.id()))
+    });
+    each(sheet, &cat::PORT_RATE, ports, |port| {
+        Some(port.rate()?.bytes_per_sec())
+    });
+
+    let full = sheet.detail == Detail::Full;
+    let counted: Vec<&PortView<'_>> = ports
+        .iter()
+        .filter(|port| full || select::counted_by_default(port))
+        .collect();
+    let traffic: Vec<(&PortView<'_>, Traffic)> = counted
+        .iter()
+        .filter_map(|port| Some((*port, select::traffic(port.counters?))))
+        .collect();
+    let mut moved = |family: &Family, pick: fn(&Traffic) -> Option<u64>| {
+        let values = traffic
+            .iter()
+            .filter_map(|(port, traffic)| Some((port_labels(port), pick(traffic)? as f64)));
+        sheet.add(family, values);
+    };
+    moved(&cat::PORT_RECEIVE_BYTES, |t| t.rx_bytes);
+    moved(&cat::PORT_TRANSMIT_BYTES, |t| t.tx_bytes);
+    moved(&cat::PORT_RECEIVE_PACKETS, |t| t.rx_packets);
+    moved(&cat::PORT_TRANSMIT_PACKETS, |t| t.tx_packets);
+
+    let pma = |saturated: bool| {
+        counted.iter().flat_map(move |port| {
+            pma_values(port, full)
+                .filter(move |(name, value)| !saturated || is_saturated(name, *value))
+                .map(move |(name, value)| {
+                    let shown = if saturated { 1.0 } else { value as f64 };
+                    (with_counter(port, name), shown)
+                })
+        })
+    };
+    sheet.add(&cat::PORT_COUNTER, pma(false));
+    sheet.add(&cat::PORT_COUNTER_SATURATED, pma(true));
+    let hw = |gauges: bool| {
+        counted.iter().flat_map(move |port| {
+            hw_values(port, full)
+                .filter(move |(name, _)| {
+                    (hw_kind(&port.device.driver, name) == CounterKind::Gauge) == gauges
+                })
+                .map(move |(name, value)| (with_counter(port, name), value as f64))
+        })
+    };
+    sheet.add(&cat::PORT_HW_COUNTER, hw(false));
+    sheet.add(&cat::PORT_HW_GAUGE, hw(true));
+
+    // A port whose state was never read has no edges to count from.
+    sheet.add(
+        &cat::PORT_LINK_TRANSITIONS,
+        counted
+            .iter()
+            .filter(|port| port.state().is_some())
+            .map(|port| {
+                let edges = report.totals.link_edges.get(&port.key).copied();
+                (port_labels(port), edges.unwrap_or(0) as f64)
+            }),
+    );
+}
+
+fn each(
+    sheet: &mut Sheet,
+    family: &Family,
+    ports: &[PortView<'_>],
+    value: impl Fn(&PortView<'_>) -> Option<f64>,
+) {
+    sheet.add(
+        family,
+        ports
+            .iter()
+            .filter_map(|port| Some((port_labels(port), value(port)?))),
+    );
+}
+
+fn info(port: &PortView<'_>) -> [String; 8] {
+    let rail = match port.role.map(|role| role.role) {
+        Some(Role::Rail) => "true",
+        Some(Role::Other) => "false",
+        None => "",
+    };
+    let [device, number] = port_labels(port);
+    [
+        device,
+        number,
+        port.pci().unwrap_or_default(),
+        port.port.netdev.clone().unwrap_or_default(),
+        view::link_layer(port.port.link_layer).to_string(),
+        port.device.driver.clone(),
+        port.device.firmware.clone().unwrap_or_default(),
+        rail.to_string(),
+    ]
+}
+
+fn with_counter(port: &PortView<'_>, counter: &str) -> [String; 3] {
+    let [device, number] = port_labels(port);
+    [device, number, counter.to_string()]
+}
+
+fn is_saturated(name: &str, value: u64) -> bool {
+    matches!(pma_kind(name), CounterKind::Saturating { max } if value >= max)
+}
+
+/// PMA counters to export, traffic left out.
+fn pma_values<'a>(port: &'a PortView<'_>, full: bool) -> impl Iterator<Item = (&'a str, u64)> + 'a {
+    let layer = port.port.link_layer;
+    port.counters
+        .into_iter()
+        .flat_map(|counters| &counters.pma)
+        .filter_map(|(name, reading)| Some((name.as_str(), *reading.value()?)))
+        .filter(move |(name, _)| !select::PMA_TRAFFIC.contains(name))
+        .filter(move |(name, _)| full || select::pma_by_default(layer, name))
+}
+
+/// Hardware counters to export. A device-wide counter that a port has under the same name is the
+/// port's: one series must not come twice.
+fn hw_values<'a>(port: &'a PortView<'_>, full: bool) -> impl Iterator<Item = (&'a str, u64)> + 'a {
+    let driver = port.device.driver.as_str();
+    let layer = port.port.link_layer;
+    port.counters
+        .into_iter()
+        .flat_map(|counters| {
+            let device_wide = counters
+                .device_hw
+                .iter()
+                .filter(|(name, _)| !counters.hw.contains_key(*name));
+            counters.hw.iter().chain(device_wide)
+        })
+        .filter_map(|(name, reading)| Some((name.as_str(), *reading.value()?)))
+        .filter(move |(name, _)| full || select::hw_by_default(driver, layer, name))
+}

@@ -1,0 +1,356 @@
+use super::*;
+use crate::observe::counters::PortCounters;
+use crate::observe::rdma::{Function, LinkLayer, PhysState, PortState};
+use crate::observe::reading::{Reading, Stamped};
+use crate::report::testing::{NOW, broken, device, empty, finding, link, node};
+
+const FULL: Options = Options {
+    detail: Detail::Full,
+};
+
+fn series(text: &str) -> Vec<&str> {
+    text.lines().filter(|line| !line.starts_with('#')).collect()
+}
+
+fn default_text(report: &Report) -> String {
+    encode(report, &AgentStats::default(), Options::default())
+}
+
+fn has(text: &str, line: &str) -> bool {
+    text.lines().any(|l| l == line)
+}
+
+#[test]
+fn series_are_bounded_on_a_node_with_18_ports() {
+    let stats = AgentStats {
+        now: Some(NOW),
+        resident_bytes: Some(1),
+        cpu_seconds: Some(1.0),
+    };
+    for layer in [LinkLayer::Infiniband, LinkLayer::Ethernet] {
+        let report = node(18, layer);
+        let default = series(&encode(&report, &stats, Options::default())).len();
+        let full = series(&encode(&report, &stats, FULL)).len();
+        println!("{layer:?}: {default} by default, {full} in full");
+        // Room is left for findings and kernel events, which are none here.
+        assert!(default <= 570, "{layer:?}: {default} by default");
+        assert!(full <= 2000, "{layer:?}: {full} in full");
+    }
+}
+
+#[test]
+fn no_series_comes_twice() {
+    let mut report = broken();
+    let twice = report.findings[0].clone();
+    report.findings.push(crate::check::Finding {
+        key: "another key under the same subject".into(),
+        ..twice
+    });
+    let mut devices = report.snapshot.devices.as_ref().unwrap().value.to_vec();
+    let mut namesake = device(40, LinkLayer::Infiniband);
+    namesake.name = "mlx5_0".into();
+    devices.push(namesake);
+    report.snapshot.devices.as_mut().unwrap().value = Arc::new(devices);
+    // A device-wide counter under the name of a port's.
+    let key = device(0, LinkLayer::Infiniband).port_key(1);
+    let mut counters = PortCounters::clone(&report.snapshot.counters[&key].value);
+    counters.device_hw = [("out_of_sequence".to_string(), Reading::Value(9))].into();
+    report.snapshot.counters.insert(
+        key,
+        Arc::new(Stamped {
+            at: NOW,
+            value: counters,
+        }),
+    );
+    for options in [Options::default(), FULL] {
+        let text = encode(&report, &AgentStats::default(), options);
+        let mut names: Vec<&str> = series(&text)
+            .iter()
+            .map(|line| line.rsplit_once(' ').unwrap().0)
+            .collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
+    }
+}
+
+#[test]
+fn every_family_is_in_the_catalogue_and_every_one_can_be_exported() {
+    let mut report = broken();
+    let ethernet = node(2, LinkLayer::Ethernet).snapshot;
+    report.snapshot.ethtool = ethernet.ethtool;
+    report.snapshot.dcb = ethernet.dcb;
+    let netdev = report.snapshot.ethtool.values_mut().next().unwrap();
+    if let Reading::Value(facts) = &mut Arc::make_mut(netdev).value {
+        facts.global_pause.rx = Some(1);
+    }
+    let key = device(1, LinkLayer::Infiniband).port_key(1);
+    let counters = report.snapshot.counters.get_mut(&key).unwrap();
+    let counters = &mut Arc::make_mut(counters).value;
+    counters
+        .pma
+        .insert("link_downed".into(), Reading::Value(255));
+    counters.hw.insert("active_qps".into(), Reading::Value(3));
+    let stats = AgentStats {
+        now: Some(NOW),
+        resident_bytes: Some(1),
+        cpu_seconds: Some(1.0),
+    };
+    let text = encode(&report, &stats, FULL);
+    let mut exported: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
+        .collect();
+    let mut known: Vec<&str> = cat::CATALOGUE.iter().map(|family| family.name).collect();
+    exported.sort_unstable();
+    known.sort_unstable();
+    assert_eq!(exported, known);
+}
+
+#[test]
+fn names_follow_the_rules() {
+    for family in cat::CATALOGUE {
+        let name = family.name;
+        let process = name.starts_with("process_");
+        assert!(name.starts_with("selvage_") || process, "{name}");
+        assert_eq!(
+            name.ends_with("_total"),
+            family.kind == Kind::Counter,
+            "{name}"
+        );
+        assert!(!name.contains("micro") && !name.contains("_bits"), "{name}");
+        assert!(family.help.ends_with('.'), "{name}");
+    }
+}
+
+#[test]
+fn a_port_that_is_down_has_state_but_no_rate() {
+    let text = default_text(&broken());
+    for line in [
+        "selvage_port_up{device=\"mlx5_3\",port=\"1\"} 0",
+        "selvage_port_state_id{device=\"mlx5_3\",port=\"1\"} 1",
+        "selvage_port_physical_state_id{device=\"mlx5_3\",port=\"1\"} 2",
+        "selvage_port_link_transitions_total{device=\"mlx5_3\",port=\"1\"} 1",
+        "selvage_port_up{device=\"mlx5_2\",port=\"1\"} 1",
+        "selvage_port_rate_bytes_per_second{device=\"mlx5_2\",port=\"1\"} 50000000000",
+        "selvage_port_receive_bytes_total{device=\"mlx5_2\",port=\"1\"} 4000",
+        "selvage_fabric_ready 0",
+        "selvage_fabric_state{state=\"unready\"} 1",
+        "selvage_fabric_state{state=\"ready\"} 0",
+        "selvage_fabric_state_transitions_total{to=\"unready\"} 1",
+        "selvage_check_findings{check=\"link_state\",status=\"failing\"} 1",
+        "selvage_finding{check=\"link_state\",subject=\"mlx5_3/1\",reason=\"LinkDown\",status=\"failing\"} 1",
+        "selvage_gpu_xid_total{pci=\"0000:83:00\",xid=\"79\",class=\"bus\"} 2",
+        "selvage_nic_kernel_events_total{pci=\"0000:13:00\",event=\"nic_link_down\"} 1",
+        "selvage_kernel_module_loaded{module=\"nvidia_peermem\"} 1",
+        "selvage_kernel_module_loaded{module=\"nvidia_fs\"} 0",
+        "selvage_gpudirect_path{path=\"peermem\"} 1",
+        "selvage_gds_ready 0",
+        "selvage_rails 8",
+        "selvage_gpus 8",
+        "selvage_source_up{source=\"link\"} 1",
+    ] {
+        assert!(has(&text, line), "{line}\n{text}");
+    }
+    assert!(!text.contains("selvage_port_rate_bytes_per_second{device=\"mlx5_3\""));
+}
+
+#[test]
+fn what_was_not_observed_has_no_series() {
+    let text = default_text(&empty());
+    for family in [
+        "selvage_port",
+        "selvage_rails",
+        "selvage_gpus",
+        "selvage_kernel_module",
+        "selvage_gds",
+    ] {
+        assert!(!text.contains(family), "{family}\n{text}");
+    }
+    assert!(has(&text, "selvage_fabric_state{state=\"unknown\"} 1"));
+
+    let mut report = node(1, LinkLayer::Infiniband);
+    let key = device(0, LinkLayer::Infiniband).port_key(1);
+    let counters = report.snapshot.counters.get_mut(&key).unwrap();
+    let counters = &mut Arc::make_mut(counters).value;
+    for name in ["port_rcv_data", "symbol_error"] {
+        counters.pma.insert(name.into(), Reading::NotObservable);
+    }
+    counters.hw.insert("out_of_buffer".into(), Reading::Absent);
+    let text = encode(&report, &AgentStats::default(), FULL);
+    for name in ["port_receive_bytes", "symbol_error", "out_of_buffer"] {
+        assert!(!text.contains(name), "{name}");
+    }
+    assert!(text.contains("port_transmit_bytes"));
+}
+
+#[test]
+fn a_state_the_kernel_does_not_name_is_neither_up_nor_down() {
+    let mut report = node(1, LinkLayer::Infiniband);
+    let key = device(0, LinkLayer::Infiniband).port_key(1);
+    report
+        .snapshot
+        .links
+        .insert(key, link(PortState::Unknown, PhysState::Unknown));
+    let text = default_text(&report);
+    assert!(!text.contains("selvage_port_up{"));
+    assert!(has(
+        &text,
+        "selvage_port_state_id{device=\"mlx5_0\",port=\"1\"} 0"
+    ));
+}
+
+#[test]
+fn a_device_that_is_gone_leaves_nothing() {
+    let mut report = broken();
+    let mut devices = report.snapshot.devices.as_ref().unwrap().value.to_vec();
+    devices.retain(|device| device.name != "mlx5_5");
+    report.snapshot.devices.as_mut().unwrap().value = Arc::new(devices);
+    let text = encode(&report, &AgentStats::default(), FULL);
+    assert!(!text.contains("mlx5_5"), "links and counters were told");
+}
+
+#[test]
+fn saturated_counters_show_only_while_they_are() {
+    let mut report = node(2, LinkLayer::Infiniband);
+    let key = device(1, LinkLayer::Infiniband).port_key(1);
+    let counters = report.snapshot.counters.get_mut(&key).unwrap();
+    Arc::make_mut(counters)
+        .value
+        .pma
+        .insert("local_link_integrity_errors".into(), Reading::Value(15));
+    let text = default_text(&report);
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("selvage_port_counter_saturated{"))
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            "selvage_port_counter_saturated{device=\"mlx5_1\",port=\"1\",counter=\"local_link_integrity_errors\"} 1"
+        ]
+    );
+}
+
+#[test]
+fn pfc_in_base_units_by_direction() {
+    let mut report = node(2, LinkLayer::Ethernet);
+    // PFC falls away on one of the two: its series must read 0, not vanish.
+    let dcb = report.snapshot.dcb.get_mut("eth1").unwrap();
+    if let Reading::Value(facts) = &mut Arc::make_mut(dcb).value {
+        facts.pfc_enabled = Some(0);
+    }
+    let text = default_text(&report);
+    for line in [
+        "selvage_pfc_pause_frames_total{netdev=\"eth0\",priority=\"3\",direction=\"receive\"} 7",
+        "selvage_pfc_pause_seconds_total{netdev=\"eth0\",priority=\"3\",direction=\"receive\"} 1.5",
+        "selvage_pfc_pause_seconds_total{netdev=\"eth0\",priority=\"3\",direction=\"transmit\"} 0",
+        "selvage_pfc_discards_total{netdev=\"eth0\",priority=\"3\"} 0",
+        "selvage_pfc_enabled{netdev=\"eth0\",priority=\"3\"} 1",
+        "selvage_pfc_enabled{netdev=\"eth1\",priority=\"3\"} 0",
+    ] {
+        assert!(has(&text, line), "{line}\n{text}");
+    }
+    assert!(
+        !text.contains("priority=\"0\""),
+        "unused priorities by default"
+    );
+    let full = encode(&report, &AgentStats::default(), FULL);
+    assert!(has(
+        &full,
+        "selvage_pfc_discards_total{netdev=\"eth0\",priority=\"0\"} 0"
+    ));
+}
+
+#[test]
+fn vfs_of_guests_are_told_but_not_counted() {
+    let mut report = node(2, LinkLayer::Infiniband);
+    let mut devices = report.snapshot.devices.as_ref().unwrap().value.to_vec();
+    devices[1].function = Function::VirtualOfHost;
+    report.snapshot.devices.as_mut().unwrap().value = Arc::new(devices);
+    let text = default_text(&report);
+    assert!(has(
+        &text,
+        "selvage_port_up{device=\"mlx5_1\",port=\"1\"} 1"
+    ));
+    assert!(!text.contains("counter_total{device=\"mlx5_1\""));
+}
+
+#[test]
+fn labels_are_escaped() {
+    let mut report = node(1, LinkLayer::Infiniband);
+    let mut devices = report.snapshot.devices.as_ref().unwrap().value.to_vec();
+    devices[0].firmware = Some("a\"b\\c\nd".into());
+    report.snapshot.devices.as_mut().unwrap().value = Arc::new(devices);
+    assert!(default_text(&report).contains("firmware=\"a\\\"b\\\\c\\nd\""));
+}
+
+#[test]
+fn labels_from_the_kernel_log_are_bounded() {
+    let mut report = empty();
+    let totals = Arc::make_mut(&mut report.totals);
+    totals.xids.insert(
+        "0000:17:00".into(),
+        (0..10_000).map(|xid| (xid, 1)).collect(),
+    );
+    let events = (0..10_000).map(|i| (format!("event{i}"), 1)).collect();
+    totals.nic_events.insert("0000:19:00".into(), events);
+    report.findings = (0..1000)
+        .map(|i| finding("xid", &format!("gpu{i}"), "GpuLost", Status::Failing))
+        .collect();
+    assert!(series(&default_text(&report)).len() < 600);
+}
+
+#[test]
+fn the_cache_follows_the_generation() {
+    let mut cache = MetricsCache::default();
+    let mut report = empty();
+    let first = cache.report(&report, Options::default());
+    assert!(Arc::ptr_eq(
+        &first,
+        &cache.report(&report, Options::default())
+    ));
+    report.generation += 1;
+    report.state = State::Ready;
+    let second = cache.report(&report, Options::default());
+    assert!(second.contains("selvage_fabric_ready 1"));
+}
+
+#[test]
+fn the_document_is_the_catalogue() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/metrics.md");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::create_dir_all(concat!(env!("CARGO_MANIFEST_DIR"), "/docs")).unwrap();
+        std::fs::write(path, cat::markdown()).unwrap();
+    }
+    #[allow(clippy::disallowed_methods)]
+    let held = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(held == cat::markdown(), "run UPDATE_GOLDEN=1 cargo test");
+}
+
+/// Prints the time of one encoding: `cargo test --release -- --ignored --nocapture encoding_time`.
+#[test]
+#[ignore = "a measurement"]
+#[allow(clippy::disallowed_methods)]
+fn encoding_time() {
+    for (options, name) in [(Options::default(), "default"), (FULL, "full")] {
+        let report = node(18, LinkLayer::Ethernet);
+        let start = std::time::Instant::now();
+        let mut bytes = 0;
+        for _ in 0..1000 {
+            bytes = encode(&report, &AgentStats::default(), options).len();
+        }
+        println!("{name}: {:?} each, {bytes} bytes", start.elapsed() / 1000);
+    }
+}
+
+#[test]
+#[ignore = "prints an exposition, to look at or to pipe into promtool"]
+fn print_exposition() {
+    println!("{}", encode(&broken(), &AgentStats::default(), FULL));
+    println!(
+        "{}",
+        encode(&node(18, LinkLayer::Ethernet), &AgentStats::default(), FULL)
+    );
+}

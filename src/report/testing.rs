@@ -1,0 +1,411 @@
+//! Reports built by hand for the outputs' tests.
+
+use super::{Report, Role, RoleFacts, State, XidSeen};
+use crate::check::gpudirect::{GpuDirectVerdict, Path};
+use crate::check::{Finding, Status, Weight};
+use crate::observe::counters::PortCounters;
+use crate::observe::gpudirect::{GpuDirectFacts, Module, NvidiaDriver, NvidiaFs};
+use crate::observe::netdev::{DcbFacts, EthtoolFacts, NetdevFacts, PauseCounts, PriorityFacts};
+use crate::observe::pci::{Aer, PciFacts, PciFunction, PcieLink};
+use crate::observe::rdma::{
+    Function, Gid, GidKind, GidTable, LinkFacts, LinkLayer, LinkRate, PhysState, PortState,
+    RdmaDevice, RdmaPort, Via,
+};
+use crate::observe::reading::{Reading, Stamped};
+use crate::observe::snapshot::{Snapshot, SourceHealth};
+use crate::units::{Bdf, BitsPerSec, DeviceKey, Millis, PortKey};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The moment of every report here: ten minutes after boot.
+pub const NOW: Millis = Millis(600_000);
+
+/// Hardware counters of an mlx5 RoCE port.
+pub const MLX5_HW: &[&str] = &[
+    "out_of_sequence",
+    "packet_seq_err",
+    "implied_nak_seq_err",
+    "local_ack_timeout_err",
+    "duplicate_request",
+    "rnr_nak_retry_err",
+    "req_transport_retries_exceeded",
+    "req_rnr_retries_exceeded",
+    "out_of_buffer",
+    "roce_adp_retrans",
+    "roce_adp_retrans_to",
+    "roce_slow_restart",
+    "roce_slow_restart_cnps",
+    "roce_slow_restart_trans",
+    "np_ecn_marked_roce_packets",
+    "np_cnp_sent",
+    "rp_cnp_handled",
+    "rp_cnp_ignored",
+    "rx_icrc_encapsulated",
+    "resp_local_length_error",
+    "resp_cqe_error",
+    "req_cqe_error",
+    "req_remote_invalid_request",
+    "req_remote_access_errors",
+    "resp_remote_access_errors",
+    "resp_cqe_flush_error",
+    "req_cqe_flush_error",
+    "rx_write_requests",
+    "rx_read_requests",
+    "rx_atomic_requests",
+    "rx_dct_connect",
+    "cc_rx_ce_pkts",
+    "cc_rx_cnp_pkts",
+    "cc_tx_cnp_pkts",
+];
+
+fn stamped<T>(value: T) -> Arc<Stamped<T>> {
+    Arc::new(Stamped { at: NOW, value })
+}
+
+/// A report with nothing in it.
+pub fn empty() -> Report {
+    Report {
+        generation: 1,
+        node: "gpu-17".into(),
+        snapshot: Snapshot {
+            at: NOW,
+            wall: Some("2026-01-02T03:04:05Z".parse().unwrap()),
+            boot_id: Some("b0071d00-0000-4000-8000-000000000000".into()),
+            live: true,
+            ..Snapshot::default()
+        },
+        roles: BTreeMap::new(),
+        state: State::Unknown,
+        since: Millis(0),
+        reasons: Vec::new(),
+        findings: Vec::new(),
+        xids: Vec::new(),
+        gpudirect: GpuDirectVerdict::default(),
+        totals: Arc::default(),
+        full_window: false,
+    }
+}
+
+/// A healthy node with 8 GPUs and `rails` mlx5 rails of 400 Gb/s, every counter read, every source
+/// up; on Ethernet with PFC on priority 3.
+pub fn node(rails: u8, layer: LinkLayer) -> Report {
+    let mut report = empty();
+    report.state = State::Ready;
+    report.full_window = true;
+    report.gpudirect = GpuDirectVerdict {
+        path: Path::Peermem,
+        why: vec!["nvidia_peermem is loaded".into()],
+    };
+    let mut pci = PciFacts::default();
+    for gpu in 0..8 {
+        let address = bdf(0x80 + gpu);
+        pci.gpus.push(address);
+        pci.functions.insert(address.to_string(), function());
+    }
+    let mut devices = Vec::new();
+    for rail in 0..rails {
+        let device = device(rail, layer);
+        pci.functions
+            .insert(device.pci.unwrap().to_string(), function());
+        let key = device.port_key(1);
+        report.roles.insert(
+            key.clone(),
+            RoleFacts {
+                role: Role::Rail,
+                why: "nearest to a GPU".into(),
+            },
+        );
+        add_port(&mut report.snapshot, key, layer, &format!("eth{rail}"));
+        devices.push(device);
+    }
+    report.snapshot.devices = Some(Stamped {
+        at: NOW,
+        value: Arc::new(devices),
+    });
+    report.snapshot.pci = Some(stamped(pci));
+    report.snapshot.gpudirect = Some(stamped(gpudirect_facts()));
+    for source in [
+        "devices",
+        "link",
+        "counters",
+        "gids",
+        "netdev",
+        "ethtool",
+        "dcb",
+        "pci",
+        "gpudirect",
+        "kernel_log",
+    ] {
+        report.snapshot.sources.insert(
+            source.into(),
+            SourceHealth {
+                source: source.into(),
+                subject: String::new(),
+                last_ok: Some(NOW),
+                micros: 1500,
+                stalled_since: None,
+                fault: None,
+                absent: false,
+            },
+        );
+    }
+    report
+}
+
+fn bdf(bus: u8) -> Bdf {
+    Bdf {
+        domain: 0,
+        bus,
+        device: 0,
+        function: 0,
+    }
+}
+
+fn function() -> PciFunction {
+    let link = PcieLink {
+        megatransfers: 32_000,
+        width: 16,
+    };
+    PciFunction {
+        current: Reading::Value(link),
+        max: Reading::Value(link),
+        aer: Aer {
+            correctable: Some(0),
+            nonfatal: Some(0),
+            fatal: Some(0),
+        },
+        ..PciFunction::default()
+    }
+}
+
+/// `mlx5_N` at bus 0x10 + N, one port.
+pub fn device(number: u8, layer: LinkLayer) -> RdmaDevice {
+    let pci = bdf(0x10 + number);
+    RdmaDevice {
+        key: DeviceKey(pci.to_string()),
+        name: format!("mlx5_{number}"),
+        index: None,
+        pci: Some(pci),
+        driver: "mlx5_core".into(),
+        pci_id: Some("15b3:1021".into()),
+        node_type: Some(1),
+        firmware: Some("28.41.1000".into()),
+        board_id: Some("MT_0000000838".into()),
+        hca_type: Some("MT4129".into()),
+        node_guid: None,
+        sys_image_guid: None,
+        function: Function::Physical,
+        sriov: None,
+        smi_parent: None,
+        numa_node: Some(0),
+        uverbs: Reading::Absent,
+        ports: vec![RdmaPort {
+            number: 1,
+            link_layer: layer,
+            netdev: Some(format!("eth{number}")),
+            has_pma_counters: true,
+            has_hw_counters: true,
+        }],
+    }
+}
+
+/// State of a port.
+pub fn link(state: PortState, phys: PhysState) -> Arc<Stamped<LinkFacts>> {
+    stamped(LinkFacts {
+        state: Reading::Value(state),
+        phys_state: Reading::Value(phys),
+        rate: Reading::Value(LinkRate {
+            rate: BitsPerSec::from_gbps(400),
+            lanes: Some(4),
+            speed: Some("NDR".into()),
+        }),
+        lid: Some(0),
+        via: Via::Sysfs,
+    })
+}
+
+fn add_port(snapshot: &mut Snapshot, key: PortKey, layer: LinkLayer, netdev: &str) {
+    snapshot
+        .links
+        .insert(key.clone(), link(PortState::Active, PhysState::LinkUp));
+    let pma = crate::observe::counters::PMA_SATURATING
+        .iter()
+        .map(|(name, _)| (*name, 0))
+        .chain([
+            ("port_rcv_data", 4000),
+            ("port_xmit_data", 8000),
+            ("port_rcv_packets", 10),
+            ("port_xmit_packets", 20),
+            ("unicast_rcv_packets", 10),
+            ("unicast_xmit_packets", 20),
+            ("multicast_rcv_packets", 0),
+            ("multicast_xmit_packets", 0),
+        ]);
+    snapshot.counters.insert(
+        key.clone(),
+        stamped(PortCounters {
+            pma: pma.map(|(n, v)| (n.into(), Reading::Value(v))).collect(),
+            hw: MLX5_HW
+                .iter()
+                .map(|name| ((*name).into(), Reading::Value(0)))
+                .collect(),
+            hw_via: Some(Via::Netlink),
+            ..PortCounters::default()
+        }),
+    );
+    snapshot.netdevs.insert(
+        netdev.into(),
+        stamped(NetdevFacts {
+            carrier: Reading::Value(true),
+            operstate: Some("up".into()),
+            speed_mbps: Reading::Value(400_000),
+            mtu: Some(9000),
+            carrier_changes: Reading::Value(2),
+            ..NetdevFacts::default()
+        }),
+    );
+    if layer == LinkLayer::Ethernet {
+        add_ethernet(snapshot, key, netdev);
+    }
+}
+
+fn add_ethernet(snapshot: &mut Snapshot, key: PortKey, netdev: &str) {
+    let pause = PauseCounts {
+        rx: Some(7),
+        tx: Some(0),
+    };
+    let priorities = (0..8).map(|priority| {
+        let mut numbers = PriorityFacts {
+            rx_discards: Some(0),
+            ..PriorityFacts::default()
+        };
+        // mlx5 has pause counters only where PFC is on.
+        if priority == 3 {
+            numbers.pause = pause;
+            numbers.rx_pause_micros = Some(1_500_000);
+            numbers.tx_pause_micros = Some(0);
+        }
+        (priority, numbers)
+    });
+    let other = ["rx_discards_phy", "tx_discards_phy", "link_down_events_phy"];
+    snapshot.ethtool.insert(
+        netdev.into(),
+        stamped(Reading::Value(EthtoolFacts {
+            driver: "mlx5_core".into(),
+            priorities: priorities.collect(),
+            global_pause: PauseCounts::default(),
+            other: other.iter().map(|name| ((*name).into(), 0)).collect(),
+        })),
+    );
+    snapshot.dcb.insert(
+        netdev.into(),
+        stamped(Reading::Value(DcbFacts {
+            pfc_enabled: Some(0b1000),
+            pfc_cap: Some(8),
+            ..DcbFacts::default()
+        })),
+    );
+    snapshot.gids.insert(
+        key,
+        stamped(GidTable {
+            gids: vec![
+                gid(0, GidKind::IbOrRoceV1, netdev),
+                gid(3, GidKind::RoceV2, netdev),
+            ],
+            complete: true,
+        }),
+    );
+}
+
+fn gid(index: u32, kind: GidKind, netdev: &str) -> Gid {
+    Gid {
+        index,
+        gid: "0000:0000:0000:0000:0000:ffff:0a00:0001".into(),
+        kind: Some(kind),
+        netdev: Some(netdev.into()),
+    }
+}
+
+fn gpudirect_facts() -> GpuDirectFacts {
+    let live = || Module {
+        version: Some("535.129.03".into()),
+        taint: Some("OE".into()),
+        state: Some("live".into()),
+    };
+    GpuDirectFacts {
+        modules: Reading::Value(
+            ["nvidia", "nvidia_peermem", "ib_core", "mlx5_core"]
+                .into_iter()
+                .map(|name| (name.to_string(), live()))
+                .collect(),
+        ),
+        driver: Reading::Value(NvidiaDriver {
+            version: "535.129.03".into(),
+            open: Some(false),
+        }),
+        nvidia_fs: Reading::Value(NvidiaFs {
+            version: None,
+            errors: [("Reads/err".to_string(), 0)].into(),
+            acs_bridges: Vec::new(),
+        }),
+        ..GpuDirectFacts::default()
+    }
+}
+
+/// A finding on a subject.
+pub fn finding(check: &str, subject: &str, reason: &str, status: Status) -> Finding {
+    Finding {
+        check: check.into(),
+        key: subject.into(),
+        subject: subject.into(),
+        status,
+        weight: Weight::Verdict,
+        reason: reason.into(),
+        since: Millis(480_000),
+        message: format!("{subject} is not as it should be."),
+        remedy: "Look at the cable.".into(),
+        evidence: [
+            ("phys_state".to_string(), serde_json::json!("polling")),
+            ("peers_up".to_string(), serde_json::json!(7)),
+        ]
+        .into(),
+    }
+}
+
+/// `mlx5_3` of an 8-rail node down since two minutes, and an Xid 79.
+pub fn broken() -> Report {
+    let mut report = node(8, LinkLayer::Infiniband);
+    report.state = State::Unready;
+    report.since = Millis(480_000);
+    report.reasons = vec!["GpuLost".into(), "LinkDown".into()];
+    let key = device(3, LinkLayer::Infiniband).port_key(1);
+    report
+        .snapshot
+        .links
+        .insert(key.clone(), link(PortState::Down, PhysState::Polling));
+    report.findings = vec![
+        finding("xid", "0000:83:00", "GpuLost", Status::Failing),
+        Finding {
+            key: key.to_string(),
+            ..finding("link_state", "mlx5_3/1", "LinkDown", Status::Failing)
+        },
+    ];
+    report.xids = vec![XidSeen {
+        pci: Some("0000:83:00".into()),
+        xid: 79,
+        class: "bus".into(),
+        count: 2,
+        first: Millis(470_000),
+        last: Millis(480_000),
+        message: "GPU has fallen off the bus.".into(),
+        process: None,
+    }];
+    let totals = Arc::make_mut(&mut report.totals);
+    totals.xids.insert("0000:83:00".into(), [(79, 2)].into());
+    totals
+        .nic_events
+        .insert("0000:13:00".into(), [("nic_link_down".into(), 1)].into());
+    totals.link_edges.insert(key, 1);
+    totals.transitions.insert("unready".into(), 1);
+    report
+}

@@ -1,0 +1,311 @@
+//! The report for a person at a terminal: one line that says it, a table of rails, then what is
+//! wrong, why and what to do.
+
+use super::view::{self, PortView};
+use super::{Report, State};
+use crate::check::{Finding, Status, Weight};
+use crate::observe::rdma::PortState;
+use crate::units::Millis;
+use std::collections::BTreeMap;
+use writer::{Colour, Page, cut};
+
+pub use writer::clean;
+
+mod writer;
+
+/// Findings told in full; the rest is counted.
+const MAX_FINDINGS: usize = 20;
+
+/// Longest cell of the table, in characters.
+const MAX_CELL: usize = 28;
+
+/// How to print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Style {
+    /// Columns of the terminal.
+    pub width: usize,
+    /// ANSI colours.
+    pub colour: bool,
+}
+
+impl Default for Style {
+    fn default() -> Self {
+        Style {
+            width: 80,
+            colour: false,
+        }
+    }
+}
+
+/// The report as text, with a newline at its end.
+pub fn encode(report: &Report, style: Style) -> String {
+    let mut page = Page {
+        out: String::with_capacity(4096),
+        width: style.width.clamp(40, 160),
+        colour: style.colour,
+    };
+    headline(&mut page, report);
+    page.line("");
+    let ports = view::ports(report);
+    rails(&mut page, report, &ports);
+    others(&mut page, &ports);
+    node_facts(&mut page, report);
+    blind_sources(&mut page, report);
+    findings(&mut page, report);
+    page.out
+}
+
+fn state_colour(state: State) -> Colour {
+    match state {
+        State::Ready => Colour::Green,
+        State::Degraded => Colour::Yellow,
+        State::Unready => Colour::Red,
+        State::Unknown => Colour::Magenta,
+    }
+}
+
+/// How long ago, in one unit.
+fn ago(report: &Report, since: Millis) -> String {
+    let seconds = report.snapshot.at.since(since).as_secs();
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+fn headline(page: &mut Page, report: &Report) {
+    let word = report.state.as_str().to_uppercase();
+    let lead = format!("{}  ", page.paint(state_colour(report.state), &word));
+    let reasons = if report.reasons.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", report.reasons.join(", "))
+    };
+    let since = ago(report, report.since);
+    let young = if report.full_window {
+        ""
+    } else {
+        ", first window not complete"
+    };
+    page.wrapped(
+        &lead,
+        word.len() + 2,
+        &format!("{}{reasons} (for {since}{young})", report.node),
+    );
+}
+
+/// Reasons of the findings about a port, by its identity or its shown name.
+fn reasons(report: &Report, port: &PortView<'_>) -> String {
+    let key = port.key.to_string();
+    let name = port.name();
+    let mut reasons: Vec<&str> = report
+        .findings
+        .iter()
+        .filter(|finding| finding.key == key || finding.subject == name)
+        .map(|finding| finding.reason.as_str())
+        .collect();
+    reasons.dedup();
+    if reasons.is_empty() {
+        "ok".to_string()
+    } else {
+        reasons.join(", ")
+    }
+}
+
+fn rate(port: &PortView<'_>) -> String {
+    port.rate()
+        .map_or_else(|| "-".to_string(), |rate| rate.to_string())
+}
+
+/// Logical state, with the physical one where it says more.
+fn state(port: &PortView<'_>) -> String {
+    let name = view::state_name(port.state());
+    match port.state() {
+        None | Some(PortState::Active) => name.to_string(),
+        Some(_) => format!("{name}/{}", view::phys_state_name(port.phys_state())),
+    }
+}
+
+fn rails(page: &mut Page, report: &Report, ports: &[PortView<'_>]) {
+    if report.snapshot.devices.is_none() {
+        page.line("RDMA devices could not be listed.");
+        return;
+    }
+    if ports.is_empty() {
+        page.line("No RDMA device on this node.");
+        return;
+    }
+    let rails: Vec<&PortView<'_>> = ports.iter().filter(|port| port.is_rail()).collect();
+    if rails.is_empty() {
+        page.line("No port is a rail (compute fabric).");
+        return;
+    }
+    let active = rails
+        .iter()
+        .filter(|port| port.state() == Some(PortState::Active))
+        .count();
+    page.line(&format!("Rails: {active} of {} active", rails.len()));
+    let mut rows: Vec<[String; 6]> =
+        vec![["PORT", "PCI", "NETDEV", "STATE", "RATE", "FINDINGS"].map(String::from)];
+    for port in rails {
+        rows.push([
+            port.name(),
+            port.pci().unwrap_or_else(|| "-".into()),
+            port.port.netdev.clone().unwrap_or_else(|| "-".into()),
+            state(port),
+            rate(port),
+            reasons(report, port),
+        ]);
+    }
+    table(page, &rows);
+}
+
+fn table(page: &mut Page, rows: &[[String; 6]]) {
+    let rows: Vec<[String; 6]> = rows
+        .iter()
+        .map(|row| {
+            row.each_ref()
+                .map(|cell| cut(&clean(cell), MAX_CELL).into_owned())
+        })
+        .collect();
+    let mut widths = [0; 6];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    for (number, row) in rows.iter().enumerate() {
+        let mut line = String::from(" ");
+        for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
+            let padding = width.saturating_sub(cell.chars().count());
+            let shown = match (number, column) {
+                (0, _) => page.paint(Colour::Bold, cell),
+                (_, 5) if cell != "ok" => page.paint(Colour::Red, cell),
+                _ => cell.clone(),
+            };
+            line.push(' ');
+            line.push_str(&shown);
+            line.push_str(&" ".repeat(padding + 1));
+        }
+        page.line(&line);
+    }
+}
+
+fn others(page: &mut Page, ports: &[PortView<'_>]) {
+    let others: Vec<&PortView<'_>> = ports.iter().filter(|port| !port.is_rail()).collect();
+    if others.is_empty() {
+        return;
+    }
+    let text = if others.len() <= 4 {
+        let told: Vec<String> = others
+            .iter()
+            .map(|port| match port.rate() {
+                Some(rate) => format!("{} {} {rate}", port.name(), state(port)),
+                None => format!("{} {}", port.name(), state(port)),
+            })
+            .collect();
+        told.join(", ")
+    } else {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for port in &others {
+            *counts.entry(view::state_name(port.state())).or_default() += 1;
+        }
+        let told: Vec<String> = counts
+            .iter()
+            .map(|(state, count)| format!("{count} {state}"))
+            .collect();
+        told.join(", ")
+    };
+    page.wrapped("Other ports: ", 13, &text);
+}
+
+fn node_facts(page: &mut Page, report: &Report) {
+    let gpus = view::gpu_count(report).map_or("unknown".into(), |count| count.to_string());
+    let driver = view::gpudirect(report)
+        .and_then(|facts| facts.driver.value())
+        .map(|driver| {
+            let kind = match driver.open {
+                Some(true) => ", open",
+                Some(false) => ", proprietary",
+                None => "",
+            };
+            format!(" (driver {}{kind})", driver.version)
+        })
+        .unwrap_or_default();
+    let gds = view::gds_name(view::gds_ready(report));
+    let path = view::path_name(report.gpudirect.path);
+    let why = if report.gpudirect.why.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", report.gpudirect.why.join("; "))
+    };
+    page.wrapped("", 2, &format!("GPUs: {gpus}{driver}; GDS: {gds}"));
+    page.wrapped("", 2, &format!("GPUDirect RDMA: {path}{why}"));
+}
+
+fn blind_sources(page: &mut Page, report: &Report) {
+    let blind: Vec<String> = view::sources(report)
+        .into_iter()
+        .filter(|(_, source)| !source.up)
+        .map(|(name, source)| match source.stalled {
+            0 => name.to_string(),
+            stalled => format!("{name} ({stalled} stalled)"),
+        })
+        .collect();
+    if !blind.is_empty() {
+        page.wrapped("Sources that did not answer: ", 2, &blind.join(", "));
+    }
+}
+
+fn findings(page: &mut Page, report: &Report) {
+    for finding in report.findings.iter().take(MAX_FINDINGS) {
+        page.line("");
+        one_finding(page, report, finding);
+    }
+    let more = report.findings.len().saturating_sub(MAX_FINDINGS);
+    if more > 0 {
+        page.line("");
+        page.line(&format!("and {more} more: selvage check -o json"));
+    }
+}
+
+fn one_finding(page: &mut Page, report: &Report, finding: &Finding) {
+    let (word, colour) = match (finding.weight, finding.status) {
+        (Weight::Notice, _) => ("notice", Colour::Bold),
+        (_, Status::Failing) => ("failing", Colour::Red),
+        (_, Status::Degraded) => ("degraded", Colour::Yellow),
+        (_, Status::Unknown) => ("unknown", Colour::Magenta),
+    };
+    let lead = format!("{}  ", page.paint(colour, word));
+    page.wrapped(
+        &lead,
+        2,
+        &format!(
+            "{}  {} ({}, for {})",
+            finding.subject,
+            finding.reason,
+            finding.check,
+            ago(report, finding.since)
+        ),
+    );
+    page.wrapped("  ", 2, &finding.message);
+    if !finding.evidence.is_empty() {
+        let seen: Vec<String> = finding
+            .evidence
+            .iter()
+            .map(|(name, value)| match value {
+                serde_json::Value::String(text) => format!("{name}={text}"),
+                value => format!("{name}={value}"),
+            })
+            .collect();
+        page.wrapped("  seen: ", 8, &seen.join(", "));
+    }
+    if !finding.remedy.is_empty() {
+        page.wrapped("  fix:  ", 8, &finding.remedy);
+    }
+}
+
+#[cfg(test)]
+mod tests;

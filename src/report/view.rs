@@ -1,0 +1,265 @@
+//! What every output asks of a report, asked in one place: ports with all their facts, wall times,
+//! GPU and module facts. No formatting, no judging.
+
+use super::{Report, Role, RoleFacts};
+use crate::observe::counters::PortCounters;
+use crate::observe::gpudirect::{GpuDirectFacts, Module};
+use crate::observe::history::ports_of;
+use crate::observe::netdev::NetdevFacts;
+use crate::observe::rdma::{
+    Gid, GidKind, LinkFacts, LinkLayer, PhysState, PortState, RdmaDevice, RdmaPort,
+};
+use crate::observe::snapshot::SourceHealth;
+use crate::units::{BitsPerSec, Millis, PortKey};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Module of GPUDirect Storage.
+pub const GDS_MODULE: &str = "nvidia_fs";
+
+/// One port with all that the report holds of it.
+#[derive(Debug, Clone)]
+pub struct PortView<'a> {
+    /// Its identity.
+    pub key: PortKey,
+    /// Its device.
+    pub device: &'a RdmaDevice,
+    /// What does not change with the link.
+    pub port: &'a RdmaPort,
+    /// State, once read.
+    pub link: Option<&'a LinkFacts>,
+    /// Counters, once read.
+    pub counters: Option<&'a PortCounters>,
+    /// Role, once judged.
+    pub role: Option<&'a RoleFacts>,
+    /// Its network device's facts, once read.
+    pub netdev: Option<&'a NetdevFacts>,
+}
+
+impl PortView<'_> {
+    /// As people write it: `mlx5_0/1`.
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.device.name, self.port.number)
+    }
+
+    /// Logical state; none where it was not read.
+    pub fn state(&self) -> Option<PortState> {
+        self.link?.state.value().copied()
+    }
+
+    /// Physical state; none where it was not read.
+    pub fn phys_state(&self) -> Option<PhysState> {
+        self.link?.phys_state.value().copied()
+    }
+
+    /// Rate, only while the port is active: `ports/N/rate` lies otherwise (a down mlx5 RoCE port
+    /// prints 40 Gb/s).
+    pub fn rate(&self) -> Option<BitsPerSec> {
+        let link = self.link?;
+        if link.state.value() != Some(&PortState::Active) {
+            return None;
+        }
+        link.rate.value().map(|rate| rate.rate)
+    }
+
+    /// Whether gangs run over it.
+    pub fn is_rail(&self) -> bool {
+        self.role.is_some_and(|role| role.role == Role::Rail)
+    }
+
+    /// PCI address text; none of software devices.
+    pub fn pci(&self) -> Option<String> {
+        self.device.pci.map(|pci| pci.to_string())
+    }
+}
+
+/// Ports of the devices that exist now, in the order of their names, numbers compared as numbers.
+/// State and counters of a device that is gone are left out, and so is a second device of the same
+/// name (another network namespace's), since labels could not tell them apart.
+pub fn ports(report: &Report) -> Vec<PortView<'_>> {
+    let snapshot = &report.snapshot;
+    let mut shown = BTreeSet::new();
+    let mut ports: Vec<PortView<'_>> = ports_of(snapshot)
+        .filter(|(device, port)| shown.insert((device.name.as_str(), port.number)))
+        .map(|(device, port)| {
+            let key = device.port_key(port.number);
+            PortView {
+                link: snapshot.links.get(&key).map(|link| &link.value),
+                counters: snapshot.counters.get(&key).map(|counters| &counters.value),
+                role: report.roles.get(&key),
+                netdev: port
+                    .netdev
+                    .as_ref()
+                    .and_then(|name| snapshot.netdevs.get(name))
+                    .map(|netdev| &netdev.value),
+                key,
+                device,
+                port,
+            }
+        })
+        .collect();
+    ports.sort_by_cached_key(|port| (natural(&port.device.name), port.port.number));
+    ports
+}
+
+/// Sort key in which `mlx5_2` comes before `mlx5_10`.
+pub fn natural(name: &str) -> Vec<(String, u64)> {
+    let mut parts = Vec::new();
+    let mut rest = name;
+    while !rest.is_empty() {
+        let text = rest
+            .find(|c: char| c.is_ascii_digit())
+            .unwrap_or(rest.len());
+        let (word, tail) = rest.split_at(text);
+        let digits = tail
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(tail.len());
+        let (number, tail) = tail.split_at(digits);
+        parts.push((word.to_string(), number.parse().unwrap_or(u64::MAX)));
+        rest = tail;
+    }
+    parts
+}
+
+/// GIDs of RoCE v2, which are what `NCCL_IB_GID_INDEX` can name on Ethernet; none until the table
+/// was read.
+pub fn roce_v2_gids<'a>(report: &'a Report, port: &PortView<'_>) -> Option<Vec<&'a Gid>> {
+    if port.port.link_layer != LinkLayer::Ethernet {
+        return None;
+    }
+    let table = report.snapshot.gids.get(&port.key)?;
+    Some(
+        table
+            .value
+            .gids
+            .iter()
+            .filter(|gid| gid.kind == Some(GidKind::RoceV2))
+            .collect(),
+    )
+}
+
+/// Wall time of a moment on the monotonic clock; none where the snapshot has no wall time.
+pub fn wall_at(report: &Report, at: Millis) -> Option<jiff::Timestamp> {
+    let wall = report.snapshot.wall?;
+    let back = i64::try_from(report.snapshot.at.since(at).as_millis()).ok()?;
+    let ahead = i64::try_from(at.since(report.snapshot.at).as_millis()).ok()?;
+    wall.checked_add(jiff::SignedDuration::from_millis(ahead - back))
+        .ok()
+}
+
+/// GPUDirect facts, once read.
+pub fn gpudirect(report: &Report) -> Option<&GpuDirectFacts> {
+    report.snapshot.gpudirect.as_ref().map(|facts| &facts.value)
+}
+
+/// Modules of interest that are loaded; none where the list could not be read.
+pub fn modules(report: &Report) -> Option<&BTreeMap<String, Module>> {
+    gpudirect(report)?.modules.value()
+}
+
+/// Whether the GPUDirect Storage module is in the kernel and running; none where it cannot be told.
+pub fn gds_ready(report: &Report) -> Option<bool> {
+    let modules = modules(report)?;
+    Some(modules.get(GDS_MODULE).is_some_and(|module| {
+        // Old kernels have no initstate for a built-in; a module that tells none is running.
+        module.state.as_deref().is_none_or(|state| state == "live")
+    }))
+}
+
+/// Number of GPUs: by PCI scan, else as the NVIDIA driver lists them; none where neither was read.
+pub fn gpu_count(report: &Report) -> Option<usize> {
+    match (&report.snapshot.pci, gpudirect(report)) {
+        (Some(pci), _) => Some(pci.value.gpus.len()),
+        (None, Some(facts)) => Some(facts.gpus.len()),
+        (None, None) => None,
+    }
+}
+
+/// All subjects of one source folded into one answer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SourceSummary {
+    /// Every subject's last read ended well and none is stalled.
+    pub up: bool,
+    /// The slowest subject's last read.
+    pub micros: u64,
+    /// Subjects with a read out beyond its deadline.
+    pub stalled: usize,
+}
+
+/// Sources by name. A source that the kernel lacks for every subject is left out: absent is neither
+/// up nor down.
+pub fn sources(report: &Report) -> BTreeMap<&str, SourceSummary> {
+    let mut summaries = BTreeMap::new();
+    for health in report.snapshot.sources.values().filter(|s| !s.absent) {
+        let summary = summaries
+            .entry(health.source.as_str())
+            .or_insert(SourceSummary {
+                up: true,
+                micros: 0,
+                stalled: 0,
+            });
+        summary.up &= source_up(health);
+        summary.micros = summary.micros.max(health.micros);
+        summary.stalled += usize::from(health.stalled_since.is_some());
+    }
+    summaries
+}
+
+/// Whether the last read of this subject ended well.
+pub fn source_up(health: &SourceHealth) -> bool {
+    health.last_ok.is_some() && health.fault.is_none() && health.stalled_since.is_none()
+}
+
+/// Name of a link layer as in JSON and labels.
+pub fn link_layer(layer: LinkLayer) -> &'static str {
+    match layer {
+        LinkLayer::Infiniband => "infiniband",
+        LinkLayer::Ethernet => "ethernet",
+        LinkLayer::Unspecified => "unspecified",
+    }
+}
+
+/// Name of a state as in JSON; none reads `unknown`.
+pub fn state_name(state: Option<PortState>) -> &'static str {
+    match state {
+        None | Some(PortState::Unknown) => "unknown",
+        Some(PortState::Down) => "down",
+        Some(PortState::Init) => "init",
+        Some(PortState::Armed) => "armed",
+        Some(PortState::Active) => "active",
+        Some(PortState::ActiveDefer) => "active_defer",
+    }
+}
+
+/// Name of a physical state as in JSON; none reads `unknown`.
+pub fn phys_state_name(state: Option<PhysState>) -> &'static str {
+    match state {
+        None | Some(PhysState::Unknown) => "unknown",
+        Some(PhysState::Sleep) => "sleep",
+        Some(PhysState::Polling) => "polling",
+        Some(PhysState::Disabled) => "disabled",
+        Some(PhysState::Training) => "training",
+        Some(PhysState::LinkUp) => "link_up",
+        Some(PhysState::ErrorRecovery) => "error_recovery",
+        Some(PhysState::PhyTest) => "phy_test",
+    }
+}
+
+/// Name of a GPUDirect path as in JSON and labels.
+pub fn path_name(path: crate::check::gpudirect::Path) -> &'static str {
+    use crate::check::gpudirect::Path;
+    match path {
+        Path::Dmabuf => "dmabuf",
+        Path::Peermem => "peermem",
+        Path::None => "none",
+        Path::Unknown => "unknown",
+    }
+}
+
+/// Name of a GDS state as in JSON and labels.
+pub fn gds_name(ready: Option<bool>) -> &'static str {
+    match ready {
+        Some(true) => "ready",
+        Some(false) => "absent",
+        None => "unknown",
+    }
+}

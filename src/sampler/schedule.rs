@@ -1,0 +1,359 @@
+//! When each subject is read next. Pure: time comes in, decisions go out.
+
+use crate::observe::reading::Fault;
+use crate::units::Millis;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// One thing that is read as a whole, independently of every other.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Subject {
+    /// The list of RDMA devices.
+    Devices,
+    /// PCI functions.
+    Pci,
+    /// Drivers and modules of the GPUDirect path.
+    GpuDirect,
+    /// Port state of one device, by device key.
+    Link(String),
+    /// Counters of one device, by device key.
+    Counters(String),
+    /// GID tables of one device, by device key.
+    Gids(String),
+    /// One network device's link.
+    Netdev(String),
+    /// One network device's ethtool statistics.
+    Ethtool(String),
+    /// One network device's DCB settings.
+    Dcb(String),
+}
+
+impl Subject {
+    /// Name of the source, as in metrics and the report.
+    pub fn source(&self) -> &'static str {
+        match self {
+            Subject::Devices => "devices",
+            Subject::Pci => "pci",
+            Subject::GpuDirect => "gpudirect",
+            Subject::Link(_) => "link",
+            Subject::Counters(_) => "counters",
+            Subject::Gids(_) => "gids",
+            Subject::Netdev(_) => "netdev",
+            Subject::Ethtool(_) => "ethtool",
+            Subject::Dcb(_) => "dcb",
+        }
+    }
+
+    /// Which one of that source; empty where there is only one.
+    pub fn name(&self) -> &str {
+        match self {
+            Subject::Devices | Subject::Pci | Subject::GpuDirect => "",
+            Subject::Link(name)
+            | Subject::Counters(name)
+            | Subject::Gids(name)
+            | Subject::Netdev(name)
+            | Subject::Ethtool(name)
+            | Subject::Dcb(name) => name,
+        }
+    }
+}
+
+/// How a finished read went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// It gave facts.
+    Ok,
+    /// This kernel or tree does not have the source.
+    Absent,
+    /// It failed.
+    Failed(Fault),
+}
+
+/// How often and how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// Time between starts.
+    pub interval: Duration,
+    /// After this long without an answer the subject is stalled.
+    pub deadline: Duration,
+}
+
+/// One subject's place in the schedule.
+#[derive(Debug, Clone)]
+pub struct Slot {
+    pace: Pace,
+    due: Millis,
+    started: Option<Millis>,
+    extra: Vec<Millis>,
+    /// Out beyond its deadline since then.
+    pub stalled_since: Option<Millis>,
+    /// Last end without a failure.
+    pub last_ok: Option<Millis>,
+    /// Reads ended so far.
+    pub ended: u64,
+    /// Duration of the last finished read.
+    pub took: Duration,
+    /// Why the last one failed.
+    pub fault: Option<Fault>,
+    /// The source does not exist here.
+    pub absent: bool,
+}
+
+/// All subjects.
+#[derive(Debug, Default)]
+pub struct Schedule {
+    slots: BTreeMap<Subject, Slot>,
+}
+
+/// After an event, state is read at once and again after these: an rxe port follows its network
+/// device up to 20 ms late, and firmware may take its time.
+const FOLLOW_UPS: [Duration; 3] = [
+    Duration::from_millis(10),
+    Duration::from_millis(40),
+    Duration::from_millis(200),
+];
+
+impl Schedule {
+    /// Adds a subject, due at once, unless it is there already.
+    pub fn add(&mut self, subject: Subject, pace: Pace, now: Millis) {
+        self.slots.entry(subject).or_insert_with(|| Slot {
+            pace,
+            due: now,
+            started: None,
+            extra: Vec::new(),
+            stalled_since: None,
+            last_ok: None,
+            ended: 0,
+            took: Duration::ZERO,
+            fault: None,
+            absent: false,
+        });
+    }
+
+    /// Drops subjects for which `keep` says no. A read that is still out is forgotten.
+    pub fn retain(&mut self, mut keep: impl FnMut(&Subject) -> bool) {
+        self.slots.retain(|subject, _| keep(subject));
+    }
+
+    /// Whether the subject is known.
+    pub fn contains(&self, subject: &Subject) -> bool {
+        self.slots.contains_key(subject)
+    }
+
+    /// All slots.
+    pub fn slots(&self) -> impl Iterator<Item = (&Subject, &Slot)> {
+        self.slots.iter()
+    }
+
+    /// An event says that the subject may have changed: read now, and a few times soon after.
+    pub fn wake(&mut self, subject: &Subject, now: Millis) {
+        if let Some(slot) = self.slots.get_mut(subject) {
+            slot.due = slot.due.min(now);
+            slot.extra = FOLLOW_UPS.iter().map(|by| now.plus(*by)).collect();
+        }
+    }
+
+    /// Subjects to start now. Each is marked as out; a subject that is out is never started again
+    /// before it ended, however late it is.
+    pub fn start_due(&mut self, now: Millis) -> Vec<Subject> {
+        let mut due = Vec::new();
+        for (subject, slot) in &mut self.slots {
+            if slot.started.is_some() {
+                continue;
+            }
+            let extra_due = slot.extra.first().is_some_and(|at| *at <= now);
+            if slot.due > now && !extra_due {
+                continue;
+            }
+            slot.extra.retain(|at| *at > now);
+            if slot.due <= now {
+                slot.due = next_due(slot.due, slot.pace.interval, now);
+            }
+            slot.started = Some(now);
+            due.push(subject.clone());
+        }
+        due
+    }
+
+    /// A read ended.
+    pub fn end(&mut self, subject: &Subject, now: Millis, took: Duration, ended: Ended) {
+        let Some(slot) = self.slots.get_mut(subject) else {
+            return;
+        };
+        slot.started = None;
+        slot.stalled_since = None;
+        slot.took = took;
+        slot.ended += 1;
+        slot.absent = ended == Ended::Absent;
+        match ended {
+            Ended::Failed(fault) => slot.fault = Some(fault),
+            Ended::Ok | Ended::Absent => {
+                slot.fault = None;
+                slot.last_ok = Some(now);
+            }
+        }
+    }
+
+    /// Marks reads that are out beyond their deadline. True if one was newly marked.
+    pub fn mark_stalled(&mut self, now: Millis) -> bool {
+        let mut any = false;
+        for slot in self.slots.values_mut() {
+            if let Some(started) = slot.started
+                && slot.stalled_since.is_none()
+                && now.since(started) >= slot.pace.deadline
+            {
+                slot.stalled_since = Some(started);
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// When something next wants attention: a start or a deadline.
+    pub fn next_attention(&self) -> Option<Millis> {
+        self.slots
+            .values()
+            .filter_map(|slot| match slot.started {
+                Some(_) if slot.stalled_since.is_some() => None,
+                Some(started) => Some(started.plus(slot.pace.deadline)),
+                None => Some(
+                    slot.extra
+                        .first()
+                        .map_or(slot.due, |extra| slot.due.min(*extra)),
+                ),
+            })
+            .min()
+    }
+
+    /// Whether nothing is out but what is stalled.
+    pub fn quiet(&self) -> bool {
+        self.slots
+            .values()
+            .all(|slot| slot.started.is_none() || slot.stalled_since.is_some())
+    }
+
+    /// Whether every subject has answered at least `times`, or is stalled, absent or failing.
+    pub fn answered(&self, times: impl Fn(&Subject) -> u64) -> bool {
+        self.slots.iter().all(|(subject, slot)| {
+            slot.ended >= times(subject)
+                || slot.stalled_since.is_some()
+                || (slot.ended > 0 && (slot.absent || slot.fault.is_some()))
+        })
+    }
+}
+
+/// The next start on the subject's grid; starts missed meanwhile are left out.
+fn next_due(due: Millis, interval: Duration, now: Millis) -> Millis {
+    let next = due.plus(interval);
+    if next > now { next } else { now.plus(interval) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::reading::FaultKind;
+
+    const PACE: Pace = Pace {
+        interval: Duration::from_secs(1),
+        deadline: Duration::from_secs(5),
+    };
+
+    fn link(name: &str) -> Subject {
+        Subject::Link(name.into())
+    }
+
+    #[test]
+    fn one_in_flight_and_a_hung_read_delays_no_neighbour() {
+        let mut schedule = Schedule::default();
+        schedule.add(link("a"), PACE, Millis(0));
+        schedule.add(link("b"), PACE, Millis(0));
+        assert_eq!(schedule.start_due(Millis(0)), [link("a"), link("b")]);
+        schedule.end(&link("b"), Millis(1), Duration::from_millis(1), Ended::Ok);
+        // "a" hangs: never started again, while "b" goes on.
+        for second in 1..10u64 {
+            let now = Millis::from_secs(second);
+            assert_eq!(schedule.start_due(now), [link("b")], "second {second}");
+            schedule.end(&link("b"), now, Duration::ZERO, Ended::Ok);
+            assert_eq!(schedule.mark_stalled(now), second == 5, "second {second}");
+        }
+        let stalled = schedule
+            .slots()
+            .find(|(subject, _)| **subject == link("a"))
+            .unwrap();
+        assert_eq!(stalled.1.stalled_since, Some(Millis(0)));
+        // It comes back: no longer stalled, and read again.
+        schedule.end(
+            &link("a"),
+            Millis::from_secs(20),
+            Duration::from_secs(20),
+            Ended::Ok,
+        );
+        assert!(
+            schedule
+                .start_due(Millis::from_secs(20))
+                .contains(&link("a"))
+        );
+    }
+
+    #[test]
+    fn an_event_reads_at_once_and_soon_after() {
+        let mut schedule = Schedule::default();
+        schedule.add(link("a"), PACE, Millis(0));
+        schedule.start_due(Millis(0));
+        schedule.end(&link("a"), Millis(0), Duration::ZERO, Ended::Ok);
+        assert!(schedule.start_due(Millis(300)).is_empty());
+        schedule.wake(&link("a"), Millis(300));
+        let mut reads = Vec::new();
+        for now in 300..1000 {
+            if !schedule.start_due(Millis(now)).is_empty() {
+                reads.push(now);
+                schedule.end(&link("a"), Millis(now), Duration::ZERO, Ended::Ok);
+            }
+        }
+        assert_eq!(reads, [300, 310, 340, 500]);
+    }
+
+    #[test]
+    fn a_wake_during_a_read_is_not_lost() {
+        let mut schedule = Schedule::default();
+        schedule.add(link("a"), PACE, Millis(0));
+        schedule.start_due(Millis(0));
+        schedule.wake(&link("a"), Millis(2));
+        assert!(schedule.start_due(Millis(2)).is_empty());
+        schedule.end(&link("a"), Millis(3), Duration::ZERO, Ended::Ok);
+        assert_eq!(schedule.start_due(Millis(3)), [link("a")]);
+    }
+
+    #[test]
+    fn missed_starts_are_not_made_up_for() {
+        let mut schedule = Schedule::default();
+        schedule.add(link("a"), PACE, Millis(0));
+        schedule.start_due(Millis(0));
+        schedule.end(&link("a"), Millis(7_300), Duration::ZERO, Ended::Ok);
+        assert_eq!(schedule.start_due(Millis(7_300)).len(), 1);
+        schedule.end(&link("a"), Millis(7_301), Duration::ZERO, Ended::Ok);
+        assert!(schedule.start_due(Millis(8_299)).is_empty());
+        assert_eq!(schedule.next_attention(), Some(Millis(8_300)));
+    }
+
+    #[test]
+    fn answered_counts_failures_and_stalls_as_answers() {
+        let mut schedule = Schedule::default();
+        schedule.add(link("a"), PACE, Millis(0));
+        schedule.add(link("b"), PACE, Millis(0));
+        schedule.start_due(Millis(0));
+        assert!(!schedule.answered(|_| 1));
+        schedule.end(
+            &link("a"),
+            Millis(1),
+            Duration::ZERO,
+            Ended::Failed(Fault {
+                kind: FaultKind::Denied,
+                detail: String::new(),
+            }),
+        );
+        assert!(!schedule.answered(|_| 2));
+        schedule.mark_stalled(Millis::from_secs(5));
+        assert!(schedule.answered(|_| 2));
+    }
+}

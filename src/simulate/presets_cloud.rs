@@ -1,0 +1,216 @@
+//! Cloud instances and the GB200 tray.
+
+use super::build::*;
+use super::names;
+use super::spec::*;
+
+/// AWS p5.48xlarge: 32 EFA functions, four beside each GPU; no network device on them, no PMA.
+pub(super) fn efa_p5() -> NodeSpec {
+    let mut spec = NodeSpec::server("ip-10-0-1-17");
+    spec.dmi = ("Amazon EC2".into(), "p5.48xlarge".into());
+    spec.hypervisor = true;
+    spec.iommu = None;
+    spec.kernel = "6.1.112-122.189.amzn2023.x86_64".into();
+    for group in 0..8u8 {
+        let bus = 0x4f + group * 0x11;
+        let numa = i32::from(group / 4);
+        let root = bdf(0, bus - 0x0b, 1, 0);
+        let up = bdf(0, bus - 0x0a, 0, 0);
+        spec.add_pci(bridge(root, None, numa));
+        spec.add_pci(bridge(up, Some(root), numa));
+        for n in 0..4u8 {
+            let down = bdf(0, bus - 0x09, n, 0);
+            let nic = bdf(0, bus + n, 0, 0);
+            spec.add_pci(bridge(down, Some(up), numa));
+            let mut pci = function(nic, Some(down), (0x1d0f, 0xefa2), 0x02_0000, "efa", numa);
+            pci.p2p = Some("NVIDIA".into());
+            pci.aer = None;
+            spec.add_pci(pci);
+            add_efa(&mut spec, &format!("rdmap{}s0", nic.bus), nic);
+        }
+        let to_gpu = bdf(0, bus - 0x09, 4, 0);
+        spec.add_pci(bridge(to_gpu, Some(up), numa));
+        spec.add_gpu(
+            function(
+                bdf(0, bus + 4, 0, 0),
+                Some(to_gpu),
+                (0x10de, 0x2330),
+                0x03_0200,
+                "nvidia",
+                numa,
+            ),
+            "NVIDIA H100 80GB HBM3",
+        );
+    }
+    spec.add_rdma_modules(&["efa"], None);
+    spec.add_nvidia("550.127.08", true, false, false);
+    spec
+}
+
+fn add_efa(spec: &mut NodeSpec, name: &str, nic: crate::units::Bdf) {
+    let seed = spec.rdma.len() as u64 + 1;
+    let (port_hw, device_hw) = names::efa(seed);
+    let guid = 0x0627_0aff_fe00_0000 + seed;
+    spec.rdma.push(RdmaSpec {
+        name: name.into(),
+        pci: nic,
+        node_type: 7,
+        firmware: "0.0.0.0".into(),
+        hca_type: None,
+        board_id: None,
+        guid,
+        image_guid: 0,
+        uverbs: seed as u32 - 1,
+        ports: vec![PortSpec {
+            number: 1,
+            link_layer: "Unknown".into(),
+            state: 4,
+            phys: 5,
+            rate: "100 Gb/sec (4X EDR)".into(),
+            down_rate: None,
+            lid: 0,
+            sm_lid: 0,
+            pma: None,
+            hw: Some(port_hw),
+            gids: vec![GidSpec {
+                index: 0,
+                gid: format!("fe80:0000:0000:0000:0427:0aff:fe00:{seed:04x}"),
+                kind: "IB/RoCE v1".into(),
+                netdev: None,
+            }],
+            gid_slots: 1,
+            pkeys: vec![0xffff],
+            netdev: None,
+        }],
+        device_hw: Some(device_hw),
+    });
+}
+
+/// Azure ND96isr_H200_v5: eight InfiniBand VFs of a fabric that the guest does not see the PFs of,
+/// and an accelerated-networking VF.
+pub(super) fn azure_ndh200() -> NodeSpec {
+    let mut spec = NodeSpec::server("aks-gpu-0");
+    spec.dmi = ("Microsoft Corporation".into(), "Virtual Machine".into());
+    spec.hypervisor = true;
+    spec.iommu = None;
+    spec.kernel = "6.8.0-1021-azure".into();
+    spec.pci.clear();
+    spec.netdevs.clear();
+    spec.modules.clear();
+    spec.add_netdev("eth0", None, 100_000, 1500);
+    spec.default_route = Some("eth0".into());
+    let vmbus = |domain: u32| {
+        format!(
+            "LNXSYSTM:00/LNXSYBUS:00/ACPI0004:00/VMBUS:00/47505500-{domain:04x}-0000-3130-444531454238/pci{domain:04x}:00"
+        )
+    };
+    let model = Mlx5 {
+        board_id: "MT_0000000838",
+        ..VF
+    };
+    for n in 0..8u32 {
+        let numa = if n < 4 { 0 } else { 1 };
+        let mut gpu = function(
+            bdf(n + 1, 0, 0, 0),
+            None,
+            (0x10de, 0x2335),
+            0x03_0200,
+            "nvidia",
+            numa,
+        );
+        gpu.root = Some(vmbus(n + 1));
+        gpu.aer = None;
+        spec.add_gpu(gpu, "NVIDIA H200");
+        let nic = bdf(0x101 + n, 0, 0, 0);
+        let mut pci = function(nic, None, (0x15b3, VF.device), 0x02_0700, "mlx5_core", numa);
+        pci.root = Some(vmbus(0x101 + n));
+        pci.aer = None;
+        pci.link = (gts(0), 0);
+        pci.max_link = (gts(0), 0);
+        spec.add_pci(pci);
+        let name = format!("mlx5_ib{n}");
+        spec.add_ib(&name, nic, model, &format!("ib{n}"));
+        if let Some(port) = spec.port_mut(&name, 1) {
+            port.pkeys = vec![0x8005, 0x7fff];
+            port.pma = Some(names::pma_vf(u64::from(n) + 1));
+        }
+    }
+    let nic = bdf(0xc05e, 0, 2, 0);
+    let mut pci = function(nic, None, (0x15b3, 0x101a), 0x02_0000, "mlx5_core", 0);
+    pci.root = Some(vmbus(0xc05e));
+    pci.aer = None;
+    pci.link = (gts(0), 0);
+    pci.max_link = (gts(0), 0);
+    spec.add_pci(pci);
+    let accelerated = Mlx5 {
+        device: 0x101a,
+        hca_type: "MT4122",
+        rate: "100 Gb/sec (4X EDR)",
+        speed: 100_000,
+        ..model
+    };
+    spec.add_roce("mlx5_an0", nic, accelerated, "enP49246s1", true);
+    if let Some(netdev) = spec.netdev_mut("enP49246s1") {
+        netdev.master = Some("eth0".into());
+        netdev.mtu = 1500;
+    }
+    spec.add_module("hv_netvsc", None, "");
+    spec.add_rdma_modules(&["mlx5_core", "mlx5_ib"], Some("24.10-0.7.0"));
+    spec.add_nvidia("560.35.03", true, true, false);
+    spec
+}
+
+/// A GB200 NVL72 compute tray: four GPUs behind two Grace CPUs, four InfiniBand rails, two
+/// BlueField-3 with two ports each.
+pub(super) fn gb200() -> NodeSpec {
+    let mut spec = NodeSpec::server("gb200-1");
+    spec.arch = "aarch64".into();
+    spec.kernel = "6.8.0-1024-nvidia-64k".into();
+    spec.dmi = ("NVIDIA".into(), "GB200 NVL".into());
+    spec.cmdline = "BOOT_IMAGE=/boot/vmlinuz-6.8.0-1024-nvidia-64k ro iommu.passthrough=1".into();
+    // On Grace translation is how the SMMU is meant to run.
+    spec.iommu = Some("DMA".into());
+    for (domain, numa) in [(0x8, 0), (0x9, 0), (0x18, 1), (0x19, 1)] {
+        let root = bdf(domain, 0, 0, 0);
+        spec.add_pci(bridge(root, None, numa));
+        spec.add_gpu(
+            function(
+                bdf(domain, 1, 0, 0),
+                Some(root),
+                (0x10de, 0x2941),
+                0x03_0200,
+                "nvidia",
+                numa,
+            ),
+            "NVIDIA GB200",
+        );
+    }
+    for (number, domain, function_number, numa) in [
+        (0, 0x0, 0, 0),
+        (1, 0x2, 0, 0),
+        (2, 0x6, 0, 0),
+        (3, 0x6, 1, 0),
+        (4, 0x10, 0, 1),
+        (5, 0x12, 0, 1),
+        (6, 0x16, 0, 1),
+        (7, 0x16, 1, 1),
+    ] {
+        let root = bdf(domain, 0, 0, 0);
+        let nic = bdf(domain, 3, 0, function_number);
+        let name = format!("mlx5_{number}");
+        spec.add_pci(bridge(root, None, numa));
+        if domain & 0xf == 6 {
+            let id = (0x15b3, BF3.device);
+            spec.add_pci(function(nic, Some(root), id, 0x02_0000, "mlx5_core", numa));
+            let netdev = format!("enP{domain}p3s0f{function_number}np{function_number}");
+            spec.add_roce(&name, nic, BF3, &netdev, false);
+        } else {
+            let id = (0x15b3, CX7.device);
+            spec.add_pci(function(nic, Some(root), id, 0x02_0700, "mlx5_core", numa));
+            spec.add_ib(&name, nic, CX7, &format!("ibP{domain}p3s0"));
+        }
+    }
+    spec.add_rdma_modules(&["mlx5_core", "mlx5_ib"], None);
+    spec.add_nvidia("570.124.06", true, false, false);
+    spec
+}

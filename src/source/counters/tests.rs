@@ -1,0 +1,223 @@
+use super::*;
+use crate::source::infiniband::enumerate;
+use crate::source::testtree::TestTree;
+
+const PMA: &str = "sys/class/infiniband/mlx5_0/ports/1/counters";
+
+fn tree() -> TestTree {
+    let tree = TestTree::new();
+    tree.mlx5("mlx5_0", "0000:15:01.0", "0000:19:00.0");
+    tree
+}
+
+fn reader(host: &Host, skip: Option<PmaSkip>) -> CounterReader {
+    let devices = enumerate(host);
+    CounterReader::new(&devices.value().unwrap()[0], |_| skip)
+}
+
+fn names(values: &BTreeMap<String, Reading<u64>>) -> Vec<&str> {
+    values.keys().map(String::as_str).collect()
+}
+
+#[test]
+fn words_become_bytes_once() {
+    let tree = tree();
+    let host = tree.host();
+    let mut reader = reader(&host, None);
+    for _ in 0..2 {
+        let (port, counters) = &reader.read(&host, None)[0];
+        assert_eq!(*port, 1);
+        assert_eq!(counters.pma["port_xmit_data"], Reading::Value(4000));
+        assert_eq!(counters.pma["port_rcv_data"], Reading::Value(8000));
+        assert_eq!(counters.pma["link_downed"], Reading::Value(3));
+        assert_eq!(counters.pma.len(), 5);
+        assert_eq!(
+            names(&counters.hw),
+            ["out_of_sequence", "rx_write_requests"]
+        );
+        assert_eq!(counters.hw_via, Some(Via::Sysfs));
+        assert_eq!(counters.pma_skipped, None);
+    }
+    assert_eq!(reader.reads(), 14);
+}
+
+#[test]
+fn essential_files_alone() {
+    let tree = tree();
+    let host = tree.host();
+    let mut reader = reader(&host, None).essential_only(true);
+    let counters = &reader.read(&host, None)[0].1;
+    assert_eq!(
+        names(&counters.pma),
+        [
+            "link_downed",
+            "port_rcv_data",
+            "port_xmit_data",
+            "symbol_error"
+        ]
+    );
+}
+
+#[test]
+fn netlink_values_spare_the_files() {
+    let tree = tree();
+    let host = tree.host();
+    let mut reader = reader(&host, None);
+    let told = HwByPort::from([(
+        1,
+        BTreeMap::from([("out_of_sequence".into(), 99), ("lifespan".into(), 12)]),
+    )]);
+    let counters = &reader.read(&host, Some(told))[0].1;
+    assert_eq!(counters.hw_via, Some(Via::Netlink));
+    assert_eq!(
+        counters.hw,
+        BTreeMap::from([("out_of_sequence".into(), Reading::Value(99))])
+    );
+    assert_eq!(reader.reads(), 5, "PMA files only");
+}
+
+#[test]
+fn a_restricted_function_is_left_alone_at_its_first_einval() {
+    let tree = tree();
+    tree.errno(22, &format!("{PMA}/link_downed"));
+    let host = tree.host();
+    let mut reader = reader(&host, None);
+    let counters = &reader.read(&host, None)[0].1;
+    assert_eq!(counters.pma_skipped, Some(PmaSkip::Restricted));
+    assert!(counters.pma.is_empty());
+    assert_eq!(counters.hw.len(), 2, "hardware counters stay readable");
+    assert_eq!(reader.reads(), 3, "one PMA file was opened");
+    assert_eq!(reader.newly_restricted(), [1]);
+    let counters = &reader.read(&host, None)[0].1;
+    assert_eq!(counters.pma_skipped, Some(PmaSkip::Restricted));
+    assert_eq!(reader.reads(), 5, "and none after it");
+    assert!(reader.newly_restricted().is_empty(), "told once");
+}
+
+#[test]
+fn a_port_that_was_readable_is_restricted_only_when_it_repeats() {
+    let tree = tree();
+    let sound = tree.host();
+    let mut reader = reader(&sound, None);
+    reader.read(&sound, None);
+    tree.errno(22, &format!("{PMA}/symbol_error"));
+    let refusing = tree.host();
+    let counters = &reader.read(&refusing, None)[0].1;
+    assert_eq!(counters.pma_skipped, None);
+    assert_eq!(counters.pma["link_downed"], Reading::Value(3));
+    assert_eq!(counters.pma["symbol_error"], Reading::NotObservable);
+    assert_eq!(counters.pma["port_rcv_data"], Reading::NotObservable);
+    reader.read(&sound, None);
+    reader.read(&refusing, None);
+    assert!(reader.newly_restricted().is_empty());
+    reader.read(&refusing, None);
+    assert_eq!(reader.newly_restricted(), [1]);
+}
+
+#[test]
+fn skipped_ports_are_not_opened() {
+    for (skip, opened) in [(PmaSkip::Excluded, 0), (PmaSkip::Restricted, 2)] {
+        let tree = tree();
+        let host = tree.host();
+        let mut reader = reader(&host, Some(skip));
+        let counters = &reader.read(&host, None)[0].1;
+        assert_eq!(counters.pma_skipped, Some(skip));
+        assert!(counters.pma.is_empty());
+        assert_eq!(reader.reads(), opened, "{skip:?}");
+        assert!(reader.newly_restricted().is_empty());
+    }
+}
+
+#[test]
+fn no_pma_is_not_observable_and_not_a_restriction() {
+    let tree = tree();
+    tree.file(&format!("{PMA}/link_downed"), "N/A (no PMA)");
+    tree.remove(&format!("{PMA}/symbol_error"));
+    tree.dir(&format!("{PMA}/symbol_error"));
+    tree.bytes(&format!("{PMA}/VL15_dropped"), &[0xff, 0, 0x31]);
+    tree.bytes(&format!("{PMA}/port_rcv_data"), b"12 34");
+    let host = tree.host();
+    let mut reader = reader(&host, None);
+    let counters = &reader.read(&host, None)[0].1;
+    assert_eq!(counters.pma["link_downed"], Reading::NotObservable);
+    assert_eq!(counters.pma["symbol_error"], Reading::NotObservable);
+    assert!(matches!(counters.pma["VL15_dropped"], Reading::Failed(_)));
+    assert!(matches!(counters.pma["port_rcv_data"], Reading::Failed(_)));
+    assert_eq!(counters.pma["port_xmit_data"], Reading::Value(4000));
+    assert_eq!(counters.pma_skipped, None);
+}
+
+#[test]
+fn a_virtual_function_keeps_the_files_that_answer() {
+    let tree = TestTree::new();
+    let pci = tree.mlx5("mlx5_0", "0000:15:01.0", "0000:19:00.0");
+    tree.file(&format!("{pci}/../../device"), "0x101e");
+    tree.errno(22, &format!("{PMA}/link_downed"));
+    let host = tree.host();
+    let mut reader = reader(&host, None);
+    for reads in [7, 13] {
+        let counters = &reader.read(&host, None)[0].1;
+        assert_eq!(counters.pma["link_downed"], Reading::NotObservable);
+        assert_eq!(counters.pma["port_xmit_data"], Reading::Value(4000));
+        assert_eq!(counters.pma_skipped, None);
+        assert_eq!(reader.reads(), reads, "the refusing file is asked once");
+    }
+    assert!(reader.newly_restricted().is_empty());
+}
+
+#[test]
+fn efa_has_hardware_counters_only_of_port_and_device() {
+    let tree = TestTree::new();
+    let pci = tree.pci("0000:4e:01.0", "0000:4f:00.0", ("1d0f", "efa2"), "efa");
+    tree.rdma(
+        &pci,
+        "rdmap79s0",
+        &[
+            ("node_type", "7: unspecified"),
+            ("ports/1/link_layer", "Unknown"),
+            ("ports/1/hw_counters/rx_drops", "5"),
+            ("hw_counters/no_completion_cmds", "0"),
+            ("hw_counters/lifespan", "10"),
+        ],
+    );
+    let host = tree.host();
+    let mut reader = reader(&host, None);
+    let counters = &reader.read(&host, None)[0].1;
+    assert!(counters.pma.is_empty());
+    assert_eq!(counters.hw["rx_drops"], Reading::Value(5));
+    assert_eq!(names(&counters.device_hw), ["no_completion_cmds"]);
+}
+
+#[test]
+fn counters_that_come_later_are_found() {
+    let tree = tree();
+    let dir = "sys/class/infiniband/mlx5_0/ports/1/counters";
+    tree.remove(dir);
+    let host = tree.host();
+    let mut reader = reader(&host, None);
+    assert!(reader.read(&host, None)[0].1.pma.is_empty());
+    tree.file(&format!("{dir}/symbol_error"), "9");
+    let counters = &reader.read(&host, None)[0].1;
+    assert_eq!(counters.pma["symbol_error"], Reading::Value(9));
+}
+
+#[test]
+fn order_spares_commands() {
+    let names = |names: &[&str]| names.iter().map(|n| n.to_string()).collect();
+    assert_eq!(
+        crate::source::counter_files::order(
+            names(&["lifespan", "a", "rx_write_requests"]),
+            hw_order,
+            false
+        ),
+        ["rx_write_requests", "a"]
+    );
+    assert_eq!(
+        crate::source::counter_files::order(
+            names(&["VL15_dropped", "port_xmit_data", "link_downed"]),
+            pma_order,
+            false
+        ),
+        ["link_downed", "port_xmit_data", "VL15_dropped"]
+    );
+}

@@ -1,0 +1,170 @@
+//! GID table of a port. The core answers from its cache: no firmware command.
+
+use crate::host::Host;
+use crate::observe::rdma::{Gid, GidKind, GidTable, RdmaDevice};
+use crate::observe::reading::Reading;
+use crate::source::rdma_port::port_dir;
+use crate::source::{attr, tree};
+
+/// Slots looked at: tables have up to 256, and what is used comes first.
+const MAX_SLOTS: u32 = 16;
+
+/// Empty slots in a row after which the rest is taken as empty.
+const MAX_EMPTY: u32 = 8;
+
+/// Filled slots among the first of a port's table. `complete` is told only where the table's end
+/// was reached.
+pub fn read(host: &Host, device: &RdmaDevice, port: u32) -> Reading<GidTable> {
+    let dir = port_dir(&device.name, port);
+    let slot_file = |slot: u32| dir.join("gids").join(slot.to_string());
+    let mut table = GidTable::default();
+    let mut empty = 0;
+    let mut observed = false;
+    let mut slot = 0;
+    while slot < MAX_SLOTS && empty < MAX_EMPTY {
+        match tree::read_text(host, slot_file(slot)) {
+            Reading::Value(text) => {
+                observed = true;
+                match parse_gid(&text) {
+                    Some(gid) => {
+                        empty = 0;
+                        let attribute =
+                            |kind: &str| dir.join("gid_attrs").join(kind).join(slot.to_string());
+                        table.gids.push(Gid {
+                            index: slot,
+                            gid,
+                            kind: attr::word(host, attribute("types"))
+                                .and_then(|text| parse_kind(&text)),
+                            netdev: attr::word(host, attribute("ndevs")),
+                        });
+                    }
+                    None => empty += 1,
+                }
+            }
+            Reading::NotObservable => empty += 1,
+            Reading::Absent if slot == 0 => return Reading::Absent,
+            Reading::Absent => break,
+            Reading::Failed(fault) => return Reading::Failed(fault),
+        }
+        slot += 1;
+    }
+    if !observed {
+        return Reading::NotObservable;
+    }
+    table.complete = !tree::exists(host, slot_file(slot));
+    Reading::Value(table)
+}
+
+/// A GID in full form; none of an empty slot, which prints all zeroes, and of junk.
+pub fn parse_gid(text: &str) -> Option<String> {
+    let text = text.trim();
+    let address: std::net::Ipv6Addr = text.parse().ok()?;
+    (!address.is_unspecified()).then(|| text.to_string())
+}
+
+/// `gid_attrs/types/N`.
+pub fn parse_kind(text: &str) -> Option<GidKind> {
+    match text.trim() {
+        "IB/RoCE v1" => Some(GidKind::IbOrRoceV1),
+        "RoCE v2" => Some(GidKind::RoceV2),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::infiniband::enumerate;
+    use crate::source::testtree::TestTree;
+
+    const ZERO: &str = "0000:0000:0000:0000:0000:0000:0000:0000";
+    const LOCAL: &str = "fe80:0000:0000:0000:5054:00ff:fe12:3456";
+    const V4: &str = "0000:0000:0000:0000:0000:ffff:0a00:0001";
+
+    fn read_first(tree: &TestTree) -> Reading<GidTable> {
+        let host = tree.host();
+        let devices = enumerate(&host);
+        read(&host, &devices.value().unwrap()[0], 1)
+    }
+
+    fn with_slots(slots: &[(&str, Option<&str>)]) -> TestTree {
+        let tree = TestTree::new();
+        let dir = tree.mlx5("mlx5_0", "0000:15:01.0", "0000:19:00.0");
+        for (i, (gid, kind)) in slots.iter().enumerate() {
+            tree.file(&format!("{dir}/ports/1/gids/{i}"), gid);
+            let attrs = format!("{dir}/ports/1/gid_attrs");
+            tree.file(&format!("{attrs}/types/{i}"), kind.unwrap_or(""));
+            tree.file(&format!("{attrs}/ndevs/{i}"), "eth3");
+            if kind.is_none() {
+                for what in ["types", "ndevs"] {
+                    let path = format!("sys/class/infiniband/mlx5_0/ports/1/gid_attrs/{what}/{i}");
+                    tree.errno(22, &path);
+                }
+            }
+        }
+        tree
+    }
+
+    #[test]
+    fn filled_slots_keep_their_index() {
+        let tree = with_slots(&[
+            (LOCAL, Some("IB/RoCE v1")),
+            (LOCAL, Some("RoCE v2")),
+            (ZERO, None),
+            (V4, Some("RoCE v2")),
+            (LOCAL, None),
+        ]);
+        let Reading::Value(table) = read_first(&tree) else {
+            panic!("no table");
+        };
+        assert!(table.complete);
+        let got: Vec<_> = table
+            .gids
+            .iter()
+            .map(|gid| (gid.index, gid.kind, gid.netdev.as_deref()))
+            .collect();
+        assert_eq!(
+            got,
+            [
+                (0, Some(GidKind::IbOrRoceV1), Some("eth3")),
+                (1, Some(GidKind::RoceV2), Some("eth3")),
+                (3, Some(GidKind::RoceV2), Some("eth3")),
+                (4, None, None),
+            ]
+        );
+    }
+
+    #[test]
+    fn bounds_are_told() {
+        let many = vec![(LOCAL, Some("RoCE v2")); 20];
+        let table = read_first(&with_slots(&many)).value().cloned().unwrap();
+        assert_eq!(table.gids.len(), 16);
+        assert!(!table.complete);
+        let sixteen = vec![(LOCAL, Some("RoCE v2")); 16];
+        let table = read_first(&with_slots(&sixteen)).value().cloned().unwrap();
+        assert!(table.complete);
+        let mut sparse = vec![(ZERO, None); 10];
+        sparse[9] = (LOCAL, Some("RoCE v2"));
+        let table = read_first(&with_slots(&sparse)).value().cloned().unwrap();
+        assert!(table.gids.is_empty());
+        assert!(!table.complete);
+    }
+
+    #[test]
+    fn missing_and_unreadable_tables() {
+        assert_eq!(read_first(&with_slots(&[])), Reading::Absent);
+        let tree = with_slots(&[(LOCAL, None)]);
+        tree.errno(22, "sys/class/infiniband/mlx5_0/ports/1/gids/0");
+        assert_eq!(read_first(&tree), Reading::NotObservable);
+        let tree = with_slots(&[(LOCAL, None)]);
+        tree.errno(19, "sys/class/infiniband/mlx5_0/ports/1/gids/0");
+        assert!(matches!(read_first(&tree), Reading::Failed(_)));
+    }
+
+    #[test]
+    fn gid_text() {
+        assert_eq!(parse_gid(ZERO), None);
+        assert_eq!(parse_gid("fe80:00"), None);
+        assert_eq!(parse_gid(V4).as_deref(), Some(V4));
+    }
+}

@@ -1,0 +1,125 @@
+//! What GPUDirect RDMA and Storage stand on: modules, drivers, IOMMU, peer-memory clients.
+
+use crate::host::Host;
+use crate::observe::gpudirect::GpuDirectFacts;
+use crate::observe::reading::Reading;
+use crate::source::infiniband::{self, pci_function_dir};
+use crate::source::{attr, identity, machine, modules, nvidia, nvidia_fs, tree};
+use std::collections::BTreeMap;
+
+/// Kernel parameters about the IOMMU.
+const IOMMU_WORDS: &[&str] = &[
+    "iommu=",
+    "intel_iommu=",
+    "amd_iommu=",
+    "iommu.passthrough=",
+    "iommu.strict=",
+];
+
+/// Most words, clients and functions taken of each.
+const MAX: usize = 64;
+
+/// All of it. Each part fails for itself.
+pub fn read(host: &Host) -> GpuDirectFacts {
+    GpuDirectFacts {
+        modules: modules::read(host),
+        driver: nvidia::driver(host),
+        gpus: nvidia::gpus(host),
+        kernel_release: attr::word(host, "proc/sys/kernel/osrelease"),
+        arch: machine::arch(host),
+        memory_peers: memory_peers(host),
+        iommu_active: tree::list(host, "sys/class/iommu").map(|names| !names.is_empty()),
+        iommu_cmdline: tree::read_text(host, "proc/cmdline")
+            .value()
+            .map(|text| iommu_words(text))
+            .unwrap_or_default(),
+        nvidia_fs: nvidia_fs::read(host),
+        efa_p2p: efa_p2p(host),
+        ofed_version: attr::word(host, modules::module_dir("mlx5_core").join("version")),
+    }
+}
+
+/// Peer-memory clients that are registered now. The directory is MLNX_OFED's (and Ubuntu's); the
+/// module may be loaded and yet not be among them, after a restart of openibd.
+fn memory_peers(host: &Host) -> Reading<Vec<String>> {
+    tree::list(host, "sys/kernel/mm/memory_peers").map(|mut names| {
+        names.truncate(MAX);
+        names
+    })
+}
+
+/// The words of `/proc/cmdline` that say something about the IOMMU.
+pub fn iommu_words(cmdline: &str) -> Vec<String> {
+    cmdline
+        .split_ascii_whitespace()
+        .filter(|word| IOMMU_WORDS.iter().any(|known| word.starts_with(known)))
+        .filter_map(attr::clean)
+        .take(MAX)
+        .collect()
+}
+
+/// `p2p` of each EFA function (the driver of amzn-drivers only): the provider's name, or an empty
+/// line where none is registered.
+fn efa_p2p(host: &Host) -> BTreeMap<String, String> {
+    let mut providers = BTreeMap::new();
+    let names = tree::list(host, infiniband::CLASS);
+    for name in names.value().into_iter().flatten().take(MAX) {
+        let device = infiniband::class_dir(name).join("device");
+        let Some(bdf) = tree::canonical(host, &device).and_then(|path| identity::place(&path).pci)
+        else {
+            continue;
+        };
+        if let Reading::Value(text) = tree::read_text(host, pci_function_dir(bdf).join("p2p")) {
+            providers.insert(bdf.to_string(), attr::clean(&text).unwrap_or_default());
+        }
+    }
+    providers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::testtree::TestTree;
+
+    #[test]
+    fn nothing_there_is_absent_not_false() {
+        let got = read(&TestTree::bare().host());
+        assert_eq!(got, GpuDirectFacts::default());
+        assert_eq!(got.iommu_active, Reading::Absent);
+        assert_eq!(got.memory_peers, Reading::Absent);
+    }
+
+    #[test]
+    fn a_node_with_most_of_it() {
+        let tree = TestTree::new();
+        tree.file(
+            "proc/cmdline",
+            "BOOT_IMAGE=/vmlinuz root=UUID=1 intel_iommu=on iommu=pt quiet secret=iommu=x",
+        );
+        tree.file("proc/sys/kernel/osrelease", "6.8.0-1021-aws");
+        tree.file("sys/kernel/mm/memory_peers/nv_mem/version", "535.129.03");
+        tree.dir("sys/class/iommu");
+        tree.file("sys/module/mlx5_core/version", "24.10-1.1.4");
+        for (name, bdf, p2p) in [
+            ("efa_0", "0000:4f:00.0", "NVIDIA"),
+            ("efa_1", "0000:50:00.0", ""),
+        ] {
+            let pci = tree.pci("0000:4e:01.0", bdf, ("1d0f", "efa2"), "efa");
+            tree.rdma(&pci, name, &[("node_type", "7: unspecified")]);
+            tree.file(&format!("{pci}/p2p"), p2p);
+        }
+        tree.mlx5("mlx5_0", "0000:15:01.0", "0000:19:00.0");
+        let got = read(&tree.host());
+        assert_eq!(got.iommu_cmdline, ["intel_iommu=on", "iommu=pt"]);
+        assert_eq!(got.kernel_release.as_deref(), Some("6.8.0-1021-aws"));
+        assert_eq!(got.memory_peers, Reading::Value(vec!["nv_mem".into()]));
+        assert_eq!(got.iommu_active, Reading::Value(false));
+        assert_eq!(got.ofed_version.as_deref(), Some("24.10-1.1.4"));
+        let p2p: Vec<_> = got
+            .efa_p2p
+            .iter()
+            .map(|(k, v)| (k.as_str(), v.as_str()))
+            .collect();
+        assert_eq!(p2p, [("0000:4f:00.0", "NVIDIA"), ("0000:50:00.0", "")]);
+    }
+}

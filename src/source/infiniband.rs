@@ -1,0 +1,207 @@
+//! `/sys/class/infiniband`: which RDMA devices there are, and what of them does not change with
+//! their links (drivers/infiniband/core/sysfs.c). Nothing read here costs a firmware command on
+//! mlx5: state, rate and LID are [`super::link`]'s.
+
+use crate::host::Host;
+use crate::observe::rdma::{RdmaDevice, Sriov};
+use crate::observe::reading::Reading;
+use crate::source::identity::{self, DriverSigns, Place};
+use crate::source::{attr, rdma_port, tree};
+use crate::units::{Bdf, DeviceKey};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// The class directory.
+pub const CLASS: &str = "sys/class/infiniband";
+
+/// Most devices taken; SR-IOV hosts have a few hundred.
+const MAX_DEVICES: usize = 1024;
+
+/// Directory of a device below the root.
+pub fn class_dir(name: &str) -> PathBuf {
+    Path::new(CLASS).join(name)
+}
+
+/// All RDMA devices, by name. A `/sys` without the class has none (its modules are not loaded); no
+/// `/sys` at all is absent.
+pub fn enumerate(host: &Host) -> Reading<Vec<RdmaDevice>> {
+    let names = match tree::list(host, CLASS) {
+        Reading::Value(names) => names,
+        Reading::Absent if tree::exists(host, "sys") => return Reading::Value(Vec::new()),
+        other => return other.map(|_| Vec::new()),
+    };
+    let uverbs = uverbs(host);
+    let mut devices: Vec<RdmaDevice> = names
+        .iter()
+        .take(MAX_DEVICES)
+        .filter_map(|name| device(host, name, &uverbs))
+        .collect();
+    make_keys_unique(&mut devices);
+    Reading::Value(devices)
+}
+
+/// One device; none if it is gone by now.
+fn device(host: &Host, name: &str, uverbs: &BTreeMap<String, String>) -> Option<RdmaDevice> {
+    let dir = class_dir(name);
+    let at = |file: &str| dir.join(file);
+    if !matches!(tree::list(host, &dir), Reading::Value(_)) {
+        return None;
+    }
+    let place = locate(host, name);
+    let pci_dir = pci_dir(host, &dir, place.pci);
+    let uevent = tree::read_text(host, pci_dir.join("uevent"));
+    let uevent = uevent.value().map_or("", String::as_str);
+    let node_type = attr::word(host, at("node_type")).and_then(|text| leading_number(&text));
+    let hca_type = attr::word(host, at("hca_type"));
+    let node_guid = attr::word(host, at("node_guid"));
+    let parent = attr::name(host, at("parent"));
+    let parent_is_rdma = parent
+        .as_deref()
+        .is_some_and(|parent| tree::exists(host, class_dir(parent)));
+    let parent_netdev = parent
+        .clone()
+        .filter(|parent| !parent_is_rdma && (place.pci.is_none() || is_netdev(host, parent)));
+    let driver = identity::driver(&DriverSigns {
+        bound: tree::link_name(host, pci_dir.join("driver"))
+            .or_else(|| attr::uevent(uevent, "DRIVER")),
+        has_device: tree::exists(host, at("device")),
+        software: place.software,
+        parent_is_netdev: parent_netdev.is_some(),
+        node_type,
+        hca_type: hca_type.clone(),
+    });
+    let software = identity::is_software(&driver);
+    let pci_id = (!software).then(|| pci_id(host, &pci_dir)).flatten();
+    let physfn = tree::exists(host, pci_dir.join("physfn"));
+    let function = identity::function(&place, &driver, physfn, pci_id.as_deref());
+    Some(RdmaDevice {
+        key: identity::key(&place, software, node_guid.as_deref(), name),
+        name: name.to_string(),
+        index: None,
+        pci: place.pci.filter(|_| !software),
+        pci_id,
+        node_type,
+        firmware: attr::word(host, at("fw_ver")),
+        board_id: attr::word(host, at("board_id")),
+        hca_type,
+        sys_image_guid: attr::word(host, at("sys_image_guid")),
+        node_guid,
+        function,
+        sriov: sriov(host, &pci_dir),
+        smi_parent: parent.filter(|_| parent_is_rdma),
+        numa_node: numa_node(host, &pci_dir),
+        uverbs: uverbs
+            .get(name)
+            .map_or(Reading::Absent, |uverbs| Reading::Value(uverbs.clone())),
+        ports: rdma_port::ports(host, name, parent_netdev.as_deref()),
+        driver,
+    })
+}
+
+/// Where the device hangs: by its `device` link, else (a tree that lacks the link's target) by the
+/// text of the links, else by the uevent.
+fn locate(host: &Host, name: &str) -> Place {
+    let dir = class_dir(name);
+    let device = dir.join("device");
+    let class_target = tree::link(host, &dir)
+        .value()
+        .and_then(|target| Some(target.parent()?.parent()?.to_path_buf()));
+    let candidates = [
+        tree::canonical(host, &device),
+        class_target,
+        tree::link(host, &device).value().cloned(),
+    ];
+    let mut software = false;
+    for candidate in candidates.into_iter().flatten() {
+        let place = identity::place(&candidate);
+        if place.pci.is_some() {
+            return place;
+        }
+        software |= place.software;
+    }
+    let pci = tree::read_text(host, device.join("uevent"))
+        .value()
+        .and_then(|text| attr::uevent(text, "PCI_SLOT_NAME"))
+        .and_then(|slot| slot.parse().ok());
+    Place {
+        pci,
+        aux: None,
+        software: software && pci.is_none(),
+    }
+}
+
+/// Directory of the PCI function: of a sub-function, its parent's.
+fn pci_dir(host: &Host, class_dir: &Path, pci: Option<Bdf>) -> PathBuf {
+    pci.map(pci_function_dir)
+        .filter(|dir| tree::exists(host, dir))
+        .unwrap_or_else(|| class_dir.join("device"))
+}
+
+/// Directory of a PCI function.
+pub fn pci_function_dir(bdf: Bdf) -> PathBuf {
+    Path::new("sys/bus/pci/devices").join(bdf.to_string())
+}
+
+/// `vendor:device`, lower-case hex.
+pub fn pci_id(host: &Host, pci_dir: &Path) -> Option<String> {
+    let vendor = attr::hex(host, pci_dir.join("vendor"))?;
+    let device = attr::hex(host, pci_dir.join("device"))?;
+    Some(format!("{vendor:04x}:{device:04x}"))
+}
+
+/// `numa_node`; none where the kernel says -1.
+pub fn numa_node(host: &Host, pci_dir: &Path) -> Option<u32> {
+    u32::try_from(attr::decimal(host, pci_dir.join("numa_node"))?).ok()
+}
+
+fn sriov(host: &Host, pci_dir: &Path) -> Option<Sriov> {
+    let read = |file: &str| u32::try_from(attr::decimal(host, pci_dir.join(file))?).ok();
+    Some(Sriov {
+        total: read("sriov_totalvfs")?,
+        enabled: read("sriov_numvfs")?,
+    })
+}
+
+fn is_netdev(host: &Host, name: &str) -> bool {
+    tree::exists(host, Path::new("sys/class/net").join(name))
+}
+
+/// uverbs device of each RDMA device, by the latter's name.
+fn uverbs(host: &Host) -> BTreeMap<String, String> {
+    let class = Path::new("sys/class/infiniband_verbs");
+    let mut by_device = BTreeMap::new();
+    for name in tree::list(host, class).value().into_iter().flatten() {
+        // The class has an `abi_version` file beside its devices.
+        if name.starts_with("uverbs")
+            && let Some(device) = attr::word(host, class.join(name).join("ibdev"))
+        {
+            by_device.insert(device, name.clone());
+        }
+    }
+    by_device
+}
+
+/// Number before the colon of `1: CA`.
+fn leading_number(text: &str) -> Option<u32> {
+    text.split(':').next()?.trim().parse().ok()
+}
+
+/// SMI sub-devices share their parent's PCI function, and software devices over one NIC may share
+/// a GUID: a key that is taken gets the name behind it. Sub-devices yield to their parents.
+fn make_keys_unique(devices: &mut [RdmaDevice]) {
+    let mut taken: BTreeSet<DeviceKey> = BTreeSet::new();
+    for smi in [false, true] {
+        for device in devices
+            .iter_mut()
+            .filter(|device| device.smi_parent.is_some() == smi)
+        {
+            if !taken.insert(device.key.clone()) {
+                device.key = DeviceKey(format!("{}/{}", device.key, device.name));
+                taken.insert(device.key.clone());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+//! Texts of `ports/N/{state,phys_state,rate}`. Pure.
+
+use crate::observe::rdma::{LinkRate, PhysState, PortState};
+use crate::source::attr;
+use crate::units::BitsPerSec;
+
+const STATES: &[(u32, &str)] = &[
+    (0, "NOP"),
+    (1, "DOWN"),
+    (2, "INIT"),
+    (3, "ARMED"),
+    (4, "ACTIVE"),
+    (5, "ACTIVE_DEFER"),
+];
+
+const PHYS_STATES: &[(u32, &str)] = &[
+    (0, "<unknown>"),
+    (1, "Sleep"),
+    (2, "Polling"),
+    (3, "Disabled"),
+    (4, "PortConfigurationTraining"),
+    (5, "LinkUp"),
+    (6, "LinkErrorRecovery"),
+    (7, "Phy Test"),
+];
+
+/// `ports/N/state`: `4: ACTIVE`.
+pub fn parse_state(text: &str) -> Option<PortState> {
+    numbered(text, STATES).map(PortState::from_id)
+}
+
+/// `ports/N/phys_state`: `5: LinkUp`.
+pub fn parse_phys_state(text: &str) -> Option<PhysState> {
+    numbered(text, PHYS_STATES).map(PhysState::from_id)
+}
+
+/// Number of `N: NAME`. Number and name are read each for itself: either serves alone, and a name
+/// of another file's list is passed over, but two answers that contradict each other are none.
+fn numbered(text: &str, names: &[(u32, &str)]) -> Option<u32> {
+    let (number, name) = match text.split_once(':') {
+        Some((number, name)) => (number, name),
+        None => (text, text),
+    };
+    let number: Option<u32> = number.trim().parse().ok();
+    let named = names
+        .iter()
+        .find(|(_, known)| *known == name.trim())
+        .map(|(id, _)| *id);
+    match (number, named) {
+        (Some(number), Some(named)) if number != named => None,
+        (number, named) => number.or(named),
+    }
+}
+
+/// Highest rate believed, in Gb/s.
+const MAX_GBPS: u64 = 1_000_000;
+
+/// `ports/N/rate`: `400 Gb/sec (4X NDR)`, `2.5 Gb/sec (1X SDR)`.
+pub fn parse_rate(text: &str) -> Option<LinkRate> {
+    let (number, rest) = text.trim().split_once(' ')?;
+    let rest = rest.trim().strip_prefix("Gb/sec")?.trim();
+    let (whole, tenth) = match number.split_once('.') {
+        Some((whole, tenth)) if tenth.len() == 1 => (whole, digits(tenth)?),
+        Some(_) => return None,
+        None => (number, 0),
+    };
+    let whole = digits(whole).filter(|gbps| *gbps <= MAX_GBPS)?;
+    let mut words = rest
+        .strip_prefix('(')
+        .and_then(|rest| rest.strip_suffix(')'))
+        .unwrap_or_default()
+        .splitn(2, ' ');
+    let lanes = words
+        .next()
+        .and_then(|lanes| lanes.strip_suffix('X'))
+        .and_then(|lanes| lanes.parse().ok());
+    let speed = words.next().and_then(attr::clean);
+    Some(LinkRate {
+        rate: BitsPerSec(whole * 1_000_000_000 + tenth * 100_000_000),
+        lanes,
+        speed,
+    })
+}
+
+fn digits(text: &str) -> Option<u64> {
+    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    text.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states() {
+        for (text, want) in [
+            ("4: ACTIVE", Some(PortState::Active)),
+            ("1: DOWN", Some(PortState::Down)),
+            ("2: INIT", Some(PortState::Init)),
+            ("5: ACTIVE_DEFER", Some(PortState::ActiveDefer)),
+            ("0: NOP", Some(PortState::Unknown)),
+            ("9: UNKNOWN", Some(PortState::Unknown)),
+            ("4", Some(PortState::Active)),
+            ("4:", Some(PortState::Active)),
+            ("4: ACT", Some(PortState::Active)),
+            ("ACTIVE", Some(PortState::Active)),
+            ("1: ACTIVE", None),
+            ("", None),
+            (":", None),
+            ("-1: x", None),
+        ] {
+            assert_eq!(parse_state(text), want, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn physical_states() {
+        for (text, want) in [
+            ("5: LinkUp", Some(PhysState::LinkUp)),
+            ("7: Phy Test", Some(PhysState::PhyTest)),
+            ("0: <unknown>", Some(PhysState::Unknown)),
+            ("2: Polling", Some(PhysState::Polling)),
+            ("3: Disabled", Some(PhysState::Disabled)),
+            // A fixture of another project: the number stands, the name is no physical state's.
+            ("4: ACTIVE", Some(PhysState::Training)),
+            ("5: Polling", None),
+        ] {
+            assert_eq!(parse_phys_state(text), want, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn rates() {
+        for (text, bits, lanes, speed) in [
+            ("400 Gb/sec (4X NDR)", 400_000_000_000, 4, "NDR"),
+            ("800 Gb/sec (4X XDR)", 800_000_000_000, 4, "XDR"),
+            ("400 Gb/sec (8X HDR)", 400_000_000_000, 8, "HDR"),
+            ("200 Gb/sec (2X NDR)", 200_000_000_000, 2, "NDR"),
+            ("56 Gb/sec (4X FDR)", 56_000_000_000, 4, "FDR"),
+            ("40 Gb/sec (4X FDR10)", 40_000_000_000, 4, "FDR10"),
+            ("120 Gb/sec (12X QDR)", 120_000_000_000, 12, "QDR"),
+            ("2.5 Gb/sec (1X SDR)\n", 2_500_000_000, 1, "SDR"),
+        ] {
+            let got = parse_rate(text).unwrap();
+            assert_eq!(got.rate, BitsPerSec(bits), "{text}");
+            assert_eq!(got.lanes, Some(lanes), "{text}");
+            assert_eq!(got.speed.as_deref(), Some(speed), "{text}");
+        }
+        assert_eq!(
+            parse_rate("10 Gb/sec"),
+            Some(LinkRate {
+                rate: BitsPerSec::from_gbps(10),
+                lanes: None,
+                speed: None
+            })
+        );
+        for text in [
+            "",
+            "400",
+            "400 Mb/sec (4X NDR)",
+            "-1 Gb/sec (4X NDR)",
+            "2.55 Gb/sec (1X SDR)",
+            "18446744073709551615 Gb/sec (4X NDR)",
+            "nan Gb/sec",
+        ] {
+            assert_eq!(parse_rate(text), None, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What kind of machine this is: architecture, virtual or not.
+
+use crate::host::Host;
+use crate::source::{attr, tree};
+
+/// First bytes of `/proc/cpuinfo` that are looked at: the first processor is enough, and on a big
+/// machine the whole costs milliseconds.
+const CPUINFO: usize = 8192;
+
+/// Products that only exist as virtual machines (`/sys/class/dmi/id`).
+const VIRTUAL: &[&str] = &[
+    "KVM",
+    "QEMU",
+    "Virtual Machine",
+    "VMware",
+    "VirtualBox",
+    "HVM domU",
+    "Bochs",
+    "OpenStack",
+];
+
+/// Vendors that rent both virtual and bare machines.
+const CLOUDS: &[&str] = &["Amazon EC2", "Google", "Google Compute Engine"];
+
+/// Whether the machine is a guest. Its PCI topology is then the hypervisor's invention.
+pub fn is_virtual(host: &Host) -> bool {
+    let dmi = |file: &str| attr::word(host, format!("sys/class/dmi/id/{file}")).unwrap_or_default();
+    judge(&cpuinfo(host), &dmi("sys_vendor"), &dmi("product_name"))
+}
+
+/// The `hypervisor` flag exists on x86 only; elsewhere, and where it is hidden, the product tells.
+fn judge(cpuinfo: &str, vendor: &str, product: &str) -> bool {
+    let flags = field(cpuinfo, "flags");
+    if flags.is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor")) {
+        return true;
+    }
+    let known = |list: &[&str]| {
+        list.iter()
+            .any(|known| vendor.contains(known) || product.contains(known))
+    };
+    // Clouds say in the product's name that a machine is bare; x86 without the flag is.
+    known(VIRTUAL) || (known(CLOUDS) && flags.is_none() && !product.contains("metal"))
+}
+
+/// Machine architecture as the kernel calls it: `/proc/sys/kernel/arch` (since 6.1), else by the
+/// shape of `/proc/cpuinfo`.
+pub fn arch(host: &Host) -> Option<String> {
+    if let Some(arch) = attr::word(host, "proc/sys/kernel/arch") {
+        return Some(arch);
+    }
+    let cpuinfo = cpuinfo(host);
+    if field(&cpuinfo, "CPU implementer").is_some() {
+        Some("aarch64".into())
+    } else if field(&cpuinfo, "vendor_id").is_some() {
+        Some("x86_64".into())
+    } else if host.is_live() {
+        Some(std::env::consts::ARCH.into())
+    } else {
+        None
+    }
+}
+
+fn cpuinfo(host: &Host) -> String {
+    tree::read_bytes(host, "proc/cpuinfo", CPUINFO)
+        .value()
+        .map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+        .unwrap_or_default()
+}
+
+/// Value of the first `name : value` line.
+fn field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
+    cpuinfo
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .find(|(key, _)| key.trim() == name)
+        .map(|(_, value)| value.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::testtree::TestTree;
+
+    #[test]
+    fn guests_and_bare_machines() {
+        const X86: &str = "vendor_id\t: GenuineIntel\nflags\t\t: fpu vme de\n";
+        const GUEST: &str = "vendor_id\t: GenuineIntel\nflags\t\t: fpu hypervisor de\n";
+        const ARM: &str = "Features\t: fp asimd\nCPU implementer\t: 0x41\n";
+        for (cpuinfo, vendor, product, want) in [
+            (X86, "NVIDIA", "DGXH100", false),
+            (GUEST, "NVIDIA", "DGXH100", true),
+            (X86, "QEMU", "Standard PC (Q35 + ICH9, 2009)", true),
+            (X86, "Amazon EC2", "p5.48xlarge", false),
+            (ARM, "Amazon EC2", "p6e-gb200.36xlarge", true),
+            (ARM, "Amazon EC2", "g5g.metal", false),
+            ("", "Microsoft Corporation", "Virtual Machine", true),
+            ("", "Google", "Google Compute Engine", true),
+            ("", "", "", false),
+            ("flags: hypervisor_like\n", "", "", false),
+        ] {
+            assert_eq!(judge(cpuinfo, vendor, product), want, "{vendor} {product}");
+        }
+    }
+
+    #[test]
+    fn architectures() {
+        let tree = TestTree::new();
+        assert_eq!(arch(&tree.host()), None);
+        tree.file("proc/cpuinfo", "processor: 0\nCPU implementer\t: 0x41");
+        assert_eq!(arch(&tree.host()).as_deref(), Some("aarch64"));
+        tree.file("proc/sys/kernel/arch", "x86_64");
+        assert_eq!(arch(&tree.host()).as_deref(), Some("x86_64"));
+    }
+}

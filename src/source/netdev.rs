@@ -1,0 +1,285 @@
+//! `/sys/class/net/<if>` (net/core/net-sysfs.c): the Ethernet side of RDMA ports, and of IPoIB.
+
+use crate::host::Host;
+use crate::observe::netdev::NetdevFacts;
+use crate::observe::rdma::RdmaDevice;
+use crate::observe::reading::Reading;
+pub use crate::source::routes::default_route_devices;
+use crate::source::tree::{self, Attribute};
+use crate::source::{attr, identity};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// `IFF_UP` of include/uapi/linux/if.h.
+const IFF_UP: u64 = 1;
+
+/// Reads of everything else for one of speed: the driver answers speed with link settings, under
+/// the lock of all network configuration.
+const SPEED_EVERY: u32 = 16;
+
+/// Most interfaces below a bond taken.
+const MAX_LOWERS: usize = 64;
+
+/// Directory of an interface below the root.
+pub fn class_dir(name: &str) -> PathBuf {
+    Path::new("sys/class/net").join(name)
+}
+
+/// One interface, once. `default_route` is left false: [`default_route_devices`] knows.
+pub fn read(host: &Host, name: &str) -> NetdevFacts {
+    NetdevReader::new(host, name).read(host)
+}
+
+/// Reads one interface again and again.
+#[derive(Debug)]
+pub struct NetdevReader {
+    name: String,
+    carrier: Attribute,
+    carrier_changes: Attribute,
+    operstate: Attribute,
+    flags: Attribute,
+    mtu: Attribute,
+    speed: Attribute,
+    last_speed: Option<(Link, Reading<u64>)>,
+    speed_age: u32,
+    buffer: Vec<u8>,
+    reads: u64,
+}
+
+/// What a change of speed cannot come without.
+type Link = (Reading<bool>, Reading<u64>);
+
+impl NetdevReader {
+    /// A reader of one interface; nothing is opened yet.
+    pub fn new(host: &Host, name: &str) -> Self {
+        let dir = class_dir(name);
+        let attribute = |file: &str| Attribute::new(host, dir.join(file));
+        NetdevReader {
+            name: name.to_string(),
+            carrier: attribute("carrier"),
+            carrier_changes: attribute("carrier_changes"),
+            operstate: attribute("operstate"),
+            flags: attribute("flags"),
+            mtu: attribute("mtu"),
+            speed: attribute("speed"),
+            last_speed: None,
+            speed_age: 0,
+            buffer: Vec::with_capacity(4096),
+            reads: 0,
+        }
+    }
+
+    /// The interface now. Of one that is gone, everything is absent.
+    pub fn read(&mut self, host: &Host) -> NetdevFacts {
+        let dir = class_dir(&self.name);
+        self.reads += 5;
+        let buffer = &mut self.buffer;
+        let carrier = self
+            .carrier
+            .read_u64(host, buffer)
+            .map(|carrier| carrier != 0);
+        let carrier_changes = self.carrier_changes.read_u64(host, buffer);
+        let operstate = (self.operstate.read(host, buffer).value()).and_then(|t| attr::clean(t));
+        let flags = (self.flags.read(host, buffer).value()).and_then(|t| attr::parse_hex(t));
+        let mtu = (self.mtu.read(host, buffer).value()).and_then(|t| t.trim().parse().ok());
+        let speed_mbps = self.read_speed(host, &(carrier.clone(), carrier_changes.clone()));
+        let device = tree::canonical(host, dir.join("device"));
+        let place = device.as_deref().map(identity::place).unwrap_or_default();
+        NetdevFacts {
+            ifindex: attr::decimal(host, dir.join("ifindex")).and_then(|i| u32::try_from(i).ok()),
+            carrier,
+            operstate,
+            admin_up: flags.map(|flags| flags & IFF_UP != 0),
+            speed_mbps,
+            mtu,
+            carrier_changes,
+            master: tree::link_name(host, dir.join("master")),
+            lowers: lowers(host, &self.name),
+            pci: place.pci,
+            driver: tree::link_name(host, dir.join("device/driver")),
+            default_route: false,
+        }
+    }
+
+    /// Attributes read so far.
+    pub fn reads(&self) -> u64 {
+        self.reads
+    }
+
+    fn read_speed(&mut self, host: &Host, link: &Link) -> Reading<u64> {
+        if matches!(link.0, Reading::Value(false) | Reading::NotObservable) {
+            return Reading::NotObservable;
+        }
+        if let Some((at, speed)) = &self.last_speed
+            && at == link
+            && host.is_live()
+            && self.speed_age < SPEED_EVERY
+        {
+            self.speed_age += 1;
+            return speed.clone();
+        }
+        self.reads += 1;
+        let speed = self
+            .speed
+            .read(host, &mut self.buffer)
+            .and_then(parse_speed);
+        self.speed_age = 0;
+        self.last_speed = Some((link.clone(), speed.clone()));
+        speed
+    }
+}
+
+/// `speed` in Mb/s. `-1` (older kernels: 4294967295) and 0 mean that the driver does not know.
+pub fn parse_speed(text: &str) -> Reading<u64> {
+    const UNKNOWN: u64 = u32::MAX as u64;
+    if text.trim() == "-1" {
+        return Reading::NotObservable;
+    }
+    match tree::parse_u64(text, Path::new("speed")) {
+        Reading::Value(0 | UNKNOWN) => Reading::NotObservable,
+        other => other,
+    }
+}
+
+/// Interfaces below one: its `lower_*` links.
+fn lowers(host: &Host, name: &str) -> Vec<String> {
+    tree::list(host, class_dir(name))
+        .value()
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.strip_prefix("lower_"))
+        .take(MAX_LOWERS)
+        .map(Into::into)
+        .collect()
+}
+
+/// Interfaces of RDMA ports, the bonds above them, and all that is below those bonds.
+pub fn of_rdma(host: &Host, devices: &[RdmaDevice]) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    for name in devices
+        .iter()
+        .flat_map(|device| &device.ports)
+        .filter_map(|port| port.netdev.clone())
+    {
+        if let Some(master) = tree::link_name(host, class_dir(&name).join("master")) {
+            all.extend(lowers(host, &master));
+            all.insert(master);
+        }
+        all.extend(lowers(host, &name));
+        all.insert(name);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::infiniband::enumerate;
+    use crate::source::testtree::TestTree;
+
+    fn eth(tree: &TestTree, name: &str) -> String {
+        let dir = format!("sys/class/net/{name}");
+        tree.files(
+            &dir,
+            &[
+                ("ifindex", "7"),
+                ("carrier", "1"),
+                ("carrier_changes", "4"),
+                ("operstate", "up"),
+                ("flags", "0x1003"),
+                ("mtu", "4200"),
+                ("speed", "400000"),
+            ],
+        );
+        dir
+    }
+
+    #[test]
+    fn an_interface_that_is_up() {
+        let tree = TestTree::new();
+        let pci = tree.pci(
+            "0000:15:01.0",
+            "0000:19:00.0",
+            ("15b3", "1021"),
+            "mlx5_core",
+        );
+        let dir = eth(&tree, "eth3");
+        tree.link(&format!("{dir}/device"), &format!("../../../../{pci}"));
+        tree.link(&format!("{dir}/master"), "../bond0");
+        let got = read(&tree.host(), "eth3");
+        assert_eq!(got.ifindex, Some(7));
+        assert_eq!(got.carrier, Reading::Value(true));
+        assert_eq!(got.carrier_changes, Reading::Value(4));
+        assert_eq!(got.operstate.as_deref(), Some("up"));
+        assert_eq!(got.admin_up, Some(true));
+        assert_eq!(got.speed_mbps, Reading::Value(400_000));
+        assert_eq!(got.mtu, Some(4200));
+        assert_eq!(got.master.as_deref(), Some("bond0"));
+        assert_eq!(got.pci.unwrap().to_string(), "0000:19:00.0");
+        assert_eq!(got.driver.as_deref(), Some("mlx5_core"));
+    }
+
+    #[test]
+    fn administratively_down_answers_einval() {
+        let tree = TestTree::new();
+        let dir = eth(&tree, "eth3");
+        tree.file(&format!("{dir}/flags"), "0x1002");
+        for file in ["carrier", "speed"] {
+            tree.errno(22, &format!("{dir}/{file}"));
+        }
+        let got = read(&tree.host(), "eth3");
+        assert_eq!(got.admin_up, Some(false));
+        assert_eq!(got.carrier, Reading::NotObservable);
+        assert_eq!(got.speed_mbps, Reading::NotObservable);
+    }
+
+    #[test]
+    fn no_carrier_has_no_speed_and_gone_has_nothing() {
+        let tree = TestTree::new();
+        let dir = eth(&tree, "eth3");
+        tree.file(&format!("{dir}/carrier"), "0");
+        let host = tree.host();
+        let mut reader = NetdevReader::new(&host, "eth3");
+        let got = reader.read(&host);
+        assert_eq!(got.carrier, Reading::Value(false));
+        assert_eq!(got.speed_mbps, Reading::NotObservable);
+        tree.remove(&dir);
+        let got = reader.read(&host);
+        assert_eq!(got, NetdevFacts::default());
+    }
+
+    #[test]
+    fn speeds() {
+        for (text, want) in [
+            ("400000", Reading::Value(400_000)),
+            ("-1", Reading::NotObservable),
+            ("4294967295", Reading::NotObservable),
+            ("0", Reading::NotObservable),
+        ] {
+            assert_eq!(parse_speed(text), want);
+        }
+        assert!(matches!(parse_speed("fast"), Reading::Failed(_)));
+    }
+
+    #[test]
+    fn bonds_bring_their_legs() {
+        let tree = TestTree::new();
+        let dir = tree.mlx5("mlx5_bond_0", "0000:15:01.0", "0000:19:00.0");
+        tree.file(&format!("{dir}/ports/1/link_layer"), "Ethernet");
+        tree.file(&format!("{dir}/ports/1/gid_attrs/ndevs/0"), "eth0");
+        tree.link("sys/class/net/eth0/master", "../bond0");
+        for leg in ["eth0", "eth1"] {
+            tree.link(
+                &format!("sys/class/net/bond0/lower_{leg}"),
+                &format!("../{leg}"),
+            );
+        }
+        let host = tree.host();
+        let devices = enumerate(&host);
+        let got = of_rdma(&host, devices.value().unwrap());
+        assert_eq!(
+            got.into_iter().collect::<Vec<_>>(),
+            ["bond0", "eth0", "eth1"]
+        );
+    }
+}

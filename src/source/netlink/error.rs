@@ -1,0 +1,65 @@
+//! What netlink's failures mean.
+
+use crate::observe::reading::{Fault, FaultKind, Reading};
+use nix::errno::Errno;
+
+/// Why a netlink request gave nothing, by what the caller does next.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NetlinkError {
+    /// This kernel has no such netlink family (ib_core is not loaded): use files.
+    #[error("no such netlink family here")]
+    NotSupported,
+    /// The device is going away: enumerate again.
+    #[error("the device is gone")]
+    Gone,
+    /// This kernel, device or driver does not tell it (EINVAL, EOPNOTSUPP): use files, ask no more.
+    #[error("not available")]
+    NotAvailable,
+    /// A permission is missing.
+    #[error("not permitted")]
+    Denied,
+    /// No answer in time.
+    #[error("no answer in time")]
+    Timeout,
+    /// The answer is not what the kernel documents.
+    #[error("malformed answer: {0}")]
+    Malformed(&'static str),
+    /// Anything else.
+    #[error("{}", .0.desc())]
+    Io(Errno),
+}
+
+impl NetlinkError {
+    /// What an errno means, of a system call or in an NLMSG_ERROR.
+    pub fn from_errno(errno: Errno) -> Self {
+        match errno {
+            Errno::EPROTONOSUPPORT | Errno::EAFNOSUPPORT | Errno::ESOCKTNOSUPPORT => {
+                NetlinkError::NotSupported
+            }
+            Errno::ENODEV | Errno::ENXIO | Errno::EIO => NetlinkError::Gone,
+            Errno::EINVAL | Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::ENOENT => {
+                NetlinkError::NotAvailable
+            }
+            Errno::EPERM | Errno::EACCES => NetlinkError::Denied,
+            Errno::EAGAIN | Errno::ETIMEDOUT => NetlinkError::Timeout,
+            other => NetlinkError::Io(other),
+        }
+    }
+
+    /// The same as a reading of `what`.
+    pub fn reading<T>(&self, what: &str) -> Reading<T> {
+        let kind = match self {
+            NetlinkError::NotSupported => return Reading::Absent,
+            NetlinkError::NotAvailable => return Reading::NotObservable,
+            NetlinkError::Gone => FaultKind::Gone,
+            NetlinkError::Denied => FaultKind::Denied,
+            NetlinkError::Timeout => FaultKind::Stalled,
+            NetlinkError::Malformed(_) => FaultKind::Malformed,
+            NetlinkError::Io(_) => FaultKind::Other,
+        };
+        Reading::Failed(Fault {
+            kind,
+            detail: format!("{what}: {self}"),
+        })
+    }
+}

@@ -1,0 +1,349 @@
+//! Netlink framing: `nlmsghdr` and attributes to and from bytes (include/uapi/linux/netlink.h).
+//! Pure; the bytes may be anything. Numbers are in the host's byte order, parts are aligned to 4.
+
+pub mod dcb;
+mod error;
+pub mod monitor;
+pub mod rdma;
+pub mod route;
+pub mod socket;
+
+pub use error::NetlinkError;
+use nix::errno::Errno;
+
+/// Size of `nlmsghdr`.
+const HEADER: usize = 16;
+/// Size of `nlattr`.
+const ATTR_HEADER: usize = 4;
+/// NLA_TYPE_MASK: the upper two bits say "nested" and "network byte order", and the kernel sets
+/// the first on some nests only.
+const ATTR_TYPE: u16 = 0x3fff;
+
+/// NLM_F_REQUEST.
+pub const REQUEST: u16 = 1;
+/// NLM_F_MULTI: more messages follow, up to NLMSG_DONE.
+pub const MULTI: u16 = 2;
+/// NLM_F_DUMP_INTR: the table changed while it was told.
+pub const DUMP_INTERRUPTED: u16 = 0x10;
+/// NLM_F_ROOT | NLM_F_MATCH.
+pub const DUMP: u16 = 0x300;
+
+const NLMSG_NOOP: u16 = 1;
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+const NLMSG_OVERRUN: u16 = 4;
+
+/// Length with padding.
+fn aligned(len: usize) -> usize {
+    len.saturating_add(3) & !3
+}
+
+/// The `N` bytes at `at`.
+fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..at.checked_add(N)?)?.try_into().ok()
+}
+
+/// The native-endian u16 at `at`.
+pub fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    array(bytes, at).map(u16::from_ne_bytes)
+}
+
+/// The native-endian u32 at `at`.
+pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    array(bytes, at).map(u32::from_ne_bytes)
+}
+
+/// One netlink message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Message<'a> {
+    /// `nlmsg_type`.
+    pub kind: u16,
+    /// `nlmsg_flags`.
+    pub flags: u16,
+    /// `nlmsg_seq`: the request's; 0 in notifications.
+    pub seq: u32,
+    /// What follows the header.
+    pub payload: &'a [u8],
+}
+
+/// What a message is in the course of an exchange.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step<'a> {
+    /// Carries data.
+    Data(Message<'a>),
+    /// The end: of a dump, or an acknowledgement.
+    Done,
+    /// The request failed.
+    Failed(Errno),
+    /// NLMSG_OVERRUN: data was lost.
+    Overrun,
+    /// NLMSG_NOOP, or a control message without a name.
+    Nothing,
+}
+
+impl<'a> Message<'a> {
+    /// Control messages taken apart. NLMSG_ERROR and NLMSG_DONE begin with a signed errno; a dump
+    /// that failed half way tells so in its NLMSG_DONE.
+    pub fn step(self) -> Result<Step<'a>, NetlinkError> {
+        match self.kind {
+            NLMSG_ERROR | NLMSG_DONE => match array(self.payload, 0).map(i32::from_ne_bytes) {
+                Some(code) if code < 0 => Ok(Step::Failed(Errno::from_raw(
+                    code.checked_neg().unwrap_or(0),
+                ))),
+                Some(_) => Ok(Step::Done),
+                None if self.kind == NLMSG_DONE => Ok(Step::Done),
+                None => Err(NetlinkError::Malformed("error message without a number")),
+            },
+            NLMSG_OVERRUN => Ok(Step::Overrun),
+            NLMSG_NOOP => Ok(Step::Nothing),
+            kind if kind < 0x10 => Ok(Step::Nothing),
+            _ => Ok(Step::Data(self)),
+        }
+    }
+}
+
+/// The messages of one datagram. Ends after the first malformed one.
+#[derive(Debug, Clone)]
+pub struct Messages<'a> {
+    rest: &'a [u8],
+}
+
+/// Takes a datagram apart.
+pub fn messages(datagram: &[u8]) -> Messages<'_> {
+    Messages { rest: datagram }
+}
+
+impl<'a> Iterator for Messages<'a> {
+    type Item = Result<Message<'a>, NetlinkError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let bytes = self.rest;
+        self.rest = &[];
+        if bytes.is_empty() {
+            return None;
+        }
+        let message = || {
+            let len = usize::try_from(u32_at(bytes, 0)?).ok()?;
+            let message = Message {
+                kind: u16_at(bytes, 4)?,
+                flags: u16_at(bytes, 6)?,
+                seq: u32_at(bytes, 8)?,
+                payload: bytes.get(HEADER..len)?,
+            };
+            Some((message, bytes.get(aligned(len)..).unwrap_or(&[])))
+        };
+        match message() {
+            Some((message, rest)) => {
+                self.rest = rest;
+                Some(Ok(message))
+            }
+            None => Some(Err(NetlinkError::Malformed(
+                "message longer than its datagram",
+            ))),
+        }
+    }
+}
+
+/// A run of attributes whose lengths have been checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attrs<'a> {
+    bytes: &'a [u8],
+}
+
+/// One attribute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attr<'a> {
+    /// Type, without the flag bits.
+    pub id: u16,
+    /// Value.
+    pub bytes: &'a [u8],
+}
+
+/// The first attribute and what follows it. Less than a header is left over padding.
+fn split_attr(bytes: &[u8]) -> Option<(Attr<'_>, &[u8])> {
+    let len = usize::from(u16_at(bytes, 0)?);
+    let attr = Attr {
+        id: u16_at(bytes, 2)? & ATTR_TYPE,
+        bytes: bytes.get(ATTR_HEADER..len)?,
+    };
+    Some((attr, bytes.get(aligned(len)..).unwrap_or(&[])))
+}
+
+impl<'a> Attrs<'a> {
+    /// Checks every length at this level.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, NetlinkError> {
+        let mut rest = bytes;
+        while rest.len() >= ATTR_HEADER {
+            let Some((_, next)) = split_attr(rest) else {
+                return Err(NetlinkError::Malformed("attribute longer than its message"));
+            };
+            rest = next;
+        }
+        Ok(Attrs { bytes })
+    }
+
+    /// The attributes that follow a fixed header of `header` bytes.
+    pub fn after(payload: &'a [u8], header: usize) -> Result<Self, NetlinkError> {
+        match payload.get(header..) {
+            Some(bytes) => Attrs::parse(bytes),
+            None => Err(NetlinkError::Malformed("message shorter than its header")),
+        }
+    }
+
+    /// All of them in order, without padding (type 0).
+    pub fn iter(self) -> impl Iterator<Item = Attr<'a>> {
+        let mut rest = self.bytes;
+        std::iter::from_fn(move || {
+            let (attr, next) = split_attr(rest)?;
+            rest = next;
+            Some(attr)
+        })
+        .filter(|attr| attr.id != 0)
+    }
+
+    /// The first of a type.
+    pub fn get(self, id: u16) -> Option<Attr<'a>> {
+        self.iter().find(|attr| attr.id == id)
+    }
+
+    /// A u8, absent where the attribute is.
+    pub fn u8(self, id: u16) -> Result<Option<u8>, NetlinkError> {
+        self.get(id).map(Attr::u8).transpose()
+    }
+
+    /// A u32, absent where the attribute is.
+    pub fn u32(self, id: u16) -> Result<Option<u32>, NetlinkError> {
+        self.get(id).map(Attr::u32).transpose()
+    }
+
+    /// A u64, absent where the attribute is.
+    pub fn u64(self, id: u16) -> Result<Option<u64>, NetlinkError> {
+        self.get(id).map(Attr::u64).transpose()
+    }
+
+    /// A text, absent where the attribute is.
+    pub fn text(self, id: u16) -> Option<String> {
+        self.get(id).map(Attr::text)
+    }
+
+    /// A nest, absent where the attribute is.
+    pub fn nest(self, id: u16) -> Result<Option<Attrs<'a>>, NetlinkError> {
+        self.get(id).map(Attr::nested).transpose()
+    }
+}
+
+impl<'a> Attr<'a> {
+    fn fixed<const N: usize>(self) -> Result<[u8; N], NetlinkError> {
+        self.bytes
+            .try_into()
+            .map_err(|_| NetlinkError::Malformed("attribute of another length"))
+    }
+
+    /// As a u8.
+    pub fn u8(self) -> Result<u8, NetlinkError> {
+        self.fixed().map(u8::from_ne_bytes)
+    }
+
+    /// As a u32.
+    pub fn u32(self) -> Result<u32, NetlinkError> {
+        self.fixed().map(u32::from_ne_bytes)
+    }
+
+    /// As a u64.
+    pub fn u64(self) -> Result<u64, NetlinkError> {
+        self.fixed().map(u64::from_ne_bytes)
+    }
+
+    /// As a NUL-terminated text; bytes that are not UTF-8 are replaced.
+    pub fn text(self) -> String {
+        let text = self.bytes.split(|byte| *byte == 0).next().unwrap_or(&[]);
+        String::from_utf8_lossy(text).into_owned()
+    }
+
+    /// As a run of attributes.
+    pub fn nested(self) -> Result<Attrs<'a>, NetlinkError> {
+        Attrs::parse(self.bytes)
+    }
+}
+
+/// A request being written: fixed header, then attributes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    bytes: Vec<u8>,
+    dump: bool,
+}
+
+impl Request {
+    /// A request of a type; NLM_F_REQUEST is set.
+    pub fn new(kind: u16, flags: u16) -> Self {
+        let mut bytes = vec![0; HEADER];
+        if let Some(at) = bytes.get_mut(4..6) {
+            at.copy_from_slice(&kind.to_ne_bytes());
+        }
+        if let Some(at) = bytes.get_mut(6..8) {
+            at.copy_from_slice(&(flags | REQUEST).to_ne_bytes());
+        }
+        Request {
+            bytes,
+            dump: flags & DUMP == DUMP,
+        }
+    }
+
+    /// Whether it asks for all objects.
+    pub fn is_dump(&self) -> bool {
+        self.dump
+    }
+
+    fn pad(&mut self) {
+        self.bytes.resize(aligned(self.bytes.len()), 0);
+    }
+
+    /// Appends the family's fixed header.
+    #[must_use]
+    pub fn header(mut self, bytes: &[u8]) -> Self {
+        self.bytes.extend_from_slice(bytes);
+        self.pad();
+        self
+    }
+
+    /// Appends an attribute. Values beyond 64 KiB do not fit its length and are left out.
+    #[must_use]
+    pub fn attr(mut self, id: u16, value: &[u8]) -> Self {
+        if let Ok(len) = u16::try_from(ATTR_HEADER + value.len()) {
+            self.bytes.extend_from_slice(&len.to_ne_bytes());
+            self.bytes.extend_from_slice(&id.to_ne_bytes());
+            self.bytes.extend_from_slice(value);
+            self.pad();
+        }
+        self
+    }
+
+    /// Appends a u32.
+    #[must_use]
+    pub fn u32(self, id: u16, value: u32) -> Self {
+        self.attr(id, &value.to_ne_bytes())
+    }
+
+    /// Appends a text with its NUL.
+    #[must_use]
+    pub fn text(self, id: u16, value: &str) -> Self {
+        let mut bytes = value.as_bytes().to_vec();
+        bytes.push(0);
+        self.attr(id, &bytes)
+    }
+
+    /// The message's bytes under a sequence number.
+    pub fn finish(&mut self, seq: u32) -> &[u8] {
+        let len = u32::try_from(self.bytes.len()).unwrap_or(u32::MAX);
+        if let Some(at) = self.bytes.get_mut(0..4) {
+            at.copy_from_slice(&len.to_ne_bytes());
+        }
+        if let Some(at) = self.bytes.get_mut(8..12) {
+            at.copy_from_slice(&seq.to_ne_bytes());
+        }
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests;

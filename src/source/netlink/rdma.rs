@@ -1,0 +1,315 @@
+//! RDMA netlink, NLDEV part (include/uapi/rdma/rdma_netlink.h, drivers/infiniband/core/nldev.c).
+//! Only GETs, which need no capability.
+
+use super::socket::Socket;
+use super::{Attrs, DUMP, NetlinkError, Request};
+use crate::observe::rdma::{PhysState, PortState};
+use crate::observe::snapshot::NetnsMode;
+use nix::sys::socket::SockProtocol;
+use std::collections::BTreeMap;
+
+/// `RDMA_NL_NLDEV << 10`: the client's part of a message type.
+pub(super) const NLDEV: u16 = 5 << 10;
+
+const CMD_GET: u16 = NLDEV | 1;
+const CMD_PORT_GET: u16 = NLDEV | 5;
+const CMD_SYS_GET: u16 = NLDEV | 6;
+const CMD_RES_GET: u16 = NLDEV | 9;
+const CMD_STAT_GET: u16 = NLDEV | 17;
+
+pub(super) const DEV_INDEX: u16 = 1;
+pub(super) const DEV_NAME: u16 = 2;
+/// The number of ports in CMD_GET, a port's number elsewhere.
+pub(super) const PORT_INDEX: u16 = 3;
+const FW_VERSION: u16 = 5;
+const NODE_GUID: u16 = 6;
+const SYS_IMAGE_GUID: u16 = 7;
+const LID: u16 = 9;
+const SM_LID: u16 = 10;
+const PORT_STATE: u16 = 12;
+const PORT_PHYS_STATE: u16 = 13;
+const DEV_NODE_TYPE: u16 = 14;
+const RES_SUMMARY: u16 = 15;
+const RES_SUMMARY_ENTRY: u16 = 16;
+const RES_SUMMARY_ENTRY_NAME: u16 = 17;
+const RES_SUMMARY_ENTRY_CURR: u16 = 18;
+pub(super) const NDEV_INDEX: u16 = 50;
+pub(super) const NDEV_NAME: u16 = 51;
+const SYS_NETNS_MODE: u16 = 66;
+const DEV_PROTOCOL: u16 = 67;
+const STAT_HWCOUNTERS: u16 = 80;
+const STAT_HWCOUNTER_ENTRY: u16 = 81;
+const STAT_HWCOUNTER_ENTRY_NAME: u16 = 82;
+const STAT_HWCOUNTER_ENTRY_VALUE: u16 = 83;
+const SYS_MONITOR_MODE: u16 = 103;
+
+/// One RDMA device as NLDEV tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NlDevice {
+    /// Index until the device is registered again; never to be stored.
+    pub index: u32,
+    /// Name now.
+    pub name: String,
+    /// Number of ports; they count from 1.
+    pub ports: u32,
+    /// Firmware version.
+    pub fw: Option<String>,
+    /// Node GUID, `xxxx:xxxx:xxxx:xxxx`.
+    pub node_guid: Option<String>,
+    /// System image GUID, same form.
+    pub sys_image_guid: Option<String>,
+    /// `enum rdma_node_type`: 1 CA, 4 RNIC, 7 unspecified.
+    pub node_type: Option<u8>,
+    /// `ib`, `roce`, `iw`, `opa`, `usnic`; EFA tells none.
+    pub protocol: Option<String>,
+}
+
+/// One port as NLDEV tells it. There is no rate in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NlPort {
+    /// Port number, from 1.
+    pub port: u32,
+    /// Logical state.
+    pub state: PortState,
+    /// Physical state.
+    pub phys_state: PhysState,
+    /// LID; InfiniBand only.
+    pub lid: Option<u32>,
+    /// The subnet manager's LID; InfiniBand only.
+    pub sm_lid: Option<u32>,
+    /// Index and name of the network device, if it is in this network namespace.
+    pub netdev: Option<(u32, String)>,
+}
+
+/// A port's number, and its state or why it was not told.
+pub type PortOutcome = (u32, Result<NlPort, NetlinkError>);
+
+/// What RDMA_NLDEV_CMD_SYS_GET tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct System {
+    /// Whether devices are shared among network namespaces.
+    pub netns_mode: Option<NetnsMode>,
+    /// Whether the kernel sends MONITOR events.
+    pub monitor: bool,
+}
+
+/// A client on a socket of its own. Take one for each device: a hung one holds its caller.
+#[derive(Debug)]
+pub struct Client {
+    socket: Socket,
+}
+
+impl Client {
+    /// Opens the socket; [`NetlinkError::NotSupported`] where ib_core is not loaded.
+    pub fn open() -> Result<Self, NetlinkError> {
+        Ok(Client {
+            socket: Socket::open(SockProtocol::NetlinkRDMA)?,
+        })
+    }
+
+    /// The devices that this network namespace sees.
+    pub fn devices(&mut self) -> Result<Vec<NlDevice>, NetlinkError> {
+        let request = Request::new(CMD_GET, DUMP);
+        self.socket.ask(request, |devices: &mut Vec<_>, message| {
+            devices.push(device(message.payload)?);
+            Ok(())
+        })
+    }
+
+    /// One device: [`NetlinkError::Gone`] when there is none of this index.
+    pub fn device(&mut self, index: u32) -> Result<NlDevice, NetlinkError> {
+        self.one(Request::new(CMD_GET, 0).u32(DEV_INDEX, index), device)
+            .map_err(|error| match error {
+                // nldev.c answers EINVAL to an index that it does not know.
+                NetlinkError::NotAvailable => NetlinkError::Gone,
+                other => other,
+            })
+    }
+
+    /// One port's state.
+    pub fn port(&mut self, index: u32, port: u32) -> Result<NlPort, NetlinkError> {
+        let request = Request::new(CMD_PORT_GET, 0)
+            .u32(DEV_INDEX, index)
+            .u32(PORT_INDEX, port);
+        let got = self.one(request, port_link);
+        self.or_gone(index, got)
+    }
+
+    /// State of the ports 1 to `count` of a device, each with its own outcome. The kernel's dump
+    /// stops without a word at a port whose query fails; those not told are asked for one by one.
+    pub fn ports(&mut self, index: u32, count: u32) -> Result<Vec<PortOutcome>, NetlinkError> {
+        let mut told: Vec<NlPort> = Vec::new();
+        if count > 1 {
+            let request = Request::new(CMD_PORT_GET, DUMP).u32(DEV_INDEX, index);
+            let dump = self.socket.ask(request, |ports: &mut Vec<_>, message| {
+                ports.push(port_link(message.payload)?);
+                Ok(())
+            });
+            match self.or_gone(index, dump) {
+                Ok(ports) => told = ports,
+                Err(error @ (NetlinkError::Gone | NetlinkError::Timeout)) => return Err(error),
+                Err(_) => {}
+            }
+        }
+        let mut ports = Vec::new();
+        for port in 1..=count.min(u32::from(u8::MAX)) {
+            let found = told.iter().position(|link| link.port == port);
+            let outcome = match found {
+                Some(at) => Ok(told.swap_remove(at)),
+                None => self.port(index, port),
+            };
+            match outcome {
+                Err(error @ (NetlinkError::Gone | NetlinkError::Timeout)) => return Err(error),
+                outcome => ports.push((port, outcome)),
+            }
+        }
+        Ok(ports)
+    }
+
+    /// All hardware counters of a port in one request, read anew by the driver.
+    /// [`NetlinkError::NotAvailable`]: the device has no counters by port (EFA's and switchdev
+    /// mlx5's device counters are reachable by files only).
+    pub fn counters(
+        &mut self,
+        index: u32,
+        port: u32,
+    ) -> Result<BTreeMap<String, u64>, NetlinkError> {
+        let request = Request::new(CMD_STAT_GET, 0)
+            .u32(DEV_INDEX, index)
+            .u32(PORT_INDEX, port);
+        let got = self.one(request, counters);
+        self.or_gone(index, got)
+    }
+
+    /// How many objects of each kind are in use: `pd`, `cq`, `qp`, `cm_id`, `mr`, `ctx`, `srq`.
+    pub fn resources(&mut self, index: u32) -> Result<BTreeMap<String, u64>, NetlinkError> {
+        let request = Request::new(CMD_RES_GET, 0).u32(DEV_INDEX, index);
+        let got = self.one(request, resources);
+        self.or_gone(index, got)
+    }
+
+    /// Settings of the whole RDMA core.
+    pub fn system(&mut self) -> Result<System, NetlinkError> {
+        self.one(Request::new(CMD_SYS_GET, 0), system)
+    }
+
+    fn one<T>(
+        &mut self,
+        request: Request,
+        parse: fn(&[u8]) -> Result<T, NetlinkError>,
+    ) -> Result<T, NetlinkError> {
+        let got = self.socket.ask(request, |got: &mut Option<T>, message| {
+            *got = Some(parse(message.payload)?);
+            Ok(())
+        })?;
+        got.ok_or(NetlinkError::Malformed("acknowledged without an answer"))
+    }
+
+    /// nldev.c answers EINVAL both to "not available" and to "no such device": tells them apart.
+    fn or_gone<T>(&mut self, index: u32, got: Result<T, NetlinkError>) -> Result<T, NetlinkError> {
+        if let Err(NetlinkError::NotAvailable) = got
+            && let Err(NetlinkError::Gone) = self.device(index)
+        {
+            return Err(NetlinkError::Gone);
+        }
+        got
+    }
+}
+
+/// An attribute that the kernel always sends.
+fn needed<T>(value: Option<T>) -> Result<T, NetlinkError> {
+    value.ok_or(NetlinkError::Malformed("an attribute is missing"))
+}
+
+/// A GUID as sysfs prints it.
+fn guid(value: u64) -> String {
+    let part = |shift: u32| (value >> shift) & 0xffff;
+    format!(
+        "{:04x}:{:04x}:{:04x}:{:04x}",
+        part(48),
+        part(32),
+        part(16),
+        part(0)
+    )
+}
+
+/// Parses one answer to RDMA_NLDEV_CMD_GET.
+pub fn device(payload: &[u8]) -> Result<NlDevice, NetlinkError> {
+    let attrs = Attrs::parse(payload)?;
+    let filled = |text: &String| !text.is_empty();
+    Ok(NlDevice {
+        index: needed(attrs.u32(DEV_INDEX)?)?,
+        name: needed(attrs.text(DEV_NAME))?,
+        ports: needed(attrs.u32(PORT_INDEX)?)?,
+        fw: attrs.text(FW_VERSION).filter(filled),
+        node_guid: attrs.u64(NODE_GUID)?.map(guid),
+        sys_image_guid: attrs.u64(SYS_IMAGE_GUID)?.map(guid),
+        node_type: attrs.u8(DEV_NODE_TYPE)?,
+        protocol: attrs.text(DEV_PROTOCOL).filter(filled),
+    })
+}
+
+/// Parses one answer to RDMA_NLDEV_CMD_PORT_GET.
+pub fn port_link(payload: &[u8]) -> Result<NlPort, NetlinkError> {
+    let attrs = Attrs::parse(payload)?;
+    let netdev = match (attrs.u32(NDEV_INDEX)?, attrs.text(NDEV_NAME)) {
+        (Some(index), Some(name)) => Some((index, name)),
+        _ => None,
+    };
+    Ok(NlPort {
+        port: needed(attrs.u32(PORT_INDEX)?)?,
+        state: PortState::from_id(needed(attrs.u8(PORT_STATE)?)?.into()),
+        phys_state: PhysState::from_id(needed(attrs.u8(PORT_PHYS_STATE)?)?.into()),
+        lid: attrs.u32(LID)?,
+        sm_lid: attrs.u32(SM_LID)?,
+        netdev,
+    })
+}
+
+/// Parses the answer to RDMA_NLDEV_CMD_STAT_GET of a port.
+pub fn counters(payload: &[u8]) -> Result<BTreeMap<String, u64>, NetlinkError> {
+    let table = needed(Attrs::parse(payload)?.nest(STAT_HWCOUNTERS)?)?;
+    table
+        .iter()
+        .filter(|attr| attr.id == STAT_HWCOUNTER_ENTRY)
+        .map(|attr| {
+            let entry = attr.nested()?;
+            Ok((
+                needed(entry.text(STAT_HWCOUNTER_ENTRY_NAME))?,
+                needed(entry.u64(STAT_HWCOUNTER_ENTRY_VALUE)?)?,
+            ))
+        })
+        .collect()
+}
+
+/// Parses the answer to RDMA_NLDEV_CMD_RES_GET.
+pub fn resources(payload: &[u8]) -> Result<BTreeMap<String, u64>, NetlinkError> {
+    let table = needed(Attrs::parse(payload)?.nest(RES_SUMMARY)?)?;
+    table
+        .iter()
+        .filter(|attr| attr.id == RES_SUMMARY_ENTRY)
+        .map(|attr| {
+            let entry = attr.nested()?;
+            Ok((
+                needed(entry.text(RES_SUMMARY_ENTRY_NAME))?,
+                needed(entry.u64(RES_SUMMARY_ENTRY_CURR)?)?,
+            ))
+        })
+        .collect()
+}
+
+/// Parses the answer to RDMA_NLDEV_CMD_SYS_GET.
+pub fn system(payload: &[u8]) -> Result<System, NetlinkError> {
+    let attrs = Attrs::parse(payload)?;
+    Ok(System {
+        netns_mode: attrs.u8(SYS_NETNS_MODE)?.map(|mode| match mode {
+            0 => NetnsMode::Exclusive,
+            _ => NetnsMode::Shared,
+        }),
+        // Kernels without the monitor do not send the attribute.
+        monitor: attrs.u8(SYS_MONITOR_MODE)? == Some(1),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,174 @@
+//! Answers written as nldev.c writes them.
+
+use super::*;
+use crate::source::netlink::{Message, messages};
+
+/// The payload of a message written by `request`.
+fn payload(mut request: Request) -> Vec<u8> {
+    let bytes = request.finish(1).to_vec();
+    let Some(Ok(Message { payload, .. })) = messages(&bytes).next() else {
+        panic!("no message");
+    };
+    payload.to_vec()
+}
+
+fn nest(entries: &[(u16, Vec<u8>)]) -> Vec<u8> {
+    payload(
+        entries
+            .iter()
+            .fold(Request::new(0x1401, 0), |r, (id, v)| r.attr(*id, v)),
+    )
+}
+
+#[test]
+fn a_device() {
+    let bytes = payload(
+        Request::new(CMD_GET, 0)
+            .u32(1, 3)
+            .text(2, "mlx5_0")
+            .u32(3, 2)
+            .attr(0, &[])
+            .attr(4, &[0; 8])
+            .text(5, "28.39.2048")
+            .attr(6, &0x946d_ae03_0010_aa2c_u64.to_ne_bytes())
+            .attr(7, &1_u64.to_ne_bytes())
+            .attr(14, &[1])
+            .text(67, "roce")
+            .u32(4242, 1),
+    );
+    assert_eq!(
+        device(&bytes),
+        Ok(NlDevice {
+            index: 3,
+            name: "mlx5_0".into(),
+            ports: 2,
+            fw: Some("28.39.2048".into()),
+            node_guid: Some("946d:ae03:0010:aa2c".into()),
+            sys_image_guid: Some("0000:0000:0000:0001".into()),
+            node_type: Some(1),
+            protocol: Some("roce".into()),
+        })
+    );
+    // EFA tells no protocol, rxe no firmware.
+    let bytes = payload(
+        Request::new(CMD_GET, 0)
+            .u32(1, 0)
+            .text(2, "efa_0")
+            .u32(3, 1),
+    );
+    let efa = device(&bytes).unwrap();
+    assert_eq!((efa.protocol, efa.fw, efa.node_guid), (None, None, None));
+    // Without an index it is nothing.
+    assert!(device(&payload(Request::new(CMD_GET, 0).text(2, "x"))).is_err());
+}
+
+#[test]
+fn ports_with_and_without_what_only_infiniband_has() {
+    let ib = payload(
+        Request::new(CMD_PORT_GET, 0)
+            .u32(1, 0)
+            .u32(3, 1)
+            .u32(9, 77)
+            .u32(10, 1)
+            .attr(11, &[0])
+            .attr(12, &[4])
+            .attr(13, &[5]),
+    );
+    let port = port_link(&ib).unwrap();
+    assert_eq!(
+        (port.state, port.phys_state),
+        (PortState::Active, PhysState::LinkUp)
+    );
+    assert_eq!(
+        (port.lid, port.sm_lid, port.netdev),
+        (Some(77), Some(1), None)
+    );
+
+    let roce = Request::new(CMD_PORT_GET, 0)
+        .u32(3, 2)
+        .attr(12, &[1])
+        .attr(13, &[3])
+        .u32(50, 9)
+        .text(51, "ens3");
+    let port = port_link(&payload(roce)).unwrap();
+    assert_eq!(
+        (port.state, port.phys_state),
+        (PortState::Down, PhysState::Disabled)
+    );
+    assert_eq!((port.lid, port.netdev), (None, Some((9, "ens3".into()))));
+
+    // A port without a state is malformed, not down.
+    let none = Request::new(CMD_PORT_GET, 0).u32(3, 2).attr(13, &[3]);
+    assert!(matches!(
+        port_link(&payload(none)),
+        Err(NetlinkError::Malformed(_))
+    ));
+}
+
+#[test]
+fn counters_with_nest_flags() {
+    const NESTED: u16 = 0x8000;
+    let entry = |name: &[u8], value: u64| {
+        let fields = [
+            (82, [name, &[0]].concat()),
+            (0, Vec::new()),
+            (83, value.to_ne_bytes().to_vec()),
+        ];
+        (81 | NESTED, nest(&fields))
+    };
+    let table = nest(&[
+        entry(b"rx_read_requests", 0),
+        entry(b"out_of_sequence", 1 << 40),
+    ]);
+    let bytes = payload(
+        Request::new(CMD_STAT_GET, 0)
+            .u32(1, 0)
+            .u32(3, 1)
+            .attr(80 | NESTED, &table),
+    );
+    let want = BTreeMap::from([
+        ("rx_read_requests".to_string(), 0),
+        ("out_of_sequence".to_string(), 1 << 40),
+    ]);
+    assert_eq!(counters(&bytes), Ok(want));
+    // An empty table has no counters; no table is malformed; a short value is never zero.
+    let empty = payload(Request::new(CMD_STAT_GET, 0).attr(80, &[]));
+    assert_eq!(counters(&empty), Ok(BTreeMap::new()));
+    assert!(counters(&payload(Request::new(CMD_STAT_GET, 0).u32(1, 0))).is_err());
+    let short = nest(&[(81, nest(&[(82, b"x\0".to_vec()), (83, vec![1, 0, 0, 0])]))]);
+    assert!(counters(&payload(Request::new(CMD_STAT_GET, 0).attr(80, &short))).is_err());
+}
+
+#[test]
+fn resources_and_system() {
+    let entry = |name: &str, value: u64| {
+        let fields = [
+            (17, [name.as_bytes(), &[0]].concat()),
+            (18, value.to_ne_bytes().to_vec()),
+        ];
+        (16, nest(&fields))
+    };
+    let table = nest(&[entry("qp", 12), entry("mr", 3)]);
+    let bytes = payload(Request::new(CMD_RES_GET, 0).u32(1, 0).attr(15, &table));
+    let want = BTreeMap::from([("qp".to_string(), 12), ("mr".to_string(), 3)]);
+    assert_eq!(resources(&bytes), Ok(want));
+
+    let rows = [
+        (
+            vec![(66, vec![1]), (103, vec![1])],
+            Some(NetnsMode::Shared),
+            true,
+        ),
+        (vec![(66, vec![0])], Some(NetnsMode::Exclusive), false),
+        (vec![], None, false),
+    ];
+    for (attrs, netns_mode, monitor) in rows {
+        assert_eq!(
+            system(&nest(&attrs)),
+            Ok(System {
+                netns_mode,
+                monitor
+            })
+        );
+    }
+}

@@ -1,0 +1,234 @@
+//! Netlink sockets: one exchange at a time, every receive bounded.
+//!
+//! The kernel works a request off inside send(2), so a hung device holds the *sender* there, beyond
+//! any receive timeout: a socket serves one subject, on a thread that may be given up.
+
+use super::{Message, NetlinkError, Request, Step, messages};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recvmsg, send,
+    setsockopt, socket, sockopt,
+};
+use nix::sys::time::TimeVal;
+use std::io::IoSliceMut;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// Longest wait for one datagram of an answer.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+/// First size of the buffer; the kernel packs the datagrams of a dump to what its reader takes.
+const BUFFER: usize = 16 << 10;
+/// The buffer never grows beyond this.
+const MAX_BUFFER: usize = 4 << 20;
+/// Datagrams taken for one answer, or in one go from a multicast group, before giving up on it.
+const MAX_DATAGRAMS: usize = 4096;
+/// Times an answer is asked for again: lost (ENOBUFS), too long for the buffer, or interrupted.
+const ATTEMPTS: usize = 8;
+/// Receive buffer of a multicast socket: a burst of a thousand link messages fits.
+const EVENT_BUFFER: usize = 2 << 20;
+
+/// A netlink socket.
+#[derive(Debug)]
+pub struct Socket {
+    fd: OwnedFd,
+    seq: u32,
+    buffer: Vec<u8>,
+}
+
+enum Received {
+    /// A datagram of this length lies in the buffer.
+    Datagram(usize),
+    /// One came from someone other than the kernel; dropped.
+    Foreign,
+    /// One was longer than the buffer, which has been grown; its content is lost.
+    TooLong,
+    /// ENOBUFS: messages were lost.
+    Lost,
+}
+
+impl Socket {
+    /// Opens a socket for requests.
+    pub fn open(protocol: SockProtocol) -> Result<Self, NetlinkError> {
+        Self::with_groups(protocol, 0)
+    }
+
+    /// Opens a socket that has joined the groups of the bit mask (group n: bit n-1).
+    pub fn with_groups(protocol: SockProtocol, groups: u32) -> Result<Self, NetlinkError> {
+        let fd = socket(
+            AddressFamily::Netlink,
+            SockType::Raw,
+            SockFlag::SOCK_CLOEXEC,
+            protocol,
+        )
+        .map_err(NetlinkError::from_errno)?;
+        let seconds = i64::try_from(ANSWER_TIMEOUT.as_secs()).unwrap_or(1);
+        let timeout = TimeVal::new(seconds as _, 0);
+        setsockopt(&fd, sockopt::ReceiveTimeout, &timeout).map_err(NetlinkError::from_errno)?;
+        setsockopt(&fd, sockopt::SendTimeout, &timeout).map_err(NetlinkError::from_errno)?;
+        if groups != 0 && setsockopt(&fd, sockopt::RcvBufForce, &EVENT_BUFFER).is_err() {
+            // Without CAP_NET_ADMIN the system's limit holds; a loss is seen as ENOBUFS anyway.
+            let _ = setsockopt(&fd, sockopt::RcvBuf, &EVENT_BUFFER);
+        }
+        bind(fd.as_raw_fd(), &NetlinkAddr::new(0, groups)).map_err(NetlinkError::from_errno)?;
+        Ok(Socket {
+            fd,
+            seq: 0,
+            buffer: Vec::new(),
+        })
+    }
+
+    /// Sends a request and gives every message of its answer to `each`. Where the answer has to be
+    /// asked for again, what was gathered so far is dropped.
+    ///
+    /// A single answer ends with its first message, a dump with NLMSG_DONE.
+    pub fn ask<T: Default>(
+        &mut self,
+        request: Request,
+        mut each: impl FnMut(&mut T, Message<'_>) -> Result<(), NetlinkError>,
+    ) -> Result<T, NetlinkError> {
+        let mut request = request;
+        for _ in 0..ATTEMPTS {
+            let mut gathered = T::default();
+            if self.exchange(&mut request, &mut |message| each(&mut gathered, message))? {
+                return Ok(gathered);
+            }
+        }
+        Err(NetlinkError::Io(Errno::ENOBUFS))
+    }
+
+    /// One attempt: whether the answer was whole.
+    fn exchange(
+        &mut self,
+        request: &mut Request,
+        each: &mut dyn FnMut(Message<'_>) -> Result<(), NetlinkError>,
+    ) -> Result<bool, NetlinkError> {
+        self.seq = self.seq.wrapping_add(1).max(1);
+        let seq = self.seq;
+        let bytes = request.finish(seq);
+        let sent = loop {
+            match send(self.fd.as_raw_fd(), bytes, MsgFlags::empty()) {
+                Err(Errno::EINTR) => {}
+                sent => break sent.map_err(NetlinkError::from_errno)?,
+            }
+        };
+        if sent != bytes.len() {
+            return Err(NetlinkError::Malformed("request sent in part"));
+        }
+        // A dump is read to its end whatever happens on the way: until then the kernel answers EBUSY
+        // to the next one on this socket.
+        let dump = request.is_dump();
+        let mut whole = true;
+        let mut failure = None;
+        for _ in 0..MAX_DATAGRAMS {
+            let len = match self.receive(MsgFlags::empty())? {
+                Received::Datagram(len) => len,
+                Received::Foreign => continue,
+                Received::TooLong | Received::Lost if dump => {
+                    whole = false;
+                    continue;
+                }
+                Received::TooLong | Received::Lost => return Ok(false),
+            };
+            for message in messages(self.buffer.get(..len).unwrap_or(&[])) {
+                let message = message?;
+                // An answer that came too late for its own request.
+                if message.seq != seq {
+                    continue;
+                }
+                whole &= message.flags & super::DUMP_INTERRUPTED == 0;
+                match message.step()? {
+                    Step::Data(message) => {
+                        if failure.is_none() {
+                            failure = each(message).err();
+                        }
+                        if message.flags & super::MULTI != 0 {
+                            continue;
+                        }
+                    }
+                    Step::Done => {}
+                    Step::Failed(errno) => return Err(NetlinkError::from_errno(errno)),
+                    Step::Overrun => {
+                        whole = false;
+                        continue;
+                    }
+                    Step::Nothing => continue,
+                }
+                return failure.map_or(Ok(whole), Err);
+            }
+        }
+        Err(NetlinkError::Malformed("an answer without end"))
+    }
+
+    /// Waits until a multicast message comes, at most `timeout`, then gives all that are there to
+    /// `each`. Gives whether messages were lost since the last call.
+    pub fn events(
+        &mut self,
+        timeout: Duration,
+        mut each: impl FnMut(Message<'_>),
+    ) -> Result<bool, NetlinkError> {
+        let millis = u16::try_from(timeout.as_millis()).unwrap_or(u16::MAX);
+        let mut fds = [PollFd::new(self.fd.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut fds, PollTimeout::from(millis)) {
+            Ok(0) | Err(Errno::EINTR) => return Ok(false),
+            Ok(_) => {}
+            Err(errno) => return Err(NetlinkError::from_errno(errno)),
+        }
+        let mut lost = false;
+        for _ in 0..MAX_DATAGRAMS {
+            let len = match self.receive(MsgFlags::MSG_DONTWAIT) {
+                Ok(Received::Datagram(len)) => len,
+                Ok(Received::Foreign) => continue,
+                Ok(Received::TooLong | Received::Lost) => {
+                    lost = true;
+                    continue;
+                }
+                Err(NetlinkError::Timeout) => break,
+                Err(error) => return Err(error),
+            };
+            for message in messages(self.buffer.get(..len).unwrap_or(&[])) {
+                match message.and_then(Message::step) {
+                    Ok(Step::Data(message)) => each(message),
+                    Ok(Step::Done | Step::Nothing) => {}
+                    // What cannot be read may have been anything.
+                    Ok(Step::Overrun | Step::Failed(_)) | Err(_) => lost = true,
+                }
+            }
+        }
+        Ok(lost)
+    }
+
+    fn receive(&mut self, flags: MsgFlags) -> Result<Received, NetlinkError> {
+        if self.buffer.is_empty() {
+            self.buffer = vec![0; BUFFER];
+        }
+        let mut parts = [IoSliceMut::new(&mut self.buffer)];
+        // With MSG_TRUNC the kernel tells the datagram's whole length.
+        let flags = flags | MsgFlags::MSG_TRUNC;
+        let (len, from) = loop {
+            match recvmsg::<NetlinkAddr>(self.fd.as_raw_fd(), &mut parts, None, flags) {
+                Ok(got) => break (got.bytes, got.address),
+                Err(Errno::EINTR) => {}
+                Err(Errno::ENOBUFS) => return Ok(Received::Lost),
+                Err(errno) => return Err(NetlinkError::from_errno(errno)),
+            }
+        };
+        if len > self.buffer.len() {
+            if len > MAX_BUFFER {
+                return Err(NetlinkError::Malformed("datagram beyond all measure"));
+            }
+            self.buffer.resize(len.next_power_of_two(), 0);
+            return Ok(Received::TooLong);
+        }
+        match from {
+            Some(address) if address.pid() == 0 => Ok(Received::Datagram(len)),
+            _ => Ok(Received::Foreign),
+        }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}

@@ -1,0 +1,177 @@
+//! The NVIDIA driver's own files: `/proc/driver/nvidia`.
+
+use crate::host::Host;
+use crate::observe::gpudirect::{NvidiaDriver, NvidiaGpu};
+use crate::observe::reading::{Fault, FaultKind, Reading};
+use crate::source::modules::module_dir;
+use crate::source::{attr, tree};
+
+const DIR: &str = "proc/driver/nvidia";
+
+/// Most GPUs taken.
+const MAX_GPUS: usize = 128;
+
+/// Version and flavour. The module's own version serves where the driver's file is missing or odd.
+pub fn driver(host: &Host) -> Reading<NvidiaDriver> {
+    let dir = module_dir("nvidia");
+    let module_version = attr::word(host, dir.join("version")).and_then(|v| version(&v));
+    let taint = attr::word(host, dir.join("taint"));
+    let told = tree::read_text(host, format!("{DIR}/version"));
+    let line = told.value().and_then(|text| text.lines().next());
+    let found = line.and_then(version).or(module_version);
+    match (found, told.value()) {
+        (Some(version), _) => Reading::Value(NvidiaDriver {
+            version,
+            open: is_open(line.unwrap_or_default(), taint.as_deref()),
+        }),
+        (None, Some(_)) => Reading::Failed(Fault {
+            kind: FaultKind::Malformed,
+            detail: format!("{DIR}/version: no version in it"),
+        }),
+        (None, None) => told.map(|_| NvidiaDriver {
+            version: String::new(),
+            open: None,
+        }),
+    }
+}
+
+/// Whether the open module is loaded. Some open builds print the proprietary line, so that only
+/// the words "Open Kernel Module" decide at once; else the module's taint does: `P` is a
+/// proprietary licence, out of tree without it is open.
+fn is_open(line: &str, taint: Option<&str>) -> Option<bool> {
+    if line.contains("Open Kernel Module") {
+        return Some(true);
+    }
+    let taint = taint?;
+    if taint.contains('P') {
+        Some(false)
+    } else if taint.contains(['O', 'E']) {
+        Some(true)
+    } else {
+        None
+    }
+}
+
+/// The first word that looks like a driver version: `535.129.03`, `390.48`.
+fn version(line: &str) -> Option<String> {
+    line.split_ascii_whitespace()
+        .find(|word| {
+            let parts: Vec<&str> = word.split('.').collect();
+            let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
+            let lengths = |n: usize| parts.get(n).map_or(0, |part| part.len());
+            (2..=3).contains(&parts.len())
+                && parts.iter().all(|part| digits(part))
+                && (3..=4).contains(&lengths(0))
+                && (2..=3).contains(&lengths(1))
+                && (parts.len() == 2 || lengths(2) == 2)
+        })
+        .map(Into::into)
+}
+
+/// GPUs that the driver lists. A directory stays after its GPU fell off the bus.
+pub fn gpus(host: &Host) -> Vec<NvidiaGpu> {
+    tree::list(host, format!("{DIR}/gpus"))
+        .value()
+        .into_iter()
+        .flatten()
+        .take(MAX_GPUS)
+        .map(|name| {
+            let text = tree::read_text(host, format!("{DIR}/gpus/{name}/information"));
+            parse_gpu(name, text.value().map_or("", String::as_str))
+        })
+        .collect()
+}
+
+/// `information`: `Name: \t value` lines. Before the GPU is initialised, the UUID is of question
+/// marks.
+fn parse_gpu(directory: &str, text: &str) -> NvidiaGpu {
+    let field = |name: &str| {
+        text.lines()
+            .filter_map(|line| line.split_once(':'))
+            .find(|(key, _)| key.trim() == name)
+            .and_then(|(_, value)| attr::clean(value))
+    };
+    NvidiaGpu {
+        pci: directory.to_ascii_lowercase(),
+        model: field("Model"),
+        uuid: field("GPU UUID").filter(|uuid| !uuid.contains('?')),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::testtree::TestTree;
+
+    const PROPRIETARY: &str = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023\nGCC version:  gcc version 12.2.0 (Debian 12.2.0-14)";
+    const OPEN: &str = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  555.42.06  Release Build  (abuild@host)  Thu Jul 11 12:00:00 UTC 2024";
+    const OPEN_IN_DISGUISE: &str =
+        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  515.65.01  Wed Jul 20 14:00:58 UTC 2022";
+
+    #[test]
+    fn flavours() {
+        for (line, taint, version, open) in [
+            (PROPRIETARY, Some("POE"), "535.129.03", Some(false)),
+            (PROPRIETARY, None, "535.129.03", None),
+            (OPEN, None, "555.42.06", Some(true)),
+            (OPEN, Some("OE"), "555.42.06", Some(true)),
+            (OPEN_IN_DISGUISE, Some("OE"), "515.65.01", Some(true)),
+            (OPEN_IN_DISGUISE, Some(""), "515.65.01", None),
+        ] {
+            let tree = TestTree::new();
+            tree.file("proc/driver/nvidia/version", line);
+            if let Some(taint) = taint {
+                tree.file("sys/module/nvidia/taint", taint);
+            }
+            let want = NvidiaDriver {
+                version: version.into(),
+                open,
+            };
+            assert_eq!(
+                driver(&tree.host()),
+                Reading::Value(want),
+                "{line} {taint:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn missing_and_odd_versions() {
+        let tree = TestTree::new();
+        assert_eq!(driver(&tree.host()), Reading::Absent);
+        tree.file(
+            "proc/driver/nvidia/version",
+            "collect2: error: ld returned 1",
+        );
+        assert!(matches!(driver(&tree.host()), Reading::Failed(_)));
+        tree.file("sys/module/nvidia/version", "550.54.15");
+        let got = driver(&tree.host());
+        assert_eq!(got.value().unwrap().version, "550.54.15");
+        assert_eq!(got.value().unwrap().open, None);
+    }
+
+    #[test]
+    fn listed_gpus() {
+        let tree = TestTree::new();
+        assert!(gpus(&tree.host()).is_empty());
+        let dir = "proc/driver/nvidia/gpus";
+        tree.file(
+            &format!("{dir}/0000:18:00.0/information"),
+            "Model: \t\t NVIDIA H100 80GB HBM3\nIRQ:   \t\t 18\nGPU UUID: \t GPU-11111111-2222-3333-4444-555555555555\nBus Location: \t 0000:18:00.0",
+        );
+        tree.file(
+            &format!("{dir}/0000:2A:00.0/information"),
+            "GPU UUID: \t GPU-????????-????-????-????-????????????",
+        );
+        tree.dir(&format!("{dir}/0000:3a:00.0"));
+        let got = gpus(&tree.host());
+        assert_eq!(got.len(), 3);
+        assert_eq!(got[0].model.as_deref(), Some("NVIDIA H100 80GB HBM3"));
+        assert_eq!(
+            got[0].uuid.as_deref(),
+            Some("GPU-11111111-2222-3333-4444-555555555555")
+        );
+        assert_eq!((got[1].pci.as_str(), &got[1].uuid), ("0000:2a:00.0", &None));
+        assert_eq!((&got[2].model, &got[2].uuid), (&None, &None));
+    }
+}

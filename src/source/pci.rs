@@ -1,0 +1,175 @@
+//! GPUs, RDMA functions and the ports above them, from `/sys/bus/pci/devices`
+//! (drivers/pci/pci-sysfs.c). Link files and `config` touch config space: fine each minute or so.
+
+use crate::host::Host;
+use crate::observe::pci::{Aer, PciFacts, PciFunction, PcieLink};
+use crate::observe::reading::Reading;
+use crate::source::infiniband::{numa_node, pci_function_dir, pci_id};
+use crate::source::pci_text::{acs_redirect, parse_aer, parse_link};
+use crate::source::topology::{self, PciPath};
+use crate::source::{attr, machine, tree};
+use crate::units::Bdf;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Most functions of a machine looked at.
+const MAX_FUNCTIONS: usize = 16_384;
+
+/// Size of PCI Express config space.
+const CONFIG_SPACE: usize = 4096;
+
+const NVIDIA: u64 = 0x10de;
+const AMD: u64 = 0x1002;
+
+/// Whether a function is a GPU: NVIDIA display and 3D controllers (not its NVSwitches, class 0680,
+/// nor its audio functions), AMD display, 3D and processing accelerators.
+pub fn is_gpu(vendor: u64, class: u64) -> bool {
+    match vendor {
+        NVIDIA => matches!(class >> 8, 0x0300 | 0x0302),
+        AMD => matches!(class >> 8, 0x0380 | 0x0302 | 0x1200),
+        _ => false,
+    }
+}
+
+/// Addresses of all GPUs, sorted.
+pub fn gpus(host: &Host) -> Reading<Vec<Bdf>> {
+    tree::list(host, "sys/bus/pci/devices").map(|names| {
+        let mut gpus: Vec<Bdf> = names
+            .iter()
+            .take(MAX_FUNCTIONS)
+            .filter_map(|name| name.parse().ok())
+            .filter(|bdf| {
+                let dir = pci_function_dir(*bdf);
+                let class = attr::hex(host, dir.join("class")).unwrap_or(0);
+                // Few functions have such a class: ask the others for no more.
+                matches!(class >> 16, 0x03 | 0x12)
+                    && attr::hex(host, dir.join("vendor"))
+                        .is_some_and(|vendor| is_gpu(vendor, class))
+            })
+            .collect();
+        gpus.sort_unstable();
+        gpus
+    })
+}
+
+/// One scan: GPUs, the RDMA functions `rdma`, the bridges above both, and the distances between.
+pub fn scan(host: &Host, rdma: &[Bdf]) -> Reading<PciFacts> {
+    let gpus = match gpus(host) {
+        Reading::Value(gpus) => gpus,
+        other => return other.map(|_| PciFacts::default()),
+    };
+    let virtual_machine = machine::is_virtual(host);
+    let ends: BTreeSet<Bdf> = gpus.iter().chain(rdma).copied().collect();
+    let mut paths: BTreeMap<Bdf, PciPath> = BTreeMap::new();
+    let mut facts = PciFacts {
+        gpus: gpus.clone(),
+        virtual_machine,
+        ..PciFacts::default()
+    };
+    for bdf in &ends {
+        let dir = pci_function_dir(*bdf);
+        if !tree::exists(host, &dir) {
+            continue;
+        }
+        let path = device_path(host, &dir);
+        let mut above: Option<Bdf> = None;
+        for bridge in &path.bridges {
+            if let Entry::Vacant(entry) = facts.functions.entry(bridge.to_string()) {
+                let function = entry.insert(function(host, *bridge, above));
+                if !virtual_machine {
+                    function.acs_redirect = acs(host, *bridge);
+                }
+            }
+            above = Some(*bridge);
+        }
+        let mut function = function(host, *bdf, above);
+        function.config_dead = config_dead(host, &dir);
+        facts.functions.insert(bdf.to_string(), function);
+        paths.insert(*bdf, path);
+    }
+    let numa = |bdf: &Bdf| (facts.functions.get(&bdf.to_string())).and_then(|f| f.numa_node);
+    let mut distances: BTreeMap<String, BTreeMap<String, _>> = BTreeMap::new();
+    for nic in rdma {
+        for gpu in &gpus {
+            if let (Some(nic_path), Some(gpu_path)) = (paths.get(nic), paths.get(gpu))
+                && let Some(distance) = topology::distance(nic_path, gpu_path, numa(nic), numa(gpu))
+            {
+                let of_nic = distances.entry(nic.to_string()).or_default();
+                of_nic.insert(gpu.to_string(), distance);
+            }
+        }
+    }
+    facts.distances = distances;
+    Reading::Value(facts)
+}
+
+/// The function's path in `/sys/devices`; of a tree without the link's target, the link's text.
+fn device_path(host: &Host, dir: &Path) -> PciPath {
+    let canonical = tree::canonical(host, dir);
+    let path = canonical.or_else(|| tree::link(host, dir).value().cloned());
+    path.map(|path| topology::parse_path(&path))
+        .unwrap_or_default()
+}
+
+fn function(host: &Host, bdf: Bdf, parent: Option<Bdf>) -> PciFunction {
+    let dir = pci_function_dir(bdf);
+    PciFunction {
+        id: pci_id(host, &dir).unwrap_or_default(),
+        class: attr::hex(host, dir.join("class"))
+            .map(|class| format!("{class:06x}"))
+            .unwrap_or_default(),
+        driver: tree::link_name(host, dir.join("driver")),
+        current: link(host, &dir, "current"),
+        max: link(host, &dir, "max"),
+        parent: parent.map(|parent| parent.to_string()),
+        numa_node: numa_node(host, &dir),
+        iommu: tree::read_text(host, dir.join("iommu_group/type")),
+        aer: aer(host, &dir),
+        config_dead: Reading::Absent,
+        acs_redirect: Reading::Absent,
+    }
+}
+
+/// `current_link_*` or `max_link_*`.
+fn link(host: &Host, dir: &Path, which: &str) -> Reading<PcieLink> {
+    let file = |what: &str| -> PathBuf { dir.join(format!("{which}_link_{what}")) };
+    tree::read_text(host, file("speed")).and_then(|speed| {
+        tree::read_text(host, file("width")).and_then(|width| parse_link(&speed, &width))
+    })
+}
+
+fn aer(host: &Host, dir: &Path) -> Aer {
+    let total = |file: &str| {
+        tree::read_text(host, dir.join(file))
+            .value()
+            .and_then(|text| parse_aer(text))
+    };
+    Aer {
+        correctable: total("aer_dev_correctable"),
+        nonfatal: total("aer_dev_nonfatal"),
+        fatal: total("aer_dev_fatal"),
+    }
+}
+
+/// A function that fell off the bus reads all ones, while `vendor` is the kernel's memory of it. A
+/// VF's own config space has no vendor id (SR-IOV: ffff by design): there it tells nothing.
+fn config_dead(host: &Host, dir: &Path) -> Reading<bool> {
+    if tree::exists(host, dir.join("physfn")) {
+        return Reading::NotObservable;
+    }
+    tree::read_bytes(host, dir.join("config"), 2).and_then(|bytes| match bytes.len() {
+        2 => Reading::Value(bytes == [0xff, 0xff]),
+        _ => Reading::NotObservable,
+    })
+}
+
+/// Without CAP_SYS_ADMIN the kernel gives 64 bytes of config space, and ACS is further on.
+fn acs(host: &Host, bridge: Bdf) -> Reading<bool> {
+    let config = pci_function_dir(bridge).join("config");
+    tree::read_bytes(host, config, CONFIG_SPACE)
+        .and_then(|bytes| acs_redirect(&bytes).map_or(Reading::NotObservable, Reading::Value))
+}
+
+#[cfg(test)]
+mod tests;

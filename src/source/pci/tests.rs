@@ -1,0 +1,218 @@
+use super::*;
+use crate::observe::pci::Distance;
+use crate::source::testtree::TestTree;
+
+/// A function at the end of a path of functions below `pciDDDD:BB`.
+fn function_at(tree: &TestTree, root: &str, path: &[&str], class: &str, id: (&str, &str)) {
+    let mut dir = format!("devices/pci{root}");
+    for (i, bdf) in path.iter().enumerate() {
+        dir.push_str(&format!("/{bdf}"));
+        let link = format!("sys/bus/pci/devices/{bdf}");
+        if tree.path(&link).symlink_metadata().is_ok() {
+            continue;
+        }
+        let end = i + 1 == path.len();
+        let (class, id) = if end {
+            (class, id)
+        } else {
+            ("0x060400", ("1000", "c030"))
+        };
+        tree.files(
+            &format!("sys/{dir}"),
+            &[
+                ("class", class),
+                ("vendor", &format!("0x{}", id.0)),
+                ("device", &format!("0x{}", id.1)),
+                ("numa_node", "0"),
+                ("current_link_speed", "32.0 GT/s PCIe"),
+                ("current_link_width", "16"),
+                ("max_link_speed", "32.0 GT/s PCIe"),
+                ("max_link_width", "16"),
+            ],
+        );
+        tree.link(&link, &format!("../../../{dir}"));
+    }
+}
+
+const GPU: (&str, &str) = ("10de", "2330");
+const NIC: (&str, &str) = ("15b3", "1021");
+
+fn node() -> TestTree {
+    let tree = TestTree::new();
+    let under = |bdf: &'static str| ["0000:15:01.0", "0000:16:00.0", "0000:17:00.0", bdf];
+    function_at(&tree, "0000:15", &under("0000:18:00.0"), "0x030200", GPU);
+    function_at(
+        &tree,
+        "0000:15",
+        &[
+            "0000:15:01.0",
+            "0000:16:00.0",
+            "0000:17:01.0",
+            "0000:19:00.0",
+        ],
+        "0x020700",
+        NIC,
+    );
+    // NVSwitch and audio function: not GPUs.
+    function_at(
+        &tree,
+        "0000:07",
+        &["0000:07:00.0"],
+        "0x068000",
+        ("10de", "22a3"),
+    );
+    function_at(
+        &tree,
+        "0000:07",
+        &["0000:07:00.1"],
+        "0x040300",
+        ("10de", "22ba"),
+    );
+    tree
+}
+
+fn nic() -> Bdf {
+    "0000:19:00.0".parse().unwrap()
+}
+
+fn facts(tree: &TestTree) -> PciFacts {
+    match scan(&tree.host(), &[nic()]) {
+        Reading::Value(facts) => facts,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn gpus_nics_and_what_is_above_them() {
+    let facts = facts(&node());
+    assert_eq!(facts.gpus, ["0000:18:00.0".parse().unwrap()]);
+    let names: Vec<_> = facts.functions.keys().map(String::as_str).collect();
+    assert_eq!(
+        names,
+        [
+            "0000:15:01.0",
+            "0000:16:00.0",
+            "0000:17:00.0",
+            "0000:17:01.0",
+            "0000:18:00.0",
+            "0000:19:00.0"
+        ]
+    );
+    let gpu = &facts.functions["0000:18:00.0"];
+    assert_eq!(gpu.parent.as_deref(), Some("0000:17:00.0"));
+    assert_eq!(gpu.id, "10de:2330");
+    assert_eq!(gpu.class, "030200");
+    assert_eq!(gpu.current.value().unwrap().megatransfers, 32_000);
+    assert_eq!(gpu.iommu, Reading::Absent);
+    assert_eq!(gpu.config_dead, Reading::Absent);
+    assert_eq!(facts.functions["0000:15:01.0"].parent, None);
+    assert_eq!(
+        facts.distances["0000:19:00.0"]["0000:18:00.0"],
+        Distance::Pix
+    );
+    assert!(!facts.virtual_machine);
+}
+
+#[test]
+fn what_the_files_tell() {
+    let tree = node();
+    let gpu = "sys/bus/pci/devices/0000:18:00.0";
+    let port = "sys/bus/pci/devices/0000:17:00.0";
+    tree.bytes(&format!("{gpu}/config"), &[0xff; 64]);
+    tree.file(
+        &format!("{gpu}/aer_dev_correctable"),
+        "Bad TLP 2\nTOTAL_ERR_COR 2",
+    );
+    tree.link(
+        &format!("{gpu}/iommu_group"),
+        "../../../../../../kernel/iommu_groups/9",
+    );
+    tree.file("sys/kernel/iommu_groups/9/type", "DMA-FQ");
+    tree.file(&format!("{gpu}/current_link_width"), "0");
+    tree.errno(22, &format!("{gpu}/max_link_speed"));
+    tree.bytes(&format!("{port}/config"), &[0x86; 64]);
+    let facts = facts(&tree);
+    let gpu = &facts.functions["0000:18:00.0"];
+    assert_eq!(gpu.config_dead, Reading::Value(true));
+    assert_eq!(gpu.aer.correctable, Some(2));
+    assert_eq!(gpu.aer.fatal, None);
+    assert_eq!(gpu.iommu, Reading::Value("DMA-FQ".into()));
+    assert_eq!(gpu.current, Reading::NotObservable);
+    assert_eq!(gpu.max, Reading::NotObservable);
+    let port = &facts.functions["0000:17:00.0"];
+    assert_eq!(port.acs_redirect, Reading::NotObservable, "64 bytes only");
+    assert_eq!(port.config_dead, Reading::Absent);
+}
+
+#[test]
+fn a_vf_reads_ones_by_design() {
+    let tree = node();
+    let dir = "sys/bus/pci/devices/0000:19:00.0";
+    tree.bytes(&format!("{dir}/config"), &[0xff; 64]);
+    tree.link(&format!("{dir}/physfn"), "../0000:19:00.1");
+    let facts = facts(&tree);
+    assert_eq!(
+        facts.functions["0000:19:00.0"].config_dead,
+        Reading::NotObservable
+    );
+}
+
+#[test]
+fn domains_of_their_own() {
+    let tree = TestTree::new();
+    function_at(
+        &tree,
+        "0008:00",
+        &["0008:00:00.0", "0008:01:00.0"],
+        "0x030200",
+        GPU,
+    );
+    function_at(
+        &tree,
+        "0000:00",
+        &["0000:00:00.0", "0000:19:00.0"],
+        "0x020700",
+        NIC,
+    );
+    let facts = facts(&tree);
+    assert_eq!(facts.gpus[0].to_string(), "0008:01:00.0");
+    assert_eq!(
+        facts.distances["0000:19:00.0"]["0008:01:00.0"],
+        Distance::Phb
+    );
+}
+
+#[test]
+fn missing_parts() {
+    assert_eq!(scan(&TestTree::bare().host(), &[nic()]), Reading::Absent);
+    let tree = TestTree::new();
+    tree.dir("sys/bus/pci/devices");
+    let empty = facts(&tree);
+    assert!(empty.gpus.is_empty() && empty.functions.is_empty() && empty.distances.is_empty());
+    // A link without its target still tells where it hung.
+    tree.link(
+        "sys/bus/pci/devices/0000:19:00.0",
+        "../../../devices/pci0000:15/0000:15:01.0/0000:19:00.0",
+    );
+    let facts = facts(&tree);
+    let nic = &facts.functions["0000:19:00.0"];
+    assert_eq!(nic.parent.as_deref(), Some("0000:15:01.0"));
+    assert_eq!(nic.current, Reading::Absent);
+    assert_eq!(nic.id, "");
+}
+
+#[test]
+fn gpu_classes() {
+    for (vendor, class, want) in [
+        (0x10de, 0x030200, true),
+        (0x10de, 0x030000, true),
+        (0x10de, 0x068000, false),
+        (0x10de, 0x040300, false),
+        (0x1002, 0x120000, true),
+        (0x1002, 0x038000, true),
+        (0x1a03, 0x030000, false),
+        (0x8086, 0x038000, false),
+    ] {
+        assert_eq!(is_gpu(vendor, class), want, "{vendor:x} {class:x}");
+    }
+}

@@ -1,0 +1,170 @@
+//! Ports of an RDMA device: link layer, network device, which counter directories exist.
+
+use crate::host::Host;
+use crate::observe::rdma::{LinkLayer, RdmaPort};
+use crate::observe::reading::Reading;
+use crate::source::infiniband::class_dir;
+use crate::source::{attr, tree};
+use std::path::{Path, PathBuf};
+
+/// GID slots looked at for a port's network device: the default GIDs come first.
+const NDEV_SLOTS: u32 = 4;
+
+/// Most ports of one device taken.
+const MAX_PORTS: usize = 64;
+
+/// Directory of a port below the root.
+pub fn port_dir(device: &str, port: u32) -> PathBuf {
+    class_dir(device).join("ports").join(port.to_string())
+}
+
+/// All ports of a device, by number. `parent`: the network device that soft RoCE names.
+pub fn ports(host: &Host, device: &str, parent: Option<&str>) -> Vec<RdmaPort> {
+    let listed = tree::list(host, class_dir(device).join("ports"));
+    let mut numbers: Vec<u32> = listed
+        .value()
+        .into_iter()
+        .flatten()
+        .filter_map(|name| name.parse().ok())
+        .collect();
+    numbers.sort_unstable();
+    numbers.truncate(MAX_PORTS);
+    let only = numbers.len() == 1;
+    numbers
+        .into_iter()
+        .map(|number| port(host, device, number, only, parent))
+        .collect()
+}
+
+fn port(host: &Host, device: &str, number: u32, only: bool, parent: Option<&str>) -> RdmaPort {
+    let dir = port_dir(device, number);
+    let link_layer = link_layer(attr::word(host, dir.join("link_layer")).as_deref());
+    let netdev = gid_netdev(host, &dir, link_layer)
+        .or_else(|| parent.map(Into::into))
+        .or_else(|| sibling_netdev(host, device, number, only));
+    RdmaPort {
+        number,
+        link_layer,
+        netdev,
+        has_pma_counters: tree::exists(host, dir.join("counters")),
+        has_hw_counters: tree::exists(host, dir.join("hw_counters")),
+    }
+}
+
+/// `link_layer`: `InfiniBand`, `Ethernet`, or (EFA) `Unknown`.
+pub fn link_layer(text: Option<&str>) -> LinkLayer {
+    match text {
+        Some("InfiniBand") => LinkLayer::Infiniband,
+        Some("Ethernet") => LinkLayer::Ethernet,
+        _ => LinkLayer::Unspecified,
+    }
+}
+
+/// `gid_attrs/ndevs/*`: EINVAL for empty slots, and always on InfiniBand.
+fn gid_netdev(host: &Host, dir: &Path, layer: LinkLayer) -> Option<String> {
+    if layer == LinkLayer::Infiniband {
+        return None;
+    }
+    let ndevs = dir.join("gid_attrs/ndevs");
+    (0..NDEV_SLOTS).find_map(|slot| attr::name(host, ndevs.join(slot.to_string())))
+}
+
+/// A network device of the same PCI function, as [`choose_netdev`] picks it.
+fn sibling_netdev(host: &Host, device: &str, port: u32, only: bool) -> Option<String> {
+    let dir = class_dir(device).join("device/net");
+    let Reading::Value(names) = tree::list(host, &dir) else {
+        return None;
+    };
+    let siblings: Vec<Sibling> = names
+        .into_iter()
+        .map(|name| {
+            let at = dir.join(&name);
+            Sibling {
+                dev_port: attr::decimal(host, at.join("dev_port")),
+                dev_id: attr::hex(host, at.join("dev_id")),
+                representor: attr::word(host, at.join("phys_port_name"))
+                    .is_some_and(|port| port.contains("vf") || port.contains("sf")),
+                name,
+            }
+        })
+        .collect();
+    choose_netdev(&siblings, port, only)
+}
+
+/// A network device beside an RDMA port.
+#[derive(Debug, Clone, Default)]
+struct Sibling {
+    name: String,
+    dev_port: Option<u64>,
+    dev_id: Option<u64>,
+    /// Representor of a VF or sub-function (switchdev), by its `phys_port_name`.
+    representor: bool,
+}
+
+/// The network device of a port among those of its PCI function: `dev_port` counts from 0, older
+/// drivers tell it in `dev_id`. IPoIB children (`ib0.8001`) and representors stand back. With one
+/// port, the first left serves; with more, only a match does.
+fn choose_netdev(siblings: &[Sibling], port: u32, only: bool) -> Option<String> {
+    let mut ours: Vec<&Sibling> = siblings
+        .iter()
+        .filter(|s| !s.representor && !s.name.contains('.'))
+        .collect();
+    ours.sort_by(|a, b| a.name.cmp(&b.name));
+    let index = u64::from(port.checked_sub(1)?);
+    // A driver that knows neither file's meaning leaves 0 in it: 0 tells nothing by itself.
+    let matches = |s: &&&Sibling| {
+        let told = s.dev_port.unwrap_or(0).max(s.dev_id.unwrap_or(0));
+        told == index
+    };
+    if let Some(found) = ours.iter().find(matches) {
+        return Some(found.name.clone());
+    }
+    ours.first()
+        .filter(|_| only)
+        .map(|sibling| sibling.name.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sibling(name: &str, dev_port: u64, dev_id: u64) -> Sibling {
+        Sibling {
+            name: name.into(),
+            dev_port: Some(dev_port),
+            dev_id: Some(dev_id),
+            representor: false,
+        }
+    }
+
+    #[test]
+    fn netdev_of_a_port() {
+        let two = [sibling("ib0", 0, 0), sibling("ib1", 0, 1)];
+        assert_eq!(choose_netdev(&two, 1, false).as_deref(), Some("ib0"));
+        assert_eq!(choose_netdev(&two, 2, false).as_deref(), Some("ib1"));
+        assert_eq!(choose_netdev(&two, 3, false), None);
+        let child = [sibling("ib0.8001", 0, 0), sibling("ibs1", 0, 0)];
+        assert_eq!(choose_netdev(&child, 1, true).as_deref(), Some("ibs1"));
+        let mut representor = sibling("eth0_0", 0, 0);
+        representor.representor = true;
+        assert_eq!(
+            choose_netdev(&[representor, sibling("eth9", 0, 0)], 1, true).as_deref(),
+            Some("eth9")
+        );
+        // A second function whose driver numbers the card's ports through.
+        assert_eq!(
+            choose_netdev(&[sibling("eth1", 1, 0)], 1, true).as_deref(),
+            Some("eth1")
+        );
+        assert_eq!(choose_netdev(&[], 1, true), None);
+        assert_eq!(choose_netdev(&two, 0, true), None);
+    }
+
+    #[test]
+    fn link_layers() {
+        assert_eq!(link_layer(Some("InfiniBand")), LinkLayer::Infiniband);
+        assert_eq!(link_layer(Some("Ethernet")), LinkLayer::Ethernet);
+        assert_eq!(link_layer(Some("Unknown")), LinkLayer::Unspecified);
+        assert_eq!(link_layer(None), LinkLayer::Unspecified);
+    }
+}

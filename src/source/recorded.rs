@@ -1,0 +1,56 @@
+//! What a directory tree cannot show as kernel files: ethtool statistics and DCB settings, as
+//! `selvage capture` writes them under `selvage/` in the tree.
+
+use super::{ethtool, tree};
+use crate::host::Host;
+use crate::observe::netdev::{DcbFacts, EthtoolFacts};
+use crate::observe::reading::{Fault, FaultKind, Reading};
+
+/// Path of a network device's recorded ethtool statistics: a line `driver: NAME`, then a line
+/// `NAME: VALUE` for each.
+pub fn ethtool_path(name: &str) -> String {
+    format!("selvage/ethtool/{name}")
+}
+
+/// Path of a network device's recorded DCB settings: [`DcbFacts`] as JSON.
+pub fn dcb_path(name: &str) -> String {
+    format!("selvage/dcb/{name}.json")
+}
+
+/// Recorded ethtool statistics of `name`.
+pub fn ethtool(host: &Host, name: &str) -> Reading<EthtoolFacts> {
+    tree::read_text(host, ethtool_path(name)).map(|text| {
+        let mut driver = "";
+        let mut stats = Vec::new();
+        for line in text.lines() {
+            let Some((key, value)) = line.rsplit_once(':') else {
+                continue;
+            };
+            let (key, value) = (key.trim(), value.trim());
+            if key == "driver" {
+                driver = value;
+            } else if let Ok(value) = value.parse::<u64>() {
+                stats.push((key, value));
+            }
+        }
+        let (names, values): (Vec<&str>, Vec<u64>) = stats.into_iter().unzip();
+        ethtool::names::map(driver, names).apply(&values)
+    })
+}
+
+/// Recorded DCB settings of `name`.
+pub fn dcb(host: &Host, name: &str) -> Reading<DcbFacts> {
+    let path = dcb_path(name);
+    match tree::read_text(host, &path) {
+        Reading::Value(text) => match serde_json::from_str(&text) {
+            Ok(facts) => Reading::Value(facts),
+            Err(error) => Reading::Failed(Fault {
+                kind: FaultKind::Malformed,
+                detail: format!("{path}: {error}"),
+            }),
+        },
+        Reading::Absent => Reading::Absent,
+        Reading::NotObservable => Reading::NotObservable,
+        Reading::Failed(fault) => Reading::Failed(fault),
+    }
+}

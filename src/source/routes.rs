@@ -1,0 +1,117 @@
+//! Which interfaces carry a default route: `/proc/net/route` and `/proc/net/ipv6_route`. Such an
+//! interface is the node's management network, not a rail.
+
+use crate::host::Host;
+use crate::observe::reading::Reading;
+use crate::source::tree;
+use std::collections::BTreeSet;
+
+/// `RTF_UP` and `RTF_REJECT` of include/uapi/linux/route.h.
+const RTF_UP: u32 = 0x0001;
+const RTF_REJECT: u32 = 0x0200;
+
+/// Interfaces of default routes, both protocols.
+pub fn default_route_devices(host: &Host) -> Reading<BTreeSet<String>> {
+    let v4 = read(host, "route").map(|text| parse_v4(&text));
+    let v6 = read(host, "ipv6_route").map(|text| parse_v6(&text));
+    match (v4, v6) {
+        (Reading::Value(mut v4), Reading::Value(v6)) => {
+            v4.extend(v6);
+            Reading::Value(v4)
+        }
+        (Reading::Value(one), _) | (_, Reading::Value(one)) => Reading::Value(one),
+        (v4, _) => v4,
+    }
+}
+
+/// `/proc/net` is the reader's own network namespace; that of process 1 is the node's, also where
+/// the agent has a network of its own and the node's `/proc` below another root.
+fn read(host: &Host, file: &str) -> Reading<String> {
+    match tree::read_text(host, format!("proc/1/net/{file}")) {
+        Reading::Value(text) => Reading::Value(text),
+        _ => tree::read_text(host, format!("proc/net/{file}")),
+    }
+}
+
+/// Interfaces of IPv4 default routes. Columns: Iface Destination Gateway Flags RefCnt Use Metric
+/// Mask …, hexadecimal.
+pub fn parse_v4(text: &str) -> BTreeSet<String> {
+    text.lines().filter_map(default_v4).collect()
+}
+
+fn default_v4(line: &str) -> Option<String> {
+    let mut columns = line.split_ascii_whitespace();
+    let interface = columns.next()?;
+    let destination = hex(columns.next()?)?;
+    let flags = hex(columns.nth(1)?)?;
+    let mask = hex(columns.nth(3)?)?;
+    let default = destination == 0 && mask == 0 && flags & RTF_UP != 0 && flags & RTF_REJECT == 0;
+    default.then(|| interface.to_string())
+}
+
+/// Interfaces of IPv6 default routes. Columns: destination, its prefix length, source, its prefix
+/// length, next hop, metric, references, use, flags, interface.
+pub fn parse_v6(text: &str) -> BTreeSet<String> {
+    text.lines().filter_map(default_v6).collect()
+}
+
+fn default_v6(line: &str) -> Option<String> {
+    let mut columns = line.split_ascii_whitespace();
+    let destination = columns.next()?;
+    let length = hex(columns.next()?)?;
+    let flags = hex(columns.nth(6)?)?;
+    let interface = columns.next()?;
+    let default = destination.bytes().all(|b| b == b'0')
+        && length == 0
+        && flags & RTF_UP != 0
+        && flags & RTF_REJECT == 0
+        && interface != "lo";
+    default.then(|| interface.to_string())
+}
+
+fn hex(text: &str) -> Option<u32> {
+    u32::from_str_radix(text, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::testtree::TestTree;
+
+    const V4: &str = "\
+Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT
+eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0
+eth1\t00000000\t010200C0\t0003\t0\t0\t0\t00FFFFFF\t0\t0\t0
+eth2\t00000000\t00000000\t0201\t0\t0\t0\t00000000\t0\t0\t0
+eth3\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0
+torn\t0000";
+
+    const V6: &str = "\
+fd000000000000000000000000000000 40 00000000000000000000000000000000 00 00000000000000000000000000000000 00000100 00000001 00000000 00000001     eth5
+00000000000000000000000000000000 00 00000000000000000000000000000000 00 fd000000000000000000000000000001 00000400 00000002 00000000 00000003     eth6
+00000000000000000000000000000000 00 00000000000000000000000000000000 00 00000000000000000000000000000000 ffffffff 00000001 00000000 00200200       lo
+";
+
+    #[test]
+    fn defaults_only() {
+        assert_eq!(parse_v4(V4).into_iter().collect::<Vec<_>>(), ["eth0"]);
+        assert_eq!(parse_v6(V6).into_iter().collect::<Vec<_>>(), ["eth6"]);
+        assert!(parse_v4("").is_empty());
+    }
+
+    #[test]
+    fn the_node_s_own_table_comes_first() {
+        let tree = TestTree::new();
+        assert_eq!(default_route_devices(&tree.host()), Reading::Absent);
+        tree.file("proc/net/ipv6_route", V6);
+        let names = |tree: &TestTree| -> Vec<String> {
+            let devices = default_route_devices(&tree.host());
+            devices.value().unwrap().iter().cloned().collect()
+        };
+        assert_eq!(names(&tree), ["eth6"]);
+        tree.file("proc/net/route", &V4.replace("eth0", "pod0"));
+        assert_eq!(names(&tree), ["eth6", "pod0"]);
+        tree.file("proc/1/net/route", V4);
+        assert_eq!(names(&tree), ["eth0", "eth6"]);
+    }
+}

@@ -1,0 +1,158 @@
+//! What is remembered over restarts of the agent, as one small JSON file. Losing it costs memory
+//! of this boot, nothing else.
+
+use crate::observe::history::Memory;
+use crate::source::kernel_log::state::ResumeState;
+use crate::units::PortKey;
+use serde::{Deserialize, Serialize};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+const FILE: &str = "memory.json";
+const VERSION: u32 = 1;
+/// Longest file taken back.
+const MAX: u64 = 8 << 20;
+
+/// Where state lives; none: nothing is kept.
+#[derive(Debug, Clone)]
+pub struct StateDir(Option<PathBuf>);
+
+/// What was read back.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Saved {
+    version: u32,
+    /// What the history remembers.
+    pub memory: Memory,
+    /// Ports whose PMA counters must not be opened, for the memory's boot.
+    pub restricted: Vec<PortKey>,
+    /// How far the kernel log was read and its events taken into `memory`.
+    pub kernel_log: Option<ResumeState>,
+}
+
+impl Saved {
+    /// What to remember now.
+    pub fn new(memory: Memory, restricted: Vec<PortKey>, kernel_log: Option<ResumeState>) -> Self {
+        Saved {
+            version: VERSION,
+            memory,
+            restricted,
+            kernel_log,
+        }
+    }
+
+    /// Restricted ports, if the file is of this boot: firmware or privileges may change over a
+    /// reboot.
+    pub fn restricted_of(&self, boot_id: Option<&str>) -> Vec<PortKey> {
+        if boot_id.is_some() && self.memory.boot_id.as_deref() == boot_id {
+            self.restricted.clone()
+        } else {
+            Vec::new()
+        }
+    }
+}
+
+impl StateDir {
+    /// State below `dir`, which is made if missing.
+    pub fn new(dir: Option<&Path>) -> Self {
+        let Some(dir) = dir else {
+            return StateDir(None);
+        };
+        if let Err(error) = std::fs::create_dir_all(dir) {
+            tracing::warn!(dir = %dir.display(), %error, "no state directory: restarts will not be remembered");
+            return StateDir(None);
+        }
+        StateDir(Some(dir.to_path_buf()))
+    }
+
+    /// State below `dir` if that is there: nothing is made.
+    pub fn existing(dir: Option<&Path>) -> Self {
+        StateDir(dir.filter(|dir| dir.is_dir()).map(Path::to_path_buf))
+    }
+
+    /// A file in it.
+    pub fn file(&self, name: &str) -> Option<PathBuf> {
+        self.0.as_ref().map(|dir| dir.join(name))
+    }
+
+    /// What an earlier run left; nothing if there is no file, or it is damaged (logged).
+    pub fn load(&self) -> Saved {
+        let Some(path) = self.file(FILE) else {
+            return Saved::default();
+        };
+        let read = || -> io::Result<Saved> {
+            let mut text = String::new();
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "our own state, not a kernel file"
+            )]
+            let file = std::fs::File::open(&path)?;
+            file.take(MAX).read_to_string(&mut text)?;
+            let saved: Saved = serde_json::from_str(&text)?;
+            if saved.version != VERSION {
+                return Err(io::Error::other(format!("version {}", saved.version)));
+            }
+            Ok(saved)
+        };
+        match read() {
+            Ok(saved) => saved,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Saved::default(),
+            Err(error) => {
+                tracing::warn!(path = %path.display(), %error, "state file left aside");
+                Saved::default()
+            }
+        }
+    }
+
+    /// Writes the file anew, whole or not at all. A failure is logged; the agent goes on.
+    pub fn save(&self, saved: &Saved) {
+        let Some(path) = self.file(FILE) else { return };
+        let write = || -> io::Result<()> {
+            let new = path.with_extension("new");
+            let mut file = std::fs::File::create(&new)?;
+            file.write_all(&serde_json::to_vec(saved)?)?;
+            file.sync_data()?;
+            std::fs::rename(&new, &path)
+        };
+        if let Err(error) = write() {
+            tracing::warn!(path = %path.display(), %error, "state not saved");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::DeviceKey;
+
+    fn port() -> PortKey {
+        PortKey {
+            device: DeviceKey("0000:19:00.0".into()),
+            port: 1,
+        }
+    }
+
+    #[test]
+    fn restricted_ports_are_remembered_for_the_same_boot_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::new(Some(dir.path()));
+        let memory = Memory {
+            boot_id: Some("a".into()),
+            ..Memory::default()
+        };
+        state.save(&Saved::new(memory, vec![port()], None));
+        let saved = StateDir::new(Some(dir.path())).load();
+        assert_eq!(saved.restricted_of(Some("a")), [port()]);
+        assert!(saved.restricted_of(Some("b")).is_empty());
+        assert!(saved.restricted_of(None).is_empty());
+    }
+
+    #[test]
+    fn a_damaged_file_is_left_aside() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::new(Some(dir.path()));
+        for junk in ["", "{", "[]", "{\"version\":99}", "\u{0}\u{1}"] {
+            std::fs::write(dir.path().join(FILE), junk).unwrap();
+            assert_eq!(state.load(), Saved::default(), "{junk:?}");
+        }
+    }
+}

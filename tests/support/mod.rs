@@ -1,0 +1,189 @@
+//! What tests that run real programs share.
+#![allow(dead_code, missing_docs, reason = "each test file uses a part")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "test code"
+)]
+
+use selvage::simulate::{Node, preset};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// A temporary directory, in memory where there is such a place: larger nodes have thousands of
+/// files.
+pub fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .expect("a temporary directory")
+}
+
+/// A preset node, written.
+pub fn node(name: &str) -> (tempfile::TempDir, Node) {
+    let dir = scratch();
+    let spec = preset(name).unwrap_or_else(|| panic!("no preset {name}"));
+    let node = Node::write(spec, dir.path()).expect("the node is written");
+    (dir, node)
+}
+
+/// One GET; status line's code and body.
+pub fn get(address: &str, path: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).expect("connect");
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    )
+    .expect("request");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("answer");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+    let code = head.split(' ').nth(1).and_then(|code| code.parse().ok());
+    let body = if head
+        .to_ascii_lowercase()
+        .contains("transfer-encoding: chunked")
+    {
+        unchunk(body)
+    } else {
+        body.to_string()
+    };
+    (code.expect("a status code"), body)
+}
+
+fn unchunk(mut body: &str) -> String {
+    let mut text = String::new();
+    while let Some((size, rest)) = body.split_once("\r\n") {
+        let size = usize::from_str_radix(size.trim(), 16).expect("chunk size");
+        if size == 0 {
+            break;
+        }
+        text += &rest[..size];
+        body = rest[size..].trim_start_matches("\r\n");
+    }
+    text
+}
+
+/// A program that serves HTTP; ended by its own process id when dropped.
+pub struct Server {
+    child: Child,
+    pub address: String,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Server {
+    /// Starts a program and waits for the line of its log that holds `ready`.
+    fn start(mut command: Command, address: String, ready: &str) -> Server {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let mut log = BufReader::new(child.stderr.take().expect("stderr"));
+        let mut seen = String::new();
+        loop {
+            let before = seen.len();
+            if log.read_line(&mut seen).expect("log") == 0 {
+                panic!("{command:?} ended:\n{seen}");
+            }
+            if seen[before..].contains(ready) {
+                break;
+            }
+        }
+        // Read on, or the program would block on a full pipe.
+        std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+        Server { child, address }
+    }
+
+    /// Debian's node_exporter with nothing but its infiniband collector.
+    pub fn node_exporter(root: &Path) -> Server {
+        let program = std::env::var("NODE_EXPORTER")
+            .unwrap_or_else(|_| "/usr/bin/prometheus-node-exporter".into());
+        assert!(
+            Path::new(&program).exists(),
+            "{program} is missing: apt-get install prometheus-node-exporter, or set NODE_EXPORTER"
+        );
+        let address = free_address();
+        let mut command = Command::new(program);
+        command
+            .arg(format!("--path.sysfs={}", root.join("sys").display()))
+            .arg(format!("--path.procfs={}", root.join("proc").display()))
+            .args([
+                "--collector.disable-defaults",
+                "--collector.infiniband",
+                "--web.disable-exporter-metrics",
+            ])
+            .arg(format!("--web.listen-address={address}"));
+        Server::start(command, address, "Listening on")
+    }
+}
+
+/// A loopback address that was free a moment ago.
+pub fn free_address() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("its address").to_string()
+}
+
+/// Runs the real binary on a tree, without anything remembered; exit status and what it printed.
+pub fn selvage(root: &Path, args: &[&str]) -> (i32, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_selvage"))
+        .args(args)
+        .arg("--host-root")
+        .arg(root)
+        .args(["--state-dir", "", "--node-name", "node-1"])
+        .output()
+        .expect("selvage runs");
+    assert!(
+        output.stderr.is_empty(),
+        "selvage {args:?}: {}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let code = output.status.code().expect("an exit status");
+    (code, String::from_utf8(output.stdout).expect("text"))
+}
+
+/// One series: family, labels, value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    pub family: String,
+    pub labels: BTreeMap<String, String>,
+    pub value: f64,
+}
+
+/// Parses the Prometheus text format, as far as exporters here use it.
+pub fn parse(text: &str) -> Vec<Series> {
+    text.lines()
+        .filter(|line| !line.starts_with('#') && !line.trim().is_empty())
+        .map(|line| {
+            let (name, value) = line.rsplit_once(' ').expect("a value");
+            let (family, labels) = match name.split_once('{') {
+                Some((family, labels)) => (family, labels.trim_end_matches('}')),
+                None => (name, ""),
+            };
+            let labels = labels
+                .split("\",")
+                .filter(|label| !label.is_empty())
+                .map(|label| {
+                    let (key, value) = label.split_once("=\"").expect("key=\"value\"");
+                    (key.to_string(), value.trim_end_matches('"').to_string())
+                })
+                .collect();
+            Series {
+                family: family.into(),
+                labels,
+                value: value.parse().expect("a number"),
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,33 @@
+# One boot: run QEMU under a time limit, read results from the second serial
+# port. Sourced after initramfs.sh.
+
+# boot KERNEL_IMAGE INITRD DIR SECONDS: leaves DIR/console and DIR/results.
+# Returns the guest's own status, 124 on the time limit, 125 when the guest
+# died without a status.
+boot() {
+    local kernel=$1 initrd=$2 dir=$3 limit=$4 rc=0
+    : >"$dir/console"
+    : >"$dir/results"
+    # Two root ports, capable of more than what is plugged into them.
+    timeout --kill-after=10 "$limit" qemu-system-x86_64 \
+        -machine q35 -accel tcg -cpu max -smp 1 -m 768 \
+        -nodefaults -no-user-config -display none -no-reboot \
+        -device pcie-root-port,id=rp1,bus=pcie.0,addr=4,slot=1,chassis=1,x-speed=16,x-width=16 \
+        -device e1000e,bus=rp1 \
+        -device pcie-root-port,id=rp2,bus=pcie.0,addr=5,slot=2,chassis=2,x-speed=16,x-width=16 \
+        -device e1000e,bus=rp2 \
+        -kernel "$kernel" -initrd "$initrd" \
+        -append "console=ttyS0 panic=-1 quiet ${VM_APPEND:-}" \
+        -serial "file:$dir/console" -serial "file:$dir/results" \
+        -device isa-debug-exit,iobase=0xf4,iosize=4 \
+        >"$dir/qemu" 2>&1 </dev/null &
+    echo $! >"$dir/pid"
+    wait $! || rc=$?
+    rm -f "$dir/pid"
+    case "$rc" in
+    124 | 137) return 124 ;;
+    esac
+    # isa-debug-exit: the guest's N becomes 2N+1; even means it never spoke.
+    [ $((rc % 2)) = 1 ] && [ "$rc" -lt 128 ] || return 125
+    return $((rc >> 1))
+}

@@ -1,0 +1,19 @@
+# what: flaps quicker than any poll, counted from carrier_changes
+# group: c-nic
+
+scenario() {
+    local before
+    testnic 2
+    rxe rxeT testnic0
+    wait_for 10 "rxeT ACTIVE" sys_state rxeT 4
+    agent_start
+    until_metric 30 'selvage_port_up{device="rxeT"}' == 1
+    until_metric 10 'selvage_port_link_transitions_total{device="rxeT"}' present
+    # The agent's own events must not have to see them: ten flaps inside one
+    # write, which holds the lock that every reader of the state needs.
+    before=$(now_value 'selvage_port_link_transitions_total{device="rxeT"}')
+    nic 0 flap 10
+    until_metric 10 'selvage_port_link_transitions_total{device="rxeT"}' == $((before + 20))
+    expect 'selvage_port_up{device="rxeT"}' == 1
+    until_report 60 '[.findings[] | select(.check == "link_flap" and .subject == "rxeT/1")] | length == 1'
+}
