@@ -1,6 +1,6 @@
 use super::super::testing::{Node, tell};
 use super::*;
-use crate::observe::netdev::{PauseCounts, PriorityFacts};
+use crate::observe::netdev::{DcbFacts, PauseCounts, PriorityFacts};
 use crate::observe::reading::{Reading, Stamped};
 use crate::report::Role;
 use std::sync::Arc;

@@ -2,6 +2,7 @@
 //! node and a node without any fabric alike: nothing is expected that is not seen.
 
 use super::Timing;
+pub use super::expect::{GpuDirectExpectation, LosslessExpectation, XidAction, XidOverride};
 use crate::section::section;
 use crate::units::Span;
 use serde::{Deserialize, Serialize};
@@ -23,64 +24,6 @@ const fn limit(more_than: u64, secs: u64) -> Limit {
         more_than,
         within: Span::from_secs(secs),
     }
-}
-
-/// Whether something is wanted, refused, or to be found out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
-#[serde(rename_all = "snake_case")]
-pub enum GpuDirectExpectation {
-    /// Wanted where GPUs, their driver and rails are all there.
-    #[default]
-    Auto,
-    /// Its absence is always judged.
-    Required,
-    /// Never judged.
-    Off,
-}
-
-/// Whether the Ethernet fabric is lossless (PFC) by design.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
-#[serde(rename_all = "snake_case")]
-pub enum LosslessExpectation {
-    /// Judged by what the port's DCB settings say.
-    #[default]
-    Auto,
-    /// PFC must be on, and the RoCE priority among its priorities.
-    Lossless,
-    /// Drops are by design (Spectrum-X adaptive routing, OCI, Falcon): not judged.
-    Lossy,
-}
-
-/// What the operator makes of an Xid, against the built-in table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum XidAction {
-    /// Counted only.
-    Ignore,
-    /// An application's fault: counted, told in the Xid list.
-    App,
-    /// The GPU works with less.
-    Degraded,
-    /// The GPU is lost until it is reset.
-    Fatal,
-}
-
-/// The operator's word on one Xid.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct XidOverride {
-    /// What it is.
-    pub action: XidAction,
-    /// Only from this many on (default 1) …
-    #[serde(default = "one")]
-    pub count: u32,
-    /// … within this long; none: since boot.
-    #[serde(default)]
-    pub within: Option<Span>,
-}
-
-fn one() -> u32 {
-    1
 }
 
 /// A section that also says how long to look before believing.
@@ -416,43 +359,5 @@ impl Policy {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn defaults_round_trip_and_are_sound() {
-        let policy = Policy::default();
-        assert_eq!(policy.complaints(), Vec::<String>::new());
-        let text = toml::to_string(&policy).unwrap();
-        assert_eq!(toml::from_str::<Policy>(&text).unwrap(), policy);
-        assert_eq!(toml::from_str::<Policy>("").unwrap(), policy);
-    }
-
-    #[test]
-    fn settings_read_as_an_operator_writes_them() {
-        let policy: Policy = toml::from_str(
-            "mute = ['gds']\nexpect.rails = 8\n[xid.overrides.63]\naction = 'fatal'\ncount = 3\nwithin = '1h'\n[link_state]\nraise_after = '1s'\n",
-        )
-        .unwrap();
-        assert_eq!(policy.expect.rails, Some(8));
-        assert_eq!(policy.link_state.raise_after, Span::from_secs(1));
-        assert_eq!(policy.link_state.clear_after, Span::from_secs(10));
-        let own = policy.xid.overrides.get(&63).unwrap();
-        assert_eq!((own.action, own.count), (XidAction::Fatal, 3));
-    }
-
-    #[test]
-    fn typos_are_refused() {
-        for text in [
-            "link_sate = {}",
-            "[link_state]\nraise_afer = '1s'",
-            "[expect]\nrail = 8",
-            "[link_flap]\ndegraded = { more_then = 1, within = '1s' }",
-        ] {
-            assert!(toml::from_str::<Policy>(text).is_err(), "{text}");
-        }
-        let policy: Policy =
-            toml::from_str("mute = ['link_sate']\n[congestion]\nstorm = 50.0\n").unwrap();
-        assert_eq!(policy.complaints().len(), 2);
-    }
-}
+#[path = "policy_tests.rs"]
+mod tests;

@@ -3,10 +3,8 @@
 use super::policy::{Policy, XidAction};
 use super::xid_codes::{self, Authority, Disposition, Overrides, Ruling, XidClass};
 use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};
-use crate::observe::history::History;
 use crate::observe::kernel::{RecoveryAction, XidDetail};
 use crate::observe::kernel_log::{GpuLog, XidLog};
-use crate::report::XidSeen;
 use crate::units::Millis;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,8 +14,6 @@ const ID: &str = "xid";
 const RECOVERY_CODE: u32 = 154;
 /// Codes that follow from another one on the same GPU.
 const SYMPATHETIC: &[u32] = &[43, 45, 94, 95];
-/// Entries told in the report.
-const MAX_TOLD: usize = 64;
 
 const FATAL: ReasonDoc = ReasonDoc {
     reason: "XidFatal",
@@ -343,33 +339,6 @@ fn wish(action: RecoveryAction) -> &'static str {
         RecoveryAction::DrainAndReset => "a drain and a reset of the GPU",
         RecoveryAction::RecoverImex => "a recovery of the IMEX domain",
         RecoveryAction::Other(_) => "an action that this version does not know",
-    }
-}
-
-impl History {
-    /// Xids of this boot, newest last; bounded. Classes are those of the table of codes.
-    pub fn xids(&self) -> Vec<XidSeen> {
-        let mut xids: Vec<XidSeen> = self
-            .kernel
-            .gpus
-            .iter()
-            .flat_map(|(slot, gpu)| gpu.xids.iter().map(move |(code, log)| (slot, *code, log)))
-            .map(|(slot, code, log)| XidSeen {
-                pci: (!slot.is_empty()).then(|| slot.clone()),
-                xid: code,
-                class: xid_codes::lookup(code)
-                    .map_or(XidClass::Unknown, |row| row.class)
-                    .name()
-                    .to_string(),
-                count: log.seen.count,
-                first: log.seen.first,
-                last: log.seen.last,
-                message: log.seen.text.clone(),
-                process: log.process.clone(),
-            })
-            .collect();
-        xids.sort_by(|a, b| (a.last, &a.pci, a.xid).cmp(&(b.last, &b.pci, b.xid)));
-        xids.split_off(xids.len().saturating_sub(MAX_TOLD))
     }
 }
 

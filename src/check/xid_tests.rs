@@ -1,5 +1,7 @@
 use super::super::testing::{Node, tell};
+use super::super::xid_seen;
 use super::*;
+use crate::observe::history::History;
 use crate::observe::kernel::{Detail, EventKind, KernelEvent, NvLink, Severity};
 
 const A: &str = "0000:17:00";
@@ -118,7 +120,7 @@ fn a_restart_of_the_agent_does_not_end_it() {
     node.history = History::restore(node.history.memory());
     node.tick(1);
     assert_eq!(told(&node), [format!("{A} XidFatal Failing Verdict")]);
-    assert_eq!(node.history.xids().len(), 1);
+    assert_eq!(xid_seen::seen(&node.history).len(), 1);
 }
 
 #[test]
@@ -224,7 +226,7 @@ fn the_list_for_the_report() {
     let mut nowhere = xid(31, A);
     nowhere.pci = None;
     node.history.push_event(node.now, false, &nowhere);
-    let xids = node.history.xids();
+    let xids = xid_seen::seen(&node.history);
     assert_eq!((xids[0].xid, xids[0].count), (79, 2));
     assert_eq!(xids[0].process.as_deref(), Some("train"));
     assert_eq!(xids[0].class, "pcie");
