@@ -1,8 +1,8 @@
 use super::super::testing::{Node, tell};
 use super::*;
+use crate::check::roles::Role;
 use crate::observe::netdev::{DcbFacts, PauseCounts, PriorityFacts};
 use crate::observe::reading::{Reading, Stamped};
-use crate::report::Role;
 use std::sync::Arc;
 
 fn set_pfc(node: &mut Node, bits: u8) {

@@ -1,8 +1,8 @@
 //! What NICs' drivers say in the kernel log.
 
 use super::{Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
+use crate::check::roles::Role;
 use crate::observe::kernel_log::{DeviceLog, Note, Seen};
-use crate::report::Role;
 use crate::units::{DeviceKey, PortKey};
 
 const ID: &str = "nic_kernel";
