@@ -1,6 +1,7 @@
 //! The labelled kernel-log lines in `$SELVAGE_CORPUS/kmsg.jsonl`, line by line through `selvage
 //! kmsg`'s code. Without the variable there is nothing to compare and the test says so.
 
+#![allow(clippy::disallowed_methods)] // reads the corpus
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -16,16 +16,27 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("readiness", &["check", "units"]),
     ("report", &["check", "observe", "readiness", "units"]),
     ("config", &["check", "glob", "section", "units"]),
-    ("sampler", &["config", "host", "observe", "source", "units"]),
+    (
+        "sampler",
+        &["config", "glob", "host", "observe", "source", "units"],
+    ),
     (
         "evaluate",
         &["check", "config", "observe", "readiness", "report", "units"],
     ),
-    ("simulate", &["observe", "units"]),
+    ("simulate", &["host", "observe", "source", "units"]),
 ];
 
 /// Modules that wire layers together.
-const FREE: &[&str] = &["agent", "cli", "main", "lib", "telemetry"];
+const FREE: &[&str] = &[
+    "agent",
+    "cli",
+    "clock",
+    "kernel_log",
+    "main",
+    "lib",
+    "state",
+];
 
 #[test]
 fn data_moves_down_only() {

@@ -66,6 +66,7 @@ pub fn run(inputs: &[PathBuf], json: bool, out: &mut impl Write) -> Result<KmsgS
         let done = if path == Path::new("-") {
             decode(io::stdin().lock(), json, true, out, &mut total)
         } else {
+            #[expect(clippy::disallowed_methods, reason = "a file that the user named")]
             let file = File::open(path).map_err(failed)?;
             // A pipe or the device may stay open for long: what is known must not wait.
             let live = !file.metadata().is_ok_and(|m| m.is_file());

@@ -247,7 +247,7 @@ impl Read for CountersRead {
                     Ok(counters) => {
                         by_port.insert(port, counters);
                     }
-                    Err(NetlinkError::NotAvailable { .. }) => {
+                    Err(NetlinkError::NotAvailable) => {
                         self.without_netlink.insert(port);
                     }
                     Err(error) => {
@@ -297,7 +297,13 @@ impl Read for GidsRead {
 pub struct NetdevRead {
     name: String,
     reader: Option<netdev::NetdevReader>,
+    /// Reads until the routing tables, which can be long, are looked at again.
+    routes_in: u32,
+    default_route: bool,
 }
+
+/// Reads of an interface for one look at the routing tables.
+const ROUTES_EVERY: u32 = 12;
 
 impl NetdevRead {
     /// A reader of `name`.
@@ -305,6 +311,8 @@ impl NetdevRead {
         NetdevRead {
             name: name.to_string(),
             reader: None,
+            routes_in: 0,
+            default_route: false,
         }
     }
 }
@@ -315,13 +323,17 @@ impl Read for NetdevRead {
             .reader
             .get_or_insert_with(|| netdev::NetdevReader::new(host, &self.name))
             .read(host);
-        if let Reading::Value(routes) = netdev::default_route_devices(host) {
-            facts.default_route = routes.contains(&self.name)
+        if self.routes_in > 0 {
+            self.routes_in -= 1;
+        } else if let Reading::Value(routes) = netdev::default_route_devices(host) {
+            self.routes_in = ROUTES_EVERY;
+            self.default_route = routes.contains(&self.name)
                 || facts
                     .master
                     .as_ref()
                     .is_some_and(|master| routes.contains(master));
         }
+        facts.default_route = self.default_route;
         Output::Netdev(facts)
     }
 }

@@ -182,7 +182,9 @@ impl GrowingFile {
             return Ok(false);
         };
         if (now.dev(), now.ino()) != self.identity {
-            *self = Self::new(&self.path, File::open(&self.path)?)?;
+            #[expect(clippy::disallowed_methods, reason = "the kernel log's one opener")]
+            let file = File::open(&self.path)?;
+            *self = Self::new(&self.path, file)?;
             return Ok(true);
         }
         if now.len() < self.offset {
