@@ -1,5 +1,6 @@
 //! Whether GPUDirect RDMA has a path, and what slows it.
 
+use super::debounce::WHOLE_NODE;
 use super::gpudirect::{self, Answer, Path, driver_loaded, peermem_module};
 use super::policy::GpuDirectExpectation;
 use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};
@@ -87,17 +88,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         |doc: ReasonDoc, key: &str, message: String| doc.candidate(ID, (key, key), timing, message);
     let required = expected == GpuDirectExpectation::Required;
     let Some(facts) = context.gpudirect() else {
-        return required
-            .then(|| {
-                say(
-                    PATH_UNKNOWN,
-                    "path",
-                    "the GPU driver's files were not read".into(),
-                )
-                .weighing(Weight::Verdict)
-            })
-            .into_iter()
-            .collect();
+        return unread(context, required).into_iter().collect();
     };
     let mut found = Vec::new();
     let gpus = context.gpus();
@@ -167,6 +158,29 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         found.extend(judge_acs(context, facts));
     }
     found
+}
+
+/// Nothing was read, or too long ago: what stands, stands.
+fn unread(context: &Context<'_>, required: bool) -> Option<Candidate> {
+    if !required && context.snapshot.gpudirect.is_none() {
+        return None;
+    }
+    let weight = if required {
+        Weight::Verdict
+    } else {
+        Weight::Notice
+    };
+    Some(
+        PATH_UNKNOWN
+            .candidate(
+                ID,
+                // An empty key speaks for every key of the check.
+                (WHOLE_NODE, "path"),
+                context.policy.gpudirect.timing(),
+                "the GPU driver's files were not read",
+            )
+            .weighing(weight),
+    )
 }
 
 /// What the module said in the kernel log, for as long as other drivers' words stand.

@@ -173,8 +173,8 @@ fn log_lost(context: &Context<'_>) -> Option<Candidate> {
 mod tests {
     use super::super::testing::{Node, nic};
     use super::*;
+    use crate::check::roles::Role;
     use crate::observe::reading::Fault;
-    use crate::report::Role;
     use crate::units::Millis;
 
     #[test]

@@ -2,10 +2,32 @@
 
 use super::xid_codes::{self, XidClass};
 use crate::observe::history::History;
-use crate::report::XidSeen;
+use crate::units::Millis;
+use serde::{Deserialize, Serialize};
 
 /// Most entries told.
 const MAX: usize = 64;
+
+/// One Xid of one GPU, repeats folded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct XidSeen {
+    /// GPU slot, `0000:17:00`; none where the line told none.
+    pub pci: Option<String>,
+    /// Code.
+    pub xid: u32,
+    /// Class out of the table in `check/xid_codes.rs`: `app`, `memory`, `nvlink` …
+    pub class: String,
+    /// How often.
+    pub count: u64,
+    /// First time.
+    pub first: Millis,
+    /// Last time.
+    pub last: Millis,
+    /// The last line's own words, cut to a bound.
+    pub message: String,
+    /// Process named by the last line.
+    pub process: Option<String>,
+}
 
 /// Every code of every GPU, newest last; the oldest are left out beyond a bound.
 pub fn seen(history: &History) -> Vec<XidSeen> {

@@ -13,10 +13,10 @@ pub mod view;
 
 use crate::check::Finding;
 pub use crate::check::roles::{Role, RoleFacts};
+pub use crate::check::xid_seen::XidSeen;
 use crate::observe::snapshot::Snapshot;
 pub use crate::readiness::State;
 use crate::units::{Millis, PortKey};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -47,25 +47,4 @@ pub struct Report {
     pub totals: Arc<crate::observe::history::Totals>,
     /// Whether the first full window has been seen.
     pub full_window: bool,
-}
-
-/// One Xid of one GPU, repeats folded.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct XidSeen {
-    /// GPU slot, `0000:17:00`; none where the line told none.
-    pub pci: Option<String>,
-    /// Code.
-    pub xid: u32,
-    /// Class out of the table in `check/xid_codes.rs`: `app`, `memory`, `nvlink` …
-    pub class: String,
-    /// How often.
-    pub count: u64,
-    /// First time.
-    pub first: Millis,
-    /// Last time.
-    pub last: Millis,
-    /// The last line's own words, cut to a bound.
-    pub message: String,
-    /// Process named by the last line.
-    pub process: Option<String>,
 }
