@@ -84,7 +84,7 @@ reset_guest() {
         [ -d "/sys/class/infiniband/$m/device" ] || rdma link delete "$m" 2>/dev/null
     done
     ip link delete va 2>/dev/null
-    for m in testib testnic kmsgtest nvidia_fs nvidia_peermem nvidia; do
+    for m in testib testpci testnic kmsgtest nvidia_fs nvidia_peermem nvidia; do
         [ ! -d /sys/module/$m ] || rmmod $m || say "cannot unload $m"
     done
     ip rule del pref 0 2>/dev/null
