@@ -49,6 +49,8 @@ run_scenario() {
     kill $dog 2>/dev/null
     end=$(uptime_cs)
     [ $rc = 0 ] || show_state
+    # What it left running: an RDMA device cannot go while a process holds it.
+    kill -KILL -- -$pid 2>/dev/null
     reset_guest
     say "=== $name ends, status $rc"
     [ ! -s /run/json ] || sed 's/^/J /' /run/json >/dev/ttyS1
@@ -63,9 +65,9 @@ run_scenario() {
 # What a person needs to see why; goes to the console.
 show_state() {
     echo "--- metrics that are not 0"
-    vmtool get /metrics | grep -v -e '^#' -e ' 0$' -e _counter_total | head -n 80
+    vmtool get /metrics | grep -v -e '^#' -e ' 0$' -e _counter_total -e selvage_source_ -e module_loaded -e '^process' | head -n 80
     echo "--- report"
-    vmtool get /report | jq -c '.state, .reasons, .ports[]?, .findings[]?, .sources[]?' | cut -c1-400 | head -n 60
+    vmtool get /report | jq -c '.state, .reasons, .ports[]?, .findings[]?, (.sources[]? | select(.fault != null or .stalled_since != null))' | cut -c1-400 | head -n 60
     echo "--- agent log"
     tail -n 30 $AGENT_LOG
     echo "---"

@@ -60,7 +60,8 @@ pingpong() {
     local server rc=0
     ibv_rc_pingpong -d rxeB -g "$(gid_index rxeB)" -n "$1" >/run/pp.server 2>&1 &
     server=$!
-    sleep 1
+    # Its TCP port 18515 for the exchange of addresses.
+    wait_for 20 "the pingpong server" grep -q ' [0-9A-F]*:4853 .* 0A ' /proc/net/tcp
     timeout 90 ibv_rc_pingpong -d rxeA -g "$(gid_index rxeA)" -n "$1" 127.0.0.1 >/run/pp.client 2>&1 || rc=$?
     [ $rc = 0 ] || kill $server 2>/dev/null
     wait $server || rc=$?
@@ -95,7 +96,7 @@ kdev() { printf '%s\n' "$1|$2" >/sys/module/kmsgtest/parameters/dev || fail "kms
 klog() { printf '%s\n' "$1" >/sys/module/kmsgtest/parameters/say; }
 
 # pci_identity BDF=vendor:device:class...: functions with another identity,
-# at 16 GT/s x16, found anew by the kernel.
+# at 5 GT/s x16, found anew by the kernel.
 pci_identity() {
     local f list bdf
     list=$(printf '%s,' "$@")

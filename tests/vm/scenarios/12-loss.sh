@@ -2,16 +2,19 @@
 # group: b-rxe
 
 scenario() {
+    local load=
     rxe_pair
     agent_start
     until_metric 30 'selvage_port_hw_counter_total{device="rxeA",counter="completer_retry_err"}' present
     until_metric 60 'selvage_fabric_state{state="ready"}' == 1
     must tc qdisc add dev va root netem loss 10%
-    pingpong 400 >/dev/null &
+    while pingpong 200 >/dev/null; do :; done &
+    load=$!
     until_metric 60 'selvage_port_hw_counter_total{device="rxeA",counter="completer_retry_err"}' '>=' 5
     until_metric 30 'selvage_port_hw_counter_total{device="rxeA",counter="duplicate_request"}' '>=' 1
     until_report 60 '[.findings[] | select((.subject | test("rxe")) and .status != "ok" and (tostring | test("retry|retrans|duplicate|sequence|out_of_seq"; "i")))] | length > 0'
     until_metric 5 'selvage_finding{subject="rxeA/1"}' present
+    kill $load
     tc qdisc del dev va root
     until_report 100 '[.findings[] | select((.subject | test("rxe")) and (tostring | test("retry|retrans|duplicate|sequence|out_of_seq"; "i")))] | length == 0'
 }

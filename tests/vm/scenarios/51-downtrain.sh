@@ -8,10 +8,10 @@ scenario() {
     agent_start
     until_metric 30 'selvage_port_info{device="testib0",pci="0000:01:00.0",driver="mlx5_core"}' == 1
     until_metric 60 'selvage_fabric_state{state="ready"}' == 1
-    pci_set link 0000:01:00.0=3:4
-    until_report 75 '[.findings[] | select(.check == "pcie_link" and (tostring | test("8 GT/s x4")))] | length == 1'
+    pci_set link 0000:01:00.0=2:4
+    until_report 75 '[.findings[] | select(.check == "pcie_link" and (tostring | test("5 GT/s x4")))] | length == 1'
     until_metric 10 'selvage_fabric_state{state="degraded"}' == 1
-    pci_set link 0000:01:00.0=4:16
+    pci_set link 0000:01:00.0=2:16
     until_report 75 '[.findings[] | select(.check == "pcie_link")] | length == 0'
     # Config space that reads all ones.
     pci_set dead 0000:02:00.0=1

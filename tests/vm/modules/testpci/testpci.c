@@ -8,8 +8,8 @@
  *     vendor:device:class, hex
  *   /sys/module/testpci/parameters/cap    "BDF=SPEED:WIDTH" the best it can do
  *   /sys/module/testpci/parameters/link   "BDF=SPEED:WIDTH" its link now
- *     SPEED as in the Link Capabilities register: 1 is 2.5 GT/s, 3 is 8,
- *     4 is 16, 5 is 32
+ *     SPEED as in the Link Capabilities register: 1 is 2.5 GT/s, 2 is 5; the
+ *     emulator's card has a version 1 capability, which knows no more
  *   /sys/module/testpci/parameters/dead   "BDF=1": all of it reads ones, as a
  *     device that fell off the bus; "BDF=0": it answers again
  */
@@ -62,9 +62,6 @@ static u32 lie(struct fake *f, int where, u32 val)
 	if (where == cap + PCI_EXP_LNKCTL && f->now_speed)
 		return (val & ~((u32)(PCI_EXP_LNKSTA_CLS | PCI_EXP_LNKSTA_NLW) << 16)) |
 		       ((u32)f->now_speed | (u32)f->now_width << 4) << 16;
-	/* Supported speeds as a bitmap from bit 1: all up to the best. */
-	if (where == cap + PCI_EXP_LNKCAP2 && f->cap_speed)
-		return ((1u << f->cap_speed) - 1) << 1;
 	return val;
 }
 
@@ -176,7 +173,7 @@ static int add(const char *text)
 	f->vendor = vendor;
 	f->device = device;
 	f->class = class;
-	f->cap_speed = f->now_speed = 4;
+	f->cap_speed = f->now_speed = 2;
 	f->cap_width = f->now_width = 16;
 	pci_dev_put(pdev);
 	if (of_bus(f->bus)) /* one function a bus: each sits behind its own root port */
