@@ -122,6 +122,7 @@ agent_stop() {
     wait_for 15 "the agent to end on SIGTERM" agent_gone
     wait "$AGENT_PID" || rc=$?
     [ $rc = 0 ] || fail "the agent ended with status $rc on SIGTERM"
+    STOPPED=$AGENT_PID
 }
 
 agent_gone() {
