@@ -33,7 +33,10 @@ run_scenario() {
     local name=$1 pid dog rc begin end limit
     limit=$(sed -n 's/^# limit: *//p' "/scenarios/$name.sh")
     limit=${limit:-$SCENARIO_LIMIT}
-    rm -f /run/reason /run/json
+    # Not after the last one, which ends with its machine anyway.
+    [ -z "${RAN_BEFORE:-}" ] || reset_guest
+    RAN_BEFORE=1
+    rm -f /run/reason /run/json /run/agent.pid
     begin=$(uptime_cs)
     say "=== $name begins"
     setsid /bin/sh /guest/one.sh "$name" &
@@ -51,7 +54,6 @@ run_scenario() {
     [ $rc = 0 ] || show_state
     # What it left running: an RDMA device cannot go while a process holds it.
     kill -KILL -- -$pid 2>/dev/null
-    reset_guest
     say "=== $name ends, status $rc"
     [ ! -s /run/json ] || sed 's/^/J /' /run/json >/dev/ttyS1
     if [ $rc = 0 ]; then
