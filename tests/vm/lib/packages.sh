@@ -109,7 +109,7 @@ cached_kernel() {
 fetch_deb() {
     local pkg=$1 dir=$2
     mkdir -p "$dir"
-    # apt drops to the _apt user, which may not write here: --allow… not needed as root.
+    # As root apt drops to the user _apt, which may not write here.
     (cd "$dir" && quietly apt-get -o APT::Sandbox::User=root download "$pkg")
 }
 
