@@ -33,7 +33,10 @@ run_scenario() {
     local name=$1 pid dog rc begin end limit
     limit=$(sed -n 's/^# limit: *//p' "/scenarios/$name.sh")
     limit=${limit:-$SCENARIO_LIMIT}
-    rm -f /run/reason /run/json
+    # Not after the last one, which ends with its machine anyway.
+    [ -z "${RAN_BEFORE:-}" ] || reset_guest
+    RAN_BEFORE=1
+    rm -f /run/reason /run/json /run/agent.pid
     begin=$(uptime_cs)
     say "=== $name begins"
     setsid /bin/sh /guest/one.sh "$name" &
@@ -49,7 +52,8 @@ run_scenario() {
     kill $dog 2>/dev/null
     end=$(uptime_cs)
     [ $rc = 0 ] || show_state
-    reset_guest
+    # What it left running: an RDMA device cannot go while a process holds it.
+    kill -KILL -- -$pid 2>/dev/null
     say "=== $name ends, status $rc"
     [ ! -s /run/json ] || sed 's/^/J /' /run/json >/dev/ttyS1
     if [ $rc = 0 ]; then
@@ -63,9 +67,9 @@ run_scenario() {
 # What a person needs to see why; goes to the console.
 show_state() {
     echo "--- metrics that are not 0"
-    vmtool get /metrics | grep -v -e '^#' -e ' 0$' -e _counter_total | head -n 80
+    vmtool get /metrics | grep -v -e '^#' -e ' 0$' -e _counter_total -e selvage_source_ -e module_loaded -e '^process' | head -n 80
     echo "--- report"
-    vmtool get /report | jq -c '.state, .reasons, .ports[]?, .findings[]?, .sources[]?' | cut -c1-400 | head -n 60
+    vmtool get /report | jq -c '.state, .reasons, .ports[]?, .findings[]?, (.sources[]? | select(.fault != null or .stalled_since != null))' | cut -c1-400 | head -n 60
     echo "--- agent log"
     tail -n 30 $AGENT_LOG
     echo "---"
@@ -84,7 +88,7 @@ reset_guest() {
         [ -d "/sys/class/infiniband/$m/device" ] || rdma link delete "$m" 2>/dev/null
     done
     ip link delete va 2>/dev/null
-    for m in testib testnic kmsgtest nvidia_fs nvidia_peermem nvidia; do
+    for m in testib testpci testnic kmsgtest nvidia_fs nvidia_peermem nvidia; do
         [ ! -d /sys/module/$m ] || rmmod $m || say "cannot unload $m"
     done
     ip rule del pref 0 2>/dev/null
@@ -120,6 +124,7 @@ agent_stop() {
     wait_for 15 "the agent to end on SIGTERM" agent_gone
     wait "$AGENT_PID" || rc=$?
     [ $rc = 0 ] || fail "the agent ended with status $rc on SIGTERM"
+    STOPPED=$AGENT_PID
 }
 
 agent_gone() {

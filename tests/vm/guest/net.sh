@@ -60,7 +60,8 @@ pingpong() {
     local server rc=0
     ibv_rc_pingpong -d rxeB -g "$(gid_index rxeB)" -n "$1" >/run/pp.server 2>&1 &
     server=$!
-    sleep 1
+    # Its TCP port 18515 for the exchange of addresses.
+    wait_for 20 "the pingpong server" grep -q ' [0-9A-F]*:4853 .* 0A ' /proc/net/tcp
     timeout 90 ibv_rc_pingpong -d rxeA -g "$(gid_index rxeA)" -n "$1" 127.0.0.1 >/run/pp.client 2>&1 || rc=$?
     [ $rc = 0 ] || kill $server 2>/dev/null
     wait $server || rc=$?
@@ -90,4 +91,26 @@ nic_stat() {
 # ib N FILE VALUE: sets one thing of testibN.
 ib() { printf '%s\n' "$3" >"/sys/kernel/debug/testib/testib$1/$2" || fail "testib$1/$2 refuses '$3'"; }
 
+# klog TEXT: a line of facility kernel. kdev BDF TEXT: dev_err() of that function.
+kdev() { printf '%s\n' "$1|$2" >/sys/module/kmsgtest/parameters/dev || fail "kmsgtest knows no $1"; }
 klog() { printf '%s\n' "$1" >/sys/module/kmsgtest/parameters/say; }
+
+# pci_identity BDF=vendor:device:class...: functions with another identity,
+# at 5 GT/s x16, found anew by the kernel.
+pci_identity() {
+    local f list bdf
+    list=$(printf '%s,' "$@")
+    must insmod $OWN/testpci.ko fake="${list%,}"
+    for f in "$@"; do
+        bdf=${f%%=*}
+        echo 1 >"/sys/bus/pci/devices/$bdf/remove"
+    done
+    echo 1 >/sys/bus/pci/rescan
+    for f in "$@"; do
+        bdf=${f%%=*}
+        [ -d "/sys/bus/pci/devices/$bdf" ] || fail "$bdf did not come back"
+    done
+}
+
+# pci_set cap|link|dead BDF=VALUE
+pci_set() { printf '%s\n' "$2" >"/sys/module/testpci/parameters/$1" || fail "testpci refuses $1 $2"; }

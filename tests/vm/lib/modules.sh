@@ -2,7 +2,7 @@
 # and the project's own, built against the kernel's headers.
 # Sourced after packages.sh; needs KDIR and KREL.
 
-STOCK_MODULES="crc32_generic ib_core ib_uverbs rdma_rxe veth sch_netem aer_inject e1000e"
+STOCK_MODULES="crc32_generic ib_core ib_uverbs rdma_rxe veth sch_netem aer_inject"
 
 # Builds tests/vm/modules once per kernel and source digest; sets OWN_MODULES.
 build_own_modules() {

@@ -47,7 +47,10 @@ missing_packages() {
 
 apt_update_once() {
     [ -z "${APT_UPDATED:-}" ] || return 0
-    [ "$(id -u)" = 0 ] || die "apt lists are missing or stale: run 'apt-get update' as root"
+    [ "$(id -u)" = 0 ] || {
+        say "apt lists are missing or stale, and only root can run apt-get update"
+        return 0
+    }
     say "apt-get update"
     quietly apt-get update || say "apt-get update reported an error; trying with the lists there are"
     APT_UPDATED=1
@@ -86,14 +89,19 @@ resolve_kernel() {
     local meta
     meta=$(meta_image "$1")
     KPKG=$(linux_depends "$meta" | grep '^linux-image-' | head -n 1)
-    if [ -z "$KPKG" ]; then
-        apt_update_once
-        KPKG=$(linux_depends "$meta" | grep '^linux-image-' | head -n 1)
-    fi
-    [ -n "$KPKG" ] || die "apt knows no package $meta (kernel $1); is bookworm-security in the sources?"
+    [ -n "$KPKG" ] || return 1
     KREL=${KPKG#linux-image-}
     KVER=$(candidate "$KPKG")
-    [ -n "$KVER" ] || die "apt has no candidate for $KPKG"
+    [ -n "$KVER" ]
+}
+
+# Without a mirror: the newest of this line in the cache.
+cached_kernel() {
+    KDIR=$(ls -d "$VM_CACHE/linux-image-$1."*/complete 2>/dev/null | sort -V | tail -n 1)
+    [ -n "$KDIR" ] || return 1
+    KDIR=${KDIR%/complete}
+    KREL=$(ls "$KDIR/image/lib/modules")
+    say "kernel $1: no newer one to be had, using $(basename "$KDIR")"
 }
 
 # fetch_deb PACKAGE DIR: downloads into DIR; refreshes the lists once if the
@@ -101,27 +109,34 @@ resolve_kernel() {
 fetch_deb() {
     local pkg=$1 dir=$2
     mkdir -p "$dir"
-    # apt drops to the _apt user, which may not write here: --allow… not needed as root.
+    # As root apt drops to the user _apt, which may not write here.
     (cd "$dir" && quietly apt-get -o APT::Sandbox::User=root download "$pkg")
 }
 
 # Unpacks the kernel and its headers into $KDIR (cache), once per version.
 prepare_kernel() {
-    local line=$1 pkg try
+    local line=$1 try old
     for try in 1 2; do
-        resolve_kernel "$line"
-        KDIR="$VM_CACHE/$KPKG-$KVER"
-        [ ! -e "$KDIR/complete" ] || return 0
-        say "kernel $line: fetching $KPKG $KVER and its headers"
-        rm -rf "$KDIR"
-        mkdir -p "$KDIR"
-        if fetch_kernel_debs; then
-            touch "$KDIR/complete"
-            return 0
+        if resolve_kernel "$line"; then
+            KDIR="$VM_CACHE/$KPKG-$KVER"
+            [ ! -e "$KDIR/complete" ] || return 0
+            say "kernel $line: fetching $KPKG $KVER and its headers"
+            rm -rf "$KDIR"
+            mkdir -p "$KDIR"
+            if fetch_kernel_debs; then
+                touch "$KDIR/complete"
+                for old in "$VM_CACHE/linux-image-$line."*; do
+                    [ "$old" = "$KDIR" ] || rm -rf "$old"
+                done
+                return 0
+            fi
+            rm -rf "$KDIR"
         fi
+        # The mirror may have moved on since the lists were fetched.
         [ "$try" = 1 ] && apt_update_once
     done
-    die "could not fetch kernel $line ($KPKG $KVER)"
+    cached_kernel "$line" && return 0
+    die "cannot fetch kernel $line ($(meta_image "$line")); is bookworm-security among apt's sources?"
 }
 
 fetch_kernel_debs() {

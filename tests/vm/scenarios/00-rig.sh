@@ -64,10 +64,15 @@ scenario() {
     grep -q 'Bus Location:' /proc/driver/nvidia/gpus/0000:02:00.0/information || fail "no GPU information"
     grep -q 'NVFS statistics' /proc/driver/nvidia-fs/stats || fail "no nvidia-fs statistics"
 
-    # PCI: the root port can do more than it does; AER takes injected errors
-    [ "$(cat /sys/bus/pci/devices/0000:00:04.0/max_link_width)" = 16 ] || fail "max width of the root port"
-    [ "$(cat /sys/bus/pci/devices/0000:00:04.0/current_link_width)" = 1 ] || fail "width of the root port"
+    # PCI: AER takes injected errors; a function gets another identity and link
     must vmtool aer 01 00 0 1 0
     sleep 0.5
     grep -q '^RxErr 1' /sys/bus/pci/devices/0000:01:00.0/aer_dev_correctable || fail "no RxErr counted"
+    must rmmod testib
+    pci_identity 0000:01:00.0=10de:2330:030200
+    local dev=/sys/bus/pci/devices/0000:01:00.0
+    [ "$(cat $dev/vendor $dev/device $dev/class | tr '\n' ' ')" = "0x10de 0x2330 0x030200 " ] || fail "identity: $(cat $dev/vendor $dev/device $dev/class)"
+    [ "$(cat $dev/current_link_speed $dev/current_link_width $dev/max_link_width | tr '\n' ' ')" = "5.0 GT/s PCIe 16 16 " ] || fail "link: $(cat $dev/current_link_speed $dev/max_link_speed)"
+    pci_set link 0000:01:00.0=1:4
+    [ "$(cat $dev/current_link_speed $dev/current_link_width | tr '\n' ' ')" = "2.5 GT/s PCIe 4 " ] || fail "trained down: $(cat $dev/current_link_speed)"
 }

@@ -6,7 +6,8 @@ hw() { cat "/sys/class/infiniband/$1/ports/1/hw_counters/$2"; }
 scenario() {
     local d c before
     rxe_pair
-    agent_start
+    # By default only what tells of trouble is exported, and rxe has no PMA.
+    agent_start --counters-full
     until_metric 30 'selvage_port_hw_counter_total{device="rxeA",port="1",counter="sent_pkts"}' present
     before=$(now_value 'selvage_port_hw_counter_total{device="rxeA",counter="rdma_sends"}')
     must pingpong 200

@@ -1,6 +1,9 @@
 # what: PFC turned off and on shifts the list of statistics: no value under a wrong name
 # group: c-nic
 
+# With PFC nowhere on the node it has no series, on one device alone it is 0.
+off() { ! holds "selvage_pfc_enabled{netdev=\"testnic0\",priority=\"$1\"}" == 1; }
+
 scenario() {
     testnic 2
     rxe rxe0 testnic0
@@ -11,7 +14,7 @@ scenario() {
     until_metric 30 'selvage_pfc_pause_frames_total{netdev="testnic0",priority="3",direction="receive"}' == 3333
     nic 0 pfc_en 36 # 2 and 5, the list has grown
     until_metric 75 'selvage_pfc_enabled{netdev="testnic0",priority="5"}' == 1
-    until_metric 30 'selvage_pfc_enabled{netdev="testnic0",priority="3"}' == 0
+    wait_for 30 "priority 3 off" off 3
     until_metric 75 'selvage_pfc_pause_frames_total{netdev="testnic0",priority="5",direction="receive"}' == 5555
     until_metric 30 'selvage_pfc_pause_frames_total{netdev="testnic0",priority="2",direction="receive"}' == 2222
     # Off is not observable, which is not zero.
@@ -22,5 +25,4 @@ scenario() {
     until_metric 75 'selvage_pfc_pause_frames_total{netdev="testnic0",priority="6",direction="receive"}' == 6666
     until_metric 30 'selvage_pfc_pause_frames_total{netdev="testnic0",priority="1",direction="receive"}' == 1111
     expect 'selvage_pfc_pause_frames_total{netdev="testnic0",priority="5",direction="receive"}' absent
-    expect 'selvage_pfc_discards_total{netdev="testnic0",priority="3"}' == 33
 }

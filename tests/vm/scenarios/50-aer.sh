@@ -1,7 +1,9 @@
 # what: AER errors injected under a NIC's function are counted and told
 # group: h-aer
+# machine: metal
 
 scenario() {
+    pci_identity 0000:01:00.0=15b3:1021:020700
     must insmod $OWN/testib.ko count=1 pci=0000:01:00.0
     agent_start
     until_metric 30 'selvage_port_up{device="testib0"}' == 1
@@ -11,5 +13,5 @@ scenario() {
     grep -q '^CmpltTO 1' /sys/bus/pci/devices/0000:01:00.0/aer_dev_nonfatal || sleep 1
     grep -q '^CmpltTO 1' /sys/bus/pci/devices/0000:01:00.0/aer_dev_nonfatal || fail "the kernel counted no CmpltTO"
     until_metric 20 'selvage_nic_kernel_events_total{pci="0000:01:00.0",event="pcie_aer"}' '>=' 1
-    until_report 75 '[.. | objects | select(tostring | test("aer"; "i"))] | length > 0'
+    until_report 75 '[.findings[] | select(.check == "pcie_link" and .subject == "testib0" and .evidence.severity == "nonfatal")] | length == 1'
 }

@@ -1,11 +1,21 @@
-# what: a root port that trained at x1 of x16 is in the report
+# what: a NIC trains down on PCIe, is told, trains up again; a GPU falls off the bus
 # group: f-pci
+# machine: metal
 
 scenario() {
+    pci_identity 0000:01:00.0=15b3:1021:020700 0000:02:00.0=10de:2330:030200
     must insmod $OWN/testib.ko count=1 pci=0000:01:00.0
     agent_start
-    until_metric 30 'selvage_port_up{device="testib0"}' == 1
-    # The port could do 16 GT/s x16, its link does 2.5 GT/s x1. Whether this is
-    # the card's own limit or a fault, the numbers have to be there to see.
-    until_report 75 '[.. | objects | select(tostring | test("2\\.5|2500000000")) | select(tostring | test("16"))] | length > 0'
+    until_metric 30 'selvage_port_info{device="testib0",pci="0000:01:00.0",driver="mlx5_core"}' == 1
+    until_metric 60 'selvage_fabric_state{state="ready"}' == 1
+    pci_set link 0000:01:00.0=2:4
+    until_report 75 '[.findings[] | select(.check == "pcie_link" and (tostring | test("5 GT/s x4")))] | length == 1'
+    until_metric 10 'selvage_fabric_state{state="degraded"}' == 1
+    pci_set link 0000:01:00.0=2:16
+    until_report 75 '[.findings[] | select(.check == "pcie_link")] | length == 0'
+    # Config space that reads all ones.
+    pci_set dead 0000:02:00.0=1
+    until_report 75 '[.findings[] | select(.check == "device_missing" and (.subject | startswith("0000:02:00")))] | length == 1'
+    until_metric 10 'selvage_fabric_state{state="unready"}' == 1
+    pci_set dead 0000:02:00.0=0
 }

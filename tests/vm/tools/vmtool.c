@@ -144,6 +144,8 @@ static double until(double t0, const char *metric, const char *label, double wan
 		v = value_of(metric, label);
 		if (above ? v > want : v == want)
 			return now_ms() - t0;
+		/* A poller that spins on the only processor measures the scheduler. */
+		usleep(2000);
 	}
 }
 
@@ -178,13 +180,23 @@ static void pause_some(void)
 	usleep(50000 + random() % 250000);
 }
 
+/*
+ * The kernel tells of at most one loss of carrier a second (net/core/
+ * link_watch.c; a gain is told at once). Falls closer together would measure
+ * that wait.
+ */
+static void pause_for_linkwatch(void)
+{
+	usleep(1100000 + random() % 300000);
+}
+
 static void toggle(int n, char **a)
 {
 	double *down = calloc(n, sizeof(*down)), *up = calloc(n, sizeof(*up)), t0;
 	int i;
 
 	for (i = 0; i < n; i++) {
-		pause_some();
+		pause_for_linkwatch();
 		t0 = now_ms();
 		put(a[0], a[1]);
 		down[i] = until(t0, a[3], a[4], 0, 0);

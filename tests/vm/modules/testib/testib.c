@@ -5,6 +5,10 @@
  * a PCI parent, PMA counters with their true widths, and a query of the port
  * that hangs below both sysfs and RDMA netlink.
  *
+ *   insmod testib.ko count=2 pci=0000:01:00.0,0000:02:00.0
+ *     the module binds to these functions as a driver named mlx5_core; devices
+ *     beyond them have no PCI parent
+ *
  *   /sys/kernel/debug/testib/<name>/
  *     state phys width speed   numbers as in enum ib_port_state, ..
  *     hold                     1: every query of the port stays in D state
@@ -59,7 +63,7 @@ static const struct rdma_stat_desc hw_descs[] = {
 
 struct testib {
 	struct ib_device ib;
-	struct pci_dev *parent;
+	struct dentry *dir;
 	u32 state, phys, width, speed, hold, pma;
 	u64 pma_val[N_PMA];
 	u64 hw_val[N_HW];
@@ -284,10 +288,9 @@ static const struct file_operations counter_fops = {
 	.write = counter_write,
 };
 
-static int add(int index)
+static int add(int index, struct pci_dev *pdev)
 {
 	struct testib *t = ib_alloc_device(testib, ib);
-	struct pci_dev *pdev = NULL;
 	struct dentry *dir;
 	int err;
 
@@ -303,27 +306,16 @@ static int add(int index)
 	t->ib.num_comp_vectors = 1;
 	t->ib.node_guid = cpu_to_be64(0x0002c90300000000ULL + index + 1);
 	strscpy(t->ib.node_desc, "testib", sizeof(t->ib.node_desc));
-	if (index < npci) {
-		for_each_pci_dev(pdev)
-			if (!strcmp(pci_name(pdev), pci[index]))
-				break;
-		if (!pdev) {
-			pr_err("testib: no PCI device %s\n", pci[index]);
-			ib_dealloc_device(&t->ib);
-			return -ENODEV;
-		}
-		t->parent = pdev;
-		t->ib.dev.parent = &pdev->dev;
-	}
+	t->ib.dev.parent = pdev ? &pdev->dev : NULL;
 	ib_set_device_ops(&t->ib, &ops);
 	err = ib_register_device(&t->ib, name, NULL);
 	if (err) {
-		pci_dev_put(t->parent);
 		ib_dealloc_device(&t->ib);
 		return err;
 	}
 	devs[index] = t;
 	dir = debugfs_create_dir(dev_name(&t->ib.dev), root);
+	t->dir = dir;
 	debugfs_create_u32("state", 0600, dir, &t->state);
 	debugfs_create_u32("phys", 0600, dir, &t->phys);
 	debugfs_create_u32("width", 0600, dir, &t->width);
@@ -334,24 +326,69 @@ static int add(int index)
 	return 0;
 }
 
-static void remove_all(void)
+static void drop(int index)
+{
+	struct testib *t = devs[index];
+
+	if (!t)
+		return;
+	devs[index] = NULL;
+	WRITE_ONCE(t->hold, 0);
+	debugfs_remove_recursive(t->dir);
+	ib_unregister_device(&t->ib);
+	ib_dealloc_device(&t->ib);
+}
+
+static int index_of(struct pci_dev *pdev)
 {
 	int i;
 
-	debugfs_remove_recursive(root);
-	for (i = 0; i < MAX_DEVS; i++) {
-		struct testib *t = devs[i];
-		struct pci_dev *parent;
-
-		if (!t)
-			continue;
-		parent = t->parent;
-		WRITE_ONCE(t->hold, 0);
-		ib_unregister_device(&t->ib);
-		ib_dealloc_device(&t->ib);
-		pci_dev_put(parent);
-	}
+	for (i = 0; i < npci && i < count; i++)
+		if (!strcmp(pci_name(pdev), pci[i]))
+			return i;
+	return -1;
 }
+
+static int probe(struct pci_dev *pdev, const struct pci_device_id *id)
+{
+	int index = index_of(pdev);
+
+	return index < 0 ? -ENODEV : add(index, pdev);
+}
+
+static void remove(struct pci_dev *pdev)
+{
+	int index = index_of(pdev);
+
+	if (index >= 0)
+		drop(index);
+}
+
+/* With these the kernel calls an injected AER error recovered. */
+static pci_ers_result_t error_detected(struct pci_dev *pdev, pci_channel_state_t state)
+{
+	return PCI_ERS_RESULT_CAN_RECOVER;
+}
+
+static pci_ers_result_t mmio_enabled(struct pci_dev *pdev)
+{
+	return PCI_ERS_RESULT_RECOVERED;
+}
+
+static const struct pci_error_handlers error_handlers = {
+	.error_detected = error_detected,
+	.mmio_enabled = mmio_enabled,
+};
+
+static const struct pci_device_id any_id[] = { { PCI_DEVICE(PCI_ANY_ID, PCI_ANY_ID) }, {} };
+
+static struct pci_driver driver = {
+	.name = "mlx5_core",
+	.id_table = any_id,
+	.probe = probe,
+	.remove = remove,
+	.err_handler = &error_handlers,
+};
 
 static int __init testib_init(void)
 {
@@ -360,19 +397,34 @@ static int __init testib_init(void)
 	if (count < 1 || count > MAX_DEVS)
 		return -EINVAL;
 	root = debugfs_create_dir("testib", NULL);
-	for (i = 0; i < count; i++) {
-		err = add(i);
-		if (err) {
-			remove_all();
-			return err;
-		}
+	err = pci_register_driver(&driver);
+	if (err)
+		goto out;
+	for (i = 0; i < count && !err; i++) {
+		if (i >= npci)
+			err = add(i, NULL);
+		else if (!devs[i])
+			err = -ENODEV;
 	}
-	return 0;
+	if (!err)
+		return 0;
+	pr_err("testib: device %d: %d\n", i - 1, err);
+	for (i = npci; i < count; i++)
+		drop(i);
+	pci_unregister_driver(&driver);
+out:
+	debugfs_remove_recursive(root);
+	return err;
 }
 
 static void __exit testib_exit(void)
 {
-	remove_all();
+	int i;
+
+	for (i = npci; i < count; i++)
+		drop(i);
+	pci_unregister_driver(&driver);
+	debugfs_remove_recursive(root);
 }
 
 module_init(testib_init);
