@@ -1,10 +1,12 @@
 //! One directory of counter files: which are read, in which order, and which stay closed.
 
 use crate::host::Host;
+use crate::observe::counters::Counts;
 use crate::observe::reading::Reading;
-use crate::source::tree::{self, Attribute, parse_u64};
-use std::collections::BTreeMap;
+use crate::source::attribute::{Attribute, Directory};
+use crate::source::tree::{self, parse_u64};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// PMA files that checks and metrics need, in the order of reading. An error counter comes first:
 /// it is what a restricted function refuses, before anything else is asked of it.
@@ -48,7 +50,7 @@ pub fn hw_order(name: &str) -> Option<usize> {
 #[derive(Debug, Default)]
 pub struct Round {
     /// Values by file name.
-    pub values: BTreeMap<String, Reading<u64>>,
+    pub values: Counts,
     /// A file answered EINVAL and the rest was left unopened.
     pub stopped: bool,
 }
@@ -57,6 +59,7 @@ pub struct Round {
 #[derive(Debug)]
 pub struct CounterDir {
     path: PathBuf,
+    directory: Option<Directory>,
     rank: fn(&str) -> Option<usize>,
     files: Vec<CounterFile>,
     listed: bool,
@@ -67,7 +70,7 @@ pub struct CounterDir {
 
 #[derive(Debug)]
 struct CounterFile {
-    name: String,
+    name: Arc<str>,
     attribute: Attribute,
     /// Answered EINVAL before: not observable, and not asked again.
     closed: bool,
@@ -78,6 +81,7 @@ impl CounterDir {
     pub fn new(path: PathBuf, rank: fn(&str) -> Option<usize>) -> Self {
         CounterDir {
             path,
+            directory: None,
             rank,
             files: Vec::new(),
             listed: false,
@@ -107,29 +111,35 @@ impl CounterDir {
     /// next time.
     pub fn read(&mut self, host: &Host, buffer: &mut Vec<u8>) -> Round {
         let mut round = Round::default();
+        let path = &self.path;
+        let directory = (self.directory).get_or_insert_with(|| Directory::new(host, path));
+        let epoch = directory.epoch(host);
+        if directory.is_missing() {
+            self.listed = false;
+            return round;
+        }
         if !self.listed {
             self.list(host);
         }
         let mut present = false;
         for file in &mut self.files {
             if file.closed || round.stopped {
-                round
-                    .values
-                    .insert(file.name.clone(), Reading::NotObservable);
+                let name = Arc::clone(&file.name);
+                round.values.insert(name, Reading::NotObservable);
                 present = true;
                 continue;
             }
             self.reads += 1;
             let value = file
                 .attribute
-                .read(host, buffer)
-                .and_then(|text| parse_u64(text, Path::new(&file.name)));
+                .read(host, epoch, buffer)
+                .and_then(|text| parse_u64(text, Path::new(&*file.name)));
             if file.attribute.errno() == Some(EINVAL) {
                 round.stopped = self.stop_at_einval;
                 file.closed = !self.stop_at_einval;
             }
             present |= value != Reading::Absent;
-            round.values.insert(file.name.clone(), value);
+            round.values.insert(Arc::clone(&file.name), value);
         }
         // All gone: the device was registered anew, perhaps with other counters.
         self.listed = present;
@@ -145,7 +155,7 @@ impl CounterDir {
             .into_iter()
             .map(|name| CounterFile {
                 attribute: Attribute::new(host, self.path.join(&name)),
-                name,
+                name: name.into(),
                 closed: false,
             })
             .collect();

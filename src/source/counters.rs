@@ -113,7 +113,7 @@ impl CounterReader {
                 counters.hw = values
                     .into_iter()
                     .filter(|(name, _)| name != "lifespan")
-                    .map(|(name, value)| (name, Reading::Value(value)))
+                    .map(|(name, value)| (name.into(), Reading::Value(value)))
                     .collect();
             } else if port.skip != Some(PmaSkip::Excluded) {
                 counters.hw = port.hw.read(host, &mut self.buffer).values;
