@@ -169,10 +169,10 @@ def node_exporter(options):
     )
 
 
-def selvage(options, period=None):
+def selvage(options, period=None, full=False):
     port = free_port()
     argv = [options.selvage, "agent", "--host-root", options.tree, "--listen", f"127.0.0.1:{port}"]
-    argv += ["--counters-full", "--state-dir", ""]
+    argv += ["--state-dir", ""] + (["--counters-full"] if full else [])
     if period:
         argv += ["--intervals-link", f"{int(period * 1000)}ms"]
         argv += ["--intervals-counters", f"{int(period * 1000)}ms"]
