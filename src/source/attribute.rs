@@ -66,10 +66,15 @@ impl Drop for Kept {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Epoch(u64);
 
+/// The way to a directory leads over links and is walked anew this often; in between, its open
+/// descriptor tells what changes in it.
+const WALK_EVERY: Duration = Duration::from_secs(1);
+
 /// A directory of attributes.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
+    open: Option<(Kept, SystemTime)>,
     stamp: Option<Stamp>,
     epoch: u64,
     missing: bool,
@@ -82,6 +87,7 @@ impl Directory {
     pub fn new(host: &Host, path: impl AsRef<Path>) -> Self {
         Directory {
             path: host.path(path),
+            open: None,
             stamp: None,
             epoch: 0,
             missing: false,
@@ -98,7 +104,7 @@ impl Directory {
         if !host.is_live() {
             #[expect(clippy::disallowed_methods, reason = "file stamps are wall time")]
             let now = SystemTime::now();
-            let meta = std::fs::metadata(&self.path);
+            let meta = self.look(host, now);
             self.missing = matches!(&meta, Err(error) if error.kind() == io::ErrorKind::NotFound);
             let stamp = meta.ok().and_then(|meta| settled_stamp(&meta, now));
             if stamp.is_none() || stamp != self.stamp {
@@ -107,6 +113,30 @@ impl Directory {
             self.stamp = stamp;
         }
         Epoch(self.epoch)
+    }
+
+    fn look(&mut self, host: &Host, now: SystemTime) -> io::Result<Metadata> {
+        if let Some((kept, walked)) = &self.open
+            && now
+                .duration_since(*walked)
+                .is_ok_and(|age| age < WALK_EVERY)
+            && let Ok(meta) = kept.file.metadata()
+            && meta.nlink() > 0
+        {
+            return Ok(meta);
+        }
+        self.open = None;
+        let file = open(&self.path)?;
+        let meta = file.metadata()?;
+        if host.budget().take() {
+            let kept = Kept {
+                file,
+                epoch: Epoch(0),
+                budget: Arc::clone(host.budget()),
+            };
+            self.open = Some((kept, now));
+        }
+        Ok(meta)
     }
 }
 

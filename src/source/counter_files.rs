@@ -124,11 +124,10 @@ pub fn pma_order(name: &str) -> Option<usize> {
 /// prefix before some names of the device-wide ones.
 pub fn hw_order(name: &str) -> Option<usize> {
     let plain = name.strip_prefix("vport_").unwrap_or(name);
-    HW_FIRST.iter().position(|known| *known == name).or_else(|| {
-        HW_ESSENTIAL
-            .contains(&plain)
-            .then_some(HW_FIRST.len())
-    })
+    HW_FIRST
+        .iter()
+        .position(|known| *known == name)
+        .or_else(|| HW_ESSENTIAL.contains(&plain).then_some(HW_FIRST.len()))
 }
 
 /// What one reading of a directory gave.
@@ -321,7 +320,12 @@ mod tests {
 
     #[test]
     fn the_first_counter_is_read_first_and_settings_are_not() {
-        let names = ["out_of_buffer", "np_ecn_marked_roce_packets", "lifespan", "rx_write_requests"];
+        let names = [
+            "out_of_buffer",
+            "np_ecn_marked_roce_packets",
+            "lifespan",
+            "rx_write_requests",
+        ];
         let given = || names.map(str::to_string).to_vec();
         let needed = order(given(), hw_order, true);
         assert_eq!(needed, ["rx_write_requests", "out_of_buffer"]);
