@@ -241,7 +241,7 @@ def table(result):
         return f"at most {BARS[name]:g}: {bars[name]:.3f} {missed}"
 
     print(
-        f"{'18 ports, all counters in the tree':<34}{'node_exporter':>12}{'selvage':>10}{'ratio':>8}"
+        f"{'18 ports, all counters in tree':<32}{'node_exporter':>14}{'selvage':>10}{'ratio':>8}"
         f"{'full':>10}{'ratio':>8}"
     )
     row("CPU, full sample + scrape", "ms", 1e3, "cpu", verdict("cpu_ratio"))
