@@ -76,7 +76,7 @@ impl Evaluator {
     pub fn evaluate(&mut self, snapshot: &Snapshot, look: Look) -> Report {
         self.history.push(snapshot);
         let now = snapshot.at;
-        let roles = roles::roles(snapshot, &self.history, &self.overrides);
+        let roles = roles::roles_of_taken_in(snapshot, &self.history, &self.overrides);
         let context = Context {
             snapshot,
             history: &self.history,

@@ -11,6 +11,7 @@ pub struct Host {
     root: PathBuf,
     live: bool,
     errnos: std::sync::Arc<crate::source::tree::RecordedErrnos>,
+    budget: std::sync::Arc<crate::source::attribute::Budget>,
 }
 
 impl Host {
@@ -29,6 +30,7 @@ impl Host {
             root,
             live,
             errnos: std::sync::Arc::new(errnos),
+            budget: Default::default(),
         }
     }
 
@@ -50,5 +52,10 @@ impl Host {
     /// Errors recorded beside a captured tree.
     pub(crate) fn errnos(&self) -> &crate::source::tree::RecordedErrnos {
         &self.errnos
+    }
+
+    /// How many descriptors may be kept open.
+    pub(crate) fn budget(&self) -> &std::sync::Arc<crate::source::attribute::Budget> {
+        &self.budget
     }
 }

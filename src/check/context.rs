@@ -11,6 +11,7 @@ use crate::observe::snapshot::{Snapshot, SourceHealth};
 use crate::observe::track::{Increase, Track, Window};
 use crate::units::{BitsPerSec, DeviceKey, Millis, PortKey};
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::time::Duration;
 
 /// One moment to judge.
@@ -97,9 +98,18 @@ impl<'a> PortView<'a> {
         let counters = &self.history?.counters;
         counters.get(name).or_else(|| {
             let name = name.strip_prefix("hw.")?;
-            counters
-                .get(&format!("dev.{name}"))
-                .or_else(|| counters.get(&format!("dev.vport_{name}")))
+            let device_wide = || {
+                counters
+                    .range::<str, _>((Bound::Included("dev."), Bound::Unbounded))
+                    .map_while(|(key, track)| Some((key.strip_prefix("dev.")?, track)))
+            };
+            let named = |wanted: &dyn Fn(&str) -> bool| {
+                device_wide()
+                    .find(|(key, _)| wanted(key))
+                    .map(|(_, track)| track)
+            };
+            named(&|key| key == name)
+                .or_else(|| named(&|key| key.strip_prefix("vport_") == Some(name)))
         })
     }
 

@@ -22,7 +22,7 @@ use crate::observe::pci::Distance;
 use crate::observe::rdma::{Function, LinkLayer, PortState, RdmaDevice, RdmaPort};
 use crate::observe::snapshot::Snapshot;
 use crate::section::section;
-use crate::units::{BitsPerSec, PortKey};
+use crate::units::{BitsPerSec, DeviceKey, PortKey};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,6 +84,24 @@ pub fn roles(
 ) -> BTreeMap<PortKey, RoleFacts> {
     let mut fabric = history.fabric.clone();
     remember(&mut fabric, snapshot);
+    roles_in(&fabric, snapshot, history, overrides)
+}
+
+/// The same where the history has taken in this snapshot already.
+pub fn roles_of_taken_in(
+    snapshot: &Snapshot,
+    history: &History,
+    overrides: &RoleOverrides,
+) -> BTreeMap<PortKey, RoleFacts> {
+    roles_in(&history.fabric, snapshot, history, overrides)
+}
+
+fn roles_in(
+    fabric: &BTreeMap<DeviceKey, SeenFabric>,
+    snapshot: &Snapshot,
+    history: &History,
+    overrides: &RoleOverrides,
+) -> BTreeMap<PortKey, RoleFacts> {
     let ports: Vec<Port<'_>> = fabric
         .values()
         .flat_map(|seen| {
@@ -97,7 +115,7 @@ pub fn roles(
         .collect();
     let mut roles = BTreeMap::new();
     let told = overridden(&ports, overrides);
-    let ports = barred(ports, &fabric, &mut roles);
+    let ports = barred(ports, fabric, &mut roles);
     let ports = without_excluded_kinds(ports, &told);
     let virtual_machine = snapshot
         .pci
@@ -226,7 +244,7 @@ fn without_excluded_kinds<'a>(ports: Vec<Port<'a>>, told: &Roles) -> Vec<Port<'a
 /// Rule 2. Gives the ports that are still open.
 fn barred<'a>(
     ports: Vec<Port<'a>>,
-    fabric: &BTreeMap<crate::units::DeviceKey, SeenFabric>,
+    fabric: &BTreeMap<DeviceKey, SeenFabric>,
     roles: &mut Roles,
 ) -> Vec<Port<'a>> {
     let hardware = fabric
@@ -265,10 +283,7 @@ fn barred<'a>(
 }
 
 /// Whether a VF's or sub-function's parent is an RDMA device here: then the parent is the rail.
-fn parent_on_host(
-    device: &RdmaDevice,
-    fabric: &BTreeMap<crate::units::DeviceKey, SeenFabric>,
-) -> bool {
+fn parent_on_host(device: &RdmaDevice, fabric: &BTreeMap<DeviceKey, SeenFabric>) -> bool {
     let mut physical = fabric
         .values()
         .map(|seen| &seen.device)

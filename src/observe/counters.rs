@@ -4,17 +4,21 @@ use super::rdma::Via;
 use super::reading::Reading;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Counters by name; names are shared between samples.
+pub type Counts = BTreeMap<Arc<str>, Reading<u64>>;
 
 /// One sample of a port's counters. PMA data counters are in bytes already (the files hold 4-byte
 /// words; the source multiplies once).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct PortCounters {
     /// `ports/N/counters`, by file name.
-    pub pma: BTreeMap<String, Reading<u64>>,
+    pub pma: Counts,
     /// `ports/N/hw_counters` or STAT_GET, by name; `lifespan` left out.
-    pub hw: BTreeMap<String, Reading<u64>>,
+    pub hw: Counts,
     /// `<dev>/hw_counters` (EFA, mana, mlx5 in switchdev mode); on the device's first port only.
-    pub device_hw: BTreeMap<String, Reading<u64>>,
+    pub device_hw: Counts,
     /// Where `hw` came from.
     pub hw_via: Option<Via>,
     /// The PMA files were left unopened: excluded by the operator, or a restricted PF that

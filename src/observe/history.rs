@@ -53,6 +53,8 @@ pub struct History {
     enumerated_at: Option<Millis>,
     #[serde(skip)]
     pci_at: Option<Millis>,
+    #[serde(skip)]
+    ethtool_at: BTreeMap<String, Millis>,
 }
 
 /// What the history holds of one port.
@@ -69,6 +71,8 @@ pub struct PortHistory {
     /// Counters: PMA by file name, hardware counters by `hw.NAME`, device-wide by `dev.NAME`.
     pub counters: BTreeMap<String, Track>,
     polled_downs: u64,
+    #[serde(skip)]
+    counted_at: Option<Millis>,
 }
 
 /// A device seen this boot.
@@ -237,6 +241,10 @@ impl History {
             let Some(changes) = facts.value.carrier_changes.value() else {
                 continue;
             };
+            let known = self.netdevs.get(name);
+            if known.and_then(|tracks| tracks.get("carrier_changes")?.last_at()) == Some(facts.at) {
+                continue;
+            }
             let track = self
                 .netdevs
                 .entry(name.clone())
@@ -259,6 +267,10 @@ impl History {
             let Some(stats) = facts.value.value() else {
                 continue;
             };
+            if self.ethtool_at.get(name) == Some(&facts.at) {
+                continue;
+            }
+            self.ethtool_at.insert(name.clone(), facts.at);
             let tracks = self.netdevs.entry(name.clone()).or_default();
             for (stat, value) in ethtool_names(stats) {
                 tracks
@@ -267,17 +279,24 @@ impl History {
                     .push(facts.at, value);
             }
         }
+        self.ethtool_at
+            .retain(|name, _| snapshot.ethtool.contains_key(name));
         self.netdevs.retain(|name, _| {
             snapshot.netdevs.contains_key(name) || snapshot.ethtool.contains_key(name)
         });
     }
 
     fn push_counters(&mut self, snapshot: &Snapshot) {
+        let mut full_name = String::new();
         for (key, sample) in &snapshot.counters {
+            if (self.ports.get(key)).is_some_and(|port| port.counted_at == Some(sample.at)) {
+                continue;
+            }
             let driver = ports_of(snapshot)
                 .find(|(device, _)| device.key == key.device)
                 .map_or("", |(device, _)| device.driver.as_str());
             let port = self.ports.entry(key.clone()).or_default();
+            port.counted_at = Some(sample.at);
             let groups = [
                 ("", &sample.value.pma),
                 ("hw.", &sample.value.hw),
@@ -288,17 +307,24 @@ impl History {
                     let Reading::Value(value) = reading else {
                         continue;
                     };
-                    let kind = if prefix.is_empty() {
-                        pma_kind(name)
-                    } else {
-                        hw_kind(driver, name)
+                    full_name.clear();
+                    full_name.push_str(prefix);
+                    full_name.push_str(name);
+                    let by = match port.counters.get_mut(&full_name) {
+                        Some(track) => track.push(sample.at, *value),
+                        None => {
+                            let kind = if prefix.is_empty() {
+                                pma_kind(name)
+                            } else {
+                                hw_kind(driver, name)
+                            };
+                            let mut track = Track::new(kind);
+                            let by = track.push(sample.at, *value);
+                            port.counters.insert(full_name.clone(), track);
+                            by
+                        }
                     };
-                    let by = port
-                        .counters
-                        .entry(format!("{prefix}{name}"))
-                        .or_insert_with(|| Track::new(kind))
-                        .push(sample.at, *value);
-                    if prefix.is_empty() && name == "link_downed" && by > 0 {
+                    if prefix.is_empty() && &**name == "link_downed" && by > 0 {
                         // Flaps shorter than a poll: each fall that no poll saw is two edges.
                         let unseen = by.saturating_sub(port.polled_downs);
                         port.polled_downs = 0;

@@ -1,21 +1,22 @@
 //! Report to Prometheus text. Every series is made from the report at hand: nothing is remembered,
 //! so what is gone from the node is gone from the next scrape.
 
-use super::catalogue::{self as cat, Detail, Family, Kind};
+use super::catalogue::{self as cat, Detail};
 use super::view::{self, PortView};
 use super::{Report, State};
 use crate::check::Status;
 use crate::check::gpudirect::Path;
 use crate::observe::gpudirect::MODULES_OF_INTEREST;
 use crate::units::Millis;
-use prometheus::TextEncoder;
-use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 mod pci;
 mod pfc;
 mod port;
+mod sheet;
+
+pub(crate) use sheet::Sheet;
 
 /// Most series of [`cat::FINDING`]: what stands beyond the worst ones is in the counts.
 const MAX_FINDINGS: usize = 64;
@@ -50,7 +51,7 @@ pub fn encode(report: &Report, stats: &AgentStats, options: Options) -> String {
 
 /// The part that follows from the report alone.
 pub fn encode_report(report: &Report, options: Options) -> String {
-    let mut sheet = Sheet::new(options.detail);
+    let mut sheet = Sheet::with_capacity(options.detail, 64 * 1024);
     verdict(&mut sheet, report);
     let ports = view::ports(report);
     port::families(&mut sheet, report, &ports);
@@ -59,7 +60,7 @@ pub fn encode_report(report: &Report, options: Options) -> String {
     kernel_log(&mut sheet, report);
     gpudirect(&mut sheet, report);
     sources(&mut sheet, report);
-    sheet.text()
+    sheet.into_text()
 }
 
 /// The part that changes with every scrape.
@@ -76,7 +77,7 @@ pub fn encode_agent(stats: &AgentStats, report: &Report) -> String {
         stats.resident_bytes.map(|bytes| bytes as f64),
     );
     sheet.one(&cat::PROCESS_CPU, stats.cpu_seconds);
-    sheet.text()
+    sheet.into_text()
 }
 
 /// The encoded report of the last generation asked for.
@@ -99,97 +100,6 @@ impl MetricsCache {
     }
 }
 
-/// Families on their way to text.
-pub(crate) struct Sheet {
-    detail: Detail,
-    families: Vec<MetricFamily>,
-}
-
-impl Sheet {
-    fn new(detail: Detail) -> Self {
-        Sheet {
-            detail,
-            families: Vec::with_capacity(cat::CATALOGUE.len()),
-        }
-    }
-
-    /// Whether this family is exported.
-    pub(crate) fn wants(&self, family: &Family) -> bool {
-        family.detail <= self.detail
-    }
-
-    /// Adds a family; label values in the order of its label names. Left out if nothing has a value.
-    pub(crate) fn add<const N: usize>(
-        &mut self,
-        family: &Family,
-        series: impl IntoIterator<Item = ([String; N], f64)>,
-    ) {
-        debug_assert_eq!(family.labels.len(), N, "{}", family.name);
-        if !self.wants(family) {
-            return;
-        }
-        let metrics: Vec<Metric> = series
-            .into_iter()
-            .map(|(values, value)| metric(family, values, value))
-            .collect();
-        // The encoder refuses a family without series.
-        if metrics.is_empty() {
-            return;
-        }
-        let mut out = MetricFamily::default();
-        out.set_name(family.name.to_string());
-        out.set_help(family.help.to_string());
-        out.set_field_type(match family.kind {
-            Kind::Counter => MetricType::COUNTER,
-            Kind::Gauge => MetricType::GAUGE,
-        });
-        out.set_metric(metrics);
-        self.families.push(out);
-    }
-
-    /// Adds a family of one series without labels, if it has a value.
-    pub(crate) fn one(&mut self, family: &Family, value: Option<f64>) {
-        self.add(family, value.map(|value| ([], value)));
-    }
-
-    fn text(&self) -> String {
-        let mut text = String::with_capacity(self.families.len() * 1024);
-        if let Err(error) = TextEncoder::new().encode_utf8(&self.families, &mut text) {
-            // Only a family without name or series is refused, and `add` makes none.
-            tracing::error!(%error, "metrics could not be encoded");
-        }
-        text
-    }
-}
-
-fn metric<const N: usize>(family: &Family, values: [String; N], value: f64) -> Metric {
-    let labels = family
-        .labels
-        .iter()
-        .zip(values)
-        .map(|(name, value)| {
-            let mut pair = LabelPair::default();
-            pair.set_name((*name).to_string());
-            pair.set_value(value);
-            pair
-        })
-        .collect();
-    let mut metric = Metric::from_label(labels);
-    match family.kind {
-        Kind::Counter => {
-            let mut counter = Counter::default();
-            counter.set_value(value);
-            metric.set_counter(counter);
-        }
-        Kind::Gauge => {
-            let mut gauge = Gauge::default();
-            gauge.set_value(value);
-            metric.set_gauge(gauge);
-        }
-    }
-    metric
-}
-
 /// 1 or 0.
 pub(crate) fn flag(is: bool) -> f64 {
     f64::from(u8::from(is))
@@ -204,23 +114,17 @@ fn status_name(status: Status) -> &'static str {
 }
 
 fn verdict(sheet: &mut Sheet, report: &Report) {
-    sheet.add(
-        &cat::BUILD_INFO,
-        [([env!("CARGO_PKG_VERSION").to_string()], 1.0)],
-    );
+    sheet.add(&cat::BUILD_INFO, [([env!("CARGO_PKG_VERSION")], 1.0)]);
     sheet.one(&cat::FABRIC_READY, Some(flag(report.state == State::Ready)));
     sheet.add(
         &cat::FABRIC_STATE,
-        State::ALL.map(|state| ([state.as_str().to_string()], flag(state == report.state))),
+        State::ALL.map(|state| ([state.as_str()], flag(state == report.state))),
     );
     sheet.add(
         &cat::FABRIC_STATE_TRANSITIONS,
         State::ALL.map(|state| {
             let count = report.totals.transitions.get(state.as_str());
-            (
-                [state.as_str().to_string()],
-                count.copied().unwrap_or(0) as f64,
-            )
+            ([state.as_str()], count.copied().unwrap_or(0) as f64)
         }),
     );
     sheet.one(&cat::FULL_WINDOW, Some(flag(report.full_window)));
@@ -367,8 +271,8 @@ fn sources(sheet: &mut Sheet, report: &Report) {
 }
 
 /// Labels of a port's series.
-pub(crate) fn port_labels(port: &PortView<'_>) -> [String; 2] {
-    [port.device.name.clone(), port.port.number.to_string()]
+pub(crate) fn port_labels<'a>(port: &'a PortView<'_>) -> [&'a str; 2] {
+    [&port.device.name, &port.number]
 }
 
 #[cfg(test)]

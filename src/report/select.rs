@@ -2,9 +2,8 @@
 //! a series that appears with its first error has lost that error for `rate()`.
 
 use super::view::PortView;
-use crate::observe::counters::PortCounters;
+use crate::observe::counters::{Counts, PortCounters};
 use crate::observe::rdma::{Function, LinkLayer};
-use crate::observe::reading::Reading;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -179,18 +178,18 @@ pub fn nonzero_errors(port: &PortView<'_>) -> BTreeMap<String, u64> {
     };
     let hw = hw_selection(&port.device.driver).map_or(&[][..], |hw| hw.errors);
     let pma = counters.pma.iter().filter(|(name, _)| {
-        !matches!(name.as_str(), "port_xmit_wait" | "VL15_dropped")
+        !matches!(&***name, "port_xmit_wait" | "VL15_dropped")
             && crate::observe::counters::PMA_SATURATING
                 .iter()
-                .any(|(known, _)| known == name)
+                .any(|(known, _)| *known == &***name)
     });
     let hardware = counters
         .hw
         .iter()
         .chain(&counters.device_hw)
-        .filter(|(name, _)| hw.contains(&name.as_str()));
+        .filter(|(name, _)| hw.contains(&&***name));
     pma.chain(hardware)
-        .filter_map(|(name, reading)| Some((name.clone(), *reading.value()?)))
+        .filter_map(|(name, reading)| Some((name.to_string(), *reading.value()?)))
         .filter(|(_, value)| *value > 0)
         .collect()
 }
@@ -232,7 +231,7 @@ pub fn traffic(counters: &PortCounters) -> Traffic {
     }
 }
 
-fn value(group: &BTreeMap<String, Reading<u64>>, name: &str) -> Option<u64> {
+fn value(group: &Counts, name: &str) -> Option<u64> {
     group.get(name)?.value().copied()
 }
 

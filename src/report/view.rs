@@ -25,6 +25,8 @@ pub struct PortView<'a> {
     pub device: &'a RdmaDevice,
     /// What does not change with the link.
     pub port: &'a RdmaPort,
+    /// Its number as text, for labels.
+    pub number: String,
     /// State, once read.
     pub link: Option<&'a LinkFacts>,
     /// Counters, once read.
@@ -92,6 +94,7 @@ pub fn ports(report: &Report) -> Vec<PortView<'_>> {
                     .and_then(|name| snapshot.netdevs.get(name))
                     .map(|netdev| &netdev.value),
                 key,
+                number: port.number.to_string(),
                 device,
                 port,
             }

@@ -2,6 +2,7 @@
 //! and its own descriptors. A read that hangs becomes a stalled observation; it delays nobody.
 
 pub mod assemble;
+pub mod pool;
 pub mod reads;
 pub mod schedule;
 
@@ -13,6 +14,7 @@ use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::Fault;
 use crate::observe::snapshot::{Snapshot, SourceHealth};
 use crate::units::{Millis, PortKey};
+use pool::Pool;
 use reads::{
     CountersRead, DcbRead, DevicesRead, EthtoolRead, GidsRead, GpuDirectRead, LinkRead, NetdevRead,
     Output, PciRead, Read, panicked,
@@ -22,7 +24,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
 
 /// How often each source is read, and what is left alone.
 #[derive(Debug, Clone)]
@@ -75,8 +76,7 @@ pub struct Sampler {
     snapshot: Snapshot,
     skips: BTreeMap<PortKey, PmaSkip>,
     newly_restricted: bool,
-    done_tx: mpsc::UnboundedSender<Done>,
-    done_rx: mpsc::UnboundedReceiver<Done>,
+    pool: Pool<Done>,
 }
 
 /// Monotonic time in milliseconds from an origin.
@@ -114,7 +114,6 @@ impl Sampler {
         clock: Clock,
         restricted: impl IntoIterator<Item = PortKey>,
     ) -> Self {
-        let (done_tx, done_rx) = mpsc::unbounded_channel();
         let mut sampler = Sampler {
             snapshot: Snapshot {
                 boot_id: assemble::boot_id(&host),
@@ -132,8 +131,7 @@ impl Sampler {
                 .collect(),
             newly_restricted: false,
             plan,
-            done_tx,
-            done_rx,
+            pool: Pool::new(),
         };
         let netlink = sampler.plan.netlink;
         sampler.add(
@@ -264,24 +262,31 @@ impl Sampler {
     pub async fn run_until_change(&mut self) {
         loop {
             let now = self.clock.now();
-            for subject in self.schedule.start_due(now) {
-                self.start(subject);
-            }
+            let due = self.schedule.start_due(now);
+            let work: Vec<_> = due
+                .into_iter()
+                .filter_map(|subject| self.work(subject))
+                .collect();
+            self.pool.submit(now, work);
+            self.pool.attend(now);
             if self.schedule.mark_stalled(now) {
                 return;
             }
-            let wake = self
-                .schedule
-                .next_attention()
+            let wake = [self.schedule.next_attention(), self.pool.next_attention()]
+                .into_iter()
+                .flatten()
+                .min()
                 .unwrap_or_else(|| now.plus(Duration::from_secs(1)));
-            let done = tokio::select! {
-                done = self.done_rx.recv() => done,
-                () = tokio::time::sleep_until(self.clock.instant(wake)) => None,
-            };
-            let Some(done) = done else { continue };
-            self.take(done);
-            while let Ok(more) = self.done_rx.try_recv() {
-                self.take(more);
+            tokio::select! {
+                () = self.pool.news() => {}
+                () = tokio::time::sleep_until(self.clock.instant(wake)) => {}
+            }
+            let done = self.pool.take();
+            if done.is_empty() {
+                continue;
+            }
+            for done in done {
+                self.take(done);
             }
             return;
         }
@@ -298,28 +303,26 @@ impl Sampler {
         self.schedule.add(subject, pace, self.clock.now());
     }
 
-    fn start(&mut self, subject: Subject) {
-        let Some((generation, slot)) = self.readers.get_mut(&subject) else {
-            return;
-        };
+    /// The read of a subject, ready to be run elsewhere. After an event it is urgent.
+    fn work(&mut self, subject: Subject) -> Option<(bool, pool::Work<Done>)> {
+        let (generation, slot) = self.readers.get_mut(&subject)?;
         let generation = *generation;
-        let Some(mut reader) = slot.take() else {
-            return;
-        };
+        let mut reader = slot.take()?;
         let host = Arc::clone(&self.host);
-        let tx = self.done_tx.clone();
-        tokio::task::spawn_blocking(move || {
+        let urgent = self.schedule.is_woken(&subject);
+        let work = move || {
             #[expect(clippy::disallowed_methods, reason = "the duration of a read")]
             let start = std::time::Instant::now();
             let output = catch_unwind(AssertUnwindSafe(|| reader.read(&host))).map_err(|_| ());
-            let _ = tx.send(Done {
+            Done {
                 subject,
                 generation,
                 reader,
                 output,
                 took: start.elapsed(),
-            });
-        });
+            }
+        };
+        Some((urgent, Box::new(work)))
     }
 
     fn take(&mut self, done: Done) {

@@ -113,6 +113,10 @@ const FOLLOW_UPS: [Duration; 3] = [
     Duration::from_millis(200),
 ];
 
+/// How much too early a read may start when others are due; never more than a twentieth of its
+/// interval.
+const SLACK: Duration = Duration::from_millis(250);
+
 impl Schedule {
     /// Adds a subject, due at once, unless it is there already.
     pub fn add(&mut self, subject: Subject, pace: Pace, now: Millis) {
@@ -153,20 +157,34 @@ impl Schedule {
         }
     }
 
+    /// Whether an event woke the subject a moment ago.
+    pub fn is_woken(&self, subject: &Subject) -> bool {
+        (self.slots.get(subject)).is_some_and(|slot| !slot.extra.is_empty())
+    }
+
     /// Subjects to start now. Each is marked as out; a subject that is out is never started again
-    /// before it ended, however late it is.
+    /// before it ended, however late it is. What would be due a moment later is taken along: fewer
+    /// wake-ups.
     pub fn start_due(&mut self, now: Millis) -> Vec<Subject> {
         let mut due = Vec::new();
+        let waking = self
+            .slots
+            .values()
+            .any(|slot| slot.started.is_none() && slot.due <= now);
         for (subject, slot) in &mut self.slots {
             if slot.started.is_some() {
                 continue;
             }
-            let extra_due = slot.extra.first().is_some_and(|at| *at <= now);
-            if slot.due > now && !extra_due {
+            let slack = match waking {
+                true => SLACK.min(slot.pace.interval / 20),
+                false => Duration::ZERO,
+            };
+            let routine = slot.due <= now.plus(slack);
+            if !routine && slot.extra.first().is_none_or(|at| *at > now) {
                 continue;
             }
             slot.extra.retain(|at| *at > now);
-            if slot.due <= now {
+            if routine {
                 slot.due = next_due(slot.due, slot.pace.interval, now);
             }
             slot.started = Some(now);
@@ -293,6 +311,29 @@ mod tests {
                 .start_due(Millis::from_secs(20))
                 .contains(&link("a"))
         );
+    }
+
+    #[test]
+    fn what_is_nearly_due_is_taken_along() {
+        let slow = Pace {
+            interval: Duration::from_secs(10),
+            ..PACE
+        };
+        let mut schedule = Schedule::default();
+        schedule.add(link("a"), PACE, Millis(0));
+        schedule.add(link("b"), PACE, Millis(49));
+        schedule.add(link("c"), PACE, Millis(51));
+        schedule.add(link("slow"), slow, Millis(250));
+        assert_eq!(schedule.start_due(Millis(0)).len(), 3, "all but c");
+        for name in ["a", "b", "slow"] {
+            schedule.end(&link(name), Millis(1), Duration::ZERO, Ended::Ok);
+        }
+        // Each keeps to its own grid: nothing drifts, and nothing wakes for the slack alone.
+        assert!(schedule.start_due(Millis(50)).is_empty());
+        assert_eq!(schedule.next_attention(), Some(Millis(51)));
+        assert_eq!(schedule.start_due(Millis(51)), [link("c")]);
+        schedule.end(&link("c"), Millis(52), Duration::ZERO, Ended::Ok);
+        assert_eq!(schedule.start_due(Millis(1000)), [link("a"), link("b")]);
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! One directory of counter files: which are read, in which order, and which stay closed.
 
 use crate::host::Host;
+use crate::observe::counters::Counts;
 use crate::observe::reading::Reading;
-use crate::source::tree::{self, Attribute, parse_u64};
-use std::collections::BTreeMap;
+use crate::source::attribute::{Attribute, Directory};
+use crate::source::tree::{self, parse_u64};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// PMA files that checks and metrics need, in the order of reading. An error counter comes first:
 /// it is what a restricted function refuses, before anything else is asked of it.
@@ -29,6 +31,85 @@ pub const ESSENTIAL: &[&str] = &[
 /// others cost nothing; a read of any other refreshes without starting it.
 const HW_FIRST: &[&str] = &["rx_write_requests", "vport_rx_write_requests"];
 
+/// Hardware counters that checks and metrics need, of all drivers. Where RDMA netlink tells them,
+/// all come in one answer; as files each is a system call or three.
+pub const HW_ESSENTIAL: &[&str] = &[
+    "RxECNMrkd",
+    "cmds_err",
+    "cnpHandled",
+    "cnpSent",
+    "completer_retry_err",
+    "duplicate_request",
+    "impaired_remote_conn_events",
+    "implied_nak_seq_err",
+    "ip4InDiscards",
+    "ip4InOctets",
+    "ip4InPkts",
+    "ip4OutOctets",
+    "ip4OutPkts",
+    "ip6InDiscards",
+    "ip6InOctets",
+    "ip6InPkts",
+    "ip6OutOctets",
+    "ip6OutPkts",
+    "link_downed",
+    "local_ack_timeout_err",
+    "max_retry_exceeded",
+    "missing_resp",
+    "no_completion_cmds",
+    "np_cnp_sent",
+    "oos_drop_count",
+    "out_of_buffer",
+    "out_of_seq_request",
+    "out_of_sequence",
+    "packet_seq_err",
+    "rcvd_pkts",
+    "rcvd_rnr_err",
+    "rcvd_seq_err",
+    "rdma_read_wr_err",
+    "rdma_write_wr_err",
+    "received_cnps",
+    "req_cqe_flush_error",
+    "req_rnr_retries_exceeded",
+    "req_transport_retries_exceeded",
+    "requester_oos_nak",
+    "requester_retries_exceeded",
+    "requester_rnr_nak",
+    "requester_timeout",
+    "responder_oos",
+    "retrans_pkts",
+    "retrans_timeout_events",
+    "retry_exceeded_err",
+    "retry_rnr_exceeded_err",
+    "rnr_nak_retry_err",
+    "roce_adp_retrans",
+    "roce_adp_retrans_to",
+    "roce_slow_restart",
+    "rp_cnp_handled",
+    "rx_bytes",
+    "rx_cnp_pkts",
+    "rx_drops",
+    "rx_icrc_encapsulated",
+    "rx_out_of_buffer",
+    "rx_packets",
+    "rx_pkts",
+    "rx_roce_discards",
+    "send_err",
+    "sent_cnps",
+    "sent_pkts",
+    "seq_err_naks_rcvd",
+    "tcpRetransSegs",
+    "to_retransmits",
+    "total_fatal_error",
+    "tx_bytes",
+    "tx_cnp_pkts",
+    "tx_packets",
+    "tx_pkts",
+    "tx_roce_discards",
+    "unrecoverable_err",
+    "unresponsive_remote_events",
+];
+
 /// Most files taken of one directory.
 const MAX_FILES: usize = 512;
 
@@ -39,16 +120,21 @@ pub fn pma_order(name: &str) -> Option<usize> {
     ESSENTIAL.iter().position(|known| *known == name)
 }
 
-/// Rank of a hardware counter's file.
+/// Rank of a hardware counter's file; none of one that nothing needs. mlx5 in switchdev mode puts a
+/// prefix before some names of the device-wide ones.
 pub fn hw_order(name: &str) -> Option<usize> {
-    HW_FIRST.iter().position(|known| *known == name)
+    let plain = name.strip_prefix("vport_").unwrap_or(name);
+    HW_FIRST
+        .iter()
+        .position(|known| *known == name)
+        .or_else(|| HW_ESSENTIAL.contains(&plain).then_some(HW_FIRST.len()))
 }
 
 /// What one reading of a directory gave.
 #[derive(Debug, Default)]
 pub struct Round {
     /// Values by file name.
-    pub values: BTreeMap<String, Reading<u64>>,
+    pub values: Counts,
     /// A file answered EINVAL and the rest was left unopened.
     pub stopped: bool,
 }
@@ -57,6 +143,7 @@ pub struct Round {
 #[derive(Debug)]
 pub struct CounterDir {
     path: PathBuf,
+    directory: Option<Directory>,
     rank: fn(&str) -> Option<usize>,
     files: Vec<CounterFile>,
     listed: bool,
@@ -67,7 +154,7 @@ pub struct CounterDir {
 
 #[derive(Debug)]
 struct CounterFile {
-    name: String,
+    name: Arc<str>,
     attribute: Attribute,
     /// Answered EINVAL before: not observable, and not asked again.
     closed: bool,
@@ -78,6 +165,7 @@ impl CounterDir {
     pub fn new(path: PathBuf, rank: fn(&str) -> Option<usize>) -> Self {
         CounterDir {
             path,
+            directory: None,
             rank,
             files: Vec::new(),
             listed: false,
@@ -107,29 +195,35 @@ impl CounterDir {
     /// next time.
     pub fn read(&mut self, host: &Host, buffer: &mut Vec<u8>) -> Round {
         let mut round = Round::default();
+        let path = &self.path;
+        let directory = (self.directory).get_or_insert_with(|| Directory::new(host, path));
+        let epoch = directory.epoch(host);
+        if directory.is_missing() {
+            self.listed = false;
+            return round;
+        }
         if !self.listed {
             self.list(host);
         }
         let mut present = false;
         for file in &mut self.files {
             if file.closed || round.stopped {
-                round
-                    .values
-                    .insert(file.name.clone(), Reading::NotObservable);
+                let name = Arc::clone(&file.name);
+                round.values.insert(name, Reading::NotObservable);
                 present = true;
                 continue;
             }
             self.reads += 1;
             let value = file
                 .attribute
-                .read(host, buffer)
-                .and_then(|text| parse_u64(text, Path::new(&file.name)));
+                .read(host, epoch, buffer)
+                .and_then(|text| parse_u64(text, Path::new(&*file.name)));
             if file.attribute.errno() == Some(EINVAL) {
                 round.stopped = self.stop_at_einval;
                 file.closed = !self.stop_at_einval;
             }
             present |= value != Reading::Absent;
-            round.values.insert(file.name.clone(), value);
+            round.values.insert(Arc::clone(&file.name), value);
         }
         // All gone: the device was registered anew, perhaps with other counters.
         self.listed = present;
@@ -145,7 +239,7 @@ impl CounterDir {
             .into_iter()
             .map(|name| CounterFile {
                 attribute: Attribute::new(host, self.path.join(&name)),
-                name,
+                name: name.into(),
                 closed: false,
             })
             .collect();
@@ -169,4 +263,72 @@ pub fn order(
     names.sort();
     names.truncate(MAX_FILES);
     names.into_iter().map(|(_, name)| name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::select;
+
+    /// Names of hardware counters that the checks' code spells out, tests left aside.
+    fn named_by_checks() -> Vec<String> {
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/check");
+        let mut names = Vec::new();
+        #[expect(clippy::disallowed_methods, reason = "source text")]
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_none_or(|extension| extension != "rs") {
+                continue;
+            }
+            #[expect(clippy::disallowed_methods, reason = "source text")]
+            let text = std::fs::read_to_string(&path).unwrap();
+            let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+            for literal in code.split('"').skip(1).step_by(2) {
+                let counter = ["hw.", "dev."]
+                    .iter()
+                    .find_map(|prefix| literal.strip_prefix(prefix));
+                let is_name = |name: &&str| {
+                    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+                };
+                names.extend(counter.filter(is_name).map(str::to_string));
+            }
+        }
+        names
+    }
+
+    #[test]
+    fn all_that_is_needed_is_read() {
+        let by_checks = named_by_checks();
+        assert!(by_checks.len() > 20, "the scan saw only {by_checks:?}");
+        let exported = select::HW
+            .iter()
+            .flat_map(|hw| hw.errors.iter().chain(hw.congestion))
+            .map(|name| name.to_string());
+        let unread: Vec<String> = by_checks
+            .into_iter()
+            .chain(exported)
+            .filter(|name| hw_order(name).is_none())
+            .collect();
+        assert!(unread.is_empty(), "not in HW_ESSENTIAL: {unread:?}");
+        let pma = select::PMA_TRAFFIC
+            .iter()
+            .chain(select::PMA_INFINIBAND)
+            .chain(select::PMA_ETHERNET);
+        let unread: Vec<&&str> = pma.filter(|name| pma_order(name).is_none()).collect();
+        assert!(unread.is_empty(), "not in ESSENTIAL: {unread:?}");
+    }
+
+    #[test]
+    fn the_first_counter_is_read_first_and_settings_are_not() {
+        let names = [
+            "out_of_buffer",
+            "np_ecn_marked_roce_packets",
+            "lifespan",
+            "rx_write_requests",
+        ];
+        let given = || names.map(str::to_string).to_vec();
+        let needed = order(given(), hw_order, true);
+        assert_eq!(needed, ["rx_write_requests", "out_of_buffer"]);
+        assert_eq!(order(given(), hw_order, false).len(), 3);
+    }
 }

@@ -76,11 +76,15 @@ impl CounterReader {
         }
     }
 
-    /// Leaves all PMA files closed but those that checks and metrics need
-    /// ([`crate::source::counter_files::ESSENTIAL`]).
+    /// Leaves all files closed but those that checks and metrics need
+    /// ([`crate::source::counter_files::ESSENTIAL`] and `HW_ESSENTIAL`).
     pub fn essential_only(mut self, yes: bool) -> Self {
         for port in &mut self.ports {
             port.pma.set_essential_only(yes);
+            port.hw.set_essential_only(yes);
+        }
+        if let Some(device_hw) = &mut self.device_hw {
+            device_hw.set_essential_only(yes);
         }
         self
     }
@@ -113,7 +117,7 @@ impl CounterReader {
                 counters.hw = values
                     .into_iter()
                     .filter(|(name, _)| name != "lifespan")
-                    .map(|(name, value)| (name, Reading::Value(value)))
+                    .map(|(name, value)| (name.into(), Reading::Value(value)))
                     .collect();
             } else if port.skip != Some(PmaSkip::Excluded) {
                 counters.hw = port.hw.read(host, &mut self.buffer).values;

@@ -8,9 +8,9 @@ use crate::host::Host;
 use crate::observe::rdma::{LinkFacts, LinkLayer, LinkRate, PhysState, PortState, RdmaDevice, Via};
 use crate::observe::reading::{Fault, FaultKind, Reading};
 use crate::source::attr;
+use crate::source::attribute::{Attribute, Directory, Epoch};
 use crate::source::link_text::{parse_phys_state, parse_rate, parse_state};
 use crate::source::rdma_port::port_dir;
-use crate::source::tree::Attribute;
 
 /// Reads the ports of one device again and again.
 #[derive(Debug)]
@@ -25,6 +25,7 @@ pub struct LinkReader {
 struct PortReader {
     number: u32,
     layer: LinkLayer,
+    directory: Directory,
     state: Attribute,
     phys_state: Attribute,
     rate: Attribute,
@@ -48,6 +49,7 @@ impl LinkReader {
                 PortReader {
                     number: port.number,
                     layer: port.link_layer,
+                    directory: Directory::new(host, &dir),
                     state: attribute("state"),
                     phys_state: attribute("phys_state"),
                     rate: attribute("rate"),
@@ -83,6 +85,7 @@ impl LinkReader {
                 .map(|(_, state, phys)| (*state, *phys));
             let mut files = Files {
                 host,
+                epoch: port.directory.epoch(host),
                 buffer: &mut self.buffer,
                 reads: &mut self.reads,
             };
@@ -99,6 +102,7 @@ impl LinkReader {
 
 struct Files<'a> {
     host: &'a Host,
+    epoch: Epoch,
     buffer: &'a mut Vec<u8>,
     reads: &'a mut u64,
 }
@@ -106,7 +110,7 @@ struct Files<'a> {
 impl Files<'_> {
     fn text(&mut self, attribute: &mut Attribute) -> Reading<&str> {
         *self.reads += 1;
-        attribute.read(self.host, self.buffer)
+        attribute.read(self.host, self.epoch, self.buffer)
     }
 }
 

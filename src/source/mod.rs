@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod any_text;
 pub mod attr;
+pub mod attribute;
 pub mod counter_files;
 pub mod counters;
 pub mod ethtool;

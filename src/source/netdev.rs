@@ -4,9 +4,9 @@ use crate::host::Host;
 use crate::observe::netdev::NetdevFacts;
 use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::Reading;
+use crate::source::attribute::{Attribute, Directory, Epoch};
 pub use crate::source::routes::default_route_devices;
-use crate::source::tree::{self, Attribute};
-use crate::source::{attr, identity};
+use crate::source::{attr, identity, tree};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -34,6 +34,7 @@ pub fn read(host: &Host, name: &str) -> NetdevFacts {
 #[derive(Debug)]
 pub struct NetdevReader {
     name: String,
+    directory: Directory,
     carrier: Attribute,
     carrier_changes: Attribute,
     operstate: Attribute,
@@ -56,6 +57,7 @@ impl NetdevReader {
         let attribute = |file: &str| Attribute::new(host, dir.join(file));
         NetdevReader {
             name: name.to_string(),
+            directory: Directory::new(host, &dir),
             carrier: attribute("carrier"),
             carrier_changes: attribute("carrier_changes"),
             operstate: attribute("operstate"),
@@ -73,16 +75,18 @@ impl NetdevReader {
     pub fn read(&mut self, host: &Host) -> NetdevFacts {
         let dir = class_dir(&self.name);
         self.reads += 5;
+        let epoch = self.directory.epoch(host);
         let buffer = &mut self.buffer;
         let carrier = self
             .carrier
-            .read_u64(host, buffer)
+            .read_u64(host, epoch, buffer)
             .map(|carrier| carrier != 0);
-        let carrier_changes = self.carrier_changes.read_u64(host, buffer);
-        let operstate = (self.operstate.read(host, buffer).value()).and_then(|t| attr::clean(t));
-        let flags = (self.flags.read(host, buffer).value()).and_then(|t| attr::parse_hex(t));
-        let mtu = (self.mtu.read(host, buffer).value()).and_then(|t| t.trim().parse().ok());
-        let speed_mbps = self.read_speed(host, &(carrier.clone(), carrier_changes.clone()));
+        let carrier_changes = self.carrier_changes.read_u64(host, epoch, buffer);
+        let operstate =
+            (self.operstate.read(host, epoch, buffer).value()).and_then(|t| attr::clean(t));
+        let flags = (self.flags.read(host, epoch, buffer).value()).and_then(|t| attr::parse_hex(t));
+        let mtu = (self.mtu.read(host, epoch, buffer).value()).and_then(|t| t.trim().parse().ok());
+        let speed_mbps = self.read_speed(host, epoch, &(carrier.clone(), carrier_changes.clone()));
         let device = tree::canonical(host, dir.join("device"));
         let place = device.as_deref().map(identity::place).unwrap_or_default();
         NetdevFacts {
@@ -106,7 +110,7 @@ impl NetdevReader {
         self.reads
     }
 
-    fn read_speed(&mut self, host: &Host, link: &Link) -> Reading<u64> {
+    fn read_speed(&mut self, host: &Host, epoch: Epoch, link: &Link) -> Reading<u64> {
         if matches!(link.0, Reading::Value(false) | Reading::NotObservable) {
             return Reading::NotObservable;
         }
@@ -121,7 +125,7 @@ impl NetdevReader {
         self.reads += 1;
         let speed = self
             .speed
-            .read(host, &mut self.buffer)
+            .read(host, epoch, &mut self.buffer)
             .and_then(parse_speed);
         self.speed_age = 0;
         self.last_speed = Some((link.clone(), speed.clone()));

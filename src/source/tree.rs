@@ -5,7 +5,6 @@ use crate::observe::reading::{Fault, FaultKind, Reading};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// Longest file taken; kernel attributes are at most a page, `/proc` files a few.
@@ -38,7 +37,8 @@ impl RecordedErrnos {
         RecordedErrnos { by_path }
     }
 
-    fn check(&self, path: &Path) -> io::Result<()> {
+    /// The errno recorded for a path, if there is one.
+    pub(super) fn check(&self, path: &Path) -> io::Result<()> {
         match self.by_path.get(path) {
             Some(errno) => Err(io::Error::from_raw_os_error(*errno)),
             None => Ok(()),
@@ -67,10 +67,15 @@ pub fn classify<T>(error: &io::Error, path: &Path) -> Reading<T> {
     }
 }
 
+/// Opens a file: nobody else does.
+#[expect(clippy::disallowed_methods, reason = "the one opener of kernel files")]
+pub(super) fn open(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
 fn read_capped(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
-    #[expect(clippy::disallowed_methods, reason = "the one opener of kernel files")]
-    let file = File::open(path)?;
+    let file = open(path)?;
     file.take(MAX_FILE as u64).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -103,8 +108,7 @@ pub fn read_raw(host: &Host, path: impl AsRef<Path>, limit: usize) -> io::Result
     let path = host.path(path);
     host.errnos().check(&path)?;
     let mut bytes = Vec::new();
-    #[expect(clippy::disallowed_methods, reason = "the one opener of kernel files")]
-    let file = File::open(&path)?;
+    let file = open(&path)?;
     file.take(limit as u64).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
@@ -162,91 +166,6 @@ pub fn exists(host: &Host, path: impl AsRef<Path>) -> bool {
     std::fs::symlink_metadata(host.path(path)).is_ok()
 }
 
-/// A kernel attribute that is read again and again. On sysfs the descriptor is kept open and read
-/// at offset 0 each time (the kernel makes the text anew); elsewhere the file is opened each time,
-/// because a tree's files may be replaced.
-#[derive(Debug)]
-pub struct Attribute {
-    path: PathBuf,
-    file: Option<File>,
-    errno: Option<i32>,
-}
-
-impl Attribute {
-    /// An attribute at `path` below the root; nothing is opened yet.
-    pub fn new(host: &Host, path: impl AsRef<Path>) -> Self {
-        Attribute {
-            path: host.path(path),
-            file: None,
-            errno: None,
-        }
-    }
-
-    /// The system's error number behind the last read, if that failed in the system: what
-    /// [`classify`] folds together, a caller may have to tell apart.
-    pub fn errno(&self) -> Option<i32> {
-        self.errno
-    }
-
-    /// Reads into `buffer` (cleared first) and gives the trimmed text.
-    pub fn read<'b>(&mut self, host: &Host, buffer: &'b mut Vec<u8>) -> Reading<&'b str> {
-        self.errno = None;
-        if let Err(error) = self.fill(host, buffer) {
-            self.errno = error.raw_os_error();
-            // A stale descriptor answers ENODEV for ever: open anew next time.
-            self.file = None;
-            return classify(&error, &self.path);
-        }
-        match std::str::from_utf8(buffer) {
-            Ok(text) => Reading::Value(text.trim_end()),
-            Err(_) => Reading::Failed(Fault {
-                kind: FaultKind::Malformed,
-                detail: format!("{}: not text", self.path.display()),
-            }),
-        }
-    }
-
-    /// Reads an unsigned decimal.
-    pub fn read_u64(&mut self, host: &Host, buffer: &mut Vec<u8>) -> Reading<u64> {
-        let path = self.path.clone();
-        match self.read(host, buffer) {
-            Reading::Value(text) => parse_u64(text, &path),
-            Reading::Absent => Reading::Absent,
-            Reading::NotObservable => Reading::NotObservable,
-            Reading::Failed(fault) => Reading::Failed(fault),
-        }
-    }
-
-    fn fill(&mut self, host: &Host, buffer: &mut Vec<u8>) -> io::Result<()> {
-        host.errnos().check(&self.path)?;
-        if self.file.is_none() {
-            #[expect(clippy::disallowed_methods, reason = "the one opener of kernel files")]
-            let file = File::open(&self.path)?;
-            self.file = Some(file);
-        }
-        let Some(file) = &self.file else {
-            return Err(io::Error::other("no descriptor"));
-        };
-        buffer.resize(4096, 0);
-        let mut filled = 0;
-        // Attributes fit one page: one pread is the whole text.
-        while let Some(rest) = buffer.get_mut(filled..) {
-            let room = rest.len();
-            let got = file.read_at(rest, filled as u64)?;
-            filled += got;
-            // A short read of a regular file is its end too.
-            if host.is_live() || got < room {
-                break;
-            }
-        }
-        buffer.truncate(filled);
-        if !host.is_live() {
-            self.file = None;
-        }
-        Ok(())
-    }
-}
-
 /// An unsigned decimal as sysfs prints counters. The text `N/A (no PMA)` of older kernels means
 /// not observable.
 pub fn parse_u64(text: &str, path: &Path) -> Reading<u64> {
@@ -293,25 +212,5 @@ mod tests {
         assert_eq!(parse_u64("N/A (no PMA)", path), Reading::NotObservable);
         assert!(matches!(parse_u64("", path), Reading::Failed(_)));
         assert!(matches!(parse_u64("-1", path), Reading::Failed(_)));
-    }
-
-    #[test]
-    fn an_attribute_sees_a_replaced_file() {
-        let dir = tempfile::tempdir().unwrap();
-        let host = Host::new(dir.path());
-        let mut attribute = Attribute::new(&host, "state");
-        let mut buffer = Vec::new();
-        assert_eq!(attribute.read(&host, &mut buffer), Reading::Absent);
-        std::fs::write(dir.path().join("state"), "4: ACTIVE\n").unwrap();
-        assert_eq!(
-            attribute.read(&host, &mut buffer),
-            Reading::Value("4: ACTIVE")
-        );
-        std::fs::write(dir.path().join("new"), "1: DOWN\n").unwrap();
-        std::fs::rename(dir.path().join("new"), dir.path().join("state")).unwrap();
-        assert_eq!(
-            attribute.read(&host, &mut buffer),
-            Reading::Value("1: DOWN")
-        );
     }
 }

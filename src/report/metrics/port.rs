@@ -7,6 +7,7 @@ use crate::report::catalogue::{self as cat, Detail, Family};
 use crate::report::select::{self, Traffic};
 use crate::report::view::{self, PortView};
 use crate::report::{Report, Role};
+use std::borrow::Cow;
 
 pub(super) fn families(sheet: &mut Sheet, report: &Report, ports: &[PortView<'_>]) {
     // Before the first enumeration nothing is known of rails: no series, not 0.
@@ -101,7 +102,7 @@ fn each(
     );
 }
 
-fn info(port: &PortView<'_>) -> [String; 8] {
+fn info<'a>(port: &'a PortView<'_>) -> [Cow<'a, str>; 8] {
     let rail = match port.role.map(|role| role.role) {
         Some(Role::Rail) => "true",
         Some(Role::Other) => "false",
@@ -109,20 +110,20 @@ fn info(port: &PortView<'_>) -> [String; 8] {
     };
     let [device, number] = port_labels(port);
     [
-        device,
-        number,
-        port.pci().unwrap_or_default(),
-        port.port.netdev.clone().unwrap_or_default(),
-        view::link_layer(port.port.link_layer).to_string(),
-        port.device.driver.clone(),
-        port.device.firmware.clone().unwrap_or_default(),
-        rail.to_string(),
+        device.into(),
+        number.into(),
+        port.pci().unwrap_or_default().into(),
+        port.port.netdev.as_deref().unwrap_or_default().into(),
+        view::link_layer(port.port.link_layer).into(),
+        port.device.driver.as_str().into(),
+        port.device.firmware.as_deref().unwrap_or_default().into(),
+        rail.into(),
     ]
 }
 
-fn with_counter(port: &PortView<'_>, counter: &str) -> [String; 3] {
+fn with_counter<'a>(port: &'a PortView<'_>, counter: &'a str) -> [&'a str; 3] {
     let [device, number] = port_labels(port);
-    [device, number, counter.to_string()]
+    [device, number, counter]
 }
 
 fn is_saturated(name: &str, value: u64) -> bool {
@@ -135,7 +136,7 @@ fn pma_values<'a>(port: &'a PortView<'_>, full: bool) -> impl Iterator<Item = (&
     port.counters
         .into_iter()
         .flat_map(|counters| &counters.pma)
-        .filter_map(|(name, reading)| Some((name.as_str(), *reading.value()?)))
+        .filter_map(|(name, reading)| Some((&**name, *reading.value()?)))
         .filter(move |(name, _)| !select::PMA_TRAFFIC.contains(name))
         .filter(move |(name, _)| full || select::pma_by_default(layer, name))
 }
@@ -154,6 +155,6 @@ fn hw_values<'a>(port: &'a PortView<'_>, full: bool) -> impl Iterator<Item = (&'
                 .filter(|(name, _)| !counters.hw.contains_key(*name));
             counters.hw.iter().chain(device_wide)
         })
-        .filter_map(|(name, reading)| Some((name.as_str(), *reading.value()?)))
+        .filter_map(|(name, reading)| Some((&**name, *reading.value()?)))
         .filter(move |(name, _)| full || select::hw_by_default(driver, layer, name))
 }

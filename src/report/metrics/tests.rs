@@ -2,6 +2,7 @@ use super::*;
 use crate::observe::counters::PortCounters;
 use crate::observe::rdma::{Function, LinkLayer, PhysState, PortState};
 use crate::observe::reading::{Reading, Stamped};
+use crate::report::catalogue::Kind;
 use crate::report::testing::{NOW, broken, device, empty, finding, link, node};
 
 const FULL: Options = Options {
@@ -54,7 +55,7 @@ fn no_series_comes_twice() {
     // A device-wide counter under the name of a port's.
     let key = device(0, LinkLayer::Infiniband).port_key(1);
     let mut counters = PortCounters::clone(&report.snapshot.counters[&key].value);
-    counters.device_hw = [("out_of_sequence".to_string(), Reading::Value(9))].into();
+    counters.device_hw = [("out_of_sequence".into(), Reading::Value(9))].into();
     report.snapshot.counters.insert(
         key,
         Arc::new(Stamped {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::observe::counters::Counts;
 use crate::source::infiniband::enumerate;
 use crate::source::testtree::TestTree;
 
@@ -15,8 +16,8 @@ fn reader(host: &Host, skip: Option<PmaSkip>) -> CounterReader {
     CounterReader::new(&devices.value().unwrap()[0], |_| skip)
 }
 
-fn names(values: &BTreeMap<String, Reading<u64>>) -> Vec<&str> {
-    values.keys().map(String::as_str).collect()
+fn names(values: &Counts) -> Vec<&str> {
+    values.keys().map(|name| &**name).collect()
 }
 
 #[test]

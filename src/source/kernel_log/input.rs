@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
 /// Larger than any record: `CONSOLE_EXT_LOG_MAX` was 8192 in older kernels, and a record that does
 /// not fit is lost to the reader (EINVAL).
@@ -120,6 +121,22 @@ struct GrowingFile {
     pending: Vec<u8>,
     /// Inside a line that was too long.
     skipping: bool,
+    /// Tells of changes in the file's directory, where that can be watched.
+    watch: Option<Inotify>,
+}
+
+/// Watches the directory of a file: writes to it, and other files that take its place.
+fn watch(path: &Path) -> Option<Inotify> {
+    let dir = path.parent()?;
+    let watch = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC).ok()?;
+    let changes = AddWatchFlags::IN_MODIFY
+        | AddWatchFlags::IN_CREATE
+        | AddWatchFlags::IN_MOVED_TO
+        | AddWatchFlags::IN_DELETE;
+    watch.add_watch(dir, changes).ok()?;
+    // Through a link, too.
+    watch.add_watch(path, AddWatchFlags::IN_MODIFY).ok()?;
+    Some(watch)
 }
 
 impl GrowingFile {
@@ -133,6 +150,7 @@ impl GrowingFile {
             old_until: meta.len(),
             pending: Vec::new(),
             skipping: false,
+            watch: watch(path),
         })
     }
 
@@ -211,6 +229,10 @@ impl RecordInput for GrowingFile {
             if let Some(input) = self.take_record() {
                 return Ok(input);
             }
+            // Emptied before the file is looked at: what comes later wakes again.
+            if let Some(watch) = &self.watch {
+                while watch.read_events().is_ok_and(|events| !events.is_empty()) {}
+            }
             if self.read_more()? {
                 continue;
             }
@@ -223,7 +245,7 @@ impl RecordInput for GrowingFile {
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
-        None
+        self.watch.as_ref().map(AsFd::as_fd)
     }
 }
 
