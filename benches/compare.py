@@ -172,10 +172,10 @@ def node_exporter(options):
 def selvage(options, period=None):
     port = free_port()
     argv = [options.selvage, "agent", "--host-root", options.tree, "--listen", f"127.0.0.1:{port}"]
-    argv += ["--metrics-detail", "all", "--no-state"]
+    argv += ["--counters-full", "--state-dir", ""]
     if period:
-        argv += ["--interval-link", f"{int(period * 1000)}ms"]
-        argv += ["--interval-counters", f"{int(period * 1000)}ms"]
+        argv += ["--intervals-link", f"{int(period * 1000)}ms"]
+        argv += ["--intervals-counters", f"{int(period * 1000)}ms"]
     return Program(argv, port, settle=3.0)
 
 

@@ -218,7 +218,7 @@ fn eight_rails_infiniband() {
 
 #[test]
 fn eight_rails_roce_with_vfs() {
-    compare("h100_roce_vfs", 40 * PORT);
+    compare("h100_roce_vfs", 24 * PORT);
 }
 
 #[test]

@@ -494,6 +494,16 @@ fn the_default_route_is_remembered_until_it_has_moved_for_long() {
 }
 
 #[test]
+fn what_is_kept_does_not_change_while_nothing_happens() {
+    let mut node = oci_16();
+    node.now = 3600;
+    node.rails();
+    let before = node.history.memory();
+    node.rails();
+    assert_eq!(node.history.memory(), before);
+}
+
+#[test]
 fn overrides() {
     let rails = |include: &[&str], exclude: &[&str]| {
         let mut node = dgx_h100();

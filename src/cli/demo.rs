@@ -1,129 +1,141 @@
 //! `selvage demo`: the real agent on a simulated 8-rail, 8-GPU node, and a play of faults.
 
-use crate::check::policy::Policy;
+use crate::agent::AgentError;
 use crate::check::{Finding, Status, Weight};
+use crate::config::listen::Listen;
+use crate::config::{Config, RdmaSource};
 use crate::report::{Report, State};
 use crate::simulate::{Node, PLAY_LENGTH, PLAY_PRESET, play, preset};
 use crate::units::{Millis, Span};
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 
 /// Flags of `selvage demo`.
-#[derive(Debug, Clone, clap::Args)]
-pub struct DemoArgs {
-    /// Play this many times as fast
-    #[arg(long, default_value_t = 1.0, value_name = "N")]
-    pub speed: f64,
-    /// End after one performance instead of beginning again
-    #[arg(long)]
-    pub once: bool,
-    /// Where to serve; the next free port is taken if it is in use
-    #[arg(long, default_value = "127.0.0.1:9949")]
-    pub listen: SocketAddr,
-}
-
-/// What the agent of the demo is run with.
 #[derive(Debug, Clone)]
-pub struct Stage {
-    /// Host root: the simulated node.
-    pub root: PathBuf,
-    /// Where to serve.
+pub struct DemoArgs {
+    /// How many times as fast as it is written the play goes.
+    pub speed: f64,
+    /// End after one performance.
+    pub once: bool,
+    /// Where to serve; the next free port is taken if it is in use.
     pub listen: SocketAddr,
-    /// Thresholds with their waiting times shortened, or the play would take an hour.
-    pub policy: Policy,
-    /// How often sources are read.
-    pub interval: Duration,
 }
 
-/// Plays until the play has ended (with `once`) or `stop` resolves. `agent` runs the agent on the
-/// stage until the given receiver tells it to stop, and shows every report to the given observer.
-/// `now` is the clock that kernel-log stamps follow.
+/// Slowest and fastest play: below, nobody would wait; above, sources are not read in time.
+const SPEEDS: std::ops::RangeInclusive<f64> = 0.1..=8.0;
+
+/// The subcommand.
+pub fn command() -> Command {
+    Command::new("demo")
+        .about("A simulated GPU node with faults coming and going: no hardware, no cluster")
+        .arg(
+            Arg::new("speed")
+                .long("speed")
+                .value_name("N")
+                .default_value("1")
+                .value_parser(|text: &str| match text.parse::<f64>() {
+                    Ok(speed) if SPEEDS.contains(&speed) => Ok(speed),
+                    _ => Err("a number from 0.1 to 8"),
+                })
+                .help("Play N times as fast"),
+        )
+        .arg(
+            Arg::new("once")
+                .long("once")
+                .action(ArgAction::SetTrue)
+                .help("End after one performance instead of beginning again"),
+        )
+        .arg(
+            Arg::new("listen")
+                .long("listen")
+                .value_name("ADDRESS:PORT")
+                .default_value("127.0.0.1:9949")
+                .value_parser(clap::value_parser!(SocketAddr))
+                .help("Where to serve; the next free port is taken if it is in use"),
+        )
+}
+
+impl DemoArgs {
+    /// As given on the command line.
+    pub fn of(matches: &ArgMatches) -> Self {
+        let default = SocketAddr::from(([127, 0, 0, 1], 9949));
+        DemoArgs {
+            speed: matches.get_one("speed").copied().unwrap_or(1.0),
+            once: matches.get_flag("once"),
+            listen: matches.get_one("listen").copied().unwrap_or(default),
+        }
+    }
+}
+
+/// What stops the demo before its end.
+#[derive(Debug, thiserror::Error)]
+pub enum DemoError {
+    /// The simulated node cannot be written.
+    #[error("the simulated node: {0}")]
+    Node(#[from] io::Error),
+    /// No port to serve on.
+    #[error("no free port from {0} on: {1}")]
+    Listen(SocketAddr, io::Error),
+    /// The agent stopped by itself.
+    #[error("the agent: {0}")]
+    Agent(#[from] AgentError),
+}
+
+/// Plays until the play has ended (with `once`) or `stop` resolves, and tells what happens and what
+/// the agent says of it.
 ///
 /// # Errors
-/// The node cannot be written, no port is free, or the agent ended by itself.
-pub async fn run<A, F, E>(
+/// The node cannot be written, no port is free, or the agent cannot run.
+pub async fn run(
     args: &DemoArgs,
-    out: impl Write + Send + 'static,
+    out: impl Write,
     stop: impl Future<Output = ()>,
-    now: fn() -> Millis,
-    agent: A,
-) -> io::Result<()>
-where
-    A: FnOnce(Stage, watch::Receiver<bool>, Box<dyn FnMut(&Report) + Send>) -> F,
-    F: Future<Output = Result<(), E>>,
-    E: std::error::Error + Send + Sync + 'static,
-{
-    let speed = if args.speed.is_finite() {
-        args.speed.clamp(0.1, 50.0)
-    } else {
-        1.0
-    };
+) -> Result<(), DemoError> {
     let directory = Directory::new()?;
     let spec = preset(PLAY_PRESET).ok_or_else(|| io::Error::other("no node to play on"))?;
     let mut node = Node::write(spec, directory.path())?;
-    let stage = Stage {
-        root: directory.path().to_path_buf(),
-        listen: free_address(args.listen)?,
-        policy: policy(speed),
-        interval: Duration::from_secs(1).div_f64(speed),
-    };
-    let view = Arc::new(Mutex::new(View::new(out)));
-    let say = |line: &str| {
-        view.lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .say(line)
-    };
+    let listen =
+        free_address(args.listen).map_err(|error| DemoError::Listen(args.listen, error))?;
+    let view = RefCell::new(View::new(out));
+    let say = |line: &str| view.borrow_mut().say(line);
     say(&format!(
-        "A simulated DGX H100 with eight RoCE rails stands in {}.\n\
-         The agent reads it as it would read a node; waiting times are shortened for the play.\n\
-         Metrics http://{listen}/metrics, report http://{listen}/report. Ctrl-C ends.\n",
-        stage.root.display(),
-        listen = stage.listen,
+        "A simulated node: 8 H100, 8 RoCE rails of 400 Gb/s, in {}.\n\
+         The agent reads it as it reads any node; its waiting times are shortened for the play.\n\
+         http://{listen}/metrics  http://{listen}/report  Ctrl-C ends.\n",
+        directory.path().display(),
     ));
-    let (stop_tx, stop_rx) = watch::channel(false);
-    let observer = Arc::clone(&view);
-    let agent = agent(
-        stage,
-        stop_rx,
-        Box::new(move |report| {
-            observer
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .report(report);
-        }),
+    let (stop_tx, mut stop_rx) = watch::channel(false);
+    let agent = crate::agent::run(
+        config(args.speed, directory.path(), listen),
+        async move {
+            let _ = stop_rx.wait_for(|stop| *stop).await;
+        },
+        |report| view.borrow_mut().report(report),
     );
     tokio::pin!(agent);
-    let ended = tokio::select! {
-        result = &mut agent => result.map_err(io::Error::other).and(Err(io::Error::other("the agent ended"))),
-        result = perform(&mut node, speed, args.once, now, &say) => result,
-        () = stop => Ok(()),
-    };
-    if ended.is_ok() {
-        let _ = stop_tx.send(true);
-        agent.await.map_err(io::Error::other)?;
+    tokio::select! {
+        ended = &mut agent => return ended.map_err(DemoError::from),
+        played = perform(&mut node, args.speed, args.once, &say) => played?,
+        () = stop => {}
     }
-    ended
+    let _ = stop_tx.send(true);
+    Ok(agent.await?)
 }
 
 /// Lets the play happen, again and again unless `once`.
-async fn perform(
-    node: &mut Node,
-    speed: f64,
-    once: bool,
-    now: fn() -> Millis,
-    say: &impl Fn(&str),
-) -> io::Result<()> {
+async fn perform(node: &mut Node, speed: f64, once: bool, say: &impl Fn(&str)) -> io::Result<()> {
     loop {
         let start = tokio::time::Instant::now();
         for (at, act, words) in play() {
             tokio::time::sleep_until(start + at.div_f64(speed)).await;
-            node.set_now(now().0.saturating_mul(1000));
+            node.set_now(crate::clock::monotonic().0.saturating_mul(1000));
             if !words.is_empty() {
                 say(&format!("{}  {words}", minutes(at)));
             }
@@ -141,10 +153,31 @@ fn minutes(at: Duration) -> String {
     format!("{:02}:{:02}", at.as_secs() / 60, at.as_secs() % 60)
 }
 
-/// The default policy with waiting times and windows that fit a play of ninety seconds.
-fn policy(speed: f64) -> Policy {
-    let mut policy = Policy::default();
+/// Default settings, with intervals, waiting times and windows that fit a play of ninety seconds.
+fn config(speed: f64, root: &Path, listen: SocketAddr) -> Config {
+    let mut config = Config::default();
+    config.agent.listen = Listen::on(listen.ip(), listen.port());
+    config.agent.host_root = root.to_path_buf();
+    config.agent.node_name = "demo".into();
+    config.agent.state_dir = None;
+    config.agent.rdma_source = RdmaSource::Sysfs;
     let span = |secs: f64| Span(Duration::from_secs_f64(secs / speed));
+    let often = Span(span(1.0).duration().max(Duration::from_millis(100)));
+    let intervals = &mut config.intervals;
+    for interval in [
+        &mut intervals.link,
+        &mut intervals.counters,
+        &mut intervals.ethtool,
+        &mut intervals.netdev,
+        &mut intervals.gpudirect,
+        &mut intervals.pci,
+    ] {
+        *interval = often;
+    }
+    config.hysteresis.hold = span(2.0);
+    // Repeats are the play's, not a nervous node's: no longer waits for them.
+    config.hysteresis.flap_count = 0;
+    let policy = &mut config.policy;
     policy.link_state.raise_after = span(2.0);
     policy.link_state.clear_after = span(1.0);
     policy.link_flap.degraded.within = span(9.0);
@@ -157,7 +190,7 @@ fn policy(speed: f64) -> Policy {
     policy.congestion.clear_after = span(2.0);
     policy.gpudirect.raise_after = span(2.0);
     policy.xid.quiet = span(3.0);
-    policy
+    config
 }
 
 /// `wanted`, or the next port above that is free.
@@ -234,14 +267,6 @@ impl<W: Write> View<W> {
 
     fn changes(&mut self, report: &Report) -> Vec<String> {
         let mut lines = Vec::new();
-        if self.state != Some(report.state) {
-            let why = match report.reasons.as_slice() {
-                [] => String::new(),
-                reasons => format!(": {}", reasons.join(", ")),
-            };
-            lines.push(format!("       node is {}{why}", report.state.as_str()));
-            self.state = Some(report.state);
-        }
         let id = |finding: &Finding| {
             (
                 finding.check.clone(),
@@ -256,7 +281,7 @@ impl<W: Write> View<W> {
                 lines.push(format!(
                     "       + {} {}: {}",
                     word(finding),
-                    finding.subject,
+                    finding.reason,
                     finding.message
                 ));
                 lines.push(format!("         to do: {}", finding.remedy));
@@ -276,6 +301,14 @@ impl<W: Write> View<W> {
             }
         }
         self.standing = standing;
+        if self.state != Some(report.state) {
+            let why = match report.reasons.as_slice() {
+                [] => String::new(),
+                reasons => format!(": {}", reasons.join(", ")),
+            };
+            lines.push(format!("       node is {}{why}", report.state.as_str()));
+            self.state = Some(report.state);
+        }
         lines
     }
 }
@@ -316,7 +349,7 @@ mod tests {
         )];
         let told = changes(&mut view, &ill);
         assert!(told.contains("node is unready: LinkDown"), "{told}");
-        assert!(told.contains("failing  mlx5_3/1: "), "{told}");
+        assert!(told.contains("failing  LinkDown: "), "{told}");
         assert!(told.contains("to do: "), "{told}");
         assert_eq!(changes(&mut view, &ill), "");
         let told = changes(&mut view, &well);
@@ -331,30 +364,22 @@ mod tests {
         assert!(free.port() > address.port());
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_performance_ends_and_cleans_up() {
-        let args = DemoArgs {
-            speed: 50.0,
-            once: true,
-            listen: "127.0.0.1:0".parse().unwrap(),
-        };
-        let root = Arc::new(Mutex::new(PathBuf::new()));
-        let seen = Arc::clone(&root);
-        run(
-            &args,
-            io::sink(),
-            std::future::pending(),
-            || Millis(5_000),
-            |stage, mut stop, _observer| async move {
-                assert!(stage.root.join("sys/class/infiniband/mlx5_0").exists());
-                *seen.lock().unwrap() = stage.root;
-                let _ = stop.wait_for(|stop| *stop).await;
-                Ok::<(), io::Error>(())
-            },
-        )
-        .await
-        .unwrap();
-        let root = root.lock().unwrap();
-        assert!(root.starts_with(std::env::temp_dir()) && !root.exists());
+    /// Thresholds of the play must be ones that a file may hold.
+    #[test]
+    fn the_settings_are_sound_at_every_speed() {
+        for speed in [*SPEEDS.start(), 1.0, *SPEEDS.end()] {
+            let listen = "127.0.0.1:9949".parse().unwrap();
+            let config = config(speed, Path::new("/nowhere"), listen);
+            assert_eq!(config.complaints(), [], "{speed}");
+        }
+    }
+
+    #[test]
+    fn the_directory_goes_with_the_demo() {
+        let directory = Directory::new().unwrap();
+        let path = directory.path().to_path_buf();
+        std::fs::write(path.join("x"), "").unwrap();
+        drop(directory);
+        assert!(!path.exists());
     }
 }

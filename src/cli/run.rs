@@ -1,6 +1,6 @@
 //! From arguments to exit status.
 
-use super::{capture, check, kmsg};
+use super::{capture, check, demo, kmsg};
 use crate::config::{self, Config, LogFormat};
 use crate::observe::counters::PmaSkip;
 use crate::observe::rdma::RdmaDevice;
@@ -75,6 +75,7 @@ fn command() -> Command {
                         .help("New or empty directory"),
                 ),
         ))
+        .subcommand(demo::command())
         .subcommand(
             Command::new("simulate")
                 .about("Write a simulated node's files, to read with --host-root; without DIR, list the nodes")
@@ -103,6 +104,7 @@ pub fn main() -> ExitCode {
     };
     let status = match matches.subcommand() {
         Some(("kmsg", matches)) => kmsg_command(matches),
+        Some(("demo", matches)) => demo_command(matches),
         Some(("simulate", matches)) => simulate_command(matches),
         Some(("config", _)) => print_out(&config::to_toml_defaults()),
         Some((name, matches)) => match config::load(matches) {
@@ -255,6 +257,23 @@ fn agent(config: &Config) -> u8 {
     let run = async {
         let stop = stop_signal()?;
         crate::agent::run(config.clone(), stop, |_| {})
+            .await
+            .map_err(io::Error::other)
+    };
+    match on_runtime(run).and_then(|ended| ended) {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("selvage: {error}");
+            FAILED
+        }
+    }
+}
+
+fn demo_command(matches: &ArgMatches) -> u8 {
+    let args = demo::DemoArgs::of(matches);
+    let run = async {
+        let stop = stop_signal()?;
+        demo::run(&args, io::stdout(), stop)
             .await
             .map_err(io::Error::other)
     };

@@ -17,6 +17,10 @@ const MAX_DEVICES: usize = 512;
 /// restart brings it back sooner, a route that moved elsewhere does not come back.
 const ROUTE_KEPT: Duration = Duration::from_secs(15 * 60);
 
+/// Kept moments of routes are rounded down to this; shorter than [`ROUTE_KEPT`], so that a route
+/// outlives a restart of the agent.
+const ROUTE_ROUNDED: Duration = Duration::from_secs(10 * 60);
+
 /// One device as it was last seen well.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeenFabric {
@@ -67,6 +71,20 @@ pub fn remember(memory: &mut BTreeMap<DeviceKey, SeenFabric>, snapshot: &Snapsho
         remember_distances(seen, snapshot);
         remember_routes(seen, snapshot);
     }
+}
+
+/// What to keep over a restart. Moments that move with every read are rounded, so that a node where
+/// nothing happens does not write its state again and again.
+pub fn to_keep(memory: &BTreeMap<DeviceKey, SeenFabric>) -> BTreeMap<DeviceKey, SeenFabric> {
+    let round = |at: Millis| Millis(at.0 - at.0 % ROUTE_ROUNDED.as_millis() as u64);
+    let mut memory = memory.clone();
+    for seen in memory.values_mut() {
+        seen.last_seen = Millis(0);
+        for (_, at) in seen.routes.values_mut() {
+            *at = round(*at);
+        }
+    }
+    memory
 }
 
 /// Takes the newer description, except where it tells less than the older one did.

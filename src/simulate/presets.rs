@@ -31,7 +31,7 @@ pub fn preset(name: &str) -> Option<NodeSpec> {
     Some(match name {
         "h100_ib" | "flapping" => h100_ib(),
         "h100_roce" => h100_roce(),
-        "h100_roce_vfs" => h100_roce_vfs(4),
+        "h100_roce_vfs" => h100_roce_vfs(2),
         "efa_p5" => cloud::efa_p5(),
         "mixed_storage" => other::mixed_storage(),
         "rail_down" => rail_down(),

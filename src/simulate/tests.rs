@@ -71,7 +71,7 @@ fn ports_by_preset() {
     for (name, devices, ports) in [
         ("h100_ib", 12, 12),
         ("h100_roce", 8, 8),
-        ("h100_roce_vfs", 40, 40),
+        ("h100_roce_vfs", 24, 24),
         ("efa_p5", 32, 32),
         ("mixed_storage", 5, 5),
         ("mlx4_na", 1, 2),

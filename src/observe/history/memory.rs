@@ -79,7 +79,7 @@ impl History {
                 .iter()
                 .map(|(key, seen)| (key.clone(), (seen.name.clone(), seen.ports.clone())))
                 .collect(),
-            fabric: self.fabric.clone(),
+            fabric: super::fabric::to_keep(&self.fabric),
             gpus: self.gpus.keys().cloned().collect(),
             kernel: self.kernel.to_keep(),
         }

@@ -1,0 +1,273 @@
+//! Nodes through the real binary: what `selvage check` and `selvage metrics` print, held equal to
+//! the files in `tests/golden/`. `UPDATE_GOLDEN=1` writes them anew; read the diff.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "test code"
+)]
+
+mod support;
+
+use selvage::report::catalogue::CATALOGUE;
+use selvage::simulate::{Act, Node, PRESETS};
+use serde_json::Value;
+use std::path::PathBuf;
+use support::{node, selvage};
+
+/// Families whose values differ from run to run.
+const VOLATILE: &[&str] = &[
+    "selvage_source_duration_seconds",
+    "selvage_report_age_seconds",
+    "process_resident_memory_bytes",
+    "process_cpu_seconds_total",
+];
+
+/// Keys of the JSON report whose values differ from run to run.
+const VOLATILE_KEYS: &[&str] = &[
+    "time",
+    "since",
+    "first",
+    "last",
+    "first_seen",
+    "last_seen",
+    "version",
+    "duration_seconds",
+    "last_ok",
+    "last_ok_age_seconds",
+    "age_seconds",
+];
+
+fn metrics(text: &str) -> String {
+    text.lines()
+        .map(|line| {
+            let (series, _) = line.rsplit_once(' ').unwrap_or((line, ""));
+            let family = series.split('{').next().unwrap_or_default();
+            if VOLATILE.contains(&family) {
+                format!("{series} V\n")
+            } else if family == "selvage_build_info" {
+                format!("{family}{{version=\"V\"}} 1\n")
+            } else {
+                format!("{line}\n")
+            }
+        })
+        .collect()
+}
+
+fn json(text: &str) -> String {
+    fn normalise(value: &mut Value) {
+        match value {
+            Value::Object(fields) => {
+                for (key, value) in fields {
+                    let scalar = !value.is_object() && !value.is_array() && !value.is_null();
+                    if scalar && VOLATILE_KEYS.contains(&key.as_str()) {
+                        *value = Value::String("V".into());
+                    } else {
+                        normalise(value);
+                    }
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(normalise),
+            _ => {}
+        }
+    }
+    let mut value: Value = serde_json::from_str(text).expect("JSON");
+    // A driver's version is a fact of the node, not of the run.
+    let facts: Vec<Value> = ["gpudirect", "gds", "modules"]
+        .map(|key| value[key].clone())
+        .to_vec();
+    normalise(&mut value);
+    for (key, fact) in ["gpudirect", "gds", "modules"].into_iter().zip(facts) {
+        value[key] = fact;
+    }
+    serde_json::to_string_pretty(&value).unwrap() + "\n"
+}
+
+/// Stretches of time in the text form stand as `for 5 s`, `5 s ago`.
+fn text(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("for ") {
+        out += before;
+        out += "for ";
+        let end = after.find(')').unwrap_or(0);
+        let stretch = &after[..end];
+        let is_time = stretch.split_whitespace().all(|word| {
+            word.chars().all(|c| c.is_ascii_digit() || c == '.')
+                || ["s", "min", "h", "d", "ms"].contains(&word)
+        });
+        if is_time && !stretch.is_empty() {
+            out.push('V');
+            rest = &after[end..];
+        } else {
+            rest = after;
+        }
+    }
+    out + rest
+}
+
+struct Golden {
+    wrong: Vec<String>,
+}
+
+impl Golden {
+    fn compare(&mut self, name: &str, got: &str) {
+        let path = PathBuf::from("tests/golden").join(name);
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            std::fs::create_dir_all("tests/golden").unwrap();
+            std::fs::write(&path, got).unwrap();
+            return;
+        }
+        let want = std::fs::read_to_string(&path).unwrap_or_default();
+        if want == got {
+            return;
+        }
+        let differs = want
+            .lines()
+            .zip(got.lines())
+            .enumerate()
+            .find(|(_, (want, got))| want != got);
+        let detail = match differs {
+            Some((line, (want, got))) => format!("line {}:\n  - {want}\n  + {got}", line + 1),
+            None => format!(
+                "{} lines, {} wanted",
+                got.lines().count(),
+                want.lines().count()
+            ),
+        };
+        self.wrong.push(format!("{name}, {detail}"));
+    }
+
+    fn node(&mut self, name: &str, node: &Node, full: bool) {
+        let detail: &[&str] = if full {
+            &["metrics", "--counters-full"]
+        } else {
+            &["metrics"]
+        };
+        let (_, exposition) = selvage(node.root(), detail);
+        self.compare(&format!("{name}.metrics"), &metrics(&exposition));
+        let (code, report) = selvage(node.root(), &["check", "-o", "json"]);
+        self.compare(&format!("{name}.json"), &json(&report));
+        let (again, table) = selvage(node.root(), &["check"]);
+        assert_eq!(code, again, "{name}: both forms come to one exit status");
+        self.compare(
+            &format!("{name}.txt"),
+            &format!("{}exit status {code}\n", text(&table)),
+        );
+    }
+
+    fn end(self) {
+        assert!(
+            self.wrong.is_empty(),
+            "UPDATE_GOLDEN=1 cargo test writes these anew:\n{}",
+            self.wrong.join("\n")
+        );
+    }
+}
+
+#[test]
+fn presets() {
+    let mut golden = Golden { wrong: Vec::new() };
+    for name in PRESETS.iter().filter(|name| **name != "flapping") {
+        let (_dir, node) = node(name);
+        golden.node(name, &node, *name == "bnxt");
+    }
+    golden.end();
+}
+
+/// Much at once on one node, with every family: so each has a place where its form is held.
+#[test]
+fn a_node_in_trouble() {
+    let (_dir, mut node) = node("h100_roce");
+    trouble(&mut node);
+    let mut golden = Golden { wrong: Vec::new() };
+    golden.node("trouble", &node, true);
+    golden.end();
+}
+
+fn trouble(node: &mut Node) {
+    let kmsg = |text: &str| Act::Kmsg {
+        priority: 3,
+        micros: 0,
+        text: text.into(),
+        device: None,
+    };
+    let gpu = "0000:9d:00.0".parse().unwrap();
+    for act in [
+        Act::Link {
+            device: "mlx5_3".into(),
+            port: 1,
+            up: false,
+        },
+        Act::Rate {
+            device: "mlx5_5".into(),
+            port: 1,
+            rate: "200 Gb/sec (2X NDR)".into(),
+            speed: 200_000,
+        },
+        Act::Counter {
+            device: "mlx5_1".into(),
+            port: 1,
+            name: "link_downed".into(),
+            add: 300,
+        },
+        kmsg("NVRM: Xid (PCI:0000:9d:00): 79, GPU has fallen off the bus."),
+        kmsg(
+            "NVRM: Xid (PCI:0000:9d:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)",
+        ),
+        Act::ConfigDead {
+            pci: gpu,
+            dead: true,
+        },
+        Act::UnloadModule("nvidia_peermem".into()),
+        Act::MemoryPeers(Some(Vec::new())),
+        Act::NvidiaFsErrors(3),
+        Act::Aer {
+            pci: "0000:18:00.0".parse().unwrap(),
+            add: [40, 0, 0],
+        },
+        Act::PcieLink {
+            pci: "0000:18:00.0".parse().unwrap(),
+            speed: "32.0 GT/s PCIe".into(),
+            width: 8,
+        },
+        Act::Ethtool {
+            netdev: "enp64s0np0".into(),
+            name: "rx_prio3_discards".into(),
+            add: 500,
+        },
+    ] {
+        node.act(&act).unwrap();
+    }
+}
+
+/// A family that no golden file holds could change unseen.
+#[test]
+fn every_family_is_held() {
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        return;
+    }
+    let mut held = String::new();
+    for entry in std::fs::read_dir("tests/golden").expect("UPDATE_GOLDEN=1 makes the directory") {
+        let path = entry.unwrap().path();
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "metrics")
+        {
+            held += &std::fs::read_to_string(path).unwrap();
+        }
+    }
+    let families: Vec<&str> = held
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| line.split(['{', ' ']).next().unwrap_or_default())
+        .collect();
+    let missing: Vec<&str> = CATALOGUE
+        .iter()
+        .map(|family| family.name)
+        .filter(|name| !families.contains(name))
+        .collect();
+    assert!(missing.is_empty(), "in no golden file: {missing:?}");
+}
