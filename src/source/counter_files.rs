@@ -2,7 +2,7 @@
 
 use crate::host::Host;
 use crate::observe::reading::Reading;
-use crate::source::tree::{self, Attribute, parse_u64};
+use crate::source::tree::{self, Attribute, Steady, parse_u64};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -62,6 +62,7 @@ pub struct CounterDir {
     listed: bool,
     essential_only: bool,
     stop_at_einval: bool,
+    steady: Steady,
     reads: u64,
 }
 
@@ -83,6 +84,7 @@ impl CounterDir {
             listed: false,
             essential_only: false,
             stop_at_einval: false,
+            steady: Steady::default(),
             reads: 0,
         }
     }
@@ -110,6 +112,7 @@ impl CounterDir {
         if !self.listed {
             self.list(host);
         }
+        let keep = self.steady.look(host, &self.path);
         let mut present = false;
         for file in &mut self.files {
             if file.closed || round.stopped {
@@ -122,7 +125,7 @@ impl CounterDir {
             self.reads += 1;
             let value = file
                 .attribute
-                .read(host, buffer)
+                .read_in(host, buffer, keep)
                 .and_then(|text| parse_u64(text, Path::new(&file.name)));
             if file.attribute.errno() == Some(EINVAL) {
                 round.stopped = self.stop_at_einval;

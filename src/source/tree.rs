@@ -163,8 +163,8 @@ pub fn exists(host: &Host, path: impl AsRef<Path>) -> bool {
 }
 
 /// A kernel attribute that is read again and again. On sysfs the descriptor is kept open and read
-/// at offset 0 each time (the kernel makes the text anew); elsewhere the file is opened each time,
-/// because a tree's files may be replaced.
+/// at offset 0 each time (the kernel makes the text anew); elsewhere the file is opened each time
+/// unless the caller knows that it is the same, because a tree's files may be replaced.
 #[derive(Debug)]
 pub struct Attribute {
     path: PathBuf,
@@ -190,7 +190,21 @@ impl Attribute {
 
     /// Reads into `buffer` (cleared first) and gives the trimmed text.
     pub fn read<'b>(&mut self, host: &Host, buffer: &'b mut Vec<u8>) -> Reading<&'b str> {
+        self.read_in(host, buffer, host.is_live())
+    }
+
+    /// The same; `keep` says whether a descriptor of an earlier read still leads to this path
+    /// (see [`Steady`]).
+    pub fn read_in<'b>(
+        &mut self,
+        host: &Host,
+        buffer: &'b mut Vec<u8>,
+        keep: bool,
+    ) -> Reading<&'b str> {
         self.errno = None;
+        if !keep {
+            self.file = None;
+        }
         if let Err(error) = self.fill(host, buffer) {
             self.errno = error.raw_os_error();
             // A stale descriptor answers ENODEV for ever: open anew next time.
@@ -240,10 +254,36 @@ impl Attribute {
             }
         }
         buffer.truncate(filled);
-        if !host.is_live() {
-            self.file = None;
-        }
         Ok(())
+    }
+}
+
+/// Whether the files of a directory are still the ones that were opened. In a live /sys they are as
+/// long as they answer. In a tree a file is replaced by renaming another over it, which moves the
+/// directory's modification time; a time is trusted once it was seen in an earlier round as well,
+/// since a clock tick is long enough for a look and a rename.
+#[derive(Debug, Default)]
+pub struct Steady {
+    seen: Option<(u64, i64, i64)>,
+    again: bool,
+}
+
+impl Steady {
+    /// Looks at the directory at the begin of a round: whether descriptors opened in earlier rounds
+    /// may be used in this one.
+    pub fn look(&mut self, host: &Host, dir: impl AsRef<Path>) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        if host.is_live() {
+            return true;
+        }
+        let seen = std::fs::metadata(host.path(dir))
+            .ok()
+            .map(|meta| (meta.ino(), meta.mtime(), meta.mtime_nsec()));
+        let same = seen.is_some() && self.seen == seen;
+        let keep = same && self.again;
+        self.again = same;
+        self.seen = seen;
+        keep
     }
 }
 
