@@ -77,11 +77,10 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
     mut observer: impl FnMut(&Report),
 ) -> Result<(), AgentError> {
-    let listen = config.agent.listen.to_string();
-    let listener = tokio::net::TcpListener::bind(&listen)
+    let listener = tokio::net::TcpListener::bind(config.agent.listen.addresses().as_slice())
         .await
         .map_err(|source| AgentError::Listen {
-            address: listen,
+            address: config.agent.listen.to_string(),
             source,
         })?;
     let host = Arc::new(Host::new(&config.agent.host_root));

@@ -1,5 +1,6 @@
 //! Rails and GPUs that are gone.
 
+use super::debounce::WHOLE_NODE;
 use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};
 use crate::check::roles::Role;
 use crate::observe::reading::Reading;
@@ -64,6 +65,13 @@ const NIC_FELL_OFF: ReasonDoc = ReasonDoc {
     meaning: "A NIC no longer answers on the PCI bus (its config space reads all ones).",
     remedy: "Power-cycle the node; if it comes again, have the NIC reseated or replaced.",
 };
+const BUS_UNREADABLE: ReasonDoc = ReasonDoc {
+    reason: "BusUnreadable",
+    status: Status::Unknown,
+    weight: Weight::Notice,
+    meaning: "The PCI bus can no longer be read; what was known to be missing is kept.",
+    remedy: "Look at what source_health tells of the source `pci`.",
+};
 
 /// The row in the table.
 pub const CHECK: Check = Check {
@@ -79,6 +87,7 @@ pub const CHECK: Check = Check {
         MISSING_GPU,
         GPU_FELL_OFF,
         NIC_FELL_OFF,
+        BUS_UNREADABLE,
     ],
     run,
 };
@@ -88,6 +97,16 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     found.extend(missing_rails(context));
     found.extend(gpus(context));
     found.extend(dead_functions(context));
+    if context.snapshot.pci.is_some() && context.pci().is_none() {
+        let timing = context.policy.device_missing.timing();
+        // An empty key speaks for every key of the check.
+        found.push(BUS_UNREADABLE.candidate(
+            ID,
+            (WHOLE_NODE, "pci"),
+            timing,
+            "PCI facts are too old to go by",
+        ));
+    }
     found
 }
 
@@ -359,6 +378,17 @@ mod tests {
             node.told(&CHECK),
             ["0000:83:00.0 GpuVanished Failing Verdict"]
         );
+    }
+
+    #[test]
+    fn a_bus_that_cannot_be_read_neither_fails_nor_clears() {
+        let mut node = Node::infiniband();
+        node.set_stalled("pci", "", node.now);
+        node.now = node.now.plus(std::time::Duration::from_secs(600));
+        let found = node.run(&CHECK);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].key, WHOLE_NODE);
+        assert_eq!(found[0].status, Status::Unknown);
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Whether GPUDirect RDMA has a path, and what slows it.
 
+use super::debounce::WHOLE_NODE;
 use super::gpudirect::{self, Answer, Path, driver_loaded, peermem_module};
 use super::policy::GpuDirectExpectation;
 use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};
 use crate::observe::gpudirect::GpuDirectFacts;
+use crate::observe::kernel_log::Note;
 use crate::observe::reading::Reading;
 use std::collections::BTreeSet;
 
@@ -86,17 +88,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         |doc: ReasonDoc, key: &str, message: String| doc.candidate(ID, (key, key), timing, message);
     let required = expected == GpuDirectExpectation::Required;
     let Some(facts) = context.gpudirect() else {
-        return required
-            .then(|| {
-                say(
-                    PATH_UNKNOWN,
-                    "path",
-                    "the GPU driver's files were not read".into(),
-                )
-                .weighing(Weight::Verdict)
-            })
-            .into_iter()
-            .collect();
+        return unread(context, required).into_iter().collect();
     };
     let mut found = Vec::new();
     let gpus = context.gpus();
@@ -160,11 +152,58 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             .with("gpus", count),
         );
     }
+    found.extend(peermem_error(context));
     if wanted {
         found.extend(judge_iommu(context, facts));
         found.extend(judge_acs(context, facts));
     }
     found
+}
+
+/// Nothing was read, or too long ago: what stands, stands.
+fn unread(context: &Context<'_>, required: bool) -> Option<Candidate> {
+    if !required && context.snapshot.gpudirect.is_none() {
+        return None;
+    }
+    let weight = if required {
+        Weight::Verdict
+    } else {
+        Weight::Notice
+    };
+    Some(
+        PATH_UNKNOWN
+            .candidate(
+                ID,
+                // An empty key speaks for every key of the check.
+                (WHOLE_NODE, "path"),
+                context.policy.gpudirect.timing(),
+                "the GPU driver's files were not read",
+            )
+            .weighing(weight),
+    )
+}
+
+/// What the module said in the kernel log, for as long as other drivers' words stand.
+fn peermem_error(context: &Context<'_>) -> Option<Candidate> {
+    let seen = context
+        .history
+        .kernel
+        .devices
+        .values()
+        .filter_map(|device| device.notes.get(&Note::Peermem))
+        .max_by_key(|seen| seen.last)?;
+    let stands_for = context.policy.nic_kernel.stands_for.0;
+    (context.now.since(seen.last) <= stands_for).then(|| {
+        PEERMEM_ERROR
+            .candidate(
+                ID,
+                ("peermem log", "peermem"),
+                context.policy.gpudirect.timing(),
+                format!("the peer-memory module said: {}", seen.text),
+            )
+            .raised_after(std::time::Duration::ZERO)
+            .with("count", seen.count)
+    })
 }
 
 /// NVIDIA GPUs on PCI.
@@ -274,100 +313,5 @@ fn judge_acs(context: &Context<'_>, facts: &GpuDirectFacts) -> Option<Candidate>
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::testing::{Node, gpu, nic};
-    use super::*;
-    use crate::observe::gpudirect::{Module, NvidiaDriver};
-
-    fn none(node: &mut Node) {
-        node.bend_gpudirect(|facts| {
-            facts.driver = Reading::Value(NvidiaDriver {
-                version: "535.129.03".into(),
-                open: Some(false),
-            });
-        });
-    }
-
-    #[test]
-    fn well_or_not_wanted() {
-        let mut off = Node::infiniband();
-        none(&mut off);
-        off.policy.expect.gpudirect = GpuDirectExpectation::Off;
-        let mut no_gpu = Node::infiniband();
-        none(&mut no_gpu);
-        no_gpu.set_pci(Default::default());
-        let mut no_rail = Node::infiniband();
-        none(&mut no_rail);
-        no_rail.roles.clear();
-        for node in [Node::infiniband(), Node::empty(), off, no_gpu, no_rail] {
-            assert_eq!(node.told(&CHECK), Vec::<String>::new());
-        }
-    }
-
-    #[test]
-    fn path_missing() {
-        let mut node = Node::infiniband();
-        none(&mut node);
-        assert_eq!(
-            node.told(&CHECK),
-            ["path GpuDirectPathMissing Degraded Verdict"]
-        );
-        let mut required = Node::empty();
-        required.policy.expect.gpudirect = GpuDirectExpectation::Required;
-        assert_eq!(
-            required.told(&CHECK),
-            ["path GpuDirectPathMissing Degraded Verdict"]
-        );
-    }
-
-    #[test]
-    fn unread_is_unknown_and_counts_only_where_required() {
-        let mut node = Node::infiniband();
-        node.snapshot.gpudirect = None;
-        assert_eq!(node.told(&CHECK), Vec::<String>::new());
-        node.policy.expect.gpudirect = GpuDirectExpectation::Required;
-        assert_eq!(node.told(&CHECK), ["path GpuDirectUnknown Unknown Verdict"]);
-    }
-
-    #[test]
-    fn lost_client_beside_dmabuf_is_a_notice() {
-        let mut node = Node::infiniband();
-        node.bend_gpudirect(|facts| {
-            facts.modules =
-                Reading::Value([("nvidia_peermem".to_string(), Module::default())].into());
-            facts.memory_peers = Reading::Value(Vec::new());
-        });
-        assert_eq!(
-            node.told(&CHECK),
-            ["peermem PeermemNotRegistered Degraded Notice"]
-        );
-    }
-
-    #[test]
-    fn driver_absent_on_a_node_with_gpus() {
-        let mut node = Node::infiniband();
-        node.bend_gpudirect(|facts| facts.driver = Reading::Absent);
-        node.bend_pci(&gpu(0), |function| function.id = "10de:2330".into());
-        assert_eq!(node.told(&CHECK), ["driver GpuDriverAbsent Unknown Notice"]);
-    }
-
-    #[test]
-    fn iommu_and_acs() {
-        let mut node = Node::infiniband();
-        node.bend_pci(&nic(2), |f| f.iommu = Reading::Value("DMA-FQ".into()));
-        node.bend_pci(&gpu(2), |f| f.iommu = Reading::Value("identity".into()));
-        node.bend_pci(&gpu(1), |f| f.parent = Some("0000:70:01.0".into()));
-        node.bend_pci("0000:70:01.0", |f| f.acs_redirect = Reading::Value(true));
-        node.bend_pci("0000:71:01.0", |f| f.acs_redirect = Reading::Value(true));
-        assert_eq!(
-            node.told(&CHECK),
-            [
-                "iommu IommuTranslates Degraded Notice",
-                "acs AcsRedirects Degraded Notice"
-            ]
-        );
-        assert_eq!(node.run(&CHECK)[1].evidence["bridges"], 1);
-        node.bend_gpudirect(|facts| facts.arch = Some("aarch64".into()));
-        assert_eq!(node.told(&CHECK), Vec::<String>::new());
-    }
-}
+#[path = "gpudirect_check_tests.rs"]
+mod tests;

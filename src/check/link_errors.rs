@@ -224,9 +224,9 @@ fn judge(context: &Context<'_>, port: &PortView<'_>, rule: &Rule) -> Option<Cand
 mod tests {
     use super::super::testing::{Node, nic, tell};
     use super::*;
+    use crate::check::roles::Role;
     use crate::observe::netdev::PriorityFacts;
     use crate::observe::rdma::{PhysState, PortState};
-    use crate::report::Role;
 
     /// A node whose port 0 counted `from`, and 10 s later `to`.
     fn counted(name: &str, from: u64, to: u64) -> Node {

@@ -35,13 +35,26 @@ const BELOW_BEST: ReasonDoc = ReasonDoc {
     meaning: "A port runs slower than it did earlier this boot.",
     remedy: "It trained down: reseat or replace cable and module, unless somebody changed the speed on purpose.",
 };
+const UNREADABLE: ReasonDoc = ReasonDoc {
+    reason: "RateUnreadable",
+    status: Status::Unknown,
+    weight: Weight::Notice,
+    meaning: "A rail's rate can no longer be read; what was known of it is kept.",
+    remedy: "Look at what link_state and source_health tell of the port.",
+};
 
 /// The row in the table.
 pub const CHECK: Check = Check {
     id: ID,
     title: "Link rate",
     what: "The rate of each active rail against, in this order, `expect.rate_gbps`, the most common rate among active rails of its kind, and its own best rate this boot. No table of products. The rate of a port that is not active lies and is left alone, as is EFA's constant; for Ethernet speeds that mlx5 prints as 40 Gb/s the network device's speed is taken.",
-    reasons: &[BELOW_EXPECTED, BELOW_PEERS, LANES_REDUCED, BELOW_BEST],
+    reasons: &[
+        BELOW_EXPECTED,
+        BELOW_PEERS,
+        LANES_REDUCED,
+        BELOW_BEST,
+        UNREADABLE,
+    ],
     run,
 };
 
@@ -54,8 +67,16 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
 }
 
 fn judge(context: &Context<'_>, port: &PortView<'_>, ports: &[PortView<'_>]) -> Option<Candidate> {
-    let rate = context.rate(port)?;
     let policy = &context.policy.link_rate;
+    if port.rail && port.link.is_none() && context.snapshot.links.contains_key(&port.key) {
+        return Some(UNREADABLE.candidate(
+            ID,
+            (port.key.to_string(), port.subject.clone()),
+            policy.timing(),
+            format!("the last reading of {} is too old to go by", port.subject),
+        ));
+    }
+    let rate = context.rate(port)?;
     let slower_than = |reference: BitsPerSec| (rate.0 as f64) < reference.0 as f64 * policy.below;
     let say = |doc: ReasonDoc, reference: BitsPerSec, what: String| {
         doc.candidate(
@@ -245,6 +266,17 @@ mod tests {
         assert_eq!(
             node.told(&CHECK),
             ["mlx5_1/1 RateBelowBest Degraded Notice"]
+        );
+    }
+
+    #[test]
+    fn a_rate_that_cannot_be_read_is_unknown() {
+        let mut node = Node::infiniband();
+        node.set_stalled("link", &key(2).device.0, node.now);
+        node.now = node.now.plus(std::time::Duration::from_secs(60));
+        assert_eq!(
+            node.told(&CHECK),
+            ["mlx5_2/1 RateUnreadable Unknown Notice"]
         );
     }
 

@@ -13,6 +13,7 @@ mod counter_saturated;
 pub mod debounce;
 mod device_missing;
 mod docs;
+mod expect;
 mod gds;
 mod gid_table;
 pub mod gpudirect;
@@ -23,6 +24,7 @@ mod link_rate;
 mod link_state;
 mod nic_kernel;
 mod pcie_link;
+mod pfc;
 pub mod policy;
 mod retransmission;
 pub mod roles;
@@ -207,4 +209,102 @@ pub fn run_all(context: &Context<'_>) -> Vec<Candidate> {
 
 fn rank(candidate: &Candidate) -> (Weight, Status) {
     (candidate.weight, candidate.status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::{Node, device, gpu, key, nic};
+    use super::*;
+    use crate::observe::kernel::{EventKind, KernelEvent};
+    use crate::observe::rdma::{LinkLayer, PhysState, PortState};
+    use crate::observe::reading::{FaultKind, Reading};
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn nodes_that_are_well_or_idle_say_nothing() {
+        for mut node in [Node::infiniband(), Node::roce(), Node::empty()] {
+            for _ in 0..100 {
+                assert_eq!(run_all(&node.context()), []);
+                node.tick(15);
+            }
+        }
+    }
+
+    /// A node on which everything goes wrong at once.
+    fn wreck() -> Node {
+        let mut node = Node::infiniband();
+        let counters = |value| {
+            [
+                ("symbol_error", value),
+                ("port_rcv_errors", value),
+                ("port_xmit_discards", value),
+                ("hw.packet_seq_err", value),
+                ("hw.local_ack_timeout_err", value),
+                ("local_link_integrity_errors", 15),
+            ]
+        };
+        for i in 0..8 {
+            node.set_counters(i, &counters(0));
+        }
+        node.tick(10);
+        for i in 0..8 {
+            node.set_counters(i, &counters(60_000));
+            node.bend_pci(&gpu(i), |f| f.config_dead = Reading::Value(true));
+            node.bend_pci(&nic(i), |f| f.current = Reading::NotObservable);
+            for source in ["link", "counters", "gids"] {
+                node.set_fault(source, &nic(i), FaultKind::Denied);
+            }
+            for code in [48, 63, 79, 9999] {
+                let event = KernelEvent {
+                    xid: Some(code),
+                    pci: Some(gpu(i)),
+                    ..KernelEvent::new(EventKind::Xid, "Xid")
+                };
+                node.history.push_event(node.now, false, &event);
+            }
+        }
+        node.set_state(0, PortState::Down, PhysState::Polling);
+        node.set_state(1, PortState::Init, PhysState::LinkUp);
+        node.set_state(2, PortState::Unknown, PhysState::Unknown);
+        node.tick(1);
+        node
+    }
+
+    #[test]
+    fn identities_and_labels_are_unique() {
+        let candidates = run_all(&wreck().context());
+        assert!(candidates.len() > 50);
+        let mut keys = BTreeSet::new();
+        let mut labels = BTreeSet::new();
+        for c in &candidates {
+            assert!(keys.insert((c.check, &c.key, c.reason)), "{c:?}");
+            // What metrics tell findings apart by.
+            assert!(labels.insert((c.check, &c.subject, c.reason)), "{c:?}");
+        }
+    }
+
+    #[test]
+    fn muted_checks_are_not_run() {
+        let mut node = wreck();
+        node.policy.mute = CHECKS.iter().map(|check| check.id.to_string()).collect();
+        assert_eq!(run_all(&node.context()), []);
+    }
+
+    #[test]
+    fn a_storm_is_bounded_and_keeps_the_worst() {
+        let mut node = Node::infiniband();
+        for i in 8..400 {
+            let mut device = device(i % 200, LinkLayer::Infiniband);
+            device.key.0 = format!("{}/{i}", nic(i % 200));
+            node.devices.push(device.clone());
+            let port = device.port_key(1);
+            node.roles.insert(port.clone(), node.roles[&key(0)].clone());
+        }
+        node.set_state(5, PortState::Down, PhysState::Polling);
+        node.tick(1);
+        let found = run_all(&node.context());
+        let of_links = found.iter().filter(|c| c.check == "link_state");
+        assert_eq!(of_links.count(), MAX_CANDIDATES_PER_CHECK);
+        assert!(found.iter().any(|c| c.reason == "LinkDown"));
+    }
 }

@@ -1,6 +1,7 @@
 //! PCIe links of rails and GPUs.
 
 use super::context::span_text;
+use super::debounce::WHOLE_NODE;
 use super::policy::Limit;
 use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};
 use crate::observe::pci::{PciFacts, PciFunction, PcieLink};
@@ -72,7 +73,12 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             .is_some()
             .then(|| {
                 // An empty key speaks for every key of the check: what stands, stands.
-                UNREADABLE.candidate(ID, ("", "pci"), timing, "PCI facts are too old to go by")
+                UNREADABLE.candidate(
+                    ID,
+                    (WHOLE_NODE, "pci"),
+                    timing,
+                    "PCI facts are too old to go by",
+                )
             })
             .into_iter()
             .collect();
@@ -231,8 +237,8 @@ fn judge_errors(
 mod tests {
     use super::super::testing::{Node, gpu, nic};
     use super::*;
+    use crate::check::roles::Role;
     use crate::observe::reading::Reading;
-    use crate::report::Role;
     use crate::units::Millis;
 
     fn link(gigatransfers: u32, width: u32) -> Reading<PcieLink> {

@@ -2,6 +2,7 @@
 //! node and a node without any fabric alike: nothing is expected that is not seen.
 
 use super::Timing;
+pub use super::expect::{GpuDirectExpectation, LosslessExpectation, XidAction, XidOverride};
 use crate::section::section;
 use crate::units::Span;
 use serde::{Deserialize, Serialize};
@@ -23,64 +24,6 @@ const fn limit(more_than: u64, secs: u64) -> Limit {
         more_than,
         within: Span::from_secs(secs),
     }
-}
-
-/// Whether something is wanted, refused, or to be found out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
-#[serde(rename_all = "snake_case")]
-pub enum GpuDirectExpectation {
-    /// Wanted where GPUs, their driver and rails are all there.
-    #[default]
-    Auto,
-    /// Its absence is always judged.
-    Required,
-    /// Never judged.
-    Off,
-}
-
-/// Whether the Ethernet fabric is lossless (PFC) by design.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
-#[serde(rename_all = "snake_case")]
-pub enum LosslessExpectation {
-    /// Judged by what the port's DCB settings say.
-    #[default]
-    Auto,
-    /// PFC must be on, and the RoCE priority among its priorities.
-    Lossless,
-    /// Drops are by design (Spectrum-X adaptive routing, OCI, Falcon): not judged.
-    Lossy,
-}
-
-/// What the operator makes of an Xid, against the built-in table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum XidAction {
-    /// Counted only.
-    Ignore,
-    /// An application's fault: counted, told in the Xid list.
-    App,
-    /// The GPU works with less.
-    Degraded,
-    /// The GPU is lost until it is reset.
-    Fatal,
-}
-
-/// The operator's word on one Xid.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct XidOverride {
-    /// What it is.
-    pub action: XidAction,
-    /// Only from this many on (default 1) …
-    #[serde(default = "one")]
-    pub count: u32,
-    /// … within this long; none: since boot.
-    #[serde(default)]
-    pub within: Option<Span>,
-}
-
-fn one() -> u32 {
-    1
 }
 
 /// A section that also says how long to look before believing.
@@ -284,8 +227,12 @@ check_section! {
         quiet: Span = Span::from_secs(60),
         /// Codes that follow from another (43, 45, 94, 95) within this long belong to it.
         sympathy: Span = Span::from_secs(5),
-        /// Degraded Xids stand this long after the last one; fatal ones until reset or reboot.
+        /// Degraded Xids stand this long after the last one.
         degraded_for: Span = Span::from_secs(3600),
+        /// Fatal Xids stand this long after the last one; not set: until the driver takes its
+        /// verdict back (154 to `None`), or a reboot. A GPU reset under drivers before 565 tells
+        /// nothing in the log.
+        fatal_for: Option<Span> = None,
         /// One code, not of hardware for sure, on this many GPUs at once is the job's, not the GPUs'.
         storm_gpus: u32 = 4,
         /// At once: within this long.
@@ -304,8 +251,10 @@ check_section! {
 check_section! {
     /// `sxid`.
     Sxid, raise 0, clear 0, {
-        /// A non-fatal SXid is told this long.
+        /// A non-fatal SXid is told this long after the last one.
         nonfatal_for: Span = Span::from_secs(3600),
+        /// A fatal SXid stands this long after the last one; not set: until a reboot.
+        fatal_for: Option<Span> = None,
     }
 }
 
@@ -314,6 +263,8 @@ check_section! {
     SourceHealth, raise 5, clear 5, {
         /// A source that fails must do so this long before it is told.
         failing_raise_after: Span = Span::from_secs(30),
+        /// Lost kernel-log records are told this long.
+        lost_for: Span = Span::from_secs(3600),
     }
 }
 
@@ -408,43 +359,5 @@ impl Policy {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn defaults_round_trip_and_are_sound() {
-        let policy = Policy::default();
-        assert_eq!(policy.complaints(), Vec::<String>::new());
-        let text = toml::to_string(&policy).unwrap();
-        assert_eq!(toml::from_str::<Policy>(&text).unwrap(), policy);
-        assert_eq!(toml::from_str::<Policy>("").unwrap(), policy);
-    }
-
-    #[test]
-    fn settings_read_as_an_operator_writes_them() {
-        let policy: Policy = toml::from_str(
-            "mute = ['gds']\nexpect.rails = 8\n[xid.overrides.63]\naction = 'fatal'\ncount = 3\nwithin = '1h'\n[link_state]\nraise_after = '1s'\n",
-        )
-        .unwrap();
-        assert_eq!(policy.expect.rails, Some(8));
-        assert_eq!(policy.link_state.raise_after, Span::from_secs(1));
-        assert_eq!(policy.link_state.clear_after, Span::from_secs(10));
-        let own = policy.xid.overrides.get(&63).unwrap();
-        assert_eq!((own.action, own.count), (XidAction::Fatal, 3));
-    }
-
-    #[test]
-    fn typos_are_refused() {
-        for text in [
-            "link_sate = {}",
-            "[link_state]\nraise_afer = '1s'",
-            "[expect]\nrail = 8",
-            "[link_flap]\ndegraded = { more_then = 1, within = '1s' }",
-        ] {
-            assert!(toml::from_str::<Policy>(text).is_err(), "{text}");
-        }
-        let policy: Policy =
-            toml::from_str("mute = ['link_sate']\n[congestion]\nstorm = 50.0\n").unwrap();
-        assert_eq!(policy.complaints().len(), 2);
-    }
-}
+#[path = "policy_tests.rs"]
+mod tests;

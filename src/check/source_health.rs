@@ -1,16 +1,255 @@
-//! To come.
+//! The agent's own eyes.
 
-use super::{Candidate, Check, Context};
+use super::context::span_text;
+use super::policy::Limit;
+use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};
+use crate::observe::history::KERNEL_LOG_LOST;
+use crate::observe::reading::FaultKind;
+use crate::observe::snapshot::SourceHealth;
+use crate::units::DeviceKey;
+
+const ID: &str = "source_health";
+
+const STALLED: ReasonDoc = ReasonDoc {
+    reason: "SourceStalled",
+    status: Status::Unknown,
+    weight: Weight::Verdict,
+    meaning: "A read hangs in the kernel. On a rail's link nothing is known of the rail any more; elsewhere it is a notice.",
+    remedy: "A driver or firmware that does not answer: look in the kernel log for the device, and at `cat /proc/PID/stack` of the agent's threads. A cold reboot ends it.",
+};
+const FAILING: ReasonDoc = ReasonDoc {
+    reason: "SourceFailing",
+    status: Status::Unknown,
+    weight: Weight::Notice,
+    meaning: "A source cannot be read; what it would tell is not judged.",
+    remedy: "Look at the message: a permission that the agent lacks, or a driver that answers with an error.",
+};
+const LOG_BLIND: ReasonDoc = ReasonDoc {
+    reason: "KernelLogBlind",
+    status: Status::Unknown,
+    weight: Weight::Verdict,
+    meaning: "The kernel log of a node with GPUs cannot be read, so a GPU that died may go unseen. Without GPUs, on a directory tree, or where there is no log it is a notice.",
+    remedy: "Mount the host's /dev/kmsg into the agent's container and give it CAP_SYSLOG.",
+};
+const LOG_LOST: ReasonDoc = ReasonDoc {
+    reason: "KernelLogLost",
+    status: Status::Unknown,
+    weight: Weight::Notice,
+    meaning: "The kernel log overwrote records before they were read: a storm of messages may have hidden an event.",
+    remedy: "Look at what floods the log (`dmesg`); a bigger `log_buf_len` helps.",
+};
 
 /// The row in the table.
 pub const CHECK: Check = Check {
-    id: "source_health",
-    title: "",
-    what: "",
-    reasons: &[],
+    id: ID,
+    title: "Source health",
+    what: "Whether the sources answer. What cannot be seen is unknown, never well and never failing.",
+    reasons: &[STALLED, FAILING, LOG_BLIND, LOG_LOST],
     run,
 };
 
-fn run(_context: &Context<'_>) -> Vec<Candidate> {
-    Vec::new()
+fn run(context: &Context<'_>) -> Vec<Candidate> {
+    let mut found: Vec<Candidate> = context
+        .snapshot
+        .sources
+        .values()
+        .filter_map(|health| match health.source.as_str() {
+            "kernel_log" => judge_log(context, health),
+            _ => judge(context, health),
+        })
+        .collect();
+    found.extend(log_lost(context));
+    found
+}
+
+fn judge(context: &Context<'_>, health: &SourceHealth) -> Option<Candidate> {
+    let policy = &context.policy.source_health;
+    let about = name(context, health);
+    let key = format!("{} {}", health.source, health.subject);
+    if let Some(since) = health.stalled_since {
+        let rail = health.source == "link"
+            && context.roles.keys().any(|port| {
+                context.is_rail(port)
+                    && (port.device.0 == health.subject || port.to_string() == health.subject)
+            });
+        let weight = if rail {
+            Weight::Verdict
+        } else {
+            Weight::Notice
+        };
+        return Some(
+            STALLED
+                .candidate(
+                    ID,
+                    (key, about.clone()),
+                    policy.timing(),
+                    format!("reading {about} hangs"),
+                )
+                .weighing(weight)
+                .with("source", health.source.as_str())
+                .with("stalled_at_ms", since.0),
+        );
+    }
+    let fault = health.fault.as_ref()?;
+    Some(
+        FAILING
+            .candidate(
+                ID,
+                (key, about.clone()),
+                policy.timing(),
+                format!("{about} cannot be read: {}", fault.detail),
+            )
+            .raised_after(policy.failing_raise_after.0)
+            .with("source", health.source.as_str())
+            .with("kind", kind(fault.kind)),
+    )
+}
+
+/// `link/mlx5_3`: the source, and its subject by name.
+fn name(context: &Context<'_>, health: &SourceHealth) -> String {
+    if health.subject.is_empty() {
+        return health.source.clone();
+    }
+    let subject = context.device_name(&DeviceKey(health.subject.clone()));
+    format!("{}/{subject}", health.source)
+}
+
+fn kind(kind: FaultKind) -> serde_json::Value {
+    serde_json::to_value(kind).unwrap_or_default()
+}
+
+fn judge_log(context: &Context<'_>, health: &SourceHealth) -> Option<Candidate> {
+    let policy = &context.policy.source_health;
+    let why = match (&health.fault, health.stalled_since, health.absent) {
+        (Some(fault), _, _) => fault.detail.clone(),
+        (None, Some(_), _) => "reading it hangs".to_string(),
+        (None, None, true) => "there is none".to_string(),
+        (None, None, false) => return None,
+    };
+    let gpus = context.gpus().len();
+    let blind = context.snapshot.live && !health.absent && gpus > 0;
+    Some(
+        LOG_BLIND
+            .candidate(
+                ID,
+                ("kernel_log", "kernel_log"),
+                policy.timing(),
+                format!("the kernel log cannot be read: {why}"),
+            )
+            .weighing(if blind {
+                Weight::Verdict
+            } else {
+                Weight::Notice
+            })
+            .with("gpus", gpus)
+            .with("live", context.snapshot.live),
+    )
+}
+
+fn log_lost(context: &Context<'_>) -> Option<Candidate> {
+    let policy = &context.policy.source_health;
+    let limit = Limit {
+        more_than: 0,
+        within: policy.lost_for,
+    };
+    let lost = context.above(context.history.other.get(KERNEL_LOG_LOST), limit)?;
+    Some(
+        LOG_LOST
+            .candidate(
+                ID,
+                ("kernel_log lost", "kernel_log"),
+                policy.timing(),
+                format!(
+                    "{} kernel-log records were overwritten unread within {}",
+                    lost.by,
+                    span_text(policy.lost_for.0)
+                ),
+            )
+            .with("records", lost.by),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Node, nic};
+    use super::*;
+    use crate::check::roles::Role;
+    use crate::observe::reading::Fault;
+    use crate::units::Millis;
+
+    #[test]
+    fn a_stalled_link_of_a_rail_is_unknown_and_other_stalls_are_notices() {
+        let mut node = Node::infiniband();
+        node.set_role(1, Role::Other);
+        let now = node.now;
+        node.set_stalled("link", &nic(0), now);
+        node.set_stalled("link", &nic(1), now);
+        node.set_stalled("counters", &nic(0), now);
+        node.set_stalled("ethtool", "eth3", now);
+        node.set_stalled("pci", "", now);
+        assert_eq!(
+            node.told(&CHECK),
+            [
+                "counters/mlx5_0 SourceStalled Unknown Notice",
+                "ethtool/eth3 SourceStalled Unknown Notice",
+                "link/mlx5_0 SourceStalled Unknown Verdict",
+                "link/mlx5_1 SourceStalled Unknown Notice",
+                "pci SourceStalled Unknown Notice"
+            ]
+        );
+    }
+
+    #[test]
+    fn failing_is_a_notice_and_absent_is_nothing() {
+        let mut node = Node::infiniband();
+        node.set_fault("gpudirect", "", FaultKind::Denied);
+        node.set_health("dcb", "eth0", |health| health.absent = true);
+        assert_eq!(
+            node.told(&CHECK),
+            ["gpudirect SourceFailing Unknown Notice"]
+        );
+    }
+
+    #[test]
+    fn the_kernel_log() {
+        let denied = |health: &mut SourceHealth| {
+            health.fault = Some(Fault {
+                kind: FaultKind::Denied,
+                detail: "dev/kmsg: not permitted".into(),
+            });
+        };
+        let absent = |health: &mut SourceHealth| health.absent = true;
+        type Bend = fn(&mut SourceHealth);
+        for (bend, live, gpus, want) in [
+            (denied as Bend, true, true, Some(Weight::Verdict)),
+            (denied, true, false, Some(Weight::Notice)),
+            (denied, false, true, Some(Weight::Notice)),
+            (absent, true, true, Some(Weight::Notice)),
+            (|_| {}, true, true, None),
+        ] {
+            let mut node = Node::infiniband();
+            node.snapshot.live = live;
+            if !gpus {
+                node.set_pci(Default::default());
+            }
+            node.set_health("kernel_log", "", bend);
+            let got = node.run(&CHECK).first().map(|c| c.weight);
+            assert_eq!(got, want, "live {live} gpus {gpus}");
+        }
+    }
+
+    #[test]
+    fn lost_records_are_told_for_a_while() {
+        let mut node = Node::infiniband();
+        assert_eq!(node.told(&CHECK), Vec::<String>::new());
+        node.history.totals.kmsg_records_lost = 12;
+        node.tick(1);
+        assert_eq!(
+            node.told(&CHECK),
+            ["kernel_log KernelLogLost Unknown Notice"]
+        );
+        node.tick(3601);
+        assert_eq!(node.told(&CHECK), Vec::<String>::new());
+        assert!(node.now > Millis::from_secs(3000));
+    }
 }

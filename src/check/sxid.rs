@@ -1,16 +1,108 @@
-//! To come.
+//! NVSwitch errors in the kernel log.
 
-use super::{Candidate, Check, Context};
+use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};
+use crate::observe::kernel_log::SwitchError;
+
+const ID: &str = "sxid";
+
+const FATAL: ReasonDoc = ReasonDoc {
+    reason: "SxidFatal",
+    status: Status::Failing,
+    weight: Weight::Verdict,
+    meaning: "An NVSwitch reported an error that it calls fatal: GPUs of this node can no longer all talk to each other.",
+    remedy: "Drain the node and reboot it (GPUs and NVSwitches are reset together); if it comes back, have the board examined.",
+};
+const NONFATAL: ReasonDoc = ReasonDoc {
+    reason: "SxidNonfatal",
+    status: Status::Degraded,
+    weight: Weight::Notice,
+    meaning: "An NVSwitch reported an error that it recovered from.",
+    remedy: "Nothing, unless it comes often: then have the link that the message names examined.",
+};
 
 /// The row in the table.
 pub const CHECK: Check = Check {
-    id: "sxid",
-    title: "",
-    what: "",
-    reasons: &[],
+    id: ID,
+    title: "SXid (NVSwitch errors)",
+    what: "NVSwitch errors by their own word, Fatal or Non-fatal. A fatal one clears by a reboot.",
+    reasons: &[FATAL, NONFATAL],
     run,
 };
 
-fn run(_context: &Context<'_>) -> Vec<Candidate> {
-    Vec::new()
+fn run(context: &Context<'_>) -> Vec<Candidate> {
+    let policy = &context.policy.sxid;
+    let mut found = Vec::new();
+    for (slot, codes) in &context.history.kernel.switches {
+        for (doc, fatal, stands_for) in [
+            (FATAL, true, policy.fatal_for),
+            (NONFATAL, false, Some(policy.nonfatal_for)),
+        ] {
+            let errors: Vec<(&u32, &SwitchError)> = codes
+                .iter()
+                .filter(|(_, error)| error.fatal == fatal)
+                .filter(|(_, error)| {
+                    stands_for.is_none_or(|span| context.now.since(error.seen.last) <= span.0)
+                })
+                .collect();
+            let Some((code, newest)) = errors.iter().max_by_key(|(_, error)| error.seen.last)
+            else {
+                continue;
+            };
+            let subject = if slot.is_empty() { "unknown" } else { slot };
+            found.push(
+                doc.candidate(
+                    ID,
+                    (slot.as_str(), subject),
+                    policy.timing(),
+                    format!(
+                        "NVSwitch {subject}: SXid {code}, {} codes in all",
+                        errors.len()
+                    ),
+                )
+                .with("sxid", **code)
+                .with("count", newest.seen.count)
+                .with("line", newest.seen.text.as_str()),
+            );
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Node;
+    use super::*;
+    use crate::observe::kernel::{Detail, EventKind, KernelEvent, Severity, SxidDetail};
+
+    fn push(node: &mut Node, code: u32, severity: Option<Severity>) {
+        let event = KernelEvent {
+            pci: Some("0000:05:00".into()),
+            detail: Detail::Sxid(SxidDetail {
+                code,
+                switch: Some(3),
+                severity,
+                link: None,
+            }),
+            ..KernelEvent::new(EventKind::Sxid, "nvidia-nvswitch3: SXid …")
+        };
+        node.history.push_event(node.now, false, &event);
+    }
+
+    #[test]
+    fn by_its_own_word() {
+        let mut node = Node::infiniband();
+        push(&mut node, 12028, Some(Severity::Nonfatal));
+        push(&mut node, 20034, None);
+        assert_eq!(
+            node.told(&CHECK),
+            ["0000:05:00 SxidNonfatal Degraded Notice"]
+        );
+        node.tick(3601);
+        assert_eq!(node.told(&CHECK), Vec::<String>::new());
+        push(&mut node, 20034, Some(Severity::Fatal));
+        // What a fatal report says afterwards does not make it less so.
+        push(&mut node, 20034, Some(Severity::Nonfatal));
+        node.tick(24 * 3600);
+        assert_eq!(node.told(&CHECK), ["0000:05:00 SxidFatal Failing Verdict"]);
+    }
 }

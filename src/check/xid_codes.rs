@@ -186,7 +186,9 @@ pub fn disposition(event: &KernelEvent, overrides: &Overrides) -> Disposition {
     ruling(event, overrides).map_or(Disposition::Report, |r| r.disposition)
 }
 
-fn xid_ruling(code: u32, detail: &XidDetail, overrides: &Overrides) -> Ruling {
+/// Judges an Xid by its code and parts.
+#[must_use]
+pub fn xid_ruling(code: u32, detail: &XidDetail, overrides: &Overrides) -> Ruling {
     let row = lookup(code);
     let mut ruling = Ruling {
         disposition: row.map_or(Disposition::Report, |r| r.disposition),

@@ -1,6 +1,10 @@
 //! What has been seen so far: a bounded memory of changes. Counter reset, wrap, saturation and
 //! reboot are handled here and nowhere else; the first sample of anything is a baseline.
 
+mod memory;
+
+pub use memory::Memory;
+
 use super::counters::{CounterKind, hw_kind, pma_kind};
 use super::fabric::{self, SeenFabric};
 use super::kernel::KernelEvent;
@@ -15,6 +19,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Link edges kept a port; older ones are merged into the oldest.
 const MAX_EDGES: usize = 128;
+
+/// Name in [`History::other`] of the records that the kernel log overwrote before they were read.
+pub const KERNEL_LOG_LOST: &str = "kernel_log lost";
 
 /// Everything remembered between samples.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -93,7 +100,8 @@ pub struct Totals {
     pub link_edges: BTreeMap<PortKey, u64>,
     /// Xids by GPU slot (`0000:17:00`, empty where the line told none) and code.
     pub xids: BTreeMap<String, BTreeMap<u32, u64>>,
-    /// Kernel events of NICs by slot and event name (`nic_link_down`, `pcie_aer` …).
+    /// Kernel events of NICs and other devices by address (by slot where the line told no function,
+    /// empty where it told none) and event name (`nic_link_down`, `pcie_aer` …).
     pub nic_events: BTreeMap<String, BTreeMap<String, u64>>,
     /// Kernel-log records that were overwritten before they were read.
     pub kmsg_records_lost: u64,
@@ -101,105 +109,11 @@ pub struct Totals {
     pub transitions: BTreeMap<String, u64>,
 }
 
-/// What is worth keeping over a restart of the agent, for the same boot only.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Memory {
-    /// Boot that it belongs to.
-    pub boot_id: Option<String>,
-    /// Ports that were active, with the best rate seen.
-    pub ports: BTreeMap<PortKey, Option<BitsPerSec>>,
-    /// Devices by key, with name and ports.
-    pub devices: BTreeMap<DeviceKey, (String, Vec<u32>)>,
-    /// What the devices are.
-    #[serde(default)]
-    pub fabric: BTreeMap<DeviceKey, SeenFabric>,
-    /// GPUs by address.
-    pub gpus: Vec<String>,
-    /// What the kernel log said: the log itself is not read twice.
-    #[serde(default)]
-    pub kernel: KernelLog,
-}
-
 impl History {
-    /// A history that starts from what an earlier run remembered. A memory of another boot is
-    /// dropped at the first sample.
-    pub fn restore(memory: Memory) -> Self {
-        let mut history = History {
-            boot_id: memory.boot_id,
-            fabric: memory.fabric,
-            kernel: memory.kernel.restored(),
-            ..History::default()
-        };
-        for (key, best_rate) in memory.ports {
-            let port = history.ports.entry(key).or_default();
-            port.ever_active = true;
-            port.best_rate = best_rate;
-        }
-        for (key, (name, ports)) in memory.devices {
-            history.devices.insert(
-                key,
-                SeenDevice {
-                    name,
-                    ports,
-                    missed: 0,
-                    last_seen: Millis(0),
-                },
-            );
-        }
-        for gpu in memory.gpus {
-            history.gpus.insert(
-                gpu,
-                SeenGpu {
-                    missed: 0,
-                    last_seen: Millis(0),
-                },
-            );
-        }
-        history
-    }
-
-    /// What to keep for the next run.
-    pub fn memory(&self) -> Memory {
-        Memory {
-            boot_id: self.boot_id.clone(),
-            ports: self
-                .ports
-                .iter()
-                .filter(|(_, port)| port.ever_active)
-                .map(|(key, port)| (key.clone(), port.best_rate))
-                .collect(),
-            devices: self
-                .devices
-                .iter()
-                .map(|(key, seen)| (key.clone(), (seen.name.clone(), seen.ports.clone())))
-                .collect(),
-            fabric: fabric::to_keep(&self.fabric),
-            gpus: self.gpus.keys().cloned().collect(),
-            kernel: self.kernel.clone(),
-        }
-    }
-
     /// Takes a snapshot in. Parts whose stamp has not moved since the last call change nothing, so
     /// that a snapshot may be pushed as often as one likes.
     pub fn push(&mut self, snapshot: &Snapshot) {
-        if snapshot.boot_id.is_some() && self.boot_id != snapshot.boot_id {
-            // A reboot resets every counter and every memory. What the kernel log said before the
-            // first snapshot is of this boot already; what was restored is not.
-            let kernel = match self.started {
-                None => std::mem::take(&mut self.kernel).without_restored(),
-                Some(_) => KernelLog::default(),
-            };
-            let totals = match self.started {
-                None => std::mem::take(&mut self.totals),
-                Some(_) => Totals::default(),
-            };
-            *self = History {
-                boot_id: snapshot.boot_id.clone(),
-                kernel,
-                totals,
-                ..History::default()
-            };
-        }
+        self.begin_boot(snapshot.boot_id.as_deref());
         self.started.get_or_insert(snapshot.at);
         self.push_devices(snapshot);
         fabric::remember(&mut self.fabric, snapshot);
@@ -207,6 +121,40 @@ impl History {
         self.push_links(snapshot);
         self.push_counters(snapshot);
         self.push_pci(snapshot);
+        let lost = self.totals.kmsg_records_lost;
+        let at = snapshot.at;
+        self.other
+            .entry(KERNEL_LOG_LOST.into())
+            .or_insert_with(|| {
+                // What was lost before the first snapshot was lost in this run, too.
+                let mut track = Track::new(CounterKind::Wide);
+                track.push(at.minus(std::time::Duration::from_millis(1)), 0);
+                track
+            })
+            .push(at, lost);
+    }
+
+    /// Drops what belongs to another boot: a reboot resets every counter and every memory. Called
+    /// by [`History::push`]; call it before the first event of a boot, too.
+    pub fn begin_boot(&mut self, boot_id: Option<&str>) {
+        if boot_id.is_none() || self.boot_id.as_deref() == boot_id {
+            return;
+        }
+        // What the kernel log said before the first snapshot is of this boot; what was restored is
+        // not.
+        let (kernel, totals) = match self.started {
+            None => (
+                std::mem::take(&mut self.kernel).without_restored(),
+                std::mem::take(&mut self.totals),
+            ),
+            Some(_) => Default::default(),
+        };
+        *self = History {
+            boot_id: boot_id.map(Into::into),
+            kernel,
+            totals,
+            ..History::default()
+        };
     }
 
     /// Takes in what the kernel log said `at` a moment. `historic`: it was in the log already when

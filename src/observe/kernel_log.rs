@@ -3,9 +3,10 @@
 
 use super::history::Totals;
 use super::kernel::{
-    AerSeverity, Detail, EventKind, HealthKind, KernelEvent, RecoveryAction, Severity,
+    AerSeverity, Detail, EventKind, HealthKind, KernelEvent, NvLink, RecoveryAction, Severity,
+    XidDetail,
 };
-use crate::units::Millis;
+use crate::units::{Bdf, Millis};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,15 +19,15 @@ const MAX_CODES: usize = 64;
 /// Characters kept of a message.
 const MAX_TEXT: usize = 240;
 
-/// Everything that the kernel log said, by device. A slot is `dddd:bb:dd`; empty where the line
-/// named no device.
+/// Everything that the kernel log said, by device. GPUs and switches go by slot (`dddd:bb:dd`),
+/// empty where the line named none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelLog {
     /// GPUs by slot.
     pub gpus: BTreeMap<String, GpuLog>,
     /// NVSwitch errors by slot and code.
     pub switches: BTreeMap<String, BTreeMap<u32, SwitchError>>,
-    /// NICs and other devices by slot.
+    /// NICs and other devices by address (`dddd:bb:dd.f`), or by slot where the line told no function.
     pub devices: BTreeMap<String, DeviceLog>,
 }
 
@@ -37,6 +38,8 @@ pub struct GpuLog {
     pub xids: BTreeMap<u32, XidLog>,
     /// The driver's own last verdict (Xid 154), and when.
     pub recovery: Option<(RecoveryAction, Millis)>,
+    /// When the driver last took its verdict back (154 to `None`).
+    pub cleared: Option<Millis>,
 }
 
 /// One code of one GPU.
@@ -46,21 +49,8 @@ pub struct XidLog {
     pub seen: Seen,
     /// Process named last.
     pub process: Option<String>,
-    /// The last line's own parts.
-    pub last: LastXid,
-}
-
-/// Parts of an Xid line that judging goes by.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LastXid {
-    /// The worst severity word seen (NVLink 5).
-    pub severity: Option<Severity>,
-    /// First register word of each NVLink report, or-ed together.
-    pub first_word: Option<u32>,
-    /// NVLink link number.
-    pub link: Option<i32>,
-    /// The Xid that the driver names as the cause.
-    pub caused_by: Option<u32>,
+    /// What the lines say beyond code and process, the worst of each part.
+    pub detail: XidDetail,
 }
 
 /// When and how often something was said.
@@ -187,6 +177,20 @@ impl KernelLog {
         self.devices.get(slot)?.notes.get(&note)
     }
 
+    /// What is worth keeping over a restart: not the edges and refusals that busy devices log all
+    /// day, which nothing stands on.
+    #[must_use]
+    pub fn to_keep(&self) -> Self {
+        let mut kept = self.clone();
+        for device in kept.devices.values_mut() {
+            device.notes.retain(|note, _| {
+                !matches!(note, Note::LinkDown | Note::LinkUp | Note::CommandFailed)
+            });
+        }
+        kept.devices.retain(|_, device| !device.notes.is_empty());
+        kept
+    }
+
     /// Marks everything as out of an earlier run's memory.
     #[must_use]
     pub fn restored(mut self) -> Self {
@@ -199,9 +203,6 @@ impl KernelLog {
     pub fn without_restored(mut self) -> Self {
         for gpu in self.gpus.values_mut() {
             gpu.xids.retain(|_, xid| !xid.seen.restored);
-            if gpu.xids.is_empty() {
-                gpu.recovery = None;
-            }
         }
         self.gpus.retain(|_, gpu| !gpu.xids.is_empty());
         for codes in self.switches.values_mut() {
@@ -244,22 +245,21 @@ impl KernelLog {
         let Some(xid) = entry(&mut gpu.xids, code, MAX_CODES) else {
             return;
         };
+        let anew = gpu.cleared.is_some_and(|cleared| xid.seen.last <= cleared);
         xid.seen.push(at, historic, &event.text);
         if event.process.is_some() {
             xid.process.clone_from(&event.process);
         }
         if let Detail::Xid(detail) = &event.detail {
+            if anew || xid.seen.count == 1 {
+                xid.detail = detail.clone();
+            } else {
+                merge(&mut xid.detail, detail);
+            }
             if let Some((_, to)) = detail.recovery {
                 gpu.recovery = Some((to, at));
-            }
-            xid.last.caused_by = detail.caused_by;
-            if let Some(nvlink) = &detail.nvlink {
-                xid.last.link = nvlink.link;
-                if let Some(word) = nvlink.words.first() {
-                    xid.last.first_word = Some(xid.last.first_word.unwrap_or(0) | word);
-                }
-                if xid.last.severity != Some(Severity::Fatal) {
-                    xid.last.severity = nvlink.severity.or(xid.last.severity);
+                if to == RecoveryAction::None {
+                    gpu.cleared = Some(at);
                 }
             }
         }
@@ -291,8 +291,8 @@ impl KernelLog {
         let Some(note) = note_of(event) else {
             return;
         };
-        let slot = event.pci.clone().unwrap_or_default();
-        let Some(device) = entry(&mut self.devices, slot.clone(), MAX_DEVICES) else {
+        let address = address_of(event);
+        let Some(device) = entry(&mut self.devices, address.clone(), MAX_DEVICES) else {
             return;
         };
         device
@@ -300,8 +300,45 @@ impl KernelLog {
             .entry(note)
             .or_default()
             .push(at, historic, &event.text);
-        let events = totals.nic_events.entry(slot).or_default();
+        let events = totals.nic_events.entry(address).or_default();
         *events.entry(event.kind.name().to_string()).or_default() += 1;
+    }
+}
+
+/// The address with its function, where the line told it.
+fn address_of(event: &KernelEvent) -> String {
+    let address = event
+        .device
+        .as_deref()
+        .and_then(|device| device.rsplit(' ').next())
+        .and_then(|address| address.parse::<Bdf>().ok());
+    match address {
+        Some(address) => address.to_string(),
+        None => event.pci.clone().unwrap_or_default(),
+    }
+}
+
+/// Folds a repeat in, so that the worst of each part stays: `Fatal` over `Nonfatal`, every register
+/// bit ever set, and the shortest list of registers (a cut one proves nothing about the rest).
+fn merge(kept: &mut XidDetail, new: &XidDetail) {
+    kept.recovery = new.recovery.or(kept.recovery);
+    kept.caused_by = new.caused_by.or(kept.caused_by);
+    match (&mut kept.nvlink, &new.nvlink) {
+        (Some(kept), Some(new)) => merge_nvlink(kept, new),
+        (kept @ None, Some(new)) => *kept = Some(new.clone()),
+        (_, None) => {}
+    }
+}
+
+fn merge_nvlink(kept: &mut NvLink, new: &NvLink) {
+    kept.unit.clone_from(&new.unit);
+    kept.link = new.link;
+    if kept.severity != Some(Severity::Fatal) {
+        kept.severity = new.severity.or(kept.severity);
+    }
+    kept.words.truncate(new.words.len());
+    for (word, more) in kept.words.iter_mut().zip(&new.words) {
+        *word |= more;
     }
 }
 
@@ -349,3 +386,7 @@ fn note_of(event: &KernelEvent) -> Option<Note> {
         },
     })
 }
+
+#[cfg(test)]
+#[path = "kernel_log_tests.rs"]
+mod tests;

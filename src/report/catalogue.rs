@@ -165,7 +165,7 @@ pub fn markdown() -> String {
         "# Metrics\n\n\
          Generated from `src/report/catalogue.rs`; a test holds it equal (`UPDATE_GOLDEN=1 cargo test` rewrites it).\n\n\
          A value that could not be observed has no series: absent is not zero. Series of ports that\n\
-         are gone are gone with the next scrape. *full* means: only with `--metrics-detail full`.\n\n\
+         are gone are gone with the next scrape. *full* means: only with `--counters-full`.\n\n\
          | metric | type | labels | detail | meaning |\n|---|---|---|---|---|\n",
     );
     for family in CATALOGUE {

@@ -1,0 +1,62 @@
+//! The operator's words that the policy is written with.
+
+use crate::units::Span;
+use serde::{Deserialize, Serialize};
+
+/// Whether something is wanted, refused, or to be found out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+pub enum GpuDirectExpectation {
+    /// Wanted where GPUs, their driver and rails are all there.
+    #[default]
+    Auto,
+    /// Its absence is always judged.
+    Required,
+    /// Never judged.
+    Off,
+}
+
+/// Whether the Ethernet fabric is lossless (PFC) by design.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+pub enum LosslessExpectation {
+    /// Judged by what the port's DCB settings say.
+    #[default]
+    Auto,
+    /// PFC must be on, and the RoCE priority among its priorities.
+    Lossless,
+    /// Drops are by design (Spectrum-X adaptive routing, OCI, Falcon): not judged.
+    Lossy,
+}
+
+/// What the operator makes of an Xid, against the built-in table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum XidAction {
+    /// Counted only.
+    Ignore,
+    /// An application's fault: counted, told in the Xid list.
+    App,
+    /// The GPU works with less.
+    Degraded,
+    /// The GPU is lost until it is reset.
+    Fatal,
+}
+
+/// The operator's word on one Xid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct XidOverride {
+    /// What it is.
+    pub action: XidAction,
+    /// Only from this many on (default 1) …
+    #[serde(default = "one")]
+    pub count: u32,
+    /// … within this long; none: since boot.
+    #[serde(default)]
+    pub within: Option<Span>,
+}
+
+fn one() -> u32 {
+    1
+}

@@ -1,0 +1,156 @@
+use super::super::testing::{Node, key, nic};
+use super::*;
+use crate::check::roles::Role;
+use crate::observe::netdev::NetdevFacts;
+use crate::units::{Millis, Span};
+
+#[test]
+fn a_node_that_is_well_and_one_without_fabric_say_nothing() {
+    for node in [Node::infiniband(), Node::roce(), Node::empty()] {
+        assert_eq!(node.told(&CHECK), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn states_of_a_rail_that_was_up() {
+    for (state, phys, want) in [
+        (
+            PortState::Down,
+            PhysState::Polling,
+            "mlx5_3/1 LinkDown Failing Verdict",
+        ),
+        (
+            PortState::Down,
+            PhysState::Disabled,
+            "mlx5_3/1 PhysDisabled Failing Verdict",
+        ),
+        (
+            PortState::Init,
+            PhysState::LinkUp,
+            "mlx5_3/1 LinkInit Failing Verdict",
+        ),
+        (
+            PortState::Unknown,
+            PhysState::Unknown,
+            "mlx5_3/1 StateUnreadable Unknown Verdict",
+        ),
+    ] {
+        let mut node = Node::infiniband();
+        node.set_state(3, state, phys);
+        node.tick(1);
+        assert_eq!(node.told(&CHECK), [want]);
+    }
+}
+
+#[test]
+fn init_is_given_longer_than_down() {
+    let mut node = Node::infiniband();
+    node.set_state(3, PortState::Init, PhysState::LinkUp);
+    let found = node.run(&CHECK);
+    assert_eq!(found[0].timing.raise_after, Span::from_secs(20).0);
+}
+
+#[test]
+fn roce_disabled_is_only_off_when_the_interface_says_so() {
+    for (admin_up, want) in [(true, "LinkDown"), (false, "PhysDisabled")] {
+        let mut node = Node::roce();
+        node.set_state(0, PortState::Down, PhysState::Disabled);
+        node.set_netdev(
+            0,
+            NetdevFacts {
+                admin_up: Some(admin_up),
+                ..NetdevFacts::default()
+            },
+        );
+        assert_eq!(node.run(&CHECK)[0].reason, want);
+    }
+}
+
+#[test]
+fn never_up_needs_evidence() {
+    let all_down_from_the_start = || {
+        let mut node = Node::infiniband();
+        for i in 0..8 {
+            node.set_state(i, PortState::Down, PhysState::Polling);
+        }
+        node.history = Default::default();
+        node.tick(1);
+        node
+    };
+    let node = all_down_from_the_start();
+    assert!(node.run(&CHECK).iter().all(|c| c.weight == Weight::Notice));
+
+    let mut expected = all_down_from_the_start();
+    expected.policy.expect.rails = Some(8);
+    assert_eq!(expected.run(&CHECK).len(), 8);
+    assert!(expected.run(&CHECK).iter().all(|c| c.reason == "LinkDown"));
+
+    let mut peers = all_down_from_the_start();
+    peers.set_link(5, super::super::testing::link(400, 4));
+    peers.tick(1);
+    let reasons: Vec<_> = peers.run(&CHECK).iter().map(|c| c.reason).collect();
+    assert_eq!(reasons, ["LinkDown"; 7]);
+}
+
+#[test]
+fn uncabled_second_ports_are_not_judged_by_the_first_ones() {
+    let mut node = Node::infiniband();
+    for i in 4..8 {
+        node.devices[i].pci = format!("0000:{:02x}:00.1", 0x18 + i - 4).parse().ok();
+        node.set_state(i, PortState::Down, PhysState::Polling);
+    }
+    node.history = Default::default();
+    node.tick(1);
+    assert!(node.run(&CHECK).iter().all(|c| c.reason == "NeverUp"));
+}
+
+#[test]
+fn other_ports_are_a_notice_and_only_once_they_were_up() {
+    let mut node = Node::infiniband();
+    node.set_role(2, Role::Other);
+    node.set_state(2, PortState::Down, PhysState::Polling);
+    node.tick(1);
+    assert_eq!(node.told(&CHECK), ["mlx5_2/1 LinkDown Degraded Notice"]);
+    node.history.ports.remove(&key(2));
+    assert_eq!(node.told(&CHECK), Vec::<String>::new());
+}
+
+#[test]
+fn efa_state_is_no_evidence() {
+    let mut node = Node::infiniband();
+    node.devices[1].driver = "efa".into();
+    node.set_state(1, PortState::Down, PhysState::Polling);
+    node.tick(1);
+    assert_eq!(node.told(&CHECK), Vec::<String>::new());
+}
+
+#[test]
+fn a_stalled_source_makes_the_old_state_unknown_and_a_slow_one_does_not() {
+    let mut node = Node::infiniband();
+    node.now = Millis::from_secs(200);
+    assert_eq!(node.told(&CHECK), Vec::<String>::new());
+    node.set_stalled("link", &nic(6), Millis::from_secs(101));
+    assert_eq!(
+        node.told(&CHECK),
+        ["mlx5_6/1 StateUnreadable Unknown Verdict"]
+    );
+}
+
+#[test]
+fn a_dead_bond_leg_shows_though_the_port_is_active() {
+    let mut node = Node::roce();
+    let up = |master: Option<&str>, lowers: &[&str], carrier| NetdevFacts {
+        master: master.map(Into::into),
+        lowers: lowers.iter().map(ToString::to_string).collect(),
+        carrier: Reading::Value(carrier),
+        ..NetdevFacts::default()
+    };
+    node.set_netdev(0, up(Some("bond0"), &[], true));
+    node.set_netdev_named("ens9", up(Some("bond0"), &[], false));
+    node.set_netdev_named("bond0", up(None, &["eth0", "ens9"], true));
+    node.tick(1);
+    assert_eq!(
+        node.told(&CHECK),
+        ["mlx5_0/1 leg ens9 BondLegDown Degraded Verdict"]
+    );
+}

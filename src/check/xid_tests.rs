@@ -1,0 +1,234 @@
+use super::super::testing::{Node, tell};
+use super::super::xid_seen;
+use super::*;
+use crate::observe::history::History;
+use crate::observe::kernel::{Detail, EventKind, KernelEvent, NvLink, Severity};
+
+const A: &str = "0000:17:00";
+const B: &str = "0000:3d:00";
+
+fn xid(code: u32, slot: &str) -> KernelEvent {
+    KernelEvent {
+        xid: Some(code),
+        pci: Some(slot.into()),
+        ..KernelEvent::new(EventKind::Xid, &format!("NVRM: Xid (PCI:{slot}): {code}"))
+    }
+}
+
+fn action(from: RecoveryAction, to: RecoveryAction, slot: &str) -> KernelEvent {
+    KernelEvent {
+        detail: Detail::Xid(XidDetail {
+            recovery: Some((from, to)),
+            ..XidDetail::default()
+        }),
+        ..xid(154, slot)
+    }
+}
+
+fn nvlink(code: u32, severity: Severity) -> KernelEvent {
+    KernelEvent {
+        detail: Detail::Xid(XidDetail {
+            nvlink: Some(NvLink {
+                severity: Some(severity),
+                ..NvLink::default()
+            }),
+            ..XidDetail::default()
+        }),
+        ..xid(code, A)
+    }
+}
+
+fn node(events: &[KernelEvent]) -> Node {
+    let mut node = Node::infiniband();
+    for event in events {
+        node.history.push_event(node.now, false, event);
+    }
+    node
+}
+
+fn told(node: &Node) -> Vec<String> {
+    node.run(&CHECK).iter().map(tell).collect()
+}
+
+#[test]
+fn codes_by_the_table() {
+    for (code, want) in [
+        (79, Some("XidFatal Failing Verdict")),
+        (48, Some("XidFatal Failing Verdict")),
+        (63, Some("XidDegraded Degraded Verdict")),
+        (94, Some("XidDegraded Degraded Verdict")),
+        (13, None),
+        (31, None),
+        (43, None),
+        (45, None),
+        (9999, Some("XidUnknown Degraded Notice")),
+    ] {
+        let got = told(&node(&[xid(code, A)]));
+        let want: Vec<_> = want.map(|want| format!("{A} {want}")).into_iter().collect();
+        assert_eq!(got, want, "{code}");
+    }
+}
+
+#[test]
+fn nvlink_by_its_own_word() {
+    assert_eq!(
+        told(&node(&[nvlink(145, Severity::Fatal)])),
+        [format!("{A} XidFatal Failing Verdict")]
+    );
+    assert_eq!(
+        told(&node(&[nvlink(145, Severity::Nonfatal)])),
+        Vec::<String>::new()
+    );
+}
+
+#[test]
+fn what_follows_from_another_code_belongs_to_it() {
+    let mut node = node(&[xid(48, A), xid(94, A), xid(45, A)]);
+    assert_eq!(told(&node), [format!("{A} XidFatal Failing Verdict")]);
+    // On another GPU, or later, it is its own.
+    node.tick(60);
+    node.history.push_event(node.now, false, &xid(94, A));
+    node.history.push_event(node.now, false, &xid(94, B));
+    assert_eq!(
+        told(&node),
+        [
+            format!("{A} XidFatal Failing Verdict"),
+            format!("{A} XidDegraded Degraded Verdict"),
+            format!("{B} XidDegraded Degraded Verdict")
+        ]
+    );
+}
+
+#[test]
+fn fatal_stands_and_degraded_passes() {
+    let mut node = node(&[xid(79, A), xid(63, B)]);
+    node.tick(3600);
+    assert_eq!(told(&node).len(), 2);
+    node.tick(1);
+    assert_eq!(told(&node), [format!("{A} XidFatal Failing Verdict")]);
+    node.tick(7 * 24 * 3600);
+    assert_eq!(told(&node).len(), 1);
+    // A reboot ends it.
+    node.snapshot.boot_id = Some("boot-2".into());
+    node.tick(1);
+    assert_eq!(told(&node), Vec::<String>::new());
+}
+
+#[test]
+fn a_restart_of_the_agent_does_not_end_it() {
+    let mut node = node(&[xid(79, A)]);
+    node.history = History::restore(node.history.memory());
+    node.tick(1);
+    assert_eq!(told(&node), [format!("{A} XidFatal Failing Verdict")]);
+    assert_eq!(xid_seen::seen(&node.history).len(), 1);
+}
+
+#[test]
+fn the_driver_asks_and_takes_it_back() {
+    use RecoveryAction::*;
+    let mut node = node(&[xid(119, A), action(None, GpuReset, A)]);
+    let both = [
+        format!("{A} XidFatal Failing Verdict"),
+        format!("{A} GpuRecoveryRequired Failing Verdict"),
+    ];
+    assert_eq!(told(&node), both);
+    node.tick(600);
+    node.history
+        .push_event(node.now, false, &action(GpuReset, None, A));
+    assert_eq!(told(&node), both, "not before it has been quiet");
+    node.tick(59);
+    assert_eq!(told(&node), both);
+    node.tick(1);
+    assert_eq!(told(&node), Vec::<String>::new());
+    // An application's error does not bring it back; a new fault does.
+    node.history.push_event(node.now, false, &xid(31, A));
+    assert_eq!(told(&node), Vec::<String>::new());
+    node.history.push_event(node.now, false, &xid(119, A));
+    assert_eq!(told(&node), [format!("{A} XidFatal Failing Verdict")]);
+}
+
+#[test]
+fn the_drivers_milder_verdict_stands_above_the_table() {
+    use RecoveryAction::*;
+    let node = node(&[xid(79, A), action(None, RecoverImex, A)]);
+    assert_eq!(
+        told(&node),
+        [
+            format!("{A} XidDegraded Degraded Verdict"),
+            format!("{A} GpuRecoveryRequired Degraded Verdict")
+        ]
+    );
+}
+
+#[test]
+fn the_operator_has_the_last_word() {
+    let with = |toml: &str, events: &[KernelEvent]| {
+        let mut node = node(events);
+        node.policy = toml::from_str(toml).unwrap();
+        told(&node)
+    };
+    assert_eq!(
+        with("[xid.overrides.79]\naction = 'ignore'", &[xid(79, A)]),
+        Vec::<String>::new()
+    );
+    let counted = "[xid.overrides.43]\naction = 'fatal'\ncount = 3\nwithin = '1h'";
+    assert_eq!(
+        with(counted, &[xid(43, A), xid(43, A)]),
+        Vec::<String>::new()
+    );
+    assert_eq!(
+        with(counted, &[xid(43, A), xid(43, A), xid(43, A)]),
+        [format!("{A} XidFatal Failing Verdict")]
+    );
+    assert_eq!(
+        with(
+            "[xid.overrides.154]\naction = 'ignore'",
+            &[action(RecoveryAction::None, RecoveryAction::NodeReboot, A)]
+        ),
+        Vec::<String>::new()
+    );
+}
+
+#[test]
+fn counted_in_a_window_that_moves() {
+    let mut node = node(&[xid(43, A), xid(43, A)]);
+    node.policy =
+        toml::from_str("[xid.overrides.43]\naction = 'fatal'\ncount = 3\nwithin = '1h'").unwrap();
+    node.tick(3601);
+    node.history.push_event(node.now, false, &xid(43, A));
+    assert_eq!(told(&node), Vec::<String>::new());
+}
+
+#[test]
+fn one_jobs_error_on_many_gpus_is_the_jobs() {
+    let promoted = "[xid.overrides.43]\naction = 'fatal'";
+    let slots = |n: u32| (0..n).map(|i| format!("0000:{i:02x}:00"));
+    let run = |code: u32, n: u32| {
+        let events: Vec<_> = slots(n).map(|slot| xid(code, &slot)).collect();
+        let mut node = node(&events);
+        node.policy = toml::from_str(promoted).unwrap();
+        let mut reasons: Vec<_> = node.run(&CHECK).iter().map(|c| c.reason).collect();
+        reasons.dedup();
+        reasons
+    };
+    assert_eq!(run(43, 3), ["XidFatal"]);
+    assert_eq!(run(43, 8), ["XidStorm"]);
+    // Hardware that fails on all GPUs at once has failed.
+    assert_eq!(run(79, 8), ["XidFatal"]);
+}
+
+#[test]
+fn the_list_for_the_report() {
+    let mut event = xid(79, A);
+    event.process = Some("train".into());
+    let mut node = node(&[event, xid(79, A)]);
+    node.tick(1);
+    let mut nowhere = xid(31, A);
+    nowhere.pci = None;
+    node.history.push_event(node.now, false, &nowhere);
+    let xids = xid_seen::seen(&node.history);
+    assert_eq!((xids[0].xid, xids[0].count), (79, 2));
+    assert_eq!(xids[0].process.as_deref(), Some("train"));
+    assert_eq!(xids[0].class, "pcie");
+    assert_eq!((xids[1].xid, xids[1].pci.as_deref()), (31, None));
+}

@@ -1,0 +1,118 @@
+use super::super::history::{History, Memory};
+use super::super::snapshot::Snapshot;
+use super::*;
+
+fn xid(code: u32, slot: &str) -> KernelEvent {
+    KernelEvent {
+        xid: Some(code),
+        pci: Some(slot.into()),
+        ..KernelEvent::new(EventKind::Xid, "NVRM: Xid …")
+    }
+}
+
+fn boot(id: &str, at: u64) -> Snapshot {
+    Snapshot {
+        boot_id: Some(id.into()),
+        at: Millis::from_secs(at),
+        ..Snapshot::default()
+    }
+}
+
+#[test]
+fn floods_are_folded_and_counted() {
+    let mut history = History::default();
+    for i in 0..800_000u64 {
+        history.push_event(Millis(i), false, &xid(95, "0000:17:00"));
+    }
+    let log = &history.kernel.gpus["0000:17:00"].xids[&95];
+    assert_eq!(log.seen.count, 800_000);
+    assert_eq!(log.seen.times.len(), MAX_TIMES);
+    assert_eq!(log.seen.since(Millis(799_990)), 10);
+    assert_eq!(history.totals.xids["0000:17:00"][&95], 800_000);
+}
+
+#[test]
+fn devices_and_codes_are_bounded() {
+    let mut history = History::default();
+    for slot in 0..1000 {
+        for code in 0..100 {
+            history.push_event(Millis(1), false, &xid(code, &format!("{slot}")));
+        }
+    }
+    assert_eq!(history.kernel.gpus.len(), MAX_DEVICES);
+    assert!(
+        history
+            .kernel
+            .gpus
+            .values()
+            .all(|gpu| gpu.xids.len() == MAX_CODES)
+    );
+}
+
+#[test]
+fn a_restart_keeps_what_stands_and_a_reboot_does_not() {
+    let mut history = History::default();
+    history.push(&boot("a", 1));
+    history.push_event(Millis::from_secs(2), false, &xid(79, "0000:17:00"));
+    let memory = history.memory();
+    let text = serde_json::to_string(&memory).unwrap();
+    let memory: Memory = serde_json::from_str(&text).unwrap();
+
+    let mut same = History::restore(memory.clone());
+    same.push(&boot("a", 3));
+    assert_eq!(same.kernel.gpus["0000:17:00"].xids[&79].seen.count, 1);
+    assert!(same.totals.xids.is_empty());
+
+    // The follower may deliver what the new boot logged before the first snapshot is taken.
+    let mut other = History::restore(memory);
+    other.push_event(Millis::from_secs(1), true, &xid(48, "0000:3d:00"));
+    other.push(&boot("b", 3));
+    assert_eq!(other.kernel.gpus.keys().collect::<Vec<_>>(), ["0000:3d:00"]);
+    assert_eq!(other.totals.xids.len(), 1);
+}
+
+#[test]
+fn functions_of_one_card_are_told_apart() {
+    let mut history = History::default();
+    let mut event = KernelEvent::new(EventKind::NicCableUnplugged, "unplugged");
+    event.pci = Some("0000:5e:00".into());
+    event.device = Some("mlx5_core 0000:5e:00.1".into());
+    history.push_event(Millis(1), false, &event);
+    assert!(
+        history
+            .kernel
+            .note("0000:5e:00.1", Note::CableUnplugged)
+            .is_some()
+    );
+    assert_eq!(
+        history.totals.nic_events["0000:5e:00.1"]["nic_cable_unplugged"],
+        1
+    );
+}
+
+#[test]
+fn the_worst_of_repeats_stays() {
+    let with = |severity, words: &[u32]| KernelEvent {
+        detail: Detail::Xid(XidDetail {
+            nvlink: Some(NvLink {
+                severity: Some(severity),
+                words: words.to_vec(),
+                ..NvLink::default()
+            }),
+            ..XidDetail::default()
+        }),
+        ..xid(145, "0000:17:00")
+    };
+    let mut history = History::default();
+    history.push_event(Millis(1), false, &with(Severity::Fatal, &[1, 2]));
+    history.push_event(Millis(2), false, &with(Severity::Nonfatal, &[4]));
+    let nvlink = |history: &History| {
+        history.kernel.gpus["0000:17:00"].xids[&145]
+            .detail
+            .nvlink
+            .clone()
+            .unwrap()
+    };
+    assert_eq!(nvlink(&history).severity, Some(Severity::Fatal));
+    assert_eq!(nvlink(&history).words, [5]);
+}
