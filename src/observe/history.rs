@@ -50,6 +50,8 @@ pub struct History {
     /// Totals for metrics.
     pub totals: Totals,
     #[serde(skip)]
+    ethtool_at: BTreeMap<String, Millis>,
+    #[serde(skip)]
     enumerated_at: Option<Millis>,
     #[serde(skip)]
     pci_at: Option<Millis>,
@@ -69,6 +71,8 @@ pub struct PortHistory {
     /// Counters: PMA by file name, hardware counters by `hw.NAME`, device-wide by `dev.NAME`.
     pub counters: BTreeMap<String, Track>,
     polled_downs: u64,
+    #[serde(skip)]
+    counted_at: Option<Millis>,
 }
 
 /// A device seen this boot.
@@ -259,6 +263,9 @@ impl History {
             let Some(stats) = facts.value.value() else {
                 continue;
             };
+            if self.ethtool_at.insert(name.clone(), facts.at) == Some(facts.at) {
+                continue;
+            }
             let tracks = self.netdevs.entry(name.clone()).or_default();
             for (stat, value) in ethtool_names(stats) {
                 tracks
@@ -270,14 +277,23 @@ impl History {
         self.netdevs.retain(|name, _| {
             snapshot.netdevs.contains_key(name) || snapshot.ethtool.contains_key(name)
         });
+        self.ethtool_at
+            .retain(|name, _| snapshot.ethtool.contains_key(name));
     }
 
     fn push_counters(&mut self, snapshot: &Snapshot) {
+        // One buffer for the names of all tracks: there are a thousand at each sample.
+        let mut track_name = String::new();
         for (key, sample) in &snapshot.counters {
+            let known = self.ports.get(key).and_then(|port| port.counted_at);
+            if known == Some(sample.at) {
+                continue;
+            }
             let driver = ports_of(snapshot)
                 .find(|(device, _)| device.key == key.device)
                 .map_or("", |(device, _)| device.driver.as_str());
             let port = self.ports.entry(key.clone()).or_default();
+            port.counted_at = Some(sample.at);
             let groups = [
                 ("", &sample.value.pma),
                 ("hw.", &sample.value.hw),
@@ -288,16 +304,23 @@ impl History {
                     let Reading::Value(value) = reading else {
                         continue;
                     };
-                    let kind = if prefix.is_empty() {
-                        pma_kind(name)
-                    } else {
-                        hw_kind(driver, name)
+                    track_name.clear();
+                    track_name.push_str(prefix);
+                    track_name.push_str(name);
+                    let by = match port.counters.get_mut(&track_name) {
+                        Some(track) => track.push(sample.at, *value),
+                        None => {
+                            let kind = if prefix.is_empty() {
+                                pma_kind(name)
+                            } else {
+                                hw_kind(driver, name)
+                            };
+                            let track = port.counters.entry(track_name.clone());
+                            track
+                                .or_insert_with(|| Track::new(kind))
+                                .push(sample.at, *value)
+                        }
                     };
-                    let by = port
-                        .counters
-                        .entry(format!("{prefix}{name}"))
-                        .or_insert_with(|| Track::new(kind))
-                        .push(sample.at, *value);
                     if prefix.is_empty() && name == "link_downed" && by > 0 {
                         // Flaps shorter than a poll: each fall that no poll saw is two edges.
                         let unseen = by.saturating_sub(port.polled_downs);

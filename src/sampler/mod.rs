@@ -2,6 +2,7 @@
 //! and its own descriptors. A read that hangs becomes a stalled observation; it delays nobody.
 
 pub mod assemble;
+pub mod pool;
 pub mod reads;
 pub mod schedule;
 
@@ -13,6 +14,7 @@ use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::Fault;
 use crate::observe::snapshot::{Snapshot, SourceHealth};
 use crate::units::{Millis, PortKey};
+use pool::Pool;
 use reads::{
     CountersRead, DcbRead, DevicesRead, EthtoolRead, GidsRead, GpuDirectRead, LinkRead, NetdevRead,
     Output, PciRead, Read, panicked,
@@ -22,7 +24,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
 
 /// How often each source is read, and what is left alone.
 #[derive(Debug, Clone)]
@@ -55,6 +56,12 @@ pub struct Plan {
     pub exclude: Vec<Glob>,
 }
 
+/// Results that come within this long of the first are judged together.
+const TOGETHER: Duration = Duration::from_millis(5);
+
+/// How long a read may keep a thread before those that wait get another.
+const MOMENT: Duration = Duration::from_millis(3);
+
 /// What ended, with its reader, which comes back to be used again.
 struct Done {
     subject: Subject,
@@ -75,8 +82,7 @@ pub struct Sampler {
     snapshot: Snapshot,
     skips: BTreeMap<PortKey, PmaSkip>,
     newly_restricted: bool,
-    done_tx: mpsc::UnboundedSender<Done>,
-    done_rx: mpsc::UnboundedReceiver<Done>,
+    pool: Pool<Done>,
 }
 
 /// Monotonic time in milliseconds from an origin.
@@ -114,7 +120,6 @@ impl Sampler {
         clock: Clock,
         restricted: impl IntoIterator<Item = PortKey>,
     ) -> Self {
-        let (done_tx, done_rx) = mpsc::unbounded_channel();
         let mut sampler = Sampler {
             snapshot: Snapshot {
                 boot_id: assemble::boot_id(&host),
@@ -132,8 +137,7 @@ impl Sampler {
                 .collect(),
             newly_restricted: false,
             plan,
-            done_tx,
-            done_rx,
+            pool: Pool::default(),
         };
         let netlink = sampler.plan.netlink;
         sampler.add(
@@ -260,30 +264,44 @@ impl Sampler {
         }
     }
 
-    /// Runs reads until facts have changed or something newly stalled. Cancel safe.
+    /// Runs reads until facts have changed or something newly stalled. What ends together is given
+    /// together. Cancel safe.
     pub async fn run_until_change(&mut self) {
+        let mut first_change = None;
         loop {
             let now = self.clock.now();
-            for subject in self.schedule.start_due(now) {
-                self.start(subject);
-            }
+            let due = self.schedule.start_due(now);
+            // What an event may have changed must not queue behind counters.
+            let (urgent, others): (Vec<_>, Vec<_>) = due
+                .into_iter()
+                .partition(|subject| matches!(subject, Subject::Link(_) | Subject::Netdev(_)));
+            let urgent = urgent.into_iter().filter_map(|s| self.job(s)).collect();
+            let others = others.into_iter().filter_map(|s| self.job(s)).collect();
+            self.pool.submit(urgent, others);
             if self.schedule.mark_stalled(now) {
                 return;
             }
-            let wake = self
+            for done in self.pool.results() {
+                self.take(done);
+                first_change.get_or_insert(now);
+            }
+            if first_change.is_some_and(|at| self.pool.quiet() || now.since(at) >= TOGETHER) {
+                return;
+            }
+            let mut wake = self
                 .schedule
                 .next_attention()
                 .unwrap_or_else(|| now.plus(Duration::from_secs(1)));
-            let done = tokio::select! {
-                done = self.done_rx.recv() => done,
-                () = tokio::time::sleep_until(self.clock.instant(wake)) => None,
-            };
-            let Some(done) = done else { continue };
-            self.take(done);
-            while let Ok(more) = self.done_rx.try_recv() {
-                self.take(more);
+            let waits = self.pool.waits();
+            if waits || first_change.is_some() {
+                wake = wake.min(now.plus(MOMENT));
             }
-            return;
+            tokio::select! {
+                () = self.pool.ended() => {}
+                () = tokio::time::sleep_until(self.clock.instant(wake)) => if waits {
+                    self.pool.relieve();
+                },
+            }
         }
     }
 
@@ -298,28 +316,23 @@ impl Sampler {
         self.schedule.add(subject, pace, self.clock.now());
     }
 
-    fn start(&mut self, subject: Subject) {
-        let Some((generation, slot)) = self.readers.get_mut(&subject) else {
-            return;
-        };
+    fn job(&mut self, subject: Subject) -> Option<Box<dyn FnOnce() -> Done + Send>> {
+        let (generation, slot) = self.readers.get_mut(&subject)?;
         let generation = *generation;
-        let Some(mut reader) = slot.take() else {
-            return;
-        };
+        let mut reader = slot.take()?;
         let host = Arc::clone(&self.host);
-        let tx = self.done_tx.clone();
-        tokio::task::spawn_blocking(move || {
+        Some(Box::new(move || {
             #[expect(clippy::disallowed_methods, reason = "the duration of a read")]
             let start = std::time::Instant::now();
             let output = catch_unwind(AssertUnwindSafe(|| reader.read(&host))).map_err(|_| ());
-            let _ = tx.send(Done {
+            Done {
                 subject,
                 generation,
                 reader,
                 output,
                 took: start.elapsed(),
-            });
-        });
+            }
+        }))
     }
 
     fn take(&mut self, done: Done) {

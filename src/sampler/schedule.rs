@@ -242,10 +242,13 @@ impl Schedule {
     }
 }
 
-/// The next start on the subject's grid; starts missed meanwhile are left out.
+/// The next start on the subject's grid; starts missed meanwhile are left out. Starts fall on whole
+/// steps of a tenth of a second, so that reads which may go together do.
 fn next_due(due: Millis, interval: Duration, now: Millis) -> Millis {
+    const STEP: u64 = 100;
     let next = due.plus(interval);
-    if next > now { next } else { now.plus(interval) }
+    let next = if next > now { next } else { now.plus(interval) };
+    Millis(next.0.next_multiple_of(STEP))
 }
 
 #[cfg(test)]

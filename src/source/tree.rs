@@ -188,7 +188,7 @@ impl Attribute {
         self.errno
     }
 
-    /// Reads into `buffer` (cleared first) and gives the trimmed text.
+    /// Reads into `buffer` (what it held is lost) and gives the trimmed text.
     pub fn read<'b>(&mut self, host: &Host, buffer: &'b mut Vec<u8>) -> Reading<&'b str> {
         self.read_in(host, buffer, host.is_live())
     }
@@ -205,19 +205,24 @@ impl Attribute {
         if !keep {
             self.file = None;
         }
-        if let Err(error) = self.fill(host, buffer) {
-            self.errno = error.raw_os_error();
-            // A stale descriptor answers ENODEV for ever: open anew next time.
-            self.file = None;
-            return classify(&error, &self.path);
-        }
-        match std::str::from_utf8(buffer) {
+        let filled = match self.fill(host, buffer) {
+            Ok(filled) => filled,
+            Err(error) => return self.failed(&error),
+        };
+        match std::str::from_utf8(buffer.get(..filled).unwrap_or_default()) {
             Ok(text) => Reading::Value(text.trim_end()),
             Err(_) => Reading::Failed(Fault {
                 kind: FaultKind::Malformed,
                 detail: format!("{}: not text", self.path.display()),
             }),
         }
+    }
+
+    fn failed<T>(&mut self, error: &io::Error) -> Reading<T> {
+        self.errno = error.raw_os_error();
+        // A stale descriptor answers ENODEV for ever: open anew next time.
+        self.file = None;
+        classify(error, &self.path)
     }
 
     /// Reads an unsigned decimal.
@@ -231,7 +236,8 @@ impl Attribute {
         }
     }
 
-    fn fill(&mut self, host: &Host, buffer: &mut Vec<u8>) -> io::Result<()> {
+    /// Reads from the begin into `buffer`, which is made a page long once; gives the length.
+    fn fill(&mut self, host: &Host, buffer: &mut Vec<u8>) -> io::Result<usize> {
         host.errnos().check(&self.path)?;
         if self.file.is_none() {
             #[expect(clippy::disallowed_methods, reason = "the one opener of kernel files")]
@@ -253,8 +259,7 @@ impl Attribute {
                 break;
             }
         }
-        buffer.truncate(filled);
-        Ok(())
+        Ok(filled)
     }
 }
 

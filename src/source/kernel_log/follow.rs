@@ -52,7 +52,7 @@ impl FollowOptions {
             any_facility: false,
             history_after_us: 600_000_000,
             tell_every_us: 5_000_000,
-            file_poll_ms: 50,
+            file_poll_ms: 250,
         }
     }
 }
