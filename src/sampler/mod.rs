@@ -57,10 +57,10 @@ pub struct Plan {
 }
 
 /// Results that come within this long of the first are judged together.
-const TOGETHER: Duration = Duration::from_millis(5);
+const TOGETHER: Duration = Duration::from_millis(15);
 
 /// How long a read may keep a thread before those that wait get another.
-const MOMENT: Duration = Duration::from_millis(3);
+const MOMENT: Duration = Duration::from_millis(10);
 
 /// What ended, with its reader, which comes back to be used again.
 struct Done {

@@ -10,7 +10,8 @@ use crate::observe::reading::{Fault, FaultKind, Reading};
 use crate::source::attr;
 use crate::source::link_text::{parse_phys_state, parse_rate, parse_state};
 use crate::source::rdma_port::port_dir;
-use crate::source::tree::Attribute;
+use crate::source::tree::{Attribute, Steady};
+use std::path::PathBuf;
 
 /// Reads the ports of one device again and again.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub struct LinkReader {
 struct PortReader {
     number: u32,
     layer: LinkLayer,
+    dir: PathBuf,
+    steady: Steady,
     state: Attribute,
     phys_state: Attribute,
     rate: Attribute,
@@ -52,6 +55,8 @@ impl LinkReader {
                     phys_state: attribute("phys_state"),
                     rate: attribute("rate"),
                     lid: attribute("lid"),
+                    dir: dir.clone(),
+                    steady: Steady::default(),
                     last_state: None,
                     last_rate: None,
                     last_lid: None,
@@ -83,6 +88,7 @@ impl LinkReader {
                 .map(|(_, state, phys)| (*state, *phys));
             let mut files = Files {
                 host,
+                keep: port.steady.look(host, &port.dir),
                 buffer: &mut self.buffer,
                 reads: &mut self.reads,
             };
@@ -99,6 +105,7 @@ impl LinkReader {
 
 struct Files<'a> {
     host: &'a Host,
+    keep: bool,
     buffer: &'a mut Vec<u8>,
     reads: &'a mut u64,
 }
@@ -106,7 +113,7 @@ struct Files<'a> {
 impl Files<'_> {
     fn text(&mut self, attribute: &mut Attribute) -> Reading<&str> {
         *self.reads += 1;
-        attribute.read(self.host, self.buffer)
+        attribute.read_in(self.host, self.buffer, self.keep)
     }
 }
 
