@@ -133,7 +133,7 @@ pub async fn run(
 async fn perform(node: &mut Node, speed: f64, once: bool, say: &impl Fn(&str)) -> io::Result<()> {
     loop {
         let start = tokio::time::Instant::now();
-        for (at, act, words) in play() {
+        for (at, act, words) in play(speed) {
             tokio::time::sleep_until(start + at.div_f64(speed)).await;
             node.set_now(crate::clock::monotonic().0.saturating_mul(1000));
             if !words.is_empty() {

@@ -23,7 +23,7 @@ mod spec;
 
 pub use act::{Act, flapping};
 pub use node::Node;
-pub use play::{PLAY_LENGTH, PLAY_PRESET, Scene, TICK, play};
+pub use play::{PLAY_LENGTH, PLAY_PRESET, Scene, play};
 pub use presets::{PRESETS, preset};
 pub use spec::*;
 

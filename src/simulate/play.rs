@@ -7,14 +7,11 @@ use std::time::Duration;
 /// When, what, and what to tell of it (nothing where a line above has told already).
 pub type Scene = (Duration, Act, &'static str);
 
-/// Name of the preset that [`play`] is written for.
+/// Name of the preset that [`play()`] is written for.
 pub const PLAY_PRESET: &str = "h100_roce";
 
 /// How long one performance takes.
 pub const PLAY_LENGTH: Duration = Duration::from_secs(96);
-
-/// How long traffic runs between two of the play's ticks.
-pub const TICK: Duration = Duration::from_secs(1);
 
 /// The GPU that falls off the bus, beside the rail `mlx5_4`.
 const GPU: &str = "0000:9d:00";
@@ -40,12 +37,13 @@ impl Script {
     }
 }
 
-/// The play, in order of time. It ends as it began, so that it can be played again.
-pub fn play() -> Vec<Scene> {
+/// The play, in order of time. It ends as it began, so that it can be played again. Played `speed`
+/// times as fast, a second of traffic or of pauses is that much shorter.
+pub fn play(speed: f64) -> Vec<Scene> {
     let mut script = Script(Vec::new());
     for second in 0..PLAY_LENGTH.as_secs() {
         let traffic = Act::Traffic {
-            millis: 1000,
+            millis: (1000.0 / speed) as u64,
             percent: LOAD,
         };
         script.at(second * 1000, traffic, "");
@@ -57,7 +55,7 @@ pub fn play() -> Vec<Scene> {
     );
     flaps(&mut script);
     rate(&mut script);
-    storm(&mut script);
+    storm(&mut script, speed);
     peermem(&mut script);
     down(&mut script);
     gpu(&mut script);
@@ -105,7 +103,7 @@ fn rate(script: &mut Script) {
     );
 }
 
-fn storm(script: &mut Script) {
+fn storm(script: &mut Script, speed: f64) {
     for second in 0..12u64 {
         let say = if second == 0 {
             "The switch pauses priority 3 of mlx5_1 for nine tenths of the time: a PFC storm."
@@ -118,9 +116,9 @@ fn storm(script: &mut Script) {
             add,
         };
         let second_of_storm = Act::All(vec![
-            add("rx_prio3_pause", 11_000),
-            add("rx_prio3_pause_duration", 900_000),
-            add("rx_prio3_pause_transition", 5_500),
+            add("rx_prio3_pause", (11_000.0 / speed) as u64),
+            add("rx_prio3_pause_duration", (900_000.0 / speed) as u64),
+            add("rx_prio3_pause_transition", (5_500.0 / speed) as u64),
         ]);
         script.at(38_000 + second * 1000, second_of_storm, say);
     }
@@ -216,7 +214,7 @@ mod tests {
         let spec = preset(PLAY_PRESET).unwrap();
         let mut node = Node::write(spec.clone(), dir.path()).unwrap();
         let mut before = Duration::ZERO;
-        for (at, act, say) in play() {
+        for (at, act, say) in play(1.0) {
             assert!(at >= before && at < PLAY_LENGTH, "{say}");
             before = at;
             if !matches!(act, Act::Traffic { .. }) {
