@@ -5,7 +5,7 @@ use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};
 use crate::check::roles::Role;
 use crate::observe::reading::Reading;
 use crate::observe::snapshot::NetnsMode;
-use crate::units::{DeviceKey, PortKey};
+use crate::units::{DeviceKey, Millis, PortKey};
 
 const ID: &str = "device_missing";
 
@@ -77,7 +77,7 @@ const BUS_UNREADABLE: ReasonDoc = ReasonDoc {
 pub const CHECK: Check = Check {
     id: ID,
     title: "Missing rails and GPUs",
-    what: "RDMA devices and GPUs against those seen earlier this boot, and against `expect.rails` and `expect.gpus`. A device is gone once several enumerations in a row missed it, as a driver reload hides it for a moment. Where RDMA devices belong to one network namespace each, one that is gone was moved, not lost. Config space that reads all ones counts at once.",
+    what: "RDMA devices and GPUs against those seen earlier this boot, and against `expect.rails` and `expect.gpus`. A device is gone once several enumerations in a row missed it and `gone_after` has passed, as a driver reload hides it for seconds. Where RDMA devices belong to one network namespace each, one that is gone was moved, not lost. Config space that reads all ones counts at once.",
     reasons: &[
         RAIL_VANISHED,
         RAIL_MOVED,
@@ -114,11 +114,17 @@ fn moved(context: &Context<'_>) -> bool {
     context.snapshot.netns_mode == Some(NetnsMode::Exclusive)
 }
 
+/// Out of sight often and long enough that it is no driver reload.
+fn is_gone(context: &Context<'_>, missed: u32, last_seen: Millis) -> bool {
+    let policy = &context.policy.device_missing;
+    missed >= policy.missed && context.now.since(last_seen) >= policy.gone_after.0
+}
+
 fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
     let policy = &context.policy.device_missing;
     let mut found = Vec::new();
     for (key, seen) in &context.history.devices {
-        if seen.missed < policy.missed {
+        if !is_gone(context, seen.missed, seen.last_seen) {
             continue;
         }
         let ports = || {
@@ -193,7 +199,7 @@ fn gpus(context: &Context<'_>) -> Vec<Candidate> {
         .history
         .gpus
         .iter()
-        .filter(|(_, seen)| seen.missed >= policy.missed)
+        .filter(|(_, seen)| is_gone(context, seen.missed, seen.last_seen))
         .map(|(address, seen)| {
             GPU_VANISHED
                 .candidate(
@@ -286,11 +292,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rail_that_goes_is_failing_after_three_enumerations_and_clears_on_return() {
+    fn a_rail_that_goes_is_failing_once_a_reload_is_ruled_out_and_clears_on_return() {
         let mut node = Node::infiniband();
         let gone = node.devices.pop().unwrap();
-        for want in [0, 0, 1, 1] {
-            node.tick(5);
+        // Seen often enough to be missed three times, but not for long enough; then both.
+        for (seconds, want) in [(1, 0), (1, 0), (1, 0), (11, 0), (1, 1), (5, 1)] {
+            node.tick(seconds);
             assert_eq!(node.run(&CHECK).len(), want);
         }
         assert_eq!(node.told(&CHECK), ["mlx5_7 RailVanished Failing Verdict"]);
@@ -300,6 +307,10 @@ mod tests {
             ..gone
         });
         node.tick(5);
+        assert_eq!(node.told(&CHECK), Vec::<String>::new());
+        // Long, but looked for once only.
+        node.devices.pop();
+        node.tick(60);
         assert_eq!(node.told(&CHECK), Vec::<String>::new());
     }
 

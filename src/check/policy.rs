@@ -199,6 +199,8 @@ check_section! {
     DeviceMissing, raise 0, clear 0, {
         /// Enumerations in a row that must miss a device: NVSentinel needed 3 against driver reloads.
         missed: u32 = 3,
+        /// And that long it must be out of sight: a driver reload takes seconds for a device.
+        gone_after: Span = Span::from_secs(15),
         /// Devices appear late while a node boots (EFA: 15 s), so expected numbers wait.
         expected_raise_after: Span = Span::from_secs(30),
     }

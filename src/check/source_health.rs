@@ -3,6 +3,7 @@
 use super::context::span_text;
 use super::policy::Limit;
 use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};
+use crate::observe::counters::PmaSkip;
 use crate::observe::history::KERNEL_LOG_LOST;
 use crate::observe::reading::FaultKind;
 use crate::observe::snapshot::SourceHealth;
@@ -39,12 +40,20 @@ const LOG_LOST: ReasonDoc = ReasonDoc {
     remedy: "Look at what floods the log (`dmesg`); a bigger `log_buf_len` helps.",
 };
 
+const COUNTERS_REFUSED: ReasonDoc = ReasonDoc {
+    reason: "CountersRefused",
+    status: Status::Unknown,
+    weight: Weight::Notice,
+    meaning: "Firmware refuses the port's PMA counters to this function (EINVAL), as on a restricted PF or VF. They are never opened again: link errors, flaps and traffic that only they count are not seen.",
+    remedy: "Nothing is wrong with the port. Watch these counters at the switch, or have the host's owner lift the restriction.",
+};
+
 /// The row in the table.
 pub const CHECK: Check = Check {
     id: ID,
     title: "Source health",
     what: "Whether the sources answer. What cannot be seen is unknown, never well and never failing.",
-    reasons: &[STALLED, FAILING, LOG_BLIND, LOG_LOST],
+    reasons: &[STALLED, FAILING, LOG_BLIND, LOG_LOST, COUNTERS_REFUSED],
     run,
 };
 
@@ -59,7 +68,21 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         })
         .collect();
     found.extend(log_lost(context));
+    found.extend(counters_refused(context));
     found
+}
+
+fn counters_refused<'a>(context: &'a Context<'_>) -> impl Iterator<Item = Candidate> + 'a {
+    let refused = (context.snapshot.counters.iter())
+        .filter(|(_, counters)| counters.value.pma_skipped == Some(PmaSkip::Restricted));
+    refused
+        .filter(|(key, _)| context.is_rail(key))
+        .map(|(key, _)| {
+            let subject = format!("{}/{}", context.device_name(&key.device), key.port);
+            let message = format!("{subject}: its PMA counters are refused to this function");
+            let timing = context.policy.source_health.timing();
+            COUNTERS_REFUSED.candidate(ID, (format!("refused {key}"), subject), timing, message)
+        })
 }
 
 fn judge(context: &Context<'_>, health: &SourceHealth) -> Option<Candidate> {
@@ -236,6 +259,30 @@ mod tests {
             let got = node.run(&CHECK).first().map(|c| c.weight);
             assert_eq!(got, want, "live {live} gpus {gpus}");
         }
+    }
+
+    #[test]
+    fn refused_counters_of_a_rail_are_a_notice() {
+        let mut node = Node::infiniband();
+        node.set_role(1, Role::Other);
+        for (i, skip) in [
+            (0, PmaSkip::Restricted),
+            (1, PmaSkip::Restricted),
+            (2, PmaSkip::Excluded),
+        ] {
+            node.set_counters(i, &[]);
+            let counters = node
+                .snapshot
+                .counters
+                .get_mut(&super::super::testing::key(i));
+            std::sync::Arc::make_mut(counters.unwrap())
+                .value
+                .pma_skipped = Some(skip);
+        }
+        assert_eq!(
+            node.told(&CHECK),
+            ["mlx5_0/1 CountersRefused Unknown Notice"]
+        );
     }
 
     #[test]

@@ -2,16 +2,18 @@
 
 use super::{capture, check, demo, kmsg};
 use crate::config::{self, Config, LogFormat};
+use crate::host::Host;
 use crate::observe::counters::PmaSkip;
 use crate::observe::rdma::RdmaDevice;
 use crate::report::text::Style;
 use crate::report::{Report, metrics};
 use crate::simulate;
+use crate::source::machine;
 use crate::state::StateDir;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::future::Future;
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Exit status of wrong usage (EX_USAGE of sysexits.h).
@@ -107,7 +109,7 @@ pub fn main() -> ExitCode {
         Some(("demo", matches)) => demo_command(matches),
         Some(("simulate", matches)) => simulate_command(matches),
         Some(("config", _)) => print_out(&config::to_toml_defaults()),
-        Some((name, matches)) => match config::load(matches) {
+        Some((name, matches)) => match config::load(matches, host_name) {
             Ok(config) => with_config(name, &config, matches),
             Err(complaints) => {
                 for complaint in &complaints {
@@ -141,11 +143,15 @@ fn with_config(name: &str, config: &Config, matches: &ArgMatches) -> u8 {
     }
 }
 
+fn host_name(root: &Path) -> Option<String> {
+    machine::host_name(&Host::new(root))
+}
+
 fn capture_command(config: &Config, matches: &ArgMatches) -> u8 {
     let Some(dir) = matches.get_one::<PathBuf>("dir") else {
         return USAGE;
     };
-    let host = crate::host::Host::new(&config.agent.host_root);
+    let host = Host::new(&config.agent.host_root);
     let boot_id = crate::sampler::assemble::boot_id(&host);
     let restricted = StateDir::existing(config.agent.state_dir.as_deref())
         .load()
@@ -160,7 +166,12 @@ fn capture_command(config: &Config, matches: &ArgMatches) -> u8 {
         }
     };
     match capture::capture(&host, dir, &skip) {
-        Ok(summary) => print_out(&format!("{summary}\n")),
+        Ok(summary) => {
+            for trouble in &summary.troubles {
+                eprintln!("selvage: {trouble}");
+            }
+            print_out(&format!("{summary}\n"))
+        }
         Err(error) => {
             eprintln!("selvage: {error}");
             FAILED

@@ -133,8 +133,11 @@ pub fn resolve(mut config: Config, node_name: Option<String>, host_name: Option<
 }
 
 /// The whole way, for a command with [`add_args`]: reads the process's environment, the settings
-/// file and the host's name.
-pub fn load(matches: &ArgMatches) -> Result<Config, Vec<Complaint>> {
+/// file and, by `host_name`, the name of the machine below the host root.
+pub fn load(
+    matches: &ArgMatches,
+    host_name: impl FnOnce(&Path) -> Option<String>,
+) -> Result<Config, Vec<Complaint>> {
     let environment: Vec<(String, String)> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, lossy(value))))
         .collect();
@@ -170,10 +173,10 @@ pub fn load(matches: &ArgMatches) -> Result<Config, Vec<Complaint>> {
         complaints.extend(config.err().unwrap_or_default());
         return Err(complaints);
     }
-    let host_name = nix::sys::utsname::uname()
-        .ok()
-        .map(|host| host.nodename().to_string_lossy().into_owned());
-    config.map(|config| resolve(config, variable("NODE_NAME"), host_name))
+    config.map(|config| {
+        let host_name = host_name(&config.agent.host_root);
+        resolve(config, variable("NODE_NAME"), host_name)
+    })
 }
 
 fn lossy(text: std::ffi::OsString) -> String {

@@ -81,6 +81,22 @@ pub fn put(snapshot: &mut Snapshot, subject: &Subject, output: Output, at: Milli
     }
 }
 
+/// Whether an enumeration lacks a device or a GPU that the one before showed.
+pub fn lost(before: &Snapshot, output: &Output) -> bool {
+    match output {
+        Output::Devices { devices, .. } => {
+            let (Some(before), Some(now)) = (&before.devices, devices.value()) else {
+                return false;
+            };
+            let still = |key: &DeviceKey| now.iter().any(|device| device.key == *key);
+            before.value.iter().any(|device| !still(&device.key))
+        }
+        Output::Pci(Reading::Value(now)) => (before.pci.as_ref())
+            .is_some_and(|before| (before.value.gpus.iter()).any(|gpu| !now.gpus.contains(gpu))),
+        _ => false,
+    }
+}
+
 /// Drops facts of devices and interfaces that are gone, so that nothing stale is told.
 pub fn forget(snapshot: &mut Snapshot, devices: &[RdmaDevice], netdevs: &BTreeSet<String>) {
     let ports: BTreeSet<PortKey> = devices

@@ -356,6 +356,9 @@ impl Sampler {
             Output::Devices { netdevs, .. } => Some(netdevs.clone()),
             _ => None,
         };
+        if assemble::lost(&self.snapshot, &output) {
+            self.schedule.doubt(&done.subject, now);
+        }
         assemble::put(&mut self.snapshot, &done.subject, output, now);
         if let Some(netdevs) = netdevs {
             self.follow_devices(before.as_deref(), &netdevs);

@@ -117,6 +117,14 @@ const FOLLOW_UPS: [Duration; 3] = [
 /// interval.
 const SLACK: Duration = Duration::from_millis(250);
 
+/// What is gone is looked for again after these, so that a loss is believed within seconds however
+/// slow the regular pace; the last one is past the default of `device_missing.gone_after`.
+const DOUBTS: [Duration; 3] = [
+    Duration::from_secs(4),
+    Duration::from_secs(8),
+    Duration::from_secs(16),
+];
+
 impl Schedule {
     /// Adds a subject, due at once, unless it is there already.
     pub fn add(&mut self, subject: Subject, pace: Pace, now: Millis) {
@@ -153,11 +161,24 @@ impl Schedule {
     pub fn wake(&mut self, subject: &Subject, now: Millis) {
         if let Some(slot) = self.slots.get_mut(subject) {
             slot.due = slot.due.min(now);
-            slot.extra = FOLLOW_UPS.iter().map(|by| now.plus(*by)).collect();
+            // The last event's follow-ups are enough for those before it; doubts stay.
+            let soon = now.plus(FOLLOW_UPS[FOLLOW_UPS.len() - 1]);
+            slot.extra.retain(|at| *at > soon);
+            let follow_ups = FOLLOW_UPS.iter().map(|by| now.plus(*by));
+            slot.extra.splice(0..0, follow_ups);
         }
     }
 
-    /// Whether an event woke the subject a moment ago.
+    /// What the subject showed before is missing: look a few times more before it is believed.
+    pub fn doubt(&mut self, subject: &Subject, now: Millis) {
+        if let Some(slot) = self.slots.get_mut(subject) {
+            let soon = now.plus(FOLLOW_UPS[FOLLOW_UPS.len() - 1]);
+            slot.extra.retain(|at| *at <= soon);
+            slot.extra.extend(DOUBTS.iter().map(|by| now.plus(*by)));
+        }
+    }
+
+    /// Whether an event woke the subject a moment ago, or it is looked at again.
     pub fn is_woken(&self, subject: &Subject) -> bool {
         (self.slots.get(subject)).is_some_and(|slot| !slot.extra.is_empty())
     }
@@ -352,6 +373,32 @@ mod tests {
             }
         }
         assert_eq!(reads, [300, 310, 340, 500]);
+    }
+
+    #[test]
+    fn what_is_missing_is_looked_for_again_whatever_else_happens() {
+        let hour = Pace {
+            interval: Duration::from_secs(3600),
+            ..PACE
+        };
+        let mut schedule = Schedule::default();
+        schedule.add(link("a"), hour, Millis(0));
+        let mut reads = Vec::new();
+        for now in 0..20_000 {
+            match now {
+                1000 => schedule.doubt(&link("a"), Millis(now)),
+                // A storm of events in the midst of it.
+                3000..3100 => schedule.wake(&link("a"), Millis(now)),
+                _ => {}
+            }
+            if !schedule.start_due(Millis(now)).is_empty() {
+                schedule.end(&link("a"), Millis(now), Duration::ZERO, Ended::Ok);
+                if !(3000..4000).contains(&now) {
+                    reads.push(now);
+                }
+            }
+        }
+        assert_eq!(reads, [0, 5000, 9000, 17_000]);
     }
 
     #[test]

@@ -22,6 +22,17 @@ const VIRTUAL: &[&str] = &[
 /// Vendors that rent both virtual and bare machines.
 const CLOUDS: &[&str] = &["Amazon EC2", "Google", "Google Compute Engine"];
 
+/// Name of the machine: of a directory tree, the one that was saved with it.
+pub fn host_name(host: &Host) -> Option<String> {
+    if !host.is_live() {
+        return tree::read_text(host, "proc/sys/kernel/hostname")
+            .value()
+            .cloned();
+    }
+    let name = nix::sys::utsname::uname().ok()?;
+    Some(name.nodename().to_string_lossy().into_owned())
+}
+
 /// Whether the machine is a guest. Its PCI topology is then the hypervisor's invention.
 pub fn is_virtual(host: &Host) -> bool {
     let dmi = |file: &str| attr::word(host, format!("sys/class/dmi/id/{file}")).unwrap_or_default();
