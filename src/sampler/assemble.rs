@@ -1,6 +1,6 @@
 //! Puts what was read into the snapshot.
 
-use super::reads::Output;
+use super::output::Output;
 use super::schedule::{Schedule, Subject};
 use crate::host::Host;
 use crate::observe::rdma::RdmaDevice;

@@ -2,25 +2,26 @@
 //! and its own descriptors. A read that hangs becomes a stalled observation; it delays nobody.
 
 pub mod assemble;
+mod events;
+pub mod output;
 pub mod pool;
 pub mod reads;
 pub mod schedule;
+mod subjects;
 
-use crate::glob::{self, Glob};
+pub use subjects::excluded;
+
+use crate::glob::Glob;
 use crate::host::Host;
 use crate::observe::counters::PmaSkip;
-use crate::observe::history::ports_of;
-use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::Fault;
 use crate::observe::snapshot::{Snapshot, SourceHealth};
 use crate::units::{Millis, PortKey};
+use output::{Output, panicked};
 use pool::Pool;
-use reads::{
-    CountersRead, DcbRead, DevicesRead, EthtoolRead, GidsRead, GpuDirectRead, LinkRead, NetdevRead,
-    Output, PciRead, Read, panicked,
-};
+use reads::{DevicesRead, GpuDirectRead, Read};
 use schedule::{Ended, Pace, Schedule, Subject};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -196,68 +197,6 @@ impl Sampler {
         self.schedule.answered(|_| 1) && self.schedule.quiet()
     }
 
-    /// A network device changed (an rtnetlink event).
-    pub fn netdev_changed(&mut self, name: &str) {
-        let now = self.clock.now();
-        let subject = Subject::Netdev(name.to_string());
-        let mut known = self.schedule.contains(&subject);
-        self.schedule.wake(&subject, now);
-        let owners: Vec<String> = ports_of(&self.snapshot)
-            .filter(|(_, port)| port.netdev.as_deref() == Some(name))
-            .map(|(device, _)| device.key.0.clone())
-            .collect();
-        for owner in owners {
-            known = true;
-            self.schedule.wake(&Subject::Link(owner.clone()), now);
-        }
-        if !known {
-            // A new or renamed device may belong to a port: enumerate. Strangers (veth of pods)
-            // come and go all day, so only if RDMA ports without a network device exist.
-            let missing = ports_of(&self.snapshot).any(|(_, port)| {
-                port.netdev
-                    .as_ref()
-                    .is_none_or(|name| !self.snapshot.netdevs.contains_key(name))
-            });
-            if missing {
-                self.schedule.wake(&Subject::Devices, now);
-            }
-        }
-    }
-
-    /// DCB settings changed: statistics may have other names now.
-    pub fn dcb_changed(&mut self) {
-        let now = self.clock.now();
-        let subjects: Vec<Subject> = self.readers.keys().cloned().collect();
-        for subject in subjects {
-            if matches!(subject, Subject::Dcb(_) | Subject::Ethtool(_)) {
-                self.schedule.wake(&subject, now);
-                if let Some((_, Some(reader))) = self.readers.get_mut(&subject) {
-                    reader.invalidate();
-                }
-            }
-        }
-    }
-
-    /// RDMA devices came, went or changed: enumerate now.
-    pub fn devices_changed(&mut self) {
-        let now = self.clock.now();
-        self.schedule.wake(&Subject::Devices, now);
-    }
-
-    /// Events were lost: read everything that events would have told of.
-    pub fn resync(&mut self) {
-        let now = self.clock.now();
-        let subjects: Vec<Subject> = self.readers.keys().cloned().collect();
-        for subject in subjects {
-            if matches!(
-                subject,
-                Subject::Devices | Subject::Link(_) | Subject::Netdev(_)
-            ) {
-                self.schedule.wake(&subject, now);
-            }
-        }
-    }
-
     /// Runs reads until facts have changed or something newly stalled. Cancel safe.
     pub async fn run_until_change(&mut self) {
         loop {
@@ -364,101 +303,4 @@ impl Sampler {
             self.follow_devices(before.as_deref(), &netdevs);
         }
     }
-
-    /// Adds and drops subjects as devices come and go.
-    fn follow_devices(&mut self, before: Option<&Vec<RdmaDevice>>, netdevs: &BTreeSet<String>) {
-        let Some(devices) = self.snapshot.devices.as_ref().map(|d| Arc::clone(&d.value)) else {
-            return;
-        };
-        let unchanged: BTreeSet<&str> = devices
-            .iter()
-            .filter(|device| before.is_some_and(|before| before.contains(device)))
-            .map(|device| device.key.0.as_str())
-            .collect();
-        let keep = |subject: &Subject| match subject {
-            Subject::Devices | Subject::GpuDirect | Subject::Pci => true,
-            Subject::Link(key) | Subject::Counters(key) | Subject::Gids(key) => {
-                unchanged.contains(key.as_str())
-            }
-            Subject::Netdev(name) | Subject::Ethtool(name) | Subject::Dcb(name) => {
-                netdevs.contains(name)
-            }
-        };
-        self.schedule.retain(keep);
-        self.readers.retain(|subject, _| keep(subject));
-        assemble::forget(&mut self.snapshot, &devices, netdevs);
-
-        let plan = self.plan.clone();
-        for device in devices.iter() {
-            if unchanged.contains(device.key.0.as_str())
-                && self.schedule.contains(&Subject::Link(device.key.0.clone()))
-            {
-                continue;
-            }
-            let key = device.key.0.clone();
-            let skip = self.skips_of(device);
-            let link = LinkRead::new(device, plan.netlink);
-            let counters = CountersRead::new(device, plan.netlink, plan.essential_only, skip);
-            self.add(Subject::Link(key.clone()), plan.link, Box::new(link));
-            self.add(
-                Subject::Counters(key.clone()),
-                plan.counters,
-                Box::new(counters),
-            );
-            let gids = GidsRead {
-                device: device.clone(),
-            };
-            self.add(Subject::Gids(key), plan.gids, Box::new(gids));
-        }
-        for name in netdevs {
-            if self.schedule.contains(&Subject::Netdev(name.clone())) {
-                continue;
-            }
-            let netdev = NetdevRead::new(name);
-            self.add(Subject::Netdev(name.clone()), plan.netdev, Box::new(netdev));
-            self.add(
-                Subject::Ethtool(name.clone()),
-                plan.ethtool,
-                Box::new(EthtoolRead::new(name)),
-            );
-            let dcb = DcbRead { name: name.clone() };
-            self.add(Subject::Dcb(name.clone()), plan.dcb, Box::new(dcb));
-        }
-        let rdma: BTreeSet<_> = devices.iter().filter_map(|device| device.pci).collect();
-        let same = before.is_some_and(|before| {
-            before
-                .iter()
-                .filter_map(|device| device.pci)
-                .collect::<BTreeSet<_>>()
-                == rdma
-        });
-        if !same || !self.schedule.contains(&Subject::Pci) {
-            self.schedule.retain(|subject| *subject != Subject::Pci);
-            self.add(Subject::Pci, plan.pci, Box::new(PciRead { rdma }));
-        }
-    }
-
-    fn skips_of(&self, device: &RdmaDevice) -> BTreeMap<u32, PmaSkip> {
-        let excluded = excluded(&self.plan.exclude, device);
-        device
-            .ports
-            .iter()
-            .filter_map(|port| {
-                let skip = if excluded {
-                    Some(PmaSkip::Excluded)
-                } else {
-                    self.skips.get(&device.port_key(port.number)).copied()
-                };
-                skip.map(|skip| (port.number, skip))
-            })
-            .collect()
-    }
-}
-
-/// Whether the operator excludes the device from counter reads, by name or PCI address.
-pub fn excluded(exclude: &[Glob], device: &RdmaDevice) -> bool {
-    glob::any_matches(exclude, &device.name)
-        || device
-            .pci
-            .is_some_and(|pci| glob::any_matches(exclude, &pci.to_string()))
 }

@@ -149,7 +149,10 @@ pub fn drivers(copier: &mut Copier<'_>) {
 
 /// Kernel, boot and kind of machine.
 pub fn machine(copier: &mut Copier<'_>) {
-    copier.files("proc/sys/kernel", &["osrelease", "arch", "hostname", "random/boot_id"]);
+    copier.files(
+        "proc/sys/kernel",
+        &["osrelease", "arch", "hostname", "random/boot_id"],
+    );
     copier.files("sys/class/dmi/id", &["sys_vendor", "product_name"]);
     copier.link("sys/class/dmi/id");
     let host = copier.host;
