@@ -14,7 +14,8 @@ use crate::sampler::{Clock, Plan, Sampler, assemble};
 use crate::source::kernel_log::follow::KmsgItem;
 use crate::source::kernel_log::state::ResumeState;
 use crate::source::netlink::{monitor, route};
-use crate::state::{Saved, StateDir};
+use crate::state::{Saved, Saver, StateDir};
+use crate::thread;
 use crate::units::Millis;
 use std::future::Future;
 use std::sync::Arc;
@@ -118,7 +119,7 @@ pub async fn run(
         saved,
         save_now: false,
         full_window: false,
-        state,
+        saver: Saver::start(state),
     };
 
     let (report_tx, report_rx) = watch::channel(Arc::new(node.report()));
@@ -158,6 +159,7 @@ pub async fn run(
     node.save_if_due();
     let _ = stop_tx.send(true);
     let _ = tokio::time::timeout(Duration::from_secs(2), server).await;
+    node.saver.finish(Duration::from_secs(2));
     Ok(())
 }
 
@@ -166,7 +168,7 @@ struct Node {
     sampler: Sampler,
     evaluator: Evaluator,
     clock: Clock,
-    state: StateDir,
+    saver: Saver,
     saved: Saved,
     saved_at: Millis,
     save_now: bool,
@@ -225,8 +227,7 @@ impl Node {
             restricted,
             self.saved.kernel_log.clone(),
         );
-        if current != self.saved {
-            self.state.save(&current);
+        if current != self.saved && self.saver.save(current.clone()) {
             self.saved = current;
         }
     }
@@ -240,7 +241,7 @@ async fn stopped(mut stop: watch::Receiver<bool>) {
 fn spawn_event_threads(tx: &mpsc::UnboundedSender<Wake>, rdma_netlink: bool) {
     const WAIT: Duration = Duration::from_secs(30);
     let links = tx.clone();
-    spawn_thread("rtnetlink", move || {
+    thread::spawn("rtnetlink", move || {
         let mut monitor = match route::LinkMonitor::open() {
             Ok(monitor) => monitor,
             Err(error) => {
@@ -273,7 +274,7 @@ fn spawn_event_threads(tx: &mpsc::UnboundedSender<Wake>, rdma_netlink: bool) {
         return;
     }
     let devices = tx.clone();
-    spawn_thread("rdma-monitor", move || {
+    thread::spawn("rdma-monitor", move || {
         let Ok(mut monitor) = monitor::Monitor::open() else {
             return;
         };
@@ -297,17 +298,6 @@ fn spawn_event_threads(tx: &mpsc::UnboundedSender<Wake>, rdma_netlink: bool) {
             }
         }
     });
-}
-
-/// A small named thread.
-pub(crate) fn spawn_thread(name: &str, body: impl FnOnce() + Send + 'static) {
-    let spawned = std::thread::Builder::new()
-        .name(name.into())
-        .stack_size(128 * 1024)
-        .spawn(body);
-    if let Err(error) = spawned {
-        tracing::warn!(%error, name, "cannot start a thread");
-    }
 }
 
 /// How the sampler is to read.

@@ -72,7 +72,7 @@ impl Handle {
 pub fn spawn(mut settings: Settings, clock: Clock, tx: mpsc::UnboundedSender<Wake>) -> Handle {
     let handle = Handle::default();
     let stopper = Arc::clone(&handle.stopper);
-    crate::agent::spawn_thread("kmsg", move || {
+    crate::thread::spawn("kmsg", move || {
         while !tx.is_closed() {
             let Err(error) = follow(&mut settings, &stopper, clock, &tx) else {
                 return;

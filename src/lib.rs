@@ -50,4 +50,5 @@ mod section;
 pub mod simulate;
 pub mod source;
 pub mod state;
+mod thread;
 pub mod units;

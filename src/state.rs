@@ -7,6 +7,8 @@ use crate::units::PortKey;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
 
 const FILE: &str = "memory.json";
 const VERSION: u32 = 1;
@@ -119,6 +121,41 @@ impl StateDir {
     }
 }
 
+/// Writes state on a thread of its own: a disk that hangs holds up nobody else.
+pub struct Saver {
+    queue: mpsc::SyncSender<Saved>,
+    ended: mpsc::Receiver<()>,
+}
+
+impl Saver {
+    /// Starts the thread.
+    pub fn start(state: StateDir) -> Self {
+        let (queue, saved) = mpsc::sync_channel::<Saved>(1);
+        let (end, ended) = mpsc::channel::<()>();
+        crate::thread::spawn("state", move || {
+            for saved in saved {
+                state.save(&saved);
+            }
+            drop(end);
+        });
+        Saver { queue, ended }
+    }
+
+    /// Hands `saved` over to be written. False if the last one is still being waited for: try
+    /// again later.
+    pub fn save(&self, saved: Saved) -> bool {
+        self.queue.try_send(saved).is_ok()
+    }
+
+    /// Waits until all is written, for `patience` at most.
+    pub fn finish(self, patience: Duration) {
+        drop(self.queue);
+        if let Err(mpsc::RecvTimeoutError::Timeout) = self.ended.recv_timeout(patience) {
+            tracing::warn!("state not saved: the disk does not answer");
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,6 +181,33 @@ mod tests {
         assert_eq!(saved.restricted_of(Some("a")), [port()]);
         assert!(saved.restricted_of(Some("b")).is_empty());
         assert!(saved.restricted_of(None).is_empty());
+    }
+
+    #[test]
+    fn a_disk_that_hangs_holds_up_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        // Opening a pipe nobody reads blocks, as a dead disk does.
+        let path = dir.path().join("memory.new");
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let saver = Saver::start(StateDir::new(Some(dir.path())));
+        let mut taken = 0;
+        for _ in 0..100 {
+            taken += usize::from(saver.save(Saved::default()));
+        }
+        assert!((1..=2).contains(&taken), "{taken}");
+        saver.finish(Duration::ZERO);
+        // Let the thread go.
+        drop(std::fs::OpenOptions::new().read(true).open(&path).unwrap());
+    }
+
+    #[test]
+    fn what_was_handed_over_is_written_at_the_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let saver = Saver::start(StateDir::new(Some(dir.path())));
+        assert!(saver.save(Saved::new(Memory::default(), vec![port()], None)));
+        saver.finish(Duration::from_secs(30));
+        let saved = StateDir::new(Some(dir.path())).load();
+        assert_eq!(saved.restricted, [port()]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("observe", &["units"]),
     ("source", &["host", "observe", "units"]),
     ("glob", &[]),
+    ("thread", &[]),
     ("section", &[]),
     ("check", &["glob", "observe", "section", "units"]),
     ("readiness", &["check", "units"]),

@@ -105,6 +105,22 @@ impl Server {
         Server { child, address }
     }
 
+    /// The agent on a tree, remembering nothing unless `args` say where.
+    pub fn agent(root: &Path, args: &[&str]) -> Server {
+        let address = free_address();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_selvage"));
+        command
+            .arg("agent")
+            .arg(format!("--host-root={}", root.display()))
+            .arg(format!("--listen={address}"))
+            .arg("--node-name=node-1");
+        if !args.iter().any(|arg| arg.starts_with("--state-dir")) {
+            command.arg("--state-dir=");
+        }
+        command.args(args);
+        Server::start(command, address, "serving")
+    }
+
     /// Debian's node_exporter with nothing but its infiniband collector.
     pub fn node_exporter(root: &Path) -> Server {
         let program = std::env::var("NODE_EXPORTER")

@@ -1,0 +1,155 @@
+use super::*;
+use crate::observe::reading::FaultKind;
+
+const PACE: Pace = Pace {
+    interval: Duration::from_secs(1),
+    deadline: Duration::from_secs(5),
+};
+
+fn link(name: &str) -> Subject {
+    Subject::Link(name.into())
+}
+
+#[test]
+fn one_in_flight_and_a_hung_read_delays_no_neighbour() {
+    let mut schedule = Schedule::default();
+    schedule.add(link("a"), PACE, Millis(0));
+    schedule.add(link("b"), PACE, Millis(0));
+    assert_eq!(schedule.start_due(Millis(0)), [link("a"), link("b")]);
+    schedule.end(&link("b"), Millis(1), Duration::from_millis(1), Ended::Ok);
+    // "a" hangs: never started again, while "b" goes on.
+    for second in 1..10u64 {
+        let now = Millis::from_secs(second);
+        assert_eq!(schedule.start_due(now), [link("b")], "second {second}");
+        schedule.end(&link("b"), now, Duration::ZERO, Ended::Ok);
+        assert_eq!(schedule.mark_stalled(now), second == 5, "second {second}");
+    }
+    let stalled = schedule
+        .slots()
+        .find(|(subject, _)| **subject == link("a"))
+        .unwrap();
+    assert_eq!(stalled.1.stalled_since, Some(Millis(0)));
+    // It comes back: no longer stalled, and read again.
+    schedule.end(
+        &link("a"),
+        Millis::from_secs(20),
+        Duration::from_secs(20),
+        Ended::Ok,
+    );
+    assert!(
+        schedule
+            .start_due(Millis::from_secs(20))
+            .contains(&link("a"))
+    );
+}
+
+#[test]
+fn what_is_nearly_due_is_taken_along() {
+    let slow = Pace {
+        interval: Duration::from_secs(10),
+        ..PACE
+    };
+    let mut schedule = Schedule::default();
+    schedule.add(link("a"), PACE, Millis(0));
+    schedule.add(link("b"), PACE, Millis(49));
+    schedule.add(link("c"), PACE, Millis(51));
+    schedule.add(link("slow"), slow, Millis(250));
+    assert_eq!(schedule.start_due(Millis(0)).len(), 3, "all but c");
+    for name in ["a", "b", "slow"] {
+        schedule.end(&link(name), Millis(1), Duration::ZERO, Ended::Ok);
+    }
+    // Each keeps to its own grid: nothing drifts, and nothing wakes for the slack alone.
+    assert!(schedule.start_due(Millis(50)).is_empty());
+    assert_eq!(schedule.next_attention(), Some(Millis(51)));
+    assert_eq!(schedule.start_due(Millis(51)), [link("c")]);
+    schedule.end(&link("c"), Millis(52), Duration::ZERO, Ended::Ok);
+    assert_eq!(schedule.start_due(Millis(1000)), [link("a"), link("b")]);
+}
+
+#[test]
+fn an_event_reads_at_once_and_soon_after() {
+    let mut schedule = Schedule::default();
+    schedule.add(link("a"), PACE, Millis(0));
+    schedule.start_due(Millis(0));
+    schedule.end(&link("a"), Millis(0), Duration::ZERO, Ended::Ok);
+    assert!(schedule.start_due(Millis(300)).is_empty());
+    schedule.wake(&link("a"), Millis(300));
+    let mut reads = Vec::new();
+    for now in 300..1000 {
+        if !schedule.start_due(Millis(now)).is_empty() {
+            reads.push(now);
+            schedule.end(&link("a"), Millis(now), Duration::ZERO, Ended::Ok);
+        }
+    }
+    assert_eq!(reads, [300, 310, 340, 500]);
+}
+
+#[test]
+fn what_is_missing_is_looked_for_again_whatever_else_happens() {
+    let hour = Pace {
+        interval: Duration::from_secs(3600),
+        ..PACE
+    };
+    let mut schedule = Schedule::default();
+    schedule.add(link("a"), hour, Millis(0));
+    let mut reads = Vec::new();
+    for now in 0..20_000 {
+        match now {
+            1000 => schedule.doubt(&link("a"), Millis(now)),
+            // A storm of events in the midst of it.
+            3000..3100 => schedule.wake(&link("a"), Millis(now)),
+            _ => {}
+        }
+        if !schedule.start_due(Millis(now)).is_empty() {
+            schedule.end(&link("a"), Millis(now), Duration::ZERO, Ended::Ok);
+            if !(3000..4000).contains(&now) {
+                reads.push(now);
+            }
+        }
+    }
+    assert_eq!(reads, [0, 5000, 9000, 17_000]);
+}
+
+#[test]
+fn a_wake_during_a_read_is_not_lost() {
+    let mut schedule = Schedule::default();
+    schedule.add(link("a"), PACE, Millis(0));
+    schedule.start_due(Millis(0));
+    schedule.wake(&link("a"), Millis(2));
+    assert!(schedule.start_due(Millis(2)).is_empty());
+    schedule.end(&link("a"), Millis(3), Duration::ZERO, Ended::Ok);
+    assert_eq!(schedule.start_due(Millis(3)), [link("a")]);
+}
+
+#[test]
+fn missed_starts_are_not_made_up_for() {
+    let mut schedule = Schedule::default();
+    schedule.add(link("a"), PACE, Millis(0));
+    schedule.start_due(Millis(0));
+    schedule.end(&link("a"), Millis(7_300), Duration::ZERO, Ended::Ok);
+    assert_eq!(schedule.start_due(Millis(7_300)).len(), 1);
+    schedule.end(&link("a"), Millis(7_301), Duration::ZERO, Ended::Ok);
+    assert!(schedule.start_due(Millis(8_299)).is_empty());
+    assert_eq!(schedule.next_attention(), Some(Millis(8_300)));
+}
+
+#[test]
+fn answered_counts_failures_and_stalls_as_answers() {
+    let mut schedule = Schedule::default();
+    schedule.add(link("a"), PACE, Millis(0));
+    schedule.add(link("b"), PACE, Millis(0));
+    schedule.start_due(Millis(0));
+    assert!(!schedule.answered(|_| 1));
+    schedule.end(
+        &link("a"),
+        Millis(1),
+        Duration::ZERO,
+        Ended::Failed(Fault {
+            kind: FaultKind::Denied,
+            detail: String::new(),
+        }),
+    );
+    assert!(!schedule.answered(|_| 2));
+    schedule.mark_stalled(Millis::from_secs(5));
+    assert!(schedule.answered(|_| 2));
+}

@@ -1,0 +1,171 @@
+//! The agent as a program: what it serves while a node changes under it, a read hangs, or it is
+//! killed.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "test code"
+)]
+
+mod support;
+
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+use selvage::simulate::Act;
+use serde_json::Value;
+use std::time::{Duration, Instant};
+use support::{Series, Server, get, node, parse};
+
+/// Everything here takes milliseconds; a machine that is busy may need longer.
+const BOUND: Duration = Duration::from_secs(60);
+
+/// Asks until `wanted` gives something.
+fn until<T>(what: &str, mut wanted: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + BOUND;
+    loop {
+        if let Some(found) = wanted() {
+            return found;
+        }
+        assert!(Instant::now() < end, "no {what} within {BOUND:?}");
+        std::thread::yield_now();
+    }
+}
+
+fn metrics(agent: &Server) -> Vec<Series> {
+    let (code, body) = get(&agent.address, "/metrics");
+    assert_eq!(code, 200);
+    parse(&body)
+}
+
+fn value(series: &[Series], family: &str, labels: &[(&str, &str)]) -> Option<f64> {
+    let wanted = |series: &&Series| {
+        series.family == family
+            && labels
+                .iter()
+                .all(|(name, value)| series.labels.get(*name).is_some_and(|v| v == value))
+    };
+    series.iter().find(wanted).map(|series| series.value)
+}
+
+fn until_metric(agent: &Server, family: &str, labels: &[(&str, &str)], want: f64) {
+    until(&format!("{family}{labels:?} {want}"), || {
+        (value(&metrics(agent), family, labels) == Some(want)).then_some(())
+    });
+}
+
+fn report(agent: &Server) -> Value {
+    let (code, body) = get(&agent.address, "/report");
+    assert_eq!(code, 200);
+    serde_json::from_str(&body).expect("JSON")
+}
+
+#[test]
+fn a_read_that_hangs_is_told_and_delays_nobody() {
+    let (dir, mut node) = node("h100_ib");
+    // Opening a pipe that nobody writes blocks in the kernel, as a dead firmware's file does.
+    let state = dir.path().join("sys/class/infiniband/mlx5_3/ports/1/state");
+    std::fs::remove_file(&state).unwrap();
+    mkfifo(&state, Mode::S_IRWXU).unwrap();
+    let agent = Server::agent(
+        dir.path(),
+        &["--intervals-link=100ms", "--intervals-deadline=300ms"],
+    );
+    until_metric(&agent, "selvage_source_stalled", &[("source", "link")], 1.0);
+    // Neighbours go on: a link that falls now is seen, and who asks is answered.
+    let link = |device: &str, up| Act::Link {
+        device: device.into(),
+        port: 1,
+        up,
+    };
+    let labels = [("device", "mlx5_4"), ("port", "1")];
+    until_metric(&agent, "selvage_port_up", &labels, 1.0);
+    node.act(&link("mlx5_4", false)).unwrap();
+    until_metric(&agent, "selvage_port_up", &labels, 0.0);
+    assert_eq!(get(&agent.address, "/healthz").0, 200);
+    let finding = until("finding", || {
+        let report = report(&agent);
+        let findings = report["findings"].as_array().expect("findings").clone();
+        findings
+            .into_iter()
+            .find(|finding| finding["reason"] == "SourceStalled")
+    });
+    assert_eq!(finding["subject"], "link/mlx5_3");
+    assert_eq!(finding["status"], "unknown");
+    let nothing = value(
+        &metrics(&agent),
+        "selvage_port_up",
+        &[("device", "mlx5_3"), ("port", "1")],
+    );
+    assert_eq!(nothing, None, "no data is no value");
+}
+
+#[test]
+fn a_kernel_event_is_counted_once_over_a_kill() {
+    let (dir, mut node) = node("h100_ib");
+    let state = support::scratch();
+    let state_flag = format!("--state-dir={}", state.path().display());
+    let xid = |text: &str| Act::Kmsg {
+        priority: 4,
+        micros: 0,
+        text: text.into(),
+        device: None,
+    };
+    let count = [("xid", "79")];
+    let gpu = node.spec().gpus.first().expect("a GPU").bdf;
+    let text = format!("NVRM: Xid (PCI:{gpu}): 79, pid=1, GPU has fallen off the bus.");
+    {
+        let agent = Server::agent(dir.path(), &[&state_flag]);
+        until_metric(&agent, "selvage_fabric_state", &[("state", "ready")], 1.0);
+        node.act(&xid(&text)).unwrap();
+        until_metric(&agent, "selvage_fabric_state", &[("state", "unready")], 1.0);
+        let memory = state.path().join("memory.json");
+        until("state file that knows the Xid", || {
+            let text = std::fs::read_to_string(&memory).ok()?;
+            text.contains("79").then_some(())
+        });
+        // Dropped: SIGKILL, nothing is written any more.
+    }
+    let agent = Server::agent(dir.path(), &[&state_flag]);
+    until_metric(&agent, "selvage_fabric_state", &[("state", "unready")], 1.0);
+    let seen = metrics(&agent);
+    assert_eq!(value(&seen, "selvage_gpu_xid_total", &count), Some(1.0));
+    // And it goes on from there.
+    let reset = Act::Kmsg {
+        priority: 4,
+        micros: 0,
+        text: text.replace("79,", "48,"),
+        device: None,
+    };
+    node.act(&reset).unwrap();
+    until_metric(&agent, "selvage_gpu_xid_total", &[("xid", "48")], 1.0);
+    assert_eq!(
+        value(&metrics(&agent), "selvage_gpu_xid_total", &count),
+        Some(1.0)
+    );
+}
+
+#[test]
+fn a_device_that_goes_takes_its_series_along() {
+    let (dir, mut node) = node("h100_roce");
+    let agent = Server::agent(dir.path(), &["--intervals-devices=200ms"]);
+    let labels = [("device", "mlx5_2"), ("port", "1")];
+    until_metric(&agent, "selvage_port_up", &labels, 1.0);
+    node.act(&Act::RemoveDevice("mlx5_2".into())).unwrap();
+    until("end of the series", || {
+        let told = |series: &Series| {
+            series.family != "selvage_finding"
+                && series
+                    .labels
+                    .get("device")
+                    .is_some_and(|name| name == "mlx5_2")
+        };
+        (!metrics(&agent).iter().any(told)).then_some(())
+    });
+    // The rail that is lost is still told of, when a reload of the driver is ruled out.
+    let vanished = [("check", "device_missing"), ("reason", "RailVanished")];
+    until("RailVanished", || {
+        value(&metrics(&agent), "selvage_finding", &vanished)
+    });
+    until_metric(&agent, "selvage_fabric_state", &[("state", "unready")], 1.0);
+}
