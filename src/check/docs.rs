@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 /// docs/checks.md. A test holds the file equal to this.
 pub fn checks_markdown() -> String {
     let mut page = String::from(
-        "# Checks\n\nMade from the table of checks: change `src/check/`, then run `UPDATE_GOLDEN=1 cargo test --test docs_checks`.\n\n\
+        "# Checks\n\nMade from the table of checks: change `src/check/`, then run `UPDATE_GOLDEN=1 cargo test --test docs`.\n\n\
          A finding is *failing* (something is lost: the node is unready), *degraded* (it works with less) or *unknown* \
          (the sources cannot tell, which never makes a node unready). A *notice* is shown and exported, but does not move \
          the verdict; what is said of ports that are no rails is always a notice. Every check can be left out by `mute`, \

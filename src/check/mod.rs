@@ -5,7 +5,7 @@
 //! 1. A new file with `pub const CHECK: Check`, its reasons, and its tests below.
 //! 2. Its line in [`CHECKS`].
 //! 3. Its thresholds in `policy.rs`, each with its source.
-//! 4. `UPDATE_GOLDEN=1 cargo test --test docs_checks` writes its page.
+//! 4. `UPDATE_GOLDEN=1 cargo test --test docs` writes its page.
 
 mod congestion;
 mod context;

@@ -1,0 +1,115 @@
+//! Pages that are generated are up to date (`UPDATE_GOLDEN=1` writes them), and what others say of
+//! checks, metrics and screens is so.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "test code"
+)]
+
+mod support;
+
+use selvage::check::CHECKS;
+use selvage::report::catalogue::CATALOGUE;
+use std::collections::BTreeSet;
+use std::path::Path;
+use support::{node, selvage};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn page(name: &str) -> String {
+    std::fs::read_to_string(root().join(name)).unwrap_or_default()
+}
+
+fn generated(name: &str, want: &str) {
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(root().join(name), want).unwrap();
+    }
+    assert!(
+        page(name) == want,
+        "{name} is out of date: UPDATE_GOLDEN=1 cargo test --test docs"
+    );
+}
+
+#[test]
+fn the_page_of_checks_is_up_to_date() {
+    generated("docs/checks.md", &selvage::check::checks_markdown());
+}
+
+#[test]
+fn the_page_of_settings_is_up_to_date() {
+    let settings = selvage::config::to_toml_defaults();
+    let page = format!(
+        "# Settings\n\nWhat `selvage config` prints. Flags win over environment variables, those \
+         over the file (`--config FILE` or `SELVAGE_CONFIG`), that over the defaults. Unknown keys \
+         and impossible values are refused, all at once.\n\n```toml\n{settings}```\n"
+    );
+    generated("docs/config.md", &page);
+}
+
+/// Words in back quotes.
+fn quoted(page: &str) -> impl Iterator<Item = &str> {
+    page.lines()
+        .filter(|line| !line.starts_with("```"))
+        .flat_map(|line| line.split('`').skip(1).step_by(2))
+}
+
+#[test]
+fn the_readme_tells_of_every_check_and_of_no_other() {
+    let readme = page("README.md");
+    let rows: BTreeSet<&str> = readme
+        .lines()
+        .skip_while(|line| *line != "| check | looks at |")
+        .skip(2)
+        .take_while(|line| line.starts_with('|'))
+        .flat_map(|row| quoted(row.split('|').nth(1).unwrap_or_default()))
+        .collect();
+    let checks: BTreeSet<&str> = CHECKS.iter().map(|check| check.id).collect();
+    assert_eq!(rows, checks);
+}
+
+#[test]
+fn every_metric_that_a_page_names_exists() {
+    let known: BTreeSet<&str> = CATALOGUE.iter().map(|family| family.name).collect();
+    let mut pages = vec!["README.md".to_string(), "ARCHITECTURE.md".to_string()];
+    for entry in std::fs::read_dir(root().join("docs")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        pages.extend(name.ends_with(".md").then(|| format!("docs/{name}")));
+    }
+    let mut seen = 0;
+    for name in pages {
+        let page = page(&name);
+        for word in quoted(&page) {
+            let family = word.split('{').next().unwrap_or_default();
+            if family.starts_with("selvage_") && !family.contains([' ', '…', '*']) {
+                assert!(known.contains(family), "{name}: {family}");
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 20, "only {seen} metrics found");
+}
+
+/// The screen in the README is what the program prints, to the letter.
+#[test]
+fn the_readme_s_screen_is_real() {
+    let readme = page("README.md");
+    let (dir, _node) = node("rail_down");
+    let (code, screen) = selvage(dir.path(), &["check"]);
+    assert_eq!(code, 2);
+    let shown: Vec<&str> = readme
+        .lines()
+        .skip_while(|line| !line.starts_with("UNREADY  "))
+        .take_while(|line| *line != "```")
+        .collect();
+    // The node's name is given by flag here, and a busy machine takes a second or more.
+    let plain = |line: &str| {
+        let line = line.replace("dgx-1", "node-1");
+        line.split("for ").next().unwrap_or_default().to_string()
+    };
+    let shown: Vec<String> = shown.into_iter().map(plain).collect();
+    let printed: Vec<String> = screen.trim_end().lines().map(plain).collect();
+    assert_eq!(shown, printed);
+}
