@@ -2,7 +2,7 @@
 STATIC_TARGET := x86_64-unknown-linux-gnu
 STATIC := target/static/$(STATIC_TARGET)/release/selvage
 
-.PHONY: demo test bench build static lint deps test-rust test-vm golden
+.PHONY: demo test bench bench-vm build static lint deps test-rust test-vm golden
 
 demo: ## a simulated GPU node with faults coming and going
 	cargo run --release --quiet -- demo
@@ -33,5 +33,8 @@ test-vm: static
 golden: ## write the golden files anew; review the diff
 	UPDATE_GOLDEN=1 cargo test --locked
 
-bench: deps build
+bench: deps build bench-vm ## ratios against node_exporter, then latencies on real kernels
 	benches/run target/release/selvage
+
+bench-vm: static
+	tests/vm/run --kernel all --bin $(STATIC) --bench
