@@ -4,8 +4,8 @@ STATIC := target/static/$(STATIC_TARGET)/release/selvage
 
 .PHONY: demo test bench bench-vm build static lint deps test-rust test-vm golden
 
-demo: ## a simulated GPU node with faults coming and going
-	cargo run --release --quiet -- demo
+demo: build ## a simulated GPU node with faults coming and going
+	@target/release/selvage demo
 
 build:
 	cargo build --release
