@@ -35,7 +35,8 @@ fn generated(name: &str, want: &str) {
 
 #[test]
 fn the_page_of_checks_is_up_to_date() {
-    generated("docs/checks.md", &selvage::check::checks_markdown());
+    let page = selvage::check::checks_markdown() + &selvage::readiness::verdict_markdown();
+    generated("docs/checks.md", &page);
 }
 
 #[test]

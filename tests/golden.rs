@@ -271,3 +271,18 @@ fn every_family_is_held() {
         .collect();
     assert!(missing.is_empty(), "in no golden file: {missing:?}");
 }
+
+/// Whoever gets a capture sees what the node's own people see.
+#[test]
+fn a_capture_shows_what_the_node_shows() {
+    for name in PRESETS {
+        let (dir, _node) = node(name);
+        let to = support::scratch();
+        let capture = to.path().join("capture");
+        let (code, _) = selvage(dir.path(), &["capture", capture.to_str().unwrap()]);
+        assert_eq!(code, 0, "{name}");
+        let there = selvage(dir.path(), &["check"]);
+        let here = selvage(&capture, &["check"]);
+        assert_eq!((there.0, text(&there.1)), (here.0, text(&here.1)), "{name}");
+    }
+}

@@ -1,12 +1,14 @@
 //! `selvage kmsg`: kernel-log text in any form to events, as JSON lines or for people.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::observe::kernel::{EventKind, KernelEvent};
+use crate::check::xid_codes::{self, Disposition, Overrides};
+use crate::observe::kernel::{Detail, EventKind, KernelEvent};
 use crate::source::kernel_log::assemble::Assembler;
 
 /// Bytes kept of one line; a message stands at its line's start, so the rest is not needed.
@@ -100,6 +102,7 @@ fn decode(
     total: &mut KmsgSummary,
 ) -> Result<(), Stopped> {
     let mut assembler = Assembler::new(false);
+    let mut explained = BTreeSet::new();
     let mut line = Vec::new();
     // Events go through memory so that a closed output is noticed at the next event.
     let mut text = Vec::new();
@@ -110,7 +113,7 @@ fn decode(
             if json {
                 write_json(&mut text, event, line);
             } else {
-                write_text(&mut text, event);
+                write_text(&mut text, event, &mut explained);
             }
         };
         if more {
@@ -183,11 +186,13 @@ fn write_json(out: &mut Vec<u8>, event: &KernelEvent, line: &str) {
     out.push(b'\n');
 }
 
-/// `xid 79   0000:5f:00   GPU has …`; control characters from the log never reach the terminal.
-fn write_text(out: &mut Vec<u8>, event: &KernelEvent) {
-    let kind = match event.xid {
-        Some(code) => format!("xid {code}"),
-        None => event.kind.name().to_owned(),
+/// `xid 79   0000:5f:00   GPU has …`, and at the first of its kind what it means; control
+/// characters from the log never reach the terminal.
+fn write_text(out: &mut Vec<u8>, event: &KernelEvent, explained: &mut BTreeSet<String>) {
+    let kind = match (event.xid, &event.detail) {
+        (Some(code), _) => format!("xid {code}"),
+        (None, Detail::Sxid(sxid)) => format!("sxid {}", sxid.code),
+        (None, _) => event.kind.name().to_owned(),
     };
     let place = event
         .device
@@ -200,6 +205,21 @@ fn write_text(out: &mut Vec<u8>, event: &KernelEvent) {
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect();
     out.extend_from_slice(format!("{kind:<19} {place:<23} {text}\n").as_bytes());
+    let Some(ruling) = xid_codes::ruling(event, &Overrides::new()) else {
+        return;
+    };
+    if explained.insert(format!("{kind} {}", ruling.meaning)) {
+        let weight = match ruling.disposition {
+            Disposition::Fatal => "fatal",
+            Disposition::Degraded => "degraded",
+            Disposition::App => "a program's fault",
+            Disposition::Report => "not in the table",
+            Disposition::Ignore => "harmless",
+            Disposition::Clear => "over",
+        };
+        let (meaning, remedy) = (ruling.meaning, ruling.remedy);
+        out.extend_from_slice(format!("  {weight}: {meaning}. {remedy}\n").as_bytes());
+    }
 }
 
 #[cfg(test)]

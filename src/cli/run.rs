@@ -81,10 +81,17 @@ fn command() -> Command {
         .subcommand(
             Command::new("simulate")
                 .about("Write a simulated node's files, to read with --host-root; without DIR, list the nodes")
-                .arg(Arg::new("node").value_name("NODE").requires("dir"))
+                .override_usage("selvage simulate\n       selvage simulate <NODE> <DIR>")
+                .arg(
+                    Arg::new("node")
+                        .value_name("NODE")
+                        .requires("dir")
+                        .help("One of the list that is printed without arguments"),
+                )
                 .arg(
                     Arg::new("dir")
                         .value_name("DIR")
+                        .help("New or empty directory")
                         .value_parser(clap::value_parser!(PathBuf)),
                 ),
         )
@@ -110,7 +117,7 @@ pub fn main() -> ExitCode {
         Some(("simulate", matches)) => simulate_command(matches),
         Some(("config", _)) => print_out(&config::to_toml_defaults()),
         Some((name, matches)) => match config::load(matches, host_name) {
-            Ok(config) => with_config(name, &config, matches),
+            Ok(config) => with_config(name, config, matches),
             Err(complaints) => {
                 for complaint in &complaints {
                     eprintln!("selvage: {complaint}");
@@ -123,7 +130,28 @@ pub fn main() -> ExitCode {
     ExitCode::from(status)
 }
 
-fn with_config(name: &str, config: &Config, matches: &ArgMatches) -> u8 {
+/// What holds for a directory tree in place of a host.
+fn on_tree(mut config: Config) -> Result<Config, String> {
+    let root = &config.agent.host_root;
+    if !root.is_dir() {
+        return Err(format!("--host-root {}: no such directory", root.display()));
+    }
+    // What this machine remembers of itself is nothing to another's tree, nor the other way about.
+    let default = Config::default().agent.state_dir;
+    if config.agent.state_dir == default && !Host::new(root).is_live() {
+        config.agent.state_dir = None;
+    }
+    Ok(config)
+}
+
+fn with_config(name: &str, config: Config, matches: &ArgMatches) -> u8 {
+    let config = match on_tree(config) {
+        Ok(config) => &{ config },
+        Err(complaint) => {
+            eprintln!("selvage: {complaint}");
+            return USAGE;
+        }
+    };
     match name {
         "agent" => agent(config),
         "check" => look(config, |report| {
@@ -170,7 +198,9 @@ fn capture_command(config: &Config, matches: &ArgMatches) -> u8 {
             for trouble in &summary.troubles {
                 eprintln!("selvage: {trouble}");
             }
-            print_out(&format!("{summary}\n"))
+            print_out(&format!(
+                "{summary}\nIt tells the host's name, kernel command line, addresses and kernel log: look through it before it leaves your hands.\n"
+            ))
         }
         Err(error) => {
             eprintln!("selvage: {error}");
@@ -223,7 +253,12 @@ fn kmsg_command(matches: &ArgMatches) -> u8 {
         .collect();
     let json = output_form(matches) == "json";
     match kmsg::run(&files, json, &mut io::stdout().lock()) {
-        Ok(_) => 0,
+        Ok(summary) => {
+            if summary.events == 0 && !json {
+                eprintln!("selvage: no event in {} lines", summary.lines);
+            }
+            0
+        }
         Err(error) => {
             eprintln!("selvage: {error}");
             FAILED
@@ -236,8 +271,18 @@ fn simulate_command(matches: &ArgMatches) -> u8 {
         matches.get_one::<String>("node"),
         matches.get_one::<PathBuf>("dir"),
     ) else {
-        return print_out(&(simulate::PRESETS.join("\n") + "\n"));
+        let rows = simulate::PRESETS
+            .iter()
+            .map(|name| format!("{name:<15}{}\n", simulate::about(name)));
+        return print_out(&rows.collect::<String>());
     };
+    if std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()) {
+        eprintln!(
+            "selvage: {} is not empty; name a new or empty directory",
+            dir.display()
+        );
+        return FAILED;
+    }
     let Some(spec) = simulate::preset(node) else {
         eprintln!(
             "selvage: no simulated node {node:?}; there are: {}",
@@ -297,13 +342,15 @@ fn demo_command(matches: &ArgMatches) -> u8 {
     }
 }
 
-/// Resolves at SIGTERM or SIGINT.
+/// Resolves at SIGTERM, SIGINT or, when the terminal is closed, SIGHUP.
 pub(crate) fn stop_signal() -> io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut term = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hangup = signal(SignalKind::hangup())?;
     Ok(async move {
         tokio::select! {
+            _ = hangup.recv() => {}
             _ = term.recv() => {}
             _ = interrupt.recv() => {}
         }

@@ -108,7 +108,7 @@ impl ServeState {
             "/metrics" => respond(StatusCode::OK, METRICS_TYPE, self.metrics(&report)),
             "/report" => respond(StatusCode::OK, "application/json", self.json(&report)),
             "/healthz" => plain(StatusCode::OK, "ok\n"),
-            "/readyz" if report.full_window => plain(StatusCode::OK, "ready\n"),
+            "/readyz" if report.full_window => plain(StatusCode::OK, "first full window seen\n"),
             "/readyz" => plain(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "the first full window has not been seen\n",

@@ -9,6 +9,7 @@ use crate::observe::gpudirect::{MODULES_OF_INTEREST, NvidiaGpu};
 use crate::observe::pci::PcieLink;
 use crate::observe::rdma::{Function, GidKind};
 use crate::observe::reading::{FaultKind, Reading};
+use crate::readiness;
 use crate::units::Millis;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -47,6 +48,8 @@ pub struct Document<'a> {
     since: Option<String>,
     generation: u64,
     full_window: bool,
+    /// Reasons that no finding explains.
+    notes: Vec<Note>,
     ports: Vec<Port<'a>>,
     findings: Vec<FindingOut<'a>>,
     gpus: Option<usize>,
@@ -55,6 +58,13 @@ pub struct Document<'a> {
     modules: BTreeMap<&'static str, ModuleOut<'a>>,
     xid: Vec<Xid<'a>>,
     sources: Vec<Source<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Note {
+    reason: &'static str,
+    message: &'static str,
+    remedy: &'static str,
 }
 
 #[derive(Debug, Serialize)]
@@ -189,6 +199,13 @@ impl<'a> Document<'a> {
             since: time(report, report.since),
             generation: report.generation,
             full_window: report.full_window,
+            notes: readiness::explained(&report.reasons)
+                .map(|doc| Note {
+                    reason: doc.reason,
+                    message: doc.meaning,
+                    remedy: doc.remedy,
+                })
+                .collect(),
             ports: view::ports(report)
                 .into_iter()
                 .map(|view| port(report, &view))

@@ -5,6 +5,7 @@ use super::view::{self, PortView};
 use super::{Report, State};
 use crate::check::{Finding, Status, Weight};
 use crate::observe::rdma::PortState;
+use crate::readiness;
 use crate::units::Millis;
 use std::collections::BTreeMap;
 use writer::{Colour, Page, cut};
@@ -83,17 +84,23 @@ fn headline(page: &mut Page, report: &Report) {
     } else {
         format!(": {}", report.reasons.join(", "))
     };
-    let since = ago(report, report.since);
-    let young = if report.full_window {
-        ""
-    } else {
-        ", first window not complete"
+    let since = match report.since == report.snapshot.at {
+        true => String::new(),
+        false => format!(" (for {})", ago(report, report.since)),
+    };
+    let young = match report.full_window {
+        true => "",
+        false => ", first window not complete",
     };
     page.wrapped(
         &lead,
         word.len() + 2,
-        &format!("{}{reasons} (for {since}{young})", report.node),
+        &format!("{}{reasons}{since}{young}", report.node),
     );
+    for doc in readiness::explained(&report.reasons) {
+        page.wrapped("  ", 2, doc.meaning);
+        page.wrapped("  fix:  ", 8, doc.remedy);
+    }
 }
 
 /// Reasons of the findings about a port, by its identity or its shown name.
@@ -279,15 +286,17 @@ fn one_finding(page: &mut Page, report: &Report, finding: &Finding) {
         (_, Status::Unknown) => ("unknown", Colour::Magenta),
     };
     let lead = format!("{}  ", page.paint(colour, word));
+    // A single look does not know since when.
+    let since = match finding.since == report.snapshot.at {
+        true => String::new(),
+        false => format!(", for {}", ago(report, finding.since)),
+    };
     page.wrapped(
         &lead,
         2,
         &format!(
-            "{}  {} ({}, for {})",
-            finding.subject,
-            finding.reason,
-            finding.check,
-            ago(report, finding.since)
+            "{}  {} ({}{since})",
+            finding.subject, finding.reason, finding.check
         ),
     );
     page.wrapped("  ", 2, &finding.message);

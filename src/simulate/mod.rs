@@ -24,7 +24,7 @@ mod spec;
 pub use act::{Act, flapping};
 pub use node::Node;
 pub use play::{PLAY_LENGTH, PLAY_PRESET, Scene, play};
-pub use presets::{PRESETS, preset};
+pub use presets::{PRESETS, about, preset};
 pub use spec::*;
 
 #[cfg(test)]

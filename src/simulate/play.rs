@@ -104,8 +104,11 @@ fn rate(script: &mut Script) {
 }
 
 fn storm(script: &mut Script, speed: f64) {
-    for second in 0..12u64 {
-        let say = if second == 0 {
+    // Often, as a NIC counts all the time: a sample must not fall between two steps.
+    const STEPS_A_SECOND: u64 = 10;
+    let step = speed * STEPS_A_SECOND as f64;
+    for at in 0..12 * STEPS_A_SECOND {
+        let say = if at == 0 {
             "The switch pauses priority 3 of mlx5_1 for nine tenths of the time: a PFC storm."
         } else {
             ""
@@ -115,12 +118,12 @@ fn storm(script: &mut Script, speed: f64) {
             name: name.into(),
             add,
         };
-        let second_of_storm = Act::All(vec![
-            add("rx_prio3_pause", (11_000.0 / speed) as u64),
-            add("rx_prio3_pause_duration", (900_000.0 / speed) as u64),
-            add("rx_prio3_pause_transition", (5_500.0 / speed) as u64),
+        let paused = Act::All(vec![
+            add("rx_prio3_pause", (11_000.0 / step) as u64),
+            add("rx_prio3_pause_duration", (900_000.0 / step) as u64),
+            add("rx_prio3_pause_transition", (5_500.0 / step) as u64),
         ]);
-        script.at(38_000 + second * 1000, second_of_storm, say);
+        script.at(38_000 + at * 1000 / STEPS_A_SECOND, paused, say);
     }
     script.at(
         50_000,

@@ -26,6 +26,27 @@ pub const PRESETS: &[&str] = &[
     "bnxt",
 ];
 
+/// What a preset is, in a few words; empty for a name that is none.
+pub fn about(name: &str) -> &'static str {
+    match name {
+        "h100_ib" => "DGX H100: 8 InfiniBand rails of 400 Gb/s, storage NICs beside them",
+        "h100_roce" => "8 H100 and 8 RoCE rails of 400 Gb/s; the demo's node",
+        "h100_roce_vfs" => "the same with SR-IOV functions",
+        "efa_p5" => "AWS p5: 32 EFA devices",
+        "mixed_storage" => "InfiniBand rails and RoCE storage NICs",
+        "rail_down" => "h100_ib with a rail that lost its link (unready)",
+        "flapping" => "h100_ib, for tests that let a link flap",
+        "restricted_pf" => "RoCE rails of which two refuse their port counters",
+        "mlx4_na" => "ConnectX-3 whose counters say N/A (no PMA)",
+        "empty" => "a server without GPU and fabric",
+        "ports18" => "18 ports, for bounds and benchmarks",
+        "azure_ndh200" => "Azure ND H200 v5: InfiniBand VFs",
+        "gb200" => "GB200 compute tray",
+        "bnxt" => "RoCE rails on Broadcom NICs",
+        _ => "",
+    }
+}
+
 /// A preset by name.
 pub fn preset(name: &str) -> Option<NodeSpec> {
     Some(match name {

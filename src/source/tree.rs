@@ -37,8 +37,8 @@ impl RecordedErrnos {
         RecordedErrnos { by_path }
     }
 
-    /// The errno recorded for a path, if there is one.
-    pub(super) fn check(&self, path: &Path) -> io::Result<()> {
+    /// Fails with the errno recorded for a path, if there is one.
+    pub fn check(&self, path: &Path) -> io::Result<()> {
         match self.by_path.get(path) {
             Some(errno) => Err(io::Error::from_raw_os_error(*errno)),
             None => Ok(()),

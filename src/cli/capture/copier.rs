@@ -67,8 +67,11 @@ impl<'h> Copier<'h> {
         let Some(place) = self.place(path) else {
             return Copied::Missing;
         };
-        // Pipes and devices would hold the reader.
+        // Pipes and devices would hold the reader; what a tree has recorded as an error may be no
+        // file at all.
+        let recorded = self.host.errnos().check(&self.host.path(path)).is_err();
         match std::fs::metadata(self.host.path(path)) {
+            _ if recorded => {}
             Ok(metadata) if metadata.is_dir() => {
                 self.directory(path);
                 return Copied::No;

@@ -109,7 +109,7 @@ async fn routes() {
         ),
         ("/report?x=1", "200 OK", "application/json", "\"mlx5_7\""),
         ("/healthz", "200 OK", TEXT_TYPE, "ok\n"),
-        ("/readyz", "200 OK", TEXT_TYPE, "ready\n"),
+        ("/readyz", "200 OK", TEXT_TYPE, "first full window seen\n"),
         (
             "/",
             "200 OK",
