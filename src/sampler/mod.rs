@@ -79,6 +79,9 @@ pub struct Sampler {
     newly_restricted: bool,
     /// What an earlier run of this boot saw, until the first look has been compared with it.
     remembered: Remembered,
+    /// Readers to be told that names may have changed, before their next read: one that is out just
+    /// now may have looked too early.
+    outdated: BTreeSet<Subject>,
     pool: Pool<Done>,
 }
 
@@ -143,6 +146,7 @@ impl Sampler {
                 .collect(),
             newly_restricted: false,
             remembered: Remembered::default(),
+            outdated: BTreeSet::new(),
             plan,
             pool: Pool::new(),
         };
@@ -269,6 +273,9 @@ impl Sampler {
         let (generation, slot) = self.readers.get_mut(&subject)?;
         let generation = *generation;
         let mut reader = slot.take()?;
+        if self.outdated.remove(&subject) {
+            reader.invalidate();
+        }
         let host = Arc::clone(&self.host);
         let urgent = self.schedule.is_woken(&subject);
         let work = move || {

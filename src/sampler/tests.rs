@@ -138,3 +138,26 @@ fn a_bus_that_got_worse_is_looked_at_again() {
         assert_eq!(got, want, "{class} {megatransfers} x{width} {dead}");
     }
 }
+
+#[tokio::test]
+async fn names_are_read_anew_by_a_reader_that_was_out_when_they_changed() {
+    let tree = tree();
+    let mut sampler = sampler(tree.host());
+    read(&mut sampler, Subject::Devices);
+    let subject = Subject::Ethtool("eth0".into());
+    let work = sampler.work(subject.clone());
+    assert!(work.is_some());
+    sampler.dcb_changed();
+    assert!(
+        sampler.outdated.contains(&subject),
+        "kept for the next read"
+    );
+    assert!(
+        !sampler.schedule.is_woken(&subject),
+        "no samples close together"
+    );
+    let (_, work) = work.unwrap();
+    sampler.take(work());
+    let _ = sampler.work(subject.clone());
+    assert!(!sampler.outdated.contains(&subject));
+}
