@@ -120,11 +120,16 @@ fn is_worse(before: Option<&PciFunction>, now: &PciFunction) -> bool {
     slower || (dead(now) && !before.is_some_and(dead))
 }
 
-/// Whether a port's state, which was read before, is there no longer: its device was removed or
-/// renamed.
+/// Whether a port's state or an interface, which was read before, is there no longer: the device
+/// was removed or renamed.
 pub fn left(before: &Snapshot, subject: &Subject, output: &Output) -> bool {
-    let Output::Link(ports) = output else {
-        return false;
+    let ports = match output {
+        Output::Link(ports) => ports,
+        Output::Netdev(facts) => {
+            let before = before.netdevs.get(subject.name());
+            return facts.ifindex.is_none() && before.is_some_and(|b| b.value.ifindex.is_some());
+        }
+        _ => return false,
     };
     ports.iter().any(|(port, facts)| {
         let gone = match &facts.state {

@@ -101,6 +101,29 @@ async fn a_device_that_leaves_while_it_is_read_is_looked_for_at_once() {
     assert!(sampler.schedule.is_woken(&Subject::Devices));
 }
 
+#[tokio::test]
+async fn an_interface_that_is_renamed_is_looked_for_at_once() {
+    let tree = tree();
+    tree.file("sys/class/net/eth0/ifindex", "7");
+    let mut sampler = sampler(tree.host());
+    read(&mut sampler, Subject::Devices);
+    read(&mut sampler, Subject::Netdev("eth0".into()));
+    assert!(!sampler.schedule.is_woken(&Subject::Devices));
+    tree.remove("sys/class/net/eth0");
+    for woken in [true, false] {
+        read(&mut sampler, Subject::Netdev("eth0".into()));
+        assert_eq!(sampler.schedule.is_woken(&Subject::Devices), woken);
+        // Once is enough.
+        let _ = sampler.schedule.start_due(sampler.clock.now().plus(SECOND));
+        sampler.schedule.end(
+            &Subject::Devices,
+            sampler.clock.now().plus(SECOND),
+            SECOND,
+            Ended::Ok,
+        );
+    }
+}
+
 #[test]
 fn a_bus_that_got_worse_is_looked_at_again() {
     let function = |class: &str, megatransfers, width, dead| PciFunction {
