@@ -10,7 +10,7 @@ use crate::report::Report;
 use crate::report::catalogue::Detail;
 use crate::report::http::{self, ServeState};
 use crate::report::metrics::Options;
-use crate::sampler::{Clock, Plan, Sampler, assemble};
+use crate::sampler::{Clock, Plan, Remembered, Sampler, assemble};
 use crate::source::kernel_log::follow::KmsgItem;
 use crate::source::kernel_log::state::ResumeState;
 use crate::source::netlink::{monitor, route};
@@ -121,6 +121,13 @@ pub async fn run(
         full_window: false,
         saver: Saver::start(state),
     };
+    if let Some(memory) = node.saved.memory_of(boot_id.as_deref()) {
+        let remembered = Remembered {
+            devices: memory.devices.keys().cloned().collect(),
+            gpus: memory.gpus.iter().cloned().collect(),
+        };
+        node.sampler.remember(remembered);
+    }
 
     let (report_tx, report_rx) = watch::channel(Arc::new(node.report()));
     let (stop_tx, stop_rx) = watch::channel(false);
@@ -344,11 +351,22 @@ pub async fn look_once(config: &Config) -> Report {
         clock,
         saved.restricted_of(boot_id.as_deref()),
     );
+    let mut policy = config.policy.clone();
+    // There is one look: what it lacks is gone.
+    policy.device_missing.missed = 1;
+    policy.device_missing.gone_after = Default::default();
     let mut evaluator = Evaluator::new(
         config.agent.node_name.clone(),
-        config.policy.clone(),
+        policy,
         config.role_overrides(),
-        Memory::default(),
+        // What the agent saw this boot says what should be; the kernel log is read whole below.
+        Memory {
+            kernel: Default::default(),
+            ..saved
+                .memory_of(boot_id.as_deref())
+                .cloned()
+                .unwrap_or_default()
+        },
         config.hysteresis.clone(),
     );
     let log = crate::kernel_log::settings(
@@ -380,3 +398,7 @@ pub async fn look_once(config: &Config) -> Report {
     }
     evaluator.evaluate(sampler.snapshot(Some(jiff::Timestamp::now())), Look::Once)
 }
+
+#[cfg(test)]
+#[path = "agent_tests.rs"]
+mod tests;

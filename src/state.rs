@@ -45,11 +45,16 @@ impl Saved {
     /// Restricted ports, if the file is of this boot: firmware or privileges may change over a
     /// reboot.
     pub fn restricted_of(&self, boot_id: Option<&str>) -> Vec<PortKey> {
-        if boot_id.is_some() && self.memory.boot_id.as_deref() == boot_id {
-            self.restricted.clone()
-        } else {
-            Vec::new()
+        match self.memory_of(boot_id) {
+            Some(_) => self.restricted.clone(),
+            None => Vec::new(),
         }
+    }
+
+    /// What the history remembers, if the file is of this boot.
+    pub fn memory_of(&self, boot_id: Option<&str>) -> Option<&Memory> {
+        let same = boot_id.is_some() && self.memory.boot_id.as_deref() == boot_id;
+        same.then_some(&self.memory)
     }
 }
 
@@ -181,6 +186,9 @@ mod tests {
         assert_eq!(saved.restricted_of(Some("a")), [port()]);
         assert!(saved.restricted_of(Some("b")).is_empty());
         assert!(saved.restricted_of(None).is_empty());
+        assert!(saved.memory_of(Some("a")).is_some());
+        assert!(saved.memory_of(Some("b")).is_none());
+        assert!(Saved::default().memory_of(None).is_none());
     }
 
     #[test]

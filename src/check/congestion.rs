@@ -75,6 +75,21 @@ const IGNORED: ReasonDoc = ReasonDoc {
     remedy: "Switch congestion control on for the RoCE priority (`/sys/class/net/DEV/ecn/roce_rp/enable`, `mlxconfig`).",
 };
 
+/// Packets dropped on receive for lack of buffer, all priorities: mlx5, bnxt, ice, ionic.
+const PORT_DROPS: &[&str] = &[
+    "rx_discards_phy",
+    "rx_stat_discard",
+    "rx_dropped.nic",
+    "frames_rx_dropped",
+];
+/// RoCE packets dropped: bnxt_re, irdma.
+const ROCE_DROPS: &[&str] = &[
+    "hw.rx_roce_discards",
+    "hw.tx_roce_discards",
+    "hw.ip4InDiscards",
+    "hw.ip6InDiscards",
+];
+
 /// The row in the table.
 pub const CHECK: Check = Check {
     id: ID,
@@ -100,6 +115,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         let counters = context.as_of_counters(&port);
         let mut of_port = notifications(&counters, &port);
         of_port.extend(infiniband_drops(&counters, &port));
+        of_port.extend(roce_drops(&counters, &port));
         if let Some(netdev) = port.port.netdev.as_deref() {
             let ethtool = context.as_of_ethtool(netdev);
             of_port.extend(pause(&ethtool, &port, netdev));
@@ -264,9 +280,40 @@ fn drops(context: &Context<'_>, port: &PortView<'_>, netdev: &str) -> Vec<Candid
         }
     }
     if lossless == 0 {
-        say_drops(DROPS, "", "rx_discards_phy", policy.discards);
+        for name in PORT_DROPS {
+            say_drops(DROPS, "", name, policy.discards);
+        }
     }
     found
+}
+
+/// RoCE's own drops, by the counters of bnxt_re and irdma.
+fn roce_drops(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
+    if context.policy.expect.lossless == LosslessExpectation::Lossy {
+        return None;
+    }
+    let limit = context.policy.congestion.discards;
+    let (name, increase) = ROCE_DROPS
+        .iter()
+        .filter_map(|name| Some((*name, context.above(port.counter(name), limit)?)))
+        .max_by_key(|(_, increase)| increase.by)?;
+    let name = name.trim_start_matches("hw.");
+    Some(
+        say(
+            context,
+            port,
+            DROPS,
+            "",
+            format!(
+                "{}: {} packets dropped within {} ({name})",
+                port.subject,
+                increase.by,
+                span_text(limit.within.0.min(increase.over))
+            ),
+        )
+        .with("counter", name)
+        .with("increase", increase.by),
+    )
 }
 
 fn infiniband_drops(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {

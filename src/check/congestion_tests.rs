@@ -149,6 +149,11 @@ fn storm_events_and_port_drops() {
             Some(("PortDrops", Weight::Verdict)),
         ),
         ("rx_discards_phy", 6000, None),
+        (
+            "rx_stat_discard",
+            6001,
+            Some(("PortDrops", Weight::Verdict)),
+        ),
         ("rx_out_of_buffer", 1_000_000, None),
     ] {
         assert_eq!(run(name, count), want, "{name}");
@@ -202,6 +207,12 @@ fn infiniband_and_notifications() {
         ),
         ("port_xmit_wait", 1 << 31, None),
         (
+            "hw.rx_roce_discards",
+            6001,
+            Some("PortDrops Degraded Verdict"),
+        ),
+        ("hw.ip4InDiscards", 6000, None),
+        (
             "hw.np_cnp_sent",
             600_001,
             Some("CongestionNotifications Degraded Notice"),
@@ -221,6 +232,9 @@ fn infiniband_and_notifications() {
         let got = node.run(&CHECK).first().map(tell);
         let want = want.map(|want| format!("mlx5_0/1 {want}"));
         assert_eq!(got, want, "{name}");
+        node.policy.expect.lossless = LosslessExpectation::Lossy;
+        let told = node.told(&CHECK).is_empty();
+        assert_eq!(told, want.is_none() || name.contains("roce"), "{name}");
     }
 }
 

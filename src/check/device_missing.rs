@@ -77,7 +77,7 @@ const BUS_UNREADABLE: ReasonDoc = ReasonDoc {
 pub const CHECK: Check = Check {
     id: ID,
     title: "Missing rails and GPUs",
-    what: "RDMA devices and GPUs against those seen earlier this boot, and against `expect.rails` and `expect.gpus`. A device is gone once several enumerations in a row missed it and `gone_after` has passed, as a driver reload hides it for seconds. Where RDMA devices belong to one network namespace each, one that is gone was moved, not lost. Config space that reads all ones counts at once.",
+    what: "RDMA devices and GPUs against those seen earlier this boot, and against `expect.rails` and `expect.gpus`. A device is gone once several enumerations in a row missed it and `gone_after` has passed, as a driver reload hides it for seconds. Where RDMA devices belong to one network namespace each, one that is gone was moved, not lost. Config space that reads all ones counts once a second look confirms it, as a reset reads so for a moment.",
     reasons: &[
         RAIL_VANISHED,
         RAIL_MOVED,
@@ -269,6 +269,7 @@ fn dead_functions(context: &Context<'_>) -> Vec<Candidate> {
                 format!("{subject} does not answer on the PCI bus"),
             )
             .weighing(weight)
+            .raised_after(policy.dead_raise_after.0)
             .with("address", address.as_str());
         if weight == Weight::Notice {
             candidate.status = Status::Degraded;
@@ -403,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn dead_config_space_counts_at_once() {
+    fn dead_config_space_counts_when_a_second_look_confirms_it() {
         let mut node = Node::infiniband();
         node.set_role(1, Role::Other);
         for address in [gpu(0), nic(0), nic(1)] {
@@ -418,5 +419,8 @@ mod tests {
                 "0000:80:00.0 GpuFellOff Failing Verdict"
             ]
         );
+        // A reset is over by the next look at the bus, 4 s later.
+        let waits = |found: &Candidate| found.timing.raise_after.as_secs() > 4;
+        assert!(node.run(&CHECK).iter().all(waits));
     }
 }

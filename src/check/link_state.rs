@@ -179,14 +179,14 @@ fn evidence(
     if !port.rail {
         return None;
     }
-    if context.policy.expect.rails.is_some_and(|rails| rails > 0) {
+    // With as many up as are expected, one that never was is a spare.
+    let up = || ports.iter().filter(|other| other.rail && other.is_active());
+    if let Some(expected) = context.policy.expect.rails
+        && up().count() < expected as usize
+    {
         return Some("expected by configuration");
     }
-    ports
-        .iter()
-        .any(|other| {
-            other.rail && other.key != port.key && other.is_active() && port.same_kind(other)
-        })
+    up().any(|other| other.key != port.key && port.same_kind(other))
         .then_some("rails of its kind are up")
 }
 

@@ -105,6 +105,23 @@ fn uncabled_second_ports_are_not_judged_by_the_first_ones() {
 }
 
 #[test]
+fn spares_beyond_the_expected_number_are_not_missed() {
+    let mut node = Node::infiniband();
+    for i in 4..8 {
+        // Of another make, so that the ones that are up say nothing of them.
+        node.devices[i].pci_id = Some("15b3:101b".into());
+        node.set_state(i, PortState::Down, PhysState::Polling);
+    }
+    node.history = Default::default();
+    node.policy.expect.rails = Some(4);
+    node.tick(1);
+    let reasons = |node: &Node| -> Vec<_> { node.run(&CHECK).iter().map(|c| c.reason).collect() };
+    assert_eq!(reasons(&node), ["NeverUp"; 4]);
+    node.policy.expect.rails = Some(5);
+    assert_eq!(reasons(&node), ["LinkDown"; 4]);
+}
+
+#[test]
 fn other_ports_are_a_notice_and_only_once_they_were_up() {
     let mut node = Node::infiniband();
     node.set_role(2, Role::Other);

@@ -201,6 +201,9 @@ check_section! {
         missed: u32 = 3,
         /// And that long it must be out of sight: a driver reload takes seconds for a device.
         gone_after: Span = Span::from_secs(15),
+        /// Config space that reads all ones must do so this long: a reset reads so for a moment, and
+        /// the bus is looked at again after 4 s.
+        dead_raise_after: Span = Span::from_secs(5),
         /// Devices appear late while a node boots (EFA: 15 s), so expected numbers wait.
         expected_raise_after: Span = Span::from_secs(30),
     }

@@ -1,7 +1,7 @@
 //! Losses as the transport sees them.
 
 use super::context::span_text;
-use super::policy::Limit;
+use super::policy::{Limit, LosslessExpectation};
 use super::{Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
 use crate::observe::track::Increase;
 use std::time::Duration;
@@ -105,7 +105,7 @@ const AGAIN: Duration = Duration::from_secs(3600);
 pub const CHECK: Check = Check {
     id: ID,
     title: "Retransmission",
-    what: "How fast the transport's loss counters rise. Timeouts and exhausted retries alone may be a process that died elsewhere: they move the verdict only when this port also sees losses, or when they come again within the hour. Flushed and receiver-not-ready requests are normal at the end of every job and are left out.",
+    what: "How fast the transport's loss counters rise, and which share of the packets is lost; with `expect.lossless = \"lossy\"` the share alone decides. Timeouts and exhausted retries alone may be a process that died elsewhere: they move the verdict only when this port also sees losses, or when they come again within the hour. Flushed and receiver-not-ready requests are normal at the end of every job and are left out.",
     reasons: &[
         LOSS,
         OUT_OF_ORDER,
@@ -172,7 +172,9 @@ fn loss(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let share = worst(context, port, SENT_COUNTERS, within)
         .filter(|(_, sent)| sent.by > 0)
         .map(|(_, sent)| increase.by as f64 / sent.by as f64);
-    let many = increase.by > policy.loss.more_than;
+    // A fabric that is lossy by design loses some all the time: there only the share tells.
+    let lossy = context.policy.expect.lossless == LosslessExpectation::Lossy;
+    let many = !lossy && increase.by > policy.loss.more_than;
     let much = increase.by > policy.loss_share_from
         && share.is_some_and(|share| share > policy.loss_share);
     if !many && !much {
@@ -341,6 +343,18 @@ mod tests {
                 .collect();
             let want: Vec<_> = want.iter().map(|want| format!("mlx5_0/1 {want}")).collect();
             assert_eq!(got, want, "{driver} {to:?}");
+        }
+    }
+
+    #[test]
+    fn a_fabric_that_is_lossy_by_design_is_judged_by_the_share() {
+        for (sent, want) in [(600_000, 1), (60_000_000, 0)] {
+            let from = [("hw.packet_seq_err", 0), ("port_xmit_packets", 0)];
+            let to = [("hw.packet_seq_err", 2000), ("port_xmit_packets", sent)];
+            let mut node = counted("mlx5_core", &[&from, &to]);
+            assert_eq!(node.run(&CHECK).len(), 1);
+            node.policy.expect.lossless = LosslessExpectation::Lossy;
+            assert_eq!(node.run(&CHECK).len(), want, "{sent}");
         }
     }
 

@@ -29,7 +29,7 @@ const LOG_BLIND: ReasonDoc = ReasonDoc {
     reason: "KernelLogBlind",
     status: Status::Unknown,
     weight: Weight::Verdict,
-    meaning: "The kernel log of a node with GPUs cannot be read, so a GPU that died may go unseen. Without GPUs, on a directory tree, or where there is no log it is a notice.",
+    meaning: "The kernel log of a node with GPUs cannot be read, so a GPU that died may go unseen. Without GPUs and on a directory tree it is a notice.",
     remedy: "Mount the host's /dev/kmsg into the agent's container and give it CAP_SYSLOG.",
 };
 const LOG_LOST: ReasonDoc = ReasonDoc {
@@ -150,7 +150,8 @@ fn judge_log(context: &Context<'_>, health: &SourceHealth) -> Option<Candidate> 
         (None, None, false) => return None,
     };
     let gpus = context.gpus().len();
-    let blind = context.snapshot.live && !health.absent && gpus > 0;
+    // A running kernel has the log: where it is missing, the container lacks it.
+    let blind = context.snapshot.live && gpus > 0;
     Some(
         LOG_BLIND
             .candidate(
@@ -247,7 +248,9 @@ mod tests {
             (denied as Bend, true, true, Some(Weight::Verdict)),
             (denied, true, false, Some(Weight::Notice)),
             (denied, false, true, Some(Weight::Notice)),
-            (absent, true, true, Some(Weight::Notice)),
+            (absent, true, true, Some(Weight::Verdict)),
+            (absent, true, false, Some(Weight::Notice)),
+            (absent, false, true, Some(Weight::Notice)),
             (|_| {}, true, true, None),
         ] {
             let mut node = Node::infiniband();

@@ -189,6 +189,7 @@ fn config(speed: f64, root: &Path, listen: SocketAddr) -> Config {
     policy.congestion.pressure_raise_after = span(15.0);
     policy.congestion.clear_after = span(2.0);
     policy.gpudirect.raise_after = span(2.0);
+    policy.device_missing.dead_raise_after = span(2.0);
     policy.xid.quiet = span(3.0);
     config
 }

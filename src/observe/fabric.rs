@@ -98,6 +98,9 @@ fn update(old: &mut RdmaDevice, new: &RdmaDevice) {
             *slot = before;
         }
     }
+    if old.driver == "unknown" {
+        old.driver = before.driver;
+    }
     keep(&mut old.pci, before.pci);
     keep(&mut old.pci_id, before.pci_id);
     keep(&mut old.board_id, before.board_id);
@@ -176,4 +179,31 @@ fn default_route_above(netdev: &str, snapshot: &Snapshot) -> Option<(String, Mil
         );
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A device as enumerated, out of its JSON: only what matters here is set.
+    fn device(driver: &str, pci_id: Option<&str>) -> RdmaDevice {
+        serde_json::from_value(serde_json::json!({
+            "key": "0000:19:00.0", "name": "mlx5_0", "index": null, "pci": "0000:19:00.0",
+            "driver": driver, "pci_id": pci_id, "node_type": 1, "firmware": null,
+            "board_id": null, "hca_type": null, "node_guid": null, "sys_image_guid": null,
+            "function": "physical", "sriov": null, "smi_parent": null, "numa_node": 0,
+            "uverbs": "absent", "ports": [],
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_device_that_is_read_while_it_goes_stays_what_it_was() {
+        let mut seen = device("mlx5_core", Some("15b3:1021"));
+        update(&mut seen, &device("unknown", None));
+        assert_eq!(seen.driver, "mlx5_core");
+        assert_eq!(seen.pci_id.as_deref(), Some("15b3:1021"));
+        update(&mut seen, &device("vfio-pci", None));
+        assert_eq!(seen.driver, "vfio-pci");
+    }
 }

@@ -183,9 +183,7 @@ impl KernelLog {
     pub fn to_keep(&self) -> Self {
         let mut kept = self.clone();
         for device in kept.devices.values_mut() {
-            device.notes.retain(|note, _| {
-                !matches!(note, Note::LinkDown | Note::LinkUp | Note::CommandFailed)
-            });
+            device.notes.retain(|note, _| !is_everyday(*note));
         }
         kept.devices.retain(|_, device| !device.notes.is_empty());
         kept
@@ -292,6 +290,9 @@ impl KernelLog {
             return;
         };
         let address = address_of(event);
+        if self.devices.len() >= MAX_DEVICES && !self.devices.contains_key(&address) {
+            self.drop_idle_device();
+        }
         let Some(device) = entry(&mut self.devices, address.clone(), MAX_DEVICES) else {
             return;
         };
@@ -300,9 +301,29 @@ impl KernelLog {
             .entry(note)
             .or_default()
             .push(at, historic, &event.text);
-        let events = totals.nic_events.entry(address).or_default();
-        *events.entry(event.kind.name().to_string()).or_default() += 1;
+        if let Some(events) = entry(&mut totals.nic_events, address, MAX_DEVICES) {
+            *events.entry(event.kind.name().to_string()).or_default() += 1;
+        }
     }
+
+    /// Makes room: hundreds of virtual functions that tell of their links must not crowd out a NIC
+    /// that fails.
+    fn drop_idle_device(&mut self) {
+        let idle = self
+            .devices
+            .iter()
+            .filter(|(_, device)| device.notes.keys().all(|note| is_everyday(*note)))
+            .min_by_key(|(_, device)| device.notes.values().map(|seen| seen.last).max())
+            .map(|(address, _)| address.clone());
+        if let Some(address) = idle {
+            self.devices.remove(&address);
+        }
+    }
+}
+
+/// What busy devices log all day, and nothing stands on.
+fn is_everyday(note: Note) -> bool {
+    matches!(note, Note::LinkDown | Note::LinkUp | Note::CommandFailed)
 }
 
 /// The address with its function, where the line told it.

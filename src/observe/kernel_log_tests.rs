@@ -50,6 +50,30 @@ fn devices_and_codes_are_bounded() {
 }
 
 #[test]
+fn edges_of_many_functions_do_not_crowd_out_a_fault() {
+    let event = |kind, i: u32| KernelEvent {
+        pci: Some(format!("0000:{:02x}:{:02x}", i / 32, i % 32)),
+        ..KernelEvent::new(kind, "mlx5_core said so")
+    };
+    let mut history = History::default();
+    history.push_event(Millis(0), false, &event(EventKind::NicTemperature, 0));
+    for i in 1..1000 {
+        let at = Millis(u64::from(i));
+        history.push_event(at, false, &event(EventKind::NicLinkUp, i));
+    }
+    history.push_event(Millis(2000), false, &event(EventKind::NicPower, 5000));
+    let note = |i, note| {
+        history
+            .kernel
+            .note(&event(EventKind::Driver, i).pci.unwrap(), note)
+    };
+    assert!(note(5000, Note::Power).is_some());
+    assert!(note(0, Note::Temperature).is_some(), "what stands stays");
+    assert_eq!(history.kernel.devices.len(), MAX_DEVICES);
+    assert!(history.totals.nic_events.len() <= MAX_DEVICES);
+}
+
+#[test]
 fn a_restart_keeps_what_stands_and_a_reboot_does_not() {
     let mut history = History::default();
     history.push(&boot("a", 1));

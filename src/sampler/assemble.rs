@@ -3,8 +3,9 @@
 use super::output::Output;
 use super::schedule::{Schedule, Subject};
 use crate::host::Host;
+use crate::observe::pci::PciFunction;
 use crate::observe::rdma::RdmaDevice;
-use crate::observe::reading::{Reading, Stamped};
+use crate::observe::reading::{FaultKind, Reading, Stamped};
 use crate::observe::snapshot::{Snapshot, SourceHealth};
 use crate::source::tree;
 use crate::units::{DeviceKey, Millis, PortKey};
@@ -81,8 +82,10 @@ pub fn put(snapshot: &mut Snapshot, subject: &Subject, output: Output, at: Milli
     }
 }
 
-/// Whether an enumeration lacks a device or a GPU that the one before showed.
-pub fn lost(before: &Snapshot, output: &Output) -> bool {
+/// Whether an enumeration or scan shows less than the one before: a device or GPU is missing, a
+/// function no longer answers, a PCIe link got slower or narrower. A reset shows the same for a
+/// moment.
+pub fn worse(before: &Snapshot, output: &Output) -> bool {
     match output {
         Output::Devices { devices, .. } => {
             let (Some(before), Some(now)) = (&before.devices, devices.value()) else {
@@ -91,10 +94,57 @@ pub fn lost(before: &Snapshot, output: &Output) -> bool {
             let still = |key: &DeviceKey| now.iter().any(|device| device.key == *key);
             before.value.iter().any(|device| !still(&device.key))
         }
-        Output::Pci(Reading::Value(now)) => (before.pci.as_ref())
-            .is_some_and(|before| (before.value.gpus.iter()).any(|gpu| !now.gpus.contains(gpu))),
+        Output::Pci(Reading::Value(now)) => {
+            let before = before.pci.as_ref().map(|pci| &pci.value);
+            let gone =
+                before.is_some_and(|before| before.gpus.iter().any(|gpu| !now.gpus.contains(gpu)));
+            gone || now.functions.iter().any(|(address, function)| {
+                let before = before.and_then(|before| before.functions.get(address));
+                is_worse(before, function)
+            })
+        }
         _ => false,
     }
+}
+
+fn is_worse(before: Option<&PciFunction>, now: &PciFunction) -> bool {
+    let dead = |function: &PciFunction| function.config_dead == Reading::Value(true);
+    // GPUs (and the ports above them) slow down when idle; network controllers, class 02, do not.
+    let keeps_speed = now.class.starts_with("02");
+    let slower = before.is_some_and(|before| match (&before.current, &now.current) {
+        (Reading::Value(was), Reading::Value(is)) => {
+            is.width < was.width || (keeps_speed && is.megatransfers < was.megatransfers)
+        }
+        _ => false,
+    });
+    slower || (dead(now) && !before.is_some_and(dead))
+}
+
+/// Whether a port's state or an interface, which was read before, is there no longer: the device
+/// was removed or renamed.
+pub fn left(before: &Snapshot, subject: &Subject, output: &Output) -> bool {
+    let ports = match output {
+        Output::Link(ports) => ports,
+        Output::Netdev(facts) => {
+            let before = before.netdevs.get(subject.name());
+            return facts.ifindex.is_none() && before.is_some_and(|b| b.value.ifindex.is_some());
+        }
+        _ => return false,
+    };
+    ports.iter().any(|(port, facts)| {
+        let gone = match &facts.state {
+            Reading::Absent => true,
+            Reading::Failed(fault) => fault.kind == FaultKind::Gone,
+            Reading::Value(_) | Reading::NotObservable => false,
+        };
+        let key = PortKey {
+            device: DeviceKey(subject.name().to_string()),
+            port: *port,
+        };
+        let was_read =
+            (before.links.get(&key)).is_some_and(|link| link.value.state.value().is_some());
+        gone && was_read
+    })
 }
 
 /// Drops facts of devices and interfaces that are gone, so that nothing stale is told.

@@ -11,6 +11,9 @@ impl Sampler {
         let subject = Subject::Netdev(name.to_string());
         let mut known = self.schedule.contains(&subject);
         self.schedule.wake(&subject, now);
+        if known {
+            self.outdated.insert(Subject::Ethtool(name.to_string()));
+        }
         let owners: Vec<String> = ports_of(&self.snapshot)
             .filter(|(_, port)| port.netdev.as_deref() == Some(name))
             .map(|(device, _)| device.key.0.clone())
@@ -36,13 +39,14 @@ impl Sampler {
     /// DCB settings changed: statistics may have other names now.
     pub fn dcb_changed(&mut self) {
         let now = self.clock.now();
-        let subjects: Vec<Subject> = self.readers.keys().cloned().collect();
-        for subject in subjects {
-            if matches!(subject, Subject::Dcb(_) | Subject::Ethtool(_)) {
-                self.schedule.wake(&subject, now);
-                if let Some((_, Some(reader))) = self.readers.get_mut(&subject) {
-                    reader.invalidate();
+        for subject in self.readers.keys() {
+            match subject {
+                Subject::Dcb(_) => self.schedule.wake(subject, now),
+                // Read at their own pace: shares of time need samples that lie well apart.
+                Subject::Ethtool(_) => {
+                    self.outdated.insert(subject.clone());
                 }
+                _ => {}
             }
         }
     }

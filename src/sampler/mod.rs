@@ -14,14 +14,14 @@ pub use subjects::excluded;
 use crate::glob::Glob;
 use crate::host::Host;
 use crate::observe::counters::PmaSkip;
-use crate::observe::reading::Fault;
+use crate::observe::reading::{Fault, Reading};
 use crate::observe::snapshot::{Snapshot, SourceHealth};
-use crate::units::{Millis, PortKey};
+use crate::units::{DeviceKey, Millis, PortKey};
 use output::{Output, panicked};
 use pool::Pool;
 use reads::{DevicesRead, GpuDirectRead, Read};
 use schedule::{Ended, Pace, Schedule, Subject};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,7 +77,21 @@ pub struct Sampler {
     snapshot: Snapshot,
     skips: BTreeMap<PortKey, PmaSkip>,
     newly_restricted: bool,
+    /// What an earlier run of this boot saw, until the first look has been compared with it.
+    remembered: Remembered,
+    /// Readers to be told that names may have changed, before their next read: one that is out just
+    /// now may have looked too early.
+    outdated: BTreeSet<Subject>,
     pool: Pool<Done>,
+}
+
+/// Devices and GPUs (by address) that an earlier run saw.
+#[derive(Debug, Clone, Default)]
+pub struct Remembered {
+    /// RDMA devices.
+    pub devices: BTreeSet<DeviceKey>,
+    /// GPUs.
+    pub gpus: BTreeSet<String>,
 }
 
 /// Monotonic time in milliseconds from an origin.
@@ -131,6 +145,8 @@ impl Sampler {
                 .map(|key| (key, PmaSkip::Restricted))
                 .collect(),
             newly_restricted: false,
+            remembered: Remembered::default(),
+            outdated: BTreeSet::new(),
             plan,
             pool: Pool::new(),
         };
@@ -146,6 +162,12 @@ impl Sampler {
             Box::new(GpuDirectRead),
         );
         sampler
+    }
+
+    /// What is missing of this is looked for a few times more before the first full window ends: a
+    /// restart of the agent is no recovery.
+    pub fn remember(&mut self, remembered: Remembered) {
+        self.remembered = remembered;
     }
 
     /// Facts as of the last call of [`Sampler::run_until_change`].
@@ -183,9 +205,13 @@ impl Sampler {
         (new, ports)
     }
 
-    /// Whether every source has answered: counters twice (a rate needs two samples), the rest once.
+    /// Whether every source has answered: counters twice (a rate needs two samples), the rest once,
+    /// and nothing that was there before is still being looked for.
     pub fn full_window(&self) -> bool {
+        let now = self.clock.now();
         self.snapshot.devices.is_some()
+            && !self.schedule.in_doubt(&Subject::Devices, now)
+            && !self.schedule.in_doubt(&Subject::Pci, now)
             && self.schedule.answered(|subject| match subject {
                 Subject::Counters(_) | Subject::Ethtool(_) => 2,
                 _ => 1,
@@ -247,6 +273,9 @@ impl Sampler {
         let (generation, slot) = self.readers.get_mut(&subject)?;
         let generation = *generation;
         let mut reader = slot.take()?;
+        if self.outdated.remove(&subject) {
+            reader.invalidate();
+        }
         let host = Arc::clone(&self.host);
         let urgent = self.schedule.is_woken(&subject);
         let work = move || {
@@ -282,7 +311,7 @@ impl Sampler {
         if let Output::Counters { restricted, .. } = &output {
             for port in restricted {
                 let key = PortKey {
-                    device: crate::units::DeviceKey(done.subject.name().to_string()),
+                    device: DeviceKey(done.subject.name().to_string()),
                     port: *port,
                 };
                 if self.skips.insert(key, PmaSkip::Restricted).is_none() {
@@ -291,16 +320,43 @@ impl Sampler {
             }
         }
         let before = self.snapshot.devices.as_ref().map(|d| Arc::clone(&d.value));
+        // An enumeration that failed says nothing of interfaces either.
         let netdevs = match &output {
-            Output::Devices { netdevs, .. } => Some(netdevs.clone()),
+            Output::Devices {
+                devices: Reading::Value(_),
+                netdevs,
+                ..
+            } => Some(netdevs.clone()),
             _ => None,
         };
-        if assemble::lost(&self.snapshot, &output) {
+        if assemble::worse(&self.snapshot, &output) || self.lacks_remembered(&output) {
             self.schedule.doubt(&done.subject, now);
+        }
+        if assemble::left(&self.snapshot, &done.subject, &output) {
+            self.schedule.wake(&Subject::Devices, now);
         }
         assemble::put(&mut self.snapshot, &done.subject, output, now);
         if let Some(netdevs) = netdevs {
             self.follow_devices(before.as_deref(), &netdevs);
         }
     }
+
+    /// Whether a first look lacks what an earlier run saw.
+    fn lacks_remembered(&mut self, output: &Output) -> bool {
+        match output {
+            Output::Devices {
+                devices: Reading::Value(now),
+                ..
+            } => std::mem::take(&mut self.remembered.devices)
+                .iter()
+                .any(|key| !now.iter().any(|device| device.key == *key)),
+            Output::Pci(Reading::Value(now)) => std::mem::take(&mut self.remembered.gpus)
+                .iter()
+                .any(|address| !now.gpus.iter().any(|gpu| gpu.to_string() == *address)),
+            _ => false,
+        }
+    }
 }
+
+#[cfg(test)]
+mod tests;

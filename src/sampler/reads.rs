@@ -94,7 +94,7 @@ impl Read for LinkRead {
         let mut known = None;
         if let (Some(client), Some(index)) = (client, self.device.index) {
             let count = u32::try_from(self.device.ports.len()).unwrap_or(u32::MAX);
-            match client.ports(index, count) {
+            match client.ports(index, &self.device.name, count) {
                 Ok(ports) => {
                     known = Some(
                         ports
@@ -166,7 +166,7 @@ impl Read for CountersRead {
                 .map(|port| port.number)
                 .collect();
             for port in wanted {
-                match client.counters(index, port) {
+                match client.counters(index, &self.device.name, port) {
                     Ok(counters) => {
                         by_port.insert(port, counters);
                     }

@@ -180,6 +180,12 @@ impl Schedule {
         }
     }
 
+    /// Whether more looks at the subject are to come out of doubt.
+    pub fn in_doubt(&self, subject: &Subject, now: Millis) -> bool {
+        let soon = now.plus(LAST_FOLLOW_UP);
+        (self.slots.get(subject)).is_some_and(|slot| slot.extra.iter().any(|at| *at > soon))
+    }
+
     /// Whether an event woke the subject a moment ago, or it is looked at again.
     pub fn is_woken(&self, subject: &Subject) -> bool {
         (self.slots.get(subject)).is_some_and(|slot| !slot.extra.is_empty())

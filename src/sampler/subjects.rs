@@ -35,6 +35,7 @@ impl Sampler {
         };
         self.schedule.retain(keep);
         self.readers.retain(|subject, _| keep(subject));
+        self.outdated.retain(keep);
         assemble::forget(&mut self.snapshot, &devices, netdevs);
 
         let plan = self.plan.clone();

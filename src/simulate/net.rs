@@ -30,6 +30,10 @@ fn write_netdev(files: &mut Files, spec: &NodeSpec, netdev: &NetdevSpec) -> io::
         files.link(format!("{path}/master"), &above)?;
         files.link(format!("{path}/upper_{}", master.name), &above)?;
         files.link(format!("{above}/lower_{}", netdev.name), &path)?;
+        // Azure's pairing of a VF with its synthetic interface is no bond.
+        if master.pci.is_none() && master.name.starts_with("bond") {
+            files.put(format!("{above}/bonding/mode"), "802.3ad 4\n")?;
+        }
     }
     files.link(format!("{path}/subsystem"), "sys/class/net")?;
     write_link(files, spec, netdev)?;

@@ -1,27 +1,37 @@
 //! GID table of a port. The core answers from its cache: no firmware command.
 
 use crate::host::Host;
-use crate::observe::rdma::{Gid, GidKind, GidTable, RdmaDevice};
+use crate::observe::rdma::{Gid, GidKind, GidTable, LinkLayer, RdmaDevice};
 use crate::observe::reading::Reading;
 use crate::source::rdma_port::port_dir;
 use crate::source::{attr, tree};
 
-/// Slots looked at: tables have up to 256, and what is used comes first.
+/// Slots looked at as a rule: tables have up to 256 (rxe: 1024), and what is used comes first.
 const MAX_SLOTS: u32 = 16;
 
-/// Empty slots in a row after which the rest is taken as empty.
+/// Empty slots in a row after which the rest is left alone, as a rule.
 const MAX_EMPTY: u32 = 8;
 
-/// Filled slots among the first of a port's table. `complete` is told only where the table's end
-/// was reached.
+/// Slots looked at where an address that RoCE can use did not turn up among the first ones: only a
+/// table that was seen to its end tells that there is none.
+pub const ALL_SLOTS: u32 = 1024;
+
+/// Filled slots among the first of a port's table, of an Ethernet port until a RoCE v2 address that
+/// can be routed is found. `complete` is told only where the table's end was reached.
 pub fn read(host: &Host, device: &RdmaDevice, port: u32) -> Reading<GidTable> {
+    let ethernet = (device.ports.iter())
+        .any(|known| known.number == port && known.link_layer == LinkLayer::Ethernet);
     let dir = port_dir(&device.name, port);
     let slot_file = |slot: u32| dir.join("gids").join(slot.to_string());
     let mut table = GidTable::default();
     let mut empty = 0;
     let mut observed = false;
     let mut slot = 0;
-    while slot < MAX_SLOTS && empty < MAX_EMPTY {
+    while slot < ALL_SLOTS {
+        let seeking = ethernet && !table.gids.iter().any(is_usable);
+        if !seeking && (slot >= MAX_SLOTS || empty >= MAX_EMPTY) {
+            break;
+        }
         match tree::read_text(host, slot_file(slot)) {
             Reading::Value(text) => {
                 observed = true;
@@ -53,6 +63,12 @@ pub fn read(host: &Host, device: &RdmaDevice, port: u32) -> Reading<GidTable> {
     }
     table.complete = !tree::exists(host, slot_file(slot));
     Reading::Value(table)
+}
+
+/// A RoCE v2 address beyond the link: not fe80::/10.
+fn is_usable(gid: &Gid) -> bool {
+    let address: Option<std::net::Ipv6Addr> = gid.gid.parse().ok();
+    gid.kind == Some(GidKind::RoceV2) && !address.is_some_and(|gid| gid.is_unicast_link_local())
 }
 
 /// A GID in full form; none of an empty slot, which prints all zeroes, and of junk.
@@ -148,6 +164,32 @@ mod tests {
         let table = read_first(&with_slots(&sparse)).value().cloned().unwrap();
         assert!(table.gids.is_empty());
         assert!(!table.complete);
+    }
+
+    #[test]
+    fn an_ethernet_port_is_read_until_a_usable_address_turns_up() {
+        const V1: Option<&str> = Some("IB/RoCE v1");
+        const V2: Option<&str> = Some("RoCE v2");
+        // What is filled of 256 slots: mlx5 puts its own two addresses first.
+        let read = |filled: &[(usize, (&'static str, Option<&'static str>))]| {
+            let mut slots = vec![(ZERO, None); 256];
+            for (slot, gid) in filled {
+                slots[*slot] = *gid;
+            }
+            let tree = with_slots(&slots);
+            tree.file("sys/class/infiniband/mlx5_0/ports/1/link_layer", "Ethernet");
+            read_first(&tree).value().cloned().unwrap()
+        };
+        let table = read(&[(0, (LOCAL, V1)), (1, (LOCAL, V2)), (3, (V4, V2))]);
+        assert_eq!((table.gids.len(), table.complete), (3, false));
+        // Slots were freed in between.
+        let table = read(&[(0, (LOCAL, V1)), (1, (LOCAL, V2)), (200, (V4, V2))]);
+        assert_eq!((table.gids.len(), table.complete), (3, false));
+        // None anywhere: only now that is known.
+        let table = read(&[(0, (LOCAL, V1)), (1, (LOCAL, V2))]);
+        assert_eq!((table.gids.len(), table.complete), (2, true));
+        let table = read(&[(0, (LOCAL, V1))]);
+        assert_eq!((table.gids.len(), table.complete), (1, true));
     }
 
     #[test]

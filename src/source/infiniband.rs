@@ -74,7 +74,7 @@ fn device(host: &Host, name: &str, uverbs: &BTreeMap<String, String>) -> Option<
     let pci_id = (!software).then(|| pci_id(host, &pci_dir)).flatten();
     let physfn = tree::exists(host, pci_dir.join("physfn"));
     let function = identity::function(&place, &driver, physfn, pci_id.as_deref());
-    Some(RdmaDevice {
+    let device = RdmaDevice {
         key: identity::key(&place, software, node_guid.as_deref(), name),
         name: name.to_string(),
         index: None,
@@ -95,7 +95,9 @@ fn device(host: &Host, name: &str, uverbs: &BTreeMap<String, String>) -> Option<
             .map_or(Reading::Absent, |uverbs| Reading::Value(uverbs.clone())),
         ports: rdma_port::ports(host, name, parent_netdev.as_deref()),
         driver,
-    })
+    };
+    // One that went meanwhile was read in part, and its key may be another than it was.
+    tree::exists(host, &dir).then_some(device)
 }
 
 /// Where the device hangs: by its `device` link, else (a tree that lacks the link's target) by the

@@ -145,9 +145,14 @@ pub fn parse_speed(text: &str) -> Reading<u64> {
     }
 }
 
-/// Interfaces below one: its `lower_*` links.
+/// Legs of a bond: its `lower_*` links. Bridges, Open vSwitch and VRFs have such links too, to
+/// ports that are nobody's legs (taps, representors of virtual functions).
 fn lowers(host: &Host, name: &str) -> Vec<String> {
-    tree::list(host, class_dir(name))
+    let dir = class_dir(name);
+    if !tree::exists(host, dir.join("bonding")) {
+        return Vec::new();
+    }
+    tree::list(host, dir)
         .value()
         .into_iter()
         .flatten()
@@ -278,12 +283,18 @@ mod tests {
                 &format!("../{leg}"),
             );
         }
-        let host = tree.host();
-        let devices = enumerate(&host);
-        let got = of_rdma(&host, devices.value().unwrap());
-        assert_eq!(
-            got.into_iter().collect::<Vec<_>>(),
-            ["bond0", "eth0", "eth1"]
-        );
+        let seen = || -> Vec<String> {
+            let host = tree.host();
+            let devices = enumerate(&host);
+            of_rdma(&host, devices.value().unwrap())
+                .into_iter()
+                .collect()
+        };
+        // A bridge: what else hangs on it is none of ours.
+        assert_eq!(seen(), ["bond0", "eth0"]);
+        assert!(read(&tree.host(), "bond0").lowers.is_empty());
+        tree.file("sys/class/net/bond0/bonding/mode", "802.3ad 4");
+        assert_eq!(seen(), ["bond0", "eth0", "eth1"]);
+        assert_eq!(read(&tree.host(), "bond0").lowers, ["eth0", "eth1"]);
     }
 }

@@ -4,7 +4,7 @@ use crate::host::Host;
 use crate::observe::rdma::{LinkLayer, RdmaPort};
 use crate::observe::reading::Reading;
 use crate::source::infiniband::class_dir;
-use crate::source::{attr, tree};
+use crate::source::{attr, identity, tree};
 use std::path::{Path, PathBuf};
 
 /// GID slots looked at for a port's network device: the default GIDs come first.
@@ -39,7 +39,7 @@ pub fn ports(host: &Host, device: &str, parent: Option<&str>) -> Vec<RdmaPort> {
 fn port(host: &Host, device: &str, number: u32, only: bool, parent: Option<&str>) -> RdmaPort {
     let dir = port_dir(device, number);
     let link_layer = link_layer(attr::word(host, dir.join("link_layer")).as_deref());
-    let netdev = gid_netdev(host, &dir, link_layer)
+    let netdev = gid_netdev(host, device, &dir, link_layer)
         .or_else(|| parent.map(Into::into))
         .or_else(|| sibling_netdev(host, device, number, only));
     RdmaPort {
@@ -60,13 +60,26 @@ pub fn link_layer(text: Option<&str>) -> LinkLayer {
     }
 }
 
-/// `gid_attrs/ndevs/*`: EINVAL for empty slots, and always on InfiniBand.
-fn gid_netdev(host: &Host, dir: &Path, layer: LinkLayer) -> Option<String> {
+/// `gid_attrs/ndevs/*`: EINVAL for empty slots, and always on InfiniBand. The name is that in the
+/// network namespace of the interface: a pod's `eth2` is not the host's.
+fn gid_netdev(host: &Host, device: &str, dir: &Path, layer: LinkLayer) -> Option<String> {
     if layer == LinkLayer::Infiniband {
         return None;
     }
     let ndevs = dir.join("gid_attrs/ndevs");
-    (0..NDEV_SLOTS).find_map(|slot| attr::name(host, ndevs.join(slot.to_string())))
+    let name = (0..NDEV_SLOTS).find_map(|slot| attr::name(host, ndevs.join(slot.to_string())))?;
+    let card = |dir: PathBuf| {
+        let path = tree::canonical(host, dir.join("device"))?;
+        Some(identity::place(&path).pci?.slot())
+    };
+    // Bonds and VLANs hang on no card, soft RDMA neither.
+    match (
+        card(class_dir(device)),
+        card(Path::new("sys/class/net").join(&name)),
+    ) {
+        (Some(ours), Some(theirs)) if ours != theirs => None,
+        _ => Some(name),
+    }
 }
 
 /// A network device of the same PCI function, as [`choose_netdev`] picks it.
@@ -127,6 +140,7 @@ fn choose_netdev(siblings: &[Sibling], port: u32, only: bool) -> Option<String> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::testtree::TestTree;
 
     fn sibling(name: &str, dev_port: u64, dev_id: u64) -> Sibling {
         Sibling {
@@ -158,6 +172,37 @@ mod tests {
         );
         assert_eq!(choose_netdev(&[], 1, true), None);
         assert_eq!(choose_netdev(&two, 0, true), None);
+    }
+
+    #[test]
+    fn an_interface_of_a_pod_is_not_the_hosts_of_that_name() {
+        let tree = TestTree::new();
+        let dir = tree.mlx5("mlx5_0", "0000:15:01.0", "0000:19:00.0");
+        tree.file(&format!("{dir}/ports/1/link_layer"), "Ethernet");
+        tree.file(&format!("{dir}/ports/1/gid_attrs/ndevs/0"), "eth2");
+        let netdev = || ports(&tree.host(), "mlx5_0", None)[0].netdev.clone();
+        assert_eq!(netdev().as_deref(), Some("eth2"), "not seen from here");
+        let other = tree.pci(
+            "0000:37:01.0",
+            "0000:38:00.0",
+            ("15b3", "1021"),
+            "mlx5_core",
+        );
+        tree.link("sys/class/net/eth2/device", &format!("../../../../{other}"));
+        assert_eq!(netdev().as_deref(), Some("ibs1"), "its own");
+        // The other port of the card carries the addresses of a bond.
+        tree.remove("sys/class/net/eth2");
+        let second = tree.pci(
+            "0000:15:01.0",
+            "0000:19:00.1",
+            ("15b3", "1021"),
+            "mlx5_core",
+        );
+        tree.link(
+            "sys/class/net/eth2/device",
+            &format!("../../../../{second}"),
+        );
+        assert_eq!(netdev().as_deref(), Some("eth2"));
     }
 
     #[test]

@@ -37,6 +37,7 @@ pub fn interface(copier: &mut Copier<'_>, name: &str) {
             "dev_port",
             "dev_id",
             "phys_port_name",
+            "bonding/mode",
         ],
     );
     for link in ["device", "device/driver", "master"] {

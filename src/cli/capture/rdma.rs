@@ -5,6 +5,7 @@ use super::{Skip, node};
 use crate::observe::counters::PmaSkip;
 use crate::observe::rdma::{Function, RdmaDevice};
 use crate::source::counter_files::{hw_order, order, pma_order};
+use crate::source::gids;
 use crate::source::infiniband::{class_dir, pci_function_dir};
 use crate::source::rdma_port::port_dir;
 use crate::source::tree;
@@ -13,7 +14,10 @@ use std::path::Path;
 const EINVAL: i32 = nix::errno::Errno::EINVAL as i32;
 
 /// GID slots kept: one more than is read, so that a replay too sees where the table goes on.
-const GID_SLOTS: u32 = 17;
+const GID_SLOTS: u32 = gids::ALL_SLOTS + 1;
+
+/// Slots whose attributes are kept though they are empty.
+const WHOLE_SLOTS: u32 = 17;
 
 /// One device with its ports.
 pub fn device(copier: &mut Copier<'_>, device: &RdmaDevice, skip: Skip<'_>) {
@@ -74,8 +78,16 @@ fn port(copier: &mut Copier<'_>, device: &RdmaDevice, number: u32, skip: Option<
     );
     for slot in 0..GID_SLOTS {
         let gid = dir.join("gids").join(slot.to_string());
+        let text = tree::read_text(copier.host, &gid);
         if copier.file(gid) == Copied::Missing {
             break;
+        }
+        if slot >= WHOLE_SLOTS
+            && text
+                .value()
+                .is_none_or(|gid| gids::parse_gid(gid).is_none())
+        {
+            continue;
         }
         for attribute in ["types", "ndevs"] {
             let path = dir.join("gid_attrs").join(attribute);

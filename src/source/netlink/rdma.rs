@@ -126,22 +126,33 @@ impl Client {
             })
     }
 
-    /// One port's state.
-    pub fn port(&mut self, index: u32, port: u32) -> Result<NlPort, NetlinkError> {
+    /// One port's state. [`NetlinkError::Gone`] where the index is another device's by now.
+    pub fn port(&mut self, index: u32, name: &str, port: u32) -> Result<NlPort, NetlinkError> {
         let request = Request::new(CMD_PORT_GET, 0)
             .u32(DEV_INDEX, index)
             .u32(PORT_INDEX, port);
-        let got = self.one(request, port_link);
+        let got = self.one(request, |payload| {
+            is_of(payload, name)?;
+            port_link(payload)
+        });
         self.or_gone(index, got)
     }
 
     /// State of the ports 1 to `count` of a device, each with its own outcome. The kernel's dump
     /// stops without a word at a port whose query fails; those not told are asked for one by one.
-    pub fn ports(&mut self, index: u32, count: u32) -> Result<Vec<PortOutcome>, NetlinkError> {
+    /// Devices that are registered anew share out the free indexes: `name` tells whether the index
+    /// is still this device's.
+    pub fn ports(
+        &mut self,
+        index: u32,
+        name: &str,
+        count: u32,
+    ) -> Result<Vec<PortOutcome>, NetlinkError> {
         let mut told: Vec<NlPort> = Vec::new();
         if count > 1 {
             let request = Request::new(CMD_PORT_GET, DUMP).u32(DEV_INDEX, index);
             let dump = self.socket.ask(request, |ports: &mut Vec<_>, message| {
+                is_of(message.payload, name)?;
                 ports.push(port_link(message.payload)?);
                 Ok(())
             });
@@ -156,7 +167,7 @@ impl Client {
             let found = told.iter().position(|link| link.port == port);
             let outcome = match found {
                 Some(at) => Ok(told.swap_remove(at)),
-                None => self.port(index, port),
+                None => self.port(index, name, port),
             };
             match outcome {
                 Err(error @ (NetlinkError::Gone | NetlinkError::Timeout)) => return Err(error),
@@ -172,12 +183,16 @@ impl Client {
     pub fn counters(
         &mut self,
         index: u32,
+        name: &str,
         port: u32,
     ) -> Result<BTreeMap<String, u64>, NetlinkError> {
         let request = Request::new(CMD_STAT_GET, 0)
             .u32(DEV_INDEX, index)
             .u32(PORT_INDEX, port);
-        let got = self.one(request, counters);
+        let got = self.one(request, |payload| {
+            is_of(payload, name)?;
+            counters(payload)
+        });
         self.or_gone(index, got)
     }
 
@@ -196,7 +211,7 @@ impl Client {
     fn one<T>(
         &mut self,
         request: Request,
-        parse: fn(&[u8]) -> Result<T, NetlinkError>,
+        parse: impl Fn(&[u8]) -> Result<T, NetlinkError>,
     ) -> Result<T, NetlinkError> {
         let got = self.socket.ask(request, |got: &mut Option<T>, message| {
             *got = Some(parse(message.payload)?);
@@ -219,6 +234,15 @@ impl Client {
 /// An attribute that the kernel always sends.
 fn needed<T>(value: Option<T>) -> Result<T, NetlinkError> {
     value.ok_or(NetlinkError::Malformed("an attribute is missing"))
+}
+
+/// Whether an answer is about the device of this name: the kernel puts it into each
+/// (fill_nldev_handle).
+fn is_of(payload: &[u8], name: &str) -> Result<(), NetlinkError> {
+    match Attrs::parse(payload)?.text(DEV_NAME) {
+        Some(other) if other != name => Err(NetlinkError::Gone),
+        _ => Ok(()),
+    }
 }
 
 /// A GUID as sysfs prints it.

@@ -140,6 +140,15 @@ fn counters_with_nest_flags() {
 }
 
 #[test]
+fn an_index_that_is_another_device_s_by_now() {
+    let answer = |name| payload(Request::new(CMD_PORT_GET, 0).u32(1, 3).text(2, name));
+    assert_eq!(is_of(&answer("mlx5_3"), "mlx5_3"), Ok(()));
+    assert_eq!(is_of(&answer("mlx5_4"), "mlx5_3"), Err(NetlinkError::Gone));
+    let nameless = payload(Request::new(CMD_PORT_GET, 0).u32(1, 3));
+    assert_eq!(is_of(&nameless, "mlx5_3"), Ok(()));
+}
+
+#[test]
 fn resources_and_system() {
     let entry = |name: &str, value: u64| {
         let fields = [

@@ -1,0 +1,35 @@
+use super::*;
+use crate::source::testtree::TestTree;
+
+#[tokio::test]
+async fn a_single_look_knows_what_the_agent_saw_this_boot() {
+    let tree = TestTree::new();
+    tree.file("proc/sys/kernel/random/boot_id", "a");
+    for (name, bdf) in [("mlx5_0", "0000:19:00.0"), ("mlx5_1", "0000:1a:00.0")] {
+        tree.mlx5(name, "0000:15:01.0", bdf);
+    }
+    let state = tempfile::tempdir().unwrap();
+    let mut config = Config::default();
+    config.agent.host_root = tree.path("");
+    config.agent.state_dir = Some(state.path().to_path_buf());
+    let look = async || look_once(&config).await.reasons;
+    assert_eq!(look().await, Vec::<String>::new());
+
+    let mut seen = crate::observe::history::History::default();
+    let host = Arc::new(Host::new(tree.path("")));
+    let clock = Clock::starting_at(Millis(1));
+    let mut sampler = Sampler::new(host, plan(&config), clock, []);
+    while !sampler.looked_once() {
+        sampler.run_until_change().await;
+    }
+    seen.push(sampler.snapshot(None));
+    for (boot, want) in [("a", vec!["RailVanished"]), ("b", vec![])] {
+        let mut memory = seen.memory();
+        memory.boot_id = Some(boot.into());
+        StateDir::new(Some(state.path())).save(&Saved::new(memory, Vec::new(), None));
+        if boot == "a" {
+            tree.remove("sys/class/infiniband/mlx5_1");
+        }
+        assert_eq!(look().await, want, "memory of boot {boot}");
+    }
+}

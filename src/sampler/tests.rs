@@ -1,0 +1,186 @@
+use super::*;
+use crate::observe::pci::{PciFacts, PciFunction, PcieLink};
+use crate::source::testtree::TestTree;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn plan() -> Plan {
+    Plan {
+        link: SECOND,
+        counters: SECOND,
+        ethtool: SECOND,
+        netdev: SECOND,
+        devices: SECOND,
+        gids: SECOND,
+        pci: SECOND,
+        gpudirect: SECOND,
+        dcb: SECOND,
+        deadline: 5 * SECOND,
+        netlink: false,
+        essential_only: true,
+        exclude: Vec::new(),
+    }
+}
+
+fn tree() -> TestTree {
+    let tree = TestTree::new();
+    let dir = tree.mlx5("mlx5_0", "0000:15:01.0", "0000:19:00.0");
+    tree.file(&format!("{dir}/ports/1/link_layer"), "Ethernet");
+    tree.file(&format!("{dir}/ports/1/gid_attrs/ndevs/0"), "eth0");
+    tree.file("sys/class/net/eth0/carrier", "1");
+    tree
+}
+
+fn sampler(host: Host) -> Sampler {
+    let clock = Clock::starting_at(Millis::from_secs(100));
+    Sampler::new(Arc::new(host), plan(), clock, [])
+}
+
+/// Reads a subject here and now, and takes the result in.
+fn read(sampler: &mut Sampler, subject: Subject) {
+    let host = Arc::clone(&sampler.host);
+    let (generation, slot) = sampler.readers.get_mut(&subject).unwrap();
+    let (generation, mut reader) = (*generation, slot.take().unwrap());
+    let output = Ok(reader.read(&host));
+    sampler.take(Done {
+        subject,
+        generation,
+        reader,
+        output,
+        took: Duration::ZERO,
+    });
+}
+
+fn link() -> Subject {
+    Subject::Link("0000:19:00.0".into())
+}
+
+#[tokio::test]
+async fn a_failed_enumeration_forgets_no_interface() {
+    let tree = tree();
+    let mut sampler = sampler(tree.host());
+    read(&mut sampler, Subject::Devices);
+    read(&mut sampler, Subject::Netdev("eth0".into()));
+    assert!(sampler.snapshot.netdevs.contains_key("eth0"));
+    tree.errno(5, "sys/class/infiniband");
+    sampler.host = Arc::new(tree.host());
+    read(&mut sampler, Subject::Devices);
+    assert!(sampler.snapshot.netdevs.contains_key("eth0"));
+    assert!(sampler.schedule.contains(&Subject::Ethtool("eth0".into())));
+}
+
+#[tokio::test]
+async fn what_an_earlier_run_saw_is_looked_for_before_the_first_window_ends() {
+    for (device, doubt) in [("0000:19:00.0", false), ("0000:1a:00.0", true)] {
+        let tree = tree();
+        let mut sampler = sampler(tree.host());
+        sampler.remember(Remembered {
+            devices: BTreeSet::from([DeviceKey(device.into())]),
+            gpus: BTreeSet::new(),
+        });
+        read(&mut sampler, Subject::Devices);
+        let now = sampler.clock.now();
+        let in_doubt = sampler.schedule.in_doubt(&Subject::Devices, now);
+        assert_eq!(in_doubt, doubt, "{device}");
+        // Told once: later looks compare with each other.
+        assert!(sampler.remembered.devices.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_device_that_leaves_while_it_is_read_is_looked_for_at_once() {
+    let tree = tree();
+    let mut sampler = sampler(tree.host());
+    read(&mut sampler, Subject::Devices);
+    read(&mut sampler, link());
+    assert!(!sampler.schedule.is_woken(&Subject::Devices));
+    tree.remove("sys/class/infiniband/mlx5_0");
+    // The reader keeps an open file for as long as the directory looks settled.
+    sampler.host = Arc::new(tree.host());
+    read(&mut sampler, link());
+    assert!(sampler.schedule.is_woken(&Subject::Devices));
+}
+
+#[tokio::test]
+async fn an_interface_that_is_renamed_is_looked_for_at_once() {
+    let tree = tree();
+    tree.file("sys/class/net/eth0/ifindex", "7");
+    let mut sampler = sampler(tree.host());
+    read(&mut sampler, Subject::Devices);
+    read(&mut sampler, Subject::Netdev("eth0".into()));
+    assert!(!sampler.schedule.is_woken(&Subject::Devices));
+    tree.remove("sys/class/net/eth0");
+    for woken in [true, false] {
+        read(&mut sampler, Subject::Netdev("eth0".into()));
+        assert_eq!(sampler.schedule.is_woken(&Subject::Devices), woken);
+        // Once is enough.
+        let _ = sampler.schedule.start_due(sampler.clock.now().plus(SECOND));
+        sampler.schedule.end(
+            &Subject::Devices,
+            sampler.clock.now().plus(SECOND),
+            SECOND,
+            Ended::Ok,
+        );
+    }
+}
+
+#[test]
+fn a_bus_that_got_worse_is_looked_at_again() {
+    let function = |class: &str, megatransfers, width, dead| PciFunction {
+        class: class.into(),
+        current: Reading::Value(PcieLink {
+            megatransfers,
+            width,
+        }),
+        config_dead: Reading::Value(dead),
+        ..PciFunction::default()
+    };
+    let scan = |function: PciFunction| PciFacts {
+        functions: BTreeMap::from([("0000:19:00.0".to_string(), function)]),
+        ..PciFacts::default()
+    };
+    for (class, megatransfers, width, dead, want) in [
+        ("020700", 32_000, 16, false, false),
+        ("020700", 32_000, 8, false, true),
+        ("020700", 16_000, 16, false, true),
+        ("020700", 32_000, 16, true, true),
+        // An idle GPU.
+        ("030200", 2_500, 16, false, false),
+        ("030200", 2_500, 8, false, true),
+    ] {
+        let mut snapshot = Snapshot::default();
+        let before = scan(function(class, 32_000, 16, false));
+        assemble::put(
+            &mut snapshot,
+            &Subject::Pci,
+            Output::Pci(Reading::Value(before)),
+            Millis(1),
+        );
+        let now = scan(function(class, megatransfers, width, dead));
+        let got = assemble::worse(&snapshot, &Output::Pci(Reading::Value(now)));
+        assert_eq!(got, want, "{class} {megatransfers} x{width} {dead}");
+    }
+}
+
+#[tokio::test]
+async fn names_are_read_anew_by_a_reader_that_was_out_when_they_changed() {
+    let tree = tree();
+    let mut sampler = sampler(tree.host());
+    read(&mut sampler, Subject::Devices);
+    let subject = Subject::Ethtool("eth0".into());
+    let work = sampler.work(subject.clone());
+    assert!(work.is_some());
+    sampler.dcb_changed();
+    assert!(
+        sampler.outdated.contains(&subject),
+        "kept for the next read"
+    );
+    assert!(
+        !sampler.schedule.is_woken(&subject),
+        "no samples close together"
+    );
+    let (_, work) = work.unwrap();
+    sampler.take(work());
+    let _ = sampler.work(subject.clone());
+    assert!(!sampler.outdated.contains(&subject));
+}
