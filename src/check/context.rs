@@ -11,7 +11,6 @@ use crate::observe::snapshot::{Snapshot, SourceHealth};
 use crate::observe::track::{Increase, Track, Window};
 use crate::units::{BitsPerSec, DeviceKey, Millis, PortKey};
 use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::time::Duration;
 
 /// One moment to judge.
@@ -92,25 +91,9 @@ impl<'a> PortView<'a> {
             && self.device.pci.map(|pci| pci.function) == other.device.pci.map(|pci| pci.function)
     }
 
-    /// One of its counters: PMA by file name, hardware counters as `hw.NAME`. mlx5 in switchdev mode
-    /// has those on the device, some with a prefix (hw_switchdev_stats_ops).
+    /// One of its counters, if it was ever read: PMA by file name, hardware counters as `hw.NAME`.
     pub fn counter(&self, name: &str) -> Option<&'a Track> {
-        let counters = &self.history?.counters;
-        counters.get(name).or_else(|| {
-            let name = name.strip_prefix("hw.")?;
-            let device_wide = || {
-                counters
-                    .range::<str, _>((Bound::Included("dev."), Bound::Unbounded))
-                    .map_while(|(key, track)| Some((key.strip_prefix("dev.")?, track)))
-            };
-            let named = |wanted: &dyn Fn(&str) -> bool| {
-                device_wide()
-                    .find(|(key, _)| wanted(key))
-                    .map(|(_, track)| track)
-            };
-            named(&|key| key == name)
-                .or_else(|| named(&|key| key.strip_prefix("vport_") == Some(name)))
-        })
+        self.history?.counters.get(name)
     }
 
     /// Moment of the last link edge that was seen.
