@@ -97,15 +97,15 @@ pub const CHECK: Check = Check {
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let mut found = Vec::new();
     for port in context.ports() {
-        let counters = context.as_of_counters(&port);
-        let mut of_port = notifications(&counters, &port);
-        of_port.extend(infiniband_drops(&counters, &port));
+        let counters = context.as_of_counters(port);
+        let mut of_port = notifications(&counters, port);
+        of_port.extend(infiniband_drops(&counters, port));
         if let Some(netdev) = port.port.netdev.as_deref() {
             let ethtool = context.as_of_ethtool(netdev);
-            of_port.extend(pause(&ethtool, &port, netdev));
-            of_port.extend(storm_events(&ethtool, &port, netdev));
-            of_port.extend(drops(&ethtool, &port, netdev));
-            of_port.extend(pfc::judge(&ethtool, &port, netdev));
+            of_port.extend(pause(&ethtool, port, netdev));
+            of_port.extend(storm_events(&ethtool, port, netdev));
+            of_port.extend(drops(&ethtool, port, netdev));
+            of_port.extend(pfc::judge(&ethtool, port, netdev));
         }
         found.extend(of_port.into_iter().map(|mut candidate| {
             candidate.weight = candidate.weight.min(port.weight());

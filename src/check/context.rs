@@ -11,10 +11,11 @@ use crate::observe::snapshot::{Snapshot, SourceHealth};
 use crate::observe::track::{Increase, Track, Window};
 use crate::units::{BitsPerSec, DeviceKey, Millis, PortKey};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// One moment to judge.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Context<'a> {
     /// What was last read.
     pub snapshot: &'a Snapshot,
@@ -26,6 +27,7 @@ pub struct Context<'a> {
     pub policy: &'a Policy,
     /// Now, on the clock of the snapshot's stamps.
     pub now: Millis,
+    ports: Rc<[PortView<'a>]>,
 }
 
 /// One port with what is known of it.
@@ -43,6 +45,8 @@ pub struct PortView<'a> {
     pub rail: bool,
     /// Its state as last read, unless that is too old to go by.
     pub link: Option<&'a LinkFacts>,
+    /// When its counters were last read.
+    pub counted_at: Option<Millis>,
     /// Its past.
     pub history: Option<&'a PortHistory>,
 }
@@ -103,31 +107,51 @@ impl<'a> PortView<'a> {
 }
 
 impl<'a> Context<'a> {
+    /// The moment of a snapshot that `history` has taken in already.
+    pub fn new(
+        snapshot: &'a Snapshot,
+        history: &'a History,
+        roles: &'a BTreeMap<PortKey, RoleFacts>,
+        policy: &'a Policy,
+        now: Millis,
+    ) -> Self {
+        let mut context = Context {
+            snapshot,
+            history,
+            roles,
+            policy,
+            now,
+            ports: Rc::default(),
+        };
+        context.ports = ports_of(snapshot)
+            .map(|(device, port)| context.view(device, port))
+            .collect();
+        context
+    }
+
+    fn view(&self, device: &'a RdmaDevice, port: &'a RdmaPort) -> PortView<'a> {
+        let key = device.port_key(port.number);
+        let link = self.snapshot.links.get(&key);
+        PortView {
+            device,
+            port,
+            subject: format!("{}/{}", device.name, port.number),
+            rail: self.is_rail(&key),
+            link: link.and_then(|link| self.fresh(link, "link", &key.device.0)),
+            counted_at: self.snapshot.counters.get(&key).map(|stamp| stamp.at),
+            history: self.history.port(&key),
+            key,
+        }
+    }
+
     /// All ports, in the order of the devices.
-    pub fn ports(&self) -> Vec<PortView<'a>> {
-        ports_of(self.snapshot)
-            .map(|(device, port)| {
-                let key = device.port_key(port.number);
-                PortView {
-                    device,
-                    port,
-                    subject: format!("{}/{}", device.name, port.number),
-                    rail: self.is_rail(&key),
-                    link: self
-                        .snapshot
-                        .links
-                        .get(&key)
-                        .and_then(|link| self.fresh(link, "link", &key.device.0)),
-                    history: self.history.port(&key),
-                    key,
-                }
-            })
-            .collect()
+    pub fn ports(&self) -> &[PortView<'a>] {
+        &self.ports
     }
 
     /// Ports that are rails.
-    pub fn rails(&self) -> Vec<PortView<'a>> {
-        self.ports().into_iter().filter(|port| port.rail).collect()
+    pub fn rails(&self) -> impl Iterator<Item = &PortView<'a>> {
+        self.ports.iter().filter(|port| port.rail)
     }
 
     /// Whether a port is a rail.
@@ -149,7 +173,7 @@ impl<'a> Context<'a> {
     #[must_use]
     pub fn as_of(&self, at: Option<Millis>, source: &str, subject: &str) -> Context<'a> {
         let Some(at) = at else {
-            return *self;
+            return self.clone();
         };
         let stamp = Stamped { at, value: () };
         let now = if self.is_fresh(&stamp, source, subject) {
@@ -157,14 +181,16 @@ impl<'a> Context<'a> {
         } else {
             at
         };
-        Context { now, ..*self }
+        Context {
+            now,
+            ..self.clone()
+        }
     }
 
     /// As of the last sample of a port's counters.
     #[must_use]
     pub fn as_of_counters(&self, port: &PortView<'_>) -> Context<'a> {
-        let at = self.snapshot.counters.get(&port.key).map(|stamp| stamp.at);
-        self.as_of(at, "counters", &port.key.device.0)
+        self.as_of(port.counted_at, "counters", &port.key.device.0)
     }
 
     /// As of the last sample of a network device's statistics.

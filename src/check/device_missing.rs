@@ -162,7 +162,7 @@ fn missing_rails(context: &Context<'_>) -> Option<Candidate> {
     let expected = context.policy.expect.rails?;
     // Not enumerated is not known; the source's health says so.
     context.snapshot.devices.as_ref()?;
-    let have = context.rails().len();
+    let have = context.rails().count();
     if have >= expected as usize {
         return None;
     }

@@ -225,7 +225,7 @@ fn nvidia_gpus(context: &Context<'_>) -> usize {
 fn endpoints(context: &Context<'_>) -> BTreeSet<String> {
     let rails = context
         .ports()
-        .into_iter()
+        .iter()
         .filter(|port| port.rail)
         .filter_map(|port| port.device.pci)
         .map(|pci| pci.to_string());

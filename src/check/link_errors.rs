@@ -178,7 +178,7 @@ fn judge(context: &Context<'_>, port: &PortView<'_>, rule: &Rule) -> Option<Cand
         false => None,
     };
     let counters = context.as_of_counters(port);
-    let statistics = netdev.map_or(*context, |netdev| context.as_of_ethtool(netdev));
+    let statistics = netdev.map_or_else(|| context.clone(), |netdev| context.as_of_ethtool(netdev));
     let tracks = rule
         .counters
         .iter()

@@ -318,13 +318,13 @@ impl Node {
     }
 
     pub fn context(&self) -> Context<'_> {
-        Context {
-            snapshot: &self.snapshot,
-            history: &self.history,
-            roles: &self.roles,
-            policy: &self.policy,
-            now: self.now,
-        }
+        Context::new(
+            &self.snapshot,
+            &self.history,
+            &self.roles,
+            &self.policy,
+            self.now,
+        )
     }
 
     /// Runs one check; every reason that it gives must be in its list.
