@@ -4,7 +4,7 @@
 //! sample. In a directory tree, files may be replaced: there a descriptor is good for as long as
 //! its [`Directory`] did not change.
 
-use super::tree::{classify, open, parse_u64};
+use super::tree::{classify, open, open_quietly, parse_u64};
 use crate::host::Host;
 use crate::observe::reading::{Fault, FaultKind, Reading};
 use std::fs::{File, Metadata};
@@ -56,6 +56,17 @@ struct Kept {
     budget: Arc<Budget>,
 }
 
+impl Kept {
+    /// A descriptor whose place was taken from the budget.
+    fn new(file: File, epoch: Epoch, host: &Host) -> Self {
+        Kept {
+            file,
+            epoch,
+            budget: Arc::clone(host.budget()),
+        }
+    }
+}
+
 impl Drop for Kept {
     fn drop(&mut self) {
         self.budget.0.fetch_add(1, Ordering::Relaxed);
@@ -78,6 +89,8 @@ pub struct Directory {
     stamp: Option<Stamp>,
     epoch: u64,
     missing: bool,
+    /// While it is missing: the directory that would have it, which changes when it comes.
+    parent: Option<(Kept, SystemTime, Stamp)>,
 }
 
 type Stamp = (u64, u64, i64, i64, i64, i64);
@@ -91,6 +104,7 @@ impl Directory {
             stamp: None,
             epoch: 0,
             missing: false,
+            parent: None,
         }
     }
 
@@ -104,6 +118,9 @@ impl Directory {
         if !host.is_live() {
             #[expect(clippy::disallowed_methods, reason = "file stamps are wall time")]
             let now = SystemTime::now();
+            if self.missing && self.parent_is_as_before(now) {
+                return Epoch(self.epoch);
+            }
             let meta = self.look(host, now);
             self.missing = matches!(&meta, Err(error) if error.kind() == io::ErrorKind::NotFound);
             let stamp = meta.ok().and_then(|meta| settled_stamp(&meta, now));
@@ -111,8 +128,32 @@ impl Directory {
                 self.epoch += 1;
             }
             self.stamp = stamp;
+            self.parent = match self.missing {
+                true => self.look_at_parent(host, now),
+                false => None,
+            };
         }
         Epoch(self.epoch)
+    }
+
+    fn parent_is_as_before(&self, now: SystemTime) -> bool {
+        let Some((kept, walked, stamp)) = &self.parent else {
+            return false;
+        };
+        let recent = now
+            .duration_since(*walked)
+            .is_ok_and(|age| age < WALK_EVERY);
+        recent
+            && (kept.file.metadata())
+                .is_ok_and(|meta| meta.nlink() > 0 && settled_stamp(&meta, now) == Some(*stamp))
+    }
+
+    fn look_at_parent(&self, host: &Host, now: SystemTime) -> Option<(Kept, SystemTime, Stamp)> {
+        let file = open(self.path.parent()?).ok()?;
+        let stamp = settled_stamp(&file.metadata().ok()?, now)?;
+        // It may have come just before that stamp was taken.
+        let missing = !self.path.exists();
+        (missing && host.budget().take()).then(|| (Kept::new(file, Epoch(0), host), now, stamp))
     }
 
     fn look(&mut self, host: &Host, now: SystemTime) -> io::Result<Metadata> {
@@ -129,12 +170,7 @@ impl Directory {
         let file = open(&self.path)?;
         let meta = file.metadata()?;
         if host.budget().take() {
-            let kept = Kept {
-                file,
-                epoch: Epoch(0),
-                budget: Arc::clone(host.budget()),
-            };
-            self.open = Some((kept, now));
+            self.open = Some((Kept::new(file, Epoch(0), host), now));
         }
         Ok(meta)
     }
@@ -232,14 +268,10 @@ impl Attribute {
         // kept: its directory would not tell.
         let keep = host.is_live()
             || std::fs::symlink_metadata(&self.path).is_ok_and(|meta| meta.is_file());
-        let file = open(&self.path)?;
+        let file = open_quietly(&self.path)?;
         let filled = read_page(&file, host, buffer);
         if filled.is_ok() && keep && host.budget().take() {
-            self.kept = Some(Kept {
-                file,
-                epoch,
-                budget: Arc::clone(host.budget()),
-            });
+            self.kept = Some(Kept::new(file, epoch, host));
         }
         filled
     }
@@ -322,6 +354,27 @@ mod tests {
         assert_ne!(second, first);
         age(&path, Duration::from_secs(7200));
         assert_ne!(settled_stamp(&meta(), late), second);
+    }
+
+    #[test]
+    fn a_directory_that_comes_is_seen() {
+        let dir = tempfile::tempdir().unwrap();
+        create_dir(dir.path().join("device")).unwrap();
+        age(&dir.path().join("device"), Duration::from_secs(7200));
+        let host = Host::new(dir.path());
+        let mut directory = Directory::new(&host, "device/d");
+        directory.epoch(&host);
+        assert!(directory.is_missing());
+        // Settled or not, its parent tells.
+        #[expect(clippy::disallowed_methods, reason = "file stamps are wall time")]
+        let late = SystemTime::now() + Duration::from_secs(3600);
+        directory.parent = directory.look_at_parent(&host, late);
+        assert!(directory.parent_is_as_before(late));
+        assert!(!directory.parent_is_as_before(late + WALK_EVERY));
+        create_dir(dir.path().join("device/d")).unwrap();
+        assert!(!directory.parent_is_as_before(late));
+        directory.epoch(&host);
+        assert!(!directory.is_missing());
     }
 
     #[test]

@@ -73,8 +73,6 @@ pub const HW_ESSENTIAL: &[&str] = &[
     "rdma_read_wr_err",
     "rdma_write_wr_err",
     "received_cnps",
-    "req_cqe_flush_error",
-    "req_rnr_retries_exceeded",
     "req_transport_retries_exceeded",
     "requester_oos_nak",
     "requester_retries_exceeded",
