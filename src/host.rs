@@ -11,7 +11,7 @@ pub struct Host {
     root: PathBuf,
     live: bool,
     errnos: std::sync::Arc<crate::source::tree::RecordedErrnos>,
-    budget: std::sync::Arc<crate::source::attribute::Budget>,
+    budget: std::sync::Arc<crate::source::directory::Budget>,
 }
 
 impl Host {
@@ -55,7 +55,7 @@ impl Host {
     }
 
     /// How many descriptors may be kept open.
-    pub(crate) fn budget(&self) -> &std::sync::Arc<crate::source::attribute::Budget> {
+    pub(crate) fn budget(&self) -> &std::sync::Arc<crate::source::directory::Budget> {
         &self.budget
     }
 }
