@@ -1,5 +1,6 @@
 //! The roots that everything is read below, and what kind of host they belong to.
 
+use crate::source::name_lists::NameLists;
 use std::path::{Path, PathBuf};
 
 /// `SYSFS_MAGIC` of include/uapi/linux/magic.h.
@@ -12,6 +13,7 @@ pub struct Host {
     live: bool,
     errnos: std::sync::Arc<crate::source::tree::RecordedErrnos>,
     budget: std::sync::Arc<crate::source::directory::Budget>,
+    names: std::sync::Arc<NameLists>,
 }
 
 impl Host {
@@ -31,6 +33,7 @@ impl Host {
             live,
             errnos: std::sync::Arc::new(errnos),
             budget: Default::default(),
+            names: Default::default(),
         }
     }
 
@@ -52,6 +55,11 @@ impl Host {
     /// Errors recorded beside a captured tree.
     pub(crate) fn errnos(&self) -> &crate::source::tree::RecordedErrnos {
         &self.errnos
+    }
+
+    /// Lists of names that readers share.
+    pub(crate) fn names(&self) -> &NameLists {
+        &self.names
     }
 
     /// How many descriptors may be kept open.

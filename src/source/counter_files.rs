@@ -243,7 +243,8 @@ impl CounterDir {
             _ => Vec::new(),
         };
         let ordered = order(names, self.rank, self.essential_only);
-        self.names = named::names(ordered.iter().map(|name| name.as_str().into()).collect());
+        let names = ordered.iter().map(|name| name.as_str().into()).collect();
+        self.names = host.names().share(named::names(names));
         self.files = ordered
             .into_iter()
             .filter_map(|name| {

@@ -17,6 +17,7 @@ pub mod link;
 pub mod link_text;
 pub mod machine;
 pub mod modules;
+pub mod name_lists;
 pub mod netdev;
 pub mod netlink;
 pub mod nvidia;
