@@ -138,8 +138,8 @@ pub(super) fn say(
 }
 
 /// Share of the last sample's time that was paused.
-fn share(track: Option<&Track>) -> Option<f64> {
-    let step = track?.last_step()?;
+fn share(track: &Track) -> Option<f64> {
+    let step = track.last_step()?;
     let micros = step.over.as_micros();
     (micros > 0).then(|| step.by as f64 / micros as f64)
 }
@@ -147,47 +147,49 @@ fn share(track: Option<&Track>) -> Option<f64> {
 fn pause(context: &Context<'_>, port: &PortView<'_>, netdev: &str) -> Vec<Candidate> {
     let policy = &context.policy.congestion;
     let mut found = Vec::new();
-    for priority in 0..8u8 {
-        for (direction, sent) in [("tx", true), ("rx", false)] {
-            let name = format!("prio{priority}.{direction}_pause_micros");
-            let Some(share) = share(context.statistic(Some(netdev), &name)) else {
-                continue;
-            };
-            let (doc, raise_after) = if share > policy.storm {
-                (STORM, policy.storm_raise_after)
-            } else if share > policy.pressure {
-                (PRESSURE, policy.pressure_raise_after)
-            } else {
-                continue;
-            };
-            let percent = (share * 100.0).round();
-            let what = if sent {
-                "sends pause"
-            } else {
-                "is paused by the fabric"
-            };
-            let mut candidate = say(
-                context,
-                port,
-                doc,
-                &format!("prio{priority} {direction}"),
-                format!(
-                    "{}: priority {priority} {what} for {percent} % of the time",
-                    port.subject
-                ),
-            )
-            .raised_after(raise_after.0)
-            .with("priority", priority)
-            .with("direction", if sent { "transmit" } else { "receive" })
-            .with("share", (share * 1000.0).round() / 1000.0);
-            if !sent {
-                candidate.remedy = PEER_PAUSES.to_string();
-                if doc.reason == PRESSURE.reason {
-                    candidate.weight = Weight::Notice;
-                }
+    for (priority, statistic, track) in context.priority_statistics(netdev) {
+        let (direction, sent) = match statistic {
+            "tx_pause_micros" => ("tx", true),
+            "rx_pause_micros" => ("rx", false),
+            _ => continue,
+        };
+        let Some(share) = share(track) else {
+            continue;
+        };
+        let (doc, raise_after) = if share > policy.storm {
+            (STORM, policy.storm_raise_after)
+        } else if share > policy.pressure {
+            (PRESSURE, policy.pressure_raise_after)
+        } else {
+            continue;
+        };
+        let percent = (share * 100.0).round();
+        let what = if sent {
+            "sends pause"
+        } else {
+            "is paused by the fabric"
+        };
+        let mut candidate = say(
+            context,
+            port,
+            doc,
+            &format!("prio{priority} {direction}"),
+            format!(
+                "{}: priority {priority} {what} for {percent} % of the time",
+                port.subject
+            ),
+        )
+        .raised_after(raise_after.0)
+        .with("priority", priority)
+        .with("direction", if sent { "transmit" } else { "receive" })
+        .with("share", (share * 1000.0).round() / 1000.0);
+        if !sent {
+            candidate.remedy = PEER_PAUSES.to_string();
+            if doc.reason == PRESSURE.reason {
+                candidate.weight = Weight::Notice;
             }
-            found.push(candidate);
         }
+        found.push(candidate);
     }
     found
 }

@@ -11,6 +11,7 @@ use crate::observe::snapshot::{Snapshot, SourceHealth};
 use crate::observe::track::{Increase, Track, Window};
 use crate::units::{BitsPerSec, DeviceKey, Millis, PortKey};
 use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Included};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -213,14 +214,28 @@ impl<'a> Context<'a> {
         self.history.netdevs.get(netdev?)?.get(name)
     }
 
+    /// Statistics of the priorities of a network device: priority, name and past of each.
+    pub fn priority_statistics(
+        &self,
+        netdev: &str,
+    ) -> impl Iterator<Item = (u8, &'a str, &'a Track)> {
+        let named = |(name, track): (&'a String, &'a Track)| {
+            let (priority, statistic) = name.strip_prefix("prio")?.split_once('.')?;
+            Some((priority.parse().ok()?, statistic, track))
+        };
+        let all = self.history.netdevs.get(netdev).into_iter();
+        all.flat_map(|tracks| tracks.range::<str, _>((Included("prio"), Excluded("priq"))))
+            .filter_map(named)
+    }
+
     /// Health of a source for a subject, or for the whole node.
     pub fn health(&self, source: &str, subject: &str) -> Option<&'a SourceHealth> {
         let mut whole = None;
         for health in self.snapshot.sources.values() {
-            if health.source != source {
+            if &*health.source != source {
                 continue;
             }
-            let names_it = health.subject == subject
+            let names_it = &*health.subject == subject
                 || health
                     .subject
                     .strip_prefix(subject)

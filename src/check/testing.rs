@@ -299,7 +299,7 @@ impl Node {
         };
         bend(&mut health);
         let name = format!("{source}/{subject}");
-        self.snapshot.sources.insert(name, health);
+        self.snapshot.sources.insert(name.into(), health);
     }
 
     /// Moves time on, stamps devices and PCI anew, and takes the snapshot into the history.

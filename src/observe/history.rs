@@ -45,7 +45,10 @@ pub struct History {
     /// Statistics of network devices: `carrier_changes`, and of ethtool under the names that
     /// [`ethtool_names`] gives.
     pub netdevs: BTreeMap<String, BTreeMap<String, Track>>,
-    /// AER totals and nvidia-fs errors by `SUBJECT name`.
+    /// AER totals by PCI address.
+    #[serde(default)]
+    pub aer: BTreeMap<String, AerTracks>,
+    /// nvidia-fs errors by `nvidia_fs NAME`, and what the kernel log lost.
     pub other: BTreeMap<String, Track>,
     /// What the kernel log said this boot.
     #[serde(default)]
@@ -76,6 +79,17 @@ pub struct PortHistory {
     polled_downs: u64,
     #[serde(skip)]
     counted_at: Option<Millis>,
+}
+
+/// AER totals of one PCI function, those that it has.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct AerTracks {
+    /// Corrected errors.
+    pub correctable: Option<Track>,
+    /// Uncorrected ones that the link survives.
+    pub nonfatal: Option<Track>,
+    /// Uncorrected ones that it does not.
+    pub fatal: Option<Track>,
 }
 
 /// A device seen this boot.
@@ -257,16 +271,19 @@ impl History {
                 );
             }
             for (address, function) in &pci.value.functions {
-                let totals = [
-                    ("correctable", function.aer.correctable),
-                    ("nonfatal", function.aer.nonfatal),
-                    ("fatal", function.aer.fatal),
-                ];
-                for (name, value) in totals {
+                let aer = &function.aer;
+                if aer.correctable.or(aer.nonfatal).or(aer.fatal).is_none() {
+                    continue;
+                }
+                let tracks = self.aer.entry(address.clone()).or_default();
+                for (track, value) in [
+                    (&mut tracks.correctable, aer.correctable),
+                    (&mut tracks.nonfatal, aer.nonfatal),
+                    (&mut tracks.fatal, aer.fatal),
+                ] {
                     if let Some(value) = value {
-                        self.other
-                            .entry(format!("{address} aer_{name}"))
-                            .or_insert_with(|| Track::new(CounterKind::Wide))
+                        track
+                            .get_or_insert_with(|| Track::new(CounterKind::Wide))
                             .push(pci.at, value);
                     }
                 }

@@ -140,7 +140,7 @@ pub fn node(rails: u8, layer: LinkLayer) -> Report {
             source.into(),
             SourceHealth {
                 source: source.into(),
-                subject: String::new(),
+                subject: "".into(),
                 last_ok: Some(NOW),
                 micros: 1500,
                 stalled_since: None,
