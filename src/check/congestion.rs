@@ -102,8 +102,8 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         of_port.extend(infiniband_drops(&counters, port));
         if let Some(netdev) = port.port.netdev.as_deref() {
             let ethtool = context.as_of_ethtool(netdev);
-            of_port.extend(pause(&ethtool, port, netdev));
-            of_port.extend(storm_events(&ethtool, port, netdev));
+            of_port.extend(pause(&ethtool, port));
+            of_port.extend(storm_events(&ethtool, port));
             of_port.extend(drops(&ethtool, port, netdev));
             of_port.extend(pfc::judge(&ethtool, port, netdev));
         }
@@ -144,10 +144,10 @@ fn share(track: &Track) -> Option<f64> {
     (micros > 0).then(|| step.by as f64 / micros as f64)
 }
 
-fn pause(context: &Context<'_>, port: &PortView<'_>, netdev: &str) -> Vec<Candidate> {
+fn pause(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
     let policy = &context.policy.congestion;
     let mut found = Vec::new();
-    for (priority, statistic, track) in context.priority_statistics(netdev) {
+    for (priority, statistic, track) in port.priority_statistics() {
         let (direction, sent) = match statistic {
             "tx_pause_micros" => ("tx", true),
             "rx_pause_micros" => ("rx", false),
@@ -194,7 +194,7 @@ fn pause(context: &Context<'_>, port: &PortView<'_>, netdev: &str) -> Vec<Candid
     found
 }
 
-fn storm_events(context: &Context<'_>, port: &PortView<'_>, netdev: &str) -> Option<Candidate> {
+fn storm_events(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let limit = context.policy.congestion.storm_events;
     // The hard limit comes first; warnings and vendors' "continuous pause" are milder.
     for (name, weight) in [
@@ -203,7 +203,7 @@ fn storm_events(context: &Context<'_>, port: &PortView<'_>, netdev: &str) -> Opt
         ("continuous_roce_pause_events", Weight::Notice),
         ("continuous_pause_events", Weight::Notice),
     ] {
-        if let Some(increase) = context.above(context.statistic(Some(netdev), name), limit) {
+        if let Some(increase) = context.above(port.statistic(name), limit) {
             return Some(
                 say(
                     context,
@@ -234,7 +234,7 @@ fn drops(context: &Context<'_>, port: &PortView<'_>, netdev: &str) -> Vec<Candid
     }
     let mut found = Vec::new();
     let mut say_drops = |doc: ReasonDoc, part: &str, name: &str, limit: Limit| {
-        let Some(increase) = context.above(context.statistic(Some(netdev), name), limit) else {
+        let Some(increase) = context.above(port.statistic(name), limit) else {
             return;
         };
         found.push(

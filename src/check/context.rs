@@ -50,6 +50,9 @@ pub struct PortView<'a> {
     pub counted_at: Option<Millis>,
     /// Its past.
     pub history: Option<&'a PortHistory>,
+    /// The past of its network device's statistics, by the names of
+    /// [`ethtool_names`](crate::observe::history::ethtool_names).
+    pub statistics: Option<&'a BTreeMap<String, Track>>,
 }
 
 impl<'a> PortView<'a> {
@@ -101,6 +104,22 @@ impl<'a> PortView<'a> {
         self.history?.counters.get(name)
     }
 
+    /// A statistic of its network device.
+    pub fn statistic(&self, name: &str) -> Option<&'a Track> {
+        self.statistics?.get(name)
+    }
+
+    /// Statistics of its network device's priorities: priority, name and past of each.
+    pub fn priority_statistics(&self) -> impl Iterator<Item = (u8, &'a str, &'a Track)> {
+        let named = |(name, track): (&'a String, &'a Track)| {
+            let (priority, statistic) = name.strip_prefix("prio")?.split_once('.')?;
+            Some((priority.parse().ok()?, statistic, track))
+        };
+        let all = self.statistics.into_iter();
+        all.flat_map(|tracks| tracks.range::<str, _>((Included("prio"), Excluded("priq"))))
+            .filter_map(named)
+    }
+
     /// Moment of the last link edge that was seen.
     pub fn last_edge(&self) -> Option<Millis> {
         self.history?.edges.back().map(|(at, _)| *at)
@@ -141,6 +160,7 @@ impl<'a> Context<'a> {
             link: link.and_then(|link| self.fresh(link, "link", &key.device.0)),
             counted_at: self.snapshot.counters.get(&key).map(|stamp| stamp.at),
             history: self.history.port(&key),
+            statistics: (port.netdev.as_ref()).and_then(|name| self.history.netdevs.get(name)),
             key,
         }
     }
@@ -206,26 +226,6 @@ impl<'a> Context<'a> {
             || self
                 .health(source, subject)
                 .is_none_or(|health| health.stalled_since.is_none() && health.fault.is_none())
-    }
-
-    /// A statistic of a network device, by the names of
-    /// [`ethtool_names`](crate::observe::history::ethtool_names).
-    pub fn statistic(&self, netdev: Option<&str>, name: &str) -> Option<&'a Track> {
-        self.history.netdevs.get(netdev?)?.get(name)
-    }
-
-    /// Statistics of the priorities of a network device: priority, name and past of each.
-    pub fn priority_statistics(
-        &self,
-        netdev: &str,
-    ) -> impl Iterator<Item = (u8, &'a str, &'a Track)> {
-        let named = |(name, track): (&'a String, &'a Track)| {
-            let (priority, statistic) = name.strip_prefix("prio")?.split_once('.')?;
-            Some((priority.parse().ok()?, statistic, track))
-        };
-        let all = self.history.netdevs.get(netdev).into_iter();
-        all.flat_map(|tracks| tracks.range::<str, _>((Included("prio"), Excluded("priq"))))
-            .filter_map(named)
     }
 
     /// Health of a source for a subject, or for the whole node.

@@ -186,7 +186,7 @@ fn judge(context: &Context<'_>, port: &PortView<'_>, rule: &Rule) -> Option<Cand
         .chain(
             rule.statistics
                 .iter()
-                .map(|name| (&statistics, *name, context.statistic(netdev, name))),
+                .map(|name| (&statistics, *name, port.statistic(name))),
         );
     let above = |(context, name, track): (&Context<'_>, &'static str, Option<&Track>)| {
         let increase = context.above_since(track, limit, since)?;
