@@ -77,13 +77,7 @@ impl Evaluator {
         self.history.push(snapshot);
         let now = snapshot.at;
         let roles = roles::roles_of_taken_in(snapshot, &self.history, &self.overrides);
-        let context = Context {
-            snapshot,
-            history: &self.history,
-            roles: &roles,
-            policy: &self.policy,
-            now,
-        };
+        let context = Context::new(snapshot, &self.history, &roles, &self.policy, now);
         let candidates = check::run_all(&context);
         let gpudirect = gpudirect::verdict(&context);
         let (findings, full_window) = match look {

@@ -1,5 +1,6 @@
 //! The roots that everything is read below, and what kind of host they belong to.
 
+use crate::source::name_lists::NameLists;
 use std::path::{Path, PathBuf};
 
 /// `SYSFS_MAGIC` of include/uapi/linux/magic.h.
@@ -11,7 +12,8 @@ pub struct Host {
     root: PathBuf,
     live: bool,
     errnos: std::sync::Arc<crate::source::tree::RecordedErrnos>,
-    budget: std::sync::Arc<crate::source::attribute::Budget>,
+    budget: std::sync::Arc<crate::source::directory::Budget>,
+    names: std::sync::Arc<NameLists>,
 }
 
 impl Host {
@@ -31,6 +33,7 @@ impl Host {
             live,
             errnos: std::sync::Arc::new(errnos),
             budget: Default::default(),
+            names: Default::default(),
         }
     }
 
@@ -54,8 +57,13 @@ impl Host {
         &self.errnos
     }
 
+    /// Lists of names that readers share.
+    pub(crate) fn names(&self) -> &NameLists {
+        &self.names
+    }
+
     /// How many descriptors may be kept open.
-    pub(crate) fn budget(&self) -> &std::sync::Arc<crate::source::attribute::Budget> {
+    pub(crate) fn budget(&self) -> &std::sync::Arc<crate::source::directory::Budget> {
         &self.budget
     }
 }

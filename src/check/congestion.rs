@@ -112,16 +112,16 @@ pub const CHECK: Check = Check {
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let mut found = Vec::new();
     for port in context.ports() {
-        let counters = context.as_of_counters(&port);
-        let mut of_port = notifications(&counters, &port);
-        of_port.extend(infiniband_drops(&counters, &port));
-        of_port.extend(roce_drops(&counters, &port));
+        let counters = context.as_of_counters(port);
+        let mut of_port = notifications(&counters, port);
+        of_port.extend(infiniband_drops(&counters, port));
+        of_port.extend(roce_drops(&counters, port));
         if let Some(netdev) = port.port.netdev.as_deref() {
             let ethtool = context.as_of_ethtool(netdev);
-            of_port.extend(pause(&ethtool, &port, netdev));
-            of_port.extend(storm_events(&ethtool, &port, netdev));
-            of_port.extend(drops(&ethtool, &port, netdev));
-            of_port.extend(pfc::judge(&ethtool, &port, netdev));
+            of_port.extend(pause(&ethtool, port));
+            of_port.extend(storm_events(&ethtool, port));
+            of_port.extend(drops(&ethtool, port, netdev));
+            of_port.extend(pfc::judge(&ethtool, port, netdev));
         }
         found.extend(of_port.into_iter().map(|mut candidate| {
             candidate.weight = candidate.weight.min(port.weight());
@@ -154,61 +154,63 @@ pub(super) fn say(
 }
 
 /// Share of the last sample's time that was paused.
-fn share(track: Option<&Track>) -> Option<f64> {
-    let step = track?.last_step()?;
+fn share(track: &Track) -> Option<f64> {
+    let step = track.last_step()?;
     let micros = step.over.as_micros();
     (micros > 0).then(|| step.by as f64 / micros as f64)
 }
 
-fn pause(context: &Context<'_>, port: &PortView<'_>, netdev: &str) -> Vec<Candidate> {
+fn pause(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
     let policy = &context.policy.congestion;
     let mut found = Vec::new();
-    for priority in 0..8u8 {
-        for (direction, sent) in [("tx", true), ("rx", false)] {
-            let name = format!("prio{priority}.{direction}_pause_micros");
-            let Some(share) = share(context.statistic(Some(netdev), &name)) else {
-                continue;
-            };
-            let (doc, raise_after) = if share > policy.storm {
-                (STORM, policy.storm_raise_after)
-            } else if share > policy.pressure {
-                (PRESSURE, policy.pressure_raise_after)
-            } else {
-                continue;
-            };
-            let percent = (share * 100.0).round();
-            let what = if sent {
-                "sends pause"
-            } else {
-                "is paused by the fabric"
-            };
-            let mut candidate = say(
-                context,
-                port,
-                doc,
-                &format!("prio{priority} {direction}"),
-                format!(
-                    "{}: priority {priority} {what} for {percent} % of the time",
-                    port.subject
-                ),
-            )
-            .raised_after(raise_after.0)
-            .with("priority", priority)
-            .with("direction", if sent { "transmit" } else { "receive" })
-            .with("share", (share * 1000.0).round() / 1000.0);
-            if !sent {
-                candidate.remedy = PEER_PAUSES.to_string();
-                if doc.reason == PRESSURE.reason {
-                    candidate.weight = Weight::Notice;
-                }
+    for (priority, statistic, track) in port.priority_statistics() {
+        let (direction, sent) = match statistic {
+            "tx_pause_micros" => ("tx", true),
+            "rx_pause_micros" => ("rx", false),
+            _ => continue,
+        };
+        let Some(share) = share(track) else {
+            continue;
+        };
+        let (doc, raise_after) = if share > policy.storm {
+            (STORM, policy.storm_raise_after)
+        } else if share > policy.pressure {
+            (PRESSURE, policy.pressure_raise_after)
+        } else {
+            continue;
+        };
+        let percent = (share * 100.0).round();
+        let what = if sent {
+            "sends pause"
+        } else {
+            "is paused by the fabric"
+        };
+        let mut candidate = say(
+            context,
+            port,
+            doc,
+            &format!("prio{priority} {direction}"),
+            format!(
+                "{}: priority {priority} {what} for {percent} % of the time",
+                port.subject
+            ),
+        )
+        .raised_after(raise_after.0)
+        .with("priority", priority)
+        .with("direction", if sent { "transmit" } else { "receive" })
+        .with("share", (share * 1000.0).round() / 1000.0);
+        if !sent {
+            candidate.remedy = PEER_PAUSES.to_string();
+            if doc.reason == PRESSURE.reason {
+                candidate.weight = Weight::Notice;
             }
-            found.push(candidate);
         }
+        found.push(candidate);
     }
     found
 }
 
-fn storm_events(context: &Context<'_>, port: &PortView<'_>, netdev: &str) -> Option<Candidate> {
+fn storm_events(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let limit = context.policy.congestion.storm_events;
     // The hard limit comes first; warnings and vendors' "continuous pause" are milder.
     for (name, weight) in [
@@ -217,7 +219,7 @@ fn storm_events(context: &Context<'_>, port: &PortView<'_>, netdev: &str) -> Opt
         ("continuous_roce_pause_events", Weight::Notice),
         ("continuous_pause_events", Weight::Notice),
     ] {
-        if let Some(increase) = context.above(context.statistic(Some(netdev), name), limit) {
+        if let Some(increase) = context.above(port.statistic(name), limit) {
             return Some(
                 say(
                     context,
@@ -248,7 +250,7 @@ fn drops(context: &Context<'_>, port: &PortView<'_>, netdev: &str) -> Vec<Candid
     }
     let mut found = Vec::new();
     let mut say_drops = |doc: ReasonDoc, part: &str, name: &str, limit: Limit| {
-        let Some(increase) = context.above(context.statistic(Some(netdev), name), limit) else {
+        let Some(increase) = context.above(port.statistic(name), limit) else {
             return;
         };
         found.push(

@@ -11,11 +11,12 @@ use crate::observe::snapshot::{Snapshot, SourceHealth};
 use crate::observe::track::{Increase, Track, Window};
 use crate::units::{BitsPerSec, DeviceKey, Millis, PortKey};
 use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::ops::Bound::{Excluded, Included};
+use std::rc::Rc;
 use std::time::Duration;
 
 /// One moment to judge.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Context<'a> {
     /// What was last read.
     pub snapshot: &'a Snapshot,
@@ -27,6 +28,7 @@ pub struct Context<'a> {
     pub policy: &'a Policy,
     /// Now, on the clock of the snapshot's stamps.
     pub now: Millis,
+    ports: Rc<[PortView<'a>]>,
 }
 
 /// One port with what is known of it.
@@ -44,8 +46,13 @@ pub struct PortView<'a> {
     pub rail: bool,
     /// Its state as last read, unless that is too old to go by.
     pub link: Option<&'a LinkFacts>,
+    /// When its counters were last read.
+    pub counted_at: Option<Millis>,
     /// Its past.
     pub history: Option<&'a PortHistory>,
+    /// The past of its network device's statistics, by the names of
+    /// [`ethtool_names`](crate::observe::history::ethtool_names).
+    pub statistics: Option<&'a BTreeMap<String, Track>>,
 }
 
 impl<'a> PortView<'a> {
@@ -92,25 +99,25 @@ impl<'a> PortView<'a> {
             && self.device.pci.map(|pci| pci.function) == other.device.pci.map(|pci| pci.function)
     }
 
-    /// One of its counters: PMA by file name, hardware counters as `hw.NAME`. mlx5 in switchdev mode
-    /// has those on the device, some with a prefix (hw_switchdev_stats_ops).
+    /// One of its counters, if it was ever read: PMA by file name, hardware counters as `hw.NAME`.
     pub fn counter(&self, name: &str) -> Option<&'a Track> {
-        let counters = &self.history?.counters;
-        counters.get(name).or_else(|| {
-            let name = name.strip_prefix("hw.")?;
-            let device_wide = || {
-                counters
-                    .range::<str, _>((Bound::Included("dev."), Bound::Unbounded))
-                    .map_while(|(key, track)| Some((key.strip_prefix("dev.")?, track)))
-            };
-            let named = |wanted: &dyn Fn(&str) -> bool| {
-                device_wide()
-                    .find(|(key, _)| wanted(key))
-                    .map(|(_, track)| track)
-            };
-            named(&|key| key == name)
-                .or_else(|| named(&|key| key.strip_prefix("vport_") == Some(name)))
-        })
+        self.history?.counters.get(name)
+    }
+
+    /// A statistic of its network device.
+    pub fn statistic(&self, name: &str) -> Option<&'a Track> {
+        self.statistics?.get(name)
+    }
+
+    /// Statistics of its network device's priorities: priority, name and past of each.
+    pub fn priority_statistics(&self) -> impl Iterator<Item = (u8, &'a str, &'a Track)> {
+        let named = |(name, track): (&'a String, &'a Track)| {
+            let (priority, statistic) = name.strip_prefix("prio")?.split_once('.')?;
+            Some((priority.parse().ok()?, statistic, track))
+        };
+        let all = self.statistics.into_iter();
+        all.flat_map(|tracks| tracks.range::<str, _>((Included("prio"), Excluded("priq"))))
+            .filter_map(named)
     }
 
     /// Moment of the last link edge that was seen.
@@ -120,31 +127,52 @@ impl<'a> PortView<'a> {
 }
 
 impl<'a> Context<'a> {
+    /// The moment of a snapshot that `history` has taken in already.
+    pub fn new(
+        snapshot: &'a Snapshot,
+        history: &'a History,
+        roles: &'a BTreeMap<PortKey, RoleFacts>,
+        policy: &'a Policy,
+        now: Millis,
+    ) -> Self {
+        let mut context = Context {
+            snapshot,
+            history,
+            roles,
+            policy,
+            now,
+            ports: Rc::default(),
+        };
+        context.ports = ports_of(snapshot)
+            .map(|(device, port)| context.view(device, port))
+            .collect();
+        context
+    }
+
+    fn view(&self, device: &'a RdmaDevice, port: &'a RdmaPort) -> PortView<'a> {
+        let key = device.port_key(port.number);
+        let link = self.snapshot.links.get(&key);
+        PortView {
+            device,
+            port,
+            subject: format!("{}/{}", device.name, port.number),
+            rail: self.is_rail(&key),
+            link: link.and_then(|link| self.fresh(link, "link", &key.device.0)),
+            counted_at: self.snapshot.counters.get(&key).map(|stamp| stamp.at),
+            history: self.history.port(&key),
+            statistics: (port.netdev.as_ref()).and_then(|name| self.history.netdevs.get(name)),
+            key,
+        }
+    }
+
     /// All ports, in the order of the devices.
-    pub fn ports(&self) -> Vec<PortView<'a>> {
-        ports_of(self.snapshot)
-            .map(|(device, port)| {
-                let key = device.port_key(port.number);
-                PortView {
-                    device,
-                    port,
-                    subject: format!("{}/{}", device.name, port.number),
-                    rail: self.is_rail(&key),
-                    link: self
-                        .snapshot
-                        .links
-                        .get(&key)
-                        .and_then(|link| self.fresh(link, "link", &key.device.0)),
-                    history: self.history.port(&key),
-                    key,
-                }
-            })
-            .collect()
+    pub fn ports(&self) -> &[PortView<'a>] {
+        &self.ports
     }
 
     /// Ports that are rails.
-    pub fn rails(&self) -> Vec<PortView<'a>> {
-        self.ports().into_iter().filter(|port| port.rail).collect()
+    pub fn rails(&self) -> impl Iterator<Item = &PortView<'a>> {
+        self.ports.iter().filter(|port| port.rail)
     }
 
     /// Whether a port is a rail.
@@ -166,7 +194,7 @@ impl<'a> Context<'a> {
     #[must_use]
     pub fn as_of(&self, at: Option<Millis>, source: &str, subject: &str) -> Context<'a> {
         let Some(at) = at else {
-            return *self;
+            return self.clone();
         };
         let stamp = Stamped { at, value: () };
         let now = if self.is_fresh(&stamp, source, subject) {
@@ -174,14 +202,16 @@ impl<'a> Context<'a> {
         } else {
             at
         };
-        Context { now, ..*self }
+        Context {
+            now,
+            ..self.clone()
+        }
     }
 
     /// As of the last sample of a port's counters.
     #[must_use]
     pub fn as_of_counters(&self, port: &PortView<'_>) -> Context<'a> {
-        let at = self.snapshot.counters.get(&port.key).map(|stamp| stamp.at);
-        self.as_of(at, "counters", &port.key.device.0)
+        self.as_of(port.counted_at, "counters", &port.key.device.0)
     }
 
     /// As of the last sample of a network device's statistics.
@@ -198,20 +228,14 @@ impl<'a> Context<'a> {
                 .is_none_or(|health| health.stalled_since.is_none() && health.fault.is_none())
     }
 
-    /// A statistic of a network device, by the names of
-    /// [`ethtool_names`](crate::observe::history::ethtool_names).
-    pub fn statistic(&self, netdev: Option<&str>, name: &str) -> Option<&'a Track> {
-        self.history.netdevs.get(netdev?)?.get(name)
-    }
-
     /// Health of a source for a subject, or for the whole node.
     pub fn health(&self, source: &str, subject: &str) -> Option<&'a SourceHealth> {
         let mut whole = None;
         for health in self.snapshot.sources.values() {
-            if health.source != source {
+            if &*health.source != source {
                 continue;
             }
-            let names_it = health.subject == subject
+            let names_it = &*health.subject == subject
                 || health
                     .subject
                     .strip_prefix(subject)

@@ -37,9 +37,10 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         };
         let stuck: Vec<&str> = history
             .counters
+            .pma
             .iter()
-            .filter(|(name, track)| track.saturated() && !OF_NO_USE.contains(&name.as_str()))
-            .map(|(name, _)| name.as_str())
+            .filter(|(name, track)| track.saturated() && !OF_NO_USE.contains(name))
+            .map(|(name, _)| name)
             .collect();
         let Some(first) = stuck.first() else {
             continue;

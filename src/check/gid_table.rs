@@ -39,7 +39,6 @@ pub const CHECK: Check = Check {
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     context
         .rails()
-        .iter()
         .filter(|port| port.is_roce() && port.is_active() && port.port.netdev.is_some())
         .filter_map(|port| judge(context, port))
         .collect()

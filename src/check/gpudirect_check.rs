@@ -224,9 +224,7 @@ fn nvidia_gpus(context: &Context<'_>) -> usize {
 /// Addresses of the rails' functions and of the GPUs.
 fn endpoints(context: &Context<'_>) -> BTreeSet<String> {
     let rails = context
-        .ports()
-        .into_iter()
-        .filter(|port| port.rail)
+        .rails()
         .filter_map(|port| port.device.pci)
         .map(|pci| pci.to_string());
     rails.chain(context.gpus()).collect()

@@ -178,7 +178,7 @@ fn judge(context: &Context<'_>, port: &PortView<'_>, rule: &Rule) -> Option<Cand
         false => None,
     };
     let counters = context.as_of_counters(port);
-    let statistics = netdev.map_or(*context, |netdev| context.as_of_ethtool(netdev));
+    let statistics = netdev.map_or_else(|| context.clone(), |netdev| context.as_of_ethtool(netdev));
     let tracks = rule
         .counters
         .iter()
@@ -186,7 +186,7 @@ fn judge(context: &Context<'_>, port: &PortView<'_>, rule: &Rule) -> Option<Cand
         .chain(
             rule.statistics
                 .iter()
-                .map(|name| (&statistics, *name, context.statistic(netdev, name))),
+                .map(|name| (&statistics, *name, port.statistic(name))),
         );
     let above = |(context, name, track): (&Context<'_>, &'static str, Option<&Track>)| {
         let increase = context.above_since(track, limit, since)?;

@@ -62,7 +62,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let ports = context.ports();
     ports
         .iter()
-        .filter_map(|port| judge(context, port, &ports))
+        .filter_map(|port| judge(context, port, ports))
         .collect()
 }
 

@@ -68,12 +68,12 @@ pub const CHECK: Check = Check {
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let ports = context.ports();
     let mut found = Vec::new();
-    for port in &ports {
+    for port in ports {
         if port.is_efa() {
             continue;
         }
-        found.extend(judge_port(context, port, &ports));
-        found.extend(judge_bond(context, port, &ports));
+        found.extend(judge_port(context, port, ports));
+        found.extend(judge_bond(context, port, ports));
     }
     found
 }

@@ -152,7 +152,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let ports = context.ports();
     let mut found = Vec::new();
     for (address, log) in &context.history.kernel.devices {
-        let Some(nic) = nic_at(context, &ports, address) else {
+        let Some(nic) = nic_at(context, ports, address) else {
             continue;
         };
         found.extend(

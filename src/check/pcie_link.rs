@@ -4,7 +4,9 @@ use super::context::span_text;
 use super::debounce::WHOLE_NODE;
 use super::policy::Limit;
 use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};
+use crate::observe::history::AerTracks;
 use crate::observe::pci::{PciFacts, PciFunction, PcieLink};
+use crate::observe::track::Track;
 use std::collections::BTreeMap;
 
 const ID: &str = "pcie_link";
@@ -200,15 +202,26 @@ fn judge_errors(
     parent: Option<&str>,
 ) -> Option<Candidate> {
     let policy = &context.policy.pcie_link;
-    let rules: [(&str, Limit, ReasonDoc); 3] = [
-        ("fatal", policy.fatal, ERRORS),
-        ("nonfatal", policy.nonfatal, ERRORS),
-        ("correctable", policy.correctable, CORRECTED),
+    type Pick = fn(&AerTracks) -> Option<&Track>;
+    let rules: [(&str, Pick, Limit, ReasonDoc); 3] = [
+        ("fatal", |aer| aer.fatal.as_ref(), policy.fatal, ERRORS),
+        (
+            "nonfatal",
+            |aer| aer.nonfatal.as_ref(),
+            policy.nonfatal,
+            ERRORS,
+        ),
+        (
+            "correctable",
+            |aer| aer.correctable.as_ref(),
+            policy.correctable,
+            CORRECTED,
+        ),
     ];
-    for (severity, limit, doc) in rules {
+    for (severity, pick, limit, doc) in rules {
         // Errors of a link are often counted at its upper end.
         for at in [Some(address), parent].into_iter().flatten() {
-            let track = context.history.other.get(&format!("{at} aer_{severity}"));
+            let track = context.history.aer.get(at).and_then(pick);
             let Some(increase) = context.above(track, limit) else {
                 continue;
             };

@@ -55,7 +55,7 @@ pub(super) fn judge(context: &Context<'_>, port: &PortView<'_>, netdev: &str) ->
         });
     }
     let minute = |name: &str| {
-        let track = context.statistic(Some(netdev), name)?;
+        let track = port.statistic(name)?;
         let length = std::time::Duration::from_secs(60);
         Some(context.increase_since(track, length, None)?.by)
     };

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::observe::netdev::NetdevFacts;
-use crate::observe::pci::PciFacts;
+use crate::observe::pci::{Distance, PciFacts};
 use crate::observe::rdma::{LinkFacts, LinkRate, PhysState, Sriov, Via};
 use crate::observe::reading::{Reading, Stamped};
 use crate::units::{DeviceKey, Millis};

@@ -62,7 +62,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         .snapshot
         .sources
         .values()
-        .filter_map(|health| match health.source.as_str() {
+        .filter_map(|health| match &*health.source {
             "kernel_log" => judge_log(context, health),
             _ => judge(context, health),
         })
@@ -86,14 +86,17 @@ fn counters_refused<'a>(context: &'a Context<'_>) -> impl Iterator<Item = Candid
 }
 
 fn judge(context: &Context<'_>, health: &SourceHealth) -> Option<Candidate> {
+    if health.stalled_since.is_none() && health.fault.is_none() {
+        return None;
+    }
     let policy = &context.policy.source_health;
     let about = name(context, health);
     let key = format!("{} {}", health.source, health.subject);
     if let Some(since) = health.stalled_since {
-        let rail = health.source == "link"
+        let rail = &*health.source == "link"
             && context.roles.keys().any(|port| {
                 context.is_rail(port)
-                    && (port.device.0 == health.subject || port.to_string() == health.subject)
+                    && (port.device.0 == *health.subject || port.to_string() == *health.subject)
             });
         let weight = if rail {
             Weight::Verdict
@@ -109,7 +112,7 @@ fn judge(context: &Context<'_>, health: &SourceHealth) -> Option<Candidate> {
                     format!("reading {about} hangs"),
                 )
                 .weighing(weight)
-                .with("source", health.source.as_str())
+                .with("source", &*health.source)
                 .with("stalled_at_ms", since.0),
         );
     }
@@ -123,7 +126,7 @@ fn judge(context: &Context<'_>, health: &SourceHealth) -> Option<Candidate> {
                 format!("{about} cannot be read: {}", fault.detail),
             )
             .raised_after(policy.failing_raise_after.0)
-            .with("source", health.source.as_str())
+            .with("source", &*health.source)
             .with("kind", kind(fault.kind)),
     )
 }
@@ -131,9 +134,9 @@ fn judge(context: &Context<'_>, health: &SourceHealth) -> Option<Candidate> {
 /// `link/mlx5_3`: the source, and its subject by name.
 fn name(context: &Context<'_>, health: &SourceHealth) -> String {
     if health.subject.is_empty() {
-        return health.source.clone();
+        return health.source.to_string();
     }
-    let subject = context.device_name(&DeviceKey(health.subject.clone()));
+    let subject = context.device_name(&DeviceKey(health.subject.to_string()));
     format!("{}/{subject}", health.source)
 }
 

@@ -237,9 +237,9 @@ impl Node {
         for (name, count) in values {
             let reading = Reading::Value(*count);
             match name.split_once('.') {
-                Some(("hw", name)) => value.hw.insert(name.into(), reading),
-                Some(("dev", name)) => value.device_hw.insert(name.into(), reading),
-                _ => value.pma.insert((*name).into(), reading),
+                Some(("hw", name)) => value.hw.insert(name, reading),
+                Some(("dev", name)) => value.device_hw.insert(name, reading),
+                _ => value.pma.insert(name, reading),
             };
         }
         let at = self.now;
@@ -299,7 +299,7 @@ impl Node {
         };
         bend(&mut health);
         let name = format!("{source}/{subject}");
-        self.snapshot.sources.insert(name, health);
+        self.snapshot.sources.insert(name.into(), health);
     }
 
     /// Moves time on, stamps devices and PCI anew, and takes the snapshot into the history.
@@ -318,13 +318,13 @@ impl Node {
     }
 
     pub fn context(&self) -> Context<'_> {
-        Context {
-            snapshot: &self.snapshot,
-            history: &self.history,
-            roles: &self.roles,
-            policy: &self.policy,
-            now: self.now,
-        }
+        Context::new(
+            &self.snapshot,
+            &self.history,
+            &self.roles,
+            &self.policy,
+            self.now,
+        )
     }
 
     /// Runs one check; every reason that it gives must be in its list.

@@ -1,13 +1,12 @@
 //! Counters of one RDMA port, with widths known.
 
+use super::named::Named;
 use super::rdma::Via;
 use super::reading::Reading;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::sync::Arc;
 
-/// Counters by name; names are shared between samples.
-pub type Counts = BTreeMap<Arc<str>, Reading<u64>>;
+/// Counters by name.
+pub type Counts = Named<Reading<u64>>;
 
 /// One sample of a port's counters. PMA data counters are in bytes already (the files hold 4-byte
 /// words; the source multiplies once).

@@ -1,16 +1,19 @@
 //! What has been seen so far: a bounded memory of changes. Counter reset, wrap, saturation and
 //! reboot are handled here and nowhere else; the first sample of anything is a baseline.
 
+mod counted;
 mod memory;
+mod statistics;
 
+pub use counted::Tracks;
 pub use memory::Memory;
+pub use statistics::ethtool_names;
 
-use super::counters::{CounterKind, hw_kind, pma_kind};
+use super::counters::CounterKind;
 use super::fabric::{self, SeenFabric};
 use super::kernel::KernelEvent;
 use super::kernel_log::KernelLog;
 use super::rdma::{LinkLayer, PortState, RdmaDevice};
-use super::reading::Reading;
 use super::snapshot::Snapshot;
 use super::track::{Track, Window};
 use crate::units::{BitsPerSec, DeviceKey, Millis, PortKey};
@@ -42,7 +45,10 @@ pub struct History {
     /// Statistics of network devices: `carrier_changes`, and of ethtool under the names that
     /// [`ethtool_names`] gives.
     pub netdevs: BTreeMap<String, BTreeMap<String, Track>>,
-    /// AER totals and nvidia-fs errors by `SUBJECT name`.
+    /// AER totals by PCI address.
+    #[serde(default)]
+    pub aer: BTreeMap<String, AerTracks>,
+    /// nvidia-fs errors by `nvidia_fs NAME`, and what the kernel log lost.
     pub other: BTreeMap<String, Track>,
     /// What the kernel log said this boot.
     #[serde(default)]
@@ -68,11 +74,22 @@ pub struct PortHistory {
     pub state: Option<(PortState, Millis)>,
     /// Link edges (up or down, each counts one) with their moments.
     pub edges: VecDeque<(Millis, u64)>,
-    /// Counters: PMA by file name, hardware counters by `hw.NAME`, device-wide by `dev.NAME`.
-    pub counters: BTreeMap<String, Track>,
+    /// Its counters.
+    pub counters: Tracks,
     polled_downs: u64,
     #[serde(skip)]
     counted_at: Option<Millis>,
+}
+
+/// AER totals of one PCI function, those that it has.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct AerTracks {
+    /// Corrected errors.
+    pub correctable: Option<Track>,
+    /// Uncorrected ones that the link survives.
+    pub nonfatal: Option<Track>,
+    /// Uncorrected ones that it does not.
+    pub fatal: Option<Track>,
 }
 
 /// A device seen this boot.
@@ -236,107 +253,6 @@ impl History {
         }
     }
 
-    fn push_netdevs(&mut self, snapshot: &Snapshot) {
-        for (name, facts) in &snapshot.netdevs {
-            let Some(changes) = facts.value.carrier_changes.value() else {
-                continue;
-            };
-            let known = self.netdevs.get(name);
-            if known.and_then(|tracks| tracks.get("carrier_changes")?.last_at()) == Some(facts.at) {
-                continue;
-            }
-            let track = self
-                .netdevs
-                .entry(name.clone())
-                .or_default()
-                .entry("carrier_changes".into())
-                .or_insert_with(|| Track::new(CounterKind::Wide));
-            let by = track.push(facts.at, *changes);
-            if by == 0 {
-                continue;
-            }
-            for (device, port) in ports_of(snapshot) {
-                let key = device.port_key(port.number);
-                if port.netdev.as_deref() == Some(name) && counts_carrier_changes(snapshot, &key) {
-                    let history = self.ports.entry(key.clone()).or_default();
-                    add_edges(history, &mut self.totals, &key, facts.at, by);
-                }
-            }
-        }
-        for (name, facts) in &snapshot.ethtool {
-            let Some(stats) = facts.value.value() else {
-                continue;
-            };
-            if self.ethtool_at.get(name) == Some(&facts.at) {
-                continue;
-            }
-            self.ethtool_at.insert(name.clone(), facts.at);
-            let tracks = self.netdevs.entry(name.clone()).or_default();
-            for (stat, value) in ethtool_names(stats) {
-                tracks
-                    .entry(stat)
-                    .or_insert_with(|| Track::new(CounterKind::Wide))
-                    .push(facts.at, value);
-            }
-        }
-        self.ethtool_at
-            .retain(|name, _| snapshot.ethtool.contains_key(name));
-        self.netdevs.retain(|name, _| {
-            snapshot.netdevs.contains_key(name) || snapshot.ethtool.contains_key(name)
-        });
-    }
-
-    fn push_counters(&mut self, snapshot: &Snapshot) {
-        let mut full_name = String::new();
-        for (key, sample) in &snapshot.counters {
-            if (self.ports.get(key)).is_some_and(|port| port.counted_at == Some(sample.at)) {
-                continue;
-            }
-            let driver = ports_of(snapshot)
-                .find(|(device, _)| device.key == key.device)
-                .map_or("", |(device, _)| device.driver.as_str());
-            let port = self.ports.entry(key.clone()).or_default();
-            port.counted_at = Some(sample.at);
-            let groups = [
-                ("", &sample.value.pma),
-                ("hw.", &sample.value.hw),
-                ("dev.", &sample.value.device_hw),
-            ];
-            for (prefix, group) in groups {
-                for (name, reading) in group {
-                    let Reading::Value(value) = reading else {
-                        continue;
-                    };
-                    full_name.clear();
-                    full_name.push_str(prefix);
-                    full_name.push_str(name);
-                    let by = match port.counters.get_mut(&full_name) {
-                        Some(track) => track.push(sample.at, *value),
-                        None => {
-                            let kind = if prefix.is_empty() {
-                                pma_kind(name)
-                            } else {
-                                hw_kind(driver, name)
-                            };
-                            let mut track = Track::new(kind);
-                            let by = track.push(sample.at, *value);
-                            port.counters.insert(full_name.clone(), track);
-                            by
-                        }
-                    };
-                    if prefix.is_empty() && &**name == "link_downed" && by > 0 {
-                        // Flaps shorter than a poll: each fall that no poll saw is two edges.
-                        let unseen = by.saturating_sub(port.polled_downs);
-                        port.polled_downs = 0;
-                        if unseen > 0 && !counts_carrier_changes(snapshot, key) {
-                            add_edges(port, &mut self.totals, key, sample.at, 2 * unseen);
-                        }
-                    }
-                }
-            }
-        }
-    }
-
     fn push_pci(&mut self, snapshot: &Snapshot) {
         if let Some(pci) = &snapshot.pci
             && self.pci_at != Some(pci.at)
@@ -355,16 +271,19 @@ impl History {
                 );
             }
             for (address, function) in &pci.value.functions {
-                let totals = [
-                    ("correctable", function.aer.correctable),
-                    ("nonfatal", function.aer.nonfatal),
-                    ("fatal", function.aer.fatal),
-                ];
-                for (name, value) in totals {
+                let aer = &function.aer;
+                if aer.correctable.or(aer.nonfatal).or(aer.fatal).is_none() {
+                    continue;
+                }
+                let tracks = self.aer.entry(address.clone()).or_default();
+                for (track, value) in [
+                    (&mut tracks.correctable, aer.correctable),
+                    (&mut tracks.nonfatal, aer.nonfatal),
+                    (&mut tracks.fatal, aer.fatal),
+                ] {
                     if let Some(value) = value {
-                        self.other
-                            .entry(format!("{address} aer_{name}"))
-                            .or_insert_with(|| Track::new(CounterKind::Wide))
+                        track
+                            .get_or_insert_with(|| Track::new(CounterKind::Wide))
                             .push(pci.at, value);
                     }
                 }
@@ -381,39 +300,6 @@ impl History {
             }
         }
     }
-}
-
-/// Statistics of one network device under neutral names: `prio3.rx_pause_frames`,
-/// `prio3.rx_pause_micros`, `prio3.rx_discards`, `prio3.rx_packets`, `prio3.rx_bytes`,
-/// `global.rx_pause_frames`, and the vendor's own names.
-pub fn ethtool_names(
-    stats: &super::netdev::EthtoolFacts,
-) -> impl Iterator<Item = (String, u64)> + '_ {
-    let priorities = stats.priorities.iter().flat_map(|(priority, facts)| {
-        [
-            ("rx_pause_frames", facts.pause.rx),
-            ("tx_pause_frames", facts.pause.tx),
-            ("rx_pause_micros", facts.rx_pause_micros),
-            ("tx_pause_micros", facts.tx_pause_micros),
-            ("rx_discards", facts.rx_discards),
-            ("rx_packets", facts.rx_packets),
-            ("rx_bytes", facts.rx_bytes),
-            ("tx_bytes", facts.tx_bytes),
-        ]
-        .into_iter()
-        .filter_map(move |(name, value)| Some((format!("prio{priority}.{name}"), value?)))
-    });
-    let global = [
-        ("global.rx_pause_frames", stats.global_pause.rx),
-        ("global.tx_pause_frames", stats.global_pause.tx),
-    ]
-    .into_iter()
-    .filter_map(|(name, value)| Some((name.to_string(), value?)));
-    let other = stats
-        .other
-        .iter()
-        .map(|(name, value)| (name.clone(), *value));
-    priorities.chain(global).chain(other)
 }
 
 /// All ports of a snapshot with their devices.

@@ -7,6 +7,7 @@ pub mod gpudirect;
 pub mod history;
 pub mod kernel;
 pub mod kernel_log;
+pub mod named;
 pub mod netdev;
 pub mod pci;
 pub mod rdma;

@@ -46,7 +46,7 @@ pub struct Snapshot {
     /// given to pods are not visible from here, and are not lost.
     pub netns_mode: Option<NetnsMode>,
     /// Health of each source, by source and subject (`link/0000:19:00.0`).
-    pub sources: BTreeMap<String, SourceHealth>,
+    pub sources: BTreeMap<Arc<str>, SourceHealth>,
 }
 
 /// RDMA_NLDEV_SYS_ATTR_NETNS_MODE.
@@ -64,9 +64,9 @@ pub enum NetnsMode {
 pub struct SourceHealth {
     /// The source: `devices`, `link`, `counters`, `gids`, `netdev`, `ethtool`, `dcb`, `pci`,
     /// `gpudirect`, `kernel_log`.
-    pub source: String,
+    pub source: Arc<str>,
     /// Subject within it (a device key, an interface), empty for the whole node.
-    pub subject: String,
+    pub subject: Arc<str>,
     /// Last read that ended well.
     pub last_ok: Option<Millis>,
     /// How long the last finished read took, in microseconds.

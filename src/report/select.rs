@@ -178,16 +178,16 @@ pub fn nonzero_errors(port: &PortView<'_>) -> BTreeMap<String, u64> {
     };
     let hw = hw_selection(&port.device.driver).map_or(&[][..], |hw| hw.errors);
     let pma = counters.pma.iter().filter(|(name, _)| {
-        !matches!(&***name, "port_xmit_wait" | "VL15_dropped")
+        !matches!(*name, "port_xmit_wait" | "VL15_dropped")
             && crate::observe::counters::PMA_SATURATING
                 .iter()
-                .any(|(known, _)| *known == &***name)
+                .any(|(known, _)| known == name)
     });
     let hardware = counters
         .hw
         .iter()
-        .chain(&counters.device_hw)
-        .filter(|(name, _)| hw.contains(&&***name));
+        .chain(counters.device_hw.iter())
+        .filter(|(name, _)| hw.contains(name));
     pma.chain(hardware)
         .filter_map(|(name, reading)| Some((name.to_string(), *reading.value()?)))
         .filter(|(_, value)| *value > 0)

@@ -193,13 +193,11 @@ pub struct SourceSummary {
 pub fn sources(report: &Report) -> BTreeMap<&str, SourceSummary> {
     let mut summaries = BTreeMap::new();
     for health in report.snapshot.sources.values().filter(|s| !s.absent) {
-        let summary = summaries
-            .entry(health.source.as_str())
-            .or_insert(SourceSummary {
-                up: true,
-                micros: 0,
-                stalled: 0,
-            });
+        let summary = summaries.entry(&*health.source).or_insert(SourceSummary {
+            up: true,
+            micros: 0,
+            stalled: 0,
+        });
         summary.up &= source_up(health);
         summary.micros = summary.micros.max(health.micros);
         summary.stalled += usize::from(health.stalled_since.is_some());

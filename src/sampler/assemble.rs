@@ -9,7 +9,7 @@ use crate::observe::reading::{FaultKind, Reading, Stamped};
 use crate::observe::snapshot::{Snapshot, SourceHealth};
 use crate::source::tree;
 use crate::units::{DeviceKey, Millis, PortKey};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// `/proc/sys/kernel/random/boot_id`.
@@ -161,30 +161,50 @@ pub fn forget(snapshot: &mut Snapshot, devices: &[RdmaDevice], netdevs: &BTreeSe
     snapshot.dcb.retain(|name, _| netdevs.contains(name));
 }
 
-/// Rewrites the health of every scheduled source; other sources' entries (the kernel log) stay.
+/// Brings the health of every scheduled source up to date; other sources' entries (the kernel log)
+/// stay.
 pub fn sources(snapshot: &mut Snapshot, schedule: &Schedule) {
-    let mut sources: BTreeMap<String, SourceHealth> = std::mem::take(&mut snapshot.sources)
-        .into_iter()
-        .filter(|(_, health)| health.source == "kernel_log")
-        .collect();
+    let sources = &mut snapshot.sources;
+    let mut key = String::new();
+    let mut scheduled = 0;
     for (subject, slot) in schedule.slots() {
-        let key = if subject.name().is_empty() {
-            subject.source().to_string()
-        } else {
-            format!("{}/{}", subject.source(), subject.name())
+        scheduled += 1;
+        name_source(&mut key, subject.source(), subject.name());
+        let health = match sources.get_mut(key.as_str()) {
+            Some(health) => health,
+            None => (sources.entry(key.as_str().into())).or_insert(SourceHealth {
+                source: subject.source().into(),
+                subject: subject.name().into(),
+                last_ok: None,
+                micros: 0,
+                stalled_since: None,
+                fault: None,
+                absent: false,
+            }),
         };
-        sources.insert(
-            key,
-            SourceHealth {
-                source: subject.source().to_string(),
-                subject: subject.name().to_string(),
-                last_ok: slot.last_ok,
-                micros: u64::try_from(slot.took.as_micros()).unwrap_or(u64::MAX),
-                stalled_since: slot.stalled_since,
-                fault: slot.fault.clone(),
-                absent: slot.absent,
-            },
-        );
+        health.last_ok = slot.last_ok;
+        health.micros = u64::try_from(slot.took.as_micros()).unwrap_or(u64::MAX);
+        health.stalled_since = slot.stalled_since;
+        health.fault.clone_from(&slot.fault);
+        health.absent = slot.absent;
     }
-    snapshot.sources = sources;
+    if sources.len() > scheduled {
+        let known: BTreeSet<(&str, &str)> = schedule
+            .slots()
+            .map(|(subject, _)| (subject.source(), subject.name()))
+            .collect();
+        sources.retain(|_, health| {
+            &*health.source == "kernel_log" || known.contains(&(&*health.source, &*health.subject))
+        });
+    }
+}
+
+/// `link/0000:19:00.0`, or the source alone where there is only one subject.
+fn name_source(key: &mut String, source: &str, subject: &str) {
+    key.clear();
+    key.push_str(source);
+    if !subject.is_empty() {
+        key.push('/');
+        key.push_str(subject);
+    }
 }

@@ -183,7 +183,7 @@ impl Sampler {
         let ok = fault.is_none() && !absent;
         let health = SourceHealth {
             source: "kernel_log".into(),
-            subject: String::new(),
+            subject: "".into(),
             last_ok: ok.then(|| self.clock.now()),
             micros: 0,
             stalled_since: None,

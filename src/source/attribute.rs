@@ -2,160 +2,19 @@
 //!
 //! On sysfs the kernel makes the text anew at each read from offset 0, so that one pread is a
 //! sample. In a directory tree, files may be replaced: there a descriptor is good for as long as
-//! its [`Directory`] did not change.
+//! its [`Directory`](super::directory::Directory) did not change.
 
-use super::tree::{classify, open, parse_u64};
+use super::directory::{Epoch, Kept};
+use super::tree::{classify, open_quietly, parse_u64};
 use crate::host::Host;
 use crate::observe::reading::{Fault, FaultKind, Reading};
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, SystemTime};
 
 /// Attributes are at most a page.
 const PAGE: usize = 4096;
-
-/// A directory that changed this short a time ago may change again under the same stamp: file
-/// systems stamp by the tick, some by two seconds.
-const SETTLED_AFTER: Duration = Duration::from_secs(3);
-
-/// Most descriptors kept open.
-const MAX_KEPT: usize = 16 * 1024;
-
-/// How many more descriptors may be kept open: half of what the process may have.
-#[derive(Debug)]
-pub struct Budget(AtomicUsize);
-
-impl Default for Budget {
-    fn default() -> Self {
-        use nix::sys::resource::{Resource, getrlimit};
-        let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(256, |(soft, _)| soft);
-        let half = usize::try_from(limit / 2).unwrap_or(usize::MAX);
-        Budget(AtomicUsize::new(half.min(MAX_KEPT)))
-    }
-}
-
-impl Budget {
-    fn take(&self) -> bool {
-        let less = |left: usize| left.checked_sub(1);
-        (self
-            .0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less))
-        .is_ok()
-    }
-}
-
-/// A descriptor that is kept; gives its place back when closed.
-#[derive(Debug)]
-struct Kept {
-    file: File,
-    epoch: Epoch,
-    budget: Arc<Budget>,
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        self.budget.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// An age of a directory: within one, no file of it was replaced, added or removed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Epoch(u64);
-
-/// The way to a directory leads over links and is walked anew this often; in between, its open
-/// descriptor tells what changes in it.
-const WALK_EVERY: Duration = Duration::from_secs(1);
-
-/// A directory of attributes.
-#[derive(Debug)]
-pub struct Directory {
-    path: PathBuf,
-    open: Option<(Kept, SystemTime)>,
-    stamp: Option<Stamp>,
-    epoch: u64,
-    missing: bool,
-}
-
-type Stamp = (u64, u64, i64, i64, i64, i64);
-
-impl Directory {
-    /// The directory at `path` below the root; nothing is looked at yet.
-    pub fn new(host: &Host, path: impl AsRef<Path>) -> Self {
-        Directory {
-            path: host.path(path),
-            open: None,
-            stamp: None,
-            epoch: 0,
-            missing: false,
-        }
-    }
-
-    /// Whether it was not there when its age was last asked for; never said of sysfs.
-    pub fn is_missing(&self) -> bool {
-        self.missing
-    }
-
-    /// Its present age. On sysfs descriptors say themselves when they are stale (ENODEV).
-    pub fn epoch(&mut self, host: &Host) -> Epoch {
-        if !host.is_live() {
-            #[expect(clippy::disallowed_methods, reason = "file stamps are wall time")]
-            let now = SystemTime::now();
-            let meta = self.look(host, now);
-            self.missing = matches!(&meta, Err(error) if error.kind() == io::ErrorKind::NotFound);
-            let stamp = meta.ok().and_then(|meta| settled_stamp(&meta, now));
-            if stamp.is_none() || stamp != self.stamp {
-                self.epoch += 1;
-            }
-            self.stamp = stamp;
-        }
-        Epoch(self.epoch)
-    }
-
-    fn look(&mut self, host: &Host, now: SystemTime) -> io::Result<Metadata> {
-        if let Some((kept, walked)) = &self.open
-            && now
-                .duration_since(*walked)
-                .is_ok_and(|age| age < WALK_EVERY)
-            && let Ok(meta) = kept.file.metadata()
-            && meta.nlink() > 0
-        {
-            return Ok(meta);
-        }
-        self.open = None;
-        let file = open(&self.path)?;
-        let meta = file.metadata()?;
-        if host.budget().take() {
-            let kept = Kept {
-                file,
-                epoch: Epoch(0),
-                budget: Arc::clone(host.budget()),
-            };
-            self.open = Some((kept, now));
-        }
-        Ok(meta)
-    }
-}
-
-/// What tells this state of a directory from every later one; none where it does not yet.
-fn settled_stamp(meta: &Metadata, now: SystemTime) -> Option<Stamp> {
-    let modified = meta.modified().ok()?;
-    let changed = u64::try_from(meta.ctime()).ok().map(Duration::from_secs)?;
-    let settled = |at: SystemTime| now.duration_since(at).is_ok_and(|age| age > SETTLED_AFTER);
-    (settled(modified) && settled(SystemTime::UNIX_EPOCH + changed)).then(|| {
-        (
-            meta.dev(),
-            meta.ino(),
-            meta.mtime(),
-            meta.mtime_nsec(),
-            meta.ctime(),
-            meta.ctime_nsec(),
-        )
-    })
-}
 
 /// One attribute.
 #[derive(Debug)]
@@ -232,14 +91,10 @@ impl Attribute {
         // kept: its directory would not tell.
         let keep = host.is_live()
             || std::fs::symlink_metadata(&self.path).is_ok_and(|meta| meta.is_file());
-        let file = open(&self.path)?;
+        let file = open_quietly(&self.path)?;
         let filled = read_page(&file, host, buffer);
         if filled.is_ok() && keep && host.budget().take() {
-            self.kept = Some(Kept {
-                file,
-                epoch,
-                budget: Arc::clone(host.budget()),
-            });
+            self.kept = Some(Kept::new(file, epoch, host));
         }
         filled
     }
@@ -263,18 +118,8 @@ fn read_page(file: &File, host: &Host, buffer: &mut [u8]) -> io::Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::{create_dir, remove_file, rename, write};
-
-    fn age(path: &Path, by: Duration) {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "a directory opened to be stamped"
-        )]
-        let dir = File::open(path).unwrap();
-        #[expect(clippy::disallowed_methods, reason = "file stamps are wall time")]
-        let then = SystemTime::now() - by;
-        dir.set_modified(then).unwrap();
-    }
+    use crate::source::directory::Directory;
+    use std::fs::{remove_file, rename, write};
 
     #[test]
     fn an_attribute_sees_a_replaced_file() {
@@ -301,29 +146,6 @@ mod tests {
         read(Reading::Absent);
     }
 
-    /// Stamps by hand, since no test waits three seconds: a directory that did not change keeps its
-    /// age, and every way to change it ends that age.
-    #[test]
-    fn ages_of_a_directory() {
-        let dir = tempfile::tempdir().unwrap();
-        create_dir(dir.path().join("d")).unwrap();
-        let path = dir.path().join("d");
-        let meta = || std::fs::metadata(&path).unwrap();
-        let born = meta().modified().unwrap();
-        let late = born + Duration::from_secs(3600);
-        assert_eq!(settled_stamp(&meta(), born), None);
-        assert_eq!(settled_stamp(&meta(), born + Duration::from_secs(2)), None);
-        let first = settled_stamp(&meta(), late);
-        assert!(first.is_some());
-        assert_eq!(settled_stamp(&meta(), late), first);
-        age(&path, Duration::from_secs(7200));
-        write(path.join("x"), "1").unwrap();
-        let second = settled_stamp(&meta(), late);
-        assert_ne!(second, first);
-        age(&path, Duration::from_secs(7200));
-        assert_ne!(settled_stamp(&meta(), late), second);
-    }
-
     #[test]
     fn a_kept_descriptor_reads_what_was_written_in_place() {
         let dir = tempfile::tempdir().unwrap();
@@ -331,9 +153,9 @@ mod tests {
         let host = Host::new(dir.path());
         let mut attribute = Attribute::new(&host, "n");
         let mut buffer = Vec::new();
-        let left = || host.budget().0.load(Ordering::Relaxed);
+        let left = || host.budget().left();
         let all = left();
-        let epoch = Epoch(1);
+        let epoch = Epoch::of(1);
         assert_eq!(
             attribute.read_u64(&host, epoch, &mut buffer),
             Reading::Value(1000)
@@ -347,7 +169,7 @@ mod tests {
         write(dir.path().join("m"), "8\n").unwrap();
         rename(dir.path().join("m"), dir.path().join("n")).unwrap();
         assert_eq!(
-            attribute.read_u64(&host, Epoch(2), &mut buffer),
+            attribute.read_u64(&host, Epoch::of(2), &mut buffer),
             Reading::Value(8)
         );
         drop(attribute);
@@ -359,12 +181,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         write(dir.path().join("n"), "5\n").unwrap();
         let host = Host::new(dir.path());
-        host.budget().0.store(0, Ordering::Relaxed);
+        host.budget().set(0);
         let mut attribute = Attribute::new(&host, "n");
         let mut buffer = Vec::new();
         for _ in 0..2 {
             assert_eq!(
-                attribute.read_u64(&host, Epoch(1), &mut buffer),
+                attribute.read_u64(&host, Epoch::of(1), &mut buffer),
                 Reading::Value(5)
             );
             assert!(attribute.kept.is_none());
@@ -378,7 +200,9 @@ mod tests {
         let host = Host::new(dir.path());
         let mut buffer = Vec::new();
         let mut attribute = Attribute::new(&host, "n");
-        let text = attribute.read(&host, Epoch(1), &mut buffer).map(str::len);
+        let text = attribute
+            .read(&host, Epoch::of(1), &mut buffer)
+            .map(str::len);
         assert_eq!(text, Reading::Value(PAGE));
     }
 }

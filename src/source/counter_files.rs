@@ -2,10 +2,12 @@
 
 use crate::host::Host;
 use crate::observe::counters::Counts;
+use crate::observe::named::{self, Names};
 use crate::observe::reading::Reading;
-use crate::source::attribute::{Attribute, Directory};
-use crate::source::tree::{self, parse_u64};
-use std::path::{Path, PathBuf};
+use crate::source::attribute::Attribute;
+use crate::source::directory::Directory;
+use crate::source::tree;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// PMA files that checks and metrics need, in the order of reading. An error counter comes first:
@@ -72,8 +74,6 @@ pub const HW_ESSENTIAL: &[&str] = &[
     "rdma_read_wr_err",
     "rdma_write_wr_err",
     "received_cnps",
-    "req_cqe_flush_error",
-    "req_rnr_retries_exceeded",
     "req_transport_retries_exceeded",
     "requester_oos_nak",
     "requester_retries_exceeded",
@@ -149,6 +149,8 @@ pub struct CounterDir {
     path: PathBuf,
     directory: Option<Directory>,
     rank: fn(&str) -> Option<usize>,
+    names: Names,
+    /// In the order of reading.
     files: Vec<CounterFile>,
     listed: bool,
     essential_only: bool,
@@ -158,7 +160,8 @@ pub struct CounterDir {
 
 #[derive(Debug)]
 struct CounterFile {
-    name: Arc<str>,
+    /// Place among the names.
+    place: usize,
     attribute: Attribute,
     /// Answered EINVAL before: not observable, and not asked again.
     closed: bool,
@@ -171,6 +174,7 @@ impl CounterDir {
             path,
             directory: None,
             rank,
+            names: Names::default(),
             files: Vec::new(),
             listed: false,
             essential_only: false,
@@ -209,26 +213,25 @@ impl CounterDir {
         if !self.listed {
             self.list(host);
         }
+        let mut values = vec![Reading::NotObservable; self.names.len()];
         let mut present = false;
         for file in &mut self.files {
             if file.closed || round.stopped {
-                let name = Arc::clone(&file.name);
-                round.values.insert(name, Reading::NotObservable);
                 present = true;
                 continue;
             }
             self.reads += 1;
-            let value = file
-                .attribute
-                .read(host, epoch, buffer)
-                .and_then(|text| parse_u64(text, Path::new(&*file.name)));
+            let value = file.attribute.read_u64(host, epoch, buffer);
             if file.attribute.errno() == Some(EINVAL) {
                 round.stopped = self.stop_at_einval;
                 file.closed = !self.stop_at_einval;
             }
             present |= value != Reading::Absent;
-            round.values.insert(Arc::clone(&file.name), value);
+            if let Some(slot) = values.get_mut(file.place) {
+                *slot = value;
+            }
         }
+        round.values = Counts::new(Arc::clone(&self.names), values);
         // All gone: the device was registered anew, perhaps with other counters.
         self.listed = present;
         round
@@ -239,12 +242,18 @@ impl CounterDir {
             Reading::Value(names) => names,
             _ => Vec::new(),
         };
-        self.files = order(names, self.rank, self.essential_only)
+        let ordered = order(names, self.rank, self.essential_only);
+        let names = ordered.iter().map(|name| name.as_str().into()).collect();
+        self.names = host.names().share(named::names(names));
+        self.files = ordered
             .into_iter()
-            .map(|name| CounterFile {
-                attribute: Attribute::new(host, self.path.join(&name)),
-                name: name.into(),
-                closed: false,
+            .filter_map(|name| {
+                let place = self.names.binary_search_by(|known| (**known).cmp(&name));
+                Some(CounterFile {
+                    place: place.ok()?,
+                    attribute: Attribute::new(host, self.path.join(&name)),
+                    closed: false,
+                })
             })
             .collect();
     }
@@ -273,6 +282,7 @@ pub fn order(
 mod tests {
     use super::*;
     use crate::report::select;
+    use std::path::Path;
 
     /// Names of hardware counters that the checks' code spells out, tests left aside.
     fn named_by_checks() -> Vec<String> {

@@ -117,7 +117,7 @@ impl CounterReader {
                 counters.hw = values
                     .into_iter()
                     .filter(|(name, _)| name != "lifespan")
-                    .map(|(name, value)| (name.into(), Reading::Value(value)))
+                    .map(|(name, value)| (name, Reading::Value(value)))
                     .collect();
             } else if port.skip != Some(PmaSkip::Excluded) {
                 counters.hw = port.hw.read(host, &mut self.buffer).values;
@@ -181,7 +181,7 @@ impl PortReader {
         }
         counters.pma = round.values;
         for name in PMA_WORDS {
-            if let Some(Reading::Value(words)) = counters.pma.get_mut(*name) {
+            if let Some(Reading::Value(words)) = counters.pma.get_mut(name) {
                 *words = words.saturating_mul(4);
             }
         }

@@ -8,7 +8,8 @@ use crate::host::Host;
 use crate::observe::rdma::{LinkFacts, LinkLayer, LinkRate, PhysState, PortState, RdmaDevice, Via};
 use crate::observe::reading::{Fault, FaultKind, Reading};
 use crate::source::attr;
-use crate::source::attribute::{Attribute, Directory, Epoch};
+use crate::source::attribute::Attribute;
+use crate::source::directory::{Directory, Epoch};
 use crate::source::link_text::{parse_phys_state, parse_rate, parse_state};
 use crate::source::rdma_port::port_dir;
 

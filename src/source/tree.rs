@@ -5,6 +5,7 @@ use crate::observe::reading::{Fault, FaultKind, Reading};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Longest file taken; kernel attributes are at most a page, `/proc` files a few.
@@ -71,6 +72,16 @@ pub fn classify<T>(error: &io::Error, path: &Path) -> Reading<T> {
 #[expect(clippy::disallowed_methods, reason = "the one opener of kernel files")]
 pub(super) fn open(path: &Path) -> io::Result<File> {
     File::open(path)
+}
+
+/// Opens a file without leaving a trace of reading it in its access time, where that is allowed
+/// (only its owner may).
+pub(super) fn open_quietly(path: &Path) -> io::Result<File> {
+    let quiet = nix::libc::O_NOATIME;
+    match File::options().read(true).custom_flags(quiet).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => open(path),
+        other => other,
+    }
 }
 
 fn read_capped(path: &Path) -> io::Result<String> {

@@ -135,8 +135,8 @@ fn pma_values<'a>(port: &'a PortView<'_>, full: bool) -> impl Iterator<Item = (&
     let layer = port.port.link_layer;
     port.counters
         .into_iter()
-        .flat_map(|counters| &counters.pma)
-        .filter_map(|(name, reading)| Some((&**name, *reading.value()?)))
+        .flat_map(|counters| counters.pma.iter())
+        .filter_map(|(name, reading)| Some((name, *reading.value()?)))
         .filter(move |(name, _)| !select::PMA_TRAFFIC.contains(name))
         .filter(move |(name, _)| full || select::pma_by_default(layer, name))
 }
@@ -152,9 +152,9 @@ fn hw_values<'a>(port: &'a PortView<'_>, full: bool) -> impl Iterator<Item = (&'
             let device_wide = counters
                 .device_hw
                 .iter()
-                .filter(|(name, _)| !counters.hw.contains_key(*name));
+                .filter(|(name, _)| counters.hw.get(name).is_none());
             counters.hw.iter().chain(device_wide)
         })
-        .filter_map(|(name, reading)| Some((&**name, *reading.value()?)))
+        .filter_map(|(name, reading)| Some((name, *reading.value()?)))
         .filter(move |(name, _)| full || select::hw_by_default(driver, layer, name))
 }

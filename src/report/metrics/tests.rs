@@ -55,7 +55,9 @@ fn no_series_comes_twice() {
     // A device-wide counter under the name of a port's.
     let key = device(0, LinkLayer::Infiniband).port_key(1);
     let mut counters = PortCounters::clone(&report.snapshot.counters[&key].value);
-    counters.device_hw = [("out_of_sequence".into(), Reading::Value(9))].into();
+    counters
+        .device_hw
+        .insert("out_of_sequence", Reading::Value(9));
     report.snapshot.counters.insert(
         key,
         Arc::new(Stamped {
@@ -89,10 +91,8 @@ fn every_family_is_in_the_catalogue_and_every_one_can_be_exported() {
     let key = device(1, LinkLayer::Infiniband).port_key(1);
     let counters = report.snapshot.counters.get_mut(&key).unwrap();
     let counters = &mut Arc::make_mut(counters).value;
-    counters
-        .pma
-        .insert("link_downed".into(), Reading::Value(255));
-    counters.hw.insert("active_qps".into(), Reading::Value(3));
+    counters.pma.insert("link_downed", Reading::Value(255));
+    counters.hw.insert("active_qps", Reading::Value(3));
     let stats = AgentStats {
         now: Some(NOW),
         resident_bytes: Some(1),
@@ -176,9 +176,9 @@ fn what_was_not_observed_has_no_series() {
     let counters = report.snapshot.counters.get_mut(&key).unwrap();
     let counters = &mut Arc::make_mut(counters).value;
     for name in ["port_rcv_data", "symbol_error"] {
-        counters.pma.insert(name.into(), Reading::NotObservable);
+        counters.pma.insert(name, Reading::NotObservable);
     }
-    counters.hw.insert("out_of_buffer".into(), Reading::Absent);
+    counters.hw.insert("out_of_buffer", Reading::Absent);
     let text = encode(&report, &AgentStats::default(), FULL);
     for name in ["port_receive_bytes", "symbol_error", "out_of_buffer"] {
         assert!(!text.contains(name), "{name}");
@@ -220,7 +220,7 @@ fn saturated_counters_show_only_while_they_are() {
     Arc::make_mut(counters)
         .value
         .pma
-        .insert("local_link_integrity_errors".into(), Reading::Value(15));
+        .insert("local_link_integrity_errors", Reading::Value(15));
     let text = default_text(&report);
     let lines: Vec<&str> = text
         .lines()

@@ -1,0 +1,134 @@
+use super::super::testing::{Node, gpu, nic};
+use super::*;
+
+#[test]
+fn a_rail_that_goes_is_failing_once_a_reload_is_ruled_out_and_clears_on_return() {
+    let mut node = Node::infiniband();
+    let gone = node.devices.pop().unwrap();
+    // Seen often enough to be missed three times, but not for long enough; then both.
+    for (seconds, want) in [(1, 0), (1, 0), (1, 0), (11, 0), (1, 1), (5, 1)] {
+        node.tick(seconds);
+        assert_eq!(node.run(&CHECK).len(), want);
+    }
+    assert_eq!(node.told(&CHECK), ["mlx5_7 RailVanished Failing Verdict"]);
+    // Renamed on its return: the same device.
+    node.devices.push(crate::observe::rdma::RdmaDevice {
+        name: "ibp31s0".into(),
+        ..gone
+    });
+    node.tick(5);
+    assert_eq!(node.told(&CHECK), Vec::<String>::new());
+    // Long, but looked for once only.
+    node.devices.pop();
+    node.tick(60);
+    assert_eq!(node.told(&CHECK), Vec::<String>::new());
+}
+
+#[test]
+fn repeated_looks_at_one_enumeration_are_one_miss() {
+    let mut node = Node::infiniband();
+    node.devices.pop();
+    for _ in 0..5 {
+        node.tick(0);
+    }
+    assert_eq!(node.told(&CHECK), Vec::<String>::new());
+}
+
+#[test]
+fn moved_and_other_devices() {
+    let mut node = Node::infiniband();
+    node.set_role(6, Role::Other);
+    node.devices.truncate(6);
+    for _ in 0..3 {
+        node.tick(5);
+    }
+    assert_eq!(
+        node.told(&CHECK),
+        [
+            "mlx5_6 DeviceVanished Degraded Notice",
+            "mlx5_7 RailVanished Failing Verdict"
+        ]
+    );
+    node.snapshot.netns_mode = Some(NetnsMode::Exclusive);
+    assert_eq!(node.told(&CHECK), ["mlx5_7 RailMoved Unknown Notice"]);
+}
+
+#[test]
+fn a_restart_of_the_agent_does_not_forget_a_lost_rail() {
+    let mut node = Node::infiniband();
+    node.history = crate::observe::history::History::restore(node.history.memory());
+    node.devices.pop();
+    for _ in 0..3 {
+        node.tick(5);
+    }
+    assert_eq!(node.told(&CHECK), ["mlx5_7 RailVanished Failing Verdict"]);
+}
+
+#[test]
+fn expected_numbers() {
+    let mut node = Node::infiniband();
+    node.policy.expect.rails = Some(9);
+    node.policy.expect.gpus = Some(9);
+    assert_eq!(
+        node.told(&CHECK),
+        [
+            "rails MissingRail Failing Verdict",
+            "gpus MissingGpu Failing Verdict"
+        ]
+    );
+    node.policy.expect.rails = Some(8);
+    node.policy.expect.gpus = Some(4);
+    assert_eq!(node.told(&CHECK), Vec::<String>::new());
+    // What could not be enumerated is not missing.
+    node.policy.expect.rails = Some(9);
+    node.snapshot.devices = None;
+    assert_eq!(node.told(&CHECK), Vec::<String>::new());
+}
+
+#[test]
+fn gpus_that_go() {
+    let mut node = Node::infiniband();
+    let mut pci = node.snapshot.pci.as_ref().unwrap().value.clone();
+    pci.gpus.remove(3);
+    pci.functions.remove(&gpu(3));
+    node.set_pci(pci);
+    for _ in 0..3 {
+        node.tick(60);
+    }
+    assert_eq!(
+        node.told(&CHECK),
+        ["0000:83:00.0 GpuVanished Failing Verdict"]
+    );
+}
+
+#[test]
+fn a_bus_that_cannot_be_read_neither_fails_nor_clears() {
+    let mut node = Node::infiniband();
+    node.set_stalled("pci", "", node.now);
+    node.now = node.now.plus(std::time::Duration::from_secs(600));
+    let found = node.run(&CHECK);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].key, WHOLE_NODE);
+    assert_eq!(found[0].status, Status::Unknown);
+}
+
+#[test]
+fn dead_config_space_counts_when_a_second_look_confirms_it() {
+    let mut node = Node::infiniband();
+    node.set_role(1, Role::Other);
+    for address in [gpu(0), nic(0), nic(1)] {
+        node.bend_pci(&address, |f| f.config_dead = Reading::Value(true));
+    }
+    node.bend_pci(&nic(2), |f| f.config_dead = Reading::NotObservable);
+    assert_eq!(
+        node.told(&CHECK),
+        [
+            "mlx5_0 NicFellOff Failing Verdict",
+            "mlx5_1 NicFellOff Degraded Notice",
+            "0000:80:00.0 GpuFellOff Failing Verdict"
+        ]
+    );
+    // A reset is over by the next look at the bus, 4 s later.
+    let waits = |found: &Candidate| found.timing.raise_after.as_secs() > 4;
+    assert!(node.run(&CHECK).iter().all(waits));
+}

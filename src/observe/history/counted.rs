@@ -1,0 +1,114 @@
+//! Counters of ports over time.
+
+use super::{History, add_edges, counts_carrier_changes, ports_of};
+use crate::observe::counters::{CounterKind, Counts, hw_kind, pma_kind};
+use crate::observe::named::Named;
+use crate::observe::reading::Reading;
+use crate::observe::snapshot::Snapshot;
+use crate::observe::track::Track;
+use crate::units::Millis;
+use serde::{Deserialize, Serialize};
+
+/// Tracks of a port's counters, in the groups of a sample. A counter that was never read has one
+/// without a value.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Tracks {
+    /// PMA, by file name.
+    pub pma: Named<Track>,
+    /// Hardware counters.
+    pub hw: Named<Track>,
+    /// Device-wide ones, told with the first port.
+    pub device_hw: Named<Track>,
+}
+
+impl Tracks {
+    /// A counter that was read: PMA by file name, hardware counters by `hw.NAME`, device-wide ones
+    /// by `dev.NAME`. mlx5 in switchdev mode has the port's on the device, some with a prefix
+    /// (hw_switchdev_stats_ops).
+    pub fn get(&self, name: &str) -> Option<&Track> {
+        if let Some(name) = name.strip_prefix("dev.") {
+            return read(&self.device_hw, name);
+        }
+        let Some(name) = name.strip_prefix("hw.") else {
+            return read(&self.pma, name);
+        };
+        let prefixed = || {
+            self.device_hw
+                .iter()
+                .filter(|(_, track)| track.last_at().is_some())
+                .find(|(known, _)| known.strip_prefix("vport_") == Some(name))
+                .map(|(_, track)| track)
+        };
+        read(&self.hw, name)
+            .or_else(|| read(&self.device_hw, name))
+            .or_else(prefixed)
+    }
+}
+
+fn read<'a>(group: &'a Named<Track>, name: &str) -> Option<&'a Track> {
+    group.get(name).filter(|track| track.last_at().is_some())
+}
+
+impl History {
+    pub(super) fn push_counters(&mut self, snapshot: &Snapshot) {
+        for (key, sample) in &snapshot.counters {
+            if (self.ports.get(key)).is_some_and(|port| port.counted_at == Some(sample.at)) {
+                continue;
+            }
+            let driver = ports_of(snapshot)
+                .find(|(device, _)| device.key == key.device)
+                .map_or("", |(device, _)| device.driver.as_str());
+            let port = self.ports.entry(key.clone()).or_default();
+            port.counted_at = Some(sample.at);
+            let tracks = &mut port.counters;
+            let hardware = |name: &str| hw_kind(driver, name);
+            push(&mut tracks.hw, &sample.value.hw, sample.at, hardware);
+            let device_hw = &sample.value.device_hw;
+            push(&mut tracks.device_hw, device_hw, sample.at, hardware);
+            push(&mut tracks.pma, &sample.value.pma, sample.at, pma_kind);
+            let downs = (tracks.pma.get("link_downed"))
+                .filter(|track| track.last_at() == Some(sample.at))
+                .map_or(0, Track::last_by);
+            if downs > 0 {
+                // Flaps shorter than a poll: each fall that no poll saw is two edges.
+                let unseen = downs.saturating_sub(port.polled_downs);
+                port.polled_downs = 0;
+                if unseen > 0 && !counts_carrier_changes(snapshot, key) {
+                    add_edges(port, &mut self.totals, key, sample.at, 2 * unseen);
+                }
+            }
+        }
+    }
+}
+
+/// Takes one group of a sample in.
+fn push(
+    tracks: &mut Named<Track>,
+    counts: &Counts,
+    at: Millis,
+    kind: impl Fn(&str) -> CounterKind,
+) {
+    let take = |track: &mut Track, reading: &Reading<u64>| {
+        if let Reading::Value(value) = reading {
+            track.push(at, *value);
+        }
+    };
+    // As a rule the counters are those of the last sample, one by one.
+    if tracks.names() == counts.names() {
+        for (track, reading) in tracks.values_mut().zip(counts.values()) {
+            take(track, reading);
+        }
+        return;
+    }
+    for (name, reading) in counts.iter() {
+        match tracks.get_mut(name) {
+            Some(track) => take(track, reading),
+            None => {
+                let mut track = Track::new(kind(name));
+                take(&mut track, reading);
+                tracks.insert(name, track);
+            }
+        }
+    }
+    tracks.share_names(counts.names());
+}

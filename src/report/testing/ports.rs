@@ -1,0 +1,111 @@
+//! Ports of a report in tests.
+
+use super::{MLX5_HW, link, stamped};
+use crate::observe::counters::PortCounters;
+use crate::observe::netdev::{DcbFacts, EthtoolFacts, NetdevFacts, PauseCounts, PriorityFacts};
+use crate::observe::rdma::{Gid, GidKind, GidTable, LinkLayer, PhysState, PortState, Via};
+use crate::observe::reading::Reading;
+use crate::observe::snapshot::Snapshot;
+use crate::units::PortKey;
+
+pub(super) fn add(snapshot: &mut Snapshot, key: PortKey, layer: LinkLayer, netdev: &str) {
+    snapshot
+        .links
+        .insert(key.clone(), link(PortState::Active, PhysState::LinkUp));
+    let pma = crate::observe::counters::PMA_SATURATING
+        .iter()
+        .map(|(name, _)| (*name, 0))
+        .chain([
+            ("port_rcv_data", 4000),
+            ("port_xmit_data", 8000),
+            ("port_rcv_packets", 10),
+            ("port_xmit_packets", 20),
+            ("unicast_rcv_packets", 10),
+            ("unicast_xmit_packets", 20),
+            ("multicast_rcv_packets", 0),
+            ("multicast_xmit_packets", 0),
+        ]);
+    snapshot.counters.insert(
+        key.clone(),
+        stamped(PortCounters {
+            pma: pma.map(|(n, v)| (n.into(), Reading::Value(v))).collect(),
+            hw: MLX5_HW
+                .iter()
+                .map(|name| ((*name).into(), Reading::Value(0)))
+                .collect(),
+            hw_via: Some(Via::Netlink),
+            ..PortCounters::default()
+        }),
+    );
+    snapshot.netdevs.insert(
+        netdev.into(),
+        stamped(NetdevFacts {
+            carrier: Reading::Value(true),
+            operstate: Some("up".into()),
+            speed_mbps: Reading::Value(400_000),
+            mtu: Some(9000),
+            carrier_changes: Reading::Value(2),
+            ..NetdevFacts::default()
+        }),
+    );
+    if layer == LinkLayer::Ethernet {
+        add_ethernet(snapshot, key, netdev);
+    }
+}
+
+fn add_ethernet(snapshot: &mut Snapshot, key: PortKey, netdev: &str) {
+    let pause = PauseCounts {
+        rx: Some(7),
+        tx: Some(0),
+    };
+    let priorities = (0..8).map(|priority| {
+        let mut numbers = PriorityFacts {
+            rx_discards: Some(0),
+            ..PriorityFacts::default()
+        };
+        // mlx5 has pause counters only where PFC is on.
+        if priority == 3 {
+            numbers.pause = pause;
+            numbers.rx_pause_micros = Some(1_500_000);
+            numbers.tx_pause_micros = Some(0);
+        }
+        (priority, numbers)
+    });
+    let other = ["rx_discards_phy", "tx_discards_phy", "link_down_events_phy"];
+    snapshot.ethtool.insert(
+        netdev.into(),
+        stamped(Reading::Value(EthtoolFacts {
+            driver: "mlx5_core".into(),
+            priorities: priorities.collect(),
+            global_pause: PauseCounts::default(),
+            other: other.iter().map(|name| ((*name).into(), 0)).collect(),
+        })),
+    );
+    snapshot.dcb.insert(
+        netdev.into(),
+        stamped(Reading::Value(DcbFacts {
+            pfc_enabled: Some(0b1000),
+            pfc_cap: Some(8),
+            ..DcbFacts::default()
+        })),
+    );
+    snapshot.gids.insert(
+        key,
+        stamped(GidTable {
+            gids: vec![
+                gid(0, GidKind::IbOrRoceV1, netdev),
+                gid(3, GidKind::RoceV2, netdev),
+            ],
+            complete: true,
+        }),
+    );
+}
+
+fn gid(index: u32, kind: GidKind, netdev: &str) -> Gid {
+    Gid {
+        index,
+        gid: "0000:0000:0000:0000:0000:ffff:0a00:0001".into(),
+        kind: Some(kind),
+        netdev: Some(netdev.into()),
+    }
+}
