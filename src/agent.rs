@@ -400,5 +400,4 @@ pub async fn look_once(config: &Config) -> Report {
 }
 
 #[cfg(test)]
-#[path = "agent_tests.rs"]
 mod tests;

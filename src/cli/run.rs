@@ -8,7 +8,7 @@ use crate::observe::rdma::RdmaDevice;
 use crate::report::text::Style;
 use crate::report::{Report, metrics};
 use crate::simulate;
-use crate::source::machine;
+use crate::source::{machine, tree};
 use crate::state::StateDir;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::future::Future;
@@ -276,7 +276,8 @@ fn simulate_command(matches: &ArgMatches) -> u8 {
             .map(|name| format!("{name:<15}{}\n", simulate::about(name)));
         return print_out(&rows.collect::<String>());
     };
-    if std::fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()) {
+    let there = tree::list(&Host::new(dir), ".");
+    if there.value().is_some_and(|names| !names.is_empty()) {
         eprintln!(
             "selvage: {} is not empty; name a new or empty directory",
             dir.display()

@@ -55,7 +55,7 @@ fn a_healthy_node_is_short() {
 fn nothing_read_is_not_nothing_there() {
     let mut report = empty();
     let text = encode(&report, Style::default());
-    assert!(text.starts_with("UNKNOWN  gpu-17 (for 10 min, first window not complete)\n"));
+    assert!(text.starts_with("UNKNOWN  gpu-17 (for 10 min), first window not complete\n"));
     assert!(text.contains("RDMA devices could not be listed."));
     assert!(text.contains("GPUs: unknown; GDS: unknown"), "{text}");
     report.snapshot.devices = Some(crate::observe::reading::Stamped {
