@@ -106,16 +106,17 @@ pub struct Remembered {
 }
 
 impl Sampler {
-    /// A sampler of `host`. `restricted` names ports that earlier runs found restricted.
+    /// A sampler of `host`, in the boot of `boot_id`. `restricted` names ports that earlier runs found restricted.
     pub fn new(
         host: Arc<Host>,
         plan: Plan,
         clock: Clock,
+        boot_id: Option<String>,
         restricted: impl IntoIterator<Item = PortKey>,
     ) -> Self {
         let mut sampler = Sampler {
             snapshot: Snapshot {
-                boot_id: assemble::boot_id(&host),
+                boot_id,
                 live: host.is_live(),
                 ..Snapshot::default()
             },

@@ -33,7 +33,7 @@ fn tree() -> TestTree {
 
 fn sampler(host: Host) -> Sampler {
     let clock = Clock::starting_at(Millis::from_secs(100));
-    Sampler::new(Arc::new(host), plan(), clock, [])
+    Sampler::new(Arc::new(host), plan(), clock, None, [])
 }
 
 /// Reads a subject here and now, and takes the result in.
