@@ -82,6 +82,7 @@ pub fn empty() -> Report {
         gpudirect: GpuDirectVerdict::default(),
         totals: Arc::default(),
         full_window: false,
+        muted: Vec::new(),
     }
 }
 
