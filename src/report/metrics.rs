@@ -4,8 +4,8 @@
 use super::catalogue::{self as cat, Detail};
 use super::view::{self, PortView};
 use super::{Report, State};
-use crate::check::{Finding, Status, Weight};
 use crate::check::gpudirect::Path;
+use crate::check::{Finding, Status, Weight};
 use crate::observe::gpudirect::MODULES_OF_INTEREST;
 use crate::units::Millis;
 use std::collections::{BTreeMap, BTreeSet};
@@ -140,10 +140,7 @@ fn verdict(sheet: &mut Sheet, report: &Report) {
     sheet.add(
         &cat::CHECK_FINDINGS,
         counts.into_iter().map(|((check, status), count)| {
-            (
-                [check.to_string(), status.to_string()],
-                f64::from(count),
-            )
+            ([check.to_string(), status.to_string()], f64::from(count))
         }),
     );
     // Two keys may show under one subject (a device that came back under its old name): a series
