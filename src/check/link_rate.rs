@@ -249,6 +249,11 @@ mod tests {
             node.history.ports.remove(&key(1));
             node.tick(1);
             assert_eq!(node.run(&CHECK).first().map(|c| c.reason), want);
+            // The lie is no best rate, either: a later 25 Gb/s must not be held against it.
+            let best = node.history.ports[&key(1)]
+                .best_rate
+                .map(|rate| rate.gbps());
+            assert_ne!(best, (want.is_none()).then_some(40.0));
         }
     }
 

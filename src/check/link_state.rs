@@ -86,7 +86,7 @@ fn judge_port(
     let policy = &context.policy.link_state;
     let about = || (port.key.to_string(), port.subject.clone());
     let state = match port.state() {
-        Some(PortState::Active | PortState::ActiveDefer) => return None,
+        Some(state) if state.is_up() => return None,
         Some(PortState::Unknown) | None => {
             return port.rail.then(|| unreadable(port)).map(|message| {
                 STATE_UNREADABLE

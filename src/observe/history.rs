@@ -13,7 +13,7 @@ use super::counters::CounterKind;
 use super::fabric::{self, SeenFabric};
 use super::kernel::KernelEvent;
 use super::kernel_log::KernelLog;
-use super::rdma::{LinkLayer, PortState, RdmaDevice};
+use super::rdma::{self, LinkLayer, PortState, RdmaDevice};
 use super::snapshot::Snapshot;
 use super::track::{Track, Window};
 use crate::units::{BitsPerSec, DeviceKey, Millis, PortKey};
@@ -234,14 +234,15 @@ impl History {
             if before != Some(*state) {
                 port.state = Some((*state, facts.at));
             }
-            if *state == PortState::Active {
+            let up = state.is_up();
+            if up {
                 port.ever_active = true;
                 if let Some(rate) = facts.value.rate.value() {
-                    port.best_rate = port.best_rate.max(Some(rate.rate));
+                    let rate = rate_of(snapshot, key, rate.rate);
+                    port.best_rate = port.best_rate.max(rate);
                 }
             }
-            let was_up = before.map(|state| state == PortState::Active);
-            let up = *state == PortState::Active;
+            let was_up = before.map(PortState::is_up);
             if was_up.is_some_and(|was| was != up) {
                 if !up {
                     port.polled_downs += 1;
@@ -311,6 +312,19 @@ pub fn ports_of(
         .iter()
         .flat_map(|devices| devices.value.iter())
         .flat_map(|device| device.ports.iter().map(move |port| (device, port)))
+}
+
+/// The rate to go by of a port that is up, from what it tells.
+fn rate_of(snapshot: &Snapshot, key: &PortKey, told: BitsPerSec) -> Option<BitsPerSec> {
+    // As a rule no device has to be looked for.
+    if !rdma::rate_may_lie(LinkLayer::Ethernet, "mlx5", told) {
+        return Some(told);
+    }
+    let (device, port) = ports_of(snapshot)
+        .find(|(device, port)| device.key == key.device && port.number == key.port)?;
+    let netdev = (port.netdev.as_ref()).and_then(|name| snapshot.netdevs.get(name));
+    let speed = netdev.and_then(|netdev| netdev.value.speed_mbps.value());
+    rdma::true_rate(port.link_layer, &device.driver, told, speed.copied())
 }
 
 /// Whether the kernel counts every edge of this port in `carrier_changes`. On InfiniBand the IPoIB
