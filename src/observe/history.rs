@@ -55,6 +55,9 @@ pub struct History {
     pub kernel: KernelLog,
     /// Totals for metrics.
     pub totals: Totals,
+    /// When NVIDIA's module was last seen not to be loaded, until it is again.
+    #[serde(skip)]
+    driver_gone: Option<Millis>,
     #[serde(skip)]
     enumerated_at: Option<Millis>,
     #[serde(skip)]
@@ -288,6 +291,21 @@ impl History {
                             .push(pci.at, value);
                     }
                 }
+            }
+        }
+        if let Some(facts) = &snapshot.gpudirect
+            && let Some(modules) = facts.value.modules.value()
+        {
+            let module = modules.get("nvidia");
+            if module.is_none() {
+                self.driver_gone = Some(facts.at);
+            } else if module.is_some_and(|module| module.state.as_deref() == Some("live"))
+                && let Some(gone) = self.driver_gone.take()
+            {
+                // What was said before it was gone is of the driver before.
+                let before = gone.minus(std::time::Duration::from_millis(1));
+                let text = "the module nvidia was gone and is loaded again";
+                self.kernel.driver_loaded.push(before, false, text);
             }
         }
         if let Some(facts) = &snapshot.gpudirect
