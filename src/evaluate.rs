@@ -104,6 +104,7 @@ impl Evaluator {
             generation: self.generation,
             node: self.node.clone(),
             snapshot: snapshot.clone(),
+            stale_after: self.policy.stale_after.0,
             roles,
             state,
             since: self.tracker.since().unwrap_or(now),

@@ -13,6 +13,7 @@ mod counter_saturated;
 pub mod debounce;
 mod device_missing;
 mod docs;
+mod driver_reload;
 mod expect;
 mod gds;
 mod gid_table;

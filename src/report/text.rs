@@ -153,10 +153,7 @@ fn rails(page: &mut Page, report: &Report, ports: &[PortView<'_>]) {
         page.line("No port is a rail (compute fabric).");
         return;
     }
-    let active = rails
-        .iter()
-        .filter(|port| port.state() == Some(PortState::Active))
-        .count();
+    let active = rails.iter().filter(|port| port.is_up()).count();
     page.line(&format!("Rails: {active} of {} active", rails.len()));
     let mut rows: Vec<[String; 6]> =
         vec![["PORT", "PCI", "NETDEV", "STATE", "RATE", "FINDINGS"].map(String::from)];
