@@ -25,7 +25,7 @@ mod start;
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// The listen address cannot be bound.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address}: {source}; --listen names another address")]
     Listen {
         /// The address.
         address: String,
@@ -145,6 +145,7 @@ pub async fn run(
             }
         }
         let report = node.report();
+        log_change(&report_tx.borrow(), &report);
         observer(&report);
         report_tx.send_replace(Arc::new(report));
         node.save_if_due();
@@ -160,6 +161,14 @@ pub async fn run(
     let _ = tokio::time::timeout(Duration::from_secs(2), server).await;
     node.saver.finish(Duration::from_secs(2));
     Ok(())
+}
+
+/// A change of verdict belongs in the log too.
+fn log_change(before: &Report, now: &Report) {
+    if (before.state, &before.reasons) != (now.state, &now.reasons) {
+        let reasons = now.reasons.join(", ");
+        tracing::info!(state = now.state.as_str(), %reasons, "verdict");
+    }
 }
 
 /// What the loop owns.

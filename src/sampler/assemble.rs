@@ -59,8 +59,15 @@ pub fn put(snapshot: &mut Snapshot, subject: &Subject, output: Output, at: Milli
         }
         Output::Gids(ports) => {
             for (port, table) in ports {
-                if let Reading::Value(table) = table {
-                    snapshot.gids.insert(port_key(port), arc(at, table));
+                match table {
+                    Reading::Value(table) => {
+                        snapshot.gids.insert(port_key(port), arc(at, table));
+                    }
+                    // The kernel answered that there is none (any more).
+                    Reading::Absent | Reading::NotObservable => {
+                        snapshot.gids.remove(&port_key(port));
+                    }
+                    Reading::Failed(_) => {}
                 }
             }
         }

@@ -18,7 +18,7 @@ use crate::observe::kernel::KernelEvent;
 
 use super::input::{self, Input, RecordInput};
 use super::state::ResumeState;
-use super::{decode, record};
+use super::{decode, driver_loaded, record};
 
 /// Records handled before the resume point is told within a storm of events.
 const BATCH: u32 = 64;
@@ -295,7 +295,8 @@ impl KmsgFollower {
             add(&self.stats.foreign, 1);
             return None;
         }
-        let event = decode(&record.text, record.device.as_deref())?;
+        let event = decode(&record.text, record.device.as_deref())
+            .or_else(|| driver_loaded(&record.text))?;
         let age = now_us.saturating_sub(record.ts_us);
         Some(KmsgItem {
             event,
