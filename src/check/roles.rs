@@ -9,6 +9,7 @@
 //! 3. Bare metal with GPUs behind PCIe switches: for each GPU the nearest NICs below the same root
 //!    port (PIX, PXB). If NICs of one kind serve most GPUs, other kinds are rails only where a GPU
 //!    has fewer of that kind than is usual. A NIC of the rails' make in a place like theirs is one without a GPU.
+//!    Where NICs without an RDMA device (driver gone) sit there instead, nothing else is promoted.
 //! 4. Else: the kind of NIC that brings the most bandwidth (best rate seen x ports). A kind that was
 //!    never up counts as if it were as fast as the fastest: rather an unproven fabric than a
 //!    management NIC taken for one.
@@ -19,6 +20,7 @@
 //! never from what their links do now: a fault does not change a role.
 
 mod bandwidth;
+mod bare;
 pub mod kind;
 mod nearness;
 mod second_ports;
@@ -127,12 +129,18 @@ fn roles_in(
     let ports = second_ports::without_those_of_another_layer(ports, &mut roles);
     let pci = snapshot.pci.as_ref().map(|pci| &pci.value);
     let virtual_machine = pci.is_some_and(|pci| pci.virtual_machine);
+    let bare = bare::in_a_rails_place(pci);
     let near = if virtual_machine {
         BTreeMap::new()
     } else {
-        nearness::nearest(&ports)
+        nearness::nearest(&ports, &bare)
     };
-    if near.is_empty() {
+    if near.is_empty() && bare::hold_the_fabric(&bare, &ports, virtual_machine) {
+        for port in &ports {
+            let why = "NICs in the fabric's place have no RDMA device; this is another one";
+            decide(&mut roles, port, Role::Other, why);
+        }
+    } else if near.is_empty() {
         bandwidth::by_bandwidth(&ports, history, &mut roles);
     } else {
         nearness::by_nearness(&ports, &near, pci, &mut roles);

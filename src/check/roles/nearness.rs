@@ -2,7 +2,7 @@
 
 use super::kind::{Kind, kinds};
 use super::{Port, Role, Roles, decide};
-use crate::observe::pci::{Distance, PciFacts};
+use crate::observe::pci::{BareNic, Distance, PciFacts};
 use crate::units::PortKey;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,10 +15,12 @@ pub(super) fn is_near(distance: Distance) -> bool {
     matches!(distance, Distance::Pix | Distance::Pxb)
 }
 
-/// For each port that is among the nearest of some GPU: those GPUs.
-pub(super) fn nearest<'p>(ports: &'p [Port<'_>]) -> Near<'p> {
+/// For each port that is among the nearest of some GPU: those GPUs. A NIC without an RDMA device
+/// keeps its place beside its GPU: what is further off is not the nearest.
+pub(super) fn nearest<'p>(ports: &'p [Port<'_>], bare: &[&'p BareNic]) -> Near<'p> {
     let mut best: BTreeMap<&str, Distance> = BTreeMap::new();
-    for (gpu, distance) in ports.iter().flat_map(|port| &port.seen.distances) {
+    let of_ports = ports.iter().flat_map(|port| &port.seen.distances);
+    for (gpu, distance) in of_ports.chain(bare.iter().flat_map(|nic| &nic.distances)) {
         let nearest = best.entry(gpu).or_insert(*distance);
         *nearest = (*nearest).min(*distance);
     }
