@@ -2,6 +2,7 @@
 
 use super::policy::{Limit, Policy};
 use super::{Candidate, ReasonDoc, Timing, Weight};
+use crate::check::roles::kind::Kind;
 use crate::check::roles::{Role, RoleFacts};
 use crate::observe::history::{History, PortHistory, ports_of};
 use crate::observe::netdev::NetdevFacts;
@@ -85,13 +86,11 @@ impl<'a> PortView<'a> {
         }
     }
 
-    /// Whether two ports are of one make: what is true of the one may be asked of the other.
-    /// The function digit is part of it, so that the uncabled second ports of eight dual-port cards
-    /// are not held against the cabled first ones.
+    /// Whether two ports are of one make, as far as is known: what is true of the one may be asked
+    /// of the other. The function digit is part of it, so that the uncabled second ports of eight
+    /// dual-port cards are not held against the cabled first ones.
     pub fn same_kind(&self, other: &PortView<'_>) -> bool {
-        self.device.driver == other.device.driver
-            && self.device.pci_id == other.device.pci_id
-            && self.port.link_layer == other.port.link_layer
+        Kind::of(self.device, self.port).fits(&Kind::of(other.device, other.port))
             && self.port.number == other.port.number
             && self.device.pci.map(|pci| pci.function) == other.device.pci.map(|pci| pci.function)
     }

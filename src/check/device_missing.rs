@@ -3,9 +3,12 @@
 use super::debounce::WHOLE_NODE;
 use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};
 use crate::check::roles::Role;
+use crate::observe::pci::PciFacts;
 use crate::observe::reading::Reading;
 use crate::observe::snapshot::NetnsMode;
-use crate::units::{DeviceKey, Millis, PortKey};
+use crate::units::{Bdf, DeviceKey, Millis, PortKey};
+
+mod without_driver;
 
 const ID: &str = "device_missing";
 
@@ -65,6 +68,20 @@ const NIC_FELL_OFF: ReasonDoc = ReasonDoc {
     meaning: "A NIC no longer answers on the PCI bus (its config space reads all ones).",
     remedy: "Power-cycle the node; if it comes again, have the NIC reseated or replaced.",
 };
+const RAIL_WITHOUT_DRIVER: ReasonDoc = ReasonDoc {
+    reason: "RailWithoutDriver",
+    status: Status::Degraded,
+    weight: Weight::Verdict,
+    meaning: "A NIC in a rail's place (nearest to a GPU, or of the rails' make) is on the PCI bus and has no RDMA device. Unknown where no rail is up; a notice where the place is not a rail's.",
+    remedy: "`dmesg | grep ADDRESS` tells why the driver did not probe (`lspci -k` shows it), or which module is not loaded (`mlx5_ib`, `bnxt_re`, `efa`). A NIC that is no rail is left alone once `expect.rails` is set.",
+};
+const GPU_NOT_ON_BUS: ReasonDoc = ReasonDoc {
+    reason: "GpuNotOnBus",
+    status: Status::Failing,
+    weight: Weight::Verdict,
+    meaning: "The NVIDIA driver has a GPU (/proc/driver/nvidia/gpus) that is not on the PCI bus: it was there when the driver was loaded.",
+    remedy: "Power-cycle the node; if it stays away, have power and seating of the GPU looked at.",
+};
 const BUS_UNREADABLE: ReasonDoc = ReasonDoc {
     reason: "BusUnreadable",
     status: Status::Unknown,
@@ -77,7 +94,7 @@ const BUS_UNREADABLE: ReasonDoc = ReasonDoc {
 pub const CHECK: Check = Check {
     id: ID,
     title: "Missing rails and GPUs",
-    what: "RDMA devices and GPUs against those seen earlier this boot, and against `expect.rails` and `expect.gpus`. A device is gone once several enumerations in a row missed it and `gone_after` has passed, as a driver reload hides it for seconds. Where RDMA devices belong to one network namespace each, one that is gone was moved, not lost. Config space that reads all ones counts once a second look confirms it, as a reset reads so for a moment.",
+    what: "RDMA devices and GPUs against those seen earlier this boot, and against `expect.rails` and `expect.gpus`; NICs on the PCI bus against RDMA devices, and GPUs of the driver against those on the bus. A device is gone once several enumerations in a row missed it and `gone_after` has passed, as a driver reload hides it for seconds. Where RDMA devices belong to one network namespace each, one that is gone was moved, not lost. Config space that reads all ones counts once a second look confirms it, as a reset reads so for a moment.",
     reasons: &[
         RAIL_VANISHED,
         RAIL_MOVED,
@@ -87,6 +104,8 @@ pub const CHECK: Check = Check {
         MISSING_GPU,
         GPU_FELL_OFF,
         NIC_FELL_OFF,
+        RAIL_WITHOUT_DRIVER,
+        GPU_NOT_ON_BUS,
         BUS_UNREADABLE,
     ],
     run,
@@ -97,6 +116,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     found.extend(missing_rails(context));
     found.extend(gpus(context));
     found.extend(dead_functions(context));
+    found.extend(without_driver::rails_without_driver(context));
     if context.snapshot.pci.is_some() && context.pci().is_none() {
         let timing = context.policy.device_missing.timing();
         // An empty key speaks for every key of the check.
@@ -212,6 +232,7 @@ fn gpus(context: &Context<'_>) -> Vec<Candidate> {
                 .with("missed", seen.missed)
         })
         .collect();
+    found.extend(gpus_not_on_bus(context, pci));
     if let Some(expected) = context.policy.expect.gpus
         && pci.gpus.len() < expected as usize
     {
@@ -229,6 +250,26 @@ fn gpus(context: &Context<'_>) -> Vec<Candidate> {
         );
     }
     found
+}
+
+/// GPUs that the driver has and the bus has not, unless they were seen to go.
+fn gpus_not_on_bus(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
+    let driven = context.gpudirect().map_or(&[][..], |facts| &facts.gpus);
+    let policy = &context.policy.device_missing;
+    driven
+        .iter()
+        .filter_map(|gpu| gpu.pci.parse::<Bdf>().ok())
+        .filter(|gpu| !pci.gpus.contains(gpu))
+        .filter(|gpu| !context.history.gpus.contains_key(&gpu.to_string()))
+        .map(|gpu| {
+            let about = (format!("{gpu} bus"), gpu.to_string());
+            let message = format!("GPU {gpu} is not on the PCI bus, though the driver lists it");
+            GPU_NOT_ON_BUS
+                .candidate(ID, about, policy.timing(), message)
+                .raised_after(policy.expected_raise_after.0)
+                .with("address", gpu.to_string())
+        })
+        .collect()
 }
 
 fn dead_functions(context: &Context<'_>) -> Vec<Candidate> {

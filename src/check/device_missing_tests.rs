@@ -1,5 +1,7 @@
 use super::super::testing::{Node, gpu, nic};
 use super::*;
+use crate::observe::gpudirect::NvidiaGpu;
+use crate::observe::pci::{BareNic, Distance};
 
 #[test]
 fn a_rail_that_goes_is_failing_once_a_reload_is_ruled_out_and_clears_on_return() {
@@ -131,4 +133,106 @@ fn dead_config_space_counts_when_a_second_look_confirms_it() {
     // A reset is over by the next look at the bus, 4 s later.
     let waits = |found: &Candidate| found.timing.raise_after.as_secs() > 4;
     assert!(node.run(&CHECK).iter().all(waits));
+}
+
+/// Puts a NIC without an RDMA device beside GPU `at`, where rail `gone` was.
+fn bare(node: &mut Node, gone: usize, bend: impl FnOnce(&mut BareNic)) {
+    let mut pci = node.snapshot.pci.as_ref().unwrap().value.clone();
+    for i in (0..8).filter(|i| *i != gone) {
+        let near = [(gpu(i), Distance::Pix)].into_iter().collect();
+        pci.distances.insert(nic(i), near);
+    }
+    let mut nic_without = BareNic {
+        id: "15b3:1021".into(),
+        class: "020700".into(),
+        driver: None,
+        distances: [(gpu(gone), Distance::Pix)].into_iter().collect(),
+    };
+    bend(&mut nic_without);
+    pci.bare.insert(nic(gone), nic_without);
+    node.devices.remove(gone);
+    node.history = Default::default();
+    node.set_pci(pci);
+    node.tick(1);
+}
+
+#[test]
+fn nics_without_an_rdma_device_by_their_place() {
+    type Bend = fn(&mut BareNic);
+    let rows: [(&str, Bend, &str); 6] = [
+        (
+            "beside its GPU",
+            |_| (),
+            "0000:1a:00.0 RailWithoutDriver Degraded Verdict",
+        ),
+        (
+            "Ethernet of another make beside it",
+            |nic| {
+                (nic.id, nic.class, nic.driver) =
+                    ("14e4:1760".into(), "020000".into(), Some("bnxt_en".into()))
+            },
+            "0000:1a:00.0 RailWithoutDriver Degraded Verdict",
+        ),
+        (
+            "of the rails' make elsewhere",
+            |nic| nic.distances = [(gpu(2), Distance::Phb)].into_iter().collect(),
+            "0000:1a:00.0 RailWithoutDriver Degraded Notice",
+        ),
+        (
+            "of another make beside a GPU that has a rail",
+            |nic| {
+                nic.id = "15b3:1017".into();
+                nic.distances = [(gpu(3), Distance::Pix)].into_iter().collect();
+            },
+            "",
+        ),
+        (
+            "given to a guest",
+            |nic| nic.driver = Some("vfio-pci".into()),
+            "",
+        ),
+        (
+            "of another make elsewhere",
+            |nic| {
+                nic.id = "15b3:1017".into();
+                nic.distances.clear();
+            },
+            "",
+        ),
+    ];
+    for (name, bend, want) in rows {
+        let mut node = Node::infiniband();
+        bare(&mut node, 2, bend);
+        let want: Vec<&str> = (!want.is_empty()).then_some(want).into_iter().collect();
+        assert_eq!(node.told(&CHECK), want, "{name}");
+    }
+}
+
+#[test]
+fn without_any_rail_up_a_nic_without_a_device_is_unknown_and_a_pod_may_hold_it() {
+    let mut node = Node::infiniband();
+    bare(&mut node, 2, |nic| nic.driver = Some("mlx5_core".into()));
+    node.snapshot.links.clear();
+    let told = node.told(&CHECK);
+    assert_eq!(told, ["0000:1a:00.0 RailWithoutDriver Unknown Verdict"]);
+    node.policy.expect.rails = Some(7);
+    assert_eq!(node.told(&CHECK), Vec::<String>::new());
+    node.policy.expect.rails = None;
+    node.snapshot.netns_mode = Some(NetnsMode::Exclusive);
+    assert_eq!(node.told(&CHECK), Vec::<String>::new());
+}
+
+#[test]
+fn a_gpu_that_only_the_driver_has() {
+    let mut node = Node::infiniband();
+    let listed = |address: &str| NvidiaGpu {
+        pci: address.into(),
+        model: None,
+        uuid: None,
+    };
+    node.bend_gpudirect(|facts| facts.gpus = vec![listed(&gpu(0)), listed("0000:90:00.0")]);
+    assert_eq!(
+        node.told(&CHECK),
+        ["0000:90:00.0 GpuNotOnBus Failing Verdict"]
+    );
 }

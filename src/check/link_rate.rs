@@ -294,6 +294,7 @@ mod tests {
     fn cards_of_another_make_and_ports_that_are_no_rails_are_no_peers() {
         let mut node = Node::infiniband();
         node.devices[0].pci_id = Some("15b3:101b".into());
+        node.devices[0].hca_type = Some("MT4123".into());
         node.set_link(0, link(200, 4));
         node.set_role(1, Role::Other);
         node.set_link(1, link(100, 4));

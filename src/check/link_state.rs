@@ -1,5 +1,6 @@
 //! Whether each port's link is up.
 
+use super::likeness::{self, Peers};
 use super::{Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
 use crate::observe::rdma::{LinkLayer, PhysState, PortState};
 use crate::observe::reading::Reading;
@@ -49,11 +50,26 @@ const NEVER_UP: ReasonDoc = ReasonDoc {
     remedy: "If it should be cabled, set `expect.rails`; if it is spare, nothing is to be done.",
 };
 
+const LINK_UNPROVEN: ReasonDoc = ReasonDoc {
+    reason: "LinkUnproven",
+    status: Status::Unknown,
+    weight: Weight::Verdict,
+    meaning: "A rail is down and was never up this boot; of the rails like it some are up, but too few to show that it should be.",
+    remedy: "If it should be cabled, look at cable, module and switch port, and set `expect.rails`; if it is spare, set `expect.rails` to the number that is cabled.",
+};
+const WRONG_LINK_LAYER: ReasonDoc = ReasonDoc {
+    reason: "WrongLinkLayer",
+    status: Status::Degraded,
+    weight: Weight::Verdict,
+    meaning: "A rail's port is in another mode (InfiniBand or Ethernet) than the rails like it, so it cannot talk to their fabric.",
+    remedy: "Look at `mlxconfig -d ADDRESS query LINK_TYPE_P1`, set it as on the other rails and reset the card. If it is meant so, leave the port out with `rails.exclude`.",
+};
+
 /// The row in the table.
 pub const CHECK: Check = Check {
     id: ID,
     title: "Link state",
-    what: "State and physical state of every port. Only rails move the verdict. A port that was never up is no failure without evidence: same-kind rails that are up, itself up earlier this boot, or `expect.rails`. EFA prints a constant state, which is never evidence. Both legs of a bond are looked at, as the RDMA port stays active on one.",
+    what: "State and physical state of every port. Only rails move the verdict. A port that was never up is no failure without evidence: at least two and half of the rails like it (of its make, or beside a GPU as it is) are up, itself up earlier this boot, or `expect.rails`. EFA prints a constant state, which is never evidence. Both legs of a bond are looked at, as the RDMA port stays active on one.",
     reasons: &[
         LINK_DOWN,
         LINK_INIT,
@@ -61,6 +77,8 @@ pub const CHECK: Check = Check {
         BOND_LEG_DOWN,
         STATE_UNREADABLE,
         NEVER_UP,
+        LINK_UNPROVEN,
+        WRONG_LINK_LAYER,
     ],
     run,
 };
@@ -73,9 +91,35 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             continue;
         }
         found.extend(judge_port(context, port, ports));
+        found.extend(judge_layer(context, port));
         found.extend(judge_bond(context, port, ports));
     }
+    found.extend(unlisted_ports(context));
     found
+}
+
+/// Rails of a device that is there, which it no longer lists.
+fn unlisted_ports<'a>(context: &'a Context<'_>) -> impl Iterator<Item = Candidate> + 'a {
+    let policy = &context.policy.link_state;
+    let devices = context.snapshot.devices.iter();
+    devices
+        .flat_map(|devices| devices.value.iter())
+        .flat_map(move |device| {
+            let of_device = device.port_key(0)..=device.port_key(u32::MAX);
+            let remembered = context.roles.range(of_device).map(|(key, _)| key);
+            remembered
+                .filter(|key| context.is_rail(key))
+                .filter(|key| device.ports.iter().all(|port| port.number != key.port))
+                .map(move |key| {
+                    let subject = format!("{}/{}", device.name, key.port);
+                    let message =
+                        format!("state of {subject} is not known: it is no longer listed");
+                    let about = (key.to_string(), subject);
+                    STATE_UNREADABLE
+                        .candidate(ID, about, policy.timing(), message)
+                        .raised_after(policy.unknown_raise_after.0)
+                })
+        })
 }
 
 fn judge_port(
@@ -111,19 +155,28 @@ fn judge_port(
         LinkLayer::Ethernet => netdev.and_then(|netdev| netdev.admin_up) == Some(false),
         _ => phys == PhysState::Disabled,
     };
-    let evidence = evidence(context, port, ports);
-    let Some(evidence) = evidence else {
-        if port.rail && phys == PhysState::LinkUp {
+    let evidence = match evidence(context, port, ports) {
+        Evidence::Of(evidence) => evidence,
+        Evidence::None | Evidence::Weak(_) if port.rail && phys == PhysState::LinkUp => {
             return unconfigured(context, port, ports, state);
         }
-        return port.rail.then(|| {
-            NEVER_UP.candidate(
-                ID,
-                about(),
-                policy.timing(),
-                format!("{} is down and was never up this boot", port.subject),
-            )
-        });
+        Evidence::None => {
+            return port.rail.then(|| {
+                let message = format!("{} is down and was never up this boot", port.subject);
+                NEVER_UP.candidate(ID, about(), policy.timing(), message)
+            });
+        }
+        Evidence::Weak(Peers { up, of }) => {
+            let message = format!(
+                "{} is down and was never up this boot; of {of} rails like it {up} up",
+                port.subject
+            );
+            let candidate = LINK_UNPROVEN
+                .candidate(ID, about(), policy.timing(), message)
+                .with("up", up)
+                .with("alike", of);
+            return Some(candidate);
+        }
     };
     let (doc, what, raise_after) = match state {
         PortState::Init | PortState::Armed => (
@@ -202,27 +255,58 @@ fn unconfigured(
     Some(candidate)
 }
 
-/// Why a port that is down should be up, if anything says so.
-fn evidence(
-    context: &Context<'_>,
-    port: &PortView<'_>,
-    ports: &[PortView<'_>],
-) -> Option<&'static str> {
+/// What says that a port that is down should be up.
+enum Evidence {
+    /// Something does.
+    Of(&'static str),
+    /// Too few of its like are up to say.
+    Weak(Peers),
+    /// Nothing.
+    None,
+}
+
+fn evidence(context: &Context<'_>, port: &PortView<'_>, ports: &[PortView<'_>]) -> Evidence {
     if port.history.is_some_and(|history| history.ever_active) {
-        return Some("it was up earlier this boot");
+        return Evidence::Of("it was up earlier this boot");
     }
+    if !port.rail {
+        return Evidence::None;
+    }
+    // With as many up as are expected, one that never was is a spare.
+    let up = ports.iter().filter(|port| port.rail && port.is_active());
+    let expected = context.policy.expect.rails.map(|rails| rails as usize);
+    let enough = expected.map(|expected| up.count() >= expected);
+    if enough == Some(false) {
+        return Evidence::Of("expected by configuration");
+    }
+    let peers = Peers::of(context, port);
+    if peers.are_up() {
+        Evidence::Of("rails like it are up")
+    } else if peers.up > 0 && enough.is_none() && !likeness::is_second(context, port) {
+        Evidence::Weak(peers)
+    } else {
+        Evidence::None
+    }
+}
+
+/// A port in the wrong mode is well by itself, and useless.
+fn judge_layer(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     if !port.rail {
         return None;
     }
-    // With as many up as are expected, one that never was is a spare.
-    let up = || ports.iter().filter(|other| other.rail && other.is_active());
-    if let Some(expected) = context.policy.expect.rails
-        && up().count() < expected as usize
-    {
-        return Some("expected by configuration");
-    }
-    up().any(|other| other.key != port.key && port.same_kind(other))
-        .then_some("rails of its kind are up")
+    let (usual, alike) = likeness::other_layer(context, port)?;
+    let name = |layer| match layer {
+        LinkLayer::Infiniband => "InfiniBand",
+        LinkLayer::Ethernet => "Ethernet",
+        LinkLayer::Unspecified => "unknown",
+    };
+    let (is, usual) = (name(port.port.link_layer), name(usual));
+    let subject = &port.subject;
+    let message = format!("{subject} is in {is} mode; {alike} rails like it are in {usual} mode");
+    let about = (port.key.to_string(), subject.clone());
+    let timing = context.policy.link_state.timing();
+    let candidate = WRONG_LINK_LAYER.candidate(ID, about, timing, message);
+    Some(candidate.with("link_layer", is).with("usual", usual))
 }
 
 fn unreadable(port: &PortView<'_>) -> String {

@@ -2,6 +2,7 @@ use super::super::testing::{Node, key, nic};
 use super::*;
 use crate::check::roles::Role;
 use crate::observe::netdev::NetdevFacts;
+use crate::observe::rdma::RdmaPort;
 use crate::units::{Millis, Span};
 
 #[test]
@@ -109,7 +110,13 @@ fn never_up_needs_evidence() {
     peers.set_link(5, super::super::testing::link(400, 4));
     peers.tick(1);
     let reasons: Vec<_> = peers.run(&CHECK).iter().map(|c| c.reason).collect();
-    assert_eq!(reasons, ["LinkDown"; 7]);
+    assert_eq!(reasons, ["LinkUnproven"; 7], "one is no rule");
+    for i in 0..3 {
+        peers.set_link(i, super::super::testing::link(400, 4));
+    }
+    peers.tick(1);
+    assert_eq!(peers.run(&CHECK).len(), 4);
+    assert!(peers.run(&CHECK).iter().all(|c| c.reason == "LinkDown"));
 }
 
 #[test]
@@ -130,6 +137,7 @@ fn spares_beyond_the_expected_number_are_not_missed() {
     for i in 4..8 {
         // Of another make, so that the ones that are up say nothing of them.
         node.devices[i].pci_id = Some("15b3:101b".into());
+        node.devices[i].hca_type = Some("MT4123".into());
         node.set_state(i, PortState::Down, PhysState::Polling);
     }
     node.history = Default::default();
@@ -189,5 +197,137 @@ fn a_dead_bond_leg_shows_though_the_port_is_active() {
     assert_eq!(
         node.told(&CHECK),
         ["mlx5_0/1 leg ens9 BondLegDown Degraded Verdict"]
+    );
+}
+
+/// Eight rails, one of which never came up: `bend` makes one of its attributes odd.
+fn told_of_a_rail_never_up(bend: impl FnOnce(&mut Node)) -> Vec<String> {
+    let mut node = Node::infiniband();
+    node.history = Default::default();
+    node.set_state(3, PortState::Down, PhysState::Polling);
+    bend(&mut node);
+    node.tick(1);
+    node.told(&CHECK)
+}
+
+#[test]
+fn one_odd_attribute_does_not_take_a_rail_out_of_its_like() {
+    type Bend = fn(&mut Node);
+    for bend in [
+        (|node| node.devices[3].board_id = Some("OTHER".into())) as Bend,
+        |node| node.devices[3].board_id = None,
+        |node| node.devices[3].pci_id = None,
+        |node| node.devices[3].pci_id = Some("15b3:0000".into()),
+        |node| node.devices[3].hca_type = None,
+        |node| node.devices[3].driver = "unknown".into(),
+        |node| node.devices[3].pci = None,
+        |node| node.devices[3].ports[0].link_layer = LinkLayer::Unspecified,
+    ] {
+        assert_eq!(
+            told_of_a_rail_never_up(bend),
+            ["mlx5_3/1 LinkDown Failing Verdict"]
+        );
+    }
+}
+
+/// Puts each NIC beside the GPU of its number.
+fn beside_gpus(node: &mut Node) {
+    use super::super::testing::gpu;
+    use crate::observe::pci::Distance;
+    let mut pci = node.snapshot.pci.as_ref().unwrap().value.clone();
+    for i in 0..8 {
+        let near = [(gpu(i), Distance::Pix)].into_iter().collect();
+        pci.distances.insert(nic(i), near);
+    }
+    node.set_pci(pci);
+}
+
+#[test]
+fn beside_a_gpu_another_model_or_mode_is_like_its_sisters() {
+    let other_model = |node: &mut Node| {
+        node.devices[3].pci_id = Some("15b3:1023".into());
+        node.devices[3].hca_type = Some("MT4131".into());
+    };
+    assert_eq!(
+        told_of_a_rail_never_up(other_model),
+        ["mlx5_3/1 NeverUp Unknown Notice"]
+    );
+    let beside = |node: &mut Node| {
+        other_model(node);
+        beside_gpus(node);
+    };
+    assert_eq!(
+        told_of_a_rail_never_up(beside),
+        ["mlx5_3/1 LinkDown Failing Verdict"]
+    );
+    let flipped = |node: &mut Node| {
+        node.devices[3].ports[0].link_layer = LinkLayer::Ethernet;
+        beside_gpus(node);
+    };
+    assert_eq!(
+        told_of_a_rail_never_up(flipped),
+        [
+            "mlx5_3/1 LinkDown Failing Verdict",
+            "mlx5_3/1 WrongLinkLayer Degraded Verdict"
+        ]
+    );
+}
+
+#[test]
+fn a_port_in_another_mode_than_its_sisters_is_degraded_though_up() {
+    let mut node = Node::infiniband();
+    for (i, layer, want) in [
+        (3, LinkLayer::Unspecified, 0),
+        (3, LinkLayer::Ethernet, 1),
+        (4, LinkLayer::Ethernet, 2),
+        // Three of eight: no longer a slip, and nobody knows which mode is meant.
+        (5, LinkLayer::Ethernet, 0),
+    ] {
+        node.devices[i].ports[0].link_layer = layer;
+        node.tick(1);
+        let told = node.told(&CHECK);
+        assert_eq!(told.len(), want, "{told:?}");
+        assert!(
+            told.iter()
+                .all(|t| t.ends_with("WrongLinkLayer Degraded Verdict"))
+        );
+    }
+}
+
+#[test]
+fn one_cabled_second_port_does_not_condemn_the_others() {
+    let mut node = Node::infiniband();
+    for i in 0..8 {
+        let mut second = node.devices[i].ports[0].clone();
+        second.number = 2;
+        node.devices[i].ports.push(second);
+        let key = node.devices[i].port_key(2);
+        node.roles.insert(
+            key.clone(),
+            node.roles[&super::super::testing::key(0)].clone(),
+        );
+        node.set_state(i, PortState::Down, PhysState::Polling);
+        let down = node.snapshot.links[&super::super::testing::key(i)].clone();
+        node.set_link(i, super::super::testing::link(400, 4));
+        node.snapshot.links.insert(key, down);
+    }
+    let first = node.snapshot.links[&key(0)].clone();
+    let cabled = node.devices[5].port_key(2);
+    node.snapshot.links.insert(cabled, first);
+    node.tick(1);
+    let told = node.told(&CHECK);
+    assert_eq!(told.len(), 7, "{told:?}");
+    assert!(told.iter().all(|t| t.ends_with("NeverUp Unknown Notice")));
+}
+
+#[test]
+fn a_rail_that_its_device_no_longer_lists_is_unknown() {
+    let mut node = Node::infiniband();
+    let port = node.devices[2].ports.remove(0);
+    node.devices[2].ports.push(RdmaPort { number: 2, ..port });
+    node.tick(1);
+    assert_eq!(
+        node.told(&CHECK),
+        ["mlx5_2/1 StateUnreadable Unknown Verdict"]
     );
 }

@@ -19,6 +19,7 @@ mod gds;
 mod gid_table;
 pub mod gpudirect;
 mod gpudirect_check;
+mod likeness;
 mod link_errors;
 mod link_flap;
 mod link_rate;

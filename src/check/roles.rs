@@ -7,25 +7,33 @@
 //! 2. Never a rail: SMI sub-devices; VFs and sub-functions whose parent is on this host; NICs that
 //!    carry the default route; software devices beside hardware ones.
 //! 3. Bare metal with GPUs behind PCIe switches: for each GPU the nearest NICs below the same root
-//!    port (PIX, PXB). If NICs of one kind serve every GPU that has one, other kinds are no rails.
+//!    port (PIX, PXB). If NICs of one kind serve most GPUs, other kinds are rails only where a GPU
+//!    has fewer of that kind than is usual. A NIC of the rails' make in a place like theirs is one without a GPU.
+//!    Where NICs without an RDMA device (driver gone) sit there instead, nothing else is promoted.
 //! 4. Else: the kind of NIC that brings the most bandwidth (best rate seen x ports). A kind that was
 //!    never up counts as if it were as fast as the fastest: rather an unproven fabric than a
 //!    management NIC taken for one.
 //!
+//! Before 3: of cards with an InfiniBand and an Ethernet port (VPI), the Ethernet port is no rail.
+//!
 //! All of it is judged from what devices *are*, remembered in [`History::fabric`] and `best_rate`,
 //! never from what their links do now: a fault does not change a role.
 
+mod bandwidth;
+mod bare;
+pub mod kind;
 mod nearness;
+mod second_ports;
 
 use crate::glob::{Glob, any_matches};
 use crate::observe::fabric::{SeenFabric, remember};
 use crate::observe::history::History;
-use crate::observe::rdma::{Function, LinkLayer, PortState, RdmaDevice, RdmaPort};
+use crate::observe::rdma::{Function, PortState, RdmaDevice, RdmaPort};
 use crate::observe::snapshot::Snapshot;
 use crate::section::section;
-use crate::units::{BitsPerSec, DeviceKey, PortKey};
+use crate::units::{DeviceKey, PortKey};
+use kind::Kind;
 use serde::{Deserialize, Serialize};
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// More interfaces with a default route than this, and the route does not tell a management NIC
@@ -118,19 +126,24 @@ fn roles_in(
     let told = overridden(&ports, overrides);
     let ports = barred(ports, fabric, &mut roles);
     let ports = without_excluded_kinds(ports, &told);
-    let virtual_machine = snapshot
-        .pci
-        .as_ref()
-        .is_some_and(|pci| pci.value.virtual_machine);
+    let ports = second_ports::without_those_of_another_layer(ports, &mut roles);
+    let pci = snapshot.pci.as_ref().map(|pci| &pci.value);
+    let virtual_machine = pci.is_some_and(|pci| pci.virtual_machine);
+    let bare = bare::in_a_rails_place(pci);
     let near = if virtual_machine {
         BTreeMap::new()
     } else {
-        nearness::nearest(&ports)
+        nearness::nearest(&ports, &bare)
     };
-    if near.is_empty() {
-        by_bandwidth(&ports, history, &mut roles);
+    if near.is_empty() && bare::hold_the_fabric(&bare, &ports, virtual_machine) {
+        for port in &ports {
+            let why = "NICs in the fabric's place have no RDMA device; this is another one";
+            decide(&mut roles, port, Role::Other, why);
+        }
+    } else if near.is_empty() {
+        bandwidth::by_bandwidth(&ports, history, &mut roles);
     } else {
-        nearness::by_nearness(&ports, &near, &mut roles);
+        nearness::by_nearness(&ports, &near, pci, &mut roles);
     }
     roles.extend(told);
     roles
@@ -194,16 +207,12 @@ impl<'a> Port<'a> {
     }
 
     fn kind(&self) -> Kind<'a> {
-        Kind {
-            driver: &self.device.driver,
-            model: self
-                .device
-                .pci_id
-                .as_deref()
-                .or(self.device.hca_type.as_deref()),
-            board: self.device.board_id.as_deref(),
-            link_layer: self.port.link_layer,
-        }
+        Kind::of(self.device, self.port)
+    }
+
+    /// Its make to the batch: what an operator excludes altogether.
+    fn make(&self) -> (Kind<'a>, Option<&'a str>) {
+        (self.kind(), self.device.board_id.as_deref())
     }
 }
 
@@ -232,13 +241,13 @@ fn overridden(ports: &[Port<'_>], overrides: &RoleOverrides) -> Roles {
 /// A kind of NIC that is excluded altogether makes place for the next. One excluded port of a kind
 /// does not: else the storage NIC beside a rail would be promoted when that rail is excluded.
 fn without_excluded_kinds<'a>(ports: Vec<Port<'a>>, told: &Roles) -> Vec<Port<'a>> {
-    let open: BTreeSet<Kind<'a>> = ports
+    let open: BTreeSet<_> = ports
         .iter()
         .filter(|port| !told.contains_key(&port.key))
-        .map(Port::kind)
+        .map(Port::make)
         .collect();
     let mut ports = ports;
-    ports.retain(|port| open.contains(&port.kind()));
+    ports.retain(|port| open.contains(&port.make()));
     ports
 }
 
@@ -308,55 +317,6 @@ fn parent_on_host(device: &RdmaDevice, fabric: &BTreeMap<DeviceKey, SeenFabric>)
 /// A GUID of zeros is what a VF has before it is given one.
 fn is_set(guid: &str) -> bool {
     guid.chars().any(|c| c != '0' && c != ':')
-}
-
-/// What makes NICs alike.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Kind<'a> {
-    driver: &'a str,
-    model: Option<&'a str>,
-    board: Option<&'a str>,
-    link_layer: LinkLayer,
-}
-
-/// Rule 4.
-fn by_bandwidth(ports: &[Port<'_>], history: &History, roles: &mut Roles) {
-    let mut kinds: BTreeMap<Kind<'_>, (u64, Option<BitsPerSec>)> = BTreeMap::new();
-    for port in ports {
-        let (count, rate) = kinds.entry(port.kind()).or_default();
-        *count += 1;
-        *rate = (*rate).max(history.port(&port.key).and_then(|seen| seen.best_rate));
-    }
-    let fastest = kinds.values().filter_map(|(_, rate)| *rate).max();
-    let best = kinds
-        .iter()
-        .max_by_key(|(kind, (count, rate))| {
-            let assumed = rate.or(fastest).map_or(1, |rate| rate.0);
-            (
-                assumed.saturating_mul(*count),
-                kind.link_layer == LinkLayer::Infiniband,
-                rate.is_some(),
-                Reverse(**kind),
-            )
-        })
-        .map(|(kind, (count, rate))| (*kind, *count, *rate));
-    let Some((best, count, rate)) = best else {
-        return;
-    };
-    let model = best.model.unwrap_or("unknown model");
-    let told = rate.map_or("never seen up".to_string(), |rate| format!("at {rate}"));
-    for port in ports {
-        if port.kind() == best {
-            let why = format!(
-                "one of {count} alike ({} {model}, {told}), the most bandwidth here",
-                best.driver
-            );
-            decide(roles, port, Role::Rail, why);
-        } else {
-            let why = format!("less bandwidth than the {count} of {} {model}", best.driver);
-            decide(roles, port, Role::Other, why);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 use super::*;
 use crate::observe::netdev::NetdevFacts;
 use crate::observe::pci::{Distance, PciFacts};
-use crate::observe::rdma::{LinkFacts, LinkRate, PhysState, Sriov, Via};
+use crate::observe::rdma::{LinkFacts, LinkLayer, LinkRate, PhysState, Sriov, Via};
 use crate::observe::reading::{Reading, Stamped};
-use crate::units::{DeviceKey, Millis};
+use crate::units::{BitsPerSec, DeviceKey, Millis};
 use std::sync::Arc;
 
 struct Dev {
@@ -37,6 +37,7 @@ fn dev(text: &str, slot: usize, gbps: u64) -> Dev {
             function: Function::Physical,
             sriov: None,
             smi_parent: None,
+            unread: None,
             numa_node: None,
             uverbs: Reading::Absent,
             ports: vec![RdmaPort {
@@ -554,3 +555,6 @@ fn proof_counts_what_is_here_and_was_read() {
     assert_eq!((blind.rails, blind.read, blind.proven), (8, 0, 0));
     assert!(!super::proof(&Snapshot::default(), &History::default(), &roles).enumerated);
 }
+
+#[path = "roles_odd_tests.rs"]
+mod odd;

@@ -5,6 +5,7 @@ use super::policy::Limit;
 use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};
 use crate::observe::counters::PmaSkip;
 use crate::observe::history::KERNEL_LOG_LOST;
+use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::FaultKind;
 use crate::observe::snapshot::SourceHealth;
 use crate::units::DeviceKey;
@@ -22,7 +23,7 @@ const FAILING: ReasonDoc = ReasonDoc {
     reason: "SourceFailing",
     status: Status::Unknown,
     weight: Weight::Notice,
-    meaning: "A source cannot be read; what it would tell is not judged.",
+    meaning: "A source cannot be read; what it would tell is not judged. It counts for the verdict where a rail's device is there and cannot be listed.",
     remedy: "Look at the message: a permission that the agent lacks, or a driver that answers with an error.",
 };
 const LOG_BLIND: ReasonDoc = ReasonDoc {
@@ -67,6 +68,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             _ => judge(context, health),
         })
         .collect();
+    found.extend(unread_devices(context));
     found.extend(log_lost(context));
     found.extend(counters_refused(context));
     found
@@ -83,6 +85,39 @@ fn counters_refused<'a>(context: &'a Context<'_>) -> impl Iterator<Item = Candid
             let timing = context.policy.source_health.timing();
             COUNTERS_REFUSED.candidate(ID, (format!("refused {key}"), subject), timing, message)
         })
+}
+
+/// Devices that are there and cannot be listed, one by one: of a rail nothing is known then.
+fn unread_devices<'a>(context: &'a Context<'_>) -> impl Iterator<Item = Candidate> + 'a {
+    let policy = &context.policy.source_health;
+    devices(context).filter_map(move |device| {
+        let fault = device.unread.as_ref()?;
+        let rail =
+            (context.roles.keys()).any(|port| port.device == device.key && context.is_rail(port));
+        let weight = if rail {
+            Weight::Verdict
+        } else {
+            Weight::Notice
+        };
+        let about = format!("devices/{}", device.name);
+        Some(
+            FAILING
+                .candidate(
+                    ID,
+                    (format!("devices {}", device.key), about.clone()),
+                    policy.timing(),
+                    format!("{about} cannot be read: {}", fault.detail),
+                )
+                .weighing(weight)
+                .raised_after(policy.failing_raise_after.0)
+                .with("source", "devices")
+                .with("kind", kind(fault.kind)),
+        )
+    })
+}
+
+fn devices<'a>(context: &Context<'a>) -> impl Iterator<Item = &'a RdmaDevice> {
+    (context.snapshot.devices.iter()).flat_map(|devices| devices.value.iter())
 }
 
 fn judge(context: &Context<'_>, health: &SourceHealth) -> Option<Candidate> {
@@ -117,6 +152,11 @@ fn judge(context: &Context<'_>, health: &SourceHealth) -> Option<Candidate> {
         );
     }
     let fault = health.fault.as_ref()?;
+    if &*health.source == "devices"
+        && devices(context).any(|device| device.unread.as_ref() == Some(fault))
+    {
+        return None;
+    }
     Some(
         FAILING
             .candidate(
@@ -234,6 +274,28 @@ mod tests {
         assert_eq!(
             node.told(&CHECK),
             ["gpudirect SourceFailing Unknown Notice"]
+        );
+    }
+
+    #[test]
+    fn a_device_that_cannot_be_listed_counts_where_it_is_a_rail() {
+        let mut node = Node::infiniband();
+        node.set_role(1, Role::Other);
+        let fault = Fault {
+            kind: FaultKind::Denied,
+            detail: "ports: not permitted".into(),
+        };
+        for i in [0, 1] {
+            node.devices[i].unread = Some(fault.clone());
+        }
+        node.set_health("devices", "", |health| health.fault = Some(fault));
+        node.tick(1);
+        assert_eq!(
+            node.told(&CHECK),
+            [
+                "devices/mlx5_0 SourceFailing Unknown Verdict",
+                "devices/mlx5_1 SourceFailing Unknown Notice"
+            ]
         );
     }
 

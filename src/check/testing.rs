@@ -62,6 +62,7 @@ pub fn device(i: usize, link_layer: LinkLayer) -> RdmaDevice {
         function: Function::Physical,
         sriov: None,
         smi_parent: None,
+        unread: None,
         numa_node: Some(0),
         uverbs: Reading::Value(format!("uverbs{i}")),
         ports: vec![RdmaPort {

@@ -2,7 +2,7 @@
 //! it is down, renamed, reset or gone: a fault must not change it.
 
 use super::pci::Distance;
-use super::rdma::RdmaDevice;
+use super::rdma::{LinkLayer, RdmaDevice};
 use super::reading::Reading;
 use super::snapshot::Snapshot;
 use crate::units::{DeviceKey, Millis};
@@ -101,6 +101,9 @@ fn update(old: &mut RdmaDevice, new: &RdmaDevice) {
     if old.driver == "unknown" {
         old.driver = before.driver;
     }
+    if old.pci_id.is_none() {
+        old.function = before.function;
+    }
     keep(&mut old.pci, before.pci);
     keep(&mut old.pci_id, before.pci_id);
     keep(&mut old.board_id, before.board_id);
@@ -108,7 +111,12 @@ fn update(old: &mut RdmaDevice, new: &RdmaDevice) {
     keep(&mut old.sys_image_guid, before.sys_image_guid);
     for was in before.ports {
         match old.ports.iter_mut().find(|port| port.number == was.number) {
-            Some(port) => keep(&mut port.netdev, was.netdev),
+            Some(port) => {
+                keep(&mut port.netdev, was.netdev);
+                if port.link_layer == LinkLayer::Unspecified {
+                    port.link_layer = was.link_layer;
+                }
+            }
             None => old.ports.push(was),
         }
     }

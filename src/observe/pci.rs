@@ -14,8 +14,44 @@ pub struct PciFacts {
     pub gpus: Vec<Bdf>,
     /// How near each RDMA function is to each GPU, by `NIC -> GPU` address text.
     pub distances: BTreeMap<String, BTreeMap<String, Distance>>,
+    /// Network functions that could carry RDMA and have no RDMA device, by address.
+    #[serde(default)]
+    pub bare: BTreeMap<String, BareNic>,
     /// Whether the topology looks virtual (a guest): distances then say nothing.
     pub virtual_machine: bool,
+}
+
+/// A network function without an RDMA device: its driver failed to probe, is not loaded, or was
+/// taken away.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct BareNic {
+    /// `vendor:device`, lower-case hex.
+    pub id: String,
+    /// Class code, six hex digits without 0x.
+    pub class: String,
+    /// Bound driver.
+    pub driver: Option<String>,
+    /// How near it is to each GPU, by the GPU's address.
+    pub distances: BTreeMap<String, Distance>,
+}
+
+impl BareNic {
+    /// Whether it was given to a virtual machine or to a driver in user space.
+    pub fn is_given_away(&self) -> bool {
+        let drivers = [
+            "vfio-pci",
+            "pci-stub",
+            "uio_pci_generic",
+            "igb_uio",
+            "pciback",
+        ];
+        (self.driver.as_deref()).is_some_and(|driver| drivers.contains(&driver))
+    }
+
+    /// Whether its class is that of InfiniBand controllers.
+    pub fn is_infiniband(&self) -> bool {
+        self.class.starts_with("0207")
+    }
 }
 
 /// One PCI function.

@@ -1,6 +1,6 @@
 //! RDMA devices, their ports, GID tables.
 
-use super::reading::Reading;
+use super::reading::{Fault, Reading};
 use crate::units::{Bdf, BitsPerSec, DeviceKey, PortKey};
 use serde::{Deserialize, Serialize};
 
@@ -43,8 +43,11 @@ pub struct RdmaDevice {
     pub numa_node: Option<u32>,
     /// Whether `/sys/class/infiniband_verbs` has a uverbs device for it.
     pub uverbs: Reading<String>,
-    /// Its ports, by number.
+    /// Its ports, by number. Where they could not be listed: port 1, with nothing known of it.
     pub ports: Vec<RdmaPort>,
+    /// Why its directory or its ports could not be listed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unread: Option<Fault>,
 }
 
 impl RdmaDevice {

@@ -199,6 +199,7 @@ pub fn device(number: u8, layer: LinkLayer) -> RdmaDevice {
         function: Function::Physical,
         sriov: None,
         smi_parent: None,
+        unread: None,
         numa_node: Some(0),
         uverbs: Reading::Absent,
         ports: vec![RdmaPort {

@@ -48,7 +48,12 @@ impl Output {
     /// How the read went, for the source's own health.
     pub fn ended(&self) -> Ended {
         match self {
-            Output::Devices { devices, .. } => ended(devices),
+            Output::Devices { devices, .. } => match devices {
+                Reading::Value(devices) => (devices.iter())
+                    .find_map(|device| device.unread.clone())
+                    .map_or(Ended::Ok, Ended::Failed),
+                other => ended(other),
+            },
             Output::Link(ports) => first_fault(ports.iter().map(|(_, facts)| &facts.state)),
             Output::Counters { ports, .. } => first_fault(
                 ports

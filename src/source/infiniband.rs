@@ -40,13 +40,16 @@ pub fn enumerate(host: &Host) -> Reading<Vec<RdmaDevice>> {
     Reading::Value(devices)
 }
 
-/// One device; none if it is gone by now.
+/// One device; none if it is gone by now. One that is there and cannot be read stays, as what its
+/// links tell of it.
 fn device(host: &Host, name: &str, uverbs: &BTreeMap<String, String>) -> Option<RdmaDevice> {
     let dir = class_dir(name);
     let at = |file: &str| dir.join(file);
-    if !matches!(tree::list(host, &dir), Reading::Value(_)) {
-        return None;
-    }
+    let unlisted = match tree::list(host, &dir) {
+        Reading::Value(_) => None,
+        Reading::Failed(fault) => Some(fault),
+        Reading::Absent | Reading::NotObservable => return None,
+    };
     let place = locate(host, name);
     let pci_dir = pci_dir(host, &dir, place.pci);
     let uevent = tree::read_text(host, pci_dir.join("uevent"));
@@ -74,6 +77,7 @@ fn device(host: &Host, name: &str, uverbs: &BTreeMap<String, String>) -> Option<
     let pci_id = (!software).then(|| pci_id(host, &pci_dir)).flatten();
     let physfn = tree::exists(host, pci_dir.join("physfn"));
     let function = identity::function(&place, &driver, physfn, pci_id.as_deref());
+    let (ports, portless) = rdma_port::ports(host, name, parent_netdev.as_deref());
     let device = RdmaDevice {
         key: identity::key(&place, software, node_guid.as_deref(), name),
         name: name.to_string(),
@@ -93,7 +97,8 @@ fn device(host: &Host, name: &str, uverbs: &BTreeMap<String, String>) -> Option<
         uverbs: uverbs
             .get(name)
             .map_or(Reading::Absent, |uverbs| Reading::Value(uverbs.clone())),
-        ports: rdma_port::ports(host, name, parent_netdev.as_deref()),
+        ports,
+        unread: unlisted.or(portless),
         driver,
     };
     // One that went meanwhile was read in part, and its key may be another than it was.

@@ -2,7 +2,7 @@
 //! (drivers/pci/pci-sysfs.c). Link files and `config` touch config space: fine each minute or so.
 
 use crate::host::Host;
-use crate::observe::pci::{Aer, PciFacts, PciFunction, PcieLink};
+use crate::observe::pci::{Aer, BareNic, PciFacts, PciFunction, PcieLink};
 use crate::observe::reading::Reading;
 use crate::source::infiniband::{numa_node, pci_function_dir, pci_id};
 use crate::source::pci_text::{acs_redirect, parse_aer, parse_link};
@@ -19,6 +19,17 @@ const MAX_FUNCTIONS: usize = 16_384;
 /// Size of PCI Express config space.
 const CONFIG_SPACE: usize = 4096;
 
+/// Most network functions without an RDMA device kept.
+const MAX_BARE: usize = 256;
+
+/// Class and subclass of InfiniBand and Ethernet controllers (PCI Code and ID Assignment).
+const INFINIBAND: u64 = 0x0207;
+const ETHERNET: u64 = 0x0200;
+
+/// Starts of the ids of NICs that carry RDMA as a rule: Mellanox, Broadcom, EFA, Pensando. Intel's
+/// and others' Ethernet NICs mostly do not.
+const RDMA_MAKERS: &[&str] = &["15b3:", "14e4:", "1d0f:efa", "1dd8:"];
+
 const NVIDIA: u64 = 0x10de;
 const AMD: u64 = 0x1002;
 
@@ -32,33 +43,92 @@ pub fn is_gpu(vendor: u64, class: u64) -> bool {
     }
 }
 
+/// All functions with their class codes; 0 where that cannot be read.
+fn classes(host: &Host) -> Reading<Vec<(Bdf, u64)>> {
+    tree::list(host, "sys/bus/pci/devices").map(|names| {
+        let functions = names.iter().take(MAX_FUNCTIONS);
+        functions
+            .filter_map(|name| name.parse().ok())
+            .map(|bdf| {
+                let class = attr::hex(host, pci_function_dir(bdf).join("class"));
+                (bdf, class.unwrap_or(0))
+            })
+            .collect()
+    })
+}
+
 /// Addresses of all GPUs, sorted.
 pub fn gpus(host: &Host) -> Reading<Vec<Bdf>> {
-    tree::list(host, "sys/bus/pci/devices").map(|names| {
-        let mut gpus: Vec<Bdf> = names
-            .iter()
-            .take(MAX_FUNCTIONS)
-            .filter_map(|name| name.parse().ok())
-            .filter(|bdf| {
-                let dir = pci_function_dir(*bdf);
-                let class = attr::hex(host, dir.join("class")).unwrap_or(0);
-                // Few functions have such a class: ask the others for no more.
-                matches!(class >> 16, 0x03 | 0x12)
-                    && attr::hex(host, dir.join("vendor"))
-                        .is_some_and(|vendor| is_gpu(vendor, class))
-            })
-            .collect();
-        gpus.sort_unstable();
-        gpus
-    })
+    classes(host).map(|classes| gpus_among(host, &classes))
+}
+
+/// By class and vendor, or by the word of their driver.
+fn gpus_among(host: &Host, classes: &[(Bdf, u64)]) -> Vec<Bdf> {
+    let driven: BTreeSet<Bdf> = tree::list(host, "proc/driver/nvidia/gpus")
+        .value()
+        .into_iter()
+        .flatten()
+        .filter_map(|name| name.parse().ok())
+        .collect();
+    let gpus: BTreeSet<Bdf> = classes
+        .iter()
+        .filter(|(bdf, class)| {
+            let vendor = || attr::hex(host, pci_function_dir(*bdf).join("vendor"));
+            // Few functions have such a class: ask the others for no more.
+            driven.contains(bdf)
+                || (matches!(class >> 16, 0x03 | 0x12)
+                    && vendor().is_some_and(|vendor| is_gpu(vendor, *class)))
+        })
+        .map(|(bdf, _)| *bdf)
+        .collect();
+    gpus.into_iter().collect()
+}
+
+/// Network functions that could carry RDMA, and which are none of `rdma` nor on a card that has one
+/// of these (the second leg of a bond has no RDMA device of its own).
+pub fn bare(host: &Host, rdma: &[Bdf]) -> BTreeMap<Bdf, BareNic> {
+    let classes = classes(host).value().cloned().unwrap_or_default();
+    bare_among(host, &classes, rdma)
+}
+
+fn bare_among(host: &Host, classes: &[(Bdf, u64)], rdma: &[Bdf]) -> BTreeMap<Bdf, BareNic> {
+    let cards: BTreeSet<String> = rdma.iter().map(Bdf::slot).collect();
+    let models: BTreeSet<String> = rdma
+        .iter()
+        .filter_map(|bdf| pci_id(host, &pci_function_dir(*bdf)))
+        .collect();
+    let candidates = classes.iter().filter(|(bdf, class)| {
+        matches!(class >> 8, INFINIBAND | ETHERNET) && !cards.contains(&bdf.slot())
+    });
+    candidates
+        .filter_map(|(bdf, class)| {
+            let dir = pci_function_dir(*bdf);
+            let id = pci_id(host, &dir)?;
+            let makes_rdma = RDMA_MAKERS.iter().any(|maker| id.starts_with(maker));
+            if tree::exists(host, dir.join("physfn"))
+                || !(class >> 8 == INFINIBAND || makes_rdma || models.contains(&id))
+            {
+                return None;
+            }
+            let nic = BareNic {
+                id,
+                class: format!("{class:06x}"),
+                driver: tree::link_name(host, dir.join("driver")),
+                distances: BTreeMap::new(),
+            };
+            Some((*bdf, nic))
+        })
+        .take(MAX_BARE)
+        .collect()
 }
 
 /// One scan: GPUs, the RDMA functions `rdma`, the bridges above both, and the distances between.
 pub fn scan(host: &Host, rdma: &[Bdf]) -> Reading<PciFacts> {
-    let gpus = match gpus(host) {
-        Reading::Value(gpus) => gpus,
+    let classes = match classes(host) {
+        Reading::Value(classes) => classes,
         other => return other.map(|_| PciFacts::default()),
     };
+    let gpus = gpus_among(host, &classes);
     let virtual_machine = machine::is_virtual(host);
     let ends: BTreeSet<Bdf> = gpus.iter().chain(rdma).copied().collect();
     let mut paths: BTreeMap<Bdf, PciPath> = BTreeMap::new();
@@ -88,18 +158,34 @@ pub fn scan(host: &Host, rdma: &[Bdf]) -> Reading<PciFacts> {
         facts.functions.insert(bdf.to_string(), function);
         paths.insert(*bdf, path);
     }
-    let numa = |bdf: &Bdf| (facts.functions.get(&bdf.to_string())).and_then(|f| f.numa_node);
     let mut distances: BTreeMap<String, BTreeMap<String, _>> = BTreeMap::new();
+    let numa = |bdf: &Bdf| facts.functions.get(&bdf.to_string())?.numa_node;
+    let mut bare = bare_among(host, &classes, rdma);
+    let to_gpus = |nic: &PciPath, numa_nic: Option<u32>| -> BTreeMap<String, _> {
+        let paths = gpus.iter().filter_map(|gpu| Some((gpu, paths.get(gpu)?)));
+        paths
+            .filter_map(|(gpu, path)| {
+                let distance = topology::distance(nic, path, numa_nic, numa(gpu))?;
+                Some((gpu.to_string(), distance))
+            })
+            .collect()
+    };
     for nic in rdma {
-        for gpu in &gpus {
-            if let (Some(nic_path), Some(gpu_path)) = (paths.get(nic), paths.get(gpu))
-                && let Some(distance) = topology::distance(nic_path, gpu_path, numa(nic), numa(gpu))
-            {
-                let of_nic = distances.entry(nic.to_string()).or_default();
-                of_nic.insert(gpu.to_string(), distance);
+        if let Some(path) = paths.get(nic) {
+            let of_nic = to_gpus(path, numa(nic));
+            if !of_nic.is_empty() {
+                distances.insert(nic.to_string(), of_nic);
             }
         }
     }
+    for (bdf, nic) in &mut bare {
+        let dir = pci_function_dir(*bdf);
+        nic.distances = to_gpus(&device_path(host, &dir), numa_node(host, &dir));
+    }
+    facts.bare = bare
+        .into_iter()
+        .map(|(bdf, nic)| (bdf.to_string(), nic))
+        .collect();
     facts.distances = distances;
     Reading::Value(facts)
 }

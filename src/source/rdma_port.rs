@@ -2,7 +2,7 @@
 
 use crate::host::Host;
 use crate::observe::rdma::{LinkLayer, RdmaPort};
-use crate::observe::reading::Reading;
+use crate::observe::reading::{Fault, FaultKind, Reading};
 use crate::source::infiniband::class_dir;
 use crate::source::{attr, identity, tree};
 use std::path::{Path, PathBuf};
@@ -18,9 +18,12 @@ pub fn port_dir(device: &str, port: u32) -> PathBuf {
     class_dir(device).join("ports").join(port.to_string())
 }
 
-/// All ports of a device, by number. `parent`: the network device that soft RoCE names.
-pub fn ports(host: &Host, device: &str, parent: Option<&str>) -> Vec<RdmaPort> {
-    let listed = tree::list(host, class_dir(device).join("ports"));
+/// All ports of a device, by number. `parent`: the network device that soft RoCE names. Every
+/// device has a port 1: where none is listed, that one stands there with nothing known of it, and
+/// the fault tells why.
+pub fn ports(host: &Host, device: &str, parent: Option<&str>) -> (Vec<RdmaPort>, Option<Fault>) {
+    let dir = class_dir(device).join("ports");
+    let listed = tree::list(host, &dir);
     let mut numbers: Vec<u32> = listed
         .value()
         .into_iter()
@@ -29,11 +32,22 @@ pub fn ports(host: &Host, device: &str, parent: Option<&str>) -> Vec<RdmaPort> {
         .collect();
     numbers.sort_unstable();
     numbers.truncate(MAX_PORTS);
+    let fault = match listed {
+        Reading::Failed(fault) => Some(fault),
+        _ if numbers.is_empty() => Some(Fault {
+            kind: FaultKind::Other,
+            detail: format!("{}: no port is listed", dir.display()),
+        }),
+        _ => None,
+    };
+    if fault.is_some() {
+        numbers = vec![1];
+    }
     let only = numbers.len() == 1;
-    numbers
-        .into_iter()
+    let ports = (numbers.into_iter())
         .map(|number| port(host, device, number, only, parent))
-        .collect()
+        .collect();
+    (ports, fault)
 }
 
 fn port(host: &Host, device: &str, number: u32, only: bool, parent: Option<&str>) -> RdmaPort {
@@ -180,7 +194,7 @@ mod tests {
         let dir = tree.mlx5("mlx5_0", "0000:15:01.0", "0000:19:00.0");
         tree.file(&format!("{dir}/ports/1/link_layer"), "Ethernet");
         tree.file(&format!("{dir}/ports/1/gid_attrs/ndevs/0"), "eth2");
-        let netdev = || ports(&tree.host(), "mlx5_0", None)[0].netdev.clone();
+        let netdev = || ports(&tree.host(), "mlx5_0", None).0[0].netdev.clone();
         assert_eq!(netdev().as_deref(), Some("eth2"), "not seen from here");
         let other = tree.pci(
             "0000:37:01.0",

@@ -1,25 +1,33 @@
 //! Rule 3: rails by their nearness to GPUs.
 
-use super::{Kind, Port, Role, Roles, decide};
-use crate::observe::pci::Distance;
+use super::kind::{Kind, kinds};
+use super::{Port, Role, Roles, decide};
+use crate::observe::pci::{BareNic, Distance, PciFacts};
 use crate::units::PortKey;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// For each port that is among the nearest of some GPU, within PIX or PXB: those GPUs.
-pub(super) fn nearest<'p>(
-    ports: &'p [Port<'_>],
-) -> BTreeMap<&'p PortKey, BTreeMap<&'p str, Distance>> {
+/// GPUs that a port is among the nearest of, within PIX or PXB.
+pub(super) type Near<'p> = BTreeMap<&'p PortKey, BTreeMap<&'p str, Distance>>;
+
+/// Within one root port.
+pub(super) fn is_near(distance: Distance) -> bool {
+    matches!(distance, Distance::Pix | Distance::Pxb)
+}
+
+/// For each port that is among the nearest of some GPU: those GPUs. A NIC without an RDMA device
+/// keeps its place beside its GPU: what is further off is not the nearest.
+pub(super) fn nearest<'p>(ports: &'p [Port<'_>], bare: &[&'p BareNic]) -> Near<'p> {
     let mut best: BTreeMap<&str, Distance> = BTreeMap::new();
-    for (gpu, distance) in ports.iter().flat_map(|port| &port.seen.distances) {
+    let of_ports = ports.iter().flat_map(|port| &port.seen.distances);
+    for (gpu, distance) in of_ports.chain(bare.iter().flat_map(|nic| &nic.distances)) {
         let nearest = best.entry(gpu).or_insert(*distance);
         *nearest = (*nearest).min(*distance);
     }
-    let mut near: BTreeMap<&PortKey, BTreeMap<&str, Distance>> = BTreeMap::new();
+    let mut near = Near::new();
     for port in ports {
         for (gpu, distance) in &port.seen.distances {
-            if matches!(distance, Distance::Pix | Distance::Pxb)
-                && best.get(gpu.as_str()) == Some(distance)
-            {
+            if is_near(*distance) && best.get(gpu.as_str()) == Some(distance) {
                 near.entry(&port.key).or_default().insert(gpu, *distance);
             }
         }
@@ -27,45 +35,135 @@ pub(super) fn nearest<'p>(
     near
 }
 
+/// Kinds that serve more than half of the GPUs that any serves: the fabric. A kind that serves a
+/// GPU or two is what else is plugged in there.
+fn fabric_kinds<'a>(ports: &[Port<'a>], near: &Near<'_>) -> Vec<Kind<'a>> {
+    let served = |of: &dyn Fn(&Port<'a>) -> bool| -> BTreeSet<&str> {
+        ports
+            .iter()
+            .filter(|port| of(port))
+            .filter_map(|port| near.get(&port.key))
+            .flat_map(|gpus| gpus.keys().copied())
+            .collect()
+    };
+    let all = served(&|_| true).len();
+    let mut found = kinds(ports);
+    found.retain(|kind| served(&|port| port.kind().fits(kind)).len() * 2 > all);
+    found
+}
+
+/// The number that comes most often; of several the smallest.
+fn most_common(numbers: impl Iterator<Item = usize>) -> Option<usize> {
+    let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
+    for number in numbers {
+        *counts.entry(number).or_default() += 1;
+    }
+    let most = counts
+        .iter()
+        .max_by_key(|(number, count)| (**count, Reverse(**number)));
+    most.map(|(number, _)| *number)
+}
+
 /// Rule 3.
 pub(super) fn by_nearness(
     ports: &[Port<'_>],
-    near: &BTreeMap<&PortKey, BTreeMap<&str, Distance>>,
+    near: &Near<'_>,
+    pci: Option<&PciFacts>,
     roles: &mut Roles,
 ) {
-    let served: BTreeSet<&str> = near
-        .values()
-        .flat_map(|gpus| gpus.keys().copied())
-        .collect();
-    let mut served_by: BTreeMap<Kind<'_>, BTreeSet<&str>> = BTreeMap::new();
-    for port in ports {
-        if let Some(gpus) = near.get(&port.key) {
-            let by_kind = served_by.entry(port.kind()).or_default();
-            by_kind.extend(gpus.keys().copied());
+    let fabric = fabric_kinds(ports, near);
+    let of_fabric = |port: &Port<'_>| fabric.iter().any(|kind| kind.fits(&port.kind()));
+    let mut serving: BTreeMap<&str, usize> = BTreeMap::new();
+    for (port, gpus) in ports
+        .iter()
+        .filter_map(|port| Some((port, near.get(&port.key)?)))
+    {
+        for gpu in gpus.keys() {
+            *serving.entry(gpu).or_default() += usize::from(of_fabric(port));
         }
     }
-    let serving_all: Vec<&Kind<'_>> = served_by
+    let usual = most_common(serving.values().copied());
+    let rails: Vec<&Port<'_>> = ports
         .iter()
-        .filter(|(_, gpus)| **gpus == served)
-        .map(|(kind, _)| kind)
+        .filter(|port| of_fabric(port) && near.contains_key(&port.key))
         .collect();
     for port in ports {
-        let Some((gpu, distance)) = near.get(&port.key).and_then(|gpus| gpus.first_key_value())
-        else {
-            let why = "not among the RDMA devices nearest to any GPU";
-            decide(roles, port, Role::Other, why);
+        let Some(gpus) = near.get(&port.key) else {
+            if of_fabric(port) && like_a_rail_without_gpu(port, &rails, pci) {
+                let why = "like the rails in make and place, though no GPU is seen near it";
+                decide(roles, port, Role::Rail, why);
+            } else {
+                let why = "not among the RDMA devices nearest to any GPU";
+                decide(roles, port, Role::Other, why);
+            }
             continue;
         };
-        if serving_all.is_empty() || serving_all.contains(&&port.kind()) {
-            let class = match distance {
-                Distance::Pix => "PIX",
-                _ => "PXB",
-            };
-            let why = format!("nearest to GPU {gpu} ({class})");
-            decide(roles, port, Role::Rail, why);
-        } else {
-            let why = format!("near GPU {gpu}, but NICs of another kind serve every GPU");
-            decide(roles, port, Role::Other, why);
+        let left_to_it = gpus
+            .iter()
+            .find(|(gpu, _)| serving.get(*gpu) < usual.as_ref());
+        let serves = match of_fabric(port) {
+            true => gpus.first_key_value(),
+            false => left_to_it,
+        };
+        match serves {
+            Some((gpu, distance)) => {
+                let class = match distance {
+                    Distance::Pix => "PIX",
+                    _ => "PXB",
+                };
+                let why = format!("nearest to GPU {gpu} ({class})");
+                decide(roles, port, Role::Rail, why);
+            }
+            None => {
+                let gpu = gpus.keys().next().copied().unwrap_or_default();
+                let why = format!("near GPU {gpu}, but NICs of another kind serve the GPUs");
+                decide(roles, port, Role::Other, why);
+            }
         }
     }
+}
+
+/// Whether a port of the rails' kind hangs where a rail hangs, its GPU being away: alone below as
+/// many bridges as most rails, with their board. One of the two must be known.
+fn like_a_rail_without_gpu(port: &Port<'_>, rails: &[&Port<'_>], pci: Option<&PciFacts>) -> bool {
+    if port
+        .seen
+        .distances
+        .values()
+        .any(|distance| is_near(*distance))
+    {
+        return false;
+    }
+    let depth = |port: &Port<'_>| pci.and_then(|pci| depth(pci, &port.device.pci?.to_string()));
+    let alike = |of: &dyn Fn(&Port<'_>) -> Option<bool>| {
+        let votes: Vec<bool> = rails.iter().filter_map(|rail| of(rail)).collect();
+        let for_it = votes.iter().filter(|vote| **vote).count();
+        (!votes.is_empty()).then_some(for_it * 2 > votes.len())
+    };
+    let place = alike(&|rail| Some(depth(rail)? == depth(port)?));
+    let board =
+        alike(&|rail| Some(rail.device.board_id.as_ref()? == port.device.board_id.as_ref()?));
+    let function = |port: &Port<'_>| port.device.pci.map_or(0, |pci| pci.function);
+    let first = port.port.number == 1
+        && (function(port) == 0 || rails.iter().any(|rail| function(rail) == function(port)));
+    first
+        && place != Some(false)
+        && board != Some(false)
+        && (place == Some(true) || board == Some(true))
+}
+
+/// Bridges above a function.
+fn depth(pci: &PciFacts, address: &str) -> Option<usize> {
+    let mut function = pci.functions.get(address)?;
+    for depth in 0..32 {
+        match function
+            .parent
+            .as_deref()
+            .and_then(|parent| pci.functions.get(parent))
+        {
+            Some(parent) => function = parent,
+            None => return Some(depth),
+        }
+    }
+    None
 }

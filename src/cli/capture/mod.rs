@@ -114,8 +114,10 @@ pub fn capture(host: &Host, out: &Path, skip: Skip<'_>) -> Result<Summary, Captu
     for interface in &interfaces {
         node::interface(&mut copier, interface);
     }
+    let rdma: Vec<_> = devices.iter().filter_map(|device| device.pci).collect();
     let ends: BTreeSet<_> = (pci::gpus(host).value().into_iter().flatten().copied())
-        .chain(devices.iter().filter_map(|device| device.pci))
+        .chain(pci::bare(host, &rdma).into_keys())
+        .chain(rdma.iter().copied())
         .collect();
     node::pci(&mut copier, &ends);
     node::modules(&mut copier);

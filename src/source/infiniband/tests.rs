@@ -245,3 +245,34 @@ fn odd_trees_give_what_they_have() {
     assert_eq!(got[1].ports[0].number, 2);
     assert_eq!(got[2].driver, "mlx5_core");
 }
+
+#[test]
+fn what_cannot_be_listed_stays_with_the_reason() {
+    let dir = "sys/class/infiniband/mlx5_0";
+    type Break = fn(&TestTree, &str);
+    let breaks: [(&str, Break); 4] = [
+        ("denied", |tree, dir| {
+            tree.errno(13, &format!("{dir}/ports"))
+        }),
+        ("device", |tree, dir| tree.errno(5, dir)),
+        ("gone", |tree, _| {
+            tree.remove("sys/devices/pci0000:15/0000:15:01.0/0000:19:00.0/infiniband/mlx5_0/ports");
+        }),
+        ("empty", |tree, _| {
+            tree.remove(
+                "sys/devices/pci0000:15/0000:15:01.0/0000:19:00.0/infiniband/mlx5_0/ports/1",
+            );
+        }),
+    ];
+    for (name, spoil) in breaks {
+        let tree = TestTree::new();
+        tree.mlx5("mlx5_0", "0000:15:01.0", "0000:19:00.0");
+        assert_eq!(devices(&tree)[0].unread, None);
+        spoil(&tree, dir);
+        let got = devices(&tree);
+        assert_eq!(got.len(), 1, "{name}");
+        assert!(got[0].unread.is_some(), "{name}");
+        assert_eq!(got[0].key.0, "0000:19:00.0", "{name}");
+        assert_eq!(got[0].ports[0].number, 1, "{name}");
+    }
+}

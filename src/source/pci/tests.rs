@@ -216,3 +216,52 @@ fn gpu_classes() {
         assert_eq!(is_gpu(vendor, class), want, "{vendor:x} {class:x}");
     }
 }
+
+#[test]
+fn nics_without_an_rdma_device() {
+    let tree = TestTree::new();
+    tree.mlx5("mlx5_0", "0000:15:01.0", "0000:19:00.0");
+    for (bdf, id, class) in [
+        // A second function of a card that has an RDMA device: a leg of a bond.
+        ("0000:19:00.1", ("15b3", "1021"), "0x020700"),
+        ("0000:1a:00.0", ("15b3", "1021"), "0x020700"),
+        ("0000:1b:00.0", ("14e4", "1760"), "0x020000"),
+        // ENA and e1000e carry no RDMA; a VF is a pod's.
+        ("0000:1c:00.0", ("1d0f", "ec20"), "0x020000"),
+        ("0000:1d:00.0", ("8086", "10d3"), "0x020000"),
+        ("0000:1e:00.2", ("15b3", "101e"), "0x020700"),
+        ("0000:1f:00.0", ("15b3", "1021"), "0x010802"),
+    ] {
+        let dir = tree.pci("0000:15:02.0", bdf, id, "mlx5_core");
+        tree.file(&format!("{dir}/class"), class);
+    }
+    tree.link("sys/bus/pci/devices/0000:1e:00.2/physfn", "../0000:1a:00.0");
+    let rdma: Bdf = "0000:19:00.0".parse().unwrap();
+    let found = bare(&tree.host(), &[rdma]);
+    let told: Vec<String> = found.keys().map(ToString::to_string).collect();
+    assert_eq!(told, ["0000:1a:00.0", "0000:1b:00.0"]);
+    let nic = &found[&"0000:1a:00.0".parse().unwrap()];
+    assert_eq!(
+        (nic.id.as_str(), nic.class.as_str(), nic.driver.as_deref()),
+        ("15b3:1021", "020700", Some("mlx5_core"))
+    );
+}
+
+#[test]
+fn a_gpu_by_its_drivers_word() {
+    let tree = TestTree::new();
+    for bdf in ["0000:1b:00.0", "0000:1c:00.0"] {
+        let dir = tree.pci("0000:15:01.0", bdf, ("10de", "2330"), "nvidia");
+        tree.remove(&format!("{dir}/class"));
+    }
+    tree.dir("proc/driver/nvidia/gpus/0000:1b:00.0");
+    tree.dir("proc/driver/nvidia/gpus/0000:2b:00.0");
+    let found = gpus(&tree.host());
+    let told: Vec<String> = found
+        .value()
+        .unwrap()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(told, ["0000:1b:00.0"]);
+}

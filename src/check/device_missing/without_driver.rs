@@ -1,0 +1,149 @@
+//! NICs in a rail's place that are on the bus and have no RDMA device: nothing else would miss them
+//! after a reboot.
+
+use super::{ID, RAIL_WITHOUT_DRIVER, moved};
+use crate::check::{Candidate, Context, Status, Weight};
+use crate::observe::pci::{BareNic, Distance, PciFacts};
+use crate::units::DeviceKey;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a NIC without an RDMA device is taken for.
+enum Guess<'a> {
+    /// A rail, beside this GPU if that is known.
+    Rail(Option<&'a str>),
+    /// Of the rails' make, in another place.
+    Spare,
+    /// Something else.
+    Other,
+}
+
+pub(super) fn rails_without_driver(context: &Context<'_>) -> Vec<Candidate> {
+    let Some(pci) = context.pci().filter(|_| context.snapshot.devices.is_some()) else {
+        return Vec::new();
+    };
+    let rails = context.rails().count();
+    let enough = context
+        .policy
+        .expect
+        .rails
+        .is_some_and(|expected| rails >= expected as usize);
+    if enough {
+        return Vec::new();
+    }
+    let up = context.rails().filter(|rail| rail.is_active()).count();
+    let (models, served) = (models(context), served(context, pci));
+    let best = nearest(pci);
+    pci.bare
+        .iter()
+        .filter(|(_, nic)| !nic.is_given_away())
+        // A driver without an RDMA device to be seen: a pod holds it.
+        .filter(|(_, nic)| nic.driver.is_none() || !moved(context))
+        // One that was there earlier this boot has vanished, and that is told.
+        .filter(|(address, _)| {
+            !context
+                .history
+                .devices
+                .contains_key(&DeviceKey((*address).clone()))
+        })
+        .filter_map(|(address, nic)| {
+            let guess = guess(pci, nic, &best, &served, &models);
+            let (weight, place) = match guess {
+                Guess::Rail(Some(gpu)) => (Weight::Verdict, format!(", nearest to GPU {gpu},")),
+                Guess::Rail(None) => (Weight::Verdict, String::new()),
+                Guess::Spare => (Weight::Notice, String::new()),
+                Guess::Other => return None,
+            };
+            let why = match &nic.driver {
+                None => "no driver is bound to it".to_string(),
+                Some(driver) => format!("its driver {driver} made none"),
+            };
+            let mut candidate = RAIL_WITHOUT_DRIVER
+                .candidate(
+                    ID,
+                    (format!("{address} bare"), address.clone()),
+                    context.policy.device_missing.timing(),
+                    format!(
+                        "NIC {address} ({}){place} has no RDMA device: {why}",
+                        nic.id
+                    ),
+                )
+                .weighing(weight)
+                .raised_after(context.policy.device_missing.expected_raise_after.0)
+                .with("address", address.as_str())
+                .with("id", nic.id.as_str())
+                .with("class", nic.class.as_str());
+            if let Some(driver) = &nic.driver {
+                candidate = candidate.with("driver", driver.as_str());
+            }
+            if up == 0 {
+                // With no rail to go by, nobody knows what is lost.
+                candidate.status = Status::Unknown;
+            }
+            Some(candidate)
+        })
+        .collect()
+}
+
+fn guess<'a>(
+    pci: &PciFacts,
+    nic: &'a BareNic,
+    best: &BTreeMap<&str, Distance>,
+    served: &BTreeSet<&str>,
+    models: &BTreeSet<&str>,
+) -> Guess<'a> {
+    let like_rails = models.contains(nic.id.as_str());
+    let undriven = nic.driver.is_none();
+    let by_the_bus = !pci.virtual_machine && !best.is_empty();
+    if !by_the_bus {
+        let efa = nic.id.starts_with("1d0f:efa");
+        return if nic.is_infiniband() && (undriven || like_rails) || like_rails && (undriven || efa)
+        {
+            Guess::Rail(None)
+        } else {
+            Guess::Other
+        };
+    }
+    let mut beside = (nic.distances.iter())
+        .filter(|(gpu, distance)| best.get(gpu.as_str()) == Some(distance))
+        .map(|(gpu, _)| gpu.as_str());
+    let unserved = beside.clone().find(|gpu| !served.contains(gpu));
+    match (unserved, beside.next()) {
+        (Some(gpu), _) => Guess::Rail(Some(gpu)),
+        (None, Some(gpu)) if like_rails && undriven => Guess::Rail(Some(gpu)),
+        _ if like_rails && undriven => Guess::Spare,
+        _ => Guess::Other,
+    }
+}
+
+/// Models of the rails.
+fn models<'a>(context: &Context<'a>) -> BTreeSet<&'a str> {
+    (context.rails())
+        .filter_map(|rail| rail.device.pci_id.as_deref())
+        .collect()
+}
+
+/// GPUs beside which there is a rail.
+fn served<'a>(context: &Context<'a>, pci: &'a PciFacts) -> BTreeSet<&'a str> {
+    (context.rails())
+        .filter_map(|rail| pci.distances.get(&rail.device.pci?.to_string()))
+        .flatten()
+        .filter(|(_, distance)| is_near(**distance))
+        .map(|(gpu, _)| gpu.as_str())
+        .collect()
+}
+
+fn is_near(distance: Distance) -> bool {
+    matches!(distance, Distance::Pix | Distance::Pxb)
+}
+
+/// Distance of the nearest NIC of any sort to each GPU that has one below its root port.
+fn nearest(pci: &PciFacts) -> BTreeMap<&str, Distance> {
+    let of_rdma = pci.distances.values();
+    let all = of_rdma.chain(pci.bare.values().map(|nic| &nic.distances));
+    let mut best: BTreeMap<&str, Distance> = BTreeMap::new();
+    for (gpu, distance) in all.flatten().filter(|(_, distance)| is_near(**distance)) {
+        let nearest = best.entry(gpu).or_insert(*distance);
+        *nearest = (*nearest).min(*distance);
+    }
+    best
+}

@@ -1,0 +1,27 @@
+//! NICs that have no RDMA device, and still hold the fabric's place: with the driver of all rails
+//! gone, a storage NIC is not the fabric.
+
+use super::Port;
+use super::nearness::is_near;
+use crate::observe::pci::{BareNic, PciFacts};
+use crate::observe::rdma::LinkLayer;
+
+/// Those that are rails rather than plain network cards: InfiniBand ones, such as have no driver,
+/// and Mellanox's, whose driver makes an RDMA device of each.
+pub(super) fn in_a_rails_place(pci: Option<&PciFacts>) -> Vec<&BareNic> {
+    let all = pci.into_iter().flat_map(|pci| pci.bare.values());
+    all.filter(|nic| nic.is_infiniband() || nic.driver.is_none() || nic.id.starts_with("15b3:"))
+        .collect()
+}
+
+/// Whether they are the fabric where no port is near a GPU: they are near one, or they are the only
+/// InfiniBand there is.
+pub(super) fn hold_the_fabric(bare: &[&BareNic], ports: &[Port<'_>], guest: bool) -> bool {
+    let near = |nic: &BareNic| nic.distances.values().any(|distance| is_near(*distance));
+    let only_ethernet = ports
+        .iter()
+        .all(|port| port.port.link_layer == LinkLayer::Ethernet);
+    let ours = |nic: &BareNic| nic.is_infiniband() && !nic.is_given_away();
+    (!guest && bare.iter().any(|nic| near(nic)))
+        || (only_ethernet && bare.iter().any(|nic| ours(nic)))
+}

@@ -1,0 +1,87 @@
+//! What makes NICs alike.
+//!
+//! What could not be read is like everything, and never a kind of its own: else one junk attribute
+//! would make a rail another thing. The board id (PSID) is no part of it: one fabric has boards of
+//! several batches.
+
+use super::Port;
+use crate::observe::rdma::{LinkLayer, RdmaDevice, RdmaPort};
+use std::borrow::Cow;
+
+/// What is known of a NIC's make and use.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Kind<'a> {
+    /// Kernel driver.
+    pub driver: Option<&'a str>,
+    /// PCI `vendor:device`, or what the driver calls the model.
+    pub model: Option<Cow<'a, str>>,
+    /// Link layer; EFA has none and tells so.
+    pub link_layer: Option<LinkLayer>,
+}
+
+impl<'a> Kind<'a> {
+    /// The kind of a port.
+    pub fn of(device: &'a RdmaDevice, port: &RdmaPort) -> Self {
+        let driver = Some(device.driver.as_str()).filter(|driver| *driver != "unknown");
+        let layerless = driver.is_some_and(|driver| driver.starts_with("efa"));
+        Kind {
+            driver,
+            model: model(device),
+            link_layer: Some(port.link_layer)
+                .filter(|layer| layerless || *layer != LinkLayer::Unspecified),
+        }
+    }
+
+    /// Whether two may be one: nothing that is known of both differs.
+    pub fn fits(&self, other: &Kind<'_>) -> bool {
+        fn fits<T: PartialEq>(a: Option<&T>, b: Option<&T>) -> bool {
+            a.is_none() || b.is_none() || a == b
+        }
+        fits(self.driver.as_ref(), other.driver.as_ref())
+            && fits(
+                self.model.as_deref().as_ref(),
+                other.model.as_deref().as_ref(),
+            )
+            && fits(self.link_layer.as_ref(), other.link_layer.as_ref())
+    }
+
+    /// Whatever its link layer.
+    #[must_use]
+    pub fn without_layer(self) -> Self {
+        Kind {
+            link_layer: None,
+            ..self
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.driver.is_some() && self.model.is_some() && self.link_layer.is_some()
+    }
+}
+
+/// PCI id; where that is missing or not what the driver says (mlx4 and mlx5 print the device id in
+/// decimal as `hca_type`), nothing is known but what the driver says.
+fn model(device: &RdmaDevice) -> Option<Cow<'_, str>> {
+    let told = device.hca_type.as_deref();
+    let id = told
+        .and_then(|told| told.strip_prefix("MT"))
+        .and_then(|id| id.parse::<u16>().ok())
+        .map(|id| format!("15b3:{id:04x}"));
+    match (device.pci_id.as_deref(), id) {
+        (Some(pci), Some(id)) if pci != id => None,
+        (Some(pci), _) => Some(pci.into()),
+        (None, Some(id)) => Some(id.into()),
+        (None, None) => told.map(Into::into),
+    }
+}
+
+/// The kinds there are among ports: of which everything is known, unless there are none of these.
+pub(super) fn kinds<'a>(ports: &[Port<'a>]) -> Vec<Kind<'a>> {
+    let mut kinds: Vec<Kind<'a>> = ports.iter().map(Port::kind).collect();
+    if kinds.iter().any(Kind::is_complete) {
+        kinds.retain(Kind::is_complete);
+    }
+    kinds.sort();
+    kinds.dedup();
+    kinds
+}

@@ -1,0 +1,41 @@
+//! Cards with an InfiniBand and an Ethernet port (VPI): the InfiniBand port is the fabric's, the
+//! Ethernet port is for storage or management.
+
+use super::{Port, Role, Roles, decide};
+use crate::observe::rdma::LinkLayer;
+use std::collections::BTreeMap;
+
+/// Leaves out the Ethernet ports of such cards. Where few of the cards with several ports are so, a
+/// port is in the wrong mode rather than meant for something else, and stays.
+pub(super) fn without_those_of_another_layer<'a>(
+    ports: Vec<Port<'a>>,
+    roles: &mut Roles,
+) -> Vec<Port<'a>> {
+    let card = |port: &Port<'a>| {
+        let pci = port.device.pci;
+        pci.map_or_else(|| port.device.key.to_string(), |pci| pci.slot().to_string())
+    };
+    let mut cards: BTreeMap<String, Vec<LinkLayer>> = BTreeMap::new();
+    for port in &ports {
+        cards
+            .entry(card(port))
+            .or_default()
+            .push(port.port.link_layer);
+    }
+    cards.retain(|_, layers| layers.len() > 1);
+    let several = cards.len();
+    cards.retain(|_, layers| {
+        layers.contains(&LinkLayer::Infiniband) && layers.contains(&LinkLayer::Ethernet)
+    });
+    if cards.len() * 2 < several {
+        return ports;
+    }
+    let (out, open): (Vec<_>, Vec<_>) = ports.into_iter().partition(|port| {
+        port.port.link_layer == LinkLayer::Ethernet && cards.contains_key(&card(port))
+    });
+    for port in out {
+        let why = "Ethernet port of a card whose InfiniBand port is there, too";
+        decide(roles, &port, Role::Other, why);
+    }
+    open
+}

@@ -1,0 +1,278 @@
+//! Nodes that are broken in one way each, through the real binary: none of them is ready.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "test code"
+)]
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use support::{node, selvage};
+
+const RAILS: [&str; 8] = [
+    "mlx5_0", "mlx5_3", "mlx5_4", "mlx5_5", "mlx5_6", "mlx5_9", "mlx5_10", "mlx5_11",
+];
+
+/// A simulated node, its files to be spoilt.
+struct Tree(PathBuf);
+
+impl Tree {
+    fn device(&self, name: &str) -> PathBuf {
+        self.0
+            .join("sys/class/infiniband")
+            .join(name)
+            .canonicalize()
+            .unwrap()
+    }
+
+    fn port(&self, name: &str, number: u32) -> PathBuf {
+        self.device(name).join(format!("ports/{number}"))
+    }
+
+    fn pci(&self, name: &str) -> PathBuf {
+        self.device(name).join("device").canonicalize().unwrap()
+    }
+
+    /// The device's link on the PCI bus.
+    fn on_bus(&self, pci: &Path) -> PathBuf {
+        self.0
+            .join("sys/bus/pci/devices")
+            .join(pci.file_name().unwrap())
+    }
+
+    fn put(&self, path: PathBuf, text: &str) {
+        fs::write(path, format!("{text}\n")).unwrap();
+    }
+
+    fn down(&self, name: &str) {
+        self.put(self.port(name, 1).join("state"), "1: DOWN");
+        self.put(self.port(name, 1).join("phys_state"), "2: Polling");
+    }
+
+    fn errno(&self, errno: i32, name: &str, below: &str) {
+        let file = self.0.join(".selvage-errno");
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        let line = format!("{errno} sys/class/infiniband/{name}/{below}\n");
+        fs::write(file, text + &line).unwrap();
+    }
+
+    /// The driver did not probe: nothing is left but the function on the bus.
+    fn without_driver(&self, name: &str, driver: bool) {
+        let pci = self.pci(name);
+        for class in ["infiniband", "infiniband_mad", "infiniband_verbs", "net"] {
+            let links = self.0.join("sys/class").join(class);
+            for link in fs::read_dir(&links).into_iter().flatten() {
+                let link = link.unwrap().path();
+                if link.canonicalize().is_ok_and(|to| to.starts_with(&pci)) {
+                    fs::remove_file(link).unwrap();
+                }
+            }
+            let _ = fs::remove_dir_all(pci.join(class));
+        }
+        if !driver {
+            fs::remove_file(pci.join("driver")).unwrap();
+        }
+    }
+
+    /// A second port on each rail, like the first but for its link layer.
+    fn second_ports(&self, layer: &str) {
+        for name in RAILS {
+            let (from, to) = (self.port(name, 1), self.port(name, 2));
+            fs::create_dir_all(&to).unwrap();
+            for file in ["state", "phys_state", "rate"] {
+                fs::copy(from.join(file), to.join(file)).unwrap();
+            }
+            self.put(to.join("link_layer"), layer);
+        }
+    }
+}
+
+type Spoil = fn(&Tree);
+
+/// State and reasons of a preset that was spoilt.
+fn judged(preset: &str, spoil: Spoil, args: &[&str]) -> (String, Vec<String>) {
+    let (dir, _node) = node(preset);
+    spoil(&Tree(dir.path().to_path_buf()));
+    let (_, text) = selvage(dir.path(), &[&["check", "-o", "json"], args].concat());
+    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let reasons = report["reasons"].as_array().unwrap().iter();
+    (
+        report["state"].as_str().unwrap().to_string(),
+        reasons.map(|r| r.as_str().unwrap().to_string()).collect(),
+    )
+}
+
+#[test]
+fn a_rail_that_cannot_be_read_is_unknown() {
+    let rows: [(&str, Spoil); 4] = [
+        ("no ports", |tree| {
+            fs::remove_dir_all(tree.device("mlx5_4").join("ports")).unwrap();
+        }),
+        ("no port in it", |tree| {
+            fs::remove_dir_all(tree.port("mlx5_4", 1)).unwrap();
+        }),
+        ("EACCES", |tree| tree.errno(13, "mlx5_4", "ports")),
+        ("EIO", |tree| tree.errno(5, "mlx5_4", "ports")),
+    ];
+    for (name, spoil) in rows {
+        let (state, reasons) = judged("h100_ib", spoil, &[]);
+        assert_eq!(state, "unknown", "{name}");
+        assert!(reasons.contains(&"SourceFailing".to_string()), "{name}");
+    }
+}
+
+#[test]
+fn a_rail_without_its_driver_is_missed() {
+    let rows: [(&str, &str, Spoil, &str); 6] = [
+        (
+            "one",
+            "h100_ib",
+            |t| t.without_driver("mlx5_4", false),
+            "degraded",
+        ),
+        (
+            "one, bound",
+            "h100_ib",
+            |t| t.without_driver("mlx5_4", true),
+            "degraded",
+        ),
+        (
+            "all: the storage NICs are not the fabric",
+            "h100_ib",
+            |t| RAILS.iter().for_each(|rail| t.without_driver(rail, false)),
+            "unknown",
+        ),
+        (
+            "all of RoCE",
+            "h100_roce",
+            |t| (0..8).for_each(|n| t.without_driver(&format!("mlx5_{n}"), false)),
+            "unknown",
+        ),
+        (
+            "a guest's",
+            "azure_ndh200",
+            |t| t.without_driver("mlx5_ib3", false),
+            "degraded",
+        ),
+        (
+            "all of a guest",
+            "azure_ndh200",
+            |t| (0..8).for_each(|n| t.without_driver(&format!("mlx5_ib{n}"), false)),
+            "unknown",
+        ),
+    ];
+    for (name, preset, spoil, want) in rows {
+        let (state, reasons) = judged(preset, spoil, &[]);
+        assert_eq!(
+            (state.as_str(), reasons),
+            (want, vec!["RailWithoutDriver".to_string()]),
+            "{name}"
+        );
+    }
+    let expected = &["--policy-expect-rails", "7"];
+    let (state, _) = judged("h100_ib", |t| t.without_driver("mlx5_4", false), expected);
+    assert_eq!(state, "ready", "the operator says that seven are all");
+    let storage: Spoil = |t| t.without_driver("mlx5_7", false);
+    assert_eq!(judged("h100_ib", storage, &[]).0, "ready", "a storage NIC");
+}
+
+#[test]
+fn a_rail_that_is_down_and_odd_is_down() {
+    let rows: [(&str, Spoil); 9] = [
+        ("no model", |t| {
+            fs::remove_file(t.pci("mlx5_4").join("device")).unwrap()
+        }),
+        ("no vendor", |t| {
+            fs::remove_file(t.pci("mlx5_4").join("vendor")).unwrap()
+        }),
+        ("junk model", |t| {
+            t.put(t.pci("mlx5_4").join("device"), "0x0")
+        }),
+        ("other board", |t| {
+            t.put(t.device("mlx5_4").join("board_id"), "MT_9")
+        }),
+        ("other model", |t| {
+            t.put(t.pci("mlx5_4").join("device"), "0x1023");
+            t.put(t.device("mlx5_4").join("hca_type"), "MT4131");
+        }),
+        ("no layer", |t| {
+            fs::remove_file(t.port("mlx5_4", 1).join("link_layer")).unwrap();
+        }),
+        ("other layer", |t| {
+            t.put(t.port("mlx5_4", 1).join("link_layer"), "Ethernet");
+        }),
+        ("not on the bus", |t| {
+            let pci = t.pci("mlx5_4");
+            fs::remove_file(t.on_bus(&pci)).unwrap();
+        }),
+        ("its GPU is not on the bus", |t| {
+            fs::remove_file(t.0.join("sys/bus/pci/devices/0000:52:00.0")).unwrap();
+        }),
+    ];
+    for (name, spoil) in rows {
+        let (dir, _node) = node("h100_ib");
+        let tree = Tree(dir.path().to_path_buf());
+        tree.down("mlx5_4");
+        spoil(&tree);
+        let (_, text) = selvage(dir.path(), &["check", "-o", "json"]);
+        let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(report["state"], "unready", "{name}");
+        let reasons = report["reasons"].as_array().unwrap();
+        assert!(reasons.contains(&"LinkDown".into()), "{name}: {reasons:?}");
+    }
+}
+
+#[test]
+fn modes_second_ports_and_lost_gpus() {
+    let rows: [(&str, Spoil, &str, &str); 5] = [
+        (
+            "a rail in the wrong mode",
+            |t| t.put(t.port("mlx5_4", 1).join("link_layer"), "Ethernet"),
+            "degraded",
+            "WrongLinkLayer",
+        ),
+        (
+            "a VPI card's storage port is down",
+            |t| {
+                t.second_ports("Ethernet");
+                t.put(t.port("mlx5_4", 2).join("state"), "1: DOWN");
+            },
+            "ready",
+            "",
+        ),
+        (
+            "one second port is cabled",
+            |t| {
+                t.second_ports("InfiniBand");
+                for name in RAILS.iter().skip(1) {
+                    t.put(t.port(name, 2).join("state"), "1: DOWN");
+                }
+            },
+            "ready",
+            "",
+        ),
+        (
+            "one rail of eight ever came up",
+            |t| RAILS.iter().skip(1).for_each(|name| t.down(name)),
+            "unknown",
+            "LinkUnproven",
+        ),
+        (
+            "a GPU that the driver has and the bus has not",
+            |t| fs::remove_file(t.0.join("sys/bus/pci/devices/0000:52:00.0")).unwrap(),
+            "unready",
+            "GpuNotOnBus",
+        ),
+    ];
+    for (name, spoil, want, reason) in rows {
+        let (state, reasons) = judged("h100_ib", spoil, &[]);
+        assert_eq!(state, want, "{name}");
+        let told = reasons.iter().any(|told| told == reason);
+        assert_eq!(told, !reason.is_empty(), "{name}: {reasons:?}");
+    }
+}
