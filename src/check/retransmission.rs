@@ -387,4 +387,24 @@ mod tests {
         );
         assert_eq!(node.told(&CHECK), ["mlx5_0/1 PacketLoss Degraded Verdict"]);
     }
+    #[test]
+    fn counters_that_are_reset_together_did_not_wrap() {
+        const HIGH: u64 = 3_000_000_000;
+        let lost = |second: u64| {
+            let node = counted(
+                "mlx5_core",
+                &[
+                    &[
+                        ("hw.packet_seq_err", HIGH),
+                        ("hw.rx_write_requests", HIGH),
+                        ("port_xmit_packets", 1_000_000),
+                    ],
+                    &[("hw.packet_seq_err", 9), ("hw.rx_write_requests", second)],
+                ],
+            );
+            node.run(&CHECK).len()
+        };
+        assert_eq!(lost(9), 0, "a reset");
+        assert_eq!(lost(HIGH), 1, "a wrap");
+    }
 }
