@@ -114,6 +114,7 @@ impl Evaluator {
             gpudirect,
             totals: Arc::new(self.history.totals.clone()),
             full_window,
+            muted: self.policy.mute.iter().cloned().collect(),
         }
     }
 }

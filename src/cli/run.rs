@@ -15,11 +15,15 @@ use std::future::Future;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Exit status of wrong usage (EX_USAGE of sysexits.h).
 pub const USAGE: u8 = 64;
 /// Exit status when something outside failed.
 pub const FAILED: u8 = 70;
+
+/// How long a file is waited for that is not one of the sources.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Threads for what blocks once, such as the kernel log of a single look; reads have their own.
 const BLOCKING: usize = 4;
@@ -172,7 +176,10 @@ fn with_config(name: &str, config: Config, matches: &ArgMatches) -> u8 {
 }
 
 fn host_name(root: &Path) -> Option<String> {
-    machine::host_name(&Host::new(root))
+    let root = root.to_path_buf();
+    // The agent has not begun to serve, and a single look must not hang.
+    let name = move || machine::host_name(&Host::new(root));
+    crate::thread::ask_within("host-name", PATIENCE, name).flatten()
 }
 
 fn capture_command(config: &Config, matches: &ArgMatches) -> u8 {
@@ -180,10 +187,15 @@ fn capture_command(config: &Config, matches: &ArgMatches) -> u8 {
         return USAGE;
     };
     let host = Host::new(&config.agent.host_root);
-    let boot_id = crate::sampler::assemble::boot_id(&host);
-    let restricted = StateDir::existing(config.agent.state_dir.as_deref())
-        .load()
-        .restricted_of(boot_id.as_deref());
+    let asked = {
+        let (host, state) = (host.clone(), config.agent.state_dir.clone());
+        crate::thread::ask_within("saved", PATIENCE, move || {
+            let boot_id = crate::sampler::assemble::boot_id(&host);
+            let saved = StateDir::new(state.as_deref()).load();
+            saved.restricted_of(boot_id.as_deref())
+        })
+    };
+    let restricted = asked.unwrap_or_default();
     let skip = |device: &RdmaDevice, port: u32| {
         if crate::sampler::excluded(&config.counters.exclude, device) {
             Some(PmaSkip::Excluded)

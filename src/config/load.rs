@@ -174,8 +174,13 @@ pub fn load(
         return Err(complaints);
     }
     config.map(|config| {
-        let host_name = host_name(&config.agent.host_root);
-        resolve(config, variable("NODE_NAME"), host_name)
+        let node_name = variable("NODE_NAME").filter(|name| !name.trim().is_empty());
+        // Asked only where it is needed: it is read below the host root, where reads may hang.
+        let told = !config.agent.node_name.is_empty() || node_name.is_some();
+        let host_name = (!told)
+            .then(|| host_name(&config.agent.host_root))
+            .flatten();
+        resolve(config, node_name, host_name)
     })
 }
 

@@ -50,4 +50,6 @@ pub struct Report {
     pub totals: Arc<crate::observe::history::Totals>,
     /// Whether the first full window has been seen.
     pub full_window: bool,
+    /// Checks that the policy leaves out.
+    pub muted: Vec<String>,
 }

@@ -84,6 +84,7 @@ pub fn empty() -> Report {
         gpudirect: GpuDirectVerdict::default(),
         totals: Arc::default(),
         full_window: false,
+        muted: Vec::new(),
     }
 }
 
