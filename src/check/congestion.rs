@@ -179,6 +179,8 @@ fn pause(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
         } else {
             continue;
         };
+        // Clocks differ a little, and an interface may pause for its priorities at once.
+        let share = share.min(1.0);
         let percent = (share * 100.0).round();
         let what = if sent {
             "sends pause"

@@ -55,6 +55,14 @@ fn share_of_time_paused() {
 }
 
 #[test]
+fn no_more_than_all_of_the_time_is_told() {
+    let node = sampled(10, micros(0, 0), micros(15_000_000, 0));
+    let found = node.run(&CHECK);
+    assert!(found[0].message.contains("100 % of the time"));
+    assert_eq!(found[0].evidence["share"], 1.0);
+}
+
+#[test]
 fn frames_alone_and_what_is_not_shown_say_nothing() {
     let frames = |count| PriorityFacts {
         pause: PauseCounts {

@@ -88,6 +88,10 @@ mod tests {
             node.run(&CHECK)[0].evidence["counters"],
             "excessive_buffer_overrun_errors link_downed"
         );
+        // What is beyond its nominal width is wider than that.
+        node.set_counters(4, &[("link_downed", 300), ("symbol_error", 70_000)]);
+        node.tick(1);
+        assert_eq!(node.run(&CHECK).len(), 1);
         node.set_counters(
             3,
             &[("excessive_buffer_overrun_errors", 0), ("link_downed", 0)],

@@ -2,33 +2,60 @@
 //! tell none (before 565, without Xid 154) leaves behind.
 
 use super::Context;
+use crate::observe::gpudirect::NvidiaGpu;
+use crate::observe::pci::PciFacts;
 use crate::observe::reading::Reading;
 use crate::units::{Bdf, Millis};
 
 /// When the driver was last loaded, if the GPU in `slot` answers on the bus since, and the driver
-/// lists it where it lists any. None of a slot that is not known.
+/// lists it where it lists any; as last read, so that what was ended does not come back because the
+/// bus cannot be read for a while. None of a slot that is not known.
 pub(super) fn of_gpu(context: &Context<'_>, slot: &str) -> Option<Millis> {
     let loaded = loaded(context)?;
-    let gpus = &context.pci()?.gpus;
-    let gpu = gpus.iter().find(|gpu| is_in(gpu, slot))?;
-    let listed = &context.gpudirect()?.gpus;
-    let known = listed.is_empty()
-        || listed
-            .iter()
-            .any(|listed| listed.pci.parse::<Bdf>().is_ok_and(|pci| is_in(&pci, slot)));
-    (known && answers(context, gpu)).then_some(loaded)
+    if slot.is_empty() {
+        return None;
+    }
+    let answers = match &context.snapshot.pci {
+        None => not_yet_read(context, "pci"),
+        Some(pci) => {
+            let gpu = pci.value.gpus.iter().find(|gpu| is_in(gpu, slot));
+            gpu.is_some_and(|gpu| answers(&pci.value, gpu))
+        }
+    };
+    let listed = match &context.snapshot.gpudirect {
+        None => not_yet_read(context, "gpudirect"),
+        Some(facts) => {
+            let listed = &facts.value.gpus;
+            let address = |gpu: &NvidiaGpu| gpu.pci.parse::<Bdf>().ok();
+            listed.is_empty() || (listed.iter().filter_map(address)).any(|gpu| is_in(&gpu, slot))
+        }
+    };
+    (answers && listed).then_some(loaded)
 }
 
 /// The same of a switch: every GPU must answer, since they are what it joins, and the switch
 /// itself where the bus was asked.
 pub(super) fn of_switch(context: &Context<'_>, slot: &str) -> Option<Millis> {
     let loaded = loaded(context)?;
-    let pci = context.pci()?;
+    let Some(pci) = &context.snapshot.pci else {
+        return not_yet_read(context, "pci").then_some(loaded);
+    };
+    let pci = &pci.value;
     let dead = pci.functions.iter().any(|(address, function)| {
-        address.starts_with(slot) && function.config_dead == Reading::Value(true)
+        !slot.is_empty()
+            && address.starts_with(slot)
+            && function.config_dead == Reading::Value(true)
     });
-    let all = !pci.gpus.is_empty() && pci.gpus.iter().all(|gpu| answers(context, gpu));
+    let all = !pci.gpus.is_empty() && pci.gpus.iter().all(|gpu| answers(pci, gpu));
     (all && !dead).then_some(loaded)
+}
+
+/// Nothing was read yet and nothing hinders it: while the agent starts, what an earlier run saw
+/// ended is not taken up again.
+fn not_yet_read(context: &Context<'_>, source: &str) -> bool {
+    context
+        .health(source, "")
+        .is_none_or(|health| health.fault.is_none() && health.stalled_since.is_none())
 }
 
 fn loaded(context: &Context<'_>) -> Option<Millis> {
@@ -37,16 +64,12 @@ fn loaded(context: &Context<'_>) -> Option<Millis> {
 }
 
 fn is_in(address: &Bdf, slot: &str) -> bool {
-    let rest = address.to_string();
-    !slot.is_empty()
-        && rest
-            .strip_prefix(slot)
-            .is_some_and(|rest| rest.starts_with('.'))
+    let address = address.to_string();
+    let function = address.strip_prefix(slot);
+    function.is_some_and(|function| function.starts_with('.'))
 }
 
-fn answers(context: &Context<'_>, gpu: &Bdf) -> bool {
-    let function = context
-        .pci()
-        .and_then(|pci| pci.functions.get(&gpu.to_string()));
+fn answers(pci: &PciFacts, gpu: &Bdf) -> bool {
+    let function = pci.functions.get(&gpu.to_string());
     function.is_some_and(|function| function.config_dead == Reading::Value(false))
 }

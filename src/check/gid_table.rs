@@ -77,16 +77,16 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         .iter()
         .filter(|gid| gid.kind == Some(GidKind::RoceV2))
         .collect();
+    let untyped = table.gids.iter().filter(|gid| gid.kind.is_none()).count();
+    if untyped > 0 && v2.iter().all(|gid| is_link_local(&gid.gid)) {
+        let message = format!(
+            "{}: the types of {untyped} of its {} GIDs cannot be read",
+            port.subject,
+            table.gids.len()
+        );
+        return Some(say(UNREADABLE, message));
+    }
     if v2.is_empty() {
-        let untyped = table.gids.iter().filter(|gid| gid.kind.is_none()).count();
-        if untyped > 0 {
-            let message = format!(
-                "{}: the types of {untyped} of its {} GIDs cannot be read",
-                port.subject,
-                table.gids.len()
-            );
-            return Some(say(UNREADABLE, message));
-        }
         if !table.complete {
             return None;
         }
@@ -166,6 +166,12 @@ mod tests {
                 Some("GidsUnreadable"),
             ),
             (vec![(LOCAL, Some(RoceV2))], true, Some("OnlyLinkLocalGid")),
+            (
+                vec![(LOCAL, Some(RoceV2)), (IPV4, None)],
+                true,
+                Some("GidsUnreadable"),
+            ),
+            (vec![(IPV4, Some(RoceV2)), (IPV4, None)], true, None),
         ] {
             let mut node = Node::roce();
             set(&mut node, 0, &gids, complete);

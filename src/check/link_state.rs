@@ -7,12 +7,15 @@ use crate::observe::reading::Reading;
 
 const ID: &str = "link_state";
 
+/// The port that remedies name until they are about one.
+const SOME_PORT: &str = "mlx5_4/1";
+
 const LINK_DOWN: ReasonDoc = ReasonDoc {
     reason: "LinkDown",
     status: Status::Failing,
     weight: Weight::Verdict,
     meaning: "A rail has no link, though it was up this boot, its like are up, or configuration expects it.",
-    remedy: "Check cable, module and the switch port at the other end; `ip link show` or `ibstat` on the node shows this side. A port that is down on purpose can be left out by configuration.",
+    remedy: "Check cable, module and the switch port at the other end; `ip link show` or `ibstat` on the node shows this side. A port that is down on purpose can be left out: `rails.exclude = [\"mlx5_4/1\"]`, or `--rails-exclude mlx5_4/1`.",
 };
 const LINK_INIT: ReasonDoc = ReasonDoc {
     reason: "LinkInit",
@@ -211,6 +214,7 @@ fn judge_port(
         .with("state", text(&state))
         .with("phys_state", text(&phys))
         .with("evidence", evidence);
+    candidate.remedy = candidate.remedy.replace(SOME_PORT, &port.subject);
     if !port.rail {
         candidate.status = Status::Degraded;
     }

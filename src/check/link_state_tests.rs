@@ -64,6 +64,20 @@ fn a_trained_port_is_not_called_down_though_nothing_says_that_it_should_be_up() 
 }
 
 #[test]
+fn the_remedy_names_the_setting_and_the_port() {
+    let mut node = Node::infiniband();
+    node.set_state(3, PortState::Down, PhysState::Polling);
+    node.tick(1);
+    let remedy = &node.run(&CHECK)[0].remedy;
+    assert!(
+        remedy.contains("`rails.exclude = [\"mlx5_3/1\"]`"),
+        "{remedy}"
+    );
+    assert!(remedy.contains("`--rails-exclude mlx5_3/1`"), "{remedy}");
+    assert!(LINK_DOWN.remedy.contains(SOME_PORT));
+}
+
+#[test]
 fn init_is_given_longer_than_down() {
     let mut node = Node::infiniband();
     node.set_state(3, PortState::Init, PhysState::LinkUp);

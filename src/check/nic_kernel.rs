@@ -3,7 +3,7 @@
 use super::{Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
 use crate::check::roles::Role;
 use crate::observe::kernel_log::{DeviceLog, Note, Seen};
-use crate::units::{DeviceKey, PortKey};
+use crate::units::{DeviceKey, Millis, PortKey};
 
 const ID: &str = "nic_kernel";
 
@@ -13,14 +13,14 @@ const HEALTH: ReasonDoc = ReasonDoc {
     reason: "NicHealthCompromised",
     status: Status::Failing,
     weight: Weight::Verdict,
-    meaning: "The driver of a rail's NIC lost its firmware, or handles the device as bad.",
+    meaning: "The driver of a rail's NIC lost its firmware, or handles the device as bad. Degraded while its port is up and its counters still rise.",
     remedy: FIRMWARE,
 };
 const FATAL: ReasonDoc = ReasonDoc {
     reason: "NicFatalError",
     status: Status::Failing,
     weight: Weight::Verdict,
-    meaning: "A NIC reported a fatal error of its firmware or hardware.",
+    meaning: "A NIC reported a fatal error of its firmware or hardware. Degraded while its port is up and its counters still rise.",
     remedy: FIRMWARE,
 };
 const SYNDROME: ReasonDoc = ReasonDoc {
@@ -146,6 +146,8 @@ struct Nic {
     rail: bool,
     used: bool,
     active: bool,
+    /// When a counter of an active port was last read and had risen: the device answers.
+    alive_at: Option<Millis>,
 }
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
@@ -187,6 +189,10 @@ fn nic_at(context: &Context<'_>, ports: &[PortView<'_>], address: &str) -> Optio
                 .iter()
                 .any(|port| port.rail || port.history.is_some_and(|past| past.ever_active)),
             active: here.iter().any(|port| port.is_active()),
+            alive_at: (here.iter())
+                .filter(|port| port.is_active())
+                .filter_map(|port| risen_at(port))
+                .max(),
         });
     }
     // A rail whose RDMA device is gone: its last words matter most.
@@ -199,7 +205,17 @@ fn nic_at(context: &Context<'_>, ports: &[PortView<'_>], address: &str) -> Optio
         rail: true,
         used: true,
         active: false,
+        alive_at: None,
     })
+}
+
+/// When a counter of the port was last seen to rise.
+fn risen_at(port: &PortView<'_>) -> Option<Millis> {
+    let counters = &port.history?.counters;
+    let all = counters.pma.values().chain(counters.hw.values());
+    all.filter(|track| track.last_by() > 0)
+        .filter_map(|track| track.last_at())
+        .max()
 }
 
 fn judge(
@@ -238,6 +254,11 @@ fn judge(
         )
         .with("address", address)
         .with("count", said.count);
+    // Whatever was lost, the port is up and counts: it works, as far as that shows.
+    if nic.alive_at.is_some_and(|at| at > said.last) {
+        candidate.status = candidate.status.min(Status::Degraded);
+        candidate = candidate.with("port_active_and_counting", true);
+    }
     if !nic.rail {
         candidate.weight = Weight::Notice;
         candidate.status = candidate.status.min(Status::Degraded);
@@ -246,129 +267,5 @@ fn judge(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::testing::{Node, nic};
-    use super::*;
-    use crate::observe::kernel::{Detail, EventKind, HealthKind, KernelEvent};
-    use crate::observe::rdma::{PhysState, PortState};
-
-    fn event(kind: EventKind, what: Option<HealthKind>, i: usize) -> KernelEvent {
-        let mut event = KernelEvent::new(kind, "mlx5_core said so");
-        event.device = Some(format!("mlx5_core {}", nic(i)));
-        event.pci = Some(nic(i).trim_end_matches(".0").into());
-        if let Some(what) = what {
-            event.detail = Detail::Health {
-                what,
-                command: None,
-                code: None,
-            };
-        }
-        event
-    }
-
-    fn health(what: HealthKind) -> KernelEvent {
-        event(EventKind::NicHealth, Some(what), 0)
-    }
-
-    fn node(events: &[KernelEvent]) -> Node {
-        let mut node = Node::infiniband();
-        for event in events {
-            node.history.push_event(node.now, false, event);
-        }
-        node
-    }
-
-    #[test]
-    fn what_drivers_say() {
-        use HealthKind::*;
-        for (said, want) in [
-            (
-                health(HeartbeatLost),
-                Some("NicHealthCompromised Failing Verdict"),
-            ),
-            (
-                health(DeviceError),
-                Some("NicHealthCompromised Failing Verdict"),
-            ),
-            (health(FatalSensor), Some("NicFatalError Failing Verdict")),
-            (health(Syndrome), Some("NicHealthIssue Degraded Verdict")),
-            (
-                health(CommandTimeout),
-                Some("NicCommandTimeout Degraded Verdict"),
-            ),
-            (
-                health(QueueTimeout),
-                Some("NicQueueTimeout Degraded Verdict"),
-            ),
-            (health(ModuleFault), Some("NicModuleFault Degraded Verdict")),
-            // ACCESS_REG noise, often of someone's own polling.
-            (health(CommandFailed), None),
-            (health(RecoveryStarted), None),
-            (
-                event(EventKind::NicTemperature, None, 0),
-                Some("NicTemperature Degraded Verdict"),
-            ),
-            (
-                event(EventKind::NicPower, None, 0),
-                Some("NicPower Degraded Notice"),
-            ),
-            (
-                event(EventKind::NicCableUnplugged, None, 0),
-                Some("NicCableUnplugged Degraded Notice"),
-            ),
-            (event(EventKind::NicLinkDown, None, 0), None),
-        ] {
-            let got = node(std::slice::from_ref(&said)).told(&CHECK);
-            let want: Vec<_> = want
-                .map(|want| format!("mlx5_0 {want}"))
-                .into_iter()
-                .collect();
-            assert_eq!(got, want, "{said:?}");
-        }
-    }
-
-    #[test]
-    fn taken_back_or_passed() {
-        use HealthKind::*;
-        let mut node = node(&[health(HeartbeatLost), health(Recovered)]);
-        assert_eq!(node.told(&CHECK), Vec::<String>::new());
-
-        node.tick(1);
-        node.history
-            .push_event(node.now, false, &health(FatalSensor));
-        node.tick(601);
-        // Its port is up again: it passed.
-        assert_eq!(node.told(&CHECK), Vec::<String>::new());
-        node.set_state(0, PortState::Down, PhysState::Disabled);
-        assert_eq!(node.run(&CHECK).len(), 1);
-    }
-
-    #[test]
-    fn an_empty_cage_at_boot_is_not_a_cable_taken_out() {
-        let mut node = Node::infiniband();
-        let unplugged = event(EventKind::NicCableUnplugged, None, 0);
-        node.history.push_event(node.now, true, &unplugged);
-        assert_eq!(node.told(&CHECK), Vec::<String>::new());
-    }
-
-    #[test]
-    fn whose_it_is() {
-        let mut node = node(&[health(HealthKind::HeartbeatLost)]);
-        node.set_role(0, Role::Other);
-        assert_eq!(
-            node.told(&CHECK),
-            ["mlx5_0 NicHealthCompromised Degraded Notice"]
-        );
-        // A rail that is gone is still named.
-        node.set_role(0, Role::Rail);
-        node.devices.remove(0);
-        node.tick(1);
-        assert_eq!(
-            node.told(&CHECK),
-            ["mlx5_0 NicHealthCompromised Failing Verdict"]
-        );
-        // A device that is no NIC of ours.
-        node.roles.remove(&super::super::testing::key(0));
-        assert_eq!(node.told(&CHECK), Vec::<String>::new());
-    }
-}
+#[path = "nic_kernel_tests.rs"]
+mod tests;

@@ -1,5 +1,6 @@
 //! Every threshold that judging uses, with where it comes from. The defaults fit an 8-rail H100
 //! node and a node without any fabric alike: nothing is expected that is not seen.
+//! What no standard and no peer names is marked as heuristic.
 
 use super::Timing;
 pub use super::expect::{GpuDirectExpectation, LosslessExpectation, XidAction, XidOverride};
@@ -69,18 +70,19 @@ section! {
 
 check_section! {
     /// `link_state`. Peers poll this each 1-60 s and latch; here a fall must stand a moment, since a
-    /// retraining link is back within a second or two.
+    /// retraining link is back within a second or two. Waits are heuristic.
     LinkState, raise 3, clear 10, {
         /// INIT is right for seconds after a link came up, until the subnet manager has swept.
+        /// Heuristic.
         init_raise_after: Span = Span::from_secs(20),
-        /// A state that cannot be read must stay so this long: a driver reload reads so.
+        /// A state that cannot be read must stay so this long: a driver reload reads so. Heuristic.
         unknown_raise_after: Span = Span::from_secs(10),
     }
 }
 
 check_section! {
     /// `link_flap`. 5 in 24 h (azurehpc NHC) and 3 in 12 h of 25 s each (gpud) miss quick flaps; the
-    /// counters here see every edge, so the windows are shorter.
+    /// counters here see every edge, so the windows are shorter. Heuristic.
     LinkFlap, raise 0, clear 60, {
         /// More flaps than this make the rail degraded: 3 and up within 10 min.
         degraded: Limit = limit(2, 600),
@@ -93,7 +95,7 @@ check_section! {
     /// `link_rate`. No table by product name: peers, the port's own past, or `expect.rate_gbps`.
     LinkRate, raise 10, clear 10, {
         /// Judged when the rate is below this share of the reference (a bond's or driver's rounding
-        /// must not count).
+        /// must not count). Heuristic.
         below: f64 = 0.99,
     }
 }
@@ -119,6 +121,7 @@ check_section! {
         /// EFA admin commands that the firmware never answered: any (NVSentinel).
         admin_commands_lost: Limit = limit(0, 3600),
         /// Errors within this long after a link edge are the training's own, and are left out.
+        /// Heuristic.
         settle: Span = Span::from_secs(30),
     }
 }
@@ -126,11 +129,13 @@ check_section! {
 check_section! {
     /// `retransmission`. A lossless fabric shows next to none; a lossy one shows some, always.
     Retransmission, raise 0, clear 15, {
-        /// Packets lost or sent again, as sender or receiver tells: 10/s over 1 min. Heuristic.
+        /// Packets lost or sent again, as sender or receiver tells: 10/s over 1 min. Alone it decides
+        /// where the fabric is lossless (`expect.lossless`, InfiniBand, PFC on). Heuristic.
         loss: Limit = limit(600, 60),
-        /// Where there is little traffic: this share of the packets sent in `loss.within` …
+        /// Share of the packets sent in `loss.within`: decides where the fabric may lose some by design,
+        /// and where there is little traffic … Heuristic.
         loss_share: f64 = 0.001,
-        /// … once there are more than this many.
+        /// … once more than this many are lost. Heuristic.
         loss_share_from: u64 = 4,
         /// Packets out of order: also adaptive routing, so a notice only. Heuristic.
         out_of_order: Limit = limit(60_000, 60),
@@ -161,6 +166,7 @@ check_section! {
         /// The NIC's own storm events (mlx5 stall detection, bnxt continuous pause).
         storm_events: Limit = limit(0, 600),
         /// Packets dropped on a priority that has PFC: none by design; a few while settings change.
+        /// Heuristic.
         lossless_discards: Limit = limit(10, 60),
         /// Packets dropped for lack of buffer on a port without PFC, or by an InfiniBand port: 100/s
         /// (NVSentinel, port_xmit_discards).
@@ -173,7 +179,7 @@ check_section! {
 }
 
 check_section! {
-    /// `gid_table`. Addresses come seconds after the link.
+    /// `gid_table`. Addresses come seconds after the link. Waits are heuristic.
     GidTable, raise 30, clear 10, {}
 }
 
@@ -183,7 +189,8 @@ check_section! {
 }
 
 check_section! {
-    /// `pcie_link`. Read each minute or so; a retraining link is seen narrow for a moment.
+    /// `pcie_link`. Read each minute or so; a retraining link is seen narrow for a moment. Waits are
+    /// heuristic.
     PcieLink, raise 5, clear 60, {
         /// Uncorrected, fatal errors: any.
         fatal: Limit = limit(0, 3600),
@@ -199,7 +206,7 @@ check_section! {
     DeviceMissing, raise 0, clear 0, {
         /// Enumerations in a row that must miss a device: NVSentinel needed 3 against driver reloads.
         missed: u32 = 3,
-        /// And that long it must be out of sight: a driver reload takes seconds for a device.
+        /// And that long it must be out of sight: a driver reload takes seconds for a device. Heuristic.
         gone_after: Span = Span::from_secs(15),
         /// Config space that reads all ones must do so this long: a reset reads so for a moment, and
         /// the bus is looked at again after 4 s.
@@ -210,7 +217,7 @@ check_section! {
 }
 
 check_section! {
-    /// `gpudirect`. Drivers load one after the other while a node boots.
+    /// `gpudirect`. Drivers load one after the other while a node boots. Waits are heuristic.
     GpuDirect, raise 30, clear 0, {}
 }
 
@@ -228,19 +235,20 @@ check_section! {
         /// The operator's word by code, above the driver's (Xid 154) and above the table.
         overrides: BTreeMap<u32, XidOverride> = BTreeMap::new(),
         /// After the driver took its verdict back (154 to `None`), or was loaded anew, this long
-        /// without another Xid of that GPU clears it.
+        /// without another Xid of that GPU clears it. Heuristic.
         quiet: Span = Span::from_secs(60),
-        /// Codes that follow from another (43, 45, 94, 95) within this long belong to it.
+        /// Codes that follow from another (43, 45, 94, 95) within this long belong to it. Heuristic.
         sympathy: Span = Span::from_secs(5),
-        /// Degraded Xids stand this long after the last one.
+        /// Degraded Xids stand this long after the last one. Heuristic.
         degraded_for: Span = Span::from_secs(3600),
         /// Fatal Xids stand this long after the last one; not set: until the driver takes its
         /// verdict back (154 to `None`) or was loaded anew, or a reboot. A GPU reset under drivers
         /// before 565 tells nothing in the log.
         fatal_for: Option<Span> = None,
         /// One code, not of hardware for sure, on this many GPUs at once is the job's, not the GPUs'.
+        /// Heuristic.
         storm_gpus: u32 = 4,
-        /// At once: within this long.
+        /// At once: within this long. Heuristic.
         storm_within: Span = Span::from_secs(30),
     }
 }
@@ -248,7 +256,7 @@ check_section! {
 check_section! {
     /// `nic_kernel`.
     NicKernel, raise 0, clear 0, {
-        /// An event without a line that takes it back stands this long.
+        /// An event without a line that takes it back stands this long. Heuristic.
         stands_for: Span = Span::from_secs(600),
     }
 }
@@ -256,7 +264,7 @@ check_section! {
 check_section! {
     /// `sxid`.
     Sxid, raise 0, clear 0, {
-        /// A non-fatal SXid is told this long after the last one.
+        /// A non-fatal SXid is told this long after the last one. Heuristic.
         nonfatal_for: Span = Span::from_secs(3600),
         /// A fatal SXid stands this long after the last one; not set: until NVIDIA's driver was
         /// loaded anew, or a reboot.
@@ -267,9 +275,9 @@ check_section! {
 check_section! {
     /// `source_health`.
     SourceHealth, raise 5, clear 5, {
-        /// A source that fails must do so this long before it is told.
+        /// A source that fails must do so this long before it is told. Heuristic.
         failing_raise_after: Span = Span::from_secs(30),
-        /// Lost kernel-log records are told this long.
+        /// Lost kernel-log records are told this long. Heuristic.
         lost_for: Span = Span::from_secs(3600),
     }
 }

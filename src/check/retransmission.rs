@@ -2,7 +2,8 @@
 
 use super::context::span_text;
 use super::policy::{Limit, LosslessExpectation};
-use super::{Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
+use super::{Candidate, Check, Context, PortView, ReasonDoc, Status, Weight, pfc};
+use crate::observe::rdma::LinkLayer;
 use crate::observe::track::Increase;
 use std::time::Duration;
 
@@ -105,7 +106,7 @@ const AGAIN: Duration = Duration::from_secs(3600);
 pub const CHECK: Check = Check {
     id: ID,
     title: "Retransmission",
-    what: "How fast the transport's loss counters rise, and which share of the packets is lost; with `expect.lossless = \"lossy\"` the share alone decides. Timeouts and exhausted retries alone may be a process that died elsewhere: they move the verdict only when this port also sees losses, or when they come again within the hour. Flushed and receiver-not-ready requests are normal at the end of every job and are left out.",
+    what: "How fast the transport's loss counters rise, and which share of the packets is lost; how fast alone decides on InfiniBand, with PFC on, and with `expect.lossless = \"lossless\"`, elsewhere the share does. Timeouts and exhausted retries alone may be a process that died elsewhere: they move the verdict only when this port also sees losses, or when they come again within the hour. Flushed and receiver-not-ready requests are normal at the end of every job and are left out.",
     reasons: &[
         LOSS,
         OUT_OF_ORDER,
@@ -172,19 +173,39 @@ fn loss(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let share = worst(context, port, SENT_COUNTERS, within)
         .filter(|(_, sent)| sent.by > 0)
         .map(|(_, sent)| increase.by as f64 / sent.by as f64);
-    // A fabric that is lossy by design loses some all the time: there only the share tells.
-    let lossy = context.policy.expect.lossless == LosslessExpectation::Lossy;
-    let many = !lossy && increase.by > policy.loss.more_than;
+    let many = increase.by > policy.loss.more_than;
     let much = increase.by > policy.loss_share_from
         && share.is_some_and(|share| share > policy.loss_share);
-    if !many && !much {
+    // A fabric that is lossy by design loses some all the time: there only the share tells. Where
+    // neither configuration nor flow control says which it is, a rate whose share nobody knows is
+    // told, and moves nothing.
+    let (judged, weight) = match (is_lossless(context, port), share) {
+        (Some(true), _) => (many || much, port.weight()),
+        (None, None) => (many, Weight::Notice),
+        (Some(false) | None, _) => (much, port.weight()),
+    };
+    if !judged {
         return None;
     }
-    let mut candidate = say(context, port, LOSS, name, increase, within);
+    let mut candidate = say(context, port, LOSS, name, increase, within).weighing(weight);
     if let Some(share) = share {
         candidate = candidate.with("share_of_packets", (share * 1e6).round() / 1e6);
     }
     Some(candidate)
+}
+
+/// Whether the fabric of a port loses nothing by design: by configuration, as InfiniBand does by its
+/// credits, or since a priority has flow control (PFC). None: nothing tells.
+fn is_lossless(context: &Context<'_>, port: &PortView<'_>) -> Option<bool> {
+    match context.policy.expect.lossless {
+        LosslessExpectation::Lossless => Some(true),
+        LosslessExpectation::Lossy => Some(false),
+        LosslessExpectation::Auto if port.port.link_layer == LinkLayer::Infiniband => Some(true),
+        LosslessExpectation::Auto => {
+            let enabled = pfc::pfc_priorities(context, port.port.netdev.as_deref()?)?;
+            (enabled != 0).then_some(true)
+        }
+    }
 }
 
 /// The counter that rose most.
@@ -242,149 +263,5 @@ fn say(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::testing::{Node, tell};
-    use super::*;
-
-    fn counted(driver: &str, steps: &[&[(&str, u64)]]) -> Node {
-        let mut node = Node::roce();
-        node.devices[0].driver = driver.into();
-        node.tick(1);
-        for (i, step) in steps.iter().enumerate() {
-            node.set_counters(0, step);
-            node.tick(if i + 1 == steps.len() { 0 } else { 10 });
-        }
-        node
-    }
-
-    #[test]
-    fn rules() {
-        type Row<'a> = (&'a str, &'a [(&'a str, u64)], &'a [&'a str]);
-        let rows: &[Row<'_>] = &[
-            (
-                "mlx5_core",
-                &[("hw.packet_seq_err", 601)],
-                &["PacketLoss Degraded Verdict"],
-            ),
-            ("mlx5_core", &[("hw.packet_seq_err", 600)], &[]),
-            (
-                "mlx5_core",
-                &[("hw.out_of_sequence", 70_000)],
-                &["OutOfOrder Degraded Notice"],
-            ),
-            // A peer's process that died, and nothing else.
-            (
-                "mlx5_core",
-                &[("hw.local_ack_timeout_err", 100)],
-                &["AckTimeouts Degraded Notice"],
-            ),
-            (
-                "mlx5_core",
-                &[("hw.req_transport_retries_exceeded", 1)],
-                &["RetriesExceeded Degraded Notice"],
-            ),
-            // With losses seen here, too.
-            (
-                "mlx5_core",
-                &[
-                    ("hw.req_transport_retries_exceeded", 1),
-                    ("hw.packet_seq_err", 9),
-                ],
-                &["RetriesExceeded Degraded Verdict"],
-            ),
-            // Little traffic, much of it lost.
-            (
-                "rdma_rxe",
-                &[("hw.completer_retry_err", 5), ("hw.sent_pkts", 800)],
-                &["PacketLoss Degraded Verdict"],
-            ),
-            (
-                "rdma_rxe",
-                &[("hw.completer_retry_err", 5), ("hw.sent_pkts", 800_000)],
-                &[],
-            ),
-            // Normal at the end of every job.
-            (
-                "mlx5_core",
-                &[
-                    ("hw.req_cqe_flush_error", 90_000),
-                    ("hw.rnr_nak_retry_err", 90_000),
-                    ("hw.req_rnr_retries_exceeded", 90),
-                    ("hw.duplicate_request", 90_000),
-                    ("hw.out_of_buffer", 90_000),
-                ],
-                &[],
-            ),
-            (
-                "efa",
-                &[
-                    ("hw.retrans_pkts", 1001),
-                    ("hw.impaired_remote_conn_events", 101),
-                    ("hw.rx_drops", 6001),
-                ],
-                &[
-                    "EfaRetransmissions Degraded Verdict",
-                    "EfaRemoteImpaired Degraded Notice",
-                    "EfaReceiveDrops Degraded Verdict",
-                ],
-            ),
-            (
-                "bnxt_re",
-                &[("hw.to_retransmits", 601)],
-                &["PacketLoss Degraded Verdict"],
-            ),
-        ];
-        for (driver, to, want) in rows {
-            let from: Vec<_> = to.iter().map(|(name, _)| (*name, 0)).collect();
-            let got: Vec<_> = counted(driver, &[&from, to])
-                .run(&CHECK)
-                .iter()
-                .map(tell)
-                .collect();
-            let want: Vec<_> = want.iter().map(|want| format!("mlx5_0/1 {want}")).collect();
-            assert_eq!(got, want, "{driver} {to:?}");
-        }
-    }
-
-    #[test]
-    fn a_fabric_that_is_lossy_by_design_is_judged_by_the_share() {
-        for (sent, want) in [(600_000, 1), (60_000_000, 0)] {
-            let from = [("hw.packet_seq_err", 0), ("port_xmit_packets", 0)];
-            let to = [("hw.packet_seq_err", 2000), ("port_xmit_packets", sent)];
-            let mut node = counted("mlx5_core", &[&from, &to]);
-            assert_eq!(node.run(&CHECK).len(), 1);
-            node.policy.expect.lossless = LosslessExpectation::Lossy;
-            assert_eq!(node.run(&CHECK).len(), want, "{sent}");
-        }
-    }
-
-    #[test]
-    fn retries_that_come_again_count() {
-        let counter = |value| [("hw.req_transport_retries_exceeded", value)];
-        let mut node = counted("mlx5_core", &[&counter(4), &counter(5)]);
-        assert_eq!(node.run(&CHECK)[0].weight, Weight::Notice);
-        node.tick(1200);
-        assert_eq!(node.told(&CHECK), Vec::<String>::new());
-        node.set_counters(0, &counter(6));
-        node.tick(0);
-        assert_eq!(node.run(&CHECK)[0].weight, Weight::Verdict);
-    }
-
-    #[test]
-    fn the_first_sample_is_a_baseline() {
-        let node = counted("efa", &[&[("hw.retrans_pkts", 1 << 40)]]);
-        assert_eq!(node.told(&CHECK), Vec::<String>::new());
-    }
-
-    #[test]
-    fn switchdev_counters_are_on_the_device() {
-        let node = counted(
-            "mlx5_core",
-            &[
-                &[("dev.vport_packet_seq_err", 0)],
-                &[("dev.vport_packet_seq_err", 9000)],
-            ],
-        );
-        assert_eq!(node.told(&CHECK), ["mlx5_0/1 PacketLoss Degraded Verdict"]);
-    }
-}
+#[path = "retransmission_tests.rs"]
+mod tests;

@@ -112,8 +112,7 @@ mod tests {
         let fatal = ["0000:05:00 SxidFatal Failing Verdict"];
         assert_eq!(node.told(&CHECK), fatal);
         // A driver loaded anew ends it, once it has been quiet.
-        let line = "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  535.129.03";
-        let loaded = crate::source::kernel_log::driver_loaded(line).unwrap();
+        let loaded = KernelEvent::new(EventKind::DriverLoaded, "NVRM: loading …");
         node.history.push_event(node.now, false, &loaded);
         node.tick(59);
         assert_eq!(node.told(&CHECK), fatal);

@@ -128,8 +128,7 @@ fn a_restart_of_the_agent_does_not_end_it() {
 const SHOWN: &str = "0000:80:00";
 
 fn loaded() -> KernelEvent {
-    let line = "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  535.129.03";
-    crate::source::kernel_log::driver_loaded(line).unwrap()
+    KernelEvent::new(EventKind::DriverLoaded, "NVRM: loading NVIDIA UNIX …")
 }
 
 #[test]
@@ -158,6 +157,25 @@ fn a_driver_loaded_anew_ends_it_once_the_gpu_answers_and_stays_quiet() {
         node.history = History::restore(node.history.memory());
     };
     assert_eq!(after(SHOWN, &restart), Vec::<String>::new());
+    // Neither a bus that was not read yet, when the agent starts, nor one that hangs brings it back.
+    let starts = |node: &mut Node| {
+        restart(node);
+        node.snapshot.pci = None;
+        node.snapshot.gpudirect = None;
+    };
+    assert_eq!(after(SHOWN, &starts), Vec::<String>::new());
+    let hangs = |node: &mut Node| {
+        load(node);
+        node.set_stalled("pci", "", node.now);
+        node.policy.stale_after = crate::units::Span::from_secs(0);
+    };
+    assert_eq!(after(SHOWN, &hangs), Vec::<String>::new());
+    // One that never could be read proves nothing.
+    let never = |node: &mut Node| {
+        starts(node);
+        node.set_stalled("pci", "", node.now);
+    };
+    assert_eq!(after(SHOWN, &never), fatal(SHOWN));
     // Without a load; a GPU that does not answer, or that is not on the bus; one that the driver
     // asks something for.
     assert_eq!(after(SHOWN, &|_| {}), fatal(SHOWN));

@@ -55,6 +55,15 @@ pub enum CounterKind {
     Gauge,
 }
 
+/// What was read of a counter. All ones in 64 bits is what a device that does not answer reads as,
+/// and no count that can be reached.
+pub fn counted(value: u64) -> Reading<u64> {
+    match value {
+        u64::MAX => Reading::NotObservable,
+        value => Reading::Value(value),
+    }
+}
+
 /// PMA error files and their widths (drivers/infiniband/core/sysfs.c, PORT_PMA_ATTR): name, bits.
 pub const PMA_SATURATING: &[(&str, u32)] = &[
     ("symbol_error", 16),

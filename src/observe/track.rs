@@ -79,6 +79,15 @@ impl Track {
     /// value below the last is a wrap where the counter wraps and was past half of its range, else a
     /// reset, which is a new baseline. A sample not newer than the last one changes nothing.
     pub fn push(&mut self, at: Millis, value: u64) -> u64 {
+        self.push_with(at, value, false)
+    }
+
+    /// The same; where the sample's source was `reset`, a value below the last is no wrap.
+    pub fn push_with(&mut self, at: Millis, value: u64, reset: bool) -> u64 {
+        // What is beyond its nominal end is wider than that (extended counters).
+        if matches!(self.kind, CounterKind::Saturating { max } if value > max) {
+            self.kind = CounterKind::Wide;
+        }
         let Some((last_at, last)) = self.last else {
             self.baseline = Some(at);
             self.last = Some((at, value));
@@ -93,7 +102,7 @@ impl Track {
             value - last
         } else {
             match self.kind {
-                CounterKind::Wrapping { max } if last > max / 2 && value <= max / 2 => {
+                CounterKind::Wrapping { max } if !reset && last > max / 2 && value <= max / 2 => {
                     (max - last.min(max)) + value + 1
                 }
                 _ => {
@@ -144,6 +153,11 @@ impl Track {
     /// Moment of the last sample.
     pub fn last_at(&self) -> Option<Millis> {
         self.last.map(|(at, _)| at)
+    }
+
+    /// Whether a value is below the last one, which a counter does by a wrap or a reset only.
+    pub fn falls(&self, value: u64) -> bool {
+        self.kind != CounterKind::Gauge && self.value().is_some_and(|last| value < last)
     }
 
     /// At its maximum and stuck there: further deltas are blind zeros.
@@ -267,6 +281,21 @@ mod tests {
             assert_eq!(got, want, "{name}");
             assert_eq!(track.resets(), resets, "{name}");
         }
+    }
+
+    #[test]
+    fn a_source_that_was_reset_does_not_wrap() {
+        let mut track = Track::new(U32);
+        track.push(Millis(1), 3_000_000_000);
+        assert_eq!(track.push_with(Millis(2), 17, true), 0);
+        assert_eq!((track.resets(), track.push(Millis(3), 18)), (1, 1));
+    }
+
+    #[test]
+    fn a_counter_beyond_its_nominal_end_is_wider() {
+        let (track, by) = pushed(CounterKind::Saturating { max: 255 }, &[250, 300, 255]);
+        assert_eq!(by, [0, 50, 0]);
+        assert!(!track.saturated());
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! the port's files are closed for good.
 
 use crate::host::Host;
-use crate::observe::counters::{PMA_WORDS, PmaSkip, PortCounters};
+use crate::observe::counters::{PMA_WORDS, PmaSkip, PortCounters, counted};
 use crate::observe::rdma::{Function, RdmaDevice, Via};
 use crate::observe::reading::Reading;
 use crate::source::counter_files::{CounterDir, hw_order, pma_order};
@@ -117,7 +117,7 @@ impl CounterReader {
                 counters.hw = values
                     .into_iter()
                     .filter(|(name, _)| name != "lifespan")
-                    .map(|(name, value)| (name, Reading::Value(value)))
+                    .map(|(name, value)| (name, counted(value)))
                     .collect();
             } else if port.skip != Some(PmaSkip::Excluded) {
                 counters.hw = port.hw.read(host, &mut self.buffer).values;

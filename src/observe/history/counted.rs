@@ -2,7 +2,7 @@
 
 use super::edges::{add_edges, counts_carrier_changes};
 use super::{History, ports_of};
-use crate::observe::counters::{CounterKind, Counts, hw_kind, pma_kind};
+use crate::observe::counters::{CounterKind, Counts, PortCounters, hw_kind, pma_kind};
 use crate::observe::named::Named;
 use crate::observe::reading::Reading;
 use crate::observe::snapshot::Snapshot;
@@ -63,10 +63,17 @@ impl History {
             port.counted_at = Some(sample.at);
             let tracks = &mut port.counters;
             let hardware = |name: &str| hw_kind(driver, name);
-            push(&mut tracks.hw, &sample.value.hw, sample.at, hardware);
-            let device_hw = &sample.value.device_hw;
-            push(&mut tracks.device_hw, device_hw, sample.at, hardware);
-            push(&mut tracks.pma, &sample.value.pma, sample.at, pma_kind);
+            let PortCounters {
+                pma, hw, device_hw, ..
+            } = &sample.value;
+            // One counter that falls may have wrapped; several at once were reset.
+            let fallen = fallen(&tracks.hw, hw)
+                + fallen(&tracks.device_hw, device_hw)
+                + fallen(&tracks.pma, pma);
+            let look = (sample.at, fallen > 1);
+            push(&mut tracks.hw, hw, look, hardware);
+            push(&mut tracks.device_hw, device_hw, look, hardware);
+            push(&mut tracks.pma, pma, look, pma_kind);
             let downs = (tracks.pma.get("link_downed"))
                 .filter(|track| track.last_at() == Some(sample.at))
                 .map(|track| track.rose_from(port.downs_before));
@@ -82,16 +89,31 @@ impl History {
     }
 }
 
-/// Takes one group of a sample in.
+/// How many counters of one group are below what they were.
+fn fallen(tracks: &Named<Track>, counts: &Counts) -> usize {
+    let falls = |track: &Track, reading: &Reading<u64>| {
+        reading.value().is_some_and(|value| track.falls(*value))
+    };
+    if tracks.names() == counts.names() {
+        let pairs = tracks.values().zip(counts.values());
+        return pairs
+            .filter(|(track, reading)| falls(track, reading))
+            .count();
+    }
+    let known = |(name, reading)| tracks.get(name).is_some_and(|track| falls(track, reading));
+    counts.iter().filter(|one| known(*one)).count()
+}
+
+/// Takes one group of a sample in: when it was read, and whether the port's counters were reset.
 fn push(
     tracks: &mut Named<Track>,
     counts: &Counts,
-    at: Millis,
+    (at, reset): (Millis, bool),
     kind: impl Fn(&str) -> CounterKind,
 ) {
     let take = |track: &mut Track, reading: &Reading<u64>| {
         if let Reading::Value(value) = reading {
-            track.push(at, *value);
+            track.push_with(at, *value, reset);
         }
     };
     // As a rule the counters are those of the last sample, one by one.

@@ -124,7 +124,7 @@ fn with_counter<'a>(port: &'a PortView<'_>, counter: &'a str) -> [&'a str; 3] {
 }
 
 fn is_saturated(name: &str, value: u64) -> bool {
-    matches!(pma_kind(name), CounterKind::Saturating { max } if value >= max)
+    matches!(pma_kind(name), CounterKind::Saturating { max } if value == max)
 }
 
 /// PMA counters to export, traffic left out.

@@ -43,6 +43,22 @@ fn words_become_bytes_once() {
 }
 
 #[test]
+fn all_ones_are_no_count() {
+    let tree = tree();
+    tree.file(&format!("{PMA}/port_xmit_data"), "18446744073709551615");
+    let host = tree.host();
+    let mut reader = reader(&host, None);
+    let told = HwByPort::from([(
+        1,
+        BTreeMap::from([("a".to_string(), u64::MAX), ("b".to_string(), 7)]),
+    )]);
+    let counters = &reader.read(&host, Some(told))[0].1;
+    assert_eq!(counters.pma["port_xmit_data"], Reading::NotObservable);
+    assert_eq!(counters.hw["a"], Reading::NotObservable);
+    assert_eq!(counters.hw["b"], Reading::Value(7));
+}
+
+#[test]
 fn essential_files_alone() {
     let tree = tree();
     let host = tree.host();

@@ -71,6 +71,23 @@ fn options(dir: &Path, boot: &str) -> FollowOptions {
 }
 
 #[test]
+fn a_load_of_the_gpu_driver_is_delivered_by_the_follower_alone() {
+    for message in [
+        "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023",
+        "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build",
+    ] {
+        assert_eq!(decode(message, None), None, "no event for people");
+        let told = |prio: u32| record(format!("{prio},7,5,-;{message}\n"));
+        let options = options(Path::new("/"), "a");
+        // What user space writes (facility 1) proves nothing.
+        let mut follower = ring(vec![told(12), told(4)], options);
+        let items = drain(&mut follower, MINUTE);
+        let kinds: Vec<_> = items.iter().map(|item| item.event.kind).collect();
+        assert_eq!(kinds, [crate::observe::kernel::EventKind::DriverLoaded]);
+    }
+}
+
+#[test]
 fn overrun_is_counted_by_sequence_numbers() {
     let mut f = ring(
         vec![
