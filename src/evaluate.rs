@@ -104,6 +104,7 @@ impl Evaluator {
             generation: self.generation,
             node: self.node.clone(),
             snapshot: snapshot.clone(),
+            stale_after: self.policy.stale_after.0,
             roles,
             state,
             since: self.tracker.since().unwrap_or(now),
@@ -113,6 +114,7 @@ impl Evaluator {
             gpudirect,
             totals: Arc::new(self.history.totals.clone()),
             full_window,
+            muted: self.policy.mute.iter().cloned().collect(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The thread that follows the kernel log for the agent.
 
 use crate::agent::Wake;
+use crate::config::AgentSettings;
 use crate::host::Host;
 use crate::observe::reading::{Fault, FaultKind};
 use crate::sampler::Clock;
@@ -9,6 +10,7 @@ use crate::source::kernel_log::follow::{
 };
 use crate::source::kernel_log::state::ResumeState;
 use crate::units::Millis;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,10 +33,10 @@ pub struct Settings {
 }
 
 impl Settings {
-    fn options(&self) -> FollowOptions {
+    fn options(&self, resume: Option<ResumeState>) -> FollowOptions {
         let mut options = FollowOptions::new(&self.path, &self.boot_id);
         options.any_facility = self.any_facility;
-        options.resume = self.resume.clone();
+        options.resume = resume;
         options
     }
 
@@ -68,22 +70,21 @@ impl Handle {
     }
 }
 
-/// Starts following. Events and the log's own health go to `tx`, in order.
-pub fn spawn(mut settings: Settings, clock: Clock, tx: mpsc::UnboundedSender<Wake>) -> Handle {
+/// Starts following. Events and the log's own health go to `tx`, in order; where they are not taken
+/// in as fast as they come, the thread waits, and the log's own overrun is counted.
+pub fn spawn(mut settings: Settings, clock: Clock, tx: mpsc::Sender<Wake>) -> Handle {
     let handle = Handle::default();
     let stopper = Arc::clone(&handle.stopper);
     crate::thread::spawn("kmsg", move || {
         while !tx.is_closed() {
-            let Err(error) = follow(&mut settings, &stopper, clock, &tx) else {
+            let mut reached = settings.resume.take();
+            let options = settings.options(reached.clone());
+            let follow = || follow(&settings, options, &mut reached, &stopper, clock, &tx);
+            let Some(health) = health_after(catch_unwind(AssertUnwindSafe(follow))) else {
                 return;
             };
-            let (fault, absent) = fault_of(&error);
-            let sent = tx.send(Wake::KernelLog {
-                lost: None,
-                fault,
-                absent,
-            });
-            if sent.is_err() {
+            settings.resume = reached;
+            if tx.blocking_send(health).is_err() {
                 return;
             }
             std::thread::sleep(if settings.live { RETRY[0] } else { RETRY[1] });
@@ -92,50 +93,80 @@ pub fn spawn(mut settings: Settings, clock: Clock, tx: mpsc::UnboundedSender<Wak
     handle
 }
 
+/// What to tell of the log when following it has ended; none if it was asked to end.
+fn health_after(ended: std::thread::Result<Result<(), FollowError>>) -> Option<Wake> {
+    let (fault, absent) = match ended {
+        Ok(Ok(())) => return None,
+        Ok(Err(error)) => fault_of(&error),
+        Err(_) => {
+            let fault = Fault {
+                kind: FaultKind::Other,
+                detail: "its reader panicked; this is a bug in selvage".into(),
+            };
+            (Some(fault), false)
+        }
+    };
+    Some(Wake::KernelLog {
+        lost: None,
+        fault,
+        absent,
+    })
+}
+
+/// Follows; `reached` is how far, also when this ends by a panic: nothing is told twice.
 fn follow(
-    settings: &mut Settings,
+    settings: &Settings,
+    options: FollowOptions,
+    reached: &mut Option<ResumeState>,
     stopper: &Mutex<Option<Stopper>>,
     clock: Clock,
-    tx: &mpsc::UnboundedSender<Wake>,
+    tx: &mpsc::Sender<Wake>,
 ) -> Result<(), FollowError> {
-    let mut follower = KmsgFollower::open(settings.options())?;
+    let mut follower = KmsgFollower::open(options)?;
     *stopper.lock().unwrap_or_else(PoisonError::into_inner) = Some(follower.stopper());
     let stats = follower.stats();
+    let now_us = || clock.now().0.saturating_mul(1000);
     let mut told_lost = 0;
-    let _ = tx.send(Wake::KernelLog {
-        lost: None,
-        fault: None,
-        absent: false,
-    });
-    let mut resume = None;
-    let ended = follower.run(
-        || clock.now().0.saturating_mul(1000),
-        |delivery| {
-            match delivery {
-                Delivery::Item(item) => {
-                    let _ = tx.send(Wake::Kernel {
-                        at: settings.moment(&item, clock.now()),
-                        item,
-                    });
-                }
-                Delivery::Through(state) => {
-                    resume = Some(state.clone());
-                    let _ = tx.send(Wake::KernelThrough(state));
-                }
-            }
-            let lost = stats.lost.load(Ordering::Relaxed);
-            if lost != told_lost {
-                let _ = tx.send(Wake::KernelLog {
-                    lost: Some(lost - told_lost),
-                    fault: None,
-                    absent: false,
+    let mut told_well = false;
+    let mut deliver = |delivery: Option<Delivery>| {
+        // Opening it says little: it is well once it was read.
+        if !std::mem::replace(&mut told_well, true) {
+            let _ = tx.blocking_send(Wake::KernelLog {
+                lost: None,
+                fault: None,
+                absent: false,
+            });
+        }
+        match delivery {
+            Some(Delivery::Item(item)) => {
+                *reached = Some(ResumeState {
+                    boot_id: settings.boot_id.clone(),
+                    last_seq: item.seq,
                 });
-                told_lost = lost;
+                let _ = tx.blocking_send(Wake::Kernel {
+                    at: settings.moment(&item, clock.now()),
+                    item,
+                });
             }
-        },
-    );
-    settings.resume = resume.or(settings.resume.take());
-    ended
+            Some(Delivery::Through(state)) => {
+                *reached = Some(state.clone());
+                let _ = tx.blocking_send(Wake::KernelThrough(state));
+            }
+            None => {}
+        }
+        let lost = stats.lost.load(Ordering::Relaxed);
+        if lost != told_lost {
+            let _ = tx.blocking_send(Wake::KernelLog {
+                lost: Some(lost - told_lost),
+                fault: None,
+                absent: false,
+            });
+            told_lost = lost;
+        }
+    };
+    follower.drain(now_us(), &mut |delivery| deliver(Some(delivery)))?;
+    deliver(None);
+    follower.run(now_us, |delivery| deliver(Some(delivery)))
 }
 
 /// Reads what the log holds now and does not wait: for a single look.
@@ -148,7 +179,7 @@ pub fn read_existing(
 ) -> Result<Option<Vec<(Millis, KmsgItem)>>, Fault> {
     let mut items = Vec::new();
     let mut read = || -> Result<(), FollowError> {
-        let mut follower = KmsgFollower::open(settings.options())?;
+        let mut follower = KmsgFollower::open(settings.options(None))?;
         follower.drain(now.0.saturating_mul(1000), &mut |delivery| {
             if let Delivery::Item(item) = delivery {
                 items.push((settings.moment(&item, now), *item));
@@ -180,18 +211,56 @@ pub fn fault_of(error: &FollowError) -> (Option<Fault>, bool) {
     (Some(fault), false)
 }
 
-/// Settings for a host.
+/// Settings for a host. Without a boot id, a resume point could be of any boot: it is left aside.
 pub fn settings(
     host: &Host,
-    path: &std::path::Path,
-    any_facility: bool,
+    agent: &AgentSettings,
+    boot_id: Option<&str>,
     resume: Option<ResumeState>,
 ) -> Settings {
+    let path = &agent.kmsg;
     Settings {
         path: host.path(path.strip_prefix("/").unwrap_or(path)),
-        boot_id: crate::sampler::assemble::boot_id(host).unwrap_or_default(),
+        boot_id: boot_id.unwrap_or_default().into(),
         live: host.is_live(),
-        any_facility,
-        resume,
+        any_facility: agent.kmsg_all_facilities,
+        resume: resume.filter(|resume| boot_id.is_some() && !resume.boot_id.is_empty()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::testtree::TestTree;
+
+    #[test]
+    fn a_resume_point_without_a_boot_is_left_aside() {
+        let host = TestTree::new().host();
+        let agent = AgentSettings::default();
+        let resume = |boot_id: &str| ResumeState {
+            boot_id: boot_id.into(),
+            last_seq: 7,
+        };
+        for (then, now, kept) in [
+            ("", None, false),
+            ("a", None, false),
+            ("", Some("a"), false),
+            ("a", Some("a"), true),
+            // Of another boot: it tells that this is not the first start.
+            ("b", Some("a"), true),
+        ] {
+            let settings = settings(&host, &agent, now, Some(resume(then)));
+            assert_eq!(settings.resume.is_some(), kept, "{then:?} {now:?}");
+        }
+    }
+
+    #[test]
+    fn a_reader_that_panicked_is_not_well() {
+        let health = health_after(Err(Box::new("a bug")));
+        let Some(Wake::KernelLog { fault, absent, .. }) = health else {
+            panic!("{health:?}");
+        };
+        assert!(fault.is_some() && !absent);
+        assert!(health_after(Ok(Ok(()))).is_none());
     }
 }

@@ -6,6 +6,7 @@ use crate::source::kernel_log::state::ResumeState;
 use crate::units::PortKey;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -51,6 +52,12 @@ impl Saved {
         }
     }
 
+    /// What a history starts from. Without a boot id it starts anew: nothing would tell that the
+    /// node was rebooted meanwhile.
+    pub fn memory_to_restore(&self, boot_id: Option<&str>) -> Memory {
+        self.memory_of(boot_id).cloned().unwrap_or_default()
+    }
+
     /// What the history remembers, if the file is of this boot.
     pub fn memory_of(&self, boot_id: Option<&str>) -> Option<&Memory> {
         let same = boot_id.is_some() && self.memory.boot_id.as_deref() == boot_id;
@@ -59,21 +66,18 @@ impl Saved {
 }
 
 impl StateDir {
-    /// State below `dir`, which is made if missing.
+    /// State below `dir`. Nothing is touched yet.
     pub fn new(dir: Option<&Path>) -> Self {
-        let Some(dir) = dir else {
-            return StateDir(None);
-        };
-        if let Err(error) = std::fs::create_dir_all(dir) {
-            tracing::warn!(dir = %dir.display(), %error, "no state directory: restarts will not be remembered");
-            return StateDir(None);
-        }
-        StateDir(Some(dir.to_path_buf()))
+        StateDir(dir.map(Path::to_path_buf))
     }
 
-    /// State below `dir` if that is there: nothing is made.
-    pub fn existing(dir: Option<&Path>) -> Self {
-        StateDir(dir.filter(|dir| dir.is_dir()).map(Path::to_path_buf))
+    /// Makes the directory if it is missing.
+    pub fn prepare(&self) {
+        if let Some(dir) = &self.0
+            && let Err(error) = std::fs::create_dir_all(dir)
+        {
+            tracing::warn!(dir = %dir.display(), %error, "no state directory: restarts will not be remembered");
+        }
     }
 
     /// A file in it.
@@ -88,11 +92,13 @@ impl StateDir {
         };
         let read = || -> io::Result<Saved> {
             let mut text = String::new();
-            #[expect(
-                clippy::disallowed_methods,
-                reason = "our own state, not a kernel file"
-            )]
-            let file = std::fs::File::open(&path)?;
+            let file = std::fs::File::options()
+                .read(true)
+                .custom_flags(nix::libc::O_NONBLOCK)
+                .open(&path)?;
+            if !file.metadata()?.is_file() {
+                return Err(io::Error::other("no regular file"));
+            }
             file.take(MAX).read_to_string(&mut text)?;
             let saved: Saved = serde_json::from_str(&text)?;
             if saved.version != VERSION {
@@ -110,19 +116,19 @@ impl StateDir {
         }
     }
 
-    /// Writes the file anew, whole or not at all. A failure is logged; the agent goes on.
-    pub fn save(&self, saved: &Saved) {
-        let Some(path) = self.file(FILE) else { return };
-        let write = || -> io::Result<()> {
-            let new = path.with_extension("new");
-            let mut file = std::fs::File::create(&new)?;
-            file.write_all(&serde_json::to_vec(saved)?)?;
-            file.sync_data()?;
-            std::fs::rename(&new, &path)
+    /// Writes the file anew, whole or not at all.
+    ///
+    /// # Errors
+    /// Why it could not be; the old file is as it was.
+    pub fn save(&self, saved: &Saved) -> io::Result<()> {
+        let Some(path) = self.file(FILE) else {
+            return Ok(());
         };
-        if let Err(error) = write() {
-            tracing::warn!(path = %path.display(), %error, "state not saved");
-        }
+        let new = path.with_extension("new");
+        let mut file = std::fs::File::create(&new)?;
+        file.write_all(&serde_json::to_vec(saved)?)?;
+        file.sync_data()?;
+        std::fs::rename(&new, &path)
     }
 }
 
@@ -138,8 +144,14 @@ impl Saver {
         let (queue, saved) = mpsc::sync_channel::<Saved>(1);
         let (end, ended) = mpsc::channel::<()>();
         crate::thread::spawn("state", move || {
+            let mut told = String::new();
             for saved in saved {
-                state.save(&saved);
+                let trouble = state.save(&saved).err().map(|error| error.to_string());
+                // Once for as long as it stays the same.
+                if let Some(error) = trouble.as_ref().filter(|error| **error != told) {
+                    tracing::warn!(%error, "state not saved");
+                }
+                told = trouble.unwrap_or_default();
             }
             drop(end);
         });
@@ -181,7 +193,7 @@ mod tests {
             boot_id: Some("a".into()),
             ..Memory::default()
         };
-        state.save(&Saved::new(memory, vec![port()], None));
+        state.save(&Saved::new(memory, vec![port()], None)).unwrap();
         let saved = StateDir::new(Some(dir.path())).load();
         assert_eq!(saved.restricted_of(Some("a")), [port()]);
         assert!(saved.restricted_of(Some("b")).is_empty());
@@ -216,6 +228,46 @@ mod tests {
         saver.finish(Duration::from_secs(30));
         let saved = StateDir::new(Some(dir.path())).load();
         assert_eq!(saved.restricted, [port()]);
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_left_aside() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FILE);
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let state = StateDir::new(Some(dir.path()));
+        assert_eq!(state.load(), Saved::default());
+        state
+            .save(&Saved::new(Memory::default(), vec![port()], None))
+            .unwrap();
+        assert_eq!(state.load().restricted, [port()], "and gives way");
+    }
+
+    #[test]
+    fn without_a_boot_id_nothing_is_taken_back() {
+        let saved = |boot_id: Option<&str>| {
+            let memory = Memory {
+                boot_id: boot_id.map(Into::into),
+                gpus: vec!["0000:18:00.0".into()],
+                ..Memory::default()
+            };
+            Saved::new(memory, vec![port()], None)
+        };
+        for (then, now, back) in [
+            (None, None, 0),
+            (Some("a"), None, 0),
+            (None, Some("a"), 0),
+            (Some("b"), Some("a"), 0),
+            (Some("a"), Some("a"), 1),
+        ] {
+            let saved = saved(then);
+            assert_eq!(
+                saved.memory_to_restore(now).gpus.len(),
+                back,
+                "{then:?} {now:?}"
+            );
+            assert_eq!(saved.restricted_of(now).len(), back, "{then:?} {now:?}");
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Threads for what blocks for ever, one each.
 
+use std::time::Duration;
+
 /// Starts a small named thread. If there can be none, that is logged and `body` is dropped.
 pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) {
     let spawned = std::thread::Builder::new()
@@ -9,4 +11,30 @@ pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) {
     if let Err(error) = spawned {
         tracing::warn!(%error, name, "cannot start a thread");
     }
+}
+
+/// What `question` answers, asked on a thread of its own; none if there can be no thread, or it
+/// panicked. Given up, it leaves the thread behind.
+pub(crate) async fn ask<T: Send + 'static>(
+    name: &str,
+    question: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (tx, rx) = tokio::sync::oneshot::channel();
+    spawn(name, move || {
+        let _ = tx.send(question());
+    });
+    rx.await.ok()
+}
+
+/// The same where nothing is async yet; none if there is no answer within `patience`.
+pub(crate) fn ask_within<T: Send + 'static>(
+    name: &str,
+    patience: Duration,
+    question: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (tx, rx) = std::sync::mpsc::channel();
+    spawn(name, move || {
+        let _ = tx.send(question());
+    });
+    rx.recv_timeout(patience).ok()
 }

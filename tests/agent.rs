@@ -14,6 +14,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use selvage::simulate::Act;
 use serde_json::Value;
+use std::path::Path;
 use std::time::{Duration, Instant};
 use support::{Series, Server, get, node, parse};
 
@@ -168,4 +169,86 @@ fn a_device_that_goes_takes_its_series_along() {
         value(&metrics(&agent), "selvage_finding", &vanished)
     });
     until_metric(&agent, "selvage_fabric_state", &[("state", "unready")], 1.0);
+}
+
+/// Puts a pipe that nobody writes in place of a file: opening it blocks.
+fn hang(path: &Path) {
+    let _ = std::fs::remove_file(path);
+    mkfifo(path, Mode::S_IRWXU).unwrap();
+}
+
+#[test]
+fn files_that_hang_at_the_start_hold_up_neither_service_nor_end() {
+    let (dir, _) = node("h100_ib");
+    let state = support::scratch();
+    hang(&state.path().join("memory.json"));
+    for file in [
+        ".selvage-errno",
+        "proc/sys/kernel/random/boot_id",
+        "proc/sys/kernel/hostname",
+    ] {
+        hang(&dir.path().join(file));
+    }
+    let state_flag = format!("--state-dir={}", state.path().display());
+    let mut agent = Server::agent(dir.path(), &[&state_flag, "--intervals-deadline=30s"]);
+    assert_eq!(get(&agent.address, "/healthz").0, 200);
+    assert_eq!(get(&agent.address, "/readyz").0, 503);
+    assert_eq!(report(&agent)["state"], "unknown");
+    agent.terminate();
+    let flags = [&state_flag, "--intervals-deadline=300ms"];
+    let agent = Server::agent(dir.path(), &flags);
+    let labels = [("device", "mlx5_4"), ("port", "1")];
+    until_metric(&agent, "selvage_port_up", &labels, 1.0);
+    let (code, text) = support::selvage(
+        dir.path(),
+        &["check", "--intervals-deadline=300ms", "--log-level=error"],
+    );
+    assert!(text.contains("mlx5_4"), "{code} {text}");
+}
+
+#[test]
+fn what_is_no_kernel_log_is_told_and_costs_nothing() {
+    for target in ["/dev/null", "/dev/zero"] {
+        let (dir, _) = node("h100_ib");
+        let kmsg = dir.path().join("dev/kmsg");
+        std::fs::remove_file(&kmsg).unwrap();
+        std::os::unix::fs::symlink(target, &kmsg).unwrap();
+        let agent = Server::agent(dir.path(), &[]);
+        let blind = [("reason", "KernelLogBlind")];
+        until("KernelLogBlind", || {
+            value(&metrics(&agent), "selvage_finding", &blind)
+        });
+        let (_, text) = support::selvage(dir.path(), &["check"]);
+        assert!(text.contains("KernelLogBlind"), "{text}");
+    }
+}
+
+#[test]
+fn without_a_boot_id_nothing_is_remembered_of_an_earlier_run() {
+    let (dir, mut node) = node("h100_ib");
+    std::fs::remove_file(dir.path().join("proc/sys/kernel/random/boot_id")).unwrap();
+    let state = support::scratch();
+    let flags = [
+        format!("--state-dir={}", state.path().display()),
+        "--intervals-devices=200ms".into(),
+        "--intervals-counters=200ms".into(),
+        "--intervals-ethtool=200ms".into(),
+    ];
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let labels = [("device", "mlx5_3"), ("port", "1")];
+    {
+        let mut agent = Server::agent(dir.path(), &flags);
+        until_metric(&agent, "selvage_fabric_state", &[("state", "ready")], 1.0);
+        agent.terminate();
+    }
+    assert!(state.path().join("memory.json").exists());
+    node.act(&Act::RemoveDevice("mlx5_3".into())).unwrap();
+    let agent = Server::agent(dir.path(), &flags);
+    until("first full window", || {
+        (get(&agent.address, "/readyz").0 == 200).then_some(())
+    });
+    let seen = metrics(&agent);
+    assert_eq!(value(&seen, "selvage_port_up", &labels), None);
+    let vanished = [("reason", "RailVanished")];
+    assert_eq!(value(&seen, "selvage_finding", &vanished), None);
 }

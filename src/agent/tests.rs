@@ -1,5 +1,7 @@
 use super::*;
+use crate::host::Host;
 use crate::source::testtree::TestTree;
+use crate::state::StateDir;
 
 #[tokio::test]
 async fn a_single_look_knows_what_the_agent_saw_this_boot() {
@@ -18,7 +20,7 @@ async fn a_single_look_knows_what_the_agent_saw_this_boot() {
     let mut seen = crate::observe::history::History::default();
     let host = Arc::new(Host::new(tree.path("")));
     let clock = Clock::starting_at(Millis(1));
-    let mut sampler = Sampler::new(host, plan(&config), clock, []);
+    let mut sampler = Sampler::new(host, plan(&config), clock, Some("a".into()), []);
     while !sampler.looked_once() {
         sampler.run_until_change().await;
     }
@@ -26,7 +28,8 @@ async fn a_single_look_knows_what_the_agent_saw_this_boot() {
     for (boot, want) in [("a", vec!["RailVanished"]), ("b", vec![])] {
         let mut memory = seen.memory();
         memory.boot_id = Some(boot.into());
-        StateDir::new(Some(state.path())).save(&Saved::new(memory, Vec::new(), None));
+        let saved = Saved::new(memory, Vec::new(), None);
+        StateDir::new(Some(state.path())).save(&saved).unwrap();
         if boot == "a" {
             tree.remove("sys/class/infiniband/mlx5_1");
             // Else the function without a device is missed by itself, in any boot.

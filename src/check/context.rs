@@ -6,7 +6,7 @@ use crate::check::roles::kind::Kind;
 use crate::check::roles::{Role, RoleFacts};
 use crate::observe::history::{History, PortHistory, ports_of};
 use crate::observe::netdev::NetdevFacts;
-use crate::observe::rdma::{LinkFacts, LinkLayer, PortState, RdmaDevice, RdmaPort};
+use crate::observe::rdma::{LinkFacts, LinkLayer, PortState, RdmaDevice, RdmaPort, true_rate};
 use crate::observe::reading::Stamped;
 use crate::observe::snapshot::{Snapshot, SourceHealth};
 use crate::observe::track::{Increase, Track, Window};
@@ -74,10 +74,7 @@ impl<'a> PortView<'a> {
 
     /// Whether it is known to carry traffic.
     pub fn is_active(&self) -> bool {
-        matches!(
-            self.state(),
-            Some(PortState::Active | PortState::ActiveDefer)
-        )
+        self.state().is_some_and(PortState::is_up)
     }
 
     /// Weight of what is said of it: only rails move the verdict.
@@ -221,32 +218,14 @@ impl<'a> Context<'a> {
     }
 
     fn is_fresh<T>(&self, stamp: &Stamped<T>, source: &str, subject: &str) -> bool {
-        self.now.since(stamp.at) <= self.policy.stale_after.0
-            || self
-                .health(source, subject)
-                .is_none_or(|health| health.stalled_since.is_none() && health.fault.is_none())
+        let stale_after = self.policy.stale_after.0;
+        self.snapshot
+            .is_fresh(stamp.at, (source, subject), self.now, stale_after)
     }
 
     /// Health of a source for a subject, or for the whole node.
     pub fn health(&self, source: &str, subject: &str) -> Option<&'a SourceHealth> {
-        let mut whole = None;
-        for health in self.snapshot.sources.values() {
-            if &*health.source != source {
-                continue;
-            }
-            let names_it = &*health.subject == subject
-                || health
-                    .subject
-                    .strip_prefix(subject)
-                    .is_some_and(|rest| !subject.is_empty() && rest.starts_with('/'));
-            if names_it {
-                return Some(health);
-            }
-            if health.subject.is_empty() {
-                whole = Some(health);
-            }
-        }
-        whole
+        self.snapshot.health(source, subject)
     }
 
     /// A network device's facts, unless too old.
@@ -271,25 +250,15 @@ impl<'a> Context<'a> {
             .unwrap_or_default()
     }
 
-    /// The rate to go by. mlx5 prints 40 Gb/s for Ethernet speeds that it has no name for
-    /// (translate_eth_ext_proto_oper), so there the network device's speed has the word.
+    /// The rate to go by ([`true_rate`]); none while the port is not up.
     pub fn rate(&self, port: &PortView<'_>) -> Option<BitsPerSec> {
         if !port.is_active() || port.is_efa() {
             return None;
         }
         let told = port.link?.rate.value()?.rate;
-        let lies = BitsPerSec::from_gbps(40);
-        if port.port.link_layer != LinkLayer::Ethernet
-            || !port.device.driver.starts_with("mlx5")
-            || told != lies
-        {
-            return Some(told);
-        }
-        let speed = self
-            .netdev(port.port.netdev.as_deref()?)?
-            .speed_mbps
-            .value()?;
-        Some(BitsPerSec(speed.saturating_mul(1_000_000)))
+        let netdev = (port.port.netdev.as_deref()).and_then(|name| self.netdev(name));
+        let speed = netdev.and_then(|netdev| netdev.speed_mbps.value()).copied();
+        true_rate(port.port.link_layer, &port.device.driver, told, speed)
     }
 
     /// Increase above the limit, if there is one.

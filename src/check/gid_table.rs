@@ -23,7 +23,7 @@ const UNREADABLE: ReasonDoc = ReasonDoc {
     reason: "GidsUnreadable",
     status: Status::Unknown,
     weight: Weight::Notice,
-    meaning: "The GID table of a RoCE rail cannot be read.",
+    meaning: "The GID table of a RoCE rail, or the types in it, cannot be read.",
     remedy: "Look at whether the agent may read /sys/class/infiniband, and at the kernel log for the device.",
 };
 
@@ -31,7 +31,7 @@ const UNREADABLE: ReasonDoc = ReasonDoc {
 pub const CHECK: Check = Check {
     id: ID,
     title: "GID table",
-    what: "Each active RoCE rail needs a RoCE v2 GID. A rail whose network device is not in the host's namespace (a pod holds it), iWARP, and devices that tell no GID types are left alone.",
+    what: "Each active RoCE rail needs a RoCE v2 GID. A rail whose network device is not in the host's namespace (a pod holds it) and iWARP are left alone; of a table that was read in part nothing is concluded.",
     reasons: &[NO_ROCE_V2, LINK_LOCAL_ONLY, UNREADABLE],
     run,
 };
@@ -59,10 +59,13 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         .get(&port.key)
         .and_then(|table| context.fresh(table, "gids", &port.key.device.0));
     let Some(table) = table else {
-        let failed = context
+        // Before the first look nothing is known; a look that gave no table is told.
+        let looked = context
             .health("gids", &port.key.device.0)
-            .is_some_and(|health| health.fault.is_some() || health.stalled_since.is_some());
-        return failed.then(|| {
+            .is_some_and(|health| {
+                health.fault.is_some() || health.stalled_since.is_some() || health.last_ok.is_some()
+            });
+        return looked.then(|| {
             say(
                 UNREADABLE,
                 format!("the GID table of {} cannot be read", port.subject),
@@ -75,8 +78,16 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         .filter(|gid| gid.kind == Some(GidKind::RoceV2))
         .collect();
     if v2.is_empty() {
-        let no_types = !table.gids.is_empty() && table.gids.iter().all(|gid| gid.kind.is_none());
-        if !table.complete || no_types {
+        let untyped = table.gids.iter().filter(|gid| gid.kind.is_none()).count();
+        if untyped > 0 {
+            let message = format!(
+                "{}: the types of {untyped} of its {} GIDs cannot be read",
+                port.subject,
+                table.gids.len()
+            );
+            return Some(say(UNREADABLE, message));
+        }
+        if !table.complete {
             return None;
         }
         return Some(
@@ -148,7 +159,12 @@ mod tests {
             (vec![(IPV4, Some(IbOrRoceV1))], true, Some("NoRoceV2Gid")),
             (vec![], true, Some("NoRoceV2Gid")),
             (vec![], false, None),
-            (vec![(IPV4, None)], true, None),
+            (vec![(IPV4, None)], true, Some("GidsUnreadable")),
+            (
+                vec![(LOCAL, Some(IbOrRoceV1)), (IPV4, None)],
+                true,
+                Some("GidsUnreadable"),
+            ),
             (vec![(LOCAL, Some(RoceV2))], true, Some("OnlyLinkLocalGid")),
         ] {
             let mut node = Node::roce();
@@ -173,6 +189,16 @@ mod tests {
         for node in [infiniband, in_a_pod, iwarp, Node::roce()] {
             assert_eq!(node.told(&CHECK), Vec::<String>::new());
         }
+    }
+
+    #[test]
+    fn a_table_that_is_not_there_is_unknown() {
+        let mut node = Node::roce();
+        node.set_health("gids", &nic(0), |_| {});
+        assert_eq!(
+            node.told(&CHECK),
+            ["mlx5_0/1 GidsUnreadable Unknown Notice"]
+        );
     }
 
     #[test]

@@ -132,3 +132,8 @@ mod tests {
         assert_eq!(node.told(&CHECK), ["mlx5_2/1 LinkFlapping Degraded Notice"]);
     }
 }
+
+/// What flaps are counted from.
+#[cfg(test)]
+#[path = "link_flap_history_tests.rs"]
+mod history_tests;

@@ -2,6 +2,7 @@
 
 use super::{Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
 use crate::observe::rdma::LinkLayer;
+use crate::observe::reading::Reading;
 use crate::units::BitsPerSec;
 use std::collections::BTreeMap;
 
@@ -39,8 +40,8 @@ const UNREADABLE: ReasonDoc = ReasonDoc {
     reason: "RateUnreadable",
     status: Status::Unknown,
     weight: Weight::Notice,
-    meaning: "A rail's rate can no longer be read; what was known of it is kept.",
-    remedy: "Look at what link_state and source_health tell of the port.",
+    meaning: "A rail is up, and its rate cannot be read. Where that is so of every rail, nothing is known of the fabric's speed, and the node is unknown.",
+    remedy: "Look at what link_state and source_health tell of the port, and at `ports/N/rate` below /sys/class/infiniband.",
 };
 
 /// The row in the table.
@@ -75,6 +76,23 @@ fn judge(context: &Context<'_>, port: &PortView<'_>, ports: &[PortView<'_>]) -> 
             policy.timing(),
             format!("the last reading of {} is too old to go by", port.subject),
         ));
+    }
+    if port.rail
+        && port.is_active()
+        && !port.is_efa()
+        && let Some(why) = unreadable(port)
+    {
+        let weight = match ports.iter().any(|other| other.rail && told(other)) {
+            true => Weight::Notice,
+            false => Weight::Verdict,
+        };
+        let about = (port.key.to_string(), port.subject.clone());
+        let message = format!("rate of {} is not known: {why}", port.subject);
+        return Some(
+            UNREADABLE
+                .candidate(ID, about, policy.timing(), message)
+                .weighing(weight),
+        );
     }
     let rate = context.rate(port)?;
     let slower_than = |reference: BitsPerSec| (rate.0 as f64) < reference.0 as f64 * policy.below;
@@ -145,6 +163,22 @@ fn judge(context: &Context<'_>, port: &PortView<'_>, ports: &[PortView<'_>]) -> 
     })
 }
 
+/// Whether the port tells a rate.
+fn told(port: &PortView<'_>) -> bool {
+    let link = port.link;
+    link.is_some_and(|link| link.rate.value().is_some())
+}
+
+/// Why the port's rate is not known, if it is not.
+fn unreadable(port: &PortView<'_>) -> Option<&'static str> {
+    match &port.link?.rate {
+        Reading::Value(_) => None,
+        Reading::Absent => Some("the kernel does not tell it"),
+        Reading::NotObservable => Some("it cannot be observed from here"),
+        Reading::Failed(_) => Some("reading it fails"),
+    }
+}
+
 fn lanes(port: &PortView<'_>) -> Option<u32> {
     port.link?.rate.value()?.lanes
 }
@@ -168,7 +202,6 @@ mod tests {
     use crate::check::roles::Role;
     use crate::observe::netdev::NetdevFacts;
     use crate::observe::rdma::{PhysState, PortState};
-    use crate::observe::reading::Reading;
 
     #[test]
     fn nodes_that_are_well() {
@@ -249,6 +282,11 @@ mod tests {
             node.history.ports.remove(&key(1));
             node.tick(1);
             assert_eq!(node.run(&CHECK).first().map(|c| c.reason), want);
+            // The lie is no best rate, either: a later 25 Gb/s must not be held against it.
+            let best = node.history.ports[&key(1)]
+                .best_rate
+                .map(|rate| rate.gbps());
+            assert_ne!(best, (want.is_none()).then_some(40.0));
         }
     }
 
@@ -279,6 +317,26 @@ mod tests {
             node.told(&CHECK),
             ["mlx5_2/1 RateUnreadable Unknown Notice"]
         );
+    }
+
+    #[test]
+    fn a_rate_that_was_never_readable_is_unknown_and_of_all_rails_moves_the_verdict() {
+        let bend = |node: &mut Node, i: usize, rate: Reading<_>| {
+            let mut value = link(400, 4);
+            value.rate = rate;
+            node.set_link(i, value);
+        };
+        for rate in [Reading::Absent, Reading::NotObservable] {
+            let mut node = Node::infiniband();
+            node.history = Default::default();
+            bend(&mut node, 2, rate.clone());
+            let notice = ["mlx5_2/1 RateUnreadable Unknown Notice"];
+            assert_eq!(node.told(&CHECK), notice);
+            (0..8).for_each(|i| bend(&mut node, i, rate.clone()));
+            let told = node.told(&CHECK);
+            assert_eq!(told.len(), 8);
+            assert_eq!(told[2], "mlx5_2/1 RateUnreadable Unknown Verdict");
+        }
     }
 
     #[test]

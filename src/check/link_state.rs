@@ -18,7 +18,7 @@ const LINK_INIT: ReasonDoc = ReasonDoc {
     reason: "LinkInit",
     status: Status::Failing,
     weight: Weight::Verdict,
-    meaning: "The link is trained, but no subnet manager has configured the port.",
+    meaning: "The link is trained, but no subnet manager has configured the port. Without evidence that it should be (rails like it up, itself up earlier, `expect.rails`) it is unknown.",
     remedy: "The cable is good: look at the subnet manager (`sminfo` from a node that works, the manager's log) and at whether it knows this port.",
 };
 const PHYS_DISABLED: ReasonDoc = ReasonDoc {
@@ -130,7 +130,7 @@ fn judge_port(
     let policy = &context.policy.link_state;
     let about = || (port.key.to_string(), port.subject.clone());
     let state = match port.state() {
-        Some(PortState::Active | PortState::ActiveDefer) => return None,
+        Some(state) if state.is_up() => return None,
         Some(PortState::Unknown) | None => {
             return port.rail.then(|| unreadable(port)).map(|message| {
                 STATE_UNREADABLE
@@ -157,6 +157,9 @@ fn judge_port(
     };
     let evidence = match evidence(context, port, ports) {
         Evidence::Of(evidence) => evidence,
+        Evidence::None | Evidence::Weak(_) if port.rail && phys == PhysState::LinkUp => {
+            return unconfigured(context, port, ports, state);
+        }
         Evidence::None => {
             return port.rail.then(|| {
                 let message = format!("{} is down and was never up this boot", port.subject);
@@ -216,6 +219,38 @@ fn judge_port(
         if let Some(operstate) = &netdev.operstate {
             candidate = candidate.with("operstate", operstate.as_str());
         }
+    }
+    Some(candidate)
+}
+
+/// A rail that is trained, so cabled to something that lives, but was never configured, and nothing
+/// else says that it should be.
+fn unconfigured(
+    context: &Context<'_>,
+    port: &PortView<'_>,
+    ports: &[PortView<'_>],
+    state: PortState,
+) -> Option<Candidate> {
+    let policy = &context.policy.link_state;
+    let up = ports.iter().filter(|other| other.rail && other.is_active());
+    // With as many up as are expected it is a spare.
+    let spare = (context.policy.expect.rails).is_some_and(|rails| up.count() >= rails as usize);
+    let mut candidate = LINK_INIT
+        .candidate(
+            ID,
+            (port.key.to_string(), port.subject.clone()),
+            policy.timing(),
+            format!(
+                "{} is trained, so its cable is good, but was never configured this boot: no subnet manager has brought it up",
+                port.subject
+            ),
+        )
+        .raised_after(policy.init_raise_after.0)
+        .with("state", text(&state))
+        .with("phys_state", text(&PhysState::LinkUp));
+    candidate.status = Status::Unknown;
+    if spare {
+        candidate.weight = Weight::Notice;
     }
     Some(candidate)
 }

@@ -44,6 +44,26 @@ fn states_of_a_rail_that_was_up() {
 }
 
 #[test]
+fn a_trained_port_is_not_called_down_though_nothing_says_that_it_should_be_up() {
+    let mut node = Node::infiniband();
+    node.history = Default::default();
+    for i in 0..8 {
+        node.set_state(i, PortState::Init, PhysState::LinkUp);
+    }
+    node.tick(1);
+    assert_eq!(node.told(&CHECK)[3], "mlx5_3/1 LinkInit Unknown Verdict");
+    let found = node.run(&CHECK);
+    assert!(found.iter().all(|c| c.reason == "LinkInit"));
+    assert!(found[3].message.contains("no subnet manager"));
+    // Evidence makes it a failure.
+    node.policy.expect.rails = Some(8);
+    assert_eq!(node.told(&CHECK)[3], "mlx5_3/1 LinkInit Failing Verdict");
+    // Beyond the expected number it is a spare.
+    node.policy.expect.rails = Some(0);
+    assert_eq!(node.told(&CHECK)[3], "mlx5_3/1 LinkInit Unknown Notice");
+}
+
+#[test]
 fn init_is_given_longer_than_down() {
     let mut node = Node::infiniband();
     node.set_state(3, PortState::Init, PhysState::LinkUp);

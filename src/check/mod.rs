@@ -13,6 +13,7 @@ mod counter_saturated;
 pub mod debounce;
 mod device_missing;
 mod docs;
+mod driver_reload;
 mod expect;
 mod gds;
 mod gid_table;
@@ -307,23 +308,5 @@ mod tests {
         let of_links = found.iter().filter(|c| c.check == "link_state");
         assert_eq!(of_links.count(), MAX_CANDIDATES_PER_CHECK);
         assert!(found.iter().any(|c| c.reason == "LinkDown"));
-    }
-
-    #[test]
-    #[ignore = "a measurement"]
-    #[expect(clippy::disallowed_methods, reason = "a measurement")]
-    fn judging_time() {
-        let mut node = Node::roce();
-        for i in 0..8 {
-            let names: Vec<String> = (0..40).map(|n| format!("hw.counter_{n}")).collect();
-            let values: Vec<_> = names.iter().map(|name| (name.as_str(), 7)).collect();
-            node.set_counters(i, &values);
-        }
-        node.tick(10);
-        let start = std::time::Instant::now();
-        for _ in 0..1000 {
-            assert_eq!(run_all(&node.context()), []);
-        }
-        println!("{:?} a run", start.elapsed() / 1000);
     }
 }

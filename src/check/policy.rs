@@ -227,16 +227,16 @@ check_section! {
     Xid, raise 0, clear 0, {
         /// The operator's word by code, above the driver's (Xid 154) and above the table.
         overrides: BTreeMap<u32, XidOverride> = BTreeMap::new(),
-        /// After the driver took its verdict back (154 to `None`), this long without another Xid
-        /// of that GPU clears it.
+        /// After the driver took its verdict back (154 to `None`), or was loaded anew, this long
+        /// without another Xid of that GPU clears it.
         quiet: Span = Span::from_secs(60),
         /// Codes that follow from another (43, 45, 94, 95) within this long belong to it.
         sympathy: Span = Span::from_secs(5),
         /// Degraded Xids stand this long after the last one.
         degraded_for: Span = Span::from_secs(3600),
         /// Fatal Xids stand this long after the last one; not set: until the driver takes its
-        /// verdict back (154 to `None`), or a reboot. A GPU reset under drivers before 565 tells
-        /// nothing in the log.
+        /// verdict back (154 to `None`) or was loaded anew, or a reboot. A GPU reset under drivers
+        /// before 565 tells nothing in the log.
         fatal_for: Option<Span> = None,
         /// One code, not of hardware for sure, on this many GPUs at once is the job's, not the GPUs'.
         storm_gpus: u32 = 4,
@@ -258,7 +258,8 @@ check_section! {
     Sxid, raise 0, clear 0, {
         /// A non-fatal SXid is told this long after the last one.
         nonfatal_for: Span = Span::from_secs(3600),
-        /// A fatal SXid stands this long after the last one; not set: until a reboot.
+        /// A fatal SXid stands this long after the last one; not set: until NVIDIA's driver was
+        /// loaded anew, or a reboot.
         fatal_for: Option<Span> = None,
     }
 }

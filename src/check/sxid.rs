@@ -1,6 +1,6 @@
 //! NVSwitch errors in the kernel log.
 
-use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};
+use super::{Candidate, Check, Context, ReasonDoc, Status, Weight, driver_reload};
 use crate::observe::kernel_log::SwitchError;
 
 const ID: &str = "sxid";
@@ -24,7 +24,7 @@ const NONFATAL: ReasonDoc = ReasonDoc {
 pub const CHECK: Check = Check {
     id: ID,
     title: "SXid (NVSwitch errors)",
-    what: "NVSwitch errors by their own word, Fatal or Non-fatal. A fatal one clears by a reboot.",
+    what: "NVSwitch errors by their own word, Fatal or Non-fatal. A fatal one clears by a reboot, or when NVIDIA's driver was unloaded and loaded again after it, every GPU answers on the bus, and no fatal one came for `policy.xid.quiet`; `policy.sxid.fatal_for` can set an end.",
     reasons: &[FATAL, NONFATAL],
     run,
 };
@@ -33,6 +33,11 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let policy = &context.policy.sxid;
     let mut found = Vec::new();
     for (slot, codes) in &context.history.kernel.switches {
+        let last_fatal = codes.values().filter(|error| error.fatal);
+        let last_fatal = last_fatal.map(|error| error.seen.last).max();
+        let quiet = context.policy.xid.quiet.0;
+        let reloaded = driver_reload::of_switch(context, slot)
+            .filter(|at| context.now.since(last_fatal.unwrap_or(*at).max(*at)) >= quiet);
         for (doc, fatal, stands_for) in [
             (FATAL, true, policy.fatal_for),
             (NONFATAL, false, Some(policy.nonfatal_for)),
@@ -40,6 +45,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             let errors: Vec<(&u32, &SwitchError)> = codes
                 .iter()
                 .filter(|(_, error)| error.fatal == fatal)
+                .filter(|(_, error)| !fatal || reloaded.is_none_or(|at| error.seen.last > at))
                 .filter(|(_, error)| {
                     stands_for.is_none_or(|span| context.now.since(error.seen.last) <= span.0)
                 })
@@ -103,6 +109,17 @@ mod tests {
         // What a fatal report says afterwards does not make it less so.
         push(&mut node, 20034, Some(Severity::Nonfatal));
         node.tick(24 * 3600);
-        assert_eq!(node.told(&CHECK), ["0000:05:00 SxidFatal Failing Verdict"]);
+        let fatal = ["0000:05:00 SxidFatal Failing Verdict"];
+        assert_eq!(node.told(&CHECK), fatal);
+        // A driver loaded anew ends it, once it has been quiet.
+        let line = "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  535.129.03";
+        let loaded = crate::source::kernel_log::driver_loaded(line).unwrap();
+        node.history.push_event(node.now, false, &loaded);
+        node.tick(59);
+        assert_eq!(node.told(&CHECK), fatal);
+        node.tick(1);
+        assert_eq!(node.told(&CHECK), Vec::<String>::new());
+        push(&mut node, 20034, Some(Severity::Fatal));
+        assert_eq!(node.told(&CHECK), fatal);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::policy::{Policy, XidAction};
 use super::xid_codes::{self, Authority, Disposition, Overrides, Ruling, XidClass};
-use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};
+use super::{Candidate, Check, Context, ReasonDoc, Status, Weight, driver_reload};
 use crate::observe::kernel::{RecoveryAction, XidDetail};
 use crate::observe::kernel_log::{GpuLog, XidLog};
 use crate::units::Millis;
@@ -20,7 +20,7 @@ const FATAL: ReasonDoc = ReasonDoc {
     status: Status::Failing,
     weight: Weight::Verdict,
     meaning: "A GPU reported an error after which it is of no use until it is reset.",
-    remedy: "Drain the node; reset the GPU (`nvidia-smi -r`) or reboot, as the message says. It clears by a reboot, or once the driver says that it recovered.",
+    remedy: "Drain the node; reset the GPU (`nvidia-smi -r`) or reboot, as the message says. It clears by a reboot, once the driver says that it recovered, or once the driver was unloaded and loaded again. A reset under drivers before 565 leaves no trace: reload the driver (`modprobe -r`, `modprobe nvidia`) or reboot after it, or set `policy.xid.fatal_for`.",
 };
 const RECOVERY: ReasonDoc = ReasonDoc {
     reason: "GpuRecoveryRequired",
@@ -55,7 +55,7 @@ const STORM: ReasonDoc = ReasonDoc {
 pub const CHECK: Check = Check {
     id: ID,
     title: "Xid (GPU errors)",
-    what: "NVIDIA's Xids, one finding a GPU and reason, repeats folded. What decides, in this order: `xid.overrides`, the driver's own verdict (Xid 154), NVLink's severity word, the table of codes. Applications' errors (13, 31, 43, 45, 68, 69) are counted and never touch the node, nor do codes that nobody knows. A fatal one clears by a reboot, or when the driver says that it recovered and the GPU stays quiet; never because the agent restarted.",
+    what: "NVIDIA's Xids, one finding a GPU and reason, repeats folded. What decides, in this order: `xid.overrides`, the driver's own verdict (Xid 154), NVLink's severity word, the table of codes. Applications' errors (13, 31, 43, 45, 68, 69) are counted and never touch the node, nor do codes that nobody knows. A fatal one clears by a reboot, when the driver says that it recovered (Xid 154), or when the driver was unloaded and loaded again after it and the GPU answers on the bus, and the GPU stays quiet for `quiet`; never because the agent restarted. Drivers before 565 say nothing in the log when a GPU is reset: there a reset without a reload of the driver clears nothing, unless `policy.xid.fatal_for` sets an end.",
     reasons: &[FATAL, RECOVERY, DEGRADED, UNKNOWN, STORM],
     run,
 };
@@ -74,7 +74,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         .kernel
         .gpus
         .iter()
-        .map(|(slot, gpu)| (slot, standing(context, gpu, &overrides)))
+        .map(|(slot, gpu)| (slot, standing(context, slot, gpu, &overrides)))
         .collect();
     let storms = storms(context, &gpus);
     let mut found = Vec::new();
@@ -85,15 +85,27 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
                 .filter(|xid| xid.ruling.disposition == wanted && !storms.contains(&xid.code))
                 .collect()
         };
-        found.extend(say(context, slot, FATAL, &of(Disposition::Fatal)));
-        found.extend(say(context, slot, DEGRADED, &of(Disposition::Degraded)));
+        let gpu = context.history.kernel.gpus.get(*slot);
+        let advice = gpu.and_then(|gpu| advice(context, gpu, &overrides));
+        let mut serious: Vec<Candidate> = [
+            (FATAL, Disposition::Fatal),
+            (DEGRADED, Disposition::Degraded),
+        ]
+        .into_iter()
+        .filter_map(|(doc, wanted)| say(context, slot, doc, &of(wanted)))
+        .collect();
+        if let Some(advice) = advice {
+            for candidate in &mut serious {
+                candidate.remedy.clone_from(&advice);
+            }
+        }
+        found.extend(serious);
         found.extend(say(context, slot, UNKNOWN, &of(Disposition::Report)));
         let stormy: Vec<&Standing<'_>> = standing
             .iter()
             .filter(|xid| storms.contains(&xid.code))
             .collect();
         found.extend(say(context, slot, STORM, &stormy));
-        let gpu = context.history.kernel.gpus.get(*slot);
         found.extend(gpu.and_then(|gpu| recovery(context, slot, gpu, &overrides)));
     }
     found
@@ -124,6 +136,7 @@ fn overrides(policy: &Policy) -> Overrides {
 /// Codes of a GPU that stand now, with what each means.
 fn standing<'a>(
     context: &Context<'_>,
+    slot: &str,
     gpu: &'a GpuLog,
     overrides: &Overrides,
 ) -> Vec<Standing<'a>> {
@@ -144,8 +157,11 @@ fn standing<'a>(
             Disposition::Fatal | Disposition::Degraded
         )
     };
-    // The driver took its verdict back, and no further serious Xid came for a while.
-    let cleared = gpu.cleared.filter(|cleared| {
+    // The driver took its verdict back, or it was loaded anew while it asked for nothing, and no
+    // further serious Xid came for a while.
+    let asks = (gpu.recovery).is_some_and(|(action, _)| action != RecoveryAction::None);
+    let reloaded = driver_reload::of_gpu(context, slot).filter(|_| !asks);
+    let cleared = gpu.cleared.max(reloaded).filter(|cleared| {
         let last = all
             .iter()
             .filter(|xid| serious(xid))
@@ -290,22 +306,38 @@ fn recovery_ruling(action: RecoveryAction, overrides: &Overrides) -> Ruling {
     xid_codes::xid_ruling(RECOVERY_CODE, &detail, overrides)
 }
 
-/// What the driver asks for (Xid 154).
+/// What the driver asks for (Xid 154), as long as that stands.
+fn asked(context: &Context<'_>, gpu: &GpuLog) -> Option<RecoveryAction> {
+    let (action, _) = gpu.recovery?;
+    if action != RecoveryAction::None {
+        return Some(action);
+    }
+    // Taken back: what it asked for before stands until the GPU has been quiet for a while.
+    let cleared = gpu.cleared?;
+    if context.now.since(cleared) >= context.policy.xid.quiet.0 {
+        return None;
+    }
+    Some(gpu.xids.get(&RECOVERY_CODE)?.detail.recovery?.0)
+}
+
+/// The remedy that the driver's word stands for, so that one GPU is not given several.
+fn advice(context: &Context<'_>, gpu: &GpuLog, overrides: &Overrides) -> Option<String> {
+    let ruling = recovery_ruling(asked(context, gpu)?, overrides);
+    matches!(
+        ruling.disposition,
+        Disposition::Fatal | Disposition::Degraded
+    )
+    .then(|| format!("Follow the driver's advice (Xid 154): {}", ruling.remedy))
+}
+
+/// The finding of the driver's own word.
 fn recovery(
     context: &Context<'_>,
     slot: &str,
     gpu: &GpuLog,
     overrides: &Overrides,
 ) -> Option<Candidate> {
-    let (mut action, _) = gpu.recovery?;
-    if action == RecoveryAction::None {
-        // Taken back: what it asked for before stands until the GPU has been quiet for a while.
-        let cleared = gpu.cleared?;
-        if context.now.since(cleared) >= context.policy.xid.quiet.0 {
-            return None;
-        }
-        action = gpu.xids.get(&RECOVERY_CODE)?.detail.recovery?.0;
-    }
+    let action = asked(context, gpu)?;
     let ruling = recovery_ruling(action, overrides);
     let status = match ruling.disposition {
         Disposition::Fatal => Status::Failing,

@@ -3,6 +3,7 @@ use super::super::xid_seen;
 use super::*;
 use crate::observe::history::History;
 use crate::observe::kernel::{Detail, EventKind, KernelEvent, NvLink, Severity};
+use crate::observe::reading::Reading;
 
 const A: &str = "0000:17:00";
 const B: &str = "0000:3d:00";
@@ -121,6 +122,116 @@ fn a_restart_of_the_agent_does_not_end_it() {
     node.tick(1);
     assert_eq!(told(&node), [format!("{A} XidFatal Failing Verdict")]);
     assert_eq!(xid_seen::seen(&node.history).len(), 1);
+}
+
+/// The slot of a GPU that the node's bus shows.
+const SHOWN: &str = "0000:80:00";
+
+fn loaded() -> KernelEvent {
+    let line = "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  535.129.03";
+    crate::source::kernel_log::driver_loaded(line).unwrap()
+}
+
+#[test]
+fn a_driver_loaded_anew_ends_it_once_the_gpu_answers_and_stays_quiet() {
+    let fatal = |slot: &str| {
+        let shown = if slot.is_empty() { "unknown" } else { slot };
+        vec![format!("{shown} XidFatal Failing Verdict")]
+    };
+    let after = |slot: &str, bend: &dyn Fn(&mut Node)| {
+        let mut node = node(&[loaded()]);
+        node.tick(10);
+        node.history.push_event(node.now, false, &xid(79, slot));
+        node.tick(100);
+        assert_eq!(told(&node), fatal(slot), "a load before it ends nothing");
+        bend(&mut node);
+        node.tick(59);
+        assert_eq!(told(&node), fatal(slot), "not before it has been quiet");
+        node.tick(1);
+        told(&node)
+    };
+    let load = |node: &mut Node| node.history.push_event(node.now, false, &loaded());
+    assert_eq!(after(SHOWN, &load), Vec::<String>::new());
+    // An agent that restarts in between knows.
+    let restart = |node: &mut Node| {
+        load(node);
+        node.history = History::restore(node.history.memory());
+    };
+    assert_eq!(after(SHOWN, &restart), Vec::<String>::new());
+    // Without a load; a GPU that does not answer, or that is not on the bus; one that the driver
+    // asks something for.
+    assert_eq!(after(SHOWN, &|_| {}), fatal(SHOWN));
+    let dead = |node: &mut Node| {
+        load(node);
+        node.bend_pci(&format!("{SHOWN}.0"), |f| {
+            f.config_dead = Reading::Value(true)
+        });
+    };
+    assert_eq!(after(SHOWN, &dead), fatal(SHOWN));
+    assert_eq!(after(A, &load), fatal(A));
+    assert_eq!(after("", &load), fatal(""));
+    let asks = |node: &mut Node| {
+        let reset = action(RecoveryAction::None, RecoveryAction::GpuReset, SHOWN);
+        node.history.push_event(node.now, false, &reset);
+        load(node);
+    };
+    let mut node = node(&[xid(79, SHOWN)]);
+    asks(&mut node);
+    node.tick(3600);
+    assert_eq!(told(&node).len(), 2);
+}
+
+#[test]
+fn a_module_seen_gone_and_back_is_a_driver_loaded_anew() {
+    let modules = |node: &mut Node, state: Option<&str>| {
+        let module = state.map(|state| crate::observe::gpudirect::Module {
+            state: Some(state.into()),
+            ..Default::default()
+        });
+        node.bend_gpudirect(|facts| {
+            let loaded = module.map(|module| ("nvidia".to_string(), module));
+            facts.modules = Reading::Value(loaded.into_iter().collect());
+        });
+        node.tick(0);
+    };
+    let mut node = node(&[xid(79, SHOWN)]);
+    modules(&mut node, Some("live"));
+    node.tick(3600);
+    assert_eq!(told(&node).len(), 1);
+    modules(&mut node, None);
+    node.tick(100);
+    assert_eq!(told(&node).len(), 1, "gone is not back");
+    modules(&mut node, Some("coming"));
+    assert_eq!(told(&node).len(), 1);
+    modules(&mut node, Some("live"));
+    assert_eq!(told(&node), Vec::<String>::new());
+}
+
+#[test]
+fn one_gpu_is_given_one_remedy() {
+    use RecoveryAction::*;
+    let mut node = node(&[xid(79, A), xid(63, A), xid(79, B)]);
+    let apart = node.run(&CHECK);
+    assert!(!apart[0].remedy.contains("driver's advice"));
+    node.history
+        .push_event(node.now, false, &action(None, NodeReboot, A));
+    let found = node.run(&CHECK);
+    let of = |reason: &str, slot: &str| {
+        let one = found.iter().find(|c| c.reason == reason && c.key == slot);
+        one.map(|c| c.remedy.clone()).unwrap()
+    };
+    let asked = of("GpuRecoveryRequired", A);
+    let follow = format!("Follow the driver's advice (Xid 154): {asked}");
+    assert_eq!(of("XidFatal", A), follow);
+    assert_eq!(of("XidDegraded", A), follow);
+    assert_eq!(of("XidFatal", B), apart[2].remedy);
+}
+
+#[test]
+fn a_recovery_is_no_error_in_the_totals() {
+    use RecoveryAction::*;
+    let node = node(&[action(None, GpuReset, A), action(GpuReset, None, A)]);
+    assert_eq!(node.history.totals.xids[A][&154], 1);
 }
 
 #[test]

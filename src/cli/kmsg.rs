@@ -17,26 +17,20 @@ const LINE_LIMIT: usize = 64 * 1024;
 /// Why decoding stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum KmsgError {
-    /// An input could not be opened or read; name the file to the user.
-    #[error("{path}: {source}")]
-    Read {
-        /// The input's name.
-        path: String,
-        /// What the system said.
-        source: io::Error,
-    },
     /// The output could not be written.
     #[error("writing output: {0}")]
     Write(io::Error),
 }
 
 /// What was read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct KmsgSummary {
     /// Lines read.
     pub lines: u64,
     /// Events printed.
     pub events: u64,
+    /// Inputs that could not be read, each by name and why.
+    pub troubles: Vec<String>,
 }
 
 /// One event as `-o json` prints it.
@@ -51,33 +45,22 @@ struct JsonEvent<'a> {
     line: &'a str,
 }
 
-/// Decodes the inputs, `-` or none being standard input, to `out`. A reader that hangs up ends the
-/// run without error.
+/// Decodes the inputs, `-` or none being standard input, to `out`. An input that cannot be read is
+/// told in the summary and stops no other. A reader that hangs up ends the run without error.
 ///
 /// # Errors
-/// The first input that cannot be read, or a failing output.
+/// A failing output.
 pub fn run(inputs: &[PathBuf], json: bool, out: &mut impl Write) -> Result<KmsgSummary, KmsgError> {
     let mut total = KmsgSummary::default();
     let stdin = [PathBuf::from("-")];
     let inputs = if inputs.is_empty() { &stdin } else { inputs };
     for path in inputs {
-        let failed = |source| KmsgError::Read {
-            path: path.display().to_string(),
-            source,
-        };
-        let done = if path == Path::new("-") {
-            decode(io::stdin().lock(), json, true, out, &mut total)
-        } else {
-            #[expect(clippy::disallowed_methods, reason = "a file that the user named")]
-            let file = File::open(path).map_err(failed)?;
-            // A pipe or the device may stay open for long: what is known must not wait.
-            let live = !file.metadata().is_ok_and(|m| m.is_file());
-            let input = BufReader::with_capacity(256 * 1024, file);
-            decode(input, json, live, out, &mut total)
-        };
-        match done {
+        match decode_one(path, json, out, &mut total) {
             Ok(()) => {}
-            Err(Stopped::Read(e)) => return Err(failed(e)),
+            Err(Stopped::Read(why)) => {
+                let trouble = format!("{}: {why}", path.display());
+                total.troubles.push(trouble);
+            }
             Err(Stopped::Write(e)) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(total),
             Err(Stopped::Write(e)) => return Err(KmsgError::Write(e)),
         }
@@ -88,9 +71,59 @@ pub fn run(inputs: &[PathBuf], json: bool, out: &mut impl Write) -> Result<KmsgS
     }
 }
 
+fn decode_one(
+    path: &Path,
+    json: bool,
+    out: &mut impl Write,
+    total: &mut KmsgSummary,
+) -> Result<(), Stopped> {
+    if path == Path::new("-") {
+        return decode(plain(io::stdin().lock(), path)?, json, true, out, total);
+    }
+    #[expect(clippy::disallowed_methods, reason = "a file that the user named")]
+    let file = File::open(path).map_err(Stopped::read)?;
+    // A pipe or the device may stay open for long: what is known must not wait.
+    let live = !file.metadata().is_ok_and(|m| m.is_file());
+    let input = BufReader::with_capacity(256 * 1024, file);
+    decode(plain(input, path)?, json, live, out, total)
+}
+
+/// Ways of packing logs: first bytes, and what unpacks them to standard output.
+const PACKED: &[(&[u8], &str)] = &[
+    (b"\x1f\x8b", "zcat"),
+    (b"\x28\xb5\x2f\xfd", "zstdcat"),
+    (b"\xfd7zXZ\0", "xzcat"),
+    (b"BZh", "bzcat"),
+    (b"\x04\x22\x4d\x18", "lz4cat"),
+];
+
+/// The input, unless it is packed: there is no line to be found in that.
+fn plain<R: BufRead>(mut input: R, path: &Path) -> Result<R, Stopped> {
+    let start = match input.fill_buf() {
+        Ok(start) => start,
+        // Told where reading goes on.
+        Err(_) => return Ok(input),
+    };
+    let packed = PACKED.iter().find(|(magic, _)| start.starts_with(magic));
+    match packed {
+        Some((_, cat)) => {
+            let path = path.display();
+            let hint = format!("is packed; unpack it first: {cat} {path} | selvage kmsg");
+            Err(Stopped::Read(hint.replace(&format!("{cat} -"), cat)))
+        }
+        None => Ok(input),
+    }
+}
+
 enum Stopped {
-    Read(io::Error),
+    Read(String),
     Write(io::Error),
+}
+
+impl Stopped {
+    fn read(error: io::Error) -> Self {
+        Stopped::Read(error.to_string())
+    }
 }
 
 /// Decodes one input; `live` flushes after each line that gave an event.
@@ -107,7 +140,7 @@ fn decode(
     // Events go through memory so that a closed output is noticed at the next event.
     let mut text = Vec::new();
     loop {
-        let more = next_line(&mut input, &mut line).map_err(Stopped::Read)?;
+        let more = next_line(&mut input, &mut line).map_err(Stopped::read)?;
         let mut emit = |event: &KernelEvent, line: &str| {
             total.events += 1;
             if json {
@@ -290,9 +323,35 @@ mod tests {
         let path = dir.path().join("log");
         std::fs::write(&path, "NVRM: Xid (PCI:0000:3b:00): 79\n").unwrap();
         assert!(run(&[path], true, &mut Closed).is_ok());
-        let missing = dir.path().join("none");
-        let e = run(std::slice::from_ref(&missing), true, &mut Vec::new()).unwrap_err();
-        assert!(e.to_string().contains("none"), "{e}");
+    }
+
+    #[test]
+    fn what_cannot_be_read_stops_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str, bytes: &[u8]| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            path
+        };
+        let line = b"NVRM: Xid (PCI:0000:3b:00): 79\n";
+        let inputs = [
+            file("a", line),
+            dir.path().join("none"),
+            dir.path().to_path_buf(),
+            file("x.gz", b"\x1f\x8b\x08\0\0"),
+            file("x.zst", b"\x28\xb5\x2f\xfd\0"),
+            file("x.xz", b"\xfd7zXZ\0\0"),
+            file("b", line),
+            file("empty", b""),
+        ];
+        let mut out = Vec::new();
+        let total = run(&inputs, true, &mut out).unwrap();
+        assert_eq!(total.events, 2);
+        let wanted = ["none: ", ": Is a directory", "zcat ", "zstdcat ", "xzcat "];
+        assert_eq!(total.troubles.len(), wanted.len(), "{:?}", total.troubles);
+        for (got, want) in total.troubles.iter().zip(wanted) {
+            assert!(got.contains(want), "{got}");
+        }
     }
 
     #[test]

@@ -5,3 +5,11 @@ pub mod check;
 pub mod demo;
 pub mod kmsg;
 pub mod run;
+mod runtime;
+
+/// Says on standard error what went wrong. Whoever closed it does not want to hear it: that ends
+/// nothing.
+pub(crate) fn complain(what: impl std::fmt::Display) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "selvage: {what}");
+}

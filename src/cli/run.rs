@@ -1,6 +1,7 @@
 //! From arguments to exit status.
 
-use super::{capture, check, demo, kmsg};
+use super::runtime::{on_runtime, stop_signal};
+use super::{capture, check, complain, demo, kmsg};
 use crate::config::{self, Config, LogFormat};
 use crate::host::Host;
 use crate::observe::counters::PmaSkip;
@@ -11,21 +12,18 @@ use crate::simulate;
 use crate::source::{machine, tree};
 use crate::state::StateDir;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use std::future::Future;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Exit status of wrong usage (EX_USAGE of sysexits.h).
 pub const USAGE: u8 = 64;
 /// Exit status when something outside failed.
 pub const FAILED: u8 = 70;
 
-/// Threads for what blocks once, such as the kernel log of a single look; reads have their own.
-const BLOCKING: usize = 4;
-
-/// Stack of such a thread in bytes.
-const BLOCKING_STACK: usize = 256 * 1024;
+/// How long a file is waited for that is not one of the sources.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 fn command() -> Command {
     let output = || {
@@ -49,7 +47,7 @@ fn command() -> Command {
         .version(env!("CARGO_PKG_VERSION"))
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommand(config::add_args(Command::new("agent").about(
+        .subcommand(config::add_agent_args(Command::new("agent").about(
             "Watch this node, judge it, serve metrics and the report (the DaemonSet)",
         )))
         .subcommand(config::add_args(
@@ -120,7 +118,7 @@ pub fn main() -> ExitCode {
             Ok(config) => with_config(name, config, matches),
             Err(complaints) => {
                 for complaint in &complaints {
-                    eprintln!("selvage: {complaint}");
+                    complain(complaint);
                 }
                 USAGE
             }
@@ -148,7 +146,7 @@ fn with_config(name: &str, config: Config, matches: &ArgMatches) -> u8 {
     let config = match on_tree(config) {
         Ok(config) => &{ config },
         Err(complaint) => {
-            eprintln!("selvage: {complaint}");
+            complain(complaint);
             return USAGE;
         }
     };
@@ -172,7 +170,10 @@ fn with_config(name: &str, config: Config, matches: &ArgMatches) -> u8 {
 }
 
 fn host_name(root: &Path) -> Option<String> {
-    machine::host_name(&Host::new(root))
+    let root = root.to_path_buf();
+    // The agent has not begun to serve, and a single look must not hang.
+    let name = move || machine::host_name(&Host::new(root));
+    crate::thread::ask_within("host-name", PATIENCE, name).flatten()
 }
 
 fn capture_command(config: &Config, matches: &ArgMatches) -> u8 {
@@ -180,10 +181,15 @@ fn capture_command(config: &Config, matches: &ArgMatches) -> u8 {
         return USAGE;
     };
     let host = Host::new(&config.agent.host_root);
-    let boot_id = crate::sampler::assemble::boot_id(&host);
-    let restricted = StateDir::existing(config.agent.state_dir.as_deref())
-        .load()
-        .restricted_of(boot_id.as_deref());
+    let asked = {
+        let (host, state) = (host.clone(), config.agent.state_dir.clone());
+        crate::thread::ask_within("saved", PATIENCE, move || {
+            let boot_id = crate::sampler::assemble::boot_id(&host);
+            let saved = StateDir::new(state.as_deref()).load();
+            saved.restricted_of(boot_id.as_deref())
+        })
+    };
+    let restricted = asked.unwrap_or_default();
     let skip = |device: &RdmaDevice, port: u32| {
         if crate::sampler::excluded(&config.counters.exclude, device) {
             Some(PmaSkip::Excluded)
@@ -196,14 +202,14 @@ fn capture_command(config: &Config, matches: &ArgMatches) -> u8 {
     match capture::capture(&host, dir, &skip) {
         Ok(summary) => {
             for trouble in &summary.troubles {
-                eprintln!("selvage: {trouble}");
+                complain(trouble);
             }
             print_out(&format!(
                 "{summary}\nIt tells the host's name, kernel command line, addresses and kernel log: look through it before it leaves your hands.\n"
             ))
         }
         Err(error) => {
-            eprintln!("selvage: {error}");
+            complain(error);
             FAILED
         }
     }
@@ -240,7 +246,7 @@ fn told(error: &io::Error) -> u8 {
     if error.kind() == io::ErrorKind::BrokenPipe {
         return 0;
     }
-    eprintln!("selvage: {error}");
+    complain(error);
     FAILED
 }
 
@@ -254,13 +260,19 @@ fn kmsg_command(matches: &ArgMatches) -> u8 {
     let json = output_form(matches) == "json";
     match kmsg::run(&files, json, &mut io::stdout().lock()) {
         Ok(summary) => {
+            for trouble in &summary.troubles {
+                complain(trouble);
+            }
+            if !summary.troubles.is_empty() {
+                return FAILED;
+            }
             if summary.events == 0 && !json {
-                eprintln!("selvage: no event in {} lines", summary.lines);
+                complain(format_args!("no event in {} lines", summary.lines));
             }
             0
         }
         Err(error) => {
-            eprintln!("selvage: {error}");
+            complain(error);
             FAILED
         }
     }
@@ -278,23 +290,23 @@ fn simulate_command(matches: &ArgMatches) -> u8 {
     };
     let there = tree::list(&Host::new(dir), ".");
     if there.value().is_some_and(|names| !names.is_empty()) {
-        eprintln!(
-            "selvage: {} is not empty; name a new or empty directory",
+        complain(format_args!(
+            "{} is not empty; name a new or empty directory",
             dir.display()
-        );
+        ));
         return FAILED;
     }
     let Some(spec) = simulate::preset(node) else {
-        eprintln!(
-            "selvage: no simulated node {node:?}; there are: {}",
+        complain(format_args!(
+            "no simulated node {node:?}; there are: {}",
             simulate::PRESETS.join(", ")
-        );
+        ));
         return USAGE;
     };
     match simulate::Node::write(spec, dir) {
         Ok(_) => 0,
         Err(error) => {
-            eprintln!("selvage: {}: {error}", dir.display());
+            complain(format_args!("{}: {error}", dir.display()));
             FAILED
         }
     }
@@ -320,7 +332,7 @@ fn agent(config: &Config) -> u8 {
     match on_runtime(run).and_then(|ended| ended) {
         Ok(()) => 0,
         Err(error) => {
-            eprintln!("selvage: {error}");
+            complain(error);
             FAILED
         }
     }
@@ -337,52 +349,9 @@ fn demo_command(matches: &ArgMatches) -> u8 {
     match on_runtime(run).and_then(|ended| ended) {
         Ok(()) => 0,
         Err(error) => {
-            eprintln!("selvage: {error}");
+            complain(error);
             FAILED
         }
-    }
-}
-
-/// Resolves at SIGTERM, SIGINT or, when the terminal is closed, SIGHUP.
-pub(crate) fn stop_signal() -> io::Result<impl Future<Output = ()>> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut term = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut hangup = signal(SignalKind::hangup())?;
-    Ok(async move {
-        tokio::select! {
-            _ = hangup.recv() => {}
-            _ = term.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    })
-}
-
-/// Runs a future on one thread, with readers beside it. Readers that are stuck in the kernel are
-/// left behind: the process ends all the same.
-pub(crate) fn on_runtime<T>(future: impl Future<Output = T>) -> io::Result<T> {
-    raise_descriptor_limit();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .max_blocking_threads(BLOCKING)
-        .thread_stack_size(BLOCKING_STACK)
-        .thread_keep_alive(std::time::Duration::from_secs(20))
-        .build()?;
-    let result = runtime.block_on(future);
-    runtime.shutdown_background();
-    Ok(result)
-}
-
-/// Kernel files stay open between reads, a thousand of them on a node with many ports. The soft
-/// limit is low for the sake of select(2), which nobody here calls.
-fn raise_descriptor_limit() {
-    use nix::sys::resource::{Resource, getrlimit, setrlimit};
-    const ENOUGH: u64 = 32 * 1024;
-    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
-        && soft < ENOUGH.min(hard)
-    {
-        // Without it, files are opened at each read.
-        let _ = setrlimit(Resource::RLIMIT_NOFILE, ENOUGH.min(hard), hard);
     }
 }
 
@@ -396,6 +365,8 @@ fn init_log(config: &Config, quiet: bool) {
     let log = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(io::stderr)
+        // What cannot be written is lost; telling of it would panic.
+        .log_internal_errors(false)
         .with_target(false)
         .with_ansi(io::stderr().is_terminal());
     match config.agent.log_format {

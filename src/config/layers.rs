@@ -4,6 +4,7 @@
 use super::Config;
 use super::complaint::{Complaint, Origin, nearest};
 use super::settings::{Setting, defaults, setting, settings};
+use crate::units::Span;
 use serde_json::Value;
 use toml::de::{DeTable, DeValue};
 
@@ -138,7 +139,8 @@ pub(super) fn take_text(
 fn typed(setting: &Setting, text: &str) -> Result<Value, String> {
     let number = || -> Option<Value> {
         let whole = text.parse::<i64>().ok().map(Value::from);
-        whole.or_else(|| text.parse::<f64>().ok().map(Value::from))
+        let real = || text.parse::<f64>().ok().filter(|real| real.is_finite());
+        whole.or_else(|| real().map(Value::from))
     };
     let boolean = || match text.to_ascii_lowercase().as_str() {
         "true" | "yes" | "on" | "1" => Some(Value::Bool(true)),
@@ -155,6 +157,9 @@ fn typed(setting: &Setting, text: &str) -> Result<Value, String> {
             .map(Value::from)
             .collect()),
         // Nothing by default, so that nothing tells the type: the first that fits.
+        Value::Null if text.parse::<f64>().is_ok_and(|number| !number.is_finite()) => {
+            Err(format!("{text} is no finite number"))
+        }
         Value::Null => Ok([number(), boolean()]
             .into_iter()
             .flatten()
@@ -196,7 +201,40 @@ fn trial(key: &str, value: &Value) -> Result<(), String> {
     put(&mut alone, key, value.clone());
     serde_json::from_value::<Config>(alone)
         .map(|_| ())
-        .map_err(|error| error.to_string())
+        .map_err(|error| hint(key, value).unwrap_or_else(|| error.to_string()))
+}
+
+/// What to write where the value is of another type than the setting.
+fn hint(key: &str, value: &Value) -> Option<String> {
+    let setting = match (setting(key), map_of(key)) {
+        (Some(setting), _) => setting,
+        (None, Some(_)) => {
+            let within = value.get("within").filter(|within| within.is_number())?;
+            return Some(format!("within: {}", unit_missing(within)));
+        }
+        _ => return None,
+    };
+    match (&setting.default, value) {
+        (Value::String(default), Value::Number(_)) if is_time(default) => Some(unit_missing(value)),
+        (Value::String(_), Value::Number(_) | Value::Bool(_)) => {
+            Some(format!("is a text: write \"{value}\""))
+        }
+        (Value::Array(_), Value::String(_)) => Some(format!("is a list: write [{value}]")),
+        (Value::Array(_), _) => Some("is a list of names: write [\"mlx5_0\"]".into()),
+        (Value::Bool(_), _) => Some(format!("{value} is neither true nor false")),
+        (Value::Number(_) | Value::Null, Value::String(text)) if text.parse::<f64>().is_ok() => {
+            Some(format!("is a number: write {text}"))
+        }
+        _ => None,
+    }
+}
+
+fn unit_missing(value: &Value) -> String {
+    format!("a length of time has a unit: write \"{value}s\"")
+}
+
+fn is_time(text: &str) -> bool {
+    text.parse::<Span>().is_ok()
 }
 
 fn put(tree: &mut Value, key: &str, value: Value) {

@@ -3,21 +3,38 @@
 use super::complaint::{Complaint, Origin};
 use super::layers::{Raw, from_environment, from_file, merge, take_text};
 use super::settings::{Setting, settings};
-use super::{Config, template};
+use super::{Config, file, template};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::path::Path;
 
-/// Adds `--config` and a flag for every setting. `-h` shows the process's own, `--help` all.
+/// Adds `--config` and a flag for every setting, for a command that looks once. `-h` shows the
+/// process's own, `--help` all by section.
 pub fn add_args(command: Command) -> Command {
+    add(command, |key| AGENT_ONLY.contains(&key))
+}
+
+/// The same for the agent, which has uses for all of them.
+pub fn add_agent_args(command: Command) -> Command {
+    add(command, |_| false)
+}
+
+/// Settings that only the agent uses: other commands take them (one file for all) and do not speak
+/// of them.
+const AGENT_ONLY: &[&str] = &["agent.listen"];
+
+fn add(command: Command, hidden: impl Fn(&str) -> bool) -> Command {
     let config = Arg::new("config")
         .long("config")
         .value_name("FILE")
-        .help("Settings file (TOML) [env: SELVAGE_CONFIG]");
+        .help("Settings file (TOML), - for standard input [env: SELVAGE_CONFIG]");
     let args = settings()
         .iter()
         .filter(|setting| !setting.flag.is_empty())
-        .map(arg);
+        .map(|setting| {
+            let hide = hidden(&setting.key);
+            arg(setting).hide(hide)
+        });
     command.arg(config).args(args)
 }
 
@@ -35,6 +52,7 @@ fn arg(setting: &'static Setting) -> Arg {
         .action(ArgAction::Append)
         .allow_hyphen_values(true)
         .hide_short_help(!setting.key.starts_with("agent."))
+        .help_heading((!setting.heading.is_empty()).then_some(setting.heading.as_str()))
         .help(help);
     match &setting.default {
         // A flag alone switches on.
@@ -151,7 +169,7 @@ pub fn load(
         Ok(Some(path)) => Some(path.clone()),
         _ => variable("SELVAGE_CONFIG"),
     };
-    let text = path.as_ref().map(|path| read(Path::new(path)));
+    let text = path.as_ref().map(|path| file::read(Path::new(path)));
     let (file, unreadable) = match (&path, &text) {
         (Some(path), Some(Ok(text))) => (Some((path.as_str(), text.as_str())), None),
         (Some(path), Some(Err(error))) => {
@@ -174,19 +192,16 @@ pub fn load(
         return Err(complaints);
     }
     config.map(|config| {
-        let host_name = host_name(&config.agent.host_root);
-        resolve(config, variable("NODE_NAME"), host_name)
+        let node_name = variable("NODE_NAME").filter(|name| !name.trim().is_empty());
+        // Asked only where it is needed: it is read below the host root, where reads may hang.
+        let told = !config.agent.node_name.is_empty() || node_name.is_some();
+        let host_name = (!told)
+            .then(|| host_name(&config.agent.host_root))
+            .flatten();
+        resolve(config, node_name, host_name)
     })
 }
 
 fn lossy(text: std::ffi::OsString) -> String {
     text.to_string_lossy().into_owned()
-}
-
-fn read(path: &Path) -> std::io::Result<String> {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the settings file is the operator's, not the kernel's"
-    )]
-    std::fs::read_to_string(path)
 }

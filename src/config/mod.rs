@@ -2,6 +2,7 @@
 //! validated [`Config`]; every complaint at once, before anything is touched.
 
 pub mod complaint;
+mod file;
 pub mod layers;
 pub mod listen;
 pub mod load;
@@ -10,7 +11,7 @@ pub mod template;
 
 pub use crate::glob;
 pub use complaint::{Complaint, Origin};
-pub use load::{add_args, from_matches, load, resolve};
+pub use load::{add_agent_args, add_args, from_matches, load, resolve};
 pub use settings::{Setting, settings};
 pub use template::to_toml_defaults;
 
@@ -244,17 +245,51 @@ impl Config {
             ("rails.include", &self.rails.include),
             ("rails.exclude", &self.rails.exclude),
         ] {
-            if patterns.iter().any(|pattern| pattern.0.trim().is_empty()) {
-                complaints.push((key.into(), "an empty pattern fits nothing".into()));
+            for pattern in patterns {
+                complaints.extend(wrong_with(pattern).map(|message| (key.into(), message)));
             }
         }
+        complaints.extend(settings::empty_windows(self).into_iter().map(|key| {
+            let message = "nothing can be counted within no time: write \"1m\" or so";
+            (key, message.to_string())
+        }));
         complaints.extend(self.policy.complaints().into_iter().map(|complaint| {
             // Each begins with the key within the policy.
             let (key, message) = complaint.split_once(": ").unwrap_or(("", &complaint));
-            (format!("policy.{key}"), message.to_string())
+            let meant = match key {
+                "mute" => self.meant_by(message),
+                _ => String::new(),
+            };
+            (format!("policy.{key}"), format!("{message}{meant}"))
         }));
         complaints
     }
+}
+
+impl Config {
+    /// Which check was meant by the one that a complaint quotes.
+    fn meant_by(&self, complaint: &str) -> String {
+        let quoted = |id: &&String| complaint.contains(&format!("{id:?}"));
+        let written = self.policy.mute.iter().find(quoted);
+        let known = || crate::check::CHECKS.iter().map(|check| check.id);
+        written
+            .and_then(|written| complaint::nearest(written, known()))
+            .map_or(String::new(), |near| format!("; did you mean {near}?"))
+    }
+}
+
+/// Why a pattern can fit no name, if so.
+fn wrong_with(pattern: &Glob) -> Option<String> {
+    let text = &pattern.0;
+    if text.trim().is_empty() {
+        return Some("an empty pattern fits nothing".into());
+    }
+    let odd = |c: &char| c.is_whitespace() || c.is_control() || "[]{}()\\/^$|".contains(*c);
+    let found = text.chars().find(odd)?;
+    Some(format!(
+        "{text:?} fits no name: {found:?} stands in none; only * (any run of characters) and ? (any \
+         one) are special"
+    ))
 }
 
 /// A path as text; none as empty text.

@@ -5,6 +5,7 @@ use super::{AgentSettings, Config, Counters, Intervals};
 use crate::check::debounce::Hysteresis;
 use crate::check::policy;
 use crate::check::roles::RoleOverrides;
+use crate::units::Span;
 use serde_json::Value;
 use std::sync::OnceLock;
 
@@ -15,6 +16,8 @@ pub struct Setting {
     pub key: String,
     /// Flag without its dashes; empty for maps, which only a file can tell.
     pub flag: String,
+    /// Heading that its flag stands under in help; empty for the process's own.
+    pub heading: String,
     /// Environment variable; empty for maps.
     pub env: String,
     /// What it does.
@@ -71,6 +74,15 @@ const SMALL_TABLES: Help = &[
     ("within", "counted over this long"),
 ];
 
+/// How an entry of a map is written, for those who look for its form.
+pub(super) const MAP_EXAMPLES: &[(&str, &str)] = &[(
+    "policy.xid.overrides",
+    "# [policy.xid.overrides.63]\n\
+     # action = \"fatal\" # or degraded, app, ignore\n\
+     # count = 3        # only from this many on; default 1\n\
+     # within = \"1h\"    # within this long; not set: since boot\n",
+)];
+
 /// All settings, in the order of the sections' fields.
 pub fn settings() -> &'static [Setting] {
     static SETTINGS: OnceLock<Vec<Setting>> = OnceLock::new();
@@ -84,6 +96,22 @@ pub fn settings() -> &'static [Setting] {
 /// The defaults as raw values.
 pub(super) fn defaults() -> Value {
     serde_json::to_value(Config::default()).unwrap_or(Value::Null)
+}
+
+/// Keys of windows that are told as no time at all, in which nothing could be counted.
+pub(super) fn empty_windows(config: &Config) -> Vec<String> {
+    let value = serde_json::to_value(config).unwrap_or(Value::Null);
+    let window = |setting: &&Setting| {
+        let (_, name) = setting.section_and_name();
+        name == "within" || name.ends_with("_within")
+    };
+    let empty = |setting: &&Setting| {
+        let told = value.pointer(&format!("/{}", setting.key.replace('.', "/")));
+        let span = told.and_then(|told| told.as_str()?.parse::<Span>().ok());
+        span.is_some_and(|span| span.0.is_zero())
+    };
+    let found = settings().iter().filter(window).filter(empty);
+    found.map(|setting| setting.key.clone()).collect()
 }
 
 /// The setting of a key.
@@ -150,9 +178,23 @@ fn leaf(key: &str, help: &str, default: &Value) -> Setting {
     };
     Setting {
         key: key.to_string(),
+        heading: heading(key),
         flag,
         env,
         help: help.to_string(),
         default: default.clone(),
+    }
+}
+
+fn heading(key: &str) -> String {
+    // A small table belongs to the section around it.
+    let mut parts = key.split('.');
+    match (parts.next(), parts.next(), parts.next()) {
+        (None | Some("agent"), _, _) => String::new(),
+        (Some("policy"), Some(check), Some(_)) => format!("Policy: {check}"),
+        (Some(section), _, _) => {
+            let first = section.chars().next().map(|c| c.to_ascii_uppercase());
+            first.into_iter().chain(section.chars().skip(1)).collect()
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The default settings as a commented TOML file: `selvage config`, and docs/config.md.
 
-use super::settings::{SECTIONS, Setting, section_help, settings};
+use super::settings::{MAP_EXAMPLES, SECTIONS, Setting, section_help, settings};
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -41,7 +41,15 @@ pub fn to_toml_defaults() -> String {
         };
     }
     for setting in settings().iter().filter(|setting| setting.is_map()) {
-        heading(&mut out, &setting.key, true);
+        match MAP_EXAMPLES.iter().find(|(key, _)| *key == setting.key) {
+            Some((_, example)) => {
+                out.push('\n');
+                comment(&mut out, &section_help(&setting.key));
+                comment(&mut out, "One table an entry; for example:");
+                out.push_str(example);
+            }
+            None => heading(&mut out, &setting.key, true),
+        }
     }
     out
 }

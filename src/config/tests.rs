@@ -119,7 +119,7 @@ action = \"ignore\"
     let want = [
         "s.toml:2: intervals.lnik: no such setting; did you mean intervals.link?",
         "s.toml:3: intervals.pci: not a length of time: \"2 minutes\"",
-        "s.toml:4: intervals.gids: invalid type: integer `60`",
+        "s.toml:4: intervals.gids: a length of time has a unit: write \"60s\"",
         "s.toml:5: intervals.dcb: 1ms is not between 100ms and 1d",
         "s.toml:8: agent.log_level: unknown variant `loud`",
         "s.toml:9: agent.listen: invalid type: map",
@@ -140,6 +140,101 @@ action = \"ignore\"
         );
     }
     assert_eq!(complaints.len(), want.len(), "{complaints:#?}");
+}
+
+#[test]
+fn what_would_be_accepted_and_mean_nothing_is_refused() {
+    for (flags, file, want) in [
+        (
+            "--policy-expect-rate-gbps=inf",
+            "",
+            "inf is no finite number",
+        ),
+        (
+            "--policy-expect-rate-gbps=nan",
+            "",
+            "nan is no finite number",
+        ),
+        (
+            "--policy-expect-rate-gbps=1e999",
+            "",
+            "1e999 is no finite number",
+        ),
+        ("--policy-link-rate-below=inf", "", "\"inf\" is no number"),
+        ("", "rails.exclude = ['[']", "\"[\" fits no name: '['"),
+        ("", "rails.include = ['mlx5_{0,1}']", "fits no name: '{'"),
+        ("", "counters.exclude = ['']", "an empty pattern"),
+        (
+            "",
+            "policy.link_flap.degraded.within = '0s'",
+            "policy.link_flap.degraded.within: nothing can be counted within no time",
+        ),
+        (
+            "",
+            "policy.xid.storm_within = '0s'",
+            "policy.xid.storm_within: nothing",
+        ),
+        (
+            "",
+            "policy.mute = ['link_stat']",
+            "there is no check \"link_stat\"; did you mean link_state?",
+        ),
+        ("", "intervals.link = 10", "write \"10s\""),
+        (
+            "",
+            "rails.include = 'mlx5_0'",
+            "is a list: write [\"mlx5_0\"]",
+        ),
+        ("", "rails.include = 5", "write [\"mlx5_0\"]"),
+        ("", "agent.node_name = 5", "is a text: write \"5\""),
+        ("", "hysteresis.flap_count = '3'", "is a number: write 3"),
+        ("", "policy.expect.rails = '8'", "is a number: write 8"),
+        (
+            "",
+            "[policy.xid.overrides.79]\naction = 'app'\nwithin = 60",
+            "within: a length of time has a unit: write \"60s\"",
+        ),
+    ] {
+        let complaints = build(flags, "", file).unwrap_err();
+        assert_eq!(complaints.len(), 1, "{complaints:?}");
+        assert!(complaints[0].contains(want), "{want}\n{complaints:?}");
+    }
+}
+
+#[test]
+fn the_form_of_a_map_is_shown_and_right() {
+    let text = to_toml_defaults();
+    let at = text.find("# [policy.xid.overrides.63]").unwrap();
+    let example: String = text[at..]
+        .lines()
+        .map(|line| line.trim_start_matches("# ").to_string() + "\n")
+        .collect();
+    let own = build("", "", &example).unwrap().policy.xid.overrides;
+    assert_eq!(own.get(&63).unwrap().count, 3);
+}
+
+#[test]
+fn help_is_by_section_and_policy_comes_last() {
+    let help = |command: clap::Command| {
+        let mut command = command.no_binary_name(true);
+        command.render_long_help().to_string()
+    };
+    let agent = help(add_agent_args(clap::Command::new("selvage")));
+    let headings: Vec<&str> = (agent.lines())
+        .filter(|line| !line.starts_with(' ') && line.ends_with(':'))
+        .collect();
+    assert_eq!(headings[..3], ["Options:", "Intervals:", "Counters:"]);
+    let policy = headings
+        .iter()
+        .position(|heading| heading.starts_with("Policy"));
+    assert!(
+        headings[policy.unwrap()..]
+            .iter()
+            .all(|heading| heading.starts_with("Policy"))
+    );
+    assert!(headings.contains(&"Policy: link_state:"), "{headings:?}");
+    let check = help(add_args(clap::Command::new("selvage")));
+    assert!(agent.contains("--listen") && !check.contains("--listen"));
 }
 
 #[test]

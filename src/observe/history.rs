@@ -2,26 +2,25 @@
 //! reboot are handled here and nowhere else; the first sample of anything is a baseline.
 
 mod counted;
+mod edges;
 mod memory;
+mod prune;
 mod statistics;
 
 pub use counted::Tracks;
-pub use memory::Memory;
+pub use memory::{KeptLink, Memory};
 pub use statistics::ethtool_names;
 
 use super::counters::CounterKind;
 use super::fabric::{self, SeenFabric};
 use super::kernel::KernelEvent;
 use super::kernel_log::KernelLog;
-use super::rdma::{LinkLayer, PortState, RdmaDevice};
+use super::rdma::{PortState, RdmaDevice};
 use super::snapshot::Snapshot;
-use super::track::{Track, Window};
+use super::track::Track;
 use crate::units::{BitsPerSec, DeviceKey, Millis, PortKey};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
-
-/// Link edges kept a port; older ones are merged into the oldest.
-const MAX_EDGES: usize = 128;
 
 /// Name in [`History::other`] of the records that the kernel log overwrote before they were read.
 pub const KERNEL_LOG_LOST: &str = "kernel_log lost";
@@ -55,6 +54,13 @@ pub struct History {
     pub kernel: KernelLog,
     /// Totals for metrics.
     pub totals: Totals,
+    /// `carrier_changes` by interface as an earlier run of the agent last read them, until they are
+    /// read again.
+    #[serde(skip)]
+    carrier_before: BTreeMap<String, u64>,
+    /// When NVIDIA's module was last seen not to be loaded, until it is again.
+    #[serde(skip)]
+    driver_gone: Option<Millis>,
     #[serde(skip)]
     enumerated_at: Option<Millis>,
     #[serde(skip)]
@@ -76,7 +82,17 @@ pub struct PortHistory {
     pub edges: VecDeque<(Millis, u64)>,
     /// Its counters.
     pub counters: Tracks,
+    /// Falls that polls saw since `link_downed` last rose.
     polled_downs: u64,
+    /// When `link_downed` told of falls that no poll had seen, until the next poll.
+    #[serde(skip)]
+    counted_ahead: Option<Millis>,
+    /// The rise that ends a fall counted ahead is counted, too.
+    #[serde(skip)]
+    rise_counted: bool,
+    /// `link_downed` as an earlier run of the agent last read it, until it is read again.
+    #[serde(skip)]
+    downs_before: Option<u64>,
     #[serde(skip)]
     counted_at: Option<Millis>,
 }
@@ -103,6 +119,9 @@ pub struct SeenDevice {
     pub missed: u32,
     /// When it was last shown.
     pub last_seen: Millis,
+    /// No function of another device that is there: forgotten last.
+    #[serde(default)]
+    pub main_function: bool,
 }
 
 /// A GPU seen this boot.
@@ -189,17 +208,6 @@ impl History {
         self.ports.get(key)
     }
 
-    /// Link edges of a port within the last `window`.
-    pub fn edges_within(&self, key: &PortKey, window: Window) -> u64 {
-        self.ports.get(key).map_or(0, |port| {
-            port.edges
-                .iter()
-                .filter(|(at, _)| *at >= window.start())
-                .map(|(_, edges)| edges)
-                .sum()
-        })
-    }
-
     fn push_devices(&mut self, snapshot: &Snapshot) {
         let Some(devices) = &snapshot.devices else {
             return;
@@ -219,38 +227,11 @@ impl History {
                     ports: device.ports.iter().map(|port| port.number).collect(),
                     missed: 0,
                     last_seen: devices.at,
+                    main_function: prune::is_main(device),
                 },
             );
         }
-    }
-
-    fn push_links(&mut self, snapshot: &Snapshot) {
-        for (key, facts) in &snapshot.links {
-            let Some(state) = facts.value.state.value() else {
-                continue;
-            };
-            let port = self.ports.entry(key.clone()).or_default();
-            let before = port.state.map(|(state, _)| state);
-            if before != Some(*state) {
-                port.state = Some((*state, facts.at));
-            }
-            if *state == PortState::Active {
-                port.ever_active = true;
-                if let Some(rate) = facts.value.rate.value() {
-                    port.best_rate = port.best_rate.max(Some(rate.rate));
-                }
-            }
-            let was_up = before.map(|state| state == PortState::Active);
-            let up = *state == PortState::Active;
-            if was_up.is_some_and(|was| was != up) {
-                if !up {
-                    port.polled_downs += 1;
-                }
-                if !counts_carrier_changes(snapshot, key) {
-                    add_edges(port, &mut self.totals, key, facts.at, 1);
-                }
-            }
-        }
+        self.prune();
     }
 
     fn push_pci(&mut self, snapshot: &Snapshot) {
@@ -290,6 +271,21 @@ impl History {
             }
         }
         if let Some(facts) = &snapshot.gpudirect
+            && let Some(modules) = facts.value.modules.value()
+        {
+            let module = modules.get("nvidia");
+            if module.is_none() {
+                self.driver_gone = Some(facts.at);
+            } else if module.is_some_and(|module| module.state.as_deref() == Some("live"))
+                && let Some(gone) = self.driver_gone.take()
+            {
+                // What was said before it was gone is of the driver before.
+                let before = gone.minus(std::time::Duration::from_millis(1));
+                let text = "the module nvidia was gone and is loaded again";
+                self.kernel.driver_loaded.push(before, false, text);
+            }
+        }
+        if let Some(facts) = &snapshot.gpudirect
             && let Some(nvidia_fs) = facts.value.nvidia_fs.value()
         {
             for (name, value) in &nvidia_fs.errors {
@@ -311,33 +307,4 @@ pub fn ports_of(
         .iter()
         .flat_map(|devices| devices.value.iter())
         .flat_map(|device| device.ports.iter().map(move |port| (device, port)))
-}
-
-/// Whether the kernel counts every edge of this port in `carrier_changes`. On InfiniBand the IPoIB
-/// device's carrier also waits for the subnet manager, so `link_downed` is the truth there.
-fn counts_carrier_changes(snapshot: &Snapshot, key: &PortKey) -> bool {
-    ports_of(snapshot)
-        .find(|(device, port)| device.key == key.device && port.number == key.port)
-        .is_some_and(|(_, port)| {
-            port.link_layer == LinkLayer::Ethernet
-                && port.netdev.as_ref().is_some_and(|name| {
-                    snapshot
-                        .netdevs
-                        .get(name)
-                        .is_some_and(|facts| facts.value.carrier_changes.value().is_some())
-                })
-        })
-}
-
-fn add_edges(port: &mut PortHistory, totals: &mut Totals, key: &PortKey, at: Millis, edges: u64) {
-    *totals.link_edges.entry(key.clone()).or_default() += edges;
-    port.edges.push_back((at, edges));
-    while port.edges.len() > MAX_EDGES {
-        let Some((_, merged)) = port.edges.pop_front() else {
-            break;
-        };
-        if let Some(first) = port.edges.front_mut() {
-            first.1 += merged;
-        }
-    }
 }

@@ -35,6 +35,9 @@ pub enum EventKind {
     Gds,
     /// A GPU or NIC failed to probe, to initialise or to load its firmware.
     Driver,
+    /// NVIDIA's driver was loaded (nv_module_init): whatever went wrong before was before it. No
+    /// fault, so [`decode`](crate::source::kernel_log::decode) leaves it out.
+    DriverLoaded,
 }
 
 impl EventKind {
@@ -55,6 +58,7 @@ impl EventKind {
             Self::Peermem => "peermem",
             Self::Gds => "gds",
             Self::Driver => "driver",
+            Self::DriverLoaded => "driver_loaded",
         }
     }
 }

@@ -1,12 +1,14 @@
 //! What the kernel log said this boot, folded: repeats of one event are one entry with a count and
 //! a bounded list of moments (one GPU once logged 800 000 equal Xids).
 
+mod note;
+
+pub use note::Note;
+
 use super::history::Totals;
-use super::kernel::{
-    AerSeverity, Detail, EventKind, HealthKind, KernelEvent, NvLink, RecoveryAction, Severity,
-    XidDetail,
-};
+use super::kernel::{Detail, EventKind, KernelEvent, NvLink, RecoveryAction, Severity, XidDetail};
 use crate::units::{Bdf, Millis};
+use note::{is_everyday, note_of};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -29,6 +31,9 @@ pub struct KernelLog {
     pub switches: BTreeMap<String, BTreeMap<u32, SwitchError>>,
     /// NICs and other devices by address (`dddd:bb:dd.f`), or by slot where the line told no function.
     pub devices: BTreeMap<String, DeviceLog>,
+    /// Loads of NVIDIA's driver: by its own line, or seen gone from the list of modules and back.
+    #[serde(default)]
+    pub driver_loaded: Seen,
 }
 
 /// What was said of one GPU.
@@ -91,54 +96,6 @@ pub struct DeviceLog {
     pub notes: BTreeMap<Note, Seen>,
 }
 
-/// What a line about a device was about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Note {
-    /// The link fell.
-    LinkDown,
-    /// The link came.
-    LinkUp,
-    /// Cable or module taken out.
-    CableUnplugged,
-    /// Cable or module put in.
-    CablePlugged,
-    /// Cable or module faulty.
-    ModuleFault,
-    /// The firmware's heartbeat stopped.
-    HeartbeatLost,
-    /// A fatal sensor tripped.
-    FatalSensor,
-    /// The firmware reports a syndrome.
-    Syndrome,
-    /// A firmware command was not answered.
-    CommandTimeout,
-    /// A firmware command was refused.
-    CommandFailed,
-    /// The driver handles the device as bad.
-    DeviceError,
-    /// Recovery began.
-    RecoveryStarted,
-    /// Recovery ended well.
-    Recovered,
-    /// Queues stand still.
-    QueueTimeout,
-    /// Too hot.
-    Temperature,
-    /// Too little power.
-    Power,
-    /// PCIe error, corrected.
-    AerCorrectable,
-    /// PCIe error, not corrected.
-    AerUncorrected,
-    /// The peer-memory module complained.
-    Peermem,
-    /// The GPUDirect Storage module complained.
-    Gds,
-    /// A driver failed to probe or load.
-    Driver,
-}
-
 impl Seen {
     /// Takes one more in.
     pub fn push(&mut self, at: Millis, historic: bool, text: &str) {
@@ -168,6 +125,7 @@ impl KernelLog {
         match event.kind {
             EventKind::Xid => self.push_xid(at, historic, event, totals),
             EventKind::Sxid => self.push_sxid(at, historic, event),
+            EventKind::DriverLoaded => self.driver_loaded.push(at, historic, &event.text),
             _ => self.push_note(at, historic, event, totals),
         }
     }
@@ -211,10 +169,14 @@ impl KernelLog {
             device.notes.retain(|_, seen| !seen.restored);
         }
         self.devices.retain(|_, device| !device.notes.is_empty());
+        if self.driver_loaded.restored {
+            self.driver_loaded = Seen::default();
+        }
         self
     }
 
     fn each(&mut self, change: &mut dyn FnMut(&mut Seen)) {
+        change(&mut self.driver_loaded);
         for gpu in self.gpus.values_mut() {
             for xid in gpu.xids.values_mut() {
                 change(&mut xid.seen);
@@ -261,8 +223,11 @@ impl KernelLog {
                 }
             }
         }
-        let codes = totals.xids.entry(slot).or_default();
-        *codes.entry(code).or_default() += 1;
+        // The driver's word that a GPU recovered is no error.
+        if !is_recovery(event) {
+            let codes = totals.xids.entry(slot).or_default();
+            *codes.entry(code).or_default() += 1;
+        }
     }
 
     fn push_sxid(&mut self, at: Millis, historic: bool, event: &KernelEvent) {
@@ -321,9 +286,9 @@ impl KernelLog {
     }
 }
 
-/// What busy devices log all day, and nothing stands on.
-fn is_everyday(note: Note) -> bool {
-    matches!(note, Note::LinkDown | Note::LinkUp | Note::CommandFailed)
+fn is_recovery(event: &KernelEvent) -> bool {
+    matches!(&event.detail, Detail::Xid(detail)
+        if detail.recovery.is_some_and(|(_, to)| to == RecoveryAction::None))
 }
 
 /// The address with its function, where the line told it.
@@ -369,43 +334,6 @@ fn entry<K: Ord, V: Default>(map: &mut BTreeMap<K, V>, key: K, room: usize) -> O
         return None;
     }
     Some(map.entry(key).or_default())
-}
-
-fn note_of(event: &KernelEvent) -> Option<Note> {
-    Some(match event.kind {
-        EventKind::Xid | EventKind::Sxid => return None,
-        EventKind::NicLinkDown => Note::LinkDown,
-        EventKind::NicLinkUp => Note::LinkUp,
-        EventKind::NicCableUnplugged => Note::CableUnplugged,
-        EventKind::NicCablePlugged => Note::CablePlugged,
-        EventKind::NicTemperature => Note::Temperature,
-        EventKind::NicPower => Note::Power,
-        EventKind::PcieAer => match &event.detail {
-            Detail::Aer { severity, .. } => match severity {
-                AerSeverity::NonFatal | AerSeverity::Fatal => Note::AerUncorrected,
-                AerSeverity::Correctable | AerSeverity::Unknown => Note::AerCorrectable,
-            },
-            _ => Note::AerCorrectable,
-        },
-        EventKind::Peermem => Note::Peermem,
-        EventKind::Gds => Note::Gds,
-        EventKind::Driver => Note::Driver,
-        EventKind::NicHealth => match &event.detail {
-            Detail::Health { what, .. } => match what {
-                HealthKind::HeartbeatLost => Note::HeartbeatLost,
-                HealthKind::FatalSensor => Note::FatalSensor,
-                HealthKind::Syndrome => Note::Syndrome,
-                HealthKind::CommandTimeout => Note::CommandTimeout,
-                HealthKind::CommandFailed => Note::CommandFailed,
-                HealthKind::DeviceError => Note::DeviceError,
-                HealthKind::RecoveryStarted => Note::RecoveryStarted,
-                HealthKind::Recovered => Note::Recovered,
-                HealthKind::QueueTimeout => Note::QueueTimeout,
-                HealthKind::ModuleFault => Note::ModuleFault,
-            },
-            _ => Note::Syndrome,
-        },
-    })
 }
 
 #[cfg(test)]

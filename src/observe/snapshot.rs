@@ -10,6 +10,7 @@ use crate::units::{Millis, PortKey};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What was last read from every source, with the age of each part. Cheap to clone: parts that did
 /// not change are shared.
@@ -47,6 +48,46 @@ pub struct Snapshot {
     pub netns_mode: Option<NetnsMode>,
     /// Health of each source, by source and subject (`link/0000:19:00.0`).
     pub sources: BTreeMap<Arc<str>, SourceHealth>,
+}
+
+impl Snapshot {
+    /// Health of a source for a subject (or a part of it, `eth0/…`), or for the whole node.
+    pub fn health(&self, source: &str, subject: &str) -> Option<&SourceHealth> {
+        let mut whole = None;
+        for health in self.sources.values() {
+            if &*health.source != source {
+                continue;
+            }
+            let names_it = &*health.subject == subject
+                || health
+                    .subject
+                    .strip_prefix(subject)
+                    .is_some_and(|rest| !subject.is_empty() && rest.starts_with('/'));
+            if names_it {
+                return Some(health);
+            }
+            if health.subject.is_empty() {
+                whole = Some(health);
+            }
+        }
+        whole
+    }
+
+    /// Whether what was read of a subject `at` a moment can be gone by `now`: it is not older than
+    /// `stale_after`, or its source neither stalls nor fails. A source that simply has a long
+    /// interval keeps its value.
+    pub fn is_fresh(
+        &self,
+        at: Millis,
+        (source, subject): (&str, &str),
+        now: Millis,
+        stale_after: Duration,
+    ) -> bool {
+        now.since(at) <= stale_after
+            || self
+                .health(source, subject)
+                .is_none_or(|health| health.stalled_since.is_none() && health.fault.is_none())
+    }
 }
 
 /// RDMA_NLDEV_SYS_ATTR_NETNS_MODE.

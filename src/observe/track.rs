@@ -132,6 +132,15 @@ impl Track {
         self.last.map(|(_, value)| value)
     }
 
+    /// Increase of the last sample over the one before it, which for the first is what an earlier
+    /// run of the agent read `before`.
+    pub fn rose_from(&self, before: Option<u64>) -> u64 {
+        match (self.previous, before, self.value()) {
+            (None, Some(before), Some(value)) => value.saturating_sub(before),
+            _ => self.last_by,
+        }
+    }
+
     /// Moment of the last sample.
     pub fn last_at(&self) -> Option<Millis> {
         self.last.map(|(at, _)| at)

@@ -70,9 +70,9 @@ catalogue! {
     GPUS: Gauge Default "selvage_gpus" []
         "GPUs found on the PCI bus.";
     CHECK_FINDINGS: Gauge Default "selvage_check_findings" ["check", "status"]
-        "Findings that stand, by check and status; a check without findings has no series.";
+        "Findings that stand, by check and status (failing, degraded, unknown; notice where it does not move the verdict); a check without findings has no series.";
     FINDING: Gauge Default "selvage_finding" ["check", "subject", "reason", "status"]
-        "1 for each finding, only while it stands; the 64 worst.";
+        "1 for each finding, only while it stands; the 64 worst. Status notice: it does not move the verdict.";
 
     PORT_INFO: Gauge Default "selvage_port_info" ["device", "port", "pci", "netdev", "link_layer", "driver", "firmware", "rail"]
         "Always 1; what a port is. Rail is empty until its role is known.";

@@ -50,6 +50,8 @@ pub struct Document<'a> {
     full_window: bool,
     /// Reasons that no finding explains.
     notes: Vec<Note>,
+    /// Checks that the policy leaves out.
+    muted: &'a [String],
     ports: Vec<Port<'a>>,
     findings: Vec<FindingOut<'a>>,
     gpus: Option<usize>,
@@ -206,6 +208,7 @@ impl<'a> Document<'a> {
                     remedy: doc.remedy,
                 })
                 .collect(),
+            muted: &report.muted,
             ports: view::ports(report)
                 .into_iter()
                 .map(|view| port(report, &view))

@@ -4,8 +4,8 @@
 use super::catalogue::{self as cat, Detail};
 use super::view::{self, PortView};
 use super::{Report, State};
-use crate::check::Status;
 use crate::check::gpudirect::Path;
+use crate::check::{Finding, Status, Weight};
 use crate::observe::gpudirect::MODULES_OF_INTEREST;
 use crate::units::Millis;
 use std::collections::{BTreeMap, BTreeSet};
@@ -105,11 +105,13 @@ pub(crate) fn flag(is: bool) -> f64 {
     f64::from(u8::from(is))
 }
 
-fn status_name(status: Status) -> &'static str {
-    match status {
-        Status::Unknown => "unknown",
-        Status::Degraded => "degraded",
-        Status::Failing => "failing",
+/// An alert on `failing` must not fire for what does not move the verdict.
+fn status_name(finding: &Finding) -> &'static str {
+    match (finding.weight, finding.status) {
+        (Weight::Notice, _) => "notice",
+        (_, Status::Unknown) => "unknown",
+        (_, Status::Degraded) => "degraded",
+        (_, Status::Failing) => "failing",
     }
 }
 
@@ -129,19 +131,16 @@ fn verdict(sheet: &mut Sheet, report: &Report) {
     );
     sheet.one(&cat::FULL_WINDOW, Some(flag(report.full_window)));
 
-    let mut counts: BTreeMap<(&str, Status), u32> = BTreeMap::new();
+    let mut counts: BTreeMap<(&str, &str), u32> = BTreeMap::new();
     for finding in &report.findings {
         *counts
-            .entry((finding.check.as_str(), finding.status))
+            .entry((finding.check.as_str(), status_name(finding)))
             .or_default() += 1;
     }
     sheet.add(
         &cat::CHECK_FINDINGS,
         counts.into_iter().map(|((check, status), count)| {
-            (
-                [check.to_string(), status_name(status).to_string()],
-                f64::from(count),
-            )
+            ([check.to_string(), status.to_string()], f64::from(count))
         }),
     );
     // Two keys may show under one subject (a device that came back under its old name): a series
@@ -157,7 +156,7 @@ fn verdict(sheet: &mut Sheet, report: &Report) {
                     finding.check.clone(),
                     finding.subject.clone(),
                     finding.reason.clone(),
-                    status_name(finding.status).to_string(),
+                    status_name(finding).to_string(),
                 ]
             })
             .filter(|labels| shown.insert(labels.clone()))

@@ -19,6 +19,7 @@ pub use crate::readiness::State;
 use crate::units::{Millis, PortKey};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Everything the outputs tell: one immutable value per evaluation.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,6 +30,8 @@ pub struct Report {
     pub node: String,
     /// The facts it was judged from.
     pub snapshot: Snapshot,
+    /// A port's state older than this, whose source stalls or fails, is not told.
+    pub stale_after: Duration,
     /// Roles of the ports.
     pub roles: BTreeMap<PortKey, RoleFacts>,
     /// The verdict.
@@ -47,4 +50,6 @@ pub struct Report {
     pub totals: Arc<crate::observe::history::Totals>,
     /// Whether the first full window has been seen.
     pub full_window: bool,
+    /// Checks that the policy leaves out.
+    pub muted: Vec<String>,
 }

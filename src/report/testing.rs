@@ -15,6 +15,7 @@ use crate::observe::snapshot::{Snapshot, SourceHealth};
 use crate::units::{Bdf, BitsPerSec, DeviceKey, Millis};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The moment of every report here: ten minutes after boot.
 pub const NOW: Millis = Millis(600_000);
@@ -73,6 +74,7 @@ pub fn empty() -> Report {
             live: true,
             ..Snapshot::default()
         },
+        stale_after: Duration::from_secs(30),
         roles: BTreeMap::new(),
         state: State::Unknown,
         since: Millis(0),
@@ -82,6 +84,7 @@ pub fn empty() -> Report {
         gpudirect: GpuDirectVerdict::default(),
         totals: Arc::default(),
         full_window: false,
+        muted: Vec::new(),
     }
 }
 

@@ -51,6 +51,9 @@ pub fn encode(report: &Report, style: Style) -> String {
     rails(&mut page, report, &ports);
     others(&mut page, &ports);
     node_facts(&mut page, report);
+    if !report.muted.is_empty() {
+        page.wrapped("Muted checks: ", 2, &report.muted.join(", "));
+    }
     blind_sources(&mut page, report);
     findings(&mut page, report);
     page.out
@@ -114,10 +117,11 @@ fn reasons(report: &Report, port: &PortView<'_>) -> String {
         .map(|finding| finding.reason.as_str())
         .collect();
     reasons.dedup();
-    if reasons.is_empty() {
-        "ok".to_string()
-    } else {
-        reasons.join(", ")
+    match (reasons.is_empty(), port.state()) {
+        (false, _) => reasons.join(", "),
+        // No finding about a port that is not up is no praise of it.
+        (true, Some(PortState::Active)) => "ok".to_string(),
+        (true, _) => "-".to_string(),
     }
 }
 
@@ -149,10 +153,7 @@ fn rails(page: &mut Page, report: &Report, ports: &[PortView<'_>]) {
         page.line("No port is a rail (compute fabric).");
         return;
     }
-    let active = rails
-        .iter()
-        .filter(|port| port.state() == Some(PortState::Active))
-        .count();
+    let active = rails.iter().filter(|port| port.is_up()).count();
     page.line(&format!("Rails: {active} of {} active", rails.len()));
     let mut rows: Vec<[String; 6]> =
         vec![["PORT", "PCI", "NETDEV", "STATE", "RATE", "FINDINGS"].map(String::from)];
@@ -189,7 +190,7 @@ fn table(page: &mut Page, rows: &[[String; 6]]) {
             let padding = width.saturating_sub(cell.chars().count());
             let shown = match (number, column) {
                 (0, _) => page.paint(Colour::Bold, cell),
-                (_, 5) if cell != "ok" => page.paint(Colour::Red, cell),
+                (_, 5) if cell != "ok" && cell != "-" => page.paint(Colour::Red, cell),
                 _ => cell.clone(),
             };
             line.push(' ');

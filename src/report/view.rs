@@ -7,7 +7,7 @@ use crate::observe::gpudirect::{GpuDirectFacts, Module};
 use crate::observe::history::ports_of;
 use crate::observe::netdev::NetdevFacts;
 use crate::observe::rdma::{
-    Gid, GidKind, LinkFacts, LinkLayer, PhysState, PortState, RdmaDevice, RdmaPort,
+    Gid, GidKind, LinkFacts, LinkLayer, PhysState, PortState, RdmaDevice, RdmaPort, true_rate,
 };
 use crate::observe::snapshot::SourceHealth;
 use crate::units::{BitsPerSec, Millis, PortKey};
@@ -27,13 +27,15 @@ pub struct PortView<'a> {
     pub port: &'a RdmaPort,
     /// Its number as text, for labels.
     pub number: String,
-    /// State, once read.
+    /// State, once read, unless that is too old to go by.
     pub link: Option<&'a LinkFacts>,
+    /// Whether its state was ever read, however old that is.
+    pub state_read: bool,
     /// Counters, once read.
     pub counters: Option<&'a PortCounters>,
     /// Role, once judged.
     pub role: Option<&'a RoleFacts>,
-    /// Its network device's facts, once read.
+    /// Its network device's facts, once read, unless too old.
     pub netdev: Option<&'a NetdevFacts>,
 }
 
@@ -53,14 +55,25 @@ impl PortView<'_> {
         self.link?.phys_state.value().copied()
     }
 
-    /// Rate, only while the port is active: `ports/N/rate` lies otherwise (a down mlx5 RoCE port
-    /// prints 40 Gb/s).
+    /// Whether it is known to be up.
+    pub fn is_up(&self) -> bool {
+        self.state().is_some_and(PortState::is_up)
+    }
+
+    /// Rate, only while the port is up, and where the port lies the network device's
+    /// ([`true_rate`]).
     pub fn rate(&self) -> Option<BitsPerSec> {
-        let link = self.link?;
-        if link.state.value() != Some(&PortState::Active) {
+        if !self.is_up() {
             return None;
         }
-        link.rate.value().map(|rate| rate.rate)
+        let told = self.link?.rate.value()?.rate;
+        let speed = self.netdev.and_then(|netdev| netdev.speed_mbps.value());
+        true_rate(
+            self.port.link_layer,
+            &self.device.driver,
+            told,
+            speed.copied(),
+        )
     }
 
     /// Whether gangs run over it.
@@ -84,14 +97,21 @@ pub fn ports(report: &Report) -> Vec<PortView<'_>> {
         .filter(|(device, port)| shown.insert((device.name.as_str(), port.number)))
         .map(|(device, port)| {
             let key = device.port_key(port.number);
+            let link = snapshot.links.get(&key);
             PortView {
-                link: snapshot.links.get(&key).map(|link| &link.value),
+                link: link
+                    .filter(|link| is_fresh(report, link.at, ("link", &key.device.0)))
+                    .map(|link| &link.value),
+                state_read: link.is_some_and(|link| link.value.state.value().is_some()),
                 counters: snapshot.counters.get(&key).map(|counters| &counters.value),
                 role: report.roles.get(&key),
                 netdev: port
                     .netdev
                     .as_ref()
-                    .and_then(|name| snapshot.netdevs.get(name))
+                    .and_then(|name| {
+                        let netdev = snapshot.netdevs.get(name)?;
+                        is_fresh(report, netdev.at, ("netdev", name)).then_some(netdev)
+                    })
                     .map(|netdev| &netdev.value),
                 key,
                 number: port.number.to_string(),
@@ -102,6 +122,12 @@ pub fn ports(report: &Report) -> Vec<PortView<'_>> {
         .collect();
     ports.sort_by_cached_key(|port| (natural(&port.device.name), port.port.number));
     ports
+}
+
+/// Whether what was read at a moment can still be told as what is.
+fn is_fresh(report: &Report, at: Millis, source: (&str, &str)) -> bool {
+    let snapshot = &report.snapshot;
+    snapshot.is_fresh(at, source, snapshot.at, report.stale_after)
 }
 
 /// Sort key in which `mlx5_2` comes before `mlx5_10`.

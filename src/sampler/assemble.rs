@@ -1,11 +1,11 @@
 //! Puts what was read into the snapshot.
 
 use super::output::Output;
-use super::schedule::{Schedule, Subject};
+use super::schedule::{Idle, Schedule, Subject};
 use crate::host::Host;
 use crate::observe::pci::PciFunction;
 use crate::observe::rdma::RdmaDevice;
-use crate::observe::reading::{FaultKind, Reading, Stamped};
+use crate::observe::reading::{Fault, FaultKind, Reading, Stamped};
 use crate::observe::snapshot::{Snapshot, SourceHealth};
 use crate::source::tree;
 use crate::units::{DeviceKey, Millis, PortKey};
@@ -59,8 +59,15 @@ pub fn put(snapshot: &mut Snapshot, subject: &Subject, output: Output, at: Milli
         }
         Output::Gids(ports) => {
             for (port, table) in ports {
-                if let Reading::Value(table) = table {
-                    snapshot.gids.insert(port_key(port), arc(at, table));
+                match table {
+                    Reading::Value(table) => {
+                        snapshot.gids.insert(port_key(port), arc(at, table));
+                    }
+                    // The kernel answered that there is none (any more).
+                    Reading::Absent | Reading::NotObservable => {
+                        snapshot.gids.remove(&port_key(port));
+                    }
+                    Reading::Failed(_) => {}
                 }
             }
         }
@@ -185,7 +192,10 @@ pub fn sources(snapshot: &mut Snapshot, schedule: &Schedule) {
         health.last_ok = slot.last_ok;
         health.micros = u64::try_from(slot.took.as_micros()).unwrap_or(u64::MAX);
         health.stalled_since = slot.stalled_since;
-        health.fault.clone_from(&slot.fault);
+        match slot.idle {
+            Some(idle) => health.fault = Some(unread(idle, schedule.hung())),
+            None => health.fault.clone_from(&slot.fault),
+        }
         health.absent = slot.absent;
     }
     if sources.len() > scheduled {
@@ -196,6 +206,18 @@ pub fn sources(snapshot: &mut Snapshot, schedule: &Schedule) {
         sources.retain(|_, health| {
             &*health.source == "kernel_log" || known.contains(&(&*health.source, &*health.subject))
         });
+    }
+}
+
+/// What is told of a subject that is due and not being read.
+fn unread(idle: Idle, hung: usize) -> Fault {
+    let detail = match idle {
+        Idle::NoReader(_) => format!("waits for a free reader: {hung} other reads hang"),
+        Idle::DeviceHangs => "left alone while another read of the device hangs".to_string(),
+    };
+    Fault {
+        kind: FaultKind::Other,
+        detail,
     }
 }
 

@@ -2,6 +2,7 @@
 //! and its own descriptors. A read that hangs becomes a stalled observation; it delays nobody.
 
 pub mod assemble;
+mod clock;
 mod events;
 pub mod output;
 pub mod pool;
@@ -9,6 +10,7 @@ pub mod reads;
 pub mod schedule;
 mod subjects;
 
+pub use clock::Clock;
 pub use subjects::excluded;
 
 use crate::glob::Glob;
@@ -23,7 +25,7 @@ use reads::{DevicesRead, GpuDirectRead, Read};
 use schedule::{Ended, Pace, Schedule, Subject};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// How often each source is read, and what is left alone.
@@ -83,6 +85,15 @@ pub struct Sampler {
     /// now may have looked too early.
     outdated: BTreeSet<Subject>,
     pool: Pool<Done>,
+    /// Reads that were handed over, until a thread was seen to have taken them up.
+    handed: Vec<Handed>,
+}
+
+/// A read on its way to a thread, which sets the moment when it begins.
+struct Handed {
+    subject: Subject,
+    generation: u64,
+    began: Arc<OnceLock<Millis>>,
 }
 
 /// Devices and GPUs (by address) that an earlier run saw.
@@ -94,44 +105,18 @@ pub struct Remembered {
     pub gpus: BTreeSet<String>,
 }
 
-/// Monotonic time in milliseconds from an origin.
-#[derive(Debug, Clone, Copy)]
-pub struct Clock {
-    origin: tokio::time::Instant,
-    offset: Millis,
-}
-
-impl Clock {
-    /// A clock that reads `now` at this moment. Uses tokio's clock, which tests can pause.
-    pub fn starting_at(now: Millis) -> Self {
-        Clock {
-            origin: tokio::time::Instant::now(),
-            offset: now,
-        }
-    }
-
-    /// Now.
-    pub fn now(&self) -> Millis {
-        self.offset.plus(self.origin.elapsed())
-    }
-
-    /// The instant of a moment.
-    pub fn instant(&self, at: Millis) -> tokio::time::Instant {
-        self.origin + at.since(self.offset)
-    }
-}
-
 impl Sampler {
-    /// A sampler of `host`. `restricted` names ports that earlier runs found restricted.
+    /// A sampler of `host`, in the boot of `boot_id`. `restricted` names ports that earlier runs found restricted.
     pub fn new(
         host: Arc<Host>,
         plan: Plan,
         clock: Clock,
+        boot_id: Option<String>,
         restricted: impl IntoIterator<Item = PortKey>,
     ) -> Self {
         let mut sampler = Sampler {
             snapshot: Snapshot {
-                boot_id: assemble::boot_id(&host),
+                boot_id,
                 live: host.is_live(),
                 ..Snapshot::default()
             },
@@ -149,6 +134,7 @@ impl Sampler {
             outdated: BTreeSet::new(),
             plan,
             pool: Pool::new(),
+            handed: Vec::new(),
         };
         let netlink = sampler.plan.netlink;
         sampler.add(
@@ -234,6 +220,7 @@ impl Sampler {
                 .collect();
             self.pool.submit(now, work);
             self.pool.attend(now);
+            self.note_begun();
             if self.schedule.mark_stalled(now) {
                 return;
             }
@@ -269,7 +256,7 @@ impl Sampler {
     }
 
     /// The read of a subject, ready to be run elsewhere. After an event it is urgent.
-    fn work(&mut self, subject: Subject) -> Option<(bool, pool::Work<Done>)> {
+    fn work(&mut self, subject: Subject) -> Option<pool::Job<Done>> {
         let (generation, slot) = self.readers.get_mut(&subject)?;
         let generation = *generation;
         let mut reader = slot.take()?;
@@ -278,9 +265,18 @@ impl Sampler {
         }
         let host = Arc::clone(&self.host);
         let urgent = self.schedule.is_woken(&subject);
+        let vital = subject.is_vital();
+        let began = Arc::new(OnceLock::new());
+        self.handed.push(Handed {
+            subject: subject.clone(),
+            generation,
+            began: Arc::clone(&began),
+        });
+        let clock = self.clock;
         let work = move || {
             #[expect(clippy::disallowed_methods, reason = "the duration of a read")]
             let start = std::time::Instant::now();
+            let _ = began.set(clock.now());
             let output = catch_unwind(AssertUnwindSafe(|| reader.read(&host))).map_err(|_| ());
             Done {
                 subject,
@@ -290,7 +286,27 @@ impl Sampler {
                 took: start.elapsed(),
             }
         };
-        Some((urgent, Box::new(work)))
+        Some(pool::Job {
+            urgent,
+            vital,
+            work: Box::new(work),
+        })
+    }
+
+    /// Tells the schedule which reads were taken up: only those can hang.
+    fn note_begun(&mut self) {
+        let (schedule, readers) = (&mut self.schedule, &self.readers);
+        self.handed.retain(|handed| {
+            let known = readers.get(&handed.subject);
+            if known.is_none_or(|(generation, _)| *generation != handed.generation) {
+                return false;
+            }
+            match handed.began.get() {
+                Some(at) => schedule.began(&handed.subject, *at),
+                None => return true,
+            }
+            false
+        });
     }
 
     fn take(&mut self, done: Done) {

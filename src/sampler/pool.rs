@@ -12,6 +12,9 @@ use tokio::sync::Notify;
 /// Most threads. A thread that is stuck in the kernel is never taken back.
 const MAX_WORKERS: usize = 64;
 
+/// Most of them for work that is not vital: however much of that hangs, the rest is read.
+const MAX_OTHERS: usize = 40;
+
 /// Stack of a thread in bytes.
 const STACK: usize = 256 * 1024;
 
@@ -40,35 +43,80 @@ struct Shared<R> {
 }
 
 struct State<R> {
-    urgent: VecDeque<Job<R>>,
-    routine: VecDeque<Job<R>>,
+    /// By rank: urgent before routine, in each the vital before the rest.
+    queues: [VecDeque<Queued<R>>; 4],
     done: Vec<R>,
     held_since: Option<std::time::Instant>,
     workers: usize,
+    /// Threads busy with what is not vital.
+    others: usize,
     idle: usize,
     closed: bool,
 }
 
-struct Job<R> {
+/// Work to be done.
+pub struct Job<R> {
+    /// Goes before what is not.
+    pub urgent: bool,
+    /// May use the threads that are kept back.
+    pub vital: bool,
+    /// The work.
+    pub work: Work<R>,
+}
+
+struct Queued<R> {
     since: Millis,
-    urgent: bool,
-    work: Work<R>,
+    job: Job<R>,
 }
 
 impl<R> State<R> {
+    /// Whether what is not vital has all the threads that it may have.
+    fn full(&self) -> bool {
+        self.others >= MAX_OTHERS
+    }
+
+    /// What a free thread may take now, first things first.
+    fn open(&self) -> impl Iterator<Item = &VecDeque<Queued<R>>> {
+        let full = self.full();
+        let may = move |queue: &&VecDeque<Queued<R>>| {
+            (queue.front()).is_some_and(|queued| queued.job.vital || !full)
+        };
+        self.queues.iter().filter(may)
+    }
+
+    fn next(&mut self) -> Option<Job<R>> {
+        let full = self.full();
+        let may = |queue: &&mut VecDeque<Queued<R>>| {
+            (queue.front()).is_some_and(|queued| queued.job.vital || !full)
+        };
+        let queued = self.queues.iter_mut().find(may)?.pop_front()?;
+        Some(queued.job)
+    }
+
+    /// Work that free threads would take.
     fn queued(&self) -> usize {
-        self.urgent.len() + self.routine.len()
+        let of = |vital: bool| {
+            let queues = self.queues.iter().skip(usize::from(!vital)).step_by(2);
+            queues.map(VecDeque::len).sum::<usize>()
+        };
+        of(true) + of(false).min(MAX_OTHERS.saturating_sub(self.others))
+    }
+
+    fn urgent(&self) -> bool {
+        self.queues.iter().take(2).any(|queue| !queue.is_empty())
     }
 
     fn oldest(&self) -> Option<Millis> {
-        let fronts = [self.urgent.front(), self.routine.front()];
-        fronts.into_iter().flatten().map(|job| job.since).min()
+        let fronts = self.open().filter_map(VecDeque::front);
+        fronts.map(|queued| queued.since).min()
     }
 
     /// Whether to hand over what is done now rather than wait for more.
     fn ripe(&self, urgent: bool) -> bool {
         self.queued() == 0
-            || (urgent && self.urgent.is_empty())
+            // The next read may keep the last thread.
+            || self.workers >= MAX_WORKERS
+            || (urgent && !self.urgent())
             || self
                 .held_since
                 .is_some_and(|since| since.elapsed() >= BATCH)
@@ -94,11 +142,11 @@ impl<R: Send + 'static> Pool<R> {
         Pool {
             shared: Arc::new(Shared {
                 state: Mutex::new(State {
-                    urgent: VecDeque::new(),
-                    routine: VecDeque::new(),
+                    queues: Default::default(),
                     done: Vec::new(),
                     held_since: None,
                     workers: 0,
+                    others: 0,
                     idle: 0,
                     closed: false,
                 }),
@@ -110,17 +158,12 @@ impl<R: Send + 'static> Pool<R> {
     }
 
     /// Queues work; what is urgent goes before what is not.
-    pub fn submit(&mut self, now: Millis, work: impl IntoIterator<Item = (bool, Work<R>)>) {
+    pub fn submit(&mut self, now: Millis, work: impl IntoIterator<Item = Job<R>>) {
         let mut state = self.shared.lock();
-        for (urgent, work) in work {
-            let job = Job {
-                since: now,
-                urgent,
-                work,
-            };
-            match urgent {
-                true => state.urgent.push_back(job),
-                false => state.routine.push_back(job),
+        for job in work {
+            let rank = usize::from(!job.urgent) * 2 + usize::from(!job.vital);
+            if let Some(queue) = state.queues.get_mut(rank) {
+                queue.push_back(Queued { since: now, job });
             }
         }
         if state.queued() == 0 {
@@ -147,12 +190,15 @@ impl<R: Send + 'static> Pool<R> {
             return;
         }
         let mut state = self.shared.lock();
-        let Some(oldest) = state.oldest() else {
+        let room = MAX_WORKERS.saturating_sub(state.workers);
+        let Some(oldest) = state.oldest().filter(|_| room > 0) else {
+            // Nothing can be done for what waits: a thread that comes free takes it.
+            self.attend = (!state.done.is_empty()).then(|| now.plus(PATIENCE));
             return;
         };
         self.attend = Some(now.plus(PATIENCE));
         if state.workers == 0 || (state.idle == 0 && now.since(oldest) >= PATIENCE) {
-            let more = state.workers.max(1).min(state.queued());
+            let more = state.workers.max(1).min(state.queued()).min(room);
             self.add_workers(&mut state, more);
         }
     }
@@ -174,7 +220,7 @@ impl<R: Send + 'static> Pool<R> {
     }
 
     fn add_workers(&self, state: &mut State<R>, more: usize) {
-        for _ in 0..more.min(MAX_WORKERS.saturating_sub(state.workers)) {
+        for _ in 0..more {
             let shared = Arc::clone(&self.shared);
             let spawned = std::thread::Builder::new()
                 .name("reader".into())
@@ -196,8 +242,7 @@ impl<R> Drop for Pool<R> {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.closed = true;
-        state.urgent.clear();
-        state.routine.clear();
+        state.queues = Default::default();
         drop(state);
         self.shared.work.notify_all();
     }
@@ -208,7 +253,7 @@ impl<R> Drop for Pool<R> {
 fn run<R>(shared: &Shared<R>) {
     let mut state = shared.lock();
     while !state.closed {
-        let Some(job) = (state.urgent.pop_front()).or_else(|| state.routine.pop_front()) else {
+        let Some(job) = state.next() else {
             state.idle += 1;
             let waited = shared.work.wait_timeout(state, IDLE);
             let (woken, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
@@ -219,9 +264,11 @@ fn run<R>(shared: &Shared<R>) {
             }
             continue;
         };
+        state.others += usize::from(!job.vital);
         drop(state);
         let result = catch_unwind(AssertUnwindSafe(job.work));
         state = shared.lock();
+        state.others -= usize::from(!job.vital);
         if let Ok(result) = result {
             state.done.push(result);
             state.held_since.get_or_insert_with(std::time::Instant::now);
@@ -234,133 +281,4 @@ fn run<R>(shared: &Shared<R>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::mpsc;
-
-    /// Far longer than anything here takes; only a failure waits for it.
-    const BOUND: Duration = Duration::from_secs(30);
-
-    fn quick(n: u32) -> (bool, Work<u32>) {
-        (false, Box::new(move || n))
-    }
-
-    fn hung(n: u32) -> (mpsc::Sender<()>, (bool, Work<u32>)) {
-        let (release, held) = mpsc::channel::<()>();
-        let work = move || {
-            let _ = held.recv();
-            n
-        };
-        (release, (false, Box::new(work)))
-    }
-
-    async fn results(pool: &mut Pool<u32>, count: usize) -> Vec<u32> {
-        let mut all = Vec::new();
-        while all.len() < count {
-            tokio::time::timeout(BOUND, pool.news()).await.unwrap();
-            all.extend(pool.take());
-        }
-        all.sort_unstable();
-        all
-    }
-
-    fn workers<R: Send + 'static>(pool: &Pool<R>) -> usize {
-        pool.shared.lock().workers
-    }
-
-    #[tokio::test]
-    async fn hung_reads_hold_up_nobody_else() {
-        let mut pool = Pool::new();
-        let (releases, mut work): (Vec<_>, Vec<_>) = (100..107).map(hung).unzip();
-        work.extend((0..5).map(quick));
-        pool.submit(Millis(0), work);
-        // Each step of the sampler's timer doubles the threads: 1, 2, 4, 8.
-        for step in 1..=3 {
-            assert_eq!(pool.next_attention(), Some(Millis(20 * step)));
-            pool.attend(Millis(20 * step - 1));
-            pool.attend(Millis(20 * step));
-        }
-        assert_eq!(results(&mut pool, 5).await, [0, 1, 2, 3, 4]);
-        assert_eq!(pool.next_attention(), None, "nothing waits");
-        pool.submit(Millis(1000), [quick(9)]);
-        assert_eq!(results(&mut pool, 1).await, [9]);
-        drop(releases);
-        assert_eq!(results(&mut pool, 7).await, Vec::from_iter(100..107));
-    }
-
-    #[tokio::test]
-    async fn one_thread_does_it_all_while_nothing_hangs() {
-        let mut pool = Pool::new();
-        for round in 0..20 {
-            pool.submit(Millis(round), (0..50).map(quick));
-            results(&mut pool, 50).await;
-        }
-        assert_eq!(workers(&pool), 1);
-    }
-
-    #[tokio::test]
-    async fn urgent_work_goes_first() {
-        let mut pool = Pool::new();
-        let (order, seen) = mpsc::channel();
-        let (release, first) = hung(0);
-        let note = |name: &'static str| -> Work<u32> {
-            let order = order.clone();
-            Box::new(move || {
-                let _ = order.send(name);
-                1
-            })
-        };
-        pool.submit(Millis(0), [first]);
-        pool.submit(
-            Millis(0),
-            [(false, note("routine")), (true, note("urgent"))],
-        );
-        drop(release);
-        results(&mut pool, 3).await;
-        assert_eq!(seen.try_iter().collect::<Vec<_>>(), ["urgent", "routine"]);
-    }
-
-    #[tokio::test]
-    async fn a_panic_costs_its_own_result_only() {
-        let mut pool = Pool::new();
-        let hook = std::panic::take_hook();
-        std::panic::set_hook(Box::new(|_| {}));
-        let panics: Work<u32> = Box::new(|| panic!("a bug"));
-        pool.submit(Millis(0), [(false, panics), quick(1)]);
-        assert_eq!(results(&mut pool, 1).await, [1]);
-        std::panic::set_hook(hook);
-        assert_eq!(workers(&pool), 1);
-    }
-
-    #[tokio::test]
-    async fn results_do_not_wait_behind_a_read_that_hangs() {
-        let mut pool = Pool::new();
-        let (_release, last) = hung(0);
-        pool.submit(Millis(0), [quick(1), last]);
-        // The quick one's result may be held back for a batch; the timer fetches it.
-        let at = pool.next_attention().unwrap();
-        let end = std::time::Duration::from_millis(1);
-        let mut got = Vec::new();
-        while got.is_empty() {
-            let _ = tokio::time::timeout(end, pool.news()).await;
-            pool.attend(at);
-            got = pool.take();
-        }
-        assert_eq!(got, [1]);
-    }
-
-    #[tokio::test]
-    async fn threads_end_with_the_pool() {
-        let mut pool = Pool::new();
-        pool.submit(Millis(0), [quick(1)]);
-        results(&mut pool, 1).await;
-        let shared = Arc::downgrade(&pool.shared);
-        drop(pool);
-        let ended = tokio::task::spawn_blocking(move || {
-            while shared.strong_count() > 0 {
-                std::thread::yield_now();
-            }
-        });
-        tokio::time::timeout(BOUND, ended).await.unwrap().unwrap();
-    }
-}
+mod tests;

@@ -56,6 +56,36 @@ impl Subject {
             | Subject::Dcb(name) => name,
         }
     }
+
+    /// What says whether the node has its rails and GPUs: read as long as anything is.
+    pub fn is_vital(&self) -> bool {
+        matches!(self, Subject::Devices | Subject::Pci | Subject::Link(_))
+    }
+
+    /// Whether a hung read of `other` keeps this one from being begun: both ask one driver, which
+    /// is likely to keep a second thread as well. Port state and carrier are asked for all the same.
+    fn waits_for(&self, other: &Subject) -> bool {
+        match (self, other) {
+            (
+                Subject::Counters(name) | Subject::Gids(name),
+                Subject::Link(hung) | Subject::Counters(hung) | Subject::Gids(hung),
+            )
+            | (
+                Subject::Ethtool(name) | Subject::Dcb(name),
+                Subject::Netdev(hung) | Subject::Ethtool(hung) | Subject::Dcb(hung),
+            ) => self != other && name == hung,
+            _ => false,
+        }
+    }
+}
+
+/// Why a subject is not being read though it is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Idle {
+    /// It was handed over at that moment, and every thread that may take it is stuck.
+    NoReader(Millis),
+    /// Another read of the same device hangs.
+    DeviceHangs,
 }
 
 /// How a finished read went.
@@ -83,7 +113,12 @@ pub struct Pace {
 pub struct Slot {
     pace: Pace,
     due: Millis,
+    /// Handed over to be read.
     started: Option<Millis>,
+    /// A thread took it up.
+    began: Option<Millis>,
+    /// Why it is not being read though it is due.
+    pub idle: Option<Idle>,
     extra: Vec<Millis>,
     /// Out beyond its deadline since then.
     pub stalled_since: Option<Millis>,
@@ -97,6 +132,13 @@ pub struct Slot {
     pub fault: Option<Fault>,
     /// The source does not exist here.
     pub absent: bool,
+}
+
+impl Slot {
+    /// Whether it may be started when it is due.
+    fn is_free(&self) -> bool {
+        self.started.is_none() && self.idle.is_none()
+    }
 }
 
 /// All subjects.
@@ -134,6 +176,8 @@ impl Schedule {
             pace,
             due: now,
             started: None,
+            began: None,
+            idle: None,
             extra: Vec::new(),
             stalled_since: None,
             last_ok: None,
@@ -196,12 +240,13 @@ impl Schedule {
     /// wake-ups.
     pub fn start_due(&mut self, now: Millis) -> Vec<Subject> {
         let mut due = Vec::new();
+        self.hold_back();
         let waking = self
             .slots
             .values()
-            .any(|slot| slot.started.is_none() && slot.due <= now);
+            .any(|slot| slot.is_free() && slot.due <= now);
         for (subject, slot) in &mut self.slots {
-            if slot.started.is_some() {
+            if !slot.is_free() {
                 continue;
             }
             let slack = match waking {
@@ -217,9 +262,35 @@ impl Schedule {
                 slot.due = next_due(slot.due, slot.pace.interval, now);
             }
             slot.started = Some(now);
+            slot.began = None;
             due.push(subject.clone());
         }
         due
+    }
+
+    /// Holds back what would ask a device that keeps another read, and lets go what need wait no
+    /// longer.
+    fn hold_back(&mut self) {
+        let hung: Vec<Subject> = (self.slots.iter())
+            .filter(|(_, slot)| slot.stalled_since.is_some())
+            .map(|(subject, _)| subject.clone())
+            .collect();
+        for (subject, slot) in &mut self.slots {
+            if slot.started.is_none() {
+                let held = hung.iter().any(|hung| subject.waits_for(hung));
+                slot.idle = held.then_some(Idle::DeviceHangs);
+            }
+        }
+    }
+
+    /// A thread took the read up: its deadline counts from here.
+    pub fn began(&mut self, subject: &Subject, at: Millis) {
+        if let Some(slot) = self.slots.get_mut(subject)
+            && slot.started.is_some()
+        {
+            slot.began = Some(at);
+            slot.idle = None;
+        }
     }
 
     /// A read ended.
@@ -228,6 +299,7 @@ impl Schedule {
             return;
         };
         slot.started = None;
+        slot.idle = None;
         slot.stalled_since = None;
         slot.took = took;
         slot.ended += 1;
@@ -241,16 +313,24 @@ impl Schedule {
         }
     }
 
-    /// Marks reads that are out beyond their deadline. True if one was newly marked.
+    /// Marks reads that are out beyond their deadline, and those that nobody took up for as long.
+    /// True if one was newly marked.
     pub fn mark_stalled(&mut self, now: Millis) -> bool {
         let mut any = false;
         for slot in self.slots.values_mut() {
-            if let Some(started) = slot.started
-                && slot.stalled_since.is_none()
-                && now.since(started) >= slot.pace.deadline
-            {
-                slot.stalled_since = Some(started);
-                any = true;
+            let deadline = slot.pace.deadline;
+            match (slot.started, slot.began) {
+                (Some(_), Some(began))
+                    if slot.stalled_since.is_none() && now.since(began) >= deadline =>
+                {
+                    slot.stalled_since = Some(began);
+                    any = true;
+                }
+                (Some(started), None) if slot.idle.is_none() && now.since(started) >= deadline => {
+                    slot.idle = Some(Idle::NoReader(started));
+                    any = true;
+                }
+                _ => {}
             }
         }
         any
@@ -260,30 +340,37 @@ impl Schedule {
     pub fn next_attention(&self) -> Option<Millis> {
         self.slots
             .values()
-            .filter_map(|slot| match slot.started {
-                Some(_) if slot.stalled_since.is_some() => None,
-                Some(started) => Some(started.plus(slot.pace.deadline)),
-                None => Some(
-                    slot.extra
-                        .first()
-                        .map_or(slot.due, |extra| slot.due.min(*extra)),
-                ),
+            .filter(|slot| slot.stalled_since.is_none() && slot.idle.is_none())
+            .map(|slot| match slot.began.or(slot.started) {
+                Some(out) if slot.started.is_some() => out.plus(slot.pace.deadline),
+                _ => slot
+                    .extra
+                    .first()
+                    .map_or(slot.due, |extra| slot.due.min(*extra)),
             })
             .min()
     }
 
-    /// Whether nothing is out but what is stalled.
-    pub fn quiet(&self) -> bool {
-        self.slots
-            .values()
-            .all(|slot| slot.started.is_none() || slot.stalled_since.is_some())
+    /// Reads that hang.
+    pub fn hung(&self) -> usize {
+        let hung = |slot: &&Slot| slot.stalled_since.is_some();
+        self.slots.values().filter(hung).count()
     }
 
-    /// Whether every subject has answered at least `times`, or is stalled, absent or failing.
+    /// Whether nothing is out but what is stalled.
+    pub fn quiet(&self) -> bool {
+        (self.slots.values()).all(|slot| {
+            slot.started.is_none() || slot.stalled_since.is_some() || slot.idle.is_some()
+        })
+    }
+
+    /// Whether every subject has answered at least `times`, or is stalled, held back, absent or
+    /// failing.
     pub fn answered(&self, times: impl Fn(&Subject) -> u64) -> bool {
         self.slots.iter().all(|(subject, slot)| {
             slot.ended >= times(subject)
                 || slot.stalled_since.is_some()
+                || slot.idle.is_some()
                 || (slot.ended > 0 && (slot.absent || slot.fault.is_some()))
         })
     }

@@ -33,7 +33,7 @@ fn tree() -> TestTree {
 
 fn sampler(host: Host) -> Sampler {
     let clock = Clock::starting_at(Millis::from_secs(100));
-    Sampler::new(Arc::new(host), plan(), clock, [])
+    Sampler::new(Arc::new(host), plan(), clock, None, [])
 }
 
 /// Reads a subject here and now, and takes the result in.
@@ -179,8 +179,7 @@ async fn names_are_read_anew_by_a_reader_that_was_out_when_they_changed() {
         !sampler.schedule.is_woken(&subject),
         "no samples close together"
     );
-    let (_, work) = work.unwrap();
-    sampler.take(work());
+    sampler.take((work.unwrap().work)());
     let _ = sampler.work(subject.clone());
     assert!(!sampler.outdated.contains(&subject));
 }

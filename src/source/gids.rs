@@ -5,6 +5,7 @@ use crate::observe::rdma::{Gid, GidKind, GidTable, LinkLayer, RdmaDevice};
 use crate::observe::reading::Reading;
 use crate::source::rdma_port::port_dir;
 use crate::source::{attr, tree};
+use std::path::Path;
 
 /// Slots looked at as a rule: tables have up to 256 (rxe: 1024), and what is used comes first.
 const MAX_SLOTS: u32 = 16;
@@ -27,6 +28,8 @@ pub fn read(host: &Host, device: &RdmaDevice, port: u32) -> Reading<GidTable> {
     let mut empty = 0;
     let mut observed = false;
     let mut slot = 0;
+    let mut last = None;
+    let mut whole = true;
     while slot < ALL_SLOTS {
         let seeking = ethernet && !table.gids.iter().any(is_usable);
         if !seeking && (slot >= MAX_SLOTS || empty >= MAX_EMPTY) {
@@ -52,6 +55,12 @@ pub fn read(host: &Host, device: &RdmaDevice, port: u32) -> Reading<GidTable> {
                 }
             }
             Reading::NotObservable => empty += 1,
+            // The end, unless slots beyond it are there: then one is missing, and what it held is
+            // not known.
+            Reading::Absent if slot < last_slot(host, &dir.join("gids"), &mut last) => {
+                whole = false;
+                empty += 1;
+            }
             Reading::Absent if slot == 0 => return Reading::Absent,
             Reading::Absent => break,
             Reading::Failed(fault) => return Reading::Failed(fault),
@@ -61,8 +70,20 @@ pub fn read(host: &Host, device: &RdmaDevice, port: u32) -> Reading<GidTable> {
     if !observed {
         return Reading::NotObservable;
     }
-    table.complete = !tree::exists(host, slot_file(slot));
+    table.complete = whole && !tree::exists(host, slot_file(slot));
     Reading::Value(table)
+}
+
+/// The highest slot that the directory of a table shows; looked for once.
+fn last_slot(host: &Host, dir: &Path, known: &mut Option<u32>) -> u32 {
+    *known.get_or_insert_with(|| {
+        let names = tree::list(host, dir);
+        let slots = names.value().into_iter().flatten();
+        slots
+            .filter_map(|name| name.parse().ok())
+            .max()
+            .unwrap_or(0)
+    })
 }
 
 /// A RoCE v2 address beyond the link: not fe80::/10.
@@ -201,6 +222,22 @@ mod tests {
         let tree = with_slots(&[(LOCAL, None)]);
         tree.errno(19, "sys/class/infiniband/mlx5_0/ports/1/gids/0");
         assert!(matches!(read_first(&tree), Reading::Failed(_)));
+    }
+
+    #[test]
+    fn a_slot_that_is_missing_is_not_the_end() {
+        let tree = with_slots(&[
+            (LOCAL, Some("IB/RoCE v1")),
+            (LOCAL, Some("RoCE v2")),
+            (V4, Some("RoCE v2")),
+        ]);
+        for (gone, want) in [("1", vec![0, 2]), ("0", vec![2]), ("2", vec![])] {
+            tree.remove(&format!("sys/class/infiniband/mlx5_0/ports/1/gids/{gone}"));
+            let read = read_first(&tree);
+            let table = read.value().cloned().unwrap_or_default();
+            let indexes: Vec<u32> = table.gids.iter().map(|gid| gid.index).collect();
+            assert_eq!((indexes, table.complete), (want, false), "{gone}");
+        }
     }
 
     #[test]

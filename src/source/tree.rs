@@ -25,7 +25,7 @@ impl RecordedErrnos {
     /// Reads `root/.selvage-errno`; lines that do not parse are left out. No file: no errors.
     pub fn load(root: &Path) -> Self {
         let mut by_path = HashMap::new();
-        if let Ok(text) = read_capped(&root.join(ERRNO_FILE)) {
+        if let Ok(text) = read_regular(&root.join(ERRNO_FILE)) {
             for line in text.lines() {
                 let Some((errno, path)) = line.trim().split_once(' ') else {
                     continue;
@@ -87,6 +87,20 @@ pub(super) fn open_quietly(path: &Path) -> io::Result<File> {
 fn read_capped(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
     let file = open(path)?;
+    file.take(MAX_FILE as u64).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The same of a file that must be a regular one: nothing else is waited for.
+fn read_regular(path: &Path) -> io::Result<String> {
+    let file = File::options()
+        .read(true)
+        .custom_flags(nix::libc::O_NONBLOCK)
+        .open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut bytes = Vec::new();
     file.take(MAX_FILE as u64).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -81,6 +81,14 @@ impl Drop for Server {
 }
 
 impl Server {
+    /// Asks it to end and waits until it has.
+    pub fn terminate(&mut self) {
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).expect("a pid"));
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("SIGTERM");
+        let status = self.child.wait().expect("its end");
+        assert_eq!(status.code(), Some(0), "{status}");
+    }
+
     /// Starts a program and waits for the line of its log that holds `ready`.
     fn start(mut command: Command, address: String, ready: &str) -> Server {
         let mut child = command

@@ -1,9 +1,11 @@
 //! Copies single files and links from below a host's root into a directory, within bounds.
 
+use super::reader::Reader;
 use super::{CaptureError, Summary};
 use crate::host::Host;
 use crate::observe::reading::Reading;
 use crate::source::tree;
+use nix::errno::Errno;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -25,6 +27,7 @@ pub struct Copier<'h> {
     /// The host that is captured.
     pub host: &'h Host,
     out: PathBuf,
+    reader: Reader,
     written: BTreeSet<PathBuf>,
     errnos: BTreeSet<(PathBuf, i32)>,
     summary: Summary,
@@ -49,6 +52,7 @@ impl<'h> Copier<'h> {
         Copier {
             host,
             out: out.to_path_buf(),
+            reader: Reader::new(host),
             written: BTreeSet::new(),
             errnos: BTreeSet::new(),
             summary: Summary::default(),
@@ -72,23 +76,41 @@ impl<'h> Copier<'h> {
         let recorded = self.host.errnos().check(&self.host.path(path)).is_err();
         match std::fs::metadata(self.host.path(path)) {
             _ if recorded => {}
+            Ok(_) if self.leads_out(path) => return self.left_out(path, Errno::EXDEV),
             Ok(metadata) if metadata.is_dir() => {
                 self.directory(path);
                 return Copied::No;
             }
             Ok(metadata) if metadata.is_file() => {}
-            _ => return Copied::Missing,
+            Ok(_) => return self.left_out(path, Errno::ETIMEDOUT),
+            Err(_) => return Copied::Missing,
         }
-        match tree::read_raw(self.host, path, limit) {
-            Ok(bytes) => self.write(&place, &bytes),
+        match self.reader.read(path, limit) {
+            Ok(bytes) => match self.write(&place, &bytes) {
+                Copied::No => self.left_out(path, Errno::EFBIG),
+                copied => copied,
+            },
             Err(error) => match error.raw_os_error() {
-                Some(errno) if errno != nix::errno::Errno::ENOENT as i32 => {
+                Some(errno) if errno != Errno::ENOENT as i32 => {
                     self.refused(path, errno);
                     Copied::Errno(errno)
                 }
                 _ => Copied::Missing,
             },
         }
+    }
+
+    /// Whether a link leads to a file that is not below the root: somebody else's.
+    fn leads_out(&self, path: &Path) -> bool {
+        let full = self.host.path(path);
+        std::fs::symlink_metadata(full).is_ok_and(|meta| meta.is_symlink())
+            && tree::canonical(self.host, path).is_none()
+    }
+
+    /// Tells a replay that there was more than it has.
+    fn left_out(&mut self, path: &Path, errno: Errno) -> Copied {
+        self.errnos.insert((path.to_path_buf(), errno as i32));
+        Copied::No
     }
 
     /// Several files of one directory.

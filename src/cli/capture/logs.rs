@@ -3,6 +3,7 @@
 use super::copier::Copier;
 use crate::source::kernel_log::input::{self, Input};
 use crate::source::kernel_log::record;
+use crate::source::tree;
 use std::collections::VecDeque;
 
 /// Most bytes kept: the newest.
@@ -14,7 +15,9 @@ const MAX_RECORDS: usize = 200_000;
 /// The kernel's own records that are still in its ring, as raw records in a regular `dev/kmsg`.
 /// Those of user space stay out: nobody knows what they hold.
 pub fn kernel(copier: &mut Copier<'_>) {
-    let Ok(mut log) = input::open(&copier.host.path("dev/kmsg")) else {
+    // Not through a link to somebody else's file.
+    let inside = tree::canonical(copier.host, "dev/kmsg");
+    let Some(Ok(mut log)) = inside.map(|path| input::open(&copier.host.path(path))) else {
         return;
     };
     let mut kept: VecDeque<String> = VecDeque::new();

@@ -13,6 +13,7 @@ mod copier;
 mod logs;
 mod node;
 mod rdma;
+mod reader;
 
 use crate::host::Host;
 use crate::observe::counters::PmaSkip;
@@ -30,6 +31,9 @@ pub enum CaptureError {
     /// Files of someone else, or of an earlier capture, would be mixed in.
     #[error("{0} is not empty; name a new or empty directory")]
     NotEmpty(PathBuf),
+    /// There is no node below the root.
+    #[error("{0} holds neither /sys nor /proc of a node: there is nothing to save")]
+    Nothing(PathBuf),
     /// The directory cannot be made or written.
     #[error("{path}: {source}")]
     Unwritable {
@@ -79,8 +83,19 @@ pub type Skip<'a> = &'a dyn Fn(&RdmaDevice, u32) -> Option<PmaSkip>;
 /// that cannot be read or written stops nothing else.
 ///
 /// # Errors
-/// Only if `out` cannot be used at all.
+/// Only if there is nothing to save, or `out` cannot be used at all.
 pub fn capture(host: &Host, out: &Path, skip: Skip<'_>) -> Result<Summary, CaptureError> {
+    let there = |path| {
+        tree::list(host, path)
+            .value()
+            .is_some_and(|names| !names.is_empty())
+    };
+    if !["sys/class", "sys/bus", "sys/devices", "proc"]
+        .into_iter()
+        .any(there)
+    {
+        return Err(CaptureError::Nothing(host.root().to_path_buf()));
+    }
     prepare(out)?;
     let mut copier = Copier::new(host, out);
     let devices = match infiniband::enumerate(host) {

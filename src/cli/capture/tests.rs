@@ -225,10 +225,35 @@ fn only_new_or_empty_directories() {
 }
 
 #[test]
-fn an_empty_root_gives_an_empty_capture() {
-    let (_, summary) = captured(&TestTree::bare(), &|_, _| None);
-    assert_eq!(summary.errnos, 0);
-    assert!(summary.files <= 1, "{summary:?}");
+fn an_empty_root_is_told() {
+    let out = tempfile::tempdir().unwrap();
+    let captured = capture(&TestTree::bare().host(), out.path(), &|_, _| None);
+    assert!(matches!(captured, Err(CaptureError::Nothing(_))));
+}
+
+#[test]
+fn what_is_left_out_is_told_to_the_replay() {
+    let tree = node();
+    let secret = tempfile::tempdir().unwrap();
+    std::fs::write(secret.path().join("shadow"), "secret").unwrap();
+    let outside = secret.path().join("shadow");
+    let state = format!("{PORT}/state");
+    tree.remove(&state);
+    nix::unistd::mkfifo(&tree.path(&state), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    tree.remove(&format!("{PORT}/rate"));
+    tree.link(&format!("{PORT}/rate"), outside.to_str().unwrap());
+    let (out, summary) = captured(&tree, &|_, _| None);
+    assert_eq!(summary.troubles, Vec::<String>::new());
+    let host = Host::new(out.path());
+    for file in ["state", "rate"] {
+        let path = format!("{PORT}/{file}");
+        assert!(!out.path().join(&path).exists(), "{file}");
+        let replayed = tree::read_text(&host, &path);
+        assert!(
+            matches!(replayed, Reading::Failed(_)),
+            "{file} {replayed:?}"
+        );
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Counters of ports over time.
 
-use super::{History, add_edges, counts_carrier_changes, ports_of};
+use super::edges::{add_edges, counts_carrier_changes};
+use super::{History, ports_of};
 use crate::observe::counters::{CounterKind, Counts, hw_kind, pma_kind};
 use crate::observe::named::Named;
 use crate::observe::reading::Reading;
@@ -68,14 +69,14 @@ impl History {
             push(&mut tracks.pma, &sample.value.pma, sample.at, pma_kind);
             let downs = (tracks.pma.get("link_downed"))
                 .filter(|track| track.last_at() == Some(sample.at))
-                .map_or(0, Track::last_by);
-            if downs > 0 {
-                // Flaps shorter than a poll: each fall that no poll saw is two edges.
-                let unseen = downs.saturating_sub(port.polled_downs);
-                port.polled_downs = 0;
-                if unseen > 0 && !counts_carrier_changes(snapshot, key) {
-                    add_edges(port, &mut self.totals, key, sample.at, 2 * unseen);
-                }
+                .map(|track| track.rose_from(port.downs_before));
+            let Some(downs) = downs else {
+                continue;
+            };
+            port.downs_before = None;
+            let edges = port.counted(downs, sample.at);
+            if edges > 0 && !counts_carrier_changes(snapshot, key) {
+                add_edges(port, &mut self.totals, key, sample.at, edges);
             }
         }
     }

@@ -1,11 +1,16 @@
 //! What a history keeps over a restart of the agent.
 
-use super::{History, SeenDevice, SeenGpu};
+use super::{History, PortHistory, SeenDevice, SeenGpu};
 use crate::observe::fabric::SeenFabric;
 use crate::observe::kernel_log::KernelLog;
+use crate::observe::rdma::PortState;
+use crate::observe::track::Track;
 use crate::units::{BitsPerSec, DeviceKey, Millis, PortKey};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+/// Edges kept of a port: more than any limit of flaps asks for.
+const MAX_KEPT_EDGES: usize = 32;
 
 /// What is worth keeping over a restart of the agent, for the same boot only.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,6 +19,9 @@ pub struct Memory {
     pub boot_id: Option<String>,
     /// Ports that were active, with the best rate seen.
     pub ports: BTreeMap<PortKey, Option<BitsPerSec>>,
+    /// Links' past: what flaps are judged by.
+    #[serde(default)]
+    pub links: BTreeMap<PortKey, KeptLink>,
     /// Devices by key, with name and ports.
     pub devices: BTreeMap<DeviceKey, (String, Vec<u32>)>,
     /// What the devices are.
@@ -24,6 +32,19 @@ pub struct Memory {
     /// What the kernel log said: the log itself is not read twice.
     #[serde(default)]
     pub kernel: KernelLog,
+}
+
+/// What is kept of one port's link.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptLink {
+    /// Its state and since when it is so.
+    pub state: Option<(PortState, Millis)>,
+    /// Its last edges with their moments, bounded.
+    pub edges: Vec<(Millis, u64)>,
+    /// Its `link_downed` as last read: what it fell while no agent ran is told by the difference.
+    pub link_downed: Option<u64>,
+    /// Its interface's name and `carrier_changes` as last read.
+    pub carrier_changes: Option<(String, u64)>,
 }
 
 impl History {
@@ -41,7 +62,19 @@ impl History {
             port.ever_active = true;
             port.best_rate = best_rate;
         }
+        for (key, link) in memory.links {
+            if let Some((name, changes)) = link.carrier_changes {
+                history.carrier_before.insert(name, changes);
+            }
+            let port = history.ports.entry(key).or_default();
+            port.state = link.state;
+            let edges = link.edges.len().saturating_sub(MAX_KEPT_EDGES);
+            port.edges = link.edges.into_iter().skip(edges).collect();
+            port.downs_before = link.link_downed;
+        }
         for (key, (name, ports)) in memory.devices {
+            let fabric = history.fabric.get(&key);
+            let main_function = fabric.is_none_or(|seen| super::prune::is_main(&seen.device));
             history.devices.insert(
                 key,
                 SeenDevice {
@@ -49,6 +82,7 @@ impl History {
                     ports,
                     missed: 0,
                     last_seen: Millis(0),
+                    main_function,
                 },
             );
         }
@@ -74,6 +108,12 @@ impl History {
                 .filter(|(_, port)| port.ever_active)
                 .map(|(key, port)| (key.clone(), port.best_rate))
                 .collect(),
+            links: self
+                .ports
+                .iter()
+                .filter(|(_, port)| port.ever_active)
+                .map(|(key, port)| (key.clone(), self.kept_link(key, port)))
+                .collect(),
             devices: self
                 .devices
                 .iter()
@@ -82,6 +122,25 @@ impl History {
             fabric: super::fabric::to_keep(&self.fabric),
             gpus: self.gpus.keys().cloned().collect(),
             kernel: self.kernel.to_keep(),
+        }
+    }
+    fn kept_link(&self, key: &PortKey, port: &PortHistory) -> KeptLink {
+        let read = |track: Option<&Track>| track.and_then(Track::value);
+        let older = port.edges.len().saturating_sub(MAX_KEPT_EDGES);
+        let carrier_changes = || {
+            let device = &self.fabric.get(&key.device)?.device;
+            let known = device.ports.iter().find(|known| known.number == key.port)?;
+            let name = known.netdev.clone()?;
+            let tracks = self.netdevs.get(&name);
+            let changes = read(tracks.and_then(|tracks| tracks.get("carrier_changes")))
+                .or(self.carrier_before.get(&name).copied())?;
+            Some((name, changes))
+        };
+        KeptLink {
+            state: port.state,
+            edges: port.edges.iter().skip(older).copied().collect(),
+            link_downed: read(port.counters.get("link_downed")).or(port.downs_before),
+            carrier_changes: carrier_changes(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Statistics of network devices over time.
 
-use super::{History, add_edges, counts_carrier_changes, ports_of};
+use super::edges::{add_edges, counts_carrier_changes};
+use super::{History, ports_of};
 use crate::observe::counters::CounterKind;
 use crate::observe::netdev::EthtoolFacts;
 use crate::observe::snapshot::Snapshot;
@@ -22,7 +23,8 @@ impl History {
                 .or_default()
                 .entry("carrier_changes".into())
                 .or_insert_with(|| Track::new(CounterKind::Wide));
-            let by = track.push(facts.at, *changes);
+            track.push(facts.at, *changes);
+            let by = track.rose_from(self.carrier_before.remove(name));
             if by == 0 {
                 continue;
             }

@@ -100,7 +100,7 @@ fn names_of_every_state() {
         let json = parsed(&report);
         assert_eq!(json["ports"][0]["state"], *want);
         let rate = json["ports"][0]["rate_bits_per_second"].is_u64();
-        assert_eq!(rate, *want == "active");
+        assert_eq!(rate, want.starts_with("active"));
     }
     let states = [
         "unknown",

@@ -19,7 +19,7 @@ pub(super) fn families(sheet: &mut Sheet, report: &Report, ports: &[PortView<'_>
     sheet.add(&cat::PORT_INFO, ports.iter().map(|port| (info(port), 1.0)));
     each(sheet, &cat::PORT_UP, ports, |port| match port.state()? {
         PortState::Unknown => None,
-        state => Some(flag(state == PortState::Active)),
+        state => Some(flag(state.is_up())),
     });
     each(sheet, &cat::PORT_STATE_ID, ports, |port| {
         Some(f64::from(port.state()?.id()))
@@ -78,13 +78,10 @@ pub(super) fn families(sheet: &mut Sheet, report: &Report, ports: &[PortView<'_>
     // A port whose state was never read has no edges to count from.
     sheet.add(
         &cat::PORT_LINK_TRANSITIONS,
-        counted
-            .iter()
-            .filter(|port| port.state().is_some())
-            .map(|port| {
-                let edges = report.totals.link_edges.get(&port.key).copied();
-                (port_labels(port), edges.unwrap_or(0) as f64)
-            }),
+        counted.iter().filter(|port| port.state_read).map(|port| {
+            let edges = report.totals.link_edges.get(&port.key).copied();
+            (port_labels(port), edges.unwrap_or(0) as f64)
+        }),
     );
 }
 
@@ -158,3 +155,6 @@ fn hw_values<'a>(port: &'a PortView<'_>, full: bool) -> impl Iterator<Item = (&'
         .filter_map(|(name, reading)| Some((name, *reading.value()?)))
         .filter(move |(name, _)| full || select::hw_by_default(driver, layer, name))
 }
+
+#[cfg(test)]
+mod tests;

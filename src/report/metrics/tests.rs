@@ -329,29 +329,3 @@ fn the_document_is_the_catalogue() {
     let held = std::fs::read_to_string(path).unwrap_or_default();
     assert!(held == cat::markdown(), "run UPDATE_GOLDEN=1 cargo test");
 }
-
-/// Prints the time of one encoding: `cargo test --release -- --ignored --nocapture encoding_time`.
-#[test]
-#[ignore = "a measurement"]
-#[allow(clippy::disallowed_methods)]
-fn encoding_time() {
-    for (options, name) in [(Options::default(), "default"), (FULL, "full")] {
-        let report = node(18, LinkLayer::Ethernet);
-        let start = std::time::Instant::now();
-        let mut bytes = 0;
-        for _ in 0..1000 {
-            bytes = encode(&report, &AgentStats::default(), options).len();
-        }
-        println!("{name}: {:?} each, {bytes} bytes", start.elapsed() / 1000);
-    }
-}
-
-#[test]
-#[ignore = "prints an exposition, to look at or to pipe into promtool"]
-fn print_exposition() {
-    println!("{}", encode(&broken(), &AgentStats::default(), FULL));
-    println!(
-        "{}",
-        encode(&node(18, LinkLayer::Ethernet), &AgentStats::default(), FULL)
-    );
-}

@@ -10,17 +10,26 @@ fn link(name: &str) -> Subject {
     Subject::Link(name.into())
 }
 
+/// Everything that was handed over is taken up at once.
+fn begin(schedule: &mut Schedule, now: Millis) -> Vec<Subject> {
+    let due = schedule.start_due(now);
+    for subject in &due {
+        schedule.began(subject, now);
+    }
+    due
+}
+
 #[test]
 fn one_in_flight_and_a_hung_read_delays_no_neighbour() {
     let mut schedule = Schedule::default();
     schedule.add(link("a"), PACE, Millis(0));
     schedule.add(link("b"), PACE, Millis(0));
-    assert_eq!(schedule.start_due(Millis(0)), [link("a"), link("b")]);
+    assert_eq!(begin(&mut schedule, Millis(0)), [link("a"), link("b")]);
     schedule.end(&link("b"), Millis(1), Duration::from_millis(1), Ended::Ok);
     // "a" hangs: never started again, while "b" goes on.
     for second in 1..10u64 {
         let now = Millis::from_secs(second);
-        assert_eq!(schedule.start_due(now), [link("b")], "second {second}");
+        assert_eq!(begin(&mut schedule, now), [link("b")], "second {second}");
         schedule.end(&link("b"), now, Duration::ZERO, Ended::Ok);
         assert_eq!(schedule.mark_stalled(now), second == 5, "second {second}");
     }
@@ -138,7 +147,7 @@ fn answered_counts_failures_and_stalls_as_answers() {
     let mut schedule = Schedule::default();
     schedule.add(link("a"), PACE, Millis(0));
     schedule.add(link("b"), PACE, Millis(0));
-    schedule.start_due(Millis(0));
+    begin(&mut schedule, Millis(0));
     assert!(!schedule.answered(|_| 1));
     schedule.end(
         &link("a"),
@@ -152,4 +161,67 @@ fn answered_counts_failures_and_stalls_as_answers() {
     assert!(!schedule.answered(|_| 2));
     schedule.mark_stalled(Millis::from_secs(5));
     assert!(schedule.answered(|_| 2));
+}
+
+#[test]
+fn what_nobody_took_up_waits_and_does_not_hang() {
+    let mut schedule = Schedule::default();
+    schedule.add(link("a"), PACE, Millis(0));
+    schedule.start_due(Millis(0));
+    assert!(!schedule.mark_stalled(Millis(4_999)));
+    assert_eq!(schedule.next_attention(), Some(Millis(5_000)));
+    assert!(schedule.mark_stalled(Millis(5_000)));
+    let slot = |schedule: &Schedule| schedule.slots().next().unwrap().1.clone();
+    assert_eq!(slot(&schedule).stalled_since, None);
+    assert_eq!(slot(&schedule).idle, Some(Idle::NoReader(Millis(0))));
+    assert!(schedule.answered(|_| 1) && schedule.quiet());
+    // Told once, and nothing wakes for it.
+    assert!(!schedule.mark_stalled(Millis(6_000)));
+    assert_eq!(schedule.next_attention(), None);
+    // Its deadline counts from when it is taken up.
+    schedule.began(&link("a"), Millis(8_000));
+    assert_eq!(slot(&schedule).idle, None);
+    assert!(!schedule.mark_stalled(Millis(12_999)));
+    assert_eq!(schedule.next_attention(), Some(Millis(13_000)));
+    assert!(schedule.mark_stalled(Millis(13_000)));
+    assert_eq!(slot(&schedule).stalled_since, Some(Millis(8_000)));
+}
+
+#[test]
+fn a_device_that_hangs_costs_no_second_thread() {
+    let of = |name: &str| {
+        [
+            link(name),
+            Subject::Counters(name.into()),
+            Subject::Gids(name.into()),
+        ]
+    };
+    for (hangs, held) in [(1, vec![2]), (0, vec![1, 2])] {
+        let mut schedule = Schedule::default();
+        for subject in of("a").into_iter().chain(of("b")) {
+            schedule.add(subject, PACE, Millis(0));
+        }
+        for subject in begin(&mut schedule, Millis(0)) {
+            if subject != of("a")[hangs] {
+                schedule.end(&subject, Millis(1), Duration::ZERO, Ended::Ok);
+            }
+        }
+        let now = Millis::from_secs(5);
+        assert!(schedule.mark_stalled(now));
+        let mut want: Vec<Subject> = of("b").into_iter().chain(of("a")).collect();
+        want.retain(|subject| *subject != of("a")[hangs]);
+        want.retain(|subject| !held.iter().any(|held| *subject == of("a")[*held]));
+        want.sort();
+        assert_eq!(begin(&mut schedule, now), want, "{hangs} hangs");
+        for subject in want {
+            schedule.end(&subject, now, Duration::ZERO, Ended::Ok);
+        }
+        assert!(
+            schedule.next_attention() > Some(now),
+            "held back, not overdue"
+        );
+        let now = Millis::from_secs(7);
+        schedule.end(&of("a")[hangs], now, Duration::ZERO, Ended::Ok);
+        assert_eq!(begin(&mut schedule, now).len(), 6, "all again");
+    }
 }

@@ -11,13 +11,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::observe::kernel::KernelEvent;
 
 use super::input::{self, Input, RecordInput};
 use super::state::ResumeState;
-use super::{decode, record};
+use super::{decode, driver_loaded, record};
 
 /// Records handled before the resume point is told within a storm of events.
 const BATCH: u32 = 64;
@@ -294,7 +295,8 @@ impl KmsgFollower {
             add(&self.stats.foreign, 1);
             return None;
         }
-        let event = decode(&record.text, record.device.as_deref())?;
+        let event = decode(&record.text, record.device.as_deref())
+            .or_else(|| driver_loaded(&record.text))?;
         let age = now_us.saturating_sub(record.ts_us);
         Some(KmsgItem {
             event,
@@ -310,21 +312,30 @@ impl KmsgFollower {
 
     /// Until a record comes, the stopper calls, or it is time to save or to look again.
     fn wait(&self) -> Result<(), FollowError> {
-        let stop = PollFd::new(self.woken.as_fd(), PollFlags::POLLIN);
-        let polled = match self.input.fd() {
-            Some(fd) => poll(
-                &mut [stop, PollFd::new(fd, PollFlags::POLLIN)],
-                PollTimeout::from(1000u16),
-            ),
-            None => poll(&mut [stop], PollTimeout::from(self.options.file_poll_ms)),
+        let failed = |errno: Errno| FollowError::Read {
+            path: self.options.path.clone(),
+            source: errno.into(),
         };
-        match polled {
-            Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
-            Err(e) => Err(FollowError::Read {
-                path: self.options.path.clone(),
-                source: e.into(),
-            }),
+        let stop = PollFd::new(self.woken.as_fd(), PollFlags::POLLIN);
+        let Some(fd) = self.input.fd() else {
+            return match poll(&mut [stop], PollTimeout::from(self.options.file_poll_ms)) {
+                Ok(_) | Err(Errno::EINTR) => Ok(()),
+                Err(errno) => Err(failed(errno)),
+            };
+        };
+        let mut fds = [stop, PollFd::new(fd, PollFlags::POLLIN)];
+        match poll(&mut fds, PollTimeout::from(1000u16)) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(errno) => return Err(failed(errno)),
         }
+        let [_, log] = fds;
+        let gone = PollFlags::POLLHUP | PollFlags::POLLNVAL;
+        let events = log.revents().unwrap_or(PollFlags::empty());
+        // With something to read, the read tells.
+        if events.intersects(gone) && !events.contains(PollFlags::POLLIN) {
+            return Err(failed(Errno::EPIPE));
+        }
+        Ok(())
     }
 
     /// Tells how far the log was read, if that is news.

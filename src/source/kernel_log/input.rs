@@ -78,11 +78,9 @@ impl RecordInput for Device {
     fn next(&mut self) -> io::Result<Input> {
         loop {
             return match self.file.read(&mut self.buffer) {
-                Ok(0) => Ok(Input::Empty),
-                Ok(n) => Ok(Input::Record {
-                    text: lossy(self.buffer.get(..n).unwrap_or_default()),
-                    fresh: false,
-                }),
+                // The kernel's log has no end: this is a null device, or a pipe nobody writes.
+                Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(n) => record(self.buffer.get(..n).unwrap_or_default()),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
                 Err(e) => classify(e),
             };
@@ -92,6 +90,20 @@ impl RecordInput for Device {
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.file.as_fd())
     }
+}
+
+/// What one read gave, if it may be a record: those begin with a number.
+fn record(bytes: &[u8]) -> io::Result<Input> {
+    if !bytes.first().is_some_and(u8::is_ascii_digit) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "it is no kernel log",
+        ));
+    }
+    Ok(Input::Record {
+        text: lossy(bytes),
+        fresh: false,
+    })
 }
 
 /// The device's errors that are no failures (Documentation/ABI/testing/dev-kmsg).
@@ -305,6 +317,27 @@ mod tests {
         let mut input = open(&path).unwrap();
         assert_eq!(input.next().unwrap(), Input::Oversize);
         assert_eq!(input.next().unwrap(), record("3,2,1,-;b\n", false));
+    }
+
+    #[test]
+    fn what_is_no_kernel_log() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        for path in [Path::new("/dev/null"), Path::new("/dev/zero"), &pipe] {
+            assert!(open(path).unwrap().next().is_err(), "{}", path.display());
+        }
+        // A pipe that is written is read, until its writer goes.
+        let mut input = open(&pipe).unwrap();
+        let mut writer = OpenOptions::new().write(true).open(&pipe).unwrap();
+        assert_eq!(input.next().unwrap(), Input::Empty);
+        writer.write_all(b"3,1,1,-;a\n").unwrap();
+        assert_eq!(
+            input.next().unwrap(),
+            super::record(b"3,1,1,-;a\n").unwrap()
+        );
+        drop(writer);
+        assert!(input.next().is_err());
     }
 
     #[test]

@@ -22,7 +22,7 @@ mod vendor;
 mod wrapper;
 mod xid;
 
-use crate::observe::kernel::KernelEvent;
+use crate::observe::kernel::{EventKind, KernelEvent};
 
 /// Decodes one kernel message, wrappers already gone.
 ///
@@ -67,6 +67,14 @@ pub fn decode(message: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
     let origin = device::origin(line)?;
     nic::decode(&origin, dictionary, line)
         .or_else(|| aer::decode(Some(&origin).filter(|o| o.bdf.is_some()), origin.rest, line))
+}
+
+/// NVIDIA's driver says that it was loaded: no event for people, but what an Xid is judged by.
+#[must_use]
+pub fn driver_loaded(message: &str) -> Option<KernelEvent> {
+    message
+        .starts_with("NVRM: loading NVIDIA UNIX ")
+        .then(|| one_line(KernelEvent::new(EventKind::DriverLoaded, message)))
 }
 
 /// The event's text is the first line of the message that it was decoded from.

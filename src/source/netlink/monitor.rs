@@ -77,7 +77,7 @@ impl Monitor {
     /// [`Monitor::supported`].
     pub fn open() -> Result<Self, NetlinkError> {
         let socket = Socket::with_groups(SockProtocol::NetlinkRDMA, NOTIFY)?;
-        let supported = Client::open()?.system().is_ok_and(|system| system.monitor);
+        let supported = Client::open()?.system()?.monitor;
         Ok(Monitor { socket, supported })
     }
 

@@ -2,14 +2,13 @@
 //! changes as they happen, and word that DCB settings changed.
 
 use super::socket::Socket;
-use super::{Attrs, DUMP, Message, NetlinkError, Request, u32_at};
+use super::{Attrs, Message, NetlinkError, u32_at};
 use nix::sys::socket::SockProtocol;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 const RTM_NEWLINK: u16 = 16;
 const RTM_DELLINK: u16 = 17;
-const RTM_GETLINK: u16 = 18;
 pub(super) const RTM_GETDCB: u16 = 78;
 const RTM_SETDCB: u16 = 79;
 
@@ -21,15 +20,11 @@ pub(super) const DCBMSG: usize = 4;
 const IFLA_IFNAME: u16 = 3;
 const IFLA_MASTER: u16 = 10;
 const IFLA_OPERSTATE: u16 = 16;
-const IFLA_EXT_MASK: u16 = 29;
 const IFLA_CARRIER: u16 = 33;
 const IFLA_CARRIER_CHANGES: u16 = 35;
 const IFLA_CARRIER_UP_COUNT: u16 = 47;
 const IFLA_CARRIER_DOWN_COUNT: u16 = 48;
 pub(super) const DCB_ATTR_IFNAME: u16 = 1;
-
-/// RTEXT_FILTER_SKIP_STATS: leave the traffic statistics out of a dump.
-const SKIP_STATS: u32 = 1 << 3;
 
 const IFF_UP: u32 = 1;
 const IFF_LOWER_UP: u32 = 1 << 16;
@@ -113,19 +108,6 @@ impl AsFd for LinkMonitor {
     }
 }
 
-/// All network devices of this network namespace.
-pub fn links() -> Result<Vec<Link>, NetlinkError> {
-    let request = Request::new(RTM_GETLINK, DUMP)
-        .header(&[0; IFINFOMSG])
-        .u32(IFLA_EXT_MASK, SKIP_STATS);
-    Socket::open(SockProtocol::NetlinkRoute)?.ask(request, |links: &mut Vec<_>, message| {
-        if let Some(LinkEvent::Link(link)) = parse(&message)? {
-            links.push(link);
-        }
-        Ok(())
-    })
-}
-
 /// Parses one rtnetlink message; none where it is about something else.
 pub fn parse(message: &Message<'_>) -> Result<Option<LinkEvent>, NetlinkError> {
     match message.kind {
@@ -183,6 +165,7 @@ fn operstate(state: u8) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::netlink::Request;
 
     fn ifinfo(family: u8, index: u32, flags: u32) -> Vec<u8> {
         let mut bytes = vec![family, 0, 1, 0];
@@ -273,14 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn this_kernel_tells_of_its_loopback() {
-        let links = links().unwrap();
-        let lo = links
-            .iter()
-            .find(|link| link.name.as_deref() == Some("lo"))
-            .unwrap();
-        assert_eq!(lo.ifindex, 1);
-        assert!(lo.carrier_changes.is_some() && lo.operstate.is_some());
+    fn this_kernel_takes_the_subscription() {
         let mut monitor = LinkMonitor::open().unwrap();
         assert!(monitor.wait(Duration::ZERO).is_ok());
     }

@@ -1,0 +1,71 @@
+//! A single look, for `selvage check` and `selvage metrics`.
+
+use super::plan;
+use super::start::{self, Found};
+use crate::config::Config;
+use crate::evaluate::{Evaluator, Look};
+use crate::observe::history::Memory;
+use crate::observe::reading::{Fault, FaultKind};
+use crate::report::Report;
+use crate::sampler::{Clock, Sampler};
+use std::sync::Arc;
+
+/// Looks once: every source is read, nothing is waited for beyond the deadline, what is seen is
+/// believed. Nothing is written.
+pub async fn look_once(config: &Config) -> Report {
+    let clock = Clock::starting_at(crate::clock::monotonic());
+    let Found {
+        host,
+        boot_id,
+        saved,
+        ..
+    } = start::find(config, false).await;
+    let mut sampler = Sampler::new(
+        Arc::clone(&host),
+        plan(config),
+        clock,
+        boot_id.clone(),
+        saved.restricted_of(boot_id.as_deref()),
+    );
+    let mut policy = config.policy.clone();
+    // There is one look: what it lacks is gone.
+    policy.device_missing.missed = 1;
+    policy.device_missing.gone_after = Default::default();
+    let mut evaluator = Evaluator::new(
+        config.agent.node_name.clone(),
+        policy,
+        config.role_overrides(),
+        // What the agent saw this boot says what should be; the kernel log is read whole below.
+        Memory {
+            kernel: Default::default(),
+            ..saved
+                .memory_of(boot_id.as_deref())
+                .cloned()
+                .unwrap_or_default()
+        },
+        config.hysteresis.clone(),
+    );
+    let log = crate::kernel_log::settings(&host, &config.agent, boot_id.as_deref(), None);
+    let now = clock.now();
+    let read = tokio::task::spawn_blocking(move || crate::kernel_log::read_existing(&log, now));
+    while !sampler.looked_once() {
+        sampler.run_until_change().await;
+    }
+    match tokio::time::timeout(config.intervals.deadline.duration(), read).await {
+        Ok(Ok(Ok(items))) => {
+            sampler.set_kernel_log(None, items.is_none());
+            for (at, item) in items.unwrap_or_default() {
+                evaluator.push_event(at, item.historic, &item.event);
+            }
+        }
+        Ok(Ok(Err(fault))) => sampler.set_kernel_log(Some(fault), false),
+        Ok(Err(_)) | Err(_) => {
+            let fault = Fault {
+                kind: FaultKind::Stalled,
+                detail: "the kernel log did not answer".into(),
+            };
+            sampler.set_kernel_log(Some(fault), false);
+        }
+    }
+    evaluator.evaluate(sampler.snapshot(Some(jiff::Timestamp::now())), Look::Once)
+}

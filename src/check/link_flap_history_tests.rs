@@ -1,0 +1,190 @@
+use super::super::testing::{Node, device, key, link};
+use crate::observe::history::{History, Memory};
+use crate::observe::netdev::NetdevFacts;
+use crate::observe::rdma::{LinkLayer, PhysState, PortState};
+use crate::observe::reading::Reading;
+use crate::observe::track::Window;
+use crate::units::{DeviceKey, PortKey};
+use std::time::Duration;
+
+fn edges(node: &Node, i: usize) -> u64 {
+    let hour = Window::last(Duration::from_secs(3600), node.now);
+    node.history.edges_within(&key(i), hour)
+}
+
+fn poll(node: &mut Node, up: bool) {
+    if up {
+        node.set_link(0, link(400, 4));
+    } else {
+        node.set_state(0, PortState::Down, PhysState::Polling);
+    }
+    node.tick(1);
+}
+
+fn count(node: &mut Node, downs: u64) {
+    node.set_counters(0, &[("link_downed", downs)]);
+    node.tick(1);
+}
+
+/// What is seen, one after the other.
+enum See {
+    Up,
+    Down,
+    Downs(u64),
+}
+
+#[test]
+fn a_fall_is_two_edges_whoever_sees_it_first() {
+    use See::*;
+    let rows: &[(&[See], u64)] = &[
+        // The poll first, the counter after it.
+        (&[Down, Downs(1), Up], 2),
+        (&[Down, Up, Downs(1)], 2),
+        // The counter first.
+        (&[Downs(1), Down, Up], 2),
+        (&[Downs(1), Down, Downs(1), Up, Downs(1)], 2),
+        // Never polled.
+        (&[Downs(1), Up, Up], 2),
+        // Never polled, then another one that is.
+        (&[Downs(1), Up, Down, Downs(2), Up], 4),
+        (&[Downs(1), Up, Downs(2), Down, Up], 4),
+        // Three of which the poll sees the last.
+        (&[Downs(3), Down, Up], 6),
+        // One that goes on, and within it one that no poll sees.
+        (&[Down, Downs(2), Down, Up], 4),
+        // One after the other.
+        (&[Downs(1), Down, Up, Downs(2), Down, Up], 4),
+    ];
+    for (i, (steps, want)) in rows.iter().enumerate() {
+        let mut node = Node::infiniband();
+        count(&mut node, 0);
+        for step in *steps {
+            match step {
+                Up => poll(&mut node, true),
+                Down => poll(&mut node, false),
+                Downs(downs) => count(&mut node, *downs),
+            }
+        }
+        assert_eq!(edges(&node, 0), *want, "row {i}");
+    }
+}
+
+fn restarted(node: &mut Node) {
+    let text = serde_json::to_string(&node.history.memory()).unwrap();
+    let memory: Memory = serde_json::from_str(&text).unwrap();
+    node.history = History::restore(memory);
+    // Facts come in one after the other.
+    let links = std::mem::take(&mut node.snapshot.links);
+    let counters = std::mem::take(&mut node.snapshot.counters);
+    let netdevs = std::mem::take(&mut node.snapshot.netdevs);
+    node.tick(1);
+    node.snapshot.links = links;
+    node.snapshot.counters = counters;
+    node.snapshot.netdevs = netdevs;
+    node.tick(1);
+}
+
+#[test]
+fn flaps_outlive_a_restart_of_the_agent_and_no_reboot() {
+    let mut node = Node::infiniband();
+    count(&mut node, 0);
+    count(&mut node, 5);
+    poll(&mut node, true);
+    assert_eq!(edges(&node, 0), 10);
+    restarted(&mut node);
+    assert_eq!(edges(&node, 0), 10);
+    // Falls while no agent ran.
+    let memory = node.history.memory();
+    count(&mut node, 7);
+    assert_eq!(edges(&node, 0), 14);
+    node.history = History::restore(memory);
+    node.tick(1);
+    assert_eq!(edges(&node, 0), 14);
+    poll(&mut node, true);
+    // Down since: that is an edge, and no second one by the counter.
+    poll(&mut node, false);
+    restarted(&mut node);
+    assert_eq!(edges(&node, 0), 15);
+    // Counters that were cleared in between count nothing.
+    let memory = node.history.memory();
+    count(&mut node, 1);
+    node.history = History::restore(memory);
+    node.tick(1);
+    assert_eq!(edges(&node, 0), 15);
+    node.snapshot.boot_id = Some("boot-2".into());
+    node.tick(1);
+    assert_eq!(edges(&node, 0), 0);
+}
+
+#[test]
+fn edges_of_carrier_outlive_a_restart_of_the_agent() {
+    let mut node = Node::roce();
+    let carrier = |node: &mut Node, changes| {
+        let carrier_changes = Reading::Value(changes);
+        node.set_netdev(
+            0,
+            NetdevFacts {
+                carrier_changes,
+                ..NetdevFacts::default()
+            },
+        );
+        node.tick(1);
+    };
+    node.tick(1);
+    carrier(&mut node, 7);
+    assert_eq!(edges(&node, 0), 6);
+    restarted(&mut node);
+    assert_eq!(edges(&node, 0), 6);
+    let memory = node.history.memory();
+    carrier(&mut node, 11);
+    node.history = History::restore(memory);
+    node.tick(1);
+    assert_eq!(edges(&node, 0), 10);
+    node.tick(1);
+    assert_eq!(edges(&node, 0), 10);
+}
+
+#[test]
+fn what_is_kept_is_bounded_and_does_not_change_while_nothing_happens() {
+    let mut node = Node::infiniband();
+    for downs in 0..300 {
+        count(&mut node, downs);
+    }
+    let memory = node.history.memory();
+    assert!(memory.links[&key(0)].edges.len() <= 32);
+    node.set_link(0, link(400, 4));
+    count(&mut node, 299);
+    assert_eq!(node.history.memory(), memory);
+}
+
+#[test]
+fn devices_that_come_and_go_are_forgotten_and_rails_last() {
+    let mut node = Node::infiniband();
+    // The rails go first, so that they are gone the longest.
+    node.devices.clear();
+    node.snapshot.links.clear();
+    node.tick(1);
+    for round in 0..2000 {
+        let mut function = device(0, LinkLayer::Infiniband);
+        function.key = DeviceKey(format!("virtual {round}"));
+        function.function = crate::observe::rdma::Function::VirtualOfHost;
+        let port = PortKey {
+            device: function.key.clone(),
+            port: 1,
+        };
+        node.history.totals.link_edges.insert(port.clone(), 1);
+        node.history.ports.insert(port, Default::default());
+        node.devices = vec![function];
+        node.tick(1);
+    }
+    let history = &node.history;
+    assert_eq!(history.devices.len(), 512);
+    assert!(history.ports.len() <= 512 && history.totals.link_edges.len() <= 512);
+    assert!((0..8).all(|i| history.devices.contains_key(&key(i).device)));
+    assert!((0..8).all(|i| history.port(&key(i)).is_some()));
+    assert!(
+        history
+            .devices
+            .contains_key(&DeviceKey("virtual 1999".into()))
+    );
+}

@@ -1,0 +1,137 @@
+//! Link edges: as polls see them, and as the kernel counts those that no poll saw.
+
+use super::{History, PortHistory, Totals, ports_of};
+use crate::observe::rdma::{self, LinkLayer, PortState};
+use crate::observe::snapshot::Snapshot;
+use crate::observe::track::Window;
+use crate::units::{BitsPerSec, Millis, PortKey};
+
+/// Link edges kept a port; older ones are merged into the oldest.
+const MAX_EDGES: usize = 128;
+
+impl History {
+    /// Link edges of a port within the last `window`.
+    pub fn edges_within(&self, key: &PortKey, window: Window) -> u64 {
+        self.ports.get(key).map_or(0, |port| {
+            port.edges
+                .iter()
+                .filter(|(at, _)| *at >= window.start())
+                .map(|(_, edges)| edges)
+                .sum()
+        })
+    }
+
+    pub(super) fn push_links(&mut self, snapshot: &Snapshot) {
+        for (key, facts) in &snapshot.links {
+            let Some(state) = facts.value.state.value() else {
+                continue;
+            };
+            let port = self.ports.entry(key.clone()).or_default();
+            let before = port.state.map(|(state, _)| state);
+            if before != Some(*state) {
+                port.state = Some((*state, facts.at));
+            }
+            let up = state.is_up();
+            if up {
+                port.ever_active = true;
+                if let Some(rate) = facts.value.rate.value() {
+                    let rate = rate_of(snapshot, key, rate.rate);
+                    port.best_rate = port.best_rate.max(rate);
+                }
+            }
+            // The first look is a baseline.
+            let was_up = before.map_or(up, PortState::is_up);
+            let edges = port.polled(was_up, up, facts.at);
+            if edges > 0 && !counts_carrier_changes(snapshot, key) {
+                add_edges(port, &mut self.totals, key, facts.at, edges);
+            }
+        }
+    }
+}
+
+impl PortHistory {
+    /// What a poll saw after another state: the edges to count, none of those that `link_downed`
+    /// told before the poll did.
+    fn polled(&mut self, was_up: bool, up: bool, at: Millis) -> u64 {
+        let ahead = self.counted_ahead.is_some_and(|counted| at > counted);
+        if ahead {
+            // Falls that are over when the first poll after them comes are no poll's.
+            self.counted_ahead = None;
+        }
+        match (was_up, up) {
+            (true, false) if ahead => {
+                self.rise_counted = true;
+                0
+            }
+            (true, false) => {
+                self.polled_downs += 1;
+                1
+            }
+            (false, true) if std::mem::take(&mut self.rise_counted) => 0,
+            (false, true) => 1,
+            _ => 0,
+        }
+    }
+
+    /// What `link_downed` that rose by `downs` tells beyond what polls saw: the edges to count.
+    pub(super) fn counted(&mut self, downs: u64, at: Millis) -> u64 {
+        if downs == 0 {
+            return 0;
+        }
+        // Flaps shorter than a poll: each fall that no poll saw is two edges.
+        let unseen = downs.saturating_sub(self.polled_downs);
+        self.polled_downs = 0;
+        if unseen > 0 && self.state.is_some_and(|(state, _)| state.is_up()) {
+            self.counted_ahead = Some(at);
+        }
+        2 * unseen
+    }
+}
+
+/// The rate to go by of a port that is up, from what it tells.
+fn rate_of(snapshot: &Snapshot, key: &PortKey, told: BitsPerSec) -> Option<BitsPerSec> {
+    // As a rule no device has to be looked for.
+    if !rdma::rate_may_lie(LinkLayer::Ethernet, "mlx5", told) {
+        return Some(told);
+    }
+    let (device, port) = ports_of(snapshot)
+        .find(|(device, port)| device.key == key.device && port.number == key.port)?;
+    let netdev = (port.netdev.as_ref()).and_then(|name| snapshot.netdevs.get(name));
+    let speed = netdev.and_then(|netdev| netdev.value.speed_mbps.value());
+    rdma::true_rate(port.link_layer, &device.driver, told, speed.copied())
+}
+
+/// Whether the kernel counts every edge of this port in `carrier_changes`. On InfiniBand the IPoIB
+/// device's carrier also waits for the subnet manager, so `link_downed` is the truth there.
+pub(super) fn counts_carrier_changes(snapshot: &Snapshot, key: &PortKey) -> bool {
+    ports_of(snapshot)
+        .find(|(device, port)| device.key == key.device && port.number == key.port)
+        .is_some_and(|(_, port)| {
+            port.link_layer == LinkLayer::Ethernet
+                && port.netdev.as_ref().is_some_and(|name| {
+                    snapshot
+                        .netdevs
+                        .get(name)
+                        .is_some_and(|facts| facts.value.carrier_changes.value().is_some())
+                })
+        })
+}
+
+pub(super) fn add_edges(
+    port: &mut PortHistory,
+    totals: &mut Totals,
+    key: &PortKey,
+    at: Millis,
+    edges: u64,
+) {
+    *totals.link_edges.entry(key.clone()).or_default() += edges;
+    port.edges.push_back((at, edges));
+    while port.edges.len() > MAX_EDGES {
+        let Some((_, merged)) = port.edges.pop_front() else {
+            break;
+        };
+        if let Some(first) = port.edges.front_mut() {
+            first.1 += merged;
+        }
+    }
+}

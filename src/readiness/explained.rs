@@ -1,0 +1,58 @@
+//! Words for the reasons that no finding brings.
+
+use super::{NO_ACTIVE_RAIL, NO_DATA, NO_FABRIC, STARTING};
+
+/// A reason of the verdict that no finding explains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VerdictDoc {
+    /// The reason.
+    pub reason: &'static str,
+    /// What is known.
+    pub meaning: &'static str,
+    /// What to do.
+    pub remedy: &'static str,
+}
+
+/// All of them.
+pub const VERDICT_DOCS: [VerdictDoc; 4] = [
+    VerdictDoc {
+        reason: STARTING,
+        meaning: "The agent has not yet seen every source for its first full window.",
+        remedy: "Wait: two intervals of the counters, 20 s by default. If it stays, look at the sources that do not answer.",
+    },
+    VerdictDoc {
+        reason: NO_FABRIC,
+        meaning: "RDMA devices were listed, and no port among them is a rail (compute fabric).",
+        remedy: "On a node without a fabric, set `policy.expect.rails = 0`: it is then ready. Else look whether the NIC's driver is loaded (`lspci -k`, `rdma link`), and whether `rails.include` or `rails.exclude` leaves out what should be a rail.",
+    },
+    VerdictDoc {
+        reason: NO_DATA,
+        meaning: "Nothing is known of the fabric: RDMA devices could not be listed, or the state of no rail could be read.",
+        remedy: "Look whether the host's /sys is there below the host root (`--host-root`) and readable.",
+    },
+    VerdictDoc {
+        reason: NO_ACTIVE_RAIL,
+        meaning: "The rails are there and can be read, and none of them was up at any moment of this boot, so that nothing shows whether any should be.",
+        remedy: "If they should be up, look at cables, switch and subnet manager, and set `policy.expect.rails` so that a node in this state counts as unready.",
+    },
+];
+
+/// What is to be said of the verdict itself: the entries for its reasons.
+pub fn explained(reasons: &[String]) -> impl Iterator<Item = &'static VerdictDoc> + '_ {
+    VERDICT_DOCS
+        .iter()
+        .filter(|doc| reasons.iter().any(|reason| reason == doc.reason))
+}
+
+/// The part of `docs/checks.md` that tells of them.
+pub fn verdict_markdown() -> String {
+    let rows = VERDICT_DOCS
+        .iter()
+        .map(|doc| format!("| `{}` | {} | {} |\n", doc.reason, doc.meaning, doc.remedy));
+    format!(
+        "\n## When nothing shows that the node is ready\n\nThese reasons of an *unknown* verdict \
+         come from no check. Ready needs proof: a rail that was seen up.\n\n\
+         | reason | meaning | what to do |\n|---|---|---|\n{}",
+        rows.collect::<String>()
+    )
+}

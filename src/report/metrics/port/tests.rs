@@ -1,0 +1,89 @@
+use crate::observe::rdma::{LinkLayer, PhysState, PortState};
+use crate::observe::reading::Reading;
+use crate::observe::snapshot::SourceHealth;
+use crate::report::Report;
+use crate::report::metrics::{Options, encode_report};
+use crate::report::testing::{NOW, device, link, node};
+use std::sync::Arc;
+
+fn default_text(report: &Report) -> String {
+    encode_report(report, Options::default())
+}
+
+fn has(text: &str, line: &str) -> bool {
+    text.lines().any(|l| l == line)
+}
+
+#[test]
+fn a_port_that_can_no_longer_be_read_has_no_state_and_no_rate() {
+    let mut report = node(2, LinkLayer::Infiniband);
+    let key = device(1, LinkLayer::Infiniband).port_key(1);
+    let link = report.snapshot.links.get_mut(&key).unwrap();
+    Arc::make_mut(link).at = NOW.minus(std::time::Duration::from_secs(31));
+    let series = |report: &Report| {
+        let text = default_text(report);
+        let wanted = [
+            "up",
+            "state_id",
+            "physical_state_id",
+            "rate_bytes_per_second",
+        ];
+        let of = |port: &str| {
+            let named = |name: &&str| text.contains(&format!("selvage_port_{name}{{{port}"));
+            wanted.into_iter().filter(named).count()
+        };
+        let port = |number: u32| of(&format!("device=\"mlx5_{number}\",port=\"1\"}}"));
+        (port(0), port(1))
+    };
+    // A long interval alone is no reason.
+    assert_eq!(series(&report), (4, 4));
+    let health = SourceHealth {
+        source: "link".into(),
+        subject: key.device.0.as_str().into(),
+        last_ok: None,
+        micros: 0,
+        stalled_since: Some(NOW),
+        fault: None,
+        absent: false,
+    };
+    report.snapshot.sources.insert("link/1".into(), health);
+    assert_eq!(series(&report), (4, 0));
+    let port = crate::report::view::ports(&report).remove(1);
+    assert_eq!(crate::report::view::state_name(port.state()), "unknown");
+    assert_eq!(port.rate(), None);
+    // Its totals stay.
+    let edges = "selvage_port_link_transitions_total{device=\"mlx5_1\",port=\"1\"} 0";
+    assert!(has(&default_text(&report), edges));
+}
+
+#[test]
+fn a_port_in_active_defer_is_up() {
+    let mut report = node(1, LinkLayer::Infiniband);
+    let key = device(0, LinkLayer::Infiniband).port_key(1);
+    let state = link(PortState::ActiveDefer, PhysState::LinkUp);
+    report.snapshot.links.insert(key, state);
+    let text = default_text(&report);
+    let labels = "{device=\"mlx5_0\",port=\"1\"}";
+    assert!(has(&text, &format!("selvage_port_up{labels} 1")));
+    let rate = format!("selvage_port_rate_bytes_per_second{labels} 50000000000");
+    assert!(has(&text, &rate));
+}
+
+#[test]
+fn a_rate_that_mlx5_has_no_name_for_is_the_interface_s() {
+    let mut report = node(1, LinkLayer::Ethernet);
+    let key = device(0, LinkLayer::Ethernet).port_key(1);
+    let told = report.snapshot.links.get_mut(&key).unwrap();
+    if let Reading::Value(rate) = &mut Arc::make_mut(told).value.rate {
+        rate.rate = crate::units::BitsPerSec::from_gbps(40);
+    }
+    let line = |gbps: u64| {
+        let labels = "{device=\"mlx5_0\",port=\"1\"}";
+        let bytes = gbps * 125_000_000;
+        format!("selvage_port_rate_bytes_per_second{labels} {bytes}")
+    };
+    assert!(!has(&default_text(&report), &line(40)));
+    let netdev = report.snapshot.netdevs.get_mut("eth0").unwrap();
+    Arc::make_mut(netdev).value.speed_mbps = Reading::Value(800_000);
+    assert!(has(&default_text(&report), &line(800)));
+}
