@@ -111,7 +111,7 @@ pub fn fold(findings: &[Finding], inputs: FoldInputs) -> Verdict {
         read,
         proven,
     } = inputs.proof;
-    if inputs.expected_rails == Some(0) || proven > 0 {
+    if (enumerated && inputs.expected_rails == Some(0)) || proven > 0 {
         Verdict {
             state: State::Ready,
             reasons: Vec::new(),
@@ -311,6 +311,13 @@ mod tests {
                 vec![NO_DATA],
             ),
             (proof(true, 0, 0, 0), Some(0), true, State::Ready, vec![]),
+            (
+                proof(false, 0, 0, 0),
+                Some(0),
+                true,
+                State::Unknown,
+                vec![NO_DATA],
+            ),
             (
                 proof(true, 0, 0, 0),
                 Some(8),

@@ -276,3 +276,31 @@ fn modes_second_ports_and_lost_gpus() {
         assert_eq!(told, !reason.is_empty(), "{name}: {reasons:?}");
     }
 }
+
+/// No data is never health, whatever configuration expects.
+#[test]
+fn nothing_readable_is_unknown() {
+    let rows: [(&str, Spoil); 3] = [
+        ("no /sys", |t| fs::remove_dir_all(t.0.join("sys")).unwrap()),
+        ("an empty /sys", |t| {
+            fs::remove_dir_all(t.0.join("sys")).unwrap();
+            fs::create_dir(t.0.join("sys")).unwrap();
+        }),
+        ("devices refuse", |t| {
+            let text = "13 sys/class/infiniband\n";
+            fs::write(t.0.join(".selvage-errno"), text).unwrap();
+        }),
+    ];
+    for (name, spoil) in rows {
+        let (state, reasons) = judged("h100_ib", spoil, &["--policy-expect-rails", "0"]);
+        assert_eq!(
+            (state.as_str(), reasons),
+            ("unknown", vec!["NoData".to_string()]),
+            "{name}"
+        );
+    }
+    let dir = support::scratch();
+    let (_, text) = selvage(dir.path(), &["check"]);
+    assert!(text.contains("GPUs: unknown"), "{text}");
+    assert!(!text.contains("not loaded"), "{text}");
+}

@@ -95,7 +95,7 @@ pub(super) fn driver_loaded(facts: &GpuDirectFacts) -> Answer {
     match (&facts.driver, &facts.modules) {
         (Reading::Value(_), _) => Answer::Yes,
         (_, Reading::Value(modules)) if modules.contains_key("nvidia") => Answer::Yes,
-        (Reading::Absent, _) | (_, Reading::Value(_)) => Answer::No,
+        (_, Reading::Value(_)) => Answer::No,
         _ => Answer::CannotTell,
     }
 }

@@ -21,7 +21,7 @@ const LINK_INIT: ReasonDoc = ReasonDoc {
     reason: "LinkInit",
     status: Status::Failing,
     weight: Weight::Verdict,
-    meaning: "The link is trained, but no subnet manager has configured the port. Without evidence that it should be (same-kind rails up, itself up earlier, `expect.rails`) it is unknown.",
+    meaning: "The link is trained, but no subnet manager has configured the port. Without evidence that it should be (rails like it up, itself up earlier, `expect.rails`) it is unknown.",
     remedy: "The cable is good: look at the subnet manager (`sminfo` from a node that works, the manager's log) and at whether it knows this port.",
 };
 const PHYS_DISABLED: ReasonDoc = ReasonDoc {

@@ -2,7 +2,7 @@
 //! it is down, renamed, reset or gone: a fault must not change it.
 
 use super::pci::Distance;
-use super::rdma::{LinkLayer, RdmaDevice};
+use super::rdma::{Function, LinkLayer, RdmaDevice};
 use super::reading::Reading;
 use super::snapshot::Snapshot;
 use crate::units::{DeviceKey, Millis};
@@ -59,18 +59,34 @@ pub fn remember(memory: &mut BTreeMap<DeviceKey, SeenFabric>, snapshot: &Snapsho
             }
         }
         while memory.len() > MAX_DEVICES
-            && let Some(oldest) = memory
+            && let Some(least) = memory
                 .iter()
-                .min_by_key(|(_, seen)| seen.last_seen)
+                .min_by_key(|(_, seen)| worth(seen))
                 .map(|(key, _)| key.clone())
         {
-            memory.remove(&oldest);
+            memory.remove(&least);
         }
     }
     for seen in memory.values_mut() {
         remember_distances(seen, snapshot);
         remember_routes(seen, snapshot);
     }
+}
+
+/// What is kept longest: physical functions beside GPUs, then other whole NICs, then what hangs on
+/// these; of equals the one that was seen last.
+fn worth(seen: &SeenFabric) -> (bool, bool, Millis) {
+    let device = &seen.device;
+    let whole = matches!(
+        device.function,
+        Function::Physical | Function::VirtualInGuest
+    );
+    let near = |distance: &Distance| matches!(distance, Distance::Pix | Distance::Pxb);
+    (
+        whole && device.smi_parent.is_none(),
+        seen.distances.values().any(near),
+        seen.last_seen,
+    )
 }
 
 /// What to keep over a restart. Moments that move with every read are rounded, so that a node where
@@ -203,6 +219,27 @@ mod tests {
             "uverbs": "absent", "ports": [],
         }))
         .unwrap()
+    }
+
+    #[test]
+    fn a_rail_that_is_gone_is_kept_over_any_number_of_virtual_functions() {
+        let mut memory = BTreeMap::new();
+        let snapshot = |second: u64, devices: Vec<RdmaDevice>| Snapshot {
+            devices: Some(crate::observe::reading::Stamped {
+                at: Millis::from_secs(second),
+                value: std::sync::Arc::new(devices),
+            }),
+            ..Snapshot::default()
+        };
+        remember(&mut memory, &snapshot(1, vec![device("mlx5_core", None)]));
+        let virtual_functions = (0..2 * MAX_DEVICES).map(|n| RdmaDevice {
+            key: DeviceKey(format!("0000:18:00.0/{n}")),
+            function: Function::VirtualOfHost,
+            ..device("mlx5_core", None)
+        });
+        remember(&mut memory, &snapshot(2, virtual_functions.collect()));
+        assert_eq!(memory.len(), MAX_DEVICES);
+        assert!(memory.contains_key(&DeviceKey("0000:19:00.0".into())));
     }
 
     #[test]

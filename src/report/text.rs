@@ -230,7 +230,10 @@ fn others(page: &mut Page, ports: &[PortView<'_>]) {
 }
 
 fn node_facts(page: &mut Page, report: &Report) {
-    let gpus = view::gpu_count(report).map_or("unknown".into(), |count| count.to_string());
+    // Without the bus, the driver's list tells only of GPUs that are there.
+    let gpus = view::gpu_count(report)
+        .filter(|count| *count > 0 || report.snapshot.pci.is_some())
+        .map_or("unknown".into(), |count| count.to_string());
     let driver = view::gpudirect(report)
         .and_then(|facts| facts.driver.value())
         .map(|driver| {

@@ -16,6 +16,8 @@ pub enum Output {
     Devices {
         /// The devices.
         devices: Reading<Vec<RdmaDevice>>,
+        /// What was left out of them.
+        left_out: Option<Fault>,
         /// Network-namespace mode, where told.
         netns_mode: Option<NetnsMode>,
         /// Network devices of their ports, and those below them (legs of a bond).
@@ -48,9 +50,13 @@ impl Output {
     /// How the read went, for the source's own health.
     pub fn ended(&self) -> Ended {
         match self {
-            Output::Devices { devices, .. } => match devices {
-                Reading::Value(devices) => (devices.iter())
-                    .find_map(|device| device.unread.clone())
+            Output::Devices {
+                devices, left_out, ..
+            } => match devices {
+                Reading::Value(devices) => (left_out.iter())
+                    .chain(devices.iter().filter_map(|device| device.unread.as_ref()))
+                    .next()
+                    .cloned()
                     .map_or(Ended::Ok, Ended::Failed),
                 other => ended(other),
             },

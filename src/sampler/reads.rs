@@ -58,6 +58,7 @@ impl Read for DevicesRead {
             .unwrap_or_default();
         Output::Devices {
             devices,
+            left_out: infiniband::left_out(host),
             netns_mode,
             netdevs,
         }

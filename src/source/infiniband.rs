@@ -4,7 +4,7 @@
 
 use crate::host::Host;
 use crate::observe::rdma::{RdmaDevice, Sriov};
-use crate::observe::reading::Reading;
+use crate::observe::reading::{Fault, FaultKind, Reading};
 use crate::source::identity::{self, DriverSigns, Place};
 use crate::source::{attr, rdma_port, tree};
 use crate::units::{Bdf, DeviceKey};
@@ -23,21 +23,36 @@ pub fn class_dir(name: &str) -> PathBuf {
 }
 
 /// All RDMA devices, by name. A `/sys` without the class has none (its modules are not loaded); no
-/// `/sys` at all is absent.
+/// `/sys` at all, or an empty one, is absent: a kernel always has classes.
 pub fn enumerate(host: &Host) -> Reading<Vec<RdmaDevice>> {
     let names = match tree::list(host, CLASS) {
         Reading::Value(names) => names,
-        Reading::Absent if tree::exists(host, "sys") => return Reading::Value(Vec::new()),
+        Reading::Absent if tree::exists(host, "sys/class") => return Reading::Value(Vec::new()),
         other => return other.map(|_| Vec::new()),
     };
     let uverbs = uverbs(host);
+    let mut names = names;
+    if names.len() > MAX_DEVICES {
+        // Virtual functions are left out first.
+        names.sort_by_key(|name| tree::exists(host, class_dir(name).join("device/physfn")));
+        names.truncate(MAX_DEVICES);
+    }
     let mut devices: Vec<RdmaDevice> = names
         .iter()
-        .take(MAX_DEVICES)
         .filter_map(|name| device(host, name, &uverbs))
         .collect();
     make_keys_unique(&mut devices);
     Reading::Value(devices)
+}
+
+/// What [`enumerate`] leaves out where there are too many devices.
+pub fn left_out(host: &Host) -> Option<Fault> {
+    let names = tree::list(host, CLASS);
+    let all = names.value().map_or(0, Vec::len);
+    (all > MAX_DEVICES).then(|| Fault {
+        kind: FaultKind::Other,
+        detail: format!("{all} RDMA devices, of which {MAX_DEVICES} are looked at"),
+    })
 }
 
 /// One device; none if it is gone by now. One that is there and cannot be read stays, as what its

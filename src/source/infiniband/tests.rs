@@ -276,3 +276,25 @@ fn what_cannot_be_listed_stays_with_the_reason() {
         assert_eq!(got[0].ports[0].number, 1, "{name}");
     }
 }
+
+#[test]
+fn of_too_many_devices_virtual_functions_are_left_out_and_that_is_told() {
+    let tree = TestTree::new();
+    tree.mlx5("z_rail", "0000:15:01.0", "0000:19:00.0");
+    assert_eq!(left_out(&tree.host()), None);
+    tree.file("sys/vf/physfn", "");
+    for n in 0..MAX_DEVICES {
+        tree.link(&format!("{CLASS}/vf{n}/device"), "../../../vf");
+    }
+    let got = devices(&tree);
+    assert_eq!(got.len(), MAX_DEVICES);
+    assert!(got.iter().any(|device| device.name == "z_rail"));
+    assert!(left_out(&tree.host()).is_some());
+}
+
+#[test]
+fn an_empty_sys_says_nothing() {
+    let tree = TestTree::bare();
+    tree.dir("sys");
+    assert_eq!(enumerate(&tree.host()), Reading::Absent);
+}
