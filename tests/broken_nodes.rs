@@ -251,6 +251,7 @@ fn modes_second_ports_and_lost_gpus() {
                 t.second_ports("InfiniBand");
                 for name in RAILS.iter().skip(1) {
                     t.put(t.port(name, 2).join("state"), "1: DOWN");
+                    t.put(t.port(name, 2).join("phys_state"), "2: Polling");
                 }
             },
             "ready",
