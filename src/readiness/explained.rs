@@ -22,7 +22,7 @@ pub const VERDICT_DOCS: [VerdictDoc; 4] = [
     },
     VerdictDoc {
         reason: NO_FABRIC,
-        meaning: "RDMA devices were listed, and no port among them is a rail (compute fabric).",
+        meaning: "The kernel was asked for its RDMA devices, and has none that is a rail (compute fabric).",
         remedy: "On a node without a fabric, set `policy.expect.rails = 0`: it is then ready. Else look whether the NIC's driver is loaded (`lspci -k`, `rdma link`), and whether `rails.include` or `rails.exclude` leaves out what should be a rail.",
     },
     VerdictDoc {
