@@ -1,7 +1,7 @@
 # Shared by every host-side file: messages, paths, small helpers.
 # Sourced, never run.
 
-VM_CACHE="${SELVAGE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/selvage}/vm"
+VM_CACHE="${SELVAGE_TEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/selvage}/vm"
 
 say() { printf '%s\n' "vm: $*" >&2; }
 
