@@ -4,7 +4,7 @@ use super::context::span_text;
 use super::pfc::{self, has, pfc_priorities};
 use super::policy::{Limit, LosslessExpectation};
 use super::{Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
-use crate::observe::track::Track;
+use crate::observe::track::{Increase, Track};
 
 const ID: &str = "congestion";
 
@@ -212,6 +212,22 @@ fn pause(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
     found
 }
 
+/// A counter of a port rose by more than `limit` allows. `words` are given the time that it took.
+fn counted(
+    context: &Context<'_>,
+    port: &PortView<'_>,
+    (doc, part): (ReasonDoc, &str),
+    (counter, increase): (&str, Increase),
+    limit: Limit,
+    words: impl FnOnce(&str) -> String,
+) -> Candidate {
+    let within = span_text(limit.within.0.min(increase.over));
+    let message = format!("{}: {}", port.subject, words(&within));
+    say(context, port, doc, part, message)
+        .with("counter", counter)
+        .with("increase", increase.by)
+}
+
 fn storm_events(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let limit = context.policy.congestion.storm_events;
     // The hard limit comes first; warnings and vendors' "continuous pause" are milder.
@@ -255,22 +271,14 @@ fn drops(context: &Context<'_>, port: &PortView<'_>, netdev: &str) -> Vec<Candid
         let Some(increase) = context.above(port.statistic(name), limit) else {
             return;
         };
-        found.push(
-            say(
-                context,
-                port,
-                doc,
-                part,
-                format!(
-                    "{}: {} packets dropped within {} ({name})",
-                    port.subject,
-                    increase.by,
-                    span_text(limit.within.0.min(increase.over))
-                ),
-            )
-            .with("counter", name)
-            .with("increase", increase.by),
-        );
+        found.push(counted(
+            context,
+            port,
+            (doc, part),
+            (name, increase),
+            limit,
+            |within| format!("{} packets dropped within {within} ({name})", increase.by),
+        ));
     };
     let lossless = pfc_priorities(context, netdev).unwrap_or(0);
     for priority in (0..8).filter(|priority| has(lossless, *priority)) {
@@ -302,43 +310,27 @@ fn roce_drops(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         .filter_map(|name| Some((*name, context.above(port.counter(name), limit)?)))
         .max_by_key(|(_, increase)| increase.by)?;
     let name = name.trim_start_matches("hw.");
-    Some(
-        say(
-            context,
-            port,
-            DROPS,
-            "",
-            format!(
-                "{}: {} packets dropped within {} ({name})",
-                port.subject,
-                increase.by,
-                span_text(limit.within.0.min(increase.over))
-            ),
-        )
-        .with("counter", name)
-        .with("increase", increase.by),
-    )
+    Some(counted(
+        context,
+        port,
+        (DROPS, ""),
+        (name, increase),
+        limit,
+        |within| format!("{} packets dropped within {within} ({name})", increase.by),
+    ))
 }
 
 fn infiniband_drops(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let limit = context.policy.congestion.discards;
     let increase = context.above(port.counter("port_xmit_discards"), limit)?;
-    Some(
-        say(
-            context,
-            port,
-            DROPS,
-            "",
-            format!(
-                "{}: {} packets could not be sent within {}",
-                port.subject,
-                increase.by,
-                span_text(limit.within.0.min(increase.over))
-            ),
-        )
-        .with("counter", "port_xmit_discards")
-        .with("increase", increase.by),
-    )
+    Some(counted(
+        context,
+        port,
+        (DROPS, ""),
+        ("port_xmit_discards", increase),
+        limit,
+        |within| format!("{} packets could not be sent within {within}", increase.by),
+    ))
 }
 
 fn notifications(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
@@ -370,22 +362,14 @@ fn notifications(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
             .max_by_key(|(_, increase)| increase.by);
         if let Some((name, increase)) = worst {
             let name = name.trim_start_matches("hw.");
-            found.push(
-                say(
-                    context,
-                    port,
-                    doc,
-                    "",
-                    format!(
-                        "{}: {name} rose by {} within {}",
-                        port.subject,
-                        increase.by,
-                        span_text(limit.within.0.min(increase.over))
-                    ),
-                )
-                .with("counter", name)
-                .with("increase", increase.by),
-            );
+            found.push(counted(
+                context,
+                port,
+                (doc, ""),
+                (name, increase),
+                limit,
+                |within| format!("{name} rose by {} within {within}", increase.by),
+            ));
         }
     }
     found

@@ -329,13 +329,7 @@ fn agent(config: &Config) -> u8 {
             .await
             .map_err(io::Error::other)
     };
-    match on_runtime(run).and_then(|ended| ended) {
-        Ok(()) => 0,
-        Err(error) => {
-            complain(error);
-            FAILED
-        }
-    }
+    to_the_end(run)
 }
 
 fn demo_command(matches: &ArgMatches) -> u8 {
@@ -346,6 +340,11 @@ fn demo_command(matches: &ArgMatches) -> u8 {
             .await
             .map_err(io::Error::other)
     };
+    to_the_end(run)
+}
+
+/// Runs what serves until it is stopped, and gives the exit status.
+fn to_the_end(run: impl Future<Output = io::Result<()>>) -> u8 {
     match on_runtime(run).and_then(|ended| ended) {
         Ok(()) => 0,
         Err(error) => {
