@@ -4,7 +4,7 @@
 use crate::check::debounce::{self, Debouncer, Hysteresis};
 use crate::check::policy::Policy;
 use crate::check::roles::{self, RoleOverrides};
-use crate::check::{self, Context, gpudirect, xid_seen};
+use crate::check::{self, Context, xid_seen};
 use crate::observe::history::{History, Memory};
 use crate::observe::kernel::KernelEvent;
 use crate::observe::snapshot::Snapshot;
@@ -79,7 +79,7 @@ impl Evaluator {
         let roles = roles::roles_of_taken_in(snapshot, &self.history, &self.overrides);
         let context = Context::new(snapshot, &self.history, &roles, &self.policy, now);
         let candidates = check::run_all(&context);
-        let gpudirect = gpudirect::verdict(&context);
+        let gpudirect = context.gpudirect_verdict().clone();
         let (findings, full_window) = match look {
             Look::Watching { full_window } => (self.debouncer.step(candidates, now), full_window),
             Look::Once => (debounce::step_once(candidates, now), true),

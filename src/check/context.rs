@@ -1,5 +1,6 @@
 //! What every check is given, and the questions that several checks ask.
 
+use super::gpudirect::{self, GpuDirectVerdict};
 use super::policy::{Limit, Policy};
 use super::{Candidate, ReasonDoc, Timing, Weight};
 use crate::check::roles::kind::Kind;
@@ -30,6 +31,7 @@ pub struct Context<'a> {
     /// Now, on the clock of the snapshot's stamps.
     pub now: Millis,
     ports: Rc<[PortView<'a>]>,
+    gpudirect_verdict: Rc<GpuDirectVerdict>,
 }
 
 /// One port with what is known of it.
@@ -138,11 +140,18 @@ impl<'a> Context<'a> {
             policy,
             now,
             ports: Rc::default(),
+            gpudirect_verdict: Rc::default(),
         };
         context.ports = ports_of(snapshot)
             .map(|(device, port)| context.view(device, port))
             .collect();
+        context.gpudirect_verdict = Rc::new(gpudirect::verdict(&context));
         context
+    }
+
+    /// Which path GPUDirect RDMA can take on this node: judged once a moment.
+    pub fn gpudirect_verdict(&self) -> &GpuDirectVerdict {
+        &self.gpudirect_verdict
     }
 
     fn view(&self, device: &'a RdmaDevice, port: &'a RdmaPort) -> PortView<'a> {

@@ -231,7 +231,7 @@ fn leading_version(text: &str) -> Option<(u32, u32)> {
 }
 
 /// The verdict on the node as it is: rails where there are any, else every RDMA device.
-pub fn verdict(context: &Context<'_>) -> GpuDirectVerdict {
+pub(super) fn verdict(context: &Context<'_>) -> GpuDirectVerdict {
     let Some(facts) = context.gpudirect() else {
         return GpuDirectVerdict {
             path: Path::Unknown,

@@ -1,7 +1,7 @@
 //! Whether GPUDirect RDMA has a path, and what slows it.
 
 use super::debounce::WHOLE_NODE;
-use super::gpudirect::{self, Answer, Path, driver_loaded, peermem_module};
+use super::gpudirect::{Answer, Path, driver_loaded, peermem_module};
 use super::policy::GpuDirectExpectation;
 use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};
 use crate::observe::gpudirect::GpuDirectFacts;
@@ -94,7 +94,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let gpus = context.gpus();
     let has_rails = context.ports().iter().any(|port| port.rail);
     let wanted = !gpus.is_empty() && has_rails && driver_loaded(facts) != Answer::No;
-    let verdict = gpudirect::verdict(context);
+    let verdict = context.gpudirect_verdict();
     if required || wanted {
         let why = verdict.why.join("; ");
         match verdict.path {
