@@ -16,24 +16,10 @@ pub(super) fn dev(text: &str, slot: usize, gbps: u64) -> Dev {
     let pci = format!("0000:{slot:02x}:00.0");
     Dev {
         device: RdmaDevice {
-            key: DeviceKey(pci.clone()),
             name: words[0].into(),
-            index: None,
-            pci: pci.parse().ok(),
             driver: words[1].into(),
             pci_id: word(2),
-            node_type: None,
-            firmware: None,
             board_id: word(3),
-            hca_type: None,
-            node_guid: None,
-            sys_image_guid: None,
-            function: Function::Physical,
-            sriov: None,
-            smi_parent: None,
-            unread: None,
-            numa_node: None,
-            uverbs: Reading::Absent,
             ports: vec![RdmaPort {
                 number: 1,
                 link_layer: match words[4] {
@@ -45,6 +31,7 @@ pub(super) fn dev(text: &str, slot: usize, gbps: u64) -> Dev {
                 has_pma_counters: true,
                 has_hw_counters: true,
             }],
+            ..RdmaDevice::at(&pci)
         },
         gbps,
         up: true,

@@ -47,22 +47,14 @@ pub fn key(i: usize) -> PortKey {
 /// An mlx5 device with one port.
 pub fn device(i: usize, link_layer: LinkLayer) -> RdmaDevice {
     RdmaDevice {
-        key: DeviceKey(nic(i)),
         name: format!("mlx5_{i}"),
         index: Some(i as u32),
-        pci: nic(i).parse().ok(),
         driver: "mlx5_core".into(),
         pci_id: Some("15b3:1021".into()),
         node_type: Some(1),
         firmware: Some("28.41.1000".into()),
         board_id: Some("MT_0000000838".into()),
         hca_type: Some("MT4129".into()),
-        node_guid: None,
-        sys_image_guid: None,
-        function: Function::Physical,
-        sriov: None,
-        smi_parent: None,
-        unread: None,
         numa_node: Some(0),
         uverbs: Reading::Value(format!("uverbs{i}")),
         ports: vec![RdmaPort {
@@ -72,6 +64,7 @@ pub fn device(i: usize, link_layer: LinkLayer) -> RdmaDevice {
             has_pma_counters: true,
             has_hw_counters: true,
         }],
+        ..RdmaDevice::at(&nic(i))
     }
 }
 

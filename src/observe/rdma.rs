@@ -58,6 +58,32 @@ impl RdmaDevice {
             port,
         }
     }
+
+    /// A physical function at a PCI address of which nothing else is known, for tests to fill in.
+    #[cfg(test)]
+    pub fn at(pci: &str) -> Self {
+        RdmaDevice {
+            key: DeviceKey(pci.into()),
+            name: String::new(),
+            index: None,
+            pci: pci.parse().ok(),
+            driver: String::new(),
+            pci_id: None,
+            node_type: None,
+            firmware: None,
+            board_id: None,
+            hca_type: None,
+            node_guid: None,
+            sys_image_guid: None,
+            function: Function::Physical,
+            sriov: None,
+            smi_parent: None,
+            unread: None,
+            numa_node: None,
+            uverbs: Reading::Absent,
+            ports: Vec::new(),
+        }
+    }
 }
 
 /// What of a port does not change with its link.

@@ -8,11 +8,11 @@ use crate::check::{Finding, Status, Weight};
 use crate::observe::gpudirect::{GpuDirectFacts, Module, NvidiaDriver, NvidiaFs};
 use crate::observe::pci::{Aer, PciFacts, PciFunction, PcieLink};
 use crate::observe::rdma::{
-    Function, LinkFacts, LinkLayer, LinkRate, PhysState, PortState, RdmaDevice, RdmaPort, Via,
+    LinkFacts, LinkLayer, LinkRate, PhysState, PortState, RdmaDevice, RdmaPort, Via,
 };
 use crate::observe::reading::{Reading, Stamped};
 use crate::observe::snapshot::{Snapshot, SourceHealth};
-use crate::units::{Bdf, BitsPerSec, DeviceKey, Millis};
+use crate::units::{Bdf, BitsPerSec, Millis};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -182,26 +182,15 @@ fn function() -> PciFunction {
 
 /// `mlx5_N` at bus 0x10 + N, one port.
 pub fn device(number: u8, layer: LinkLayer) -> RdmaDevice {
-    let pci = bdf(0x10 + number);
     RdmaDevice {
-        key: DeviceKey(pci.to_string()),
         name: format!("mlx5_{number}"),
-        index: None,
-        pci: Some(pci),
         driver: "mlx5_core".into(),
         pci_id: Some("15b3:1021".into()),
         node_type: Some(1),
         firmware: Some("28.41.1000".into()),
         board_id: Some("MT_0000000838".into()),
         hca_type: Some("MT4129".into()),
-        node_guid: None,
-        sys_image_guid: None,
-        function: Function::Physical,
-        sriov: None,
-        smi_parent: None,
-        unread: None,
         numa_node: Some(0),
-        uverbs: Reading::Absent,
         ports: vec![RdmaPort {
             number: 1,
             link_layer: layer,
@@ -209,6 +198,7 @@ pub fn device(number: u8, layer: LinkLayer) -> RdmaDevice {
             has_pma_counters: true,
             has_hw_counters: true,
         }],
+        ..RdmaDevice::at(&bdf(0x10 + number).to_string())
     }
 }
 
