@@ -3,10 +3,11 @@
 
 use crate::config::Config;
 use crate::evaluate::{Evaluator, Look};
-use crate::report::Report;
+use crate::readiness::hold::TaintHold;
 use crate::report::catalogue::Detail;
 use crate::report::http::{self, ServeState};
 use crate::report::metrics::Options;
+use crate::report::{Report, Tainting};
 use crate::sampler::{Clock, Plan, Remembered, Sampler};
 use crate::state::{Saved, Saver};
 use crate::units::Millis;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
+mod cluster;
 mod events;
 mod look;
 mod start;
@@ -64,6 +66,7 @@ pub async fn run(
     }
     let (report_tx, report_rx) = watch::channel(Arc::new(start::report(&config)));
     let (stop_tx, stop_rx) = watch::channel(false);
+    let cluster = cluster::Cluster::start(&config, report_rx.clone(), stop_rx.clone());
     let serve = ServeState::new(
         report_rx,
         crate::clock::process_stats,
@@ -114,6 +117,8 @@ pub async fn run(
         save_now: false,
         full_window: false,
         saver: Saver::start(state),
+        hold: TaintHold::new(config.cluster.hold_times()),
+        cluster,
     };
     if let Some(memory) = node.saved.memory_of(boot_id.as_deref()) {
         let remembered = Remembered {
@@ -135,6 +140,7 @@ pub async fn run(
         tokio::select! {
             () = &mut shutdown => break,
             () = node.sampler.run_until_change() => {}
+            () = node.cluster.heard() => {}
             Some(wake) = wake_rx.recv() => {
                 let mut next = Some(wake);
                 while let Some(wake) = next {
@@ -146,6 +152,7 @@ pub async fn run(
         }
         let report = node.report();
         log_change(&report_tx.borrow(), &report);
+        node.cluster.note_change(&report);
         observer(&report);
         report_tx.send_replace(Arc::new(report));
         node.save_if_due();
@@ -181,17 +188,35 @@ struct Node {
     saved_at: Millis,
     save_now: bool,
     full_window: bool,
+    hold: TaintHold,
+    cluster: cluster::Cluster,
 }
 
 impl Node {
     fn report(&mut self) -> Report {
         self.full_window |= self.sampler.full_window();
-        self.evaluator.evaluate(
-            self.sampler.snapshot(Some(jiff::Timestamp::now())),
+        let wall = jiff::Timestamp::now();
+        let told = self.cluster.told();
+        self.evaluator.mute(told.mutes.checks(wall));
+        let mut report = self.evaluator.evaluate(
+            self.sampler.snapshot(Some(wall)),
             Look::Watching {
                 full_window: self.full_window,
             },
-        )
+        );
+        let now = report.snapshot.at;
+        if self.cluster.found_tainted() {
+            self.hold.adopt(now);
+        }
+        let tainting = self.hold.update(report.state, report.full_window, now);
+        // Until the node has been seen, nothing says whether a taint is to be waited for.
+        report.tainting = match told.tainted {
+            Some(_) => tainting,
+            None => Tainting::Keep,
+        };
+        report.taint_muted = told.mutes.taint(wall);
+        report.cluster = self.cluster.status(&told);
+        report
     }
 
     fn take(&mut self, wake: Wake) {

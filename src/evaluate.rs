@@ -9,14 +9,17 @@ use crate::observe::history::{History, Memory};
 use crate::observe::kernel::KernelEvent;
 use crate::observe::snapshot::Snapshot;
 use crate::readiness::{self, FoldInputs, VerdictTracker};
-use crate::report::Report;
+use crate::report::{Report, Tainting};
 use crate::units::Millis;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Judges one node over time.
 pub struct Evaluator {
     node: String,
     policy: Policy,
+    /// Checks that the policy leaves out for good.
+    muted: BTreeSet<String>,
     overrides: RoleOverrides,
     history: History,
     debouncer: Debouncer,
@@ -48,6 +51,7 @@ impl Evaluator {
     ) -> Self {
         Evaluator {
             node,
+            muted: policy.mute.clone(),
             policy,
             overrides,
             history: History::restore(memory),
@@ -55,6 +59,12 @@ impl Evaluator {
             tracker: VerdictTracker::default(),
             generation: 0,
         }
+    }
+
+    /// Leaves these checks out as well, until told otherwise.
+    pub fn mute<'a>(&mut self, checks: impl Iterator<Item = &'a str>) {
+        self.policy.mute = self.muted.clone();
+        self.policy.mute.extend(checks.map(str::to_string));
     }
 
     /// Takes in an event of the kernel log.
@@ -115,6 +125,9 @@ impl Evaluator {
             totals: Arc::new(self.history.totals.clone()),
             full_window,
             muted: self.policy.mute.iter().cloned().collect(),
+            tainting: Tainting::default(),
+            taint_muted: false,
+            cluster: None,
         }
     }
 }

@@ -12,6 +12,7 @@
 //! | [`check`] | judges: pure functions of (history, policy, now) | read files, settings or clocks |
 //! | [`readiness`] | folds findings into one verdict | look at facts |
 //! | [`report`] | tells: metrics, JSON, text, HTTP | decide anything |
+//! | [`cluster`] | tells the Kubernetes API: what the Node should carry, what differs, one writer | judge the fabric |
 //! | `sampler` | runs sources off the async threads, deadline and one in flight each | judge |
 //! | `agent`, `cli` | wire the layers together | hold logic of any layer |
 //!
@@ -21,7 +22,7 @@
 //! 3. Compares with a threshold, or says good or bad: `check/`.
 //! 4. Waits before believing: `check/debounce.rs`.
 //! 5. Weighs findings: `readiness.rs`.
-//! 6. Formats or sends: `report/`.
+//! 6. Formats or sends: `report/`; to the Kubernetes API: `cluster/`.
 //! 7. Spawns, sleeps or joins layers: `sampler/` (sources) or `agent.rs` (the rest).
 #![cfg_attr(
     test,
@@ -37,6 +38,7 @@ pub mod agent;
 pub mod check;
 pub mod cli;
 pub mod clock;
+pub mod cluster;
 pub mod config;
 pub mod evaluate;
 pub mod glob;

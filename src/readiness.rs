@@ -2,6 +2,7 @@
 //! something was seen working, never at facts.
 
 mod explained;
+pub mod hold;
 
 pub use crate::check::roles::Proof;
 use crate::check::{Finding, Status, Weight};

@@ -2,11 +2,19 @@
 
 use std::time::Duration;
 
+/// Stack of a thread that makes one call.
+const SMALL: usize = 128 * 1024;
+
 /// Starts a small named thread. If there can be none, that is logged and `body` is dropped.
 pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) {
+    spawn_with_stack(name, SMALL, body);
+}
+
+/// The same for what needs a deeper stack, in bytes.
+pub(crate) fn spawn_with_stack(name: &str, stack: usize, body: impl FnOnce() + Send + 'static) {
     let spawned = std::thread::Builder::new()
         .name(name.into())
-        .stack_size(128 * 1024)
+        .stack_size(stack)
         .spawn(body);
     if let Err(error) = spawned {
         tracing::warn!(%error, name, "cannot start a thread");

@@ -306,6 +306,19 @@ impl<'de> Deserialize<'de> for Span {
     }
 }
 
+/// Text cut to a number of bytes at a character, with an ellipsis where something is missing.
+pub fn cut(mut text: String, most: usize) -> String {
+    if text.len() > most {
+        let mut end = most.saturating_sub("…".len());
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -357,6 +370,20 @@ mod tests {
                 .map(|span| (span.0.as_millis() as u64, span.to_string()));
             let got = got.as_ref().map(|(ms, text)| (*ms, text.as_str()));
             assert_eq!(got, want, "{text}");
+        }
+    }
+
+    #[test]
+    fn text_is_cut_at_a_character() {
+        for (text, most, want) in [
+            ("abc", 3, "abc"),
+            ("abcdef", 5, "ab…"),
+            ("aéé", 4, "a…"),
+            ("ééé", 5, "é…"),
+        ] {
+            let got = cut(text.to_string(), most);
+            assert_eq!(got, want);
+            assert!(got.len() <= most);
         }
     }
 

@@ -15,8 +15,19 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("section", &[]),
     ("check", &["glob", "observe", "section", "units"]),
     ("readiness", &["check", "units"]),
+    (
+        "cluster",
+        &[
+            "check",
+            "observe",
+            "readiness",
+            "report",
+            "section",
+            "units",
+        ],
+    ),
     ("report", &["check", "observe", "readiness", "units"]),
-    ("config", &["check", "glob", "section", "units"]),
+    ("config", &["check", "cluster", "glob", "section", "units"]),
     (
         "sampler",
         &["config", "glob", "host", "observe", "source", "units"],

@@ -2,6 +2,7 @@
 
 use crate::agent::AgentError;
 use crate::check::{Finding, Status, Weight};
+use crate::cluster::settings::Mode;
 use crate::config::listen::Listen;
 use crate::config::{Config, RdmaSource};
 use crate::report::{Report, State};
@@ -161,6 +162,7 @@ fn config(speed: f64, root: &Path, listen: SocketAddr) -> Config {
     config.agent.node_name = "demo".into();
     config.agent.state_dir = None;
     config.agent.rdma_source = RdmaSource::Sysfs;
+    config.cluster.mode = Mode::Off;
     let span = |secs: f64| Span(Duration::from_secs_f64(secs / speed));
     let often = Span(span(1.0).duration().max(Duration::from_millis(100)));
     let intervals = &mut config.intervals;

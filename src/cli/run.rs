@@ -1,7 +1,7 @@
 //! From arguments to exit status.
 
 use super::runtime::{on_runtime, stop_signal};
-use super::{capture, check, complain, demo, kmsg};
+use super::{capture, check, cleanup, complain, demo, kmsg};
 use crate::config::{self, Config, LogFormat};
 use crate::host::Host;
 use crate::observe::counters::PmaSkip;
@@ -75,6 +75,7 @@ fn command() -> Command {
                         .help("New or empty directory"),
                 ),
         ))
+        .subcommand(cleanup::command())
         .subcommand(demo::command())
         .subcommand(
             Command::new("simulate")
@@ -165,6 +166,10 @@ fn with_config(name: &str, config: Config, matches: &ArgMatches) -> u8 {
             Ok(print_out(&text))
         }),
         "capture" => capture_command(config, matches),
+        "cleanup" => {
+            init_log(config, true);
+            cleanup::run(config, matches)
+        }
         _ => USAGE,
     }
 }

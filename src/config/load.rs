@@ -11,7 +11,7 @@ use std::path::Path;
 /// Adds `--config` and a flag for every setting, for a command that looks once. `-h` shows the
 /// process's own, `--help` all by section.
 pub fn add_args(command: Command) -> Command {
-    add(command, |key| AGENT_ONLY.contains(&key))
+    add(command, is_agents_only)
 }
 
 /// The same for the agent, which has uses for all of them.
@@ -21,7 +21,9 @@ pub fn add_agent_args(command: Command) -> Command {
 
 /// Settings that only the agent uses: other commands take them (one file for all) and do not speak
 /// of them.
-const AGENT_ONLY: &[&str] = &["agent.listen"];
+fn is_agents_only(key: &str) -> bool {
+    key == "agent.listen" || key.starts_with("cluster.")
+}
 
 fn add(command: Command, hidden: impl Fn(&str) -> bool) -> Command {
     let config = Arg::new("config")

@@ -18,6 +18,7 @@ pub use template::to_toml_defaults;
 use crate::check::debounce::Hysteresis;
 use crate::check::policy::Policy;
 use crate::check::roles::RoleOverrides;
+use crate::cluster::ClusterSettings;
 use crate::glob::Glob;
 use crate::section::section;
 use crate::units::Span;
@@ -38,6 +39,8 @@ section! {
         rails: RoleOverrides = RoleOverrides::default(),
         /// How long findings are waited for.
         hysteresis: Hysteresis = Hysteresis::default(),
+        /// What is written to the node's object in the Kubernetes API, and when.
+        cluster: ClusterSettings = ClusterSettings::default(),
         /// Thresholds of the checks.
         policy: Policy = Policy::default(),
     }
@@ -253,6 +256,7 @@ impl Config {
             let message = "nothing can be counted within no time: write \"1m\" or so";
             (key, message.to_string())
         }));
+        complaints.extend(self.cluster.complaints());
         complaints.extend(self.policy.complaints().into_iter().map(|complaint| {
             // Each begins with the key within the policy.
             let (key, message) = complaint.split_once(": ").unwrap_or(("", &complaint));

@@ -5,6 +5,7 @@ use super::{AgentSettings, Config, Counters, Intervals};
 use crate::check::debounce::Hysteresis;
 use crate::check::policy;
 use crate::check::roles::RoleOverrides;
+use crate::cluster::ClusterSettings;
 use crate::units::Span;
 use serde_json::Value;
 use std::sync::OnceLock;
@@ -48,6 +49,7 @@ pub(super) const SECTIONS: &[(&str, Help)] = &[
     ("counters", Counters::HELP),
     ("rails", RoleOverrides::HELP),
     ("hysteresis", Hysteresis::HELP),
+    ("cluster", ClusterSettings::HELP),
     ("policy", policy::Policy::HELP),
     ("policy.expect", policy::Expect::HELP),
     ("policy.link_state", policy::LinkState::HELP),
@@ -167,7 +169,11 @@ fn walk(path: &str, inherited: &str, value: &Value, settings: &mut Vec<Setting>)
 
 fn leaf(key: &str, help: &str, default: &Value) -> Setting {
     // The process's own settings are known by their short names: `--listen`, SELVAGE_LISTEN.
-    let short = key.strip_prefix("agent.").unwrap_or(key);
+    let short = match key {
+        // The first thing anybody tries.
+        "cluster.dry_run" => "dry_run",
+        key => key.strip_prefix("agent.").unwrap_or(key),
+    };
     let (flag, env) = if default.is_object() {
         (String::new(), String::new())
     } else {

@@ -151,6 +151,19 @@ catalogue! {
     REPORT_GENERATION: Counter Default "selvage_report_generations_total" []
         "Evaluations since the agent started.";
 
+    NODE_WRITES: Counter Default "selvage_node_writes_total" ["result"]
+        "Requests that write to the node's object or tell an event, by result: ok, conflict, denied, throttled, timeout, error; dry_run counts what would have been written.";
+    NODE_API_UP: Gauge Default "selvage_node_api_up" []
+        "1 while the API server answers; none where there is no cluster to tell.";
+    NODE_PENDING: Gauge Default "selvage_node_pending" ["what"]
+        "1 for what the node's object should carry and does not (labels, condition, taint), only while it is so; in a dry run, what would be written.";
+    NODE_TAINT_APPLIED: Gauge Default "selvage_node_taint_applied" []
+        "1 while the node carries our taint; none until the node's object was seen.";
+    NODE_TAINT_WITHHELD: Gauge Default "selvage_node_taint_withheld" ["reason"]
+        "1 while the taint is wanted and not put, by reason: budget, not_in_group, muted, mode, dry_run.";
+    NODE_BUDGET: Gauge Default "selvage_node_taint_budget" ["what"]
+        "The group's budget as this node last saw it, only where the taint was wanted: claimed, limit, nodes.";
+
     REPORT_AGE: Gauge Default "selvage_report_age_seconds" []
         "Age of the last evaluation at the time of the scrape.";
     PROCESS_RESIDENT: Gauge Default "process_resident_memory_bytes" []

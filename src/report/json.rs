@@ -1,6 +1,7 @@
 //! The report as JSON, `selvage.dev/report/v1`: `/report` and `selvage check -o json`. Fields are
 //! added, never renamed.
 
+use super::cluster::ClusterView;
 use super::select;
 use super::view::{self, PortView};
 use super::{Report, State};
@@ -60,6 +61,8 @@ pub struct Document<'a> {
     modules: BTreeMap<&'static str, ModuleOut<'a>>,
     xid: Vec<Xid<'a>>,
     sources: Vec<Source<'a>>,
+    /// None where there is no cluster to tell.
+    cluster: Option<ClusterView<'a>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -237,6 +240,7 @@ impl<'a> Document<'a> {
                 })
                 .collect(),
             sources: sources(report),
+            cluster: ClusterView::of(report),
         }
     }
 }

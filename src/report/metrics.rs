@@ -3,7 +3,7 @@
 
 use super::catalogue::{self as cat, Detail};
 use super::view::{self, PortView};
-use super::{Report, State};
+use super::{ClusterStatus, Report, State};
 use crate::check::gpudirect::Path;
 use crate::check::{Finding, Status, Weight};
 use crate::observe::gpudirect::MODULES_OF_INTEREST;
@@ -60,6 +60,9 @@ pub fn encode_report(report: &Report, options: Options) -> String {
     kernel_log(&mut sheet, report);
     gpudirect(&mut sheet, report);
     sources(&mut sheet, report);
+    if let Some(cluster) = &report.cluster {
+        self::cluster(&mut sheet, cluster);
+    }
     sheet.into_text()
 }
 
@@ -267,6 +270,34 @@ fn sources(sheet: &mut Sheet, report: &Report) {
         Some(report.totals.kmsg_records_lost as f64),
     );
     sheet.one(&cat::REPORT_GENERATION, Some(report.generation as f64));
+}
+
+fn cluster(sheet: &mut Sheet, cluster: &ClusterStatus) {
+    let results = cluster.results.iter();
+    sheet.add(
+        &cat::NODE_WRITES,
+        results.map(|(result, count)| ([*result], *count as f64)),
+    );
+    sheet.one(&cat::NODE_API_UP, cluster.api_up.map(flag));
+    let pending = cluster.pending.iter();
+    sheet.add(&cat::NODE_PENDING, pending.map(|what| ([*what], 1.0)));
+    sheet.one(&cat::NODE_TAINT_APPLIED, cluster.taint_applied.map(flag));
+    let withheld = cluster.withheld.iter();
+    sheet.add(
+        &cat::NODE_TAINT_WITHHELD,
+        withheld.map(|reason| ([*reason], 1.0)),
+    );
+    let budget = cluster.budget.iter();
+    sheet.add(
+        &cat::NODE_BUDGET,
+        budget.flat_map(|budget| {
+            [
+                (["claimed"], budget.claimed as f64),
+                (["limit"], budget.limit as f64),
+                (["nodes"], budget.nodes as f64),
+            ]
+        }),
+    );
 }
 
 /// Labels of a port's series.

@@ -1,6 +1,7 @@
 //! Tells. Reads the [`Report`], decides nothing.
 
 pub mod catalogue;
+pub mod cluster;
 pub mod http;
 pub mod json;
 pub mod metrics;
@@ -16,7 +17,9 @@ pub use crate::check::roles::{Role, RoleFacts};
 pub use crate::check::xid_seen::XidSeen;
 use crate::observe::snapshot::Snapshot;
 pub use crate::readiness::State;
+pub use crate::readiness::hold::Tainting;
 use crate::units::{Millis, PortKey};
+pub use cluster::ClusterStatus;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,6 +53,12 @@ pub struct Report {
     pub totals: Arc<crate::observe::history::Totals>,
     /// Whether the first full window has been seen.
     pub full_window: bool,
-    /// Checks that the policy leaves out.
+    /// Checks that the policy, or the operator for a time, leaves out.
     pub muted: Vec<String>,
+    /// What the taint should do, as far as the verdict over time says.
+    pub tainting: Tainting,
+    /// An operator has muted the taint for a time.
+    pub taint_muted: bool,
+    /// How the telling of the cluster goes; none where there is none to tell.
+    pub cluster: Option<Arc<ClusterStatus>>,
 }

@@ -85,6 +85,9 @@ pub fn empty() -> Report {
         totals: Arc::default(),
         full_window: false,
         muted: Vec::new(),
+        tainting: crate::report::Tainting::default(),
+        taint_muted: false,
+        cluster: None,
     }
 }
 

@@ -1,0 +1,247 @@
+//! Who may carry the taint. Pure: the ledger and the rules; the API is asked elsewhere.
+//!
+//! One Lease per group of nodes holds a ledger: the names of the nodes that may be tainted, each with
+//! the version of the Node object that its taint patch tests for. Three rules keep the bound, with
+//! no clock in them:
+//!
+//! 1. A node enters the ledger by compare-and-swap on the Lease (its `resourceVersion`), only while
+//!    there are fewer entries than the limit, and *before* it patches its Node.
+//! 2. The patch that puts the taint tests for the very `resourceVersion` that stands in the ledger.
+//!    So, however late it arrives, it can only succeed on the object that the entry speaks of.
+//! 3. An entry may be dropped by anybody who has seen, in a list taken after reading the ledger, that
+//!    the node is gone from the group, or that it carries no taint and its version is another than the
+//!    entry's: then the patch that the entry stood for can never succeed any more (a node that left
+//!    the group was changed; only a node whose labels put it there enters). The drop is itself a
+//!    compare-and-swap, so an entry renewed meanwhile is not lost.
+//!
+//! Hence at every instant the tainted nodes are among the entries, and the entries are at most the
+//! limit. (Nodes found tainted without an entry — the Lease was deleted by hand — are entered even
+//! beyond it: they are the truth, and keep new ones out.) Recovery asks nobody: the taint is taken
+//! off first, the entry afterwards.
+
+use super::settings::BudgetMax;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A count of the group's nodes is good for this long.
+pub const COUNT_GOOD_FOR: Duration = Duration::from_secs(600);
+/// While the budget is full, entries are looked through for dead ones this often at most.
+pub const SWEEP_EVERY: Duration = Duration::from_secs(60);
+/// Who has taken on counting is waited for this long.
+pub const COUNT_PATIENCE: Duration = Duration::from_secs(20);
+
+/// The ledger, as the Lease's annotation holds it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ledger {
+    /// Node name to the `resourceVersion` of its Node that its taint patch tests for.
+    #[serde(default)]
+    pub claims: BTreeMap<String, String>,
+    /// Nodes of the group, when they were counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<usize>,
+    /// When they were counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<jiff::Timestamp>,
+    /// Who is counting them now, since when: the others wait rather than count all at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counting: Option<(String, jiff::Timestamp)>,
+}
+
+/// A node as the list of the group shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Version of its object.
+    pub resource_version: String,
+    /// Whether it carries our taint.
+    pub tainted: bool,
+}
+
+/// The group, listed after the ledger was read.
+pub type Group = BTreeMap<String, Listed>;
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// The ledger has the entry: patch the Node.
+    Go,
+    /// Write this ledger (compare-and-swap); then patch the Node.
+    ClaimThenGo(Ledger),
+    /// Write this ledger, which says that we count; then list the group and ask again with it.
+    Count(Ledger),
+    /// Somebody else is counting: look again soon.
+    Wait,
+    /// The budget is spent (or does not know this node): write the ledger if it is told, and leave
+    /// the node untainted.
+    Withhold(Withheld, Option<Ledger>),
+}
+
+/// Why there is no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Withheld {
+    /// As many as may be carry it.
+    Spent,
+    /// This node is not among those that the group counts.
+    NotInGroup,
+}
+
+/// Who asks, for what, when.
+#[derive(Debug, Clone, Copy)]
+pub struct Asker<'a> {
+    /// The node.
+    pub node: &'a str,
+    /// Version of its object, which the patch will test for.
+    pub resource_version: &'a str,
+    /// The bound.
+    pub max: BudgetMax,
+    /// Whether it is one of those that the group counts, by its labels at that version.
+    pub in_group: bool,
+    /// Now, in wall time: only says when to count anew.
+    pub now: jiff::Timestamp,
+}
+
+impl Ledger {
+    /// Reads the annotation; what cannot be made out is an empty ledger that was never counted, so
+    /// that the group is listed first.
+    pub fn parse(text: Option<&str>) -> Self {
+        text.and_then(|text| serde_json::from_str(text).ok())
+            .unwrap_or_default()
+    }
+
+    /// For the annotation.
+    pub fn to_text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// The bound for the group as last counted.
+    pub fn limit(&self, max: BudgetMax) -> usize {
+        max.of(self.nodes.unwrap_or(0))
+    }
+
+    /// What to do for a node that is to be tainted. `group` is the list, where it has been taken
+    /// since this ledger was read.
+    pub fn ask(&self, asker: Asker<'_>, group: Option<&Group>) -> Step {
+        let Asker {
+            node,
+            resource_version,
+            max,
+            in_group,
+            now,
+        } = asker;
+        let mut ledger = self.clone();
+        if let Some(group) = group {
+            ledger.take_in(group, now);
+        }
+        if !in_group || group.is_some_and(|group| !group.contains_key(node)) {
+            let counted = group.is_some().then_some(ledger);
+            return Step::Withhold(Withheld::NotInGroup, counted);
+        }
+        if self.claims.get(node).is_some_and(|v| v == resource_version) && group.is_none() {
+            return Step::Go;
+        }
+        let entered = ledger.claims.contains_key(node);
+        let fresh = group.is_some() || self.counted_within(COUNT_GOOD_FOR, now);
+        if entered {
+            // Renewing takes no room.
+            ledger.claims.insert(node.into(), resource_version.into());
+            return Step::ClaimThenGo(ledger);
+        }
+        let full = ledger.claims.len() >= ledger.limit(max);
+        if fresh && !full {
+            ledger.claims.insert(node.into(), resource_version.into());
+            return Step::ClaimThenGo(ledger);
+        }
+        if group.is_some() {
+            return Step::Withhold(Withheld::Spent, Some(ledger));
+        }
+        if fresh && self.counted_within(SWEEP_EVERY, now) {
+            return Step::Withhold(Withheld::Spent, None);
+        }
+        match &self.counting {
+            Some((who, since)) if who != node && is_within(*since, COUNT_PATIENCE, now) => {
+                if fresh {
+                    Step::Withhold(Withheld::Spent, None)
+                } else {
+                    Step::Wait
+                }
+            }
+            _ => {
+                ledger.counting = Some((node.into(), now));
+                Step::Count(ledger)
+            }
+        }
+    }
+
+    /// The ledger with a node that was found tainted entered, whatever the limit; none where it is.
+    pub fn adopted(&self, node: &str, resource_version: &str) -> Option<Ledger> {
+        (!self.claims.contains_key(node)).then(|| {
+            let mut ledger = self.clone();
+            ledger.claims.insert(node.into(), resource_version.into());
+            ledger
+        })
+    }
+
+    /// The ledger without a node whose taint is gone; none where it has no entry.
+    pub fn released(&self, node: &str) -> Option<Ledger> {
+        let mut ledger = self.clone();
+        ledger.claims.remove(node).map(|_| ledger)
+    }
+
+    /// Takes in the group as listed: its size, who is tainted, whose entry is dead.
+    fn take_in(&mut self, group: &Group, now: jiff::Timestamp) {
+        self.claims.retain(|node, version| {
+            group
+                .get(node)
+                .is_some_and(|listed| listed.tainted || listed.resource_version == *version)
+        });
+        for (node, listed) in group.iter().filter(|(_, listed)| listed.tainted) {
+            let version = || listed.resource_version.clone();
+            self.claims.entry(node.clone()).or_insert_with(version);
+        }
+        self.nodes = Some(group.len());
+        self.counted = Some(now);
+        self.counting = None;
+    }
+
+    fn counted_within(&self, span: Duration, now: jiff::Timestamp) -> bool {
+        self.nodes.is_some() && self.counted.is_some_and(|at| is_within(at, span, now))
+    }
+}
+
+/// Whether a moment lies within a span before now. Nodes' clocks differ: what lies in the future by
+/// more than the span is not believed.
+fn is_within(at: jiff::Timestamp, span: Duration, now: jiff::Timestamp) -> bool {
+    now.duration_since(at).unsigned_abs() < span
+}
+
+/// Name of a group's Lease. `value` is the group label's; empty where all nodes are one group.
+pub fn lease_name(value: &str) -> String {
+    if value.is_empty() {
+        return "selvage-budget".into();
+    }
+    // Values may hold what names may not (capitals, underscores): a hash keeps them apart.
+    let plain: String = value
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() {
+                c.to_ascii_lowercase()
+            } else {
+                '-'
+            }
+        })
+        .take(40)
+        .collect();
+    let plain = plain.trim_matches('-');
+    format!("selvage-budget-{plain}-{:08x}", fnv1a(value))
+}
+
+/// FNV-1a, 32 bits: stable over versions, which the standard library's hash is not.
+fn fnv1a(text: &str) -> u32 {
+    text.bytes().fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    })
+}
+
+#[cfg(test)]
+#[path = "budget_tests.rs"]
+mod tests;

@@ -1,0 +1,237 @@
+//! What the Node should carry, from the report alone. Pure.
+
+use super::names::{self, Names, label_value};
+use super::settings::{ClusterSettings, Mode};
+use crate::check::gpudirect::Path;
+use crate::check::{CHECKS, Finding, Weight};
+use crate::observe::rdma::LinkLayer;
+use crate::readiness::VERDICT_DOCS;
+use crate::readiness::hold::Tainting;
+use crate::report::view::{self, PortView};
+use crate::report::{Report, Role, State};
+use crate::units::cut;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Longest message of the condition, in bytes.
+pub const MESSAGE_MAX: usize = 1024;
+
+/// What a label should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Want {
+    /// This value.
+    Set(String),
+    /// Whatever it is: nothing is known.
+    Keep,
+}
+
+/// The condition as it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WantedCondition {
+    /// True, False or Unknown.
+    pub status: &'static str,
+    /// CamelCase.
+    pub reason: String,
+    /// Sorted and bounded; without numbers that move.
+    pub message: String,
+}
+
+/// What our taint should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WantedTaint {
+    /// As it is.
+    Keep,
+    /// Not there.
+    Absent,
+    /// There, with this value.
+    Present {
+        /// First reason of the verdict.
+        value: String,
+    },
+}
+
+/// What the Node should carry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Desired {
+    /// The verdict that it follows from.
+    pub state: State,
+    /// Labels by full name.
+    pub labels: BTreeMap<String, Want>,
+    /// The verdict in words, for the condition and for events.
+    pub condition: WantedCondition,
+    /// Whether the mode has the condition written.
+    pub writes_condition: bool,
+    /// Our taint.
+    pub taint: WantedTaint,
+    /// Whether the taint that the node joined with has done its work.
+    pub end_startup: bool,
+}
+
+/// What the Node should carry; none before the first full window, and where nothing is written.
+pub fn desired(report: &Report, settings: &ClusterSettings, names: &Names) -> Option<Desired> {
+    if !report.full_window || settings.mode == Mode::Off {
+        return None;
+    }
+    let taints = settings.mode == Mode::All;
+    Some(Desired {
+        state: report.state,
+        labels: labels(report, names),
+        condition: condition(report),
+        writes_condition: settings.mode >= Mode::Condition,
+        taint: match report.tainting {
+            _ if !taints => WantedTaint::Keep,
+            _ if report.taint_muted => WantedTaint::Absent,
+            Tainting::Keep => WantedTaint::Keep,
+            Tainting::Clear => WantedTaint::Absent,
+            // It is put for what is unready now, never for what was or for what cannot be told.
+            Tainting::Want if report.state == State::Unready => WantedTaint::Present {
+                value: label_value(report.reasons.first().map_or("Unready", |r| r)),
+            },
+            Tainting::Want => WantedTaint::Keep,
+        },
+        end_startup: taints && matches!(report.state, State::Ready | State::Degraded),
+    })
+}
+
+fn labels(report: &Report, names: &Names) -> BTreeMap<String, Want> {
+    let ports = view::ports(report);
+    let rails: Vec<&PortView<'_>> = ports.iter().filter(|port| port.is_rail()).collect();
+    let count = report
+        .roles
+        .values()
+        .filter(|role| role.role == Role::Rail)
+        .count();
+    let enumerated = report.snapshot.devices.is_some();
+    let known = |known: bool, value: String| if known { Want::Set(value) } else { Want::Keep };
+    let wants = [
+        (names::FABRIC, Want::Set(report.state.as_str().to_string())),
+        (names::FABRIC_KIND, fabric_kind(&rails, count, enumerated)),
+        (names::RAILS, known(enumerated, count.to_string())),
+        (names::RAIL_GBPS, rail_gbps(&rails)),
+        (
+            names::GPUDIRECT,
+            known(
+                report.gpudirect.path != Path::Unknown,
+                view::path_name(report.gpudirect.path).to_string(),
+            ),
+        ),
+        (
+            names::GDS,
+            match view::gds_ready(report) {
+                Some(ready) => Want::Set(view::gds_name(Some(ready)).to_string()),
+                None => Want::Keep,
+            },
+        ),
+    ];
+    wants
+        .into_iter()
+        .map(|(name, want)| (names.own(name), want))
+        .collect()
+}
+
+fn fabric_kind(rails: &[&PortView<'_>], count: usize, enumerated: bool) -> Want {
+    if !enumerated {
+        return Want::Keep;
+    }
+    let kinds: BTreeSet<&str> = rails.iter().filter_map(|rail| kind_of(rail)).collect();
+    match (kinds.len(), kinds.first()) {
+        // Rails that are all gone now were of some kind.
+        (0, _) if count > 0 => Want::Keep,
+        (0, _) => Want::Set("none".into()),
+        (1, Some(kind)) => Want::Set((*kind).to_string()),
+        _ => Want::Set("mixed".into()),
+    }
+}
+
+fn kind_of(rail: &PortView<'_>) -> Option<&'static str> {
+    if rail.device.driver == "efa" {
+        return Some("efa");
+    }
+    match rail.port.link_layer {
+        LinkLayer::Infiniband => Some("infiniband"),
+        LinkLayer::Ethernet => Some("roce"),
+        LinkLayer::Unspecified => None,
+    }
+}
+
+/// The slowest rate known among the rails, in Gbit/s.
+fn rail_gbps(rails: &[&PortView<'_>]) -> Want {
+    let slowest = rails.iter().filter_map(|rail| rail.rate()).min();
+    match slowest {
+        Some(rate) => {
+            let gbps = rate.0 as f64 / 1e9;
+            Want::Set(label_value(&format!("{}", (gbps * 10.0).round() / 10.0)))
+        }
+        None => Want::Keep,
+    }
+}
+
+/// The verdict in the condition's words.
+pub fn condition(report: &Report) -> WantedCondition {
+    let (status, healthy) = match report.state {
+        State::Ready => ("True", "FabricReady"),
+        State::Degraded => ("True", "FabricDegraded"),
+        State::Unready => ("False", "FabricUnready"),
+        State::Unknown => ("Unknown", "FabricUnknown"),
+    };
+    let reason = match (report.state, report.reasons.first()) {
+        (State::Ready, _) | (_, None) => healthy.to_string(),
+        (_, Some(first)) => first.clone(),
+    };
+    WantedCondition {
+        status,
+        reason,
+        message: cut(message(report), MESSAGE_MAX),
+    }
+}
+
+/// The verdict in words. Only what stays the same while the verdict does: counts and times would
+/// make every evaluation a write.
+fn message(report: &Report) -> String {
+    if report.state == State::Ready {
+        return "every rail works as it should".into();
+    }
+    let mut subjects: BTreeMap<&str, BTreeSet<Vec<(String, u64)>>> = BTreeMap::new();
+    let mut shown: BTreeMap<Vec<(String, u64)>, &str> = BTreeMap::new();
+    for finding in report.findings.iter().filter(|f| decides(f, report)) {
+        let key = view::natural(&finding.subject);
+        shown.insert(key.clone(), &finding.subject);
+        subjects.entry(&finding.reason).or_default().insert(key);
+    }
+    let mut parts = Vec::new();
+    for reason in &report.reasons {
+        let on: Vec<&str> = subjects
+            .get(reason.as_str())
+            .into_iter()
+            .flatten()
+            .filter_map(|key| shown.get(key).copied())
+            .filter(|subject| !subject.is_empty())
+            .collect();
+        let on = if on.is_empty() {
+            String::new()
+        } else {
+            format!(" on {}", on.join(", "))
+        };
+        let remedy = remedy(reason).map_or(String::new(), |remedy| format!(" Remedy: {remedy}"));
+        parts.push(format!("{reason}{on}.{remedy}"));
+    }
+    format!("{}: {}", report.state.as_str(), parts.join(" "))
+}
+
+fn decides(finding: &Finding, report: &Report) -> bool {
+    finding.weight == Weight::Verdict && report.reasons.contains(&finding.reason)
+}
+
+/// The remedy that goes with a reason, whatever the case.
+fn remedy(reason: &str) -> Option<&'static str> {
+    let of_checks = CHECKS
+        .iter()
+        .flat_map(|check| check.reasons)
+        .find(|doc| doc.reason == reason)
+        .map(|doc| doc.remedy);
+    let of_verdict = VERDICT_DOCS.iter().find(|doc| doc.reason == reason);
+    of_checks.or(of_verdict.map(|doc| doc.remedy))
+}
+
+#[cfg(test)]
+#[path = "desired_tests.rs"]
+mod tests;

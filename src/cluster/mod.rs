@@ -1,0 +1,22 @@
+//! Tells the cluster: labels, condition, taint and events of this node's object.
+//!
+//! Level-triggered: [`desired`] says what the Node should carry, [`plan`] what differs, both pure;
+//! [`writer`] alone talks to the API server. [`budget`] keeps the number of tainted nodes bounded.
+
+pub mod api;
+pub mod budget;
+pub mod cleanup;
+pub mod desired;
+pub mod events;
+pub mod group;
+pub mod mute;
+pub mod names;
+pub mod node;
+mod pace;
+pub mod plan;
+pub mod settings;
+mod taint;
+pub mod writer;
+
+pub use settings::ClusterSettings;
+pub use writer::{Told, Writer};

@@ -1,0 +1,141 @@
+//! Names of what is ours on a Node, and what fits into a label.
+
+use super::settings::ClusterSettings;
+
+/// Type of the condition.
+pub const CONDITION: &str = "FabricReady";
+/// Field manager of every write.
+pub const FIELD_MANAGER: &str = "selvage";
+/// Labels, without prefix. What is no longer written stays listed, so that it is cleaned up.
+pub const LABELS: [&str; 6] = [FABRIC, FABRIC_KIND, RAILS, RAIL_GBPS, GPUDIRECT, GDS];
+/// The verdict.
+pub const FABRIC: &str = "fabric";
+/// The kind of network.
+pub const FABRIC_KIND: &str = "fabric-kind";
+/// How many rails there are.
+pub const RAILS: &str = "rails";
+/// Rate of the slowest rail, in Gbit/s.
+pub const RAIL_GBPS: &str = "rail-gbps";
+/// GPUDirect RDMA's path.
+pub const GPUDIRECT: &str = "gpudirect";
+/// GPUDirect Storage.
+pub const GDS: &str = "gds";
+
+/// Longest label value (Kubernetes).
+const LABEL_VALUE_MAX: usize = 63;
+
+/// Full names, under the configured prefix.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Names {
+    prefix: String,
+    former: Vec<String>,
+}
+
+impl Names {
+    /// As the settings say.
+    pub fn new(settings: &ClusterSettings) -> Self {
+        Names {
+            prefix: settings.prefix.clone(),
+            former: settings.former_prefixes.clone(),
+        }
+    }
+
+    /// Our name under the prefix.
+    pub fn own(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    /// Key of our taint.
+    pub fn taint(&self) -> String {
+        self.own("fabric-unready")
+    }
+
+    /// Key of the taint that a node joins with.
+    pub fn startup_taint(&self) -> String {
+        self.own("agent-not-ready")
+    }
+
+    /// Annotation by which an operator mutes.
+    pub fn mute(&self) -> String {
+        self.own("mute")
+    }
+
+    /// Annotation of the budget's Lease that holds the ledger.
+    pub fn ledger(&self) -> String {
+        self.own("ledger")
+    }
+
+    /// Keys of our taint under prefixes used before.
+    pub fn former_taints(&self) -> Vec<String> {
+        let taint = |prefix: &String| format!("{prefix}fabric-unready");
+        self.former.iter().map(taint).collect()
+    }
+
+    /// Whether a label is one of ours, under this prefix or one used before.
+    pub fn is_own_label(&self, key: &str) -> bool {
+        let under = |prefix: &String| {
+            key.strip_prefix(prefix.as_str())
+                .is_some_and(|name| LABELS.contains(&name))
+        };
+        under(&self.prefix) || self.former.iter().any(under)
+    }
+}
+
+/// Text made fit for a label's value: what does not fit becomes a dash, ends are trimmed, and it is
+/// cut at 63.
+pub fn label_value(text: &str) -> String {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let plain: String = text
+        .chars()
+        .map(|c| if fits(c) { c } else { '-' })
+        .take(LABEL_VALUE_MAX)
+        .collect();
+    plain
+        .trim_matches(|c: char| !c.is_ascii_alphanumeric())
+        .to_string()
+}
+
+/// Whether it is a label name or a non-empty label value by Kubernetes' syntax.
+pub fn is_label_name(text: &str) -> bool {
+    !text.is_empty() && label_value(text) == text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_always_fit() {
+        for (text, want) in [
+            ("LinkDown", "LinkDown"),
+            ("2026-11-21T10:00:00Z", "2026-11-21T10-00-00Z"),
+            ("-odd.", "odd"),
+            ("---", ""),
+            ("", ""),
+            ("a b/c", "a-b-c"),
+            ("naïve", "na-ve"),
+        ] {
+            assert_eq!(label_value(text), want, "{text}");
+        }
+        let long = "x".repeat(62) + "--y";
+        assert_eq!(label_value(&long), "x".repeat(62));
+    }
+
+    #[test]
+    fn ours_are_the_listed_ones_only() {
+        let names = Names::new(&ClusterSettings {
+            former_prefixes: vec!["old.example/".into()],
+            ..ClusterSettings::default()
+        });
+        for (key, ours) in [
+            ("selvage.dev/fabric", true),
+            ("old.example/rails", true),
+            ("selvage.dev/team", false),
+            ("other/fabric", false),
+            ("fabric", false),
+        ] {
+            assert_eq!(names.is_own_label(key), ours, "{key}");
+        }
+        assert_eq!(names.former_taints(), ["old.example/fabric-unready"]);
+    }
+}

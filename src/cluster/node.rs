@@ -1,0 +1,204 @@
+//! The Node as the API server shows it, as far as we look. What we do not know of a taint or
+//! condition is kept as it is: it is written back or tested for word by word.
+
+use super::names::{CONDITION, Names};
+use kube::core::{ApiResource, Object, ObjectMeta};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// What we read of `spec`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct NodeSpec {
+    /// All taints, as written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taints: Option<Vec<Value>>,
+}
+
+/// What we read of `status`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct NodeStatus {
+    /// All conditions, as written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conditions: Option<Vec<Value>>,
+}
+
+/// A Node object with what we read of it.
+pub type NodeObject = Object<NodeSpec, NodeStatus>;
+
+/// Node, as kube names resources.
+pub fn resource() -> ApiResource {
+    ApiResource::erase::<k8s_openapi::api::core::v1::Node>(&())
+}
+
+/// Our condition as it stands.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Condition {
+    /// True, False or Unknown.
+    pub status: String,
+    /// CamelCase.
+    pub reason: String,
+    /// For people.
+    pub message: String,
+    /// Last sign of life.
+    pub last_heartbeat_time: Option<jiff::Timestamp>,
+    /// Last change of status.
+    pub last_transition_time: Option<jiff::Timestamp>,
+}
+
+/// The Node, looked through for what concerns us.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeView {
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+    /// Version of the object.
+    pub resource_version: String,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// Labels that our field manager owns.
+    pub owned_labels: Vec<String>,
+    /// Annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// All taints, in order, as written; none where the list is missing.
+    pub taints: Option<Vec<Value>>,
+    /// Our condition.
+    pub condition: Option<Condition>,
+}
+
+impl NodeView {
+    /// Looks through a Node.
+    pub fn of(node: &NodeObject) -> Self {
+        let ObjectMeta {
+            name,
+            uid,
+            resource_version,
+            labels,
+            annotations,
+            ..
+        } = &node.metadata;
+        let conditions = node.status.as_ref().and_then(|s| s.conditions.as_ref());
+        let condition = conditions
+            .into_iter()
+            .flatten()
+            .find(|condition| text(condition, "type") == CONDITION)
+            // What cannot be made out is written anew.
+            .map(|condition| serde_json::from_value(condition.clone()).unwrap_or_default());
+        NodeView {
+            name: name.clone().unwrap_or_default(),
+            uid: uid.clone().unwrap_or_default(),
+            resource_version: resource_version.clone().unwrap_or_default(),
+            labels: labels.clone().unwrap_or_default(),
+            owned_labels: owned_labels(&node.metadata),
+            annotations: annotations.clone().unwrap_or_default(),
+            taints: node.spec.taints.clone(),
+            condition,
+        }
+    }
+
+    /// Whether our taint is there.
+    pub fn is_tainted(&self, names: &Names) -> bool {
+        self.has_taint(&names.taint())
+    }
+
+    /// Whether a taint of this key is there.
+    pub fn has_taint(&self, key: &str) -> bool {
+        self.taints().any(|taint| text(taint, "key") == key)
+    }
+
+    /// All taints.
+    pub fn taints(&self) -> impl Iterator<Item = &Value> {
+        self.taints.iter().flatten()
+    }
+}
+
+/// A text field of an object; empty where it has none.
+pub fn text<'a>(object: &'a Value, field: &str) -> &'a str {
+    object.get(field).and_then(Value::as_str).unwrap_or("")
+}
+
+/// Labels of which `metadata.managedFields` says that our server-side apply owns them.
+fn owned_labels(metadata: &ObjectMeta) -> Vec<String> {
+    let ours = metadata.managed_fields.iter().flatten().filter(|entry| {
+        entry.manager.as_deref() == Some(super::names::FIELD_MANAGER)
+            && entry.operation.as_deref() == Some("Apply")
+            && entry.subresource.is_none()
+    });
+    let mut owned: Vec<String> = ours
+        .filter_map(|entry| {
+            let labels = entry
+                .fields_v1
+                .as_ref()?
+                .0
+                .pointer("/f:metadata/f:labels")?;
+            Some(labels.as_object()?.keys())
+        })
+        .flatten()
+        .filter_map(|key| key.strip_prefix("f:").map(str::to_string))
+        .collect();
+    owned.sort();
+    owned
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+    use serde_json::json;
+
+    /// A Node of the API, with these labels, taints and conditions.
+    pub fn node(labels: Value, taints: Value, conditions: Value) -> NodeView {
+        let node = json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {
+                "name": "gpu-1", "uid": "u-1", "resourceVersion": "7", "labels": labels,
+            },
+            "spec": if taints.is_null() { json!({}) } else { json!({ "taints": taints }) },
+            "status": {"conditions": conditions},
+        });
+        NodeView::of(&serde_json::from_value(node).unwrap())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_node_is_looked_through() {
+        let node = json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {
+                "name": "gpu-1", "uid": "u-1", "resourceVersion": "7",
+                "managedFields": [
+                    {"manager": "selvage", "operation": "Apply", "fieldsV1": {"f:metadata": {"f:labels": {"f:selvage.dev/rails": {}, "f:selvage.dev/fabric": {}}}}},
+                    {"manager": "selvage", "operation": "Update", "fieldsV1": {"f:metadata": {"f:labels": {"f:x": {}}}}},
+                    {"manager": "kubectl", "operation": "Apply", "fieldsV1": {"f:metadata": {"f:labels": {"f:y": {}}}}},
+                ],
+            },
+            "spec": {"podCIDR": "10.0.0.0/24", "taints": [{"key": "k", "effect": "NoSchedule", "someday": 1}]},
+            "status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "FabricReady", "status": "False", "lastHeartbeatTime": "2026-11-21T10:00:00Z"}], "images": []},
+        });
+        let view = NodeView::of(&serde_json::from_value(node).unwrap());
+        assert_eq!(
+            view.owned_labels,
+            ["selvage.dev/fabric", "selvage.dev/rails"]
+        );
+        assert_eq!(view.taints().next().unwrap()["someday"], 1);
+        let condition = view.condition.unwrap();
+        assert_eq!(condition.status, "False");
+        assert!(condition.last_heartbeat_time.is_some());
+    }
+
+    #[test]
+    fn a_bare_node_and_a_broken_condition_are_read() {
+        let bare = json!({"metadata": {"name": "a"}, "spec": {}});
+        let view = NodeView::of(&serde_json::from_value(bare).unwrap());
+        assert_eq!((view.taints, view.condition), (None, None));
+        let odd = json!({"metadata": {"name": "a"}, "spec": {}, "status": {"conditions": [{"type": "FabricReady", "lastHeartbeatTime": "never"}, 5]}});
+        let view = NodeView::of(&serde_json::from_value(odd).unwrap());
+        assert_eq!(view.condition, Some(Condition::default()));
+    }
+}

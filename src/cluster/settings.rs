@@ -1,0 +1,315 @@
+//! Settings of what is written to the Kubernetes API.
+
+use crate::readiness::hold::HoldTimes;
+use crate::section::section;
+use crate::units::Span;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::str::FromStr;
+
+/// How much of the Node is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Nothing: the API server is not even asked.
+    Off,
+    /// Labels.
+    Labels,
+    /// Labels and the condition.
+    Condition,
+    /// Labels, condition and taint.
+    All,
+}
+
+/// What the taint does to pods that do not tolerate it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TaintEffect {
+    /// New ones stay away; those that run go on.
+    NoSchedule,
+    /// Those that run are evicted, too.
+    NoExecute,
+}
+
+impl TaintEffect {
+    /// As the API writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            TaintEffect::NoSchedule => "NoSchedule",
+            TaintEffect::NoExecute => "NoExecute",
+        }
+    }
+}
+
+/// How many nodes of a group may carry the taint at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BudgetMax {
+    /// This many.
+    Nodes(u32),
+    /// This part of the group, in percent, rounded down, but at least one.
+    Percent(u32),
+}
+
+impl BudgetMax {
+    /// The bound for a group of `nodes`.
+    pub fn of(self, nodes: usize) -> usize {
+        match self {
+            BudgetMax::Nodes(most) => usize::try_from(most).unwrap_or(usize::MAX),
+            BudgetMax::Percent(percent) => {
+                let percent = usize::try_from(percent).unwrap_or(100);
+                (nodes.saturating_mul(percent) / 100).max(1)
+            }
+        }
+    }
+}
+
+impl fmt::Display for BudgetMax {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BudgetMax::Nodes(most) => write!(f, "{most}"),
+            BudgetMax::Percent(percent) => write!(f, "{percent}%"),
+        }
+    }
+}
+
+/// Text that is no budget.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not a budget: {0:?}; write a number of nodes (\"3\") or 1% to 100% of them (\"10%\")")]
+pub struct BadBudget(pub String);
+
+impl FromStr for BudgetMax {
+    type Err = BadBudget;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let bad = || BadBudget(text.to_string());
+        let number = |digits: &str| {
+            let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+            plain
+                .then(|| digits.parse::<u32>().ok())
+                .flatten()
+                .ok_or_else(bad)
+        };
+        match text.strip_suffix('%') {
+            Some(digits) => match number(digits)? {
+                percent @ 1..=100 => Ok(BudgetMax::Percent(percent)),
+                _ => Err(bad()),
+            },
+            None => number(text).map(BudgetMax::Nodes),
+        }
+    }
+}
+
+impl Serialize for BudgetMax {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for BudgetMax {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+section! {
+    /// What is written to the node's object in the Kubernetes API, and when.
+    ClusterSettings {
+        /// How much is written: off, labels, condition (labels and the condition), all (the taint,
+        /// too).
+        mode: Mode = Mode::All,
+        /// Decide everything, write nothing; what would be written is logged and exported.
+        dry_run: bool = false,
+        /// Prefix of labels, taints and annotations.
+        prefix: String = "selvage.dev/".to_string(),
+        /// Prefixes used before: labels and taints under them are removed.
+        former_prefixes: Vec<String> = Vec::new(),
+        /// What the taint does: NoSchedule, or NoExecute, which evicts what runs.
+        taint_effect: TaintEffect = TaintEffect::NoSchedule,
+        /// Unready this long before the node is tainted.
+        hold: Span = Span::from_secs(30),
+        /// Better this long before the taint goes.
+        clear: Span = Span::from_secs(300),
+        /// A node that flaps waits longer to clear each time, up to this long.
+        clear_max: Span = Span::from_secs(3600),
+        /// Taints cleared within this long count as flapping.
+        flap_window: Span = Span::from_secs(3600),
+        /// How often the condition's heartbeat is written while nothing changes; 0: never.
+        heartbeat: Span = Span::from_secs(300),
+        /// How many nodes of a group may carry the taint at once: a number or a part ("10%", at
+        /// least one).
+        budget_max: BudgetMax = BudgetMax::Percent(10),
+        /// Label whose value divides nodes into groups with a budget each (a node pool's); empty:
+        /// all nodes are one group.
+        budget_group_label: String = String::new(),
+        /// Nodes that a group counts, by label: key, !key, key=value, key!=value, joined by commas.
+        /// Empty: those with a fabric label.
+        budget_selector: String = String::new(),
+        /// Namespace of the budget's Lease; empty: the service account's.
+        namespace: String = String::new(),
+        /// Kubeconfig file to reach the API server with; empty: as a pod does.
+        kubeconfig: String = String::new(),
+    }
+}
+
+impl ClusterSettings {
+    /// How long a verdict must stand.
+    pub fn hold_times(&self) -> HoldTimes {
+        HoldTimes {
+            hold: self.hold.duration(),
+            clear: self.clear.duration(),
+            clear_max: self.clear_max.duration(),
+            flap_window: self.flap_window.duration(),
+        }
+    }
+
+    /// What is wrong: key and sentence each.
+    pub fn complaints(&self) -> Vec<(String, String)> {
+        let mut complaints = Vec::new();
+        let mut complain = |key: &str, message: String| {
+            complaints.push((format!("cluster.{key}"), message));
+        };
+        for (key, prefix) in std::iter::once(("prefix", &self.prefix))
+            .chain(self.former_prefixes.iter().map(|p| ("former_prefixes", p)))
+        {
+            if !is_prefix(prefix) {
+                complain(
+                    key,
+                    format!(
+                        "{prefix:?} is no label prefix: a DNS name followed by a slash, such as \"selvage.dev/\""
+                    ),
+                );
+            }
+        }
+        if self.former_prefixes.contains(&self.prefix) {
+            complain("former_prefixes", format!("{:?} is in use", self.prefix));
+        }
+        if !self.budget_group_label.is_empty() && !is_label_key(&self.budget_group_label) {
+            let message = format!("{:?} is no label key", self.budget_group_label);
+            complain("budget_group_label", message);
+        }
+        if let Err(message) = super::group::parse(&self.budget_selector) {
+            complain("budget_selector", message);
+        }
+        if self.clear_max < self.clear {
+            let message = format!(
+                "{} is shorter than cluster.clear ({})",
+                self.clear_max, self.clear
+            );
+            complain("clear_max", message);
+        }
+        let day = Span::from_secs(86_400);
+        for (key, value, least) in [
+            ("hold", self.hold, Span::default()),
+            ("clear", self.clear, Span::from_secs(1)),
+            ("clear_max", self.clear_max, Span::from_secs(1)),
+            ("flap_window", self.flap_window, Span::from_secs(1)),
+        ] {
+            if value < least || value > day {
+                complain(key, format!("{value} is not between {least} and {day}"));
+            }
+        }
+        let least = Span::from_secs(60);
+        if self.heartbeat != Span::default() && self.heartbeat < least {
+            complain(
+                "heartbeat",
+                format!("{} is shorter than {least}", self.heartbeat),
+            );
+        }
+        complaints
+    }
+}
+
+/// A DNS subdomain and a slash (Kubernetes label syntax).
+fn is_prefix(text: &str) -> bool {
+    let Some(name) = text.strip_suffix('/') else {
+        return false;
+    };
+    let part = |part: &str| {
+        let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        !part.is_empty()
+            && part.len() <= 63
+            && part.bytes().all(fits)
+            && !part.starts_with('-')
+            && !part.ends_with('-')
+    };
+    name.len() <= 253 && name.split('.').all(part)
+}
+
+/// A label's key, with or without prefix.
+pub(super) fn is_label_key(text: &str) -> bool {
+    let name = match text.split_once('/') {
+        Some((prefix, name)) if is_prefix(&format!("{prefix}/")) => name,
+        Some(_) => return false,
+        None => text,
+    };
+    super::names::is_label_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn budget_text() {
+        for (text, want) in [
+            ("10%", Some(BudgetMax::Percent(10))),
+            ("100%", Some(BudgetMax::Percent(100))),
+            ("3", Some(BudgetMax::Nodes(3))),
+            ("0", Some(BudgetMax::Nodes(0))),
+            ("0%", None),
+            ("101%", None),
+            ("", None),
+            ("%", None),
+            ("-1", None),
+            ("+1", None),
+            ("1.5%", None),
+            ("ten", None),
+            ("99999999999", None),
+        ] {
+            assert_eq!(text.parse::<BudgetMax>().ok(), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_part_is_rounded_down_and_is_one_at_least() {
+        let ten = BudgetMax::Percent(10);
+        for (nodes, want) in [
+            (0, 1),
+            (1, 1),
+            (9, 1),
+            (19, 1),
+            (20, 2),
+            (500, 50),
+            (10_000, 1000),
+        ] {
+            assert_eq!(ten.of(nodes), want, "{nodes}");
+        }
+        assert_eq!(BudgetMax::Nodes(0).of(500), 0);
+        assert_eq!(BudgetMax::Nodes(7).of(2), 7);
+    }
+
+    #[test]
+    fn complaints_name_the_key() {
+        let wrong = ClusterSettings {
+            prefix: "selvage.dev".into(),
+            former_prefixes: vec!["Old/".into()],
+            budget_group_label: "a b".into(),
+            clear: Span::from_secs(600),
+            clear_max: Span::from_secs(60),
+            heartbeat: Span::from_secs(5),
+            ..ClusterSettings::default()
+        };
+        let keys: Vec<String> = wrong.complaints().into_iter().map(|(key, _)| key).collect();
+        assert_eq!(
+            keys,
+            [
+                "cluster.prefix",
+                "cluster.former_prefixes",
+                "cluster.budget_group_label",
+                "cluster.clear_max",
+                "cluster.heartbeat"
+            ]
+        );
+        assert!(ClusterSettings::default().complaints().is_empty());
+    }
+}

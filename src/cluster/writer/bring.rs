@@ -1,0 +1,213 @@
+//! One pass: labels, taint, condition, events, in that order.
+
+use super::{Again, RESYNC, WORDS_EVERY, Writer};
+use crate::cluster::api::{ApiError, Failure, NodeApi};
+use crate::cluster::desired::{self, Desired};
+use crate::cluster::events::Teller;
+use crate::cluster::node::NodeView;
+use crate::cluster::plan::{self, ConditionWrite};
+use crate::report::Report;
+use crate::units::Millis;
+use std::time::Duration;
+use tokio::time::Instant;
+
+impl Writer {
+    /// Brings the Node to what it should be.
+    pub(super) async fn bring(
+        &mut self,
+        api: &NodeApi,
+        teller: &mut Teller,
+        report: &Report,
+        again: &mut Again,
+    ) -> Result<(), ApiError> {
+        let Some(mut desired) = desired::desired(report, &self.settings, &self.names) else {
+            return Ok(());
+        };
+        if self.view.is_none() || self.heard_at.elapsed() >= RESYNC {
+            let read = api.get().await;
+            self.count_read(&read);
+            match read {
+                Ok(view) => self.see(view),
+                Err(error) => {
+                    self.view = None;
+                    return Err(error);
+                }
+            }
+        }
+        self.note_pending(&desired);
+        if self.settings.dry_run {
+            teller.clear();
+            self.told.status.withheld = self.withheld_by_settings(report);
+            return Ok(());
+        }
+        self.write_labels(api, &desired, again).await?;
+        // Whatever the budget says or fails to: the words are written all the same.
+        let tainted = self
+            .write_taint(api, &mut desired, report, again, teller)
+            .await;
+        let worded = self.write_condition(api, &desired, again).await;
+        let told = self.publish(teller).await;
+        self.note_pending(&desired);
+        tainted.and(worded).and(told)
+    }
+
+    async fn write_labels(
+        &mut self,
+        api: &NodeApi,
+        desired: &Desired,
+        again: &mut Again,
+    ) -> Result<(), ApiError> {
+        let Some(view) = &self.view else {
+            return Ok(());
+        };
+        if let Some(body) = plan::labels(desired, view) {
+            if !self.may_write(again) {
+                return Ok(());
+            }
+            let answer = api.apply_labels(&body).await;
+            self.written("labels", answer)?;
+        }
+        let Some(view) = &self.view else {
+            return Ok(());
+        };
+        if let Some(body) = plan::stray_labels(desired, view, &self.names) {
+            let answer = api.merge(&body).await;
+            self.written("labels", answer)?;
+        }
+        Ok(())
+    }
+
+    async fn write_condition(
+        &mut self,
+        api: &NodeApi,
+        desired: &Desired,
+        again: &mut Again,
+    ) -> Result<(), ApiError> {
+        let (true, Some(view)) = (desired.writes_condition, &self.view) else {
+            return Ok(());
+        };
+        let heartbeat = self.settings.heartbeat.duration();
+        let now = jiff::Timestamp::now();
+        if let Some((why, patch)) = plan::condition(&desired.condition, view, now, heartbeat) {
+            let due = match why {
+                ConditionWrite::Heartbeat => true,
+                ConditionWrite::Change => self.may_write(again),
+                ConditionWrite::Words => match self.words_at.map(|at| at.elapsed()) {
+                    Some(age) if age < WORDS_EVERY => {
+                        again.sooner(WORDS_EVERY - age);
+                        false
+                    }
+                    _ => true,
+                },
+            };
+            if due {
+                let answer = api.patch_status(&patch).await;
+                self.written("condition", answer)?;
+                self.words_at = Some(Instant::now());
+            }
+        }
+        if !heartbeat.is_zero() {
+            let last = self.view.as_ref().and_then(|v| v.condition.as_ref());
+            let last = last.and_then(|c| c.last_heartbeat_time).unwrap_or(now);
+            let age = jiff::Timestamp::now().duration_since(last).unsigned_abs();
+            // Spread, so that a thousand agents started together do not stay together.
+            let late = heartbeat.mul_f64(0.1 * fastrand::f64());
+            again.sooner(heartbeat.saturating_sub(age) + late);
+        }
+        Ok(())
+    }
+
+    async fn publish(&mut self, teller: &mut Teller) -> Result<(), ApiError> {
+        let Some(uid) = self.view.as_ref().map(|view| view.uid.clone()) else {
+            return Ok(());
+        };
+        while teller.waits() {
+            let published = teller.publish_one(&uid).await;
+            *self.told.status.writes.entry("event").or_default() += u64::from(published.is_ok());
+            self.count(&published);
+            match published {
+                // Nobody gave the right to: that must not hold up what matters.
+                Err(error) if error.failure == Failure::Forbidden => {
+                    tracing::warn!(%error, "events are not told");
+                    teller.clear();
+                }
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in the answer to a write.
+    pub(super) fn written(
+        &mut self,
+        what: &'static str,
+        answer: Result<NodeView, ApiError>,
+    ) -> Result<(), ApiError> {
+        self.count(&answer);
+        let view = answer?;
+        *self.told.status.writes.entry(what).or_default() += 1;
+        self.see(view);
+        Ok(())
+    }
+
+    fn count<T>(&mut self, answer: &Result<T, ApiError>) {
+        let result = match answer {
+            Ok(_) => "ok",
+            Err(error) => error.failure.as_str(),
+        };
+        *self.told.status.results.entry(result).or_default() += 1;
+        self.count_read(answer);
+    }
+
+    fn count_read<T>(&mut self, answer: &Result<T, ApiError>) {
+        if answer.is_ok() {
+            self.told.status.api_up = Some(true);
+            self.told.status.error = None;
+        }
+    }
+
+    /// Whether the pace allows a change of labels or condition now.
+    fn may_write(&mut self, again: &mut Again) -> bool {
+        let elapsed = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        match self.allowance.take(Millis(elapsed)) {
+            Ok(()) => true,
+            Err(wait) => {
+                again.sooner(wait);
+                false
+            }
+        }
+    }
+
+    /// What differs now. Where nothing may be written, what would be is logged when it changes.
+    fn note_pending(&mut self, desired: &Desired) {
+        let Some(view) = &self.view else {
+            return;
+        };
+        let now = jiff::Timestamp::now();
+        let labels = plan::labels(desired, view);
+        let words = Some(&desired.condition)
+            .filter(|_| desired.writes_condition)
+            .and_then(|wanted| plan::condition(wanted, view, now, Duration::ZERO));
+        let taints = plan::taints(desired, view, &self.names, self.settings.taint_effect);
+        let pending: Vec<&'static str> = [
+            labels.as_ref().map(|_| "labels"),
+            words.as_ref().map(|_| "condition"),
+            taints.as_ref().map(|_| "taint"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        if self.settings.dry_run && pending != self.would_write {
+            for body in labels.iter().chain(words.iter().map(|(_, patch)| patch)) {
+                tracing::info!(%body, "would write");
+            }
+            if let Some(patch) = &taints {
+                let body = serde_json::Value::Array(patch.operations.clone());
+                tracing::info!(%body, "would write");
+            }
+            *self.told.status.results.entry("dry_run").or_default() += pending.len() as u64;
+            self.would_write.clone_from(&pending);
+        }
+        self.told.status.pending = pending;
+    }
+}

@@ -1,0 +1,172 @@
+//! The part of a pass that puts or lifts the taint.
+
+use super::{ASK_AGAIN, Again, BUSY, Writer};
+use crate::cluster::api::{ApiError, NodeApi};
+use crate::cluster::budget::Withheld;
+use crate::cluster::desired::{Desired, MESSAGE_MAX, WantedTaint};
+use crate::cluster::events::{Notice, Teller};
+use crate::cluster::node::NodeView;
+use crate::cluster::plan;
+use crate::cluster::settings::Mode;
+use crate::cluster::taint::{self, Room};
+use crate::report::{Report, Tainting};
+use crate::units::cut;
+use tokio::time::Instant;
+
+impl Writer {
+    /// Puts or lifts the taint. What cannot be put is kept out of `desired`, and said in its words.
+    pub(super) async fn write_taint(
+        &mut self,
+        api: &NodeApi,
+        desired: &mut Desired,
+        report: &Report,
+        again: &mut Again,
+        teller: &mut Teller,
+    ) -> Result<(), ApiError> {
+        let before = self.told.status.withheld;
+        self.told.status.withheld = self.withheld_by_settings(report);
+        if self.settings.mode != Mode::All {
+            return Ok(());
+        }
+        let Some(view) = self.view.clone() else {
+            return Ok(());
+        };
+        let tainted = view.is_tainted(&self.names);
+        if tainted && !self.adopted {
+            taint::adopt(api, &self.settings, &self.names, &view).await?;
+            self.adopted = true;
+            self.claimed = true;
+        }
+        let effect = self.settings.taint_effect;
+        let wants = plan::taints(desired, &view, &self.names, effect).is_some_and(|p| p.taints);
+        if wants {
+            // Until it is put, what was said of it stands.
+            self.told.status.withheld = before;
+        } else {
+            self.withheld = None;
+        }
+        if wants
+            && !self
+                .ask_for_room(api, desired, &view, again, teller)
+                .await?
+        {
+            desired.taint = WantedTaint::Keep;
+        }
+        if let Some(patch) = plan::taints(desired, &view, &self.names, effect) {
+            let answer = api.patch_taints(&patch.operations).await;
+            self.written("taint", answer)?;
+            tracing::info!(
+                taints = patch.taints,
+                untaints = patch.untaints,
+                ends_startup = patch.ends_startup,
+                "taints written"
+            );
+            self.adopted |= patch.taints;
+        }
+        let gone = self
+            .view
+            .as_ref()
+            .is_some_and(|v| !v.is_tainted(&self.names));
+        let waits = matches!(desired.taint, WantedTaint::Present { .. });
+        if self.claimed && gone && !waits {
+            if let Some(view) = &self.view {
+                taint::release(api, &self.settings, &self.names, view).await?;
+            }
+            self.claimed = false;
+            self.adopted = false;
+            self.told.status.budget = None;
+        }
+        Ok(())
+    }
+
+    async fn ask_for_room(
+        &mut self,
+        api: &NodeApi,
+        desired: &mut Desired,
+        view: &NodeView,
+        again: &mut Again,
+        teller: &mut Teller,
+    ) -> Result<bool, ApiError> {
+        let wait = self.ask_at.saturating_duration_since(Instant::now());
+        if wait.is_zero() {
+            let (room, budget) = taint::ask(api, &self.settings, &self.names, view).await?;
+            if budget.is_some() {
+                self.told.status.budget = budget;
+            }
+            let wait = match room {
+                Room::Granted => {
+                    self.claimed = true;
+                    self.withheld = None;
+                    self.asking = ASK_AGAIN.0;
+                    return Ok(true);
+                }
+                Room::Busy => BUSY,
+                Room::Withheld(why) => {
+                    let wait = self.asking;
+                    self.asking = (wait * 2).min(ASK_AGAIN.1);
+                    self.withheld = Some(self.why_withheld(why));
+                    wait
+                }
+            };
+            let wait = wait.mul_f64(0.5 + fastrand::f64());
+            self.ask_at = Instant::now() + wait;
+            again.sooner(wait);
+        } else {
+            again.sooner(wait);
+        }
+        if let Some((why, words)) = self.withheld.clone() {
+            if !self.was_withheld(&words) && self.told.status.withheld != Some(why) {
+                teller.push(Notice {
+                    normal: false,
+                    reason: "FabricTaintWithheld",
+                    action: why.to_string(),
+                    note: format!("{words} {}", desired.condition.message),
+                });
+            }
+            self.told.status.withheld = Some(why);
+            let message = format!("{words} {}", desired.condition.message);
+            desired.condition.message = cut(message, MESSAGE_MAX);
+        }
+        Ok(false)
+    }
+
+    fn why_withheld(&self, why: Withheld) -> (&'static str, String) {
+        let limit = self.told.status.budget.as_ref().map_or(0, |b| b.limit);
+        match why {
+            Withheld::Spent => {
+                let words = format!(
+                    "The taint is withheld: as many nodes of the group carry it as may ({limit})."
+                );
+                ("budget", words)
+            }
+            Withheld::NotInGroup => {
+                let words = "The taint is withheld: the node is not among those that the budget's \
+                             selector counts.";
+                ("not_in_group", words.to_string())
+            }
+        }
+    }
+
+    /// Whether the condition that stands says so already.
+    fn was_withheld(&self, words: &str) -> bool {
+        let condition = self.view.as_ref().and_then(|v| v.condition.as_ref());
+        condition.is_some_and(|condition| condition.message.starts_with(words))
+    }
+
+    /// Why a wanted taint is not put, as far as settings and operators say.
+    pub(super) fn withheld_by_settings(&self, report: &Report) -> Option<&'static str> {
+        let wanted =
+            report.tainting == Tainting::Want && self.told.status.taint_applied == Some(false);
+        if !wanted {
+            None
+        } else if report.taint_muted {
+            Some("muted")
+        } else if self.settings.mode != Mode::All {
+            Some("mode")
+        } else if self.settings.dry_run {
+            Some("dry_run")
+        } else {
+            None
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! How long a verdict must stand before the node's taint follows it. The waiting itself is the
+//! machine that all checks share.
+
+use super::State;
+use crate::check::debounce::{Debouncer, Hysteresis, WHOLE_NODE};
+use crate::check::{Candidate, Status, Timing, Weight};
+use crate::units::{Millis, Span};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What the taint should do, as far as the verdict over time says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tainting {
+    /// Nothing is known that would change it: it stays as it is found.
+    #[default]
+    Keep,
+    /// The node has been unready for the hold time.
+    Want,
+    /// The node has been better for the clear time, or was never unready for long enough.
+    Clear,
+}
+
+/// How long to wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HoldTimes {
+    /// Unready this long before the taint is wanted.
+    pub hold: Duration,
+    /// Better this long before the taint goes.
+    pub clear: Duration,
+    /// Clearing never takes longer than this, however often the node flaps.
+    pub clear_max: Duration,
+    /// Taints that were cleared within this long make the next one clear later.
+    pub flap_window: Duration,
+}
+
+/// Follows the verdict.
+#[derive(Debug, Clone)]
+pub struct TaintHold {
+    times: HoldTimes,
+    machine: Debouncer,
+    raised: bool,
+}
+
+impl TaintHold {
+    /// One that has seen nothing.
+    pub fn new(times: HoldTimes) -> Self {
+        let factor = times.clear_max.as_millis() / times.clear.as_millis().max(1);
+        let machine = Debouncer::new(Hysteresis {
+            hold: Span::default(),
+            flap_window: Span(times.flap_window),
+            flap_count: 1,
+            flap_max_factor: u32::try_from(factor).unwrap_or(u32::MAX).max(1),
+        });
+        TaintHold {
+            times,
+            machine,
+            raised: false,
+        }
+    }
+
+    /// The node carries the taint from before: it then goes only after the clear time.
+    pub fn adopt(&mut self, now: Millis) {
+        if !self.raised {
+            self.step(
+                vec![candidate(Status::Failing, self.times, Duration::ZERO)],
+                now,
+            );
+        }
+    }
+
+    /// Takes the verdict of `now`. Before the first full window nothing changes, and unknown
+    /// changes nothing either: it stops both waits.
+    pub fn update(&mut self, state: State, full_window: bool, now: Millis) -> Tainting {
+        if !full_window {
+            return Tainting::Keep;
+        }
+        let candidates = match state {
+            State::Unready => vec![candidate(Status::Failing, self.times, self.times.hold)],
+            State::Unknown => vec![Candidate {
+                key: WHOLE_NODE.to_string(),
+                ..candidate(Status::Unknown, self.times, Duration::ZERO)
+            }],
+            State::Ready | State::Degraded => Vec::new(),
+        };
+        self.step(candidates, now);
+        match (self.raised, state) {
+            (true, _) => Tainting::Want,
+            (false, State::Unknown) => Tainting::Keep,
+            (false, _) => Tainting::Clear,
+        }
+    }
+
+    fn step(&mut self, candidates: Vec<Candidate>, now: Millis) {
+        let believed = self.machine.step(candidates, now);
+        self.raised = believed
+            .iter()
+            .any(|finding| finding.status == Status::Failing);
+    }
+}
+
+fn candidate(status: Status, times: HoldTimes, raise_after: Duration) -> Candidate {
+    Candidate {
+        check: "taint",
+        key: "node".to_string(),
+        subject: String::new(),
+        reason: "Unready",
+        status,
+        weight: Weight::Verdict,
+        message: String::new(),
+        remedy: String::new(),
+        evidence: BTreeMap::new(),
+        timing: Timing {
+            raise_after,
+            clear_after: times.clear,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use State::{Degraded, Ready, Unknown, Unready};
+    use Tainting::{Clear, Keep, Want};
+
+    const TIMES: HoldTimes = HoldTimes {
+        hold: Duration::from_secs(30),
+        clear: Duration::from_secs(300),
+        clear_max: Duration::from_secs(1200),
+        flap_window: Duration::from_secs(36_000),
+    };
+
+    /// Verdicts second by second; gives the seconds at which the answer changed.
+    fn play(hold: &mut TaintHold, from: u64, verdicts: &[(State, u64)]) -> Vec<(u64, Tainting)> {
+        let mut now = from;
+        let mut changes: Vec<(u64, Tainting)> = Vec::new();
+        for (state, seconds) in verdicts {
+            for _ in 0..*seconds {
+                let tainting = hold.update(*state, true, Millis(now * 1000));
+                if changes.last().is_none_or(|(_, last)| *last != tainting) {
+                    changes.push((now, tainting));
+                }
+                now += 1;
+            }
+        }
+        changes
+    }
+
+    #[test]
+    fn a_verdict_must_stand() {
+        type Row = (&'static [(State, u64)], &'static [(u64, Tainting)]);
+        let rows: [Row; 7] = [
+            // Held, then cleared after the clear time.
+            (
+                &[(Ready, 10), (Unready, 60), (Ready, 400)],
+                &[(0, Clear), (40, Want), (370, Clear)],
+            ),
+            // Too short.
+            (&[(Ready, 10), (Unready, 29), (Ready, 60)], &[(0, Clear)]),
+            // Degraded is not unready: it clears, too.
+            (
+                &[(Unready, 31), (Degraded, 400)],
+                &[(0, Clear), (30, Want), (331, Clear)],
+            ),
+            // A break starts the hold again.
+            (
+                &[(Unready, 29), (Ready, 1), (Unready, 40)],
+                &[(0, Clear), (60, Want)],
+            ),
+            // Time not known counts for neither; from the first moment on, it keeps what is there.
+            (
+                &[(Unknown, 500), (Unready, 20), (Unknown, 500), (Unready, 20)],
+                &[
+                    (0, Keep),
+                    (500, Clear),
+                    (520, Keep),
+                    (1020, Clear),
+                    (1031, Want),
+                ],
+            ),
+            (&[(Unready, 31), (Unknown, 5000)], &[(0, Clear), (30, Want)]),
+            (
+                &[(Unready, 31), (Ready, 200), (Unknown, 5000), (Ready, 120)],
+                &[(0, Clear), (30, Want), (5332, Clear)],
+            ),
+        ];
+        for (verdicts, want) in rows {
+            let mut hold = TaintHold::new(TIMES);
+            assert_eq!(play(&mut hold, 0, verdicts), want, "{verdicts:?}");
+        }
+    }
+
+    #[test]
+    fn flapping_clears_later_each_time_up_to_the_most() {
+        let mut hold = TaintHold::new(TIMES);
+        let mut took = Vec::new();
+        let mut now = 0;
+        for _ in 0..5 {
+            let changes = play(&mut hold, now, &[(Unready, 40), (Ready, 2000)]);
+            let better = now + 40;
+            let cleared = changes
+                .iter()
+                .find(|(at, what)| *at >= better && *what == Clear);
+            took.push(cleared.unwrap().0 - better);
+            now += 2040;
+        }
+        assert_eq!(took, [300, 600, 1200, 1200, 1200]);
+    }
+
+    #[test]
+    fn a_restart_changes_nothing_until_the_first_window_and_then_waits() {
+        let mut hold = TaintHold::new(TIMES);
+        assert_eq!(hold.update(Unready, false, Millis(0)), Keep);
+        assert_eq!(hold.update(Ready, false, Millis(100_000)), Keep);
+        // The taint was found on the node: seeing the node ready is not yet enough.
+        hold.adopt(Millis(100_000));
+        let changes = play(&mut hold, 100, &[(Ready, 400)]);
+        assert_eq!(changes, [(100, Want), (400, Clear)]);
+        // Adopting what is wanted anyhow changes nothing.
+        play(&mut hold, 1000, &[(Unready, 40)]);
+        hold.adopt(Millis(1_040_000));
+        assert_eq!(hold.update(Unready, true, Millis(1_041_000)), Want);
+    }
+
+    #[test]
+    fn no_hold_is_at_once() {
+        let mut hold = TaintHold::new(HoldTimes {
+            hold: Duration::ZERO,
+            ..TIMES
+        });
+        assert_eq!(hold.update(Unready, true, Millis(5)), Want);
+    }
+}
