@@ -3,6 +3,7 @@ use crate::observe::counters::PortCounters;
 use crate::observe::rdma::{Function, LinkLayer, PhysState, PortState};
 use crate::observe::reading::{Reading, Stamped};
 use crate::report::catalogue::Kind;
+use crate::report::cluster::BudgetStatus;
 use crate::report::testing::{NOW, broken, device, empty, finding, link, node};
 
 const FULL: Options = Options {
@@ -23,6 +24,7 @@ fn has(text: &str, line: &str) -> bool {
 
 #[test]
 fn series_are_bounded_on_a_node_with_18_ports() {
+    report.cluster = Some(Arc::new(told_cluster()));
     let stats = AgentStats {
         now: Some(NOW),
         resident_bytes: Some(1),
@@ -107,6 +109,42 @@ fn every_family_is_in_the_catalogue_and_every_one_can_be_exported() {
     exported.sort_unstable();
     known.sort_unstable();
     assert_eq!(exported, known);
+}
+
+fn told_cluster() -> ClusterStatus {
+    ClusterStatus {
+        mode: "all",
+        api_up: Some(true),
+        taint_applied: Some(false),
+        withheld: Some("budget"),
+        budget: Some(BudgetStatus {
+            lease: "selvage-budget".into(),
+            claimed: 3,
+            limit: 3,
+            nodes: 37,
+        }),
+        pending: vec!["taint"],
+        results: BTreeMap::from([("ok", 5)]),
+        ..ClusterStatus::default()
+    }
+}
+
+#[test]
+fn what_the_cluster_was_told_is_exported() {
+    let mut report = node(1, LinkLayer::Infiniband);
+    assert!(!encode(&report, &AgentStats::default(), FULL).contains("selvage_node_"));
+    report.cluster = Some(Arc::new(told_cluster()));
+    let text = encode(&report, &AgentStats::default(), FULL);
+    for line in [
+        "selvage_node_writes_total{result=\"ok\"} 5",
+        "selvage_node_api_up 1",
+        "selvage_node_taint_applied 0",
+        "selvage_node_taint_withheld{reason=\"budget\"} 1",
+        "selvage_node_taint_budget{what=\"limit\"} 3",
+        "selvage_node_pending{what=\"taint\"} 1",
+    ] {
+        assert!(text.lines().any(|got| got == line), "{line}");
+    }
 }
 
 #[test]
