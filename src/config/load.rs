@@ -11,7 +11,9 @@ use std::path::Path;
 /// Adds `--config` and a flag for every setting, for a command that looks once. `-h` shows the
 /// process's own, `--help` all by section.
 pub fn add_args(command: Command) -> Command {
-    add(command, |key| AGENT_ONLY.contains(&key))
+    add(command, |key| {
+        AGENT_ONLY.iter().any(|only| key.starts_with(only))
+    })
 }
 
 /// The same for the agent, which has uses for all of them.
@@ -19,9 +21,9 @@ pub fn add_agent_args(command: Command) -> Command {
     add(command, |_| false)
 }
 
-/// Settings that only the agent uses: other commands take them (one file for all) and do not speak
+/// Settings and sections that only the agent uses: other commands take them (one file for all) and do not speak
 /// of them.
-const AGENT_ONLY: &[&str] = &["agent.listen"];
+const AGENT_ONLY: &[&str] = &["agent.listen", "serve."];
 
 fn add(command: Command, hidden: impl Fn(&str) -> bool) -> Command {
     let config = Arg::new("config")

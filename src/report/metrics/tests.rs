@@ -27,6 +27,8 @@ fn series_are_bounded_on_a_node_with_18_ports() {
         now: Some(NOW),
         resident_bytes: Some(1),
         cpu_seconds: Some(1.0),
+        certificate_expires: Some(1),
+        reload_failures: Some(1),
     };
     for layer in [LinkLayer::Infiniband, LinkLayer::Ethernet] {
         let report = node(18, layer);
@@ -97,6 +99,8 @@ fn every_family_is_in_the_catalogue_and_every_one_can_be_exported() {
         now: Some(NOW),
         resident_bytes: Some(1),
         cpu_seconds: Some(1.0),
+        certificate_expires: Some(1),
+        reload_failures: Some(1),
     };
     let text = encode(&report, &stats, FULL);
     let mut exported: Vec<&str> = text
