@@ -362,3 +362,5 @@ async fn requests(
 mod guard_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tls_tests;

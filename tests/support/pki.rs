@@ -134,7 +134,7 @@ pub async fn ask(
         let mut chunk = [0; 4096];
         match within(stream.read(&mut chunk)).await? {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            n => answer.extend_from_slice(&chunk[..n]),
+            n => answer.extend_from_slice(chunk.get(..n).unwrap_or_default()),
         }
         let text = String::from_utf8_lossy(&answer).to_lowercase();
         let Some((head, body)) = text.split_once("\r\n\r\n") else {
