@@ -21,6 +21,7 @@ use tokio::sync::{mpsc, watch};
 mod cluster;
 mod events;
 mod look;
+mod serve;
 mod start;
 
 /// What stops an agent from starting.
@@ -34,6 +35,9 @@ pub enum AgentError {
         /// Why.
         source: std::io::Error,
     },
+    /// Certificate, key, client authorities or tokens are of no use: one line each.
+    #[error("{}", .0.join("\n"))]
+    Serve(Vec<String>),
 }
 
 /// How often what is remembered is written to the state directory, at most.
@@ -55,6 +59,7 @@ pub async fn run(
     shutdown: impl Future<Output = ()>,
     mut observer: impl FnMut(&Report),
 ) -> Result<(), AgentError> {
+    let guard = serve::guard(&config).await?;
     let listener = tokio::net::TcpListener::bind(config.agent.listen.addresses().as_slice())
         .await
         .map_err(|source| AgentError::Listen {
@@ -62,17 +67,21 @@ pub async fn run(
             source,
         })?;
     if let Ok(address) = listener.local_addr() {
-        tracing::info!(%address, root = %config.agent.host_root.display(), "serving");
+        let root = config.agent.host_root.display();
+        tracing::info!(%address, tls = guard.is_tls(), %root, "serving");
+        serve::warn(&guard, address.ip());
     }
+    let _watching = serve::watch(&guard);
     let (report_tx, report_rx) = watch::channel(Arc::new(start::report(&config)));
     let (stop_tx, stop_rx) = watch::channel(false);
     let cluster = cluster::Cluster::start(&config, report_rx.clone(), stop_rx.clone());
     let serve = ServeState::new(
         report_rx,
-        crate::clock::process_stats,
+        serve::stats(Arc::clone(&guard)),
         metrics_options(&config),
         http::Limits::default(),
-    );
+    )
+    .guarded(guard);
     let server = tokio::spawn(http::serve(listener, Arc::new(serve), stopped(stop_rx)));
     tokio::pin!(shutdown);
     // Whatever hangs from here on: who asks is answered, and who stops is heard.

@@ -24,6 +24,7 @@ pub fn process_stats() -> AgentStats {
         now: Some(monotonic()),
         cpu_seconds,
         resident_bytes: resident_bytes(),
+        ..AgentStats::default()
     }
 }
 

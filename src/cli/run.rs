@@ -2,6 +2,7 @@
 
 use super::runtime::{on_runtime, stop_signal};
 use super::{capture, check, cleanup, complain, demo, kmsg};
+use crate::agent::AgentError;
 use crate::config::{self, Config, LogFormat};
 use crate::host::Host;
 use crate::observe::counters::PmaSkip;
@@ -353,8 +354,15 @@ fn to_the_end(run: impl Future<Output = io::Result<()>>) -> u8 {
     match on_runtime(run).and_then(|ended| ended) {
         Ok(()) => 0,
         Err(error) => {
-            complain(error);
-            FAILED
+            for line in error.to_string().lines() {
+                complain(line);
+            }
+            let agents = error.get_ref().and_then(|error| error.downcast_ref());
+            match agents {
+                // Files that a setting names, and that will not do.
+                Some(AgentError::Serve(_)) => USAGE,
+                _ => FAILED,
+            }
         }
     }
 }

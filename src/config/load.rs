@@ -22,7 +22,7 @@ pub fn add_agent_args(command: Command) -> Command {
 /// Settings that only the agent uses: other commands take them (one file for all) and do not speak
 /// of them.
 fn is_agents_only(key: &str) -> bool {
-    key == "agent.listen" || key.starts_with("cluster.")
+    key == "agent.listen" || key.starts_with("cluster.") || key.starts_with("serve.")
 }
 
 fn add(command: Command, hidden: impl Fn(&str) -> bool) -> Command {

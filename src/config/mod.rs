@@ -6,12 +6,14 @@ mod file;
 pub mod layers;
 pub mod listen;
 pub mod load;
+mod serve;
 pub mod settings;
 pub mod template;
 
 pub use crate::glob;
 pub use complaint::{Complaint, Origin};
 pub use load::{add_agent_args, add_args, from_matches, load, resolve};
+pub use serve::Serve;
 pub use settings::{Setting, settings};
 pub use template::to_toml_defaults;
 
@@ -31,6 +33,9 @@ section! {
     Config {
         /// The process itself.
         agent: AgentSettings = AgentSettings::default(),
+        /// TLS and who may ask: docs/tls.md. Nothing set: plain HTTP, open to all who reach the
+        /// address. Files are taken in anew when they change.
+        serve: Serve = Serve::default(),
         /// How often each source is read.
         intervals: Intervals = Intervals::default(),
         /// Which counters are read and exported.
@@ -252,6 +257,7 @@ impl Config {
                 complaints.extend(wrong_with(pattern).map(|message| (key.into(), message)));
             }
         }
+        complaints.extend(self.serve.complaints());
         complaints.extend(settings::empty_windows(self).into_iter().map(|key| {
             let message = "nothing can be counted within no time: write \"1m\" or so";
             (key, message.to_string())

@@ -1,7 +1,7 @@
 //! The registry: every setting there is, found by walking the serialised defaults, so that a field
 //! added to a section is at once a key, a flag, an environment variable and a line of help.
 
-use super::{AgentSettings, Config, Counters, Intervals};
+use super::{AgentSettings, Config, Counters, Intervals, Serve};
 use crate::check::debounce::Hysteresis;
 use crate::check::policy;
 use crate::check::roles::RoleOverrides;
@@ -45,6 +45,7 @@ type Help = &'static [(&'static str, &'static str)];
 pub(super) const SECTIONS: &[(&str, Help)] = &[
     ("", Config::HELP),
     ("agent", AgentSettings::HELP),
+    ("serve", Serve::HELP),
     ("intervals", Intervals::HELP),
     ("counters", Counters::HELP),
     ("rails", RoleOverrides::HELP),

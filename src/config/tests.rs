@@ -179,6 +179,21 @@ fn what_would_be_accepted_and_mean_nothing_is_refused() {
             "policy.mute = ['link_stat']",
             "there is no check \"link_stat\"; did you mean link_state?",
         ),
+        (
+            "--serve-tls-cert=/c",
+            "",
+            "flag --serve-tls-cert: serve.tls_cert: is of no use without serve.tls_key",
+        ),
+        (
+            "",
+            "serve.tls_key = '/k'",
+            "s.toml:1: serve.tls_key: is of no use without serve.tls_cert",
+        ),
+        (
+            "--serve-token-file=/t --serve-tls-client-ca=/a",
+            "",
+            "serve.tls_client_ca: is of no use without serve.tls_cert",
+        ),
         ("", "intervals.link = 10", "write \"10s\""),
         (
             "",
@@ -223,7 +238,7 @@ fn help_is_by_section_and_policy_comes_last() {
     let headings: Vec<&str> = (agent.lines())
         .filter(|line| !line.starts_with(' ') && line.ends_with(':'))
         .collect();
-    assert_eq!(headings[..3], ["Options:", "Intervals:", "Counters:"]);
+    assert_eq!(headings[..3], ["Options:", "Serve:", "Intervals:"]);
     let policy = headings
         .iter()
         .position(|heading| heading.starts_with("Policy"));
@@ -234,7 +249,9 @@ fn help_is_by_section_and_policy_comes_last() {
     );
     assert!(headings.contains(&"Policy: link_state:"), "{headings:?}");
     let check = help(add_args(clap::Command::new("selvage")));
-    assert!(agent.contains("--listen") && !check.contains("--listen"));
+    for only in ["--listen", "--serve-tls-cert"] {
+        assert!(agent.contains(only) && !check.contains(only), "{only}");
+    }
 }
 
 #[test]

@@ -170,6 +170,10 @@ catalogue! {
         "Resident memory of the agent.";
     PROCESS_CPU: Counter Default "process_cpu_seconds_total" []
         "CPU time of the agent, user and system.";
+    TLS_CERTIFICATE_EXPIRY: Gauge Default "selvage_tls_certificate_expiry_timestamp_seconds" []
+        "When the first certificate of the served chain ends to be valid, in Unix time; none without TLS.";
+    SERVE_RELOAD_FAILURES: Counter Default "selvage_serve_reload_failures_total" []
+        "Attempts to take in certificate, key, client authorities or tokens anew that failed, one every 10 s while it lasts; none where no such file is set.";
 }
 
 /// The catalogue and the default selections of counters as Markdown: `docs/metrics.md`.

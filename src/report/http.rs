@@ -1,12 +1,14 @@
-//! The HTTP server: five read-only routes off the latest report, HTTP/1 only. Bounded in
-//! connections, header size, header time and write time, so that no client can hold it up.
+//! The HTTP server: five read-only routes off the latest report, HTTP/1 only, plain or over TLS.
+//! Bounded in connections, header size, header time and write time, so that no client can hold it
+//! up.
 
 use super::metrics::{self, AgentStats, MetricsCache};
 use super::{Report, json, page};
 use bytes::Bytes;
+use guard::Guard;
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::header::{self, HeaderValue};
+use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -17,11 +19,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use timed::TimedStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::CertificateDer;
 
+mod auth;
+pub mod guard;
 mod timed;
+mod tls;
+mod x509;
 
 /// Content type of the Prometheus text format.
 pub const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -39,7 +49,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub struct Limits {
     /// Open connections. At the bound the one that has been idle longest makes room.
     pub connections: usize,
-    /// Time for a request's header; also how long a connection may be idle.
+    /// Time for a request's header, and for a TLS handshake before it; also how long a connection
+    /// may be idle.
     pub header_timeout: Duration,
     /// Time for which a client may read nothing of an answer.
     pub write_timeout: Duration,
@@ -64,6 +75,7 @@ pub struct ServeState {
     stats: Box<dyn Fn() -> AgentStats + Send + Sync>,
     options: metrics::Options,
     limits: Limits,
+    guard: Arc<Guard>,
     cache: Mutex<Cache>,
 }
 
@@ -86,16 +98,35 @@ impl ServeState {
             stats: Box::new(stats),
             options,
             limits,
+            guard: Arc::default(),
             cache: Mutex::default(),
         }
     }
 
+    /// The same behind a guard; without one it is plain HTTP for all.
+    #[must_use]
+    pub fn guarded(mut self, guard: Arc<Guard>) -> Self {
+        self.guard = guard;
+        self
+    }
+
     /// The answer to one request; the body of a HEAD request's answer is left unsent by hyper.
-    fn answer(&self, method: &Method, path: &str) -> Response<Full<Bytes>> {
+    fn answer(
+        &self,
+        method: &Method,
+        path: &str,
+        headers: &HeaderMap,
+        client: &[CertificateDer<'_>],
+    ) -> Response<Full<Bytes>> {
         let route = match path {
             "/metrics" | "/report" | "/healthz" | "/readyz" | "/" => path,
             _ => return plain(StatusCode::NOT_FOUND, "not found\n"),
         };
+        if !auth::is_open(route)
+            && let Some(refusal) = self.guard.access().refusal(headers, client)
+        {
+            return refusal;
+        }
         if method != Method::GET && method != Method::HEAD {
             let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "GET and HEAD only\n");
             let allow = HeaderValue::from_static("GET, HEAD");
@@ -250,13 +281,61 @@ async fn connection(
     clock: Clock,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let limits = state.limits;
     // Without it, Nagle's algorithm may hold the last segment of an answer; it only costs time.
     let _ = stream.set_nodelay(true);
-    let io = TokioIo::new(TimedStream::new(stream, limits.write_timeout));
+    let stream = TimedStream::new(stream, state.limits.write_timeout);
+    match state.guard.access().tls {
+        None => requests(stream, Vec::new(), state, clock, stopping).await,
+        Some(config) => {
+            let shaken = tokio::select! {
+                shaken = handshake(stream, config, state.limits.header_timeout) => shaken,
+                _ = stopping.changed() => return,
+            };
+            let Some(stream) = shaken else {
+                return;
+            };
+            clock.tick();
+            let (_, session) = stream.get_ref();
+            let client = session.peer_certificates().unwrap_or_default().to_vec();
+            requests(stream, client, state, clock, stopping).await;
+        }
+    }
+}
+
+/// The stream that a handshake leads to, if it does within `patience`. Whoever speaks plain HTTP
+/// gets a TLS alert, and is hung up on.
+async fn handshake(
+    stream: TimedStream<TcpStream>,
+    config: Arc<ServerConfig>,
+    patience: Duration,
+) -> Option<tokio_rustls::server::TlsStream<TimedStream<TcpStream>>> {
+    let accepting = TlsAcceptor::from(config).accept(stream);
+    match tokio::time::timeout(patience, accepting).await {
+        Ok(Ok(stream)) => Some(stream),
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "no TLS handshake");
+            None
+        }
+        Err(_) => {
+            tracing::debug!("a TLS handshake took too long");
+            None
+        }
+    }
+}
+
+/// Answers a connection's requests; `client` is the certificate chain that was shown, if any.
+async fn requests(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    client: Vec<CertificateDer<'static>>,
+    state: Arc<ServeState>,
+    clock: Clock,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let limits = state.limits;
     let service = service_fn(|request: Request<Incoming>| {
         clock.tick();
-        let response = state.answer(request.method(), request.uri().path());
+        let (method, path) = (request.method(), request.uri().path());
+        let response = state.answer(method, path, request.headers(), &client);
         async { Ok::<_, Infallible>(response) }
     });
     let serving = http1::Builder::new()
@@ -264,7 +343,7 @@ async fn connection(
         .header_read_timeout(limits.header_timeout)
         .max_buf_size(limits.header_bytes)
         .half_close(true)
-        .serve_connection(io, service);
+        .serve_connection(TokioIo::new(stream), service);
     let mut serving = pin!(serving);
     let ended = tokio::select! {
         ended = serving.as_mut() => ended,
@@ -280,4 +359,8 @@ async fn connection(
 }
 
 #[cfg(test)]
+mod guard_tests;
+#[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tls_tests;

@@ -33,6 +33,10 @@ pub struct AgentStats {
     pub resident_bytes: Option<u64>,
     /// CPU time in seconds, user and system.
     pub cpu_seconds: Option<f64>,
+    /// First end of validity in the served certificate chain, in seconds of Unix time.
+    pub certificate_expires: Option<i64>,
+    /// Failed attempts to take in the files of `[serve]` anew; none where there are none.
+    pub reload_failures: Option<u64>,
 }
 
 /// Choices of the exposition.
@@ -80,6 +84,14 @@ pub fn encode_agent(stats: &AgentStats, report: &Report) -> String {
         stats.resident_bytes.map(|bytes| bytes as f64),
     );
     sheet.one(&cat::PROCESS_CPU, stats.cpu_seconds);
+    sheet.one(
+        &cat::TLS_CERTIFICATE_EXPIRY,
+        stats.certificate_expires.map(|at| at as f64),
+    );
+    sheet.one(
+        &cat::SERVE_RELOAD_FAILURES,
+        stats.reload_failures.map(|count| count as f64),
+    );
     sheet.into_text()
 }
 

@@ -8,16 +8,20 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 /// Longest time that any step of a test may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
-struct Server {
-    address: SocketAddr,
+pub(super) struct Server {
+    pub(super) address: SocketAddr,
     reports: watch::Sender<Arc<Report>>,
-    stop: oneshot::Sender<()>,
-    task: JoinHandle<()>,
+    pub(super) stop: oneshot::Sender<()>,
+    pub(super) task: JoinHandle<()>,
 }
 
 async fn start(report: Report, limits: Limits) -> Server {
+    start_guarded(report, limits, Arc::default()).await
+}
+
+pub(super) async fn start_guarded(report: Report, limits: Limits, guard: Arc<Guard>) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (reports, receiver) = watch::channel(Arc::new(report));
@@ -25,12 +29,8 @@ async fn start(report: Report, limits: Limits) -> Server {
         resident_bytes: Some(12_345_678),
         ..AgentStats::default()
     };
-    let state = Arc::new(ServeState::new(
-        receiver,
-        stats,
-        metrics::Options::default(),
-        limits,
-    ));
+    let state = ServeState::new(receiver, stats, metrics::Options::default(), limits);
+    let state = Arc::new(state.guarded(guard));
     let (stop, stopped) = oneshot::channel::<()>();
     let task = tokio::spawn(serve(listener, state, async {
         let _ = stopped.await;
@@ -44,12 +44,12 @@ async fn start(report: Report, limits: Limits) -> Server {
 }
 
 impl Server {
-    async fn connect(&self) -> TcpStream {
+    pub(super) async fn connect(&self) -> TcpStream {
         TcpStream::connect(self.address).await.unwrap()
     }
 
     /// Sends bytes and gives everything that comes back until the server closes.
-    async fn talk(&self, bytes: &[u8]) -> String {
+    pub(super) async fn talk(&self, bytes: &[u8]) -> String {
         let mut stream = self.connect().await;
         // The server may close before it has read everything.
         let _ = stream.write_all(bytes).await;
@@ -77,7 +77,7 @@ async fn read_all(stream: &mut TcpStream) -> String {
 }
 
 /// Limits under which waiting is short.
-fn hasty() -> Limits {
+pub(super) fn hasty() -> Limits {
     Limits {
         header_timeout: Duration::from_millis(100),
         write_timeout: Duration::from_millis(100),

@@ -24,11 +24,12 @@ fn has(text: &str, line: &str) -> bool {
 
 #[test]
 fn series_are_bounded_on_a_node_with_18_ports() {
-    report.cluster = Some(Arc::new(told_cluster()));
     let stats = AgentStats {
         now: Some(NOW),
         resident_bytes: Some(1),
         cpu_seconds: Some(1.0),
+        certificate_expires: Some(1),
+        reload_failures: Some(1),
     };
     for layer in [LinkLayer::Infiniband, LinkLayer::Ethernet] {
         let report = node(18, layer);
@@ -95,10 +96,13 @@ fn every_family_is_in_the_catalogue_and_every_one_can_be_exported() {
     let counters = &mut Arc::make_mut(counters).value;
     counters.pma.insert("link_downed", Reading::Value(255));
     counters.hw.insert("active_qps", Reading::Value(3));
+    report.cluster = Some(Arc::new(told_cluster()));
     let stats = AgentStats {
         now: Some(NOW),
         resident_bytes: Some(1),
         cpu_seconds: Some(1.0),
+        certificate_expires: Some(1),
+        reload_failures: Some(1),
     };
     let text = encode(&report, &stats, FULL);
     let mut exported: Vec<&str> = text

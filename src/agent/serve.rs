@@ -1,0 +1,86 @@
+//! The files that guard what is served: read on a thread of its own, at the start and every few
+//! seconds. Secrets are swapped by renaming a link, so that it is contents that are compared.
+
+use super::AgentError;
+use crate::config::Config;
+use crate::report::http::guard::{Files, Guard};
+use crate::report::metrics::AgentStats;
+use crate::thread;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// How often the files are looked at.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// How long a look may take before that counts as a failure.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The guard that the settings ask for, or why there can be none.
+pub(super) async fn guard(config: &Config) -> Result<Arc<Guard>, AgentError> {
+    let serve = &config.serve;
+    let files = Files {
+        tls_cert: serve.tls_cert.clone(),
+        tls_key: serve.tls_key.clone(),
+        tls_client_ca: serve.tls_client_ca.clone(),
+        token_file: serve.token_file.clone(),
+    };
+    if files == Files::default() {
+        return Ok(Arc::default());
+    }
+    let opened = thread::ask("serve-files", move || Guard::open(files));
+    let opened = tokio::time::timeout(PATIENCE, opened).await.ok().flatten();
+    let silent = || vec!["the files of [serve] do not answer".to_string()];
+    let guard = opened
+        .unwrap_or_else(|| Err(silent()))
+        .map_err(AgentError::Serve)?;
+    Ok(Arc::new(guard))
+}
+
+/// Looks at the files until the answer is dropped. One look at a time: when a file hangs, it is
+/// waited for.
+pub(super) fn watch(guard: &Arc<Guard>) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    if !guard.has_files() {
+        return tasks;
+    }
+    let guard = Arc::clone(guard);
+    tasks.spawn(async move {
+        loop {
+            tokio::time::sleep(EVERY).await;
+            let looked = Arc::clone(&guard);
+            let look = thread::ask("serve-files", move || looked.reload());
+            tokio::pin!(look);
+            if tokio::time::timeout(PATIENCE, &mut look).await.is_err() {
+                guard.count_failure();
+                tracing::warn!("the files of [serve] do not answer; what was read stays in use");
+                let _ = look.await;
+            }
+        }
+    });
+    tasks
+}
+
+/// Says what is allowed, and hardly meant.
+pub(super) fn warn(guard: &Guard, address: IpAddr) {
+    if guard.has_tokens() && !guard.is_tls() && !address.is_loopback() {
+        tracing::warn!(
+            "serve.token_file without serve.tls_cert: tokens cross the network readably"
+        );
+    }
+    let now = jiff::Timestamp::now().as_second();
+    if guard.certificate_expires().is_some_and(|end| end <= now) {
+        tracing::warn!("serve.tls_cert: the certificate is no longer valid");
+    }
+}
+
+/// What the process tells of itself at a scrape.
+pub(super) fn stats(guard: Arc<Guard>) -> impl Fn() -> AgentStats + Send + Sync {
+    let has_files = guard.has_files();
+    move || AgentStats {
+        certificate_expires: guard.certificate_expires(),
+        reload_failures: has_files.then(|| guard.reload_failures()),
+        ..crate::clock::process_stats()
+    }
+}

@@ -1,0 +1,146 @@
+//! Bearer tokens, and what is said to those who show nothing.
+
+use super::plain;
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::{Response, StatusCode};
+use std::hint::black_box;
+
+/// Whether a route is for anybody: the kubelet's probes bring neither token nor certificate.
+pub(super) fn is_open(path: &str) -> bool {
+    matches!(path, "/healthz" | "/readyz")
+}
+
+/// The tokens that open the other routes. Not to be printed.
+pub(super) struct Tokens(Vec<Vec<u8>>);
+
+impl Tokens {
+    /// One a line; empty lines and those that begin with `#` are passed over.
+    pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
+        let mut tokens = Vec::new();
+        for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {
+            let line = line.trim_ascii();
+            if line.is_empty() || line.starts_with(b"#") {
+                continue;
+            }
+            // A header could not carry anything else.
+            if !line.iter().all(u8::is_ascii_graphic) {
+                let number = number + 1;
+                return Err(format!("line {number} is no token: one word of ASCII"));
+            }
+            tokens.push(line.to_vec());
+        }
+        match tokens.is_empty() {
+            true => Err("no token in it".into()),
+            false => Ok(Tokens(tokens)),
+        }
+    }
+
+    /// Whether the request's one `Authorization: Bearer …` is one of them. All are compared to their
+    /// ends: the time it takes tells of a guess no more than its length.
+    pub(super) fn permit(&self, headers: &HeaderMap) -> bool {
+        let mut said = headers.get_all(header::AUTHORIZATION).iter();
+        let (Some(said), None) = (said.next(), said.next()) else {
+            return false;
+        };
+        let Some(offered) = bearer(said.as_bytes()) else {
+            return false;
+        };
+        let same = |known: &Vec<u8>| equal(known, offered);
+        self.0
+            .iter()
+            .fold(false, |found, known| found | same(known))
+    }
+}
+
+/// The token of `Bearer …`; the scheme's case is free (RFC 9110, 11.1).
+fn bearer(value: &[u8]) -> Option<&[u8]> {
+    let (scheme, token) = value.split_at_checked("Bearer ".len())?;
+    scheme
+        .eq_ignore_ascii_case(b"Bearer ")
+        .then(|| token.trim_ascii())
+}
+
+fn equal(a: &[u8], b: &[u8]) -> bool {
+    let differ = |sum, (a, b): (&u8, &u8)| black_box(sum | (a ^ b));
+    a.len() == b.len() && a.iter().zip(b).fold(0, differ) == 0
+}
+
+/// The answer to a request that showed nothing that would do.
+pub(super) fn refusal(tokens: bool, certificates: bool) -> Response<Full<Bytes>> {
+    let (status, text) = match (tokens, certificates) {
+        (true, true) => (
+            StatusCode::UNAUTHORIZED,
+            "a bearer token or a client certificate is required\n",
+        ),
+        (true, false) => (StatusCode::UNAUTHORIZED, "a bearer token is required\n"),
+        // Nothing that a request could add would help.
+        (false, _) => (StatusCode::FORBIDDEN, "a client certificate is required\n"),
+    };
+    let mut response = plain(status, text);
+    if tokens {
+        let challenge = HeaderValue::from_static("Bearer realm=\"selvage\"");
+        response
+            .headers_mut()
+            .insert(header::WWW_AUTHENTICATE, challenge);
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn token_files() {
+        for (text, want) in [
+            (&b"a-token"[..], Ok(&["a-token"][..])),
+            (b"one\r\n\n# old: \xff\n  two==\n", Ok(&["one", "two=="])),
+            (b"", Err("no token in it")),
+            (b"# nothing\n\n", Err("no token in it")),
+            (b"one\ntwo words\n", Err("line 2 is no token")),
+            (b"caf\xc3\xa9", Err("line 1 is no token")),
+            (b"a\0b", Err("line 1 is no token")),
+        ] {
+            let shown = String::from_utf8_lossy(text);
+            match (Tokens::parse(text), want) {
+                (Ok(tokens), Ok(want)) => {
+                    let want: Vec<&[u8]> = want.iter().map(|token| token.as_bytes()).collect();
+                    assert_eq!(tokens.0, want, "{shown}");
+                }
+                (Err(error), Err(want)) => assert!(error.contains(want), "{shown}: {error}"),
+                (Ok(_), Err(want)) => panic!("{shown}: taken, not {want}"),
+                (Err(error), Ok(_)) => panic!("{shown}: {error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn who_is_let_in() {
+        let tokens = Tokens::parse(b"first\nsecond").unwrap();
+        for (said, want) in [
+            (&["Bearer first"][..], true),
+            (&["bearer second"], true),
+            (&["BEARER  second "], true),
+            (&[], false),
+            (&["Bearer "], false),
+            (&["Bearer"], false),
+            (&["Bearer firs"], false),
+            (&["Bearer firstx"], false),
+            (&["Bearer First"], false),
+            (&["Basic first"], false),
+            (&["first"], false),
+            (&["Bearer first second"], false),
+            (&["Bearer first", "Bearer first"], false),
+            (&["Bearer f\u{fc}rst"], false),
+        ] {
+            let mut headers = HeaderMap::new();
+            for said in said {
+                let value = HeaderValue::from_bytes(said.as_bytes()).unwrap();
+                headers.append(header::AUTHORIZATION, value);
+            }
+            assert_eq!(tokens.permit(&headers), want, "{said:?}");
+        }
+    }
+}

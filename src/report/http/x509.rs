@@ -1,0 +1,130 @@
+//! The one thing that is read out of a certificate here: until when it is valid (RFC 5280, 4.1).
+
+use jiff::civil::{DateTime, date};
+
+const SEQUENCE: u8 = 0x30;
+const VERSION: u8 = 0xa0;
+const UTC_TIME: u8 = 0x17;
+const GENERALIZED_TIME: u8 = 0x18;
+
+/// End of validity in seconds of Unix time; none where the bytes are no certificate.
+pub(super) fn not_after(der: &[u8]) -> Option<i64> {
+    let (certificate, _) = element(der, SEQUENCE)?;
+    let (body, _) = element(certificate, SEQUENCE)?;
+    let rest = match element(body, VERSION) {
+        Some((_, rest)) => rest,
+        None => body,
+    };
+    // Serial number, signature algorithm, issuer; then the two ends of validity.
+    let (_, rest) = any(rest)?;
+    let (_, rest) = element(rest, SEQUENCE)?;
+    let (_, rest) = element(rest, SEQUENCE)?;
+    let (validity, _) = element(rest, SEQUENCE)?;
+    let (_, end) = any(validity)?;
+    match *end.first()? {
+        UTC_TIME => time(element(end, UTC_TIME)?.0, 2),
+        GENERALIZED_TIME => time(element(end, GENERALIZED_TIME)?.0, 4),
+        _ => None,
+    }
+}
+
+/// Content of the first element, which must have this tag, and what follows it.
+fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+    (*der.first()? == tag).then(|| any(der))?
+}
+
+fn any(der: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (_tag, rest) = der.split_first()?;
+    let (first, rest) = rest.split_first()?;
+    let (length, rest) = match usize::from(*first) {
+        short @ 0..0x80 => (short, rest),
+        long => {
+            let (bytes, rest) = rest.split_at_checked(long & 0x7f)?;
+            if !(1..=4).contains(&bytes.len()) {
+                return None;
+            }
+            let digits = bytes.iter();
+            (
+                digits.fold(0, |sum, byte| (sum << 8) | usize::from(*byte)),
+                rest,
+            )
+        }
+    };
+    rest.split_at_checked(length)
+}
+
+/// `YYMMDDHHMMSSZ` or `YYYYMMDDHHMMSSZ`.
+fn time(text: &[u8], year_digits: usize) -> Option<i64> {
+    let digits = text.strip_suffix(b"Z")?;
+    if digits.len() != year_digits + 10 || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let number = |digits: &[u8]| {
+        let digits = digits.iter();
+        digits.fold(0i16, |sum, digit| sum * 10 + i16::from(digit - b'0'))
+    };
+    let (year, rest) = digits.split_at_checked(year_digits)?;
+    let year = match (year_digits, number(year)) {
+        // Two digits are of 1950 to 2049.
+        (2, year @ 0..50) => 2000 + year,
+        (2, year) => 1900 + year,
+        (_, year) => year,
+    };
+    let mut parts = rest.chunks(2).map(|part| i8::try_from(number(part)).ok());
+    let mut next = || parts.next().flatten();
+    let (month, day, hour, minute, second) = (next()?, next()?, next()?, next()?, next()?);
+    let end = DateTime::new(year, month, day, hour, minute, second, 0).ok()?;
+    let epoch = date(1970, 1, 1).at(0, 0, 0, 0);
+    Some(end.duration_since(epoch).as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times() {
+        for (text, digits, want) in [
+            ("700101000000Z", 2, Some(0)),
+            ("491231235959Z", 2, Some(2_524_607_999)),
+            ("500101000000Z", 2, Some(-631_152_000)),
+            ("20500101000000Z", 4, Some(2_524_608_000)),
+            ("99991231235959Z", 4, Some(253_402_300_799)),
+            ("20230229000000Z", 4, None),
+            ("20231301000000Z", 4, None),
+            ("230101000000", 2, None),
+            ("2301010000Z", 2, None),
+            ("230101000000+0100", 2, None),
+            ("23010100000\u{e9}Z", 2, None),
+            ("Z", 2, None),
+            ("", 4, None),
+        ] {
+            assert_eq!(time(text.as_bytes(), digits), want, "{text}");
+        }
+    }
+
+    #[test]
+    fn lengths() {
+        let long = [&[0x30, 0x82, 0x01, 0x00][..], &[7; 256], &[9]].concat();
+        assert_eq!(any(&long), Some((&[7; 256][..], &[9][..])));
+        for broken in [
+            &[][..],
+            &[0x30],
+            &[0x30, 2, 0],
+            &[0x30, 0x80, 0],
+            &[0x30, 0x85, 0, 0, 0, 0, 1, 0],
+            &[0x30, 0x84, 0xff, 0xff, 0xff, 0xff, 0],
+            &[0x30, 0x82, 1],
+        ] {
+            assert_eq!(any(broken), None, "{broken:x?}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in proptest::collection::vec(0u8..255, 0..80)) {
+            let _ = not_after(&bytes);
+            let _ = time(&bytes, 2);
+        }
+    }
+}
