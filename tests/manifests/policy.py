@@ -1,6 +1,9 @@
 """Admission by ValidatingAdmissionPolicy, as the API server does it: which policies a request meets,
 then their CEL expressions. Objects are plain maps, as they are there."""
 
+import json
+import subprocess
+
 import cel
 
 
@@ -32,7 +35,65 @@ class Request:
         return {"object": self.new, "oldObject": self.old, "request": request}
 
 
-def denials(found: list, request: Request) -> list:
+class PythonEngine:
+    """CEL from PyPI (the Rust implementation)."""
+
+    def run(self, conditions, variables, validations, context) -> dict:
+        context = {**context, "variables": {}}
+        told = [self._told(each, context) for each in conditions]
+        for variable in variables:
+            value = self._value(variable["expression"], context)
+            if not isinstance(value, Exception):
+                context["variables"][variable["name"]] = value
+        return {
+            "conditions": told,
+            "validations": [self._told(each, context) for each in validations],
+            "cost": 0,
+            "over_budget": False,
+        }
+
+    def _told(self, expression, context):
+        value = self._value(expression, context)
+        if isinstance(value, Exception):
+            return str(value) or repr(value)
+        return value if isinstance(value, bool) else "not a boolean"
+
+    def _value(self, expression, context):
+        try:
+            return cel.evaluate(expression, context)
+        except Exception as error:
+            return error
+
+
+class GoEngine:
+    """cel-go, as the API server has it, by the program in celgo/."""
+
+    def __init__(self, program):
+        self._process = subprocess.Popen(
+            [program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+
+    def run(self, conditions, variables, validations, context) -> dict:
+        asked = {
+            "conditions": conditions,
+            "variables": variables,
+            "validations": validations,
+            "context": context,
+        }
+        self._process.stdin.write(json.dumps(asked) + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise RuntimeError("the evaluator in celgo/ has ended")
+        return json.loads(answer)
+
+    def close(self) -> None:
+        self._process.stdin.close()
+        self._process.wait(timeout=10)
+        self._process.stdout.close()
+
+
+def denials(found: list, request: Request, engine) -> list:
     """Messages of the validations that refuse the request; empty: it is let through."""
     bound = {
         each["spec"]["policyName"]
@@ -43,32 +104,31 @@ def denials(found: list, request: Request) -> list:
     messages = []
     for policy in found:
         if policy["kind"] == "ValidatingAdmissionPolicy" and policy["metadata"]["name"] in bound:
-            messages += _denials(policy["spec"], request)
+            messages += _denials(policy["spec"], request, engine)
     return messages
 
 
-def _denials(spec: dict, request: Request) -> list:
+def _denials(spec: dict, request: Request, engine) -> list:
     rules = spec["matchConstraints"]["resourceRules"]
     if not any(_matches(rule, request) for rule in rules):
         return []
-    context = request.variables()
-    messages = []
-    for condition in spec.get("matchConditions", []):
-        holds = _value(condition["expression"], context)
+    conditions = spec.get("matchConditions", [])
+    answer = engine.run(
+        [each["expression"] for each in conditions],
+        spec.get("variables", []),
+        [each["expression"] for each in spec["validations"]],
+        request.variables(),
+    )
+    if False in answer["conditions"]:
+        return []
+    messages = [f"condition ({each})" for each in answer["conditions"] if each is not True]
+    if answer["over_budget"]:
+        messages.append(f"costs more than a policy may ({answer['cost']})")
+    for validation, holds in zip(spec["validations"], answer["validations"]):
         if holds is False:
-            return []
-        if holds is not True:
-            messages.append(f"condition {condition['name']}: {holds!r}")
-    context["variables"] = {}
-    for variable in spec.get("variables", []):
-        context["variables"][variable["name"]] = _value(variable["expression"], context)
-    for validation in spec["validations"]:
-        holds = _value(validation["expression"], context)
-        if isinstance(holds, Exception) and spec["failurePolicy"] == "Ignore":
-            continue
-        if holds is not True:
-            detail = f" ({holds})" if isinstance(holds, Exception) else ""
-            messages.append(validation["message"] + detail)
+            messages.append(validation["message"])
+        elif holds is not True and spec.get("failurePolicy") != "Ignore":
+            messages.append(f"{validation['message']} ({holds})")
     return messages
 
 
@@ -80,11 +140,3 @@ def _matches(rule: dict, request: Request) -> bool:
         and request.operation in rule["operations"]
         and rule.get("scope", "*") in ("*", scope)
     )
-
-
-def _value(expression: str, context: dict):
-    """The expression's value, or the exception that its evaluation ended in."""
-    try:
-        return cel.evaluate(expression, context)
-    except Exception as error:
-        return error

@@ -2,7 +2,7 @@
 
 import copy
 
-from policy import Request, denials
+from policy import PythonEngine, Request, denials
 from render import the
 
 OWN = "gpu-node-1"
@@ -256,11 +256,11 @@ def requests(found: list):
     yield "event: other user", ALLOW, event(other, user="admin", node=None)
 
 
-def complaints(found: list) -> list:
+def complaints(found: list, engine=None) -> list:
     """Cases that end otherwise than they must."""
     lines = []
     for name, verdict, request in requests(found):
-        messages = denials(found, request)
+        messages = denials(found, request, engine or PythonEngine())
         if verdict is DENY and not messages:
             lines.append(f"{name}: let through")
         elif verdict is ALLOW and messages:

@@ -1,6 +1,8 @@
 """What is shipped holds: overlays, chart, components, cleanup."""
 
+import copy
 import functools
+import os
 import pathlib
 import re
 import tempfile
@@ -10,6 +12,7 @@ import helm_python
 
 import calls
 import checks
+import policy
 import policy_cases
 import render
 from render import COMPONENTS, MANIFESTS, OVERLAYS, ROOT, of_kind
@@ -51,6 +54,30 @@ class Overlays(unittest.TestCase):
 
     def test_admission(self):
         self.hold(policy_cases.complaints)
+
+    def test_admission_with_the_api_server_s_engine(self):
+        engine = policy.GoEngine(os.environ["CELGO"])
+        self.addCleanup(engine.close)
+        self.hold(lambda found: policy_cases.complaints(found, engine))
+
+    def test_admission_of_a_large_node_is_cheap_enough(self):
+        node = copy.deepcopy(policy_cases.NODE)
+        node["metadata"]["labels"].update({f"example.com/{n}": "x" * 63 for n in range(200)})
+        node["metadata"]["annotations"].update({f"example.com/{n}": "x" * 500 for n in range(100)})
+        node["spec"]["taints"] += [{"key": f"k{n}", "effect": "NoSchedule"} for n in range(50)]
+        # The kubelet reports 50 images at most by default.
+        node["status"]["images"] = [
+            {"names": [f"example.com/image-{n}@sha256:{'0' * 64}"] * 3, "sizeBytes": n}
+            for n in range(50)
+        ]
+        changed = copy.deepcopy(node)
+        changed["metadata"]["labels"]["selvage.dev/fabric"] = "unready"
+        engine = policy.GoEngine(os.environ["CELGO"])
+        self.addCleanup(engine.close)
+        found = overlay("bare-metal-ib")
+        user, own = policy_cases.account(found), policy_cases.OWN
+        request = policy.Request("", "nodes", own, node, changed, user, own)
+        self.assertEqual(policy.denials(found, request, engine), [])
 
     def test_rights_are_the_calls_made(self):
         self.hold(checks.agent_rbac)
