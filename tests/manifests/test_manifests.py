@@ -5,6 +5,7 @@ import functools
 import os
 import pathlib
 import re
+import shutil
 import tempfile
 import unittest
 
@@ -274,6 +275,27 @@ class Chart(unittest.TestCase):
 
 
 class Pages(unittest.TestCase):
+    def test_kustomization_of_one_s_own(self):
+        """The one in docs/install.md, with settings of one's own, as a reader would have it."""
+        page = (ROOT / "docs" / "install.md").read_text()
+        blocks = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+        (text,) = [block for block in blocks if "kind: Kustomization" in block]
+        (merged,) = [block for block in blocks if "configMapGenerator" in block]
+        with tempfile.TemporaryDirectory() as directory:
+            home = pathlib.Path(directory)
+            shutil.copytree(MANIFESTS, home / "selvage" / "manifests")
+            (home / "deploy").mkdir()
+            (home / "deploy" / "kustomization.yaml").write_text(text + merged)
+            (home / "deploy" / "selvage.toml").write_text('[cluster]\nmode = "labels"\n')
+            found = render.kustomize(home / "deploy")
+        pod = render.the(found, "DaemonSet")["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        self.assertEqual(container["image"], "registry.example.com/selvage:0.1.0")
+        self.assertIn("SELVAGE_CLUSTER_DRY_RUN", [each["name"] for each in container["env"]])
+        config = render.the(found, "ConfigMap")
+        self.assertEqual(config["data"], {"selvage.toml": '[cluster]\nmode = "labels"\n'})
+        self.assertEqual(pod["volumes"][0]["configMap"]["name"], config["metadata"]["name"])
+
     def test_paths_named_in_pages_are_there(self):
         pages = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"]
         named = set()
