@@ -93,7 +93,7 @@ start_apiserver() {
     local more=()
     if [ -n "${CLUSTER_NS:-}" ]; then
         # Tokens that are bound to a pod and change, as newer versions have them always.
-        more=(--advertise-address "$ADDRESS" --bind-address 0.0.0.0 --feature-gates BoundServiceAccountTokenVolume=true)
+        more=(--advertise-address "$ADDRESS" --bind-address 0.0.0.0 --kubelet-preferred-address-types InternalIP --feature-gates BoundServiceAccountTokenVolume=true)
     else
         more=(--bind-address 127.0.0.1 --advertise-address "$ADDRESS" --endpoint-reconciler-type none)
     fi

@@ -2,16 +2,18 @@
 # fetched with apt directories of our own and unpacked in the cache, so that
 # nothing is installed and no service starts. Sourced after common.sh.
 
-# command:package
-HOST_TOOLS="
-gcc:gcc
-ip:iproute2
-iptables:iptables
+# command:package, for a control plane alone and for a whole node.
+CONTROL_TOOLS="
 jq:jq
 openssl:openssl
 python3:python3
 curl:curl
 flock:util-linux
+"
+HOST_TOOLS="$CONTROL_TOOLS
+gcc:gcc
+ip:iproute2
+iptables:iptables
 nsenter:util-linux
 "
 # Only when Kubernetes is to be built.
