@@ -1,6 +1,6 @@
 #!/bin/bash
 # Runs one scenario in a process of its own: one.sh NAME (environment from run).
-set -euo pipefail
+set -eu # no pipefail: `… | grep -q` ends its input early
 SCENARIO=$1
 . "$CLUSTER_DIR/lib/common.sh"
 . "$CLUSTER_DIR/lib/scenario.sh"

@@ -44,6 +44,11 @@ is() { # EXPECTED COMMAND...
     [ "$("$@" 2>/dev/null)" = "$expected" ]
 }
 not() { ! "$@"; }
+contains() { # TEXT COMMAND...
+    local text=$1
+    shift
+    case "$("$@" 2>/dev/null)" in *"$text"*) ;; *) return 1 ;; esac
+}
 
 now_ms() { date +%s%3N; }
 
@@ -192,7 +197,7 @@ deploy() {
         echo "images: [{name: selvage, newTag: \"${IMAGE##*:}\"}]"
         if [ -n "${SETTINGS:-}" ]; then
             cp "$SETTINGS" "$dir/selvage.toml"
-            echo "configMapGenerator: [{name: selvage, namespace: selvage, behavior: merge, files: [selvage.toml]}]"
+            echo "configMapGenerator: [{name: selvage-settings, namespace: selvage, behavior: merge, files: [selvage.toml]}]"
         fi
         echo "patches:"
         for pair in ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding; do
