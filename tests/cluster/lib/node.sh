@@ -55,7 +55,8 @@ make_cgroup() {
 remove_cgroup() {
     local name root
     name=$(cat "$D/cgroup" 2>/dev/null) || return 0
-    for root in $(cgroup_roots); do
+    # Also where runc makes one unasked: the unified hierarchy beside the old ones.
+    for root in "$CGROUPS" "$CGROUPS"/*; do
         [ -d "$root/$name" ] && find "$root/$name" -depth -type d -exec rmdir {} + 2>/dev/null
     done
     return 0

@@ -97,7 +97,7 @@ node_condition_reason() {
 # Events on the node by us, one "reason: message" a line.
 node_events() {
     kube get events -n default -o json | jq -r --arg node "${1:-$NODE}" \
-        '.items[] | select(.involvedObject.kind == "Node" and .involvedObject.name == $node) | select(.source.component != "kubelet") | "\(.reason): \(.message)"'
+        '.items[] | select(.involvedObject.kind == "Node" and .involvedObject.name == $node) | select((.reportingComponent // "") | contains("selvage")) | "\(.reason): \(.message)"'
 }
 node_revision() { node_json "$@" | jq -r .metadata.resourceVersion; }
 # Who manages what: the agent's own writes are known by the field manager.
@@ -109,7 +109,7 @@ watch_node() { # FILE
     echo $! >>"$W/background"
     wait_for 10 "the watch began" test -s "$1.raw"
 }
-watched() { jq -c . <"$1.raw"; }
+watched() { jq -c . <"$1.raw"; } # FILE
 
 # ---- pods ----
 
@@ -179,6 +179,35 @@ agent_metric() { # NAME [TEXT...]
     agent_metrics | awk -v name="$1" '$0 !~ /^#/ { n = $1; sub(/\{.*/, "", n); if (n == name) print }' |
         { if [ ${#filter[@]} -gt 0 ]; then grep -F "${filter[@]}"; else cat; fi; } |
         awk '{ sum += $NF; n++ } END { if (n) print sum }'
+}
+
+# Ends the agent's process as the kernel would for want of memory; kubelet starts it again.
+agent_kill() {
+    local id pid
+    id=$(pod_starts "$(agent_pod)" selvage)
+    pid=$("$BIN/ctr" --address "$D/run/containerd.sock" -n k8s.io tasks ls | awk -v id="${id##*/}" '$1 == id { print $2 }')
+    [ -n "$pid" ] || fail "the agent has no process"
+    kill -KILL "$pid"
+}
+agent_log() { pod_log "$(agent_pod)" selvage "$@"; }
+# May the agent's service account do this?  agent_may VERB RESOURCE [-n NAMESPACE …]
+agent_may() { is yes kube auth can-i --as system:serviceaccount:selvage:selvage "$@"; }
+# A kubeconfig with the service account's own token.
+agent_kubeconfig() { "$CLUSTER_DIR/ctl" "$D" kubeconfig selvage "${2:-selvage}" "$1"; } # FILE [ACCOUNT]
+
+# The same binary under another tag: what a rolling update goes to. Prints the image's name.
+second_image() { # TAG
+    "$CLUSTER_DIR/../../manifests/image/build" "$SELVAGE" "$W/second.tar" "selvage:$1" >/dev/null
+    "$BIN/ctr" --address "$D/run/containerd.sock" -n k8s.io images import "$W/second.tar" >/dev/null || fail "import of selvage:$1"
+    echo "selvage:$1"
+}
+
+# A node without a kubelet, which only counts (for a budget); `clean` removes it.
+extra_node() { # NAME [LABEL=VALUE...]
+    local name=$1
+    shift
+    jq -n --arg name "$name" '{apiVersion: "v1", kind: "Node", metadata: {name: $name,
+        labels: ([$ARGS.positional[] | capture("^(?<key>[^=]+)=(?<value>.*)$")] | from_entries)}}' --args "$@" | kube apply -f -
 }
 
 # deploy OVERLAY TREE [NAME=VALUE...]: the shipped manifests, `kubectl apply -k`.
