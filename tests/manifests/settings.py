@@ -22,11 +22,11 @@ def _documented() -> tuple:
 
 
 def variables() -> set:
-    return _documented()[0] | _CLUSTER_VARIABLES
+    return _documented()[0]
 
 
 def keys() -> set:
-    return _documented()[1] | _CLUSTER_KEYS
+    return _documented()[1]
 
 
 def keys_of(table: dict, path: str = "") -> list:
@@ -36,11 +36,3 @@ def keys_of(table: dict, path: str = "") -> list:
         here = f"{path}.{name}" if path else name
         found += keys_of(value, here) if isinstance(value, dict) else [here]
     return found
-
-
-# Settings of the cluster part, until docs/config.md has them: then this list is to go.
-_CLUSTER_NAMES = () if "[cluster]" in (ROOT / "docs" / "config.md").read_text() else (
-    "mode", "dry_run", "prefix", "budget_max", "budget_group_label", "budget_selector",
-)
-_CLUSTER_KEYS = {f"cluster.{name}" for name in _CLUSTER_NAMES}
-_CLUSTER_VARIABLES = {f"SELVAGE_CLUSTER_{name.upper()}" for name in _CLUSTER_NAMES}
