@@ -8,6 +8,7 @@ use crate::report::catalogue::Detail;
 use crate::report::http::{self, ServeState};
 use crate::report::metrics::Options;
 use crate::sampler::{Clock, Plan, Remembered, Sampler};
+use crate::source::kernel_log::follow::Way;
 use crate::state::{Saved, Saver};
 use crate::units::Millis;
 pub use events::Wake;
@@ -207,10 +208,12 @@ impl Node {
                 lost,
                 fault,
                 absent,
+                via,
             } => {
                 self.evaluator.add_records_lost(lost.unwrap_or(0));
                 if lost.is_none() {
-                    self.sampler.set_kernel_log(fault, absent);
+                    let via = via.map(Way::name);
+                    self.sampler.set_kernel_log(fault, absent, via);
                 }
             }
             Wake::Netdev(name) => self.sampler.netdev_changed(&name),

@@ -1,7 +1,7 @@
 //! What reaches the agent without being asked for, and the threads that wait for it.
 
 use crate::observe::reading::Fault;
-use crate::source::kernel_log::follow::KmsgItem;
+use crate::source::kernel_log::follow::{KmsgItem, Way};
 use crate::source::kernel_log::state::ResumeState;
 use crate::source::netlink::{NetlinkError, monitor, route};
 use crate::thread;
@@ -35,6 +35,8 @@ pub enum Wake {
         fault: Option<Fault>,
         /// There is no kernel log under this root.
         absent: bool,
+        /// The way it is read, once it is.
+        via: Option<Way>,
     },
     /// A network device changed.
     Netdev(String),

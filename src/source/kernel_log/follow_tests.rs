@@ -27,7 +27,8 @@ fn xid(prio: u32, seq: u64, ts_us: u64, code: u32) -> String {
 
 fn ring(inputs: Vec<Input>, options: FollowOptions) -> KmsgFollower {
     let (woken, wake) = io::pipe().unwrap();
-    KmsgFollower::over(Box::new(Script(inputs.into())), options, woken, wake)
+    let script = Box::new(Script(inputs.into()));
+    KmsgFollower::over((Way::Device, script), options, woken, wake)
 }
 
 fn record(text: String) -> Input {
@@ -52,7 +53,7 @@ fn drain_all(f: &mut KmsgFollower, now_us: u64) -> (Vec<KmsgItem>, Option<Resume
 fn through(boot_id: &str, last_seq: u64) -> ResumeState {
     ResumeState {
         boot_id: boot_id.into(),
-        last_seq,
+        place: Place::numbered(last_seq, 0),
     }
 }
 
@@ -195,7 +196,7 @@ fn run_delivers_live_and_stops() {
     let Ok(Delivery::Item(item)) = rx.recv_timeout(wait) else {
         panic!("no item");
     };
-    assert_eq!(item.seq, 9);
+    assert_eq!(item.place.last_seq, Some(9));
     assert_eq!(
         rx.recv_timeout(wait),
         Ok(Delivery::Through(through("b", 9)))
