@@ -275,6 +275,29 @@ mod tests {
     }
 
     #[test]
+    fn a_tree_is_never_read_by_the_machines_own_log() {
+        let mut agent = AgentSettings::default();
+        for source in [KmsgSource::Auto, KmsgSource::Device, KmsgSource::Syslog] {
+            agent.kmsg_source = source;
+            let settings = settings(&TestTree::new().host(), &agent, None, None);
+            assert_eq!(settings.way, Some(Way::Device), "{source:?}");
+        }
+    }
+
+    #[test]
+    fn both_ways_refused_is_told_of_both() {
+        let refused = |kind: std::io::ErrorKind| FollowError::Both {
+            path: "/dev/kmsg".into(),
+            device: std::io::ErrorKind::NotFound.into(),
+            source: kind.into(),
+        };
+        let (fault, absent) = fault_of(&refused(std::io::ErrorKind::PermissionDenied));
+        let fault = fault.unwrap();
+        assert_eq!((fault.kind, absent), (FaultKind::Denied, false));
+        assert!(fault.detail.contains("/dev/kmsg") && fault.detail.contains("syslog(2)"));
+    }
+
+    #[test]
     fn a_reader_that_panicked_is_not_well() {
         let health = health_after(Err(Box::new("a bug")));
         let Some(Wake::KernelLog { fault, absent, .. }) = health else {

@@ -214,7 +214,7 @@ impl KmsgFollower {
                 }
                 Input::Record { text, fresh } => item = self.record(&text, fresh, now_us),
                 Input::Message(message) => {
-                    let facility = message.facility;
+                    let facility = message.priority >> 3;
                     let told = (&*message.text, None);
                     item = self.told(message.place, facility, told, false, now_us);
                 }

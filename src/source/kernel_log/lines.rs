@@ -12,14 +12,31 @@ use super::state::{LineMark, Place};
 /// A message with its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Syslog facility; the kernel's own is 0 and user space cannot write it.
-    pub facility: u32,
+    /// Syslog facility (times 8) and level. The kernel's own facility is 0 and user space cannot
+    /// write it.
+    pub priority: u32,
     /// Microseconds of the kernel's local clock since boot.
     pub ts_us: u64,
     /// Its lines.
     pub text: String,
     /// Its last line.
     pub place: Place,
+}
+
+impl Message {
+    /// As `/dev/kmsg` would give it, under this number.
+    #[must_use]
+    pub fn raw(&self, seq: u64) -> String {
+        let mut raw = format!("{},{seq},{},-;", self.priority, self.ts_us);
+        for byte in self.text.bytes() {
+            match byte {
+                b'\\' | 0..=31 | 127.. => raw.push_str(&format!("\\x{byte:02x}")),
+                _ => raw.push(char::from(byte)),
+            }
+        }
+        raw.push('\n');
+        raw
+    }
 }
 
 /// One line.
@@ -166,7 +183,7 @@ impl<'a> Lines<'a> {
             }
             open = Some((line.prefix, text.clone().into_owned()));
             messages.push(Message {
-                facility: line.priority >> 3,
+                priority: line.priority,
                 ts_us: line.ts_us,
                 text: text.into_owned(),
                 place,

@@ -113,10 +113,7 @@ pub enum FollowError {
 pub(super) fn open_log(
     options: &FollowOptions,
 ) -> Result<(Way, Box<dyn RecordInput>), FollowError> {
-    let syslog = || -> io::Result<Box<dyn RecordInput>> {
-        let place = options.place().unwrap_or_default();
-        Ok(Box::new(Ring::open(Box::new(klogctl::read_all), place)?))
-    };
+    let syslog = || syslog(options.place().unwrap_or_default());
     let path = || options.path.clone();
     if options.way == Some(Way::Syslog) {
         let failed = |source| FollowError::Read {
@@ -140,6 +137,14 @@ pub(super) fn open_log(
             source,
         }),
     }
+}
+
+/// The running kernel's log by syslog(2); what is after `place` is new.
+///
+/// # Errors
+/// What the system said, or that the log cannot be followed this way.
+pub fn syslog(place: Place) -> io::Result<Box<dyn RecordInput>> {
+    Ok(Box::new(Ring::open(Box::new(klogctl::read_all), place)?))
 }
 
 /// Whether the device is not there for this process: absent, or refused by the device cgroup, by
