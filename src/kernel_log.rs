@@ -146,13 +146,15 @@ fn follow(
         }
         match delivery {
             Some(Delivery::Item(item)) => {
-                *reached = Some(ResumeState {
+                let through = ResumeState {
                     boot_id: settings.boot_id.clone(),
                     place: item.place,
-                });
+                };
+                *reached = Some(through.clone());
                 let _ = tx.blocking_send(Wake::Kernel {
                     at: settings.moment(&item, clock.now()),
                     item,
+                    through,
                 });
             }
             Some(Delivery::Through(state)) => {

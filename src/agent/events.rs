@@ -24,8 +24,11 @@ pub enum Wake {
         at: Millis,
         /// The event.
         item: Box<KmsgItem>,
+        /// Its place: kept together with what it leads to.
+        through: ResumeState,
     },
-    /// The kernel log was read up to here, all events handed over.
+    /// The kernel log was read up to here, all events handed over; no event lies between the last
+    /// one and this.
     KernelThrough(ResumeState),
     /// The kernel log's own health.
     KernelLog {
