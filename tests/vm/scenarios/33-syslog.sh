@@ -9,7 +9,8 @@ look() {
     setpriv --no-new-privs --inh-caps=-all --bounding-set=-all,+syslog \
         selvage check -o json --config /guest/policy.toml --state-dir= --kmsg-source "$1" >/run/look
     jq -e "[.sources[] | select(.source == \"kernel_log\" and .via == \"$1\")] | length == 1" /run/look >/dev/null || return
-    jq -c '[.xid, [.findings[] | select(.check == "xid" or .check == "nic_kernel") | [.reason, .subject]]]' /run/look
+    # Wall time is reckoned anew by each look.
+    jq -c '[[.xid[] | del(.first, .last)], [.findings[] | select(.check == "xid" or .check == "nic_kernel") | [.reason, .subject]]]' /run/look
 }
 
 read_by() { until_report 30 "[.sources[] | select(.source == \"kernel_log\" and .up and .via == \"$1\")] | length == 1"; }
