@@ -259,6 +259,19 @@ fn messages_of_syslog_are_judged_as_records_are() {
 }
 
 #[test]
+fn dear_looks_are_rarer() {
+    for (took_us, want) in [
+        (0, 1000),
+        (900, 1000),
+        (9000, 3600),
+        (60_000, 5000),
+        (u64::MAX, 5000),
+    ] {
+        assert_eq!(pause_ms(took_us, 1000), want, "{took_us}");
+    }
+}
+
+#[test]
 fn the_device_goes_on_where_syslog_stopped() {
     let mark = LineMark { hash: 1, count: 1 };
     for (first_left, lost) in [(5, 0), (7, 1)] {
