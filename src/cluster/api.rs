@@ -69,6 +69,14 @@ pub struct ApiError {
     pub message: String,
 }
 
+impl ApiError {
+    /// Whether the same request would fail again, whenever it is made.
+    pub fn is_final(&self) -> bool {
+        use Failure::{Conflict, Forbidden, Invalid, NotFound};
+        matches!(self.failure, Conflict | Forbidden | Invalid | NotFound)
+    }
+}
+
 /// No way to reach an API server is known, or it cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]

@@ -1,20 +1,32 @@
 //! Events on the Node: one a change of verdict, and one when a taint is withheld.
 
-use super::api::{ApiError, bounded};
+use super::api::{ApiError, Failure, bounded};
 use super::desired::WantedCondition;
+use super::names::FIELD_MANAGER;
 use crate::report::State;
 use crate::units::cut;
-use k8s_openapi::api::core::v1::ObjectReference;
-use kube::Client;
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::json;
 use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Most events that wait for the API server; beyond, the oldest are forgotten.
 const WAITING: usize = 16;
 
-/// Longest `action` of an event (events.k8s.io/v1).
-const ACTION_MAX: usize = 128;
+/// Events remembered, whose repetition is counted up rather than told anew.
+const REMEMBERED: usize = 16;
+
+/// The API server forgets an event after an hour (`--event-ttl`); counted up it lives on, so that
+/// one is counted up for less than that.
+const COUNTED_FOR: Duration = Duration::from_secs(50 * 60);
+
+/// Longest message of an event, in bytes (core/v1 validation).
+const NOTE_MAX: usize = 1024;
+
+const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Something to tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,50 +35,51 @@ pub struct Notice {
     pub normal: bool,
     /// CamelCase.
     pub reason: &'static str,
-    /// What makes it another event than the last of the same reason: the verdict's reasons.
-    pub action: String,
     /// For people.
     pub note: String,
 }
 
 /// The event of a verdict.
-pub fn of_verdict(state: State, reasons: &[String], words: &WantedCondition) -> Notice {
+pub fn of_verdict(state: State, words: &WantedCondition) -> Notice {
     let reason = match state {
         State::Ready => "FabricReady",
         State::Degraded => "FabricDegraded",
         State::Unready => "FabricUnready",
         State::Unknown => "FabricUnknown",
     };
-    let action = match reasons {
-        [] => "Judge".to_string(),
-        reasons => cut(reasons.join(","), ACTION_MAX),
-    };
     Notice {
         normal: state == State::Ready,
         reason,
-        action,
-        note: words.message.clone(),
+        note: cut(words.message.clone(), NOTE_MAX),
     }
 }
 
+/// An event that was told, to be counted up.
+struct Known {
+    notice: Notice,
+    name: String,
+    count: i32,
+    first: jiff::Timestamp,
+}
+
 /// Publishes in order, and keeps what could not be until it can.
+///
+/// Events of the core group, as kubelet's own about its Node: for a Node, whose events have no
+/// namespace of their own, events.k8s.io before 1.22 takes none in `default`.
 pub struct Teller {
-    client: Client,
-    controller: String,
+    events: Api<Event>,
     node: String,
-    recorder: Recorder,
+    known: VecDeque<Known>,
     queue: VecDeque<Notice>,
 }
 
 impl Teller {
     /// For one node.
     pub fn new(client: Client, node: &str) -> Self {
-        let controller = "selvage".to_string();
         Teller {
-            recorder: recorder(&client, &controller, node),
-            client,
-            controller,
+            events: Api::namespaced(client, "default"),
             node: node.to_string(),
+            known: VecDeque::new(),
             queue: VecDeque::new(),
         }
     }
@@ -92,50 +105,93 @@ impl Teller {
         self.queue.clear();
     }
 
-    /// Publishes the oldest that waits.
+    /// Publishes the oldest that waits. What the server will never take is forgotten.
     ///
     /// # Errors
-    /// As any request; it then waits on.
+    /// As any request; what may go better later waits on.
     pub async fn publish_one(&mut self, uid: &str) -> Result<(), ApiError> {
-        let Some(notice) = self.queue.front() else {
+        let Some(notice) = self.queue.front().cloned() else {
             return Ok(());
         };
-        let event = Event {
-            type_: if notice.normal {
-                EventType::Normal
-            } else {
-                EventType::Warning
-            },
-            reason: notice.reason.into(),
-            note: Some(notice.note.clone()),
-            action: notice.action.clone(),
-            secondary: None,
-        };
-        // `kubectl describe node` finds events by the Node's UID.
-        let node = ObjectReference {
-            api_version: Some("v1".into()),
-            kind: Some("Node".into()),
-            name: Some(self.node.clone()),
-            uid: Some(uid.into()),
-            ..ObjectReference::default()
-        };
-        let published = self.recorder.publish(&event, &node);
-        let result = bounded("write an event", Duration::from_secs(10), published).await;
-        match &result {
-            Ok(()) => {
-                self.queue.pop_front();
-            }
-            // The earlier event that this one would count up is gone: start anew next time.
-            Err(_) => self.recorder = recorder(&self.client, &self.controller, &self.node),
+        let result = self.publish(&notice, uid, jiff::Timestamp::now()).await;
+        if result.as_ref().map_or_else(ApiError::is_final, |()| true) {
+            self.queue.pop_front();
         }
         result
     }
-}
 
-fn recorder(client: &Client, controller: &str, node: &str) -> Recorder {
-    let reporter = Reporter {
-        controller: controller.into(),
-        instance: Some(node.into()),
-    };
-    Recorder::new(client.clone(), reporter)
+    async fn publish(
+        &mut self,
+        notice: &Notice,
+        uid: &str,
+        now: jiff::Timestamp,
+    ) -> Result<(), ApiError> {
+        let age = |known: &Known| now.duration_since(known.first).unsigned_abs();
+        self.known.retain(|known| age(known) < COUNTED_FOR);
+        let at = self.known.iter().position(|known| known.notice == *notice);
+        if let Some(mut known) = at.and_then(|at| self.known.remove(at)) {
+            known.count = known.count.saturating_add(1);
+            let patch = Patch::Merge(json!({"count": known.count, "lastTimestamp": Time(now)}));
+            let params = PatchParams::default();
+            let sent = self.events.patch(&known.name, &params, &patch);
+            match bounded("count up an event", DEADLINE, sent).await {
+                Ok(_) => {
+                    self.known.push_back(known);
+                    return Ok(());
+                }
+                // Somebody deleted it: told anew.
+                Err(error) if error.failure == Failure::NotFound => {}
+                Err(error) => {
+                    known.count -= 1;
+                    self.known.push_back(known);
+                    return Err(error);
+                }
+            }
+        }
+        let event = self.event(notice, uid, now);
+        let name = event.metadata.name.clone().unwrap_or_default();
+        let params = PostParams::default();
+        let sent = self.events.create(&params, &event);
+        bounded("tell an event", DEADLINE, sent).await?;
+        if self.known.len() >= REMEMBERED {
+            self.known.pop_front();
+        }
+        self.known.push_back(Known {
+            notice: notice.clone(),
+            name,
+            count: 1,
+            first: now,
+        });
+        Ok(())
+    }
+
+    fn event(&self, notice: &Notice, uid: &str, now: jiff::Timestamp) -> Event {
+        let kind = if notice.normal { "Normal" } else { "Warning" };
+        let mut event = Event {
+            // `kubectl describe node` finds events by the Node's UID.
+            involved_object: ObjectReference {
+                api_version: Some("v1".into()),
+                kind: Some("Node".into()),
+                name: Some(self.node.clone()),
+                uid: Some(uid.into()),
+                ..ObjectReference::default()
+            },
+            type_: Some(kind.into()),
+            reason: Some(notice.reason.into()),
+            message: Some(notice.note.clone()),
+            count: Some(1),
+            first_timestamp: Some(Time(now)),
+            last_timestamp: Some(Time(now)),
+            source: Some(EventSource {
+                component: Some(FIELD_MANAGER.into()),
+                host: Some(self.node.clone()),
+            }),
+            reporting_component: Some(FIELD_MANAGER.into()),
+            reporting_instance: Some(self.node.clone()),
+            ..Event::default()
+        };
+        event.metadata.name = Some(format!("{}.{:x}", self.node, now.as_nanosecond()));
+        event.metadata.namespace = Some("default".into());
+        event
+    }
 }

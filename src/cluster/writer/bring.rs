@@ -1,7 +1,7 @@
 //! One pass: labels, taint, condition, events, in that order.
 
 use super::{Again, RESYNC, WORDS_EVERY, Writer};
-use crate::cluster::api::{ApiError, Failure, NodeApi};
+use crate::cluster::api::{ApiError, NodeApi};
 use crate::cluster::desired::{self, Desired};
 use crate::cluster::events::Teller;
 use crate::cluster::node::NodeView;
@@ -46,6 +46,9 @@ impl Writer {
             .write_taint(api, &mut desired, report, again, teller)
             .await;
         let worded = self.write_condition(api, &desired, again).await;
+        if !desired.writes_condition {
+            teller.clear();
+        }
         let told = self.publish(teller).await;
         self.note_pending(&desired);
         tainted.and(worded).and(told)
@@ -126,12 +129,12 @@ impl Writer {
             *self.told.status.writes.entry("event").or_default() += u64::from(published.is_ok());
             self.count(&published);
             match published {
-                // Nobody gave the right to: that must not hold up what matters.
-                Err(error) if error.failure == Failure::Forbidden => {
-                    tracing::warn!(%error, "events are not told");
-                    teller.clear();
+                Ok(()) => {}
+                // What the server does not take must not hold up what matters.
+                Err(error) if error.is_final() => {
+                    tracing::warn!(%error, "an event was not told");
                 }
-                other => other?,
+                Err(error) => return Err(error),
             }
         }
         Ok(())

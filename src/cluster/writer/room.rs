@@ -119,7 +119,6 @@ impl Writer {
                 teller.push(Notice {
                     normal: false,
                     reason: "FabricTaintWithheld",
-                    action: why.to_string(),
                     note: format!("{words} {}", desired.condition.message),
                 });
             }
