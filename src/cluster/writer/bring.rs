@@ -106,7 +106,9 @@ impl Writer {
             if due {
                 let answer = api.patch_status(&patch).await;
                 self.written("condition", answer)?;
-                self.words_at = Some(Instant::now());
+                if why == ConditionWrite::Words {
+                    self.words_at = Some(Instant::now());
+                }
             }
         }
         if !heartbeat.is_zero() {

@@ -12,9 +12,9 @@ scenario() {
     wait_for 10 "the event" contains FabricUnready node_events
     events=$(node_events | wc -l)
     watch_node "$W/history"
-    started=$(pod_starts "$(agent_pod)")
+    started=$(pod_starts "$(agent_pod)" selvage)
     agent_kill
-    wait_for 60 "another agent" not is "$started" pod_starts "$(agent_pod)"
+    wait_for 60 "another agent" not is "$started" pod_starts "$(agent_pod)" selvage
     wait_for 90 "it is ready" agent_ready
     watched "$W/history" | jq -e --slurp 'all(.[]; (.metadata.labels["selvage.dev/fabric"] == "unready") and any(.spec.taints[]?; .key == "selvage.dev/fabric-unready"))' >/dev/null ||
         fail "label or taint changed over a restart"
