@@ -3,10 +3,11 @@
 use super::api::{ApiError, Failure, bounded};
 use super::desired::WantedCondition;
 use super::names::FIELD_MANAGER;
+use super::pace::Limits;
 use crate::report::State;
 use crate::units::cut;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
@@ -16,17 +17,11 @@ use std::time::Duration;
 /// Most events that wait for the API server; beyond, the oldest are forgotten.
 const WAITING: usize = 16;
 
-/// Events remembered, whose repetition is counted up rather than told anew.
-const REMEMBERED: usize = 16;
-
-/// The API server forgets an event after an hour (`--event-ttl`); counted up it lives on, so that
-/// one is counted up for less than that.
-const COUNTED_FOR: Duration = Duration::from_secs(50 * 60);
-
 /// Longest message of an event, in bytes (core/v1 validation).
 const NOTE_MAX: usize = 1024;
 
-const DEADLINE: Duration = Duration::from_secs(10);
+/// Longest `reportingInstance`.
+const INSTANCE_MAX: usize = 128;
 
 /// Something to tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,49 +45,71 @@ pub fn of_verdict(state: State, words: &WantedCondition) -> Notice {
     Notice {
         normal: state == State::Ready,
         reason,
-        note: cut(words.message.clone(), NOTE_MAX),
+        note: words.message.clone(),
     }
 }
 
-/// An event that was told, to be counted up.
-struct Known {
+/// Where events about what has no namespace live.
+const NAMESPACE: &str = "default";
+
+/// The same again within this long is counted up rather than told anew, as events live an hour.
+const SERIES: Duration = Duration::from_secs(360);
+
+/// A notice with the name of its event: told again after no answer came, it is the same event.
+#[derive(Debug)]
+struct Waiting {
     notice: Notice,
-    name: String,
-    count: i32,
-    first: jiff::Timestamp,
+    at: jiff::Timestamp,
 }
 
 /// Publishes in order, and keeps what could not be until it can.
 ///
-/// Events of the core group, as kubelet's own about its Node: for a Node, whose events have no
-/// namespace of their own, events.k8s.io before 1.22 takes none in `default`.
+/// Events of the core group, as kubelet's own about its Node: events.k8s.io takes none in `default`
+/// about what has no namespace before 1.22.
 pub struct Teller {
-    events: Api<Event>,
+    api: Option<Api<Event>>,
     node: String,
-    known: VecDeque<Known>,
-    queue: VecDeque<Notice>,
+    deadline: Duration,
+    queue: VecDeque<Waiting>,
+    /// What was told lately, and of which object.
+    told: Vec<Event>,
 }
 
 impl Teller {
     /// For one node.
-    pub fn new(client: Client, node: &str) -> Self {
+    pub fn new(node: &str, limits: Limits) -> Self {
         Teller {
-            events: Api::namespaced(client, "default"),
+            api: None,
             node: node.to_string(),
-            known: VecDeque::new(),
+            deadline: limits.deadline,
             queue: VecDeque::new(),
+            told: Vec::new(),
         }
+    }
+
+    /// Publishes through this client.
+    pub fn use_client(&mut self, client: Client) {
+        self.api = Some(Api::namespaced(client, NAMESPACE));
     }
 
     /// To be told. The same twice running is told once.
     pub fn push(&mut self, notice: Notice) {
-        if self.queue.back() == Some(&notice) {
+        if self.queue.back().is_some_and(|last| last.notice == notice) {
             return;
         }
         if self.queue.len() >= WAITING {
             self.queue.pop_front();
         }
-        self.queue.push_back(notice);
+        let at = jiff::Timestamp::now();
+        self.queue.push_back(Waiting { notice, at });
+    }
+
+    /// To be told before all that waits.
+    pub fn push_first(&mut self, notice: Notice) {
+        if self.queue.len() < WAITING {
+            let at = jiff::Timestamp::now();
+            self.queue.push_front(Waiting { notice, at });
+        }
     }
 
     /// Whether something waits.
@@ -105,93 +122,118 @@ impl Teller {
         self.queue.clear();
     }
 
-    /// Publishes the oldest that waits. What the server will never take is forgotten.
+    /// Publishes the oldest that waits.
     ///
     /// # Errors
-    /// As any request; what may go better later waits on.
+    /// As any request. It then waits on, unless it was refused for good.
     pub async fn publish_one(&mut self, uid: &str) -> Result<(), ApiError> {
-        let Some(notice) = self.queue.front().cloned() else {
+        let (Some(waiting), Some(api)) = (self.queue.front(), &self.api) else {
             return Ok(());
         };
-        let result = self.publish(&notice, uid, jiff::Timestamp::now()).await;
-        if result.as_ref().map_or_else(ApiError::is_final, |()| true) {
-            self.queue.pop_front();
-        }
-        result
-    }
-
-    async fn publish(
-        &mut self,
-        notice: &Notice,
-        uid: &str,
-        now: jiff::Timestamp,
-    ) -> Result<(), ApiError> {
-        let age = |known: &Known| now.duration_since(known.first).unsigned_abs();
-        self.known.retain(|known| age(known) < COUNTED_FOR);
-        let at = self.known.iter().position(|known| known.notice == *notice);
-        if let Some(mut known) = at.and_then(|at| self.known.remove(at)) {
-            known.count = known.count.saturating_add(1);
-            let patch = Patch::Merge(json!({"count": known.count, "lastTimestamp": Time(now)}));
-            let params = PatchParams::default();
-            let sent = self.events.patch(&known.name, &params, &patch);
-            match bounded("count up an event", DEADLINE, sent).await {
-                Ok(_) => {
-                    self.known.push_back(known);
-                    return Ok(());
-                }
-                // Somebody deleted it: told anew.
-                Err(error) if error.failure == Failure::NotFound => {}
-                Err(error) => {
-                    known.count -= 1;
-                    self.known.push_back(known);
-                    return Err(error);
-                }
+        let now = jiff::Timestamp::now();
+        self.told.retain(|event| is_recent(event, now));
+        let mut event = event(&self.node, uid, &waiting.notice, waiting.at);
+        let earlier = self.told.iter().position(|told| is_same(told, &event));
+        let what = "write an event";
+        let result = if let Some(told) = earlier.and_then(|at| self.told.get(at)) {
+            let last = Some(Time(waiting.at));
+            event = told.clone();
+            event.count = Some(told.count.unwrap_or(1).saturating_add(1));
+            event.last_timestamp = last;
+            let body = json!({"count": event.count, "lastTimestamp": event.last_timestamp});
+            let name = event.metadata.name.clone().unwrap_or_default();
+            let params = PatchParams {
+                field_manager: Some(FIELD_MANAGER.into()),
+                ..PatchParams::default()
+            };
+            let patch = Patch::Merge(&body);
+            bounded(what, self.deadline, api.patch(&name, &params, &patch)).await
+        } else {
+            let params = PostParams {
+                field_manager: Some(FIELD_MANAGER.into()),
+                ..PostParams::default()
+            };
+            bounded(what, self.deadline, api.create(&params, &event)).await
+        };
+        let failure = match &result {
+            Ok(_) => None,
+            // An earlier attempt went through after all.
+            Err(error) if error.failure == Failure::Conflict && earlier.is_none() => None,
+            Err(error) => Some(error.failure),
+        };
+        if let Some(at) = earlier {
+            self.told.remove(at);
+            if failure == Some(Failure::NotFound) {
+                // It was cleared away: told anew next time.
+                return Ok(());
             }
         }
-        let event = self.event(notice, uid, now);
-        let name = event.metadata.name.clone().unwrap_or_default();
-        let params = PostParams::default();
-        let sent = self.events.create(&params, &event);
-        bounded("tell an event", DEADLINE, sent).await?;
-        if self.known.len() >= REMEMBERED {
-            self.known.pop_front();
+        match failure {
+            None => {
+                self.queue.pop_front();
+                self.told.push(event);
+                Ok(())
+            }
+            Some(failure) => {
+                use Failure::{Conflict, Forbidden, Invalid, NotFound};
+                if matches!(failure, Conflict | Forbidden | Invalid | NotFound) {
+                    self.queue.pop_front();
+                } else if earlier.is_some() {
+                    // Counted up to the same number next time.
+                    event.count = event.count.map(|count| count - 1);
+                    self.told.push(event);
+                }
+                result.map(|_| ())
+            }
         }
-        self.known.push_back(Known {
-            notice: notice.clone(),
-            name,
-            count: 1,
-            first: now,
-        });
-        Ok(())
     }
+}
 
-    fn event(&self, notice: &Notice, uid: &str, now: jiff::Timestamp) -> Event {
-        let kind = if notice.normal { "Normal" } else { "Warning" };
-        let mut event = Event {
-            // `kubectl describe node` finds events by the Node's UID.
-            involved_object: ObjectReference {
-                api_version: Some("v1".into()),
-                kind: Some("Node".into()),
-                name: Some(self.node.clone()),
-                uid: Some(uid.into()),
-                ..ObjectReference::default()
-            },
-            type_: Some(kind.into()),
-            reason: Some(notice.reason.into()),
-            message: Some(notice.note.clone()),
-            count: Some(1),
-            first_timestamp: Some(Time(now)),
-            last_timestamp: Some(Time(now)),
-            source: Some(EventSource {
-                component: Some(FIELD_MANAGER.into()),
-                host: Some(self.node.clone()),
-            }),
-            reporting_component: Some(FIELD_MANAGER.into()),
-            reporting_instance: Some(self.node.clone()),
-            ..Event::default()
-        };
-        event.metadata.name = Some(format!("{}.{:x}", self.node, now.as_nanosecond()));
-        event.metadata.namespace = Some("default".into());
-        event
+fn event(node: &str, uid: &str, notice: &Notice, at: jiff::Timestamp) -> Event {
+    let kind = if notice.normal { "Normal" } else { "Warning" };
+    Event {
+        metadata: ObjectMeta {
+            namespace: Some(NAMESPACE.into()),
+            name: Some(format!("{node}.{:x}", at.as_nanosecond())),
+            ..ObjectMeta::default()
+        },
+        count: Some(1),
+        first_timestamp: Some(Time(at)),
+        last_timestamp: Some(Time(at)),
+        type_: Some(kind.into()),
+        reason: Some(notice.reason.into()),
+        message: Some(cut(notice.note.clone(), NOTE_MAX)),
+        // `kubectl describe node` finds events by the Node's UID.
+        involved_object: ObjectReference {
+            api_version: Some("v1".into()),
+            kind: Some("Node".into()),
+            name: Some(node.into()),
+            uid: Some(uid.into()),
+            ..ObjectReference::default()
+        },
+        source: Some(EventSource {
+            component: Some(FIELD_MANAGER.into()),
+            host: Some(node.into()),
+        }),
+        reporting_component: Some(FIELD_MANAGER.into()),
+        reporting_instance: Some(cut(node.into(), INSTANCE_MAX)),
+        ..Event::default()
     }
+}
+
+fn is_same(one: &Event, other: &Event) -> bool {
+    let key = |event: &Event| {
+        (
+            event.type_.clone(),
+            event.reason.clone(),
+            event.message.clone(),
+            event.involved_object.clone(),
+        )
+    };
+    key(one) == key(other)
+}
+
+fn is_recent(event: &Event, now: jiff::Timestamp) -> bool {
+    let last = event.last_timestamp.as_ref();
+    last.is_some_and(|last| now.duration_since(last.0).unsigned_abs() < SERIES)
 }
