@@ -33,7 +33,7 @@ scenario() {
 
     # Open and silent.
     apiserver pause
-    rail_down "$tree" mlx5_2
+    rail_down "$tree" mlx5_3
     wait_for 20 "the agent sees it" is 0 agent_metric selvage_fabric_ready
     wait_for 40 "a request ran out of time" is 0 agent_metric selvage_node_api_up
     apiserver resume
