@@ -1,23 +1,11 @@
 //! The agent as a program that talks to an API server: what it makes of a node that it finds tainted
 //! or muted, and that nothing the server does holds up what it serves.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    reason = "test code"
-)]
 
-#[path = "support/fake_api.rs"]
-mod fake_api;
-mod support;
-
-use fake_api::{FakeApi, Wrong};
+use crate::fake_api::{FakeApi, Wrong};
+use crate::support::{self, Server, get, node, parse, scratch};
 use selvage::simulate::Act;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use support::{Server, get, node, parse, scratch};
 
 /// Everything here takes milliseconds; a machine that is busy may need longer.
 const BOUND: Duration = Duration::from_secs(60);
