@@ -66,6 +66,14 @@ pub struct ApiError {
     pub message: String,
 }
 
+impl ApiError {
+    /// Whether the same request would fail again, whenever it is made.
+    pub fn is_final(&self) -> bool {
+        use Failure::{Forbidden, Invalid, NotFound};
+        matches!(self.failure, Forbidden | Invalid | NotFound)
+    }
+}
+
 /// No way to reach an API server is known, or it cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]

@@ -6,9 +6,8 @@ use super::names::FIELD_MANAGER;
 use super::pace::Limits;
 use crate::report::State;
 use crate::units::cut;
-use k8s_openapi::api::core::v1::ObjectReference;
-use k8s_openapi::api::events::v1::{Event, EventSeries};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
@@ -18,11 +17,11 @@ use std::time::Duration;
 /// Most events that wait for the API server; beyond, the oldest are forgotten.
 const WAITING: usize = 16;
 
-/// Longest `note` of an event.
+/// Longest message of an event, in bytes (core/v1 validation).
 const NOTE_MAX: usize = 1024;
 
-/// Longest `action` and `reportingInstance` of an event (events.k8s.io/v1).
-const ACTION_MAX: usize = 128;
+/// Longest `reportingInstance`.
+const INSTANCE_MAX: usize = 128;
 
 /// Something to tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,28 +30,21 @@ pub struct Notice {
     pub normal: bool,
     /// CamelCase.
     pub reason: &'static str,
-    /// What makes it another event than the last of the same reason: the verdict's reasons.
-    pub action: String,
     /// For people.
     pub note: String,
 }
 
 /// The event of a verdict.
-pub fn of_verdict(state: State, reasons: &[String], words: &WantedCondition) -> Notice {
+pub fn of_verdict(state: State, words: &WantedCondition) -> Notice {
     let reason = match state {
         State::Ready => "FabricReady",
         State::Degraded => "FabricDegraded",
         State::Unready => "FabricUnready",
         State::Unknown => "FabricUnknown",
     };
-    let action = match reasons {
-        [] => "Judge".to_string(),
-        reasons => cut(reasons.join(","), ACTION_MAX),
-    };
     Notice {
         normal: state == State::Ready,
         reason,
-        action,
         note: words.message.clone(),
     }
 }
@@ -71,6 +63,9 @@ struct Waiting {
 }
 
 /// Publishes in order, and keeps what could not be until it can.
+///
+/// Events of the core group, as kubelet's own about its Node: events.k8s.io takes none in `default`
+/// about what has no namespace before 1.22.
 pub struct Teller {
     api: Option<Api<Event>>,
     node: String,
@@ -141,14 +136,11 @@ impl Teller {
         let earlier = self.told.iter().position(|told| is_same(told, &event));
         let what = "write an event";
         let result = if let Some(told) = earlier.and_then(|at| self.told.get(at)) {
-            let count = told.series.as_ref().map_or(1, |series| series.count) + 1;
+            let last = Some(Time(waiting.at));
             event = told.clone();
-            event.series = Some(EventSeries {
-                count,
-                last_observed_time: MicroTime(waiting.at),
-            });
-            // Of what has been told, nothing but the series may change.
-            let body = json!({"series": event.series});
+            event.count = Some(told.count.unwrap_or(1).saturating_add(1));
+            event.last_timestamp = last;
+            let body = json!({"count": event.count, "lastTimestamp": event.last_timestamp});
             let name = event.metadata.name.clone().unwrap_or_default();
             let params = PatchParams {
                 field_manager: Some(FIELD_MANAGER.into()),
@@ -188,9 +180,7 @@ impl Teller {
                     self.queue.pop_front();
                 } else if earlier.is_some() {
                     // Counted up to the same number next time.
-                    if let Some(series) = &mut event.series {
-                        series.count -= 1;
-                    }
+                    event.count = event.count.map(|count| count - 1);
                     self.told.push(event);
                 }
                 result.map(|_| ())
@@ -207,21 +197,26 @@ fn event(node: &str, uid: &str, notice: &Notice, at: jiff::Timestamp) -> Event {
             name: Some(format!("{node}.{:x}", at.as_nanosecond())),
             ..ObjectMeta::default()
         },
-        event_time: Some(MicroTime(at)),
+        count: Some(1),
+        first_timestamp: Some(Time(at)),
+        last_timestamp: Some(Time(at)),
         type_: Some(kind.into()),
         reason: Some(notice.reason.into()),
-        action: Some(notice.action.clone()),
-        note: Some(cut(notice.note.clone(), NOTE_MAX)),
+        message: Some(cut(notice.note.clone(), NOTE_MAX)),
         // `kubectl describe node` finds events by the Node's UID.
-        regarding: Some(ObjectReference {
+        involved_object: ObjectReference {
             api_version: Some("v1".into()),
             kind: Some("Node".into()),
             name: Some(node.into()),
             uid: Some(uid.into()),
             ..ObjectReference::default()
+        },
+        source: Some(EventSource {
+            component: Some(FIELD_MANAGER.into()),
+            host: Some(node.into()),
         }),
-        reporting_controller: Some("selvage".into()),
-        reporting_instance: Some(cut(node.into(), ACTION_MAX)),
+        reporting_component: Some(FIELD_MANAGER.into()),
+        reporting_instance: Some(cut(node.into(), INSTANCE_MAX)),
         ..Event::default()
     }
 }
@@ -231,18 +226,14 @@ fn is_same(one: &Event, other: &Event) -> bool {
         (
             event.type_.clone(),
             event.reason.clone(),
-            event.action.clone(),
-            event.note.clone(),
-            event.regarding.clone(),
+            event.message.clone(),
+            event.involved_object.clone(),
         )
     };
     key(one) == key(other)
 }
 
 fn is_recent(event: &Event, now: jiff::Timestamp) -> bool {
-    let last = match &event.series {
-        Some(series) => Some(series.last_observed_time.0),
-        None => event.event_time.as_ref().map(|time| time.0),
-    };
-    last.is_some_and(|at| now.duration_since(at).unsigned_abs() < SERIES)
+    let last = event.last_timestamp.as_ref();
+    last.is_some_and(|last| now.duration_since(last.0).unsigned_abs() < SERIES)
 }

@@ -58,7 +58,7 @@ impl VerdictChange {
         VerdictChange {
             first,
             state: report.state,
-            notice: events::of_verdict(report.state, &report.reasons, &desired::condition(report)),
+            notice: events::of_verdict(report.state, &desired::condition(report)),
         }
     }
 }

@@ -61,6 +61,9 @@ impl Writer {
             .write_taint(api, &mut desired, report, again, teller)
             .await;
         let worded = self.write_condition(api, &desired, again).await;
+        if !desired.writes_condition {
+            teller.clear();
+        }
         let told = self.publish(teller).await;
         self.note_pending(&desired);
         worst([labelled, tainted, worded, told])
@@ -127,7 +130,9 @@ impl Writer {
             if due {
                 let answer = api.patch_status(&patch).await;
                 self.written("condition", answer)?;
-                self.words_at = Some(Instant::now());
+                if why == ConditionWrite::Words {
+                    self.words_at = Some(Instant::now());
+                }
                 self.late = fastrand::f64();
             }
         }
@@ -149,11 +154,12 @@ impl Writer {
             *self.told.status.writes.entry("event").or_default() += u64::from(published.is_ok());
             self.count(&published);
             match published {
+                Ok(()) => {}
                 // Refused for good: that must not hold up what matters.
-                Err(error) if is_refused(error.failure) => {
+                Err(error) if error.is_final() => {
                     tracing::warn!(%error, "an event is not told");
                 }
-                other => other?,
+                Err(error) => return Err(error),
             }
         }
         Ok(())
@@ -239,14 +245,6 @@ fn is_away(failure: Failure) -> bool {
     matches!(
         failure,
         Failure::Timeout | Failure::Other | Failure::Throttled(_) | Failure::Unauthorized
-    )
-}
-
-/// Whether asking the same again would be refused again.
-pub(super) fn is_refused(failure: Failure) -> bool {
-    matches!(
-        failure,
-        Failure::Forbidden | Failure::NotFound | Failure::Invalid
     )
 }
 

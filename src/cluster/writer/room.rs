@@ -1,6 +1,5 @@
 //! The part of a pass that puts or lifts the taint.
 
-use super::bring::is_refused;
 use super::{Again, Writer};
 use crate::cluster::api::{ApiError, NodeApi};
 use crate::cluster::budget::Withheld;
@@ -113,7 +112,7 @@ impl Writer {
                     Ok(room)
                 }
                 // Nobody gave the right to: waited for on its own, labels and condition go on.
-                Err(error) if is_refused(error.failure) => Err(error),
+                Err(error) if error.is_final() => Err(error),
                 Err(error) => return Err(error),
             };
             let withheld = match room {
@@ -153,7 +152,6 @@ impl Writer {
                 teller.push(Notice {
                     normal: false,
                     reason: "FabricTaintWithheld",
-                    action: why.to_string(),
                     note: format!("{words} {}", desired.condition.message),
                 });
             }
@@ -208,7 +206,7 @@ impl Writer {
 /// What is refused for good is said, and no reason to wait.
 fn allowed(answer: Result<(), ApiError>) -> Result<(), ApiError> {
     match answer {
-        Err(error) if is_refused(error.failure) => {
+        Err(error) if error.is_final() => {
             tracing::warn!(%error, "the budget's ledger is not kept");
             Ok(())
         }
