@@ -25,7 +25,7 @@ use selvage::cluster::ClusterSettings;
 use serde_json::{Value, json};
 
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/selvage/leases";
-const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/default/events";
+const EVENTS: &str = "/api/v1/namespaces/default/events";
 const LABELS: &str = "PATCH /api/v1/nodes/node-1 apply";
 const TAINTS: &str = "PATCH /api/v1/nodes/node-1 json";
 const STATUS: &str = "PATCH /api/v1/nodes/node-1/status";

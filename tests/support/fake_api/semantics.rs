@@ -142,17 +142,7 @@ impl State {
                     Some(_) => self.put_lease((*name).to_string(), seen.body.clone(), 200),
                 }
             }
-            (
-                "POST",
-                [
-                    "apis",
-                    "events.k8s.io",
-                    "v1",
-                    "namespaces",
-                    "default",
-                    "events",
-                ],
-            ) => {
+            ("POST", ["api", "v1", "namespaces", "default", "events"]) => {
                 let name = &seen.body["metadata"]["name"];
                 if self
                     .events
@@ -164,18 +154,7 @@ impl State {
                 self.events.push(seen.body.clone());
                 (201, seen.body.clone())
             }
-            (
-                "PATCH",
-                [
-                    "apis",
-                    "events.k8s.io",
-                    "v1",
-                    "namespaces",
-                    "default",
-                    "events",
-                    name,
-                ],
-            ) => {
+            ("PATCH", ["api", "v1", "namespaces", "default", "events", name]) => {
                 let named = |event: &&mut Value| event["metadata"]["name"] == **name;
                 match self.events.iter_mut().find(named) {
                     Some(event) => {
