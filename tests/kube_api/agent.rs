@@ -140,43 +140,6 @@ fn an_operator_mutes_a_check_for_a_time() {
 }
 
 #[test]
-fn a_restart_of_a_muted_node_writes_no_word_that_is_not_so() {
-    let api = FakeApi::new(json!({}), Value::Null);
-    api.change(|node| {
-        node["metadata"]["annotations"]["selvage.dev/mute"] =
-            json!("link_state=2999-01-01T00:00:00Z");
-    });
-    // The server is slow to show the node, so that the first verdict is there before it.
-    api.fail("GET", "/api/v1/nodes", 3, Wrong::Status(500, Value::Null));
-    let (tree, mut down) = node("h100_ib");
-    down.act(&link(false)).unwrap();
-    let dir = scratch();
-    let config = dir.path().join("kubeconfig");
-    std::fs::write(&config, api.kubeconfig("token: x")).unwrap();
-    let kubeconfig = format!("--cluster-kubeconfig={}", config.display());
-    let _agent = Server::agent(
-        tree.path(),
-        &[
-            &kubeconfig,
-            "--cluster-hold=0s",
-            "--intervals-counters=200ms",
-            "--intervals-ethtool=200ms",
-        ],
-    );
-    until("labels", || label(&api) != Value::Null);
-    let applied = api
-        .writes()
-        .into_iter()
-        .find(|seen| seen.uri.contains("force=true"))
-        .unwrap();
-    assert_eq!(
-        applied.body["metadata"]["labels"]["selvage.dev/fabric"],
-        "ready"
-    );
-    assert!(!ours(&api.node()));
-}
-
-#[test]
 fn dry_run_is_exported() {
     let rig = rig(FakeApi::new(json!({}), Value::Null), &["--dry-run=true"]);
     for what in ["labels", "condition"] {

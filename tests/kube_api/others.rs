@@ -166,3 +166,23 @@ fn labels_of_earlier_names_are_cleaned_up() {
         json!({"metadata": {"labels": {"old.example/fabric": null}}})
     );
 }
+
+#[test]
+fn a_report_that_does_not_know_what_is_muted_is_not_acted_on() {
+    let api = FakeApi::new(json!({}), Value::Null);
+    api.change(|node| {
+        let mute = "link_state=2999-01-01T00:00:00Z,taint=2999-01-01T00:00:00Z";
+        node["metadata"]["annotations"]["selvage.dev/mute"] = json!(mute);
+    });
+    let mut writer = Running::start(&api, settings(), unready());
+    until("a look", || writer.told().tainted.is_some());
+    writer.calm(&api);
+    assert!(api.writes().is_empty(), "{:?}", api.writes());
+    assert_eq!(writer.told().mutes.until.len(), 2);
+    writer.report(Report {
+        muted: vec!["link_state".into()],
+        taint_muted: true,
+        ..ready()
+    });
+    until("labels", || settled(&api, "ready", &Value::Null));
+}
