@@ -265,10 +265,7 @@ impl Writer {
                 }
             }
             Some(Ok(watcher::Event::Delete(_))) => self.view = None,
-            Some(Ok(watcher::Event::InitDone)) => {
-                let error = &mut self.told.status.error;
-                error.take_if(|error| error.starts_with("watch"));
-            }
+            Some(Ok(watcher::Event::InitDone)) => {}
             // Said before anything is asked.
             Some(Ok(watcher::Event::Init)) | None => return,
             Some(Err(error)) => {
@@ -279,6 +276,8 @@ impl Writer {
                     self.quiet_until = self.quiet_until.max(Instant::now() + wait);
                 }
                 let error = error.to_string();
+                // A watch that is taken up again says nothing by itself: read what was missed.
+                self.view = None;
                 self.told.status.api_up = Some(false);
                 self.told.status.error = Some(format!("watch the Node: {}", cut(error, 300)));
                 return;
@@ -349,6 +348,11 @@ impl Writer {
         let Err(error) = self.bring(api, teller, report, &mut again).await else {
             self.backoff.reset();
             self.conflicts = 0;
+            // What failed before is done, or no longer needed.
+            if self.view.is_some() {
+                self.told.status.api_up = Some(true);
+                self.told.status.error = None;
+            }
             return again;
         };
         let conflict = error.failure == Failure::Conflict;

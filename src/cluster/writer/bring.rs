@@ -2,7 +2,7 @@
 
 use super::{Again, Writer};
 use crate::cluster::api::{ApiError, Failure, NodeApi};
-use crate::cluster::desired::{self, Desired};
+use crate::cluster::desired::{self, Desired, WantedTaint};
 use crate::cluster::events::Teller;
 use crate::cluster::node::NodeView;
 use crate::cluster::plan::{self, ConditionWrite};
@@ -48,6 +48,13 @@ impl Writer {
         let labelled = self.write_labels(api, &desired, again).await;
         if labelled.as_ref().is_err_and(|error| is_away(error.failure)) {
             return labelled;
+        }
+        let moved = |error: &ApiError| error.failure == Failure::Conflict;
+        if labelled.as_ref().is_err_and(moved)
+            && matches!(desired.taint, WantedTaint::Present { .. })
+        {
+            // Without its labels the node is not among those that the budget counts.
+            desired.taint = WantedTaint::Keep;
         }
         // Whatever is refused of one, or of the budget: the others are written all the same.
         let tainted = self
