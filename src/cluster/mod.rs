@@ -8,6 +8,7 @@ pub mod budget;
 pub mod cleanup;
 pub mod desired;
 pub mod events;
+pub mod failure;
 pub mod group;
 pub mod mute;
 pub mod names;

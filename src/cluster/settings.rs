@@ -21,6 +21,18 @@ pub enum Mode {
     All,
 }
 
+impl Mode {
+    /// As settings and the report write it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Mode::Off => "off",
+            Mode::Labels => "labels",
+            Mode::Condition => "condition",
+            Mode::All => "all",
+        }
+    }
+}
+
 /// What the taint does to pods that do not tolerate it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TaintEffect {

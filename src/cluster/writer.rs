@@ -9,7 +9,7 @@ use super::mute::Mutes;
 use super::names::Names;
 use super::node::{NodeObject, NodeView};
 use super::pace::{Allowance, Backoff, Limits};
-use super::settings::{ClusterSettings, Mode};
+use super::settings::ClusterSettings;
 use crate::check::CHECKS;
 use crate::report::{ClusterStatus, Report, State};
 use crate::units::{Millis, cut};
@@ -130,7 +130,7 @@ impl Writer {
             names: Names::new(&settings),
             told: Told {
                 status: ClusterStatus {
-                    mode: mode_name(settings.mode),
+                    mode: settings.mode.as_str(),
                     dry_run: settings.dry_run,
                     ..ClusterStatus::default()
                 },
@@ -391,13 +391,4 @@ fn is_older(view: &NodeView, than: &NodeView) -> bool {
             (Some(view), Some(than)) => view < than,
             _ => false,
         }
-}
-
-fn mode_name(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Off => "off",
-        Mode::Labels => "labels",
-        Mode::Condition => "condition",
-        Mode::All => "all",
-    }
 }
