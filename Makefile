@@ -2,7 +2,7 @@
 STATIC_TARGET := x86_64-unknown-linux-gnu
 STATIC := target/static/$(STATIC_TARGET)/release/selvage
 
-.PHONY: demo test bench bench-vm build static lint deps test-rust test-vm golden
+.PHONY: demo test bench bench-vm build static lint deps test-rust test-vm test-cluster golden
 
 demo: build ## a simulated GPU node with faults coming and going
 	@target/release/selvage demo
@@ -22,7 +22,7 @@ lint:
 	cargo fmt --check
 	cargo clippy --all-targets --locked -- -D warnings
 
-test: deps lint test-rust test-vm
+test: deps lint test-rust test-vm test-cluster
 
 test-rust:
 	cargo test --locked
@@ -38,3 +38,6 @@ bench: deps build bench-vm ## ratios against node_exporter, then latencies on re
 
 bench-vm: static
 	tests/vm/run --kernel all --bin $(STATIC) --bench
+
+test-cluster: static ## the agent on a real Kubernetes cluster (root; builds Kubernetes once)
+	tests/cluster/run --bin $(STATIC)

@@ -1,0 +1,89 @@
+# Processes of a cluster: started with a log and a pid file, stopped by pid.
+# $D is the cluster's directory. Sourced after common.sh.
+
+# A pid may be used again by somebody else; with its start time it is unique.
+start_time() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d ' ' -f 20; }
+
+alive() { # NAME
+    local pid began
+    read -r pid began 2>/dev/null <"$D/pids/$1" || return 1
+    [ -n "$pid" ] && [ "$(start_time "$pid")" = "$began" ] &&
+        ! grep -q '^State:[[:space:]]*Z' "/proc/$pid/status" 2>/dev/null
+}
+
+pid_of() { cut -d ' ' -f 1 "$D/pids/$1"; }
+
+# define NAME COMMAND...: keeps the command, so that NAME can be started again.
+define() {
+    local name=$1
+    shift
+    mkdir -p "$D/commands" "$D/pids" "$D/logs"
+    { printf 'exec'; printf ' %q' "$@"; echo; } >"$D/commands/$name"
+}
+
+start() { # NAME
+    local pid
+    [ -e "$D/commands/$1" ] || die "$1 is no part of $D"
+    alive "$1" && return
+    # Out of our session, so that a Ctrl-C reaches the trap and not etcd first.
+    setsid bash "$D/commands/$1" >>"$D/logs/$1.log" 2>&1 </dev/null 9>&- &
+    pid=$!
+    echo "$pid $(start_time "$pid")" >"$D/pids/$1"
+}
+
+stop() { # NAME [SECONDS before it is killed]
+    local pid end
+    if alive "$1"; then
+        pid=$(pid_of "$1")
+        kill -TERM "$pid" 2>/dev/null
+        kill -CONT "$pid" 2>/dev/null
+        end=$((SECONDS + ${2:-10}))
+        while alive "$1" && [ $SECONDS -lt $end ]; do sleep 0.05; done
+        alive "$1" && kill -KILL "$pid" 2>/dev/null
+        while alive "$1"; do sleep 0.05; done
+    fi
+    rm -f "$D/pids/$1"
+}
+
+log_tail() { # NAME
+    say "the end of $D/logs/$1.log:"
+    tail -n "${CLUSTER_TAIL:-25}" "$D/logs/$1.log" 2>/dev/null | cut -c 1-400 | sed 's/^/    | /' >&2
+}
+
+# wait_until SECONDS COMMAND...: until it succeeds.
+wait_until() {
+    local end=$((SECONDS + $1))
+    shift
+    until "$@"; do
+        [ $SECONDS -lt $end ] || return 1
+        sleep 0.1
+    done
+}
+
+# ready NAME SECONDS COMMAND...: a part that dies or is late ends the rig.
+ready() {
+    local name=$1 limit=$2 end=$((SECONDS + $2))
+    shift 2
+    until "$@" >"$D/logs/$name.ready" 2>&1; do
+        if ! alive "$name"; then
+            log_tail "$name"
+            die "$name has ended"
+        fi
+        if [ $SECONDS -ge $end ]; then
+            log_tail "$name"
+            tail -n 5 "$D/logs/$name.ready" >&2
+            die "$name is not ready after $limit s"
+        fi
+        sleep 0.1
+    done
+}
+
+free_ports() { # COUNT
+    python3 - "$1" <<'PY'
+import socket, sys
+held = [socket.socket() for _ in range(int(sys.argv[1]))]
+for s in held:
+    s.bind(("127.0.0.1", 0))
+print(*(s.getsockname()[1] for s in held))
+PY
+}

@@ -1,0 +1,26 @@
+# what: image, node and a pod with the DaemonSet's rights that judges a simulated host
+scenario() {
+    local tree size again
+    size=$(stat -c %s "$W/selvage.tar")
+    [ "$size" -lt 12000000 ] || fail "the image has $size bytes, 12 MB are the bound"
+    again=$("$CLUSTER_DIR/../../manifests/image/build" "$SELVAGE" "$W/again.tar" "$IMAGE")
+    cmp "$W/selvage.tar" "$W/again.tar" || fail "the same input gave another image"
+    [ "$(tar -xOf "$W/again.tar" index.json | jq -r '.manifests[0].digest')" = "$again" ] || fail "another digest"
+    [ "$(tar -xOf "$W/again.tar" "$(tar -xOf "$W/again.tar" manifest.json | jq -r '.[0].Layers[0]')" | tar -t)" = selvage ] ||
+        fail "the image holds more than the binary"
+    [ "$(node_condition Ready)" = True ] || fail "the node is not ready"
+
+    tree=$(simulate h100_ib)
+    probe_pod check-ready "$tree" '[SYSLOG]' "$IMAGE" '[check, -o, json, --host-root, /host]' >/dev/null
+    wait_for 30 "the check of h100_ib has ended" ended check-ready
+    [ "$(pod_log check-ready | jq -r .state)" = ready ] || fail "h100_ib is $(pod_log check-ready | jq -c '[.state, .reasons]'), not ready"
+    [ "$(exit_status check-ready)" = 0 ] || fail "exit status $(exit_status check-ready) for ready"
+
+    # The same host, a rail lost.
+    rail_down "$tree" mlx5_4
+    probe_pod check-down "$tree" '[SYSLOG]' "$IMAGE" '[check, -o, json, --host-root, /host]' >/dev/null
+    wait_for 30 "the check with a rail down has ended" ended check-down
+    [ "$(pod_log check-down | jq -c '[.state, .reasons]')" = '["unready",["LinkDown"]]' ] ||
+        fail "a lost rail: $(pod_log check-down | jq -c '[.state, .reasons]')"
+    [ "$(exit_status check-down)" = 2 ] || fail "exit status $(exit_status check-down) for unready"
+}
