@@ -2,7 +2,7 @@
 STATIC_TARGET := x86_64-unknown-linux-gnu
 STATIC := target/static/$(STATIC_TARGET)/release/selvage
 
-.PHONY: demo test bench bench-vm build static lint deps test-rust test-vm test-cluster golden
+.PHONY: demo test bench bench-vm build static lint deps test-rust test-vm test-manifests test-cluster golden
 
 demo: build ## a simulated GPU node with faults coming and going
 	@target/release/selvage demo
@@ -22,13 +22,16 @@ lint:
 	cargo fmt --check
 	cargo clippy --all-targets --locked -- -D warnings
 
-test: deps lint test-rust test-vm test-cluster
+test: deps lint test-rust test-manifests test-vm test-cluster
 
 test-rust:
 	cargo test --locked
 
 test-vm: static
 	tests/vm/run --kernel all --bin $(STATIC)
+
+test-manifests: ## overlays, chart and admission policy; no cluster needed
+	tests/manifests/run
 
 golden: ## write the golden files anew; review the diff
 	UPDATE_GOLDEN=1 cargo test --locked

@@ -1,0 +1,109 @@
+"""The checks can fail: each breakage of the manifests is found by the check that is meant for it."""
+
+import copy
+import pathlib
+import shutil
+import tempfile
+import unittest
+
+import checks
+import policy_cases
+import render
+from render import MANIFESTS, OVERLAYS
+
+DAEMONSET = "base/daemonset.yaml"
+RBAC = "base/rbac.yaml"
+POLICY = "components/admission-policy/policy.yaml"
+
+
+def schema(found):
+    return checks.schema(found, "1.33")
+
+
+# File, text, what stands in its place, the check that must complain.
+BREAKAGES = [
+    (DAEMONSET, "drop: [ALL]", "drop: []", checks.security),
+    (DAEMONSET, "add: [SYSLOG]", "add: [SYSLOG, NET_ADMIN]", checks.security),
+    (DAEMONSET, "privileged: false", "privileged: true", checks.security),
+    (DAEMONSET, "allowPrivilegeEscalation: false", "allowPrivilegeEscalation: true", checks.security),
+    (DAEMONSET, "readOnlyRootFilesystem: true", "readOnlyRootFilesystem: false", checks.security),
+    (DAEMONSET, "type: RuntimeDefault", "type: Unconfined", checks.security),
+    (DAEMONSET, "mountPath: /host/sys, readOnly: true", "mountPath: /host/sys", checks.security),
+    (DAEMONSET, "path: /dev,", "path: /,", checks.security),
+    (DAEMONSET, "hostNetwork: true", "hostNetwork: true\n      hostPID: true", checks.security),
+    (DAEMONSET, "httpGet: {path: /healthz, port: metrics}\n            periodSeconds: 15",
+     "httpGet: {path: /readyz, port: metrics}\n            periodSeconds: 15", checks.security),
+    (RBAC, "automountServiceAccountToken: false", "automountServiceAccountToken: true", checks.security),
+    (DAEMONSET, "maxUnavailable: 51%", "maxUnavailable: 1", checks.operation),
+    (DAEMONSET, "- operator: Exists", "- {key: nvidia.com/gpu, operator: Exists}", checks.operation),
+    (DAEMONSET, "priorityClassName: system-node-critical\n", "", checks.operation),
+    ("overlays/gke/resourcequota.yaml", "system-node-critical", "system-cluster-critical",
+     checks.operation),
+    ("base/networkpolicy.yaml", "component: agent", "component: cleanup", checks.operation),
+    (DAEMONSET, "SELVAGE_NODE_NAME", "SELVAGE_NODENAME", checks.names_of_settings),
+    ("overlays/gke/selvage.toml", "budget_max", "budget_maximum", checks.names_of_settings),
+    (DAEMONSET, "enableServiceLinks", "enableServiceLink", schema),
+    (POLICY, "failurePolicy: Fail", "failPolicy: Fail", schema),
+    (RBAC, "verbs: [get, list, watch, patch]", "verbs: [get, list, watch, patch, update]",
+     checks.agent_rbac),
+    (RBAC, "verbs: [get, create, update]", "verbs: [get, update]", checks.agent_rbac),
+    (RBAC, "resources: [nodes/status]", "resources: [nodes/status, nodes/proxy]", checks.agent_rbac),
+    (RBAC, "kind: Role\nmetadata:\n  name: selvage-events",
+     "kind: Role\nmetadata:\n  name: selvage-event", None),
+    (POLICY, "resources: [nodes, nodes/status]", "resources: [nodes]", policy_cases.complaints),
+    (POLICY, "'system:serviceaccount:selvage:selvage'", "'system:serviceaccount:selvage:agent'",
+     policy_cases.complaints),
+    (POLICY, "validationActions: [Deny]", "validationActions: [Audit]", policy_cases.complaints),
+    (POLICY, "operations: [CREATE, UPDATE]\n        resources: [leases]",
+     "operations: [UPDATE]\n        resources: [leases]", policy_cases.complaints),
+    (POLICY, "policyName: selvage-nodes", "policyName: selvage-node", policy_cases.complaints),
+    (POLICY, "startsWith('selvage.dev/')", "startsWith('selvage.dev')", policy_cases.complaints),
+    (POLICY, "has(object.spec.taints) ? object.spec.taints : []", "object.spec.taints",
+     policy_cases.complaints),
+]
+
+
+class Breakages(unittest.TestCase):
+    def broken(self, file: str, text: str, instead: str):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        root = pathlib.Path(directory.name) / "manifests"
+        shutil.copytree(MANIFESTS, root)
+        path = root / file
+        before = path.read_text()
+        self.assertIn(text, before, f"{file} has changed: bring this row up to date")
+        path.write_text(before.replace(text, instead))
+        return root
+
+    def test_each_is_found(self):
+        for file, text, instead, check in BREAKAGES:
+            with self.subTest(file=file, instead=instead):
+                root = self.broken(file, text, instead)
+                try:
+                    found = render.kustomize(root / "overlays" / "gke")
+                    complaints = (check or checks.agent_rbac)(found)
+                except (KeyError, RuntimeError) as error:
+                    complaints = [repr(error)] if check is None else []
+                self.assertTrue(complaints, "not found")
+
+    def test_each_rule_of_the_policy_is_needed(self):
+        found = render.kustomize(MANIFESTS / "overlays" / "bare-metal-ib")
+        rules = 0
+        for index, each in enumerate(found):
+            if each["kind"] != "ValidatingAdmissionPolicy":
+                continue
+            for rule in range(len(each["spec"]["validations"])):
+                broken = copy.deepcopy(found)
+                broken[index]["spec"]["validations"][rule]["expression"] = "true"
+                message = each["spec"]["validations"][rule]["message"]
+                with self.subTest(policy=each["metadata"]["name"], rule=message):
+                    self.assertTrue(policy_cases.complaints(broken), "no case needs this rule")
+                rules += 1
+        self.assertEqual(rules, 12)
+
+    def test_chart_that_drifts_is_found(self):
+        root = self.broken("helm/selvage/templates/daemonset.yaml", "periodSeconds: 15", "periodSeconds: 5")
+        for name in OVERLAYS:
+            chart = render.helm({"platform": name, "createNamespace": True}, root)
+            overlay = render.kustomize(MANIFESTS / "overlays" / name)
+            self.assertEqual(len(render.differences(overlay, chart)), 1)
