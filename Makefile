@@ -1,6 +1,6 @@
 # Two commands do it all: `make demo` and `make test`.
 STATIC_TARGET := x86_64-unknown-linux-gnu
-STATIC := target/static/$(STATIC_TARGET)/release/selvage
+STATIC := target/static/$(STATIC_TARGET)/image/selvage
 
 .PHONY: demo test bench bench-vm build static lint deps test-rust test-vm test-manifests test-cluster golden
 
@@ -12,7 +12,7 @@ build:
 
 # A static binary: what the container image and the VM hold.
 static:
-	RUSTFLAGS="-C target-feature=+crt-static" cargo build --release \
+	RUSTFLAGS="-C target-feature=+crt-static" cargo build --profile image --locked \
 	    --target $(STATIC_TARGET) --target-dir target/static
 
 deps: ## packages that the suites need (root, apt); installed ones are left alone

@@ -9,6 +9,8 @@ use crate::report::http::{self, ServeState};
 use crate::report::metrics::Options;
 use crate::report::{Report, Tainting};
 use crate::sampler::{Clock, Plan, Remembered, Sampler};
+use crate::source::kernel_log::follow::Way;
+use crate::source::kernel_log::state::ResumeState;
 use crate::state::{Saved, Saver};
 use crate::units::Millis;
 pub use events::Wake;
@@ -122,6 +124,7 @@ pub async fn run(
         ),
         clock,
         saved_at: clock.now(),
+        kernel_log: saved.kernel_log.clone(),
         saved,
         save_now: false,
         full_window: false,
@@ -193,7 +196,10 @@ struct Node {
     evaluator: Evaluator,
     clock: Clock,
     saver: Saver,
+    /// As last written.
     saved: Saved,
+    /// How far the kernel log was taken in.
+    kernel_log: Option<ResumeState>,
     saved_at: Millis,
     save_now: bool,
     full_window: bool,
@@ -230,21 +236,24 @@ impl Node {
 
     fn take(&mut self, wake: Wake) {
         match wake {
-            Wake::Kernel { at, item } => {
+            // Kept in the same file as what the event led to, and never one without the other:
+            // after a kill, an event is either remembered and skipped, or forgotten and read again.
+            Wake::Kernel { at, item, through } => {
                 self.evaluator.push_event(at, item.historic, &item.event);
+                self.kernel_log = Some(through);
                 self.save_now = true;
             }
-            // Kept in the same file as what the events led to: after a kill, an event is either
-            // remembered and skipped, or forgotten and read again.
-            Wake::KernelThrough(through) => self.saved.kernel_log = Some(through),
+            Wake::KernelThrough(through) => self.kernel_log = Some(through),
             Wake::KernelLog {
                 lost,
                 fault,
                 absent,
+                via,
             } => {
                 self.evaluator.add_records_lost(lost.unwrap_or(0));
                 if lost.is_none() {
-                    self.sampler.set_kernel_log(fault, absent);
+                    let via = via.map(Way::name);
+                    self.sampler.set_kernel_log(fault, absent, via);
                 }
             }
             Wake::Netdev(name) => self.sampler.netdev_changed(&name),
@@ -264,11 +273,8 @@ impl Node {
         }
         self.saved_at = now;
         self.save_now = false;
-        let current = Saved::new(
-            self.evaluator.memory(),
-            restricted,
-            self.saved.kernel_log.clone(),
-        );
+        let kernel_log = self.kernel_log.clone();
+        let current = Saved::new(self.evaluator.memory(), restricted, kernel_log);
         if current != self.saved && self.saver.save(current.clone()) {
             self.saved = current;
         }

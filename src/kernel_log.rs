@@ -1,12 +1,12 @@
 //! The thread that follows the kernel log for the agent.
 
 use crate::agent::Wake;
-use crate::config::AgentSettings;
+use crate::config::{AgentSettings, KmsgSource};
 use crate::host::Host;
 use crate::observe::reading::{Fault, FaultKind};
 use crate::sampler::Clock;
 use crate::source::kernel_log::follow::{
-    Delivery, FollowError, FollowOptions, KmsgFollower, KmsgItem, Stopper,
+    Delivery, FollowError, FollowOptions, KmsgFollower, KmsgItem, Stopper, Way,
 };
 use crate::source::kernel_log::state::ResumeState;
 use crate::units::Millis;
@@ -22,6 +22,8 @@ use tokio::sync::mpsc;
 pub struct Settings {
     /// The log.
     pub path: PathBuf,
+    /// The way it is read; none: the first that is open.
+    pub way: Option<Way>,
     /// Boot that its record numbers belong to.
     pub boot_id: String,
     /// Whether it is a running kernel's log, whose stamps follow the monotonic clock.
@@ -35,6 +37,7 @@ pub struct Settings {
 impl Settings {
     fn options(&self, resume: Option<ResumeState>) -> FollowOptions {
         let mut options = FollowOptions::new(&self.path, &self.boot_id);
+        options.way = self.way;
         options.any_facility = self.any_facility;
         options.resume = resume;
         options
@@ -110,6 +113,7 @@ fn health_after(ended: std::thread::Result<Result<(), FollowError>>) -> Option<W
         lost: None,
         fault,
         absent,
+        via: None,
     })
 }
 
@@ -125,27 +129,32 @@ fn follow(
     let mut follower = KmsgFollower::open(options)?;
     *stopper.lock().unwrap_or_else(PoisonError::into_inner) = Some(follower.stopper());
     let stats = follower.stats();
+    let way = follower.way();
     let now_us = || clock.now().0.saturating_mul(1000);
     let mut told_lost = 0;
     let mut told_well = false;
     let mut deliver = |delivery: Option<Delivery>| {
         // Opening it says little: it is well once it was read.
         if !std::mem::replace(&mut told_well, true) {
+            tracing::info!(way = way.name(), "the kernel log is read");
             let _ = tx.blocking_send(Wake::KernelLog {
                 lost: None,
                 fault: None,
                 absent: false,
+                via: Some(way),
             });
         }
         match delivery {
             Some(Delivery::Item(item)) => {
-                *reached = Some(ResumeState {
+                let through = ResumeState {
                     boot_id: settings.boot_id.clone(),
-                    last_seq: item.seq,
-                });
+                    place: item.place,
+                };
+                *reached = Some(through.clone());
                 let _ = tx.blocking_send(Wake::Kernel {
                     at: settings.moment(&item, clock.now()),
                     item,
+                    through,
                 });
             }
             Some(Delivery::Through(state)) => {
@@ -160,6 +169,7 @@ fn follow(
                 lost: Some(lost - told_lost),
                 fault: None,
                 absent: false,
+                via: None,
             });
             told_lost = lost;
         }
@@ -169,25 +179,26 @@ fn follow(
     follower.run(now_us, |delivery| deliver(Some(delivery)))
 }
 
+/// What the log held at a single look, and the way it was read.
+pub type Look = (Way, Vec<(Millis, KmsgItem)>);
+
 /// Reads what the log holds now and does not wait: for a single look.
 ///
 /// # Errors
 /// Why it cannot be read. `None`: there is no log under this root.
-pub fn read_existing(
-    settings: &Settings,
-    now: Millis,
-) -> Result<Option<Vec<(Millis, KmsgItem)>>, Fault> {
+pub fn read_existing(settings: &Settings, now: Millis) -> Result<Option<Look>, Fault> {
     let mut items = Vec::new();
-    let mut read = || -> Result<(), FollowError> {
+    let mut read = || -> Result<Way, FollowError> {
         let mut follower = KmsgFollower::open(settings.options(None))?;
         follower.drain(now.0.saturating_mul(1000), &mut |delivery| {
             if let Delivery::Item(item) = delivery {
                 items.push((settings.moment(&item, now), *item));
             }
-        })
+        })?;
+        Ok(follower.way())
     };
     match read() {
-        Ok(()) => Ok(Some(items)),
+        Ok(way) => Ok(Some((way, items))),
         Err(error) => match fault_of(&error) {
             (Some(fault), _) => Err(fault),
             (None, _) => Ok(None),
@@ -198,7 +209,9 @@ pub fn read_existing(
 /// What a failure to follow means: no log under this root (a container or capture without one), or
 /// a fault.
 pub fn fault_of(error: &FollowError) -> (Option<Fault>, bool) {
-    let (FollowError::Open { source, .. } | FollowError::Read { source, .. }) = error;
+    let (FollowError::Open { source, .. }
+    | FollowError::Read { source, .. }
+    | FollowError::Both { source, .. }) = error;
     let kind = match source.kind() {
         std::io::ErrorKind::NotFound => return (None, true),
         std::io::ErrorKind::PermissionDenied => FaultKind::Denied,
@@ -219,8 +232,16 @@ pub fn settings(
     resume: Option<ResumeState>,
 ) -> Settings {
     let path = &agent.kmsg;
+    let way = match agent.kmsg_source {
+        // syslog(2) tells of this machine, not of the one that a tree was taken from.
+        _ if !host.is_live() => Some(Way::Device),
+        KmsgSource::Device => Some(Way::Device),
+        KmsgSource::Syslog => Some(Way::Syslog),
+        KmsgSource::Auto => None,
+    };
     Settings {
         path: host.path(path.strip_prefix("/").unwrap_or(path)),
+        way,
         boot_id: boot_id.unwrap_or_default().into(),
         live: host.is_live(),
         any_facility: agent.kmsg_all_facilities,
@@ -231,6 +252,7 @@ pub fn settings(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::kernel_log::state::Place;
     use crate::source::testtree::TestTree;
 
     #[test]
@@ -239,7 +261,7 @@ mod tests {
         let agent = AgentSettings::default();
         let resume = |boot_id: &str| ResumeState {
             boot_id: boot_id.into(),
-            last_seq: 7,
+            place: Place::numbered(7, 0),
         };
         for (then, now, kept) in [
             ("", None, false),
@@ -252,6 +274,29 @@ mod tests {
             let settings = settings(&host, &agent, now, Some(resume(then)));
             assert_eq!(settings.resume.is_some(), kept, "{then:?} {now:?}");
         }
+    }
+
+    #[test]
+    fn a_tree_is_never_read_by_the_machines_own_log() {
+        let mut agent = AgentSettings::default();
+        for source in [KmsgSource::Auto, KmsgSource::Device, KmsgSource::Syslog] {
+            agent.kmsg_source = source;
+            let settings = settings(&TestTree::new().host(), &agent, None, None);
+            assert_eq!(settings.way, Some(Way::Device), "{source:?}");
+        }
+    }
+
+    #[test]
+    fn both_ways_refused_is_told_of_both() {
+        let refused = |kind: std::io::ErrorKind| FollowError::Both {
+            path: "/dev/kmsg".into(),
+            device: std::io::ErrorKind::NotFound.into(),
+            source: kind.into(),
+        };
+        let (fault, absent) = fault_of(&refused(std::io::ErrorKind::PermissionDenied));
+        let fault = fault.unwrap();
+        assert_eq!((fault.kind, absent), (FaultKind::Denied, false));
+        assert!(fault.detail.contains("/dev/kmsg") && fault.detail.contains("syslog(2)"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What reaches the agent without being asked for, and the threads that wait for it.
 
 use crate::observe::reading::Fault;
-use crate::source::kernel_log::follow::KmsgItem;
+use crate::source::kernel_log::follow::{KmsgItem, Way};
 use crate::source::kernel_log::state::ResumeState;
 use crate::source::netlink::{NetlinkError, monitor, route};
 use crate::thread;
@@ -24,8 +24,11 @@ pub enum Wake {
         at: Millis,
         /// The event.
         item: Box<KmsgItem>,
+        /// Its place: kept together with what it leads to.
+        through: ResumeState,
     },
-    /// The kernel log was read up to here, all events handed over.
+    /// The kernel log was read up to here, all events handed over; no event lies between the last
+    /// one and this.
     KernelThrough(ResumeState),
     /// The kernel log's own health.
     KernelLog {
@@ -35,6 +38,8 @@ pub enum Wake {
         fault: Option<Fault>,
         /// There is no kernel log under this root.
         absent: bool,
+        /// The way it is read, once it is.
+        via: Option<Way>,
     },
     /// A network device changed.
     Netdev(String),

@@ -52,19 +52,20 @@ pub async fn look_once(config: &Config) -> Report {
         sampler.run_until_change().await;
     }
     match tokio::time::timeout(config.intervals.deadline.duration(), read).await {
-        Ok(Ok(Ok(items))) => {
-            sampler.set_kernel_log(None, items.is_none());
-            for (at, item) in items.unwrap_or_default() {
+        Ok(Ok(Ok(read))) => {
+            let via = read.as_ref().map(|(way, _)| way.name());
+            sampler.set_kernel_log(None, read.is_none(), via);
+            for (at, item) in read.map(|(_, items)| items).unwrap_or_default() {
                 evaluator.push_event(at, item.historic, &item.event);
             }
         }
-        Ok(Ok(Err(fault))) => sampler.set_kernel_log(Some(fault), false),
+        Ok(Ok(Err(fault))) => sampler.set_kernel_log(Some(fault), false, None),
         Ok(Err(_)) | Err(_) => {
             let fault = Fault {
                 kind: FaultKind::Stalled,
                 detail: "the kernel log did not answer".into(),
             };
-            sampler.set_kernel_log(Some(fault), false);
+            sampler.set_kernel_log(Some(fault), false, None);
         }
     }
     evaluator.evaluate(sampler.snapshot(Some(jiff::Timestamp::now())), Look::Once)

@@ -31,7 +31,7 @@ const LOG_BLIND: ReasonDoc = ReasonDoc {
     status: Status::Unknown,
     weight: Weight::Verdict,
     meaning: "The kernel log of a node with GPUs cannot be read, so a GPU that died may go unseen. Without GPUs and on a directory tree it is a notice.",
-    remedy: "Mount the host's /dev/kmsg into the agent's container and give it CAP_SYSLOG.",
+    remedy: "Give the agent's container CAP_SYSLOG: the log is then read through syslog(2), without /dev/kmsg and without privileged mode. A seccomp profile of your own has to allow syslog(2).",
 };
 const LOG_LOST: ReasonDoc = ReasonDoc {
     reason: "KernelLogLost",

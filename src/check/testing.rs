@@ -290,6 +290,7 @@ impl Node {
             stalled_since: None,
             fault: None,
             absent: false,
+            via: None,
         };
         bend(&mut health);
         let name = format!("{source}/{subject}");

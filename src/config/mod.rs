@@ -69,6 +69,10 @@ section! {
         log_format: LogFormat = LogFormat::Text,
         /// Kernel log device; a relative path is below the host root.
         kmsg: PathBuf = PathBuf::from("dev/kmsg"),
+        /// How the kernel log is read: auto, device, syslog. By syslog(2) it needs CAP_SYSLOG and
+        /// no device; auto takes that where the device is absent or refused, as in any container
+        /// that is not privileged. Of a directory tree the file is read.
+        kmsg_source: KmsgSource = KmsgSource::Auto,
         /// Take in kernel-log records of any facility, not the kernel's own only. For tests:
         /// any process on the node can then write an Xid.
         kmsg_all_facilities: bool = false,
@@ -150,6 +154,18 @@ pub enum LogFormat {
     Text,
     /// One JSON object a line.
     Json,
+}
+
+/// How the kernel log is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KmsgSource {
+    /// The device, and syslog(2) where it is absent or refused.
+    Auto,
+    /// The device.
+    Device,
+    /// syslog(2).
+    Syslog,
 }
 
 /// Where RDMA facts come from.

@@ -118,4 +118,8 @@ pub struct SourceHealth {
     pub fault: Option<Fault>,
     /// The kernel or tree does not have this source at all.
     pub absent: bool,
+    /// How it is read, where there is more than one way: of the kernel log `device` (`/dev/kmsg`,
+    /// or a file in its place) or `syslog` (syslog(2)).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Option<Arc<str>>,
 }

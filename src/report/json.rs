@@ -188,6 +188,8 @@ struct Source<'a> {
     stalled_since: Option<String>,
     fault: Option<FaultKind>,
     detail: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    via: Option<&'a str>,
 }
 
 impl<'a> Document<'a> {
@@ -388,6 +390,7 @@ fn sources(report: &Report) -> Vec<Source<'_>> {
             stalled_since: health.stalled_since.and_then(|at| time(report, at)),
             fault: health.fault.as_ref().map(|fault| fault.kind),
             detail: health.fault.as_ref().map(|fault| fault.detail.as_str()),
+            via: health.via.as_deref(),
         })
         .collect()
 }

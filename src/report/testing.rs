@@ -151,6 +151,7 @@ pub fn node(rails: u8, layer: LinkLayer) -> Report {
                 stalled_since: None,
                 fault: None,
                 absent: false,
+                via: None,
             },
         );
     }

@@ -187,6 +187,7 @@ pub fn sources(snapshot: &mut Snapshot, schedule: &Schedule) {
                 stalled_since: None,
                 fault: None,
                 absent: false,
+                via: None,
             }),
         };
         health.last_ok = slot.last_ok;

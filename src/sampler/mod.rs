@@ -165,7 +165,12 @@ impl Sampler {
     }
 
     /// Health of the kernel log, which is followed elsewhere.
-    pub fn set_kernel_log(&mut self, fault: Option<Fault>, absent: bool) {
+    pub fn set_kernel_log(
+        &mut self,
+        fault: Option<Fault>,
+        absent: bool,
+        via: Option<&'static str>,
+    ) {
         let ok = fault.is_none() && !absent;
         let health = SourceHealth {
             source: "kernel_log".into(),
@@ -175,6 +180,7 @@ impl Sampler {
             stalled_since: None,
             fault,
             absent,
+            via: via.map(Into::into),
         };
         self.snapshot.sources.insert("kernel_log".into(), health);
     }

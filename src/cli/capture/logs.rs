@@ -2,7 +2,8 @@
 
 use super::copier::Copier;
 use crate::source::kernel_log::input::{self, Input};
-use crate::source::kernel_log::record;
+use crate::source::kernel_log::state::Place;
+use crate::source::kernel_log::{open, record};
 use crate::source::tree;
 use std::collections::VecDeque;
 
@@ -17,27 +18,39 @@ const MAX_RECORDS: usize = 200_000;
 pub fn kernel(copier: &mut Copier<'_>) {
     // Not through a link to somebody else's file.
     let inside = tree::canonical(copier.host, "dev/kmsg");
-    let Some(Ok(mut log)) = inside.map(|path| input::open(&copier.host.path(path))) else {
-        return;
+    let opened = inside.map(|path| input::open(&copier.host.path(path)));
+    let mut log = match opened {
+        Some(Ok(log)) => log,
+        // As for the agent: refused to a container, the log is still there.
+        _ if copier.host.is_live() => match open::syslog(Place::default()) {
+            Ok(log) => log,
+            Err(_) => return,
+        },
+        _ => return,
     };
     let mut kept: VecDeque<String> = VecDeque::new();
     let mut bytes = 0;
+    // syslog(2) numbers nothing.
+    let mut numbers = 0;
     for _ in 0..MAX_RECORDS {
-        match log.next() {
-            Ok(Input::Record { text, .. }) => {
-                if record::parse(&text).is_some_and(|record| record.facility == 0) {
-                    bytes += text.len() + 1;
-                    kept.push_back(text);
-                }
-                while bytes > MAX_BYTES {
-                    let Some(oldest) = kept.pop_front() else {
-                        break;
-                    };
-                    bytes -= oldest.len() + 1;
-                }
+        let text = match log.next() {
+            Ok(Input::Record { text, .. }) => text,
+            Ok(Input::Message(message)) => {
+                numbers += 1;
+                message.raw(numbers)
             }
             Ok(Input::Empty) | Err(_) => break,
-            Ok(_) => {}
+            Ok(_) => continue,
+        };
+        if record::parse(&text).is_some_and(|record| record.facility == 0) {
+            bytes += text.len() + 1;
+            kept.push_back(text);
+        }
+        while bytes > MAX_BYTES {
+            let Some(oldest) = kept.pop_front() else {
+                break;
+            };
+            bytes -= oldest.len() + 1;
         }
     }
     let mut text = String::with_capacity(bytes);

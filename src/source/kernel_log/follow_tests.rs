@@ -6,6 +6,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use super::*;
+use crate::source::kernel_log::lines::Message;
+use crate::source::kernel_log::state::LineMark;
 
 const MINUTE: u64 = 60_000_000;
 
@@ -27,7 +29,8 @@ fn xid(prio: u32, seq: u64, ts_us: u64, code: u32) -> String {
 
 fn ring(inputs: Vec<Input>, options: FollowOptions) -> KmsgFollower {
     let (woken, wake) = io::pipe().unwrap();
-    KmsgFollower::over(Box::new(Script(inputs.into())), options, woken, wake)
+    let script = Box::new(Script(inputs.into()));
+    KmsgFollower::over((Way::Device, script), options, woken, wake)
 }
 
 fn record(text: String) -> Input {
@@ -52,7 +55,7 @@ fn drain_all(f: &mut KmsgFollower, now_us: u64) -> (Vec<KmsgItem>, Option<Resume
 fn through(boot_id: &str, last_seq: u64) -> ResumeState {
     ResumeState {
         boot_id: boot_id.into(),
-        last_seq,
+        place: Place::numbered(last_seq, 0),
     }
 }
 
@@ -195,7 +198,7 @@ fn run_delivers_live_and_stops() {
     let Ok(Delivery::Item(item)) = rx.recv_timeout(wait) else {
         panic!("no item");
     };
-    assert_eq!(item.seq, 9);
+    assert_eq!(item.place.last_seq, Some(9));
     assert_eq!(
         rx.recv_timeout(wait),
         Ok(Delivery::Through(through("b", 9)))
@@ -210,4 +213,98 @@ fn an_absent_log_is_an_error_that_names_it() {
     let e = KmsgFollower::open(options(dir.path(), "b")).err().unwrap();
     assert!(matches!(&e, FollowError::Open { .. }));
     assert!(e.to_string().contains("kmsg"), "{e}");
+}
+
+fn message(facility: u32, ts_us: u64, text: &str) -> Input {
+    let mark = LineMark {
+        hash: ts_us,
+        count: 1,
+    };
+    Input::Message(Message {
+        priority: facility << 3,
+        ts_us,
+        text: text.into(),
+        place: Place::marked(mark, ts_us),
+    })
+}
+
+#[test]
+fn messages_of_syslog_are_judged_as_records_are() {
+    let text = "NVRM: Xid (PCI:0000:3b:00): 79, x";
+    let script = || {
+        vec![
+            message(0, MINUTE, text),
+            message(1, MINUTE, text),
+            Input::Gap,
+            message(0, 20 * MINUTE, text),
+        ]
+    };
+    let mut f = ring(script(), FollowOptions::new("k", "b"));
+    let (items, resume) = drain_all(&mut f, 21 * MINUTE);
+    let historic: Vec<bool> = items.iter().map(|i| i.historic).collect();
+    assert_eq!((codes(&items), historic), (vec![79, 79], vec![true, false]));
+    let stats = f.stats();
+    assert_eq!((count(&stats.foreign), count(&stats.lost)), (1, 1));
+    let place = resume.unwrap().place;
+    assert_eq!(place.last_ts_us, Some(20 * MINUTE));
+    assert_eq!(place.last_line.unwrap().hash, 20 * MINUTE);
+    // With a resume point nothing is history.
+    let mut o = FollowOptions::new("k", "b");
+    o.resume = Some(through("a", 1));
+    assert!(
+        drain(&mut ring(script(), o), 21 * MINUTE)
+            .iter()
+            .all(|i| !i.historic)
+    );
+}
+
+#[test]
+fn dear_looks_are_rarer() {
+    for (took_us, want) in [
+        (0, 1000),
+        (900, 1000),
+        (9000, 3600),
+        (60_000, 5000),
+        (u64::MAX, 5000),
+    ] {
+        assert_eq!(pause_ms(took_us, 1000), want, "{took_us}");
+    }
+}
+
+#[test]
+fn the_device_goes_on_where_syslog_stopped() {
+    let mark = LineMark { hash: 1, count: 1 };
+    for (first_left, lost) in [(5, 0), (7, 1)] {
+        let log = (first_left..9).map(|n| record(xid(3, n, 10 * n, n as u32)));
+        let mut o = FollowOptions::new("k", "b");
+        o.resume = Some(ResumeState {
+            boot_id: "b".into(),
+            place: Place::marked(mark, 60),
+        });
+        let mut f = ring(log.collect(), o);
+        assert_eq!(codes(&drain(&mut f, 0)), [7, 8]);
+        assert_eq!(count(&f.stats().lost), lost);
+    }
+}
+
+#[test]
+fn a_device_that_is_closed_gives_way_and_a_tree_never_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut o = options(dir.path(), "b");
+    assert!(matches!(
+        KmsgFollower::open(o.clone()).err(),
+        Some(FollowError::Open { .. })
+    ));
+    // Whether this process may call syslog(2) depends on where the tests run.
+    o.way = None;
+    match KmsgFollower::open(o.clone()) {
+        Ok(f) => assert_eq!(f.way(), Way::Syslog),
+        Err(e) => assert!(matches!(&e, FollowError::Both { .. }), "{e}"),
+    }
+    fs::write(&o.path, "").unwrap();
+    assert_eq!(KmsgFollower::open(o.clone()).unwrap().way(), Way::Device);
+    // What is there and is no log is a fault, not a reason.
+    fs::remove_file(&o.path).unwrap();
+    fs::create_dir(&o.path).unwrap();
+    assert!(KmsgFollower::open(o).is_err());
 }

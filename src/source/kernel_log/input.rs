@@ -1,4 +1,5 @@
-//! Where records come from: the kernel's device, or a file of records that grows.
+//! Where records come from: the kernel's device, or a file of records that grows. (And
+//! syslog(2): `ring`.)
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -9,6 +10,8 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+
+use super::lines::Message;
 
 /// Larger than any record: `CONSOLE_EXT_LOG_MAX` was 8192 in older kernels, and a record that does
 /// not fit is lost to the reader (EINVAL).
@@ -33,6 +36,12 @@ pub enum Input {
     Overrun,
     /// A record was too large and is gone (EINVAL), or a file's line beyond the limit.
     Oversize,
+    /// A message of syslog(2), not handled before.
+    Message(Message),
+    /// What came behind the line handled last is gone, nobody knows how much.
+    Gap,
+    /// What is no line of the log.
+    Junk,
     /// The file was truncated or replaced and is read from its start.
     Restarted,
 }

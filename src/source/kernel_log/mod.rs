@@ -2,7 +2,7 @@
 //!
 //! `wrapper` takes off what log readers add, [`record`] reads `/dev/kmsg`'s own form, `decode`
 //! turns one message into at most one event, [`assemble`] joins what one report spreads over
-//! lines, [`follow`] follows a live node. A message is matched from its first byte only: text that
+//! lines, [`follow`] follows a live node: by `/dev/kmsg`, or by syslog(2) (`ring`, `lines`). A message is matched from its first byte only: text that
 //! quotes a kernel line is no event.
 
 mod aer;
@@ -10,10 +10,14 @@ pub mod assemble;
 mod device;
 pub mod follow;
 pub mod input;
+mod klogctl;
+pub mod lines;
 mod mlx5;
 mod nic;
 mod nvidia;
+pub mod open;
 pub mod record;
+mod ring;
 pub mod state;
 #[cfg(test)]
 mod tests;

@@ -2,13 +2,85 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The resume point. Sequence numbers start anew at each boot, so they hold for one boot id only
-/// (`/proc/sys/kernel/random/boot_id`).
+/// The resume point. It holds for one boot only (`/proc/sys/kernel/random/boot_id`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct ResumeState {
-    /// Boot that the number belongs to.
+    /// Boot that the place belongs to.
     pub boot_id: String,
-    /// Last record number that was handled.
-    pub last_seq: u64,
+    /// The last record that was handled.
+    #[serde(flatten)]
+    pub place: Place,
+}
+
+/// A record's place in the log of one boot, by whatever the way it was read tells. The stamp is
+/// common to all ways, so that a run may go on where one that read another way stopped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Record number, counted from 0 at boot: of `/dev/kmsg`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_seq: Option<u64>,
+    /// Microseconds since boot, by the kernel's clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_ts_us: Option<u64>,
+    /// Which line: of syslog(2), which numbers nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_line: Option<LineMark>,
+}
+
+/// Tells a line from every other of the ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LineMark {
+    /// Hash of the whole line with priority and stamp (FNV-1a, 64 bits).
+    pub hash: u64,
+    /// The how many-th of its like it is, counted from 1: the same may be said twice within a
+    /// microsecond.
+    pub count: u32,
+}
+
+impl Place {
+    /// Of a record of `/dev/kmsg`.
+    #[must_use]
+    pub fn numbered(seq: u64, ts_us: u64) -> Self {
+        Self {
+            last_seq: Some(seq),
+            last_ts_us: Some(ts_us),
+            last_line: None,
+        }
+    }
+
+    /// Of a line of syslog(2).
+    #[must_use]
+    pub fn marked(mark: LineMark, ts_us: u64) -> Self {
+        Self {
+            last_seq: None,
+            last_ts_us: Some(ts_us),
+            last_line: Some(mark),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_of_either_way_are_read_back() {
+        let mark = LineMark {
+            hash: u64::MAX,
+            count: 2,
+        };
+        for place in [
+            Place::numbered(7, 1),
+            Place::marked(mark, u64::MAX),
+            Place::default(),
+        ] {
+            let state = ResumeState {
+                boot_id: "a".into(),
+                place,
+            };
+            let text = serde_json::to_string(&state).unwrap();
+            let back: ResumeState = serde_json::from_str(&text).unwrap();
+            assert_eq!(back, state, "{text}");
+        }
+    }
 }

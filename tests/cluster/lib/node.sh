@@ -103,6 +103,8 @@ failSwapOn: false
 port: 10250
 readOnlyPort: 0
 healthzPort: 10248
+clusterDNS: [10.0.0.10] # nobody answers there; without one, kubelet complains in events on the node
+clusterDomain: cluster.local
 resolvConf: $D/kubelet/resolv.conf
 staticPodPath: ""
 nodeStatusUpdateFrequency: 2s

@@ -50,16 +50,6 @@ log_tail() { # NAME
     tail -n "${CLUSTER_TAIL:-25}" "$D/logs/$1.log" 2>/dev/null | cut -c 1-400 | sed 's/^/    | /' >&2
 }
 
-# wait_until SECONDS COMMAND...: until it succeeds.
-wait_until() {
-    local end=$((SECONDS + $1))
-    shift
-    until "$@"; do
-        [ $SECONDS -lt $end ] || return 1
-        sleep 0.1
-    done
-}
-
 # ready NAME SECONDS COMMAND...: a part that dies or is late ends the rig.
 ready() {
     local name=$1 limit=$2 end=$((SECONDS + $2))

@@ -1,6 +1,6 @@
 # what: image, node and a pod with the DaemonSet's rights that judges a simulated host
 scenario() {
-    local tree size again
+    local tree size again config label
     size=$(stat -c %s "$W/selvage.tar")
     [ "$size" -lt 12000000 ] || fail "the image has $size bytes, 12 MB are the bound"
     again=$("$CLUSTER_DIR/../../manifests/image/build" "$SELVAGE" "$W/again.tar" "$IMAGE")
@@ -8,6 +8,12 @@ scenario() {
     [ "$(tar -xOf "$W/again.tar" index.json | jq -r '.manifests[0].digest')" = "$again" ] || fail "another digest"
     [ "$(tar -xOf "$W/again.tar" "$(tar -xOf "$W/again.tar" manifest.json | jq -r '.[0].Layers[0]')" | tar -t)" = selvage ] ||
         fail "the image holds more than the binary"
+    config=$(tar -xOf "$W/again.tar" "$(tar -xOf "$W/again.tar" manifest.json | jq -r '.[0].Config')")
+    # The Dockerfile says the same of itself.
+    jq -r '.config.Labels | to_entries[] | "\(.key)=\"\(.value)\""' <<<"$config" | while read -r label; do
+        grep -qF "$label" "$CLUSTER_DIR/../../manifests/image/Dockerfile" || echo "$label"
+    done >"$W/labels"
+    [ ! -s "$W/labels" ] || fail "not in manifests/image/Dockerfile: $(cat "$W/labels")"
     [ "$(node_condition Ready)" = True ] || fail "the node is not ready"
 
     tree=$(simulate h100_ib)

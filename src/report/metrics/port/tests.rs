@@ -45,6 +45,7 @@ fn a_port_that_can_no_longer_be_read_has_no_state_and_no_rate() {
         stalled_since: Some(NOW),
         fault: None,
         absent: false,
+        via: None,
     };
     report.snapshot.sources.insert("link/1".into(), health);
     assert_eq!(series(&report), (4, 0));
