@@ -156,11 +156,6 @@ impl Spent {
         self.sum(is)
     }
 
-    /// Requests with this verb and resource, by code.
-    pub fn of(&self, verb: &str, resource: &str) -> u64 {
-        self.sum(|(v, r, _)| v == verb && r == resource)
-    }
-
     fn sum(&self, is: impl Fn(&&(String, String, String)) -> bool) -> u64 {
         let found = self.requests.iter().filter(|(key, _)| is(&key));
         found.map(|(_, n)| *n).sum::<f64>() as u64

@@ -165,17 +165,25 @@ impl Fleet {
     /// Enters names in the ledger that nobody will ever use: what a crash between entry and taint
     /// leaves.
     pub async fn enter_dead(&self, lease: &str, dead: impl IntoIterator<Item = usize>) {
-        let names = Names::new(&Default::default());
         let mut ledger = self.claims(lease).await;
         for index in dead {
             ledger.claims.insert(name(index), "1".into());
         }
-        let body = json!({"metadata": {"annotations": {names.ledger(): ledger.to_text()}}});
-        let params = PatchParams::default();
-        let patched = cluster_leases(&self.cluster)
-            .patch(lease, &params, &Patch::Merge(body))
+        self.put_ledger(lease, &ledger).await;
+    }
+
+    /// Writes a ledger as it is.
+    pub async fn put_ledger(&self, lease: &str, ledger: &Ledger) {
+        let names = Names::new(&Default::default());
+        let body = json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": lease, "annotations": {names.ledger(): ledger.to_text()}},
+        });
+        let params = PatchParams::apply("test").force();
+        let put = cluster_leases(&self.cluster)
+            .patch(lease, &params, &Patch::Apply(body))
             .await;
-        patched.expect("the ledger takes it");
+        put.expect("the ledger takes it");
     }
 }
 

@@ -110,8 +110,8 @@ fn number(version: &str) -> u64 {
 }
 
 async fn second_server(cluster: &Cluster) -> (Ended, kube::Client) {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let port = port.local_addr().expect("its address").port().to_string();
+    let address = crate::support::free_address();
+    let (_, port) = address.rsplit_once(':').expect("a port");
     let command = std::fs::read_to_string(cluster.dir.join("commands/apiserver"));
     let command = command.expect("the API server's command");
     let first = command
@@ -199,7 +199,10 @@ pub fn hold(steps: &[Step], limit: impl Fn(&str) -> usize) -> BTreeMap<String, M
                 let of = tainted.entry(lease.clone()).or_default();
                 let new = match is {
                     true => of.insert(step.name.clone()),
-                    false => !of.remove(&step.name) && false,
+                    false => {
+                        of.remove(&step.name);
+                        false
+                    }
                 };
                 let most = most.entry(lease.clone()).or_default();
                 most.tainted = most.tainted.max(of.len());

@@ -5,7 +5,9 @@ use crate::history;
 use crate::kubelet::Kubelets;
 use crate::seen::{Nodes, Now};
 use crate::table::{seconds, spread};
+use kube::api::ListParams;
 use selvage::cluster::budget::{Ledger, lease_name};
+use selvage::cluster::node::{NodeObject, resource};
 use selvage::report::State;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -78,7 +80,7 @@ pub async fn all() {
         before = revision;
     }
     assert_eq!(most.tainted, limit, "the budget was used");
-    ledger_size(&mut fleet);
+    costs(&mut fleet).await;
     fleet.table.print();
 }
 
@@ -139,7 +141,16 @@ async fn steady(fleet: &mut Fleet, still: Duration) {
             spent.writes()
         ),
     );
-    assert_eq!((spent.writes(), wrote), (0, 0), "{}", spent.words());
+    let errors = fleet.agents.with(|told| {
+        let errors = told.status.values().filter_map(|s| s.error.clone());
+        errors.collect::<BTreeSet<_>>()
+    });
+    assert_eq!(
+        (spent.writes(), wrote),
+        (0, 0),
+        "{}; {errors:#?}",
+        spent.words()
+    );
 }
 
 /// A heartbeat is one patch of the status: what one costs the server, kubelets' likewise.
@@ -426,7 +437,23 @@ async fn chaos(fleet: &mut Fleet, limit: usize) {
     dead.iter().for_each(|index| fleet.start(*index));
 }
 
-fn ledger_size(fleet: &mut Fleet) {
+/// What single requests cost the API server, and how large a ledger gets.
+async fn costs(fleet: &mut Fleet) {
+    const TIMES: usize = 20;
+    let nodes = kube::Api::<NodeObject>::all_with(fleet.cluster.client.clone(), &resource());
+    let before = fleet.cluster.usage().await;
+    for _ in 0..TIMES {
+        let list = nodes.list(&ListParams::default()).await;
+        assert!(list.is_ok());
+    }
+    let spent = fleet.cluster.usage().await.since(&before);
+    fleet.table.row(
+        "a list of all nodes",
+        format!(
+            "{:.1} ms of the API server's CPU",
+            spent.cpu / TIMES as f64 * 1000.0
+        ),
+    );
     for claims in [fleet.count / 10, 100, 1000] {
         let mut ledger = Ledger {
             nodes: Some(claims * 10),
@@ -434,18 +461,27 @@ fn ledger_size(fleet: &mut Fleet) {
             ..Ledger::default()
         };
         for n in 0..claims {
-            ledger.claims.insert(
-                format!(
-                    "ip-10-100-{}-{}.us-east-2.compute.internal",
-                    n / 256,
-                    n % 256
-                ),
-                "1234567890".into(),
+            let name = format!(
+                "ip-10-100-{}-{}.us-east-2.compute.internal",
+                n / 256,
+                n % 256
             );
+            ledger.claims.insert(name, "1234567890".into());
         }
+        let before = fleet.cluster.usage().await;
+        for _ in 0..TIMES {
+            fleet.put_ledger("selvage-costs", &ledger).await;
+            fleet.claims("selvage-costs").await;
+        }
+        let spent = fleet.cluster.usage().await.since(&before);
         fleet.table.row(
             format!("a ledger of {claims} entries"),
-            format!("{} bytes", ledger.to_text().len()),
+            format!(
+                "{} bytes; written and read in {:.1} ms, {:.1} ms of the API server's CPU",
+                ledger.to_text().len(),
+                spent.wall.as_secs_f64() / TIMES as f64 * 1000.0,
+                spent.cpu / TIMES as f64 * 1000.0
+            ),
         );
     }
 }

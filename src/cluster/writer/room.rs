@@ -170,3 +170,8 @@ impl Writer {
         }
     }
 }
+
+/// Whether a condition's words begin with why the taint is withheld.
+pub(super) fn tells_withheld(message: &str) -> bool {
+    message.starts_with("The taint is withheld")
+}
