@@ -50,6 +50,11 @@ impl Told {
         self.status.values().filter(spent).count()
     }
 
+    /// How many that run now have said this last.
+    pub fn say(&self, state: State) -> usize {
+        self.state.values().filter(|said| **said == state).count()
+    }
+
     /// Reports so far.
     pub fn reports(&self) -> u64 {
         self.reports
@@ -145,7 +150,9 @@ fn work(mut orders: mpsc::UnboundedReceiver<Do>, told: &Arc<Mutex<Told>>) {
                         agent.abort();
                         let _ = agent.await;
                     }
-                    told.lock().unwrap().status.remove(&node);
+                    let mut told = told.lock().unwrap();
+                    told.status.remove(&node);
+                    told.state.remove(&node);
                 }
             }
         }

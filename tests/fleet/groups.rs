@@ -5,6 +5,7 @@ use crate::history;
 use crate::seen::Nodes;
 use selvage::cluster::budget::lease_name;
 use selvage::cluster::settings::BudgetMax;
+use selvage::report::State;
 use std::time::Duration;
 
 const COUNT: usize = 60;
@@ -38,7 +39,11 @@ pub async fn all() {
         fleet.start_all();
         let ready =
             |nodes: &Nodes| nodes.count(|now| now.fabric == "ready" && !now.tainted) == COUNT;
-        fleet.until(MINUTE * 2, "all are ready", ready).await;
+        // What the labels say may be an earlier agent's word.
+        let seen = |nodes: &Nodes| {
+            ready(nodes) && fleet.agents.with(|told| told.say(State::Ready)) == COUNT
+        };
+        fleet.until(MINUTE * 2, "all are ready", seen).await;
         fleet.hosts.links(0..COUNT, false);
         let told = |nodes: &Nodes| {
             (tainted_in(nodes, "small"), tainted_in(nodes, "large")) == (small, large)

@@ -101,6 +101,9 @@ pub async fn since(cluster: &Cluster, revision: &str, group: &str) -> Vec<Step> 
             what: What::Ledger(there.then(|| Ledger::parse(text))),
         });
     }
+    for api in [&nodes_of(cluster), &leases_of(cluster)] {
+        let _ = api.delete(END, &Default::default()).await;
+    }
     steps.sort_by_key(|step| step.revision);
     steps
 }
@@ -150,12 +153,18 @@ async fn second_server(cluster: &Cluster) -> (Ended, kube::Client) {
     }
 }
 
+fn nodes_of(cluster: &Cluster) -> kube::Api<DynamicObject> {
+    kube::Api::all_with(cluster.client.clone(), &resource())
+}
+
+fn leases_of(cluster: &Cluster) -> kube::Api<DynamicObject> {
+    let kind = ApiResource::erase::<k8s_openapi::api::coordination::v1::Lease>(&());
+    kube::Api::namespaced_with(cluster.client.clone(), "selvage", &kind)
+}
+
 /// Objects after which nothing is read; those of an earlier history go first.
 async fn put_ends(cluster: &Cluster) {
-    let client = cluster.client.clone();
-    let kind = ApiResource::erase::<k8s_openapi::api::coordination::v1::Lease>(&());
-    let leases = kube::Api::<DynamicObject>::namespaced_with(client.clone(), "selvage", &kind);
-    let nodes = kube::Api::<DynamicObject>::all_with(client, &resource());
+    let (nodes, leases) = (nodes_of(cluster), leases_of(cluster));
     for (api, version, kind) in [
         (&nodes, "v1", "Node"),
         (&leases, "coordination.k8s.io/v1", "Lease"),

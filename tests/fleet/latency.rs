@@ -4,6 +4,8 @@ use crate::fleet::{Fleet, name};
 use crate::phases::latencies;
 use crate::seen::Nodes;
 use crate::table::{median, spread};
+use selvage::report::State;
+use selvage::units::Span;
 use std::time::{Duration, Instant};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -14,7 +16,9 @@ pub async fn all() {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     fleet.table.row("load of the machine", load.trim());
     let mut config = fleet.config(0);
-    config.intervals.link = selvage::units::Span::from_millis(100);
+    config.intervals.link = Span::from_millis(100);
+    // A new agent is soon sure.
+    config.intervals.counters = Span::from_millis(300);
     let node = name(0);
     let (mut labels, mut taints) = (Vec::new(), Vec::new());
     let ready = |nodes: &Nodes| nodes.now[&node].fabric == "ready" && !nodes.now[&node].tainted;
@@ -26,7 +30,9 @@ pub async fn all() {
             fleet.agents.crash(0);
             fleet.agents.start(0, config.clone());
         }
-        fleet.until(MINUTE, "the node is ready", ready).await;
+        let seen =
+            |nodes: &Nodes| ready(nodes) && fleet.agents.with(|told| told.say(State::Ready)) == 1;
+        fleet.until(MINUTE, "the node is ready", seen).await;
         tokio::time::sleep(Duration::from_millis(300)).await;
         let began = Instant::now();
         fleet.hosts.links([0], false);
