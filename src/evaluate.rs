@@ -90,10 +90,12 @@ impl Evaluator {
         let context = Context::new(snapshot, &self.history, &roles, &self.policy, now);
         let candidates = check::run_all(&context);
         let gpudirect = context.gpudirect_verdict().clone();
-        let (findings, full_window) = match look {
+        let (mut findings, full_window) = match look {
             Look::Watching { full_window } => (self.debouncer.step(candidates, now), full_window),
             Look::Once => (debounce::step_once(candidates, now), true),
         };
+        // What is muted is left out now, not when it would have cleared.
+        findings.retain(|finding| !self.policy.mute.contains(&*finding.check));
         let verdict = readiness::fold(
             &findings,
             FoldInputs {

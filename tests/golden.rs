@@ -25,10 +25,17 @@ const VOLATILE: &[&str] = &[
     "process_cpu_seconds_total",
 ];
 
-/// Families that only an agent with files of `[serve]` has: tests/tls.rs holds them.
+/// Families that only an agent with files of `[serve]` has (tests/tls.rs holds them), or one with an
+/// API server (the metrics' own tests do).
 const ELSEWHERE: &[&str] = &[
     "selvage_tls_certificate_expiry_timestamp_seconds",
     "selvage_serve_reload_failures_total",
+    "selvage_node_writes_total",
+    "selvage_node_api_up",
+    "selvage_node_pending",
+    "selvage_node_taint_applied",
+    "selvage_node_taint_withheld",
+    "selvage_node_taint_budget",
 ];
 
 /// Keys of the JSON report whose values differ from run to run.

@@ -3,6 +3,7 @@
 use super::budget::{Group, Ledger, Listed};
 use super::names::{FIELD_MANAGER, Names};
 use super::node::{NodeObject, NodeView, resource, text};
+use super::pace::Limits;
 use super::settings::ClusterSettings;
 use crate::units::cut;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -16,10 +17,6 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
 
-/// How long a request may take.
-const DEADLINE: Duration = Duration::from_secs(10);
-/// How long a page of the list of all nodes may take.
-const LIST_DEADLINE: Duration = Duration::from_secs(30);
 /// Nodes a page: a Node with its images is some 20 KB.
 const PAGE: u32 = 100;
 
@@ -67,6 +64,14 @@ pub struct ApiError {
     pub failure: Failure,
     /// In the server's or the network's words.
     pub message: String,
+}
+
+impl ApiError {
+    /// Whether the same request would fail again, whenever it is made.
+    pub fn is_final(&self) -> bool {
+        use Failure::{Forbidden, Invalid, NotFound};
+        matches!(self.failure, Forbidden | Invalid | NotFound)
+    }
 }
 
 /// No way to reach an API server is known, or it cannot be used.
@@ -129,6 +134,7 @@ pub struct NodeApi {
     node: String,
     ledger: String,
     taint: String,
+    limits: Limits,
 }
 
 /// A Lease with the ledger it holds.
@@ -149,7 +155,14 @@ impl NodeApi {
             node: node.to_string(),
             ledger: names.ledger(),
             taint: names.taint(),
+            limits: Limits::default(),
         }
+    }
+
+    /// With other deadlines.
+    #[must_use]
+    pub fn limited(self, limits: Limits) -> Self {
+        NodeApi { limits, ..self }
     }
 
     /// The client.
@@ -167,7 +180,12 @@ impl NodeApi {
     /// # Errors
     /// As any request.
     pub async fn get(&self) -> Result<NodeView, ApiError> {
-        let node = bounded("read the Node", DEADLINE, self.nodes.get(&self.node)).await?;
+        let node = bounded(
+            "read the Node",
+            self.limits.deadline,
+            self.nodes.get(&self.node),
+        )
+        .await?;
         Ok(NodeView::of(&node))
     }
 
@@ -198,7 +216,7 @@ impl NodeApi {
         let patch = Patch::Strategic(body);
         let params = own_params();
         let request = self.nodes.patch_status(&self.node, &params, &patch);
-        let node = bounded("write the condition", DEADLINE, request).await?;
+        let node = bounded("write the condition", self.limits.deadline, request).await?;
         Ok(NodeView::of(&node))
     }
 
@@ -234,7 +252,7 @@ impl NodeApi {
         patch: &Patch<P>,
     ) -> Result<NodeView, ApiError> {
         let request = self.nodes.patch(&self.node, params, patch);
-        let node = bounded(what, DEADLINE, request).await?;
+        let node = bounded(what, self.limits.deadline, request).await?;
         Ok(NodeView::of(&node))
     }
 
@@ -243,7 +261,12 @@ impl NodeApi {
     /// # Errors
     /// As any request.
     pub async fn ledger(&self, lease: &str) -> Result<Option<LedgerLease>, ApiError> {
-        let lease = bounded("read the budget", DEADLINE, self.leases.get_opt(lease)).await?;
+        let lease = bounded(
+            "read the budget",
+            self.limits.deadline,
+            self.leases.get_opt(lease),
+        )
+        .await?;
         Ok(lease.map(|lease| {
             let annotations = lease.metadata.annotations.as_ref();
             let text = annotations.and_then(|a| a.get(&self.ledger));
@@ -279,8 +302,22 @@ impl NodeApi {
         };
         let what = "write the budget";
         let lease = match read {
-            Some(_) => bounded(what, DEADLINE, self.leases.replace(name, &params, &lease)).await?,
-            None => bounded(what, DEADLINE, self.leases.create(&params, &lease)).await?,
+            Some(_) => {
+                bounded(
+                    what,
+                    self.limits.deadline,
+                    self.leases.replace(name, &params, &lease),
+                )
+                .await?
+            }
+            None => {
+                bounded(
+                    what,
+                    self.limits.deadline,
+                    self.leases.create(&params, &lease),
+                )
+                .await?
+            }
         };
         Ok(LedgerLease {
             lease,
@@ -296,7 +333,12 @@ impl NodeApi {
         let mut group = Group::new();
         let mut params = ListParams::default().labels_from(selector).limit(PAGE);
         loop {
-            let page = bounded("list the group", LIST_DEADLINE, self.nodes.list(&params)).await?;
+            let page = bounded(
+                "list the group",
+                self.limits.list_deadline,
+                self.nodes.list(&params),
+            )
+            .await?;
             for node in &page.items {
                 let tainted = node.spec.taints.iter().flatten();
                 let listed = Listed {
@@ -336,8 +378,22 @@ pub async fn bounded<T>(
         Err(_) => Err(ApiError {
             what,
             failure: Failure::Timeout,
-            message: format!("no answer within {} s", deadline.as_secs()),
+            message: format!("no answer within {} s", deadline.as_secs_f64()),
         }),
+    }
+}
+
+/// Whether the watch was refused for its credentials.
+pub fn is_unauthorized(error: &kube::runtime::watcher::Error) -> bool {
+    use kube::runtime::watcher::Error::{
+        InitialListFailed, WatchError, WatchFailed, WatchStartFailed,
+    };
+    match error {
+        InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error) => {
+            failure(error) == Failure::Unauthorized
+        }
+        WatchError(status) => status.code == 401,
+        _ => false,
     }
 }
 
@@ -359,6 +415,7 @@ fn failure(error: &kube::Error) -> Failure {
         409 => Failure::Conflict,
         422 => Failure::Invalid,
         429 => {
+            // A header alone (`Retry-After: 1`, as flow control sends it) does not get through here.
             let told = status.details.as_ref().map(|d| d.retry_after_seconds);
             let told = told.filter(|seconds| *seconds > 0);
             Failure::Throttled(told.map(|seconds| Duration::from_secs(u64::from(seconds))))

@@ -15,7 +15,9 @@
 //!    compare-and-swap, so an entry renewed meanwhile is not lost.
 //!
 //! Hence at every instant the tainted nodes are among the entries, and the entries are at most the
-//! limit. (Nodes found tainted without an entry — the Lease was deleted by hand — are entered even
+//! limit. The owner gives its entry back by the same proof: it has seen its object untainted at a
+//! later version than the entry's, so that no patch of its own can still be on its way; and an entry
+//! is renewed only to a later version, never to that of a view which is behind. (Nodes found tainted without an entry — the Lease was deleted by hand — are entered even
 //! beyond it: they are the truth, and keep new ones out.) Recovery asks nobody: the taint is taken
 //! off first, the entry afterwards.
 
@@ -71,6 +73,8 @@ pub enum Step {
     Count(Ledger),
     /// Somebody else is counting: look again soon.
     Wait,
+    /// The entry speaks of a later version of the object than the asker has seen: read it anew.
+    Stale,
     /// The budget is spent (or does not know this node): write the ledger if it is told, and leave
     /// the node untainted.
     Withhold(Withheld, Option<Ledger>),
@@ -128,6 +132,14 @@ impl Ledger {
             in_group,
             now,
         } = asker;
+        // A patch that tests for the later version may be on its way.
+        if self
+            .claims
+            .get(node)
+            .is_some_and(|entry| is_later(entry, resource_version) == Some(true))
+        {
+            return Step::Stale;
+        }
         let mut ledger = self.clone();
         if let Some(group) = group {
             ledger.take_in(group, now);
@@ -181,10 +193,16 @@ impl Ledger {
         })
     }
 
-    /// The ledger without a node whose taint is gone; none where it has no entry.
-    pub fn released(&self, node: &str) -> Option<Ledger> {
-        let mut ledger = self.clone();
-        ledger.claims.remove(node).map(|_| ledger)
+    /// The ledger without a node that was seen untainted at this version; none where it has no
+    /// entry, or one whose patch may still succeed on that very version.
+    pub fn released(&self, node: &str, resource_version: &str) -> Option<Ledger> {
+        let entry = self.claims.get(node)?;
+        let moved = is_later(resource_version, entry).unwrap_or(resource_version != entry);
+        moved.then(|| {
+            let mut ledger = self.clone();
+            ledger.claims.remove(node);
+            ledger
+        })
     }
 
     /// Takes in the group as listed: its size, who is tainted, whose entry is dead.
@@ -206,6 +224,12 @@ impl Ledger {
     fn counted_within(&self, span: Duration, now: jiff::Timestamp) -> bool {
         self.nodes.is_some() && self.counted.is_some_and(|at| is_within(at, span, now))
     }
+}
+
+/// Whether a version is later than another; none where they are no numbers, as they are on every API
+/// server in use.
+fn is_later(version: &str, than: &str) -> Option<bool> {
+    Some(version.parse::<u64>().ok()? > than.parse::<u64>().ok()?)
 }
 
 /// Whether a moment lies within a span before now. Nodes' clocks differ: what lies in the future by

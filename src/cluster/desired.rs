@@ -3,7 +3,7 @@
 use super::names::{self, Names, label_value};
 use super::settings::{ClusterSettings, Mode};
 use crate::check::gpudirect::Path;
-use crate::check::{CHECKS, Finding, Weight};
+use crate::check::{Finding, Weight};
 use crate::observe::rdma::LinkLayer;
 use crate::readiness::VERDICT_DOCS;
 use crate::readiness::hold::Tainting;
@@ -190,46 +190,32 @@ fn message(report: &Report) -> String {
     if report.state == State::Ready {
         return "every rail works as it should".into();
     }
-    let mut subjects: BTreeMap<&str, BTreeSet<Vec<(String, u64)>>> = BTreeMap::new();
-    let mut shown: BTreeMap<Vec<(String, u64)>, &str> = BTreeMap::new();
-    for finding in report.findings.iter().filter(|f| decides(f, report)) {
-        let key = view::natural(&finding.subject);
-        shown.insert(key.clone(), &finding.subject);
-        subjects.entry(&finding.reason).or_default().insert(key);
-    }
     let mut parts = Vec::new();
     for reason in &report.reasons {
-        let on: Vec<&str> = subjects
-            .get(reason.as_str())
-            .into_iter()
-            .flatten()
-            .filter_map(|key| shown.get(key).copied())
-            .filter(|subject| !subject.is_empty())
+        let mut found: Vec<&Finding> = report
+            .findings
+            .iter()
+            .filter(|finding| finding.weight == Weight::Verdict && finding.reason == *reason)
             .collect();
-        let on = if on.is_empty() {
-            String::new()
-        } else {
-            format!(" on {}", on.join(", "))
+        found.sort_by_cached_key(|finding| view::natural(&finding.subject));
+        let mut subjects: Vec<&str> = found.iter().map(|f| f.subject.as_str()).collect();
+        subjects.retain(|subject| !subject.is_empty());
+        subjects.dedup();
+        let on = if subjects.is_empty() { "" } else { " on " };
+        let of_finding = found.first().map(|finding| finding.remedy.as_str());
+        let remedy = match of_finding.or_else(|| remedy(reason)) {
+            Some(remedy) => format!(" Remedy: {remedy}"),
+            None => String::new(),
         };
-        let remedy = remedy(reason).map_or(String::new(), |remedy| format!(" Remedy: {remedy}"));
-        parts.push(format!("{reason}{on}.{remedy}"));
+        parts.push(format!("{reason}{on}{}.{remedy}", subjects.join(", ")));
     }
     format!("{}: {}", report.state.as_str(), parts.join(" "))
 }
 
-fn decides(finding: &Finding, report: &Report) -> bool {
-    finding.weight == Weight::Verdict && report.reasons.contains(&finding.reason)
-}
-
-/// The remedy that goes with a reason, whatever the case.
+/// The remedy that goes with a reason which no finding brings.
 fn remedy(reason: &str) -> Option<&'static str> {
-    let of_checks = CHECKS
-        .iter()
-        .flat_map(|check| check.reasons)
-        .find(|doc| doc.reason == reason)
-        .map(|doc| doc.remedy);
-    let of_verdict = VERDICT_DOCS.iter().find(|doc| doc.reason == reason);
-    of_checks.or(of_verdict.map(|doc| doc.remedy))
+    let mut docs = VERDICT_DOCS.iter();
+    docs.find(|doc| doc.reason == reason).map(|doc| doc.remedy)
 }
 
 #[cfg(test)]

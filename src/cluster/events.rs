@@ -1,20 +1,27 @@
 //! Events on the Node: one a change of verdict, and one when a taint is withheld.
 
-use super::api::{ApiError, bounded};
+use super::api::{ApiError, Failure, bounded};
 use super::desired::WantedCondition;
+use super::names::FIELD_MANAGER;
+use super::pace::Limits;
 use crate::report::State;
 use crate::units::cut;
-use k8s_openapi::api::core::v1::ObjectReference;
-use kube::Client;
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::json;
 use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Most events that wait for the API server; beyond, the oldest are forgotten.
 const WAITING: usize = 16;
 
-/// Longest `action` of an event (events.k8s.io/v1).
-const ACTION_MAX: usize = 128;
+/// Longest message of an event, in bytes (core/v1 validation).
+const NOTE_MAX: usize = 1024;
+
+/// Longest `reportingInstance`.
+const INSTANCE_MAX: usize = 128;
 
 /// Something to tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,63 +30,86 @@ pub struct Notice {
     pub normal: bool,
     /// CamelCase.
     pub reason: &'static str,
-    /// What makes it another event than the last of the same reason: the verdict's reasons.
-    pub action: String,
     /// For people.
     pub note: String,
 }
 
 /// The event of a verdict.
-pub fn of_verdict(state: State, reasons: &[String], words: &WantedCondition) -> Notice {
+pub fn of_verdict(state: State, words: &WantedCondition) -> Notice {
     let reason = match state {
         State::Ready => "FabricReady",
         State::Degraded => "FabricDegraded",
         State::Unready => "FabricUnready",
         State::Unknown => "FabricUnknown",
     };
-    let action = match reasons {
-        [] => "Judge".to_string(),
-        reasons => cut(reasons.join(","), ACTION_MAX),
-    };
     Notice {
         normal: state == State::Ready,
         reason,
-        action,
         note: words.message.clone(),
     }
 }
 
+/// Where events about what has no namespace live.
+const NAMESPACE: &str = "default";
+
+/// The same again within this long is counted up rather than told anew, as events live an hour.
+const SERIES: Duration = Duration::from_secs(360);
+
+/// A notice with the name of its event: told again after no answer came, it is the same event.
+#[derive(Debug)]
+struct Waiting {
+    notice: Notice,
+    at: jiff::Timestamp,
+}
+
 /// Publishes in order, and keeps what could not be until it can.
+///
+/// Events of the core group, as kubelet's own about its Node: events.k8s.io takes none in `default`
+/// about what has no namespace before 1.22.
 pub struct Teller {
-    client: Client,
-    controller: String,
+    api: Option<Api<Event>>,
     node: String,
-    recorder: Recorder,
-    queue: VecDeque<Notice>,
+    deadline: Duration,
+    queue: VecDeque<Waiting>,
+    /// What was told lately, and of which object.
+    told: Vec<Event>,
 }
 
 impl Teller {
     /// For one node.
-    pub fn new(client: Client, node: &str) -> Self {
-        let controller = "selvage".to_string();
+    pub fn new(node: &str, limits: Limits) -> Self {
         Teller {
-            recorder: recorder(&client, &controller, node),
-            client,
-            controller,
+            api: None,
             node: node.to_string(),
+            deadline: limits.deadline,
             queue: VecDeque::new(),
+            told: Vec::new(),
         }
+    }
+
+    /// Publishes through this client.
+    pub fn use_client(&mut self, client: Client) {
+        self.api = Some(Api::namespaced(client, NAMESPACE));
     }
 
     /// To be told. The same twice running is told once.
     pub fn push(&mut self, notice: Notice) {
-        if self.queue.back() == Some(&notice) {
+        if self.queue.back().is_some_and(|last| last.notice == notice) {
             return;
         }
         if self.queue.len() >= WAITING {
             self.queue.pop_front();
         }
-        self.queue.push_back(notice);
+        let at = jiff::Timestamp::now();
+        self.queue.push_back(Waiting { notice, at });
+    }
+
+    /// To be told before all that waits.
+    pub fn push_first(&mut self, notice: Notice) {
+        if self.queue.len() < WAITING {
+            let at = jiff::Timestamp::now();
+            self.queue.push_front(Waiting { notice, at });
+        }
     }
 
     /// Whether something waits.
@@ -95,47 +125,115 @@ impl Teller {
     /// Publishes the oldest that waits.
     ///
     /// # Errors
-    /// As any request; it then waits on.
+    /// As any request. It then waits on, unless it was refused for good.
     pub async fn publish_one(&mut self, uid: &str) -> Result<(), ApiError> {
-        let Some(notice) = self.queue.front() else {
+        let (Some(waiting), Some(api)) = (self.queue.front(), &self.api) else {
             return Ok(());
         };
-        let event = Event {
-            type_: if notice.normal {
-                EventType::Normal
-            } else {
-                EventType::Warning
-            },
-            reason: notice.reason.into(),
-            note: Some(notice.note.clone()),
-            action: notice.action.clone(),
-            secondary: None,
+        let now = jiff::Timestamp::now();
+        self.told.retain(|event| is_recent(event, now));
+        let mut event = event(&self.node, uid, &waiting.notice, waiting.at);
+        let earlier = self.told.iter().position(|told| is_same(told, &event));
+        let what = "write an event";
+        let result = if let Some(told) = earlier.and_then(|at| self.told.get(at)) {
+            let last = Some(Time(waiting.at));
+            event = told.clone();
+            event.count = Some(told.count.unwrap_or(1).saturating_add(1));
+            event.last_timestamp = last;
+            let body = json!({"count": event.count, "lastTimestamp": event.last_timestamp});
+            let name = event.metadata.name.clone().unwrap_or_default();
+            let params = PatchParams {
+                field_manager: Some(FIELD_MANAGER.into()),
+                ..PatchParams::default()
+            };
+            let patch = Patch::Merge(&body);
+            bounded(what, self.deadline, api.patch(&name, &params, &patch)).await
+        } else {
+            let params = PostParams {
+                field_manager: Some(FIELD_MANAGER.into()),
+                ..PostParams::default()
+            };
+            bounded(what, self.deadline, api.create(&params, &event)).await
         };
-        // `kubectl describe node` finds events by the Node's UID.
-        let node = ObjectReference {
-            api_version: Some("v1".into()),
-            kind: Some("Node".into()),
-            name: Some(self.node.clone()),
-            uid: Some(uid.into()),
-            ..ObjectReference::default()
+        let failure = match &result {
+            Ok(_) => None,
+            // An earlier attempt went through after all.
+            Err(error) if error.failure == Failure::Conflict && earlier.is_none() => None,
+            Err(error) => Some(error.failure),
         };
-        let published = self.recorder.publish(&event, &node);
-        let result = bounded("write an event", Duration::from_secs(10), published).await;
-        match &result {
-            Ok(()) => {
-                self.queue.pop_front();
+        if let Some(at) = earlier {
+            self.told.remove(at);
+            if failure == Some(Failure::NotFound) {
+                // It was cleared away: told anew next time.
+                return Ok(());
             }
-            // The earlier event that this one would count up is gone: start anew next time.
-            Err(_) => self.recorder = recorder(&self.client, &self.controller, &self.node),
         }
-        result
+        match failure {
+            None => {
+                self.queue.pop_front();
+                self.told.push(event);
+                Ok(())
+            }
+            Some(failure) => {
+                use Failure::{Conflict, Forbidden, Invalid, NotFound};
+                if matches!(failure, Conflict | Forbidden | Invalid | NotFound) {
+                    self.queue.pop_front();
+                } else if earlier.is_some() {
+                    // Counted up to the same number next time.
+                    event.count = event.count.map(|count| count - 1);
+                    self.told.push(event);
+                }
+                result.map(|_| ())
+            }
+        }
     }
 }
 
-fn recorder(client: &Client, controller: &str, node: &str) -> Recorder {
-    let reporter = Reporter {
-        controller: controller.into(),
-        instance: Some(node.into()),
+fn event(node: &str, uid: &str, notice: &Notice, at: jiff::Timestamp) -> Event {
+    let kind = if notice.normal { "Normal" } else { "Warning" };
+    Event {
+        metadata: ObjectMeta {
+            namespace: Some(NAMESPACE.into()),
+            name: Some(format!("{node}.{:x}", at.as_nanosecond())),
+            ..ObjectMeta::default()
+        },
+        count: Some(1),
+        first_timestamp: Some(Time(at)),
+        last_timestamp: Some(Time(at)),
+        type_: Some(kind.into()),
+        reason: Some(notice.reason.into()),
+        message: Some(cut(notice.note.clone(), NOTE_MAX)),
+        // `kubectl describe node` finds events by the Node's UID.
+        involved_object: ObjectReference {
+            api_version: Some("v1".into()),
+            kind: Some("Node".into()),
+            name: Some(node.into()),
+            uid: Some(uid.into()),
+            ..ObjectReference::default()
+        },
+        source: Some(EventSource {
+            component: Some(FIELD_MANAGER.into()),
+            host: Some(node.into()),
+        }),
+        reporting_component: Some(FIELD_MANAGER.into()),
+        reporting_instance: Some(cut(node.into(), INSTANCE_MAX)),
+        ..Event::default()
+    }
+}
+
+fn is_same(one: &Event, other: &Event) -> bool {
+    let key = |event: &Event| {
+        (
+            event.type_.clone(),
+            event.reason.clone(),
+            event.message.clone(),
+            event.involved_object.clone(),
+        )
     };
-    Recorder::new(client.clone(), reporter)
+    key(one) == key(other)
+}
+
+fn is_recent(event: &Event, now: jiff::Timestamp) -> bool {
+    let last = event.last_timestamp.as_ref();
+    last.is_some_and(|last| now.duration_since(last.0).unsigned_abs() < SERIES)
 }

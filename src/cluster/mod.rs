@@ -18,5 +18,6 @@ pub mod settings;
 mod taint;
 pub mod writer;
 
+pub use pace::Limits;
 pub use settings::ClusterSettings;
 pub use writer::{Told, Writer};

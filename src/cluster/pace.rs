@@ -3,24 +3,70 @@
 use crate::units::Millis;
 use std::time::Duration;
 
+/// Times that are no settings; tests shorten them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// How long a request may take.
+    pub deadline: Duration,
+    /// How long a page of the list of all nodes may take.
+    pub list_deadline: Duration,
+    /// First and longest wait after a failure.
+    pub backoff: (Duration, Duration),
+    /// The object is read anew when nothing was heard of it for this long.
+    pub resync: Duration,
+    /// Words of the condition alone are written at most this often.
+    pub words_every: Duration,
+    /// Changes of labels and condition that are written at once; then one every `refill`.
+    pub at_once: u32,
+    /// See `at_once`.
+    pub refill: Duration,
+    /// While the taint is withheld, the budget is looked at after this long, later and later.
+    pub ask_again: (Duration, Duration),
+    /// While another node counts the group, or the ledger is fought over.
+    pub busy: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            deadline: Duration::from_secs(10),
+            list_deadline: Duration::from_secs(30),
+            backoff: (Duration::from_millis(500), Duration::from_secs(60)),
+            resync: Duration::from_secs(600),
+            words_every: Duration::from_secs(60),
+            at_once: 10,
+            refill: Duration::from_secs(30),
+            ask_again: (Duration::from_secs(5), Duration::from_secs(60)),
+            busy: Duration::from_millis(400),
+        }
+    }
+}
+
 /// Waits after failures: doubling, with jitter, so that a thousand agents do not come back at once.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Backoff {
+    first: Duration,
+    longest: Duration,
     failures: u32,
 }
 
-/// First wait after a failure.
-const FIRST: Duration = Duration::from_millis(500);
-/// Longest wait.
-const LONGEST: Duration = Duration::from_secs(60);
-
 impl Backoff {
+    /// Nothing has failed yet.
+    pub fn new((first, longest): (Duration, Duration)) -> Self {
+        Backoff {
+            first,
+            longest,
+            failures: 0,
+        }
+    }
+
     /// The wait after one more failure; `chance` is from 0 to 1. Not shorter than what the server
     /// asked for.
     pub fn after(&mut self, chance: f64, asked: Option<Duration>) -> Duration {
-        let wait = FIRST
+        let wait = self
+            .first
             .saturating_mul(2u32.saturating_pow(self.failures))
-            .min(LONGEST);
+            .min(self.longest);
         self.failures = (self.failures + 1).min(16);
         let wait = wait.mul_f64(0.5 + 0.5 * chance.clamp(0.0, 1.0));
         wait.max(asked.unwrap_or_default().min(Duration::from_secs(300)))
@@ -75,7 +121,8 @@ mod tests {
 
     #[test]
     fn waits_double_up_to_a_minute_and_spread() {
-        let mut late = Backoff::default();
+        let limits = Limits::default();
+        let mut late = Backoff::new(limits.backoff);
         let waits: Vec<u128> = (0..9).map(|_| late.after(1.0, None).as_millis()).collect();
         assert_eq!(
             waits,
@@ -86,7 +133,7 @@ mod tests {
         let asked = Some(Duration::from_secs(20));
         assert_eq!(late.after(0.5, asked), Duration::from_secs(20));
         for _ in 0..100 {
-            assert!(late.after(1.0, None) <= LONGEST);
+            assert!(late.after(1.0, None) <= limits.backoff.1);
         }
     }
 

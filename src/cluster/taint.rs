@@ -51,6 +51,13 @@ pub(super) async fn ask(
         let (next, room) = match step {
             Step::Go => (None, Some(Room::Granted)),
             Step::Wait => (None, Some(Room::Busy)),
+            Step::Stale => {
+                return Err(ApiError {
+                    what: "ask the budget",
+                    failure: Failure::Conflict,
+                    message: "the Node as seen is behind the ledger".into(),
+                });
+            }
             Step::ClaimThenGo(next) => (Some(next), Some(Room::Granted)),
             Step::Withhold(why, next) => (next, Some(Room::Withheld(why))),
             Step::Count(next) => (Some(next), None),
@@ -93,7 +100,7 @@ pub(super) async fn adopt(
     .await
 }
 
-/// Gives the entry back: the taint is gone.
+/// Gives the entry back: the taint is gone, as `node` shows.
 pub(super) async fn release(
     api: &NodeApi,
     settings: &ClusterSettings,
@@ -101,7 +108,7 @@ pub(super) async fn release(
     node: &NodeView,
 ) -> Result<(), ApiError> {
     amend(api, settings, names, node, |lease| {
-        lease.and_then(|lease| lease.ledger.released(&node.name))
+        lease.and_then(|lease| lease.ledger.released(&node.name, &node.resource_version))
     })
     .await
 }

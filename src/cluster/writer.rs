@@ -8,7 +8,7 @@ use super::events::{self, Notice, Teller};
 use super::mute::Mutes;
 use super::names::Names;
 use super::node::{NodeObject, NodeView};
-use super::pace::{Allowance, Backoff};
+use super::pace::{Allowance, Backoff, Limits};
 use super::settings::{ClusterSettings, Mode};
 use crate::check::CHECKS;
 use crate::report::{ClusterStatus, Report, State};
@@ -17,6 +17,7 @@ use futures::StreamExt;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, watcher};
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
@@ -25,17 +26,9 @@ use tokio::time::Instant;
 mod bring;
 mod room;
 
-/// The object is read anew when nothing was heard of it for this long.
-const RESYNC: Duration = Duration::from_secs(600);
-/// Words of the condition alone are written at most this often.
-const WORDS_EVERY: Duration = Duration::from_secs(60);
-/// Changes of labels and condition that are written at once; then one every [`REFILL`].
-const AT_ONCE: u32 = 10;
-const REFILL: Duration = Duration::from_secs(30);
-/// While the taint is withheld, the budget is looked at after this long, later and later.
-const ASK_AGAIN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(60));
-/// While another node counts the group, or the ledger is fought over.
-const BUSY: Duration = Duration::from_millis(400);
+/// Conflicts in a row after which the server is taken to mean it: a policy that denies a write may
+/// answer as a failed test does.
+const CONFLICTS: u32 = 5;
 
 /// What the writer tells the agent.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -65,7 +58,7 @@ impl VerdictChange {
         VerdictChange {
             first,
             state: report.state,
-            notice: events::of_verdict(report.state, &report.reasons, &desired::condition(report)),
+            notice: events::of_verdict(report.state, &desired::condition(report)),
         }
     }
 }
@@ -85,11 +78,19 @@ pub struct Writer {
     settings: ClusterSettings,
     names: Names,
     node: String,
+    limits: Limits,
     view: Option<NodeView>,
-    claimed: bool,
-    adopted: bool,
+    /// The version for which the budget was granted, until the entry is given back.
+    claimed: Option<String>,
+    /// The Lease that is known to hold the entry of this tainted node.
+    adopted: Option<String>,
+    /// The first verdict since the start, until the node as found is known.
+    first: Option<VerdictChange>,
     told: Told,
     backoff: Backoff,
+    conflicts: u32,
+    /// The credentials are to be read anew.
+    reconnect: bool,
     /// After a failure nothing is asked before this.
     quiet_until: Instant,
     /// While the taint is withheld, the budget is not asked before this, for the wait and the words
@@ -99,6 +100,8 @@ pub struct Writer {
     withheld: Option<(&'static str, String)>,
     allowance: Allowance,
     words_at: Option<Instant>,
+    /// Part of the heartbeat's time that is added, so that agents started together do not stay so.
+    late: f64,
     heard_at: Instant,
     started: Instant,
     would_write: Vec<&'static str>,
@@ -117,6 +120,11 @@ impl Again {
 impl Writer {
     /// For one node. Nothing is asked yet.
     pub fn new(settings: ClusterSettings, node: &str) -> Self {
+        Self::limited(settings, node, Limits::default())
+    }
+
+    /// With other times than the usual ones.
+    pub fn limited(settings: ClusterSettings, node: &str, limits: Limits) -> Self {
         let now = Instant::now();
         Writer {
             names: Names::new(&settings),
@@ -130,16 +138,21 @@ impl Writer {
             },
             settings,
             node: node.to_string(),
+            limits,
             view: None,
-            claimed: false,
-            adopted: false,
-            backoff: Backoff::default(),
+            claimed: None,
+            adopted: None,
+            first: None,
+            backoff: Backoff::new(limits.backoff),
+            conflicts: 0,
+            reconnect: false,
             quiet_until: now,
             ask_at: now,
             withheld: None,
-            asking: ASK_AGAIN.0,
-            allowance: Allowance::new(AT_ONCE, REFILL, Millis(0)),
+            asking: limits.ask_again.0,
+            allowance: Allowance::new(limits.at_once, limits.refill, Millis(0)),
             words_at: None,
+            late: fastrand::f64(),
             heard_at: now,
             started: now,
             would_write: Vec::new(),
@@ -150,51 +163,86 @@ impl Writer {
     pub async fn run(mut self, mut wires: Wires, shutdown: impl Future<Output = ()>) {
         tokio::pin!(shutdown);
         self.tell(&wires);
-        let (client, namespace) = loop {
+        let mut teller = None;
+        loop {
+            let Some((client, namespace)) = self.connect(&wires, shutdown.as_mut()).await else {
+                return;
+            };
+            let api = NodeApi::new(client.clone(), &namespace, &self.node, &self.names)
+                .limited(self.limits);
+            let teller = teller.get_or_insert_with(|| Teller::new(&self.node, self.limits));
+            teller.use_client(client);
+            if !self
+                .serve(&api, teller, &mut wires, shutdown.as_mut())
+                .await
+            {
+                return;
+            }
+        }
+    }
+
+    /// A client, with the credentials as they are now; none on shutdown.
+    async fn connect<S: Future<Output = ()>>(
+        &mut self,
+        wires: &Wires,
+        mut shutdown: Pin<&mut S>,
+    ) -> Option<(kube::Client, String)> {
+        loop {
             match api::connect(&self.settings).await {
-                Ok(connected) => break connected,
+                Ok(connected) => return Some(connected),
                 Err(error) => {
                     self.told.status.api_up = Some(false);
                     self.told.status.error = Some(error.to_string());
-                    self.tell(&wires);
+                    self.tell(wires);
                     tracing::warn!(%error, "no way to the API server");
                 }
             }
             let wait = self.backoff.after(fastrand::f64(), None);
             tokio::select! {
-                () = &mut shutdown => return,
+                () = &mut shutdown => return None,
                 () = tokio::time::sleep(wait) => {}
             }
-        };
-        let api = NodeApi::new(client.clone(), &namespace, &self.node, &self.names);
-        let mut teller = Teller::new(client, &self.node);
+        }
+    }
+
+    /// Writes until shutdown (false), or until other credentials are needed (true).
+    async fn serve<S: Future<Output = ()>>(
+        &mut self,
+        api: &NodeApi,
+        teller: &mut Teller,
+        wires: &mut Wires,
+        mut shutdown: Pin<&mut S>,
+    ) -> bool {
         let only_this = watcher::Config::default().fields(&format!("metadata.name={}", self.node));
         let mut nodes = std::pin::pin!(watcher(api.nodes(), only_this).default_backoff());
         let mut again = Again(None);
         loop {
-            let wait = again.0.unwrap_or(RESYNC);
+            let wait = again.0.unwrap_or(self.limits.resync);
             tokio::select! {
-                () = &mut shutdown => return,
-                changed = wires.reports.changed() => if changed.is_err() { return },
+                () = &mut shutdown => return false,
+                changed = wires.reports.changed() => if changed.is_err() { return false },
                 event = nodes.next() => self.take_watched(event),
-                Some(change) = wires.changes.recv() => self.take_change(change, &mut teller),
+                Some(change) = wires.changes.recv() => self.take_change(change, teller),
                 () = tokio::time::sleep(wait) => {}
             }
             while let Ok(change) = wires.changes.try_recv() {
-                self.take_change(change, &mut teller);
+                self.take_change(change, teller);
             }
-            self.tell(&wires);
+            self.tell(wires);
             let quiet = self.quiet_until.saturating_duration_since(Instant::now());
             if !quiet.is_zero() {
                 again = Again(Some(quiet));
                 continue;
             }
+            if std::mem::take(&mut self.reconnect) {
+                return true;
+            }
             let report = Arc::clone(&wires.reports.borrow_and_update());
             again = tokio::select! {
-                () = &mut shutdown => return,
-                again = self.pass(&api, &mut teller, &report) => again,
+                () = &mut shutdown => return false,
+                again = self.pass(api, teller, &report) => again,
             };
-            self.tell(&wires);
+            self.tell(wires);
         }
     }
 
@@ -207,17 +255,33 @@ impl Writer {
                     self.see(seen);
                 }
             }
-            Some(Ok(watcher::Event::InitApply(node))) => self.see(NodeView::of(&node)),
+            Some(Ok(watcher::Event::InitApply(node))) => {
+                let seen = NodeView::of(&node);
+                if self.view.as_ref().is_some_and(|view| is_older(&seen, view)) {
+                    // Listed before the last write, or the server's data was set back.
+                    self.view = None;
+                } else {
+                    self.see(seen);
+                }
+            }
             Some(Ok(watcher::Event::Delete(_))) => self.view = None,
-            Some(Ok(watcher::Event::Init | watcher::Event::InitDone)) => {}
+            Some(Ok(watcher::Event::InitDone)) => {}
+            // Said before anything is asked.
+            Some(Ok(watcher::Event::Init)) | None => return,
             Some(Err(error)) => {
                 tracing::debug!(%error, "watching the node");
+                if api::is_unauthorized(&error) && !self.reconnect {
+                    self.reconnect = true;
+                    let wait = self.backoff.after(fastrand::f64(), None);
+                    self.quiet_until = self.quiet_until.max(Instant::now() + wait);
+                }
                 let error = error.to_string();
+                // A watch that is taken up again says nothing by itself: read what was missed.
+                self.view = None;
                 self.told.status.api_up = Some(false);
                 self.told.status.error = Some(format!("watch the Node: {}", cut(error, 300)));
                 return;
             }
-            None => return,
         }
         self.told.status.api_up = Some(true);
     }
@@ -247,13 +311,25 @@ impl Writer {
 
     fn take_change(&mut self, change: VerdictChange, teller: &mut Teller) {
         if change.first {
-            let label = self.names.own(super::names::FABRIC);
-            let told = self.view.as_ref().and_then(|view| view.labels.get(&label));
-            if told.is_some_and(|told| told == change.state.as_str()) {
-                return;
-            }
+            self.first = Some(change);
+        } else {
+            teller.push(change.notice);
         }
-        teller.push(change.notice);
+    }
+
+    /// The first verdict is told only if it is another than the one that the node was left with.
+    fn settle_first(&mut self, teller: &mut Teller) {
+        let Some(view) = &self.view else {
+            return;
+        };
+        let Some(first) = self.first.take() else {
+            return;
+        };
+        let label = self.names.own(super::names::FABRIC);
+        let stands = view.labels.get(&label).map(String::as_str);
+        if stands != Some(first.state.as_str()) {
+            teller.push_first(first.notice);
+        }
     }
 
     fn tell(&self, wires: &Wires) {
@@ -269,30 +345,39 @@ impl Writer {
     /// One pass; says when to look again.
     async fn pass(&mut self, api: &NodeApi, teller: &mut Teller, report: &Report) -> Again {
         let mut again = Again(None);
-        match self.bring(api, teller, report, &mut again).await {
-            Ok(()) => self.backoff.reset(),
-            Err(error) => {
-                let asked = match error.failure {
-                    Failure::Throttled(wait) => wait,
-                    _ => None,
-                };
-                let wait = match error.failure {
-                    // The object moved: look at it again, soon.
-                    Failure::Conflict => Duration::from_millis(20 + fastrand::u64(0..200)),
-                    _ => self.backoff.after(fastrand::f64(), asked),
-                };
-                if error.failure == Failure::Conflict {
-                    tracing::debug!(%error, "conflict");
-                    self.view = None;
-                } else {
-                    tracing::warn!(%error, again_in = ?wait, "API server");
-                    self.told.status.api_up = Some(false);
-                    self.told.status.error = Some(error.to_string());
-                }
-                self.quiet_until = Instant::now() + wait;
-                again.sooner(wait);
+        let Err(error) = self.bring(api, teller, report, &mut again).await else {
+            self.backoff.reset();
+            self.conflicts = 0;
+            // What failed before is done, or no longer needed.
+            if self.view.is_some() {
+                self.told.status.api_up = Some(true);
+                self.told.status.error = None;
             }
+            return again;
+        };
+        let conflict = error.failure == Failure::Conflict;
+        self.conflicts = if conflict { self.conflicts + 1 } else { 0 };
+        let wait = match error.failure {
+            // The object moved: look at it again, soon.
+            Failure::Conflict if self.conflicts <= CONFLICTS => {
+                Duration::from_millis(20 + fastrand::u64(0..200))
+            }
+            Failure::Throttled(asked) => self.backoff.after(fastrand::f64(), asked),
+            _ => self.backoff.after(fastrand::f64(), None),
+        };
+        if conflict {
+            self.view = None;
         }
+        self.reconnect |= error.failure == Failure::Unauthorized;
+        if conflict && self.conflicts <= CONFLICTS {
+            tracing::debug!(%error, "conflict");
+        } else {
+            tracing::warn!(%error, again_in = ?wait, "API server");
+            self.told.status.api_up = Some(false);
+            self.told.status.error = Some(error.to_string());
+        }
+        self.quiet_until = Instant::now() + wait;
+        again.sooner(wait);
         again
     }
 }

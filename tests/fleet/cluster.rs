@@ -149,15 +149,15 @@ const OURS: [&str; 4] = ["nodes", "nodes/status", "leases", "events"];
 impl Spent {
     /// Writes to what agents write.
     pub fn writes(&self) -> u64 {
-        let is = |(verb, resource, _): &&(String, String, String)| {
+        let is = |(verb, resource, _): &(String, String, String)| {
             ["PATCH", "PUT", "POST", "APPLY"].contains(&verb.as_str())
                 && OURS.contains(&resource.as_str())
         };
         self.sum(is)
     }
 
-    fn sum(&self, is: impl Fn(&&(String, String, String)) -> bool) -> u64 {
-        let found = self.requests.iter().filter(|(key, _)| is(&key));
+    fn sum(&self, is: impl Fn(&(String, String, String)) -> bool) -> u64 {
+        let found = self.requests.iter().filter(|(key, _)| is(key));
         found.map(|(_, n)| *n).sum::<f64>() as u64
     }
 

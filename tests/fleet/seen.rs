@@ -6,7 +6,7 @@ use selvage::cluster::ClusterSettings;
 use selvage::cluster::names::Names;
 use selvage::cluster::node::{NodeObject, NodeView, resource};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -100,7 +100,7 @@ impl Seen {
     }
 }
 
-async fn follow(kubeconfig: &PathBuf, nodes: &Mutex<Nodes>) -> kube::Result<()> {
+async fn follow(kubeconfig: &Path, nodes: &Mutex<Nodes>) -> kube::Result<()> {
     let names = Names::new(&ClusterSettings::default());
     let client = crate::cluster::client(kubeconfig).await;
     let api = kube::Api::<NodeObject>::all_with(client, &resource());

@@ -13,8 +13,8 @@ AGENT = {
     ("create", "coordination.k8s.io", "leases", "selvage"),
     ("update", "coordination.k8s.io", "leases", "selvage"),
     # Events on the Node; patch counts a repeated one up.
-    ("create", "events.k8s.io", "events", "default"),
-    ("patch", "events.k8s.io", "events", "default"),
+    ("create", "", "events", "default"),
+    ("patch", "", "events", "default"),
 }
 
 CLEANUP = {

@@ -237,13 +237,13 @@ def requests(found: list):
         yield f"lease {what}: token without a node", DENY, lease("selvage-budget", create, node=None)
         yield f"lease {what}: other user", ALLOW, lease("kube-scheduler", create, "admin", None)
 
-    def event(regarding, old=None, user=agent, node=OWN):
+    def event(involvedObject, old=None, user=agent, node=OWN):
         new = {"kind": "Event", "metadata": {"name": "e", "namespace": "default"}}
-        if regarding is not None:
-            new["regarding"] = regarding
+        if involvedObject is not None:
+            new["involvedObject"] = involvedObject
         if old is not None:
-            old = {"kind": "Event", "metadata": {"name": "e", "namespace": "default"}, "regarding": old}
-        return Request("events.k8s.io", "events", "e", old, new, user, node, "default")
+            old = {"kind": "Event", "metadata": {"name": "e", "namespace": "default"}, "involvedObject": old}
+        return Request("", "events", "e", old, new, user, node, "default")
 
     own, other = {"kind": "Node", "name": OWN}, {"kind": "Node", "name": OTHER}
     yield "event: on the own node", ALLOW, event(own)

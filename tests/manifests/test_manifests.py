@@ -158,7 +158,7 @@ class Base(unittest.TestCase):
     def test_dry_run(self):
         pod = render.the(with_component("dry-run"), "DaemonSet")["spec"]["template"]["spec"]
         variables = pod["containers"][0]["env"]
-        self.assertIn({"name": "SELVAGE_CLUSTER_DRY_RUN", "value": "true"}, variables)
+        self.assertIn({"name": "SELVAGE_DRY_RUN", "value": "true"}, variables)
         self.assertIn("SELVAGE_NODE_NAME", [each["name"] for each in variables])
 
 
@@ -291,7 +291,7 @@ class Pages(unittest.TestCase):
         pod = render.the(found, "DaemonSet")["spec"]["template"]["spec"]
         (container,) = pod["containers"]
         self.assertEqual(container["image"], "registry.example.com/selvage:0.1.0")
-        self.assertIn("SELVAGE_CLUSTER_DRY_RUN", [each["name"] for each in container["env"]])
+        self.assertIn("SELVAGE_DRY_RUN", [each["name"] for each in container["env"]])
         config = render.the(found, "ConfigMap")
         self.assertEqual(config["data"], {"selvage.toml": '[cluster]\nmode = "labels"\n'})
         self.assertEqual(pod["volumes"][0]["configMap"]["name"], config["metadata"]["name"])

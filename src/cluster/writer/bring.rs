@@ -1,8 +1,8 @@
 //! One pass: labels, taint, condition, events, in that order.
 
-use super::{Again, RESYNC, WORDS_EVERY, Writer};
+use super::{Again, Writer};
 use crate::cluster::api::{ApiError, Failure, NodeApi};
-use crate::cluster::desired::{self, Desired};
+use crate::cluster::desired::{self, Desired, WantedTaint};
 use crate::cluster::events::Teller;
 use crate::cluster::node::NodeView;
 use crate::cluster::plan::{self, ConditionWrite};
@@ -24,7 +24,7 @@ impl Writer {
         let Some(mut desired) = desired::desired(report, &self.settings, &self.names) else {
             return Ok(());
         };
-        if self.view.is_none() || self.heard_at.elapsed() >= RESYNC {
+        if self.view.is_none() || self.heard_at.elapsed() >= self.limits.resync {
             let read = api.get().await;
             self.count_read(&read);
             match read {
@@ -35,21 +35,47 @@ impl Writer {
                 }
             }
         }
+        if !self.knows_mutes(report) {
+            // Judged before the annotation was read: the next report is on its way.
+            return Ok(());
+        }
+        self.settle_first(teller);
         self.note_pending(&desired);
         if self.settings.dry_run {
             teller.clear();
             self.told.status.withheld = self.withheld_by_settings(report);
             return Ok(());
         }
-        self.write_labels(api, &desired, again).await?;
-        // Whatever the budget says or fails to: the words are written all the same.
+        let labelled = self.write_labels(api, &desired, again).await;
+        if labelled.as_ref().is_err_and(|error| is_away(error.failure)) {
+            return labelled;
+        }
+        let moved = |error: &ApiError| error.failure == Failure::Conflict;
+        if labelled.as_ref().is_err_and(moved)
+            && matches!(desired.taint, WantedTaint::Present { .. })
+        {
+            // Without its labels the node is not among those that the budget counts.
+            desired.taint = WantedTaint::Keep;
+        }
+        // Whatever is refused of one, or of the budget: the others are written all the same.
         let tainted = self
             .write_taint(api, &mut desired, report, again, teller)
             .await;
         let worded = self.write_condition(api, &desired, again).await;
+        if !desired.writes_condition {
+            teller.clear();
+        }
         let told = self.publish(teller).await;
         self.note_pending(&desired);
-        tainted.and(worded).and(told)
+        worst([labelled, tainted, worded, told])
+    }
+
+    /// Whether a report was judged with what the node's annotation mutes.
+    fn knows_mutes(&self, report: &Report) -> bool {
+        let now = jiff::Timestamp::now();
+        let mutes = &self.told.mutes;
+        let known = |check: &str| report.muted.iter().any(|muted| muted == check);
+        mutes.checks(now).all(known) && (report.taint_muted || !mutes.taint(now))
     }
 
     async fn write_labels(
@@ -88,6 +114,7 @@ impl Writer {
             return Ok(());
         };
         let heartbeat = self.settings.heartbeat.duration();
+        let heartbeat = heartbeat + heartbeat.mul_f64(0.1 * self.late);
         let now = jiff::Timestamp::now();
         let stands = view.condition.as_ref();
         let withheld = stands.is_some_and(|stands| tells_withheld(&stands.message));
@@ -100,8 +127,8 @@ impl Writer {
                     self.may_write(again)
                 }
                 ConditionWrite::Words => match self.words_at.map(|at| at.elapsed()) {
-                    Some(age) if age < WORDS_EVERY => {
-                        again.sooner(WORDS_EVERY - age);
+                    Some(age) if age < self.limits.words_every => {
+                        again.sooner(self.limits.words_every - age);
                         false
                     }
                     _ => true,
@@ -110,16 +137,17 @@ impl Writer {
             if due {
                 let answer = api.patch_status(&patch).await;
                 self.written("condition", answer)?;
-                self.words_at = Some(Instant::now());
+                if why == ConditionWrite::Words {
+                    self.words_at = Some(Instant::now());
+                }
+                self.late = fastrand::f64();
             }
         }
         if !heartbeat.is_zero() {
             let last = self.view.as_ref().and_then(|v| v.condition.as_ref());
             let last = last.and_then(|c| c.last_heartbeat_time).unwrap_or(now);
             let age = jiff::Timestamp::now().duration_since(last).unsigned_abs();
-            // Spread, so that a thousand agents started together do not stay together.
-            let late = heartbeat.mul_f64(0.1 * fastrand::f64());
-            again.sooner(heartbeat.saturating_sub(age) + late);
+            again.sooner(heartbeat.saturating_sub(age));
         }
         Ok(())
     }
@@ -133,12 +161,12 @@ impl Writer {
             *self.told.status.writes.entry("event").or_default() += u64::from(published.is_ok());
             self.count(&published);
             match published {
-                // Nobody gave the right to: that must not hold up what matters.
-                Err(error) if error.failure == Failure::Forbidden => {
-                    tracing::warn!(%error, "events are not told");
-                    teller.clear();
+                Ok(()) => {}
+                // Refused for good: that must not hold up what matters.
+                Err(error) if error.is_final() => {
+                    tracing::warn!(%error, "an event is not told");
                 }
-                other => other?,
+                Err(error) => return Err(error),
             }
         }
         Ok(())
@@ -217,4 +245,19 @@ impl Writer {
         }
         self.told.status.pending = pending;
     }
+}
+
+/// Whether the server itself is not to be had now: what would be asked next would fail as well.
+fn is_away(failure: Failure) -> bool {
+    matches!(
+        failure,
+        Failure::Timeout | Failure::Other | Failure::Throttled(_) | Failure::Unauthorized
+    )
+}
+
+/// The first failure that waiting is for, else the first.
+fn worst<const N: usize>(results: [Result<(), ApiError>; N]) -> Result<(), ApiError> {
+    let mut failures: Vec<ApiError> = results.into_iter().filter_map(Result::err).collect();
+    failures.sort_by_key(|error| error.failure == Failure::Conflict);
+    failures.into_iter().next().map_or(Ok(()), Err)
 }

@@ -1,10 +1,11 @@
 //! The part of a pass that puts or lifts the taint.
 
-use super::{ASK_AGAIN, Again, BUSY, Writer};
+use super::{Again, Writer};
 use crate::cluster::api::{ApiError, NodeApi};
 use crate::cluster::budget::Withheld;
 use crate::cluster::desired::{Desired, MESSAGE_MAX, WantedTaint};
 use crate::cluster::events::{Notice, Teller};
+use crate::cluster::group::GroupOf;
 use crate::cluster::node::NodeView;
 use crate::cluster::plan;
 use crate::cluster::settings::Mode;
@@ -31,26 +32,22 @@ impl Writer {
         let Some(view) = self.view.clone() else {
             return Ok(());
         };
-        let tainted = view.is_tainted(&self.names);
-        if tainted && !self.adopted {
-            taint::adopt(api, &self.settings, &self.names, &view).await?;
-            self.adopted = true;
-            self.claimed = true;
-        }
         let effect = self.settings.taint_effect;
         let wants = plan::taints(desired, &view, &self.names, effect).is_some_and(|p| p.taints);
+        let waits = matches!(desired.taint, WantedTaint::Present { .. });
         if wants {
             // Until it is put, what was said of it stands.
             self.told.status.withheld = before;
-        } else {
-            self.withheld = None;
-        }
-        if wants
-            && !self
+            if !self
                 .ask_for_room(api, desired, &view, again, teller)
                 .await?
-        {
-            desired.taint = WantedTaint::Keep;
+            {
+                desired.taint = WantedTaint::Keep;
+            }
+        } else {
+            self.withheld = None;
+            self.ask_at = Instant::now();
+            self.asking = self.limits.ask_again.0;
         }
         if let Some(patch) = plan::taints(desired, &view, &self.names, effect) {
             let answer = api.patch_taints(&patch.operations).await;
@@ -61,19 +58,33 @@ impl Writer {
                 ends_startup = patch.ends_startup,
                 "taints written"
             );
-            self.adopted |= patch.taints;
         }
-        let gone = self
-            .view
-            .as_ref()
-            .is_some_and(|v| !v.is_tainted(&self.names));
-        let waits = matches!(desired.taint, WantedTaint::Present { .. });
-        if self.claimed && gone && !waits {
-            if let Some(view) = &self.view {
-                taint::release(api, &self.settings, &self.names, view).await?;
+        // Only now: what the ledger says or fails to never holds up recovery.
+        self.settle_ledger(api, waits).await
+    }
+
+    /// A tainted node has an entry, one that is not and is not to be has none.
+    async fn settle_ledger(&mut self, api: &NodeApi, waits: bool) -> Result<(), ApiError> {
+        let Some(view) = self.view.clone() else {
+            return Ok(());
+        };
+        if view.is_tainted(&self.names) {
+            let lease = GroupOf::new(&self.settings, &self.names, &view.labels).lease;
+            if self.adopted.as_ref() != Some(&lease) {
+                let adopted = taint::adopt(api, &self.settings, &self.names, &view).await;
+                allowed(adopted)?;
+                self.adopted = Some(lease);
+                self.claimed.get_or_insert_default();
             }
-            self.claimed = false;
-            self.adopted = false;
+            return Ok(());
+        }
+        self.adopted = None;
+        // While the object is as it was granted for, a patch of ours may still be on its way.
+        let moved = |granted: &String| *granted != view.resource_version;
+        if !waits && self.claimed.as_ref().is_some_and(moved) {
+            let released = taint::release(api, &self.settings, &self.names, &view).await;
+            allowed(released)?;
+            self.claimed = None;
             self.told.status.budget = None;
         }
         Ok(())
@@ -89,24 +100,46 @@ impl Writer {
     ) -> Result<bool, ApiError> {
         let wait = self.ask_at.saturating_duration_since(Instant::now());
         if wait.is_zero() {
-            let (room, budget) = taint::ask(api, &self.settings, &self.names, view).await?;
-            if budget.is_some() {
-                self.told.status.budget = budget;
+            let asked = taint::ask(api, &self.settings, &self.names, view).await;
+            if asked.is_err() {
+                self.told.status.withheld = Some("api");
             }
-            let wait = match room {
-                Room::Granted => {
-                    self.claimed = true;
+            let room = match asked {
+                Ok((room, budget)) => {
+                    if budget.is_some() {
+                        self.told.status.budget = budget;
+                    }
+                    Ok(room)
+                }
+                // Nobody gave the right to: waited for on its own, labels and condition go on.
+                Err(error) if error.is_final() => Err(error),
+                Err(error) => return Err(error),
+            };
+            let withheld = match room {
+                Ok(Room::Granted) => {
+                    self.claimed = Some(view.resource_version.clone());
+                    // The entry is known to be there.
+                    self.adopted =
+                        Some(GroupOf::new(&self.settings, &self.names, &view.labels).lease);
                     self.withheld = None;
-                    self.asking = ASK_AGAIN.0;
+                    self.asking = self.limits.ask_again.0;
                     return Ok(true);
                 }
-                Room::Busy => BUSY,
-                Room::Withheld(why) => {
-                    let wait = self.asking;
-                    self.asking = (wait * 2).min(ASK_AGAIN.1);
-                    self.withheld = Some(self.why_withheld(why));
-                    wait
+                Ok(Room::Busy) => None,
+                Ok(Room::Withheld(why)) => Some(self.why_withheld(why)),
+                Err(error) => {
+                    tracing::warn!(%error, "the taint is withheld");
+                    let words = "The taint is withheld: the budget's Lease cannot be used.";
+                    Some(("api", words.to_string()))
                 }
+            };
+            let wait = if withheld.is_some() {
+                let wait = self.asking;
+                self.asking = (wait * 2).min(self.limits.ask_again.1);
+                self.withheld = withheld;
+                wait
+            } else {
+                self.limits.busy
             };
             let wait = wait.mul_f64(0.5 + fastrand::f64());
             self.ask_at = Instant::now() + wait;
@@ -119,7 +152,6 @@ impl Writer {
                 teller.push(Notice {
                     normal: false,
                     reason: "FabricTaintWithheld",
-                    action: why.to_string(),
                     note: format!("{words} {}", desired.condition.message),
                 });
             }
@@ -174,4 +206,15 @@ impl Writer {
 /// Whether a condition's words begin with why the taint is withheld.
 pub(super) fn tells_withheld(message: &str) -> bool {
     message.starts_with("The taint is withheld")
+}
+
+/// What is refused for good is said, and no reason to wait.
+fn allowed(answer: Result<(), ApiError>) -> Result<(), ApiError> {
+    match answer {
+        Err(error) if error.is_final() => {
+            tracing::warn!(%error, "the budget's ledger is not kept");
+            Ok(())
+        }
+        other => other,
+    }
 }

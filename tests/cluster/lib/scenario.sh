@@ -258,6 +258,8 @@ clean() {
         while read -r pid; do kill "$pid" 2>/dev/null || true; done <"$W/background"
         rm -f "$W/background"
     fi
+    # One that failed may have left it silent.
+    apiserver resume 2>/dev/null || true
     kube delete daemonset,job,lease,networkpolicy --all -n selvage --ignore-not-found --wait=false
     kube delete pod --all -n selvage --force --grace-period=0 --ignore-not-found
     kube delete pod --all -n default --force --grace-period=0 --ignore-not-found

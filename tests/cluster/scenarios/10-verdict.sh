@@ -5,7 +5,7 @@ scenario() {
     tree=$(simulate h100_ib)
     gang_pod worker >/dev/null
     deploy overlays/bare-metal-ib "$tree" SELVAGE_CLUSTER_HEARTBEAT=0 >/dev/null
-    wait_for 60 "the agent runs" contains agent_metrics selvage_build_info
+    wait_for 60 "the agent runs" contains selvage_build_info agent_metrics
     # Before the first full window nothing is known, and nothing is said.
     [ "$(node_label fabric)" != "" ] || is Pending pod_phase worker || fail "a worker was placed without a verdict"
     wait_for 60 "the label" is ready node_label fabric

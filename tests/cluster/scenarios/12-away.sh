@@ -12,9 +12,9 @@ scenario() {
     wait_for 10 "the event" contains FabricUnready node_events
     events=$(node_events | wc -l)
     watch_node "$W/history"
-    started=$(pod_starts "$(agent_pod)")
+    started=$(pod_starts "$(agent_pod)" selvage)
     agent_kill
-    wait_for 60 "another agent" not is "$started" pod_starts "$(agent_pod)"
+    wait_for 60 "another agent" not is "$started" pod_starts "$(agent_pod)" selvage
     wait_for 90 "it is ready" agent_ready
     watched "$W/history" | jq -e --slurp 'all(.[]; (.metadata.labels["selvage.dev/fabric"] == "unready") and any(.spec.taints[]?; .key == "selvage.dev/fabric-unready"))' >/dev/null ||
         fail "label or taint changed over a restart"
@@ -33,7 +33,7 @@ scenario() {
 
     # Open and silent.
     apiserver pause
-    rail_down "$tree" mlx5_2
+    rail_down "$tree" mlx5_3
     wait_for 20 "the agent sees it" is 0 agent_metric selvage_fabric_ready
     wait_for 40 "a request ran out of time" is 0 agent_metric selvage_node_api_up
     apiserver resume

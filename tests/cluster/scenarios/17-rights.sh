@@ -6,7 +6,7 @@ scenario() {
     for verb in get list watch patch; do agent_may "$verb" nodes || fail "may not $verb nodes"; done
     agent_may patch nodes/status || fail "may not patch nodes/status"
     for verb in get create update; do agent_may "$verb" leases.coordination.k8s.io -n selvage || fail "may not $verb leases"; done
-    for verb in create patch; do agent_may "$verb" events.events.k8s.io -n default || fail "may not $verb events"; done
+    for verb in create patch; do agent_may "$verb" events -n default || fail "may not $verb events"; done
     while read -r what; do
         # shellcheck disable=SC2086
         agent_may $what && fail "may $what"
@@ -22,7 +22,7 @@ create pods/eviction
 delete leases.coordination.k8s.io -n selvage
 update leases.coordination.k8s.io -n kube-node-lease
 get leases.coordination.k8s.io -n kube-system
-create events.events.k8s.io -n kube-system
+create events -n kube-system
 REFUSED
     # With its own token, over the wire.
     mine="$W/agent.kubeconfig"

@@ -1,0 +1,188 @@
+//! The real writer against [`FakeApi`], on a thread of its own, with short times.
+
+use crate::fake_api::FakeApi;
+use selvage::cluster::writer::{VerdictChange, Wires};
+use selvage::cluster::{ClusterSettings, Limits, Told, Writer};
+use selvage::config::Config;
+use selvage::report::{Report, State, Tainting};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// Everything here takes milliseconds; a machine that is busy may need longer.
+pub const BOUND: Duration = Duration::from_secs(30);
+
+/// How long nothing may happen to count as "nothing happens".
+pub const CALM: Duration = Duration::from_millis(250);
+
+/// Times for tests: a request that is not answered is given up after a moment.
+pub fn short() -> Limits {
+    let ms = Duration::from_millis;
+    Limits {
+        deadline: ms(400),
+        list_deadline: ms(400),
+        backoff: (ms(20), ms(100)),
+        words_every: ms(100),
+        ask_again: (ms(30), ms(60)),
+        busy: ms(20),
+        ..Limits::default()
+    }
+}
+
+/// Asks until it is so.
+pub fn until(what: &str, mut is: impl FnMut() -> bool) {
+    let end = Instant::now() + BOUND;
+    while !is() {
+        assert!(Instant::now() < end, "no {what} within {BOUND:?}");
+        std::thread::sleep(Duration::from_millis(3));
+    }
+}
+
+/// A healthy node's report, as the agent makes it.
+pub fn ready() -> Report {
+    static READY: OnceLock<Report> = OnceLock::new();
+    let make = || {
+        let (dir, _node) = crate::support::node("h100_ib");
+        let mut config = Config::default();
+        config.agent.host_root = dir.path().to_path_buf();
+        config.agent.state_dir = None;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let mut report = runtime.block_on(selvage::agent::look_once(&config));
+        report.node = "node-1".into();
+        report.state = State::Ready;
+        report.reasons.clear();
+        report.findings.clear();
+        report.tainting = Tainting::Clear;
+        report.full_window = true;
+        report
+    };
+    READY.get_or_init(make).clone()
+}
+
+/// The same node, whose rail is down for long enough.
+pub fn unready() -> Report {
+    Report {
+        state: State::Unready,
+        reasons: vec!["LinkDown".into()],
+        tainting: Tainting::Want,
+        ..ready()
+    }
+}
+
+/// A writer that runs.
+pub struct Running {
+    pub reports: watch::Sender<Arc<Report>>,
+    pub changes: mpsc::Sender<VerdictChange>,
+    pub told: watch::Receiver<Told>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+    _dir: tempfile::TempDir,
+    generation: u64,
+    state: Option<State>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Running {
+    pub fn start(api: &FakeApi, settings: ClusterSettings, report: Report) -> Self {
+        Self::start_as(api, "token: x", settings, report)
+    }
+
+    /// With this user in the kubeconfig.
+    pub fn start_as(api: &FakeApi, user: &str, settings: ClusterSettings, report: Report) -> Self {
+        let dir = crate::support::scratch();
+        let file = dir.path().join("config");
+        std::fs::write(&file, api.kubeconfig(user)).expect("a kubeconfig");
+        let settings = ClusterSettings {
+            kubeconfig: file.to_str().expect("text").into(),
+            ..settings
+        };
+        let (reports, reports_rx) = watch::channel(Arc::new(Report {
+            full_window: false,
+            ..ready()
+        }));
+        let (changes, changes_rx) = mpsc::channel(64);
+        let (told_tx, told) = watch::channel(Told::default());
+        let (stop, stopped) = oneshot::channel::<()>();
+        let wires = Wires {
+            reports: reports_rx,
+            changes: changes_rx,
+            told: told_tx,
+        };
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("a runtime");
+            runtime.block_on(async {
+                let writer = Writer::limited(settings, "node-1", short());
+                let stopped = async {
+                    let _ = stopped.await;
+                };
+                writer.run(wires, stopped).await;
+            });
+        });
+        let mut running = Running {
+            reports,
+            changes,
+            told,
+            stop: Some(stop),
+            thread: Some(thread),
+            _dir: dir,
+            generation: 0,
+            state: None,
+        };
+        running.report(report);
+        running
+    }
+
+    /// The next report; a change of verdict is told as the agent does.
+    pub fn report(&mut self, report: Report) {
+        if report.full_window && self.state != Some(report.state) {
+            let change = VerdictChange::of(&report, self.state.is_none());
+            self.state = Some(report.state);
+            self.changes.try_send(change).expect("room for a change");
+        }
+        self.generation += 1;
+        self.reports.send_replace(Arc::new(Report {
+            generation: self.generation,
+            ..report
+        }));
+    }
+
+    pub fn told(&self) -> Told {
+        self.told.borrow().clone()
+    }
+
+    /// Reports come as ever, and nothing is asked of the server for a while.
+    pub fn calm(&mut self, api: &FakeApi) {
+        let mut asked = api.log().len();
+        let mut since = Instant::now();
+        let end = Instant::now() + BOUND;
+        while since.elapsed() < CALM {
+            let again = Arc::clone(&self.reports.borrow());
+            self.report((*again).clone());
+            std::thread::sleep(Duration::from_millis(10));
+            let now = api.log().len();
+            if now != asked {
+                asked = now;
+                since = Instant::now();
+            }
+            assert!(
+                Instant::now() < end,
+                "no calm: {:#?}",
+                api.log().split_off(now.saturating_sub(6))
+            );
+        }
+    }
+}
