@@ -2,7 +2,7 @@
 STATIC_TARGET := x86_64-unknown-linux-gnu
 STATIC := target/static/$(STATIC_TARGET)/image/selvage
 
-.PHONY: demo test bench bench-vm build static lint deps test-rust test-vm test-manifests test-cluster golden
+.PHONY: demo test bench bench-vm build static lint deps test-rust test-vm test-manifests test-cluster test-fleet bench-cluster golden
 
 demo: build ## a simulated GPU node with faults coming and going
 	@target/release/selvage demo
@@ -22,7 +22,7 @@ lint:
 	cargo fmt --check
 	cargo clippy --all-targets --locked -- -D warnings
 
-test: deps lint test-rust test-manifests test-vm test-cluster
+test: deps lint test-rust test-manifests test-vm test-cluster test-fleet
 
 test-rust:
 	cargo test --locked
@@ -36,7 +36,7 @@ test-manifests: ## overlays, chart and admission policy; no cluster needed
 golden: ## write the golden files anew; review the diff
 	UPDATE_GOLDEN=1 cargo test --locked
 
-bench: deps build bench-vm ## ratios against node_exporter, then latencies on real kernels
+bench: deps build bench-vm bench-cluster ## ratios against node_exporter, then latencies
 	benches/run target/release/selvage
 
 bench-vm: static
@@ -44,3 +44,9 @@ bench-vm: static
 
 test-cluster: static ## the agent on a real Kubernetes cluster (root; builds Kubernetes once)
 	tests/cluster/run --bin $(STATIC)
+
+test-fleet: ## 300 agents against a real API server; the budget's bound in its history
+	tests/cluster/fleet
+
+bench-cluster: ## from a fault seen to the API server's taking the patch, one node
+	FLEET_PROFILE=release tests/cluster/fleet latency

@@ -6,6 +6,7 @@ use crate::cluster::desired::{self, Desired, WantedTaint};
 use crate::cluster::events::Teller;
 use crate::cluster::node::NodeView;
 use crate::cluster::plan::{self, ConditionWrite};
+use crate::cluster::writer::room::tells_withheld;
 use crate::report::Report;
 use crate::units::Millis;
 use std::time::Duration;
@@ -115,10 +116,16 @@ impl Writer {
         let heartbeat = self.settings.heartbeat.duration();
         let heartbeat = heartbeat + heartbeat.mul_f64(0.1 * self.late);
         let now = jiff::Timestamp::now();
+        let stands = view.condition.as_ref();
+        let withheld = stands.is_some_and(|stands| tells_withheld(&stands.message));
         if let Some((why, patch)) = plan::condition(&desired.condition, view, now, heartbeat) {
             let due = match why {
                 ConditionWrite::Heartbeat => true,
                 ConditionWrite::Change => self.may_write(again),
+                // That the taint is withheld, or no longer, is news.
+                ConditionWrite::Words if tells_withheld(&desired.condition.message) != withheld => {
+                    self.may_write(again)
+                }
                 ConditionWrite::Words => match self.words_at.map(|at| at.elapsed()) {
                     Some(age) if age < self.limits.words_every => {
                         again.sooner(self.limits.words_every - age);

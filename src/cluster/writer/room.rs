@@ -203,6 +203,11 @@ impl Writer {
     }
 }
 
+/// Whether a condition's words begin with why the taint is withheld.
+pub(super) fn tells_withheld(message: &str) -> bool {
+    message.starts_with("The taint is withheld")
+}
+
 /// What is refused for good is said, and no reason to wait.
 fn allowed(answer: Result<(), ApiError>) -> Result<(), ApiError> {
     match answer {
