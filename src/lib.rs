@@ -42,6 +42,7 @@ pub mod cluster;
 pub mod config;
 pub mod evaluate;
 pub mod glob;
+mod hash;
 pub mod host;
 pub mod kernel_log;
 pub mod observe;

@@ -9,8 +9,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("units", &[]),
     ("host", &["source"]),
     ("observe", &["units"]),
-    ("source", &["host", "observe", "units"]),
+    ("source", &["hash", "host", "observe", "units"]),
     ("glob", &[]),
+    ("hash", &[]),
     ("thread", &[]),
     ("section", &[]),
     ("check", &["glob", "observe", "section", "units"]),
@@ -19,6 +20,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "cluster",
         &[
             "check",
+            "hash",
             "observe",
             "readiness",
             "report",

@@ -22,6 +22,7 @@
 //! off first, the entry afterwards.
 
 use super::settings::BudgetMax;
+use crate::hash::fnv1a;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -256,14 +257,7 @@ pub fn lease_name(value: &str) -> String {
         .take(40)
         .collect();
     let plain = plain.trim_matches('-');
-    format!("selvage-budget-{plain}-{:08x}", fnv1a(value))
-}
-
-/// FNV-1a, 32 bits: stable over versions, which the standard library's hash is not.
-fn fnv1a(text: &str) -> u32 {
-    text.bytes().fold(0x811c_9dc5, |hash, byte| {
-        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
-    })
+    format!("selvage-budget-{plain}-{:016x}", fnv1a(value.as_bytes()))
 }
 
 #[cfg(test)]

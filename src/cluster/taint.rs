@@ -1,7 +1,7 @@
 //! Putting and lifting the taint: the budget's rules carried out.
 
 use super::api::{ApiError, Failure, LedgerLease, NodeApi};
-use super::budget::{Asker, Step, Withheld};
+use super::budget::{Asker, Ledger, Step, Withheld};
 use super::group::GroupOf;
 use super::names::Names;
 use super::node::NodeView;
@@ -76,9 +76,7 @@ pub(super) async fn ask(
             }
             Err(error) if error.failure == Failure::Conflict => {
                 read = None;
-                // Who collides waits a random while, longer each time.
-                let most = 10.0 * f64::from(1u32 << attempt.min(6));
-                tokio::time::sleep(Duration::from_secs_f64(fastrand::f64() * most / 1000.0)).await;
+                step_aside(attempt).await;
             }
             Err(error) => return Err(error),
         }
@@ -118,7 +116,7 @@ async fn amend(
     settings: &ClusterSettings,
     names: &Names,
     node: &NodeView,
-    change: impl Fn(Option<&LedgerLease>) -> Option<super::budget::Ledger>,
+    change: impl Fn(Option<&LedgerLease>) -> Option<Ledger>,
 ) -> Result<(), ApiError> {
     let group = GroupOf::new(settings, names, &node.labels);
     let mut conflict = None;
@@ -131,8 +129,7 @@ async fn amend(
             Ok(_) => return Ok(()),
             Err(error) if error.failure == Failure::Conflict => {
                 conflict = Some(error);
-                let most = 10.0 * f64::from(1u32 << attempt.min(6));
-                tokio::time::sleep(Duration::from_secs_f64(fastrand::f64() * most / 1000.0)).await;
+                step_aside(attempt).await;
             }
             Err(error) => return Err(error),
         }
@@ -140,11 +137,13 @@ async fn amend(
     conflict.map_or(Ok(()), Err)
 }
 
-fn status(
-    group: &GroupOf,
-    settings: &ClusterSettings,
-    ledger: &super::budget::Ledger,
-) -> BudgetStatus {
+/// Who collides waits a random while, longer each time.
+async fn step_aside(attempt: u32) {
+    let most = Duration::from_millis(10 << attempt.min(6));
+    tokio::time::sleep(most.mul_f64(fastrand::f64())).await;
+}
+
+fn status(group: &GroupOf, settings: &ClusterSettings, ledger: &Ledger) -> BudgetStatus {
     BudgetStatus {
         lease: group.lease.clone(),
         claimed: ledger.claims.len(),

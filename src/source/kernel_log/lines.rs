@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use super::decode;
 use super::state::{LineMark, Place};
+use crate::hash::fnv1a;
 
 /// A message with its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,7 +133,7 @@ impl<'a> Lines<'a> {
         let mut last = None;
         for (i, line) in self.lines.iter().enumerate() {
             // Most lines differ in their stamp. Stamps need not rise from line to line.
-            if line.ts_us == ts_us && hash(line.whole) == mark.hash {
+            if line.ts_us == ts_us && fnv1a(line.whole) == mark.hash {
                 same += 1;
                 last = Some(i + 1);
                 if same == mark.count {
@@ -159,7 +160,7 @@ impl<'a> Lines<'a> {
         let mut messages: Vec<Message> = Vec::new();
         let mut open: Option<(&[u8], String)> = None;
         for (i, line) in self.lines.iter().enumerate() {
-            let hash = hash(line.whole);
+            let hash = fnv1a(line.whole);
             let count = told.entry(hash).or_default();
             *count += 1;
             if i < from || line.ts_us < floor_us {
@@ -243,13 +244,6 @@ fn line(whole: &[u8]) -> Option<Line<'_>> {
 fn number(digits: &[u8]) -> Option<u64> {
     let all = digits.iter().all(u8::is_ascii_digit);
     all.then(|| std::str::from_utf8(digits).ok()?.parse().ok())?
-}
-
-/// FNV-1a: kept in files, so it must stay the same from build to build.
-fn hash(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
 }
 
 #[cfg(test)]
