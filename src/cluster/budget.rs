@@ -254,7 +254,7 @@ pub fn lease_name(value: &str) -> String {
                 '-'
             }
         })
-        .take(40)
+        .take(30)
         .collect();
     let plain = plain.trim_matches('-');
     format!("selvage-budget-{plain}-{:016x}", fnv1a(value.as_bytes()))

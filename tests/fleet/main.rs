@@ -15,6 +15,7 @@ mod support;
 
 mod agents;
 mod cluster;
+mod costs;
 mod fleet;
 mod groups;
 mod history;

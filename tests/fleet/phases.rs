@@ -1,13 +1,12 @@
 //! The life of a fleet, phase after phase, and its history at the end.
 
+use crate::costs;
 use crate::fleet::{Fleet, name};
 use crate::history;
 use crate::kubelet::Kubelets;
 use crate::seen::{Nodes, Now};
 use crate::table::{seconds, spread};
-use kube::api::ListParams;
-use selvage::cluster::budget::{Ledger, lease_name};
-use selvage::cluster::node::{NodeObject, resource};
+use selvage::cluster::budget::lease_name;
 use selvage::report::State;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -38,7 +37,7 @@ pub async fn all() {
     let limit = (count / 10).max(1);
     join(&mut fleet).await;
     steady(&mut fleet, still).await;
-    heartbeat_cost(&mut fleet).await;
+    costs::heartbeat(&mut fleet).await;
     let mut marks = Vec::new();
     spine(&mut fleet, limit, "spine dies").await;
     marks.push(("spine dies", fleet.revision().await));
@@ -80,7 +79,7 @@ pub async fn all() {
         before = revision;
     }
     assert_eq!(most.tainted, limit, "the budget was used");
-    costs(&mut fleet).await;
+    costs::requests(&mut fleet).await;
     fleet.table.print();
 }
 
@@ -150,24 +149,6 @@ async fn steady(fleet: &mut Fleet, still: Duration) {
         (0, 0),
         "{}; {errors:#?}",
         spent.words()
-    );
-}
-
-/// A heartbeat is one patch of the status: what one costs the server, kubelets' likewise.
-async fn heartbeat_cost(fleet: &mut Fleet) {
-    let count = fleet.count;
-    let before = fleet.cluster.usage().await;
-    let kubelets = Kubelets::start(fleet.cluster.admin(), count, Duration::from_secs(10));
-    tokio::time::sleep(Duration::from_secs(10)).await;
-    let patches = kubelets.patches();
-    drop(kubelets);
-    let spent = fleet.cluster.usage().await.since(&before);
-    fleet.table.row(
-        "a patch of the status",
-        format!(
-            "{:.1} ms of the API server's CPU, watchers served ({patches} patches)",
-            spent.cpu / patches as f64 * 1000.0
-        ),
     );
 }
 
@@ -435,53 +416,4 @@ async fn chaos(fleet: &mut Fleet, limit: usize) {
         format!("{conflicts}"),
     );
     dead.iter().for_each(|index| fleet.start(*index));
-}
-
-/// What single requests cost the API server, and how large a ledger gets.
-async fn costs(fleet: &mut Fleet) {
-    const TIMES: usize = 20;
-    let nodes = kube::Api::<NodeObject>::all_with(fleet.cluster.client.clone(), &resource());
-    let before = fleet.cluster.usage().await;
-    for _ in 0..TIMES {
-        let list = nodes.list(&ListParams::default()).await;
-        assert!(list.is_ok());
-    }
-    let spent = fleet.cluster.usage().await.since(&before);
-    fleet.table.row(
-        "a list of all nodes",
-        format!(
-            "{:.1} ms of the API server's CPU",
-            spent.cpu / TIMES as f64 * 1000.0
-        ),
-    );
-    for claims in [fleet.count / 10, 100, 1000] {
-        let mut ledger = Ledger {
-            nodes: Some(claims * 10),
-            counted: Some(jiff::Timestamp::now()),
-            ..Ledger::default()
-        };
-        for n in 0..claims {
-            let name = format!(
-                "ip-10-100-{}-{}.us-east-2.compute.internal",
-                n / 256,
-                n % 256
-            );
-            ledger.claims.insert(name, "1234567890".into());
-        }
-        let before = fleet.cluster.usage().await;
-        for _ in 0..TIMES {
-            fleet.put_ledger("selvage-costs", &ledger).await;
-            fleet.claims("selvage-costs").await;
-        }
-        let spent = fleet.cluster.usage().await.since(&before);
-        fleet.table.row(
-            format!("a ledger of {claims} entries"),
-            format!(
-                "{} bytes; written and read in {:.1} ms, {:.1} ms of the API server's CPU",
-                ledger.to_text().len(),
-                spent.wall.as_secs_f64() / TIMES as f64 * 1000.0,
-                spent.cpu / TIMES as f64 * 1000.0
-            ),
-        );
-    }
 }
