@@ -18,4 +18,18 @@ scenario() {
     contains "syslog-10 ok" pod_log kmsg-syslog || fail "syslog(2): $(pod_log kmsg-syslog)"
     # And it is necessary: without it the call is refused.
     contains "syslog-3 EPERM" pod_log kmsg-bare || fail "without CAP_SYSLOG: $(pod_log kmsg-bare)"
+
+    # The binary itself, on this machine's own /sys, /proc and /dev.
+    for line in "with [SYSLOG]" "without []"; do
+        probe_pod "real-${line% *}" / "${line#* }" "$IMAGE" '[check, -o, json, --host-root, /host]' >/dev/null
+        wait_for 30 "the check ${line% *} CAP_SYSLOG has ended" ended "real-${line% *}"
+    done
+    is syslog kernel_log_of real-with .via || fail "with CAP_SYSLOG: $(kernel_log_of real-with .)"
+    is true kernel_log_of real-with .up || fail "with CAP_SYSLOG: $(kernel_log_of real-with .)"
+    is false kernel_log_of real-without .up || fail "without CAP_SYSLOG: $(kernel_log_of real-without .)"
+    echo "MEASURED without CAP_SYSLOG: $(kernel_log_of real-without .fault)"
+}
+
+kernel_log_of() { # POD FILTER
+    pod_log "$1" | jq -c -r ".sources[] | select(.source == \"kernel_log\") | $2"
 }
