@@ -206,6 +206,13 @@ impl Ledger {
         })
     }
 
+    /// The ledger without a node, whatever its entry.
+    pub fn without(&self, node: &str) -> Ledger {
+        let mut ledger = self.clone();
+        ledger.claims.remove(node);
+        ledger
+    }
+
     /// Takes in the group as listed: its size, who is tainted, whose entry is dead.
     fn take_in(&mut self, group: &Group, now: jiff::Timestamp) {
         self.claims.retain(|node, version| {

@@ -20,6 +20,9 @@ const WAITING: usize = 16;
 /// Longest message of an event, in bytes (core/v1 validation).
 const NOTE_MAX: usize = 1024;
 
+/// Longest name of an object (DNS subdomain), in bytes.
+const NAME_MAX: usize = 253;
+
 /// Longest `reportingInstance`.
 const INSTANCE_MAX: usize = 128;
 
@@ -194,7 +197,7 @@ fn event(node: &str, uid: &str, notice: &Notice, at: jiff::Timestamp) -> Event {
     Event {
         metadata: ObjectMeta {
             namespace: Some(NAMESPACE.into()),
-            name: Some(format!("{node}.{:x}", at.as_nanosecond())),
+            name: Some(name(node, at)),
             ..ObjectMeta::default()
         },
         count: Some(1),
@@ -219,6 +222,13 @@ fn event(node: &str, uid: &str, notice: &Notice, at: jiff::Timestamp) -> Event {
         reporting_instance: Some(cut(node.into(), INSTANCE_MAX)),
         ..Event::default()
     }
+}
+
+/// A node's name may be as long as an event's: 253 bytes, and no part of it ends with a dot.
+fn name(node: &str, at: jiff::Timestamp) -> String {
+    let stamp = format!("{:x}", at.as_nanosecond());
+    let node: String = node.chars().take(NAME_MAX - stamp.len() - 1).collect();
+    format!("{}.{stamp}", node.trim_end_matches(['.', '-']))
 }
 
 fn is_same(one: &Event, other: &Event) -> bool {

@@ -16,7 +16,8 @@ pub struct Limits {
     pub resync: Duration,
     /// Words of the condition alone are written at most this often.
     pub words_every: Duration,
-    /// Changes of labels and condition that are written at once; then one every `refill`.
+    /// Changes of labels and condition that are written at once; then one every `refill`. As many,
+    /// counted apart, of the taints.
     pub at_once: u32,
     /// See `at_once`.
     pub refill: Duration,
@@ -103,12 +104,21 @@ impl Allowance {
     /// # Errors
     /// The wait until there is one.
     pub fn take(&mut self, now: Millis) -> Result<(), Duration> {
+        self.look(now)?;
+        self.tokens -= 1.0;
+        Ok(())
+    }
+
+    /// As [`Allowance::take`], taking none.
+    ///
+    /// # Errors
+    /// The wait until there is one.
+    pub fn look(&mut self, now: Millis) -> Result<(), Duration> {
         let every = self.every.as_secs_f64();
         let gained = now.since(self.at).as_secs_f64() / every;
         self.tokens = (self.tokens + gained).min(self.most);
         self.at = self.at.max(now);
         if self.tokens >= 1.0 {
-            self.tokens -= 1.0;
             return Ok(());
         }
         Err(Duration::from_secs_f64((1.0 - self.tokens) * every))

@@ -52,11 +52,17 @@ pub(super) async fn ask(
             Step::Go => (None, Some(Room::Granted)),
             Step::Wait => (None, Some(Room::Busy)),
             Step::Stale => {
-                return Err(ApiError {
-                    what: "ask the budget",
-                    failure: Failure::Conflict,
-                    message: "the Node as seen is behind the ledger".into(),
-                });
+                // Read after the ledger was: no patch of ours can test for a version later than this.
+                let now = api.get().await?;
+                if now.resource_version != node.resource_version {
+                    return Err(ApiError {
+                        what: "ask the budget",
+                        failure: Failure::Conflict,
+                        message: "the Node as seen is behind the ledger".into(),
+                    });
+                }
+                // Not ours: a Lease of another cluster restored here, or made up.
+                (Some(ledger.without(&node.name)), None)
             }
             Step::ClaimThenGo(next) => (Some(next), Some(Room::Granted)),
             Step::Withhold(why, next) => (next, Some(Room::Withheld(why))),

@@ -30,6 +30,9 @@ mod room;
 /// answer as a failed test does.
 const CONFLICTS: u32 = 5;
 
+/// Requests in a row without a sensible answer after which the way to the server is read anew.
+const AWAYS: u32 = 5;
+
 /// What the writer tells the agent.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Told {
@@ -89,6 +92,7 @@ pub struct Writer {
     told: Told,
     backoff: Backoff,
     conflicts: u32,
+    aways: u32,
     /// The credentials are to be read anew.
     reconnect: bool,
     /// After a failure nothing is asked before this.
@@ -99,6 +103,10 @@ pub struct Writer {
     asking: Duration,
     withheld: Option<(&'static str, String)>,
     allowance: Allowance,
+    /// For taints that another hand changes back each time.
+    taint_allowance: Allowance,
+    /// The heartbeat was written for its own sake.
+    beat_at: Option<Instant>,
     words_at: Option<Instant>,
     /// Part of the heartbeat's time that is added, so that agents started together do not stay so.
     late: f64,
@@ -145,12 +153,15 @@ impl Writer {
             first: None,
             backoff: Backoff::new(limits.backoff),
             conflicts: 0,
+            aways: 0,
             reconnect: false,
             quiet_until: now,
             ask_at: now,
             withheld: None,
             asking: limits.ask_again.0,
             allowance: Allowance::new(limits.at_once, limits.refill, Millis(0)),
+            taint_allowance: Allowance::new(limits.at_once, limits.refill, Millis(0)),
+            beat_at: None,
             words_at: None,
             late: fastrand::f64(),
             heard_at: now,
@@ -348,6 +359,7 @@ impl Writer {
         let Err(error) = self.bring(api, teller, report, &mut again).await else {
             self.backoff.reset();
             self.conflicts = 0;
+            self.aways = 0;
             // What failed before is done, or no longer needed.
             if self.view.is_some() {
                 self.told.status.api_up = Some(true);
@@ -369,6 +381,15 @@ impl Writer {
             self.view = None;
         }
         self.reconnect |= error.failure == Failure::Unauthorized;
+        // Address or authorities in the kubeconfig may have changed since it was read.
+        self.aways = match error.failure {
+            Failure::Other | Failure::Timeout => self.aways + 1,
+            _ => 0,
+        };
+        if self.aways >= AWAYS {
+            self.aways = 0;
+            self.reconnect = true;
+        }
         if conflict && self.conflicts <= CONFLICTS {
             tracing::debug!(%error, "conflict");
         } else {

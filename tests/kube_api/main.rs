@@ -13,6 +13,7 @@ mod agent;
 mod errors;
 #[path = "../support/fake_api/mod.rs"]
 mod fake_api;
+mod hostile;
 mod others;
 mod paths;
 #[path = "../support/mod.rs"]

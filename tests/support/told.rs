@@ -79,7 +79,7 @@ pub struct Running {
     pub told: watch::Receiver<Told>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
     generation: u64,
     state: Option<State>,
 }
@@ -138,7 +138,7 @@ impl Running {
             told,
             stop: Some(stop),
             thread: Some(thread),
-            _dir: dir,
+            dir,
             generation: 0,
             state: None,
         };
@@ -158,6 +158,12 @@ impl Running {
             generation: self.generation,
             ..report
         }));
+    }
+
+    /// The kubeconfig speaks of another server from now on.
+    pub fn move_to(&self, api: &FakeApi) {
+        let file = self.dir.path().join("config");
+        std::fs::write(file, api.kubeconfig("token: x")).expect("a kubeconfig");
     }
 
     pub fn told(&self) -> Told {

@@ -12,6 +12,9 @@ use crate::units::Millis;
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// An overdue heartbeat is looked at again after this long.
+const OVERDUE: Duration = Duration::from_secs(1);
+
 impl Writer {
     /// Brings the Node to what it should be.
     pub(super) async fn bring(
@@ -98,6 +101,9 @@ impl Writer {
             return Ok(());
         };
         if let Some(body) = plan::stray_labels(desired, view, &self.names) {
+            if !self.may_write(again) {
+                return Ok(());
+            }
             let answer = api.merge(&body).await;
             self.written("labels", answer)?;
         }
@@ -120,7 +126,8 @@ impl Writer {
         let withheld = stands.is_some_and(|stands| tells_withheld(&stands.message));
         if let Some((why, patch)) = plan::condition(&desired.condition, view, now, heartbeat) {
             let due = match why {
-                ConditionWrite::Heartbeat => true,
+                // Whoever sets the time back does not get a write for each.
+                ConditionWrite::Heartbeat => self.until_beat(heartbeat).is_zero(),
                 ConditionWrite::Change => self.may_write(again),
                 // That the taint is withheld, or no longer, is news.
                 ConditionWrite::Words if tells_withheld(&desired.condition.message) != withheld => {
@@ -137,8 +144,10 @@ impl Writer {
             if due {
                 let answer = api.patch_status(&patch).await;
                 self.written("condition", answer)?;
-                if why == ConditionWrite::Words {
-                    self.words_at = Some(Instant::now());
+                match why {
+                    ConditionWrite::Heartbeat => self.beat_at = Some(Instant::now()),
+                    ConditionWrite::Words => self.words_at = Some(Instant::now()),
+                    ConditionWrite::Change => {}
                 }
                 self.late = fastrand::f64();
             }
@@ -147,9 +156,18 @@ impl Writer {
             let last = self.view.as_ref().and_then(|v| v.condition.as_ref());
             let last = last.and_then(|c| c.last_heartbeat_time).unwrap_or(now);
             let age = jiff::Timestamp::now().duration_since(last).unsigned_abs();
-            again.sooner(heartbeat.saturating_sub(age));
+            let wait = heartbeat.saturating_sub(age);
+            // Overdue, but something else holds the condition back: that says when.
+            again.sooner(wait.max(self.until_beat(heartbeat)).max(OVERDUE));
         }
         Ok(())
+    }
+
+    /// How long no heartbeat is written for its own sake.
+    fn until_beat(&self, heartbeat: Duration) -> Duration {
+        self.beat_at.map_or(Duration::ZERO, |at| {
+            (heartbeat / 2).saturating_sub(at.elapsed())
+        })
     }
 
     async fn publish(&mut self, teller: &mut Teller) -> Result<(), ApiError> {
@@ -203,14 +221,12 @@ impl Writer {
 
     /// Whether the pace allows a change of labels or condition now.
     fn may_write(&mut self, again: &mut Again) -> bool {
-        let elapsed = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        match self.allowance.take(Millis(elapsed)) {
-            Ok(()) => true,
-            Err(wait) => {
-                again.sooner(wait);
-                false
-            }
-        }
+        let taken = self.allowance.take(self.since_start());
+        taken.inspect_err(|wait| again.sooner(*wait)).is_ok()
+    }
+
+    pub(super) fn since_start(&self) -> Millis {
+        Millis(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 
     /// What differs now. Where nothing may be written, what would be is logged when it changes.

@@ -35,6 +35,13 @@ impl Writer {
         let effect = self.settings.taint_effect;
         let wants = plan::taints(desired, &view, &self.names, effect).is_some_and(|p| p.taints);
         let waits = matches!(desired.taint, WantedTaint::Present { .. });
+        let differs = plan::taints(desired, &view, &self.names, effect).is_some();
+        if differs && let Err(wait) = self.taint_allowance.look(self.since_start()) {
+            // Another hand changes them back each time.
+            again.sooner(wait);
+            self.told.status.withheld = before;
+            return self.settle_ledger(api, waits).await;
+        }
         if wants {
             // Until it is put, what was said of it stands.
             self.told.status.withheld = before;
@@ -52,6 +59,7 @@ impl Writer {
         if let Some(patch) = plan::taints(desired, &view, &self.names, effect) {
             let answer = api.patch_taints(&patch.operations).await;
             self.written("taint", answer)?;
+            let _ = self.taint_allowance.take(self.since_start());
             tracing::info!(
                 taints = patch.taints,
                 untaints = patch.untaints,

@@ -174,6 +174,7 @@ impl FakeApi {
                 let kind = match seen.content.as_str() {
                     "application/apply-patch+yaml" => " apply",
                     "application/json-patch+json" => " json",
+                    "application/merge-patch+json" => " merge",
                     _ => "",
                 };
                 format!("{} {path}{kind}", seen.method)
