@@ -31,6 +31,16 @@ pub fn command() -> Command {
     )
 }
 
+/// The kubeconfig that kubectl would take.
+fn own_kubeconfig() -> Option<String> {
+    let first = |list: String| list.split(':').find(|p| !p.is_empty()).map(str::to_string);
+    let named = std::env::var("KUBECONFIG").ok().and_then(first);
+    named.or_else(|| {
+        let path = std::path::Path::new(&std::env::var_os("HOME")?).join(".kube/config");
+        path.is_file().then(|| path.to_str().map(str::to_string))?
+    })
+}
+
 /// Runs it; gives the exit status.
 pub fn run(config: &Config, matches: &ArgMatches) -> u8 {
     let which = match matches.get_one::<String>("node") {
@@ -42,7 +52,12 @@ pub fn run(config: &Config, matches: &ArgMatches) -> u8 {
         }
         None => Which::One(config.agent.node_name.clone()),
     };
-    let settings = &config.cluster;
+    let mut settings = config.cluster.clone();
+    if settings.kubeconfig.is_empty() && !api::is_in_cluster(&settings) {
+        // By hand, from where kubectl works.
+        settings.kubeconfig = own_kubeconfig().unwrap_or_default();
+    }
+    let settings = &settings;
     let dry = settings.dry_run;
     let done = on_runtime(async {
         let (client, namespace) = api::connect(settings).await.map_err(|e| e.to_string())?;

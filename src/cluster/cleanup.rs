@@ -1,8 +1,9 @@
 //! Leaving: takes all that is ours off one node or all of them.
 
 use super::api::{ApiError, bounded};
-use super::names::{CONDITION, FIELD_MANAGER, Names};
+use super::names::{FIELD_MANAGER, Names};
 use super::node::{NodeObject, NodeView, resource, text};
+use super::plan::condition_removal;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Client};
@@ -62,10 +63,7 @@ pub fn removal(node: &NodeView, names: &Names) -> Removal {
     Removal {
         labels: (!labels.is_empty()).then(|| json!({"metadata": {"labels": labels}})),
         taints,
-        condition: node
-            .condition
-            .as_ref()
-            .map(|_| json!({"status": {"conditions": [{"$patch": "delete", "type": CONDITION}]}})),
+        condition: condition_removal(node),
     }
 }
 

@@ -78,7 +78,9 @@ pub fn desired(report: &Report, settings: &ClusterSettings, names: &Names) -> Op
         condition: condition(report),
         writes_condition: settings.mode >= Mode::Condition,
         taint: match report.tainting {
-            _ if !taints => WantedTaint::Keep,
+            // What an earlier mode put goes, but not for what cannot be told.
+            _ if !taints && report.state == State::Unknown => WantedTaint::Keep,
+            _ if !taints => WantedTaint::Absent,
             _ if report.taint_muted => WantedTaint::Absent,
             Tainting::Keep => WantedTaint::Keep,
             Tainting::Clear => WantedTaint::Absent,
@@ -187,8 +189,21 @@ pub fn condition(report: &Report) -> WantedCondition {
 /// The verdict in words. Only what stays the same while the verdict does: counts and times would
 /// make every evaluation a write.
 fn message(report: &Report) -> String {
+    let muted = match report.muted.as_slice() {
+        [] => String::new(),
+        muted => format!(" Muted: {}.", muted.join(", ")),
+    };
     if report.state == State::Ready {
-        return "every rail works as it should".into();
+        let rails = report.roles.values().any(|role| role.role == Role::Rail);
+        let well = if rails {
+            "every rail works as it should"
+        } else {
+            "there is no rail, and none is expected"
+        };
+        return match muted.as_str() {
+            "" => well.into(),
+            muted => format!("{well}, as far as is looked.{muted}"),
+        };
     }
     let mut parts = Vec::new();
     for reason in &report.reasons {
@@ -209,7 +224,7 @@ fn message(report: &Report) -> String {
         };
         parts.push(format!("{reason}{on}{}.{remedy}", subjects.join(", ")));
     }
-    format!("{}: {}", report.state.as_str(), parts.join(" "))
+    format!("{}: {}{muted}", report.state.as_str(), parts.join(" "))
 }
 
 /// The remedy that goes with a reason which no finding brings.

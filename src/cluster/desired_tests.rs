@@ -149,7 +149,14 @@ fn before_the_first_full_window_and_without_a_mode_nothing_is_wanted() {
         report.tainting = Tainting::Want;
         let wanted = desired(&report, &settings, &names()).unwrap();
         assert_eq!(wanted.writes_condition, condition, "{mode:?}");
-        assert_eq!(wanted.taint != WantedTaint::Keep, taints, "{mode:?}");
+        let put = matches!(wanted.taint, WantedTaint::Present { .. });
+        assert_eq!(put, taints, "{mode:?}");
+        // What a wider mode put goes, but not for what cannot be told.
+        let left = wanted.taint == WantedTaint::Absent;
+        assert_eq!(left, !taints, "{mode:?}");
+        report.state = State::Unknown;
+        let wanted = desired(&report, &settings, &names()).unwrap();
+        assert_eq!(wanted.taint, WantedTaint::Keep, "{mode:?}");
         report.state = State::Ready;
         let wanted = desired(&report, &settings, &names()).unwrap();
         assert_eq!(wanted.end_startup, taints, "{mode:?}");

@@ -117,6 +117,13 @@ pub fn condition(
     Some((why, patch))
 }
 
+/// Strategic merge patch that removes our condition, which the mode leaves out; none where there is
+/// none.
+pub fn condition_removal(node: &NodeView) -> Option<Value> {
+    let removal = || json!({"status": {"conditions": [{"$patch": "delete", "type": CONDITION}]}});
+    node.condition.as_ref().map(|_| removal())
+}
+
 fn heartbeat_due(last: Option<jiff::Timestamp>, now: jiff::Timestamp, every: Duration) -> bool {
     // A heartbeat from the future (a clock set back) is renewed, too.
     last.is_none_or(|last| {

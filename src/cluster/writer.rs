@@ -3,7 +3,7 @@
 //! is then so; nothing is queued but events.
 
 use super::api::{self, Failure, NodeApi};
-use super::desired;
+use super::desired::{self, Desired};
 use super::events::{self, Notice, Teller};
 use super::mute::Mutes;
 use super::names::Names;
@@ -112,7 +112,8 @@ pub struct Writer {
     late: f64,
     heard_at: Instant,
     started: Instant,
-    would_write: Vec<&'static str>,
+    /// What a dry run last told.
+    would_write: Option<Desired>,
 }
 
 /// When to look again, if nothing happens before.
@@ -166,7 +167,7 @@ impl Writer {
             late: fastrand::f64(),
             heard_at: now,
             started: now,
-            would_write: Vec::new(),
+            would_write: None,
         }
     }
 

@@ -160,7 +160,7 @@ catalogue! {
     NODE_TAINT_APPLIED: Gauge Default "selvage_node_taint_applied" []
         "1 while the node carries our taint; none until the node's object was seen.";
     NODE_TAINT_WITHHELD: Gauge Default "selvage_node_taint_withheld" ["reason"]
-        "1 while the taint is wanted and not put, by reason: budget, not_in_group, muted, mode, dry_run.";
+        "1 while the taint is wanted and not put, by reason: budget, not_in_group, api, muted, mode, dry_run.";
     NODE_BUDGET: Gauge Default "selvage_node_taint_budget" ["what"]
         "The group's budget as this node last saw it, only where the taint was wanted: claimed, limit, nodes.";
 

@@ -69,6 +69,29 @@ fn dry_nothing_is_written() {
 }
 
 #[test]
+fn a_narrower_mode_takes_off_what_a_wider_one_put() {
+    for (mode, keeps_condition) in [(Mode::Condition, true), (Mode::Labels, false)] {
+        let api = FakeApi::new(json!({}), json!([startup()]));
+        let first = Running::start(&api, settings(), unready());
+        until("the taint", || settled(&api, "unready", &json!([ours()])));
+        drop(first);
+        let narrower = ClusterSettings { mode, ..settings() };
+        let mut writer = Running::start(&api, narrower, unready());
+        until("taint, entry and condition are gone", || {
+            let node = api.node();
+            node["spec"]["taints"].is_null()
+                && condition(&node).is_null() != keeps_condition
+                && ledger(&api)["claims"] == json!({})
+        });
+        assert_eq!(
+            api.node()["metadata"]["labels"]["selvage.dev/fabric"],
+            "unready"
+        );
+        writer.calm(&api);
+    }
+}
+
+#[test]
 fn modes_write_what_they_say() {
     for (mode, want) in [
         (Mode::Labels, vec![LABELS.to_string()]),

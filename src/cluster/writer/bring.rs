@@ -116,9 +116,18 @@ impl Writer {
         desired: &Desired,
         again: &mut Again,
     ) -> Result<(), ApiError> {
-        let (true, Some(view)) = (desired.writes_condition, &self.view) else {
+        let Some(view) = &self.view else {
             return Ok(());
         };
+        if !desired.writes_condition {
+            return match plan::condition_removal(view) {
+                Some(patch) if self.may_write(again) => {
+                    let answer = api.patch_status(&patch).await;
+                    self.written("condition", answer)
+                }
+                _ => Ok(()),
+            };
+        }
         let heartbeat = self.settings.heartbeat.duration();
         let heartbeat = heartbeat + heartbeat.mul_f64(0.1 * self.late);
         let now = jiff::Timestamp::now();
@@ -236,9 +245,11 @@ impl Writer {
         };
         let now = jiff::Timestamp::now();
         let labels = plan::labels(desired, view);
-        let words = Some(&desired.condition)
-            .filter(|_| desired.writes_condition)
-            .and_then(|wanted| plan::condition(wanted, view, now, Duration::ZERO));
+        let words = if desired.writes_condition {
+            plan::condition(&desired.condition, view, now, Duration::ZERO).map(|(_, patch)| patch)
+        } else {
+            plan::condition_removal(view)
+        };
         let taints = plan::taints(desired, view, &self.names, self.settings.taint_effect);
         let pending: Vec<&'static str> = [
             labels.as_ref().map(|_| "labels"),
@@ -248,8 +259,8 @@ impl Writer {
         .into_iter()
         .flatten()
         .collect();
-        if self.settings.dry_run && pending != self.would_write {
-            for body in labels.iter().chain(words.iter().map(|(_, patch)| patch)) {
+        if self.settings.dry_run && self.would_write.as_ref() != Some(desired) {
+            for body in labels.iter().chain(&words) {
                 tracing::info!(%body, "would write");
             }
             if let Some(patch) = &taints {
@@ -257,7 +268,7 @@ impl Writer {
                 tracing::info!(%body, "would write");
             }
             *self.told.status.results.entry("dry_run").or_default() += pending.len() as u64;
-            self.would_write.clone_from(&pending);
+            self.would_write = Some(desired.clone());
         }
         self.told.status.pending = pending;
     }

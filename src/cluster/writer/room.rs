@@ -10,7 +10,7 @@ use crate::cluster::node::NodeView;
 use crate::cluster::plan;
 use crate::cluster::settings::Mode;
 use crate::cluster::taint::{self, Room};
-use crate::report::{Report, Tainting};
+use crate::report::{Report, State, Tainting};
 use crate::units::cut;
 use tokio::time::Instant;
 
@@ -26,9 +26,6 @@ impl Writer {
     ) -> Result<(), ApiError> {
         let before = self.told.status.withheld;
         self.told.status.withheld = self.withheld_by_settings(report);
-        if self.settings.mode != Mode::All {
-            return Ok(());
-        }
         let Some(view) = self.view.clone() else {
             return Ok(());
         };
@@ -60,6 +57,10 @@ impl Writer {
             let answer = api.patch_taints(&patch.operations).await;
             self.written("taint", answer)?;
             let _ = self.taint_allowance.take(self.since_start());
+            if patch.untaints {
+                // There may be an entry, whoever made it.
+                self.claimed.get_or_insert_default();
+            }
             tracing::info!(
                 taints = patch.taints,
                 untaints = patch.untaints,
@@ -195,8 +196,9 @@ impl Writer {
 
     /// Why a wanted taint is not put, as far as settings and operators say.
     pub(super) fn withheld_by_settings(&self, report: &Report) -> Option<&'static str> {
-        let wanted =
-            report.tainting == Tainting::Want && self.told.status.taint_applied == Some(false);
+        let wanted = report.tainting == Tainting::Want
+            && report.state == State::Unready
+            && self.told.status.taint_applied == Some(false);
         if !wanted {
             None
         } else if report.taint_muted {

@@ -238,6 +238,10 @@ fn merge_condition(node: &mut Value, body: &Value) -> Result<(), u16> {
     let new = body["status"]["conditions"].as_array().ok_or(400u16)?;
     let conditions = node["status"]["conditions"].as_array_mut().ok_or(400u16)?;
     for condition in new {
+        if condition["$patch"] == "delete" {
+            conditions.retain(|had| had["type"] != condition["type"]);
+            continue;
+        }
         match conditions
             .iter_mut()
             .find(|had| had["type"] == condition["type"])
