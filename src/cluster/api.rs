@@ -4,21 +4,23 @@ use super::budget::{Group, Ledger, Listed};
 use super::failure::chain;
 pub use super::failure::{ApiError, Failure, bounded, is_unauthorized};
 use super::names::{FIELD_MANAGER, Names};
-use super::node::{NodeObject, NodeView, resource, text};
+use super::node::{NodeObject, NodeSpec, NodeView, resource, text};
 use super::pace::Limits;
 use super::settings::ClusterSettings;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, MicroTime};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::core::Selector;
+use kube::core::{Request, Selector};
 use kube::{Api, Client, Config};
+use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Nodes a page: a Node with its images is some 20 KB.
-const PAGE: u32 = 100;
+/// Nodes a page: a Node with its images is some 20 KB, but annotations alone may be 256 KB, and a page
+/// is held as a whole.
+const PAGE: u32 = 50;
 
 /// No way to reach an API server is known, or it cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -264,19 +266,22 @@ impl NodeApi {
         let mut group = Group::new();
         let mut params = ListParams::default().labels_from(selector).limit(PAGE);
         loop {
-            let page = bounded(
-                "list the group",
-                self.limits.list_deadline,
-                self.nodes.list(&params),
-            )
-            .await?;
-            for node in &page.items {
-                let tainted = node.spec.taints.iter().flatten();
+            let what = "list the group";
+            let request = Request::new(self.nodes.resource_url()).list(&params);
+            let request = request.map_err(|error| ApiError {
+                what,
+                failure: Failure::Other,
+                message: error.to_string(),
+            })?;
+            let answer = self.client.request::<GroupPage>(request);
+            let page = bounded(what, self.limits.list_deadline, answer).await?;
+            for node in page.items {
+                let mut tainted = node.spec.taints.iter().flatten();
                 let listed = Listed {
-                    resource_version: node.metadata.resource_version.clone().unwrap_or_default(),
-                    tainted: tainted.into_iter().any(|t| text(t, "key") == self.taint),
+                    resource_version: node.metadata.resource_version,
+                    tainted: tainted.any(|t| text(t, "key") == self.taint),
                 };
-                group.insert(node.metadata.name.clone().unwrap_or_default(), listed);
+                group.insert(node.metadata.name, listed);
             }
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params = params.continue_token(&token),
@@ -284,6 +289,28 @@ impl NodeApi {
             }
         }
     }
+}
+
+/// A page of nodes, as far as the budget looks: what else they hold is passed over, not kept.
+#[derive(Deserialize)]
+struct GroupPage {
+    #[serde(default)]
+    metadata: ListMeta,
+    items: Vec<GroupNode>,
+}
+
+#[derive(Deserialize)]
+struct GroupNode {
+    metadata: GroupMeta,
+    #[serde(default)]
+    spec: NodeSpec,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct GroupMeta {
+    name: String,
+    resource_version: String,
 }
 
 fn own_params() -> PatchParams {

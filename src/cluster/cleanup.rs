@@ -102,8 +102,8 @@ pub async fn clean(
             if parts.is_empty() {
                 continue;
             }
-            if !dry_run {
-                clean_one(&nodes, view.clone(), names).await?;
+            if !dry_run && !unless_gone(clean_one(&nodes, view.clone(), names).await)? {
+                continue;
             }
             cleaned += 1;
             say(&view.name, &parts);
@@ -129,13 +129,25 @@ pub async fn clean(
             }
             if !dry_run {
                 let params = DeleteParams::default();
-                bounded("delete a lease", DEADLINE, leases.delete(&name, &params)).await?;
+                let deleted = leases.delete(&name, &params);
+                if !unless_gone(bounded("delete a lease", DEADLINE, deleted).await)? {
+                    continue;
+                }
             }
             leases_gone += 1;
             say(&format!("lease {name}"), &["budget"]);
         }
     }
     Ok((cleaned, leases_gone))
+}
+
+/// Whether it was done; false where somebody else took the object away first: nothing is left to do.
+fn unless_gone<T>(answer: Result<T, ApiError>) -> Result<bool, ApiError> {
+    match answer {
+        Ok(_) => Ok(true),
+        Err(error) if error.failure == super::api::Failure::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 async fn clean_one(

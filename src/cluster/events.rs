@@ -247,3 +247,17 @@ fn is_recent(event: &Event, now: jiff::Timestamp) -> bool {
     let last = event.last_timestamp.as_ref();
     last.is_some_and(|last| now.duration_since(last.0).unsigned_abs() < SERIES)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_of_a_node_with_the_longest_name_has_a_valid_name() {
+        let at = jiff::Timestamp::from_second(1_795_000_000).unwrap_or_default();
+        let long = format!("{}.{}", "a".repeat(235), "b".repeat(17));
+        let named = name(&long, at);
+        assert!(named.len() <= NAME_MAX && !named.contains(".."), "{named}");
+        assert!(name("gpu-1", at).starts_with("gpu-1."));
+    }
+}

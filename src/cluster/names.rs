@@ -21,6 +21,9 @@ pub const GPUDIRECT: &str = "gpudirect";
 /// GPUDirect Storage.
 pub const GDS: &str = "gds";
 
+/// Name of the taint that a node joins with.
+const STARTUP: &str = "agent-not-ready";
+
 /// Longest label value (Kubernetes).
 const LABEL_VALUE_MAX: usize = 63;
 
@@ -52,7 +55,14 @@ impl Names {
 
     /// Key of the taint that a node joins with.
     pub fn startup_taint(&self) -> String {
-        self.own("agent-not-ready")
+        self.own(STARTUP)
+    }
+
+    /// Whether it is the key of the taint that a node joins with, under this prefix or one used
+    /// before: what makes the nodes may not know the new one yet.
+    pub fn is_startup_taint(&self, key: &str) -> bool {
+        let under = |prefix: &String| key.strip_prefix(prefix.as_str()) == Some(STARTUP);
+        under(&self.prefix) || self.former.iter().any(under)
     }
 
     /// Annotation by which an operator mutes.
@@ -135,6 +145,15 @@ mod tests {
             ("fabric", false),
         ] {
             assert_eq!(names.is_own_label(key), ours, "{key}");
+        }
+        for (key, startup) in [
+            ("selvage.dev/agent-not-ready", true),
+            ("old.example/agent-not-ready", true),
+            ("other/agent-not-ready", false),
+            ("agent-not-ready", false),
+            ("old.example/fabric-unready", false),
+        ] {
+            assert_eq!(names.is_startup_taint(key), startup, "{key}");
         }
         assert_eq!(names.former_taints(), ["old.example/fabric-unready"]);
     }

@@ -151,9 +151,9 @@ pub fn taints(
 ) -> Option<TaintPatch> {
     let ours = names.taint();
     let former = names.former_taints();
-    let startup = names.startup_taint();
     let tainted = node.has_taint(&ours);
-    let had_startup = node.has_taint(&startup);
+    let joins = |taint: &Value| names.is_startup_taint(text(taint, "key"));
+    let had_startup = node.taints().any(joins);
     let mut wanted: Vec<Value> = Vec::new();
     let mut placed = false;
     for taint in node.taints() {
@@ -173,7 +173,7 @@ pub fn taints(
                 WantedTaint::Keep => wanted.push(taint.clone()),
                 WantedTaint::Present { .. } | WantedTaint::Absent => {}
             }
-        } else if key != startup {
+        } else if !names.is_startup_taint(key) {
             wanted.push(taint.clone());
         } else {
             // Ended by proof, or replaced by ours in this very patch.
@@ -212,7 +212,7 @@ pub fn taints(
         operations,
         taints,
         untaints: tainted && !present,
-        ends_startup: had_startup && !wanted.iter().any(|taint| text(taint, "key") == startup),
+        ends_startup: had_startup && !wanted.iter().any(joins),
     })
 }
 

@@ -299,3 +299,24 @@ fn the_condition_is_written_when_it_differs_or_its_heartbeat_is_due() {
     let want = wanted(WANT, WantedTaint::Keep, false).condition;
     assert_eq!(condition(&want, &late, now, Duration::ZERO), None);
 }
+
+#[test]
+fn the_startup_taint_of_a_former_prefix_ends_as_well() {
+    let old = json!({"key": "old.example/agent-not-ready", "effect": "NoSchedule"});
+    let view = node(json!({}), json!([old]), json!([]));
+    for (taint, end, ends) in [
+        (WantedTaint::Absent, true, true),
+        (WantedTaint::Keep, false, false),
+        (
+            WantedTaint::Present {
+                value: "LinkDown".into(),
+            },
+            false,
+            true,
+        ),
+    ] {
+        let wanted = wanted(&[], taint.clone(), end);
+        let patch = taints(&wanted, &view, &names(), TaintEffect::NoSchedule);
+        assert_eq!(patch.is_some_and(|p| p.ends_startup), ends, "{taint:?}");
+    }
+}
