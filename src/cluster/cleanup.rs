@@ -37,8 +37,8 @@ impl Removal {
     }
 }
 
-/// What it takes to leave a node as if we had never been there. The startup taint is whoever's made
-/// the node, the mute annotation an operator's: both stay.
+/// What it takes to leave a node as if we had never been there. The startup taint goes, too: nobody
+/// would be left to take it off. The mute annotation is the operator's and stays.
 pub fn removal(node: &NodeView, names: &Names) -> Removal {
     let labels: Map<String, Value> = node
         .labels
@@ -48,7 +48,10 @@ pub fn removal(node: &NodeView, names: &Names) -> Removal {
         .collect();
     let mut ours = names.former_taints();
     ours.push(names.taint());
-    let is_ours = |taint: &&Value| ours.iter().any(|key| key == text(taint, "key"));
+    let is_ours = |taint: &&Value| {
+        let key = text(taint, "key");
+        ours.iter().any(|ours| ours == key) || names.is_startup_taint(key)
+    };
     let left: Vec<&Value> = node.taints().filter(|taint| !is_ours(taint)).collect();
     let found = node.taints.as_deref().unwrap_or_default();
     let taints = (left.len() < found.len()).then(|| {
@@ -227,10 +230,7 @@ mod tests {
         assert_eq!(taints[0]["op"], "test");
         assert_eq!(
             taints[1]["value"],
-            json!([
-                {"key": "other", "effect": "NoSchedule", "odd": 1},
-                {"key": "selvage.dev/agent-not-ready", "effect": "NoSchedule"},
-            ])
+            json!([{"key": "other", "effect": "NoSchedule", "odd": 1}])
         );
         assert!(removal.condition.is_some());
         let clean = node(
