@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// Nodes a page: a Node with its images is some 20 KB, but annotations alone may be 256 KB, and a page
 /// is held as a whole.
-const PAGE: u32 = 50;
+const PAGE: u32 = 25;
 
 /// No way to reach an API server is known, or it cannot be used.
 #[derive(Debug, thiserror::Error)]

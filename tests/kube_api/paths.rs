@@ -114,7 +114,7 @@ fn a_fault_is_claimed_tainted_cleared_and_given_back() {
     assert!(
         lists
             .iter()
-            .all(|uri| uri.contains(selector) && uri.contains("limit=100")),
+            .all(|uri| uri.contains(selector) && uri.contains("limit=25")),
         "{lists:?}"
     );
     assert!(lists[1].contains("continue=1"), "{lists:?}");
