@@ -6,7 +6,7 @@ pub use super::failure::{ApiError, Failure, bounded, is_unauthorized};
 use super::names::{FIELD_MANAGER, Names};
 use super::node::{NodeObject, NodeSpec, NodeView, resource, text};
 use super::pace::Limits;
-use super::settings::ClusterSettings;
+use super::settings::{ClusterSettings, is_dns_name};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, MicroTime};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
@@ -258,11 +258,42 @@ impl NodeApi {
         })
     }
 
-    /// The nodes of a group, page by page, as they are now (not from a cache).
+    /// The nodes of a group, page by page, as they are now (not from a cache), and those that have
+    /// an entry in its ledger without being listed: somebody may have changed their labels.
     ///
     /// # Errors
     /// As any request.
-    pub async fn list_group(&self, selector: &Selector) -> Result<Group, ApiError> {
+    pub async fn list_group(
+        &self,
+        selector: &Selector,
+        ledger: &Ledger,
+    ) -> Result<Group, ApiError> {
+        let mut group = self.list_members(selector).await?;
+        let strangers = ledger.claims.keys().filter(|name| is_dns_name(name));
+        let strangers: Vec<&String> = strangers
+            .filter(|name| !group.contains_key(*name))
+            .collect();
+        for name in strangers {
+            let found = self.nodes.get_opt(name);
+            let found = bounded("look up a node", self.limits.deadline, found).await?;
+            if let Some(node) = found {
+                let version = node.metadata.resource_version.unwrap_or_default();
+                group.insert(name.clone(), self.listed(version, &node.spec, false));
+            }
+        }
+        Ok(group)
+    }
+
+    fn listed(&self, resource_version: String, spec: &NodeSpec, counted: bool) -> Listed {
+        let mut taints = spec.taints.iter().flatten();
+        Listed {
+            resource_version,
+            tainted: taints.any(|taint| text(taint, "key") == self.taint),
+            counted,
+        }
+    }
+
+    async fn list_members(&self, selector: &Selector) -> Result<Group, ApiError> {
         let mut group = Group::new();
         let mut params = ListParams::default().labels_from(selector).limit(PAGE);
         loop {
@@ -276,11 +307,7 @@ impl NodeApi {
             let answer = self.client.request::<GroupPage>(request);
             let page = bounded(what, self.limits.list_deadline, answer).await?;
             for node in page.items {
-                let mut tainted = node.spec.taints.iter().flatten();
-                let listed = Listed {
-                    resource_version: node.metadata.resource_version,
-                    tainted: tainted.any(|t| text(t, "key") == self.taint),
-                };
+                let listed = self.listed(node.metadata.resource_version, &node.spec, true);
                 group.insert(node.metadata.name, listed);
             }
             match page.metadata.continue_.filter(|token| !token.is_empty()) {

@@ -8,11 +8,11 @@
 //!    there are fewer entries than the limit, and *before* it patches its Node.
 //! 2. The patch that puts the taint tests for the very `resourceVersion` that stands in the ledger.
 //!    So, however late it arrives, it can only succeed on the object that the entry speaks of.
-//! 3. An entry may be dropped by anybody who has seen, in a list taken after reading the ledger, that
-//!    the node is gone from the group, or that it carries no taint and its version is another than the
-//!    entry's: then the patch that the entry stood for can never succeed any more (a node that left
-//!    the group was changed; only a node whose labels put it there enters). The drop is itself a
-//!    compare-and-swap, so an entry renewed meanwhile is not lost.
+//! 3. An entry may be dropped by anybody who has seen, having read the ledger before, that the node is
+//!    gone, or that it carries no taint and its version is another than the entry's: then the patch
+//!    that the entry stood for can never succeed any more. The drop is itself a compare-and-swap, so
+//!    an entry renewed meanwhile is not lost. (Names in the ledger that no node can have are dropped
+//!    as well.)
 //!
 //! Hence at every instant the tainted nodes are among the entries, and the entries are at most the
 //! limit. The owner gives its entry back by the same proof: it has seen its object untainted at a
@@ -58,9 +58,11 @@ pub struct Listed {
     pub resource_version: String,
     /// Whether it carries our taint.
     pub tainted: bool,
+    /// Whether it is one of the group; else it only has an entry.
+    pub counted: bool,
 }
 
-/// The group, listed after the ledger was read.
+/// The group, listed after the ledger was read, and what else has an entry in it.
 pub type Group = BTreeMap<String, Listed>;
 
 /// What to do next.
@@ -145,7 +147,7 @@ impl Ledger {
         if let Some(group) = group {
             ledger.take_in(group, now);
         }
-        if !in_group || group.is_some_and(|group| !group.contains_key(node)) {
+        if !in_group || group.is_some_and(|group| !counts(group, node)) {
             let counted = group.is_some().then_some(ledger);
             return Step::Withhold(Withheld::NotInGroup, counted);
         }
@@ -224,7 +226,7 @@ impl Ledger {
             let version = || listed.resource_version.clone();
             self.claims.entry(node.clone()).or_insert_with(version);
         }
-        self.nodes = Some(group.len());
+        self.nodes = Some(group.values().filter(|listed| listed.counted).count());
         self.counted = Some(now);
         self.counting = None;
     }
@@ -244,6 +246,10 @@ fn is_later(version: &str, than: &str) -> Option<bool> {
 /// more than the span is not believed.
 fn is_within(at: jiff::Timestamp, span: Duration, now: jiff::Timestamp) -> bool {
     now.duration_since(at).unsigned_abs() < span
+}
+
+fn counts(group: &Group, node: &str) -> bool {
+    group.get(node).is_some_and(|listed| listed.counted)
 }
 
 /// Name of a group's Lease. `value` is the group label's; empty where all nodes are one group.

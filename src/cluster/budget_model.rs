@@ -100,6 +100,7 @@ impl World {
             let listed = Listed {
                 resource_version: seen.version.to_string(),
                 tainted: seen.tainted,
+                counted: true,
             };
             Some((name(node), listed))
         };

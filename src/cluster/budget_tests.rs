@@ -29,6 +29,7 @@ fn group(nodes: &[(&str, &str, bool)]) -> Group {
         let listed = Listed {
             resource_version: version.to_string(),
             tainted: *tainted,
+            counted: true,
         };
         (node.to_string(), listed)
     };
@@ -264,4 +265,49 @@ fn lease_names_are_names_and_apart() {
     }
     assert_eq!(lease_name(""), "selvage-budget");
     assert_ne!(lease_name("a-b"), lease_name("a_b"));
+}
+
+#[test]
+fn an_entry_of_a_node_outside_the_group_lives_as_long_as_its_taint_may() {
+    let stranger = |version: &str, tainted| Listed {
+        resource_version: version.into(),
+        tainted,
+        counted: false,
+    };
+    for (found, stays) in [
+        (Some(stranger("9", true)), true),
+        // Its patch may still be on its way.
+        (Some(stranger("5", false)), true),
+        (Some(stranger("9", false)), false),
+        (None, false),
+    ] {
+        let ledger = Ledger {
+            claims: claims(&[("stranger", "5")]),
+            ..Ledger::default()
+        };
+        let mut group = Group::from([(
+            "node-1".to_string(),
+            Listed {
+                counted: true,
+                ..stranger("7", false)
+            },
+        )]);
+        group.extend(found.map(|listed| ("stranger".to_string(), listed)));
+        let asker = Asker {
+            node: "node-1",
+            resource_version: "7",
+            max: BudgetMax::Nodes(1),
+            ..asker(0)
+        };
+        match ledger.ask(asker, Some(&group)) {
+            Step::Withhold(Withheld::Spent, Some(next)) if stays => {
+                assert_eq!(next.nodes, Some(1), "it is not counted");
+                assert!(next.claims.contains_key("stranger"));
+            }
+            Step::ClaimThenGo(next) if !stays => {
+                assert_eq!(next.claims, claims(&[("node-1", "7")]));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
 }

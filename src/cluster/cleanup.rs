@@ -82,7 +82,7 @@ pub enum Which {
 /// Does it, telling of each node that had something; how many nodes and Leases were cleaned.
 ///
 /// # Errors
-/// The first request that failed; what was done before stays done.
+/// The first request that failed; other nodes are cleaned all the same.
 pub async fn clean(
     client: Client,
     namespace: &str,
@@ -93,6 +93,7 @@ pub async fn clean(
 ) -> Result<(usize, usize), ApiError> {
     let nodes: Api<NodeObject> = Api::all_with(client.clone(), &resource());
     let mut cleaned = 0;
+    let mut failed = None;
     let mut params = ListParams::default().limit(100);
     if let Which::One(name) = which {
         params = params.fields(&format!("metadata.name={name}"));
@@ -105,8 +106,17 @@ pub async fn clean(
             if parts.is_empty() {
                 continue;
             }
-            if !dry_run && !unless_gone(clean_one(&nodes, view.clone(), names).await)? {
-                continue;
+            if !dry_run {
+                match unless_gone(clean_one(&nodes, view.clone(), names).await) {
+                    Ok(true) => {}
+                    Ok(false) => continue,
+                    // The others are cleaned all the same.
+                    Err(error) => {
+                        say(&view.name, &["nothing, or not all"]);
+                        failed.get_or_insert(error);
+                        continue;
+                    }
+                }
             }
             cleaned += 1;
             say(&view.name, &parts);
@@ -141,7 +151,7 @@ pub async fn clean(
             say(&format!("lease {name}"), &["budget"]);
         }
     }
-    Ok((cleaned, leases_gone))
+    failed.map_or(Ok((cleaned, leases_gone)), Err)
 }
 
 /// Whether it was done; false where somebody else took the object away first: nothing is left to do.

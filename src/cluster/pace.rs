@@ -70,7 +70,7 @@ impl Backoff {
             .min(self.longest);
         self.failures = (self.failures + 1).min(16);
         let wait = wait.mul_f64(0.5 + 0.5 * chance.clamp(0.0, 1.0));
-        wait.max(asked.unwrap_or_default().min(Duration::from_secs(300)))
+        wait.max(asked.unwrap_or_default().min(Duration::from_secs(60)))
     }
 
     /// It went well.

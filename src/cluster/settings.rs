@@ -233,9 +233,11 @@ impl ClusterSettings {
 
 /// A DNS subdomain and a slash (Kubernetes label syntax).
 fn is_prefix(text: &str) -> bool {
-    let Some(name) = text.strip_suffix('/') else {
-        return false;
-    };
+    text.strip_suffix('/').is_some_and(is_dns_name)
+}
+
+/// A DNS subdomain, as objects' names are.
+pub(super) fn is_dns_name(name: &str) -> bool {
     let part = |part: &str| {
         let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
         !part.is_empty()

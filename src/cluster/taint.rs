@@ -78,7 +78,7 @@ pub(super) async fn ask(
                     return Ok((room, Some(status(&group, settings, &next))));
                 }
                 read = Some(written);
-                listed = Some(api.list_group(&group.selector).await?);
+                listed = Some(api.list_group(&group.selector, &next).await?);
             }
             Err(error) if error.failure == Failure::Conflict => {
                 read = None;

@@ -3,15 +3,15 @@
 //! is then so; nothing is queued but events.
 
 use super::api::{self, Failure, NodeApi};
-use super::desired::{self, Desired};
-use super::events::{self, Notice, Teller};
+use super::desired::Desired;
+use super::events::Teller;
 use super::mute::Mutes;
 use super::names::Names;
 use super::node::{NodeObject, NodeView};
 use super::pace::{Allowance, Backoff, Limits};
 use super::settings::ClusterSettings;
 use crate::check::CHECKS;
-use crate::report::{ClusterStatus, Report, State};
+use crate::report::{ClusterStatus, Report};
 use crate::units::{Millis, cut};
 use futures::StreamExt;
 use kube::runtime::WatchStreamExt;
@@ -20,11 +20,13 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 mod bring;
 mod room;
+mod wires;
+
+pub use wires::{Told, VerdictChange, Wires};
 
 /// Conflicts in a row after which the server is taken to mean it: a policy that denies a write may
 /// answer as a failed test does.
@@ -32,49 +34,6 @@ const CONFLICTS: u32 = 5;
 
 /// Requests in a row without a sensible answer after which the way to the server is read anew.
 const AWAYS: u32 = 5;
-
-/// What the writer tells the agent.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Told {
-    /// How it goes.
-    pub status: ClusterStatus,
-    /// Whether the node carries our taint; none until the node was seen.
-    pub tainted: Option<bool>,
-    /// What an operator muted.
-    pub mutes: Mutes,
-}
-
-/// A change of verdict, to be told as an event.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct VerdictChange {
-    /// The first verdict since the agent started: told only if the node says another.
-    pub first: bool,
-    /// The verdict.
-    pub state: State,
-    /// Words for people.
-    pub notice: Notice,
-}
-
-impl VerdictChange {
-    /// The change that a report shows.
-    pub fn of(report: &Report, first: bool) -> Self {
-        VerdictChange {
-            first,
-            state: report.state,
-            notice: events::of_verdict(report.state, &desired::condition(report)),
-        }
-    }
-}
-
-/// What reaches and leaves the writer.
-pub struct Wires {
-    /// Reports; only the latest counts.
-    pub reports: watch::Receiver<Arc<Report>>,
-    /// Changes of verdict, each.
-    pub changes: mpsc::Receiver<VerdictChange>,
-    /// What the agent is told.
-    pub told: watch::Sender<Told>,
-}
 
 /// The writer with what it knows.
 pub struct Writer {

@@ -1,0 +1,51 @@
+//! What reaches and leaves the writer.
+
+use crate::cluster::desired;
+use crate::cluster::events::{self, Notice};
+use crate::cluster::mute::Mutes;
+use crate::report::{ClusterStatus, Report, State};
+use std::sync::Arc;
+use tokio::sync::{mpsc, watch};
+
+/// What the writer tells the agent.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Told {
+    /// How it goes.
+    pub status: ClusterStatus,
+    /// Whether the node carries our taint; none until the node was seen.
+    pub tainted: Option<bool>,
+    /// What an operator muted.
+    pub mutes: Mutes,
+}
+
+/// A change of verdict, to be told as an event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VerdictChange {
+    /// The first verdict since the agent started: told only if the node says another.
+    pub first: bool,
+    /// The verdict.
+    pub state: State,
+    /// Words for people.
+    pub notice: Notice,
+}
+
+impl VerdictChange {
+    /// The change that a report shows.
+    pub fn of(report: &Report, first: bool) -> Self {
+        VerdictChange {
+            first,
+            state: report.state,
+            notice: events::of_verdict(report.state, &desired::condition(report)),
+        }
+    }
+}
+
+/// What reaches and leaves the writer.
+pub struct Wires {
+    /// Reports; only the latest counts.
+    pub reports: watch::Receiver<Arc<Report>>,
+    /// Changes of verdict, each.
+    pub changes: mpsc::Receiver<VerdictChange>,
+    /// What the agent is told.
+    pub told: watch::Sender<Told>,
+}
