@@ -36,8 +36,8 @@ test-manifests: ## overlays, chart and admission policy; no cluster needed
 golden: ## write the golden files anew; review the diff
 	UPDATE_GOLDEN=1 cargo test --locked
 
-bench: deps build bench-vm bench-cluster ## ratios against node_exporter, then latencies
-	benches/run target/release/selvage
+bench: deps static bench-vm bench-cluster ## ratios against node_exporter, then latencies
+	benches/run $(STATIC)
 
 bench-vm: static
 	tests/vm/run --kernel all --bin $(STATIC) --bench
