@@ -252,10 +252,13 @@ fn counts(group: &Group, node: &str) -> bool {
     group.get(node).is_some_and(|listed| listed.counted)
 }
 
+/// What the name of every group's Lease begins with.
+pub const LEASE: &str = "selvage-budget";
+
 /// Name of a group's Lease. `value` is the group label's; empty where all nodes are one group.
 pub fn lease_name(value: &str) -> String {
     if value.is_empty() {
-        return "selvage-budget".into();
+        return LEASE.into();
     }
     // Values may hold what names may not (capitals, underscores): a hash keeps them apart.
     let plain: String = value
@@ -270,7 +273,7 @@ pub fn lease_name(value: &str) -> String {
         .take(30)
         .collect();
     let plain = plain.trim_matches('-');
-    format!("selvage-budget-{plain}-{:016x}", fnv1a(value.as_bytes()))
+    format!("{LEASE}-{plain}-{:016x}", fnv1a(value.as_bytes()))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Leaving: takes all that is ours off one node or all of them.
 
 use super::api::{ApiError, bounded};
+use super::budget::LEASE;
 use super::names::{FIELD_MANAGER, Names};
 use super::node::{NodeObject, NodeView, resource, text};
 use super::plan::condition_removal;
@@ -137,7 +138,7 @@ pub async fn clean(
         .await?;
         for lease in found.items {
             let name = lease.metadata.name.unwrap_or_default();
-            if !name.starts_with("selvage-budget") {
+            if !name.starts_with(LEASE) {
                 continue;
             }
             if !dry_run {

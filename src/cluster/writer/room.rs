@@ -30,16 +30,17 @@ impl Writer {
             return Ok(());
         };
         let effect = self.settings.taint_effect;
-        let wants = plan::taints(desired, &view, &self.names, effect).is_some_and(|p| p.taints);
+        let mut planned = plan::taints(desired, &view, &self.names, effect);
         let waits = matches!(desired.taint, WantedTaint::Present { .. });
-        let differs = plan::taints(desired, &view, &self.names, effect).is_some();
-        if differs && let Err(wait) = self.taint_allowance.look(self.since_start()) {
+        if planned.is_some()
+            && let Err(wait) = self.taint_allowance.look(self.since_start())
+        {
             // Another hand changes them back each time.
             again.sooner(wait);
             self.told.status.withheld = before;
             return self.settle_ledger(api, waits).await;
         }
-        if wants {
+        if planned.as_ref().is_some_and(|patch| patch.taints) {
             // Until it is put, what was said of it stands.
             self.told.status.withheld = before;
             if !self
@@ -47,13 +48,14 @@ impl Writer {
                 .await?
             {
                 desired.taint = WantedTaint::Keep;
+                planned = plan::taints(desired, &view, &self.names, effect);
             }
         } else {
             self.withheld = None;
             self.ask_at = Instant::now();
             self.asking = self.limits.ask_again.0;
         }
-        if let Some(patch) = plan::taints(desired, &view, &self.names, effect) {
+        if let Some(patch) = planned {
             let answer = api.patch_taints(&patch.operations).await;
             self.written("taint", answer)?;
             let _ = self.taint_allowance.take(self.since_start());
@@ -78,7 +80,7 @@ impl Writer {
             return Ok(());
         };
         if view.is_tainted(&self.names) {
-            let lease = GroupOf::new(&self.settings, &self.names, &view.labels).lease;
+            let lease = self.lease_of(&view);
             if self.adopted.as_ref() != Some(&lease) {
                 let adopted = taint::adopt(api, &self.settings, &self.names, &view).await;
                 allowed(adopted)?;
@@ -97,6 +99,11 @@ impl Writer {
             self.told.status.budget = None;
         }
         Ok(())
+    }
+
+    /// The Lease that holds the ledger of a node's group.
+    fn lease_of(&self, view: &NodeView) -> String {
+        GroupOf::new(&self.settings, &self.names, &view.labels).lease
     }
 
     async fn ask_for_room(
@@ -128,8 +135,7 @@ impl Writer {
                 Ok(Room::Granted) => {
                     self.claimed = Some(view.resource_version.clone());
                     // The entry is known to be there.
-                    self.adopted =
-                        Some(GroupOf::new(&self.settings, &self.names, &view.labels).lease);
+                    self.adopted = Some(self.lease_of(view));
                     self.withheld = None;
                     self.asking = self.limits.ask_again.0;
                     return Ok(true);
