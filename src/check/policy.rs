@@ -50,6 +50,37 @@ macro_rules! check_section {
     };
 }
 
+/// What a job's fallback does to the node's verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JobEffect {
+    /// Nothing: a finding, metrics and an Event tell of it.
+    Notice,
+    /// The node is degraded while the job runs.
+    Degraded,
+}
+
+section! {
+    /// Jobs: what their NCCL uses between nodes. A job's fault is not the node's: none of this
+    /// taints.
+    Nccl {
+        /// A communicator whose init began and has not ended after this long hangs, if others of
+        /// its process or node got on.
+        init_hang_after: Span = Span::from_secs(300),
+        /// What a job that fell back to TCP does to the node's verdict: notice, degraded.
+        fallback: JobEffect = JobEffect::Notice,
+        /// So many jobs in a row that fell back here, none between them that did not, are a finding
+        /// about the node; 0: never. Heuristic.
+        jobs_in_a_row: u32 = 3,
+        /// A pod with GPUs and no RC queue pair whose network namespace moves more than this many
+        /// bytes a second by TCP, each way added up, is a suspect. Heuristic: a tenth of a 10 Gb/s
+        /// link.
+        suspect_bytes_per_second: u64 = 125_000_000,
+        /// … for this long.
+        suspect_after: Span = Span::from_secs(120),
+    }
+}
+
 section! {
     /// What this node should have. Nothing set: only what was seen can be missed.
     Expect {
@@ -321,6 +352,8 @@ section! {
         nic_kernel: NicKernel = NicKernel::default(),
         /// NVSwitch errors in the kernel log.
         sxid: Sxid = Sxid::default(),
+        /// Jobs: what their NCCL uses between nodes.
+        nccl: Nccl = Nccl::default(),
         /// The agent's own eyes.
         source_health: SourceHealth = SourceHealth::default(),
     }

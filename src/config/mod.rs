@@ -6,6 +6,7 @@ mod file;
 pub mod layers;
 pub mod listen;
 pub mod load;
+mod nccl;
 mod serve;
 pub mod settings;
 pub mod template;
@@ -13,6 +14,7 @@ pub mod template;
 pub use crate::glob;
 pub use complaint::{Complaint, Origin};
 pub use load::{add_agent_args, add_args, from_matches, load, resolve};
+pub use nccl::{Nccl, PodSource};
 pub use serve::Serve;
 pub use settings::{Setting, settings};
 pub use template::to_toml_defaults;
@@ -46,6 +48,8 @@ section! {
         hysteresis: Hysteresis = Hysteresis::default(),
         /// What is written to the node's object in the Kubernetes API, and when.
         cluster: ClusterSettings = ClusterSettings::default(),
+        /// Jobs on this node: NCCL's logs, and what the kernel shows of jobs that log nothing.
+        nccl: Nccl = Nccl::default(),
         /// Thresholds of the checks.
         policy: Policy = Policy::default(),
     }

@@ -1,7 +1,7 @@
 //! The registry: every setting there is, found by walking the serialised defaults, so that a field
 //! added to a section is at once a key, a flag, an environment variable and a line of help.
 
-use super::{AgentSettings, Config, Counters, Intervals, Serve};
+use super::{AgentSettings, Config, Counters, Intervals, Nccl, Serve};
 use crate::check::debounce::Hysteresis;
 use crate::check::policy;
 use crate::check::roles::RoleOverrides;
@@ -51,6 +51,7 @@ pub(super) const SECTIONS: &[(&str, Help)] = &[
     ("rails", RoleOverrides::HELP),
     ("hysteresis", Hysteresis::HELP),
     ("cluster", ClusterSettings::HELP),
+    ("nccl", Nccl::HELP),
     ("policy", policy::Policy::HELP),
     ("policy.expect", policy::Expect::HELP),
     ("policy.link_state", policy::LinkState::HELP),
@@ -68,6 +69,7 @@ pub(super) const SECTIONS: &[(&str, Help)] = &[
     ("policy.xid", policy::Xid::HELP),
     ("policy.nic_kernel", policy::NicKernel::HELP),
     ("policy.sxid", policy::Sxid::HELP),
+    ("policy.nccl", policy::Nccl::HELP),
     ("policy.source_health", policy::SourceHealth::HELP),
 ];
 

@@ -1,0 +1,1 @@
+//! What NCCL's log lines say: events, and the bounded state of one log.
