@@ -5,6 +5,7 @@ pub mod check;
 pub mod cleanup;
 pub mod demo;
 pub mod kmsg;
+pub mod nccl;
 pub mod run;
 mod runtime;
 

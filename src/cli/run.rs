@@ -1,7 +1,7 @@
 //! From arguments to exit status.
 
 use super::runtime::{on_runtime, stop_signal};
-use super::{capture, check, cleanup, complain, demo, kmsg};
+use super::{capture, check, cleanup, complain, demo, kmsg, nccl};
 use crate::agent::AgentError;
 use crate::config::{self, Config, LogFormat};
 use crate::host::Host;
@@ -65,6 +65,12 @@ fn command() -> Command {
                 .arg(output())
                 .arg(files()),
         )
+        .subcommand(
+            Command::new("nccl")
+                .about("Read NCCL logs: which network each job used, and whether TCP was a silent fallback; exit 0 none, 1 found, 3 cannot tell")
+                .arg(output())
+                .arg(files()),
+        )
         .subcommand(config::add_args(
             Command::new("capture")
                 .about("Save what the sources read here, to attach to a report and replay with --host-root")
@@ -113,6 +119,7 @@ pub fn main() -> ExitCode {
     };
     let status = match matches.subcommand() {
         Some(("kmsg", matches)) => kmsg_command(matches),
+        Some(("nccl", matches)) => nccl_command(matches),
         Some(("demo", matches)) => demo_command(matches),
         Some(("simulate", matches)) => simulate_command(matches),
         Some(("config", _)) => print_out(&config::to_toml_defaults()),
@@ -256,13 +263,25 @@ fn told(error: &io::Error) -> u8 {
     FAILED
 }
 
+fn files_of(matches: &ArgMatches) -> Vec<PathBuf> {
+    let files = matches.get_many::<PathBuf>("files");
+    files.into_iter().flatten().cloned().collect()
+}
+
+fn nccl_command(matches: &ArgMatches) -> u8 {
+    let outcome = nccl::run(&files_of(matches));
+    for trouble in &outcome.troubles {
+        complain(trouble);
+    }
+    let told = print_out(&match output_form(matches) {
+        "json" => crate::report::nccl::json(&outcome.inputs),
+        _ => crate::report::nccl::text(&outcome.inputs, style()),
+    });
+    if told == 0 { outcome.status() } else { told }
+}
+
 fn kmsg_command(matches: &ArgMatches) -> u8 {
-    let files: Vec<PathBuf> = matches
-        .get_many::<PathBuf>("files")
-        .into_iter()
-        .flatten()
-        .cloned()
-        .collect();
+    let files = files_of(matches);
     let json = output_form(matches) == "json";
     match kmsg::run(&files, json, &mut io::stdout().lock()) {
         Ok(summary) => {

@@ -5,6 +5,7 @@ pub mod cluster;
 pub mod http;
 pub mod json;
 pub mod metrics;
+pub mod nccl;
 pub mod page;
 pub mod select;
 #[cfg(test)]

@@ -12,7 +12,7 @@ use writer::{Colour, Page, cut};
 
 pub use writer::clean;
 
-mod writer;
+pub(super) mod writer;
 
 /// Findings told in full; the rest is counted.
 const MAX_FINDINGS: usize = 20;

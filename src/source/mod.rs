@@ -4,6 +4,7 @@
 mod any_text;
 pub mod attr;
 pub mod attribute;
+pub mod container_log;
 pub mod counter_files;
 pub mod counters;
 pub mod directory;
@@ -18,6 +19,7 @@ pub mod link_text;
 pub mod machine;
 pub mod modules;
 pub mod name_lists;
+pub mod nccl;
 pub mod netdev;
 pub mod netlink;
 pub mod nvidia;

@@ -5,20 +5,20 @@ use std::borrow::Cow;
 /// Longest message, remedy or evidence printed, in characters.
 const MAX_TEXT: usize = 800;
 
-pub(super) struct Page {
-    pub(super) out: String,
-    pub(super) width: usize,
-    pub(super) colour: bool,
+pub(in crate::report) struct Page {
+    pub(in crate::report) out: String,
+    pub(in crate::report) width: usize,
+    pub(in crate::report) colour: bool,
 }
 
 impl Page {
-    pub(super) fn line(&mut self, text: &str) {
+    pub(in crate::report) fn line(&mut self, text: &str) {
         self.out.push_str(text.trim_end());
         self.out.push('\n');
     }
 
     /// Text from outside after a lead-in, wrapped; later lines are indented under it.
-    pub(super) fn wrapped(&mut self, lead: &str, indent: usize, text: &str) {
+    pub(in crate::report) fn wrapped(&mut self, lead: &str, indent: usize, text: &str) {
         let text = clean(text);
         let mut line = lead.to_string();
         let mut used = shown_width(lead);
@@ -42,7 +42,7 @@ impl Page {
         self.line(&line);
     }
 
-    pub(super) fn paint(&self, colour: Colour, text: &str) -> String {
+    pub(in crate::report) fn paint(&self, colour: Colour, text: &str) -> String {
         if self.colour {
             format!("\x1b[{}m{text}\x1b[0m", colour as u8)
         } else {
@@ -52,7 +52,7 @@ impl Page {
 }
 
 #[derive(Clone, Copy)]
-pub(super) enum Colour {
+pub(in crate::report) enum Colour {
     Bold = 1,
     Red = 31,
     Green = 32,

@@ -1,0 +1,186 @@
+//! Whether a job spans nodes.
+
+use super::Beside;
+use crate::observe::nccl::NcclLog;
+use crate::observe::nccl::group::{Group, GroupKey, Hosts};
+use std::collections::BTreeSet;
+
+/// More ranks than any host has GPUs: those of 16 are the largest.
+const MOST_GPUS_OF_A_HOST: u32 = 16;
+
+/// What is known of where a job's ranks sit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Span {
+    /// Whether it spans nodes; none: not shown.
+    pub multi: Option<bool>,
+    /// It is proven by more than the interface's being loopback.
+    pub firm: bool,
+}
+
+pub(super) fn span(log: &NcclLog, beside: &Beside<'_>) -> Span {
+    let told = told(log, beside);
+    if told.is_some() {
+        return Span {
+            multi: told,
+            firm: true,
+        };
+    }
+    // What the pod belongs to: the log's ranks are only those of this pod.
+    if let Some(gang) = beside.pod.and_then(|pod| pod.gang) {
+        return Span {
+            multi: Some(gang),
+            firm: true,
+        };
+    }
+    let loopback = !log.interfaces.is_empty() && log.interfaces.iter().all(|name| name == "lo");
+    Span {
+        multi: loopback.then_some(false),
+        firm: false,
+    }
+}
+
+fn told(log: &NcclLog, beside: &Beside<'_>) -> Option<bool> {
+    let hosts = distinct_hosts(log);
+    let groups = || log.groups.iter().filter(|(key, _)| key.nranks > 1);
+    let spans: Vec<Option<bool>> = groups()
+        .map(|(key, group)| group_span(*key, group, &hosts, beside))
+        .collect();
+    if spans.contains(&Some(true)) {
+        return Some(true);
+    }
+    // Only communicators of one rank: nothing to send.
+    let only_alone = !log.groups.is_empty() && spans.is_empty();
+    if only_alone {
+        return Some(false);
+    }
+    if !spans.is_empty() && spans.iter().all(|span| *span == Some(false)) {
+        return Some(false);
+    }
+    if log
+        .named_ranks
+        .is_some_and(|ranks| ranks > MOST_GPUS_OF_A_HOST)
+    {
+        return Some(true);
+    }
+    if log.whole.same_device || log.whole.crosses() == Some(true) {
+        return Some(true);
+    }
+    let in_tests: BTreeSet<u32> = log
+        .test_ranks
+        .values()
+        .map(|host| hosts.representative(*host))
+        .collect();
+    match in_tests.len() {
+        0 => {}
+        1 => return tests_cover(log).then_some(false),
+        _ => return Some(true),
+    }
+    if hosts.printing > 1 {
+        return Some(true);
+    }
+    // One host's name, and several addresses under one interface: machines that share a name.
+    if log.whole.ring_closes() {
+        return Some(false);
+    }
+    let whole_ring = log.ring_ranks.is_some_and(|ranks| {
+        let seen = log.whole.places.keys().filter(|rank| **rank < ranks);
+        !log.whole.mixed && u32::try_from(seen.count()).is_ok_and(|seen| seen == ranks)
+    });
+    if whole_ring && hosts.printing == 1 && spans.is_empty() {
+        return Some(false);
+    }
+    None
+}
+
+/// nccl-tests' table is printed whole by rank 0: from 0 on without a gap, two or more.
+fn tests_cover(log: &NcclLog) -> bool {
+    let ranks = log.test_ranks.len();
+    let whole = log
+        .test_ranks
+        .keys()
+        .enumerate()
+        .all(|(at, rank)| u32::try_from(at) == Ok(*rank));
+    let widest = log.groups.keys().map(|key| key.nranks).max();
+    whole && ranks > 1 && widest.is_none_or(|widest| u32::try_from(ranks) == Ok(widest))
+}
+
+/// Whether one communicator spans nodes.
+pub(super) fn group_span(
+    key: GroupKey,
+    group: &Group,
+    hosts: &DistinctHosts,
+    beside: &Beside<'_>,
+) -> Option<bool> {
+    if let Some(nodes) = group.nodes {
+        return Some(nodes > 1);
+    }
+    if group.tally.same_device || group.tally.crosses() == Some(true) {
+        return Some(true);
+    }
+    let gpus = beside.node_gpus.filter(|gpus| *gpus > 0);
+    if key.nranks > gpus.unwrap_or(MOST_GPUS_OF_A_HOST).max(1) {
+        return Some(true);
+    }
+    let several = match group.hosts() {
+        Hosts::None | Hosts::One => false,
+        Hosts::Several => {
+            let of =
+                |seat: &crate::observe::nccl::group::Seat| hosts.representative(seat.place.host);
+            let distinct: BTreeSet<u32> = group.seats.values().map(of).collect();
+            distinct.len() > 1
+        }
+    };
+    // Without an id two communicators of one size look like one.
+    if several && !(group.mixed && key.id == 0) {
+        return Some(true);
+    }
+    let all_here = u32::try_from(group.seats.len()) == Ok(key.nranks);
+    (all_here && !several).then_some(false)
+}
+
+/// Hosts, without those whose name is another's with something glued to it: processes that share a
+/// pipe begin in the middle of each other's lines.
+pub(super) struct DistinctHosts {
+    /// Hosts that printed NCCL's lines.
+    pub printing: usize,
+    same_as: Vec<u32>,
+}
+
+impl DistinctHosts {
+    fn representative(&self, host: u32) -> u32 {
+        let at = usize::try_from(host).unwrap_or_default();
+        self.same_as.get(at).copied().unwrap_or(host)
+    }
+}
+
+pub(super) fn distinct_hosts(log: &NcclLog) -> DistinctHosts {
+    let shortest_suffix = |host: &String| {
+        log.hosts
+            .iter()
+            .enumerate()
+            .filter(|(_, other)| !other.is_empty() && host.ends_with(other.as_str()))
+            .min_by_key(|(_, other)| other.len())
+            .and_then(|(at, _)| u32::try_from(at).ok())
+    };
+    let same_as: Vec<u32> = log
+        .hosts
+        .iter()
+        .enumerate()
+        .map(|(at, host)| shortest_suffix(host).unwrap_or(u32::try_from(at).unwrap_or_default()))
+        .collect();
+    let named = |host: u32| {
+        let at = usize::try_from(host).unwrap_or_default();
+        log.hosts.get(at).is_some_and(|name| !name.is_empty())
+    };
+    let printing: BTreeSet<u32> = log
+        .processes
+        .keys()
+        .filter(|(host, pid)| *pid != u32::MAX && named(*host))
+        .filter_map(|(host, _)| same_as.get(usize::try_from(*host).unwrap_or_default()))
+        .copied()
+        .collect();
+    DistinctHosts {
+        printing: printing.len(),
+        same_as,
+    }
+}

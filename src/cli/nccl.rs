@@ -1,0 +1,159 @@
+//! `selvage nccl`: logs to verdicts, from files and pipes.
+
+use crate::check::nccl::{Beside, Fallback, judge};
+use crate::observe::nccl::NcclLog;
+use crate::observe::nccl::log::Limits;
+use crate::report::nccl::Input;
+use crate::source::nccl::Reader;
+use flate2::bufread::MultiGzDecoder;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Bytes read at once.
+const PIECE: usize = 1 << 20;
+
+/// Files from this size on show how far reading is, on a terminal.
+const BIG: u64 = 256 << 20;
+
+/// What the inputs came to.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Verdicts, in the inputs' order.
+    pub inputs: Vec<Input>,
+    /// Inputs that could not be read, each by name and why.
+    pub troubles: Vec<String>,
+}
+
+impl Outcome {
+    /// 0 no fallback, 1 a fallback was found, 3 it cannot be told.
+    pub fn status(&self) -> u8 {
+        let any = |fallback| {
+            let mut inputs = self.inputs.iter();
+            inputs.any(|input| input.verdict.tcp_fallback == fallback)
+        };
+        if any(Fallback::Yes) {
+            1
+        } else if any(Fallback::Unknown) || !self.troubles.is_empty() {
+            3
+        } else {
+            0
+        }
+    }
+}
+
+/// Reads the inputs, `-` or none being standard input.
+pub fn run(paths: &[PathBuf]) -> Outcome {
+    let stdin = [PathBuf::from("-")];
+    let paths = if paths.is_empty() { &stdin } else { paths };
+    let mut outcome = Outcome::default();
+    for path in paths {
+        let name = path.display().to_string();
+        match open(path).and_then(|(input, size)| read(input, &name, size)) {
+            Ok(log) => outcome.inputs.push(Input {
+                name,
+                verdict: judge(&log, &Beside::default()),
+            }),
+            Err(error) => outcome.troubles.push(format!("{name}: {error}")),
+        }
+    }
+    outcome
+}
+
+fn open(path: &Path) -> io::Result<(Box<dyn BufRead>, u64)> {
+    if path == Path::new("-") {
+        return Ok((Box::new(io::stdin().lock()), 0));
+    }
+    #[expect(clippy::disallowed_methods, reason = "a file that the user named")]
+    let file = File::open(path)?;
+    let meta = file.metadata()?;
+    if meta.is_dir() {
+        return Err(io::Error::other("is a directory; name the files in it"));
+    }
+    let size = if meta.is_file() { meta.len() } else { 0 };
+    Ok((Box::new(BufReader::with_capacity(PIECE, file)), size))
+}
+
+/// Ways of packing logs that are not unpacked here, by their first bytes, and what unpacks them.
+const PACKED: &[(&[u8], &str)] = &[
+    (b"\x28\xb5\x2f\xfd", "zstdcat"),
+    (b"\xfd7zXZ\0", "xzcat"),
+    (b"BZh", "bzcat"),
+    (b"\x04\x22\x4d\x18", "lz4cat"),
+];
+
+fn read(mut input: Box<dyn BufRead>, name: &str, size: u64) -> io::Result<NcclLog> {
+    let start = input.fill_buf()?;
+    if let Some((_, cat)) = PACKED.iter().find(|(magic, _)| start.starts_with(magic)) {
+        return Err(io::Error::other(format!(
+            "is packed; unpack it first: {cat} {name} | selvage nccl"
+        )));
+    }
+    // Of a packed file the size says nothing about how far reading is.
+    if start.starts_with(b"\x1f\x8b") {
+        return scan(MultiGzDecoder::new(input), name, 0);
+    }
+    scan(input, name, size)
+}
+
+fn scan(mut input: impl Read, name: &str, size: u64) -> io::Result<NcclLog> {
+    let mut log = NcclLog::new(Limits::FILE);
+    let mut reader = Reader::default();
+    let mut progress = Progress::new(name, size);
+    let mut piece = vec![0; PIECE];
+    loop {
+        let read = match input.read(&mut piece) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        reader.feed(piece.get(..read).unwrap_or_default(), &mut log, None);
+        progress.step(read);
+    }
+    reader.finish(&mut log, None);
+    progress.end();
+    Ok(log)
+}
+
+/// How far reading a big file is, on a terminal only.
+struct Progress<'a> {
+    name: &'a str,
+    size: u64,
+    read: u64,
+    told: Instant,
+    shown: bool,
+}
+
+impl<'a> Progress<'a> {
+    fn new(name: &'a str, size: u64) -> Self {
+        let shown = size >= BIG && io::stderr().is_terminal();
+        Progress {
+            name,
+            size: if shown { size } else { 0 },
+            read: 0,
+            #[expect(clippy::disallowed_methods, reason = "only how often a person is told")]
+            told: Instant::now(),
+            shown: false,
+        }
+    }
+
+    fn step(&mut self, read: usize) {
+        self.read += read as u64;
+        if self.size > 0 && self.told.elapsed() > Duration::from_millis(200) {
+            let percent = self.read.saturating_mul(100) / self.size;
+            let _ = write!(io::stderr(), "\r{}: {percent} %", self.name);
+            #[expect(clippy::disallowed_methods, reason = "only how often a person is told")]
+            let now = Instant::now();
+            self.told = now;
+            self.shown = true;
+        }
+    }
+
+    fn end(&self) {
+        if self.shown {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}

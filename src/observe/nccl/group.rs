@@ -1,0 +1,75 @@
+//! One communicator, as the ranks in view tell of it.
+
+use super::tally::{Place, Tally};
+use std::collections::BTreeMap;
+
+/// What tells communicators apart: the id that all ranks share (2.16+), else the number of ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupKey {
+    /// commId; 0: not told.
+    pub id: u64,
+    /// Ranks in all.
+    pub nranks: u32,
+}
+
+/// One rank's way through init.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Seat {
+    /// Where it sits.
+    pub place: Place,
+    /// Init began, wall time.
+    pub started: Option<jiff::Timestamp>,
+    /// `Init START` is in view.
+    pub start: bool,
+    /// `Init COMPLETE` is in view.
+    pub complete: bool,
+    /// It was aborted or destroyed.
+    pub ended: bool,
+    /// It was aborted.
+    pub aborted: bool,
+    /// How long init took, in seconds.
+    pub seconds: Option<f64>,
+}
+
+/// A communicator.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Group {
+    /// Nodes in all, where told (2.20+).
+    pub nodes: Option<u32>,
+    /// Ranks in view.
+    pub seats: BTreeMap<u32, Seat>,
+    /// A rank was told by two processes: without an id these may be two communicators.
+    pub mixed: bool,
+    /// Its connections.
+    pub tally: Tally,
+    /// When a line last told of it.
+    pub last_line: u64,
+    /// Another one took the place of its ranks.
+    pub superseded: bool,
+}
+
+impl Group {
+    /// Hosts of the ranks in view: none, one, or several; none for several where ranks are mixed up.
+    pub fn hosts(&self) -> Hosts {
+        let mut seats = self.seats.values().map(|seat| seat.place.host);
+        let Some(first) = seats.next() else {
+            return Hosts::None;
+        };
+        if seats.all(|host| host == first) {
+            Hosts::One
+        } else {
+            Hosts::Several
+        }
+    }
+}
+
+/// How many hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hosts {
+    /// No rank is in view.
+    None,
+    /// One.
+    One,
+    /// More.
+    Several,
+}

@@ -1,0 +1,133 @@
+//! One process that prints NCCL's lines.
+
+use super::event::Net;
+use super::tally::Tally;
+use std::collections::BTreeSet;
+
+/// Threads of a process whose communicator is kept: an application has one a communicator at work.
+const MAX_THREADS: usize = 64;
+
+/// How far the last init that a process tells of has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Stage {
+    /// Ranks look for each other.
+    #[default]
+    Bootstrap,
+    /// A network is chosen.
+    Network,
+    /// The topology is worked out.
+    Topology,
+    /// Connections are made.
+    Channels,
+    /// Rings are connected.
+    Rings,
+}
+
+impl Stage {
+    /// In words.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Stage::Bootstrap => "bootstrap",
+            Stage::Network => "choice of network",
+            Stage::Topology => "topology",
+            Stage::Channels => "channels",
+            Stage::Rings => "rings",
+        }
+    }
+}
+
+/// What a process has told of itself.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Process {
+    /// Its host, by number.
+    pub host: u32,
+    /// When it last printed, by line.
+    pub last_line: u64,
+    /// The net that it chose last.
+    pub chosen: Option<Net>,
+    /// An attempt at verbs is in view.
+    pub ib_tried: bool,
+    /// Verbs devices were found: InfiniBand, RoCE, of unknown kind.
+    pub ib_found: bool,
+    /// Verbs found no device.
+    pub ib_none: bool,
+    /// A verbs operation was told of: verbs are in use.
+    pub ib_at_work: bool,
+    /// A verbs plugin was loaded.
+    pub ib_plugin: bool,
+    /// NCCL_IB_DISABLE is set.
+    pub ib_disabled: bool,
+    /// NCCL_NET asks for sockets.
+    pub asks_socket: bool,
+    /// P2P or SHM is switched off: the net then serves inside a node too.
+    pub local_off: bool,
+    /// NCCL's own TCP was initialised after verbs were given up.
+    pub socket_begun: bool,
+    /// Google's TCP plugin.
+    pub fast_socket: bool,
+    /// aws-ofi-nccl got a provider.
+    pub ofi: bool,
+    /// The provider moves bytes by TCP.
+    pub ofi_tcp: bool,
+    /// FI_PROVIDER is set.
+    pub ofi_asked: bool,
+    /// aws-ofi-nccl could not start.
+    pub ofi_failed: bool,
+    /// Another plugin spoke.
+    pub speaks: Option<Net>,
+    /// How far its init is.
+    pub stage: Stage,
+    /// Addresses of its bootstrap.
+    pub addresses: BTreeSet<u64>,
+    /// Threads, and the communicator that each works on.
+    pub threads: Vec<Thread>,
+}
+
+/// One thread.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Thread {
+    /// Its number.
+    pub tid: u32,
+    /// Its communicator, by key, once a line named it.
+    pub group: Option<super::group::GroupKey>,
+    /// Connections before that.
+    pub pending: Option<Box<Tally>>,
+}
+
+impl Process {
+    /// The thread of this number; none once there are too many.
+    pub fn thread(&mut self, tid: u32) -> Option<&mut Thread> {
+        let at = match self.threads.iter().position(|thread| thread.tid == tid) {
+            Some(at) => at,
+            None if self.threads.len() < MAX_THREADS => {
+                self.threads.push(Thread {
+                    tid,
+                    ..Thread::default()
+                });
+                self.threads.len() - 1
+            }
+            None => return None,
+        };
+        self.threads.get_mut(at)
+    }
+
+    /// The net that its lines tell of, best evidence first.
+    pub fn net(&self) -> Option<Net> {
+        if let Some(chosen) = self.chosen {
+            return Some(chosen);
+        }
+        if self.fast_socket {
+            return Some(Net::FastSocket);
+        }
+        if let Some(net) = self.speaks {
+            return Some(net);
+        }
+        if self.ib_found || self.ib_at_work {
+            return Some(Net::Ib);
+        }
+        if self.ofi && !self.ofi_failed {
+            return Some(Net::Ofi);
+        }
+        self.socket_begun.then_some(Net::Socket)
+    }
+}

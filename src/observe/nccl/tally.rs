@@ -1,0 +1,233 @@
+//! Counts of what connections go over, and what they tell of where ranks sit.
+
+use super::event::{Connection, Net, Side, Transport};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Ranks whose place is kept, and hops: enough for the ranks of one node and their peers.
+const MAX_PLACES: usize = 1024;
+
+/// Where a rank sits: host and process, by their numbers in the log's state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Host.
+    pub host: u32,
+    /// Process.
+    pub process: u32,
+}
+
+/// Connections of one communicator, or of a whole log.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Tally {
+    /// Connections by what they go over.
+    pub over: BTreeMap<Transport, u64>,
+    /// Connections over a net other than TCP with GPUDirect RDMA, and without.
+    pub gdr: u64,
+    /// …
+    pub no_gdr: u64,
+    /// The net's numbers of verbs NICs in use.
+    pub nics: BTreeSet<u32>,
+    /// Two ranks of one connection have the same device: they sit on different hosts.
+    pub same_device: bool,
+    /// Places of ranks, from the lines that they printed themselves.
+    pub places: BTreeMap<u32, Place>,
+    /// Two processes printed as the same rank: there is more than one communicator in this.
+    pub mixed: bool,
+    /// Connections over the net: which rank to which.
+    pub hops: BTreeSet<(u32, u32)>,
+    /// There were more than are kept.
+    pub more: bool,
+    /// Connections of one channel that do not leave the node, to see a ring close.
+    ring: Option<(u32, BTreeMap<u32, u32>)>,
+}
+
+impl Tally {
+    /// Takes in a connection that a process printed.
+    pub fn connection(&mut self, connection: &Connection<'_>, printer: Option<Place>) {
+        *self.over.entry(connection.over).or_default() += 1;
+        let hop = (connection.from, connection.to);
+        match connection.over {
+            Transport::Net(net) => {
+                if net != Net::Socket {
+                    if connection.gdr {
+                        self.gdr += 1;
+                    } else {
+                        self.no_gdr += 1;
+                    }
+                }
+                if let (Net::Ib, Some(nic)) = (net, connection.nic)
+                    && self.nics.len() < 64
+                {
+                    self.nics.insert(nic);
+                }
+                if let Some((a, b)) = connection.devices {
+                    self.same_device |= a == b && connection.from != connection.to;
+                }
+                if self.hops.len() < MAX_PLACES {
+                    self.hops.insert(hop);
+                } else if !self.hops.contains(&hop) {
+                    self.more = true;
+                }
+            }
+            Transport::P2p | Transport::Shm => {
+                let (channel, next) = self
+                    .ring
+                    .get_or_insert_with(|| (connection.channel, BTreeMap::new()));
+                if *channel == connection.channel && next.len() < 64 {
+                    next.insert(hop.0, hop.1);
+                }
+            }
+            Transport::Mnnvl | Transport::CollNet => {}
+        }
+        if let (Some(side), Some(place)) = (connection.side, printer) {
+            let own = match side {
+                Side::Send => connection.from,
+                Side::Receive => connection.to,
+            };
+            self.place(own, place);
+        }
+    }
+
+    /// A process printed as this rank.
+    pub fn place(&mut self, rank: u32, place: Place) {
+        match self.places.get(&rank) {
+            Some(known) => self.mixed |= *known != place,
+            None if self.places.len() < MAX_PLACES => {
+                self.places.insert(rank, place);
+            }
+            None => self.more = true,
+        }
+    }
+
+    /// Takes in another's.
+    pub fn merge(&mut self, other: &Tally) {
+        for (over, count) in &other.over {
+            *self.over.entry(*over).or_default() += count;
+        }
+        self.gdr += other.gdr;
+        self.no_gdr += other.no_gdr;
+        self.nics.extend(&other.nics);
+        self.same_device |= other.same_device;
+        self.mixed |= other.mixed;
+        for (rank, place) in &other.places {
+            self.place(*rank, *place);
+        }
+        self.hops.extend(&other.hops);
+        self.more |= other.more;
+        if self.ring.is_none() {
+            self.ring.clone_from(&other.ring);
+        }
+    }
+
+    /// Connections over a net.
+    pub fn net(&self, net: Net) -> u64 {
+        self.over
+            .get(&Transport::Net(net))
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// Nets in use, and how many connections each has.
+    pub fn nets(&self) -> impl Iterator<Item = (Net, u64)> + '_ {
+        self.over.iter().filter_map(|(over, count)| match over {
+            Transport::Net(net) => Some((*net, *count)),
+            _ => None,
+        })
+    }
+
+    /// Whether any connection is in view.
+    pub fn any(&self) -> bool {
+        !self.over.is_empty()
+    }
+
+    /// Whether the hops over the net lead from host to host. None: the ranks' places are not known.
+    pub fn crosses(&self) -> Option<bool> {
+        if self.mixed {
+            return None;
+        }
+        let ends = |(from, to): &(u32, u32)| {
+            let hosts = (self.places.get(from)?.host, self.places.get(to)?.host);
+            Some(hosts.0 != hosts.1)
+        };
+        if self.hops.iter().any(|hop| ends(hop) == Some(true)) {
+            return Some(true);
+        }
+        let all = !self.more && !self.hops.is_empty();
+        (all && self.hops.iter().all(|hop| ends(hop) == Some(false))).then_some(false)
+    }
+
+    /// Whether connections inside the node close a ring of three or more: then no rank is elsewhere.
+    /// Two ranks also meet as parent and child of a tree, which says nothing.
+    pub fn ring_closes(&self) -> bool {
+        let Some((_, next)) = &self.ring else {
+            return false;
+        };
+        next.keys().any(|start| {
+            let mut at = *start;
+            for steps in 1..=next.len() {
+                match next.get(&at) {
+                    Some(to) if to == start => return steps >= 3,
+                    Some(to) => at = *to,
+                    None => return false,
+                }
+            }
+            false
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hop(from: u32, to: u32, over: Transport) -> Connection<'static> {
+        Connection {
+            channel: 0,
+            from,
+            to,
+            devices: None,
+            side: Some(Side::Send),
+            over,
+            nic: None,
+            gdr: false,
+            nranks: None,
+        }
+    }
+
+    fn at(host: u32, process: u32) -> Option<Place> {
+        Some(Place { host, process })
+    }
+
+    #[test]
+    fn rings_of_three_prove_and_trees_do_not() {
+        for (hops, closes) in [
+            (&[(2, 3), (1, 2), (3, 0), (0, 1)][..], true),
+            (&[(0, 1), (1, 0)][..], false),
+            (&[(0, 1), (1, 2), (2, 1)][..], false),
+            (&[(0, 1), (1, 2)][..], false),
+            (&[][..], false),
+        ] {
+            let mut tally = Tally::default();
+            for (from, to) in hops {
+                tally.connection(&hop(*from, *to, Transport::P2p), None);
+            }
+            assert_eq!(tally.ring_closes(), closes, "{hops:?}");
+        }
+    }
+
+    #[test]
+    fn hops_cross_hosts_or_do_not_or_nobody_knows() {
+        let net = Transport::Net(Net::Socket);
+        let mut tally = Tally::default();
+        tally.connection(&hop(0, 1, net), at(1, 1));
+        assert_eq!(tally.crosses(), None);
+        tally.place(1, at(1, 2).unwrap());
+        assert_eq!(tally.crosses(), Some(false));
+        tally.connection(&hop(1, 2, net), at(1, 2));
+        assert_eq!(tally.crosses(), None);
+        tally.place(2, at(2, 1).unwrap());
+        assert_eq!(tally.crosses(), Some(true));
+        // Another communicator's rank 0 under another process.
+        tally.place(0, at(1, 9).unwrap());
+        assert_eq!(tally.crosses(), None);
+    }
+}

@@ -1,0 +1,124 @@
+//! Verdicts on NCCL logs, as JSON and for people.
+
+use super::text::Style;
+use super::text::writer::{Colour, Page};
+use crate::check::nccl::{Fallback, NcclVerdict};
+use serde::Serialize;
+
+/// One log and what it comes to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Input {
+    /// File, or `-`.
+    pub name: String,
+    /// The verdict.
+    #[serde(flatten)]
+    pub verdict: NcclVerdict,
+}
+
+/// `selvage nccl -o json`: one object, one line.
+pub fn json(inputs: &[Input]) -> String {
+    #[derive(Serialize)]
+    struct Document<'a> {
+        schema: &'static str,
+        inputs: &'a [Input],
+    }
+    let document = Document {
+        schema: "selvage.dev/nccl/v1",
+        inputs,
+    };
+    let mut text = serde_json::to_string(&document).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// For people.
+pub fn text(inputs: &[Input], style: Style) -> String {
+    let mut page = Page {
+        out: String::new(),
+        width: style.width.clamp(40, 160),
+        colour: style.colour,
+    };
+    for (at, input) in inputs.iter().enumerate() {
+        if at > 0 {
+            page.line("");
+        }
+        one(&mut page, input);
+    }
+    page.out
+}
+
+fn one(page: &mut Page, input: &Input) {
+    let verdict = &input.verdict;
+    let (colour, word) = match verdict.tcp_fallback {
+        Fallback::Yes => (Colour::Red, "TCP FALLBACK"),
+        Fallback::No => (Colour::Green, "ok"),
+        Fallback::Configured => (Colour::Yellow, "tcp, configured"),
+        Fallback::Unknown => (Colour::Magenta, "unknown"),
+    };
+    let name = match input.name.as_str() {
+        "-" => "standard input",
+        name => name,
+    };
+    let word = page.paint(colour, word);
+    page.wrapped(
+        &format!("{word}  "),
+        2,
+        &format!("{name}: {}", verdict.summary),
+    );
+    let mut facts = Vec::new();
+    if let Some(version) = &verdict.nccl_version {
+        facts.push(format!("NCCL {version}"));
+    }
+    if let Some(nranks) = verdict.nranks {
+        let nodes = verdict.nodes.map(|n| format!(" on {n} node{}", plural(n)));
+        let rank = if nranks == 1 { "rank" } else { "ranks" };
+        facts.push(format!("{nranks} {rank}{}", nodes.unwrap_or_default()));
+    }
+    let used = verdict.channels.iter().filter(|(_, count)| **count > 0);
+    let used: Vec<String> = used
+        .map(|(name, count)| format!("{name} {count}"))
+        .collect();
+    if !used.is_empty() {
+        facts.push(format!("connections: {}", used.join(", ")));
+    }
+    match (verdict.init_complete, verdict.init_seconds) {
+        (_, Some(seconds)) => facts.push(format!("init {seconds:.1} s")),
+        (Some(true), None) => facts.push("init complete".into()),
+        (Some(false), None) => facts.push("init failed".into()),
+        (None, None) => {}
+    }
+    if !facts.is_empty() {
+        page.wrapped("  ", 2, &facts.join("; "));
+    }
+    for line in &verdict.evidence {
+        page.wrapped(&format!("  {:>7}  ", line.line), 11, &line.text);
+    }
+    for remedy in &verdict.remedies {
+        page.wrapped("  -> ", 5, remedy);
+    }
+}
+
+fn plural(n: u32) -> &'static str {
+    if n == 1 { "" } else { "s" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::nccl::{Beside, judge};
+    use crate::observe::nccl::NcclLog;
+    use crate::observe::nccl::log::Limits;
+
+    #[test]
+    fn text_from_a_log_steers_no_terminal() {
+        let log = NcclLog::new(Limits::FILE);
+        let mut verdict = judge(&log, &Beside::default());
+        verdict.summary = "a\u{1b}[31mb".into();
+        let input = Input {
+            name: "x\u{1b}]0;y".into(),
+            verdict,
+        };
+        let text = text(&[input], Style::default());
+        assert!(!text.contains('\u{1b}'), "{text:?}");
+    }
+}

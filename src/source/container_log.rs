@@ -1,0 +1,131 @@
+//! One line as a container runtime keeps it, without the frame: CRI (`TIME STREAM P|F TEXT`,
+//! kubelet's pkg/kubelet/kuberuntime/logs) or Docker's json-file. Any other line is its own text.
+
+/// What stands around a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Frame<'a> {
+    /// When the runtime took it, RFC 3339.
+    pub time: Option<&'a str>,
+    /// stderr.
+    pub stderr: bool,
+    /// The next frame of the same stream goes on with it.
+    pub partial: bool,
+}
+
+/// Takes the frame off. Text that had to be unescaped is in `scratch`.
+pub fn unframe<'a>(line: &'a [u8], scratch: &'a mut Vec<u8>) -> (Frame<'a>, &'a [u8]) {
+    match line.first() {
+        Some(b'0'..=b'9') => cri(line).unwrap_or((Frame::default(), line)),
+        Some(b'{') => match docker_json(line, scratch) {
+            Some(frame) => (frame, scratch),
+            None => (Frame::default(), line),
+        },
+        _ => (Frame::default(), line),
+    }
+}
+
+fn cri(line: &[u8]) -> Option<(Frame<'_>, &[u8])> {
+    let space = memchr::memchr(b' ', line.get(..40.min(line.len()))?)?;
+    let (time, rest) = line.split_at_checked(space)?;
+    // 2024-05-01T12:00:00.123456789Z, or with an offset.
+    if time.len() < 20 || time.get(4) != Some(&b'-') || time.get(10) != Some(&b'T') {
+        return None;
+    }
+    let time = std::str::from_utf8(time).ok()?;
+    let (stderr, rest) = if let Some(rest) = rest.strip_prefix(b" stdout ") {
+        (false, rest)
+    } else {
+        (true, rest.strip_prefix(b" stderr ")?)
+    };
+    // Tags are separated by colons; the first says whether the line is whole.
+    let end = memchr::memchr(b' ', rest).unwrap_or(rest.len());
+    let tags = rest.get(..end)?;
+    let partial = match tags.first()? {
+        b'P' => true,
+        b'F' => false,
+        _ => return None,
+    };
+    let frame = Frame {
+        time: Some(time),
+        stderr,
+        partial,
+    };
+    Some((frame, rest.get(end + 1..).unwrap_or_default()))
+}
+
+/// `{"log":"...\n","stream":"stdout","time":"..."}`.
+fn docker_json<'a>(line: &'a [u8], scratch: &mut Vec<u8>) -> Option<Frame<'a>> {
+    #[derive(serde::Deserialize)]
+    struct Entry<'a> {
+        log: std::borrow::Cow<'a, str>,
+        #[serde(borrow, default)]
+        stream: Option<&'a str>,
+        #[serde(borrow, default)]
+        time: Option<&'a str>,
+    }
+    let entry: Entry<'a> = serde_json::from_slice(line).ok()?;
+    scratch.clear();
+    let text = entry.log.strip_suffix('\n');
+    scratch.extend_from_slice(text.unwrap_or(&entry.log).as_bytes());
+    Some(Frame {
+        time: entry.time,
+        stderr: entry.stream == Some("stderr"),
+        partial: text.is_none(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames() {
+        let time = "2024-05-01T12:00:00.123456789Z";
+        for (line, text, stderr, partial) in [
+            (format!("{time} stdout F a b"), "a b", false, false),
+            (format!("{time} stderr P half"), "half", true, true),
+            (format!("{time} stdout F "), "", false, false),
+            (format!("{time} stdout F:x a"), "a", false, false),
+            (
+                format!(r#"{{"log":"a\tb\n","stream":"stderr","time":"{time}"}}"#),
+                "a\tb",
+                true,
+                false,
+            ),
+            (
+                format!(r#"{{"log":"half","stream":"stdout","time":"{time}"}}"#),
+                "half",
+                false,
+                true,
+            ),
+        ] {
+            let mut scratch = Vec::new();
+            let (frame, got) = unframe(line.as_bytes(), &mut scratch);
+            assert_eq!(got, text.as_bytes(), "{line}");
+            let want = Frame {
+                time: Some(time),
+                stderr,
+                partial,
+            };
+            assert_eq!(frame, want, "{line}");
+        }
+    }
+
+    #[test]
+    fn other_lines_are_their_own_text() {
+        for line in [
+            "",
+            "{",
+            "{\"a\":1}",
+            "2024-05-01 12:00 stdout F x",
+            "12345",
+            "2024-05-01T12:00:00Z stdin F x",
+            "2024-05-01T12:00:00.1Z stdout X x",
+            "node:1:2 [0] NCCL INFO x",
+        ] {
+            let mut scratch = Vec::new();
+            let (frame, got) = unframe(line.as_bytes(), &mut scratch);
+            assert_eq!((frame, got), (Frame::default(), line.as_bytes()));
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! A message to an event, family by family.
+
+mod comm;
+mod connection;
+mod fault;
+mod network;
+pub(super) mod scan;
+
+use crate::observe::nccl::{Event, Level, Trouble};
+use scan::Scan;
+
+/// What a message says. Words that nobody taught it are [`Event::Unknown`].
+pub fn message(level: Level, text: &str) -> Event<'_> {
+    // 2.29+ puts the rank in front of some.
+    let text = match text.strip_prefix("[Rank ") {
+        Some(rest) => rest.split_once("] ").map_or(text, |(_, rest)| rest),
+        None => text,
+    };
+    let event = by_family(text);
+    match (level, event) {
+        (Level::Warn, Event::Unknown | Event::Plain) => fault::warning(text),
+        (Level::Info, Event::Unknown | Event::Plain) => fault::info(text).unwrap_or(event),
+        (_, event) => event,
+    }
+}
+
+fn by_family(text: &str) -> Event<'_> {
+    match text.as_bytes().first() {
+        Some(b'C') => connection::channel(text).unwrap_or_else(|| with_c(text)),
+        Some(b'R') => connection::channel(text).unwrap_or_else(|| other(text)),
+        _ => other(text),
+    }
+}
+
+fn with_c(text: &str) -> Event<'_> {
+    if let Some(rest) = text.strip_prefix("Connected all ") {
+        return connection::connected(rest);
+    }
+    // 2.28.7+: the only trace of NCCL_NET.
+    if let Some(value) = text.strip_prefix("Comm config netName reset to NCCL_NET=") {
+        return Event::Env {
+            name: "NCCL_NET",
+            value: value.trim(),
+        };
+    }
+    if text.starts_with("CollNet ") || text.starts_with("Comm config") || text.starts_with("CC ") {
+        return Event::Plain;
+    }
+    other(text)
+}
+
+fn other(text: &str) -> Event<'_> {
+    environment(text)
+        .or_else(|| comm::lifecycle(text))
+        .or_else(|| network::network(text))
+        .or_else(|| version(text))
+        .or_else(|| trail(text))
+        .unwrap_or_else(|| plain(text))
+}
+
+/// `NAME set by environment to V.`
+fn environment(text: &str) -> Option<Event<'_>> {
+    let (name, value) = text.split_once(" set by environment to ")?;
+    if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+        return None;
+    }
+    let value = value.trim();
+    Some(Event::Env {
+        name,
+        value: value.strip_suffix('.').unwrap_or(value),
+    })
+}
+
+/// `NCCL version 2.21.5+cuda12.4`, also bare in a line of its own; RCCL's, old and new.
+pub(super) fn version(text: &str) -> Option<Event<'_>> {
+    let at = text.find("CCL version ")?;
+    let rest = text.get(at + "CCL version ".len()..)?;
+    let rest = rest.trim_start_matches([':', ' ']);
+    let end = rest
+        .find(|c: char| !(c.is_ascii_digit() || c == '.'))
+        .unwrap_or(rest.len());
+    let version = rest.get(..end)?.trim_end_matches('.');
+    let parts = version.split('.').count();
+    (parts == 3 || parts == 2 && at == 1).then_some(Event::Version(version))
+}
+
+/// `init.cc:1402 -> 6`, also with `[Async thread]` behind.
+fn trail(text: &str) -> Option<Event<'_>> {
+    let (place, code) = text.split_once(" -> ")?;
+    let (file, line) = place.rsplit_once(':')?;
+    let mut scan = Scan(line);
+    scan.number()?;
+    let mut code = Scan(code);
+    code.number()?;
+    if file.contains(' ') || !scan.0.trim_start_matches([')', ']', '/']).is_empty() {
+        return None;
+    }
+    Some(Event::Trail { file })
+}
+
+/// Messages that say nothing about the network, known so that what is not known can be counted.
+const PLAIN: &[&str] = &[
+    "cudaDriverVersion",
+    "Trees ",
+    "P2P Chunksize",
+    "threadThresholds",
+    "Using non-device net plugin",
+    "Using 256 threads",
+    "Using LL",
+    "Setting affinity",
+    "CUDA Dev ",
+    "Launch mode",
+    "TUNER/Plugin",
+    "PROFILER/Plugin",
+    "ENV/Plugin",
+    "RAS ",
+    "MNNVL ",
+    "NVLS ",
+    "NCCL_",
+    "Init timings",
+    "Destroy ",
+    "New proxy",
+    "[Proxy ",
+    "[Service ",
+    "Pattern ",
+    "=== System",
+    "CPU/",
+    "GPU/",
+    "NIC/",
+    "+ ",
+    "- ",
+    "=====",
+    "Could not get speed",
+    "Assigned GIN",
+    "Assigned RMA",
+    "Plugin Path",
+    "DMA-BUF is available",
+    "GDRCOPY",
+    "Connected NVLS",
+    "comm 0x",
+    "Symmetric",
+    "Attribute coll",
+    "Channel ",
+    "Ring ",
+    "Tree ",
+    "Topology",
+    "TOPO/",
+    "Loading topology",
+    "Allocated ",
+    "Dumping topology",
+    "isAllDirectP2p",
+    "AllReduce:",
+    "AllGather:",
+    "ReduceScatter:",
+    "Broadcast:",
+    "Reduce:",
+    "AllToAll:",
+    "Send:",
+    "Recv:",
+    "ncclGroup",
+    "NCCL git version",
+    "NET :",
+    "NET/OFI ",
+    "NET/IB ",
+    "NET/IB:",
+    "NET/Socket",
+    "NET/Plugin",
+    "Thread affinity",
+    "HIP version",
+    "ROCm version",
+    "Librccl path",
+    "Hostname ",
+    "Kernel version",
+];
+
+fn plain(text: &str) -> Event<'_> {
+    let known = PLAIN.iter().any(|start| text.starts_with(start));
+    // `6 coll channels, 8 p2p channels, …`
+    if known || text.contains(" coll channels") || text.is_empty() {
+        Event::Plain
+    } else {
+        Event::Unknown
+    }
+}
+
+/// The line that PyTorch puts NCCL's last error into, which may be the only word on it.
+pub(super) fn last_error(line: &str) -> Option<Event<'_>> {
+    line.contains("is neither AF_INET")
+        .then_some(Event::Trouble(Trouble::Ifname))
+}
+
+/// `NCCL_NET=Socket`, `-x NCCL_IB_DISABLE=1`: a script's or launcher's print of its settings.
+pub(super) fn assignment(line: &str) -> Option<Event<'_>> {
+    let found = ["NCCL_IB_DISABLE", "NCCL_NET"].iter().find_map(|name| {
+        let at = line.find(name)?;
+        let value = line.get(at + name.len()..)?.strip_prefix('=')?;
+        Some((line.get(..at)?, line.get(at..at + name.len())?, value))
+    });
+    let (before, name, value) = found?;
+    // A part of another name, or a comment.
+    if before.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_') || before.contains('#') {
+        return None;
+    }
+    let value = value.trim_start_matches(['"', '\'']);
+    let end = value.find(|c: char| !c.is_ascii_alphanumeric());
+    Some(Event::Env {
+        name,
+        value: value.get(..end.unwrap_or(value.len()))?,
+    })
+}
+
+/// A row of nccl-tests' table: `#  Rank  0 Group  0 Pid 1034070 on host device  0 [0000:11:00] NVIDIA …`.
+pub(super) fn test_rank(line: &str) -> Option<Event<'_>> {
+    let at = line.find("Rank ")?;
+    let mut scan = Scan(line.get(at + 5..)?);
+    let rank = scan.spaces().number()?;
+    if let Some(rest) = scan.spaces().0.strip_prefix("Group ") {
+        scan = Scan(rest);
+        scan.spaces().number()?;
+    }
+    let rest = scan.spaces().0.strip_prefix("Pid ")?;
+    let mut scan = Scan(rest);
+    scan.spaces().number()?;
+    let rest = scan.0.strip_prefix(" on ")?.trim_start();
+    let (host, rest) = rest.split_once(' ')?;
+    rest.trim_start().strip_prefix("device ")?;
+    Some(Event::TestRank { rank, host })
+}
+
+#[cfg(test)]
+mod tests;

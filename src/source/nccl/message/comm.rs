@@ -1,0 +1,84 @@
+//! A communicator's life (src/init.cc).
+
+use super::scan::Scan;
+use crate::observe::nccl::Event;
+use crate::observe::nccl::event::{Comm, Phase};
+
+/// Lines that name a communicator with rank and size, in any version's order of words.
+pub(super) fn lifecycle(text: &str) -> Option<Event<'_>> {
+    if let Some(rest) = text.strip_prefix("Trees ") {
+        return trees(rest);
+    }
+    if text.starts_with("Init timings") {
+        return timings(text);
+    }
+    // `comm 0x… rank 8 nranks 16 …`, also behind a function's name (2.21+); 2.3 begins with the rank.
+    let start = match text.find("comm 0x") {
+        Some(at) if is_call(text.get(..at)?) => text.get(at..)?,
+        _ if text.starts_with("rank ") => text,
+        _ => return None,
+    };
+    let rank = after(start, " rank ")
+        .or_else(|| after(start, "rank ").filter(|_| start.starts_with("rank ")))?;
+    let nranks = after(start, " nranks ").or_else(|| after(start, " nRanks "))?;
+    if rank >= nranks {
+        return None;
+    }
+    let pointer = Scan(start.strip_prefix("comm ").unwrap_or_default()).pointer();
+    let id = start
+        .find(" commId ")
+        .and_then(|at| Scan(start.get(at + " commId ".len()..)?).pointer());
+    let phase = if start.contains("Init START") {
+        Phase::Start
+    } else if start.contains("Abort COMPLETE") {
+        Phase::Aborted
+    } else if start.contains("Destroy COMPLETE") {
+        Phase::Destroyed
+    } else if start.ends_with("COMPLETE") || start.contains("Init COMPLETE") {
+        Phase::Complete
+    } else {
+        Phase::Alive
+    };
+    Some(Event::Comm(Comm {
+        pointer,
+        id,
+        rank,
+        nranks,
+        nodes: after(start, " nNodes "),
+        phase,
+    }))
+}
+
+/// Nothing, or the name of a function of NCCL's.
+fn is_call(before: &str) -> bool {
+    let before = before.trim_end();
+    let name = before.strip_suffix(':').unwrap_or(before);
+    name.is_empty() || !name.contains(' ') && name.starts_with("nccl")
+}
+
+/// The number behind a word.
+fn after(text: &str, word: &str) -> Option<u32> {
+    let at = text.find(word)?;
+    Scan(text.get(at + word.len()..)?).number()
+}
+
+/// `[0] 1/8/-1->0->-1 [1] …`: the middle is the printer.
+fn trees(rest: &str) -> Option<Event<'_>> {
+    let (_, rest) = rest.split_once("->")?;
+    let rank = Scan(rest).number()?;
+    Some(Event::Trees(rank))
+}
+
+/// `Init timings - ncclCommInitRank: rank 0 nranks 16 total 1.08 (kernels …)` (2.22+).
+fn timings(text: &str) -> Option<Event<'_>> {
+    let rank = after(text, " rank ")?;
+    let nranks = after(text, " nranks ")?;
+    let (_, rest) = text.split_once(" total ")?;
+    let total = rest.split([' ', '(']).next()?;
+    let seconds: f64 = total.parse().ok()?;
+    (seconds.is_finite() && seconds >= 0.0).then_some(Event::InitSeconds {
+        rank,
+        nranks,
+        seconds,
+    })
+}

@@ -1,0 +1,138 @@
+//! Channels: the only proof of what carries data (src/transport.cc, src/transport/{net,p2p,shm}.cc).
+
+use super::scan::Scan;
+use crate::observe::nccl::event::{Connection, Side};
+use crate::observe::nccl::{Event, Net, Transport};
+
+/// `Channel 00/0 : 9[1] -> 0[0] [receive] via NET/IB/0/GDRDMA`, `Ring 00 : 3 -> 4 via …` (2.3 to
+/// 2.6), or a ring's order `Channel 00/02 :    0   1`.
+pub(super) fn channel(text: &str) -> Option<Event<'_>> {
+    let rest = text
+        .strip_prefix("Channel ")
+        .or_else(|| text.strip_prefix("Ring "))?;
+    let mut scan = Scan(rest);
+    let channel = scan.number()?;
+    if scan.tag("/").is_some() {
+        scan.number()?;
+    }
+    scan.spaces().tag(":")?;
+    let from = scan.spaces().number()?;
+    let from_device = device(&mut scan);
+    if scan.spaces().tag("->").is_none() {
+        return ring_order(from, scan.0);
+    }
+    let to = scan.spaces().number()?;
+    let to_device = device(&mut scan);
+    scan.spaces();
+    let side = if scan.tag("[send]").is_some() {
+        Some(Side::Send)
+    } else if scan.tag("[receive]").is_some() {
+        Some(Side::Receive)
+    } else {
+        None
+    };
+    scan.spaces().tag("via")?;
+    let way = way(scan.spaces().0)?;
+    Some(Event::Connection(Connection {
+        channel,
+        from,
+        to,
+        devices: from_device.zip(to_device),
+        side,
+        over: way.over,
+        nic: way.nic,
+        gdr: way.gdr,
+        nranks: scan
+            .0
+            .split_once(" nRanks ")
+            .and_then(|(_, rest)| Scan(rest).number()),
+    }))
+}
+
+/// `[1]`, `[1b000]`.
+fn device<'a>(scan: &mut Scan<'a>) -> Option<&'a str> {
+    let mut inner = *scan;
+    inner.tag("[")?;
+    let device = inner.take(|b| b.is_ascii_hexdigit())?;
+    inner.tag("]")?;
+    *scan = inner;
+    Some(device)
+}
+
+/// How many ranks the order names; the first was read.
+fn ring_order<'a>(first: u32, rest: &str) -> Option<Event<'a>> {
+    let mut ranks = 1;
+    for word in rest.split_ascii_whitespace() {
+        let rank: u32 = word.parse().ok()?;
+        // A ring begins with its printer, rank 0, and names each rank once.
+        if rank == first {
+            return None;
+        }
+        ranks += 1;
+    }
+    (first == 0).then_some(Event::RingOrder(ranks))
+}
+
+struct Way {
+    over: Transport,
+    nic: Option<u32>,
+    gdr: bool,
+}
+
+fn way(text: &str) -> Option<Way> {
+    let plain = |over| {
+        Some(Way {
+            over,
+            nic: None,
+            gdr: false,
+        })
+    };
+    if let Some(rest) = text.strip_prefix("NET/") {
+        return net(rest);
+    }
+    if text.starts_with("P2P/MNNVL") {
+        return plain(Transport::Mnnvl);
+    }
+    if text.starts_with("P2P/") || text.starts_with("P2P") {
+        return plain(Transport::P2p);
+    }
+    if text.starts_with("SHM") || text.starts_with("direct shared memory") {
+        return plain(Transport::Shm);
+    }
+    if text.starts_with("COLLNET/") {
+        return plain(Transport::CollNet);
+    }
+    None
+}
+
+/// `IB/0/GDRDMA`, `IBext_v8/1(2)/GDRDMA(PCI)/Shared`, `AWS Libfabric/3/GDRDMA`.
+fn net(text: &str) -> Option<Way> {
+    // RCCL puts the communicator behind.
+    let text = text.split(" comm ").next().unwrap_or(text);
+    let (name, rest) = text.split_once('/').unwrap_or((text, ""));
+    let name = name.trim();
+    // A line that was cut or wrapped inside the name tells no net.
+    if rest.is_empty() && (name.is_empty() || "Socket".starts_with(name) && name != "Socket") {
+        return None;
+    }
+    let mut scan = Scan(rest);
+    let nic = scan.number();
+    Some(Way {
+        over: Transport::Net(Net::of(name)),
+        nic,
+        gdr: rest.contains("/GDRDMA"),
+    })
+}
+
+/// `rings`, `rings, use ring PXN 0 GDR 1` (2.24+), RCCL's with the communicator behind.
+pub(super) fn connected(rest: &str) -> Event<'_> {
+    let Some(rest) = rest.strip_prefix("rings") else {
+        return Event::Plain;
+    };
+    let gdr = match rest.split_once(" GDR ") {
+        Some((_, flag)) if flag.starts_with('1') => Some(true),
+        Some((_, flag)) if flag.starts_with('0') => Some(false),
+        _ => None,
+    };
+    Event::Rings(gdr)
+}

@@ -1,0 +1,44 @@
+//! Reading a message from the left.
+
+/// What is left to read.
+#[derive(Debug, Clone, Copy)]
+pub struct Scan<'a>(pub &'a str);
+
+impl<'a> Scan<'a> {
+    /// A decimal number.
+    pub fn number(&mut self) -> Option<u32> {
+        let digits = self.take(|b| b.is_ascii_digit())?;
+        digits.parse().ok()
+    }
+
+    /// `0x` and a hexadecimal number.
+    pub fn pointer(&mut self) -> Option<u64> {
+        self.0 = self.0.strip_prefix("0x")?;
+        let digits = self.take(|b| b.is_ascii_hexdigit())?;
+        u64::from_str_radix(digits, 16).ok()
+    }
+
+    /// One or more bytes of a kind. Kinds are ASCII, so that this cuts between characters.
+    pub fn take(&mut self, kind: impl Fn(u8) -> bool) -> Option<&'a str> {
+        let end = self
+            .0
+            .bytes()
+            .position(|b| !kind(b) || !b.is_ascii())
+            .unwrap_or(self.0.len());
+        let (taken, rest) = self.0.split_at_checked(end)?;
+        self.0 = rest;
+        (!taken.is_empty()).then_some(taken)
+    }
+
+    /// A literal.
+    pub fn tag(&mut self, tag: &str) -> Option<()> {
+        self.0 = self.0.strip_prefix(tag)?;
+        Some(())
+    }
+
+    /// Past spaces, if any.
+    pub fn spaces(&mut self) -> &mut Self {
+        self.0 = self.0.trim_start_matches(' ');
+        self
+    }
+}

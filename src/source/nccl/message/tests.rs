@@ -1,0 +1,590 @@
+use super::*;
+use crate::observe::nccl::event::{Comm, Connection, Phase, Side};
+use crate::observe::nccl::{Net, Transport};
+
+fn info(text: &str) -> Event<'_> {
+    message(Level::Info, text)
+}
+
+#[test]
+fn connections_of_every_version() {
+    use Transport::{CollNet, Mnnvl, P2p, Shm};
+    let net = Transport::Net;
+    for (text, from, to, over, nic, gdr) in [
+        (
+            "Ring 00 : 3 -> 4 via NET/IB/0/GDRDMA",
+            3,
+            4,
+            net(Net::Ib),
+            Some(0),
+            true,
+        ),
+        (
+            "Ring 00 : 3 -> 4 [send] via NET/Socket/1",
+            3,
+            4,
+            net(Net::Socket),
+            Some(1),
+            false,
+        ),
+        (
+            "Ring 01 : 7[b1000] -> 8[3b000] [receive] via NET/IB/0",
+            7,
+            8,
+            net(Net::Ib),
+            Some(0),
+            false,
+        ),
+        (
+            "Ring 00 : 2[3d000] -> 3[3e000] via direct shared memory",
+            2,
+            3,
+            Shm,
+            None,
+            false,
+        ),
+        (
+            "Channel 00 : 0[1a000] -> 1[1a000] [send] via NET/IB/0/GDRDMA/Shared",
+            0,
+            1,
+            net(Net::Ib),
+            Some(0),
+            true,
+        ),
+        (
+            "Channel 00/0 : 15[7] -> 6[6] [send] via NET/Socket/3",
+            15,
+            6,
+            net(Net::Socket),
+            Some(3),
+            false,
+        ),
+        (
+            "Channel 05/1 : 3[1] -> 0[0] [send] via NET/IB/12(2)/GDRDMA(PCI)/Shared",
+            3,
+            0,
+            net(Net::Ib),
+            Some(12),
+            true,
+        ),
+        (
+            "Channel 00/0 : 1[0] -> 2[0] [receive] via NET/IBext_v8/1",
+            1,
+            2,
+            net(Net::Ib),
+            Some(1),
+            false,
+        ),
+        (
+            "Channel 00/0 : 1[0] -> 2[0] [receive] via NET/AWS Libfabric/3/GDRDMA",
+            1,
+            2,
+            net(Net::Ofi),
+            Some(3),
+            true,
+        ),
+        (
+            "Channel 00/0 : 1[0] -> 2[0] [receive] via NET/Libfabric/3/GDRDMA",
+            1,
+            2,
+            net(Net::Ofi),
+            Some(3),
+            true,
+        ),
+        (
+            "Channel 00/0 : 1[0] -> 2[0] [receive] via NET/FasTrak/3(0)",
+            1,
+            2,
+            net(Net::FasTrak),
+            Some(3),
+            false,
+        ),
+        (
+            "Channel 00/0 : 1[0] -> 2[0] [receive] via NET/GPUDirectTCPX_v7/3/GDRDMA",
+            1,
+            2,
+            net(Net::Tcpx),
+            Some(3),
+            true,
+        ),
+        (
+            "Channel 00/0 : 1[0] -> 2[0] [receive] via NET/UCX/3",
+            1,
+            2,
+            net(Net::Ucx),
+            Some(3),
+            false,
+        ),
+        (
+            "Channel 00/0 : 1[0] -> 2[0] [receive] via NET/Mesh/3",
+            1,
+            2,
+            net(Net::Other),
+            Some(3),
+            false,
+        ),
+        (
+            "Channel 00/0 : 1[0] -> 2[0] [receive] via NET/Socket",
+            1,
+            2,
+            net(Net::Socket),
+            None,
+            false,
+        ),
+        (
+            "Channel 00/0 : 16[17000] -> 18[21000] via P2P/IPC comm 0x5609977f9470 nRanks 32",
+            16,
+            18,
+            P2p,
+            None,
+            false,
+        ),
+        (
+            "Channel 00/0 : 1[1] -> 0[0] via P2P/CUMEM/read",
+            1,
+            0,
+            P2p,
+            None,
+            false,
+        ),
+        (
+            "Channel 00/0 : 1[1] -> 0[0] via P2P/MNNVL",
+            1,
+            0,
+            Mnnvl,
+            None,
+            false,
+        ),
+        (
+            "Channel 00 : 2[1] -> 0[0] via SHM/direct/direct",
+            2,
+            0,
+            Shm,
+            None,
+            false,
+        ),
+        (
+            "Channel 00/0 : 2[1] -> 0[0] [send] via COLLNET/SHARP/0",
+            2,
+            0,
+            CollNet,
+            None,
+            false,
+        ),
+    ] {
+        let Event::Connection(got) = info(text) else {
+            panic!("{text}: {:?}", info(text));
+        };
+        assert_eq!(
+            (got.from, got.to, got.over, got.nic, got.gdr),
+            (from, to, over, nic, gdr),
+            "{text}"
+        );
+    }
+    let want = Connection {
+        channel: 4,
+        from: 9,
+        to: 0,
+        devices: Some(("1", "0")),
+        side: Some(Side::Receive),
+        over: Transport::Net(Net::Ib),
+        nic: Some(0),
+        gdr: true,
+        nranks: None,
+    };
+    let text = "[Rank 9] Channel 04/0 : 9[1] -> 0[0] [receive] via NET/IB/0/GDRDMA";
+    assert_eq!(info(text), Event::Connection(want));
+}
+
+#[test]
+fn what_is_cut_inside_a_name_tells_no_net() {
+    for text in [
+        "Channel 00/0 : 1[0] -> 2[0] [receive] via NET/Soc",
+        "Channel 00/0 : 1[0] -> 2[0] [receive] via NET/",
+        "Channel 00/0 : 1[0] -> 2[0] [receive] via",
+        "Channel 00/0 : 1[0] -> 2[",
+        "Channel 00/0 :",
+        "Channel",
+        "Channel 99999999999/0 : 1[0] -> 2[0] [receive] via NET/IB/0",
+    ] {
+        assert!(!matches!(info(text), Event::Connection(_)), "{text}");
+    }
+}
+
+#[test]
+fn orders_of_rings_are_no_connections() {
+    assert_eq!(info("Channel 00/02 :    0   1"), Event::RingOrder(2));
+    assert_eq!(info("Channel 00/16 :  0 3 2 1"), Event::RingOrder(4));
+    assert_eq!(
+        info("Trees [0] 1/8/-1->5->-1 [1] -1/-1/-1->5->4"),
+        Event::Trees(5)
+    );
+    assert_eq!(info("Connected all rings"), Event::Rings(None));
+    assert_eq!(
+        info("Connected all rings, use ring PXN 0 GDR 1"),
+        Event::Rings(Some(true))
+    );
+    assert_eq!(
+        info("Connected all rings, use ring PXN 1 GDR 0"),
+        Event::Rings(Some(false))
+    );
+    assert_eq!(info("Connected all trees"), Event::Plain);
+}
+
+#[test]
+fn communicators_of_every_version() {
+    let comm = |pointer, id, rank, nranks, nodes, phase| {
+        Event::Comm(Comm {
+            pointer,
+            id,
+            rank,
+            nranks,
+            nodes,
+            phase,
+        })
+    };
+    for (text, want) in [
+        (
+            "rank 0 nranks 8",
+            comm(None, None, 0, 8, None, Phase::Alive),
+        ),
+        (
+            "comm 0x7f132415ad20 rank 1 nranks 8",
+            comm(Some(0x7f13_2415_ad20), None, 1, 8, None, Phase::Alive),
+        ),
+        (
+            "comm 0x7f rank 1 nranks 8 - COMPLETE",
+            comm(Some(0x7f), None, 1, 8, None, Phase::Complete),
+        ),
+        (
+            "comm 0x7f rank 5 nranks 16 cudaDev 5 busId 89000 - Init COMPLETE",
+            comm(Some(0x7f), None, 5, 16, None, Phase::Complete),
+        ),
+        (
+            "comm 0x7f rank 8 nranks 16 cudaDev 0 nvmlDev 0 busId 7000 commId 0xa03f81dc1a49efab - Init START",
+            comm(
+                Some(0x7f),
+                Some(0xa03f_81dc_1a49_efab),
+                8,
+                16,
+                None,
+                Phase::Start,
+            ),
+        ),
+        (
+            "ncclCommInitRankConfig comm 0xaa rank 7 nranks 8 cudaDev 3 nvmlDev 3 busId 1901000 commId 0x2f - Init START",
+            comm(Some(0xaa), Some(0x2f), 7, 8, None, Phase::Start),
+        ),
+        (
+            "[Rank 7] ncclCommSplit comm 0xaa rank 7 nranks 8 cudaDev 3 nvmlDev 3 busId 1901000 parent 0x1 childCount 1 color 2 key 3- Init START",
+            comm(Some(0xaa), None, 7, 8, None, Phase::Start),
+        ),
+        (
+            "comm 0x8 rank 6 nRanks 16 nNodes 2 localRanks 8 localRank 6 MNNVL 0",
+            comm(Some(8), None, 6, 16, Some(2), Phase::Alive),
+        ),
+        (
+            "comm 0x5 rank 1 nranks 4 cudaDev 1 busId 41000 - Abort COMPLETE",
+            comm(Some(5), None, 1, 4, None, Phase::Aborted),
+        ),
+        (
+            "comm 0x5 rank 1 nranks 4 cudaDev 1 busId 41000 - Destroy COMPLETE",
+            comm(Some(5), None, 1, 4, None, Phase::Destroyed),
+        ),
+        (
+            "comm 0x5 rank 1 nranks 4 cudaDev 1 busId 41000 used 1234 bytes - Init COMPLETE",
+            comm(Some(5), None, 1, 4, None, Phase::Complete),
+        ),
+    ] {
+        assert_eq!(info(text), want, "{text}");
+    }
+    let timings = "Init timings - ncclCommInitRank: rank 6 nranks 16 total 1.08 (kernels 0.50, bootstrap 0.22)";
+    assert_eq!(
+        info(timings),
+        Event::InitSeconds {
+            rank: 6,
+            nranks: 16,
+            seconds: 1.08
+        }
+    );
+    for odd in [
+        "comm 0x5 rank 9 nranks 4",
+        "comm 0x5 rank x nranks 4",
+        "the comm 0x5 rank 1 nranks 4",
+    ] {
+        assert!(!matches!(info(odd), Event::Comm(_)), "{odd}");
+    }
+}
+
+#[test]
+fn networks_plugins_and_devices() {
+    for (text, want) in [
+        ("Using network Socket", Event::Using("Socket")),
+        ("Using network AWS Libfabric", Event::Using("AWS Libfabric")),
+        ("Using network Socket   │", Event::Using("Socket")),
+        ("Using internal Network IB", Event::Using("IB")),
+        ("Assigned NET plugin Socket to comm", Event::Using("Socket")),
+        ("Initialized NET plugin IB", Event::Using("IB")),
+        ("Failed to initialize NET plugin IB", Event::NetFailed("IB")),
+        ("Using internal network plugin.", Event::NoPlugin),
+        ("Using non-device net plugin version 0", Event::Plain),
+        (
+            "Using NCCL_NET_DEVICE_UNPACK net plugin version 7",
+            Event::PluginSpeaks(Net::Tcpx),
+        ),
+        ("NET/IB : No device found.", Event::IbNone),
+        ("NET/IB : Using [RO]; OOB eth0:10.0.0.1<0>", Event::Plain),
+        (
+            "NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.0.0.1<0>",
+            Event::IbDevices("[0]mlx5_0:1/IB [RO]; OOB eth0:10.0.0.1<0>"),
+        ),
+        (
+            "NET/IB: [0] mlx5_1:1/IB",
+            Event::IbDevices("[0] mlx5_1:1/IB"),
+        ),
+        (
+            "NET/IB : Made virtual device [0] name=rocep1s0f1 speed=200000 ndevs=1",
+            Event::IbDevice("rocep1s0f1"),
+        ),
+        (
+            "NET/Socket : Using [0]eth0:10.0.0.1<0>",
+            Event::SocketInterfaces("[0]eth0:10.0.0.1<0>"),
+        ),
+        (
+            "NET/Socket: Using 4 threads and 2 sockets per thread",
+            Event::Plain,
+        ),
+        (
+            "NET/Socket : GPU Direct RDMA Disabled for HCA 0 'eth0'",
+            Event::Plain,
+        ),
+        (
+            "NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'",
+            Event::Gdr {
+                enabled: true,
+                no_module: false,
+            },
+        ),
+        (
+            "NET/IB : GPU Direct RDMA Disabled for HCA 1 'mlx5_1' (no module)",
+            Event::Gdr {
+                enabled: false,
+                no_module: true,
+            },
+        ),
+        (
+            "NET/OFI Selected Provider is efa",
+            Event::OfiProvider("efa"),
+        ),
+        (
+            "NET/OFI Selected provider is efa, fabric is efa-direct (found 32 nics)",
+            Event::OfiProvider("efa"),
+        ),
+        ("NET/OFI Using transport protocol RDMA", Event::OfiProtocol),
+        ("NET/OFI Initializing aws-ofi-nccl 1.11.0-aws", Event::Plain),
+        ("NET/FastSocket plugin initialized", Event::FastSocket),
+        (
+            "NET/FasTrak: plugin version",
+            Event::PluginSpeaks(Net::FasTrak),
+        ),
+        (
+            "NET/Plugin: Loaded net plugin NCCL RDMA Plugin v10 (v10)",
+            Event::PluginLoaded("NCCL RDMA Plugin v10"),
+        ),
+        (
+            "NET/Plugin: Failed to find ncclNetPlugin_v8 symbol.",
+            Event::Plain,
+        ),
+        (
+            "NET/Plugin: Could not find: libnccl-net.so. Using internal network plugin.",
+            Event::NoPlugin,
+        ),
+        (
+            "NET/Plugin : No plugin found (libnccl-net.so), using internal implementation",
+            Event::NoPlugin,
+        ),
+        ("P2P plugin IBext_v8", Event::PluginLoaded("IBext_v8")),
+        (
+            "Bootstrap : Using eth0:10.0.0.1<0>",
+            Event::Bootstrap("eth0:10.0.0.1<0>"),
+        ),
+        (
+            "Bootstrap: Using eth0:10.0.0.1<0>",
+            Event::Bootstrap("eth0:10.0.0.1<0>"),
+        ),
+        (
+            "NCCL_IB_DISABLE set by environment to 1.",
+            Event::Env {
+                name: "NCCL_IB_DISABLE",
+                value: "1",
+            },
+        ),
+        (
+            "NCCL_SOCKET_IFNAME set by environment to net1",
+            Event::Env {
+                name: "NCCL_SOCKET_IFNAME",
+                value: "net1",
+            },
+        ),
+        (
+            "Comm config netName reset to NCCL_NET=Socket",
+            Event::Env {
+                name: "NCCL_NET",
+                value: "Socket",
+            },
+        ),
+        ("NCCL version 2.28.9+cuda13.0", Event::Version("2.28.9")),
+        ("RCCL version : 2.21.5-HEAD:abc", Event::Version("2.21.5")),
+        ("init.cc:1402 -> 6", Event::Trail { file: "init.cc" }),
+        (
+            "group.cc:75 -> 6 [Async thread]",
+            Event::Trail { file: "group.cc" },
+        ),
+        ("DMA-BUF is available on GPU device 3", Event::Plain),
+        (
+            "6 coll channels, 8 p2p channels, 1 p2p channels per peer",
+            Event::Plain,
+        ),
+        ("a sentence of a patched build", Event::Unknown),
+    ] {
+        assert_eq!(info(text), want, "{text}");
+    }
+}
+
+#[test]
+fn warnings_by_their_words() {
+    use Trouble::*;
+    for (text, want) in [
+        ("Failed to open libibverbs.so[.1]", LibibverbsMissing),
+        ("NET/IB : Unable to open device mlx5_0", OpenDevice),
+        ("Call to ibv_open_device failed", OpenDevice),
+        ("Call to ibv_create_qp failed", Memlock),
+        (
+            "Call to ibv_create_cq failed with error Cannot allocate memory",
+            Memlock,
+        ),
+        (
+            "Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory",
+            Memlock,
+        ),
+        (
+            "Call to ibv_reg_dmabuf_mr failed with error Operation not supported",
+            Dmabuf,
+        ),
+        (
+            "Call to ibv_modify_qp failed with error No such device",
+            GidIndex,
+        ),
+        (
+            "Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_0:1, curr state INIT, next state RTR, local GID index 3",
+            GidIndex,
+        ),
+        ("IB : Unable to open GID index 3", GidIndex),
+        (
+            "NET/IB : Got completion from peer 10.0.0.1<33057> with status=12 opcode=0 len=0 vendor err 129 (Send)",
+            IbError,
+        ),
+        ("NET/IB : mlx5_1:1 Got async event : port error", PortDown),
+        (
+            "NET/IB : mlx5_1:1 async fatal event on QP (0x7309dc4bb338): invalid request local work queue error",
+            IbError,
+        ),
+        (
+            "NET/IB : mlx5_1:1 Got async event : local catastrophic error",
+            DeviceFatal,
+        ),
+        (
+            "Call to posix_fallocate failed : No space left on device",
+            Shm,
+        ),
+        (
+            "Error while creating shared memory segment /dev/shm/nccl-WU88OF (size 9637888)",
+            Shm,
+        ),
+        ("NET/OFI aws-ofi-nccl initialization failed", PluginInit),
+        ("NET/OFI Only EFA provider is supported", PluginInit),
+        ("Error: network IB not found.", NetworkMissing),
+        ("Failed to initialize any NET plugin", NetworkMissing),
+        ("Bootstrap : no socket interface found", Ifname),
+        (
+            "Net : connecting to address  with family 33621 is neither AF_INET(2) nor AF_INET6(10)",
+            Ifname,
+        ),
+        ("socketFinalizeAccept: wrong magic 1 != 2", StrayClient),
+        (
+            "Mismatched NCCL version detected : rank 0 22105 rank 1 22304",
+            VersionMismatch,
+        ),
+        (
+            "Net : Connect to 10.0.0.1<40000> failed : Connection refused",
+            ConnectRefused,
+        ),
+        (
+            "socketProgress: Connection closed by remote peer n2<42830>",
+            PeerReset,
+        ),
+        (
+            "Call to recv from 10.0.0.1<1> failed : Connection reset by peer",
+            PeerReset,
+        ),
+        ("Proxy Call to rank 3 failed (Connect)", Secondary),
+        (
+            "Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 1000",
+            DuplicateGpu,
+        ),
+        ("Missing \"iommu=pt\" from kernel command line", Iommu),
+        ("Cuda failure 'out of memory'", Cuda),
+        ("something new", Other),
+    ] {
+        assert_eq!(message(Level::Warn, text), Event::Trouble(want), "{text}");
+    }
+    for text in [
+        "NET/IB : mlx5_0:1 Got async event : client reregistration",
+        "NET/IB : mlx5_0:1 Got async event : GID table change",
+        "NUMA auto balancing enabled which can lead to variability",
+        "Call to bind failed: Address already in use from ras/rasnet",
+    ] {
+        assert_eq!(message(Level::Warn, text), Event::Plain, "{text}");
+    }
+}
+
+#[test]
+fn lines_without_the_mark() {
+    let row =
+        "#  Rank  0 Group  0 Pid 1034070 on gpu03-vm device  0 [0000:11:00] NVIDIA H100 80GB HBM3";
+    assert_eq!(
+        test_rank(row),
+        Some(Event::TestRank {
+            rank: 0,
+            host: "gpu03-vm"
+        })
+    );
+    let old = "#   Rank  1 Pid  25383 on nccl-tests device  1 [0xc2] NVIDIA RTX A6000";
+    assert_eq!(
+        test_rank(old),
+        Some(Event::TestRank {
+            rank: 1,
+            host: "nccl-tests"
+        })
+    );
+    for odd in ["Rank 0 Pid x on h device 0", "Rank", "Pid 5 on"] {
+        assert_eq!(test_rank(odd), None, "{odd}");
+    }
+    for (line, want) in [
+        ("NCCL_IB_DISABLE=1", Some(("NCCL_IB_DISABLE", "1"))),
+        (
+            "+ mpirun -x NCCL_NET=Socket -np 2",
+            Some(("NCCL_NET", "Socket")),
+        ),
+        ("export NCCL_NET=\"Socket\"", Some(("NCCL_NET", "Socket"))),
+        ("# NCCL_NET=Socket is slow", None),
+        ("MY_NCCL_NET=Socket", None),
+        ("NCCL_NET_PLUGIN=none", None),
+    ] {
+        let got = assignment(line).map(|event| match event {
+            Event::Env { name, value } => (name, value),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(got, want, "{line}");
+    }
+}

@@ -1,0 +1,275 @@
+//! Bytes of a log, in any pieces, to its state.
+
+use super::{anchor, message, prefix};
+use crate::observe::nccl::log::Time;
+use crate::observe::nccl::{Event, NcclLog, Record};
+use crate::source::container_log::{Frame, unframe};
+use std::borrow::Cow;
+
+/// Bytes of one line that are looked at; NCCL's own end far below, but people join them.
+const LINE_LIMIT: usize = 64 * 1024;
+
+/// Bytes that partial frames are joined to, at most.
+const JOIN_LIMIT: usize = 64 * 1024;
+
+/// Turns bytes into lines, lines into records, and gives them to a [`NcclLog`].
+#[derive(Debug, Default)]
+pub struct Reader {
+    /// The line that the next piece goes on with.
+    carry: Vec<u8>,
+    /// Newlines seen.
+    lines: u64,
+    /// What partial frames of stdout and stderr came to so far.
+    joined: [Vec<u8>; 2],
+    /// A line that ended inside the mark, and its number.
+    torn: Option<(Vec<u8>, u64)>,
+    /// Lines that were cut at the limit.
+    cut: u64,
+    scratch: Vec<u8>,
+}
+
+impl Reader {
+    /// Takes in a piece of the log. What it ends with in the middle of a line waits for the next.
+    pub fn feed(&mut self, piece: &[u8], log: &mut NcclLog, read_at: Option<jiff::Timestamp>) {
+        let mut rest = piece;
+        if !self.carry.is_empty() {
+            let Some(end) = memchr::memchr(b'\n', rest) else {
+                self.keep(rest);
+                return;
+            };
+            let (head, tail) = rest.split_at(end);
+            self.keep(head);
+            let line = std::mem::take(&mut self.carry);
+            self.lines += 1;
+            self.line(&line, self.lines, log, read_at);
+            self.carry = line;
+            self.carry.clear();
+            rest = tail.get(1..).unwrap_or_default();
+        }
+        let Some(end) = memchr::memrchr(b'\n', rest) else {
+            self.keep(rest);
+            return;
+        };
+        let (whole, tail) = rest.split_at(end + 1);
+        self.lines_of(whole, log, read_at);
+        self.keep(tail.get(..).unwrap_or_default());
+    }
+
+    /// The log ends here.
+    pub fn finish(&mut self, log: &mut NcclLog, read_at: Option<jiff::Timestamp>) {
+        if !self.carry.is_empty() {
+            let line = std::mem::take(&mut self.carry);
+            self.lines += 1;
+            self.line(&line, self.lines, log, read_at);
+        }
+        for stream in 0..self.joined.len() {
+            let text = std::mem::take(self.joined.get_mut(stream).unwrap_or(&mut Vec::new()));
+            if !text.is_empty() {
+                self.text(&text, self.lines, log, Time::Unknown);
+            }
+        }
+        if let Some((line, number)) = self.torn.take() {
+            self.text(&line, number, log, Time::Unknown);
+        }
+    }
+
+    /// Takes in one line, without its end, that somebody else has cut out.
+    pub fn take_line(&mut self, line: &[u8], log: &mut NcclLog, read_at: Option<jiff::Timestamp>) {
+        self.lines += 1;
+        self.line(line, self.lines, log, read_at);
+    }
+
+    /// Lines seen so far.
+    pub fn lines(&self) -> u64 {
+        self.lines
+    }
+
+    /// Lines whose end was cut off.
+    pub fn cut(&self) -> u64 {
+        self.cut
+    }
+
+    fn keep(&mut self, part: &[u8]) {
+        let room = LINE_LIMIT.saturating_sub(self.carry.len());
+        self.carry
+            .extend_from_slice(part.get(..part.len().min(room)).unwrap_or_default());
+    }
+
+    /// Whole lines: those of interest are looked at, the rest is only counted.
+    fn lines_of(&mut self, whole: &[u8], log: &mut NcclLog, read_at: Option<jiff::Timestamp>) {
+        // Up to here lines are counted and done with.
+        let mut done = 0;
+        while done < whole.len() {
+            // In the middle of something the next line may go on with it.
+            let start = if self.expecting() {
+                done
+            } else {
+                let Some(at) = anchor::find(whole, done) else {
+                    break;
+                };
+                let before = whole.get(done..at).unwrap_or_default();
+                match memchr::memrchr(b'\n', before) {
+                    Some(newline) => {
+                        let passed = before.get(..=newline).unwrap_or_default();
+                        self.lines += newlines(passed);
+                        done + newline + 1
+                    }
+                    None => done,
+                }
+            };
+            let rest = whole.get(start..).unwrap_or_default();
+            let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+            self.lines += 1;
+            self.line(
+                rest.get(..end).unwrap_or_default(),
+                self.lines,
+                log,
+                read_at,
+            );
+            done = start + end + 1;
+        }
+        self.lines += newlines(whole.get(done..).unwrap_or_default());
+    }
+
+    fn expecting(&self) -> bool {
+        self.torn.is_some() || self.joined.iter().any(|text| !text.is_empty())
+    }
+
+    fn line(
+        &mut self,
+        line: &[u8],
+        number: u64,
+        log: &mut NcclLog,
+        read_at: Option<jiff::Timestamp>,
+    ) {
+        let line = match line.get(..LINE_LIMIT) {
+            Some(first) if line.len() > LINE_LIMIT => {
+                self.cut += 1;
+                first
+            }
+            _ => line,
+        };
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let (frame, text) = unframe(line, &mut scratch);
+        let time = match (frame.time, read_at) {
+            (Some(text), _) => Time::Text(text),
+            (None, Some(at)) => Time::At(at),
+            (None, None) => Time::Unknown,
+        };
+        self.framed(frame, text, number, log, time);
+        self.scratch = scratch;
+    }
+
+    fn framed(
+        &mut self,
+        frame: Frame<'_>,
+        text: &[u8],
+        number: u64,
+        log: &mut NcclLog,
+        time: Time<'_>,
+    ) {
+        let stream = usize::from(frame.stderr);
+        let open = self.joined.get(stream).is_some_and(|open| !open.is_empty());
+        if !(frame.partial || open && frame.time.is_some()) {
+            self.text(text, number, log, time);
+            return;
+        }
+        let Some(joined) = self.joined.get_mut(stream) else {
+            return;
+        };
+        let room = JOIN_LIMIT.saturating_sub(joined.len());
+        joined.extend_from_slice(text.get(..text.len().min(room)).unwrap_or_default());
+        if !frame.partial {
+            let whole = std::mem::take(joined);
+            self.text(&whole, number, log, time);
+        }
+    }
+
+    fn text(&mut self, text: &[u8], number: u64, log: &mut NcclLog, time: Time<'_>) {
+        if let Some((mut torn, first)) = self.torn.take() {
+            torn.extend_from_slice(text);
+            return self.whole_text(&torn, first, log, time);
+        }
+        if ends_in_mark(text) {
+            self.torn = Some((text.to_vec(), number));
+            return;
+        }
+        self.whole_text(text, number, log, time);
+    }
+
+    fn whole_text(&mut self, text: &[u8], number: u64, log: &mut NcclLog, time: Time<'_>) {
+        let text = String::from_utf8_lossy(text);
+        let text = without_colour(&text);
+        let mut any = false;
+        prefix::records(&text, |found| {
+            any = true;
+            let record = Record {
+                who: found.who,
+                level: found.level,
+                event: message(found.level, found.message),
+                text: found.message,
+            };
+            log.apply(&record, number, time);
+        });
+        // Words of others only where no record is: one line quotes another.
+        if !any && let Some(event) = loose(&text) {
+            log.apply_loose(&event, text.trim(), number);
+        }
+    }
+}
+
+/// Lines that are known without the mark.
+fn loose(text: &str) -> Option<Event<'_>> {
+    let bare = text.trim_start_matches(|c: char| c != 'N' && c != 'R');
+    let version = bare
+        .starts_with("NCCL version ")
+        .then(|| super::message::version(bare))
+        .or_else(|| {
+            let rccl = bare.starts_with("RCCL version");
+            rccl.then(|| super::message::version(bare))
+        })
+        .flatten();
+    version
+        .or_else(|| super::message::test_rank(text))
+        .or_else(|| super::message::last_error(text))
+        .or_else(|| super::message::assignment(text))
+}
+
+/// A terminal wrapped the line inside the mark: `host:1:2 [7] NCCL I`.
+fn ends_in_mark(text: &[u8]) -> bool {
+    [
+        &b"] NCCL"[..],
+        b"] NCCL I",
+        b"] NCCL IN",
+        b"] NCCL INF",
+        b"] NCCL ",
+    ]
+    .iter()
+    .any(|end| text.ends_with(end))
+}
+
+/// Without ANSI colours (Ray, and shippers that keep them), with and without their escape byte.
+fn without_colour(text: &str) -> Cow<'_, str> {
+    if !text.contains('\u{1b}') {
+        return Cow::Borrowed(text);
+    }
+    let mut plain = String::with_capacity(text.len());
+    let mut parts = text.split('\u{1b}');
+    plain.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        let rest = part.strip_prefix('[').map_or(part, |code| {
+            let end = code.find(|c: char| !(c.is_ascii_digit() || c == ';'));
+            let after = end.and_then(|end| code.get(end..)).unwrap_or_default();
+            let mut after = after.chars();
+            // The letter that ends it.
+            after.next();
+            after.as_str()
+        });
+        plain.push_str(rest);
+    }
+    Cow::Owned(plain)
+}
+
+fn newlines(bytes: &[u8]) -> u64 {
+    memchr::memchr_iter(b'\n', bytes).count() as u64
+}

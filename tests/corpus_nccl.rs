@@ -1,0 +1,76 @@
+//! The labelled NCCL excerpts in `$SELVAGE_CORPUS/nccl.jsonl`, each through `selvage nccl`'s code.
+//! Without the variable there is nothing to compare and the test says so.
+#![allow(clippy::disallowed_methods)] // reads the corpus
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    missing_docs
+)]
+
+use serde_json::Value;
+use std::path::PathBuf;
+
+fn verdict(lines: &[Value]) -> Value {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let text: Vec<&str> = lines.iter().map(|line| line.as_str().unwrap()).collect();
+    std::fs::write(&path, text.join("\n")).unwrap();
+    let outcome = selvage::cli::nccl::run(&[path]);
+    serde_json::to_value(&outcome.inputs[0]).unwrap()
+}
+
+/// `tcp_fallback` is as labelled; anything else is as labelled or not claimed.
+#[test]
+fn every_labelled_excerpt() {
+    let Some(folder) = std::env::var_os("SELVAGE_CORPUS") else {
+        eprintln!("SELVAGE_CORPUS is not set: nothing compared");
+        return;
+    };
+    let path = PathBuf::from(folder).join("nccl.jsonl");
+    let text = std::fs::read_to_string(&path)
+        .unwrap_or_else(|e| panic!("SELVAGE_CORPUS is set, but {}: {e}", path.display()));
+    let (mut wrong, mut compared) = (Vec::new(), 0);
+    for row in text.lines().filter(|line| !line.trim().is_empty()) {
+        let row: Value = serde_json::from_str(row).unwrap();
+        let got = verdict(row["lines"].as_array().unwrap());
+        let labels = &row["labels"];
+        compared += 1;
+        let scored = |field: &str| {
+            let context = labels["context_only"].as_array().unwrap();
+            !context.iter().any(|name| name == field)
+        };
+        let count = |name: &str| got["channels"][name].as_u64().unwrap_or(0);
+        let net: u64 = got["channels"]
+            .as_object()
+            .unwrap()
+            .iter()
+            .filter(|(name, _)| name.starts_with("net_"))
+            .map(|(_, count)| count.as_u64().unwrap())
+            .sum();
+        let mut check = |field: &str, have: Value, may_be_silent: bool| {
+            let silent = have.is_null() || have == "unknown";
+            if scored(field) && have != labels[field] && !(may_be_silent && silent) {
+                let (id, want) = (&row["id"], &labels[field]);
+                wrong.push(format!("{id}: {field} is {have}, labelled {want}"));
+            }
+        };
+        check("tcp_fallback", got["tcp_fallback"].clone(), false);
+        for field in ["network", "gdrdma", "multi_node", "init_complete"] {
+            check(field, got[field].clone(), true);
+        }
+        if net > 0 {
+            check("channels_over_net", true.into(), false);
+            check("socket_channels", (count("net_socket") > 0).into(), false);
+        } else if labels["channels_over_net"] == true {
+            wrong.push(format!("{}: connections over a net missed", row["id"]));
+        }
+    }
+    assert!(compared > 0, "{} is empty", path.display());
+    assert!(
+        wrong.is_empty(),
+        "{} of {compared}:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
