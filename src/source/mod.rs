@@ -6,6 +6,7 @@ pub mod attr;
 pub mod attribute;
 pub mod counter_files;
 pub mod counters;
+pub mod device_checkpoint;
 pub mod directory;
 pub mod ethtool;
 pub mod gids;
