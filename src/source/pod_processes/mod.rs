@@ -5,6 +5,7 @@
 //! or with the node's /proc mounted below the host root.
 
 pub mod cgroup;
+pub mod names;
 pub mod net;
 
 use crate::host::Host;
