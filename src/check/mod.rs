@@ -25,6 +25,7 @@ mod link_flap;
 mod link_rate;
 mod link_state;
 pub mod nccl;
+pub mod nccl_suspect;
 mod nic_kernel;
 mod pcie_link;
 mod pfc;

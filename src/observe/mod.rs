@@ -16,3 +16,4 @@ pub mod rdma;
 pub mod reading;
 pub mod snapshot;
 pub mod track;
+pub mod traffic;

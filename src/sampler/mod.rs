@@ -9,6 +9,7 @@ pub mod pool;
 pub mod reads;
 pub mod schedule;
 mod subjects;
+pub mod suspects;
 
 pub use clock::Clock;
 pub use subjects::excluded;

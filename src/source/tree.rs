@@ -186,6 +186,14 @@ pub fn canonical(host: &Host, path: impl AsRef<Path>) -> Option<PathBuf> {
     full.strip_prefix(&root).ok().map(Path::to_path_buf)
 }
 
+/// The inode number of what a path below the root leads to.
+pub fn inode(host: &Host, path: impl AsRef<Path>) -> Option<u64> {
+    use std::os::unix::fs::MetadataExt;
+    let path = host.path(path);
+    host.errnos().check(&path).ok()?;
+    Some(std::fs::metadata(path).ok()?.ino())
+}
+
 /// Whether something exists at a path below the root.
 pub fn exists(host: &Host, path: impl AsRef<Path>) -> bool {
     std::fs::symlink_metadata(host.path(path)).is_ok()

@@ -1,6 +1,8 @@
 //! RDMA netlink, NLDEV part (include/uapi/rdma/rdma_netlink.h, drivers/infiniband/core/nldev.c).
 //! Only GETs, which need no capability.
 
+pub mod queue_pairs;
+
 use super::socket::Socket;
 use super::{Attrs, DUMP, NetlinkError, Request};
 use crate::observe::rdma::{PhysState, PortState};

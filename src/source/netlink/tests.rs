@@ -165,6 +165,7 @@ proptest! {
         let _ = rdma::counters(&bytes);
         let _ = rdma::resources(&bytes);
         let _ = rdma::system(&bytes);
+        let _ = rdma::queue_pairs::queue_pairs(&bytes);
         let _ = monitor::event(&bytes);
         let _ = dcb::facts(&bytes);
         for kind in [16, 17, 78, 79] {

@@ -102,9 +102,10 @@ reset_guest() {
 # ---- the agent ----
 
 # As the DaemonSet does it: root with one capability and no way to more.
+# AGENT_WRAP: a command that starts it.
 agent_start() {
     mkdir -p $STATE_DIR
-    setpriv --no-new-privs --inh-caps=-all --bounding-set=-all,+syslog \
+    ${AGENT_WRAP:-} /usr/bin/setpriv --no-new-privs --inh-caps=-all --bounding-set=-all,+syslog \
         selvage agent --listen 127.0.0.1:9949 --state-dir $STATE_DIR \
         --config /guest/policy.toml --node-name vm-node "$@" >>$AGENT_LOG 2>&1 &
     AGENT_PID=$!

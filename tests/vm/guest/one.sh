@@ -1,6 +1,7 @@
 # Runs one scenario: sh /guest/one.sh NAME
 . /guest/lib.sh
 . /guest/net.sh
+. /guest/pods.sh
 . "/scenarios/$1.sh"
 scenario
 # Whatever was asserted, the agent must have lived through it.

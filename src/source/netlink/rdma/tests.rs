@@ -4,7 +4,7 @@ use super::*;
 use crate::source::netlink::{Message, messages};
 
 /// The payload of a message written by `request`.
-fn payload(mut request: Request) -> Vec<u8> {
+pub(super) fn payload(mut request: Request) -> Vec<u8> {
     let bytes = request.finish(1).to_vec();
     let Some(Ok(Message { payload, .. })) = messages(&bytes).next() else {
         panic!("no message");
@@ -12,7 +12,7 @@ fn payload(mut request: Request) -> Vec<u8> {
     payload.to_vec()
 }
 
-fn nest(entries: &[(u16, Vec<u8>)]) -> Vec<u8> {
+pub(super) fn nest(entries: &[(u16, Vec<u8>)]) -> Vec<u8> {
     payload(
         entries
             .iter()

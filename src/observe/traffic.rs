@@ -1,0 +1,324 @@
+//! What pods with GPUs move, and by what: counters of their network namespaces, and the queue pairs
+//! that their processes own.
+//!
+//! # TCP's bytes
+//! The kernel counts no bytes of TCP by network namespace. What it does count:
+//!
+//! | counter | counts | where |
+//! |---|---|---|
+//! | IpExt InOctets, OutOctets; Ip6… | bytes from the IP header on; of a packet that GRO merged or GSO will split, once, as a whole | ip_rcv_core, ip_output; ip6_rcv_core, ip6_output |
+//! | Ip InReceives, OutRequests; Ip6… | the same packets | ip_rcv_core, __ip_local_out |
+//! | Tcp InSegs | the same packets (merged ones once) | tcp_v4_rcv, tcp_v6_rcv |
+//! | Tcp OutSegs, RetransSegs, TcpExt TCPOrigDataSent | segments as on the wire | tcp_output.c |
+//! | Udp OutDatagrams | what was sent at once | udp_send_skb |
+//!
+//! So bytes come from IP, less those of `lo`, and the share of TCP from packets: received, InSegs of
+//! InReceives; sent, all but what UDP sent or was forwarded. Sent is never more than TCP's data
+//! segments could have held. Where a pod moves much by UDP, too, it is an estimate; where it does
+//! not, it is right to a percent.
+
+use crate::units::Millis;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Counters of a network namespace; only their differences mean something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct NetCounters {
+    /// Bytes from the IP header on, received; IPv4 and IPv6, `lo` among them.
+    pub ip_received_bytes: u64,
+    /// … sent.
+    pub ip_sent_bytes: u64,
+    /// IP packets received.
+    pub ip_received: u64,
+    /// IP packets sent by processes.
+    pub ip_sent: u64,
+    /// IP packets forwarded.
+    pub ip_forwarded: u64,
+    /// TCP packets received.
+    pub tcp_received: u64,
+    /// TCP segments with data sent, again ones too.
+    pub tcp_sent: u64,
+    /// UDP datagrams sent.
+    pub udp_sent: u64,
+    /// Bytes from the IP header on, received over `lo`.
+    pub loopback_received_bytes: u64,
+    /// … sent over `lo`.
+    pub loopback_sent_bytes: u64,
+    /// Bytes received by all other interfaces, as they count them.
+    pub links_received_bytes: u64,
+    /// … sent.
+    pub links_sent_bytes: u64,
+}
+
+/// Bytes of a stretch of time, or a second, each way.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Bytes {
+    /// Received.
+    pub received: f64,
+    /// Sent.
+    pub sent: f64,
+}
+
+impl Bytes {
+    /// Both ways.
+    pub fn total(self) -> f64 {
+        self.received + self.sent
+    }
+}
+
+/// What moved between two looks at one network namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Moved {
+    /// By TCP, over other interfaces than `lo`: an estimate.
+    pub tcp: Bytes,
+    /// By IP, over other interfaces than `lo`.
+    pub ip: Bytes,
+    /// Over all interfaces but `lo`, as they count it.
+    pub links: Bytes,
+}
+
+/// Most bytes of one TCP segment.
+const MAX_SEGMENT: f64 = 65_535.0;
+
+impl NetCounters {
+    /// Adds another namespace's.
+    pub fn add(&mut self, other: &NetCounters) {
+        let all = [
+            (&mut self.ip_received_bytes, other.ip_received_bytes),
+            (&mut self.ip_sent_bytes, other.ip_sent_bytes),
+            (&mut self.ip_received, other.ip_received),
+            (&mut self.ip_sent, other.ip_sent),
+            (&mut self.ip_forwarded, other.ip_forwarded),
+            (&mut self.tcp_received, other.tcp_received),
+            (&mut self.tcp_sent, other.tcp_sent),
+            (&mut self.udp_sent, other.udp_sent),
+            (
+                &mut self.loopback_received_bytes,
+                other.loopback_received_bytes,
+            ),
+            (&mut self.loopback_sent_bytes, other.loopback_sent_bytes),
+            (&mut self.links_received_bytes, other.links_received_bytes),
+            (&mut self.links_sent_bytes, other.links_sent_bytes),
+        ];
+        for (sum, more) in all {
+            *sum = sum.saturating_add(more);
+        }
+    }
+
+    /// What moved since `before`; none where a counter went back: it is another namespace.
+    pub fn since(&self, before: &NetCounters) -> Option<Moved> {
+        let d = |now: u64, then: u64| now.checked_sub(then).map(to_f64);
+        let less = |all: f64, part: f64| (all - part).max(0.0);
+        let received = d(self.ip_received_bytes, before.ip_received_bytes)?;
+        let sent = d(self.ip_sent_bytes, before.ip_sent_bytes)?;
+        let ip = Bytes {
+            received: less(
+                received,
+                d(self.loopback_received_bytes, before.loopback_received_bytes)?,
+            ),
+            sent: less(
+                sent,
+                d(self.loopback_sent_bytes, before.loopback_sent_bytes)?,
+            ),
+        };
+        let forwarded = d(self.ip_forwarded, before.ip_forwarded)?;
+        let packets_out = d(self.ip_sent, before.ip_sent)? + forwarded;
+        let others_out = d(self.udp_sent, before.udp_sent)? + forwarded;
+        let share_in = share(
+            d(self.tcp_received, before.tcp_received)?,
+            d(self.ip_received, before.ip_received)?,
+        );
+        let share_out = share(less(packets_out, others_out), packets_out);
+        let most_out = d(self.tcp_sent, before.tcp_sent)? * MAX_SEGMENT;
+        Some(Moved {
+            tcp: Bytes {
+                received: ip.received * share_in,
+                sent: (ip.sent * share_out).min(most_out),
+            },
+            ip,
+            links: Bytes {
+                received: d(self.links_received_bytes, before.links_received_bytes)?,
+                sent: d(self.links_sent_bytes, before.links_sent_bytes)?,
+            },
+        })
+    }
+}
+
+fn share(part: f64, all: f64) -> f64 {
+    match all > 0.0 {
+        true => (part / all).clamp(0.0, 1.0),
+        false => 0.0,
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "rates need no last byte")]
+fn to_f64(value: u64) -> f64 {
+    value as f64
+}
+
+/// A pod that holds GPUs, as far as telling its traffic needs it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct GpuPod {
+    /// Namespace; empty where nobody tells.
+    pub namespace: String,
+    /// Name; empty where nobody tells.
+    pub name: String,
+    /// What it is a part of.
+    pub job: Option<super::pod::Job>,
+    /// GPUs it was given or asks for.
+    pub gpus: u64,
+    /// Whether the API server says that it shares the node's network namespace; none: not told.
+    pub host_network: Option<bool>,
+}
+
+/// Queue pairs of one pod's processes.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct OwnedQps {
+    /// Reliable connected ones.
+    pub rc: u32,
+    /// Others by which NCCL and its plugins may move bytes: UC, XRC, and a driver's own (EFA's SRD).
+    pub other: u32,
+    /// Datagram ones and unknown ones.
+    pub datagram: u32,
+    /// Of `rc` and `other`, those ready to receive or send.
+    pub ready: u32,
+    /// The devices they belong to.
+    pub devices: Vec<String>,
+}
+
+/// What is known of a pod's queue pairs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PodQps {
+    /// Listed.
+    Known(OwnedQps),
+    /// Not listed: nobody needed it, as each costs a firmware command.
+    NotListed,
+    /// Cannot be told, and why.
+    Unknown(String),
+}
+
+/// One look at one pod.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PodTraffic {
+    /// UID.
+    pub uid: String,
+    /// Who it is.
+    pub pod: GpuPod,
+    /// Moment of the look.
+    pub at: Millis,
+    /// Processes of it that are seen.
+    pub processes: u32,
+    /// Whether it shares the node's network namespace; none: cannot be told.
+    pub host_network: Option<bool>,
+    /// Since when `per_second` counts; none at the first look, and after its namespace changed.
+    pub from: Option<Millis>,
+    /// What its network namespace moved, by the second; none where `from` is.
+    pub per_second: Option<Moved>,
+    /// Why its counters cannot be read, where they cannot.
+    pub unreadable: Option<String>,
+    /// Its queue pairs.
+    pub qps: PodQps,
+    /// Bytes a second of the ports of the devices that it has queue pairs of, all pods' together:
+    /// the kernel counts RDMA bytes by port only. None where unknown.
+    pub rdma_per_second: Option<f64>,
+}
+
+/// What is seen of the node's RDMA devices.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct NodeRdma {
+    /// Devices seen from here, with the number of queue pairs (RES_GET), the kernel's own too.
+    pub devices: BTreeMap<String, u64>,
+    /// Whether devices may be hidden in pods' network namespaces (`exclusive` mode); none: not told.
+    pub exclusive: Option<bool>,
+    /// Why nothing is known, where nothing is.
+    pub unknown: Option<String>,
+    /// When queue pairs were last listed.
+    pub listed_at: Option<Millis>,
+}
+
+impl PodTraffic {
+    /// Whether its network namespace moves more than so many bytes a second by TCP.
+    pub fn is_above(&self, threshold: u64) -> bool {
+        (self.per_second.as_ref()).is_some_and(|moved| moved.tcp.total() > to_f64(threshold))
+    }
+}
+
+/// One look at all pods with GPUs.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct TrafficLook {
+    /// The node.
+    pub node: NodeRdma,
+    /// Pods, by UID.
+    pub pods: BTreeMap<String, PodTraffic>,
+}
+
+/// Makes rates of counters: the last look at each thing. Bounded by who is looked at:
+/// [`Rates::keep`] drops the rest.
+#[derive(Debug)]
+pub struct Rates<T> {
+    last: BTreeMap<String, (Millis, Vec<u64>, T)>,
+}
+
+impl<T> Default for Rates<T> {
+    fn default() -> Self {
+        Rates {
+            last: BTreeMap::new(),
+        }
+    }
+}
+
+impl<T> Rates<T> {
+    /// What `difference` makes of the last look and this one, with the moment of the last. None at
+    /// the first, where `identity` changed, and where `difference` says that the counters went back.
+    pub fn step<M>(
+        &mut self,
+        key: &str,
+        identity: Vec<u64>,
+        at: Millis,
+        value: T,
+        difference: impl FnOnce(&T, &T) -> Option<M>,
+    ) -> Option<(Millis, M)> {
+        let before = self.last.get(key).and_then(|(then, who, before)| {
+            let moved = (*who == identity && *then < at).then(|| difference(&value, before));
+            Some((*then, moved??))
+        });
+        self.last.insert(key.to_string(), (at, identity, value));
+        before
+    }
+
+    /// Forgets what `keep` does not want.
+    pub fn keep(&mut self, keep: impl Fn(&str) -> bool) {
+        self.last.retain(|key, _| keep(key));
+    }
+
+    /// How many are known.
+    pub fn len(&self) -> usize {
+        self.last.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.last.is_empty()
+    }
+}
+
+impl Moved {
+    /// The same by the second.
+    pub fn over(self, time: std::time::Duration) -> Moved {
+        let seconds = time.as_secs_f64().max(0.001);
+        let by = |bytes: Bytes| Bytes {
+            received: bytes.received / seconds,
+            sent: bytes.sent / seconds,
+        };
+        Moved {
+            tcp: by(self.tcp),
+            ip: by(self.ip),
+            links: by(self.links),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "traffic_tests.rs"]
+mod tests;

@@ -1,0 +1,310 @@
+//! Looks at pods that hold GPUs: what their network namespaces move by TCP, and which queue pairs
+//! their processes own. It blocks: it wants a thread of its own.
+//!
+//! What it costs, by the look: one cgroup file a process, four files a pod, one RES_GET a device
+//! (the core's own numbers, no firmware). Queue pairs are listed only when a pod moves more than the
+//! threshold by TCP, or where there are few, and the list is used again while no device's numbers
+//! change and its owners live.
+
+mod queue_pairs;
+mod rdma;
+
+pub use queue_pairs::Device;
+pub use rdma::{Netlink, RdmaView};
+
+use crate::glob::{self, Glob};
+use crate::host::Host;
+use crate::observe::pod::{PodFacts, is_gpu_resource};
+use crate::observe::reading::Reading;
+use crate::observe::traffic::{
+    GpuPod, Moved, NetCounters, NodeRdma, PodQps, PodTraffic, Rates, TrafficLook,
+};
+use crate::source::device_checkpoint::Allocations;
+use crate::source::infiniband::class_dir;
+use crate::source::pod_processes::{self, Found, PodPids, net};
+use crate::source::rdma_moved::{self, DeviceMoved};
+use crate::source::tree;
+use crate::units::Millis;
+use queue_pairs::{Busy, Listing};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Most pods looked at; a node has 110 pods as a rule, and a GPU node few with GPUs.
+pub const MAX_PODS: usize = 256;
+
+/// Most network namespaces of one pod whose counters are added up.
+const MAX_NAMESPACES: usize = 4;
+
+/// Pods that hold GPUs: by the API server where it tells, else by the kubelet's checkpoint. `names`
+/// gives namespace and name of a UID that only the checkpoint has.
+pub fn gpu_pods(
+    facts: &[PodFacts],
+    checkpoint: Option<&Allocations>,
+    names: &BTreeMap<String, (String, String)>,
+) -> BTreeMap<String, GpuPod> {
+    let mut pods = BTreeMap::new();
+    for pod in facts {
+        let gpus = pod.containers.values().map(|c| c.gpus).sum();
+        if gpus > 0 {
+            let gpu_pod = GpuPod {
+                namespace: pod.namespace.clone(),
+                name: pod.name.clone(),
+                job: pod.job.clone(),
+                gpus,
+                host_network: Some(pod.host_network),
+            };
+            pods.insert(pod.uid.clone(), gpu_pod);
+        }
+    }
+    for (uid, containers) in checkpoint.into_iter().flatten() {
+        // The API server's word is newer: what it does not count as holding GPUs has ended.
+        if facts.iter().any(|pod| pod.uid == *uid) {
+            continue;
+        }
+        let gpus = (containers.values().flatten())
+            .filter(|(resource, _)| is_gpu_resource(resource))
+            .map(|(_, count)| count)
+            .sum();
+        if gpus > 0 {
+            let (namespace, name) = names.get(uid).cloned().unwrap_or_default();
+            let gpu_pod = GpuPod {
+                namespace,
+                name,
+                gpus,
+                ..GpuPod::default()
+            };
+            pods.insert(uid.clone(), gpu_pod);
+        }
+    }
+    pods
+}
+
+/// The watch: what the last look left behind.
+#[derive(Debug, Default)]
+pub struct SuspectWatch<V> {
+    view: V,
+    exclude: Vec<Glob>,
+    traffic: Rates<NetCounters>,
+    moved: Rates<u64>,
+    restricted: BTreeSet<String>,
+    listing: Option<Listing>,
+}
+
+impl<V: RdmaView> SuspectWatch<V> {
+    /// A watch that asks `view` about queue pairs. `exclude`: devices whose PMA counters are never
+    /// opened, as in the settings.
+    pub fn new(view: V, exclude: Vec<Glob>) -> Self {
+        SuspectWatch {
+            view,
+            exclude,
+            traffic: Rates::default(),
+            moved: Rates::default(),
+            restricted: BTreeSet::new(),
+            listing: None,
+        }
+    }
+
+    /// Looks once. `threshold` in bytes a second decides whether queue pairs are needed.
+    pub fn look(
+        &mut self,
+        host: &Host,
+        gpu_pods: &BTreeMap<String, GpuPod>,
+        threshold: u64,
+        now: Millis,
+    ) -> TrafficLook {
+        let wanted: BTreeSet<String> = gpu_pods.keys().take(MAX_PODS).cloned().collect();
+        self.traffic.keep(|uid| wanted.contains(uid));
+        if wanted.is_empty() {
+            self.listing = None;
+            self.moved.keep(|_| false);
+            return TrafficLook::default();
+        }
+        let (walk, blind) = match pod_processes::walk(host, &wanted) {
+            Reading::Value(walk) => {
+                let blind = (walk.in_pods == 0 && walk.denied > 0)
+                    .then(|| "cgroups of processes may not be read".to_string());
+                (walk, blind)
+            }
+            other => (Default::default(), Some(format!("/proc: {other:?}"))),
+        };
+        let node_namespace = net::namespace(host, 1);
+        let mut pods = BTreeMap::new();
+        for uid in &wanted {
+            let pod = gpu_pods.get(uid).cloned().unwrap_or_default();
+            let pids = walk.pods.get(uid).cloned().unwrap_or_default();
+            let mut traffic = self.traffic_of(host, uid, pod, &pids, node_namespace, now);
+            if traffic.unreadable.is_none() {
+                traffic.unreadable.clone_from(&blind);
+            }
+            pods.insert(uid.clone(), traffic);
+        }
+        let node = self.queue_pairs(host, &mut pods, threshold, now);
+        self.rdma_rates(host, &mut pods, now);
+        TrafficLook { node, pods }
+    }
+
+    fn traffic_of(
+        &mut self,
+        host: &Host,
+        uid: &str,
+        pod: GpuPod,
+        pids: &PodPids,
+        node_namespace: Option<u64>,
+        now: Millis,
+    ) -> PodTraffic {
+        let mut namespaces: BTreeMap<u64, u32> = BTreeMap::new();
+        for &pid in &pids.pids {
+            if let Some(namespace) = net::namespace(host, pid)
+                && is_still(host, pid, uid)
+            {
+                namespaces.entry(namespace).or_insert(pid);
+            }
+        }
+        let seen = (!namespaces.is_empty()).then_some(&namespaces);
+        let host_network = match (seen, node_namespace) {
+            (Some(seen), Some(node)) => Some(seen.contains_key(&node)),
+            _ => pod.host_network,
+        };
+        let mut traffic = PodTraffic {
+            uid: uid.to_string(),
+            pod,
+            at: now,
+            processes: pids.count,
+            host_network,
+            from: None,
+            per_second: None,
+            unreadable: None,
+            qps: PodQps::NotListed,
+            rdma_per_second: None,
+        };
+        let mut sum = NetCounters::default();
+        for pid in namespaces.values().take(MAX_NAMESPACES) {
+            match net::read(host, *pid) {
+                // The number may have become another process's while it was read.
+                Reading::Value(counters) if is_still(host, *pid, uid) => sum.add(&counters),
+                Reading::Value(_) => traffic.unreadable = Some(format!("process {pid} ended")),
+                Reading::Failed(fault) => traffic.unreadable = Some(fault.detail),
+                _ => traffic.unreadable = Some(format!("/proc/{pid}/net cannot be read")),
+            }
+        }
+        if traffic.unreadable.is_some() || namespaces.is_empty() {
+            return traffic;
+        }
+        let identity = namespaces.keys().copied().take(MAX_NAMESPACES).collect();
+        let moved: Option<(Millis, Moved)> =
+            self.traffic
+                .step(uid, identity, now, sum, NetCounters::since);
+        if let Some((from, moved)) = moved {
+            traffic.from = Some(from);
+            traffic.per_second = Some(moved.over(now.since(from)));
+        }
+        traffic
+    }
+
+    fn queue_pairs(
+        &mut self,
+        host: &Host,
+        pods: &mut BTreeMap<String, PodTraffic>,
+        threshold: u64,
+        now: Millis,
+    ) -> NodeRdma {
+        let (node, devices) = match self.view.devices() {
+            Ok(devices) => {
+                let node = NodeRdma {
+                    devices: devices.iter().map(|d| (d.name.clone(), d.qps)).collect(),
+                    exclusive: self.view.exclusive(),
+                    unknown: None,
+                    listed_at: None,
+                };
+                (node, devices)
+            }
+            Err(unknown) => {
+                for pod in pods.values_mut() {
+                    pod.qps = PodQps::Unknown(unknown.clone());
+                }
+                self.listing = None;
+                return NodeRdma {
+                    unknown: Some(unknown),
+                    ..NodeRdma::default()
+                };
+            }
+        };
+        let busy: Busy = pods
+            .values()
+            .filter(|pod| pod.is_above(threshold))
+            .map(|pod| pod.uid.clone())
+            .collect();
+        let any_process = pods.values().any(|pod| pod.processes > 0);
+        if queue_pairs::needed(&devices, &busy, any_process) {
+            let usable = (self.listing.take())
+                .filter(|listing| listing.is_usable(host, &devices, &busy, now));
+            self.listing =
+                Some(usable.unwrap_or_else(|| Listing::take(host, &mut self.view, &devices, now)));
+        } else if let Some(listing) = &self.listing
+            && !listing.is_usable(host, &devices, &busy, now)
+        {
+            self.listing = None;
+        }
+        for (uid, pod) in pods.iter_mut() {
+            pod.qps = match &self.listing {
+                Some(listing) => listing.of(uid),
+                None => PodQps::NotListed,
+            };
+        }
+        NodeRdma {
+            listed_at: self.listing.as_ref().map(Listing::at),
+            ..node
+        }
+    }
+
+    fn rdma_rates(&mut self, host: &Host, pods: &mut BTreeMap<String, PodTraffic>, now: Millis) {
+        let mut devices = BTreeSet::new();
+        for pod in pods.values() {
+            if let PodQps::Known(owned) = &pod.qps {
+                devices.extend(owned.devices.iter().cloned());
+            }
+        }
+        self.moved.keep(|device| devices.contains(device));
+        let mut rates: BTreeMap<String, f64> = BTreeMap::new();
+        for device in devices {
+            let pma = !self.restricted.contains(&device) && !self.is_excluded(host, &device);
+            let ports = self.listing.as_ref().map_or(1, |l| l.ports(&device));
+            let mut moved = rdma_moved::read(host, &device, ports, pma);
+            if moved == DeviceMoved::Restricted {
+                self.restricted.insert(device.clone());
+                moved = rdma_moved::read(host, &device, ports, false);
+            }
+            if let DeviceMoved::Bytes(bytes) = moved
+                && let Some((from, gain)) =
+                    (self.moved).step(&device, Vec::new(), now, bytes, |now, then| {
+                        now.checked_sub(*then)
+                    })
+            {
+                #[expect(clippy::cast_precision_loss, reason = "rates need no last byte")]
+                let rate = gain as f64 / now.since(from).as_secs_f64().max(0.001);
+                rates.insert(device, rate);
+            }
+        }
+        for pod in pods.values_mut() {
+            if let PodQps::Known(owned) = &pod.qps {
+                let told: Vec<f64> = (owned.devices.iter())
+                    .filter_map(|device| rates.get(device).copied())
+                    .collect();
+                pod.rdma_per_second = (!told.is_empty()).then(|| told.iter().sum());
+            }
+        }
+    }
+
+    fn is_excluded(&self, host: &Host, device: &str) -> bool {
+        glob::any_matches(&self.exclude, device)
+            || tree::link_name(host, class_dir(device).join("device"))
+                .is_some_and(|pci| glob::any_matches(&self.exclude, &pci))
+    }
+}
+
+/// Whether a PID is still a process of that pod.
+fn is_still(host: &Host, pid: u32, uid: &str) -> bool {
+    matches!(pod_processes::place_of(host, pid), Found::Pod(place) if place.pod == uid)
+}
+
+#[cfg(test)]
+mod tests;

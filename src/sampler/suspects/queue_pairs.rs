@@ -1,0 +1,191 @@
+//! The list of queue pairs by pod: when it is taken, and how long it holds.
+
+use super::rdma::RdmaView;
+use crate::host::Host;
+use crate::observe::traffic::{OwnedQps, PodQps};
+use crate::source::netlink::rdma::queue_pairs::{QpKind, QpOwner};
+use crate::source::pod_processes::{self, Found};
+use crate::units::Millis;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// So few queue pairs are listed whenever their number changes: some milliseconds of firmware.
+const FEW: u64 = 256;
+
+/// A list in which all busy pods own queue pairs is used this long, while no number changes.
+const CLEARING_FOR: Duration = Duration::from_secs(600);
+
+/// One in which a busy pod owns none, this long: equal numbers may hide one made for one destroyed,
+/// and suspicion is to rest on what is so now.
+const SUSPECTING_FOR: Duration = Duration::from_secs(60);
+
+/// Most owners whose pod is looked up.
+const MAX_OWNERS: usize = 8192;
+
+/// Pods above the threshold.
+pub(super) type Busy = BTreeSet<String>;
+
+/// One device, by its cheap numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Device {
+    /// Index, for this look only.
+    pub index: u32,
+    /// Name.
+    pub name: String,
+    /// Number of ports.
+    pub ports: u32,
+    /// Queue pairs, the kernel's own too.
+    pub qps: u64,
+    /// Processes' contexts; none where the kernel does not count them (before 5.0).
+    pub contexts: Option<u64>,
+}
+
+impl Device {
+    /// Whether a process may own a queue pair of it.
+    fn has_users(&self) -> bool {
+        self.qps > 0 && self.contexts != Some(0)
+    }
+}
+
+/// Whether queue pairs are to be known at all.
+pub(super) fn needed(devices: &[Device], busy: &Busy, any_process: bool) -> bool {
+    let used: Vec<u64> = (devices.iter().filter(|d| d.has_users()).map(|d| d.qps)).collect();
+    !busy.is_empty() || (any_process && !used.is_empty() && used.iter().sum::<u64>() <= FEW)
+}
+
+/// Queue pairs by pod, as listed once.
+#[derive(Debug)]
+pub(super) struct Listing {
+    at: Millis,
+    devices: Vec<Device>,
+    by_pod: BTreeMap<String, OwnedQps>,
+    owners: BTreeSet<u32>,
+    /// Queue pairs that may move bytes and whose pod is not known.
+    hidden: u32,
+    failed: Option<String>,
+}
+
+impl Listing {
+    /// Lists them, and finds the pod of each owner.
+    pub fn take(host: &Host, view: &mut impl RdmaView, devices: &[Device], now: Millis) -> Listing {
+        let mut listing = Listing {
+            at: now,
+            devices: devices.to_vec(),
+            by_pod: BTreeMap::new(),
+            owners: BTreeSet::new(),
+            hidden: 0,
+            failed: None,
+        };
+        match pod_processes::same_pid_namespace(host) {
+            Some(true) => {}
+            Some(false) => {
+                listing.failed =
+                    Some("the agent has a PID namespace of its own (no hostPID)".into());
+                return listing;
+            }
+            None => {
+                listing.failed = Some("whether PIDs are the node's cannot be told".into());
+                return listing;
+            }
+        }
+        let mut pods: BTreeMap<u32, Found> = BTreeMap::new();
+        for device in devices.iter().filter(|device| device.has_users()) {
+            match view.queue_pairs(device) {
+                Ok(qps) => {
+                    for qp in qps {
+                        listing.add(host, &mut pods, device, &qp.owner, qp.kind, qp.is_ready());
+                    }
+                }
+                Err(why) => listing.failed = Some(format!("{}: {why}", device.name)),
+            }
+        }
+        listing
+    }
+
+    fn add(
+        &mut self,
+        host: &Host,
+        pods: &mut BTreeMap<u32, Found>,
+        device: &Device,
+        owner: &QpOwner,
+        kind: QpKind,
+        ready: bool,
+    ) {
+        if kind == QpKind::Management {
+            return;
+        }
+        let connected = !matches!(kind, QpKind::Ud | QpKind::Other(_));
+        let found = match owner {
+            QpOwner::Kernel(_) => return,
+            QpOwner::Hidden => Found::Gone,
+            QpOwner::Task(pid) => match pods.get(pid) {
+                Some(found) => found.clone(),
+                None if pods.len() >= MAX_OWNERS => Found::Gone,
+                None => {
+                    let found = pod_processes::place_of(host, *pid);
+                    pods.insert(*pid, found.clone());
+                    self.owners.insert(*pid);
+                    found
+                }
+            },
+        };
+        let pod = match found {
+            Found::Pod(place) => place.pod,
+            Found::NoPod => return,
+            Found::Denied | Found::Gone => {
+                self.hidden = self.hidden.saturating_add(u32::from(connected));
+                return;
+            }
+        };
+        let owned = self.by_pod.entry(pod).or_default();
+        let count = match kind {
+            QpKind::Rc => &mut owned.rc,
+            _ if connected => &mut owned.other,
+            _ => &mut owned.datagram,
+        };
+        *count = count.saturating_add(1);
+        if connected {
+            owned.ready = owned.ready.saturating_add(u32::from(ready));
+            if !owned.devices.contains(&device.name) {
+                owned.devices.push(device.name.clone());
+            }
+        }
+    }
+
+    /// When it was taken.
+    pub fn at(&self) -> Millis {
+        self.at
+    }
+
+    /// Number of ports of a device.
+    pub fn ports(&self, name: &str) -> u32 {
+        let device = self.devices.iter().find(|device| device.name == name);
+        device.map_or(1, |device| device.ports)
+    }
+
+    /// What is known of a pod's. Where some queue pairs tell no owner, none of them may be a pod's
+    /// that owns no other.
+    pub fn of(&self, uid: &str) -> PodQps {
+        match self.by_pod.get(uid) {
+            Some(owned) if owned.rc + owned.other > 0 => PodQps::Known(owned.clone()),
+            _ if let Some(why) = &self.failed => PodQps::Unknown(why.clone()),
+            _ if self.hidden > 0 => PodQps::Unknown(format!(
+                "{} queue pairs tell no process of this node",
+                self.hidden
+            )),
+            owned => PodQps::Known(owned.cloned().unwrap_or_default()),
+        }
+    }
+
+    /// Whether it still says what is so.
+    pub fn is_usable(&self, host: &Host, devices: &[Device], busy: &Busy, now: Millis) -> bool {
+        let owns = |uid: &String| matches!(self.of(uid), PodQps::Known(o) if o.rc + o.other > 0);
+        let limit = match self.failed.is_none() && busy.iter().all(owns) {
+            true => CLEARING_FOR,
+            false => SUSPECTING_FOR,
+        };
+        now.since(self.at) < limit
+            && self.devices == devices
+            && (self.owners.iter()).all(|pid| pod_processes::place_of(host, *pid) != Found::Gone)
+    }
+}

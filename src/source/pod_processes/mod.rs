@@ -1,0 +1,122 @@
+//! Which processes are whose: `/proc/[pid]/cgroup` to pods, and what the network namespace of a
+//! process counts. Both are readable without a capability; `/proc/[pid]/ns/*` is not.
+//!
+//! Other pods' processes are seen only through the procfs of the node's PID namespace: with hostPID,
+//! or with the node's /proc mounted below the host root.
+
+pub mod cgroup;
+pub mod names;
+pub mod net;
+
+use crate::host::Host;
+use crate::observe::reading::{FaultKind, Reading};
+use crate::source::tree;
+use cgroup::{Place, place};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+/// Most processes looked at in one walk: the kernel's own default for pid_max.
+pub const MAX_PROCESSES: usize = 32_768;
+
+/// Most processes remembered of one pod: the first ones, the oldest as a rule.
+pub const MAX_KEPT: usize = 64;
+
+/// A cgroup file is a line a hierarchy; longer ones are cut.
+const MAX_CGROUP: usize = 16 << 10;
+
+/// Processes of one pod.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PodPids {
+    /// How many there are.
+    pub count: u32,
+    /// The lowest PIDs, at most [`MAX_KEPT`].
+    pub pids: Vec<u32>,
+}
+
+/// What one walk over the processes gave.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Walk {
+    /// Processes of the pods asked for, by UID.
+    pub pods: BTreeMap<String, PodPids>,
+    /// Processes looked at.
+    pub looked_at: u32,
+    /// Processes of any pod among them.
+    pub in_pods: u32,
+    /// Processes whose cgroup may not be read.
+    pub denied: u32,
+    /// More processes than are looked at.
+    pub cut: bool,
+}
+
+/// Walks all processes and keeps those of `wanted` pods. What ends meanwhile is left out.
+pub fn walk(host: &Host, wanted: &BTreeSet<String>) -> Reading<Walk> {
+    tree::list(host, "proc").map(|names| {
+        let mut pids: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
+        pids.sort_unstable();
+        let mut walk = Walk {
+            cut: pids.len() > MAX_PROCESSES,
+            ..Walk::default()
+        };
+        for pid in pids.into_iter().take(MAX_PROCESSES) {
+            walk.looked_at += 1;
+            match place_of(host, pid) {
+                Found::Pod(place) => {
+                    walk.in_pods += 1;
+                    if wanted.contains(&place.pod) {
+                        let pod = walk.pods.entry(place.pod).or_default();
+                        pod.count += 1;
+                        if pod.pids.len() < MAX_KEPT {
+                            pod.pids.push(pid);
+                        }
+                    }
+                }
+                Found::Denied => walk.denied += 1,
+                Found::NoPod | Found::Gone => {}
+            }
+        }
+        walk
+    })
+}
+
+/// Where a task belongs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// To a pod.
+    Pod(Place),
+    /// To none.
+    NoPod,
+    /// Its cgroup may not be read.
+    Denied,
+    /// It ended.
+    Gone,
+}
+
+fn file(pid: u32, name: &str) -> PathBuf {
+    PathBuf::from(format!("proc/{pid}/{name}"))
+}
+
+/// The pod of a task. Threads that do not lead their process are not listed in /proc, but found
+/// there by their number (proc_pid_lookup), so that queue pairs may be theirs.
+pub fn place_of(host: &Host, pid: u32) -> Found {
+    match tree::read_bytes(host, file(pid, "cgroup"), MAX_CGROUP) {
+        Reading::Value(bytes) => match place(&String::from_utf8_lossy(&bytes)) {
+            Some(place) => Found::Pod(place),
+            None => Found::NoPod,
+        },
+        Reading::Failed(fault) if fault.kind == FaultKind::Denied => Found::Denied,
+        // ENOENT before it is opened, ESRCH after.
+        _ => Found::Gone,
+    }
+}
+
+/// Whether PIDs that the kernel tells this process are the same numbers as those in the host
+/// root's /proc; none where that cannot be told. `NSpid` lists a process's PIDs from the namespace
+/// of that procfs inwards: one number says that they are one namespace.
+pub fn same_pid_namespace(host: &Host) -> Option<bool> {
+    let status = tree::read_text(host, "proc/self/status");
+    let line = (status.value()?.lines()).find_map(|line| line.strip_prefix("NSpid:"))?;
+    Some(line.split_ascii_whitespace().count() == 1)
+}
+
+#[cfg(test)]
+mod tests;
