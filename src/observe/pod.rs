@@ -31,6 +31,9 @@ pub struct PodFacts {
     pub gang: Option<bool>,
     /// Whether it shares the node's network namespace.
     pub host_network: bool,
+    /// Whether it has ended: it holds neither GPUs nor devices any more.
+    #[serde(default)]
+    pub finished: bool,
     /// Its containers by name, native sidecars among them.
     pub containers: BTreeMap<String, ContainerFacts>,
 }
@@ -58,6 +61,20 @@ pub struct ContainerFacts {
     pub may_lock_memory: bool,
     /// Whether it is privileged: it then sees the node's RDMA devices without asking for any.
     pub privileged: bool,
+    /// Whether it gets devices of which the manifest does not tell the kind: by resource claims
+    /// (DRA), or as an extended resource whose name says neither GPU nor RDMA. Then `gpus` may be too
+    /// few, and an empty `rdma` says nothing.
+    #[serde(default)]
+    pub other_devices: bool,
+}
+
+/// What a node has to give to pods (`status.allocatable`), as its device plugins told the kubelet.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct NodeDevices {
+    /// GPUs, of any vendor.
+    pub gpus: u64,
+    /// RDMA devices, or slots of them, by resource name; none with the count zero.
+    pub rdma: BTreeMap<String, u64>,
 }
 
 /// Whether an extended resource is counted in GPUs or parts of GPUs: `nvidia.com/gpu`,
