@@ -24,6 +24,7 @@ mod link_errors;
 mod link_flap;
 mod link_rate;
 mod link_state;
+pub mod nccl_pods;
 mod nic_kernel;
 mod pcie_link;
 mod pfc;

@@ -196,14 +196,15 @@ impl Teller {
         let what = "write an event";
         let result = if let Some(told) = earlier {
             let message = event.message.take();
+            let says_else = message != told.message;
             event = told;
             event.count = Some(event.count.unwrap_or(1).saturating_add(1));
             event.last_timestamp = Some(Time(waiting.at));
             event.message = message;
-            let body = json!({
-                "count": event.count, "lastTimestamp": event.last_timestamp,
-                "message": event.message,
-            });
+            let mut body = json!({"count": event.count, "lastTimestamp": event.last_timestamp});
+            if says_else && let Some(body) = body.as_object_mut() {
+                body.insert("message".into(), json!(event.message));
+            }
             let name = event.metadata.name.clone().unwrap_or_default();
             let params = PatchParams {
                 field_manager: Some(FIELD_MANAGER.into()),

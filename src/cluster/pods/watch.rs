@@ -217,12 +217,13 @@ impl PodWatch {
     }
 
     async fn list(&mut self, client: &Client) -> Result<(), ApiError> {
-        let mut params = ListParams::default()
-            .fields(&self.only_this_node())
-            .limit(PAGE);
-        if self.stale < STALE {
-            params = params.at("0").matching(VersionMatch::NotOlderThan);
-        }
+        let params = ListParams::default().fields(&self.only_this_node());
+        let mut params = if self.stale < STALE {
+            // Pages are of what is so now only: a cache answers with all at once.
+            params.at("0").matching(VersionMatch::NotOlderThan)
+        } else {
+            params.limit(PAGE)
+        };
         let mut listed = PodTable {
             health: self.table.health,
             error: self.table.error.clone(),
@@ -242,10 +243,7 @@ impl PodWatch {
             })?;
             match page.r#continue.filter(|token| !token.is_empty()) {
                 Some(token) => {
-                    // A token names its version itself.
-                    params.resource_version = None;
-                    params.version_match = None;
-                    params = params.continue_token(&token);
+                    params = params.limit(PAGE).continue_token(&token);
                 }
                 None => {
                     let version = page.resource_version.filter(|version| !version.is_empty());

@@ -121,6 +121,15 @@ impl State {
             return self.complain(seen);
         }
         let pods = self.pods.clone();
+        if !query.contains("limit=") {
+            // From the cache: all at once.
+            let version = self.revision.to_string();
+            let list = json!({
+                "apiVersion": "v1", "kind": "PodList", "items": pods,
+                "metadata": {"resourceVersion": version},
+            });
+            return (200, list);
+        }
         self.page_of(&pods, "PodList", query)
     }
 
