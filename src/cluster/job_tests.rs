@@ -9,8 +9,9 @@ fn map(pairs: Pairs) -> BTreeMap<String, String> {
 
 #[test]
 fn jobs_by_marks_and_owners() {
-    type Owner = Option<(&'static str, &'static str)>;
-    let cases: &[(Pairs, Pairs, Owner, Option<(&str, &str)>)] = &[
+    type KindAndName = Option<(&'static str, &'static str)>;
+    type Case = (Pairs, Pairs, KindAndName, KindAndName);
+    let cases: &[Case] = &[
         // As HyperPod shows a PyTorchJob's pod.
         (
             &[
@@ -176,7 +177,8 @@ fn jobs_by_marks_and_owners() {
 
 #[test]
 fn gangs() {
-    let cases: &[(Pairs, Pairs, Pairs, u64, Option<bool>)] = &[
+    type Case = (Pairs, Pairs, Pairs, u64, Option<bool>);
+    let cases: &[Case] = &[
         (&[], &[], &[], 8, None),
         // LeaderWorkerSet: annotation, and the variable that its webhook writes.
         (&[(LWS, "v")], &[(LWS_SIZE, "2")], &[], 8, Some(true)),
