@@ -2,6 +2,7 @@
 //!
 //! Level-triggered: [`desired`] says what the Node should carry, [`plan`] what differs, both pure;
 //! [`writer`] alone talks to the API server. [`budget`] keeps the number of tainted nodes bounded.
+//! [`pods`] is the other way round: what the server tells of the node's pods.
 
 pub mod api;
 pub mod budget;

@@ -25,6 +25,17 @@ async fn until(what: &str, mut is: impl AsyncFnMut() -> bool) -> Duration {
     began.elapsed()
 }
 
+/// Resident memory of this process, now and at most, in KiB.
+fn memory() -> (i64, i64) {
+    let status = std::fs::read_to_string("/proc/self/status").expect("/proc");
+    let value = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let value = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+        value.expect("a number")
+    };
+    (value("VmRSS:"), value("VmHWM:"))
+}
+
 fn pod(name: &str, node: &str) -> Pod {
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -78,6 +89,7 @@ pub async fn all() {
     let ended = |mut stopped: watch::Receiver<bool>| async move {
         let _ = stopped.wait_for(|stopped| *stopped).await;
     };
+    let before = memory();
     let watching = PodWatch::new(settings.clone(), NODE).run(table, ended(stopped.clone()));
     let watching = tokio::spawn(watching);
     let now = || Arc::clone(&known.borrow());
@@ -86,6 +98,8 @@ pub async fn all() {
         "MEASURED list of 120 pods of 22 KB: {} ms",
         took.as_millis()
     );
+    let (rss, peak) = (memory().0 - before.0, memory().1 - before.1);
+    println!("MEASURED memory for it, connection included: {rss} KiB, peak {peak} KiB");
     let table = now();
     assert_eq!((table.health, table.skipped), (Health::Known, 0));
     let one = table.named("ml", "p-7").expect("a pod");
