@@ -1,11 +1,15 @@
 //! Events on pods: the agent's end.
 
 use super::events::Notice;
+use super::settings::is_dns_name;
 use crate::observe::pod::PodFacts;
 use tokio::sync::mpsc;
 
 /// Events that may wait for the writer.
 const WAITING: usize = 64;
+
+/// Longest UID that is passed on; the API's have 36 bytes.
+const UID_MAX: usize = 64;
 
 /// The pod that an event is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +64,7 @@ impl EventSender {
     }
 
     /// To be told of a pod: a reason in CamelCase (`NcclTcpFallback`), and words for people. False:
-    /// there is nobody to tell, or too much waits.
+    /// there is nobody to tell, too much waits, or it is no pod (a log's path may hold anything).
     pub fn pod(
         &self,
         pod: impl Into<PodRef>,
@@ -74,6 +78,44 @@ impl EventSender {
             note: message,
         };
         let pod = pod.into();
-        self.0.try_send(PodNotice { pod, notice }).is_ok()
+        let is_pod = is_dns_name(&pod.namespace)
+            && is_dns_name(&pod.name)
+            && (1..=UID_MAX).contains(&pod.uid.len());
+        is_pod && self.0.try_send(PodNotice { pod, notice }).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_pod_and_what_is_too_much_is_not_taken() {
+        let (sender, mut receiver) = EventSender::channel();
+        let tell = |namespace: &str, name: &str, uid: &str| {
+            let pod = PodRef {
+                namespace: namespace.into(),
+                name: name.into(),
+                uid: uid.into(),
+            };
+            sender.pod(pod, "NcclTcpFallback", EventKind::Warning, "TCP".into())
+        };
+        for (namespace, name, uid) in [
+            ("ml/../x", "w", "u"),
+            ("ml?a=b", "w", "u"),
+            ("", "w", "u"),
+            ("ml", "w w", "u"),
+            ("ml", "w", ""),
+            ("ml", "w", &"u".repeat(65)),
+        ] {
+            assert!(!tell(namespace, name, uid), "{namespace} {name} {uid}");
+        }
+        assert!(receiver.try_recv().is_err());
+        for _ in 0..WAITING {
+            assert!(tell("ml", "w.a-0", "u"));
+        }
+        assert!(!tell("ml", "w.a-0", "u"), "too much waits");
+        drop(receiver);
+        assert!(!tell("ml", "w", "u"), "nobody listens");
     }
 }
