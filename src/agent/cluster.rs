@@ -2,12 +2,14 @@
 //! thousand nodes that it reads, holds up sampling or scraping.
 
 use crate::cluster::api::is_in_cluster;
+use crate::cluster::pods::{PodTable, PodWatch};
 use crate::cluster::settings::Mode;
 use crate::cluster::writer::{VerdictChange, Wires};
-use crate::cluster::{Told, Writer};
-use crate::config::Config;
+use crate::cluster::{EventSender, Told, Writer};
+use crate::config::{Config, PodSource};
 use crate::report::{ClusterStatus, Report, State};
 use crate::thread;
+use std::pin::Pin;
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
@@ -22,55 +24,85 @@ pub(super) struct Cluster {
     /// None where there is no cluster to tell.
     told: Option<watch::Receiver<Told>>,
     changes: mpsc::Sender<VerdictChange>,
+    events: EventSender,
+    pods: watch::Receiver<Arc<PodTable>>,
     state: Option<State>,
     found: bool,
 }
 
 impl Cluster {
-    /// Starts the writer, if there is a cluster and it is to be told.
+    /// Starts the writer and the watch of the node's pods, if there is a cluster and they are wanted.
     pub fn start(
         config: &Config,
         reports: watch::Receiver<Arc<Report>>,
-        mut stop: watch::Receiver<bool>,
+        stop: watch::Receiver<bool>,
     ) -> Self {
         let (changes, changes_rx) = mpsc::channel(WAITING);
+        let (events, events_rx) = EventSender::channel();
+        let (table, pods) = watch::channel(Arc::new(PodTable::default()));
         let mut cluster = Cluster {
             told: None,
             changes,
+            events,
+            pods,
             state: None,
             found: false,
         };
-        if config.cluster.mode == Mode::Off {
+        let writes = config.cluster.mode != Mode::Off;
+        let asks = match config.nccl.pods {
+            PodSource::Auto => writes,
+            PodSource::Api => true,
+            PodSource::Paths => false,
+        };
+        if !writes && !asks {
             return cluster;
         }
         if !is_in_cluster(&config.cluster) {
             tracing::info!("no Kubernetes cluster here: nothing is written to a Node");
             return cluster;
         }
-        let (told, told_rx) = watch::channel(Told::default());
-        let wires = Wires {
-            reports,
-            changes: changes_rx,
-            told,
-        };
         let (settings, node) = (config.cluster.clone(), config.agent.node_name.clone());
+        let mut parts: Vec<Pin<Box<dyn Future<Output = ()> + Send>>> = Vec::new();
+        if writes {
+            let (told, told_rx) = watch::channel(Told::default());
+            let wires = Wires {
+                reports,
+                changes: changes_rx,
+                pods: events_rx,
+                told,
+            };
+            let writer = Writer::new(settings.clone(), &node);
+            parts.push(Box::pin(writer.run(wires, stopped(stop.clone()))));
+            cluster.told = Some(told_rx);
+        }
+        if asks {
+            let watch = PodWatch::new(settings, &node);
+            parts.push(Box::pin(watch.run(table, stopped(stop))));
+        }
         thread::spawn_with_stack("cluster", STACK, move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build();
             match runtime {
-                Ok(runtime) => runtime.block_on(async {
-                    let writer = Writer::new(settings, &node);
-                    let stopped = async {
-                        let _ = stop.wait_for(|stop| *stop).await;
-                    };
-                    writer.run(wires, stopped).await;
-                }),
+                Ok(runtime) => {
+                    runtime.block_on(futures::future::join_all(parts));
+                }
                 Err(error) => tracing::error!(%error, "nothing can be written to the Node"),
             }
         });
-        cluster.told = Some(told_rx);
         cluster
+    }
+
+    /// The node's pods as the API server has them; `off` where nobody asks it.
+    #[allow(dead_code, reason = "for the jobs' part of the loop")]
+    pub fn pods(&self) -> watch::Receiver<Arc<PodTable>> {
+        self.pods.clone()
+    }
+
+    /// Where events on pods are handed in; what is, goes nowhere where nothing is written.
+    #[allow(dead_code, reason = "for the jobs' part of the loop")]
+    pub fn events(&self) -> EventSender {
+        self.events.clone()
     }
 
     /// Waits until the writer tells something new.
@@ -118,4 +150,8 @@ impl Cluster {
         // More than fit are not told one by one: the condition tells what is.
         let _ = self.changes.try_send(change);
     }
+}
+
+async fn stopped(mut stop: watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stop| *stop).await;
 }

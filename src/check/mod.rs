@@ -26,6 +26,7 @@ mod link_rate;
 mod link_state;
 pub mod nccl;
 pub mod nccl_suspect;
+pub mod nccl_pods;
 mod nic_kernel;
 mod pcie_link;
 mod pfc;

@@ -15,6 +15,8 @@ pub enum Failure {
     Unauthorized,
     /// 403.
     Forbidden,
+    /// 410: what a list or watch would go on from is no longer kept.
+    Expired,
     /// 422: the server cannot do what is asked.
     Invalid,
     /// 429, with how long to wait where the server says.
@@ -33,7 +35,7 @@ impl Failure {
             Failure::Unauthorized | Failure::Forbidden => "denied",
             Failure::Throttled(_) => "throttled",
             Failure::Timeout => "timeout",
-            Failure::NotFound | Failure::Invalid | Failure::Other => "error",
+            Failure::NotFound | Failure::Expired | Failure::Invalid | Failure::Other => "error",
         }
     }
 }
@@ -116,14 +118,20 @@ fn words(error: &kube::Error) -> String {
 }
 
 fn failure(error: &kube::Error) -> Failure {
-    let kube::Error::Api(status) = error else {
-        return Failure::Other;
-    };
+    match error {
+        kube::Error::Api(status) => of_status(status),
+        _ => Failure::Other,
+    }
+}
+
+/// What a status of the server means.
+pub(super) fn of_status(status: &kube::core::Status) -> Failure {
     match status.code {
         401 => Failure::Unauthorized,
         403 => Failure::Forbidden,
         404 => Failure::NotFound,
         409 => Failure::Conflict,
+        410 => Failure::Expired,
         422 => Failure::Invalid,
         429 => {
             // A header alone (`Retry-After: 1`, as flow control sends it) does not get through here.

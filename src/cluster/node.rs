@@ -2,9 +2,10 @@
 //! condition is kept as it is: it is written back or tested for word by word.
 
 use super::names::{CONDITION, Names};
+use crate::observe::pod::{NodeDevices, is_gpu_resource, is_rdma_resource};
 use kube::core::{ApiResource, Object, ObjectMeta};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// What we read of `spec`.
@@ -21,6 +22,9 @@ pub struct NodeStatus {
     /// All conditions, as written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Vec<Value>>,
+    /// What pods may ask for, as written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocatable: Option<Value>,
 }
 
 /// A Node object with what we read of it.
@@ -66,6 +70,8 @@ pub struct NodeView {
     pub taints: Option<Vec<Value>>,
     /// Our condition.
     pub condition: Option<Condition>,
+    /// GPUs and RDMA devices that pods may ask for; none where it is not told.
+    pub devices: Option<NodeDevices>,
 }
 
 impl NodeView {
@@ -95,6 +101,11 @@ impl NodeView {
             annotations: annotations.clone().unwrap_or_default(),
             taints: node.spec.taints.clone(),
             condition,
+            devices: node
+                .status
+                .as_ref()
+                .and_then(|status| status.allocatable.as_ref()?.as_object())
+                .map(devices),
         }
     }
 
@@ -112,6 +123,22 @@ impl NodeView {
     pub fn taints(&self) -> impl Iterator<Item = &Value> {
         self.taints.iter().flatten()
     }
+}
+
+/// Most RDMA resources of a node that are kept.
+const RESOURCES: usize = 64;
+
+fn devices(allocatable: &Map<String, Value>) -> NodeDevices {
+    let mut devices = NodeDevices::default();
+    for (name, quantity) in allocatable {
+        let count = super::pods::count(quantity).unwrap_or(0);
+        if is_gpu_resource(name) {
+            devices.gpus = devices.gpus.saturating_add(count);
+        } else if count > 0 && is_rdma_resource(name) && devices.rdma.len() < RESOURCES {
+            devices.rdma.insert(name.clone(), count);
+        }
+    }
+    devices
 }
 
 /// A text field of an object; empty where it has none.
@@ -193,10 +220,34 @@ mod tests {
     }
 
     #[test]
+    fn what_pods_may_ask_for() {
+        let devices = |allocatable: Value| {
+            let node = json!({"metadata": {"name": "a"}, "spec": {}, "status": {"allocatable": allocatable}});
+            NodeView::of(&serde_json::from_value(node).unwrap()).devices
+        };
+        let told = devices(json!({
+            "cpu": "96", "nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32",
+            "rdma/hca_shared_devices_a": "1k", "rdma/gone": "0", "rdma/odd": {}, "hugepages-2Mi": "0",
+        }));
+        let rdma = [
+            ("rdma/hca_shared_devices_a", 1000),
+            ("vpc.amazonaws.com/efa", 32),
+        ];
+        let want = NodeDevices {
+            gpus: 8,
+            rdma: rdma.map(|(name, count)| (name.to_string(), count)).into(),
+        };
+        assert_eq!(told, Some(want));
+        assert_eq!(devices(json!({})), Some(NodeDevices::default()));
+        assert_eq!(devices(json!("odd")), None);
+    }
+
+    #[test]
     fn a_bare_node_and_a_broken_condition_are_read() {
         let bare = json!({"metadata": {"name": "a"}, "spec": {}});
         let view = NodeView::of(&serde_json::from_value(bare).unwrap());
         assert_eq!((view.taints, view.condition), (None, None));
+        assert_eq!(view.devices, None, "not told is not none");
         let odd = json!({"metadata": {"name": "a"}, "spec": {}, "status": {"conditions": [{"type": "FabricReady", "lastHeartbeatTime": "never"}, 5]}});
         let view = NodeView::of(&serde_json::from_value(odd).unwrap());
         assert_eq!(view.condition, Some(Condition::default()));

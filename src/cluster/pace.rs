@@ -12,6 +12,8 @@ pub struct Limits {
     pub list_deadline: Duration,
     /// First and longest wait after a failure.
     pub backoff: (Duration, Duration),
+    /// The same where a right is missing: somebody may grant it.
+    pub forbidden: (Duration, Duration),
     /// The object is read anew when nothing was heard of it for this long.
     pub resync: Duration,
     /// Words of the condition alone are written at most this often.
@@ -33,6 +35,7 @@ impl Default for Limits {
             deadline: Duration::from_secs(10),
             list_deadline: Duration::from_secs(30),
             backoff: (Duration::from_millis(500), Duration::from_secs(60)),
+            forbidden: (Duration::from_secs(5), Duration::from_secs(600)),
             resync: Duration::from_secs(600),
             words_every: Duration::from_secs(60),
             at_once: 10,

@@ -64,6 +64,8 @@ pub struct Writer {
     allowance: Allowance,
     /// For taints that another hand changes back each time.
     taint_allowance: Allowance,
+    /// For events on pods.
+    pod_allowance: Allowance,
     /// The heartbeat was written for its own sake.
     beat_at: Option<Instant>,
     words_at: Option<Instant>,
@@ -121,6 +123,7 @@ impl Writer {
             asking: limits.ask_again.0,
             allowance: Allowance::new(limits.at_once, limits.refill, Millis(0)),
             taint_allowance: Allowance::new(limits.at_once, limits.refill, Millis(0)),
+            pod_allowance: Allowance::new(limits.at_once, limits.refill, Millis(0)),
             beat_at: None,
             words_at: None,
             late: fastrand::f64(),
@@ -194,10 +197,14 @@ impl Writer {
                 changed = wires.reports.changed() => if changed.is_err() { return false },
                 event = nodes.next() => self.take_watched(event),
                 Some(change) = wires.changes.recv() => self.take_change(change, teller),
+                Some(notice) = wires.pods.recv() => teller.push_pod(notice),
                 () = tokio::time::sleep(wait) => {}
             }
             while let Ok(change) = wires.changes.try_recv() {
                 self.take_change(change, teller);
+            }
+            while let Ok(notice) = wires.pods.try_recv() {
+                teller.push_pod(notice);
             }
             self.tell(wires);
             let quiet = self.quiet_until.saturating_duration_since(Instant::now());
@@ -267,6 +274,9 @@ impl Writer {
             .annotations
             .get(&self.names.mute())
             .map_or_else(Mutes::default, |text| Mutes::parse(text, is_check));
+        if view.devices != self.told.devices {
+            self.told.devices.clone_from(&view.devices);
+        }
         if mutes != self.told.mutes {
             for complaint in &mutes.complaints {
                 tracing::warn!(

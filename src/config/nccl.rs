@@ -13,7 +13,8 @@ section! {
         /// Where the kubelet keeps them; a relative path is below the host root.
         pod_logs: PathBuf = PathBuf::from("var/log/pods"),
         /// Where a pod's job, variables and resource requests are known from: auto, api, paths.
-        /// auto asks the API server and goes by the logs' paths where that is not allowed.
+        /// auto asks the API server and goes by the logs' paths where that is not allowed, or where
+        /// cluster.mode is off.
         pods: PodSource = PodSource::Auto,
         /// Look for pods with GPUs that move bytes by TCP and own no RDMA queue pair. Sees other
         /// pods' processes only with the host's PID namespace (hostPID).

@@ -31,6 +31,9 @@ pub struct PodFacts {
     pub gang: Option<bool>,
     /// Whether it shares the node's network namespace.
     pub host_network: bool,
+    /// Whether it has ended: it holds neither GPUs nor devices any more.
+    #[serde(default)]
+    pub finished: bool,
     /// Its containers by name, native sidecars among them.
     pub containers: BTreeMap<String, ContainerFacts>,
 }
@@ -58,6 +61,121 @@ pub struct ContainerFacts {
     pub may_lock_memory: bool,
     /// Whether it is privileged: it then sees the node's RDMA devices without asking for any.
     pub privileged: bool,
+    /// Whether it gets devices of which the manifest does not tell the kind: by resource claims
+    /// (DRA), or as an extended resource whose name says neither GPU nor RDMA. Then `gpus` may be too
+    /// few, and an empty `rdma` says nothing.
+    #[serde(default)]
+    pub other_devices: bool,
+}
+
+/// What a node has to give to pods (`status.allocatable`), as its device plugins told the kubelet.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct NodeDevices {
+    /// GPUs, of any vendor.
+    pub gpus: u64,
+    /// RDMA devices, or slots of them, by resource name; none with the count zero.
+    pub rdma: BTreeMap<String, u64>,
+}
+
+/// Whether an extended resource is counted in GPUs or parts of GPUs: `nvidia.com/gpu`,
+/// `nvidia.com/gpu.shared`, `nvidia.com/mig-1g.10gb`, `amd.com/gpu`, `amd.com/cpx_nps4`,
+/// `volcano.sh/vgpu-number`. Shares of memory or cores (`nvidia.com/gpumem`, `aliyun.com/gpu-mem`)
+/// are no numbers of GPUs, and come beside one.
+pub fn is_gpu_resource(name: &str) -> bool {
+    let Some((domain, resource)) = name.split_once('/') else {
+        return false;
+    };
+    let resource = resource.to_ascii_lowercase();
+    let starts = |heads: &[&str]| heads.iter().any(|head| resource.starts_with(head));
+    match domain {
+        "nvidia.com" if starts(&["mig-"]) => return true,
+        "amd.com" if starts(&["spx_", "dpx_", "tpx_", "qpx_", "cpx_"]) => return true,
+        "gpu.intel.com" => return starts(&["i915", "xe"]) && !resource.contains("monitoring"),
+        _ => {}
+    }
+    let share = ["mem", "core", "percent", "util", "bandwidth", "priority"];
+    starts(&["gpu", "vgpu", "pgpu"]) && !share.iter().any(|part| resource.contains(part))
+}
+
+/// Whether an extended resource stands for RDMA devices, or may: operators choose the names behind
+/// `nvidia.com/` and `openshift.io/` (SR-IOV operators), so those that are no GPUs count.
+/// Numbers of them need not be numbers of NICs: `rdma/hca_shared_devices_a` counts slots.
+pub fn is_rdma_resource(name: &str) -> bool {
+    let Some((domain, resource)) = name.split_once('/') else {
+        return false;
+    };
+    let lower = resource.to_ascii_lowercase();
+    match domain {
+        "rdma" => true,
+        "vpc.amazonaws.com" => lower.starts_with("efa"),
+        // KubeVirt names whole GPUs by product, in capitals: `nvidia.com/GA102GL_A10`.
+        "nvidia.com" => {
+            let gpus = ["gpu", "mig-", "imex", "nvlink", "nvswitch"];
+            !gpus.iter().any(|part| lower.contains(part))
+                && resource.starts_with(|first: char| first.is_ascii_lowercase())
+        }
+        "amd.com" => ["nic", "vnic"].contains(&lower.as_str()),
+        "openshift.io" => !lower.contains("gpu"),
+        // Beside each network stands the number of its addresses: `rdma-0.IP`.
+        "networking.gke.io.networks" => !lower.ends_with(".ip"),
+        "mrdma.google.com" => true,
+        _ => ["rdma", "roce", "infiniband"]
+            .iter()
+            .any(|part| lower.contains(part)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resources_by_name() {
+        for (name, gpu, rdma) in [
+            ("nvidia.com/gpu", true, false),
+            ("nvidia.com/gpu.shared", true, false),
+            ("nvidia.com/mig-1g.10gb", true, false),
+            ("nvidia.com/pgpu", true, false),
+            ("amd.com/gpu", true, false),
+            ("amd.com/cpx_nps4", true, false),
+            ("amd.com/nic", false, true),
+            ("gpu.intel.com/i915", true, false),
+            ("gpu.intel.com/i915_monitoring", false, false),
+            ("gpu.intel.com/memory.max", false, false),
+            ("volcano.sh/vgpu-number", true, false),
+            ("volcano.sh/vgpu-memory", false, false),
+            ("nvidia.com/gpumem", false, false),
+            ("nvidia.com/gpucores", false, false),
+            ("aliyun.com/gpu-mem", false, false),
+            ("aliyun/erdma", false, true),
+            ("rdma/ib", false, true),
+            ("rdma/hca_shared_devices_a", false, true),
+            ("rdma/shared_ib", false, true),
+            ("vpc.amazonaws.com/efa", false, true),
+            ("vpc.amazonaws.com/pod-eni", false, false),
+            ("vpc.amazonaws.com/PrivateIPv4Address", false, false),
+            ("nvidia.com/mlnxnics", false, true),
+            ("nvidia.com/hostdev", false, true),
+            ("nvidia.com/sriovlegacy", false, true),
+            ("nvidia.com/rdma-vf", false, true),
+            ("nvidia.com/GA102GL_A10", false, false),
+            ("nvidia.com/imex-channel", false, false),
+            ("openshift.io/mlx5ib", false, true),
+            ("networking.gke.io.networks/rdma-0", false, true),
+            ("networking.gke.io.networks/rdma-0.IP", false, false),
+            ("mrdma.google.com/nic", false, true),
+            ("cpu", false, false),
+            ("memory", false, false),
+            ("hugepages-2Mi", false, false),
+            ("ephemeral-storage", false, false),
+            ("smarter-devices/fuse", false, false),
+            ("", false, false),
+            ("/", false, false),
+        ] {
+            assert_eq!(is_gpu_resource(name), gpu, "{name}");
+            assert_eq!(is_rdma_resource(name), rdma, "{name}");
+        }
+    }
 }
 
 /// Whether an extended resource is counted in GPUs or parts of GPUs: `nvidia.com/gpu`,

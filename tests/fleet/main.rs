@@ -23,6 +23,7 @@ mod hosts;
 mod kubelet;
 mod latency;
 mod phases;
+mod pods;
 mod seen;
 mod table;
 
@@ -53,4 +54,10 @@ fn groups() {
 #[ignore = "needs an API server: tests/cluster/fleet"]
 fn latency() {
     block_on(latency::all());
+}
+
+#[test]
+#[ignore = "needs an API server: tests/cluster/fleet"]
+fn pods() {
+    block_on(pods::all());
 }

@@ -16,6 +16,8 @@ mod fake_api;
 mod hostile;
 mod others;
 mod paths;
+mod pod_events;
+mod pods;
 #[path = "../support/mod.rs"]
 mod support;
 #[path = "../support/told.rs"]

@@ -15,6 +15,15 @@ AGENT = {
     # Events on the Node; patch counts a repeated one up.
     ("create", "", "events", "default"),
     ("patch", "", "events", "default"),
+    # Events on Pods, in their namespaces.
+    ("create", "", "events", None),
+    ("patch", "", "events", None),
+}
+
+# The pods of the own node, by field selector. The component no-pod-watch withholds it.
+PODS = {
+    ("list", "", "pods", None),
+    ("watch", "", "pods", None),
 }
 
 CLEANUP = {

@@ -10,6 +10,15 @@ from render import of_kind, the
 
 # Kinds that Kubernetes' own schemas do not hold: they belong to operators and to OpenShift.
 CUSTOM_KINDS = {"PodMonitor", "ServiceMonitor", "SecurityContextConstraints"}
+# Host paths that are mounted. What the rest can do without is made if missing.
+HOST_PATHS = {
+    "/sys": "Directory",
+    "/proc": "Directory",
+    "/dev": "Directory",
+    "/var/log/pods": "DirectoryOrCreate",
+    "/var/lib/kubelet/device-plugins": "DirectoryOrCreate",
+    "/var/lib/selvage": "DirectoryOrCreate",
+}
 POLICY_KINDS = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
 
 
@@ -65,10 +74,17 @@ def rbac(found: list, account: str, made: set) -> list:
 
 
 def agent_rbac(found: list) -> list:
-    return rbac(found, "selvage", calls.AGENT)
+    return rbac(found, "selvage", calls.AGENT | calls.PODS)
 
 
-def security(found: list) -> list:
+def agent_rbac_without_pods(found: list) -> list:
+    """Nothing is asked for that is not granted: the setting says so."""
+    container = the(found, "DaemonSet")["spec"]["template"]["spec"]["containers"][0]
+    told = {"name": "SELVAGE_NCCL_PODS", "value": "paths"} in container["env"]
+    return rbac(found, "selvage", calls.AGENT) + ([] if told else ["the agent is not told"])
+
+
+def security(found: list, host_pid=False) -> list:
     """The DaemonSet's pods have the rights that they are said to have and no others."""
     template = the(found, "DaemonSet")["spec"]["template"]
     pod = template["spec"]
@@ -80,7 +96,8 @@ def security(found: list) -> list:
 
     want(pod.get("hostNetwork") is True, "host network: the devices are seen there only")
     want(pod.get("dnsPolicy") == "ClusterFirstWithHostNet", "DNS policy for the host network")
-    for name in ("hostPID", "hostIPC", "shareProcessNamespace"):
+    want(pod.get("hostPID", False) is host_pid, f"hostPID: {host_pid}")
+    for name in ("hostIPC", "shareProcessNamespace"):
         want(not pod.get(name), f"no {name}")
     want(pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, "default seccomp")
     want(not pod["securityContext"].get("sysctls"), "no sysctls")
@@ -118,10 +135,11 @@ def security(found: list) -> list:
             if "hostPath" not in volume:
                 continue
             path = volume["hostPath"]["path"]
-            want(path in ("/sys", "/proc", "/dev", "/var/lib/selvage"), f"host path {path}")
+            want(path in HOST_PATHS, f"host path {path}")
+            kind = volume["hostPath"].get("type")
+            want(kind == HOST_PATHS.get(path), f"{path}: {kind}")
             if path == "/var/lib/selvage":
                 want(mount.get("mountPath") == path, "state directory at its place")
-                want(volume["hostPath"].get("type") == "DirectoryOrCreate", "state is made")
             else:
                 want(mount.get("readOnly") is True, f"{path} read-only")
                 want(mount.get("mountPath") == "/host" + path, f"{path} below the host root")

@@ -60,6 +60,10 @@ BARE = {
     "spec": {},
     "status": {"nodeInfo": {}},
 }
+# `source` of an event.
+FROM_OWN = {"component": "selvage", "host": OWN}
+FROM_OTHER = {"component": "selvage", "host": OTHER}
+FROM_KUBELET = {"component": "kubelet", "host": OWN}
 TAINT = {"key": "selvage.dev/fabric-unready", "value": "LinkDown", "effect": "NoSchedule"}
 
 
@@ -237,23 +241,53 @@ def requests(found: list):
         yield f"lease {what}: token without a node", DENY, lease("selvage-budget", create, node=None)
         yield f"lease {what}: other user", ALLOW, lease("kube-scheduler", create, "admin", None)
 
-    def event(involvedObject, old=None, user=agent, node=OWN):
-        new = {"kind": "Event", "metadata": {"name": "e", "namespace": "default"}}
-        if involvedObject is not None:
-            new["involvedObject"] = involvedObject
-        if old is not None:
-            old = {"kind": "Event", "metadata": {"name": "e", "namespace": "default"}, "involvedObject": old}
-        return Request("", "events", "e", old, new, user, node, "default")
+    def event(about, old=None, user=agent, node=OWN, source=FROM_OWN, old_source=FROM_OWN, namespace="default"):
+        def make(about, source):
+            made = {"kind": "Event", "metadata": {"name": "e", "namespace": namespace}}
+            if about is not None:
+                made["involvedObject"] = about
+            if source is not None:
+                made["source"] = source
+            return made
+
+        new = make(about, source)
+        old = None if old is None else make(old, old_source)
+        return Request("", "events", "e", old, new, user, node, namespace)
 
     own, other = {"kind": "Node", "name": OWN}, {"kind": "Node", "name": OTHER}
     yield "event: on the own node", ALLOW, event(own)
     yield "event: repeated", ALLOW, event(own, own)
     yield "event: on another node", DENY, event(other)
-    yield "event: on a pod of that name", DENY, event({"kind": "Pod", "name": OWN})
+    yield "event: on another node, said to be from there", DENY, event(other, source=FROM_OTHER)
+    yield "event: on a pod of that name in no namespace", DENY, event({"kind": "Pod", "name": OWN})
     yield "event: on nothing", DENY, event(None)
     yield "event: another node's made ours", DENY, event(own, other)
+    yield "event: another's on the own node", DENY, event(own, own, old_source=FROM_KUBELET)
+    yield "event: from nowhere", DENY, event(own, source=None)
+    yield "event: in another's name", DENY, event(own, source=FROM_KUBELET)
     yield "event: token without a node", DENY, event(own, node=None)
-    yield "event: other user", ALLOW, event(other, user="admin", node=None)
+    yield "event: other user", ALLOW, event(other, user="admin", node=None, source=FROM_KUBELET)
+
+    pod = {"kind": "Pod", "namespace": "ml", "name": "w-0", "uid": "u"}
+
+    def pod_event(about=pod, old=None, **more):
+        return event(about, old, namespace=more.pop("namespace", "ml"), **more)
+
+    yield "event: on a pod", ALLOW, pod_event()
+    yield "event: on a pod, repeated", ALLOW, pod_event(pod, pod)
+    yield "event: on a pod, from elsewhere than its namespace", DENY, pod_event(namespace="default")
+    yield "event: on a pod, said to be from another node", DENY, pod_event(source=FROM_OTHER)
+    yield "event: on a pod, in kubelet's name", DENY, pod_event(source=FROM_KUBELET)
+    yield "event: on a pod, from nowhere", DENY, pod_event(source=None)
+    yield "event: on a pod, from no host", DENY, pod_event(source={"component": "selvage"})
+    yield "event: on a pod, kubelet's rewritten", DENY, pod_event(pod, pod, old_source=FROM_KUBELET)
+    yield "event: on a pod, another agent's rewritten", DENY, pod_event(pod, pod, old_source=FROM_OTHER)
+    yield "event: of another pod made this one's", DENY, pod_event(pod, {**pod, "name": "w-1"})
+    yield "event: on a pod, token without a node", DENY, pod_event(node=None)
+    yield "event: on a pod, token of another node", DENY, pod_event(node=OTHER)
+    for kind in ("Secret", "Deployment", "Service"):
+        yield f"event: on a {kind}", DENY, pod_event({**pod, "kind": kind})
+    yield "event: on the own node in a pod's namespace", ALLOW, pod_event(own)
 
 
 def complaints(found: list, engine=None) -> list:

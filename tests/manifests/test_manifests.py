@@ -26,12 +26,12 @@ def overlay(name: str) -> list:
     return render.kustomize(MANIFESTS / "overlays" / name)
 
 
-def with_component(name: str) -> list:
+def with_component(name: str, base: str = "base") -> list:
     """The base with one component, in a kustomization beside the manifests."""
     with tempfile.TemporaryDirectory(dir=MANIFESTS) as directory:
         text = (
             "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"
-            f"resources: [../base]\ncomponents: [../components/{name}]\n"
+            f"resources: [../{base}]\ncomponents: [../components/{name}]\n"
         )
         (pathlib.Path(directory) / "kustomization.yaml").write_text(text)
         return render.kustomize(directory)
@@ -144,6 +144,8 @@ class Base(unittest.TestCase):
             "dry-run": set(),
             "monitoring": {"PodMonitor"},
             "monitoring-service": {"Service", "ServiceMonitor"},
+            "no-pod-watch": set(),
+            "suspects": set(),
         }
         self.assertEqual(COMPONENTS, sorted(added))
         base = {each["kind"] for each in render.kustomize(MANIFESTS / "base")}
@@ -152,14 +154,32 @@ class Base(unittest.TestCase):
                 found = with_component(name)
                 self.assertEqual({each["kind"] for each in found} - base, added[name])
                 self.assertEqual(checks.schema(found, VERSIONS[-1]), [])
-                for check in (checks.security, checks.operation, checks.names_of_settings):
+                self.assertEqual(checks.security(found, host_pid=name == "suspects"), [])
+                for check in (checks.operation, checks.names_of_settings):
                     self.assertEqual(check(found), [])
+                rights = (
+                    checks.agent_rbac_without_pods if name == "no-pod-watch" else checks.agent_rbac
+                )
+                self.assertEqual(rights(found), [])
 
     def test_dry_run(self):
         pod = render.the(with_component("dry-run"), "DaemonSet")["spec"]["template"]["spec"]
         variables = pod["containers"][0]["env"]
         self.assertIn({"name": "SELVAGE_DRY_RUN", "value": "true"}, variables)
         self.assertIn("SELVAGE_NODE_NAME", [each["name"] for each in variables])
+
+
+    def test_suspects_on_openshift(self):
+        found = with_component("suspects", "overlays/openshift")
+        self.assertEqual(checks.security(found, host_pid=True), [])
+        scc = render.the(found, "SecurityContextConstraints")
+        self.assertIs(scc["allowHostPID"], True)
+        self.assertEqual(
+            render.differences(found, render.helm({
+                "platform": "openshift", "createNamespace": True, "suspects": {"enabled": True},
+            })),
+            [],
+        )
 
 
 class Cleanup(unittest.TestCase):
@@ -200,6 +220,8 @@ class Chart(unittest.TestCase):
             "dry-run": {"dryRun": True},
             "monitoring": {"podMonitor": {"enabled": True}},
             "monitoring-service": {"serviceMonitor": {"enabled": True}},
+            "no-pod-watch": {"podWatch": {"enabled": False}},
+            "suspects": {"suspects": {"enabled": True}},
         }
         for name, switch in values.items():
             with self.subTest(component=name):

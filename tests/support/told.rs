@@ -2,7 +2,7 @@
 
 use crate::fake_api::FakeApi;
 use selvage::cluster::writer::{VerdictChange, Wires};
-use selvage::cluster::{ClusterSettings, Limits, Told, Writer};
+use selvage::cluster::{ClusterSettings, EventSender, Limits, Told, Writer};
 use selvage::config::Config;
 use selvage::report::{Report, State, Tainting};
 use std::sync::{Arc, OnceLock};
@@ -25,6 +25,7 @@ pub fn short() -> Limits {
         words_every: ms(100),
         ask_again: (ms(30), ms(60)),
         busy: ms(20),
+        forbidden: (ms(20), ms(100)),
         ..Limits::default()
     }
 }
@@ -76,6 +77,7 @@ pub fn unready() -> Report {
 pub struct Running {
     pub reports: watch::Sender<Arc<Report>>,
     pub changes: mpsc::Sender<VerdictChange>,
+    pub events: EventSender,
     pub told: watch::Receiver<Told>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -112,11 +114,13 @@ impl Running {
             ..ready()
         }));
         let (changes, changes_rx) = mpsc::channel(64);
+        let (events, pods) = EventSender::channel();
         let (told_tx, told) = watch::channel(Told::default());
         let (stop, stopped) = oneshot::channel::<()>();
         let wires = Wires {
             reports: reports_rx,
             changes: changes_rx,
+            pods,
             told: told_tx,
         };
         let thread = std::thread::spawn(move || {
@@ -135,6 +139,7 @@ impl Running {
         let mut running = Running {
             reports,
             changes,
+            events,
             told,
             stop: Some(stop),
             thread: Some(thread),

@@ -68,7 +68,7 @@ impl Writer {
         if !desired.writes_condition {
             teller.clear();
         }
-        let told = self.publish(teller).await;
+        let told = self.publish(teller, again).await;
         self.note_pending(&desired);
         worst([labelled, tainted, worded, told])
     }
@@ -179,24 +179,36 @@ impl Writer {
         })
     }
 
-    async fn publish(&mut self, teller: &mut Teller) -> Result<(), ApiError> {
+    async fn publish(&mut self, teller: &mut Teller, again: &mut Again) -> Result<(), ApiError> {
         let Some(uid) = self.view.as_ref().map(|view| view.uid.clone()) else {
             return Ok(());
         };
         while teller.waits() {
             let published = teller.publish_one(&uid).await;
-            *self.told.status.writes.entry("event").or_default() += u64::from(published.is_ok());
-            self.count(&published);
-            match published {
-                Ok(()) => {}
-                // Refused for good: that must not hold up what matters.
-                Err(error) if error.is_final() => {
-                    tracing::warn!(%error, "an event is not told");
-                }
-                Err(error) => return Err(error),
+            self.published(published)?;
+        }
+        while teller.pods_wait() {
+            if let Err(wait) = self.pod_allowance.take(self.since_start()) {
+                again.sooner(wait);
+                break;
             }
+            let published = teller.publish_one_of_a_pod().await;
+            self.published(published)?;
         }
         Ok(())
+    }
+
+    fn published(&mut self, published: Result<(), ApiError>) -> Result<(), ApiError> {
+        *self.told.status.writes.entry("event").or_default() += u64::from(published.is_ok());
+        self.count(&published);
+        match published {
+            // Refused for good: that must not hold up what matters.
+            Err(error) if error.is_final() => {
+                tracing::warn!(%error, "an event is not told");
+                Ok(())
+            }
+            other => other,
+        }
     }
 
     /// Takes in the answer to a write.

@@ -3,6 +3,8 @@
 use crate::cluster::desired;
 use crate::cluster::events::{self, Notice};
 use crate::cluster::mute::Mutes;
+use crate::cluster::pod_events::PodNotice;
+use crate::observe::pod::NodeDevices;
 use crate::report::{ClusterStatus, Report, State};
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
@@ -16,6 +18,8 @@ pub struct Told {
     pub tainted: Option<bool>,
     /// What an operator muted.
     pub mutes: Mutes,
+    /// GPUs and RDMA devices that pods on the node may ask for; none until the node tells.
+    pub devices: Option<NodeDevices>,
 }
 
 /// A change of verdict, to be told as an event.
@@ -46,6 +50,8 @@ pub struct Wires {
     pub reports: watch::Receiver<Arc<Report>>,
     /// Changes of verdict, each.
     pub changes: mpsc::Receiver<VerdictChange>,
+    /// Events on pods, each.
+    pub pods: mpsc::Receiver<PodNotice>,
     /// What the agent is told.
     pub told: watch::Sender<Told>,
 }

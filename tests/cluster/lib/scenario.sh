@@ -218,6 +218,8 @@ deploy() {
     local overlay=$1 tree=$2 dir="$W/deploy-$SCENARIO" pair
     shift 2
     rm -rf "$dir" && mkdir -p "$dir" "$W/state-$SCENARIO"
+    # Where volumes are mounted below a read-only one; the logs are this node's own.
+    mkdir -p "$tree/var/log/pods" "$tree/var/lib/kubelet/device-plugins"
     {
         echo "apiVersion: kustomize.config.k8s.io/v1beta1"
         echo "kind: Kustomization"

@@ -7,6 +7,9 @@ scenario() {
     agent_may patch nodes/status || fail "may not patch nodes/status"
     for verb in get create update; do agent_may "$verb" leases.coordination.k8s.io -n selvage || fail "may not $verb leases"; done
     for verb in create patch; do agent_may "$verb" events -n default || fail "may not $verb events"; done
+    # A pod's event is in its namespace; RBAC cannot say which pods.
+    for verb in create patch; do agent_may "$verb" events -n kube-system || fail "may not $verb events"; done
+    for verb in list watch; do agent_may "$verb" pods || fail "may not $verb pods"; done
     while read -r what; do
         # shellcheck disable=SC2086
         agent_may $what && fail "may $what"
@@ -16,13 +19,18 @@ create nodes
 update nodes
 get secrets
 get configmaps -n selvage
-list pods
+get pods
 create pods
+patch pods
+get pods/log
+create pods/exec
 create pods/eviction
 delete leases.coordination.k8s.io -n selvage
 update leases.coordination.k8s.io -n kube-node-lease
 get leases.coordination.k8s.io -n kube-system
-create events -n kube-system
+update events -n kube-system
+delete events -n default
+list events
 REFUSED
     # With its own token, over the wire.
     mine="$W/agent.kubeconfig"

@@ -70,8 +70,14 @@ pub struct State {
     /// Most items of a list's page.
     pub page: usize,
     pub complaints: Vec<String>,
+    /// This node's pods, in the order in which they came.
+    pub pods: Vec<Value>,
+    /// What happened to pods, with its version; what is older than `kept_from` is forgotten.
+    pod_changes: Vec<(u64, Value)>,
+    kept_from: u64,
     faults: Vec<Fault>,
     watchers: Vec<mpsc::UnboundedSender<Bytes>>,
+    pod_watchers: Vec<mpsc::UnboundedSender<Bytes>>,
 }
 
 /// The server; it ends with the value.
@@ -192,6 +198,42 @@ impl FakeApi {
             change(node);
             Ok(())
         });
+    }
+
+    /// A pod comes, or changes: by its UID.
+    pub fn put_pod(&self, pod: Value) {
+        self.state().put_pod(pod);
+    }
+
+    /// A pod goes.
+    pub fn delete_pod(&self, uid: &str) {
+        self.state().delete_pod(uid);
+    }
+
+    /// The past is forgotten: who goes on from before gets 410. Open watches end.
+    pub fn forget_the_past(&self) {
+        let mut state = self.state();
+        state.kept_from = state.revision + 1;
+        state.revision += 1;
+        state.pod_changes.clear();
+        state.pod_watchers.clear();
+    }
+
+    /// The server ends all watches of pods.
+    pub fn end_pod_watches(&self) {
+        self.state().pod_watchers.clear();
+    }
+
+    /// What every watch of pods is told, word for word.
+    pub fn tell_pod_watchers(&self, line: &str) {
+        self.state().tell_pods(line.to_string());
+    }
+
+    /// How many watch pods now.
+    pub fn pod_watches(&self) -> usize {
+        let mut state = self.state();
+        state.pod_watchers.retain(|watcher| !watcher.is_closed());
+        state.pod_watchers.len()
     }
 
     /// What every watch is told, word for word.

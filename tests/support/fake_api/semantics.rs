@@ -3,6 +3,7 @@
 use super::{Seen, State};
 use hyper::body::Bytes;
 use serde_json::{Value, json};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 impl State {
     /// The Node joins.
@@ -31,6 +32,107 @@ impl State {
             .retain(|watcher| watcher.send(line.clone()).is_ok());
     }
 
+    pub fn put_pod(&mut self, mut pod: Value) {
+        self.revision += 1;
+        pod["metadata"]["resourceVersion"] = json!(self.revision.to_string());
+        let uid = pod["metadata"]["uid"].clone();
+        let known = self
+            .pods
+            .iter()
+            .position(|had| had["metadata"]["uid"] == uid);
+        let kind = match known.and_then(|at| self.pods.get_mut(at)) {
+            Some(had) => {
+                had.clone_from(&pod);
+                "MODIFIED"
+            }
+            None => {
+                self.pods.push(pod.clone());
+                "ADDED"
+            }
+        };
+        self.note_pod(json!({"type": kind, "object": pod}));
+    }
+
+    pub fn delete_pod(&mut self, uid: &str) {
+        self.revision += 1;
+        let at = self
+            .pods
+            .iter()
+            .position(|had| had["metadata"]["uid"] == uid);
+        let mut pod = self.pods.remove(at.expect("a pod of that UID"));
+        pod["metadata"]["resourceVersion"] = json!(self.revision.to_string());
+        self.note_pod(json!({"type": "DELETED", "object": pod}));
+    }
+
+    fn note_pod(&mut self, event: Value) {
+        self.pod_changes.push((self.revision, event.clone()));
+        self.tell_pods(event.to_string());
+    }
+
+    pub(super) fn tell_pods(&mut self, line: String) {
+        let line = Bytes::from(line + "\n");
+        self.pod_watchers
+            .retain(|watcher| watcher.send(line.clone()).is_ok());
+    }
+
+    /// A watch of the Node from a version on.
+    pub(super) fn watch_node(&mut self, since: u64) -> UnboundedReceiver<Bytes> {
+        let (tx, rx) = unbounded_channel();
+        let version = |node: &Value| {
+            let version = node["metadata"]["resourceVersion"].as_str()?;
+            version.parse::<u64>().ok()
+        };
+        let newer = self
+            .node
+            .as_ref()
+            .filter(|node| version(node) > Some(since));
+        if let Some(node) = newer {
+            let event = json!({"type": "MODIFIED", "object": node});
+            let _ = tx.send(Bytes::from(format!("{event}\n")));
+        }
+        self.watchers.push(tx);
+        rx
+    }
+
+    /// A watch of pods from a version on.
+    pub(super) fn watch_pods(&mut self, seen: &Seen, since: u64) -> UnboundedReceiver<Bytes> {
+        if !seen.uri.contains("fieldSelector=spec.nodeName%3Dnode-1")
+            || !seen.uri.contains("allowWatchBookmarks=true")
+        {
+            self.complaints.push(format!("unexpected: {seen:?}"));
+        }
+        let (tx, rx) = unbounded_channel();
+        let line = |event: &Value| Bytes::from(format!("{event}\n"));
+        if since < self.kept_from {
+            let (_, gone) = status(410, Value::Null);
+            let _ = tx.send(line(&json!({"type": "ERROR", "object": gone})));
+            return rx;
+        }
+        for (_, event) in self.pod_changes.iter().filter(|(at, _)| *at > since) {
+            let _ = tx.send(line(event));
+        }
+        self.pod_watchers.push(tx);
+        rx
+    }
+
+    fn list_pods(&mut self, seen: &Seen, query: &str) -> (u16, Value) {
+        let own = query.contains("fieldSelector=spec.nodeName%3Dnode-1");
+        if !own || query.contains("continue=") && query.contains("resourceVersion") {
+            return self.complain(seen);
+        }
+        let pods = self.pods.clone();
+        if !query.contains("limit=") {
+            // From the cache: all at once.
+            let version = self.revision.to_string();
+            let list = json!({
+                "apiVersion": "v1", "kind": "PodList", "items": pods,
+                "metadata": {"resourceVersion": version},
+            });
+            return (200, list);
+        }
+        self.page_of(&pods, "PodList", query)
+    }
+
     pub(super) fn change(
         &mut self,
         change: impl FnOnce(&mut Value) -> Result<(), u16>,
@@ -57,6 +159,7 @@ impl State {
         let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
         match (seen.method.as_str(), parts.as_slice()) {
             ("GET", ["api", "v1", "nodes"]) => self.list(query),
+            ("GET", ["api", "v1", "pods"]) => self.list_pods(seen, query),
             ("GET", ["api", "v1", "nodes", "node-1"]) => match &self.node {
                 Some(node) => (200, node.clone()),
                 None => status(404, Value::Null),
@@ -142,7 +245,10 @@ impl State {
                     Some(_) => self.put_lease((*name).to_string(), seen.body.clone(), 200),
                 }
             }
-            ("POST", ["api", "v1", "namespaces", "default", "events"]) => {
+            ("POST", ["api", "v1", "namespaces", namespace, "events"]) => {
+                if seen.body["metadata"]["namespace"] != **namespace {
+                    return self.complain(seen);
+                }
                 let name = &seen.body["metadata"]["name"];
                 if self
                     .events
@@ -154,7 +260,7 @@ impl State {
                 self.events.push(seen.body.clone());
                 (201, seen.body.clone())
             }
-            ("PATCH", ["api", "v1", "namespaces", "default", "events", name]) => {
+            ("PATCH", ["api", "v1", "namespaces", _, "events", name]) => {
                 let named = |event: &&mut Value| event["metadata"]["name"] == **name;
                 match self.events.iter_mut().find(named) {
                     Some(event) => {
@@ -187,6 +293,10 @@ impl State {
         } else {
             self.node.iter().chain(&self.others).cloned().collect()
         };
+        self.page_of(&all, "NodeList", query)
+    }
+
+    fn page_of(&self, all: &[Value], kind: &str, query: &str) -> (u16, Value) {
         let from = query
             .split('&')
             .find_map(|part| part.strip_prefix("continue=")?.parse::<usize>().ok())
@@ -202,7 +312,7 @@ impl State {
         (
             200,
             json!({
-                "apiVersion": "v1", "kind": "NodeList", "items": items,
+                "apiVersion": "v1", "kind": kind, "items": items,
                 "metadata": {"resourceVersion": version, "continue": next},
             }),
         )

@@ -5,12 +5,12 @@ use super::{Fault, Seen, State, Wrong};
 use http_body_util::{BodyExt, Full, StreamBody, combinators::BoxBody};
 use hyper::body::{Bytes, Frame, Incoming};
 use hyper::{Request, Response};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 type Body = BoxBody<Bytes, Infallible>;
 
@@ -40,6 +40,7 @@ pub(super) async fn serve(
                         listener = None;
                         connections.abort_all();
                         lock(&state).watchers.clear();
+                        lock(&state).pod_watchers.clear();
                     }
                     Some(true) => listener = tokio::net::TcpListener::bind(address).await.ok(),
                 }
@@ -119,7 +120,6 @@ async fn handle(
             Some(Wrong::Stall | Wrong::Close) => (0, Value::Null),
             Some(Wrong::DoneThenStall) => (state.answer(&seen).0, Value::Null),
             None if watches => {
-                let (tx, rx) = mpsc::unbounded_channel();
                 // What changed between list and watch.
                 let since = seen
                     .uri
@@ -128,24 +128,11 @@ async fn handle(
                 let since = since
                     .and_then(|version| version.parse::<u64>().ok())
                     .unwrap_or(0);
-                let version = |node: &Value| {
-                    node["metadata"]["resourceVersion"]
-                        .as_str()?
-                        .parse::<u64>()
-                        .ok()
-                };
-                if let Some(node) = state
-                    .node
-                    .as_ref()
-                    .filter(|node| version(node) > Some(since))
-                {
-                    let _ = tx.send(Bytes::from(format!(
-                        "{}\n",
-                        json!({"type": "MODIFIED", "object": node})
-                    )));
-                }
-                state.watchers.push(tx);
-                events = Some(rx);
+                events = Some(if seen.uri.starts_with("/api/v1/pods") {
+                    state.watch_pods(&seen, since)
+                } else {
+                    state.watch_node(since)
+                });
                 (200, Value::Null)
             }
             None => state.answer(&seen),

@@ -1,0 +1,229 @@
+//! What a pod is a part of, and whether that has more than one pod: by the marks that operators put
+//! on the pods they make. Pure.
+//!
+//! Where the names are from: Kubeflow training-operator `pkg/apis/kubeflow.org/v1/common_types.go`
+//! (before 1.4: `job-name`, `pytorch-job-name` …), mpi-operator `v2beta1/constants.go`, Trainer
+//! `pkg/constants`, JobSet `api/jobset/v1alpha2`, LeaderWorkerSet "Labels, Annotations and Environment
+//! Variables", Volcano `batch/v1alpha1/labels.go`, Kueue "Run Plain Pods", KubeRay
+//! `ray/utils/constant.go`, Kubernetes "Well-Known Labels".
+
+use crate::observe::pod::{ContainerFacts, Job};
+use std::collections::BTreeMap;
+
+/// What an operator wrote on a pod.
+#[derive(Debug, Clone, Copy)]
+pub struct Marks<'a> {
+    /// Labels.
+    pub labels: &'a BTreeMap<String, String>,
+    /// Annotations.
+    pub annotations: &'a BTreeMap<String, String>,
+    /// Kind and name of the owner that controls it.
+    pub owner: Option<(&'a str, &'a str)>,
+}
+
+const KUBEFLOW_JOB: &str = "training.kubeflow.org/job-name";
+const KUBEFLOW_OPERATOR: &str = "training.kubeflow.org/operator-name";
+const KUBEFLOW_INDEX: &str = "training.kubeflow.org/replica-index";
+const TRAINER_PREFIX: &str = "trainer.kubeflow.org/";
+const JOBSET: &str = "jobset.sigs.k8s.io/jobset-name";
+const JOBSET_REPLICAS: &str = "jobset.sigs.k8s.io/replicatedjob-replicas";
+const JOBSET_INDEX: &str = "jobset.sigs.k8s.io/job-index";
+const LWS: &str = "leaderworkerset.sigs.k8s.io/name";
+const LWS_SIZE: &str = "leaderworkerset.sigs.k8s.io/size";
+const LWS_INDEX: &str = "leaderworkerset.sigs.k8s.io/worker-index";
+const VOLCANO: &str = "volcano.sh/job-name";
+const VOLCANO_INDEX: &str = "volcano.sh/task-index";
+const RAY: &str = "ray.io/cluster";
+const RAY_FROM_KIND: &str = "ray.io/originated-from-crd";
+const RAY_FROM_NAME: &str = "ray.io/originated-from-cr-name";
+const KUEUE_GROUP: &str = "kueue.x-k8s.io/pod-group-name";
+const KUEUE_COUNT: &str = "kueue.x-k8s.io/pod-group-total-count";
+const BATCH: [&str; 2] = ["batch.kubernetes.io/job-name", "job-name"];
+const BATCH_INDEX: &str = "batch.kubernetes.io/job-completion-index";
+const TEMPLATE_HASH: &str = "pod-template-hash";
+
+/// Labels of Kubeflow's operators before they had one prefix.
+const OLD_KUBEFLOW: [(&str, &str); 6] = [
+    ("pytorch-job-name", "PyTorchJob"),
+    ("tf-job-name", "TFJob"),
+    ("mpi-job-name", "MPIJob"),
+    ("mpi_job_name", "MPIJob"),
+    ("xgboost-job-name", "XGBoostJob"),
+    ("mxnet-job-name", "MXJob"),
+];
+
+/// What `training.kubeflow.org/operator-name` begins with.
+const OPERATORS: [(&str, &str); 7] = [
+    ("pytorchjob", "PyTorchJob"),
+    ("tfjob", "TFJob"),
+    ("mpi", "MPIJob"),
+    ("jaxjob", "JAXJob"),
+    ("paddlejob", "PaddleJob"),
+    ("xgboostjob", "XGBoostJob"),
+    ("mxjob", "MXJob"),
+];
+
+impl<'a> Marks<'a> {
+    fn label(&self, key: &str) -> Option<&'a str> {
+        let found = self.labels.get(key).map(String::as_str);
+        found.filter(|value| !value.is_empty())
+    }
+
+    /// A label, or the annotation of that name: several operators write both.
+    fn either(&self, key: &str) -> Option<&'a str> {
+        let annotation = || self.annotations.get(key).map(String::as_str);
+        self.label(key)
+            .or_else(annotation)
+            .filter(|value| !value.is_empty())
+    }
+
+    fn number(&self, key: &str) -> Option<u64> {
+        self.either(key)?.trim().parse().ok()
+    }
+}
+
+/// What the pod is a part of: the mark of the operator that knows most, else its owner.
+pub fn job(marks: &Marks<'_>) -> Option<Job> {
+    let (kind, name) = by_marks(marks).or_else(|| by_owner(marks))?;
+    Some(Job {
+        kind: kind.into(),
+        name: name.into(),
+    })
+}
+
+fn by_marks<'a>(marks: &Marks<'a>) -> Option<(&'a str, &'a str)> {
+    if let Some(name) = marks.label(KUBEFLOW_JOB) {
+        return Some((kubeflow_kind(marks), name));
+    }
+    for (label, kind) in OLD_KUBEFLOW {
+        if let Some(name) = marks.label(label) {
+            return Some((kind, name));
+        }
+    }
+    if let Some(name) = marks.either(JOBSET) {
+        // A TrainJob's pods are those of the JobSet that it makes under its own name.
+        let trainer = marks
+            .labels
+            .keys()
+            .any(|key| key.starts_with(TRAINER_PREFIX));
+        return Some((if trainer { "TrainJob" } else { "JobSet" }, name));
+    }
+    if let Some(name) = marks.label(LWS) {
+        return Some(("LeaderWorkerSet", name));
+    }
+    if let Some(name) = marks.either(VOLCANO) {
+        return Some(("Volcano", name));
+    }
+    if let Some(cluster) = marks.label(RAY) {
+        let from = (marks.label(RAY_FROM_KIND), marks.label(RAY_FROM_NAME));
+        return Some(match from {
+            (Some(kind), Some(name)) => (kind, name),
+            _ => ("RayCluster", cluster),
+        });
+    }
+    if let Some(name) = marks.label(KUEUE_GROUP) {
+        return Some(("PodGroup", name));
+    }
+    let old = marks.label("group-name") == Some("kubeflow.org");
+    let batch = BATCH.iter().find_map(|key| marks.label(key))?;
+    let kind = match marks.owner {
+        Some((kind, _)) if old => kind,
+        // `job-name` is a word that anybody may use.
+        Some(("Job", _)) | None => "Job",
+        Some(_) => return None,
+    };
+    Some((kind, batch))
+}
+
+fn kubeflow_kind<'a>(marks: &Marks<'a>) -> &'a str {
+    let operator = marks.label(KUBEFLOW_OPERATOR).unwrap_or("");
+    let known = OPERATORS
+        .iter()
+        .find(|(begins, _)| operator.starts_with(begins));
+    match (marks.owner, known) {
+        // An MPIJob's launcher is a batch Job's pod.
+        (Some((kind, _)), _) if kind != "Job" && kind.ends_with("Job") => kind,
+        (_, Some((_, kind))) => kind,
+        (Some((kind, _)), None) => kind,
+        (None, None) => "TrainingJob",
+    }
+}
+
+fn by_owner<'a>(marks: &Marks<'a>) -> Option<(&'a str, &'a str)> {
+    let (kind, name) = marks.owner?;
+    match kind {
+        // A mirror of a static pod is the node's own.
+        "Node" => None,
+        "ReplicaSet" => {
+            let hash = marks.label(TEMPLATE_HASH);
+            let stem = hash.and_then(|hash| name.strip_suffix(hash)?.strip_suffix('-'));
+            Some(stem.map_or((kind, name), |stem| ("Deployment", stem)))
+        }
+        _ => Some((kind, name)),
+    }
+}
+
+/// Whether the gang that the pod belongs to is meant to have more than one pod. What proves several
+/// counts before what proves one: a variable may be left from a template.
+pub fn gang(marks: &Marks<'_>, containers: &BTreeMap<String, ContainerFacts>) -> Option<bool> {
+    let sizes = [LWS_SIZE, KUEUE_COUNT]
+        .into_iter()
+        .filter_map(|key| marks.number(key))
+        .map(|size| size > 1);
+    // An index above 0 proves a second pod. Not of a plain Job: its pods may know nothing of each
+    // other.
+    let in_jobset = marks.either(JOBSET).is_some();
+    let indexed = [
+        (KUBEFLOW_INDEX, true),
+        (LWS_INDEX, true),
+        (VOLCANO_INDEX, true),
+        (JOBSET_INDEX, true),
+        (BATCH_INDEX, in_jobset),
+    ]
+    .into_iter()
+    .filter(|(key, tells)| *tells && marks.number(key).is_some_and(|index| index > 0))
+    .map(|_| true);
+    let replicas = marks.number(JOBSET_REPLICAS).filter(|count| *count > 1);
+    let told = containers.values().filter_map(by_variables);
+    let all = sizes
+        .chain(indexed)
+        .chain(replicas.map(|_| true))
+        .chain(told);
+    all.reduce(|one, other| one || other)
+}
+
+/// What a container's variables prove: torchrun's and LeaderWorkerSet's count nodes, `WORLD_SIZE`
+/// counts processes (PyTorchJob: pods), of which a pod has one a GPU as a rule.
+fn by_variables(container: &ContainerFacts) -> Option<bool> {
+    let variable = |name: &str| container.env.get(name).map(|value| value.trim());
+    let nodes = ["NNODES", "PET_NNODES", "LWS_GROUP_SIZE", "NUM_NODES"]
+        .into_iter()
+        .filter_map(|name| nodes(variable(name)?))
+        .reduce(|one, other| one || other);
+    let world = variable("WORLD_SIZE").and_then(|value| value.parse::<u64>().ok());
+    match (nodes, world) {
+        (Some(true), _) => Some(true),
+        (_, Some(world))
+            if container.gpus > 0 && !container.other_devices && world > container.gpus =>
+        {
+            Some(true)
+        }
+        (None, Some(1)) => Some(false),
+        (nodes, _) => nodes,
+    }
+}
+
+/// A number of nodes, or torchrun's `least:most`: whether it is more than one.
+fn nodes(text: &str) -> Option<bool> {
+    let (least, most) = text.split_once(':').unwrap_or((text, text));
+    let (least, most): (u64, u64) = (least.parse().ok()?, most.parse().ok()?);
+    match (least, most) {
+        (2.., _) => Some(true),
+        (1, 1) => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+#[path = "job_tests.rs"]
+mod tests;
