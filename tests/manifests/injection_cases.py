@@ -10,8 +10,11 @@ import policy
 from policy_cases import append, both, drop, nothing, put
 from render import of_kind, the
 
+SPEC_LISTS = ("initContainers", "volumes", "containers")
 OURS = "selvage.dev/nccl"
 SEEDS = "nmp.nvidia.com/enable-multi-node-networking"
+# Native sidecars are there from 1.29 on.
+VERSIONS = ("1.29", "1.37")
 VOLUME, LOGS = "selvage-nccl-logs", "/var/log/nccl"
 
 # A worker as its controller makes it.
@@ -99,7 +102,7 @@ CASES = [
     ("another node selector", put("spec", "nodeSelector", {"selvage.dev/fabric": "ready"}), Expect()),
     ("no env", drop(*W, "env"), Expect()),
     ("no volumeMounts", drop(*W, "volumeMounts"), Expect()),
-    ("no volumes", drop("spec", "volumes"), Expect()),
+    ("no volumes", both(drop("spec", "volumes"), drop(*W, "volumeMounts")), Expect()),
     ("no security context", drop("spec", "securityContext"), Expect()),
     ("NCCL_DEBUG set", env({"name": "NCCL_DEBUG", "value": "WARN"}),
      Expect(env={"worker": ("NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE")})),
@@ -113,6 +116,8 @@ CASES = [
     ("env from a ConfigMap", put(*W, "envFrom", [{"configMapRef": {"name": "nccl"}}]), Expect(env={})),
     ("env from a ConfigMap, prefixed",
      put(*W, "envFrom", [{"prefix": "APP_", "configMapRef": {"name": "app"}}]), Expect()),
+    ("env from a ConfigMap, prefix empty",
+     put(*W, "envFrom", [{"prefix": "", "configMapRef": {"name": "nccl"}}]), Expect(env={})),
     ("env from a Secret", put(*W, "envFrom", [{"secretRef": {"name": "keys"}}]), Expect()),
     ("env from a Secret and a ConfigMap",
      put(*W, "envFrom", [{"secretRef": {"name": "keys"}}, {"configMapRef": {"name": "nccl"}}]), Expect(env={})),
@@ -154,6 +159,9 @@ CASES = [
     ("the sidecar by hand, an ordinary container",
      append("spec", "containers", {"name": "selvage-sidecar", "image": "own"}),
      Expect(sidecar=False, prefix=True)),
+    ("the sidecar by hand beside a launcher",
+     put("spec", "containers", [HELPER, {"name": "selvage-sidecar", "image": "own"}]),
+     Expect(env={"helper": ALL}, mounts=("helper",), sidecar=False, prefix=True)),
     ("host network", put("spec", "hostNetwork", True), Expect(listen="none")),
     ("host network said no", put("spec", "hostNetwork", False), Expect()),
     ("a uid for the pod", put("spec", "securityContext", {"runAsUser": 1000}), Expect(user=1000)),
@@ -181,7 +189,7 @@ def by_kyverno(found, pod, namespace) -> dict:
     return fresh
 
 
-def complaints(found, engine=None) -> list:
+def complaints(found, engine=None, versions=VERSIONS) -> list:
     """Cases that end otherwise than they must, with whichever kind of policy is there."""
     mutate = by_kyverno if of_kind(found, "ClusterPolicy") else by_api_server
     more = () if mutate is by_kyverno else (engine,)
@@ -191,6 +199,7 @@ def complaints(found, engine=None) -> list:
         try:
             after = mutate(found, pod, namespace, *more)
             again = mutate(found, after, namespace, *more)
+            lines += [f"{name}: {line}" for line in wrong(before, after, expected, versions)]
         except Exception as error:
             lines.append(f"{name}: {type(error).__name__}: {error}")
             continue
@@ -198,30 +207,36 @@ def complaints(found, engine=None) -> list:
             lines.append(f"{name}: the evaluator changed its input")
         if again != after:
             lines.append(f"{name}: a second pass changes something")
-        lines += [f"{name}: {line}" for line in wrong(before, after, expected)]
     return lines
 
 
-def wrong(before: dict, after: dict, expected) -> list:
+def wrong(before: dict, after: dict, expected, versions) -> list:
     if expected is UNTOUCHED:
         return [] if before == after else ["touched"]
-    lines = [f"{version}: {line}" for version in ("1.29", "1.33", "1.37") for line in invalid(after, version)]
+    lines = [f"{version}: {line}" for version in versions for line in invalid(after, version)]
 
     def same(what, is_, must):
         if is_ != must:
             lines.append(f"{what}: {is_!r}, not {must!r}")
 
-    same("what was there", without(after, before), before)
     old, new = before["spec"], after["spec"]
+    same("the rest of the pod", rest(after, "spec"), rest(before, "spec"))
+    same("the rest of its spec", rest(new, *SPEC_LISTS), rest(old, *SPEC_LISTS))
+    same("old init containers", old_ones(old, new, "initContainers"), old.get("initContainers", []))
+    same("old volumes", old_ones(old, new, "volumes"), old.get("volumes", []))
+    same("containers", [each["name"] for each in new["containers"]], [each["name"] for each in old["containers"]])
     added = new_ones(old.get("initContainers"), new.get("initContainers"))
     same("sidecar", [each["name"] for each in added], ["selvage-sidecar"] if expected.sidecar else [])
     for sidecar in added:
         lines += wrong_sidecar(sidecar, expected)
         same("place of the sidecar", new["initContainers"].index(sidecar), 0)
-    same("volume", new_ones(old.get("volumes"), new["volumes"]),
+    same("volume", new_ones(old.get("volumes"), new.get("volumes")),
          [{"name": VOLUME, "emptyDir": {"sizeLimit": "1Gi"}}] if expected.volume else [])
     for was, container in zip(old["containers"], new["containers"]):
         name = container["name"]
+        same(f"the rest of {name}", rest(container, "env", "volumeMounts"), rest(was, "env", "volumeMounts"))
+        same(f"old env of {name}", old_ones(was, container, "env"), was.get("env", []))
+        same(f"old mounts of {name}", old_ones(was, container, "volumeMounts", "mountPath"), was.get("volumeMounts", []))
         mounts = new_ones(was.get("volumeMounts"), container.get("volumeMounts"), "mountPath")
         same(f"mounts of {name}", mounts,
              [{"name": VOLUME, "mountPath": LOGS}] if name in expected.mounts else [])
@@ -265,16 +280,13 @@ def new_ones(before, after, key="name") -> list:
     return [each for each in after or [] if each[key] not in known]
 
 
-def without(after, before):
-    """`after` cut down to the keys and list entries that `before` has, its order kept."""
-    if isinstance(after, dict) and isinstance(before, dict):
-        return {name: without(value, before[name]) for name, value in after.items() if name in before}
-    if isinstance(after, list) and isinstance(before, list):
-        names = [key for key in ("mountPath", "name") if all(isinstance(e, dict) and key in e for e in before)]
-        if before and names:
-            old = {each[names[0]]: each for each in before}
-            return [without(e, old[e[names[0]]]) for e in after if e.get(names[0]) in old]
-    return after
+def old_ones(before: dict, after: dict, what: str, key="name") -> list:
+    known = [each[key] for each in before.get(what, [])]
+    return [each for each in after.get(what, []) if each[key] in known]
+
+
+def rest(value: dict, *names) -> dict:
+    return {name: each for name, each in value.items() if name not in names}
 
 
 def invalid(pod: dict, version: str) -> list:

@@ -12,6 +12,7 @@ from cloudcoil.models.prometheus_operator.v1 import PodMonitor
 
 import checks
 import injection_cases
+import kyverno
 import policy
 import render
 from render import MANIFESTS, of_kind
@@ -20,8 +21,8 @@ INJECTION = MANIFESTS / "injection"
 KYVERNO, NATIVE = "kyverno/policy.yaml", "native/policy.yaml"
 
 
-def rendered(name: str, root=INJECTION) -> list:
-    return render.kustomize(root / name)
+def rendered(name: str) -> list:
+    return render.kustomize(INJECTION / name)
 
 
 def unknown_fields(model, found: dict) -> list:
@@ -51,17 +52,15 @@ class Policies(unittest.TestCase):
             pod["spec"].get("volumes", []).sort(key=lambda each: each["name"])
             return pod
 
-        kyverno, native = rendered("kyverno"), rendered("native")
+        one, other = rendered("kyverno"), rendered("native")
         for name, pod, _, namespace in injection_cases.pods():
             with self.subTest(name):
                 self.assertEqual(
-                    plain(injection_cases.by_kyverno(kyverno, pod, namespace)),
-                    plain(injection_cases.by_api_server(native, pod, namespace)),
+                    plain(injection_cases.by_kyverno(one, pod, namespace)),
+                    plain(injection_cases.by_api_server(other, pod, namespace)),
                 )
 
     def test_a_pod_is_changed_when_it_is_made_and_never_later(self):
-        import kyverno
-
         pod = injection_cases.POD
         only = render.the(rendered("kyverno"), "ClusterPolicy")
         self.assertEqual(kyverno.mutated(only, pod, "default", "UPDATE"), pod)
@@ -92,8 +91,8 @@ class Policies(unittest.TestCase):
         self.assertEqual(names, list(injection_cases.ALL))
 
     def test_schemas(self):
-        kyverno = rendered("kyverno")
-        self.assertEqual(unknown_fields(ClusterPolicy, render.the(kyverno, "ClusterPolicy")), [])
+        only = render.the(rendered("kyverno"), "ClusterPolicy")
+        self.assertEqual(unknown_fields(ClusterPolicy, only), [])
         for version in ("1.36", "1.37"):
             self.assertEqual(checks.schema(rendered("native"), version), [])
         for version in ("1.34", "1.35", "1.36", "1.37"):
@@ -200,7 +199,7 @@ BREAKAGES = [
     (KYVERNO, "`[]`, 'NCCL_DEBUG_FILE')", "`[]`, 'NCCL_DEBUG')"),
     (KYVERNO, "{name: NCCL_DEBUG, value: INFO}", "{name: NCCL_DEBUG, value: WARN}"),
     (KYVERNO, "> `1` && join", "> `2` && join"),
-    (KYVERNO, "volumeMounts/-", "volumeMounts/0"),
+    (KYVERNO, "volumeMounts/-", "volumeMounts"),
     (KYVERNO, "env/-", "env"),
     (NATIVE, "policyName: selvage-nccl", "policyName: selvage-ncc"),
     (NATIVE, "values: [kube-system, selvage]", "values: [kube-system]"),
@@ -210,7 +209,7 @@ BREAKAGES = [
     (NATIVE, "!(has(object.spec.os) && object.spec.os.name == 'windows') &&", ""),
     (NATIVE, "object.spec.containers.exists(c, c.name == 'selvage-sidecar') ?", "false ?"),
     (NATIVE, "object.spec.securityContext.runAsUser > 0 ?", "true ?"),
-    (NATIVE, "(has(object.spec.hostNetwork) && ", "("),
+    (NATIVE, "has(object.spec.hostNetwork) && ", ""),
     (NATIVE, "i < size(object.spec.containers) &&\n", "i < 2 &&\n"),
     (NATIVE, "k.startsWith('nvidia.com/mig-') ||", ""),
     (NATIVE, "k == 'amd.com/gpu'", "false"),
@@ -233,11 +232,8 @@ class Breakages(unittest.TestCase):
         engine = policy.GoEngine(os.environ["CELGO"])
         self.addCleanup(engine.close)
         for file, text, instead in BREAKAGES:
-            with self.subTest(file=file, text=text, instead=instead), tempfile.TemporaryDirectory() as directory:
-                root = pathlib.Path(directory) / "injection"
-                shutil.copytree(INJECTION, root)
-                before = (root / file).read_text()
-                self.assertIn(text, before, "the file has changed: bring this row up to date")
-                (root / file).write_text(before.replace(text, instead))
-                found = rendered(file.split("/")[0], root)
-                self.assertTrue(injection_cases.complaints(found, engine), "not found")
+            with self.subTest(file=file, text=text, instead=instead):
+                before = (INJECTION / file).read_text()
+                self.assertTrue(text in before, "the file has changed: bring this row up to date")
+                found = render.objects(before.replace(text, instead))
+                self.assertTrue(injection_cases.complaints(found, engine, ()), "not found")
