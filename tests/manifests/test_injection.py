@@ -3,6 +3,7 @@
 import copy
 import os
 import pathlib
+import re
 import shutil
 import tempfile
 import unittest
@@ -163,6 +164,24 @@ class Examples(unittest.TestCase):
         pod = injection_cases.by_kyverno(rendered("kyverno"), injection_cases.POD, "default")
         self.assertEqual(endpoint["port"], pod["spec"]["initContainers"][0]["ports"][0]["name"])
         self.assertEqual(monitor["spec"]["namespaceSelector"], {"any": True})
+
+
+class Page(unittest.TestCase):
+    page = (render.ROOT / "docs" / "nccl.md").read_text()
+
+    def test_each_cause_is_explained(self):
+        source = render.ROOT / "src" / "observe" / "nccl" / "trouble.rs"
+        if not source.exists():
+            self.skipTest("the causes are not there yet")
+        known = set(re.findall(r'^    [A-Za-z]+ = "([a-z_]+)",$', source.read_text(), re.MULTILINE))
+        rows = [line.split("|")[1] for line in self.page.splitlines() if line.startswith("| `")]
+        told = {name for row in rows for name in re.findall(r"`([a-z_]+)`", row)}
+        self.assertEqual(known - {"secondary", "other"} - told, set())
+
+    def test_what_is_added_is_what_the_page_says(self):
+        for text in (injection_cases.OURS, injection_cases.SEEDS, injection_cases.LOGS + "/%h.%p.log",
+                     "INIT,ENV,NET", "selvage-sidecar", injection_cases.VOLUME, "1 GiB", ":9950", "65532"):
+            self.assertIn(text, self.page)
 
 
 # File, text, what stands in its place: a case must end otherwise.
