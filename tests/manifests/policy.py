@@ -1,10 +1,13 @@
-"""Admission by ValidatingAdmissionPolicy, as the API server does it: which policies a request meets,
+"""Admission by policies of the API server, as the API server does it: which policies a request meets,
 then their CEL expressions. Objects are plain maps, as they are there."""
 
+import copy
 import json
+import re
 import subprocess
 
 import cel
+import jsonpatch
 
 
 class Request:
@@ -38,7 +41,7 @@ class Request:
 class PythonEngine:
     """CEL from PyPI (the Rust implementation)."""
 
-    def run(self, conditions, variables, validations, context) -> dict:
+    def run(self, conditions, variables, validations, context, mutation="") -> dict:
         context = {**context, "variables": {}}
         told = [self._told(each, context) for each in conditions]
         for variable in variables:
@@ -48,9 +51,16 @@ class PythonEngine:
         return {
             "conditions": told,
             "validations": [self._told(each, context) for each in validations],
+            "patch": self._patch(mutation, context) if mutation else None,
             "cost": 0,
             "over_budget": False,
         }
+
+    def _patch(self, expression, context):
+        # This engine cannot be taught the type JSONPatch: a map takes its place.
+        text = re.sub(r"\b(op|path|value): ", r"'\1': ", expression.replace("JSONPatch{", "{"))
+        value = self._value(text, context)
+        return value if isinstance(value, list) else str(value)
 
     def _told(self, expression, context):
         value = self._value(expression, context)
@@ -73,11 +83,12 @@ class GoEngine:
             [program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
         )
 
-    def run(self, conditions, variables, validations, context) -> dict:
+    def run(self, conditions, variables, validations, context, mutation="") -> dict:
         asked = {
             "conditions": conditions,
             "variables": variables,
             "validations": validations,
+            "mutation": mutation,
             "context": context,
         }
         self._process.stdin.write(json.dumps(asked) + "\n")
@@ -106,6 +117,49 @@ def denials(found: list, request: Request, engine) -> list:
         if policy["kind"] == "ValidatingAdmissionPolicy" and policy["metadata"]["name"] in bound:
             messages += _denials(policy["spec"], request, engine)
     return messages
+
+
+def mutated(found: list, request: Request, engine) -> dict:
+    """The object as MutatingAdmissionPolicies leave it. What goes wrong is raised: in a cluster
+    `failurePolicy: Ignore` would hide it."""
+    bound = {
+        each["spec"]["policyName"]
+        for each in found
+        if each["kind"] == "MutatingAdmissionPolicyBinding"
+    }
+    request = copy.copy(request)
+    for policy in found:
+        if policy["kind"] == "MutatingAdmissionPolicy" and policy["metadata"]["name"] in bound:
+            for mutation in policy["spec"]["mutations"]:
+                request.new = _mutated(policy["spec"], mutation, request, engine)
+    return request.new
+
+
+def _mutated(spec: dict, mutation: dict, request: Request, engine) -> dict:
+    constraints = spec["matchConstraints"]
+    if not any(_matches(rule, request) for rule in constraints["resourceRules"]):
+        return request.new
+    for term in constraints["namespaceSelector"]["matchExpressions"]:
+        if (term["key"], term["operator"]) != ("kubernetes.io/metadata.name", "NotIn"):
+            raise ValueError(f"a selector that is not known here: {term}")
+        if request.namespace in term["values"]:
+            return request.new
+    if mutation["patchType"] != "JSONPatch":
+        raise ValueError(f"a mutation that is not known here: {mutation['patchType']}")
+    answer = engine.run(
+        [each["expression"] for each in spec["matchConditions"]],
+        spec["variables"],
+        [],
+        request.variables(),
+        mutation["jsonPatch"]["expression"],
+    )
+    if False in answer["conditions"]:
+        return request.new
+    if answer["conditions"].count(True) != len(answer["conditions"]) or answer["over_budget"]:
+        raise ValueError(f"{answer['conditions']}, cost {answer['cost']}")
+    if isinstance(answer["patch"], str):
+        raise ValueError(answer["patch"])
+    return jsonpatch.JsonPatch(answer["patch"]).apply(request.new)
 
 
 def _denials(spec: dict, request: Request, engine) -> list:

@@ -1,7 +1,7 @@
 // Evaluates admission policies with cel-go, the engine that the API server has. A line of JSON in:
 // the policy's expressions and the request's variables; a line out: the results, each true, false
 // or the text of an error, and the cost. Expressions are type-checked, and limited in cost as the
-// API server limits them.
+// API server limits them. A mutation's expression gives a JSON patch (patch.go).
 package main
 
 import (
@@ -28,22 +28,32 @@ type question struct {
 	Conditions  []string       `json:"conditions"`
 	Variables   []variable     `json:"variables"`
 	Validations []string       `json:"validations"`
+	Mutation    string         `json:"mutation"`
 	Context     map[string]any `json:"context"`
 }
 
 type answer struct {
 	Conditions  []any  `json:"conditions"`
 	Validations []any  `json:"validations"`
+	Patch       any    `json:"patch"`
 	Cost        uint64 `json:"cost"`
 	OverBudget  bool   `json:"over_budget"`
 }
 
+// A compiled expression, and the type that it gives.
+type compiled struct {
+	program cel.Program
+	kind    *cel.Type
+}
+
 type engine struct {
 	env      *cel.Env
-	programs map[string]cel.Program
+	types    *provider
+	programs map[string]compiled
 }
 
 func main() {
+	types := &provider{}
 	env, err := cel.NewEnv(
 		cel.HomogeneousAggregateLiterals(),
 		cel.EagerlyValidateDeclarations(true),
@@ -53,12 +63,14 @@ func main() {
 		cel.Variable("object", cel.DynType),
 		cel.Variable("oldObject", cel.DynType),
 		cel.Variable("request", cel.DynType),
-		cel.Variable("variables", cel.MapType(cel.StringType, cel.DynType)),
+		// Each of a policy's variables has the type that its expression gives.
+		cel.Variable("variables", variablesType),
+		types.option(),
 	)
 	if err != nil {
 		panic(err)
 	}
-	policies := engine{env, map[string]cel.Program{}}
+	policies := engine{env, types, map[string]compiled{}}
 	out := json.NewEncoder(os.Stdout)
 	in := json.NewDecoder(os.Stdin)
 	in.UseNumber()
@@ -76,28 +88,33 @@ func main() {
 func (e engine) run(asked question) answer {
 	context := integers(asked.Context).(map[string]any)
 	variables := map[string]any{}
+	e.types.forget()
 	context["variables"] = variables
 	found := answer{Conditions: []any{}, Validations: []any{}}
 	for _, expression := range asked.Conditions {
 		found.Conditions = append(found.Conditions, e.told(expression, context, &found.Cost))
 	}
 	for _, each := range asked.Variables {
-		value, err := e.value(each.Expression, context, &found.Cost)
+		value, kind, err := e.value(each.Expression, nil, context, &found.Cost)
 		if err != "" {
 			// An expression that reads it fails, as it does in the API server.
 			continue
 		}
 		variables[each.Name] = value
+		e.types.declare(each, kind)
 	}
 	for _, expression := range asked.Validations {
 		found.Validations = append(found.Validations, e.told(expression, context, &found.Cost))
+	}
+	if asked.Mutation != "" {
+		found.Patch = e.patch(asked.Mutation, context, &found.Cost)
 	}
 	found.OverBudget = found.Cost > policyBudget
 	return found
 }
 
 func (e engine) told(expression string, context map[string]any, cost *uint64) any {
-	value, err := e.value(expression, context, cost)
+	value, _, err := e.value(expression, nil, context, cost)
 	if err != "" {
 		return err
 	}
@@ -107,28 +124,36 @@ func (e engine) told(expression string, context map[string]any, cost *uint64) an
 	return "not a boolean"
 }
 
-func (e engine) value(expression string, context map[string]any, cost *uint64) (ref.Val, string) {
-	program, ok := e.programs[expression]
+// The value and its declared type, or the text of an error; `must`: the only type that will do.
+func (e engine) value(
+	expression string, must *cel.Type, context map[string]any, cost *uint64,
+) (ref.Val, *cel.Type, string) {
+	// The same text means another thing among other variables.
+	key := e.types.known + expression
+	made, ok := e.programs[key]
 	if !ok {
 		ast, issues := e.env.Compile(expression)
 		if issues.Err() != nil {
-			return nil, "does not compile: " + issues.Err().Error()
+			return nil, nil, "does not compile: " + issues.Err().Error()
 		}
-		var err error
-		program, err = e.env.Program(ast, cel.CostLimit(perCallLimit), cel.CostTracking(nil))
+		program, err := e.env.Program(ast, cel.CostLimit(perCallLimit), cel.CostTracking(nil))
 		if err != nil {
-			return nil, err.Error()
+			return nil, nil, err.Error()
 		}
-		e.programs[expression] = program
+		made = compiled{program, ast.OutputType()}
+		e.programs[key] = made
 	}
-	value, details, err := program.Eval(context)
+	if must != nil && !made.kind.IsExactType(must) {
+		return nil, nil, "gives " + made.kind.String() + ", and not " + must.String()
+	}
+	value, details, err := made.program.Eval(context)
 	if details != nil && details.ActualCost() != nil {
 		*cost += *details.ActualCost()
 	}
 	if err != nil {
-		return nil, err.Error()
+		return nil, nil, err.Error()
 	}
-	return value, ""
+	return value, made.kind, ""
 }
 
 // Numbers as the API server has them: whole ones are integers.
