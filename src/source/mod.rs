@@ -24,6 +24,7 @@ pub mod nvidia;
 pub mod nvidia_fs;
 pub mod pci;
 pub mod pci_text;
+pub mod pod_logs;
 pub mod rdma_port;
 pub mod recorded;
 pub mod routes;
