@@ -323,7 +323,8 @@ impl Log {
 
     /// Only looks will find what is written to it.
     pub(super) fn untold(&self) -> bool {
-        self.dir_watch.is_none() || self.linked || !self.lively && self.file_watch.is_none()
+        let resting = self.ours.is_some() && !self.lively;
+        self.dir_watch.is_none() || self.linked || resting && self.file_watch.is_none()
     }
 
     pub(super) fn holds(&self) -> bool {

@@ -116,8 +116,9 @@ impl Tree {
             };
             self.due = now.plus(every);
         }
-        if due || std::mem::take(&mut self.told) {
-            let listed = self.list_root(logs, tools, sink);
+        let told = std::mem::take(&mut self.told);
+        if due || told {
+            let listed = self.list_root(told, logs, tools, sink);
             self.state = match &listed {
                 Ok(()) => Reading::Value(()),
                 Err(error) => classify(error, &tools.options.pods),
@@ -127,7 +128,8 @@ impl Tree {
         let Some(root) = self.root.clone() else {
             return;
         };
-        if due || std::mem::take(&mut self.pods_told) {
+        let pods_told = std::mem::take(&mut self.pods_told);
+        if due || pods_told {
             let mut pods = std::mem::take(&mut self.pods);
             self.left_aside = 0;
             for (name, pod) in &mut pods {
@@ -146,6 +148,7 @@ impl Tree {
 
     fn list_root(
         &mut self,
+        told: bool,
         logs: &mut Logs,
         tools: &mut Tools,
         sink: &mut dyn Sink,
@@ -156,7 +159,7 @@ impl Tree {
             self.root_watch = tools.watches.dir(&root, Target::Root);
             self.root = Some(root.clone());
         }
-        if !self.changes.seen(stamp, false) {
+        if !self.changes.seen(stamp, told) {
             return Ok(());
         }
         let (found, others) = files::names(&root, tools.options.containers.saturating_mul(2))?;
