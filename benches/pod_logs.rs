@@ -11,6 +11,7 @@
 )]
 
 use aho_corasick::AhoCorasick;
+use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage};
 use nix::time::{ClockId, clock_gettime};
 use selvage::host::Host;
 use selvage::source::pod_logs::{Container, Follower, Options, PARTIAL_TAGS, PollStats, Sink};
@@ -178,7 +179,7 @@ fn main() {
     let rotations = argument("--rotations", 1000);
     let dir = tempfile::tempdir().unwrap();
     let pods = dir.path().join("var/log/pods");
-    let soft = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE).unwrap();
+    let soft = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     println!(
         "files {files}, {rate} B/s, {rotations} rotations, {seconds} s, descriptors {}",
         soft.0
@@ -186,13 +187,19 @@ fn main() {
 
     let bare = resident_kib();
     let stop = Arc::new(AtomicBool::new(false));
+    let started = Arc::new(AtomicBool::new(false));
     let lines = Arc::new(AtomicU64::new(0));
     let writers: Vec<_> = (0..2)
         .map(|writer| {
             let mine: Vec<usize> = (writer..files).step_by(2).collect();
             let mut logs: Vec<Log> = mine.iter().map(|n| Log::create(&pods, *n)).collect();
             let (stop, lines) = (Arc::clone(&stop), Arc::clone(&lines));
+            let started = Arc::clone(&started);
             std::thread::spawn(move || {
+                // What is rotated before the first look of a first start is left aside.
+                while !started.load(Ordering::Relaxed) {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
                 let mut line = Vec::new();
                 let began = now();
                 let (mut bytes, mut rotated, mut turn) = (0, 0, 0);
@@ -223,7 +230,7 @@ fn main() {
         .chain(PARTIAL_TAGS)
         .collect();
     let follower = {
-        let stop = Arc::clone(&stop);
+        let (stop, started) = (Arc::clone(&stop), Arc::clone(&started));
         let root = dir.path().to_path_buf();
         std::thread::spawn(move || {
             let mut finder = Finder {
@@ -243,6 +250,7 @@ fn main() {
             loop {
                 let stats = follower.poll(Millis(now() / 1_000_000), &mut finder);
                 polls += 1;
+                started.store(true, Ordering::Relaxed);
                 total.bytes += stats.bytes;
                 total.gaps += stats.gaps;
                 total.rotations += stats.rotations;
@@ -264,6 +272,10 @@ fn main() {
                         let (at, used) = steady.unwrap();
                         let share = (cpu - used) as f64 / (now() - at) as f64;
                         println!("CPU: {:.2} % of a core", share * 100.0);
+                        let usage = getrusage(UsageWho::RUSAGE_THREAD).unwrap();
+                        let [user, system] = [usage.user_time(), usage.system_time()]
+                            .map(|time| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6);
+                        println!("of it {user:.2} s in the program, {system:.2} s in the kernel");
                         println!("resident: {} KiB in all", resident_kib());
                         let state = serde_json::to_vec(&follower.state()).unwrap();
                         println!("resume point: {} bytes", state.len());
