@@ -10,7 +10,7 @@
     missing_docs
 )]
 
-use aho_corasick::AhoCorasick;
+use aho_corasick::packed;
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage};
 use nix::time::{ClockId, clock_gettime};
 use selvage::host::Host;
@@ -44,7 +44,7 @@ fn resident_kib() -> u64 {
 }
 
 struct Finder {
-    literals: AhoCorasick,
+    literals: packed::Searcher,
     next: Vec<u64>,
     lost: u64,
     repeated: u64,
@@ -234,7 +234,7 @@ fn main() {
         let root = dir.path().to_path_buf();
         std::thread::spawn(move || {
             let mut finder = Finder {
-                literals: AhoCorasick::new(literals).unwrap(),
+                literals: packed::Searcher::new(literals).unwrap(),
                 next: vec![0; files],
                 lost: 0,
                 repeated: 0,

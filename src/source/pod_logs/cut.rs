@@ -4,9 +4,11 @@
 use super::options::{Container, Sink};
 use memchr::{memchr, memrchr};
 
-/// What tags a partial line in CRI's framing: the runtime splits lines at 16 KiB. A finder that
-/// looks for these too gets every split line whole, also one whose literal lies across the split.
-pub const PARTIAL_TAGS: [&str; 2] = [" stdout P ", " stderr P "];
+/// What tags a partial line in CRI's framing (`… stdout P …`): the runtime splits lines at 16 KiB. A
+/// finder that looks for these too gets every split line whole, also one whose literal lies across
+/// the split. They are this short because `stdout` itself is in every line, which makes it a bad
+/// thing to look for.
+pub const PARTIAL_TAGS: [&str; 2] = ["t P ", "r P "];
 
 /// Streams of which a partial line was handed over: what continues it is wanted, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -92,7 +92,7 @@ impl Options {
             pods,
             resume: None,
             watch: true,
-            pause: Duration::from_millis(60),
+            pause: Duration::from_millis(70),
             quiet_looks: 8,
             linger: Duration::from_millis(500),
             check_every: Duration::from_secs(5),
