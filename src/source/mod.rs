@@ -27,6 +27,7 @@ pub mod nvidia;
 pub mod nvidia_fs;
 pub mod pci;
 pub mod pci_text;
+pub mod pod_logs;
 pub mod pod_processes;
 pub mod rdma_moved;
 pub mod rdma_port;

@@ -1,0 +1,140 @@
+//! What the names below `/var/log/pods` mean.
+
+/// A pod's directory: `NAMESPACE_POD_UID`. None of the three holds `_` (DNS labels and UUIDs; a
+/// static pod's is a hash).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PodDir<'a> {
+    pub(super) namespace: &'a str,
+    pub(super) pod: &'a str,
+    pub(super) uid: &'a str,
+}
+
+pub(super) fn pod_dir(name: &str) -> Option<PodDir<'_>> {
+    let mut parts = name.split('_');
+    let parsed = PodDir {
+        namespace: parts.next()?,
+        pod: parts.next()?,
+        uid: parts.next()?,
+    };
+    let filled = ![parsed.namespace, parsed.pod, parsed.uid].contains(&"");
+    (filled && parts.next().is_none()).then_some(parsed)
+}
+
+/// Where a file stands among those of one restart, by what follows the log's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Age {
+    /// Rotated by the kubelet: `.20241114-101112`, local time, as one number.
+    Stamp(u64),
+    /// Rotated by Docker: `.1` is the youngest.
+    Number(u32),
+    /// The log itself.
+    Live,
+}
+
+impl Age {
+    /// Older sorts first.
+    pub(super) fn rank(self) -> (u8, u64) {
+        match self {
+            Age::Stamp(stamp) => (0, stamp),
+            Age::Number(number) => (1, u64::MAX - u64::from(number)),
+            Age::Live => (2, 0),
+        }
+    }
+}
+
+/// A log's restart number, and what follows `.log`: `3.log.20241114-101112.gz` is 3 with the rest.
+pub(super) fn log(name: &str) -> Option<(u32, &str)> {
+    let (number, rest) = name.split_once(".log")?;
+    Some((decimal(number)?, rest))
+}
+
+/// What follows a log's name: its age, and whether it is compressed. The kubelet's unfinished
+/// `.tmp` is nothing.
+pub(super) fn suffix(rest: &str) -> Option<(Age, bool)> {
+    let Some(rest) = rest.strip_prefix('.') else {
+        return rest.is_empty().then_some((Age::Live, false));
+    };
+    let (rest, compressed) = match rest.strip_suffix(".gz") {
+        Some(rest) => (rest, true),
+        None => (rest, false),
+    };
+    let age = match rest.split_once('-') {
+        Some((day, time)) if day.len() == 8 && time.len() == 6 => {
+            Age::Stamp(u64::from(decimal(day)?) * 1_000_000 + u64::from(decimal(time)?))
+        }
+        Some(_) => return None,
+        None => Age::Number(decimal(rest)?),
+    };
+    Some((age, compressed))
+}
+
+fn decimal(text: &str) -> Option<u32> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| text.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pod_directories() {
+        let uid = "6f0b7a53-57de-4a7e-9f2c-1f1b7ad37c11";
+        let full = format!("train_job-worker-0_{uid}");
+        assert_eq!(
+            pod_dir(&full),
+            Some(PodDir {
+                namespace: "train",
+                pod: "job-worker-0",
+                uid
+            })
+        );
+        for odd in ["", "a", "a_b", "a_b_c_d", "_b_c", "a__c", "a_b_", "___"] {
+            assert_eq!(pod_dir(odd), None, "{odd}");
+        }
+    }
+
+    #[test]
+    fn log_files() {
+        for (name, want) in [
+            ("0.log", Some((0, Some((Age::Live, false))))),
+            ("12.log", Some((12, Some((Age::Live, false))))),
+            (
+                "0.log.20241114-101112",
+                Some((0, Some((Age::Stamp(20_241_114_101_112), false)))),
+            ),
+            (
+                "7.log.20241114-101112.gz",
+                Some((7, Some((Age::Stamp(20_241_114_101_112), true)))),
+            ),
+            ("0.log.20241114-101112.tmp", Some((0, None))),
+            ("0.log.20241114-101112.gz.tmp", Some((0, None))),
+            ("0.log.1", Some((0, Some((Age::Number(1), false))))),
+            ("0.log.2.gz", Some((0, Some((Age::Number(2), true))))),
+            ("0.log.", Some((0, None))),
+            ("0.log.gz", Some((0, None))),
+            ("0.logs", Some((0, None))),
+            ("0.log.2024-101112", Some((0, None))),
+            ("x.log", None),
+            ("+1.log", None),
+            (".log", None),
+            ("99999999999.log", None),
+            ("0.txt", None),
+        ] {
+            let got = log(name).map(|(number, rest)| (number, suffix(rest)));
+            assert_eq!(got, want, "{name}");
+        }
+    }
+
+    #[test]
+    fn older_files_sort_first() {
+        let order = [
+            Age::Stamp(20_241_114_101_112),
+            Age::Stamp(20_241_114_101_113),
+            Age::Number(3),
+            Age::Number(1),
+            Age::Live,
+        ];
+        assert!(order.is_sorted_by_key(|age| age.rank()));
+    }
+}
