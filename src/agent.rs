@@ -22,6 +22,7 @@ use tokio::sync::{mpsc, watch};
 
 mod cluster;
 mod events;
+mod jobs;
 mod look;
 mod serve;
 mod start;
@@ -92,16 +93,17 @@ pub async fn run(
         () = &mut shutdown => return Ok(()),
         found = start::find(&config, true) => found,
     };
+    tracing::debug!(live = found.host.is_live(), "watching");
+    let clock = Clock::starting_at(crate::clock::monotonic());
+
+    let (wake_tx, mut wake_rx) = mpsc::channel(WAITING);
+    let jobs = jobs::JobsPart::start(&config, &found, &cluster, clock, &wake_tx);
     let start::Found {
         host,
         boot_id,
         saved,
         state,
     } = found;
-    tracing::debug!(live = host.is_live(), "watching");
-    let clock = Clock::starting_at(crate::clock::monotonic());
-
-    let (wake_tx, mut wake_rx) = mpsc::channel(WAITING);
     let log = crate::kernel_log::settings(
         &host,
         &config.agent,
@@ -132,7 +134,7 @@ pub async fn run(
         saver: Saver::start(state),
         hold: TaintHold::new(config.cluster.hold_times()),
         cluster,
-        suspects: Arc::default(),
+        jobs,
     };
     if let Some(memory) = node.saved.memory_of(boot_id.as_deref()) {
         let remembered = Remembered {
@@ -146,10 +148,6 @@ pub async fn run(
     let kernel_log = crate::kernel_log::spawn(log, clock, wake_tx.clone());
     if host.is_live() {
         events::spawn(&wake_tx, config.uses_netlink());
-    }
-    if let Some(settings) = suspects::Settings::of(&config) {
-        let host = Arc::clone(&host);
-        suspects::spawn(host, settings, clock, Vec::new, wake_tx.clone());
     }
     drop(wake_tx);
 
@@ -211,7 +209,7 @@ struct Node {
     full_window: bool,
     hold: TaintHold,
     cluster: cluster::Cluster,
-    suspects: Arc<std::collections::BTreeMap<String, crate::check::nccl_suspect::Suspect>>,
+    jobs: jobs::JobsPart,
 }
 
 impl Node {
@@ -220,6 +218,9 @@ impl Node {
         let wall = jiff::Timestamp::now();
         let told = self.cluster.told();
         self.evaluator.mute(told.mutes.checks(wall));
+        self.jobs.health(&mut self.sampler, self.clock);
+        let gpus = self.sampler.gpus();
+        self.evaluator.set_jobs(self.jobs.jobs(&told, gpus));
         let mut report = self.evaluator.evaluate(
             self.sampler.snapshot(Some(wall)),
             Look::Watching {
@@ -238,7 +239,6 @@ impl Node {
         };
         report.taint_muted = told.mutes.taint(wall);
         report.cluster = self.cluster.status(&told);
-        report.suspects = Arc::clone(&self.suspects);
         report
     }
 
@@ -264,7 +264,8 @@ impl Node {
                     self.sampler.set_kernel_log(fault, absent, via);
                 }
             }
-            Wake::Suspects(suspects) => self.suspects = Arc::new(suspects),
+            Wake::Suspects(suspects) => self.jobs.suspects(suspects),
+            Wake::Jobs(told) => self.jobs.logs(*told),
             Wake::Netdev(name) => self.sampler.netdev_changed(&name),
             Wake::Dcb => self.sampler.dcb_changed(),
             Wake::Devices => self.sampler.devices_changed(),

@@ -4,6 +4,7 @@
 use crate::check::debounce::{self, Debouncer, Hysteresis};
 use crate::check::policy::Policy;
 use crate::check::roles::{self, RoleOverrides};
+use crate::check::nccl_jobs::Jobs;
 use crate::check::{self, Context, xid_seen};
 use crate::observe::history::{History, Memory};
 use crate::observe::kernel::KernelEvent;
@@ -25,6 +26,7 @@ pub struct Evaluator {
     debouncer: Debouncer,
     tracker: VerdictTracker,
     generation: u64,
+    jobs: Arc<Jobs>,
 }
 
 /// How to look.
@@ -58,7 +60,13 @@ impl Evaluator {
             debouncer: Debouncer::new(hysteresis),
             tracker: VerdictTracker::default(),
             generation: 0,
+            jobs: Arc::default(),
         }
+    }
+
+    /// What is known of this node's jobs, until told otherwise.
+    pub fn set_jobs(&mut self, jobs: Arc<Jobs>) {
+        self.jobs = jobs;
     }
 
     /// Leaves these checks out as well, until told otherwise.
@@ -87,7 +95,8 @@ impl Evaluator {
         self.history.push(snapshot);
         let now = snapshot.at;
         let roles = roles::roles_of_taken_in(snapshot, &self.history, &self.overrides);
-        let context = Context::new(snapshot, &self.history, &roles, &self.policy, now);
+        let mut context = Context::new(snapshot, &self.history, &roles, &self.policy, now);
+        context.jobs = Some(&self.jobs);
         let candidates = check::run_all(&context);
         let gpudirect = context.gpudirect_verdict().clone();
         let (mut findings, full_window) = match look {
@@ -130,7 +139,7 @@ impl Evaluator {
             tainting: Tainting::default(),
             taint_muted: false,
             cluster: None,
-            suspects: Arc::default(),
+            jobs: Arc::clone(&self.jobs),
         }
     }
 }

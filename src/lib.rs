@@ -44,6 +44,7 @@ pub mod evaluate;
 pub mod glob;
 mod hash;
 pub mod host;
+pub mod jobs;
 pub mod kernel_log;
 pub mod observe;
 pub mod readiness;

@@ -4,6 +4,7 @@
 use crate::observe::history::Memory;
 use crate::source::kernel_log::state::ResumeState;
 use crate::units::PortKey;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -87,10 +88,21 @@ impl StateDir {
 
     /// What an earlier run left; nothing if there is no file, or it is damaged (logged).
     pub fn load(&self) -> Saved {
-        let Some(path) = self.file(FILE) else {
-            return Saved::default();
-        };
-        let read = || -> io::Result<Saved> {
+        let saved: Saved = self.read(FILE).unwrap_or_default();
+        match saved.version {
+            VERSION => saved,
+            0 => Saved::default(),
+            version => {
+                tracing::warn!(file = FILE, version, "state file left aside");
+                Saved::default()
+            }
+        }
+    }
+
+    /// A file of it, as JSON; none if there is no file, or it is damaged (logged).
+    pub fn read<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+        let path = self.file(name)?;
+        let read = || -> io::Result<T> {
             let mut text = String::new();
             let file = std::fs::File::options()
                 .read(true)
@@ -100,33 +112,37 @@ impl StateDir {
                 return Err(io::Error::other("no regular file"));
             }
             file.take(MAX).read_to_string(&mut text)?;
-            let saved: Saved = serde_json::from_str(&text)?;
-            if saved.version != VERSION {
-                return Err(io::Error::other(format!("version {}", saved.version)));
-            }
-            Ok(saved)
+            Ok(serde_json::from_str(&text)?)
         };
         match read() {
-            Ok(saved) => saved,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Saved::default(),
+            Ok(value) => Some(value),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => {
                 tracing::warn!(path = %path.display(), %error, "state file left aside");
-                Saved::default()
+                None
             }
         }
     }
 
-    /// Writes the file anew, whole or not at all.
+    /// Writes what the history remembers.
+    ///
+    /// # Errors
+    /// As [`StateDir::write`].
+    pub fn save(&self, saved: &Saved) -> io::Result<()> {
+        self.write(FILE, saved)
+    }
+
+    /// Writes a file of it anew, whole or not at all.
     ///
     /// # Errors
     /// Why it could not be; the old file is as it was.
-    pub fn save(&self, saved: &Saved) -> io::Result<()> {
-        let Some(path) = self.file(FILE) else {
+    pub fn write(&self, name: &str, value: &impl Serialize) -> io::Result<()> {
+        let Some(path) = self.file(name) else {
             return Ok(());
         };
         let new = path.with_extension("new");
         let mut file = std::fs::File::create(&new)?;
-        file.write_all(&serde_json::to_vec(saved)?)?;
+        file.write_all(&serde_json::to_vec(value)?)?;
         file.sync_data()?;
         std::fs::rename(&new, &path)
     }

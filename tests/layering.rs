@@ -46,6 +46,7 @@ const FREE: &[&str] = &[
     "agent",
     "cli",
     "clock",
+    "jobs",
     "kernel_log",
     "main",
     "lib",

@@ -43,6 +43,8 @@ pub enum Wake {
     },
     /// What is thought of the pods with GPUs.
     Suspects(std::collections::BTreeMap<String, crate::check::nccl_suspect::Suspect>),
+    /// What pods' logs tell of NCCL changed.
+    Jobs(Box<crate::jobs::Told>),
     /// A network device changed.
     Netdev(String),
     /// DCB settings changed.

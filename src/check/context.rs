@@ -1,5 +1,6 @@
 //! What every check is given, and the questions that several checks ask.
 
+use super::nccl_jobs::Jobs;
 use super::gpudirect::{self, GpuDirectVerdict};
 use super::policy::{Limit, Policy};
 use super::{Candidate, ReasonDoc, Timing, Weight};
@@ -30,6 +31,8 @@ pub struct Context<'a> {
     pub policy: &'a Policy,
     /// Now, on the clock of the snapshot's stamps.
     pub now: Millis,
+    /// Jobs on this node; none where nobody looks at them.
+    pub jobs: Option<&'a Jobs>,
     ports: Rc<[PortView<'a>]>,
     gpudirect_verdict: Rc<GpuDirectVerdict>,
 }
@@ -139,6 +142,7 @@ impl<'a> Context<'a> {
             roles,
             policy,
             now,
+            jobs: None,
             ports: Rc::default(),
             gpudirect_verdict: Rc::default(),
         };

@@ -26,6 +26,7 @@ mod link_rate;
 mod link_state;
 pub mod nccl;
 pub mod nccl_pods;
+pub mod nccl_jobs;
 pub mod nccl_suspect;
 mod nic_kernel;
 mod pcie_link;
@@ -178,6 +179,8 @@ pub const CHECKS: &[Check] = &[
     nic_kernel::CHECK,
     gpudirect_check::CHECK,
     gds::CHECK,
+    nccl_jobs::CHECK,
+    nccl_suspect::CHECK,
     counter_saturated::CHECK,
     source_health::CHECK,
 ];

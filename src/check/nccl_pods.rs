@@ -13,7 +13,7 @@ pub const REASON: &str = "NoRdmaRequested";
 const MOST_NICS: u64 = 32;
 
 /// What is so, and what to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct NoRdma {
     /// `namespace/pod`.
     pub subject: String,

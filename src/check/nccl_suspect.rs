@@ -5,7 +5,7 @@
 //! TCP, too. Whatever cannot be told is unknown, and unknown is no suspicion.
 
 use super::policy::Nccl;
-use super::{Candidate, ReasonDoc, Status, Timing, Weight};
+use super::{Candidate, Check, Context, ReasonDoc, Status, Timing, Weight};
 use crate::observe::traffic::{GpuPod, Moved, NodeRdma, OwnedQps, PodQps, PodTraffic, TrafficLook};
 use crate::units::Millis;
 use serde::{Deserialize, Serialize};
@@ -15,13 +15,27 @@ use std::time::Duration;
 const ID: &str = "nccl_suspect";
 
 /// What a suspect is told as.
-pub const SUSPECT: ReasonDoc = ReasonDoc {
+const SUSPECT: ReasonDoc = ReasonDoc {
     reason: "NcclSuspect",
     status: Status::Degraded,
     weight: Weight::Notice,
     meaning: "A pod with GPUs moves many bytes by TCP while its processes own no RDMA queue pair: NCCL may have fallen back to sockets without a word in any log.",
     remedy: "Ask NCCL itself: run the job with NCCL_DEBUG=INFO (or with selvage's sidecar) and give its log to `selvage nccl`. If the bytes are a data set, a checkpoint or requests, this is no fallback.",
 };
+
+/// The row in the table.
+pub const CHECK: Check = Check {
+    id: ID,
+    title: "NCCL without a log",
+    what: "Pods that hold GPUs, own no RDMA queue pair and move many bytes by TCP: the fallback that no log admits. A suspicion, never more than a notice.",
+    reasons: &[SUSPECT],
+    run,
+};
+
+fn run(context: &Context<'_>) -> Vec<Candidate> {
+    let suspects = context.jobs.iter().flat_map(|jobs| jobs.suspects.values());
+    suspects.filter_map(Suspect::candidate).collect()
+}
 
 /// RDMA ports that move less than this share of the threshold do not move a job's bytes.
 const MOVES_SHARE: f64 = 0.01;

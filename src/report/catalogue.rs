@@ -151,6 +151,28 @@ catalogue! {
     REPORT_GENERATION: Counter Default "selvage_report_generations_total" []
         "Evaluations since the agent started.";
 
+    NCCL_TCP_FALLBACK: Gauge Default "selvage_nccl_tcp_fallback" ["namespace", "pod", "container"]
+        "1 where NCCL moves data between nodes by TCP and nothing asks for that; 0 where it does not, or a setting asks for it; no series where its lines do not tell.";
+    NCCL_NETWORK: Gauge Default "selvage_nccl_network" ["namespace", "pod", "container", "network"]
+        "Always 1; what data between nodes goes over: ib, roce, ib_or_roce, ofi, fastrak, tcpx, ucx, socket, none (a job of one node), unknown.";
+    NCCL_CHANNELS: Gauge Default "selvage_nccl_channels" ["namespace", "pod", "container", "transport"]
+        "Connections that NCCL has told of, by transport.";
+    NCCL_GPUDIRECT: Gauge Default "selvage_nccl_gpudirect_rdma" ["namespace", "pod", "container"]
+        "1 where connections between nodes use GPUDirect RDMA, 0 where none does; no series where none is in view.";
+    NCCL_WARNINGS: Counter Default "selvage_nccl_warnings_total" ["namespace", "pod", "container", "cause"]
+        "Lines about trouble that NCCL printed, by cause.";
+    NCCL_INIT_SECONDS: Gauge Default "selvage_nccl_init_seconds" ["namespace", "pod", "container"]
+        "The longest init of a communicator.";
+    NCCL_INIT_HANGS: Gauge Default "selvage_nccl_init_hangs" ["namespace", "pod", "container"]
+        "1 while the init of a communicator takes longer than it may.";
+    NCCL_CONTAINERS: Gauge Default "selvage_nccl_containers" []
+        "Containers whose logs hold NCCL's lines; the 24 worst have series of their own.";
+    NCCL_LOG_BYTES: Counter Default "selvage_nccl_log_bytes_total" []
+        "Bytes of containers' logs read.";
+    NCCL_LOG_DROPPED: Counter Default "selvage_nccl_log_lines_dropped_total" []
+        "Lines of interest that could not be looked at: too long, or a sidecar's and torn.";
+    NCCL_LOG_LOST: Counter Default "selvage_nccl_log_bytes_lost_total" []
+        "Bytes of containers' logs that were gone before they could be read, as far as known.";
     NCCL_SUSPECT: Gauge Default "selvage_nccl_suspect" ["namespace", "pod", "job"]
         "1 for a pod that holds GPUs, moves many bytes by TCP and owns no RDMA queue pair; 0 for one that is cleared or idle; no series where it cannot be told.";
     NODE_WRITES: Counter Default "selvage_node_writes_total" ["result"]

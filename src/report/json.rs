@@ -1,6 +1,8 @@
 //! The report as JSON, `selvage.dev/report/v1`: `/report` and `selvage check -o json`. Fields are
 //! added, never renamed.
 
+mod nccl;
+
 use super::cluster::ClusterView;
 use super::select;
 use super::view::{self, PortView};
@@ -61,14 +63,9 @@ pub struct Document<'a> {
     modules: BTreeMap<&'static str, ModuleOut<'a>>,
     xid: Vec<Xid<'a>>,
     sources: Vec<Source<'a>>,
-    nccl: NcclOut<'a>,
+    nccl: nccl::Nccl<'a>,
     /// None where there is no cluster to tell.
     cluster: Option<ClusterView<'a>>,
-}
-
-#[derive(Debug, Serialize)]
-struct NcclOut<'a> {
-    suspects: Vec<&'a crate::check::nccl_suspect::Suspect>,
 }
 
 #[derive(Debug, Serialize)]
@@ -248,9 +245,7 @@ impl<'a> Document<'a> {
                 })
                 .collect(),
             sources: sources(report),
-            nccl: NcclOut {
-                suspects: report.suspects.values().collect(),
-            },
+            nccl: nccl::Nccl::of(report),
             cluster: ClusterView::of(report),
         }
     }

@@ -14,6 +14,7 @@ pub mod text;
 pub mod view;
 
 use crate::check::Finding;
+pub use crate::check::nccl_jobs::Jobs;
 pub use crate::check::roles::{Role, RoleFacts};
 pub use crate::check::xid_seen::XidSeen;
 use crate::observe::snapshot::Snapshot;
@@ -62,6 +63,6 @@ pub struct Report {
     pub taint_muted: bool,
     /// How the telling of the cluster goes; none where there is none to tell.
     pub cluster: Option<Arc<ClusterStatus>>,
-    /// What is thought of the pods with GPUs, by UID.
-    pub suspects: Arc<BTreeMap<String, crate::check::nccl_suspect::Suspect>>,
+    /// What is known of this node's jobs.
+    pub jobs: Arc<Jobs>,
 }

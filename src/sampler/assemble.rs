@@ -205,7 +205,7 @@ pub fn sources(snapshot: &mut Snapshot, schedule: &Schedule) {
             .map(|(subject, _)| (subject.source(), subject.name()))
             .collect();
         sources.retain(|_, health| {
-            &*health.source == "kernel_log" || known.contains(&(&*health.source, &*health.subject))
+            ["kernel_log", super::POD_LOGS].contains(&&*health.source) || known.contains(&(&*health.source, &*health.subject))
         });
     }
 }

@@ -29,6 +29,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+/// The source of pods' logs, as reports name it.
+const POD_LOGS: &str = "pod_logs";
+
 /// How often each source is read, and what is left alone.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -184,6 +187,29 @@ impl Sampler {
             via: via.map(Into::into),
         };
         self.snapshot.sources.insert("kernel_log".into(), health);
+    }
+
+    /// Health of the pods' logs, which are followed elsewhere; `stalled`: how long a read has been
+    /// out, if too long.
+    pub fn set_pod_logs(&mut self, fault: Option<Fault>, absent: bool, stalled: Option<Duration>) {
+        let now = self.clock.now();
+        let health = SourceHealth {
+            source: POD_LOGS.into(),
+            subject: "".into(),
+            last_ok: (fault.is_none() && !absent && stalled.is_none()).then_some(now),
+            micros: 0,
+            stalled_since: stalled.map(|stalled| now.minus(stalled)),
+            fault,
+            absent,
+            via: None,
+        };
+        self.snapshot.sources.insert(POD_LOGS.into(), health);
+    }
+
+    /// GPUs on the PCI bus, once that was read.
+    pub fn gpus(&self) -> Option<usize> {
+        let pci = self.snapshot.pci.as_ref()?;
+        Some(pci.value.gpus.len())
     }
 
     /// Ports found restricted so far; `true` if there are new ones since the last call.

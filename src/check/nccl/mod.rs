@@ -13,7 +13,7 @@ mod verdict;
 
 pub use causes::{Cause, remedy};
 pub use network::Network;
-pub use verdict::{EvidenceLine, Fallback, NcclVerdict};
+pub use verdict::{EvidenceLine, Fallback, NcclVerdict, TRANSPORTS};
 
 use crate::observe::nccl::NcclLog;
 use crate::observe::pod::{ContainerFacts, PodFacts};

@@ -152,8 +152,24 @@ fn channels(log: &NcclLog) -> BTreeMap<String, u64> {
     channels
 }
 
+/// Names of all transports in JSON and metrics.
+pub const TRANSPORTS: [&str; 12] = [
+    "net_ib",
+    "net_socket",
+    "net_ofi",
+    "net_fastrak",
+    "net_tcpx",
+    "net_ucx",
+    "net_fastsocket",
+    "net_other",
+    "p2p",
+    "mnnvl",
+    "shm",
+    "collnet",
+];
+
 /// A transport's name in JSON and metrics.
-pub fn transport(over: Transport) -> &'static str {
+fn transport(over: Transport) -> &'static str {
     match over {
         Transport::Net(Net::Ib) => "net_ib",
         Transport::Net(Net::Socket) => "net_socket",

@@ -1,0 +1,114 @@
+//! This node's jobs as the loop knows them: what their logs tell, what the kernel shows of them,
+//! and what their pods ask for, put together.
+
+use super::cluster::Cluster;
+use super::suspects;
+use super::{Wake, start::Found};
+use crate::check::nccl_jobs::Jobs;
+use crate::check::nccl_pods::gpus_without_rdma;
+use crate::check::nccl_suspect::Suspect;
+use crate::cluster::Told;
+use crate::cluster::pods::PodTable;
+use crate::config::Config;
+use crate::jobs::{self, Settings, Wires};
+use crate::observe::pod::PodFacts;
+use crate::sampler::{Clock, Sampler};
+use crate::source::pod_logs::Progress;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+
+/// The part of the loop that knows of jobs.
+pub(super) struct JobsPart {
+    jobs: Arc<Jobs>,
+    pods: watch::Receiver<Arc<PodTable>>,
+    node_gpus: Arc<AtomicU32>,
+    /// Where the reader of logs is; none where logs are not read.
+    progress: Option<Arc<Progress>>,
+    told: Option<jobs::Told>,
+    deadline: Duration,
+}
+
+impl JobsPart {
+    /// Starts the threads that the settings ask for.
+    pub fn start(
+        config: &Config,
+        found: &Found,
+        cluster: &Cluster,
+        clock: Clock,
+        tx: &mpsc::Sender<Wake>,
+    ) -> Self {
+        let node_gpus = Arc::new(AtomicU32::new(0));
+        let pods = cluster.pods();
+        let progress = Settings::of(config).map(|settings| {
+            let wires = Wires {
+                clock,
+                pods: pods.clone(),
+                events: cluster.events(),
+                node_gpus: Arc::clone(&node_gpus),
+                state: found.state.clone(),
+                tx: tx.clone(),
+            };
+            jobs::spawn(&found.host, settings, wires)
+        });
+        if let Some(settings) = suspects::Settings::of(config) {
+            let table = pods.clone();
+            let facts = move || {
+                let table = Arc::clone(&table.borrow());
+                let running = table.by_uid.values().filter(|pod| !pod.finished);
+                running.map(|pod| PodFacts::clone(pod)).collect()
+            };
+            suspects::spawn(Arc::clone(&found.host), settings, clock, facts, tx.clone());
+        }
+        JobsPart {
+            jobs: Arc::default(),
+            pods,
+            node_gpus,
+            progress,
+            told: None,
+            deadline: config.intervals.deadline.duration(),
+        }
+    }
+
+    /// Takes in what the logs tell.
+    pub fn logs(&mut self, told: jobs::Told) {
+        let jobs = Arc::make_mut(&mut self.jobs);
+        jobs.containers.clone_from(&told.containers);
+        jobs.fallbacks_in_a_row = told.fallbacks_in_a_row;
+        jobs.logs = (!told.absent).then(|| told.logs.clone());
+        self.told = Some(told);
+    }
+
+    /// Takes in what is thought of pods that log nothing.
+    pub fn suspects(&mut self, suspects: BTreeMap<String, Suspect>) {
+        Arc::make_mut(&mut self.jobs).suspects = Arc::new(suspects);
+    }
+
+    /// What is known now; `gpus`: of this node.
+    pub fn jobs(&mut self, told: &Told, gpus: Option<usize>) -> Arc<Jobs> {
+        let gpus = gpus.and_then(|gpus| u32::try_from(gpus).ok()).unwrap_or(0);
+        self.node_gpus.store(gpus, Ordering::Relaxed);
+        let table = Arc::clone(&self.pods.borrow());
+        let no_rdma: Vec<_> = table
+            .by_uid
+            .values()
+            .filter_map(|pod| gpus_without_rdma(pod, told.devices.as_ref()))
+            .collect();
+        if self.jobs.no_rdma != no_rdma {
+            Arc::make_mut(&mut self.jobs).no_rdma = no_rdma;
+        }
+        Arc::clone(&self.jobs)
+    }
+
+    /// Tells the sampler how reading the logs goes.
+    pub fn health(&self, sampler: &mut Sampler, clock: Clock) {
+        let (Some(progress), Some(told)) = (&self.progress, &self.told) else {
+            return;
+        };
+        let stalled = progress.busy_for(clock.now());
+        let stalled = stalled.filter(|busy| *busy > self.deadline);
+        sampler.set_pod_logs(told.fault.clone(), told.absent, stalled);
+    }
+}

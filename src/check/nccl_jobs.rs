@@ -1,0 +1,282 @@
+//! Jobs on this node, by what their NCCL logs: each container's verdict, and what several of them
+//! in a row say of the node.
+
+use super::nccl::{Fallback, NcclVerdict, Network};
+use super::nccl_pods::NoRdma;
+use super::nccl_suspect::Suspect;
+use super::policy::JobEffect;
+use super::{Candidate, Check, Context, ReasonDoc, Status, Timing, Weight, nccl_pods};
+use crate::observe::pod::{ContainerKey, Job};
+use crate::units::Millis;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+const ID: &str = "nccl_jobs";
+
+const FALLBACK: ReasonDoc = ReasonDoc {
+    reason: "NcclTcpFallback",
+    status: Status::Degraded,
+    weight: Weight::Notice,
+    meaning: "A job's NCCL moves data between nodes by TCP, and nothing asks for that. The fault is the job's until shown otherwise; `policy.nccl.fallback` can make the node degraded while it runs.",
+    remedy: "The message names the cause; `selvage nccl` on the pod's log tells more: docs/nccl.md.",
+};
+const HANG: ReasonDoc = ReasonDoc {
+    reason: "NcclInitHang",
+    status: Status::Degraded,
+    weight: Weight::Notice,
+    meaning: "A job's NCCL began to make a communicator and does not come to an end.",
+    remedy: "Compare the ranks' logs: who has not begun, and at which stage the others wait. NetworkPolicy and NCCL_SOCKET_IFNAME first.",
+};
+const HERE: ReasonDoc = ReasonDoc {
+    reason: "NcclFallbackRepeats",
+    status: Status::Degraded,
+    weight: Weight::Verdict,
+    meaning: "Several jobs in a row fell back to TCP on this node, and none between them did not: that is the node's, not the jobs'.",
+    remedy: "Look for what they share: the device plugin's offer, /dev/infiniband, the driver, the image's RDMA libraries. `selvage check` on the node, then a job with NCCL_DEBUG=INFO.",
+};
+const NO_RDMA: ReasonDoc = ReasonDoc {
+    reason: nccl_pods::REASON,
+    status: Status::Degraded,
+    weight: Weight::Notice,
+    meaning: "A pod of a gang asked for GPUs and for no RDMA device, though its node offers some: between nodes its NCCL can use TCP only.",
+    remedy: "Ask for the node's RDMA resource in the pod; the message names it.",
+};
+
+/// The row in the table.
+pub const CHECK: Check = Check {
+    id: ID,
+    title: "NCCL in jobs",
+    what: "What NCCL tells in the logs of this node's pods, and what the pods ask for. Never taints: a job's fault is not the node's, unless several jobs in a row have it here.",
+    reasons: &[FALLBACK, HANG, HERE, NO_RDMA],
+    run,
+};
+
+/// Where a verdict comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Via {
+    /// The container's own log.
+    Log,
+    /// A sidecar's verdict.
+    Sidecar,
+    /// An earlier run of the agent, which has read lines that are gone.
+    Remembered,
+}
+
+/// One container and what its NCCL comes to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ContainerVerdict {
+    /// The container.
+    #[serde(flatten)]
+    pub key: ContainerKey,
+    /// What its pod is a part of.
+    pub job: Option<Job>,
+    /// Since when this is so of TCP, on the agent's clock.
+    pub since: Millis,
+    /// How it is known.
+    pub via: Via,
+    /// The verdict.
+    pub verdict: Arc<NcclVerdict>,
+}
+
+impl ContainerVerdict {
+    /// `namespace/pod/container`.
+    pub fn subject(&self) -> String {
+        let key = &self.key;
+        format!("{}/{}/{}", key.namespace, key.pod, key.container)
+    }
+}
+
+/// How reading the logs goes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct LogReading {
+    /// Containers followed.
+    pub containers: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Lines that could not be looked at.
+    pub lines_dropped: u64,
+    /// Bytes that were gone before they could be read.
+    pub bytes_lost: u64,
+}
+
+/// What is known of this node's jobs.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Jobs {
+    /// Containers in whose logs NCCL speaks, worst first.
+    pub containers: Vec<Arc<ContainerVerdict>>,
+    /// Jobs that fell back here, one after the other, up to now.
+    pub fallbacks_in_a_row: u32,
+    /// Pods that asked for GPUs and for no RDMA device.
+    pub no_rdma: Vec<NoRdma>,
+    /// What is thought of the pods with GPUs, by UID.
+    #[serde(serialize_with = "values")]
+    pub suspects: Arc<BTreeMap<String, Suspect>>,
+    /// How reading goes; none where logs are not read.
+    pub logs: Option<LogReading>,
+}
+
+fn values<S: serde::Serializer>(
+    suspects: &Arc<BTreeMap<String, Suspect>>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(suspects.values())
+}
+
+/// How the last jobs ended up, oldest first: what they used between nodes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outcomes(VecDeque<(String, bool)>);
+
+impl Outcomes {
+    /// Jobs that are remembered.
+    const MOST: usize = 16;
+
+    /// Takes in what is known of a job now. Jobs of one node and those of which nothing is known say
+    /// nothing of the fabric.
+    pub fn note(&mut self, job: &str, verdict: &NcclVerdict) {
+        let fell_back = match (verdict.tcp_fallback, verdict.network) {
+            (Fallback::Yes, _) => true,
+            (Fallback::No, Network::None | Network::Unknown) => return,
+            (Fallback::No, _) => false,
+            (Fallback::Configured | Fallback::Unknown, _) => return,
+        };
+        match self.0.iter_mut().find(|(name, _)| name == job) {
+            // One pod of it that fell back is enough.
+            Some((_, known)) => *known |= fell_back,
+            None => {
+                if self.0.len() >= Self::MOST {
+                    self.0.pop_front();
+                }
+                self.0.push_back((job.to_string(), fell_back));
+            }
+        }
+    }
+
+    /// How many of the last ones fell back, without one between them that did not.
+    pub fn fallbacks_in_a_row(&self) -> u32 {
+        let last = self.0.iter().rev().take_while(|(_, fell_back)| *fell_back);
+        u32::try_from(last.count()).unwrap_or(u32::MAX)
+    }
+}
+
+/// Verdicts are believed as they come: each rests on lines that stand in a log.
+const AT_ONCE: Timing = Timing {
+    raise_after: Duration::ZERO,
+    clear_after: Duration::ZERO,
+};
+
+fn run(context: &Context<'_>) -> Vec<Candidate> {
+    let Some(jobs) = context.jobs else {
+        return Vec::new();
+    };
+    let policy = &context.policy.nccl;
+    let mut found = Vec::new();
+    for container in &jobs.containers {
+        let verdict = &container.verdict;
+        let subject = container.subject();
+        let key = format!("{} {}", container.key.uid, container.key.container);
+        let say = |doc: ReasonDoc, what: &str| {
+            let message = format!("{subject}: {what}");
+            let id = (key.clone(), subject.clone());
+            let mut candidate = doc.candidate(ID, id, AT_ONCE, message);
+            if let Some(remedy) = verdict.remedies.first() {
+                candidate.remedy.clone_from(remedy);
+            }
+            evidence(&mut candidate, container);
+            candidate
+        };
+        if verdict.tcp_fallback == Fallback::Yes {
+            let weight = match policy.fallback {
+                JobEffect::Notice => Weight::Notice,
+                JobEffect::Degraded => Weight::Verdict,
+            };
+            found.push(say(FALLBACK, &verdict.summary).weighing(weight));
+        }
+        if verdict.init_hangs_since.is_some() {
+            found.push(say(HANG, &verdict.summary));
+        }
+    }
+    let row = jobs.fallbacks_in_a_row;
+    if policy.jobs_in_a_row > 0 && row >= policy.jobs_in_a_row {
+        let message = format!("the last {row} jobs of several nodes here fell back to TCP");
+        let candidate = HERE.candidate(ID, ("node", "node"), AT_ONCE, message);
+        found.push(candidate.with("jobs", row));
+    }
+    for pod in &jobs.no_rdma {
+        let id = (format!("pod {}", pod.subject), pod.subject.clone());
+        let mut candidate = NO_RDMA.candidate(ID, id, AT_ONCE, pod.message.clone());
+        candidate.remedy.clone_from(&pod.remedy);
+        found.push(candidate.with("gpus", pod.gpus).with("resource", pod.resource.as_str()));
+    }
+    found
+}
+
+fn evidence(candidate: &mut Candidate, container: &ContainerVerdict) {
+    let verdict = &container.verdict;
+    let causes: Vec<&str> = verdict.causes.iter().map(|cause| cause.as_str()).collect();
+    let lines: Vec<String> = verdict
+        .evidence
+        .iter()
+        .take(4)
+        .map(|line| line.text.clone())
+        .collect();
+    let mut put = |name: &str, value: serde_json::Value| {
+        candidate.evidence.insert(name.to_string(), value);
+    };
+    put("causes", causes.join(", ").into());
+    put("lines", lines.join(" | ").into());
+    put("via", serde_json::to_value(container.via).unwrap_or_default());
+    if let Some(job) = &container.job {
+        put("job", format!("{} {}", job.kind, job.name).into());
+    }
+    if let Some(nranks) = verdict.nranks {
+        put("nranks", nranks.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::nccl::{Beside, judge};
+    use crate::observe::nccl::NcclLog;
+    use crate::observe::nccl::log::Limits;
+
+    fn verdict(fallback: Fallback, network: Network) -> NcclVerdict {
+        let mut verdict = judge(&NcclLog::new(Limits::CONTAINER), &Beside::default());
+        verdict.tcp_fallback = fallback;
+        verdict.network = network;
+        verdict
+    }
+
+    #[test]
+    fn only_jobs_that_used_a_network_say_something_of_the_node() {
+        let yes = verdict(Fallback::Yes, Network::Socket);
+        let rdma = verdict(Fallback::No, Network::Roce);
+        let local = verdict(Fallback::No, Network::None);
+        let unknown = verdict(Fallback::Unknown, Network::Socket);
+        let meant = verdict(Fallback::Configured, Network::Socket);
+        for (jobs, row) in [
+            (&[][..], 0),
+            (&[("a", &yes)][..], 1),
+            (&[("a", &yes), ("a", &yes), ("a", &rdma)][..], 1),
+            (&[("a", &rdma), ("a", &yes)][..], 1),
+            (&[("a", &yes), ("b", &local), ("c", &unknown), ("d", &meant), ("e", &yes)][..], 2),
+            (&[("a", &yes), ("b", &rdma), ("c", &yes)][..], 1),
+            (&[("a", &yes), ("b", &yes), ("c", &rdma)][..], 0),
+        ] {
+            let mut outcomes = Outcomes::default();
+            for (job, verdict) in jobs {
+                outcomes.note(job, verdict);
+            }
+            let names: Vec<&str> = jobs.iter().map(|(name, _)| *name).collect();
+            assert_eq!(outcomes.fallbacks_in_a_row(), row, "{names:?}");
+        }
+        let mut outcomes = Outcomes::default();
+        for n in 0..100 {
+            outcomes.note(&n.to_string(), &yes);
+        }
+        assert_eq!(outcomes.fallbacks_in_a_row(), 16);
+    }
+}

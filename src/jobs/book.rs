@@ -1,0 +1,344 @@
+//! What is known of each container whose log holds NCCL's lines: bounded, and without I/O.
+
+use crate::check::nccl::{Beside, Fallback, NcclVerdict, TRANSPORTS, judge};
+use crate::check::nccl_jobs::{ContainerVerdict, Outcomes, Via};
+use crate::observe::nccl::NcclLog;
+use crate::observe::nccl::log::Limits;
+use crate::observe::pod::{ContainerKey, PodFacts};
+use crate::source::container_log::unframe;
+use crate::source::nccl::Reader;
+use crate::source::nccl::anchor::{self, VERDICT_SCHEMA};
+use crate::source::pod_logs::{Container, Sink};
+use crate::units::Millis;
+use memchr::memmem;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Longest line of a sidecar that is taken.
+const VERDICT_BYTES: usize = 32 * 1024;
+
+/// Lines of evidence, causes and remedies taken over from a sidecar, and bytes of each.
+const TAKEN_LINES: usize = 12;
+const TAKEN_BYTES: usize = 400;
+
+/// One container.
+struct Entry {
+    restart: u32,
+    reader: Reader,
+    log: NcclLog,
+    /// What a sidecar in this container last said.
+    told: Option<NcclVerdict>,
+    /// What an earlier run of the agent knew.
+    remembered: Option<Arc<NcclVerdict>>,
+    current: Option<Arc<ContainerVerdict>>,
+    /// A line came since it was judged.
+    dirty: bool,
+    last_line: Millis,
+}
+
+/// A change of a container's verdict that its pod is told of.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    /// The container.
+    pub now: Arc<ContainerVerdict>,
+    /// TCP fallback began (true) or ended (false).
+    pub fallback: Option<bool>,
+    /// Init hangs since this judgement.
+    pub hangs: bool,
+}
+
+/// A verdict as it is kept over a restart of the agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SavedVerdict {
+    key: ContainerKey,
+    restart: u32,
+    verdict: NcclVerdict,
+}
+
+/// All containers.
+pub struct Book {
+    most: usize,
+    entries: BTreeMap<ContainerKey, Entry>,
+    /// Verdicts of an earlier run, until their container is seen.
+    saved: BTreeMap<ContainerKey, SavedVerdict>,
+    /// How the last jobs ended up.
+    pub outcomes: Outcomes,
+    /// Lines that were too long, or no verdict of a sidecar's though they looked so.
+    pub dropped: u64,
+    /// Bytes gone before they were read.
+    pub lost: u64,
+    now: Millis,
+    wall: Option<jiff::Timestamp>,
+    changed: bool,
+}
+
+impl Book {
+    /// An empty book for so many containers at most.
+    pub fn new(most: usize) -> Self {
+        Book {
+            most: most.max(1),
+            entries: BTreeMap::new(),
+            saved: BTreeMap::new(),
+            outcomes: Outcomes::default(),
+            dropped: 0,
+            lost: 0,
+            now: Millis(0),
+            wall: None,
+            changed: false,
+        }
+    }
+
+    /// Takes back what an earlier run knew.
+    pub fn restore(&mut self, verdicts: Vec<SavedVerdict>, outcomes: Outcomes) {
+        self.outcomes = outcomes;
+        let verdicts = verdicts.into_iter().take(self.most);
+        self.saved = verdicts.map(|saved| (saved.key.clone(), saved)).collect();
+        for (key, saved) in &self.saved {
+            let mut entry = Entry::new(saved.restart, self.now);
+            entry.remembered = Some(Arc::new(saved.verdict.clone()));
+            entry.dirty = true;
+            self.entries.insert(key.clone(), entry);
+        }
+    }
+
+    /// What to keep.
+    pub fn save(&self) -> Vec<SavedVerdict> {
+        let kept = self.entries.iter().filter_map(|(key, entry)| {
+            Some(SavedVerdict {
+                key: key.clone(),
+                restart: entry.restart,
+                verdict: NcclVerdict::clone(&entry.current.as_ref()?.verdict),
+            })
+        });
+        kept.collect()
+    }
+
+    /// Sets the time that lines are taken in at.
+    pub fn at(&mut self, now: Millis, wall: Option<jiff::Timestamp>) {
+        self.now = now;
+        self.wall = wall;
+    }
+
+    /// Verdicts, worst first.
+    pub fn verdicts(&self) -> Vec<Arc<ContainerVerdict>> {
+        let mut verdicts: Vec<_> = self
+            .entries
+            .values()
+            .filter_map(|entry| entry.current.clone())
+            .collect();
+        let rank = |fallback| match fallback {
+            Fallback::Yes => 0,
+            Fallback::Unknown => 1,
+            Fallback::Configured => 2,
+            Fallback::No => 3,
+        };
+        verdicts.sort_by_key(|container| {
+            let hangs = container.verdict.init_hangs_since.is_some();
+            (rank(container.verdict.tcp_fallback), !hangs)
+        });
+        verdicts
+    }
+
+    /// Judges what changed, and with `all` everything anew: time passes, and facts about pods come
+    /// after the lines. True if any verdict, or the set of them, is another one.
+    pub fn judge<'a>(
+        &mut self,
+        all: bool,
+        hang_after: Duration,
+        node_gpus: Option<u32>,
+        pod: impl Fn(&ContainerKey) -> Option<&'a PodFacts>,
+        mut tell: impl FnMut(Change),
+    ) -> bool {
+        let mut changed = std::mem::take(&mut self.changed);
+        for (key, entry) in &mut self.entries {
+            if !(all || entry.dirty) {
+                continue;
+            }
+            entry.dirty = false;
+            let facts = pod(key);
+            let beside = Beside {
+                pod: facts,
+                container: facts.and_then(|pod| pod.containers.get(&key.container)),
+                node_gpus,
+                now: self.wall.map(|wall| (wall, hang_after)),
+            };
+            let (verdict, via) = entry.verdict(&beside);
+            let job = facts.and_then(|pod| pod.job.clone());
+            let before = entry.current.as_ref();
+            if before.is_some_and(|before| {
+                *before.verdict == *verdict && before.via == via && before.job == job
+            }) {
+                continue;
+            }
+            let was = before.map(|before| before.verdict.tcp_fallback);
+            let hung = before.is_some_and(|before| before.verdict.init_hangs_since.is_some());
+            let since = before
+                .filter(|_| was == Some(verdict.tcp_fallback))
+                .map_or(self.now, |before| before.since);
+            let now = Arc::new(ContainerVerdict {
+                key: key.clone(),
+                job,
+                since,
+                via,
+                verdict,
+            });
+            changed = true;
+            let fallback = match (was, now.verdict.tcp_fallback) {
+                // What was known before a restart was told before it.
+                (None, _) if via == Via::Remembered => None,
+                (Some(Fallback::Yes), Fallback::Yes) => None,
+                (_, Fallback::Yes) => Some(true),
+                (Some(Fallback::Yes), Fallback::No) => Some(false),
+                _ => None,
+            };
+            let hangs = now.verdict.init_hangs_since.is_some() && !hung;
+            self.outcomes.note(&job_name(&now), &now.verdict);
+            entry.current = Some(Arc::clone(&now));
+            if fallback.is_some() || hangs {
+                tell(Change {
+                    now,
+                    fallback,
+                    hangs,
+                });
+            }
+        }
+        changed
+    }
+
+    fn make_room(&mut self) {
+        if self.entries.len() < self.most {
+            return;
+        }
+        let silent = self.entries.iter().min_by_key(|(_, entry)| entry.last_line);
+        if let Some(key) = silent.map(|(key, _)| key.clone()) {
+            self.entries.remove(&key);
+            self.changed = true;
+        }
+    }
+}
+
+/// What tells jobs apart: the job, else the pod.
+fn job_name(container: &ContainerVerdict) -> String {
+    let key = &container.key;
+    match &container.job {
+        Some(job) => format!("{}/{}/{}", key.namespace, job.kind, job.name),
+        None => format!("{}/{}", key.namespace, key.uid),
+    }
+}
+
+impl Entry {
+    fn new(restart: u32, now: Millis) -> Self {
+        Entry {
+            restart,
+            reader: Reader::default(),
+            log: NcclLog::new(Limits::CONTAINER),
+            told: None,
+            remembered: None,
+            current: None,
+            dirty: true,
+            last_line: now,
+        }
+    }
+
+    /// What it comes to: by its own lines, a sidecar's word, or what was known before.
+    fn verdict(&self, beside: &Beside<'_>) -> (Arc<NcclVerdict>, Via) {
+        if let Some(told) = &self.told {
+            return (Arc::new(told.clone()), Via::Sidecar);
+        }
+        let own = judge(&self.log, beside);
+        let says = own.tcp_fallback != Fallback::Unknown || own.init_hangs_since.is_some();
+        match &self.remembered {
+            Some(remembered) if !says => (Arc::clone(remembered), Via::Remembered),
+            _ => (Arc::new(own), Via::Log),
+        }
+    }
+}
+
+impl Sink for Book {
+    fn wants(&self, chunk: &[u8], from: usize) -> Option<usize> {
+        anchor::find(chunk, from)
+    }
+
+    fn line(&mut self, container: &Container, line: &[u8]) {
+        let known = self.entries.get(&container.key);
+        let fresh = known.is_none_or(|entry| entry.restart != container.restart);
+        // Only containers that look like NCCL: others may hold the lesser marks.
+        let is_verdict = memmem::find(line, VERDICT_SCHEMA.as_bytes()).is_some();
+        if fresh && !is_verdict && memmem::find(line, b"NCCL ").is_none() {
+            return;
+        }
+        if fresh {
+            if known.is_none() {
+                self.make_room();
+            }
+            self.entries
+                .insert(container.key.clone(), Entry::new(container.restart, self.now));
+        }
+        let Some(entry) = self.entries.get_mut(&container.key) else {
+            return;
+        };
+        entry.last_line = self.now;
+        entry.dirty = true;
+        if is_verdict {
+            match sidecar_verdict(line) {
+                Some(verdict) => entry.told = Some(verdict),
+                None => self.dropped += 1,
+            }
+            return;
+        }
+        entry.reader.take_line(line, &mut entry.log, self.wall);
+    }
+
+    fn lost(&mut self, container: &Container, bytes: u64) {
+        self.lost += bytes;
+        self.changed = true;
+        if let Some(entry) = self.entries.get_mut(&container.key) {
+            entry.reader = Reader::default();
+        }
+    }
+
+    fn gone(&mut self, container: &Container) {
+        self.changed |= self.entries.remove(&container.key).is_some();
+    }
+}
+
+/// A sidecar's line: the verdict in it, cut to size. Any container can print one; it then tells of
+/// its own pod only.
+fn sidecar_verdict(line: &[u8]) -> Option<NcclVerdict> {
+    #[derive(Deserialize)]
+    struct Told {
+        schema: String,
+        verdict: NcclVerdict,
+    }
+    if line.len() > VERDICT_BYTES {
+        return None;
+    }
+    let mut scratch = Vec::new();
+    let (_, text) = unframe(line, &mut scratch);
+    let told: Told = serde_json::from_slice(text).ok()?;
+    if told.schema != VERDICT_SCHEMA {
+        return None;
+    }
+    let mut verdict = told.verdict;
+    let cut = |text: &mut String| *text = crate::units::cut(std::mem::take(text), TAKEN_BYTES);
+    verdict.evidence.truncate(TAKEN_LINES);
+    verdict.causes.truncate(TAKEN_LINES);
+    verdict.remedies.truncate(TAKEN_LINES);
+    for line in &mut verdict.evidence {
+        cut(&mut line.text);
+    }
+    verdict.remedies.iter_mut().for_each(cut);
+    cut(&mut verdict.summary);
+    if let Some(version) = &mut verdict.nccl_version {
+        *version = crate::units::cut(std::mem::take(version), 32);
+    }
+    verdict
+        .channels
+        .retain(|name, _| TRANSPORTS.contains(&name.as_str()));
+    Some(verdict)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+//! Families about what NCCL uses in this node's jobs.
+
+use super::Sheet;
+use super::cat;
+use super::flag;
+use crate::check::nccl::{Fallback, NcclVerdict};
+use crate::check::nccl_jobs::Jobs;
+use crate::check::nccl_suspect::State;
+use crate::observe::pod::ContainerKey;
+
+/// Most containers with series of their own, the worst first: a node has 8 GPUs or 16, and few
+/// containers share one.
+const MAX_CONTAINERS: usize = 24;
+
+/// Most suspects and pods without RDMA.
+const MAX_PODS: usize = 64;
+
+/// One container's labels and verdict: the agent's and a sidecar's series are the same.
+pub(crate) struct Told<'a> {
+    /// Who.
+    pub key: &'a ContainerKey,
+    /// What.
+    pub verdict: &'a NcclVerdict,
+}
+
+pub(super) fn families(sheet: &mut Sheet, jobs: &Jobs) {
+    let told: Vec<Told<'_>> = jobs
+        .containers
+        .iter()
+        .take(MAX_CONTAINERS)
+        .map(|container| Told {
+            key: &container.key,
+            verdict: &container.verdict,
+        })
+        .collect();
+    containers(sheet, &told);
+    let logs = jobs.logs.as_ref();
+    sheet.one(&cat::NCCL_LOG_BYTES, logs.map(|logs| logs.bytes as f64));
+    sheet.one(
+        &cat::NCCL_LOG_DROPPED,
+        logs.map(|logs| logs.lines_dropped as f64),
+    );
+    sheet.one(&cat::NCCL_LOG_LOST, logs.map(|logs| logs.bytes_lost as f64));
+    sheet.one(
+        &cat::NCCL_CONTAINERS,
+        logs.map(|_| jobs.containers.len() as f64),
+    );
+    let suspects = jobs.suspects.values().take(MAX_PODS);
+    sheet.add(
+        &cat::NCCL_SUSPECT,
+        suspects.filter_map(|suspect| {
+            let value = match suspect.state {
+                State::Suspect => 1.0,
+                State::Cleared | State::Idle => 0.0,
+                State::Unknown => return None,
+            };
+            let pod = &suspect.pod;
+            // Of a pod whose name nobody tells, the UID.
+            let name = if pod.name.is_empty() {
+                &suspect.uid
+            } else {
+                &pod.name
+            };
+            let job = pod.job.as_ref().map_or("", |job| job.name.as_str());
+            Some(([pod.namespace.as_str(), name.as_str(), job], value))
+        }),
+    );
+}
+
+/// What each container's NCCL uses. What is not known has no series.
+pub(crate) fn containers(sheet: &mut Sheet, told: &[Told<'_>]) {
+    fn labels<'a>(told: &Told<'a>) -> [&'a str; 3] {
+        let key = told.key;
+        [&key.namespace, &key.pod, &key.container]
+    }
+    let with = |told: &Told<'_>, more: &'static str| {
+        let [namespace, pod, container] = labels(told);
+        [
+            namespace.to_string(),
+            pod.to_string(),
+            container.to_string(),
+            more.to_string(),
+        ]
+    };
+    sheet.add(
+        &cat::NCCL_TCP_FALLBACK,
+        told.iter().filter_map(|told| {
+            let value = match told.verdict.tcp_fallback {
+                Fallback::Yes => 1.0,
+                Fallback::No | Fallback::Configured => 0.0,
+                Fallback::Unknown => return None,
+            };
+            Some((labels(told), value))
+        }),
+    );
+    sheet.add(
+        &cat::NCCL_NETWORK,
+        told.iter()
+            .map(|told| (with(told, told.verdict.network.as_str()), 1.0)),
+    );
+    sheet.add(
+        &cat::NCCL_CHANNELS,
+        told.iter().flat_map(|told| {
+            let [namespace, pod, container] = labels(told);
+            let used = told.verdict.channels.iter().filter(|(_, count)| **count > 0);
+            used.map(move |(transport, count)| {
+                ([namespace, pod, container, transport.as_str()], *count as f64)
+            })
+        }),
+    );
+    sheet.add(
+        &cat::NCCL_GPUDIRECT,
+        told.iter()
+            .filter_map(|told| Some((labels(told), flag(told.verdict.gdrdma?)))),
+    );
+    sheet.add(
+        &cat::NCCL_WARNINGS,
+        told.iter().flat_map(|told| {
+            let warnings = told.verdict.warnings.iter();
+            warnings.map(|(cause, count)| (with(told, cause.as_str()), *count as f64))
+        }),
+    );
+    sheet.add(
+        &cat::NCCL_INIT_SECONDS,
+        told.iter()
+            .filter_map(|told| Some((labels(told), told.verdict.init_seconds?))),
+    );
+    sheet.add(
+        &cat::NCCL_INIT_HANGS,
+        told.iter().map(|told| {
+            let hangs = told.verdict.init_hangs_since.is_some();
+            (labels(told), flag(hangs))
+        }),
+    );
+}
