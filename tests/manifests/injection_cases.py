@@ -159,6 +159,9 @@ CASES = [
     ("the sidecar by hand, an ordinary container",
      append("spec", "containers", {"name": "selvage-sidecar", "image": "own"}),
      Expect(sidecar=False, prefix=True)),
+    ("the sidecar by hand, an ordinary container that comes first",
+     put("spec", "containers", [{"name": "selvage-sidecar", "image": "own"}, POD["spec"]["containers"][0]]),
+     Expect(sidecar=False, prefix=True)),
     ("the sidecar by hand beside a launcher",
      put("spec", "containers", [HELPER, {"name": "selvage-sidecar", "image": "own"}]),
      Expect(env={"helper": ALL}, mounts=("helper",), sidecar=False, prefix=True)),
@@ -189,25 +192,24 @@ def by_kyverno(found, pod, namespace) -> dict:
     return fresh
 
 
-def complaints(found, engine=None, versions=VERSIONS) -> list:
+def complaints(found, engine=None, versions=VERSIONS):
     """Cases that end otherwise than they must, with whichever kind of policy is there."""
     mutate = by_kyverno if of_kind(found, "ClusterPolicy") else by_api_server
     more = () if mutate is by_kyverno else (engine,)
-    lines = []
     for name, pod, expected, namespace in pods():
         before = copy.deepcopy(pod)
         try:
             after = mutate(found, pod, namespace, *more)
             again = mutate(found, after, namespace, *more)
-            lines += [f"{name}: {line}" for line in wrong(before, after, expected, versions)]
+            lines = wrong(before, after, expected, versions)
         except Exception as error:
-            lines.append(f"{name}: {type(error).__name__}: {error}")
+            yield f"{name}: {type(error).__name__}: {error}"
             continue
+        yield from (f"{name}: {line}" for line in lines)
         if pod != before:
-            lines.append(f"{name}: the evaluator changed its input")
+            yield f"{name}: the evaluator changed its input"
         if again != after:
-            lines.append(f"{name}: a second pass changes something")
-    return lines
+            yield f"{name}: a second pass changes something"
 
 
 def wrong(before: dict, after: dict, expected, versions) -> list:

@@ -34,17 +34,17 @@ def unknown_fields(model, found: dict) -> list:
 
 class Policies(unittest.TestCase):
     def test_kyverno(self):
-        self.assertEqual(injection_cases.complaints(rendered("kyverno")), [])
+        self.assertEqual(list(injection_cases.complaints(rendered("kyverno"))), [])
 
     def test_native(self):
-        self.assertEqual(injection_cases.complaints(rendered("native")), [])
+        self.assertEqual(list(injection_cases.complaints(rendered("native"))), [])
 
     def test_native_with_the_api_server_s_engine(self):
         engine = policy.GoEngine(os.environ["CELGO"])
         self.addCleanup(engine.close)
         for name in ("native", "native-v1beta1"):
             with self.subTest(name=name):
-                self.assertEqual(injection_cases.complaints(rendered(name), engine), [])
+                self.assertEqual(list(injection_cases.complaints(rendered(name), engine)), [])
 
     def test_both_do_the_same(self):
         def plain(pod):
@@ -238,11 +238,12 @@ BREAKAGES = [
     (NATIVE, "v.name != e.name", "true"),
     (NATIVE, "object.spec.containers[i].name + '.' : ''", "'' : ''"),
     (NATIVE, "'allowPrivilegeEscalation': dyn(false)", "'allowPrivilegeEscalation': dyn(true)"),
+    (NATIVE, "'/spec/containers/' + string(i) + '/env'", "'/spec/containers/0/env'"),
     (NATIVE, "initContainers/0", "initContainers/-"),
     (NATIVE, "volumes/-", "volumes"),
     (NATIVE, "size(variables.volumes) == 0 ?", "false ?"),
     (NATIVE, "'imagePullPolicy': dyn('IfNotPresent')", "'imagePullPolicy': 'IfNotPresent'"),
-    (NATIVE, "object.spec.containers[variables.plain[n]].env : []) +\n", "[] : []) +\n"),
+    (NATIVE, "object.spec.containers[i].env : []) +\n", "[] : []) +\n"),
 ]
 
 
@@ -255,4 +256,5 @@ class Breakages(unittest.TestCase):
                 before = (INJECTION / file).read_text()
                 self.assertTrue(text in before, "the file has changed: bring this row up to date")
                 found = render.objects(before.replace(text, instead))
-                self.assertTrue(injection_cases.complaints(found, engine, ()), "not found")
+                first = next(injection_cases.complaints(found, engine, ()), None)
+                self.assertIsNotNone(first, "not found")

@@ -28,10 +28,12 @@ type operation struct {
 func (o *operation) ConvertToNative(reflect.Type) (any, error) {
 	return nil, fmt.Errorf("a JSONPatch is no plain value")
 }
-func (o *operation) ConvertToType(ref.Type) ref.Val { return types.NewErr("a JSONPatch is no other type") }
-func (o *operation) Equal(ref.Val) ref.Val          { return types.False }
-func (o *operation) Type() ref.Type                 { return operationType }
-func (o *operation) Value() any                     { return o }
+func (o *operation) ConvertToType(ref.Type) ref.Val {
+	return types.NewErr("a JSONPatch is no other type")
+}
+func (o *operation) Equal(ref.Val) ref.Val { return types.False }
+func (o *operation) Type() ref.Type        { return operationType }
+func (o *operation) Value() any            { return o }
 
 // The type of `variables`.
 var variablesType = types.NewObjectType("variables")
