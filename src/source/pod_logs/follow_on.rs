@@ -1,6 +1,6 @@
 //! From one file of a container to the next: where to begin, where to go on, what is lost between.
 
-use super::files::{self, Entry};
+use super::files::{self, Changes, Entry};
 use super::fingerprint::Fingerprint;
 use super::input::{self, Gz, Input};
 use super::log::{Begin, Log, Ours, Tools, gone};
@@ -125,13 +125,20 @@ impl Log {
             None => listing.entries.iter().position(|entry| self.newer(entry)),
         };
         let Some(at) = at else {
-            self.superseded = None;
-            self.lively &= !(self.ours.as_ref()).is_some_and(|ours| ours.spent);
-            return;
+            return self.stay();
         };
         if self.open(&listing.entries, at, 0, now, tools, sink) {
             tools.stats.rotations += 1;
+        } else {
+            // The next check finds it anew.
+            self.stay();
         }
+    }
+
+    fn stay(&mut self) {
+        self.superseded = None;
+        self.changes = Changes::default();
+        self.lively &= !(self.ours.as_ref()).is_some_and(|ours| ours.spent);
     }
 
     /// Goes over to a file. False: not now; it is tried again.
@@ -158,7 +165,7 @@ impl Log {
         }
         match begin(entry, offset) {
             Ok(Some(ours)) => {
-                self.shut(tools);
+                self.leave(now, tools);
                 if let Some(bytes) = lost {
                     self.lose(bytes, tools, sink);
                 }

@@ -12,6 +12,7 @@ use crate::observe::reading::{Fault, Reading};
 use crate::source::tree::classify;
 use crate::units::Millis;
 use nix::sys::inotify::WatchDescriptor;
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -22,6 +23,9 @@ const UNWATCHED_EVERY: Duration = Duration::from_secs(1);
 
 /// How often the size of a resting file that nothing watches is.
 const UNTOLD_EVERY: Duration = Duration::from_millis(500);
+
+/// How long a file that was left is held, to see that nothing more was written to it.
+const LEFT_FOR: Duration = Duration::from_secs(5);
 
 /// What all logs share.
 pub(super) struct Tools {
@@ -63,6 +67,13 @@ pub(super) struct Ours {
     pub(super) input: Input,
 }
 
+/// A file that was read to its end.
+struct Left {
+    file: File,
+    end: u64,
+    since: Millis,
+}
+
 /// One container's log.
 pub(super) struct Log {
     pub(super) who: Container,
@@ -78,6 +89,8 @@ pub(super) struct Log {
     pub(super) ours: Option<Ours>,
     /// Stamp of the youngest rotated file that is known to be older than the one that is read.
     pub(super) older: Option<u64>,
+    /// The file that was read before: its writer should be done with it.
+    left: Option<Left>,
     /// Since when a newer file is there.
     pub(super) superseded: Option<Millis>,
     /// The directory is gone.
@@ -109,6 +122,7 @@ impl Log {
             begin,
             ours: None,
             older: None,
+            left: None,
             superseded: None,
             doomed: false,
             finished: false,
@@ -134,13 +148,18 @@ impl Log {
         self.check_at = now.plus(every + spread);
         let told = std::mem::take(&mut self.told);
         match files::stamp(&self.dir) {
-            Ok(stamp) if self.changes.seen(stamp, told || self.linked) => {
+            Ok(stamp)
+                if self
+                    .changes
+                    .seen(stamp, told || self.linked || self.ours.is_none()) =>
+            {
                 self.relist(now, tools, sink);
             }
             Ok(_) => {}
             Err(error) if gone(&error) => self.doom(tools, sink),
             Err(error) => self.fail(&error, tools),
         }
+        self.look_back(now, tools, sink);
         if let Err(error) = self.verify(tools, sink) {
             if gone(&error) {
                 self.told = true;
@@ -344,9 +363,49 @@ impl Log {
         tools.held -= 1;
     }
 
+    /// Closes the file that is read to go over to another; a plain one not at once.
+    pub(super) fn leave(&mut self, now: Millis, tools: &mut Tools) {
+        let Some(ours) = &mut self.ours else {
+            return;
+        };
+        match std::mem::replace(&mut ours.input, Input::Closed) {
+            Input::Plain(file) => {
+                tools.held -= usize::from(self.left.is_some());
+                self.left = Some(Left {
+                    file,
+                    end: ours.offset,
+                    since: now,
+                });
+                self.check_at = self.check_at.min(now.plus(LEFT_FOR));
+            }
+            other => {
+                ours.input = other;
+                self.shut(tools);
+            }
+        }
+    }
+
+    /// Whether something was written to the last file after all, which is lost.
+    fn look_back(&mut self, now: Millis, tools: &mut Tools, sink: &mut dyn Sink) {
+        let Some(left) = &mut self.left else {
+            return;
+        };
+        let end = left.file.metadata().map_or(left.end, |meta| meta.len());
+        let late = end.saturating_sub(left.end);
+        left.end = left.end.max(end);
+        if now.since(left.since) >= LEFT_FOR {
+            self.left = None;
+            tools.held -= 1;
+        }
+        if late > 0 {
+            self.lose(late, tools, sink);
+        }
+    }
+
     /// Ends all that it holds.
     pub(super) fn bury(&mut self, tools: &mut Tools) {
         self.shut(tools);
+        tools.held -= usize::from(self.left.take().is_some());
         self.set_trouble(false, tools);
         for watch in [self.dir_watch.take(), self.file_watch.take()] {
             if let Some(watch) = watch {
