@@ -37,7 +37,7 @@ impl Log {
             Begin::Oldest => entries.iter().position(|entry| self.newer(entry)),
         };
         if let Some(at) = at {
-            self.open(entries, at, 0, now, tools, sink);
+            self.open(entries, at, None, now, tools, sink);
         }
     }
 
@@ -52,13 +52,7 @@ impl Log {
         let Some(mark) = self.mark() else {
             return;
         };
-        if self.lively {
-            return self.find(&mark, entries, now, tools, sink);
-        }
-        // All of it had been read: it ended, or was removed.
-        if let Some(at) = entries.iter().position(|entry| self.newer(entry)) {
-            self.open(entries, at, 0, now, tools, sink);
-        }
+        self.find(&mark, entries, now, tools, sink);
     }
 
     /// Finds a file by what is known of it, also compressed; else what is newer.
@@ -95,15 +89,22 @@ impl Log {
             }
         }
         if let Some(at) = found {
-            self.open(entries, at, mark.offset, now, tools, sink);
+            self.open(entries, at, Some(mark), now, tools, sink);
             return;
         }
+        let here = self.ours.is_some()
+            && (candidates.iter()).any(|(_, entry)| entry.inode == mark.inode && !entry.compressed);
+        tools.stats.truncated += u64::from(here);
         let rest = (self.ours.as_ref()).map_or(0, |ours| ours.end.saturating_sub(ours.offset));
-        self.lose(rest, tools, sink);
+        // What rested had been read: it ended, or was removed. What an earlier run left may have grown.
+        let unread = self.ours.is_none() || self.lively && !here;
+        if unread || rest > 0 || self.behind {
+            self.lose(rest, tools, sink);
+        }
         self.within_long = false;
         (self.ours, self.begin) = (None, Begin::Oldest);
         if let Some(at) = entries.iter().position(|entry| self.newer(entry)) {
-            self.open(entries, at, 0, now, tools, sink);
+            self.open(entries, at, None, now, tools, sink);
         }
     }
 
@@ -116,7 +117,7 @@ impl Log {
                 return self.fail(&error, tools);
             }
         };
-        let place = self.place(&listing.entries);
+        let place = self.still(&listing.entries);
         if let Some(at) = place {
             self.note_place(&listing.entries, at);
         }
@@ -127,7 +128,7 @@ impl Log {
         let Some(at) = at else {
             return self.stay();
         };
-        if self.open(&listing.entries, at, 0, now, tools, sink) {
+        if self.open(&listing.entries, at, None, now, tools, sink) {
             tools.stats.rotations += 1;
         } else {
             // The next check finds it anew.
@@ -146,15 +147,14 @@ impl Log {
         &mut self,
         entries: &[Entry],
         at: usize,
-        offset: u64,
+        from: Option<&Mark>,
         now: Millis,
         tools: &mut Tools,
         sink: &mut dyn Sink,
     ) -> bool {
-        let (at, lost) = if offset == 0 {
-            within(entries, at, tools.options.catch_up)
-        } else {
-            (at, None)
+        let (at, lost) = match from {
+            None => within(entries, at, tools.options.catch_up),
+            Some(_) => (at, None),
         };
         let Some(entry) = entries.get(at) else {
             return false;
@@ -163,7 +163,7 @@ impl Log {
             self.told = true;
             return false;
         }
-        match begin(entry, offset) {
+        match begin(entry, from) {
             Ok(Some(ours)) => {
                 self.leave(now, tools);
                 if let Some(bytes) = lost {
@@ -201,18 +201,18 @@ impl Log {
     }
 
     /// Opens the file again that was closed. False: it is not what it was.
-    pub(super) fn reopen(&mut self, tools: &mut Tools, sink: &mut dyn Sink) -> bool {
+    pub(super) fn reopen(&mut self, tools: &mut Tools) -> bool {
         let Some(ours) = &mut self.ours else {
             return false;
         };
         match files::open(&ours.path) {
             Ok((file, meta)) if (meta.ino(), meta.dev()) == (ours.inode, ours.device) => {
-                let same = meta.len() >= ours.offset && input::begins(&file, ours.first);
+                if meta.len() < ours.offset || !input::begins(&file, ours.first) {
+                    (self.told, self.strange) = (true, true);
+                    return false;
+                }
                 ours.input = Input::Plain(file);
                 tools.held += 1;
-                if !same {
-                    self.restart_file(tools, sink);
-                }
                 true
             }
             Ok(_) => {
@@ -229,12 +229,13 @@ impl Log {
 }
 
 /// Opens a file; none where the name is another file's by now.
-fn begin(entry: &Entry, offset: u64) -> io::Result<Option<Ours>> {
+fn begin(entry: &Entry, mark: Option<&Mark>) -> io::Result<Option<Ours>> {
     let (file, meta) = files::open(&entry.path)?;
     if meta.ino() != entry.inode {
         return Ok(None);
     }
-    let mut first = Fingerprint::default();
+    let mut first = mark.map_or_else(Fingerprint::default, |mark| mark.first);
+    let offset = mark.map_or(0, |mark| mark.offset);
     let mut from = offset;
     let input = if entry.compressed {
         drop(file);

@@ -83,6 +83,8 @@ pub(super) struct Log {
     pub(super) changes: Changes,
     /// Something says that the directory changed.
     pub(super) told: bool,
+    /// What bears its name and inode number is another file.
+    pub(super) strange: bool,
     /// Files of other directories belong to it.
     pub(super) linked: bool,
     pub(super) begin: Begin,
@@ -118,6 +120,7 @@ impl Log {
             file_watch: None,
             changes: Changes::default(),
             told: true,
+            strange: false,
             linked: false,
             begin,
             ours: None,
@@ -211,7 +214,7 @@ impl Log {
         if self.ours.is_none() {
             return self.start(entries, now, tools, sink);
         }
-        match self.place(entries) {
+        match self.still(entries) {
             Some(at) => {
                 self.note_place(entries, at);
                 self.supersede(at + 1 < entries.len(), now);
@@ -232,6 +235,15 @@ impl Log {
                 && entry.restart == self.who.restart
                 && entry.compressed == ours.compressed
         })
+    }
+
+    /// The same, unless another file came to its inode number while it was not open.
+    pub(super) fn still(&mut self, entries: &[Entry]) -> Option<usize> {
+        let strange = std::mem::take(&mut self.strange);
+        let at = self.place(entries)?;
+        let (ours, entry) = (self.ours.as_ref()?, entries.get(at)?);
+        let fits = || input::fits(&entry.path, entry.compressed, ours.first).unwrap_or(false);
+        (self.holds() || !strange && fits()).then_some(at)
     }
 
     /// Takes over where it stands now: it may have been renamed.

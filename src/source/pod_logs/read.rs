@@ -143,7 +143,7 @@ impl Log {
             Some(ours) if ours.spent => return Looked::Ended,
             Some(ours) => matches!(ours.input, Input::Closed),
         };
-        if closed && !self.reopen(tools, sink) {
+        if closed && !self.reopen(tools) {
             return Looked::Trouble;
         }
         let mut buf = std::mem::take(&mut tools.buf);
