@@ -74,7 +74,8 @@ impl Log {
         let others = candidates.iter().rev().filter(|entry| !by_inode(entry));
         for (at, entry) in candidates.iter().filter(by_inode).chain(others) {
             let same = if mark.first.len == 0 {
-                Ok(entry.inode == mark.inode && !entry.compressed)
+                // Nothing of it was read yet.
+                Ok(entry.inode == mark.inode)
             } else {
                 input::fits(&entry.path, entry.compressed, mark.first)
             };
@@ -117,7 +118,9 @@ impl Log {
                 return self.fail(&error, tools);
             }
         };
-        let place = self.still(&listing.entries);
+        let place = self
+            .still(&listing.entries)
+            .or_else(|| self.packed(&listing.entries));
         if let Some(at) = place {
             self.note_place(&listing.entries, at);
         }
@@ -134,6 +137,18 @@ impl Log {
             // The next check finds it anew.
             self.stay();
         }
+    }
+
+    /// The compressed copy of the file that was read to its end by its descriptor.
+    fn packed(&self, entries: &[Entry]) -> Option<usize> {
+        let first = self.ours.as_ref()?.first;
+        entries.iter().position(|entry| {
+            let candidate = entry.compressed && entry.restart == self.who.restart;
+            candidate
+                && first.len > 0
+                && self.newer(entry)
+                && input::fits(&entry.path, true, first).unwrap_or(false)
+        })
     }
 
     fn stay(&mut self) {
