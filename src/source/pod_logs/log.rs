@@ -2,8 +2,9 @@
 
 use super::cut::Joins;
 use super::files::{self, Changes, Entry};
-use super::fingerprint::{FIRST, Fingerprint};
+use super::fingerprint::Fingerprint;
 use super::input::{self, Input};
+use super::losses::Left;
 use super::names::Age;
 use super::options::{Container, Options, PollStats, Sink};
 use super::state::Mark;
@@ -12,9 +13,7 @@ use crate::observe::reading::{Fault, Reading};
 use crate::source::tree::classify;
 use crate::units::Millis;
 use nix::sys::inotify::WatchDescriptor;
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -23,9 +22,6 @@ const UNWATCHED_EVERY: Duration = Duration::from_secs(1);
 
 /// How often the size of a resting file that nothing watches is.
 const UNTOLD_EVERY: Duration = Duration::from_millis(500);
-
-/// How long a file that was left is held, to see that nothing more was written to it.
-const LEFT_FOR: Duration = Duration::from_secs(5);
 
 /// What all logs share.
 pub(super) struct Tools {
@@ -65,13 +61,6 @@ pub(super) struct Ours {
     /// It was compressed, so whole, and is at its end.
     pub(super) spent: bool,
     pub(super) input: Input,
-}
-
-/// A file that was read to its end.
-struct Left {
-    file: File,
-    end: u64,
-    since: Millis,
 }
 
 /// One container's log.
@@ -286,67 +275,6 @@ impl Log {
         }
     }
 
-    /// Size and beginning still fit what was read.
-    fn verify(&mut self, tools: &mut Tools, sink: &mut dyn Sink) -> io::Result<()> {
-        let Some(ours) = &mut self.ours else {
-            return Ok(());
-        };
-        match &ours.input {
-            Input::Gz(_) => {}
-            Input::Closed => {
-                let meta = std::fs::symlink_metadata(&ours.path)?;
-                if (meta.ino(), meta.dev()) != (ours.inode, ours.device) {
-                    self.told = true;
-                } else if !ours.compressed && meta.len() != ours.end {
-                    self.wake();
-                }
-            }
-            Input::Plain(file) => {
-                let size = file.metadata()?.len();
-                let mut buf = [0; FIRST];
-                let bytes = input::first(file, &mut buf)?;
-                let first = buf.get(..bytes).unwrap_or_default();
-                if size < ours.offset || !ours.first.fits(first) {
-                    self.restart_file(tools, sink);
-                } else if ours.first.may_grow(size) {
-                    ours.first = Fingerprint::of(first);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The file was cut back or overwritten: all in it is news, and what was not read is gone.
-    pub(super) fn restart_file(&mut self, tools: &mut Tools, sink: &mut dyn Sink) {
-        tools.stats.truncated += 1;
-        self.lose_rest(tools, sink);
-        if let Some(ours) = &mut self.ours {
-            (ours.offset, ours.end) = (0, 0);
-            ours.first = Fingerprint::default();
-        }
-        self.joins = Joins::default();
-        self.within_long = false;
-        self.wake();
-    }
-
-    /// Tells of what was seen to be there and cannot be read any more.
-    fn lose_rest(&mut self, tools: &mut Tools, sink: &mut dyn Sink) {
-        let rest = self
-            .ours
-            .as_ref()
-            .map_or(0, |ours| ours.end.saturating_sub(ours.offset));
-        if rest > 0 || self.behind {
-            self.lose(rest, tools, sink);
-        }
-    }
-
-    pub(super) fn lose(&mut self, bytes: u64, tools: &mut Tools, sink: &mut dyn Sink) {
-        tools.stats.gaps += 1;
-        tools.stats.bytes_lost += bytes;
-        self.joins = Joins::default();
-        sink.lost(&self.who, bytes);
-    }
-
     pub(super) fn wake(&mut self) {
         self.lively = true;
         self.quiet = 0;
@@ -360,70 +288,6 @@ impl Log {
 
     pub(super) fn holds(&self) -> bool {
         (self.ours.as_ref()).is_some_and(|ours| !matches!(ours.input, Input::Closed))
-    }
-
-    /// Closes what is open.
-    pub(super) fn shut(&mut self, tools: &mut Tools) {
-        let Some(ours) = &mut self.ours else {
-            return;
-        };
-        match std::mem::replace(&mut ours.input, Input::Closed) {
-            Input::Closed => return,
-            Input::Plain(_) => {}
-            Input::Gz(_) => tools.unpacking -= 1,
-        }
-        tools.held -= 1;
-    }
-
-    /// Closes the file that is read to go over to another; a plain one not at once.
-    pub(super) fn leave(&mut self, now: Millis, tools: &mut Tools) {
-        let Some(ours) = &mut self.ours else {
-            return;
-        };
-        match std::mem::replace(&mut ours.input, Input::Closed) {
-            Input::Plain(file) => {
-                tools.held -= usize::from(self.left.is_some());
-                self.left = Some(Left {
-                    file,
-                    end: ours.offset,
-                    since: now,
-                });
-                self.check_at = self.check_at.min(now.plus(LEFT_FOR));
-            }
-            other => {
-                ours.input = other;
-                self.shut(tools);
-            }
-        }
-    }
-
-    /// Whether something was written to the last file after all, which is lost.
-    fn look_back(&mut self, now: Millis, tools: &mut Tools, sink: &mut dyn Sink) {
-        let Some(left) = &mut self.left else {
-            return;
-        };
-        let end = left.file.metadata().map_or(left.end, |meta| meta.len());
-        let late = end.saturating_sub(left.end);
-        left.end = left.end.max(end);
-        if now.since(left.since) >= LEFT_FOR {
-            self.left = None;
-            tools.held -= 1;
-        }
-        if late > 0 {
-            self.lose(late, tools, sink);
-        }
-    }
-
-    /// Ends all that it holds.
-    pub(super) fn bury(&mut self, tools: &mut Tools) {
-        self.shut(tools);
-        tools.held -= usize::from(self.left.take().is_some());
-        self.set_trouble(false, tools);
-        for watch in [self.dir_watch.take(), self.file_watch.take()] {
-            if let Some(watch) = watch {
-                tools.watches.end(watch);
-            }
-        }
     }
 
     pub(super) fn fail(&mut self, error: &io::Error, tools: &mut Tools) {
