@@ -1,6 +1,6 @@
 //! From one file of a container to the next: where to begin, where to go on, what is lost between.
 
-use super::files::{self, Entry};
+use super::files::{self, Changes, Entry};
 use super::fingerprint::Fingerprint;
 use super::input::{self, Gz, Input};
 use super::log::{Begin, Log, Ours, Tools, gone};
@@ -37,7 +37,7 @@ impl Log {
             Begin::Oldest => entries.iter().position(|entry| self.newer(entry)),
         };
         if let Some(at) = at {
-            self.open(entries, at, 0, now, tools, sink);
+            self.open(entries, at, None, now, tools, sink);
         }
     }
 
@@ -52,13 +52,7 @@ impl Log {
         let Some(mark) = self.mark() else {
             return;
         };
-        if self.lively {
-            return self.find(&mark, entries, now, tools, sink);
-        }
-        // All of it had been read: it ended, or was removed.
-        if let Some(at) = entries.iter().position(|entry| self.newer(entry)) {
-            self.open(entries, at, 0, now, tools, sink);
-        }
+        self.find(&mark, entries, now, tools, sink);
     }
 
     /// Finds a file by what is known of it, also compressed; else what is newer.
@@ -80,7 +74,8 @@ impl Log {
         let others = candidates.iter().rev().filter(|entry| !by_inode(entry));
         for (at, entry) in candidates.iter().filter(by_inode).chain(others) {
             let same = if mark.first.len == 0 {
-                Ok(entry.inode == mark.inode && !entry.compressed)
+                // Nothing of it was read yet.
+                Ok(entry.inode == mark.inode)
             } else {
                 input::fits(&entry.path, entry.compressed, mark.first)
             };
@@ -95,15 +90,22 @@ impl Log {
             }
         }
         if let Some(at) = found {
-            self.open(entries, at, mark.offset, now, tools, sink);
+            self.open(entries, at, Some(mark), now, tools, sink);
             return;
         }
+        let here = self.ours.is_some()
+            && (candidates.iter()).any(|(_, entry)| entry.inode == mark.inode && !entry.compressed);
+        tools.stats.truncated += u64::from(here);
         let rest = (self.ours.as_ref()).map_or(0, |ours| ours.end.saturating_sub(ours.offset));
-        self.lose(rest, tools, sink);
+        // What rested had been read: it ended, or was removed. What an earlier run left may have grown.
+        let unread = self.ours.is_none() || self.lively && !here;
+        if unread || rest > 0 || self.behind {
+            self.lose(rest, tools, sink);
+        }
         self.within_long = false;
         (self.ours, self.begin) = (None, Begin::Oldest);
         if let Some(at) = entries.iter().position(|entry| self.newer(entry)) {
-            self.open(entries, at, 0, now, tools, sink);
+            self.open(entries, at, None, now, tools, sink);
         }
     }
 
@@ -116,7 +118,9 @@ impl Log {
                 return self.fail(&error, tools);
             }
         };
-        let place = self.place(&listing.entries);
+        let place = self
+            .still(&listing.entries)
+            .or_else(|| self.packed(&listing.entries));
         if let Some(at) = place {
             self.note_place(&listing.entries, at);
         }
@@ -125,13 +129,32 @@ impl Log {
             None => listing.entries.iter().position(|entry| self.newer(entry)),
         };
         let Some(at) = at else {
-            self.superseded = None;
-            self.lively &= !(self.ours.as_ref()).is_some_and(|ours| ours.spent);
-            return;
+            return self.stay();
         };
-        if self.open(&listing.entries, at, 0, now, tools, sink) {
+        if self.open(&listing.entries, at, None, now, tools, sink) {
             tools.stats.rotations += 1;
+        } else {
+            // The next check finds it anew.
+            self.stay();
         }
+    }
+
+    /// The compressed copy of the file that was read to its end by its descriptor.
+    fn packed(&self, entries: &[Entry]) -> Option<usize> {
+        let first = self.ours.as_ref()?.first;
+        entries.iter().position(|entry| {
+            let candidate = entry.compressed && entry.restart == self.who.restart;
+            candidate
+                && first.len > 0
+                && self.newer(entry)
+                && input::fits(&entry.path, true, first).unwrap_or(false)
+        })
+    }
+
+    fn stay(&mut self) {
+        self.superseded = None;
+        self.changes = Changes::default();
+        self.lively &= !(self.ours.as_ref()).is_some_and(|ours| ours.spent);
     }
 
     /// Goes over to a file. False: not now; it is tried again.
@@ -139,15 +162,14 @@ impl Log {
         &mut self,
         entries: &[Entry],
         at: usize,
-        offset: u64,
+        from: Option<&Mark>,
         now: Millis,
         tools: &mut Tools,
         sink: &mut dyn Sink,
     ) -> bool {
-        let (at, lost) = if offset == 0 {
-            within(entries, at, tools.options.catch_up)
-        } else {
-            (at, None)
+        let (at, lost) = match from {
+            None => within(entries, at, tools.options.catch_up),
+            Some(_) => (at, None),
         };
         let Some(entry) = entries.get(at) else {
             return false;
@@ -156,9 +178,9 @@ impl Log {
             self.told = true;
             return false;
         }
-        match begin(entry, offset) {
+        match begin(entry, from) {
             Ok(Some(ours)) => {
-                self.shut(tools);
+                self.leave(now, tools);
                 if let Some(bytes) = lost {
                     self.lose(bytes, tools, sink);
                 }
@@ -194,18 +216,18 @@ impl Log {
     }
 
     /// Opens the file again that was closed. False: it is not what it was.
-    pub(super) fn reopen(&mut self, tools: &mut Tools, sink: &mut dyn Sink) -> bool {
+    pub(super) fn reopen(&mut self, tools: &mut Tools) -> bool {
         let Some(ours) = &mut self.ours else {
             return false;
         };
         match files::open(&ours.path) {
             Ok((file, meta)) if (meta.ino(), meta.dev()) == (ours.inode, ours.device) => {
-                let same = meta.len() >= ours.offset && input::begins(&file, ours.first);
+                if meta.len() < ours.offset || !input::begins(&file, ours.first) {
+                    (self.told, self.strange) = (true, true);
+                    return false;
+                }
                 ours.input = Input::Plain(file);
                 tools.held += 1;
-                if !same {
-                    self.restart_file(tools, sink);
-                }
                 true
             }
             Ok(_) => {
@@ -222,12 +244,13 @@ impl Log {
 }
 
 /// Opens a file; none where the name is another file's by now.
-fn begin(entry: &Entry, offset: u64) -> io::Result<Option<Ours>> {
+fn begin(entry: &Entry, mark: Option<&Mark>) -> io::Result<Option<Ours>> {
     let (file, meta) = files::open(&entry.path)?;
     if meta.ino() != entry.inode {
         return Ok(None);
     }
-    let mut first = Fingerprint::default();
+    let mut first = mark.map_or_else(Fingerprint::default, |mark| mark.first);
+    let offset = mark.map_or(0, |mark| mark.offset);
     let mut from = offset;
     let input = if entry.compressed {
         drop(file);

@@ -46,10 +46,12 @@ impl Gz {
             let passed = io::copy(&mut (&mut self.decoder).take(step), &mut io::sink())?;
             self.skip -= passed;
             let ended = passed < step;
-            return Ok(Filled {
-                bytes: 0,
-                state: if ended { Then::End } else { Then::More },
-            });
+            if ended || self.skip > 0 {
+                return Ok(Filled {
+                    bytes: 0,
+                    state: if ended { Then::End } else { Then::More },
+                });
+            }
         }
         let mut bytes = self.carry.len().min(buf.len());
         if let (Some(to), Some(from)) = (buf.get_mut(..bytes), self.carry.get(..bytes)) {

@@ -2,8 +2,9 @@
 
 use super::cut::Joins;
 use super::files::{self, Changes, Entry};
-use super::fingerprint::{FIRST, Fingerprint};
+use super::fingerprint::Fingerprint;
 use super::input::{self, Input};
+use super::losses::Left;
 use super::names::Age;
 use super::options::{Container, Options, PollStats, Sink};
 use super::state::Mark;
@@ -13,7 +14,6 @@ use crate::source::tree::classify;
 use crate::units::Millis;
 use nix::sys::inotify::WatchDescriptor;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -72,12 +72,16 @@ pub(super) struct Log {
     pub(super) changes: Changes,
     /// Something says that the directory changed.
     pub(super) told: bool,
+    /// What bears its name and inode number is another file.
+    pub(super) strange: bool,
     /// Files of other directories belong to it.
     pub(super) linked: bool,
     pub(super) begin: Begin,
     pub(super) ours: Option<Ours>,
     /// Stamp of the youngest rotated file that is known to be older than the one that is read.
     pub(super) older: Option<u64>,
+    /// The file that was read before: its writer should be done with it.
+    left: Option<Left>,
     /// Since when a newer file is there.
     pub(super) superseded: Option<Millis>,
     /// The directory is gone.
@@ -105,10 +109,12 @@ impl Log {
             file_watch: None,
             changes: Changes::default(),
             told: true,
+            strange: false,
             linked: false,
             begin,
             ours: None,
             older: None,
+            left: None,
             superseded: None,
             doomed: false,
             finished: false,
@@ -134,13 +140,18 @@ impl Log {
         self.check_at = now.plus(every + spread);
         let told = std::mem::take(&mut self.told);
         match files::stamp(&self.dir) {
-            Ok(stamp) if self.changes.seen(stamp, told || self.linked) => {
+            Ok(stamp)
+                if self
+                    .changes
+                    .seen(stamp, told || self.linked || self.ours.is_none()) =>
+            {
                 self.relist(now, tools, sink);
             }
             Ok(_) => {}
             Err(error) if gone(&error) => self.doom(tools, sink),
             Err(error) => self.fail(&error, tools),
         }
+        self.look_back(now, tools, sink);
         if let Err(error) = self.verify(tools, sink) {
             if gone(&error) {
                 self.told = true;
@@ -192,7 +203,7 @@ impl Log {
         if self.ours.is_none() {
             return self.start(entries, now, tools, sink);
         }
-        match self.place(entries) {
+        match self.still(entries) {
             Some(at) => {
                 self.note_place(entries, at);
                 self.supersede(at + 1 < entries.len(), now);
@@ -213,6 +224,15 @@ impl Log {
                 && entry.restart == self.who.restart
                 && entry.compressed == ours.compressed
         })
+    }
+
+    /// The same, unless another file came to its inode number while it was not open.
+    pub(super) fn still(&mut self, entries: &[Entry]) -> Option<usize> {
+        let strange = std::mem::take(&mut self.strange);
+        let at = self.place(entries)?;
+        let (ours, entry) = (self.ours.as_ref()?, entries.get(at)?);
+        let fits = || input::fits(&entry.path, entry.compressed, ours.first).unwrap_or(false);
+        (self.holds() || !strange && fits()).then_some(at)
     }
 
     /// Takes over where it stands now: it may have been renamed.
@@ -255,67 +275,6 @@ impl Log {
         }
     }
 
-    /// Size and beginning still fit what was read.
-    fn verify(&mut self, tools: &mut Tools, sink: &mut dyn Sink) -> io::Result<()> {
-        let Some(ours) = &mut self.ours else {
-            return Ok(());
-        };
-        match &ours.input {
-            Input::Gz(_) => {}
-            Input::Closed => {
-                let meta = std::fs::symlink_metadata(&ours.path)?;
-                if (meta.ino(), meta.dev()) != (ours.inode, ours.device) {
-                    self.told = true;
-                } else if !ours.compressed && meta.len() != ours.end {
-                    self.wake();
-                }
-            }
-            Input::Plain(file) => {
-                let size = file.metadata()?.len();
-                let mut buf = [0; FIRST];
-                let bytes = input::first(file, &mut buf)?;
-                let first = buf.get(..bytes).unwrap_or_default();
-                if size < ours.offset || !ours.first.fits(first) {
-                    self.restart_file(tools, sink);
-                } else if ours.first.may_grow(size) {
-                    ours.first = Fingerprint::of(first);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The file was cut back or overwritten: all in it is news, and what was not read is gone.
-    pub(super) fn restart_file(&mut self, tools: &mut Tools, sink: &mut dyn Sink) {
-        tools.stats.truncated += 1;
-        self.lose_rest(tools, sink);
-        if let Some(ours) = &mut self.ours {
-            (ours.offset, ours.end) = (0, 0);
-            ours.first = Fingerprint::default();
-        }
-        self.joins = Joins::default();
-        self.within_long = false;
-        self.wake();
-    }
-
-    /// Tells of what was seen to be there and cannot be read any more.
-    fn lose_rest(&mut self, tools: &mut Tools, sink: &mut dyn Sink) {
-        let rest = self
-            .ours
-            .as_ref()
-            .map_or(0, |ours| ours.end.saturating_sub(ours.offset));
-        if rest > 0 || self.behind {
-            self.lose(rest, tools, sink);
-        }
-    }
-
-    pub(super) fn lose(&mut self, bytes: u64, tools: &mut Tools, sink: &mut dyn Sink) {
-        tools.stats.gaps += 1;
-        tools.stats.bytes_lost += bytes;
-        self.joins = Joins::default();
-        sink.lost(&self.who, bytes);
-    }
-
     pub(super) fn wake(&mut self) {
         self.lively = true;
         self.quiet = 0;
@@ -329,30 +288,6 @@ impl Log {
 
     pub(super) fn holds(&self) -> bool {
         (self.ours.as_ref()).is_some_and(|ours| !matches!(ours.input, Input::Closed))
-    }
-
-    /// Closes what is open.
-    pub(super) fn shut(&mut self, tools: &mut Tools) {
-        let Some(ours) = &mut self.ours else {
-            return;
-        };
-        match std::mem::replace(&mut ours.input, Input::Closed) {
-            Input::Closed => return,
-            Input::Plain(_) => {}
-            Input::Gz(_) => tools.unpacking -= 1,
-        }
-        tools.held -= 1;
-    }
-
-    /// Ends all that it holds.
-    pub(super) fn bury(&mut self, tools: &mut Tools) {
-        self.shut(tools);
-        self.set_trouble(false, tools);
-        for watch in [self.dir_watch.take(), self.file_watch.take()] {
-            if let Some(watch) = watch {
-                tools.watches.end(watch);
-            }
-        }
     }
 
     pub(super) fn fail(&mut self, error: &io::Error, tools: &mut Tools) {

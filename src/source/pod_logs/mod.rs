@@ -26,6 +26,7 @@ mod follow_on;
 mod follower;
 mod input;
 mod log;
+mod losses;
 mod names;
 mod options;
 mod read;

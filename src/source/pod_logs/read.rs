@@ -56,6 +56,8 @@ impl Log {
         let looked = self.look(most, false, tools, sink);
         self.behind = looked == Looked::More;
         match looked {
+            // The beginning of a line, longer than was asked for.
+            Looked::More if tools.stats.bytes == before => {}
             Looked::Some | Looked::More => {
                 self.quiet = 0;
                 // Its writer is not done with it.
@@ -65,8 +67,8 @@ impl Log {
             Looked::Ended => self.next(now, tools, sink),
             Looked::Nothing => self.idle(now, tools, sink),
             Looked::Trouble => {
-                // Tried again at the next check.
-                self.lively = false;
+                // Tried again at the next check; where it was renamed or removed, that is now.
+                self.lively = self.told;
                 self.finished |= self.doomed;
             }
         }
@@ -141,7 +143,7 @@ impl Log {
             Some(ours) if ours.spent => return Looked::Ended,
             Some(ours) => matches!(ours.input, Input::Closed),
         };
-        if closed && !self.reopen(tools, sink) {
+        if closed && !self.reopen(tools) {
             return Looked::Trouble;
         }
         let mut buf = std::mem::take(&mut tools.buf);

@@ -216,7 +216,15 @@ impl Tree {
         };
         let (found, others) = match found {
             Ok(found) => found,
-            Err(error) if gone(&error) => return self.told = true,
+            Err(error) if gone(&error) => {
+                for serial in std::mem::take(&mut pod.containers).values() {
+                    if let Some(log) = logs.get_mut(serial) {
+                        log.doom(tools, sink);
+                    }
+                }
+                pod.changes = Changes::default();
+                return self.told = true;
+            }
             Err(error) => {
                 if let Reading::Failed(fault) = classify::<()>(&error, &dir) {
                     tools.stats.fault = Some(fault);
@@ -238,7 +246,9 @@ impl Tree {
                 tools.stats.odd_names += 1;
                 continue;
             };
-            if let Some((known, serial)) = before.remove_entry(container.as_str()) {
+            if let Some((known, serial)) = before.remove_entry(container.as_str())
+                && logs.get(&serial).is_some_and(|log| !log.doomed)
+            {
                 pod.containers.insert(known, serial);
                 continue;
             }

@@ -119,10 +119,4 @@ impl Watches {
         let mut fds = [PollFd::new(inotify.as_fd(), PollFlags::POLLIN)];
         matches!(poll(&mut fds, most), Ok(_) | Err(Errno::EINTR))
     }
-
-    /// How many there are.
-    #[cfg(test)]
-    pub(super) fn count(&self) -> usize {
-        self.targets.len()
-    }
 }

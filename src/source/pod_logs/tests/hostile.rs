@@ -68,7 +68,7 @@ fn a_directory_that_may_not_be_read_is_a_fault() {
     use std::os::unix::fs::PermissionsExt;
     let mut rig = Rig::new(|_| {});
     let pods = rig.dir.path().join("var/log/pods");
-    fs::set_permissions(&pods, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&pods, fs::Permissions::from_mode(0o000)).unwrap();
     let root = nix::unistd::geteuid().is_root();
     match rig.poll().root {
         Reading::Failed(fault) if !root => assert_eq!(fault.kind, FaultKind::Denied),

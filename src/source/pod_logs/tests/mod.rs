@@ -107,7 +107,8 @@ impl Rig {
 
     /// Looks for some seconds.
     pub(super) fn settle(&mut self) -> PollStats {
-        for _ in 0..100 {
+        for _ in 0..40 {
+            self.now += 200;
             self.poll();
         }
         self.poll()

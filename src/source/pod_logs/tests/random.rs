@@ -26,7 +26,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(ProptestConfig::with_cases(128))]
 
     /// Whatever is written, rotated, packed and restarted between whatever looks: the lines wanted
     /// come, once each, in order.
@@ -88,7 +88,7 @@ proptest! {
                 Step::AgentRestarts => rig.restart(),
             }
         }
-        for _ in 0..10 {
+        for _ in 0..4 {
             rig.settle();
         }
         let sink = Came::default();

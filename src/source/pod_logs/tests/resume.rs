@@ -151,6 +151,7 @@ fn a_restart_while_a_packed_file_is_read_goes_on_within_it() {
     came.append(&mut rig.lines());
     assert_eq!(came[..200], lines[..]);
     assert_eq!(came[200..], ["NCCL end"]);
+    assert_eq!(rig.came.lost, [0; 0]);
 }
 
 #[test]

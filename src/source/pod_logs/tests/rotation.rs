@@ -34,19 +34,6 @@ fn no_line_is_lost_or_repeated_whatever_the_rotation() {
             &["NCCL 1", "NCCL 2", "NCCL 3"],
         ),
         (
-            "the runtime goes on with the renamed one for a while",
-            &[
-                |rig| rig.write("0.log", "NCCL 1\n"),
-                |rig| {
-                    rig.rename("0.log", R1);
-                    rig.write("0.log", "NCCL 4\n");
-                },
-                |rig| rig.write(R1, "NCCL 2\nNC"),
-                |rig| rig.write(R1, "CL 3\n"),
-            ],
-            &["NCCL 1", "NCCL 2", "NCCL 3", "NCCL 4"],
-        ),
-        (
             "twice between looks",
             &[
                 |rig| rig.write("0.log", "NCCL 1\n"),
@@ -149,10 +136,48 @@ fn no_line_is_lost_or_repeated_whatever_the_rotation() {
                 rig.settle();
                 let told = format!("{case}; resting: {resting}, {:?}", rig.options);
                 assert_eq!(rig.lines(), *want, "{told}");
-                assert_eq!(rig.came.lost, [0; 0], "{told}");
+                // Of a file that was not open when it was removed, nobody knows.
+                let unknown = rig.options.open_files == 0 && *case == "restarts";
+                let lost = if unknown { 0 } else { rig.came.lost.len() };
+                assert_eq!(lost, 0, "{told}");
+                assert_eq!(rig.came.lost.iter().sum::<u64>(), 0, "{told}");
             }
         }
     }
+}
+
+#[test]
+fn the_runtime_may_go_on_with_a_renamed_file_for_a_while() {
+    for mut rig in rigs() {
+        rig.write("0.log", "NCCL 1\n");
+        rig.poll();
+        rig.rename("0.log", R1);
+        rig.write("0.log", "NCCL 4\n");
+        for text in ["NCCL 2\nNC", "CL 3\n"] {
+            rig.poll();
+            rig.write(R1, text);
+        }
+        rig.settle();
+        assert_eq!(rig.lines(), ["NCCL 1", "NCCL 2", "NCCL 3", "NCCL 4"]);
+        assert_eq!(rig.came.lost, [0; 0]);
+    }
+}
+
+#[test]
+fn what_is_written_to_a_file_that_was_left_is_told_as_lost() {
+    let mut rig = Rig::new(|_| {});
+    rig.write("0.log", "NCCL 1\n");
+    rig.poll();
+    rig.rename("0.log", R1);
+    rig.write("0.log", "NCCL 2\n");
+    for _ in 0..30 {
+        rig.poll();
+    }
+    assert_eq!(rig.lines(), ["NCCL 1", "NCCL 2"]);
+    rig.write(R1, "NCCL late\n");
+    rig.settle();
+    assert_eq!(rig.came.lost, [10]);
+    assert_eq!(rig.poll().open_files, 0);
 }
 
 #[test]
