@@ -127,10 +127,15 @@ impl<V: RdmaView> SuspectWatch<V> {
             other => (Default::default(), Some(format!("/proc: {other:?}"))),
         };
         let node_namespace = net::namespace(host, 1);
+        // The kubelet's checkpoint keeps pods that ended: where others are seen, they have.
+        let ended = |pod: &GpuPod| pod.host_network.is_none() && !walk.pods.is_empty();
         let mut pods = BTreeMap::new();
         for uid in &wanted {
             let pod = gpu_pods.get(uid).cloned().unwrap_or_default();
             let pids = walk.pods.get(uid).cloned().unwrap_or_default();
+            if pids.count == 0 && ended(&pod) {
+                continue;
+            }
             let mut traffic = self.traffic_of(host, uid, pod, &pids, node_namespace, now);
             if traffic.unreadable.is_none() {
                 traffic.unreadable.clone_from(&blind);
