@@ -28,8 +28,8 @@ use crate::units::Millis;
 use queue_pairs::{Busy, Listing};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most pods looked at; a node has 110 pods as a rule, and a GPU node few with GPUs.
-pub const MAX_PODS: usize = 256;
+/// Most pods looked at, by UID; a node has 110 pods as a rule, and few of them hold GPUs.
+pub const MAX_PODS: usize = 128;
 
 /// Most network namespaces of one pod whose counters are added up.
 const MAX_NAMESPACES: usize = 4;
@@ -127,10 +127,15 @@ impl<V: RdmaView> SuspectWatch<V> {
             other => (Default::default(), Some(format!("/proc: {other:?}"))),
         };
         let node_namespace = net::namespace(host, 1);
+        // The kubelet's checkpoint keeps pods that ended: where others are seen, they have.
+        let ended = |pod: &GpuPod| pod.host_network.is_none() && !walk.pods.is_empty();
         let mut pods = BTreeMap::new();
         for uid in &wanted {
             let pod = gpu_pods.get(uid).cloned().unwrap_or_default();
             let pids = walk.pods.get(uid).cloned().unwrap_or_default();
+            if pids.count == 0 && ended(&pod) {
+                continue;
+            }
             let mut traffic = self.traffic_of(host, uid, pod, &pids, node_namespace, now);
             if traffic.unreadable.is_none() {
                 traffic.unreadable.clone_from(&blind);
@@ -207,11 +212,12 @@ impl<V: RdmaView> SuspectWatch<V> {
         threshold: u64,
         now: Millis,
     ) -> NodeRdma {
-        let (node, devices) = match self.view.devices() {
-            Ok(devices) => {
+        let told = (self.view.devices()).and_then(|all| Ok((all, self.view.exclusive()?)));
+        let (node, devices) = match told {
+            Ok((devices, exclusive)) => {
                 let node = NodeRdma {
                     devices: devices.iter().map(|d| (d.name.clone(), d.qps)).collect(),
-                    exclusive: self.view.exclusive(),
+                    exclusive,
                     unknown: None,
                     listed_at: None,
                 };

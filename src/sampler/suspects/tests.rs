@@ -17,14 +17,18 @@ struct Fake {
     qps: Vec<QueuePair>,
     lists: u32,
     fails: bool,
+    mode: Option<&'static str>,
 }
 
 impl RdmaView for Fake {
     fn devices(&mut self) -> Result<Vec<Device>, String> {
         Ok(self.devices.clone())
     }
-    fn exclusive(&mut self) -> Option<bool> {
-        Some(false)
+    fn exclusive(&mut self) -> Result<Option<bool>, String> {
+        match self.mode {
+            None => Ok(Some(false)),
+            Some(why) => Err(why.into()),
+        }
     }
     fn queue_pairs(&mut self, _: &Device) -> Result<Vec<QueuePair>, String> {
         self.lists += 1;
@@ -144,7 +148,9 @@ fn rates_and_queue_pairs_by_pod() {
     let look = node.look();
     assert!((look.pods[A].per_second.unwrap().tcp.received - 10e6).abs() < 1.0);
     assert_eq!(look.pods[A].host_network, Some(false));
-    assert_eq!((look.pods[B].processes, look.pods[C].processes), (2, 0));
+    assert_eq!(look.pods[B].processes, 2);
+    // Only the checkpoint knows of C, which has ended.
+    assert!(!look.pods.contains_key(C));
     assert_eq!(owned(&look, A), Some((0, 0)));
     assert_eq!(owned(&look, B), Some((1, 1)));
     assert_eq!(
@@ -233,6 +239,21 @@ fn owners_that_cannot_be_told() {
 }
 
 #[test]
+fn devices_that_may_be_hidden() {
+    let mut node = Node::new(8);
+    process(&node.tree, 10, A, 0);
+    let look = node.look();
+    assert_eq!(
+        (look.node.exclusive, look.node.unknown),
+        (Some(false), None)
+    );
+    node.watch.view.mode = Some("no answer in time");
+    let look = node.look();
+    assert!(look.node.unknown.is_some());
+    assert!(matches!(look.pods[A].qps, PodQps::Unknown(_)));
+}
+
+#[test]
 fn the_node_s_own_namespace_is_told_by_its_files() {
     let mut node = Node::new(8);
     process(&node.tree, 10, A, 0);
@@ -266,7 +287,7 @@ fn a_pod_whose_counters_cannot_be_read() {
     node.tree.errno(13, "proc/20/cgroup");
     let look = node.look();
     assert!(look.pods[A].unreadable.as_ref().unwrap().contains("snmp"));
-    assert_eq!(look.pods[B].processes, 0);
+    assert!(!look.pods.contains_key(B));
 }
 
 #[test]
@@ -335,5 +356,27 @@ fn pods_by_either_source() {
             pods["c"].name.as_str()
         ),
         (2, None, "x")
+    );
+}
+
+#[test]
+fn a_pod_without_processes_is_there_while_nobody_else_is_seen() {
+    let mut node = Node::new(8);
+    let look = node.look();
+    assert_eq!((look.pods.len(), look.pods[A].processes), (3, 0));
+    // Nor is one left out that the API server tells of.
+    process(&node.tree, 20, B, 0);
+    node.pods.get_mut(A).unwrap().host_network = Some(false);
+    let look = node.look();
+    assert_eq!(look.pods.keys().collect::<Vec<_>>(), [A, B]);
+    // Those whose cgroups may not be read are not known at all.
+    node.tree.errno(13, "proc/20/cgroup");
+    let look = node.look();
+    assert!(
+        look.pods[B]
+            .unreadable
+            .as_ref()
+            .unwrap()
+            .contains("cgroups")
     );
 }

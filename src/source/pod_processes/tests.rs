@@ -3,6 +3,7 @@
 use super::*;
 use crate::observe::traffic::NetCounters;
 use crate::source::testtree::TestTree;
+use proptest::prelude::*;
 
 const A: &str = "0a1b2c3d-1111-2222-3333-444455556666";
 const B: &str = "ffffffff-1111-2222-3333-444455556666";
@@ -191,4 +192,16 @@ fn this_machine_s_own() {
     assert_eq!(same_pid_namespace(&host), Some(true));
     let walk = walk(&host, &wanted(&[])).value().unwrap().clone();
     assert!(walk.looked_at > 1 && !walk.cut && walk.pods.is_empty());
+}
+
+proptest! {
+    #[test]
+    fn any_text_ends_without_panic(
+        snmp in "(Ip: |Tcp: |InReceives|InSegs|[0-9 -]|\n|.){0,60}",
+        dev in "(lo|:| |[0-9]|\n|.){0,60}",
+    ) {
+        let _ = net::parse(&snmp, &dev, &snmp, &dev);
+        let _ = net::parse(SNMP, &snmp, NETSTAT, &format!("a\nb\n{dev}"));
+        let _ = crate::source::device_checkpoint::parse(snmp.as_bytes());
+    }
 }
