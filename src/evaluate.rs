@@ -2,9 +2,9 @@
 //! its own memory: time comes with the snapshot.
 
 use crate::check::debounce::{self, Debouncer, Hysteresis};
+use crate::check::nccl_jobs::Jobs;
 use crate::check::policy::Policy;
 use crate::check::roles::{self, RoleOverrides};
-use crate::check::nccl_jobs::Jobs;
 use crate::check::{self, Context, xid_seen};
 use crate::observe::history::{History, Memory};
 use crate::observe::kernel::KernelEvent;

@@ -51,6 +51,7 @@ pub mod readiness;
 pub mod report;
 pub mod sampler;
 mod section;
+pub mod sidecar;
 pub mod simulate;
 pub mod source;
 pub mod state;

@@ -47,6 +47,7 @@ const FREE: &[&str] = &[
     "cli",
     "clock",
     "jobs",
+    "sidecar",
     "kernel_log",
     "main",
     "lib",

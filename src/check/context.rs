@@ -1,7 +1,7 @@
 //! What every check is given, and the questions that several checks ask.
 
-use super::nccl_jobs::Jobs;
 use super::gpudirect::{self, GpuDirectVerdict};
+use super::nccl_jobs::Jobs;
 use super::policy::{Limit, Policy};
 use super::{Candidate, ReasonDoc, Timing, Weight};
 use crate::check::roles::kind::Kind;

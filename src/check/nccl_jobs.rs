@@ -208,7 +208,11 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         let id = (format!("pod {}", pod.subject), pod.subject.clone());
         let mut candidate = NO_RDMA.candidate(ID, id, AT_ONCE, pod.message.clone());
         candidate.remedy.clone_from(&pod.remedy);
-        found.push(candidate.with("gpus", pod.gpus).with("resource", pod.resource.as_str()));
+        found.push(
+            candidate
+                .with("gpus", pod.gpus)
+                .with("resource", pod.resource.as_str()),
+        );
     }
     found
 }
@@ -227,7 +231,10 @@ fn evidence(candidate: &mut Candidate, container: &ContainerVerdict) {
     };
     put("causes", causes.join(", ").into());
     put("lines", lines.join(" | ").into());
-    put("via", serde_json::to_value(container.via).unwrap_or_default());
+    put(
+        "via",
+        serde_json::to_value(container.via).unwrap_or_default(),
+    );
     if let Some(job) = &container.job {
         put("job", format!("{} {}", job.kind, job.name).into());
     }
@@ -262,7 +269,16 @@ mod tests {
             (&[("a", &yes)][..], 1),
             (&[("a", &yes), ("a", &yes), ("a", &rdma)][..], 1),
             (&[("a", &rdma), ("a", &yes)][..], 1),
-            (&[("a", &yes), ("b", &local), ("c", &unknown), ("d", &meant), ("e", &yes)][..], 2),
+            (
+                &[
+                    ("a", &yes),
+                    ("b", &local),
+                    ("c", &unknown),
+                    ("d", &meant),
+                    ("e", &yes),
+                ][..],
+                2,
+            ),
             (&[("a", &yes), ("b", &rdma), ("c", &yes)][..], 1),
             (&[("a", &yes), ("b", &yes), ("c", &rdma)][..], 0),
         ] {

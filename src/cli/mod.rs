@@ -8,6 +8,7 @@ pub mod kmsg;
 pub mod nccl;
 pub mod run;
 mod runtime;
+pub mod sidecar;
 
 /// Says on standard error what went wrong. Whoever closed it does not want to hear it: that ends
 /// nothing.

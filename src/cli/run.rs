@@ -1,7 +1,7 @@
 //! From arguments to exit status.
 
 use super::runtime::{on_runtime, stop_signal};
-use super::{capture, check, cleanup, complain, demo, kmsg, nccl};
+use super::{capture, check, cleanup, complain, demo, kmsg, nccl, sidecar};
 use crate::agent::AgentError;
 use crate::config::{self, Config, LogFormat};
 use crate::host::Host;
@@ -82,6 +82,7 @@ fn command() -> Command {
                         .help("New or empty directory"),
                 ),
         ))
+        .subcommand(sidecar::command())
         .subcommand(cleanup::command())
         .subcommand(demo::command())
         .subcommand(
@@ -120,6 +121,7 @@ pub fn main() -> ExitCode {
     let status = match matches.subcommand() {
         Some(("kmsg", matches)) => kmsg_command(matches),
         Some(("nccl", matches)) => nccl_command(matches),
+        Some(("sidecar", matches)) => sidecar_command(matches),
         Some(("demo", matches)) => demo_command(matches),
         Some(("simulate", matches)) => simulate_command(matches),
         Some(("config", _)) => print_out(&config::to_toml_defaults()),
@@ -351,6 +353,23 @@ fn agent(config: &Config) -> u8 {
     let run = async {
         let stop = stop_signal()?;
         crate::agent::run(config.clone(), stop, |_| {})
+            .await
+            .map_err(io::Error::other)
+    };
+    to_the_end(run)
+}
+
+fn sidecar_command(matches: &ArgMatches) -> u8 {
+    let settings = match sidecar::settings(matches) {
+        Ok(settings) => settings,
+        Err(complaint) => {
+            complain(complaint);
+            return USAGE;
+        }
+    };
+    let run = async {
+        let stop = stop_signal()?;
+        crate::sidecar::run(settings, io::stdout(), stop)
             .await
             .map_err(io::Error::other)
     };

@@ -273,8 +273,10 @@ impl Sink for Book {
             if known.is_none() {
                 self.make_room();
             }
-            self.entries
-                .insert(container.key.clone(), Entry::new(container.restart, self.now));
+            self.entries.insert(
+                container.key.clone(),
+                Entry::new(container.restart, self.now),
+            );
         }
         let Some(entry) = self.entries.get_mut(&container.key) else {
             return;

@@ -107,7 +107,8 @@ pub fn spawn(host: &Host, settings: Settings, mut wires: Wires) -> Arc<Progress>
             book.at(now, Some(jiff::Timestamp::now()));
             let stats = follower.poll(now, &mut book);
             totals.add(&stats);
-            let all = now.since(judged) >= JUDGE_ALL || matches!(wires.pods.has_changed(), Ok(true));
+            let all =
+                now.since(judged) >= JUDGE_ALL || matches!(wires.pods.has_changed(), Ok(true));
             if all {
                 judged = now;
             }

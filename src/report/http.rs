@@ -69,7 +69,23 @@ impl Default for Limits {
     }
 }
 
-/// What the server answers from.
+/// What a server answers, and how it is guarded.
+pub trait Answers: Send + Sync + 'static {
+    /// The answer to one request; the body of a HEAD request's answer is left unsent by hyper.
+    fn answer(
+        &self,
+        method: &Method,
+        path: &str,
+        headers: &HeaderMap,
+        client: &[CertificateDer<'_>],
+    ) -> Response<Full<Bytes>>;
+    /// Bounds on what clients can take.
+    fn limits(&self) -> Limits;
+    /// TLS and who may ask.
+    fn guard(&self) -> &Guard;
+}
+
+/// What the agent's server answers from.
 pub struct ServeState {
     reports: watch::Receiver<Arc<Report>>,
     stats: Box<dyn Fn() -> AgentStats + Send + Sync>,
@@ -110,48 +126,6 @@ impl ServeState {
         self
     }
 
-    /// The answer to one request; the body of a HEAD request's answer is left unsent by hyper.
-    fn answer(
-        &self,
-        method: &Method,
-        path: &str,
-        headers: &HeaderMap,
-        client: &[CertificateDer<'_>],
-    ) -> Response<Full<Bytes>> {
-        let route = match path {
-            "/metrics" | "/report" | "/healthz" | "/readyz" | "/" => path,
-            _ => return plain(StatusCode::NOT_FOUND, "not found\n"),
-        };
-        if !auth::is_open(route)
-            && let Some(refusal) = self.guard.access().refusal(headers, client)
-        {
-            return refusal;
-        }
-        if method != Method::GET && method != Method::HEAD {
-            let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "GET and HEAD only\n");
-            let allow = HeaderValue::from_static("GET, HEAD");
-            response.headers_mut().insert(header::ALLOW, allow);
-            return response;
-        }
-        // The guard of the channel is let go at once: no writer ever waits for an encoding.
-        let report = Arc::clone(&self.reports.borrow());
-        match route {
-            "/metrics" => respond(StatusCode::OK, METRICS_TYPE, self.metrics(&report)),
-            "/report" => respond(StatusCode::OK, "application/json", self.json(&report)),
-            "/healthz" => plain(StatusCode::OK, "ok\n"),
-            "/readyz" if report.full_window => plain(StatusCode::OK, "first full window seen\n"),
-            "/readyz" => plain(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "the first full window has not been seen\n",
-            ),
-            _ => respond(
-                StatusCode::OK,
-                "text/html; charset=utf-8",
-                page::encode(&report).into(),
-            ),
-        }
-    }
-
     fn metrics(&self, report: &Report) -> Bytes {
         let fixed = match self.cache.try_lock() {
             Ok(mut cache) => cache.metrics.report(report, self.options),
@@ -177,11 +151,72 @@ impl ServeState {
     }
 }
 
-fn plain(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
+impl Answers for ServeState {
+    fn answer(
+        &self,
+        method: &Method,
+        path: &str,
+        headers: &HeaderMap,
+        client: &[CertificateDer<'_>],
+    ) -> Response<Full<Bytes>> {
+        let route = match path {
+            "/metrics" | "/report" | "/healthz" | "/readyz" | "/" => path,
+            _ => return plain(StatusCode::NOT_FOUND, "not found\n"),
+        };
+        if !auth::is_open(route)
+            && let Some(refusal) = self.guard.access().refusal(headers, client)
+        {
+            return refusal;
+        }
+        if let Some(refusal) = not_a_read(method) {
+            return refusal;
+        }
+        // The guard of the channel is let go at once: no writer ever waits for an encoding.
+        let report = Arc::clone(&self.reports.borrow());
+        match route {
+            "/metrics" => respond(StatusCode::OK, METRICS_TYPE, self.metrics(&report)),
+            "/report" => respond(StatusCode::OK, "application/json", self.json(&report)),
+            "/healthz" => plain(StatusCode::OK, "ok\n"),
+            "/readyz" if report.full_window => plain(StatusCode::OK, "first full window seen\n"),
+            "/readyz" => plain(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the first full window has not been seen\n",
+            ),
+            _ => respond(
+                StatusCode::OK,
+                "text/html; charset=utf-8",
+                page::encode(&report).into(),
+            ),
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    fn guard(&self) -> &Guard {
+        &self.guard
+    }
+}
+
+/// The refusal of a request that would change something: there is nothing to change.
+pub fn not_a_read(method: &Method) -> Option<Response<Full<Bytes>>> {
+    if method == Method::GET || method == Method::HEAD {
+        return None;
+    }
+    let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "GET and HEAD only\n");
+    let allow = HeaderValue::from_static("GET, HEAD");
+    response.headers_mut().insert(header::ALLOW, allow);
+    Some(response)
+}
+
+/// An answer in plain text.
+pub fn plain(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
     respond(status, TEXT_TYPE, Bytes::from_static(text.as_bytes()))
 }
 
-fn respond(status: StatusCode, kind: &'static str, body: Bytes) -> Response<Full<Bytes>> {
+/// An answer of a content type.
+pub fn respond(status: StatusCode, kind: &'static str, body: Bytes) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(body));
     *response.status_mut() = status;
     let headers = response.headers_mut();
@@ -205,7 +240,7 @@ struct Open {
 /// Serves until `shutdown` is done; then answers under way are finished, for a second at most.
 pub async fn serve(
     listener: TcpListener,
-    state: Arc<ServeState>,
+    state: Arc<impl Answers>,
     shutdown: impl Future<Output = ()>,
 ) {
     let mut shutdown = pin!(shutdown);
@@ -222,7 +257,7 @@ pub async fn serve(
             }
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    make_room(&mut open, state.limits.connections);
+                    make_room(&mut open, state.limits().connections);
                     let active = Arc::new(AtomicU64::new(turns.fetch_add(1, Ordering::Relaxed)));
                     let clock = Clock { turns: Arc::clone(&turns), active: Arc::clone(&active) };
                     let task = tasks.spawn(connection(stream, Arc::clone(&state), clock, stopping.clone()));
@@ -277,18 +312,18 @@ impl Clock {
 
 async fn connection(
     stream: TcpStream,
-    state: Arc<ServeState>,
+    state: Arc<impl Answers>,
     clock: Clock,
     mut stopping: watch::Receiver<bool>,
 ) {
     // Without it, Nagle's algorithm may hold the last segment of an answer; it only costs time.
     let _ = stream.set_nodelay(true);
-    let stream = TimedStream::new(stream, state.limits.write_timeout);
-    match state.guard.access().tls {
+    let stream = TimedStream::new(stream, state.limits().write_timeout);
+    match state.guard().access().tls {
         None => requests(stream, Vec::new(), state, clock, stopping).await,
         Some(config) => {
             let shaken = tokio::select! {
-                shaken = handshake(stream, config, state.limits.header_timeout) => shaken,
+                shaken = handshake(stream, config, state.limits().header_timeout) => shaken,
                 _ = stopping.changed() => return,
             };
             let Some(stream) = shaken else {
@@ -327,11 +362,11 @@ async fn handshake(
 async fn requests(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     client: Vec<CertificateDer<'static>>,
-    state: Arc<ServeState>,
+    state: Arc<impl Answers>,
     clock: Clock,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let limits = state.limits;
+    let limits = state.limits();
     let service = service_fn(|request: Request<Incoming>| {
         clock.tick();
         let (method, path) = (request.method(), request.uri().path());

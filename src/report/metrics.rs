@@ -81,11 +81,7 @@ pub fn encode_agent(stats: &AgentStats, report: &Report) -> String {
             .now
             .map(|now| now.since(report.snapshot.at).as_secs_f64()),
     );
-    sheet.one(
-        &cat::PROCESS_RESIDENT,
-        stats.resident_bytes.map(|bytes| bytes as f64),
-    );
-    sheet.one(&cat::PROCESS_CPU, stats.cpu_seconds);
+    encode_process(&mut sheet, stats);
     sheet.one(
         &cat::TLS_CERTIFICATE_EXPIRY,
         stats.certificate_expires.map(|at| at as f64),
@@ -95,6 +91,15 @@ pub fn encode_agent(stats: &AgentStats, report: &Report) -> String {
         stats.reload_failures.map(|count| count as f64),
     );
     sheet.into_text()
+}
+
+/// Memory and CPU time of the process.
+pub(crate) fn encode_process(sheet: &mut Sheet, stats: &AgentStats) {
+    sheet.one(
+        &cat::PROCESS_RESIDENT,
+        stats.resident_bytes.map(|bytes| bytes as f64),
+    );
+    sheet.one(&cat::PROCESS_CPU, stats.cpu_seconds);
 }
 
 /// The encoded report of the last generation asked for.

@@ -205,7 +205,8 @@ pub fn sources(snapshot: &mut Snapshot, schedule: &Schedule) {
             .map(|(subject, _)| (subject.source(), subject.name()))
             .collect();
         sources.retain(|_, health| {
-            ["kernel_log", super::POD_LOGS].contains(&&*health.source) || known.contains(&(&*health.source, &*health.subject))
+            ["kernel_log", super::POD_LOGS].contains(&&*health.source)
+                || known.contains(&(&*health.source, &*health.subject))
         });
     }
 }

@@ -102,9 +102,16 @@ pub(crate) fn containers(sheet: &mut Sheet, told: &[Told<'_>]) {
         &cat::NCCL_CHANNELS,
         told.iter().flat_map(|told| {
             let [namespace, pod, container] = labels(told);
-            let used = told.verdict.channels.iter().filter(|(_, count)| **count > 0);
+            let used = told
+                .verdict
+                .channels
+                .iter()
+                .filter(|(_, count)| **count > 0);
             used.map(move |(transport, count)| {
-                ([namespace, pod, container, transport.as_str()], *count as f64)
+                (
+                    [namespace, pod, container, transport.as_str()],
+                    *count as f64,
+                )
             })
         }),
     );

@@ -15,7 +15,7 @@ pub(crate) struct Sheet {
 }
 
 impl Sheet {
-    pub(super) fn new(detail: Detail) -> Self {
+    pub(crate) fn new(detail: Detail) -> Self {
         Sheet {
             detail,
             text: String::new(),
@@ -71,7 +71,7 @@ impl Sheet {
         self.add(family, value.map(|value| ([""; 0], value)));
     }
 
-    pub(super) fn into_text(self) -> String {
+    pub(crate) fn into_text(self) -> String {
         self.text
     }
 }
