@@ -12,6 +12,7 @@
 //! What is known stays known while the server is away. Nothing here writes.
 
 mod decode;
+mod list;
 mod split;
 mod table;
 mod watch;

@@ -1,4 +1,4 @@
-//! The loop that lists and watches.
+//! The loop that watches, and lists where it cannot go on.
 
 use super::decode::{self, Place};
 use super::split::{Part, Splitter};
@@ -10,17 +10,13 @@ use crate::cluster::settings::ClusterSettings;
 use crate::units::cut;
 use futures::AsyncBufReadExt;
 use kube::Client;
-use kube::api::{ListParams, VersionMatch, WatchParams};
+use kube::api::WatchParams;
 use kube::core::{Request, Resource, Status};
-use serde::Deserialize;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
-
-/// Pods a page.
-const PAGE: u32 = 50;
 
 /// Watches end by themselves after this many seconds, and up to so many more by chance.
 const WATCH_SECS: (u32, u32) = (240, 50);
@@ -31,10 +27,6 @@ const SOON: Duration = Duration::from_secs(1);
 /// Failures in a row after which the way to the server is read anew.
 const AWAYS: u32 = 5;
 
-/// Resumptions in a row that the server could not serve, after which its cache is not asked any more.
-const STALE: u32 = 2;
-
-const LIST: &str = "list the pods";
 const WATCH: &str = "watch the pods";
 
 /// The watch with what it knows.
@@ -54,12 +46,12 @@ const WATCH: &str = "watch the pods";
 pub struct PodWatch {
     settings: ClusterSettings,
     node: String,
-    limits: Limits,
-    table: Arc<PodTable>,
+    pub(super) limits: Limits,
+    pub(super) table: Arc<PodTable>,
     /// Where the watch goes on; none: all is listed anew.
-    version: Option<String>,
+    pub(super) version: Option<String>,
     /// Resumptions in a row that were refused.
-    stale: u32,
+    pub(super) stale: u32,
     backoff: Backoff,
     forbidden: Backoff,
     aways: u32,
@@ -208,88 +200,12 @@ impl PodWatch {
         wait
     }
 
-    fn request(&self) -> Request {
+    pub(super) fn request(&self) -> Request {
         Request::new(k8s_openapi::api::core::v1::Pod::url_path(&(), None))
     }
 
-    fn only_this_node(&self) -> String {
+    pub(super) fn only_this_node(&self) -> String {
         format!("spec.nodeName={}", self.node)
-    }
-
-    async fn list(&mut self, client: &Client) -> Result<(), ApiError> {
-        let params = ListParams::default().fields(&self.only_this_node());
-        let mut params = if self.stale < STALE {
-            // Pages are of what is so now only: a cache answers with all at once.
-            params.at("0").matching(VersionMatch::NotOlderThan)
-        } else {
-            params.limit(PAGE)
-        };
-        let mut listed = PodTable {
-            health: self.table.health,
-            error: self.table.error.clone(),
-            skipped: self.table.skipped,
-            left_out: self.table.left_out,
-            ..PodTable::default()
-        };
-        loop {
-            let page = self.page(client, &params, &mut listed);
-            let page = tokio::time::timeout(self.limits.list_deadline, page).await;
-            let page = page.unwrap_or_else(|_| {
-                Err(ApiError {
-                    what: LIST,
-                    failure: Failure::Timeout,
-                    message: "no whole answer in time".into(),
-                })
-            })?;
-            match page.r#continue.filter(|token| !token.is_empty()) {
-                Some(token) => {
-                    params = params.limit(PAGE).continue_token(&token);
-                }
-                None => {
-                    let version = page.resource_version.filter(|version| !version.is_empty());
-                    let version =
-                        version.ok_or_else(|| other("a list without a version".into()))?;
-                    self.version = Some(version);
-                    self.table = Arc::new(listed);
-                    return Ok(());
-                }
-            }
-        }
-    }
-
-    /// One page of the list; its pods are put into `listed` one by one as they arrive.
-    async fn page(
-        &self,
-        client: &Client,
-        params: &ListParams,
-        listed: &mut PodTable,
-    ) -> Result<PageMeta, ApiError> {
-        let request = self.request().list(params);
-        let request = request.map_err(|error| other(error.to_string()))?;
-        let answer = client.request_stream(request);
-        let answer = bounded(LIST, self.limits.list_deadline, answer).await?;
-        let mut answer = std::pin::pin!(answer);
-        let mut splitter = Splitter::default();
-        let mut meta = None;
-        let mut ended = false;
-        loop {
-            let bytes = answer.fill_buf().await;
-            let bytes = bytes.map_err(|error| other(error.to_string()))?;
-            if bytes.is_empty() {
-                let whole = meta.filter(|_| ended);
-                return whole.ok_or_else(|| other("the list is not whole".into()));
-            }
-            let fed = splitter.feed(bytes, &mut |part| match part {
-                Part::Item(text) => take_pod(text, listed),
-                Part::TooLong => listed.skipped += 1,
-                Part::Member("metadata", text) => meta = serde_json::from_slice(text).ok(),
-                Part::Member(..) => {}
-                Part::End => ended = true,
-            });
-            let count = bytes.len();
-            answer.consume_unpin(count);
-            fed.map_err(|error| other(error.to_string()))?;
-        }
     }
 
     /// Takes in changes until the server ends the watch, as it does every few minutes.
@@ -401,24 +317,7 @@ struct Event {
     object: Vec<u8>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct PageMeta {
-    resource_version: Option<String>,
-    r#continue: Option<String>,
-}
-
-fn take_pod(text: &[u8], listed: &mut PodTable) {
-    let place: Place = serde_json::from_slice(text).unwrap_or_default();
-    match (place.key(), decode::pod(text)) {
-        (Some(key), Ok(facts)) => {
-            listed.put(key, facts);
-        }
-        _ => listed.skipped += 1,
-    }
-}
-
-fn other(message: String) -> ApiError {
+pub(super) fn other(message: String) -> ApiError {
     ApiError {
         what: "look at the pods",
         failure: Failure::Other,
