@@ -81,7 +81,7 @@ pub(super) struct Log {
     /// Stamp of the youngest rotated file that is known to be older than the one that is read.
     pub(super) older: Option<u64>,
     /// The file that was read before: its writer should be done with it.
-    left: Option<Left>,
+    pub(super) left: Option<Left>,
     /// Since when a newer file is there.
     pub(super) superseded: Option<Millis>,
     /// The directory is gone.
