@@ -94,13 +94,11 @@ impl Cluster {
     }
 
     /// The node's pods as the API server has them; `off` where nobody asks it.
-    #[allow(dead_code, reason = "for the jobs' part of the loop")]
     pub fn pods(&self) -> watch::Receiver<Arc<PodTable>> {
         self.pods.clone()
     }
 
     /// Where events on pods are handed in; what is, goes nowhere where nothing is written.
-    #[allow(dead_code, reason = "for the jobs' part of the loop")]
     pub fn events(&self) -> EventSender {
         self.events.clone()
     }
