@@ -195,7 +195,9 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             found.push(say(FALLBACK, &verdict.summary).weighing(weight));
         }
         if verdict.init_hangs_since.is_some() {
-            found.push(say(HANG, &verdict.summary));
+            let mut candidate = say(HANG, &verdict.summary);
+            candidate.remedy = HANG.remedy.to_string();
+            found.push(candidate);
         }
     }
     let row = jobs.fallbacks_in_a_row;

@@ -28,6 +28,8 @@ struct Entry {
     restart: u32,
     reader: Reader,
     log: NcclLog,
+    /// Its pod has ended.
+    finished: bool,
     /// What a sidecar in this container last said.
     told: Option<NcclVerdict>,
     /// What an earlier run of the agent knew.
@@ -126,6 +128,7 @@ impl Book {
         let mut verdicts: Vec<_> = self
             .entries
             .values()
+            .filter(|entry| !entry.finished)
             .filter_map(|entry| entry.current.clone())
             .collect();
         let rank = |fallback| match fallback {
@@ -158,11 +161,17 @@ impl Book {
             }
             entry.dirty = false;
             let facts = pod(key);
+            let finished = facts.is_some_and(|pod| pod.finished);
+            changed |= finished != entry.finished;
+            entry.finished = finished;
             let beside = Beside {
                 pod: facts,
                 container: facts.and_then(|pod| pod.containers.get(&key.container)),
                 node_gpus,
-                now: self.wall.map(|wall| (wall, hang_after)),
+                now: self
+                    .wall
+                    .filter(|_| !finished)
+                    .map(|wall| (wall, hang_after)),
             };
             let (verdict, via) = entry.verdict(&beside);
             let job = facts.and_then(|pod| pod.job.clone());
@@ -207,6 +216,28 @@ impl Book {
         changed
     }
 
+    /// Takes in what a sidecar says of a container of its pod.
+    fn told(&mut self, sidecar: &Container, line: &[u8]) {
+        let Some((name, verdict)) = sidecar_verdict(line) else {
+            self.dropped += 1;
+            return;
+        };
+        let mut key = sidecar.key.clone();
+        if let Some(name) = name {
+            key.container = name;
+        }
+        if !self.entries.contains_key(&key) {
+            self.make_room();
+            let entry = Entry::new(sidecar.restart, self.now);
+            self.entries.insert(key.clone(), entry);
+        }
+        if let Some(entry) = self.entries.get_mut(&key) {
+            entry.told = Some(verdict);
+            entry.last_line = self.now;
+            entry.dirty = true;
+        }
+    }
+
     fn make_room(&mut self) {
         if self.entries.len() < self.most {
             return;
@@ -234,6 +265,7 @@ impl Entry {
             restart,
             reader: Reader::default(),
             log: NcclLog::new(Limits::CONTAINER),
+            finished: false,
             told: None,
             remembered: None,
             current: None,
@@ -262,34 +294,31 @@ impl Sink for Book {
     }
 
     fn line(&mut self, container: &Container, line: &[u8]) {
+        let is_verdict = memmem::find(line, VERDICT_SCHEMA.as_bytes()).is_some();
+        if is_verdict {
+            return self.told(container, line);
+        }
         let known = self.entries.get(&container.key);
         let fresh = known.is_none_or(|entry| entry.restart != container.restart);
         // Only containers that look like NCCL: others may hold the lesser marks.
-        let is_verdict = memmem::find(line, VERDICT_SCHEMA.as_bytes()).is_some();
-        if fresh && !is_verdict && memmem::find(line, b"NCCL ").is_none() {
+        if fresh && memmem::find(line, b"NCCL ").is_none() {
             return;
         }
         if fresh {
             if known.is_none() {
                 self.make_room();
             }
-            self.entries.insert(
-                container.key.clone(),
-                Entry::new(container.restart, self.now),
-            );
+            let before = self.entries.remove(&container.key);
+            let mut entry = Entry::new(container.restart, self.now);
+            // What was told of it stands until the new run says otherwise.
+            entry.current = before.and_then(|before| before.current);
+            self.entries.insert(container.key.clone(), entry);
         }
         let Some(entry) = self.entries.get_mut(&container.key) else {
             return;
         };
         entry.last_line = self.now;
         entry.dirty = true;
-        if is_verdict {
-            match sidecar_verdict(line) {
-                Some(verdict) => entry.told = Some(verdict),
-                None => self.dropped += 1,
-            }
-            return;
-        }
         entry.reader.take_line(line, &mut entry.log, self.wall);
     }
 
@@ -302,16 +331,25 @@ impl Sink for Book {
     }
 
     fn gone(&mut self, container: &Container) {
-        self.changed |= self.entries.remove(&container.key).is_some();
+        // With a sidecar's goes what it said of others, whose own directories may never have spoken.
+        let key = &container.key;
+        let before = self.entries.len();
+        self.entries.retain(|other, entry| {
+            let sidecars = entry.told.is_some() && other.uid == key.uid;
+            *other != *key && !sidecars
+        });
+        self.changed |= self.entries.len() != before;
     }
 }
 
 /// A sidecar's line: the verdict in it, cut to size. Any container can print one; it then tells of
 /// its own pod only.
-fn sidecar_verdict(line: &[u8]) -> Option<NcclVerdict> {
+fn sidecar_verdict(line: &[u8]) -> Option<(Option<String>, NcclVerdict)> {
     #[derive(Deserialize)]
     struct Told {
         schema: String,
+        #[serde(default)]
+        container: String,
         verdict: NcclVerdict,
     }
     if line.len() > VERDICT_BYTES {
@@ -339,7 +377,10 @@ fn sidecar_verdict(line: &[u8]) -> Option<NcclVerdict> {
     verdict
         .channels
         .retain(|name, _| TRANSPORTS.contains(&name.as_str()));
-    Some(verdict)
+    // Containers' names are DNS labels.
+    let label = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    let named = (1..=63).contains(&told.container.len()) && told.container.bytes().all(label);
+    Some((named.then_some(told.container), verdict))
 }
 
 #[cfg(test)]

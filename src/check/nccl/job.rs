@@ -20,6 +20,10 @@ pub struct Hang {
 /// Whether the init of a communicator of this log takes longer than it may.
 pub(super) fn hang(log: &NcclLog, beside: &Beside<'_>) -> Option<Hang> {
     let (now, patience) = beside.now?;
+    // What failed does not hang.
+    if log.init_trails > 0 {
+        return None;
+    }
     let mut found: Option<Hang> = None;
     for (key, group) in log
         .groups

@@ -1,1 +1,250 @@
+use super::*;
+use crate::check::nccl::Network;
+use crate::observe::pod::ContainerFacts;
 
+const HANG: Duration = Duration::from_secs(300);
+
+fn container(name: &str, restart: u32) -> Container {
+    Container {
+        key: ContainerKey {
+            namespace: "ml".into(),
+            pod: "train-0".into(),
+            uid: "u0".into(),
+            container: name.into(),
+        },
+        restart,
+        serial: u64::from(restart),
+    }
+}
+
+fn framed(text: &str) -> Vec<u8> {
+    format!("2026-05-01T12:00:00.000000000Z stdout F {text}").into_bytes()
+}
+
+struct Played {
+    book: Book,
+    changes: Vec<(String, Option<bool>, bool)>,
+}
+
+impl Played {
+    fn new() -> Self {
+        let mut book = Book::new(4);
+        book.at(Millis(1000), "2026-05-01T12:00:01Z".parse().ok());
+        Played {
+            book,
+            changes: Vec::new(),
+        }
+    }
+
+    fn lines(&mut self, container: &Container, lines: &[&str]) {
+        for line in lines {
+            self.book.line(container, &framed(line));
+        }
+    }
+
+    fn judge(&mut self, pod: Option<&PodFacts>) -> bool {
+        let changes = &mut self.changes;
+        self.book.judge(
+            true,
+            HANG,
+            None,
+            |_| pod,
+            |change| {
+                let name = change.now.key.container.clone();
+                changes.push((name, change.fallback, change.hangs));
+            },
+        )
+    }
+
+    fn one(&self) -> (Fallback, Network) {
+        let verdicts = self.book.verdicts();
+        assert_eq!(verdicts.len(), 1, "{verdicts:?}");
+        (
+            verdicts[0].verdict.tcp_fallback,
+            verdicts[0].verdict.network,
+        )
+    }
+}
+
+const SOCKET: &str = "n:1:2 [0] NCCL INFO Using network Socket";
+const TWO_NODES: &str =
+    "n:1:2 [0] NCCL INFO comm 0x8 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0";
+const OVER_IB: &str =
+    "n:7:8 [0] NCCL INFO Channel 00/0 : 9[1] -> 0[0] [receive] via NET/IB/0/GDRDMA";
+
+#[test]
+fn a_fallback_begins_and_ends_with_a_restart_of_the_container() {
+    let mut played = Played::new();
+    let first = container("trainer", 0);
+    played.lines(&first, &[SOCKET]);
+    assert!(played.judge(None));
+    assert_eq!(played.one().0, Fallback::Unknown);
+    assert!(played.changes.is_empty(), "unknown is told to nobody");
+    played.lines(&first, &[TWO_NODES]);
+    assert!(played.judge(None));
+    assert!(!played.judge(None), "nothing new");
+    assert_eq!(played.one().0, Fallback::Yes);
+    assert_eq!(played.book.outcomes.fallbacks_in_a_row(), 1);
+    played.lines(&container("trainer", 1), &[OVER_IB]);
+    assert!(played.judge(None));
+    assert_eq!(played.one(), (Fallback::No, Network::IbOrRoce));
+    let told: Vec<_> = played.changes.iter().map(|change| change.1).collect();
+    assert_eq!(told, [Some(true), Some(false)]);
+    played.book.gone(&first);
+    assert!(played.judge(None));
+    assert!(played.book.verdicts().is_empty());
+}
+
+#[test]
+fn what_does_not_look_like_nccl_is_not_kept() {
+    let mut played = Played::new();
+    played.lines(
+        &container("web", 0),
+        &["#  Rank  0 Pid 12 on h device 0 x", "hello"],
+    );
+    assert!(!played.judge(None));
+    for n in 0..100 {
+        played.lines(&container(&format!("c{n}"), 0), &[SOCKET]);
+    }
+    assert!(played.book.entries.len() <= 4);
+}
+
+#[test]
+fn the_manifest_tells_what_no_line_does() {
+    let facts = |gang, env: &[(&str, &str)]| PodFacts {
+        gang,
+        containers: [(
+            "trainer".to_string(),
+            ContainerFacts {
+                env: env
+                    .iter()
+                    .map(|(name, value)| ((*name).to_string(), (*value).to_string()))
+                    .collect(),
+                ..ContainerFacts::default()
+            },
+        )]
+        .into(),
+        ..PodFacts::default()
+    };
+    for (pod, want) in [
+        (facts(None, &[]), Fallback::Unknown),
+        (facts(Some(true), &[]), Fallback::Yes),
+        (facts(Some(false), &[]), Fallback::No),
+        (
+            facts(Some(true), &[("NCCL_NET", "Socket")]),
+            Fallback::Configured,
+        ),
+        (
+            facts(Some(true), &[("NCCL_IB_DISABLE", "1")]),
+            Fallback::Configured,
+        ),
+        (
+            facts(Some(true), &[("NCCL_IB_DISABLE", "0")]),
+            Fallback::Yes,
+        ),
+    ] {
+        let mut played = Played::new();
+        played.lines(&container("trainer", 0), &[SOCKET]);
+        played.judge(Some(&pod));
+        assert_eq!(played.one().0, want, "{pod:?}");
+    }
+    let ended = PodFacts {
+        finished: true,
+        ..facts(Some(true), &[])
+    };
+    let mut played = Played::new();
+    played.lines(&container("trainer", 0), &[SOCKET]);
+    assert!(played.judge(Some(&ended)));
+    assert!(
+        played.book.verdicts().is_empty(),
+        "a job that is over has no network"
+    );
+}
+
+#[test]
+fn a_sidecar_speaks_for_the_container_it_names() {
+    let verdict = |container: &str| {
+        let mut log = NcclLog::new(Limits::CONTAINER);
+        let mut reader = Reader::default();
+        reader.take_line(OVER_IB.as_bytes(), &mut log, None);
+        let verdict = judge(&log, &Beside::default());
+        serde_json::json!({"schema": VERDICT_SCHEMA, "time": "x", "container": container, "verdict": verdict})
+    };
+    let mut played = Played::new();
+    let sidecar = container("selvage-sidecar", 0);
+    played.lines(&sidecar, &[&verdict("trainer").to_string()]);
+    assert!(played.judge(None));
+    let told = played.book.verdicts();
+    assert_eq!(
+        (told[0].key.container.as_str(), told[0].via),
+        ("trainer", Via::Sidecar)
+    );
+    for junk in [
+        verdict("trainer")
+            .to_string()
+            .replace("\"ib_or_roce\"", "\"bad\""),
+        format!("{{\"schema\":\"{VERDICT_SCHEMA}\"}}"),
+        format!("said: {VERDICT_SCHEMA}"),
+        format!("{}{}", verdict("a"), "x".repeat(VERDICT_BYTES)),
+    ] {
+        played.lines(&sidecar, &[&junk]);
+    }
+    assert_eq!(played.book.dropped, 4);
+    played.lines(&sidecar, &[&verdict("a/../b").to_string()]);
+    played.judge(None);
+    let names: Vec<_> = played
+        .book
+        .verdicts()
+        .iter()
+        .map(|told| told.key.container.clone())
+        .collect();
+    assert!(names.contains(&"selvage-sidecar".to_string()), "{names:?}");
+    played.book.gone(&sidecar);
+    assert!(played.book.verdicts().is_empty());
+}
+
+#[test]
+fn what_was_known_outlives_a_restart_until_lines_say_otherwise() {
+    let mut played = Played::new();
+    let first = container("trainer", 2);
+    played.lines(&first, &[SOCKET, TWO_NODES]);
+    played.judge(None);
+    let (saved, outcomes) = (played.book.save(), played.book.outcomes.clone());
+    let text = serde_json::to_string(&saved).unwrap();
+    let saved: Vec<SavedVerdict> = serde_json::from_str(&text).unwrap();
+
+    let mut again = Played::new();
+    again.book.restore(saved, outcomes);
+    assert!(again.judge(None));
+    assert_eq!(again.one().0, Fallback::Yes);
+    assert_eq!(again.book.verdicts()[0].via, Via::Remembered);
+    assert!(again.changes.is_empty(), "it was told before");
+    // A line that says nothing of the network changes nothing.
+    again.lines(&first, &["n:1:2 [0] NCCL INFO NCCL version 2.21.5"]);
+    again.judge(None);
+    assert_eq!(again.one().0, Fallback::Yes);
+    again.lines(&first, &[OVER_IB]);
+    again.judge(None);
+    assert_eq!(again.one().0, Fallback::No);
+    assert_eq!(again.changes, [("trainer".to_string(), Some(false), false)]);
+}
+
+#[test]
+fn an_init_that_does_not_end_is_told_once() {
+    let mut played = Played::new();
+    let trainer = container("trainer", 0);
+    let start = "n:1:2 [0] NCCL INFO ncclCommInitRank comm 0x8 rank 0 nranks 16 cudaDev 0 nvmlDev 0 busId 1000 commId 0x5 - Init START";
+    played.lines(&trainer, &[start]);
+    played.judge(None);
+    assert!(played.changes.is_empty());
+    played
+        .book
+        .at(Millis(400_000), "2026-05-01T12:05:01Z".parse().ok());
+    played.judge(None);
+    played.judge(None);
+    assert_eq!(played.changes, [("trainer".to_string(), None, true)]);
+    let end = start.replace("Init START", "Init COMPLETE");
+    played.lines(&trainer, &[&end]);
+    played.judge(None);
+    assert_eq!(played.book.verdicts()[0].verdict.init_hangs_since, None);
+}
