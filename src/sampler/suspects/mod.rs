@@ -28,8 +28,8 @@ use crate::units::Millis;
 use queue_pairs::{Busy, Listing};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most pods looked at; a node has 110 pods as a rule, and a GPU node few with GPUs.
-pub const MAX_PODS: usize = 256;
+/// Most pods looked at, by UID; a node has 110 pods as a rule, and few of them hold GPUs.
+pub const MAX_PODS: usize = 128;
 
 /// Most network namespaces of one pod whose counters are added up.
 const MAX_NAMESPACES: usize = 4;
@@ -212,11 +212,12 @@ impl<V: RdmaView> SuspectWatch<V> {
         threshold: u64,
         now: Millis,
     ) -> NodeRdma {
-        let (node, devices) = match self.view.devices() {
-            Ok(devices) => {
+        let told = (self.view.devices()).and_then(|all| Ok((all, self.view.exclusive()?)));
+        let (node, devices) = match told {
+            Ok((devices, exclusive)) => {
                 let node = NodeRdma {
                     devices: devices.iter().map(|d| (d.name.clone(), d.qps)).collect(),
-                    exclusive: self.view.exclusive(),
+                    exclusive,
                     unknown: None,
                     listed_at: None,
                 };

@@ -11,8 +11,9 @@ use crate::source::netlink::rdma::queue_pairs::QueuePair;
 pub trait RdmaView {
     /// Devices seen from here with their numbers; or why that is not known.
     fn devices(&mut self) -> Result<Vec<Device>, String>;
-    /// Whether devices may be hidden in other network namespaces; none: not told.
-    fn exclusive(&mut self) -> Option<bool>;
+    /// Whether devices may be hidden in other network namespaces; none: this kernel has no such
+    /// mode (before 5.2). Or why that is not known.
+    fn exclusive(&mut self) -> Result<Option<bool>, String>;
     /// Every queue pair of a device; or why not.
     fn queue_pairs(&mut self, device: &Device) -> Result<Vec<QueuePair>, String>;
 }
@@ -82,9 +83,14 @@ impl RdmaView for Netlink {
         self.asked("RDMA netlink", got)
     }
 
-    fn exclusive(&mut self) -> Option<bool> {
-        let system = self.client().ok()?.system().ok()?;
-        system.netns_mode.map(|mode| mode == NetnsMode::Exclusive)
+    fn exclusive(&mut self) -> Result<Option<bool>, String> {
+        let got = match self.client().and_then(Client::system) {
+            Ok(system) => Ok(system.netns_mode),
+            Err(NetlinkError::NotAvailable | NetlinkError::NotSupported) => Ok(None),
+            Err(error) => Err(error),
+        };
+        let mode = self.asked("RDMA netlink", got)?;
+        Ok(mode.map(|mode| mode == NetnsMode::Exclusive))
     }
 
     fn queue_pairs(&mut self, device: &Device) -> Result<Vec<QueuePair>, String> {

@@ -17,14 +17,18 @@ struct Fake {
     qps: Vec<QueuePair>,
     lists: u32,
     fails: bool,
+    mode: Option<&'static str>,
 }
 
 impl RdmaView for Fake {
     fn devices(&mut self) -> Result<Vec<Device>, String> {
         Ok(self.devices.clone())
     }
-    fn exclusive(&mut self) -> Option<bool> {
-        Some(false)
+    fn exclusive(&mut self) -> Result<Option<bool>, String> {
+        match self.mode {
+            None => Ok(Some(false)),
+            Some(why) => Err(why.into()),
+        }
     }
     fn queue_pairs(&mut self, _: &Device) -> Result<Vec<QueuePair>, String> {
         self.lists += 1;
@@ -232,6 +236,21 @@ fn owners_that_cannot_be_told() {
             "{owner:?} {status} {fails}"
         );
     }
+}
+
+#[test]
+fn devices_that_may_be_hidden() {
+    let mut node = Node::new(8);
+    process(&node.tree, 10, A, 0);
+    let look = node.look();
+    assert_eq!(
+        (look.node.exclusive, look.node.unknown),
+        (Some(false), None)
+    );
+    node.watch.view.mode = Some("no answer in time");
+    let look = node.look();
+    assert!(look.node.unknown.is_some());
+    assert!(matches!(look.pods[A].qps, PodQps::Unknown(_)));
 }
 
 #[test]
