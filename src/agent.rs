@@ -25,6 +25,7 @@ mod events;
 mod look;
 mod serve;
 mod start;
+mod suspects;
 
 /// What stops an agent from starting.
 #[derive(Debug, thiserror::Error)]
@@ -131,6 +132,7 @@ pub async fn run(
         saver: Saver::start(state),
         hold: TaintHold::new(config.cluster.hold_times()),
         cluster,
+        suspects: Arc::default(),
     };
     if let Some(memory) = node.saved.memory_of(boot_id.as_deref()) {
         let remembered = Remembered {
@@ -144,6 +146,10 @@ pub async fn run(
     let kernel_log = crate::kernel_log::spawn(log, clock, wake_tx.clone());
     if host.is_live() {
         events::spawn(&wake_tx, config.uses_netlink());
+    }
+    if let Some(settings) = suspects::Settings::of(&config) {
+        let host = Arc::clone(&host);
+        suspects::spawn(host, settings, clock, Vec::new, wake_tx.clone());
     }
     drop(wake_tx);
 
@@ -205,6 +211,7 @@ struct Node {
     full_window: bool,
     hold: TaintHold,
     cluster: cluster::Cluster,
+    suspects: Arc<std::collections::BTreeMap<String, crate::check::nccl_suspect::Suspect>>,
 }
 
 impl Node {
@@ -231,6 +238,7 @@ impl Node {
         };
         report.taint_muted = told.mutes.taint(wall);
         report.cluster = self.cluster.status(&told);
+        report.suspects = Arc::clone(&self.suspects);
         report
     }
 
@@ -256,6 +264,7 @@ impl Node {
                     self.sampler.set_kernel_log(fault, absent, via);
                 }
             }
+            Wake::Suspects(suspects) => self.suspects = Arc::new(suspects),
             Wake::Netdev(name) => self.sampler.netdev_changed(&name),
             Wake::Dcb => self.sampler.dcb_changed(),
             Wake::Devices => self.sampler.devices_changed(),

@@ -130,6 +130,7 @@ impl Evaluator {
             tainting: Tainting::default(),
             taint_muted: false,
             cluster: None,
+            suspects: Arc::default(),
         }
     }
 }

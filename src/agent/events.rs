@@ -41,6 +41,8 @@ pub enum Wake {
         /// The way it is read, once it is.
         via: Option<Way>,
     },
+    /// What is thought of the pods with GPUs.
+    Suspects(std::collections::BTreeMap<String, crate::check::nccl_suspect::Suspect>),
     /// A network device changed.
     Netdev(String),
     /// DCB settings changed.

@@ -151,6 +151,8 @@ catalogue! {
     REPORT_GENERATION: Counter Default "selvage_report_generations_total" []
         "Evaluations since the agent started.";
 
+    NCCL_SUSPECT: Gauge Default "selvage_nccl_suspect" ["namespace", "pod", "job"]
+        "1 for a pod that holds GPUs, moves many bytes by TCP and owns no RDMA queue pair; 0 for one that is cleared or idle; no series where it cannot be told.";
     NODE_WRITES: Counter Default "selvage_node_writes_total" ["result"]
         "Requests that write to the node's object or tell an event, by result: ok, conflict, denied, throttled, timeout, error; dry_run counts what would have been written.";
     NODE_API_UP: Gauge Default "selvage_node_api_up" []

@@ -61,8 +61,14 @@ pub struct Document<'a> {
     modules: BTreeMap<&'static str, ModuleOut<'a>>,
     xid: Vec<Xid<'a>>,
     sources: Vec<Source<'a>>,
+    nccl: NcclOut<'a>,
     /// None where there is no cluster to tell.
     cluster: Option<ClusterView<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct NcclOut<'a> {
+    suspects: Vec<&'a crate::check::nccl_suspect::Suspect>,
 }
 
 #[derive(Debug, Serialize)]
@@ -242,6 +248,9 @@ impl<'a> Document<'a> {
                 })
                 .collect(),
             sources: sources(report),
+            nccl: NcclOut {
+                suspects: report.suspects.values().collect(),
+            },
             cluster: ClusterView::of(report),
         }
     }

@@ -64,6 +64,7 @@ pub fn encode_report(report: &Report, options: Options) -> String {
     kernel_log(&mut sheet, report);
     gpudirect(&mut sheet, report);
     sources(&mut sheet, report);
+    suspects(&mut sheet, report);
     if let Some(cluster) = &report.cluster {
         self::cluster(&mut sheet, cluster);
     }
@@ -282,6 +283,29 @@ fn sources(sheet: &mut Sheet, report: &Report) {
         Some(report.totals.kmsg_records_lost as f64),
     );
     sheet.one(&cat::REPORT_GENERATION, Some(report.generation as f64));
+}
+
+fn suspects(sheet: &mut Sheet, report: &Report) {
+    use crate::check::nccl_suspect::State as Thought;
+    // A pod made anew under its name may be there beside its forerunner.
+    let mut series: BTreeMap<[&str; 3], f64> = BTreeMap::new();
+    for suspect in report.suspects.values() {
+        let value = match suspect.state {
+            Thought::Suspect => 1.0,
+            Thought::Cleared | Thought::Idle => 0.0,
+            Thought::Unknown => continue,
+        };
+        let pod = &suspect.pod;
+        // Of a pod whose name nobody tells, the UID.
+        let name = match pod.name.is_empty() {
+            true => &suspect.uid,
+            false => &pod.name,
+        };
+        let job = pod.job.as_ref().map_or("", |job| job.name.as_str());
+        let kept = series.entry([&pod.namespace, name, job]).or_default();
+        *kept = kept.max(value);
+    }
+    sheet.add(&cat::NCCL_SUSPECT, series);
 }
 
 fn cluster(sheet: &mut Sheet, cluster: &ClusterStatus) {

@@ -61,4 +61,6 @@ pub struct Report {
     pub taint_muted: bool,
     /// How the telling of the cluster goes; none where there is none to tell.
     pub cluster: Option<Arc<ClusterStatus>>,
+    /// What is thought of the pods with GPUs, by UID.
+    pub suspects: Arc<BTreeMap<String, crate::check::nccl_suspect::Suspect>>,
 }

@@ -88,6 +88,7 @@ pub fn empty() -> Report {
         tainting: crate::report::Tainting::default(),
         taint_muted: false,
         cluster: None,
+        suspects: Arc::default(),
     }
 }
 
