@@ -11,6 +11,7 @@ use crate::sampler::suspects::{Netlink, SuspectWatch, gpu_pods};
 use crate::source::device_checkpoint;
 use crate::source::pod_processes::names;
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,15 +54,23 @@ pub(super) fn spawn(
         let mut watch = SuspectWatch::new(view, settings.exclude);
         let mut suspects: BTreeMap<String, Suspect> = BTreeMap::new();
         loop {
-            let checkpoint = device_checkpoint::read(&host);
-            let names = match checkpoint.value() {
-                Some(_) => names::read(&host, &settings.pod_logs),
-                None => BTreeMap::new(),
+            let look = || {
+                let checkpoint = device_checkpoint::read(&host);
+                let names = match checkpoint.value() {
+                    Some(_) => names::read(&host, &settings.pod_logs),
+                    None => BTreeMap::new(),
+                };
+                let pods = gpu_pods(&pods(), checkpoint.value(), &names);
+                let threshold = settings.policy.suspect_bytes_per_second;
+                let look = watch.look(&host, &pods, threshold, clock.now());
+                nccl_suspect::judge_all(&suspects, &look, &settings.policy)
             };
-            let pods = gpu_pods(&pods(), checkpoint.value(), &names);
-            let threshold = settings.policy.suspect_bytes_per_second;
-            let look = watch.look(&host, &pods, threshold, clock.now());
-            let judged = nccl_suspect::judge_all(&suspects, &look, &settings.policy);
+            let Ok(judged) = catch_unwind(AssertUnwindSafe(look)) else {
+                // What was thought last is not what is so.
+                tracing::error!("looking at pods panicked; this is a bug in selvage");
+                let _ = tx.blocking_send(Wake::Suspects(BTreeMap::new()));
+                return;
+            };
             let changed = judged != suspects;
             suspects = judged;
             if changed && tx.blocking_send(Wake::Suspects(suspects.clone())).is_err() {

@@ -97,6 +97,7 @@ fn every_family_is_in_the_catalogue_and_every_one_can_be_exported() {
     counters.pma.insert("link_downed", Reading::Value(255));
     counters.hw.insert("active_qps", Reading::Value(3));
     report.cluster = Some(Arc::new(told_cluster()));
+    report.suspects = suspects();
     let stats = AgentStats {
         now: Some(NOW),
         resident_bytes: Some(1),
@@ -113,6 +114,52 @@ fn every_family_is_in_the_catalogue_and_every_one_can_be_exported() {
     exported.sort_unstable();
     known.sort_unstable();
     assert_eq!(exported, known);
+}
+
+/// Two pods of one name, and one that nothing is known of.
+fn suspects() -> Arc<BTreeMap<String, crate::check::nccl_suspect::Suspect>> {
+    use crate::check::nccl_suspect::{State as Thought, Suspect};
+    let thought = |uid: &str, name: &str, state| {
+        let pod = crate::observe::traffic::GpuPod {
+            namespace: "ml".into(),
+            name: name.into(),
+            ..Default::default()
+        };
+        let suspect = Suspect {
+            uid: uid.into(),
+            pod,
+            state,
+            since: NOW,
+            reason: String::new(),
+            message: String::new(),
+            remedy: String::new(),
+            evidence: BTreeMap::new(),
+            above_since: None,
+        };
+        (uid.to_string(), suspect)
+    };
+    let all = [
+        thought("a", "x", Thought::Suspect),
+        thought("b", "x", Thought::Idle),
+        thought("c", "", Thought::Cleared),
+        thought("d", "y", Thought::Unknown),
+    ];
+    Arc::new(all.into())
+}
+
+#[test]
+fn pods_that_move_bytes_by_tcp() {
+    let mut report = node(2, LinkLayer::Infiniband);
+    report.suspects = suspects();
+    let text = encode(&report, &AgentStats::default(), FULL);
+    let series: Vec<&str> = (text.lines())
+        .filter(|line| line.starts_with("selvage_nccl_suspect{"))
+        .collect();
+    let want = [
+        r#"selvage_nccl_suspect{namespace="ml",pod="c",job=""} 0"#,
+        r#"selvage_nccl_suspect{namespace="ml",pod="x",job=""} 1"#,
+    ];
+    assert_eq!(series, want);
 }
 
 fn told_cluster() -> ClusterStatus {
