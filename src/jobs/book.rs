@@ -51,6 +51,17 @@ pub struct Change {
     pub hangs: bool,
 }
 
+/// What is known of a pod.
+#[derive(Debug, Clone, Copy)]
+pub enum Pod<'a> {
+    /// What the API server tells.
+    Known(&'a PodFacts),
+    /// The API server knows it no more: only its logs are left.
+    Gone,
+    /// Nobody tells.
+    Untold,
+}
+
 /// A verdict as it is kept over a restart of the agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SavedVerdict {
@@ -151,7 +162,7 @@ impl Book {
         all: bool,
         hang_after: Duration,
         node_gpus: Option<u32>,
-        pod: impl Fn(&ContainerKey) -> Option<&'a PodFacts>,
+        pod: impl Fn(&ContainerKey) -> Pod<'a>,
         mut tell: impl FnMut(Change),
     ) -> bool {
         let mut changed = std::mem::take(&mut self.changed);
@@ -160,8 +171,11 @@ impl Book {
                 continue;
             }
             entry.dirty = false;
-            let facts = pod(key);
-            let finished = facts.is_some_and(|pod| pod.finished);
+            let (facts, finished) = match pod(key) {
+                Pod::Known(facts) => (Some(facts), facts.finished),
+                Pod::Gone => (None, true),
+                Pod::Untold => (None, false),
+            };
             changed |= finished != entry.finished;
             entry.finished = finished;
             let beside = Beside {

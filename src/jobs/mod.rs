@@ -3,16 +3,16 @@
 mod book;
 mod kept;
 
-pub use book::{Book, Change};
+pub use book::{Book, Change, Pod};
 
 use crate::agent::Wake;
 use crate::check::nccl_jobs::{ContainerVerdict, LogReading};
 use crate::check::policy;
-use crate::cluster::pods::PodTable;
+use crate::cluster::pods::{Health, PodTable};
 use crate::cluster::{EventKind, EventSender, PodRef};
 use crate::config::Config;
 use crate::host::Host;
-use crate::observe::pod::{ContainerKey, PodFacts};
+use crate::observe::pod::ContainerKey;
 use crate::observe::reading::{Fault, Reading};
 use crate::sampler::Clock;
 use crate::source::pod_logs::{Follower, Options, PollStats, Progress};
@@ -142,7 +142,11 @@ pub fn spawn(host: &Host, settings: Settings, mut wires: Wires) -> Arc<Progress>
 fn judge(book: &mut Book, settings: &Settings, wires: &mut Wires, all: bool) -> bool {
     let table = Arc::clone(&wires.pods.borrow_and_update());
     let gpus = wires.node_gpus.load(Ordering::Relaxed);
-    let pod = |key: &ContainerKey| table.by_uid.get(&key.uid).map(|pod| &**pod as &PodFacts);
+    let pod = |key: &ContainerKey| match table.by_uid.get(&key.uid) {
+        Some(facts) => Pod::Known(facts),
+        None if table.health == Health::Known && table.left_out == 0 => Pod::Gone,
+        None => Pod::Untold,
+    };
     let events = &wires.events;
     book.judge(
         all,

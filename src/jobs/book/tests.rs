@@ -43,17 +43,16 @@ impl Played {
     }
 
     fn judge(&mut self, pod: Option<&PodFacts>) -> bool {
+        self.judge_pod(pod.map_or(Pod::Untold, Pod::Known))
+    }
+
+    fn judge_pod(&mut self, pod: Pod<'_>) -> bool {
         let changes = &mut self.changes;
-        self.book.judge(
-            true,
-            HANG,
-            None,
-            |_| pod,
-            |change| {
-                let name = change.now.key.container.clone();
-                changes.push((name, change.fallback, change.hangs));
-            },
-        )
+        let tell = |change: Change| {
+            let name = change.now.key.container.clone();
+            changes.push((name, change.fallback, change.hangs));
+        };
+        self.book.judge(true, HANG, None, |_| pod, tell)
     }
 
     fn one(&self) -> (Fallback, Network) {
@@ -158,6 +157,13 @@ fn the_manifest_tells_what_no_line_does() {
     assert!(
         played.book.verdicts().is_empty(),
         "a job that is over has no network"
+    );
+    assert!(played.judge_pod(Pod::Untold));
+    assert_eq!(played.book.verdicts().len(), 1);
+    assert!(played.judge_pod(Pod::Gone));
+    assert!(
+        played.book.verdicts().is_empty(),
+        "nor has one whose pod is gone"
     );
 }
 

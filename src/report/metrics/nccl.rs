@@ -7,6 +7,7 @@ use crate::check::nccl::{Fallback, NcclVerdict};
 use crate::check::nccl_jobs::Jobs;
 use crate::check::nccl_suspect::State;
 use crate::observe::pod::ContainerKey;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Most containers with series of their own, the worst first: a node has 8 GPUs or 16, and few
 /// containers share one.
@@ -24,9 +25,15 @@ pub(crate) struct Told<'a> {
 }
 
 pub(super) fn families(sheet: &mut Sheet, jobs: &Jobs) {
+    // The same of a container's name: the worst stands first.
+    let mut names = BTreeSet::new();
     let told: Vec<Told<'_>> = jobs
         .containers
         .iter()
+        .filter(|container| {
+            let key = &container.key;
+            names.insert((&key.namespace, &key.pod, &key.container))
+        })
         .take(MAX_CONTAINERS)
         .map(|container| Told {
             key: &container.key,
@@ -45,26 +52,29 @@ pub(super) fn families(sheet: &mut Sheet, jobs: &Jobs) {
         &cat::NCCL_CONTAINERS,
         logs.map(|_| jobs.containers.len() as f64),
     );
-    let suspects = jobs.suspects.values().take(MAX_PODS);
-    sheet.add(
-        &cat::NCCL_SUSPECT,
-        suspects.filter_map(|suspect| {
-            let value = match suspect.state {
-                State::Suspect => 1.0,
-                State::Cleared | State::Idle => 0.0,
-                State::Unknown => return None,
-            };
-            let pod = &suspect.pod;
-            // Of a pod whose name nobody tells, the UID.
-            let name = if pod.name.is_empty() {
-                &suspect.uid
-            } else {
-                &pod.name
-            };
-            let job = pod.job.as_ref().map_or("", |job| job.name.as_str());
-            Some(([pod.namespace.as_str(), name.as_str(), job], value))
-        }),
-    );
+    suspects(sheet, jobs);
+}
+
+fn suspects(sheet: &mut Sheet, jobs: &Jobs) {
+    // A pod made anew under its name may be there beside its forerunner.
+    let mut series: BTreeMap<[&str; 3], f64> = BTreeMap::new();
+    for suspect in jobs.suspects.values().take(MAX_PODS) {
+        let value = match suspect.state {
+            State::Suspect => 1.0,
+            State::Cleared | State::Idle => 0.0,
+            State::Unknown => continue,
+        };
+        let pod = &suspect.pod;
+        // Of a pod whose name nobody tells, the UID.
+        let name = match pod.name.is_empty() {
+            true => &suspect.uid,
+            false => &pod.name,
+        };
+        let job = pod.job.as_ref().map_or("", |job| job.name.as_str());
+        let kept = series.entry([&pod.namespace, name, job]).or_default();
+        *kept = kept.max(value);
+    }
+    sheet.add(&cat::NCCL_SUSPECT, series);
 }
 
 /// What each container's NCCL uses. What is not known has no series.

@@ -1,5 +1,10 @@
 use super::*;
+use crate::check::nccl::{Beside, Fallback, judge};
+use crate::check::nccl_jobs::{ContainerVerdict, Jobs, LogReading, Via};
 use crate::observe::counters::PortCounters;
+use crate::observe::nccl::log::Limits;
+use crate::observe::nccl::{NcclLog, Trouble};
+use crate::observe::pod::ContainerKey;
 use crate::observe::rdma::{Function, LinkLayer, PhysState, PortState};
 use crate::observe::reading::{Reading, Stamped};
 use crate::report::catalogue::Kind;
@@ -97,7 +102,7 @@ fn every_family_is_in_the_catalogue_and_every_one_can_be_exported() {
     counters.pma.insert("link_downed", Reading::Value(255));
     counters.hw.insert("active_qps", Reading::Value(3));
     report.cluster = Some(Arc::new(told_cluster()));
-    report.suspects = suspects();
+    report.jobs = Arc::new(jobs());
     let stats = AgentStats {
         now: Some(NOW),
         resident_bytes: Some(1),
@@ -147,10 +152,64 @@ fn suspects() -> Arc<BTreeMap<String, crate::check::nccl_suspect::Suspect>> {
     Arc::new(all.into())
 }
 
+/// Two pods' containers under one name, the first with everything that can be told.
+fn jobs() -> Jobs {
+    let container = |uid: &str, fallback| {
+        let mut verdict = judge(&NcclLog::new(Limits::CONTAINER), &Beside::default());
+        verdict.tcp_fallback = fallback;
+        verdict.gdrdma = Some(true);
+        verdict.init_seconds = Some(1.5);
+        verdict.channels.insert("net_ib".into(), 4);
+        verdict.warnings.insert(Trouble::Memlock, 2);
+        Arc::new(ContainerVerdict {
+            key: ContainerKey {
+                namespace: "ml".into(),
+                pod: "train-0".into(),
+                uid: uid.into(),
+                container: "trainer".into(),
+            },
+            job: None,
+            since: NOW,
+            via: Via::Log,
+            verdict: Arc::new(verdict),
+        })
+    };
+    Jobs {
+        containers: vec![container("1", Fallback::Yes), container("2", Fallback::No)],
+        suspects: suspects(),
+        logs: Some(LogReading::default()),
+        ..Jobs::default()
+    }
+}
+
+#[test]
+fn what_jobs_use() {
+    let mut report = node(2, LinkLayer::Infiniband);
+    report.jobs = Arc::new(jobs());
+    let text = encode(&report, &AgentStats::default(), Options::default());
+    let told: Vec<&str> = (text.lines())
+        .filter(|line| line.starts_with("selvage_nccl_") && line.contains("trainer"))
+        .collect();
+    let of = |name: &str, more: &str, value: &str| {
+        let labels = format!(r#"namespace="ml",pod="train-0",container="trainer"{more}"#);
+        format!("selvage_nccl_{name}{{{labels}}} {value}")
+    };
+    let want = [
+        of("tcp_fallback", "", "1"),
+        of("network", r#",network="unknown""#, "1"),
+        of("channels", r#",transport="net_ib""#, "4"),
+        of("gpudirect_rdma", "", "1"),
+        of("warnings_total", r#",cause="memlock""#, "2"),
+        of("init_seconds", "", "1.5"),
+        of("init_hangs", "", "0"),
+    ];
+    assert_eq!(told, want);
+}
+
 #[test]
 fn pods_that_move_bytes_by_tcp() {
     let mut report = node(2, LinkLayer::Infiniband);
-    report.suspects = suspects();
+    Arc::make_mut(&mut report.jobs).suspects = suspects();
     let text = encode(&report, &AgentStats::default(), FULL);
     let series: Vec<&str> = (text.lines())
         .filter(|line| line.starts_with("selvage_nccl_suspect{"))

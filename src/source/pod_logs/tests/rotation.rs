@@ -137,7 +137,9 @@ fn no_line_is_lost_or_repeated_whatever_the_rotation() {
                 let told = format!("{case}; resting: {resting}, {:?}", rig.options);
                 assert_eq!(rig.lines(), *want, "{told}");
                 // Of a file that was not open when it was removed, nobody knows.
-                let unknown = rig.options.open_files == 0 && *case == "restarts";
+                // (Its successor may have got its inode, so that it looks cut back.)
+                let removed = ["restarts", "replaced under the same name"].contains(case);
+                let unknown = rig.options.open_files == 0 && removed;
                 let lost = if unknown { 0 } else { rig.came.lost.len() };
                 assert_eq!(lost, 0, "{told}");
                 assert_eq!(rig.came.lost.iter().sum::<u64>(), 0, "{told}");
