@@ -130,12 +130,12 @@ fn by_widest(log: &NcclLog, span: &Span, beside: &Beside<'_>) -> Option<Used> {
 /// Connections over something other than plain TCP.
 fn carried(log: &NcclLog, tally: &Tally, net: Net, span: &Span, beside: &Beside<'_>) -> Used {
     // The net serves between containers of one host too.
-    let stays = span.multi == Some(false) || tally.crosses() == Some(false);
+    let stays = span.multi == Some(false);
     if net == Net::Ofi && log.processes.values().any(|process| process.ofi_tcp) {
         return ofi_over_tcp(log, span, beside);
     }
     Used {
-        network: if stays && span.multi == Some(false) {
+        network: if stays {
             Network::None
         } else {
             of_net(log, net, &tally.nics)
@@ -146,7 +146,8 @@ fn carried(log: &NcclLog, tally: &Tally, net: Net, span: &Span, beside: &Beside<
 
 /// Connections over NCCL's own TCP, or FastSocket's.
 fn over_tcp(log: &NcclLog, tally: &Tally, span: &Span, beside: &Beside<'_>) -> Used {
-    let stays = tally.crosses() == Some(false) && !tally.same_device;
+    let stays =
+        tally.crosses() == Some(false) && !tally.shares_devices() && !log.shared_names;
     if span.multi == Some(false) && span.firm || stays && span.multi != Some(true) {
         return Used {
             network: Network::None,

@@ -1,7 +1,7 @@
 //! Whether a job spans nodes.
 
 use super::Beside;
-use crate::observe::nccl::NcclLog;
+use crate::observe::nccl::{NcclLog, Trouble};
 use crate::observe::nccl::group::{Group, GroupKey, Hosts};
 use std::collections::BTreeSet;
 
@@ -42,8 +42,15 @@ pub(super) fn span(log: &NcclLog, beside: &Beside<'_>) -> Span {
 fn told(log: &NcclLog, beside: &Beside<'_>) -> Option<bool> {
     let hosts = distinct_hosts(log);
     let groups = || log.groups.iter().filter(|(key, _)| key.nranks > 1);
+    let twice = log.troubles.contains_key(&Trouble::DuplicateGpu);
     let spans: Vec<Option<bool>> = groups()
-        .map(|(key, group)| group_span(*key, group, &hosts, beside))
+        .map(|(key, group)| {
+            let span = group_span(*key, group, &hosts, beside);
+            // Ranks that share a name may still sit on machines of their own.
+            let unsure = log.shared_names || !twice && group.same_bus();
+            span.filter(|multi| *multi || group.nodes.is_some() || !unsure)
+                .or((unsure && group.same_bus() && !twice).then_some(true))
+        })
         .collect();
     if spans.contains(&Some(true)) {
         return Some(true);
@@ -62,7 +69,11 @@ fn told(log: &NcclLog, beside: &Beside<'_>) -> Option<bool> {
     {
         return Some(true);
     }
-    if log.whole.same_device || log.whole.crosses() == Some(true) {
+    // nccl-tests built without MPI: each process runs alone.
+    if log.test_runs && log.test_ranks.len() == 1 && spans.is_empty() {
+        return Some(false);
+    }
+    if log.whole.shares_devices() || log.whole.crosses() == Some(true) {
         return Some(true);
     }
     let in_tests: BTreeSet<u32> = log
@@ -72,13 +83,14 @@ fn told(log: &NcclLog, beside: &Beside<'_>) -> Option<bool> {
         .collect();
     match in_tests.len() {
         0 => {}
+        1 if log.shared_names || log.test_shares_devices() => {}
         1 => return tests_cover(log).then_some(false),
-        _ => return Some(true),
-    }
-    if hosts.printing > 1 {
-        return Some(true);
+        _ => return (!log.test_runs).then_some(true),
     }
     // One host's name, and several addresses under one interface: machines that share a name.
+    if hosts.printing > 1 || log.shared_names {
+        return (!log.test_runs).then_some(true);
+    }
     if log.whole.ring_closes() {
         return Some(false);
     }
@@ -114,7 +126,7 @@ pub(super) fn group_span(
     if let Some(nodes) = group.nodes {
         return Some(nodes > 1);
     }
-    if group.tally.same_device || group.tally.crosses() == Some(true) {
+    if group.tally.shares_devices() || group.tally.crosses() == Some(true) {
         return Some(true);
     }
     let gpus = beside.node_gpus.filter(|gpus| *gpus > 0);

@@ -2,7 +2,6 @@
 
 use super::event::Net;
 use super::tally::Tally;
-use std::collections::BTreeSet;
 
 /// Threads of a process whose communicator is kept: an application has one a communicator at work.
 const MAX_THREADS: usize = 64;
@@ -63,6 +62,10 @@ pub struct Process {
     pub local_off: bool,
     /// NCCL's own TCP was initialised after verbs were given up.
     pub socket_begun: bool,
+    /// Interfaces of NCCL's own TCP were listed; to 2.4.7 the bootstrap does so in every run.
+    pub socket_listed: bool,
+    /// There is no plugin.
+    pub no_plugin: bool,
     /// Google's TCP plugin.
     pub fast_socket: bool,
     /// aws-ofi-nccl got a provider.
@@ -77,8 +80,6 @@ pub struct Process {
     pub speaks: Option<Net>,
     /// How far its init is.
     pub stage: Stage,
-    /// Addresses of its bootstrap.
-    pub addresses: BTreeSet<u64>,
     /// Threads, and the communicator that each works on.
     pub threads: Vec<Thread>,
 }
@@ -128,6 +129,8 @@ impl Process {
         if self.ofi && !self.ofi_failed {
             return Some(Net::Ofi);
         }
-        self.socket_begun.then_some(Net::Socket)
+        // To 2.5 no line tells of the choice: with no plugin and no verbs only TCP is left.
+        let left = self.socket_listed && self.no_plugin && (self.ib_none || self.ib_disabled);
+        (self.socket_begun || left).then_some(Net::Socket)
     }
 }

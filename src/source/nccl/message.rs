@@ -220,11 +220,17 @@ pub(super) fn test_rank(line: &str) -> Option<Event<'_>> {
     }
     let rest = scan.spaces().0.strip_prefix("Pid ")?;
     let mut scan = Scan(rest);
-    scan.spaces().number()?;
+    let pid = scan.spaces().number()?;
     let rest = scan.0.strip_prefix(" on ")?.trim_start();
     let (host, rest) = rest.split_once(' ')?;
-    rest.trim_start().strip_prefix("device ")?;
-    Some(Event::TestRank { rank, host })
+    let device = rest.trim_start().strip_prefix("device ")?;
+    let end = device.find(']').map_or(device.len(), |at| at + 1);
+    Some(Event::TestRank {
+        rank,
+        host,
+        pid,
+        device: device.get(..end)?.trim_start(),
+    })
 }
 
 #[cfg(test)]
