@@ -159,6 +159,8 @@ fn over_tcp(log: &NcclLog, tally: &Tally, span: &Span, beside: &Beside<'_>) -> U
     } else if span.multi.is_none() && log.processes.values().any(|process| process.local_off) {
         // With P2P or SHM off the net serves inside a node too.
         Fallback::Unknown
+    } else if perhaps_asked(log) {
+        Fallback::Unknown
     } else {
         Fallback::Yes
     };
@@ -166,6 +168,15 @@ fn over_tcp(log: &NcclLog, tally: &Tally, span: &Span, beside: &Beside<'_>) -> U
         network: Network::Socket,
         fallback,
     }
+}
+
+/// Whether the choice of TCP is in full view and no process tried anything else before: that is what
+/// NCCL_NET=Socket looks like, which is never printed.
+fn perhaps_asked(log: &NcclLog) -> bool {
+    let mut processes = log.processes.values();
+    let any = |what: fn(&Process) -> bool| log.processes.values().any(what);
+    processes.any(Process::only_socket_tried)
+        && !any(|process| process.ib_tried || process.ofi_failed)
 }
 
 /// No connection over a net is in view: what was chosen, and what was found.
@@ -211,7 +222,9 @@ fn tcp_chosen(log: &NcclLog, span: &Span, beside: &Beside<'_>) -> Used {
         }
         _ if configured => Fallback::Configured,
         // NVLink carries data between nodes where it reaches.
-        Some(true) if !log.whole.over.contains_key(&Transport::Mnnvl) => Fallback::Yes,
+        Some(true) if !log.whole.over.contains_key(&Transport::Mnnvl) && !perhaps_asked(log) => {
+            Fallback::Yes
+        }
         _ => Fallback::Unknown,
     };
     Used {

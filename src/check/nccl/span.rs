@@ -63,10 +63,8 @@ fn told(log: &NcclLog, beside: &Beside<'_>) -> Option<bool> {
     if !spans.is_empty() && spans.iter().all(|span| *span == Some(false)) {
         return Some(false);
     }
-    if log
-        .named_ranks
-        .is_some_and(|ranks| ranks > MOST_GPUS_OF_A_HOST)
-    {
+    let highest = log.whole.highest().map(|rank| rank + 1);
+    if log.named_ranks.max(log.ring_ranks).max(highest) > Some(MOST_GPUS_OF_A_HOST) {
         return Some(true);
     }
     // nccl-tests built without MPI: each process runs alone.

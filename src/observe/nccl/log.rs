@@ -269,6 +269,7 @@ impl NcclLog {
             Event::Env { name, value } => self.env(place, name, value, text, number),
             Event::Bootstrap(list) => {
                 process.stage = Stage::Bootstrap;
+                process.begun = true;
                 self.interfaces(list);
                 self.addressed(host, list);
             }

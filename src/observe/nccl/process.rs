@@ -66,6 +66,8 @@ pub struct Process {
     pub socket_listed: bool,
     /// There is no plugin.
     pub no_plugin: bool,
+    /// Its first lines are in view.
+    pub begun: bool,
     /// Google's TCP plugin.
     pub fast_socket: bool,
     /// aws-ofi-nccl got a provider.
@@ -110,6 +112,12 @@ impl Process {
             None => return None,
         };
         self.threads.get_mut(at)
+    }
+
+    /// TCP was chosen in full view and nothing else was tried: NCCL_NET=Socket leaves no other trace.
+    pub fn only_socket_tried(&self) -> bool {
+        let tried = self.ib_tried || self.ib_plugin || self.ofi || self.ofi_failed;
+        self.begun && self.socket_listed && self.chosen == Some(Net::Socket) && !tried
     }
 
     /// The net that its lines tell of, best evidence first.

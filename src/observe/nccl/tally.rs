@@ -32,6 +32,8 @@ pub struct Tally {
     devices: BTreeMap<u32, u64>,
     /// A rank was told with two devices: there is more than one communicator in this.
     moved: bool,
+    /// Ranks of one device reach each other within a host: devices are numbered per process.
+    own_numbers: bool,
     /// Places of ranks, from the lines that they printed themselves.
     pub places: BTreeMap<u32, Place>,
     /// Two processes printed as the same rank: there is more than one communicator in this.
@@ -87,6 +89,8 @@ impl Tally {
                 }
             }
             Transport::P2p | Transport::Shm => {
+                self.own_numbers |=
+                    hop.0 != hop.1 && connection.devices.is_some_and(|(a, b)| a == b);
                 let (channel, next) = self
                     .ring
                     .get_or_insert_with(|| (connection.channel, BTreeMap::new()));
@@ -126,6 +130,7 @@ impl Tally {
         self.nics.extend(&other.nics);
         self.same_device |= other.same_device;
         self.moved |= other.moved;
+        self.own_numbers |= other.own_numbers;
         for (rank, device) in &other.devices {
             let known = *self.devices.entry(*rank).or_insert(*device);
             self.moved |= known != *device;
@@ -144,11 +149,18 @@ impl Tally {
     /// Whether two ranks have one device: one of them is on another host, even if it has the same
     /// name. Without a connection over a net this may be several communicators of one host.
     pub fn shares_devices(&self) -> bool {
-        if self.same_device {
-            return true;
+        if self.same_device || self.own_numbers {
+            return !self.own_numbers;
         }
         let devices: BTreeSet<u64> = self.devices.values().copied().collect();
         !self.moved && self.nets().next().is_some() && devices.len() < self.devices.len()
+    }
+
+    /// The highest rank that was told.
+    pub fn highest(&self) -> Option<u32> {
+        let placed = self.places.keys().max().copied();
+        let joined = self.hops.iter().map(|(from, to)| *from.max(to)).max();
+        placed.max(joined)
     }
 
     /// Connections over a net.
