@@ -146,8 +146,7 @@ fn carried(log: &NcclLog, tally: &Tally, net: Net, span: &Span, beside: &Beside<
 
 /// Connections over NCCL's own TCP, or FastSocket's.
 fn over_tcp(log: &NcclLog, tally: &Tally, span: &Span, beside: &Beside<'_>) -> Used {
-    let stays =
-        tally.crosses() == Some(false) && !tally.shares_devices() && !log.shared_names;
+    let stays = tally.crosses() == Some(false) && !tally.shares_devices() && !log.shared_names;
     if span.multi == Some(false) && span.firm || stays && span.multi != Some(true) {
         return Used {
             network: Network::None,
@@ -160,7 +159,7 @@ fn over_tcp(log: &NcclLog, tally: &Tally, span: &Span, beside: &Beside<'_>) -> U
         // With P2P or SHM off the net serves inside a node too.
         Fallback::Unknown
     } else if perhaps_asked(log) {
-        Fallback::Unknown
+        Fallback::Configured
     } else {
         Fallback::Yes
     };
@@ -222,9 +221,8 @@ fn tcp_chosen(log: &NcclLog, span: &Span, beside: &Beside<'_>) -> Used {
         }
         _ if configured => Fallback::Configured,
         // NVLink carries data between nodes where it reaches.
-        Some(true) if !log.whole.over.contains_key(&Transport::Mnnvl) && !perhaps_asked(log) => {
-            Fallback::Yes
-        }
+        Some(true) if perhaps_asked(log) => Fallback::Configured,
+        Some(true) if !log.whole.over.contains_key(&Transport::Mnnvl) => Fallback::Yes,
         _ => Fallback::Unknown,
     };
     Used {

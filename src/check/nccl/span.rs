@@ -1,8 +1,8 @@
 //! Whether a job spans nodes.
 
 use super::Beside;
-use crate::observe::nccl::{NcclLog, Trouble};
 use crate::observe::nccl::group::{Group, GroupKey, Hosts};
+use crate::observe::nccl::{NcclLog, Trouble};
 use std::collections::BTreeSet;
 
 /// More ranks than any host has GPUs: those of 16 are the largest.
@@ -42,15 +42,8 @@ pub(super) fn span(log: &NcclLog, beside: &Beside<'_>) -> Span {
 fn told(log: &NcclLog, beside: &Beside<'_>) -> Option<bool> {
     let hosts = distinct_hosts(log);
     let groups = || log.groups.iter().filter(|(key, _)| key.nranks > 1);
-    let twice = log.troubles.contains_key(&Trouble::DuplicateGpu);
     let spans: Vec<Option<bool>> = groups()
-        .map(|(key, group)| {
-            let span = group_span(*key, group, &hosts, beside);
-            // Ranks that share a name may still sit on machines of their own.
-            let unsure = log.shared_names || !twice && group.same_bus();
-            span.filter(|multi| *multi || group.nodes.is_some() || !unsure)
-                .or((unsure && group.same_bus() && !twice).then_some(true))
-        })
+        .map(|(key, group)| group_span(*key, group, &hosts, beside))
         .collect();
     if spans.contains(&Some(true)) {
         return Some(true);
@@ -82,7 +75,8 @@ fn told(log: &NcclLog, beside: &Beside<'_>) -> Option<bool> {
     match in_tests.len() {
         0 => {}
         1 if log.shared_names || log.test_shares_devices() => {}
-        1 => return tests_cover(log).then_some(false),
+        1 if tests_cover(log) => return Some(false),
+        1 => {}
         _ => return (!log.test_runs).then_some(true),
     }
     // One host's name, and several addresses under one interface: machines that share a name.
@@ -124,6 +118,11 @@ pub(super) fn group_span(
     if let Some(nodes) = group.nodes {
         return Some(nodes > 1);
     }
+    // Without an id two communicators of one size look like one.
+    let one = !group.mixed || key.id != 0;
+    if one && !hosts.share_gpus && group.same_bus() {
+        return Some(true);
+    }
     if group.tally.shares_devices() || group.tally.crosses() == Some(true) {
         return Some(true);
     }
@@ -140,12 +139,11 @@ pub(super) fn group_span(
             distinct.len() > 1
         }
     };
-    // Without an id two communicators of one size look like one.
-    if several && !(group.mixed && key.id == 0) {
+    if several && one {
         return Some(true);
     }
     let all_here = u32::try_from(group.seats.len()) == Ok(key.nranks);
-    (all_here && !several).then_some(false)
+    (all_here && !several && !hosts.share_names).then_some(false)
 }
 
 /// Hosts, without those whose name is another's with something glued to it: processes that share a
@@ -153,6 +151,10 @@ pub(super) fn group_span(
 pub(super) struct DistinctHosts {
     /// Hosts that printed NCCL's lines.
     pub printing: usize,
+    /// Machines have one name.
+    share_names: bool,
+    /// Ranks were put on one GPU by mistake.
+    share_gpus: bool,
     same_as: Vec<u32>,
 }
 
@@ -191,6 +193,8 @@ pub(super) fn distinct_hosts(log: &NcclLog) -> DistinctHosts {
         .collect();
     DistinctHosts {
         printing: printing.len(),
+        share_names: log.shared_names,
+        share_gpus: log.troubles.contains_key(&Trouble::DuplicateGpu),
         same_as,
     }
 }
