@@ -78,7 +78,10 @@ pub(super) fn causes(
     if any(|p| p.ofi_tcp) {
         causes.push(Trouble::OfiTcp);
     }
-    if fallback == Fallback::Yes && causes.is_empty() && !any(|p| p.ib_tried) {
+    if matches!(fallback, Fallback::Yes | Fallback::Configured)
+        && causes.is_empty()
+        && !any(|p| p.ib_tried)
+    {
         causes.push(Trouble::IbNotTried);
     }
     if tcp && span.multi != Some(false) && leads_nowhere(log) {

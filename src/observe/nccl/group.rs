@@ -17,6 +17,8 @@ pub struct GroupKey {
 pub struct Seat {
     /// Where it sits.
     pub place: Place,
+    /// PCI bus id of its GPU.
+    pub bus: Option<u64>,
     /// Init began, wall time.
     pub started: Option<jiff::Timestamp>,
     /// `Init START` is in view.
@@ -49,6 +51,16 @@ pub struct Group {
 }
 
 impl Group {
+    /// Whether two processes sit on GPUs of one bus id: NCCL refuses that within a host, so that
+    /// there is another host, whatever its name.
+    pub fn same_bus(&self) -> bool {
+        let mut seen = BTreeMap::new();
+        self.seats.values().any(|seat| {
+            let Some(bus) = seat.bus else { return false };
+            *seen.entry(bus).or_insert(seat.place) != seat.place
+        })
+    }
+
     /// Hosts of the ranks in view: none, one, or several; none for several where ranks are mixed up.
     pub fn hosts(&self) -> Hosts {
         let mut seats = self.seats.values().map(|seat| seat.place.host);

@@ -142,6 +142,14 @@ pub struct NcclLog {
     pub ring_ranks: Option<u32>,
     /// Hosts of nccl-tests' table, by rank.
     pub test_ranks: BTreeMap<u32, u32>,
+    /// Process and device of each of its ranks.
+    test_seats: BTreeMap<u32, (u32, String)>,
+    /// It has a rank twice: tables of several runs.
+    pub test_runs: bool,
+    /// Machines share a name: one interface has several addresses.
+    pub shared_names: bool,
+    /// Address of each host's interfaces.
+    addresses: BTreeMap<(u32, u64), u64>,
     /// Interfaces of bootstrap and TCP.
     pub interfaces: BTreeSet<String>,
     /// Variables told, by name.
@@ -183,6 +191,10 @@ impl NcclLog {
             printed_ib_off: false,
             ring_ranks: None,
             test_ranks: BTreeMap::new(),
+            test_seats: BTreeMap::new(),
+            test_runs: false,
+            shared_names: false,
+            addresses: BTreeMap::new(),
             interfaces: BTreeSet::new(),
             env: BTreeMap::new(),
             trails: 0,
@@ -209,10 +221,18 @@ impl NcclLog {
     pub fn apply_loose(&mut self, event: &Event<'_>, text: &str, number: u64) {
         match event {
             Event::Version(version) => self.version = Some((*version).to_string()),
-            Event::TestRank { rank, host } => {
+            Event::TestRank {
+                rank,
+                host,
+                pid,
+                device,
+            } => {
                 let host = self.host(host);
-                if self.test_ranks.len() < self.limits.seats {
+                if let Some((known, _)) = self.test_seats.get(rank) {
+                    self.test_runs |= *known != *pid || self.test_ranks.get(rank) != Some(&host);
+                } else if self.test_ranks.len() < self.limits.seats {
                     self.test_ranks.insert(*rank, host);
+                    self.test_seats.insert(*rank, (*pid, cut(device, 32)));
                 }
                 self.show(Shows::Span, text, number);
             }
@@ -249,16 +269,16 @@ impl NcclLog {
             Event::Env { name, value } => self.env(place, name, value, text, number),
             Event::Bootstrap(list) => {
                 process.stage = Stage::Bootstrap;
+                process.begun = true;
                 self.interfaces(list);
-                let addresses = addresses(list);
-                if let Some(process) = self.processes.get_mut(&(host, pid)) {
-                    process.addresses.extend(addresses.take(8));
-                }
+                self.addressed(host, list);
             }
             Event::PluginLoaded(name) => {
                 process.ib_plugin |= Net::of(name) == Net::Ib || name.contains("RDMA Plugin");
+                process.fast_socket |= Net::of(name) == Net::FastSocket;
             }
-            Event::NoPlugin | Event::Plain => {}
+            Event::NoPlugin => process.no_plugin = true,
+            Event::Plain => {}
             Event::Using(name) => {
                 let net = Net::of(name);
                 process.chosen = Some(net);
@@ -293,7 +313,9 @@ impl NcclLog {
             Event::SocketInterfaces(list) => {
                 // To 2.4.7 the bootstrap prints this in every run, before verbs are tried.
                 process.socket_begun |= process.ib_none || process.ib_disabled;
+                process.socket_listed = true;
                 self.interfaces(list);
+                self.addressed(host, list);
             }
             Event::OfiProvider(provider) => {
                 process.ofi = true;
@@ -491,6 +513,7 @@ impl NcclLog {
         if known.is_some() || group.seats.len() < limit {
             let mut seat = known.filter(|seat| seat.place == place).unwrap_or(Seat {
                 place,
+                bus: None,
                 started: None,
                 start: false,
                 complete: false,
@@ -498,6 +521,7 @@ impl NcclLog {
                 aborted: false,
                 seconds: None,
             });
+            seat.bus = comm.bus.or(seat.bus);
             match comm.phase {
                 Phase::Start => {
                     seat.started = time.stamp();
@@ -656,6 +680,35 @@ impl NcclLog {
         }
     }
 
+    /// Whether nccl-tests' table has one device of one host under two ranks.
+    pub fn test_shares_devices(&self) -> bool {
+        let devices: BTreeSet<(u32, &str)> = self
+            .test_ranks
+            .iter()
+            .filter_map(|(rank, host)| Some((*host, self.test_seats.get(rank)?.1.as_str())))
+            .collect();
+        devices.len() < self.test_ranks.len()
+    }
+
+    /// Machines may share a name; the first address of an interface tells them apart.
+    fn addressed(&mut self, host: u32, list: &str) {
+        let mut told = BTreeSet::new();
+        for (interface, address) in entries(list).take(16) {
+            if address.is_empty() || !told.insert(interface) {
+                continue;
+            }
+            let key = (host, hash(interface));
+            let address = hash(address);
+            match self.addresses.get(&key) {
+                Some(known) => self.shared_names |= *known != address,
+                None if self.addresses.len() < 4 * self.limits.processes => {
+                    self.addresses.insert(key, address);
+                }
+                None => {}
+            }
+        }
+    }
+
     fn interfaces(&mut self, list: &str) {
         for name in names(list) {
             if self.interfaces.len() >= MAX_NAMES {
@@ -685,13 +738,11 @@ fn names(list: &str) -> impl Iterator<Item = &str> {
     entries(list).map(|(name, _)| name)
 }
 
-fn addresses(list: &str) -> impl Iterator<Item = u64> {
+fn hash(text: &str) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
-    entries(list).map(|entry| {
-        let mut hasher = DefaultHasher::new();
-        entry.hash(&mut hasher);
-        hasher.finish()
-    })
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// At most so many bytes, whole characters.

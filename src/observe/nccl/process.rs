@@ -2,7 +2,6 @@
 
 use super::event::Net;
 use super::tally::Tally;
-use std::collections::BTreeSet;
 
 /// Threads of a process whose communicator is kept: an application has one a communicator at work.
 const MAX_THREADS: usize = 64;
@@ -63,6 +62,12 @@ pub struct Process {
     pub local_off: bool,
     /// NCCL's own TCP was initialised after verbs were given up.
     pub socket_begun: bool,
+    /// Interfaces of NCCL's own TCP were listed; to 2.4.7 the bootstrap does so in every run.
+    pub socket_listed: bool,
+    /// There is no plugin.
+    pub no_plugin: bool,
+    /// Its first lines are in view.
+    pub begun: bool,
     /// Google's TCP plugin.
     pub fast_socket: bool,
     /// aws-ofi-nccl got a provider.
@@ -77,8 +82,6 @@ pub struct Process {
     pub speaks: Option<Net>,
     /// How far its init is.
     pub stage: Stage,
-    /// Addresses of its bootstrap.
-    pub addresses: BTreeSet<u64>,
     /// Threads, and the communicator that each works on.
     pub threads: Vec<Thread>,
 }
@@ -111,6 +114,12 @@ impl Process {
         self.threads.get_mut(at)
     }
 
+    /// TCP was chosen in full view and nothing else was tried: NCCL_NET=Socket leaves no other trace.
+    pub fn only_socket_tried(&self) -> bool {
+        let tried = self.ib_tried || self.ib_plugin || self.ofi || self.ofi_failed;
+        self.begun && self.socket_listed && self.chosen == Some(Net::Socket) && !tried
+    }
+
     /// The net that its lines tell of, best evidence first.
     pub fn net(&self) -> Option<Net> {
         if let Some(chosen) = self.chosen {
@@ -128,6 +137,8 @@ impl Process {
         if self.ofi && !self.ofi_failed {
             return Some(Net::Ofi);
         }
-        self.socket_begun.then_some(Net::Socket)
+        // To 2.5 no line tells of the choice: with no plugin and no verbs only TCP is left.
+        let left = self.socket_listed && self.no_plugin && (self.ib_none || self.ib_disabled);
+        (self.socket_begun || left).then_some(Net::Socket)
     }
 }

@@ -28,6 +28,12 @@ pub struct Tally {
     pub nics: BTreeSet<u32>,
     /// Two ranks of one connection have the same device: they sit on different hosts.
     pub same_device: bool,
+    /// The device of each rank, as connections have it.
+    devices: BTreeMap<u32, u64>,
+    /// A rank was told with two devices: there is more than one communicator in this.
+    moved: bool,
+    /// Ranks of one device reach each other within a host: devices are numbered per process.
+    own_numbers: bool,
     /// Places of ranks, from the lines that they printed themselves.
     pub places: BTreeMap<u32, Place>,
     /// Two processes printed as the same rank: there is more than one communicator in this.
@@ -45,6 +51,20 @@ impl Tally {
     pub fn connection(&mut self, connection: &Connection<'_>, printer: Option<Place>) {
         *self.over.entry(connection.over).or_default() += 1;
         let hop = (connection.from, connection.to);
+        if let Some((from, to)) = connection.devices {
+            for (rank, device) in [(hop.0, from), (hop.1, to)] {
+                let Ok(device) = u64::from_str_radix(device, 16) else {
+                    continue;
+                };
+                match self.devices.get(&rank) {
+                    Some(known) => self.moved |= *known != device,
+                    None if self.devices.len() < MAX_PLACES => {
+                        self.devices.insert(rank, device);
+                    }
+                    None => {}
+                }
+            }
+        }
         match connection.over {
             Transport::Net(net) => {
                 if net != Net::Socket {
@@ -69,6 +89,8 @@ impl Tally {
                 }
             }
             Transport::P2p | Transport::Shm => {
+                self.own_numbers |=
+                    hop.0 != hop.1 && connection.devices.is_some_and(|(a, b)| a == b);
                 let (channel, next) = self
                     .ring
                     .get_or_insert_with(|| (connection.channel, BTreeMap::new()));
@@ -107,6 +129,12 @@ impl Tally {
         self.no_gdr += other.no_gdr;
         self.nics.extend(&other.nics);
         self.same_device |= other.same_device;
+        self.moved |= other.moved;
+        self.own_numbers |= other.own_numbers;
+        for (rank, device) in &other.devices {
+            let known = *self.devices.entry(*rank).or_insert(*device);
+            self.moved |= known != *device;
+        }
         self.mixed |= other.mixed;
         for (rank, place) in &other.places {
             self.place(*rank, *place);
@@ -116,6 +144,23 @@ impl Tally {
         if self.ring.is_none() {
             self.ring.clone_from(&other.ring);
         }
+    }
+
+    /// Whether two ranks have one device: one of them is on another host, even if it has the same
+    /// name. Without a connection over a net this may be several communicators of one host.
+    pub fn shares_devices(&self) -> bool {
+        if self.same_device || self.own_numbers {
+            return !self.own_numbers;
+        }
+        let devices: BTreeSet<u64> = self.devices.values().copied().collect();
+        !self.moved && self.nets().next().is_some() && devices.len() < self.devices.len()
+    }
+
+    /// The highest rank that was told.
+    pub fn highest(&self) -> Option<u32> {
+        let placed = self.places.keys().max().copied();
+        let joined = self.hops.iter().map(|(from, to)| *from.max(to)).max();
+        placed.max(joined)
     }
 
     /// Connections over a net.

@@ -12,8 +12,8 @@ pub const VERDICT_SCHEMA: &str = "selvage.dev/nccl-verdict/v1";
 /// and the mark of a line that CRI split.
 const LITERALS: [&str; 9] = [
     "NCCL ",
-    "NCCL_IB_DISABLE=",
-    "NCCL_NET=",
+    "NCCL_IB_DISABLE",
+    "NCCL_NET",
     "RCCL version",
     " Pid ",
     "neither AF_INET",

@@ -189,19 +189,29 @@ pub(super) fn last_error(line: &str) -> Option<Event<'_>> {
         .then_some(Event::Trouble(Trouble::Ifname))
 }
 
-/// `NCCL_NET=Socket`, `-x NCCL_IB_DISABLE=1`: a script's or launcher's print of its settings.
-pub(super) fn assignment(line: &str) -> Option<Event<'_>> {
-    let found = ["NCCL_IB_DISABLE", "NCCL_NET"].iter().find_map(|name| {
-        let at = line.find(name)?;
-        let value = line.get(at + name.len()..)?.strip_prefix('=')?;
-        Some((line.get(..at)?, line.get(at..at + name.len())?, value))
-    });
-    let (before, name, value) = found?;
-    // A part of another name, or a comment.
-    if before.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_') || before.contains('#') {
+/// `NCCL_NET=Socket`, `-x NCCL_IB_DISABLE=1`, `"NCCL_NET": "Socket"`: prints of a script's or a
+/// launcher's settings.
+pub(super) fn assignments(line: &str) -> impl Iterator<Item = Event<'_>> {
+    ["NCCL_IB_DISABLE", "NCCL_NET"]
+        .into_iter()
+        .filter_map(|name| assignment(line, name))
+}
+
+fn assignment<'a>(line: &'a str, name: &'static str) -> Option<Event<'a>> {
+    let quote = ['"', '\''];
+    let (before, value) = line.match_indices(name).find_map(|(at, _)| {
+        let rest = line.get(at + name.len()..)?;
+        let rest = rest.strip_prefix(quote).unwrap_or(rest).trim_start();
+        Some((line.get(..at)?, rest.strip_prefix(['=', ':'])?))
+    })?;
+    // A part of another name, or a comment; the `#` of a prompt has no space before it.
+    if before.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
+        || before.trim_start().starts_with('#')
+        || before.contains(" #")
+    {
         return None;
     }
-    let value = value.trim_start_matches(['"', '\'']);
+    let value = value.trim_start().trim_start_matches(quote);
     let end = value.find(|c: char| !c.is_ascii_alphanumeric());
     Some(Event::Env {
         name,
@@ -220,11 +230,17 @@ pub(super) fn test_rank(line: &str) -> Option<Event<'_>> {
     }
     let rest = scan.spaces().0.strip_prefix("Pid ")?;
     let mut scan = Scan(rest);
-    scan.spaces().number()?;
+    let pid = scan.spaces().number()?;
     let rest = scan.0.strip_prefix(" on ")?.trim_start();
     let (host, rest) = rest.split_once(' ')?;
-    rest.trim_start().strip_prefix("device ")?;
-    Some(Event::TestRank { rank, host })
+    let device = rest.trim_start().strip_prefix("device ")?;
+    let end = device.find(']').map_or(device.len(), |at| at + 1);
+    Some(Event::TestRank {
+        rank,
+        host,
+        pid,
+        device: device.get(..end)?.trim_start(),
+    })
 }
 
 #[cfg(test)]

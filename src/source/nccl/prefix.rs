@@ -90,6 +90,11 @@ fn who(before: &str, level: Level) -> Option<(Who<'_>, usize)> {
             if let Some((who, start)) = place(left) {
                 return Some((who, start));
             }
+            if level == Level::Info
+                && let Some((who, start)) = masked(left)
+            {
+                return Some((who, start));
+            }
             // `12345 [0] NCCL INFO …`: the host alone is gone.
             if level == Level::Info && is_number(left.trim()) {
                 let who = Who {
@@ -142,6 +147,24 @@ fn place(left: &str) -> Option<(Who<'_>, usize)> {
     Some((who, begin + wrapped))
 }
 
+/// `HOST:PID:TID` with words in place of the numbers: somebody masked them.
+fn masked(left: &str) -> Option<(Who<'_>, usize)> {
+    let trimmed = left.trim_end();
+    let begin = trimmed.rfind(char::is_whitespace).map_or(0, |at| at + 1);
+    let token = trimmed.get(begin..)?;
+    let (rest, tid) = token.rsplit_once(':')?;
+    let (host, pid) = rest.rsplit_once(':')?;
+    let word = |text: &str| {
+        let inner = |b: u8| b.is_ascii_alphanumeric() || b"<>*_-".contains(&b);
+        !text.is_empty() && text.bytes().all(inner)
+    };
+    let who = Who {
+        host,
+        ..Who::default()
+    };
+    (!host.is_empty() && word(pid) && word(tid)).then_some((who, begin))
+}
+
 /// A record whose whole prefix is gone: nothing stands before it, or a WARN's place alone.
 fn bare(before: &str) -> Option<(Who<'_>, usize)> {
     let trimmed = before.trim();
@@ -179,6 +202,8 @@ mod tests {
         for (line, host, pid, tid) in [
             ("n1:10:12 [0] NCCL INFO m", "n1", Some(10), Some(12)),
             (":168:1228 [2] NCCL INFO m", "", Some(168), Some(1228)),
+            ("the-pod:pid:tid [3] NCCL INFO m", "the-pod", None, None),
+            ("node:***:*** [3] NCCL INFO m", "node", None, None),
             ("<masked>:8:9 [5] NCCL INFO m", "<masked>", Some(8), Some(9)),
             ("n1:10 [0] NCCL INFO m", "n1", Some(10), None),
             (

@@ -212,8 +212,10 @@ impl Reader {
             log.apply(&record, number, time);
         });
         // Words of others only where no record is: one line quotes another.
-        if !any && let Some(event) = loose(&text) {
-            log.apply_loose(&event, text.trim(), number);
+        if !any {
+            for event in loose(&text).into_iter().chain(message::assignments(&text)) {
+                log.apply_loose(&event, text.trim(), number);
+            }
         }
     }
 }
@@ -232,7 +234,6 @@ fn loose(text: &str) -> Option<Event<'_>> {
     version
         .or_else(|| super::message::test_rank(text))
         .or_else(|| super::message::last_error(text))
-        .or_else(|| super::message::assignment(text))
 }
 
 /// A terminal wrapped the line inside the mark: `host:1:2 [7] NCCL I`.

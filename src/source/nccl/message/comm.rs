@@ -45,6 +45,9 @@ pub(super) fn lifecycle(text: &str) -> Option<Event<'_>> {
         rank,
         nranks,
         nodes: after(start, " nNodes "),
+        bus: start
+            .find(" busId ")
+            .and_then(|at| Scan(start.get(at + " busId ".len()..)?).hex()),
         phase,
     }))
 }

@@ -94,8 +94,7 @@ fn net(rest: &str) -> Option<Event<'_>> {
             .filter(|list| list.starts_with('['))
             .map(Event::SocketInterfaces),
         "OFI" => ofi(said),
-        "FastSocket" => (said.starts_with("Using ") || said.contains("plugin initialized"))
-            .then_some(Event::FastSocket),
+        "FastSocket" => Some(Event::FastSocket),
         "GPUDirectTCPX" | "FasTrak" => Some(Event::PluginSpeaks(Net::of(family))),
         "Plugin" => plugin(said),
         _ => None,

@@ -14,6 +14,11 @@ impl<'a> Scan<'a> {
     /// `0x` and a hexadecimal number.
     pub fn pointer(&mut self) -> Option<u64> {
         self.0 = self.0.strip_prefix("0x")?;
+        self.hex()
+    }
+
+    /// A hexadecimal number.
+    pub fn hex(&mut self) -> Option<u64> {
         let digits = self.take(|b| b.is_ascii_hexdigit())?;
         u64::from_str_radix(digits, 16).ok()
     }
