@@ -523,12 +523,11 @@ impl NcclLog {
             }
             group.seats.insert(comm.rank, seat);
         }
-        for (other, older) in &mut self.groups {
-            if other.nranks == key.nranks && *other != key {
-                let same = older.seats.get(&comm.rank);
-                older.superseded |= same.is_some_and(|seat| {
-                    seat.place.host == place.host && seat.place.process != place.process
-                });
+        let process = self.processes.get_mut(&(place.host, place.process));
+        if process.is_some_and(|process| process.sits(comm.nranks, comm.rank)) {
+            self.supersede(key, comm.rank, place);
+            if let Some(group) = self.groups.get_mut(&key) {
+                group.superseded = false;
             }
         }
         self.bind(place, record.who.tid, key);
@@ -538,8 +537,17 @@ impl NcclLog {
         if comm.phase == Phase::Complete {
             self.show(Shows::Complete, record.text, number);
         }
-        if let Some(group) = self.groups.get_mut(&key) {
-            group.superseded = false;
+    }
+
+    /// A process that is new in a rank takes the place of those that had it on this host.
+    fn supersede(&mut self, key: GroupKey, rank: u32, place: Place) {
+        for (other, older) in &mut self.groups {
+            if other.nranks == key.nranks && *other != key && !older.superseded {
+                let same = older.seats.get(&rank);
+                older.superseded = same.is_some_and(|seat| {
+                    seat.place.host == place.host && seat.place.process != place.process
+                });
+            }
         }
     }
 

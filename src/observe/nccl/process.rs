@@ -81,6 +81,8 @@ pub struct Process {
     pub addresses: BTreeSet<u64>,
     /// Threads, and the communicator that each works on.
     pub threads: Vec<Thread>,
+    /// Ranks that it is known as: (ranks in all, rank).
+    pub ranks: Vec<(u32, u32)>,
 }
 
 /// One thread.
@@ -95,6 +97,15 @@ pub struct Thread {
 }
 
 impl Process {
+    /// It is this rank of so many. Whether that is new.
+    pub fn sits(&mut self, nranks: u32, rank: u32) -> bool {
+        let new = !self.ranks.contains(&(nranks, rank));
+        if new && self.ranks.len() < MAX_THREADS {
+            self.ranks.push((nranks, rank));
+        }
+        new
+    }
+
     /// The thread of this number; none once there are too many.
     pub fn thread(&mut self, tid: u32) -> Option<&mut Thread> {
         let at = match self.threads.iter().position(|thread| thread.tid == tid) {

@@ -7,7 +7,9 @@ mod network;
 pub(super) mod scan;
 
 use crate::observe::nccl::{Event, Level, Trouble};
+use memchr::memmem::Finder;
 use scan::Scan;
+use std::sync::LazyLock;
 
 /// What a message says. Words that nobody taught it are [`Event::Unknown`].
 pub fn message(level: Level, text: &str) -> Event<'_> {
@@ -60,7 +62,8 @@ fn other(text: &str) -> Event<'_> {
 
 /// `NAME set by environment to V.`
 fn environment(text: &str) -> Option<Event<'_>> {
-    let (name, value) = text.split_once(" set by environment to ")?;
+    let (name, rest) = text.split_once(' ')?;
+    let value = rest.strip_prefix("set by environment to ")?;
     if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
         return None;
     }
@@ -73,7 +76,8 @@ fn environment(text: &str) -> Option<Event<'_>> {
 
 /// `NCCL version 2.21.5+cuda12.4`, also bare in a line of its own; RCCL's, old and new.
 pub(super) fn version(text: &str) -> Option<Event<'_>> {
-    let at = text.find("CCL version ")?;
+    static VERSION: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("CCL version "));
+    let at = VERSION.find(text.as_bytes())?;
     let rest = text.get(at + "CCL version ".len()..)?;
     let rest = rest.trim_start_matches([':', ' ']);
     let end = rest
@@ -86,6 +90,7 @@ pub(super) fn version(text: &str) -> Option<Event<'_>> {
 
 /// `init.cc:1402 -> 6`, also with `[Async thread]` behind.
 fn trail(text: &str) -> Option<Event<'_>> {
+    memchr::memchr(b'>', text.as_bytes())?;
     let (place, code) = text.split_once(" -> ")?;
     let (file, line) = place.rsplit_once(':')?;
     let mut scan = Scan(line);
@@ -174,7 +179,10 @@ const PLAIN: &[&str] = &[
 ];
 
 fn plain(text: &str) -> Event<'_> {
-    let known = PLAIN.iter().any(|start| text.starts_with(start));
+    // Most differ in their first byte, which is cheaper to see than to call a comparison.
+    let first = text.as_bytes().first();
+    let begins = |start: &str| start.as_bytes().first() == first && text.starts_with(start);
+    let known = PLAIN.iter().any(|start| begins(start));
     // `6 coll channels, 8 p2p channels, …`
     if known || text.contains(" coll channels") || text.is_empty() {
         Event::Plain

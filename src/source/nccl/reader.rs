@@ -40,8 +40,7 @@ impl Reader {
             let (head, tail) = rest.split_at(end);
             self.keep(head);
             let line = std::mem::take(&mut self.carry);
-            self.lines += 1;
-            self.line(&line, self.lines, log, read_at);
+            self.take_line(&line, log, read_at);
             self.carry = line;
             self.carry.clear();
             rest = tail.get(1..).unwrap_or_default();
@@ -52,15 +51,14 @@ impl Reader {
         };
         let (whole, tail) = rest.split_at(end + 1);
         self.lines_of(whole, log, read_at);
-        self.keep(tail.get(..).unwrap_or_default());
+        self.keep(tail);
     }
 
     /// The log ends here.
     pub fn finish(&mut self, log: &mut NcclLog, read_at: Option<jiff::Timestamp>) {
         if !self.carry.is_empty() {
             let line = std::mem::take(&mut self.carry);
-            self.lines += 1;
-            self.line(&line, self.lines, log, read_at);
+            self.take_line(&line, log, read_at);
         }
         for stream in 0..self.joined.len() {
             let text = std::mem::take(self.joined.get_mut(stream).unwrap_or(&mut Vec::new()));
@@ -76,7 +74,11 @@ impl Reader {
     /// Takes in one line, without its end, that somebody else has cut out.
     pub fn take_line(&mut self, line: &[u8], log: &mut NcclLog, read_at: Option<jiff::Timestamp>) {
         self.lines += 1;
-        self.line(line, self.lines, log, read_at);
+        // Looked at or not whichever way it came: what pieces a log is read in makes no difference.
+        let start = line.get(..LINE_LIMIT).unwrap_or(line);
+        if self.expecting() || anchor::find(start, 0).is_some() {
+            self.line(line, self.lines, log, read_at);
+        }
     }
 
     /// Lines seen so far.
@@ -90,7 +92,8 @@ impl Reader {
     }
 
     fn keep(&mut self, part: &[u8]) {
-        let room = LINE_LIMIT.saturating_sub(self.carry.len());
+        // One more than is looked at shows that there was more.
+        let room = (LINE_LIMIT + 1).saturating_sub(self.carry.len());
         self.carry
             .extend_from_slice(part.get(..part.len().min(room)).unwrap_or_default());
     }
@@ -119,13 +122,14 @@ impl Reader {
             };
             let rest = whole.get(start..).unwrap_or_default();
             let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
-            self.lines += 1;
-            self.line(
-                rest.get(..end).unwrap_or_default(),
-                self.lines,
-                log,
-                read_at,
-            );
+            let line = rest.get(..end).unwrap_or_default();
+            if end > LINE_LIMIT {
+                // What made it of interest may be behind its limit.
+                self.take_line(line, log, read_at);
+            } else {
+                self.lines += 1;
+                self.line(line, self.lines, log, read_at);
+            }
             done = start + end + 1;
         }
         self.lines += newlines(whole.get(done..).unwrap_or_default());
@@ -198,7 +202,10 @@ impl Reader {
     }
 
     fn whole_text(&mut self, text: &[u8], number: u64, log: &mut NcclLog, time: Time<'_>) {
-        let text = String::from_utf8_lossy(text);
+        let text = match std::str::from_utf8(text) {
+            Ok(text) => Cow::Borrowed(text),
+            Err(_) => String::from_utf8_lossy(text),
+        };
         let text = without_colour(&text);
         let mut any = false;
         prefix::records(&text, |found| {
@@ -237,6 +244,10 @@ fn loose(text: &str) -> Option<Event<'_>> {
 
 /// A terminal wrapped the line inside the mark: `host:1:2 [7] NCCL I`.
 fn ends_in_mark(text: &[u8]) -> bool {
+    // Most lines end in something else.
+    if !matches!(text.last(), Some(b'L' | b'I' | b'N' | b'F' | b' ')) {
+        return false;
+    }
     [
         &b"] NCCL"[..],
         b"] NCCL I",

@@ -12,6 +12,10 @@ pub(super) fn lifecycle(text: &str) -> Option<Event<'_>> {
     if text.starts_with("Init timings") {
         return timings(text);
     }
+    // Most messages are about something else.
+    if !text.starts_with(['c', 'n', 'r', ':', ' ']) {
+        return None;
+    }
     // `comm 0x… rank 8 nranks 16 …`, also behind a function's name (2.21+); 2.3 begins with the rank.
     let start = match text.find("comm 0x") {
         Some(at) if is_call(text.get(..at)?) => text.get(at..)?,
