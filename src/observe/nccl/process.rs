@@ -2,10 +2,12 @@
 
 use super::event::Net;
 use super::tally::Tally;
-use std::collections::BTreeSet;
 
 /// Threads of a process whose communicator is kept: an application has one a communicator at work.
 const MAX_THREADS: usize = 64;
+
+/// Of these, those that may have connections before their communicator is known.
+const MAX_PENDING: usize = 4;
 
 /// How far the last init that a process tells of has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -77,8 +79,8 @@ pub struct Process {
     pub speaks: Option<Net>,
     /// How far its init is.
     pub stage: Stage,
-    /// Addresses of its bootstrap.
-    pub addresses: BTreeSet<u64>,
+    /// What its last ring line said of GPUDirect RDMA.
+    pub rings_gdr: Option<bool>,
     /// Threads, and the communicator that each works on.
     pub threads: Vec<Thread>,
     /// Ranks that it is known as: (ranks in all, rank).
@@ -104,6 +106,22 @@ impl Process {
             self.ranks.push((nranks, rank));
         }
         new
+    }
+
+    /// The tally for connections of a thread whose communicator is not known yet; none if it is, or
+    /// if too many threads have such.
+    pub fn pending(&mut self, tid: u32) -> Option<&mut Tally> {
+        let open = self
+            .threads
+            .iter()
+            .filter(|thread| thread.pending.is_some());
+        let full = open.count() >= MAX_PENDING;
+        let thread = self.thread(tid).filter(|thread| thread.group.is_none())?;
+        if full && thread.pending.is_none() {
+            return None;
+        }
+        let new = || Box::new(Tally::pending());
+        Some(thread.pending.get_or_insert_with(new))
     }
 
     /// The thread of this number; none once there are too many.

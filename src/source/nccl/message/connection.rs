@@ -120,7 +120,10 @@ fn net(text: &str, nranks: Option<u32>) -> Option<Way> {
     Some(Way {
         over: Transport::Net(Net::of(name)),
         nic,
-        gdr: rest.split('/').skip(1).any(|part| part.starts_with("GDRDMA")),
+        gdr: rest
+            .split('/')
+            .skip(1)
+            .any(|part| part.starts_with("GDRDMA")),
         nranks,
     })
 }
