@@ -87,7 +87,7 @@ def noise(step):
             f"[rank{step % 64}]:[W{step % 1000:03} reducer.cpp:1400] Warning: find_unused_parameters=True was specified in"
             f" DDP constructor, bucket {step % 97} rebuilt"
         )
-    return f"[{step % 64}] DEBUG dataloader: shard s3://corpus/part-{step % 9973:05}.tar.zst opened in {step % 613} ms, Pid {step}"
+    return f"[{step % 64}] DEBUG dataloader: shard s3://corpus/part-{step % 9973:05}.tar.zst opened in {step % 613} ms"
 
 
 def write_log(path, size, spread):

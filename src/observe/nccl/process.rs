@@ -124,19 +124,19 @@ impl Process {
         Some(thread.pending.get_or_insert_with(new))
     }
 
-    /// The thread of this number; none once there are too many.
+    /// The thread of this number. Beyond so many the one longest known is forgotten.
     pub fn thread(&mut self, tid: u32) -> Option<&mut Thread> {
-        let at = match self.threads.iter().position(|thread| thread.tid == tid) {
-            Some(at) => at,
-            None if self.threads.len() < MAX_THREADS => {
-                self.threads.push(Thread {
-                    tid,
-                    ..Thread::default()
-                });
-                self.threads.len() - 1
+        let known = self.threads.iter().rposition(|thread| thread.tid == tid);
+        let at = known.unwrap_or_else(|| {
+            if self.threads.len() >= MAX_THREADS {
+                self.threads.remove(0);
             }
-            None => return None,
-        };
+            self.threads.push(Thread {
+                tid,
+                ..Thread::default()
+            });
+            self.threads.len() - 1
+        });
         self.threads.get_mut(at)
     }
 

@@ -7,9 +7,7 @@ mod network;
 pub(super) mod scan;
 
 use crate::observe::nccl::{Event, Level, Trouble};
-use memchr::memmem::Finder;
-use scan::Scan;
-use std::sync::LazyLock;
+use scan::{Scan, find};
 
 /// What a message says. Words that nobody taught it are [`Event::Unknown`].
 pub fn message(level: Level, text: &str) -> Event<'_> {
@@ -76,8 +74,7 @@ fn environment(text: &str) -> Option<Event<'_>> {
 
 /// `NCCL version 2.21.5+cuda12.4`, also bare in a line of its own; RCCL's, old and new.
 pub(super) fn version(text: &str) -> Option<Event<'_>> {
-    static VERSION: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("CCL version "));
-    let at = VERSION.find(text.as_bytes())?;
+    let at = find!(text, "CCL version ")?;
     let rest = text.get(at + "CCL version ".len()..)?;
     let rest = rest.trim_start_matches([':', ' ']);
     let end = rest
@@ -184,7 +181,8 @@ fn plain(text: &str) -> Event<'_> {
     let begins = |start: &str| start.as_bytes().first() == first && text.starts_with(start);
     let known = PLAIN.iter().any(|start| begins(start));
     // `6 coll channels, 8 p2p channels, …`
-    if known || text.contains(" coll channels") || text.is_empty() {
+    let counted = || first.is_some_and(u8::is_ascii_digit) && text.contains(" coll channels");
+    if known || text.is_empty() || counted() {
         Event::Plain
     } else {
         Event::Unknown
@@ -193,14 +191,14 @@ fn plain(text: &str) -> Event<'_> {
 
 /// The line that PyTorch puts NCCL's last error into, which may be the only word on it.
 pub(super) fn last_error(line: &str) -> Option<Event<'_>> {
-    line.contains("is neither AF_INET")
-        .then_some(Event::Trouble(Trouble::Ifname))
+    find!(line, "is neither AF_INET").map(|_| Event::Trouble(Trouble::Ifname))
 }
 
 /// `NCCL_NET=Socket`, `-x NCCL_IB_DISABLE=1`: a script's or launcher's print of its settings.
 pub(super) fn assignment(line: &str) -> Option<Event<'_>> {
+    let first = find!(line, "NCCL_")?;
     let found = ["NCCL_IB_DISABLE", "NCCL_NET"].iter().find_map(|name| {
-        let at = line.find(name)?;
+        let at = first + line.get(first..)?.find(name)?;
         let value = line.get(at + name.len()..)?.strip_prefix('=')?;
         Some((line.get(..at)?, line.get(at..at + name.len())?, value))
     });
@@ -219,7 +217,7 @@ pub(super) fn assignment(line: &str) -> Option<Event<'_>> {
 
 /// A row of nccl-tests' table: `#  Rank  0 Group  0 Pid 1034070 on host device  0 [0000:11:00] NVIDIA …`.
 pub(super) fn test_rank(line: &str) -> Option<Event<'_>> {
-    let at = line.find("Rank ")?;
+    let at = find!(line, "Rank ")?;
     let mut scan = Scan(line.get(at + 5..)?);
     let rank = scan.spaces().number()?;
     if let Some(rest) = scan.spaces().0.strip_prefix("Group ") {

@@ -1,8 +1,7 @@
 //! `HOST:PID:TID [DEV]` before `NCCL INFO`, read from the right, and the records of one line.
 
+use super::message::scan::find;
 use crate::observe::nccl::{Level, Who};
-use memchr::memmem::Finder;
-use std::sync::LazyLock;
 
 /// One record of a line: who, how loud, and the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,11 +40,10 @@ pub fn records<'a>(line: &'a str, mut each: impl FnMut(Found<'a>)) {
 
 /// A record whose message goes from where its mark ended to `end`, without what others put behind.
 fn ended<'a>(line: &'a str, (who, level, from): (Who<'a>, Level, usize), end: usize) -> Found<'a> {
-    static REPEATED: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(" [repeated "));
     let message = line.get(from..end).unwrap_or_default();
     let bytes = message.as_bytes();
     // Ray joins equal lines; JSON loggers quote.
-    let repeated = REPEATED.find(bytes);
+    let repeated = find!(bytes, " [repeated ");
     let quote = line.starts_with('{').then(|| memchr::memchr(b'"', bytes));
     let newline = memchr::memchr(b'\\', bytes).and_then(|_| message.find("\\n"));
     let behind = [repeated, quote.flatten(), newline];
@@ -65,10 +63,9 @@ const MARK: usize = "NCCL INFO".len();
 
 /// The next mark: where it begins, and which.
 fn mark(line: &str, from: usize) -> Option<(usize, Level)> {
-    static NCCL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new("NCCL "));
     let mut from = from;
     loop {
-        let at = from + NCCL.find(line.as_bytes().get(from..)?)?;
+        let at = from + find!(line.as_bytes().get(from..)?, "NCCL ")?;
         let level = match line.as_bytes().get(at + 5..at + MARK) {
             Some(b"INFO") => Some(Level::Info),
             Some(b"WARN") => Some(Level::Warn),

@@ -1,5 +1,6 @@
 //! Bytes of a log, in any pieces, to its state.
 
+use super::message::scan::find;
 use super::{anchor, message, prefix};
 use crate::observe::nccl::log::Time;
 use crate::observe::nccl::{Event, NcclLog, Record};
@@ -213,7 +214,7 @@ impl Reader {
             let record = Record {
                 who: found.who,
                 level: found.level,
-                event: message(found.level, found.message),
+                event: message::message(found.level, found.message),
                 text: found.message,
             };
             log.apply(&record, number, time);
@@ -227,19 +228,15 @@ impl Reader {
 
 /// Lines that are known without the mark.
 fn loose(text: &str) -> Option<Event<'_>> {
-    let bare = text.trim_start_matches(|c: char| c != 'N' && c != 'R');
-    let version = bare
-        .starts_with("NCCL version ")
-        .then(|| super::message::version(bare))
-        .or_else(|| {
-            let rccl = bare.starts_with("RCCL version");
-            rccl.then(|| super::message::version(bare))
-        })
-        .flatten();
+    let version = find!(text, "CCL version ").and_then(|_| {
+        let bare = text.trim_start_matches(|c: char| c != 'N' && c != 'R');
+        let own = bare.starts_with("NCCL version ") || bare.starts_with("RCCL version");
+        own.then(|| message::version(bare)).flatten()
+    });
     version
-        .or_else(|| super::message::test_rank(text))
-        .or_else(|| super::message::last_error(text))
-        .or_else(|| super::message::assignment(text))
+        .or_else(|| message::test_rank(text))
+        .or_else(|| message::last_error(text))
+        .or_else(|| message::assignment(text))
 }
 
 /// A terminal wrapped the line inside the mark: `host:1:2 [7] NCCL I`.

@@ -1,6 +1,6 @@
 //! Channels: the only proof of what carries data (src/transport.cc, src/transport/{net,p2p,shm}.cc).
 
-use super::scan::Scan;
+use super::scan::{Scan, find};
 use crate::observe::nccl::event::{Connection, Side};
 use crate::observe::nccl::{Event, Net, Transport};
 
@@ -79,10 +79,8 @@ struct Way {
 
 fn way(text: &str) -> Option<Way> {
     // RCCL puts the communicator and its size behind.
-    let (text, behind) = match memchr::memchr(b' ', text.as_bytes()) {
-        Some(_) => text.split_once(" comm ").unwrap_or((text, "")),
-        None => (text, ""),
-    };
+    let end = find!(text, " comm ").unwrap_or(text.len());
+    let (text, behind) = text.split_at_checked(end)?;
     let nranks = behind
         .split_once(" nRanks ")
         .and_then(|(_, rest)| Scan(rest).number());
