@@ -86,9 +86,11 @@ impl JobsPart {
         Arc::make_mut(&mut self.jobs).suspects = Arc::new(suspects);
     }
 
-    /// What is known now; `gpus`: of this node.
-    pub fn jobs(&mut self, told: &Told, gpus: Option<usize>) -> Arc<Jobs> {
-        let gpus = gpus.and_then(|gpus| u32::try_from(gpus).ok()).unwrap_or(0);
+    /// What is known now.
+    pub fn jobs(&mut self, told: &Told) -> Arc<Jobs> {
+        // As the device plugins count them: parts of a GPU (MIG) can be ranks of their own.
+        let gpus = told.devices.as_ref().map_or(0, |devices| devices.gpus);
+        let gpus = u32::try_from(gpus).unwrap_or(0);
         self.node_gpus.store(gpus, Ordering::Relaxed);
         let table = Arc::clone(&self.pods.borrow());
         let no_rdma: Vec<_> = table

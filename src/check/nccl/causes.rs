@@ -130,7 +130,7 @@ pub fn remedy(cause: Cause) -> (&'static str, &'static str) {
     match cause {
         Trouble::NoDevice => (
             "NCCL found no verbs device in the container",
-            "Ask for the node's RDMA resource in the pod (`selvage.dev` docs: nccl.md), or look on the node whether `ls /dev/infiniband` and `ibv_devices` show devices and whether NCCL_IB_HCA names one that exists",
+            "Ask for the node's RDMA resource in the pod, or look on the node whether `ls /dev/infiniband` and `ibv_devices` show devices and whether NCCL_IB_HCA names one that exists",
         ),
         Trouble::OpenDevice => (
             "A verbs device is there and cannot be opened",

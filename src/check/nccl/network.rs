@@ -303,8 +303,9 @@ fn of_net(log: &NcclLog, net: Net, nics: &BTreeSet<u32>) -> Network {
 fn verbs(log: &NcclLog, nics: &BTreeSet<u32>) -> Network {
     let used: BTreeSet<Link> = nics
         .iter()
-        .filter_map(|nic| log.links.get(nic))
-        .copied()
+        .flat_map(|nic| [(*nic, Link::Ib), (*nic, Link::Roce)])
+        .filter(|link| log.links.contains(link))
+        .map(|(_, link)| link)
         .collect();
     let kinds = if used.is_empty() {
         &log.link_kinds

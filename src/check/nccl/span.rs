@@ -1,7 +1,7 @@
 //! Whether a job spans nodes.
 
 use super::Beside;
-use crate::observe::nccl::group::{Group, GroupKey, Hosts};
+use crate::observe::nccl::group::{Group, GroupKey};
 use crate::observe::nccl::{NcclLog, Trouble};
 use std::collections::BTreeSet;
 
@@ -130,15 +130,9 @@ pub(super) fn group_span(
     if key.nranks > gpus.unwrap_or(MOST_GPUS_OF_A_HOST).max(1) {
         return Some(true);
     }
-    let several = match group.hosts() {
-        Hosts::None | Hosts::One => false,
-        Hosts::Several => {
-            let of =
-                |seat: &crate::observe::nccl::group::Seat| hosts.representative(seat.place.host);
-            let distinct: BTreeSet<u32> = group.seats.values().map(of).collect();
-            distinct.len() > 1
-        }
-    };
+    let mut distinct = group.hosts().map(|host| hosts.representative(host));
+    let first = distinct.next();
+    let several = distinct.any(|host| Some(host) != first);
     if several && one {
         return Some(true);
     }

@@ -6,6 +6,9 @@ use super::tally::Tally;
 /// Threads of a process whose communicator is kept: an application has one a communicator at work.
 const MAX_THREADS: usize = 64;
 
+/// Of these, those that may have connections before their communicator is known.
+const MAX_PENDING: usize = 4;
+
 /// How far the last init that a process tells of has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Stage {
@@ -82,8 +85,12 @@ pub struct Process {
     pub speaks: Option<Net>,
     /// How far its init is.
     pub stage: Stage,
+    /// What its last ring line said of GPUDirect RDMA.
+    pub rings_gdr: Option<bool>,
     /// Threads, and the communicator that each works on.
     pub threads: Vec<Thread>,
+    /// Ranks that it is known as: (ranks in all, rank).
+    pub ranks: Vec<(u32, u32)>,
 }
 
 /// One thread.
@@ -98,19 +105,44 @@ pub struct Thread {
 }
 
 impl Process {
-    /// The thread of this number; none once there are too many.
+    /// It is this rank of so many. Whether that is new.
+    pub fn sits(&mut self, nranks: u32, rank: u32) -> bool {
+        let new = !self.ranks.contains(&(nranks, rank));
+        if new && self.ranks.len() < MAX_THREADS {
+            self.ranks.push((nranks, rank));
+        }
+        new
+    }
+
+    /// The tally for connections of a thread whose communicator is not known yet; none if it is, or
+    /// if too many threads have such.
+    pub fn pending(&mut self, tid: u32) -> Option<&mut Tally> {
+        let open = self
+            .threads
+            .iter()
+            .filter(|thread| thread.pending.is_some());
+        let full = open.count() >= MAX_PENDING;
+        let thread = self.thread(tid).filter(|thread| thread.group.is_none())?;
+        if full && thread.pending.is_none() {
+            return None;
+        }
+        let new = || Box::new(Tally::pending());
+        Some(thread.pending.get_or_insert_with(new))
+    }
+
+    /// The thread of this number. Beyond so many the one longest known is forgotten.
     pub fn thread(&mut self, tid: u32) -> Option<&mut Thread> {
-        let at = match self.threads.iter().position(|thread| thread.tid == tid) {
-            Some(at) => at,
-            None if self.threads.len() < MAX_THREADS => {
-                self.threads.push(Thread {
-                    tid,
-                    ..Thread::default()
-                });
-                self.threads.len() - 1
+        let known = self.threads.iter().rposition(|thread| thread.tid == tid);
+        let at = known.unwrap_or_else(|| {
+            if self.threads.len() >= MAX_THREADS {
+                self.threads.remove(0);
             }
-            None => return None,
-        };
+            self.threads.push(Thread {
+                tid,
+                ..Thread::default()
+            });
+            self.threads.len() - 1
+        });
         self.threads.get_mut(at)
     }
 

@@ -6,6 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Ranks whose place is kept, and hops: enough for the ranks of one node and their peers.
 const MAX_PLACES: usize = 1024;
 
+/// The same of connections whose communicator is not known yet: one rank's own.
+const MAX_PENDING_PLACES: usize = 64;
+
+/// NICs and hops of a ring inside a node.
+const MAX_LOCAL: usize = 64;
+
 /// Where a rank sits: host and process, by their numbers in the log's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
@@ -42,11 +48,33 @@ pub struct Tally {
     pub hops: BTreeSet<(u32, u32)>,
     /// There were more than are kept.
     pub more: bool,
-    /// Connections of one channel that do not leave the node, to see a ring close.
-    ring: Option<(u32, BTreeMap<u32, u32>)>,
+    /// Connections of the lowest channel that do not leave the node, to see a ring close: by rank, who
+    /// printed it and where it goes, the first that it printed (the ring's; trees come after). None:
+    /// processes disagree.
+    ring: Option<(u32, Ring)>,
+    /// It is one rank's own.
+    pending: bool,
 }
 
+type Ring = BTreeMap<u32, Option<(Option<Place>, u32)>>;
+
 impl Tally {
+    /// For connections whose communicator is not known yet.
+    pub fn pending() -> Self {
+        Tally {
+            pending: true,
+            ..Tally::default()
+        }
+    }
+
+    fn most(&self) -> usize {
+        if self.pending {
+            MAX_PENDING_PLACES
+        } else {
+            MAX_PLACES
+        }
+    }
+
     /// Takes in a connection that a process printed.
     pub fn connection(&mut self, connection: &Connection<'_>, printer: Option<Place>) {
         *self.over.entry(connection.over).or_default() += 1;
@@ -74,29 +102,18 @@ impl Tally {
                         self.no_gdr += 1;
                     }
                 }
-                if let (Net::Ib, Some(nic)) = (net, connection.nic)
-                    && self.nics.len() < 64
-                {
-                    self.nics.insert(nic);
+                if let (Net::Ib, Some(nic)) = (net, connection.nic) {
+                    self.nic(nic);
                 }
                 if let Some((a, b)) = connection.devices {
                     self.same_device |= a == b && connection.from != connection.to;
                 }
-                if self.hops.len() < MAX_PLACES {
-                    self.hops.insert(hop);
-                } else if !self.hops.contains(&hop) {
-                    self.more = true;
-                }
+                self.hop(hop);
             }
             Transport::P2p | Transport::Shm => {
                 self.own_numbers |=
                     hop.0 != hop.1 && connection.devices.is_some_and(|(a, b)| a == b);
-                let (channel, next) = self
-                    .ring
-                    .get_or_insert_with(|| (connection.channel, BTreeMap::new()));
-                if *channel == connection.channel && next.len() < 64 {
-                    next.insert(hop.0, hop.1);
-                }
+                self.local(connection.channel, hop, printer);
             }
             Transport::Mnnvl | Transport::CollNet => {}
         }
@@ -109,11 +126,43 @@ impl Tally {
         }
     }
 
+    fn nic(&mut self, nic: u32) {
+        if self.nics.len() < MAX_LOCAL {
+            self.nics.insert(nic);
+        }
+    }
+
+    fn hop(&mut self, hop: (u32, u32)) {
+        if self.hops.len() < self.most() {
+            self.hops.insert(hop);
+        } else if !self.hops.contains(&hop) {
+            self.more = true;
+        }
+    }
+
+    /// A hop inside the node.
+    fn local(&mut self, channel: u32, (from, to): (u32, u32), printer: Option<Place>) {
+        if self.ring.as_ref().is_none_or(|(known, _)| channel < *known) {
+            self.ring = Some((channel, Ring::new()));
+        }
+        let Some((known, next)) = &mut self.ring else {
+            return;
+        };
+        if *known != channel {
+            return;
+        }
+        if let Some(told) = next.get_mut(&from) {
+            *told = told.filter(|(by, place)| *by == printer || *place == to);
+        } else if next.len() < MAX_LOCAL {
+            next.insert(from, Some((printer, to)));
+        }
+    }
+
     /// A process printed as this rank.
     pub fn place(&mut self, rank: u32, place: Place) {
         match self.places.get(&rank) {
             Some(known) => self.mixed |= *known != place,
-            None if self.places.len() < MAX_PLACES => {
+            None if self.places.len() < self.most() => {
                 self.places.insert(rank, place);
             }
             None => self.more = true,
@@ -127,7 +176,9 @@ impl Tally {
         }
         self.gdr += other.gdr;
         self.no_gdr += other.no_gdr;
-        self.nics.extend(&other.nics);
+        for nic in &other.nics {
+            self.nic(*nic);
+        }
         self.same_device |= other.same_device;
         self.moved |= other.moved;
         self.own_numbers |= other.own_numbers;
@@ -139,7 +190,9 @@ impl Tally {
         for (rank, place) in &other.places {
             self.place(*rank, *place);
         }
-        self.hops.extend(&other.hops);
+        for hop in &other.hops {
+            self.hop(*hop);
+        }
         self.more |= other.more;
         if self.ring.is_none() {
             self.ring.clone_from(&other.ring);
@@ -210,9 +263,9 @@ impl Tally {
             let mut at = *start;
             for steps in 1..=next.len() {
                 match next.get(&at) {
-                    Some(to) if to == start => return steps >= 3,
-                    Some(to) => at = *to,
-                    None => return false,
+                    Some(Some((_, to))) if to == start => return steps >= 3,
+                    Some(Some((_, to))) => at = *to,
+                    _ => return false,
                 }
             }
             false

@@ -1,7 +1,7 @@
 //! `HOST:PID:TID [DEV]` before `NCCL INFO`, read from the right, and the records of one line.
 
+use super::message::scan::find;
 use crate::observe::nccl::{Level, Who};
-use memchr::memmem;
 
 /// One record of a line: who, how loud, and the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,15 +40,17 @@ pub fn records<'a>(line: &'a str, mut each: impl FnMut(Found<'a>)) {
 
 /// A record whose message goes from where its mark ended to `end`, without what others put behind.
 fn ended<'a>(line: &'a str, (who, level, from): (Who<'a>, Level, usize), end: usize) -> Found<'a> {
-    let mut message = line.get(from..end).unwrap_or_default();
+    let message = line.get(from..end).unwrap_or_default();
+    let bytes = message.as_bytes();
     // Ray joins equal lines; JSON loggers quote.
-    for behind in [" [repeated ", "\"", "\\n"] {
-        if let Some(at) = memmem::find(message.as_bytes(), behind.as_bytes())
-            && (behind.len() > 2 || line.starts_with('{') || behind == "\\n")
-        {
-            message = message.get(..at).unwrap_or_default();
-        }
-    }
+    let repeated = find!(bytes, " [repeated ");
+    let quote = line.starts_with('{').then(|| memchr::memchr(b'"', bytes));
+    let newline = memchr::memchr(b'\\', bytes).and_then(|_| message.find("\\n"));
+    let behind = [repeated, quote.flatten(), newline];
+    let message = match behind.into_iter().flatten().min() {
+        Some(at) => message.get(..at).unwrap_or_default(),
+        None => message,
+    };
     Found {
         who,
         level,
@@ -63,7 +65,7 @@ const MARK: usize = "NCCL INFO".len();
 fn mark(line: &str, from: usize) -> Option<(usize, Level)> {
     let mut from = from;
     loop {
-        let at = from + memmem::find(line.as_bytes().get(from..)?, b"NCCL ")?;
+        let at = from + find!(line.as_bytes().get(from..)?, "NCCL ")?;
         let level = match line.as_bytes().get(at + 5..at + MARK) {
             Some(b"INFO") => Some(Level::Info),
             Some(b"WARN") => Some(Level::Warn),
@@ -134,11 +136,16 @@ fn place(left: &str) -> Option<(Who<'_>, usize)> {
         Some((host, pid)) if is_number(pid) => (host, pid, Some(last)),
         _ => (rest, last, None),
     };
-    let wrapped = ["<stdout>:", "<stderr>:", "]:", ">>", "|", "\""]
-        .iter()
-        .filter_map(|wrapper| host.rfind(wrapper).map(|at| at + wrapper.len()))
-        .max()
-        .unwrap_or(0);
+    let wraps = |b: u8| matches!(b, b'>' | b']' | b'|' | b'"');
+    let wrapped = if host.bytes().any(wraps) {
+        ["<stdout>:", "<stderr>:", "]:", ">>", "|", "\""]
+            .iter()
+            .filter_map(|wrapper| host.rfind(wrapper).map(|at| at + wrapper.len()))
+            .max()
+            .unwrap_or(0)
+    } else {
+        0
+    };
     let who = Who {
         host: host.get(wrapped..)?,
         pid: pid.parse().ok(),

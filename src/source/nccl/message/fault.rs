@@ -1,6 +1,8 @@
 //! Warnings, and the few INFO lines that tell of trouble, by their words.
 
 use crate::observe::nccl::{Event, Trouble};
+use aho_corasick::{AhoCorasick, MatchKind};
+use std::sync::LazyLock;
 
 /// What has to be in a message, all of it, and what it then is. The first that fits counts.
 type Row = (&'static [&'static str], Trouble);
@@ -134,7 +136,11 @@ pub(super) fn info(text: &str) -> Option<Event<'_>> {
         "ibv_reg_dmabuf_mr failed",
         "failed to extend /dev/shm",
     ];
-    let trouble = AS_INFO.iter().any(|words| text.contains(words));
+    static FINDER: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
+        let kind = MatchKind::LeftmostFirst;
+        AhoCorasick::builder().match_kind(kind).build(AS_INFO).ok()
+    });
+    let trouble = FINDER.as_ref().is_some_and(|words| words.is_match(text));
     trouble.then(|| row(text)).flatten().map(Event::Trouble)
 }
 

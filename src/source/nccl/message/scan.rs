@@ -1,5 +1,16 @@
 //! Reading a message from the left.
 
+/// Where words stand in a text, by a searcher that is made once.
+macro_rules! find {
+    ($text:expr, $words:literal) => {{
+        use memchr::memmem::Finder;
+        static FINDER: std::sync::LazyLock<Finder<'static>> =
+            std::sync::LazyLock::new(|| Finder::new($words));
+        FINDER.find($text.as_ref())
+    }};
+}
+pub(in crate::source::nccl) use find;
+
 /// What is left to read.
 #[derive(Debug, Clone, Copy)]
 pub struct Scan<'a>(pub &'a str);
