@@ -87,13 +87,6 @@ fn each_version_family() {
             Network::Socket,
             Some(true),
         ),
-        (
-            "2.10",
-            "n1:10:12 [0] NCCL INFO Channel 00 : 3[41000] -> 4[41000] [send] via NET/IB/0",
-            No,
-            Network::IbOrRoce,
-            Some(true),
-        ),
         ("2.20", FALLBACK, Yes, Network::Socket, Some(true)),
         (
             "2.24: the list behind No device found is empty",
