@@ -23,8 +23,12 @@ const ROWS: &[Row] = &[
         &["ibv_create_qp", "annot allocate memory"],
         Trouble::Memlock,
     ),
+    (&["ibv_create_qp failed with"], Trouble::QueuePair),
+    (&["ibv_create_cq failed with"], Trouble::QueuePair),
     (&["ibv_create_qp failed"], Trouble::Memlock),
     (&["ibv_create_cq failed"], Trouble::Memlock),
+    // EFAULT: the memory is a GPU's, and no module takes care of that.
+    (&["ibv_reg_mr", "Bad address"], Trouble::Dmabuf),
     (&["ibv_reg_mr", "failed"], Trouble::Memlock),
     (&["Unable to register memory", "RC: 12"], Trouble::Memlock),
     (

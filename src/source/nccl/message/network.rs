@@ -163,6 +163,13 @@ fn plugin(said: &str) -> Option<Event<'_>> {
         let name = rest.rsplit_once(" (").map_or(rest, |(name, _)| name);
         return Some(Event::PluginLoaded(name));
     }
+    // To 2.27, of NCCL_NET_PLUGIN.
+    if let Some(value) = said.strip_prefix("Plugin name set by env to ") {
+        return Some(Event::Env {
+            name: "NCCL_NET_PLUGIN",
+            value,
+        });
+    }
     let none = [
         "No plugin found",
         "Could not find",
