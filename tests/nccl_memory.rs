@@ -86,7 +86,7 @@ fn filling(n: u32) -> String {
     let (pid, tid) = (n % 64, n / 64 % 48);
     let rank = n / 64;
     let who = format!("h:{pid}:{tid} [0] NCCL INFO");
-    if n % 3 == 0 && tid < 32 {
+    if n.is_multiple_of(3) && tid < 32 {
         format!("{who} comm 0x1 rank {rank} nranks 70000 commId 0x{tid:x} - Init START")
     } else {
         format!(
@@ -103,7 +103,7 @@ fn held_after(limits: Limits, line: fn(u32) -> String, lines: u32) -> (usize, us
     let mut most = 0;
     for n in 0..lines {
         let mut line = line(n).into_bytes();
-        if n % 5000 == 0 {
+        if n.is_multiple_of(5000) {
             line = line.repeat(1000);
         }
         line.push(b'\n');

@@ -71,7 +71,7 @@ fn statement() -> BoxedStrategy<String> {
                 let gdr = if gdr { "/GDRDMA" } else { "" };
                 format!("Channel {channel:02}/0 : {from}[{}] -> {to}[{}]{side} via NET/{net}/{channel}{gdr}", from % 8, to % 8)
             }),
-        (0u32..3, number.clone(), number.clone(), select(vec!["P2P/CUMEM", "P2P/MNNVL", "SHM/direct/direct", "COLLNET/X"]))
+        (0u32..3, 0u32..5, 0u32..5, select(vec!["P2P/CUMEM", "P2P/MNNVL", "SHM/direct/direct", "COLLNET/X"]))
             .prop_map(|(channel, from, to, via)| {
                 format!("Channel {channel:02}/0 : {from}[0] -> {to}[1] via {via}")
             }),
