@@ -158,7 +158,6 @@ impl Sidecar {
             now: Some((wall, self.settings.hang_after)),
             ..Beside::default()
         };
-        #[expect(clippy::disallowed_methods, reason = "how often a line is printed")]
         let now = Instant::now();
         for (container, log) in self.files.logs() {
             if !log.is_nccl() {
@@ -212,7 +211,6 @@ impl Sidecar {
         if pids.is_empty() || !wake::shares_processes() {
             return false;
         }
-        #[expect(clippy::disallowed_methods, reason = "how long processes are gone")]
         let now = Instant::now();
         if self.seen.is_none() || pids.iter().any(|pid| wake::is_alive(*pid)) {
             self.seen = Some(now);
