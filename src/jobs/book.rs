@@ -23,6 +23,13 @@ const VERDICT_BYTES: usize = 32 * 1024;
 const TAKEN_LINES: usize = 12;
 const TAKEN_BYTES: usize = 400;
 
+/// Containers of one pod: what it prints costs no other pod its place.
+const POD_CONTAINERS: usize = 16;
+
+/// Most of a count that a sidecar is believed, and longest init, in seconds.
+const MOST_COUNT: u64 = 1 << 40;
+const LONGEST_INIT: f64 = 1e6;
+
 /// One container.
 struct Entry {
     restart: u32,
@@ -105,7 +112,7 @@ impl Book {
 
     /// Takes back what an earlier run knew.
     pub fn restore(&mut self, verdicts: Vec<SavedVerdict>, outcomes: Outcomes) {
-        self.outcomes = outcomes;
+        self.outcomes = outcomes.bounded();
         let verdicts = verdicts.into_iter().take(self.most);
         self.saved = verdicts.map(|saved| (saved.key.clone(), saved)).collect();
         for (key, saved) in &self.saved {
@@ -200,8 +207,22 @@ impl Book {
             let since = before
                 .filter(|_| was == Some(verdict.tcp_fallback))
                 .map_or(self.now, |before| before.since);
+            let mut key = key.clone();
+            // A sidecar that was not told whom it serves: the one other container that has GPUs.
+            if via == Via::Sidecar
+                && let Some(facts) = facts.filter(|pod| {
+                    pod.containers
+                        .get(&key.container)
+                        .is_some_and(|own| own.gpus == 0)
+                })
+            {
+                let mut with = facts.containers.iter().filter(|(_, own)| own.gpus > 0);
+                if let (Some((name, _)), None) = (with.next(), with.next()) {
+                    key.container.clone_from(name);
+                }
+            }
             let now = Arc::new(ContainerVerdict {
-                key: key.clone(),
+                key,
                 job,
                 since,
                 via,
@@ -232,7 +253,7 @@ impl Book {
 
     /// Takes in what a sidecar says of a container of its pod.
     fn told(&mut self, sidecar: &Container, line: &[u8]) {
-        let Some((name, verdict)) = sidecar_verdict(line) else {
+        let Some((name, verdict)) = sidecar_verdict(line, self.wall) else {
             self.dropped += 1;
             return;
         };
@@ -241,7 +262,7 @@ impl Book {
             key.container = name;
         }
         if !self.entries.contains_key(&key) {
-            self.make_room();
+            self.make_room(&key.uid);
             let entry = Entry::new(sidecar.restart, self.now);
             self.entries.insert(key.clone(), entry);
         }
@@ -252,11 +273,17 @@ impl Book {
         }
     }
 
-    fn make_room(&mut self) {
-        if self.entries.len() < self.most {
+    /// Makes room for one more container of a pod: at its own expense where it has many.
+    fn make_room(&mut self, uid: &str) {
+        let own = self.entries.keys().filter(|key| key.uid == uid).count();
+        if self.entries.len() < self.most && own < POD_CONTAINERS {
             return;
         }
-        let silent = self.entries.iter().min_by_key(|(_, entry)| entry.last_line);
+        let silent = self
+            .entries
+            .iter()
+            .filter(|(key, _)| own < POD_CONTAINERS || key.uid == uid)
+            .min_by_key(|(_, entry)| entry.last_line);
         if let Some(key) = silent.map(|(key, _)| key.clone()) {
             self.entries.remove(&key);
             self.changed = true;
@@ -320,7 +347,7 @@ impl Sink for Book {
         }
         if fresh {
             if known.is_none() {
-                self.make_room();
+                self.make_room(&container.key.uid);
             }
             let before = self.entries.remove(&container.key);
             let mut entry = Entry::new(container.restart, self.now);
@@ -358,7 +385,10 @@ impl Sink for Book {
 
 /// A sidecar's line: the verdict in it, cut to size. Any container can print one; it then tells of
 /// its own pod only.
-fn sidecar_verdict(line: &[u8]) -> Option<(Option<String>, NcclVerdict)> {
+fn sidecar_verdict(
+    line: &[u8],
+    wall: Option<jiff::Timestamp>,
+) -> Option<(Option<String>, NcclVerdict)> {
     #[derive(Deserialize)]
     struct Told {
         schema: String,
@@ -388,12 +418,22 @@ fn sidecar_verdict(line: &[u8]) -> Option<(Option<String>, NcclVerdict)> {
     if let Some(version) = &mut verdict.nccl_version {
         *version = crate::units::cut(std::mem::take(version), 32);
     }
+    // A clock that is off by more than a day tells nothing.
+    let day = Duration::from_secs(86_400);
+    verdict.init_hangs_since = verdict
+        .init_hangs_since
+        .filter(|since| wall.is_none_or(|wall| *since <= wall + day && *since + 30 * day >= wall));
+    verdict.init_seconds = verdict
+        .init_seconds
+        .filter(|seconds| (0.0..=LONGEST_INIT).contains(seconds));
+    let counts = verdict.channels.values_mut();
+    for count in counts.chain(verdict.warnings.values_mut()) {
+        *count = (*count).min(MOST_COUNT);
+    }
     verdict
         .channels
         .retain(|name, _| TRANSPORTS.contains(&name.as_str()));
-    // Containers' names are DNS labels.
-    let label = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    let named = (1..=63).contains(&told.container.len()) && told.container.bytes().all(label);
+    let named = crate::units::is_dns_label(&told.container);
     Some((named.then_some(told.container), verdict))
 }
 
