@@ -66,3 +66,7 @@ node_stayed_ready() { # FILE
     watched "$1" | jq -e --slurp 'all(.[]; .metadata.labels["selvage.dev/fabric"] == "ready" and all(.spec.taints[]?; .key | startswith("selvage.dev/") | not))' >/dev/null ||
         fail "a job's fault reached the node: $(watched "$1" | jq -c '[.metadata.labels["selvage.dev/fabric"], .spec.taints]' | sort -u | tr '\n' ' ')"
 }
+
+# The default directory is not used beside a simulated host.
+KEEPS=SELVAGE_STATE_DIR=/var/lib/selvage/kept
+kept() { grep -q "$1" "$W/state-$SCENARIO/kept/jobs.json"; } # TEXT

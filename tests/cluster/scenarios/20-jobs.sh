@@ -1,7 +1,7 @@
 # what: NCCL's TCP fallback out of a pod's log: metrics, report, event on the pod; the node is left alone
 # limit: 300
 scenario() {
-    local tree state="$W/state-20-jobs/jobs.json" n ms
+    local tree n ms
     tree=$(simulate h100_ib)
     # There before the agent is: its env must count from the first judgement on.
     talker meant "$(pytorch meant | jq -c '.spec.containers = [{name: "worker", image: "pause:test", imagePullPolicy: "Never", args: ["say", "/said/lines"],
@@ -9,7 +9,7 @@ scenario() {
     talks meant
     tell meant "$NCCL_SOCKET"
     tell meant "$NCCL_TWO_NODES"
-    deploy overlays/bare-metal-ib "$tree" SELVAGE_CLUSTER_HOLD=1s >/dev/null
+    deploy overlays/bare-metal-ib "$tree" "$KEEPS" SELVAGE_CLUSTER_HOLD=1s >/dev/null
     wait_for 60 "the label" is ready node_label fabric
     wait_for 30 "it was meant" is configured nccl_report meant .tcp_fallback
     watch_node "$W/jobs"
@@ -38,7 +38,7 @@ scenario() {
     case "$(nccl_report silent .via)" in remembered | log) ;; *) fail "via $(nccl_report silent .via)" ;; esac
     note "after a restart: via $(nccl_report silent .via)"
     wait_for 30 "the next agent is ready" agent_ready
-    wait_for 30 "what was known is kept" grep -q silent "$state"
+    wait_for 30 "what was known is kept" kept silent
     agent_kill
     wait_for 60 "the one after a kill knows it" is 1 nccl_metric tcp_fallback silent
     wait_for 30 "its job is named again" is llama nccl_report silent .job.name

@@ -1,9 +1,9 @@
 # what: the sidecar beside a job: own metrics, JSON lines, taken over by the node agent; small; ends with the job
 # limit: 200
 scenario() {
-    local tree address pid line rss
+    local tree address pid line rss n
     tree=$(simulate h100_ib)
-    deploy overlays/bare-metal-ib "$tree" SELVAGE_CLUSTER_HOLD=1s >/dev/null
+    deploy overlays/bare-metal-ib "$tree" "$KEEPS" SELVAGE_CLUSTER_HOLD=1s >/dev/null
     wait_for 60 "the label" is ready node_label fabric
     # No native sidecars in 1.20: among `containers`. Rights and limits as in manifests/injection.
     mkdir -p "$SAID/train" && mkfifo -m 666 "$SAID/train/lines" && chmod 755 "$SAID/train"

@@ -3,7 +3,7 @@
 scenario() {
     local tree job
     tree=$(simulate h100_ib)
-    deploy overlays/bare-metal-ib "$tree" SELVAGE_CLUSTER_HOLD=1s SELVAGE_CLUSTER_CLEAR=1s >/dev/null
+    deploy overlays/bare-metal-ib "$tree" "$KEEPS" SELVAGE_CLUSTER_HOLD=1s SELVAGE_CLUSTER_CLEAR=1s >/dev/null
     wait_for 60 "the label" is ready node_label fabric
     for job in one two three; do
         [ "$(node_finding NcclFallbackRepeats)" = "" ] || fail "a finding about the node before $job"
@@ -23,7 +23,7 @@ scenario() {
     [ "$(agent_report | jq -r .nccl.fallbacks_in_a_row)" = 3 ] || fail "report: $(agent_report | jq -c .nccl)"
 
     # It outlives the agent.
-    wait_for 30 "it is kept" grep -q three "$W/state-22-jobs-node/jobs.json"
+    wait_for 30 "it is kept" kept three
     agent_kill
     wait_for 60 "known after a restart" is degraded node_finding NcclFallbackRepeats
     is degraded node_label fabric || fail "the label after a restart: $(node_label fabric)"

@@ -1,9 +1,9 @@
 # what: kubelet rotates and compresses a job's log under the agent: no line is lost, none counted twice
 # limit: 200
 scenario() {
-    local tree logs sent=0 rounds
+    local tree logs sent=0 rounds n
     tree=$(simulate h100_ib)
-    deploy overlays/bare-metal-ib "$tree" SELVAGE_CLUSTER_HOLD=1s >/dev/null
+    deploy overlays/bare-metal-ib "$tree" "$KEEPS" SELVAGE_CLUSTER_HOLD=1s >/dev/null
     wait_for 60 "the label" is ready node_label fabric
     talker long "$(pytorch long)"
     talks long
@@ -22,7 +22,7 @@ scenario() {
     ls "$logs" | grep -q '\.gz$' || fail "nothing was compressed: $(ls "$logs" | tr '\n' ' ')"
     [ "$(agent_metric selvage_nccl_log_lines_dropped_total)/$(agent_metric selvage_nccl_log_bytes_lost_total)" = 0/0 ] || fail "dropped: $(agent_metrics | grep nccl_log)"
     # A restart goes on where it was, though all lines of the beginning are gone.
-    wait_for 30 "it is kept" grep -q long "$W/state-24-jobs-rotation/jobs.json"
+    wait_for 30 "it is kept" kept long
     agent_kill
     wait_for 60 "known after a restart" is 1 nccl_metric tcp_fallback long
     [ "$(pod_events long NcclTcpFallback)" = 1 ] || fail "told $(pod_events long NcclTcpFallback) times"
