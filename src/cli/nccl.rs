@@ -51,10 +51,13 @@ pub fn run(paths: &[PathBuf]) -> Outcome {
     for path in paths {
         let name = path.display().to_string();
         match open(path).and_then(|(input, size)| read(input, &name, size)) {
-            Ok(log) => outcome.inputs.push(Input {
-                name,
-                verdict: judge(&log, &Beside::default()),
-            }),
+            Ok((log, trouble)) => {
+                outcome.troubles.extend(trouble);
+                outcome.inputs.push(Input {
+                    name,
+                    verdict: judge(&log, &Beside::default()),
+                });
+            }
             Err(error) => outcome.troubles.push(format!("{name}: {error}")),
         }
     }
@@ -83,11 +86,22 @@ const PACKED: &[(&[u8], &str)] = &[
     (b"\x04\x22\x4d\x18", "lz4cat"),
 ];
 
-fn read(mut input: Box<dyn BufRead>, name: &str, size: u64) -> io::Result<NcclLog> {
+/// What was read of a log, and what ended reading before its end.
+type Scanned = (NcclLog, Option<String>);
+
+fn read(mut input: Box<dyn BufRead>, name: &str, size: u64) -> io::Result<Scanned> {
     let start = input.fill_buf()?;
     if let Some((_, cat)) = PACKED.iter().find(|(magic, _)| start.starts_with(magic)) {
         return Err(io::Error::other(format!(
             "is packed; unpack it first: {cat} {name} | selvage nccl"
+        )));
+    }
+    if [b"\xff\xfe", b"\xfe\xff"]
+        .iter()
+        .any(|mark| start.starts_with(*mark))
+    {
+        return Err(io::Error::other(format!(
+            "is UTF-16; convert it first: iconv -f utf-16 -t utf-8 {name} | selvage nccl"
         )));
     }
     // Of a packed file the size says nothing about how far reading is.
@@ -97,16 +111,22 @@ fn read(mut input: Box<dyn BufRead>, name: &str, size: u64) -> io::Result<NcclLo
     scan(input, name, size)
 }
 
-fn scan(mut input: impl Read, name: &str, size: u64) -> io::Result<NcclLog> {
+fn scan(mut input: impl Read, name: &str, size: u64) -> io::Result<Scanned> {
     let mut log = NcclLog::new(Limits::FILE);
     let mut reader = Reader::default();
     let mut progress = Progress::new(name, size);
     let mut piece = vec![0; PIECE];
+    let mut trouble = None;
     loop {
         let read = match input.read(&mut piece) {
             Ok(0) => break,
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            // A packed file that is cut short, or has junk behind: what it held stands.
+            Err(error) if progress.read > 0 => {
+                trouble = Some(format!("{name}: read up to where it is damaged: {error}"));
+                break;
+            }
             Err(error) => return Err(error),
         };
         reader.feed(piece.get(..read).unwrap_or_default(), &mut log, None);
@@ -114,7 +134,7 @@ fn scan(mut input: impl Read, name: &str, size: u64) -> io::Result<NcclLog> {
     }
     reader.finish(&mut log, None);
     progress.end();
-    Ok(log)
+    Ok((log, trouble))
 }
 
 /// How far reading a big file is, on a terminal only.

@@ -273,7 +273,7 @@ fn files_of(matches: &ArgMatches) -> Vec<PathBuf> {
 fn nccl_command(matches: &ArgMatches) -> u8 {
     let outcome = nccl::run(&files_of(matches));
     for trouble in &outcome.troubles {
-        complain(trouble);
+        complain(crate::report::text::clean(trouble));
     }
     let told = print_out(&match output_form(matches) {
         "json" => crate::report::nccl::json(&outcome.inputs),

@@ -30,6 +30,10 @@ const POD_CONTAINERS: usize = 16;
 const MOST_COUNT: u64 = 1 << 40;
 const LONGEST_INIT: f64 = 1e6;
 
+/// How long facts about a pod are waited for before its log alone is judged. They come within a
+/// second; without them what was asked for looks like a fallback.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// One container.
 struct Entry {
     restart: u32,
@@ -42,9 +46,28 @@ struct Entry {
     /// What an earlier run of the agent knew.
     remembered: Option<Arc<NcclVerdict>>,
     current: Option<Arc<ContainerVerdict>>,
+    /// What was last told of it, in knowledge of all that can be known.
+    announced: Option<Announced>,
     /// A line came since it was judged.
     dirty: bool,
+    began: Millis,
     last_line: Millis,
+}
+
+/// What its pod and the node's outcomes were told of a container.
+#[derive(Debug, Clone, Copy)]
+struct Announced {
+    fallback: Fallback,
+    hangs: bool,
+}
+
+impl Announced {
+    fn of(verdict: &NcclVerdict) -> Self {
+        Announced {
+            fallback: verdict.tcp_fallback,
+            hangs: verdict.init_hangs_since.is_some(),
+        }
+    }
 }
 
 /// A change of a container's verdict that its pod is told of.
@@ -65,6 +88,8 @@ pub enum Pod<'a> {
     Known(&'a PodFacts),
     /// The API server knows it no more: only its logs are left.
     Gone,
+    /// Not heard of yet, by an API server that can be asked.
+    Awaited,
     /// Nobody tells.
     Untold,
 }
@@ -117,6 +142,7 @@ impl Book {
         self.saved = verdicts.map(|saved| (saved.key.clone(), saved)).collect();
         for (key, saved) in &self.saved {
             let mut entry = Entry::new(saved.restart, self.now);
+            entry.announced = Some(Announced::of(&saved.verdict));
             entry.remembered = Some(Arc::new(saved.verdict.clone()));
             entry.dirty = true;
             self.entries.insert(key.clone(), entry);
@@ -125,11 +151,13 @@ impl Book {
 
     /// What to keep.
     pub fn save(&self) -> Vec<SavedVerdict> {
-        let kept = self.entries.iter().filter_map(|(key, entry)| {
+        let told = |entry: &Entry| entry.announced.is_some();
+        let kept = self.entries.iter().filter(|(_, entry)| told(entry));
+        let kept = kept.filter_map(|(key, entry)| {
             Some(SavedVerdict {
                 key: key.clone(),
                 restart: entry.restart,
-                verdict: NcclVerdict::clone(&entry.current.as_ref()?.verdict),
+                verdict: NcclVerdict::clone(entry.known()?),
             })
         });
         kept.collect()
@@ -177,12 +205,26 @@ impl Book {
             if !(all || entry.dirty) {
                 continue;
             }
+            let pod = pod(key);
+            let young = self.now.since(entry.began) < PATIENCE;
+            let waits = match pod {
+                Pod::Known(_) | Pod::Untold => false,
+                Pod::Awaited => young,
+                // A log may be faster than the watch.
+                Pod::Gone => young && entry.announced.is_none(),
+            };
+            if waits {
+                entry.dirty = true;
+                continue;
+            }
             entry.dirty = false;
-            let (facts, finished) = match pod(key) {
+            let (facts, finished) = match pod {
                 Pod::Known(facts) => (Some(facts), facts.finished),
                 Pod::Gone => (None, true),
-                Pod::Untold => (None, false),
+                Pod::Awaited | Pod::Untold => (None, false),
             };
+            // What may look otherwise in knowledge of its pod is shown, and told to nobody.
+            let firm = matches!(pod, Pod::Known(_) | Pod::Untold);
             changed |= finished != entry.finished;
             entry.finished = finished;
             let beside = Beside {
@@ -197,52 +239,40 @@ impl Book {
             let (verdict, via) = entry.verdict(&beside);
             let job = facts.and_then(|pod| pod.job.clone());
             let before = entry.current.as_ref();
-            if before.is_some_and(|before| {
+            let same = before.is_some_and(|before| {
                 *before.verdict == *verdict && before.via == via && before.job == job
-            }) {
-                continue;
-            }
-            let was = before.map(|before| before.verdict.tcp_fallback);
-            let hung = before.is_some_and(|before| before.verdict.init_hangs_since.is_some());
-            let since = before
-                .filter(|_| was == Some(verdict.tcp_fallback))
-                .map_or(self.now, |before| before.since);
-            let mut key = key.clone();
-            // A sidecar that was not told whom it serves: the one other container that has GPUs.
-            if via == Via::Sidecar
-                && let Some(facts) = facts.filter(|pod| {
-                    pod.containers
-                        .get(&key.container)
-                        .is_some_and(|own| own.gpus == 0)
-                })
-            {
-                let mut with = facts.containers.iter().filter(|(_, own)| own.gpus > 0);
-                if let (Some((name, _)), None) = (with.next(), with.next()) {
-                    key.container.clone_from(name);
-                }
-            }
-            let now = Arc::new(ContainerVerdict {
-                key,
-                job,
-                since,
-                via,
-                verdict,
             });
-            changed = true;
-            let fallback = match (was, now.verdict.tcp_fallback) {
-                // What was known before a restart was told before it.
-                (None, _) if via == Via::Remembered => None,
+            if !same {
+                let since = before
+                    .filter(|before| before.verdict.tcp_fallback == verdict.tcp_fallback)
+                    .map_or(self.now, |before| before.since);
+                changed = true;
+                entry.current = Some(Arc::new(ContainerVerdict {
+                    key: served(key, via, facts),
+                    job,
+                    since,
+                    via,
+                    verdict,
+                }));
+            }
+            let Some(now) = entry.current.as_ref().filter(|_| firm) else {
+                continue;
+            };
+            if !same || entry.announced.is_none() {
+                self.outcomes.note(&job_name(now), &now.verdict);
+            }
+            let announced = Announced::of(&now.verdict);
+            let was = entry.announced.replace(announced);
+            let fallback = match (was.map(|was| was.fallback), announced.fallback) {
                 (Some(Fallback::Yes), Fallback::Yes) => None,
                 (_, Fallback::Yes) => Some(true),
                 (Some(Fallback::Yes), Fallback::No) => Some(false),
                 _ => None,
             };
-            let hangs = now.verdict.init_hangs_since.is_some() && !hung;
-            self.outcomes.note(&job_name(&now), &now.verdict);
-            entry.current = Some(Arc::clone(&now));
+            let hangs = announced.hangs && !was.is_some_and(|was| was.hangs);
             if fallback.is_some() || hangs {
                 tell(Change {
-                    now,
+                    now: Arc::clone(now),
                     fallback,
                     hangs,
                 });
@@ -291,6 +321,23 @@ impl Book {
     }
 }
 
+/// Whom a verdict is about: of a sidecar that was not told whom it serves, the one other container
+/// that has GPUs.
+fn served(key: &ContainerKey, via: Via, facts: Option<&PodFacts>) -> ContainerKey {
+    let mut key = key.clone();
+    let own = |pod: &&PodFacts| {
+        let own = pod.containers.get(&key.container);
+        via == Via::Sidecar && own.is_some_and(|own| own.gpus == 0)
+    };
+    if let Some(pod) = facts.filter(own) {
+        let mut with = pod.containers.iter().filter(|(_, other)| other.gpus > 0);
+        if let (Some((name, _)), None) = (with.next(), with.next()) {
+            key.container.clone_from(name);
+        }
+    }
+    key
+}
+
 /// What tells jobs apart: the job, else the pod.
 fn job_name(container: &ContainerVerdict) -> String {
     let key = &container.key;
@@ -310,9 +357,17 @@ impl Entry {
             told: None,
             remembered: None,
             current: None,
+            announced: None,
             dirty: true,
+            began: now,
             last_line: now,
         }
+    }
+
+    /// What is known now, or was before a restart.
+    fn known(&self) -> Option<&NcclVerdict> {
+        let current = self.current.as_ref().map(|current| &*current.verdict);
+        current.or(self.remembered.as_deref())
     }
 
     /// What it comes to: by its own lines, a sidecar's word, or what was known before.
@@ -352,7 +407,11 @@ impl Sink for Book {
             let before = self.entries.remove(&container.key);
             let mut entry = Entry::new(container.restart, self.now);
             // What was told of it stands until the new run says otherwise.
-            entry.current = before.and_then(|before| before.current);
+            if let Some(before) = before {
+                entry.current = before.current;
+                entry.announced = before.announced;
+                entry.began = before.began;
+            }
             self.entries.insert(container.key.clone(), entry);
         }
         let Some(entry) = self.entries.get_mut(&container.key) else {

@@ -94,6 +94,7 @@ pub fn spawn(host: &Host, settings: Settings, mut wires: Wires) -> Arc<Progress>
     let mut options = Options::new(host, &settings.pod_logs);
     options.containers = options.containers.max(settings.containers);
     let mut book = Book::new(settings.containers);
+    book.at(wires.clock.now(), None);
     options.resume = kept::load(&wires.state, &mut book);
     let mut follower = Follower::new(options);
     let progress = follower.progress();
@@ -112,7 +113,7 @@ pub fn spawn(host: &Host, settings: Settings, mut wires: Wires) -> Arc<Progress>
             if all {
                 judged = now;
             }
-            let changed = judge(&mut book, &settings, &mut wires, all);
+            let (changed, spoke) = judge(&mut book, &settings, &mut wires, all);
             unsaved |= changed || stats.bytes > 0;
             if changed || now.since(said) >= TELL {
                 let new = totals.told(&book, &stats);
@@ -125,7 +126,8 @@ pub fn spawn(host: &Host, settings: Settings, mut wires: Wires) -> Arc<Progress>
                     }
                 }
             }
-            if unsaved && now.since(kept) >= KEEP {
+            // What was told must not be told again, however this run ends.
+            if spoke || unsaved && now.since(kept) >= KEEP {
                 kept = now;
                 unsaved = false;
                 kept::save(&wires.state, &book, follower.state());
@@ -166,22 +168,31 @@ pub fn look(host: &Host, settings: &Settings, clock: Clock, patience: Duration) 
     }
 }
 
-fn judge(book: &mut Book, settings: &Settings, wires: &mut Wires, all: bool) -> bool {
+/// Whether any verdict changed, and whether a pod was told of one.
+fn judge(book: &mut Book, settings: &Settings, wires: &mut Wires, all: bool) -> (bool, bool) {
     let table = Arc::clone(&wires.pods.borrow_and_update());
     let gpus = wires.node_gpus.load(Ordering::Relaxed);
     let pod = |key: &ContainerKey| match table.by_uid.get(&key.uid) {
         Some(facts) => Pod::Known(facts),
-        None if table.health == Health::Known && table.left_out == 0 => Pod::Gone,
-        None => Pod::Untold,
+        None => match table.health {
+            Health::Known if table.left_out == 0 => Pod::Gone,
+            Health::Known | Health::Off | Health::Forbidden => Pod::Untold,
+            Health::Away => Pod::Awaited,
+        },
     };
     let events = &wires.events;
-    book.judge(
+    let mut spoke = false;
+    let changed = book.judge(
         all,
         settings.policy.init_hang_after.0,
         (gpus > 0).then_some(gpus),
         pod,
-        |change| tell(events, &change),
-    )
+        |change| {
+            spoke = true;
+            tell(events, &change);
+        },
+    );
+    (changed, spoke)
 }
 
 /// Tells the pod of a change.

@@ -51,7 +51,9 @@ fn one(page: &mut Page, input: &Input) {
     let verdict = &input.verdict;
     let (colour, word) = match verdict.tcp_fallback {
         Fallback::Yes => (Colour::Red, "TCP FALLBACK"),
-        Fallback::No => (Colour::Green, "ok"),
+        // Whether the job does well is another question.
+        Fallback::No if verdict.remedies.is_empty() => (Colour::Green, "no fallback"),
+        Fallback::No => (Colour::Yellow, "no fallback, but"),
         Fallback::Configured => (Colour::Yellow, "tcp, configured"),
         Fallback::Unknown => (Colour::Magenta, "unknown"),
     };

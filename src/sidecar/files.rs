@@ -106,7 +106,10 @@ impl Files {
     /// Ends what is not ended by a newline: nobody writes any more.
     pub fn finish(&mut self) {
         for (name, followed) in &mut self.files {
-            if let Some(log) = self.logs.get_mut(container_of(name).unwrap_or(&self.container)) {
+            if let Some(log) = self
+                .logs
+                .get_mut(container_of(name).unwrap_or(&self.container))
+            {
                 followed.reader.finish(log, None);
             }
         }

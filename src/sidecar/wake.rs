@@ -44,15 +44,50 @@ impl Wakes {
     }
 }
 
-/// Whether the pod's containers share one PID namespace: its first process is then the pause
-/// container's.
+/// Whether processes of other containers are in view: process 1 is then none of this container's,
+/// but the pause container's (or the host's init), and in another cgroup. Its name is no sign: images
+/// for it differ.
 pub(super) fn shares_processes() -> bool {
     #[expect(clippy::disallowed_methods, reason = "this pod's own processes")]
-    let first = std::fs::read_to_string("/proc/1/comm");
-    first.is_ok_and(|name| name.trim() == "pause")
+    let cgroups = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok();
+    differ(cgroups("1").as_deref(), cgroups("self").as_deref())
+}
+
+fn differ(first: Option<&str>, own: Option<&str>) -> bool {
+    matches!((first, own), (Some(first), Some(own)) if first != own)
 }
 
 /// Whether a process of this number is there.
 pub(super) fn is_alive(pid: u32) -> bool {
     Path::new("/proc").join(pid.to_string()).exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_are_shared_where_the_first_is_in_another_cgroup() {
+        for (first, own, shared) in [
+            // A cgroup namespace of its own, unified hierarchy.
+            (Some("0::/../5f1c\n"), Some("0::/\n"), true),
+            (Some("0::/\n"), Some("0::/\n"), false),
+            // The old one, as the host names it.
+            (
+                Some("4:memory:/kubepods/pod1/a\n"),
+                Some("4:memory:/kubepods/pod1/b\n"),
+                true,
+            ),
+            (
+                Some("4:memory:/kubepods/pod1/b\n"),
+                Some("4:memory:/kubepods/pod1/b\n"),
+                false,
+            ),
+            // What cannot be read is no proof, and a sidecar that ends early sees nothing more.
+            (None, Some("0::/\n"), false),
+            (Some("0::/\n"), None, false),
+        ] {
+            assert_eq!(differ(first, own), shared, "{first:?} {own:?}");
+        }
+    }
 }

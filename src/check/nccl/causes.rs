@@ -49,7 +49,7 @@ pub(super) fn causes(
     gdrdma: Option<bool>,
     hang: bool,
 ) -> Vec<Cause> {
-    let any = |what: fn(&Process) -> bool| log.processes.values().any(what);
+    let any = |what: fn(&Process) -> bool| log.live().any(what);
     let seen = |trouble: &Trouble| log.troubles.contains_key(trouble);
     let tcp = matches!(
         fallback,
@@ -114,11 +114,11 @@ fn plugin_lacking(log: &NcclLog, beside: &Beside<'_>) -> bool {
     let asked = name.is_some_and(|name| !matches!(name, "" | "none")) || asks_for_efa(beside);
     let there =
         |p: &Process| p.ofi || p.ofi_failed || p.ib_plugin || p.fast_socket || p.speaks.is_some();
-    asked && log.processes.values().any(|p| p.no_plugin) && !log.processes.values().any(there)
+    asked && log.live().any(|p| p.no_plugin) && !log.live().any(there)
 }
 
 fn verbs(log: &NcclLog) -> bool {
-    log.whole.net(Net::Ib) > 0 || log.processes.values().any(|p| p.net() == Some(Net::Ib))
+    log.whole.net(Net::Ib) > 0 || log.live().any(|p| p.net() == Some(Net::Ib))
 }
 
 /// TCP on interfaces of containers, bridges and tunnels only.

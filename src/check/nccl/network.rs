@@ -89,6 +89,11 @@ pub(super) fn used(log: &NcclLog, span: &Span, beside: &Beside<'_>) -> Used {
         nets.iter().find(|net| !tcp(**net)),
     ) {
         (false, Some(net)) => carried(log, &log.whole, *net, span, beside),
+        // Connections that those who chose did not choose: another's words, quoted.
+        (true, None) if chose_otherwise(log) => Used {
+            network: Network::Unknown,
+            fallback: Fallback::Unknown,
+        },
         (true, None) => over_tcp(log, &log.whole, span, beside),
         // Two networks, and no communicator tells which serves what.
         (true, Some(_)) => Used {
@@ -97,6 +102,12 @@ pub(super) fn used(log: &NcclLog, span: &Span, beside: &Beside<'_>) -> Used {
         },
         (false, None) => chosen(log, span, beside),
     }
+}
+
+/// Every process that told of its choice chose another net than TCP.
+fn chose_otherwise(log: &NcclLog) -> bool {
+    let mut chosen = log.live().filter_map(|process| process.chosen).peekable();
+    chosen.peek().is_some() && chosen.all(|net| !tcp(net))
 }
 
 fn tcp(net: Net) -> bool {
@@ -131,7 +142,7 @@ fn by_widest(log: &NcclLog, span: &Span, beside: &Beside<'_>) -> Option<Used> {
 fn carried(log: &NcclLog, tally: &Tally, net: Net, span: &Span, beside: &Beside<'_>) -> Used {
     // The net serves between containers of one host too.
     let stays = span.multi == Some(false);
-    if net == Net::Ofi && log.processes.values().any(|process| process.ofi_tcp) {
+    if net == Net::Ofi && log.live().any(|process| process.ofi_tcp) {
         return ofi_over_tcp(log, span, beside);
     }
     Used {
@@ -155,7 +166,7 @@ fn over_tcp(log: &NcclLog, tally: &Tally, span: &Span, beside: &Beside<'_>) -> U
     }
     let fallback = if configured(log, beside) {
         Fallback::Configured
-    } else if span.multi.is_none() && log.processes.values().any(|process| process.local_off) {
+    } else if span.multi.is_none() && log.live().any(|process| process.local_off) {
         // With P2P or SHM off the net serves inside a node too.
         Fallback::Unknown
     } else if perhaps_asked(log) {
@@ -172,15 +183,15 @@ fn over_tcp(log: &NcclLog, tally: &Tally, span: &Span, beside: &Beside<'_>) -> U
 /// Whether the choice of TCP is in full view and no process tried anything else before: that is what
 /// NCCL_NET=Socket looks like, which is never printed.
 fn perhaps_asked(log: &NcclLog) -> bool {
-    let mut processes = log.processes.values();
-    let any = |what: fn(&Process) -> bool| log.processes.values().any(what);
+    let mut processes = log.live();
+    let any = |what: fn(&Process) -> bool| log.live().any(what);
     processes.any(Process::only_socket_tried)
         && !any(|process| process.ib_tried || process.ofi_failed)
 }
 
 /// No connection over a net is in view: what was chosen, and what was found.
 fn chosen(log: &NcclLog, span: &Span, beside: &Beside<'_>) -> Used {
-    let nets: BTreeSet<Net> = log.processes.values().filter_map(Process::net).collect();
+    let nets: BTreeSet<Net> = log.live().filter_map(Process::net).collect();
     let other = nets.iter().find(|net| !tcp(**net)).copied();
     if nets.iter().any(|net| tcp(*net)) {
         return match other {
@@ -199,7 +210,7 @@ fn chosen(log: &NcclLog, span: &Span, beside: &Beside<'_>) -> Used {
         };
     }
     match other {
-        Some(Net::Ofi) if log.processes.values().any(|process| process.ofi_tcp) => {
+        Some(Net::Ofi) if log.live().any(|process| process.ofi_tcp) => {
             ofi_over_tcp(log, span, beside)
         }
         Some(net) => Used {
@@ -222,7 +233,9 @@ fn tcp_chosen(log: &NcclLog, span: &Span, beside: &Beside<'_>) -> Used {
         _ if configured => Fallback::Configured,
         // NVLink carries data between nodes where it reaches.
         Some(true) if perhaps_asked(log) => Fallback::Configured,
-        Some(true) if !log.whole.over.contains_key(&Transport::Mnnvl) => Fallback::Yes,
+        Some(true) if !log.mnnvl && !log.whole.over.contains_key(&Transport::Mnnvl) => {
+            Fallback::Yes
+        }
         _ => Fallback::Unknown,
     };
     Used {
@@ -253,7 +266,7 @@ fn nothing_shown(log: &NcclLog, beside: &Beside<'_>) -> Used {
 
 /// libfabric over a TCP provider is TCP under another name.
 fn ofi_over_tcp(log: &NcclLog, span: &Span, beside: &Beside<'_>) -> Used {
-    let asked = log.processes.values().any(|process| process.ofi_asked)
+    let asked = log.live().any(|process| process.ofi_asked)
         || causes::variable(beside, "FI_PROVIDER").is_some();
     Used {
         network: Network::Ofi,
@@ -269,7 +282,7 @@ fn ofi_over_tcp(log: &NcclLog, span: &Span, beside: &Beside<'_>) -> Used {
 /// Whether a setting asked for sockets. NCCL_IB_DISABLE=1 is routine on EFA images, whose plugin
 /// does not read it: where that plugin failed, or EFA devices were asked for, it excuses nothing.
 pub(super) fn configured(log: &NcclLog, beside: &Beside<'_>) -> bool {
-    let any = |what: fn(&Process) -> bool| log.processes.values().any(what);
+    let any = |what: fn(&Process) -> bool| log.live().any(what);
     if any(|process| process.asks_socket || process.fast_socket)
         || log.whole.net(Net::FastSocket) > 0
         || any(|process| process.chosen == Some(Net::FastSocket))

@@ -41,7 +41,20 @@ pub(super) fn span(log: &NcclLog, beside: &Beside<'_>) -> Span {
 
 fn told(log: &NcclLog, beside: &Beside<'_>) -> Option<bool> {
     let hosts = distinct_hosts(log);
-    let groups = || log.groups.iter().filter(|(key, _)| key.nranks > 1);
+    // Earlier runs tell nothing of this one, nor does a line whose number of ranks is torn.
+    let torn = |key: &GroupKey, group: &Group| {
+        let others = log
+            .groups
+            .iter()
+            .filter(|(other, _)| other.id == key.id && *other != key);
+        let mut others = others.map(|(_, other)| other.seats.len());
+        key.id != 0 && group.seats.len() == 1 && others.any(|seats| seats > 2)
+    };
+    let groups = || {
+        log.groups
+            .iter()
+            .filter(|(key, group)| key.nranks > 1 && !group.superseded && !torn(key, group))
+    };
     let spans: Vec<Option<bool>> = groups()
         .map(|(key, group)| group_span(*key, group, &hosts, beside))
         .collect();
@@ -78,6 +91,11 @@ fn told(log: &NcclLog, beside: &Beside<'_>) -> Option<bool> {
         1 if tests_cover(log) => return Some(false),
         1 => {}
         _ => return (!log.test_runs).then_some(true),
+    }
+    // Several communicators of which none is proven, or ranks told twice: these may be jobs apart.
+    let ids: BTreeSet<GroupKey> = groups().map(|(key, _)| *key).collect();
+    if ids.len() > 1 || groups().any(|(key, group)| group.mixed && key.id == 0) {
+        return None;
     }
     // One host's name, and several addresses under one interface: machines that share a name.
     if hosts.printing > 1 || log.shared_names {
@@ -126,8 +144,9 @@ pub(super) fn group_span(
     if group.tally.shares_devices() || group.tally.crosses() == Some(true) {
         return Some(true);
     }
-    let gpus = beside.node_gpus.filter(|gpus| *gpus > 0);
-    if key.nranks > gpus.unwrap_or(MOST_GPUS_OF_A_HOST).max(1) {
+    // A node may have lost a GPU since: fewer than any host may have prove nothing.
+    let gpus = beside.node_gpus.unwrap_or(0).max(MOST_GPUS_OF_A_HOST);
+    if key.nranks > gpus {
         return Some(true);
     }
     let mut distinct = group.hosts().map(|host| hosts.representative(host));

@@ -254,6 +254,9 @@ fn summary(log: &NcclLog, verdict: &NcclVerdict, hang: Option<Hang>) -> String {
         (Fallback::Unknown, Network::Socket) => {
             "TCP is chosen, which is normal within a node; whether the job spans nodes is not in view".into()
         }
+        (Fallback::Unknown, _) if both(log) => {
+            "TCP and another network are both in view, and the lines do not tell which serves the job".into()
+        }
         (Fallback::Unknown, _) => "the lines do not tell which network is used".into(),
         (Fallback::No, Network::None) => "the job stays in one node: no network is needed".into(),
         (Fallback::No, Network::Unknown) => "a network other than TCP is used".into(),
@@ -266,13 +269,19 @@ fn summary(log: &NcclLog, verdict: &NcclVerdict, hang: Option<Hang>) -> String {
     };
     let hang = hang.map_or(String::new(), |hang| {
         format!(
-            "; init of {} ranks does not end, {} wait here at: {}",
+            "; init of {} ranks does not end, {} wait here; the last step told of: {}",
             hang.nranks,
             hang.waiting,
             hang.stage.as_str()
         )
     });
     format!("{what}{gdr}{hang}")
+}
+
+/// Connections over TCP, and over something else.
+fn both(log: &NcclLog) -> bool {
+    let tcp = |net: Net| matches!(net, Net::Socket | Net::FastSocket);
+    log.whole.nets().any(|(net, _)| tcp(net)) && log.whole.nets().any(|(net, _)| !tcp(net))
 }
 
 fn name(network: Network) -> &'static str {
@@ -290,15 +299,10 @@ fn name(network: Network) -> &'static str {
     }
 }
 
-/// A job that does well needs none, whatever once was printed.
 fn remedies(verdict: &NcclVerdict) -> Vec<String> {
-    let well = verdict.tcp_fallback == Fallback::No
-        && verdict.init_complete == Some(true)
-        && verdict.init_hangs_since.is_none();
     verdict
         .causes
         .iter()
-        .filter(|cause| !well || **cause == Trouble::GdrDisabled)
         .filter(|cause| !matches!(cause, Trouble::Other | Trouble::Secondary))
         .take(4)
         .map(|cause| {

@@ -168,6 +168,64 @@ fn the_manifest_tells_what_no_line_does() {
 }
 
 #[test]
+fn nobody_is_told_before_what_the_pod_asks_for_is_known() {
+    let meant = PodFacts {
+        containers: [(
+            "trainer".to_string(),
+            ContainerFacts {
+                env: [("NCCL_NET".to_string(), "Socket".to_string())].into(),
+                ..ContainerFacts::default()
+            },
+        )]
+        .into(),
+        ..PodFacts::default()
+    };
+    for first in [Pod::Awaited, Pod::Gone] {
+        let mut played = Played::new();
+        played.lines(&container("trainer", 0), &[SOCKET, TWO_NODES]);
+        assert!(!played.judge_pod(first), "{first:?}");
+        assert!(played.book.verdicts().is_empty(), "{first:?}");
+        assert!(played.judge(Some(&meant)), "{first:?}");
+        assert_eq!(played.one().0, Fallback::Configured, "{first:?}");
+        assert!(played.changes.is_empty(), "{first:?}");
+        assert_eq!(played.book.outcomes.fallbacks_in_a_row(), 0, "{first:?}");
+    }
+    // An API server that stays away: shown by the log alone, told once more is known.
+    let mut played = Played::new();
+    played.lines(&container("trainer", 0), &[SOCKET, TWO_NODES]);
+    played.judge_pod(Pod::Awaited);
+    played.book.at(Millis(12_000), None);
+    assert!(played.judge_pod(Pod::Awaited));
+    assert_eq!(played.one().0, Fallback::Yes);
+    assert!(played.changes.is_empty());
+    assert_eq!(played.book.outcomes.fallbacks_in_a_row(), 0);
+    played.judge(Some(&PodFacts::default()));
+    played.judge(Some(&PodFacts::default()));
+    assert_eq!(played.changes, [("trainer".to_string(), Some(true), false)]);
+    assert_eq!(played.book.outcomes.fallbacks_in_a_row(), 1);
+}
+
+#[test]
+fn a_restart_before_pods_are_known_forgets_nothing_and_tells_nothing_again() {
+    let mut played = Played::new();
+    let first = container("trainer", 0);
+    played.lines(&first, &[SOCKET, TWO_NODES]);
+    played.judge(None);
+    let mut again = Played::new();
+    again
+        .book
+        .restore(played.book.save(), played.book.outcomes.clone());
+    // Lines that came meanwhile are read first.
+    again.lines(&first, &[SOCKET, TWO_NODES]);
+    again.judge_pod(Pod::Awaited);
+    assert_eq!(again.book.save(), played.book.save());
+    again.judge(Some(&PodFacts::default()));
+    assert_eq!(again.one().0, Fallback::Yes);
+    assert!(again.changes.is_empty());
+    assert_eq!(again.book.outcomes.fallbacks_in_a_row(), 1);
+}
+
+#[test]
 fn a_sidecar_speaks_for_the_container_it_names() {
     let verdict = |container: &str| {
         let mut log = NcclLog::new(Limits::CONTAINER);

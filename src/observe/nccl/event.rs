@@ -154,6 +154,8 @@ pub struct Comm {
     pub nranks: u32,
     /// Nodes in all (2.20+).
     pub nodes: Option<u32>,
+    /// It reaches other nodes over NVLink.
+    pub mnnvl: bool,
     /// PCI bus id of the printer's GPU.
     pub bus: Option<u64>,
     /// Where in its life.

@@ -126,6 +126,8 @@ pub struct NcclLog {
     pub roce_hint: bool,
     /// Lines about trouble, by kind.
     pub troubles: BTreeMap<Trouble, u64>,
+    /// Communicators that reach other nodes over NVLink (MNNVL).
+    pub mnnvl: bool,
     /// NICs for which GPUDirect RDMA was said to be on, and off.
     pub gdr_on: u64,
     /// …
@@ -181,6 +183,7 @@ impl NcclLog {
             link_kinds: BTreeSet::new(),
             roce_hint: false,
             troubles: BTreeMap::new(),
+            mnnvl: false,
             gdr_on: 0,
             gdr_off: 0,
             named_ranks: None,
@@ -498,6 +501,7 @@ impl NcclLog {
                 }),
         };
         self.make_group(key);
+        self.mnnvl |= comm.mnnvl;
         let room = self.seat(key, comm.rank);
         let group = self.groups.entry(key).or_default();
         group.last_line = number;
@@ -565,13 +569,36 @@ impl NcclLog {
     /// A process that is new in a rank takes the place of those that had it on this host.
     fn supersede(&mut self, key: GroupKey, rank: u32, place: Place) {
         for (other, older) in &mut self.groups {
-            if other.nranks == key.nranks && *other != key && !older.superseded {
-                let same = older.seats.get(&rank);
-                older.superseded = same.is_some_and(|seat| {
+            if *other == key || older.superseded {
+                continue;
+            }
+            // One of another size is an earlier run's only if the process had no part in it.
+            let part = other.nranks != key.nranks
+                && (other.nranks < 2
+                    || key.nranks < 2
+                    || older.seats.values().any(|seat| seat.place == place));
+            let same = older.seats.get(&rank);
+            older.superseded = !part
+                && same.is_some_and(|seat| {
                     seat.place.host == place.host && seat.place.process != place.process
                 });
+            if older.superseded {
+                for seat in older.seats.values() {
+                    let at = (seat.place.host, seat.place.process);
+                    if let Some(process) = self.processes.get_mut(&at) {
+                        process.stale = true;
+                    }
+                }
             }
         }
+        if let Some(process) = self.processes.get_mut(&(place.host, place.process)) {
+            process.stale = false;
+        }
+    }
+
+    /// Processes but those of earlier runs.
+    pub fn live(&self) -> impl Iterator<Item = &Process> {
+        self.processes.values().filter(|process| !process.stale)
     }
 
     /// The communicator that a thread is at, if it has so many ranks.

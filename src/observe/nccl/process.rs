@@ -43,6 +43,8 @@ impl Stage {
 pub struct Process {
     /// Its host, by number.
     pub host: u32,
+    /// Another process took its place in its communicator: an earlier run.
+    pub stale: bool,
     /// When it last printed, by line.
     pub last_line: u64,
     /// The net that it chose last.

@@ -216,8 +216,28 @@ fn assignment<'a>(line: &'a str, name: &'static str) -> Option<Event<'a>> {
     {
         return None;
     }
+    // Sentences name settings, too; a print of them has nothing, or only such words, before it.
+    let last = before.split_whitespace().next_back().unwrap_or("");
+    const WORDS: [&str; 9] = [
+        "export", "env", "-x", "-e", "--env", "setenv", "set", "declare", "+",
+    ];
+    let listed = last.is_empty()
+        || WORDS.contains(&last)
+        || last.contains('=')
+        || last.ends_with(['"', '\'', '{', ',', '$', '#', '>', '(', '['])
+        || last.ends_with("]:");
+    if !listed {
+        return None;
+    }
     let value = value.trim_start().trim_start_matches(quote);
     let end = value.find(|c: char| !c.is_ascii_alphanumeric());
+    if end.is_some_and(|end| {
+        value
+            .get(end..)
+            .is_some_and(|rest| rest.starts_with(['|', '<']))
+    }) {
+        return None;
+    }
     Some(Event::Env {
         name,
         value: value.get(..end.unwrap_or(value.len()))?,

@@ -23,7 +23,11 @@ pub fn records<'a>(line: &'a str, mut each: impl FnMut(Found<'a>)) {
     let mut open: Option<(Who<'a>, Level, usize)> = None;
     while let Some((at, level)) = next {
         let after = at + MARK;
-        let found = who(line.get(before..at).unwrap_or_default(), level);
+        let between = line.get(before..at).unwrap_or_default();
+        let found = who(between, level).filter(|(who, start)| {
+            let before = between.get(..*start).unwrap_or_default();
+            !(who.host.starts_with('`') || quotes(before))
+        });
         if let Some((who, start)) = found {
             if let Some(open) = open.take() {
                 each(ended(line, open, before + start));
@@ -136,6 +140,8 @@ fn place(left: &str) -> Option<(Who<'_>, usize)> {
         Some((host, pid)) if is_number(pid) => (host, pid, Some(last)),
         _ => (rest, last, None),
     };
+    // The end of a pid and a tid: what comes before went elsewhere.
+    let torn = tid.is_none() && is_number(host);
     let wraps = |b: u8| matches!(b, b'>' | b']' | b'|' | b'"');
     let wrapped = if host.bytes().any(wraps) {
         ["<stdout>:", "<stderr>:", "]:", ">>", "|", "\""]
@@ -147,11 +153,16 @@ fn place(left: &str) -> Option<(Who<'_>, usize)> {
         0
     };
     let who = Who {
-        host: host.get(wrapped..)?,
-        pid: pid.parse().ok(),
+        host: if torn { "" } else { host.get(wrapped..)? },
+        pid: pid.parse().ok().filter(|_| !torn),
         tid: tid.and_then(|tid| tid.parse().ok()),
     };
     Some((who, begin + wrapped))
+}
+
+/// A comment's mark, or an open backtick: what follows is an example.
+fn quotes(before: &str) -> bool {
+    matches!(before.trim(), "#" | "//") || before.matches('`').count() % 2 == 1
 }
 
 /// `HOST:PID:TID` with words in place of the numbers: somebody masked them.
@@ -317,6 +328,8 @@ mod tests {
             "print('NCCL INFO')",
             "NCCL version 2.1",
             "see [3] NCCL INFO",
+            "# n1:7:8 [0] NCCL INFO Using network Socket",
+            "it says `n1:7:8 [0] NCCL INFO Using network Socket` then",
             "NCCL INF",
             "",
         ] {

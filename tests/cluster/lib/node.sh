@@ -112,6 +112,8 @@ syncFrequency: 5s
 evictionHard: {memory.available: "10Mi"}
 imageGCHighThresholdPercent: 100
 runtimeRequestTimeout: 30s
+containerLogMaxSize: 256Ki # looked at every 10 s
+containerLogMaxFiles: 3
 featureGates: {BoundServiceAccountTokenVolume: true}
 YAML
     : >"$D/kubelet/resolv.conf"

@@ -4,6 +4,7 @@ set -eu # no pipefail: `… | grep -q` ends its input early
 SCENARIO=$1
 . "$CLUSTER_DIR/lib/common.sh"
 . "$CLUSTER_DIR/lib/scenario.sh"
+. "$CLUSTER_DIR/lib/jobs.sh"
 rm -f "$W/reason"
 (
     trap 'echo "line $LINENO of ${BASH_SOURCE[0]##*/}: a command failed ($?): $BASH_COMMAND" | tee -a "$W/reason"' ERR

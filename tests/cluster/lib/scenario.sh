@@ -181,11 +181,15 @@ agent_metric() { # NAME [TEXT...]
         awk '{ sum += $NF; n++ } END { if (n) print sum }'
 }
 
+# The process of a container, by the ID that Kubernetes has.
+node_pid() { # ID
+    "$BIN/ctr" --address "$D/run/containerd.sock" -n k8s.io tasks ls | awk -v id="${1##*/}" '$1 == id { print $2 }'
+}
+
 # Ends the agent's process as the kernel would for want of memory; kubelet starts it again.
 agent_kill() {
-    local id pid
-    id=$(pod_starts "$(agent_pod)" selvage)
-    pid=$("$BIN/ctr" --address "$D/run/containerd.sock" -n k8s.io tasks ls | awk -v id="${id##*/}" '$1 == id { print $2 }')
+    local pid
+    pid=$(node_pid "$(pod_starts "$(agent_pod)" selvage)")
     [ -n "$pid" ] || fail "the agent has no process"
     kill -KILL "$pid"
 }
@@ -213,7 +217,8 @@ extra_node() { # NAME [LABEL=VALUE...]
 # deploy OVERLAY TREE [NAME=VALUE...]: the shipped manifests, `kubectl apply -k`.
 # Changed for the test: the hostPaths are a simulated node's, the API is that of
 # this server (1.20 has no admission policies), settings by environment. With
-# SETTINGS=FILE another settings file, with IMAGE the image.
+# SETTINGS=FILE another settings file, with IMAGE the image, with COMPONENT one of
+# manifests/components.
 deploy() {
     local overlay=$1 tree=$2 dir="$W/deploy-$SCENARIO" pair
     shift 2
@@ -226,6 +231,9 @@ deploy() {
         # kustomize knows relative paths only.
         echo "resources: [$(realpath --relative-to "$(realpath "$dir")" "$(realpath "$MANIFESTS")/$overlay")]"
         echo "images: [{name: selvage, newTag: \"${IMAGE##*:}\"}]"
+        if [ -n "${COMPONENT:-}" ]; then
+            echo "components: [$(realpath --relative-to "$(realpath "$dir")" "$(realpath "$MANIFESTS")/components/$COMPONENT")]"
+        fi
         if [ -n "${SETTINGS:-}" ]; then
             cp "$SETTINGS" "$dir/selvage.toml"
             echo "configMapGenerator: [{name: selvage-settings, namespace: selvage, behavior: merge, files: [selvage.toml]}]"

@@ -48,6 +48,7 @@ pub(super) fn lifecycle(text: &str) -> Option<Event<'_>> {
         rank,
         nranks,
         nodes: after(start, " nNodes "),
+        mnnvl: after(start, " MNNVL ") == Some(1),
         bus: start
             .find(" busId ")
             .and_then(|at| Scan(start.get(at + " busId ".len()..)?).hex()),

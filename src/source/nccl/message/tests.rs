@@ -241,6 +241,7 @@ fn communicators_of_every_version() {
             nranks,
             nodes,
             bus: None,
+            mnnvl: false,
             phase,
         })
     };

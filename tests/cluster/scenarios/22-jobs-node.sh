@@ -1,0 +1,42 @@
+# what: three jobs in a row that fall back are the node's: degraded, no taint; one over InfiniBand ends that
+# limit: 200
+scenario() {
+    local tree job
+    tree=$(simulate h100_ib)
+    deploy overlays/bare-metal-ib "$tree" "$KEEPS" SELVAGE_CLUSTER_HOLD=1s SELVAGE_CLUSTER_CLEAR=1s >/dev/null
+    wait_for 60 "the label" is ready node_label fabric
+    for job in one two three; do
+        [ "$(node_finding NcclFallbackRepeats)" = "" ] || fail "a finding about the node before $job"
+        is ready node_label fabric || fail "the label before $job: $(node_label fabric)"
+        talker "$job" "$(pytorch "$job")"
+        talks "$job"
+        tell "$job" "$NCCL_NO_IB"
+        tell "$job" "$NCCL_TWO_NODES"
+        wait_for 10 "$job fell back" is 1 nccl_metric tcp_fallback "$job"
+        # It ends; what it came to is remembered.
+        tell "$job" "exit 0"
+        wait_for 30 "$job has ended" is Succeeded pod_phase "$job"
+    done
+    wait_for 10 "a finding about the node" is degraded node_finding NcclFallbackRepeats
+    wait_for 20 "the label says so" is degraded node_label fabric
+    holds_for 3 "no taint" is "" node_taint fabric-unready
+    [ "$(agent_report | jq -r .nccl.fallbacks_in_a_row)" = 3 ] || fail "report: $(agent_report | jq -c .nccl)"
+
+    # It outlives the agent.
+    wait_for 30 "it is kept" kept three
+    agent_kill
+    wait_for 60 "known after a restart" is degraded node_finding NcclFallbackRepeats
+    is degraded node_label fabric || fail "the label after a restart: $(node_label fabric)"
+
+    talker good "$(pytorch good)"
+    talks good
+    tell good "$NCCL_IB"
+    tell good "$NCCL_TWO_NODES"
+    tell good "$(nccl_channel 0 IB)"
+    wait_for 10 "it uses InfiniBand" is ib nccl_report good .network
+    wait_for 10 "the finding is gone" is "" node_finding NcclFallbackRepeats
+    wait_for 60 "the label" is ready node_label fabric
+    [ "$(nccl_metric tcp_fallback good)" = 0 ] || fail "its fallback: $(nccl_metric tcp_fallback good)"
+}
+
+node_finding() { agent_report | jq -r --arg reason "$1" '[.findings[] | select(.reason == $reason) | .status] | .[0] // ""'; }
