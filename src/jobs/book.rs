@@ -198,6 +198,11 @@ impl Book {
             if !(all || entry.dirty) {
                 continue;
             }
+            // Somebody speaks of NCCL; this agent's own log does.
+            if !entry.speaks() {
+                entry.dirty = false;
+                continue;
+            }
             let pod = pod(key);
             let young = self.now.since(entry.began) < PATIENCE;
             let waits = match pod {
@@ -332,6 +337,11 @@ impl Entry {
             began: now,
             last_line: now,
         }
+    }
+
+    /// NCCL itself has spoken, or a sidecar, now or in an earlier run.
+    fn speaks(&self) -> bool {
+        self.log.is_nccl() || self.told.is_some() || self.known().is_some()
     }
 
     /// What is known now, or was before a restart.
