@@ -2,7 +2,7 @@
 STATIC_TARGET := x86_64-unknown-linux-gnu
 STATIC := target/static/$(STATIC_TARGET)/image/selvage
 
-.PHONY: demo test bench bench-vm build static lint deps test-rust test-vm test-manifests test-cluster test-fleet bench-cluster golden
+.PHONY: demo test bench fuzz bench-vm build static lint deps test-rust test-vm test-manifests test-cluster test-fleet bench-cluster golden
 
 demo: build ## a simulated GPU node with faults coming and going
 	@target/release/selvage demo
@@ -36,8 +36,12 @@ test-manifests: ## overlays, chart and admission policy; no cluster needed
 golden: ## write the golden files anew; review the diff
 	UPDATE_GOLDEN=1 cargo test --locked
 
-bench: deps static bench-vm bench-cluster ## ratios against node_exporter, then latencies
+bench: deps static bench-vm bench-cluster ## ratios against node_exporter, ripgrep and mtail; latencies
 	benches/run $(STATIC)
+	python3 benches/nccl.py --selvage $(STATIC) --gz
+
+fuzz: ## five minutes of any bytes as an NCCL log
+	tests/fuzz/run
 
 bench-vm: static
 	tests/vm/run --kernel all --bin $(STATIC) --bench

@@ -219,8 +219,7 @@ impl Node {
         let told = self.cluster.told();
         self.evaluator.mute(told.mutes.checks(wall));
         self.jobs.health(&mut self.sampler, self.clock);
-        let gpus = self.sampler.gpus();
-        self.evaluator.set_jobs(self.jobs.jobs(&told, gpus));
+        self.evaluator.set_jobs(self.jobs.jobs(&told));
         let mut report = self.evaluator.evaluate(
             self.sampler.snapshot(Some(wall)),
             Look::Watching {

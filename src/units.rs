@@ -319,6 +319,12 @@ pub fn cut(mut text: String, most: usize) -> String {
     text
 }
 
+/// Whether a text can be a container's name: a DNS label (RFC 1123).
+pub fn is_dns_label(text: &str) -> bool {
+    let byte = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    (1..=63).contains(&text.len()) && text.bytes().all(byte)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,7 +14,7 @@ mod support;
 use selvage::report::catalogue::CATALOGUE;
 use selvage::simulate::{Act, Node, PRESETS};
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use support::{node, selvage};
 
 /// Families whose values differ from run to run.
@@ -26,7 +26,7 @@ const VOLATILE: &[&str] = &[
 ];
 
 /// Families that only an agent with files of `[serve]` has (tests/tls.rs holds them), or one with an
-/// API server (the metrics' own tests do).
+/// API server or processes of pods to look at (the metrics' own tests do).
 const ELSEWHERE: &[&str] = &[
     "selvage_tls_certificate_expiry_timestamp_seconds",
     "selvage_serve_reload_failures_total",
@@ -36,6 +36,7 @@ const ELSEWHERE: &[&str] = &[
     "selvage_node_taint_applied",
     "selvage_node_taint_withheld",
     "selvage_node_taint_budget",
+    "selvage_nccl_suspect",
 ];
 
 /// Keys of the JSON report whose values differ from run to run.
@@ -195,9 +196,35 @@ fn presets() {
 fn a_node_in_trouble() {
     let (_dir, mut node) = node("h100_roce");
     trouble(&mut node);
+    job_that_fell_back(node.root());
     let mut golden = Golden { wrong: Vec::new() };
     golden.node("trouble", &node, true);
     golden.end();
+}
+
+/// One rank's log as the kubelet keeps it: no verbs device, TCP between two nodes.
+fn job_that_fell_back(root: &Path) {
+    let dir = root.join("var/log/pods/ml_train-0_0f8fad5b-d9cb-469f-a165-70867728950e/trainer");
+    std::fs::create_dir_all(&dir).unwrap();
+    let comm = "comm 0x5581 rank 0 nranks 16 cudaDev 0 nvmlDev 0 busId 18000 commId 0xfeed";
+    let lines = [
+        "NCCL INFO NCCL version 2.21.5+cuda12.4".to_string(),
+        "NCCL INFO NCCL_SOCKET_IFNAME set by environment to eth0".to_string(),
+        format!("NCCL INFO {comm} - Init START"),
+        "NCCL INFO NET/IB : No device found.".to_string(),
+        "NCCL INFO NET/Socket : Using [0]eth0:10.0.3.7<0>".to_string(),
+        "NCCL INFO Using network Socket".to_string(),
+        "NCCL INFO comm 0x5581 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0"
+            .to_string(),
+        "NCCL INFO Channel 00/0 : 8[0] -> 0[0] [receive] via NET/Socket/0".to_string(),
+        "NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM".to_string(),
+        format!("NCCL INFO {comm} - Init COMPLETE"),
+    ];
+    let frame = |(at, line): (usize, &String)| {
+        format!("2026-05-01T12:00:{at:02}.000000000Z stdout F train-0:7:9 [0] {line}\n")
+    };
+    let text: String = lines.iter().enumerate().map(frame).collect();
+    std::fs::write(dir.join("0.log"), text).unwrap();
 }
 
 fn trouble(node: &mut Node) {

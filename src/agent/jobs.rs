@@ -20,6 +20,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
+/// What the logs alone tell.
+pub(super) fn jobs_of(told: &jobs::Told) -> Jobs {
+    Jobs {
+        containers: told.containers.clone(),
+        fallbacks_in_a_row: told.fallbacks_in_a_row,
+        logs: (!told.absent).then(|| told.logs.clone()),
+        ..Jobs::default()
+    }
+}
+
 /// The part of the loop that knows of jobs.
 pub(super) struct JobsPart {
     jobs: Arc<Jobs>,
@@ -74,10 +84,12 @@ impl JobsPart {
 
     /// Takes in what the logs tell.
     pub fn logs(&mut self, told: jobs::Told) {
-        let jobs = Arc::make_mut(&mut self.jobs);
-        jobs.containers.clone_from(&told.containers);
-        jobs.fallbacks_in_a_row = told.fallbacks_in_a_row;
-        jobs.logs = (!told.absent).then(|| told.logs.clone());
+        let before = Arc::make_mut(&mut self.jobs);
+        *before = Jobs {
+            no_rdma: std::mem::take(&mut before.no_rdma),
+            suspects: std::mem::take(&mut before.suspects),
+            ..jobs_of(&told)
+        };
         self.told = Some(told);
     }
 
@@ -86,9 +98,11 @@ impl JobsPart {
         Arc::make_mut(&mut self.jobs).suspects = Arc::new(suspects);
     }
 
-    /// What is known now; `gpus`: of this node.
-    pub fn jobs(&mut self, told: &Told, gpus: Option<usize>) -> Arc<Jobs> {
-        let gpus = gpus.and_then(|gpus| u32::try_from(gpus).ok()).unwrap_or(0);
+    /// What is known now.
+    pub fn jobs(&mut self, told: &Told) -> Arc<Jobs> {
+        // As the device plugins count them: parts of a GPU (MIG) can be ranks of their own.
+        let gpus = told.devices.as_ref().map_or(0, |devices| devices.gpus);
+        let gpus = u32::try_from(gpus).unwrap_or(0);
         self.node_gpus.store(gpus, Ordering::Relaxed);
         let table = Arc::clone(&self.pods.borrow());
         let no_rdma: Vec<_> = table

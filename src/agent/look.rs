@@ -4,6 +4,7 @@ use super::plan;
 use super::start::{self, Found};
 use crate::config::Config;
 use crate::evaluate::{Evaluator, Look};
+use crate::jobs::{self, Settings};
 use crate::observe::history::Memory;
 use crate::observe::reading::{Fault, FaultKind};
 use crate::report::Report;
@@ -48,8 +49,18 @@ pub async fn look_once(config: &Config) -> Report {
     let log = crate::kernel_log::settings(&host, &config.agent, boot_id.as_deref(), None);
     let now = clock.now();
     let read = tokio::task::spawn_blocking(move || crate::kernel_log::read_existing(&log, now));
+    let jobs = Settings::of(config).map(|settings| {
+        let (host, patience) = (Arc::clone(&host), config.intervals.deadline.duration());
+        tokio::task::spawn_blocking(move || jobs::look(&host, &settings, clock, patience))
+    });
     while !sampler.looked_once() {
         sampler.run_until_change().await;
+    }
+    if let Some(jobs) = jobs {
+        let told = tokio::time::timeout(config.intervals.deadline.duration() * 2, jobs).await;
+        if let Ok(Ok(told)) = told {
+            evaluator.set_jobs(Arc::new(super::jobs::jobs_of(&told)));
+        }
     }
     match tokio::time::timeout(config.intervals.deadline.duration(), read).await {
         Ok(Ok(Ok(read))) => {

@@ -154,6 +154,14 @@ impl Outcomes {
         }
     }
 
+    /// The same with no more than are kept: a file may hold anything.
+    #[must_use]
+    pub fn bounded(mut self) -> Self {
+        let more = self.0.len().saturating_sub(Self::MOST);
+        self.0.drain(..more);
+        self
+    }
+
     /// How many of the last ones fell back, without one between them that did not.
     pub fn fallbacks_in_a_row(&self) -> u32 {
         let last = self.0.iter().rev().take_while(|(_, fell_back)| *fell_back);

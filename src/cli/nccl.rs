@@ -11,8 +11,8 @@ use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Bytes read at once.
-const PIECE: usize = 1 << 20;
+/// Bytes read at once: what stays in the second-level cache.
+const PIECE: usize = 256 << 10;
 
 /// Files from this size on show how far reading is, on a terminal.
 const BIG: u64 = 256 << 20;

@@ -1,11 +1,11 @@
 //! What is known of each container whose log holds NCCL's lines: bounded, and without I/O.
 
-use crate::check::nccl::{Beside, Fallback, NcclVerdict, TRANSPORTS, judge};
+use super::word::sidecar_verdict;
+use crate::check::nccl::{Beside, Fallback, NcclVerdict, judge};
 use crate::check::nccl_jobs::{ContainerVerdict, Outcomes, Via};
 use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::log::Limits;
 use crate::observe::pod::{ContainerKey, PodFacts};
-use crate::source::container_log::unframe;
 use crate::source::nccl::Reader;
 use crate::source::nccl::anchor::{self, VERDICT_SCHEMA};
 use crate::source::pod_logs::{Container, Sink};
@@ -16,16 +16,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest line of a sidecar that is taken.
-const VERDICT_BYTES: usize = 32 * 1024;
-
-/// Lines of evidence, causes and remedies taken over from a sidecar, and bytes of each.
-const TAKEN_LINES: usize = 12;
-const TAKEN_BYTES: usize = 400;
-
 /// How long facts about a pod are waited for before its log alone is judged. They come within a
 /// second; without them what was asked for looks like a fallback.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Containers of one pod: what it prints costs no other pod its place.
+const POD_CONTAINERS: usize = 16;
 
 /// One container.
 struct Entry {
@@ -130,7 +126,7 @@ impl Book {
 
     /// Takes back what an earlier run knew.
     pub fn restore(&mut self, verdicts: Vec<SavedVerdict>, outcomes: Outcomes) {
-        self.outcomes = outcomes;
+        self.outcomes = outcomes.bounded();
         let verdicts = verdicts.into_iter().take(self.most);
         self.saved = verdicts.map(|saved| (saved.key.clone(), saved)).collect();
         for (key, saved) in &self.saved {
@@ -245,8 +241,22 @@ impl Book {
                     .filter(|before| before.verdict.tcp_fallback == verdict.tcp_fallback)
                     .map_or(self.now, |before| before.since);
                 changed = true;
+                let mut key = key.clone();
+                // A sidecar that was not told whom it serves: the one other container that has GPUs.
+                if via == Via::Sidecar
+                    && let Some(facts) = facts.filter(|pod| {
+                        pod.containers
+                            .get(&key.container)
+                            .is_some_and(|own| own.gpus == 0)
+                    })
+                {
+                    let mut with = facts.containers.iter().filter(|(_, own)| own.gpus > 0);
+                    if let (Some((name, _)), None) = (with.next(), with.next()) {
+                        key.container.clone_from(name);
+                    }
+                }
                 entry.current = Some(Arc::new(ContainerVerdict {
-                    key: key.clone(),
+                    key,
                     job,
                     since,
                     via,
@@ -281,7 +291,7 @@ impl Book {
 
     /// Takes in what a sidecar says of a container of its pod.
     fn told(&mut self, sidecar: &Container, line: &[u8]) {
-        let Some((name, verdict)) = sidecar_verdict(line) else {
+        let Some((name, verdict)) = sidecar_verdict(line, self.wall) else {
             self.dropped += 1;
             return;
         };
@@ -290,7 +300,7 @@ impl Book {
             key.container = name;
         }
         if !self.entries.contains_key(&key) {
-            self.make_room();
+            self.make_room(&key.uid);
             let entry = Entry::new(sidecar.restart, self.now);
             self.entries.insert(key.clone(), entry);
         }
@@ -301,11 +311,17 @@ impl Book {
         }
     }
 
-    fn make_room(&mut self) {
-        if self.entries.len() < self.most {
+    /// Makes room for one more container of a pod: at its own expense where it has many.
+    fn make_room(&mut self, uid: &str) {
+        let own = self.entries.keys().filter(|key| key.uid == uid).count();
+        if self.entries.len() < self.most && own < POD_CONTAINERS {
             return;
         }
-        let silent = self.entries.iter().min_by_key(|(_, entry)| entry.last_line);
+        let silent = self
+            .entries
+            .iter()
+            .filter(|(key, _)| own < POD_CONTAINERS || key.uid == uid)
+            .min_by_key(|(_, entry)| entry.last_line);
         if let Some(key) = silent.map(|(key, _)| key.clone()) {
             self.entries.remove(&key);
             self.changed = true;
@@ -382,7 +398,7 @@ impl Sink for Book {
         }
         if fresh {
             if known.is_none() {
-                self.make_room();
+                self.make_room(&container.key.uid);
             }
             let before = self.entries.remove(&container.key);
             let mut entry = Entry::new(container.restart, self.now);
@@ -420,47 +436,6 @@ impl Sink for Book {
         });
         self.changed |= self.entries.len() != before;
     }
-}
-
-/// A sidecar's line: the verdict in it, cut to size. Any container can print one; it then tells of
-/// its own pod only.
-fn sidecar_verdict(line: &[u8]) -> Option<(Option<String>, NcclVerdict)> {
-    #[derive(Deserialize)]
-    struct Told {
-        schema: String,
-        #[serde(default)]
-        container: String,
-        verdict: NcclVerdict,
-    }
-    if line.len() > VERDICT_BYTES {
-        return None;
-    }
-    let mut scratch = Vec::new();
-    let (_, text) = unframe(line, &mut scratch);
-    let told: Told = serde_json::from_slice(text).ok()?;
-    if told.schema != VERDICT_SCHEMA {
-        return None;
-    }
-    let mut verdict = told.verdict;
-    let cut = |text: &mut String| *text = crate::units::cut(std::mem::take(text), TAKEN_BYTES);
-    verdict.evidence.truncate(TAKEN_LINES);
-    verdict.causes.truncate(TAKEN_LINES);
-    verdict.remedies.truncate(TAKEN_LINES);
-    for line in &mut verdict.evidence {
-        cut(&mut line.text);
-    }
-    verdict.remedies.iter_mut().for_each(cut);
-    cut(&mut verdict.summary);
-    if let Some(version) = &mut verdict.nccl_version {
-        *version = crate::units::cut(std::mem::take(version), 32);
-    }
-    verdict
-        .channels
-        .retain(|name, _| TRANSPORTS.contains(&name.as_str()));
-    // Containers' names are DNS labels.
-    let label = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    let named = (1..=63).contains(&told.container.len()) && told.container.bytes().all(label);
-    Some((named.then_some(told.container), verdict))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 mod book;
 mod kept;
+mod word;
 
 pub use book::{Book, Change, Pod};
 
@@ -139,6 +140,33 @@ pub fn spawn(host: &Host, settings: Settings, mut wires: Wires) -> Arc<Progress>
         }
     });
     progress
+}
+
+/// Looks once at what the logs hold: for a single look, without anything of an earlier run.
+pub fn look(host: &Host, settings: &Settings, clock: Clock, patience: Duration) -> Told {
+    let mut options = Options::new(host, &settings.pod_logs);
+    options.watch = false;
+    let mut follower = Follower::new(options);
+    let mut book = Book::new(settings.containers);
+    let mut totals = Totals::default();
+    let began = clock.now();
+    loop {
+        let now = clock.now();
+        // An init is judged by its end, not by how long ago it began: the job may be over.
+        book.at(now, None);
+        let stats = follower.poll(now, &mut book);
+        totals.add(&stats);
+        if stats.bytes == 0 && stats.behind == 0 || now.since(began) >= patience {
+            book.judge(
+                true,
+                settings.policy.init_hang_after.0,
+                None,
+                |_| Pod::Untold,
+                drop,
+            );
+            return totals.told(&book, &stats);
+        }
+    }
 }
 
 /// Whether any verdict changed, and whether a pod was told of one.

@@ -206,12 +206,6 @@ impl Sampler {
         self.snapshot.sources.insert(POD_LOGS.into(), health);
     }
 
-    /// GPUs on the PCI bus, once that was read.
-    pub fn gpus(&self) -> Option<usize> {
-        let pci = self.snapshot.pci.as_ref()?;
-        Some(pci.value.gpus.len())
-    }
-
     /// Ports found restricted so far; `true` if there are new ones since the last call.
     pub fn restricted(&mut self) -> (bool, Vec<PortKey>) {
         let new = std::mem::take(&mut self.newly_restricted);

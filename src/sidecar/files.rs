@@ -13,6 +13,9 @@ use std::path::{Path, PathBuf};
 /// Files followed; a node has 8 or 16 GPUs, and a process a GPU.
 const MAX_FILES: usize = 1024;
 
+/// Containers told apart, by the names of files.
+const MAX_CONTAINERS: usize = 16;
+
 /// Bytes of one file taken before the others have their turn.
 const SHARE: u64 = 4 << 20;
 
@@ -43,6 +46,8 @@ pub struct Look {
 /// The files and what they come to, by container (empty where names do not tell).
 pub struct Files {
     dir: PathBuf,
+    /// Container of files whose names tell none.
+    container: String,
     files: BTreeMap<String, Followed>,
     logs: BTreeMap<String, NcclLog>,
     piece: Vec<u8>,
@@ -51,9 +56,10 @@ pub struct Files {
 
 impl Files {
     /// Files below a directory; nothing is opened yet.
-    pub fn new(dir: &Path) -> Self {
+    pub fn new(dir: &Path, container: &str) -> Self {
         Files {
             dir: dir.to_path_buf(),
+            container: container.to_string(),
             files: BTreeMap::new(),
             logs: BTreeMap::new(),
             piece: vec![0; PIECE],
@@ -100,7 +106,10 @@ impl Files {
     /// Ends what is not ended by a newline: nobody writes any more.
     pub fn finish(&mut self) {
         for (name, followed) in &mut self.files {
-            if let Some(log) = self.logs.get_mut(container_of(name)) {
+            if let Some(log) = self
+                .logs
+                .get_mut(container_of(name).unwrap_or(&self.container))
+            {
                 followed.reader.finish(log, None);
             }
         }
@@ -118,7 +127,7 @@ impl Files {
                 continue;
             };
             if name == DONE {
-                self.done = true;
+                self.done |= entry.file_type().is_ok_and(|kind| kind.is_file());
             } else if names.len() < MAX_FILES {
                 names.insert(name);
             }
@@ -167,9 +176,13 @@ impl Files {
             };
         }
         file.seek(SeekFrom::Start(followed.offset))?;
+        let container = container_of(name).unwrap_or(&self.container);
+        if self.logs.len() >= MAX_CONTAINERS && !self.logs.contains_key(container) {
+            return Err(io::Error::other("names one container too many"));
+        }
         let log = self
             .logs
-            .entry(container_of(name).to_string())
+            .entry(container.to_string())
             .or_insert_with(|| NcclLog::new(Limits::CONTAINER));
         let mut taken = 0;
         while taken < SHARE {
@@ -188,21 +201,12 @@ impl Files {
     }
 }
 
-/// `CONTAINER.HOST.PID.log`: hosts are cut at their first dot, and containers' names hold none.
-fn container_of(name: &str) -> &str {
-    let mut parts = name.rsplit('.');
-    match (
-        parts.next(),
-        parts.next(),
-        parts.next(),
-        parts.next(),
-        parts.next(),
-    ) {
-        (Some("log"), Some(pid), Some(_), Some(container), None) if pid.parse::<u32>().is_ok() => {
-            container
-        }
-        _ => "",
-    }
+/// `CONTAINER.HOST.PID.log`: hosts are cut at their first dot, and containers' names are DNS labels.
+fn container_of(name: &str) -> Option<&str> {
+    let mut parts = name.strip_suffix(".log")?.split('.');
+    let (container, _, pid) = (parts.next()?, parts.next()?, parts.next()?);
+    let whole = parts.next().is_none() && pid.parse::<u32>().is_ok();
+    (whole && crate::units::is_dns_label(container)).then_some(container)
 }
 
 fn pid_of(name: &str) -> Option<u32> {
@@ -224,7 +228,7 @@ mod tests {
     #[test]
     fn grown_new_cut_back_and_replaced() {
         let dir = tempfile::tempdir().unwrap();
-        let mut files = Files::new(dir.path());
+        let mut files = Files::new(dir.path(), "");
         assert_eq!(files.look(None), Look::default());
         let file = dir.path().join("n1.7.log");
         fs::write(&file, format!("{CHANNEL}Soc")).unwrap();
@@ -256,21 +260,22 @@ mod tests {
         nix::unistd::mkfifo(&dir.path().join("a.1.log"), nix::sys::stat::Mode::S_IRWXU).unwrap();
         fs::create_dir(dir.path().join("b.2.log")).unwrap();
         std::os::unix::fs::symlink("/etc/passwd", dir.path().join("c.3.log")).unwrap();
-        let mut files = Files::new(dir.path());
+        let mut files = Files::new(dir.path(), "");
         assert_eq!(files.look(None), Look::default());
-        let mut gone = Files::new(&dir.path().join("none"));
+        let mut gone = Files::new(&dir.path().join("none"), "");
         assert!(gone.look(None).fault.is_some());
     }
 
     #[test]
     fn names() {
         for (name, container, pid) in [
-            ("node-1.42.log", "", Some(42)),
-            ("trainer.node-1.42.log", "trainer", Some(42)),
-            ("a.b.c.42.log", "", Some(42)),
-            ("trainer.node-1.x.log", "", None),
-            ("nccl.txt", "", None),
-            ("", "", None),
+            ("node-1.42.log", None, Some(42)),
+            ("trainer.node-1.42.log", Some("trainer"), Some(42)),
+            ("tra\u{202e}ner.node-1.42.log", None, Some(42)),
+            ("a.b.c.42.log", None, Some(42)),
+            ("trainer.node-1.x.log", None, None),
+            ("nccl.txt", None, None),
+            ("", None, None),
         ] {
             assert_eq!(
                 (container_of(name), pid_of(name)),

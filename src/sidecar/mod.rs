@@ -28,6 +28,9 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Shortest time between two lines about one container for counts alone.
 const COUNTS: Duration = Duration::from_secs(15);
 
+/// Looks at the end, of some MiB a file each.
+const LAST_LOOKS: usize = 16;
+
 /// With `exit_when_done`: how long no process of the job is seen before that is believed.
 const GONE: Duration = Duration::from_secs(10);
 
@@ -90,7 +93,7 @@ pub async fn run(
     let (wake_tx, mut wake_rx) = mpsc::channel(1);
     let _wakes = Wakes::start(&settings.dir, wake_tx);
     let mut sidecar = Sidecar {
-        files: Files::new(&settings.dir),
+        files: Files::new(&settings.dir, &settings.container),
         told: BTreeMap::new(),
         current: BTreeMap::new(),
         seen: None,
@@ -106,12 +109,16 @@ pub async fn run(
             break;
         }
         if more {
-            tokio::task::yield_now().await;
-            continue;
+            // Whoever asks is answered, and who stops is heard, however much there is.
+            tokio::select! {
+                biased;
+                () = &mut shutdown => break,
+                () = tokio::task::yield_now() => continue,
+            }
         }
         tokio::select! {
             () = &mut shutdown => break,
-            _ = wake_rx.recv() => {}
+            Some(()) = wake_rx.recv() => {}
             () = tokio::time::sleep(LOOK) => {}
         }
     }
@@ -177,7 +184,7 @@ impl Sidecar {
             let line = TellLine {
                 schema: VERDICT_SCHEMA,
                 time: wall.to_string(),
-                container: self.name_of(container),
+                container,
                 verdict: &verdict,
             };
             let mut text = serde_json::to_string(&line).unwrap_or_default();
@@ -190,17 +197,15 @@ impl Sidecar {
         Ok(())
     }
 
-    fn name_of<'a>(&'a self, container: &'a str) -> &'a str {
-        match container {
-            "" => &self.settings.container,
-            name => name,
-        }
-    }
-
     /// What was written up to the end.
     fn last_words(&mut self, out: &mut impl Write) -> Result<(), SidecarError> {
         let wall = jiff::Timestamp::now();
-        while self.files.look(Some(wall)).more {}
+        // What was written up to now, within reason: the pod's end does not wait for ever.
+        for _ in 0..LAST_LOOKS {
+            if !self.files.look(Some(wall)).more {
+                break;
+            }
+        }
         self.files.finish();
         self.tell(out, wall, true)
     }
@@ -226,7 +231,7 @@ impl Sidecar {
         let containers = self.current.iter().map(|(container, verdict)| Scrape {
             namespace: self.settings.namespace.clone(),
             pod: self.settings.pod.clone(),
-            container: self.name_of(container).to_string(),
+            container: container.clone(),
             verdict: verdict.clone(),
         });
         Page {

@@ -22,10 +22,14 @@ impl Wakes {
             };
             let flags =
                 AddWatchFlags::IN_MODIFY | AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVED_TO;
-            if inotify.add_watch(&dir, flags).is_err() {
-                return;
-            }
+            let mut watched = false;
             while !tx.is_closed() {
+                // The directory may come later.
+                watched = watched || inotify.add_watch(&dir, flags).is_ok();
+                if !watched {
+                    std::thread::sleep(std::time::Duration::from_secs(1));
+                    continue;
+                }
                 let mut fds = [PollFd::new(inotify.as_fd(), PollFlags::POLLIN)];
                 if poll(&mut fds, PollTimeout::from(WAIT)).unwrap_or(0) > 0 {
                     let _ = inotify.read_events();

@@ -11,6 +11,7 @@ pub type Cause = Trouble;
 
 /// Troubles that tell why verbs did not come up; the order is that of likelihood as the root.
 const ROOTS: &[Trouble] = &[
+    Trouble::PluginMissing,
     Trouble::PluginInit,
     Trouble::LibibverbsMissing,
     Trouble::OpenDevice,
@@ -74,11 +75,17 @@ pub(super) fn causes(
     }
     // That a node without verbs finds none is no trouble until somebody misses them.
     let missed = tcp || span.multi != Some(false);
-    causes.extend(ROOTS.iter().filter(|root| missed && seen(root)));
+    let lacking = missed && plugin_lacking(log, beside);
+    let root =
+        |root: &&Trouble| missed && seen(root) || lacking && **root == Trouble::PluginMissing;
+    causes.extend(ROOTS.iter().filter(root));
     if any(|p| p.ofi_tcp) {
         causes.push(Trouble::OfiTcp);
     }
-    if fallback == Fallback::Yes && causes.is_empty() && !any(|p| p.ib_tried) {
+    if matches!(fallback, Fallback::Yes | Fallback::Configured)
+        && causes.is_empty()
+        && !any(|p| p.ib_tried)
+    {
         causes.push(Trouble::IbNotTried);
     }
     if tcp && span.multi != Some(false) && leads_nowhere(log) {
@@ -98,6 +105,16 @@ pub(super) fn causes(
         new
     });
     causes
+}
+
+/// A plugin was asked for, by name or with EFA devices, and none was found.
+fn plugin_lacking(log: &NcclLog, beside: &Beside<'_>) -> bool {
+    let name = log.env.get("NCCL_NET_PLUGIN").map(String::as_str);
+    let name = name.or(variable(beside, "NCCL_NET_PLUGIN"));
+    let asked = name.is_some_and(|name| !matches!(name, "" | "none")) || asks_for_efa(beside);
+    let there =
+        |p: &Process| p.ofi || p.ofi_failed || p.ib_plugin || p.fast_socket || p.speaks.is_some();
+    asked && log.processes.values().any(|p| p.no_plugin) && !log.processes.values().any(there)
 }
 
 fn verbs(log: &NcclLog) -> bool {
@@ -127,7 +144,7 @@ pub fn remedy(cause: Cause) -> (&'static str, &'static str) {
     match cause {
         Trouble::NoDevice => (
             "NCCL found no verbs device in the container",
-            "Ask for the node's RDMA resource in the pod (`selvage.dev` docs: nccl.md), or look on the node whether `ls /dev/infiniband` and `ibv_devices` show devices and whether NCCL_IB_HCA names one that exists",
+            "Ask for the node's RDMA resource in the pod's limits; with it, look whether `ls /dev/infiniband` and `ibv_devices` show devices in the container, and whether NCCL_IB_HCA names one of them",
         ),
         Trouble::OpenDevice => (
             "A verbs device is there and cannot be opened",
@@ -139,11 +156,11 @@ pub fn remedy(cause: Cause) -> (&'static str, &'static str) {
         ),
         Trouble::PluginInit => (
             "The network plugin was loaded and could not start; NCCL went on to the next network",
-            "Look at the plugin's own lines above: on EFA, ask for vpc.amazonaws.com/efa, mount the plugin and libfabric that fit each other, check the security group; FI_LOG_LEVEL=warn says more",
+            "Look at the plugin's own lines above: on EFA, ask for vpc.amazonaws.com/efa, take a plugin and a libfabric that fit each other, check the security group; FI_LOG_LEVEL=warn says more; elsewhere NCCL_NET_PLUGIN=none leaves the plugin out",
         ),
         Trouble::PluginMissing => (
             "The network plugin that was asked for is not in the image",
-            "Put libnccl-net.so (NCCL_NET_PLUGIN's name) into the image and its directory into LD_LIBRARY_PATH",
+            "Put it into the image and its directory into LD_LIBRARY_PATH: libnccl-net.so, or libnccl-net-NAME.so of NCCL_NET_PLUGIN=NAME",
         ),
         Trouble::NetworkMissing => (
             "The network that NCCL_NET names could not be had: the job fails rather than fall back",
@@ -151,11 +168,11 @@ pub fn remedy(cause: Cause) -> (&'static str, &'static str) {
         ),
         Trouble::GidIndex => (
             "A queue pair could not be connected: GID index, GID or route",
-            "NCCL_IB_GID_INDEX must name a RoCE v2 GID of the interface that the peers reach (`show_gids`); unset, NCCL 2.21 and later choose it",
+            "NCCL_IB_GID_INDEX must be the index of a RoCE v2 GID with the address that the peers reach (`show_gids`); unset, NCCL 2.21 and later choose it. Unreachable or timed out: no route between the NICs' subnets",
         ),
         Trouble::Memlock => (
             "Memory for RDMA cannot be locked",
-            "Give the container IPC_LOCK (on OpenShift by an SCC) and no limit on locked memory (`ulimit -l`; LimitMEMLOCK=infinity of the container runtime)",
+            "Give the container the capability IPC_LOCK (on OpenShift by an SCC), or lift the limit on locked memory (`ulimit -l`; LimitMEMLOCK=infinity of the container runtime)",
         ),
         Trouble::Shm => (
             "/dev/shm is too small",
@@ -171,7 +188,7 @@ pub fn remedy(cause: Cause) -> (&'static str, &'static str) {
         ),
         Trouble::ConnectRefused => (
             "A peer refuses or does not answer connections",
-            "A NetworkPolicy, firewall or security group must let all ports through between the job's pods; else look whether that peer's process is alive",
+            "A NetworkPolicy, firewall or security group must let all ports through between the job's pods. No route or timed out: NCCL_SOCKET_IFNAME must choose an interface that joins the nodes. Refused: look whether that peer's process is alive",
         ),
         Trouble::PeerReset => (
             "A peer closed its connection: mostly it failed first",
@@ -186,12 +203,12 @@ pub fn remedy(cause: Cause) -> (&'static str, &'static str) {
             "Load nvidia-peermem, or use the open kernel modules (DMA-BUF); iommu=pt; for GPUs and NICs far apart NCCL_NET_GDR_LEVEL=SYS; `selvage check` on the node tells which of these it is",
         ),
         Trouble::Dmabuf => (
-            "Memory of the GPU cannot be registered by DMA-BUF",
-            "It needs the open kernel modules and a NIC driver that can do it; else load nvidia-peermem",
+            "Memory of the GPU cannot be registered with the NIC",
+            "DMA-BUF needs the open kernel modules of the GPU and a NIC driver that can do it; else load nvidia-peermem; NCCL_DMABUF_ENABLE=0 tells which of the two fails",
         ),
         Trouble::IbError => (
             "A verbs operation failed on the wire or at the peer",
-            "Status 12 or 13: the peer is gone, or link, PFC or route drop packets (`selvage check` on both nodes); 4, 9 or 10: GPUDirect, ACS or memory. Of many, the first one counts",
+            "Status 12 or 13: the peer is gone, or link, PFC, route or GID index lose packets (`selvage check` on both nodes); 4, 9 or 10: GPUDirect, ACS or memory; 5 only follows another. Of many, the first one counts",
         ),
         Trouble::PortDown => (
             "A port went down under the job",

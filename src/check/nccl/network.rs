@@ -130,12 +130,12 @@ fn by_widest(log: &NcclLog, span: &Span, beside: &Beside<'_>) -> Option<Used> {
 /// Connections over something other than plain TCP.
 fn carried(log: &NcclLog, tally: &Tally, net: Net, span: &Span, beside: &Beside<'_>) -> Used {
     // The net serves between containers of one host too.
-    let stays = span.multi == Some(false) || tally.crosses() == Some(false);
+    let stays = span.multi == Some(false);
     if net == Net::Ofi && log.processes.values().any(|process| process.ofi_tcp) {
         return ofi_over_tcp(log, span, beside);
     }
     Used {
-        network: if stays && span.multi == Some(false) {
+        network: if stays {
             Network::None
         } else {
             of_net(log, net, &tally.nics)
@@ -146,7 +146,7 @@ fn carried(log: &NcclLog, tally: &Tally, net: Net, span: &Span, beside: &Beside<
 
 /// Connections over NCCL's own TCP, or FastSocket's.
 fn over_tcp(log: &NcclLog, tally: &Tally, span: &Span, beside: &Beside<'_>) -> Used {
-    let stays = tally.crosses() == Some(false) && !tally.same_device;
+    let stays = tally.crosses() == Some(false) && !tally.shares_devices() && !log.shared_names;
     if span.multi == Some(false) && span.firm || stays && span.multi != Some(true) {
         return Used {
             network: Network::None,
@@ -158,6 +158,8 @@ fn over_tcp(log: &NcclLog, tally: &Tally, span: &Span, beside: &Beside<'_>) -> U
     } else if span.multi.is_none() && log.processes.values().any(|process| process.local_off) {
         // With P2P or SHM off the net serves inside a node too.
         Fallback::Unknown
+    } else if perhaps_asked(log) {
+        Fallback::Configured
     } else {
         Fallback::Yes
     };
@@ -165,6 +167,15 @@ fn over_tcp(log: &NcclLog, tally: &Tally, span: &Span, beside: &Beside<'_>) -> U
         network: Network::Socket,
         fallback,
     }
+}
+
+/// Whether the choice of TCP is in full view and no process tried anything else before: that is what
+/// NCCL_NET=Socket looks like, which is never printed.
+fn perhaps_asked(log: &NcclLog) -> bool {
+    let mut processes = log.processes.values();
+    let any = |what: fn(&Process) -> bool| log.processes.values().any(what);
+    processes.any(Process::only_socket_tried)
+        && !any(|process| process.ib_tried || process.ofi_failed)
 }
 
 /// No connection over a net is in view: what was chosen, and what was found.
@@ -210,6 +221,7 @@ fn tcp_chosen(log: &NcclLog, span: &Span, beside: &Beside<'_>) -> Used {
         }
         _ if configured => Fallback::Configured,
         // NVLink carries data between nodes where it reaches.
+        Some(true) if perhaps_asked(log) => Fallback::Configured,
         Some(true) if !log.whole.over.contains_key(&Transport::Mnnvl) => Fallback::Yes,
         _ => Fallback::Unknown,
     };
@@ -291,8 +303,9 @@ fn of_net(log: &NcclLog, net: Net, nics: &BTreeSet<u32>) -> Network {
 fn verbs(log: &NcclLog, nics: &BTreeSet<u32>) -> Network {
     let used: BTreeSet<Link> = nics
         .iter()
-        .filter_map(|nic| log.links.get(nic))
-        .copied()
+        .flat_map(|nic| [(*nic, Link::Ib), (*nic, Link::Roce)])
+        .filter(|link| log.links.contains(link))
+        .map(|(_, link)| link)
         .collect();
     let kinds = if used.is_empty() {
         &log.link_kinds

@@ -1,8 +1,8 @@
 //! Whether a job spans nodes.
 
 use super::Beside;
-use crate::observe::nccl::NcclLog;
-use crate::observe::nccl::group::{Group, GroupKey, Hosts};
+use crate::observe::nccl::group::{Group, GroupKey};
+use crate::observe::nccl::{NcclLog, Trouble};
 use std::collections::BTreeSet;
 
 /// More ranks than any host has GPUs: those of 16 are the largest.
@@ -56,13 +56,15 @@ fn told(log: &NcclLog, beside: &Beside<'_>) -> Option<bool> {
     if !spans.is_empty() && spans.iter().all(|span| *span == Some(false)) {
         return Some(false);
     }
-    if log
-        .named_ranks
-        .is_some_and(|ranks| ranks > MOST_GPUS_OF_A_HOST)
-    {
+    let highest = log.whole.highest().map(|rank| rank + 1);
+    if log.named_ranks.max(log.ring_ranks).max(highest) > Some(MOST_GPUS_OF_A_HOST) {
         return Some(true);
     }
-    if log.whole.same_device || log.whole.crosses() == Some(true) {
+    // nccl-tests built without MPI: each process runs alone.
+    if log.test_runs && log.test_ranks.len() == 1 && spans.is_empty() {
+        return Some(false);
+    }
+    if log.whole.shares_devices() || log.whole.crosses() == Some(true) {
         return Some(true);
     }
     let in_tests: BTreeSet<u32> = log
@@ -72,13 +74,15 @@ fn told(log: &NcclLog, beside: &Beside<'_>) -> Option<bool> {
         .collect();
     match in_tests.len() {
         0 => {}
-        1 => return tests_cover(log).then_some(false),
-        _ => return Some(true),
-    }
-    if hosts.printing > 1 {
-        return Some(true);
+        1 if log.shared_names || log.test_shares_devices() => {}
+        1 if tests_cover(log) => return Some(false),
+        1 => {}
+        _ => return (!log.test_runs).then_some(true),
     }
     // One host's name, and several addresses under one interface: machines that share a name.
+    if hosts.printing > 1 || log.shared_names {
+        return (!log.test_runs).then_some(true);
+    }
     if log.whole.ring_closes() {
         return Some(false);
     }
@@ -114,28 +118,26 @@ pub(super) fn group_span(
     if let Some(nodes) = group.nodes {
         return Some(nodes > 1);
     }
-    if group.tally.same_device || group.tally.crosses() == Some(true) {
+    // Without an id two communicators of one size look like one.
+    let one = !group.mixed || key.id != 0;
+    if one && !hosts.share_gpus && group.same_bus() {
+        return Some(true);
+    }
+    if group.tally.shares_devices() || group.tally.crosses() == Some(true) {
         return Some(true);
     }
     let gpus = beside.node_gpus.filter(|gpus| *gpus > 0);
     if key.nranks > gpus.unwrap_or(MOST_GPUS_OF_A_HOST).max(1) {
         return Some(true);
     }
-    let several = match group.hosts() {
-        Hosts::None | Hosts::One => false,
-        Hosts::Several => {
-            let of =
-                |seat: &crate::observe::nccl::group::Seat| hosts.representative(seat.place.host);
-            let distinct: BTreeSet<u32> = group.seats.values().map(of).collect();
-            distinct.len() > 1
-        }
-    };
-    // Without an id two communicators of one size look like one.
-    if several && !(group.mixed && key.id == 0) {
+    let mut distinct = group.hosts().map(|host| hosts.representative(host));
+    let first = distinct.next();
+    let several = distinct.any(|host| Some(host) != first);
+    if several && one {
         return Some(true);
     }
     let all_here = u32::try_from(group.seats.len()) == Ok(key.nranks);
-    (all_here && !several).then_some(false)
+    (all_here && !several && !hosts.share_names).then_some(false)
 }
 
 /// Hosts, without those whose name is another's with something glued to it: processes that share a
@@ -143,6 +145,10 @@ pub(super) fn group_span(
 pub(super) struct DistinctHosts {
     /// Hosts that printed NCCL's lines.
     pub printing: usize,
+    /// Machines have one name.
+    share_names: bool,
+    /// Ranks were put on one GPU by mistake.
+    share_gpus: bool,
     same_as: Vec<u32>,
 }
 
@@ -181,6 +187,8 @@ pub(super) fn distinct_hosts(log: &NcclLog) -> DistinctHosts {
         .collect();
     DistinctHosts {
         printing: printing.len(),
+        share_names: log.shared_names,
+        share_gpus: log.troubles.contains_key(&Trouble::DuplicateGpu),
         same_as,
     }
 }

@@ -1,1 +1,398 @@
+//! Logs to verdicts: the lessons of users' logs, the rule's steps, each version's grammar.
 
+use super::*;
+use crate::observe::nccl::log::Limits;
+use crate::source::nccl::Reader;
+
+#[path = "beside_tests.rs"]
+mod beside;
+#[path = "cause_tests.rs"]
+mod causes;
+
+pub(super) fn log(lines: &str) -> NcclLog {
+    let mut log = NcclLog::new(Limits::FILE);
+    let mut reader = Reader::default();
+    for line in lines.trim().lines() {
+        reader.feed(line.trim().as_bytes(), &mut log, None);
+        reader.feed(b"\n", &mut log, None);
+    }
+    reader.finish(&mut log, None);
+    log
+}
+
+pub(super) fn verdict(lines: &str) -> NcclVerdict {
+    judge(&log(lines), &Beside::default())
+}
+
+use Fallback::{Configured, No, Unknown, Yes};
+
+/// Name, lines, fallback, network, spans nodes.
+type Row = (&'static str, &'static str, Fallback, Network, Option<bool>);
+
+fn check(rows: &[Row]) {
+    for (name, lines, fallback, network, multi) in rows {
+        let got = verdict(lines);
+        assert_eq!(
+            (got.tcp_fallback, got.network, got.multi_node),
+            (*fallback, *network, *multi),
+            "{name}: {got:#?}"
+        );
+    }
+}
+
+/// Two nodes, TCP chosen after verbs found nothing.
+pub(super) const FALLBACK: &str = "
+    n1:10:20 [0] NCCL INFO NET/IB : No device found.
+    n1:10:20 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.1<0>
+    n1:10:20 [0] NCCL INFO Using network Socket
+    n1:10:20 [0] NCCL INFO comm 0xa rank 0 nRanks 4 nNodes 2 localRanks 2 localRank 0 MNNVL 0
+    n1:10:20 [0] NCCL INFO Channel 00/0 : 3[1] -> 0[0] [receive] via NET/Socket/0";
+
+#[test]
+fn each_version_family() {
+    check(&[
+        (
+            "2.3",
+            "n1:10:10 [0] NCCL INFO NET/IB: [0] mlx5_0:1/RoCE
+             n1:10:10 [0] NCCL INFO Using internal Network IB
+             n1:10:10 [0] NCCL INFO NET/Socket : 1 interfaces found
+             n1:10:12 [0] NCCL INFO Ring 00 : 3 -> 4 via NET/IB/0/GDRDMA",
+            No,
+            Network::Roce,
+            None,
+        ),
+        (
+            "2.4: the bootstrap lists TCP in every run",
+            "n1:10:10 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.1<0>
+             n1:10:10 [0] NCCL INFO NET/Plugin : No plugin found (libnccl-net.so).
+             n1:10:10 [0] NCCL INFO NET/IB : Using [0]mlx4_0:1/IB ; OOB eth0:10.0.0.1<0>",
+            No,
+            Network::Ib,
+            None,
+        ),
+        (
+            "2.4: no line tells of the choice, and only TCP is left",
+            "n1:10:10 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.1<0>
+             n1:10:10 [0] NCCL INFO NET/Plugin : No plugin found (libnccl-net.so).
+             n1:10:10 [0] NCCL INFO NET/IB : No device found.
+             n2:11:11 [0] NCCL INFO NET/IB : No device found.",
+            Yes,
+            Network::Socket,
+            Some(true),
+        ),
+        (
+            "2.4: more ranks than a host has GPUs",
+            "n1:10:12 [0] NCCL INFO Ring 00 : 22 -> 23 [receive] via NET/Socket/0",
+            Yes,
+            Network::Socket,
+            Some(true),
+        ),
+        ("2.20", FALLBACK, Yes, Network::Socket, Some(true)),
+        (
+            "2.24: the list behind No device found is empty",
+            "n1:10:20 [0] NCCL INFO NET/IB : No device found.
+             n1:10:20 [0] NCCL INFO NET/IB : Using [RO]; OOB eth0:10.0.0.1<0>
+             n1:10:20 [0] NCCL INFO Using network Socket
+             n1:10:20 [0] NCCL INFO comm 0xa rank 0 nRanks 4 nNodes 2 localRanks 2 localRank 0 MNNVL 0",
+            Yes,
+            Network::Socket,
+            Some(true),
+        ),
+        (
+            "2.28",
+            "[2026-01-02 03:04:05] n1:10:20 [0] NCCL INFO Failed to initialize NET plugin IB
+             n1:10:20 [0] NCCL INFO Assigned NET plugin Socket to comm
+             n1:10:20 [0] NCCL INFO [Rank 0] comm 0xa rank 0 nRanks 2 nNodes 2 localRanks 1 localRank 0 MNNVL 0",
+            Yes,
+            Network::Socket,
+            Some(true),
+        ),
+        (
+            "2.30: the trace of NCCL_NET",
+            "n1:10:20 [0] NCCL INFO Comm config netName reset to NCCL_NET=Socket
+             n1:10:20 [0] NCCL INFO Assigned NET plugin Socket to comm
+             n1:10:20 [0] NCCL INFO [Rank 0] comm 0xa rank 0 nRanks 2 nNodes 2 localRanks 1 localRank 0 MNNVL 0",
+            Configured,
+            Network::Socket,
+            Some(true),
+        ),
+        (
+            "RCCL",
+            "n1:10:20 [0] NCCL INFO Channel 02/0 : 1[c6000] -> 20[c1000] [send] via NET/Socket/1 comm 0x95 nRanks 32",
+            Yes,
+            Network::Socket,
+            Some(true),
+        ),
+        (
+            "aws-ofi-nccl",
+            "n1:10:20 [0] NCCL INFO NET/OFI Selected provider is efa, fabric is efa (found 4 nics)
+             n1:10:20 [0] NCCL INFO Using network Libfabric
+             n1:10:20 [0] NCCL INFO Channel 00/0 : 8[0] -> 0[0] [send] via NET/AWS Libfabric/0/GDRDMA",
+            No,
+            Network::Ofi,
+            Some(true),
+        ),
+        (
+            "aws-ofi-nccl on TCP",
+            "n1:10:20 [0] NCCL INFO NET/OFI Selected Provider is tcp;ofi_rxm (found 1 nics)
+             n1:10:20 [0] NCCL INFO Using network AWS Libfabric
+             n2:10:20 [0] NCCL INFO Using network AWS Libfabric",
+            Yes,
+            Network::Ofi,
+            Some(true),
+        ),
+        (
+            "TCPX",
+            "n1:10:20 [0] NCCL INFO Using network GPUDirectTCPX_v7
+             n1:10:20 [0] NCCL INFO Channel 00/0 : 8[0] -> 0[0] [receive] via NET/GPUDirectTCPX_v7/0",
+            No,
+            Network::Tcpx,
+            Some(true),
+        ),
+        (
+            "FasTrak",
+            "n1:10:20 [0] NCCL INFO NET/FasTrak: plugin version 1
+             n1:10:20 [0] NCCL INFO Using network FasTrak",
+            No,
+            Network::Fastrak,
+            None,
+        ),
+        (
+            "FastSocket, from any of its lines",
+            "n1:10:20 [0] NCCL INFO NET/FastSocket : Connected after 3 retries.",
+            Configured,
+            Network::Socket,
+            None,
+        ),
+    ]);
+}
+
+#[test]
+fn what_spans_nodes() {
+    check(&[
+        (
+            "one node",
+            "n1:10:20 [0] NCCL INFO Using network Socket
+             n1:10:20 [0] NCCL INFO comm 0xa rank 0 nRanks 4 nNodes 1 localRanks 4 localRank 0 MNNVL 0",
+            No,
+            Network::None,
+            Some(false),
+        ),
+        (
+            "nobody knows",
+            "n1:10:20 [0] NCCL INFO NET/IB : No device found.
+             n1:10:20 [0] NCCL INFO Using network Socket",
+            Unknown,
+            Network::Socket,
+            None,
+        ),
+        (
+            "communicators of one rank, on two hosts",
+            "n1:10:20 [0] NCCL INFO Using network Socket
+             n1:10:20 [0] NCCL INFO comm 0xa rank 0 nranks 1 cudaDev 0 busId 30 commId 0x1 - Init START
+             n2:10:20 [0] NCCL INFO Using network Socket
+             n2:10:20 [0] NCCL INFO comm 0xa rank 0 nranks 1 cudaDev 0 busId 30 commId 0x2 - Init START",
+            No,
+            Network::None,
+            Some(false),
+        ),
+        (
+            "nccl-tests without MPI: each host runs alone",
+            "#  Rank  0 Group  0 Pid 10 on n1 device  0 [0x21] GPU
+             #  Rank  0 Group  0 Pid 11 on n2 device  0 [0x51] GPU
+             n1:10:10 [0] NCCL INFO NET/IB : No device found.
+             n1:10:10 [0] NCCL INFO Using network Socket
+             n2:11:11 [0] NCCL INFO Using network Socket",
+            No,
+            Network::None,
+            Some(false),
+        ),
+        (
+            "nccl-tests' table of one host",
+            "#  Rank  0 Group  0 Pid 10 on n1 device  0 [0x21] GPU
+             #  Rank  1 Group  0 Pid 10 on n1 device  1 [0x22] GPU
+             n1:10:20 [0] NCCL INFO Using network Socket",
+            No,
+            Network::None,
+            Some(false),
+        ),
+        (
+            "the split's communicator stays, the world does not",
+            "n1:10:20 [0] NCCL INFO Using network Socket
+             n1:10:20 [0] NCCL INFO comm 0xa rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0
+             n1:10:20 [0] NCCL INFO ncclCommSplit comm 0xb rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1000 parent 0xa color 1 key 0 - Init START
+             n1:10:20 [0] NCCL INFO Using network Socket",
+            Yes,
+            Network::Socket,
+            Some(true),
+        ),
+        (
+            "TCP inside one host with P2P and SHM off",
+            "n1:10:20 [0] NCCL INFO NCCL_P2P_DISABLE set by environment to 1.
+             n1:10:20 [0] NCCL INFO Channel 00/0 : 1[1] -> 0[0] [receive] via NET/Socket/0
+             n1:11:21 [1] NCCL INFO Channel 00/0 : 1[1] -> 0[0] [send] via NET/Socket/0",
+            No,
+            Network::None,
+            None,
+        ),
+        (
+            "NET/IB inside one host proves no second",
+            "n1:10:20 [0] NCCL INFO Channel 00 : 2[c7000] -> 0[87000] [receive] via NET/IB/5/GDRDMA
+             n1:11:21 [1] NCCL INFO Channel 00 : 2[c7000] -> 0[87000] [send] via NET/IB/5/GDRDMA",
+            No,
+            Network::IbOrRoce,
+            None,
+        ),
+        (
+            "machines of one name: bus ids under two ranks",
+            "gpu:10:20 [0] NCCL INFO Channel 00/0 : 1[2a000] -> 2[27000] [send] via NET/Socket/0
+             gpu:90:91 [0] NCCL INFO Channel 00/0 : 1[2a000] -> 2[27000] [receive] via NET/Socket/0
+             gpu:10:20 [0] NCCL INFO Channel 00/0 : 0[27000] -> 1[2a000] via P2P/IPC",
+            Yes,
+            Network::Socket,
+            Some(true),
+        ),
+        (
+            "machines of one name: addresses",
+            "gpu:10:20 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>
+             gpu:10:20 [0] NCCL INFO NET/IB : No device found.
+             gpu:10:20 [0] NCCL INFO Using network Socket
+             gpu:90:91 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.2<0>
+             gpu:90:91 [0] NCCL INFO Using network Socket",
+            Yes,
+            Network::Socket,
+            Some(true),
+        ),
+        (
+            "machines of one name: every rank in view",
+            "gpu:10:20 [0] NCCL INFO NET/IB : No device found.
+             gpu:10:20 [0] NCCL INFO Using network Socket
+             gpu:10:20 [0] NCCL INFO comm 0xa rank 0 nranks 2 cudaDev 0 busId 27000 commId 0x1 - Init COMPLETE
+             gpu:90:91 [0] NCCL INFO comm 0xb rank 1 nranks 2 cudaDev 0 busId 27000 commId 0x1 - Init COMPLETE",
+            Yes,
+            Network::Socket,
+            Some(true),
+        ),
+        (
+            "devices that each process counts for itself prove nothing",
+            "n1:10:20 [0] NCCL INFO Ring 00 : 2[0] -> 3[0] via direct shared memory
+             n1:10:20 [0] NCCL INFO Ring 00 : 3[0] -> 0[0] [receive] via NET/Socket/0",
+            Yes,
+            Network::Socket,
+            None,
+        ),
+        (
+            "two processes that glue their lines are no two hosts",
+            "n1:10:20 [0] NCCL INFO Using network Socket
+             0.01 n1:11:21 [1] NCCL INFO NET/IB : No device found.
+             none -1n1:11:21 [1] NCCL INFO Using network Socket",
+            Unknown,
+            Network::Socket,
+            None,
+        ),
+        (
+            "masked pids",
+            "pod:pid:tid [0] NCCL INFO Using network Socket
+             pod:pid:tid [0] NCCL INFO comm 0xa rank 0 nRanks 4 nNodes 1 localRanks 4 localRank 0 MNNVL 0",
+            No,
+            Network::None,
+            Some(false),
+        ),
+        (
+            "NVLink between nodes carries the data, whatever net was chosen",
+            "n1:10:20 [0] NCCL INFO NET/IB : No device found.
+             n1:10:20 [0] NCCL INFO Using network Socket
+             n1:10:20 [0] NCCL INFO comm 0xa rank 0 nRanks 8 nNodes 2 localRanks 4 localRank 0 MNNVL 1
+             n1:10:20 [0] NCCL INFO Channel 00/0 : 0[0] -> 4[0] via P2P/MNNVL",
+            Unknown,
+            Network::Socket,
+            Some(true),
+        ),
+    ]);
+}
+
+#[test]
+fn what_was_asked_for() {
+    let two = |env: &str| {
+        format!(
+            "{env}
+             n1:10:20 [0] NCCL INFO NET/IB : No device found.
+             n1:10:20 [0] NCCL INFO Channel 00/0 : 8[0] -> 0[0] [receive] via NET/Socket/0"
+        )
+    };
+    for (env, want) in [
+        ("", Yes),
+        (
+            "n1:10:20 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.",
+            Configured,
+        ),
+        (
+            "n1:10:20 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 0.",
+            Yes,
+        ),
+        (
+            "n1:10:20 [0] NCCL INFO NCCL_SOCKET_IFNAME set by environment to eth0",
+            Yes,
+        ),
+        (
+            "mpirun -x NCCL_IB_DISABLE=0 -x NCCL_NET=Socket ./train",
+            Configured,
+        ),
+        (
+            "root@n1:/w# NCCL_IB_DISABLE=1 torchrun train.py",
+            Configured,
+        ),
+        ("#export NCCL_IB_DISABLE=1", Yes),
+        (
+            // Routine on EFA images, whose plugin does not read it.
+            "n1:10:20 [0] nccl_net_ofi_init:1 NCCL WARN NET/OFI aws-ofi-nccl initialization failed
+             n1:10:20 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.",
+            Yes,
+        ),
+    ] {
+        let got = verdict(&two(env));
+        assert_eq!(got.tcp_fallback, want, "{env}: {got:#?}");
+    }
+    check(&[
+        (
+            "the external plugin does not read NCCL_IB_DISABLE",
+            "n1:10:20 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.
+             n1:10:20 [0] NCCL INFO Using network IBext_v8
+             n1:10:20 [0] NCCL INFO Channel 00/0 : 8[0] -> 0[0] [receive] via NET/IBext_v8/1",
+            No,
+            Network::IbOrRoce,
+            Some(true),
+        ),
+        (
+            "NCCL_NET=Socket leaves no line: TCP in full view and nothing tried before",
+            "n1:10:10 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>
+             n1:10:10 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.1<0>
+             n1:10:10 [0] NCCL INFO Using network Socket
+             n2:10:10 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.2<0>
+             n2:10:10 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.2<0>
+             n2:10:10 [0] NCCL INFO Using network Socket",
+            Configured,
+            Network::Socket,
+            Some(true),
+        ),
+        (
+            "a container that lists one HCA of two has no fallback",
+            "n1:10:20 [0] misc/ibvwrap.cc:1 NCCL WARN Call to ibv_open_device failed
+             n1:10:20 [0] transport/net_ib.cc:1 NCCL WARN NET/IB : Unable to open device mlx5_1
+             n1:10:20 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB ; OOB eth0:10.0.0.1<0>
+             n1:10:20 [0] NCCL INFO Using network IB",
+            No,
+            Network::Ib,
+            None,
+        ),
+        (
+            "what others say in passing is no evidence",
+            "Initializing NCCL across 2 nodes
+             we expect NCCL INFO Using network Socket
+             [rank0] NCCL INFO test",
+            Unknown,
+            Network::Unknown,
+            None,
+        ),
+    ]);
+}

@@ -198,7 +198,12 @@ fn gdrdma(log: &NcclLog, network: Network) -> Option<bool> {
     if matches!(network, Network::Socket | Network::None) {
         return None;
     }
-    log.rings_gdr
+    // Each process by its last word; one that uses it is enough.
+    let said = log
+        .processes
+        .values()
+        .filter_map(|process| process.rings_gdr);
+    said.max()
         .or((log.gdr_off > 0 && log.gdr_on == 0).then_some(false))
 }
 

@@ -1,5 +1,6 @@
 use super::*;
 use crate::check::nccl::Network;
+use crate::jobs::word::VERDICT_BYTES;
 use crate::observe::pod::ContainerFacts;
 
 const HANG: Duration = Duration::from_secs(300);

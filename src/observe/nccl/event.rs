@@ -154,6 +154,8 @@ pub struct Comm {
     pub nranks: u32,
     /// Nodes in all (2.20+).
     pub nodes: Option<u32>,
+    /// PCI bus id of the printer's GPU.
+    pub bus: Option<u64>,
     /// Where in its life.
     pub phase: Phase,
 }
@@ -228,6 +230,10 @@ pub enum Event<'a> {
         rank: u32,
         /// Host.
         host: &'a str,
+        /// Process.
+        pid: u32,
+        /// Its device: number and bus id, as printed.
+        device: &'a str,
     },
     /// Something is wrong.
     Trouble(Trouble),

@@ -1,7 +1,7 @@
 //! One communicator, as the ranks in view tell of it.
 
 use super::tally::{Place, Tally};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What tells communicators apart: the id that all ranks share (2.16+), else the number of ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,6 +17,8 @@ pub struct GroupKey {
 pub struct Seat {
     /// Where it sits.
     pub place: Place,
+    /// PCI bus id of its GPU.
+    pub bus: Option<u64>,
     /// Init began, wall time.
     pub started: Option<jiff::Timestamp>,
     /// `Init START` is in view.
@@ -40,6 +42,8 @@ pub struct Group {
     pub seats: BTreeMap<u32, Seat>,
     /// A rank was told by two processes: without an id these may be two communicators.
     pub mixed: bool,
+    /// Hosts of ranks whose place another took.
+    pub left: BTreeSet<u32>,
     /// Its connections.
     pub tally: Tally,
     /// When a line last told of it.
@@ -49,27 +53,19 @@ pub struct Group {
 }
 
 impl Group {
-    /// Hosts of the ranks in view: none, one, or several; none for several where ranks are mixed up.
-    pub fn hosts(&self) -> Hosts {
-        let mut seats = self.seats.values().map(|seat| seat.place.host);
-        let Some(first) = seats.next() else {
-            return Hosts::None;
-        };
-        if seats.all(|host| host == first) {
-            Hosts::One
-        } else {
-            Hosts::Several
-        }
+    /// Whether two processes sit on GPUs of one bus id: NCCL refuses that within a host, so that
+    /// there is another host, whatever its name.
+    pub fn same_bus(&self) -> bool {
+        let mut seen = BTreeMap::new();
+        self.seats.values().any(|seat| {
+            let Some(bus) = seat.bus else { return false };
+            *seen.entry(bus).or_insert(seat.place) != seat.place
+        })
     }
-}
 
-/// How many hosts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hosts {
-    /// No rank is in view.
-    None,
-    /// One.
-    One,
-    /// More.
-    Several,
+    /// Hosts of the ranks that were ever in view.
+    pub fn hosts(&self) -> impl Iterator<Item = u32> + '_ {
+        let seated = self.seats.values().map(|seat| seat.place.host);
+        seated.chain(self.left.iter().copied())
+    }
 }

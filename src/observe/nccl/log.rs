@@ -108,7 +108,7 @@ pub enum Link {
 #[derive(Debug, Clone, PartialEq)]
 pub struct NcclLog {
     limits: Limits,
-    /// NCCL's version, the last one told.
+    /// NCCL's version, the highest one told.
     pub version: Option<String>,
     /// Hosts, by number.
     pub hosts: Vec<String>,
@@ -118,16 +118,14 @@ pub struct NcclLog {
     pub groups: BTreeMap<GroupKey, Group>,
     /// All connections.
     pub whole: Tally,
-    /// Link layer of each verbs device, by the net's number.
-    pub links: BTreeMap<u32, Link>,
+    /// Link layers of verbs devices, by the net's number; nodes may differ.
+    pub links: BTreeSet<(u32, Link)>,
     /// Some device was listed with this link.
     pub link_kinds: BTreeSet<Link>,
     /// A device of RoCE's by name or GID was told of, without a list.
     pub roce_hint: bool,
     /// Lines about trouble, by kind.
     pub troubles: BTreeMap<Trouble, u64>,
-    /// What the last ring line said of GPUDirect RDMA.
-    pub rings_gdr: Option<bool>,
     /// NICs for which GPUDirect RDMA was said to be on, and off.
     pub gdr_on: u64,
     /// …
@@ -142,6 +140,14 @@ pub struct NcclLog {
     pub ring_ranks: Option<u32>,
     /// Hosts of nccl-tests' table, by rank.
     pub test_ranks: BTreeMap<u32, u32>,
+    /// Process and device of each of its ranks.
+    test_seats: BTreeMap<u32, (u32, String)>,
+    /// It has a rank twice: tables of several runs.
+    pub test_runs: bool,
+    /// Machines share a name: one interface has several addresses.
+    pub shared_names: bool,
+    /// Address of each host's interfaces.
+    addresses: BTreeMap<(u32, u64), u64>,
     /// Interfaces of bootstrap and TCP.
     pub interfaces: BTreeSet<String>,
     /// Variables told, by name.
@@ -171,11 +177,10 @@ impl NcclLog {
             processes: BTreeMap::new(),
             groups: BTreeMap::new(),
             whole: Tally::default(),
-            links: BTreeMap::new(),
+            links: BTreeSet::new(),
             link_kinds: BTreeSet::new(),
             roce_hint: false,
             troubles: BTreeMap::new(),
-            rings_gdr: None,
             gdr_on: 0,
             gdr_off: 0,
             named_ranks: None,
@@ -183,6 +188,10 @@ impl NcclLog {
             printed_ib_off: false,
             ring_ranks: None,
             test_ranks: BTreeMap::new(),
+            test_seats: BTreeMap::new(),
+            test_runs: false,
+            shared_names: false,
+            addresses: BTreeMap::new(),
             interfaces: BTreeSet::new(),
             env: BTreeMap::new(),
             trails: 0,
@@ -208,11 +217,19 @@ impl NcclLog {
     /// Takes in a line that is no record but known all the same: version, test table, last error.
     pub fn apply_loose(&mut self, event: &Event<'_>, text: &str, number: u64) {
         match event {
-            Event::Version(version) => self.version = Some((*version).to_string()),
-            Event::TestRank { rank, host } => {
+            Event::Version(version) => self.version(version),
+            Event::TestRank {
+                rank,
+                host,
+                pid,
+                device,
+            } => {
                 let host = self.host(host);
-                if self.test_ranks.len() < self.limits.seats {
+                if let Some((known, _)) = self.test_seats.get(rank) {
+                    self.test_runs |= *known != *pid || self.test_ranks.get(rank) != Some(&host);
+                } else if self.test_ranks.len() < self.limits.seats {
                     self.test_ranks.insert(*rank, host);
+                    self.test_seats.insert(*rank, (*pid, cut(device, 32)));
                 }
                 self.show(Shows::Span, text, number);
             }
@@ -245,20 +262,20 @@ impl NcclLog {
         process.last_line = number;
         let text = record.text;
         match record.event {
-            Event::Version(version) => self.version = Some(version.to_string()),
+            Event::Version(version) => self.version(version),
             Event::Env { name, value } => self.env(place, name, value, text, number),
             Event::Bootstrap(list) => {
                 process.stage = Stage::Bootstrap;
+                process.begun = true;
                 self.interfaces(list);
-                let addresses = addresses(list);
-                if let Some(process) = self.processes.get_mut(&(host, pid)) {
-                    process.addresses.extend(addresses.take(8));
-                }
+                self.addressed(host, list);
             }
             Event::PluginLoaded(name) => {
                 process.ib_plugin |= Net::of(name) == Net::Ib || name.contains("RDMA Plugin");
+                process.fast_socket |= Net::of(name) == Net::FastSocket;
             }
-            Event::NoPlugin | Event::Plain => {}
+            Event::NoPlugin => process.no_plugin = true,
+            Event::Plain => {}
             Event::Using(name) => {
                 let net = Net::of(name);
                 process.chosen = Some(net);
@@ -293,7 +310,9 @@ impl NcclLog {
             Event::SocketInterfaces(list) => {
                 // To 2.4.7 the bootstrap prints this in every run, before verbs are tried.
                 process.socket_begun |= process.ib_none || process.ib_disabled;
+                process.socket_listed = true;
                 self.interfaces(list);
+                self.addressed(host, list);
             }
             Event::OfiProvider(provider) => {
                 process.ofi = true;
@@ -317,16 +336,13 @@ impl NcclLog {
                 process.stage = process.stage.max(Stage::Channels);
                 self.whole.connection(&connection, known);
                 self.named_ranks = self.named_ranks.max(connection.nranks);
-                let group = match record.who.tid.and_then(|tid| process.thread(tid)) {
-                    None => None,
-                    Some(thread) => {
-                        if thread.group.is_none() {
-                            let pending = thread.pending.get_or_insert_default();
-                            pending.connection(&connection, known);
-                        }
-                        thread.group
-                    }
-                };
+                let tid = record.who.tid;
+                let group = tid.and_then(|tid| process.thread(tid)?.group);
+                if group.is_none()
+                    && let Some(pending) = tid.and_then(|tid| process.pending(tid))
+                {
+                    pending.connection(&connection, known);
+                }
                 if let Some(group) = group.and_then(|key| self.groups.get_mut(&key)) {
                     group.tally.connection(&connection, known);
                 }
@@ -349,7 +365,7 @@ impl NcclLog {
             Event::Rings(gdr) => {
                 process.stage = process.stage.max(Stage::Rings);
                 if let Some(gdr) = gdr {
-                    self.rings_gdr = Some(gdr);
+                    process.rings_gdr = Some(gdr);
                     self.show(Shows::Gdr(gdr), text, number);
                 }
             }
@@ -482,15 +498,21 @@ impl NcclLog {
                 }),
         };
         self.make_group(key);
-        let limit = self.limits.seats;
+        let room = self.seat(key, comm.rank);
         let group = self.groups.entry(key).or_default();
         group.last_line = number;
-        group.nodes = comm.nodes.or(group.nodes);
+        group.nodes = group.nodes.max(comm.nodes);
         let known = group.seats.get(&comm.rank).copied();
-        group.mixed |= known.is_some_and(|seat| seat.place != place);
-        if known.is_some() || group.seats.len() < limit {
+        if let Some(before) = known.filter(|seat| seat.place != place) {
+            group.mixed = true;
+            if group.left.len() < MAX_NAMES {
+                group.left.insert(before.place.host);
+            }
+        }
+        if known.is_some() || room {
             let mut seat = known.filter(|seat| seat.place == place).unwrap_or(Seat {
                 place,
+                bus: None,
                 started: None,
                 start: false,
                 complete: false,
@@ -498,6 +520,7 @@ impl NcclLog {
                 aborted: false,
                 seconds: None,
             });
+            seat.bus = comm.bus.or(seat.bus);
             match comm.phase {
                 Phase::Start => {
                     seat.started = time.stamp();
@@ -523,12 +546,11 @@ impl NcclLog {
             }
             group.seats.insert(comm.rank, seat);
         }
-        for (other, older) in &mut self.groups {
-            if other.nranks == key.nranks && *other != key {
-                let same = older.seats.get(&comm.rank);
-                older.superseded |= same.is_some_and(|seat| {
-                    seat.place.host == place.host && seat.place.process != place.process
-                });
+        let process = self.processes.get_mut(&(place.host, place.process));
+        if process.is_some_and(|process| process.sits(comm.nranks, comm.rank)) {
+            self.supersede(key, comm.rank, place);
+            if let Some(group) = self.groups.get_mut(&key) {
+                group.superseded = false;
             }
         }
         self.bind(place, record.who.tid, key);
@@ -538,8 +560,17 @@ impl NcclLog {
         if comm.phase == Phase::Complete {
             self.show(Shows::Complete, record.text, number);
         }
-        if let Some(group) = self.groups.get_mut(&key) {
-            group.superseded = false;
+    }
+
+    /// A process that is new in a rank takes the place of those that had it on this host.
+    fn supersede(&mut self, key: GroupKey, rank: u32, place: Place) {
+        for (other, older) in &mut self.groups {
+            if other.nranks == key.nranks && *other != key && !older.superseded {
+                let same = older.seats.get(&rank);
+                older.superseded = same.is_some_and(|seat| {
+                    seat.place.host == place.host && seat.place.process != place.process
+                });
+            }
         }
     }
 
@@ -593,29 +624,64 @@ impl NcclLog {
         u32::try_from(at).unwrap_or_default()
     }
 
+    /// The versions of one job are the same, or the difference is told of as trouble.
+    fn version(&mut self, version: &str) {
+        let number = |version: &str| -> Vec<u32> {
+            let parts = version.split('.').take(4);
+            parts.map(|part| part.parse().unwrap_or_default()).collect()
+        };
+        let higher = |known: &String| number(known) < number(version);
+        if self.version.as_ref().is_none_or(higher) {
+            self.version = Some(cut(version, 32));
+        }
+    }
+
     fn make_room(&mut self, place: Place) {
         let key = (place.host, place.process);
         if self.processes.len() < self.limits.processes || self.processes.contains_key(&key) {
             return;
         }
-        let oldest = self.processes.iter().min_by_key(|(_, p)| p.last_line);
-        if let Some(key) = oldest.map(|(key, _)| *key) {
-            self.processes.remove(&key);
-        }
+        // Some at once: looking for the one that is longest silent takes a look at all of them.
+        let mut last: Vec<u64> = self.processes.values().map(|p| p.last_line).collect();
+        last.sort_unstable();
+        let limit = last.get(last.len() / 8).copied().unwrap_or_default();
+        self.processes.retain(|_, p| p.last_line > limit);
     }
 
     fn make_group(&mut self, key: GroupKey) {
-        if self.groups.len() < self.limits.groups || self.groups.contains_key(&key) {
-            return;
+        if self.groups.len() >= self.limits.groups && !self.groups.contains_key(&key) {
+            self.drop_group(None);
         }
-        // The widest communicator is what a job is judged by.
-        let oldest = self
+    }
+
+    /// Drops the group that is least worth keeping: the widest communicator is what a job is judged by.
+    fn drop_group(&mut self, but: Option<GroupKey>) {
+        let least = self
             .groups
             .iter()
+            .filter(|(key, _)| Some(**key) != but)
             .min_by_key(|(key, group)| (!group.superseded, key.nranks, group.last_line));
-        if let Some(key) = oldest.map(|(key, _)| *key) {
+        if let Some(key) = least.map(|(key, _)| *key) {
             self.groups.remove(&key);
         }
+    }
+
+    /// Whether there is room for a rank in a group. The groups share four times what one may have.
+    fn seat(&mut self, key: GroupKey, rank: u32) -> bool {
+        let Some(group) = self.groups.get(&key) else {
+            return true;
+        };
+        if group.seats.contains_key(&rank) {
+            return true;
+        }
+        if group.seats.len() >= self.limits.seats {
+            return false;
+        }
+        let seated: usize = self.groups.values().map(|group| group.seats.len()).sum();
+        if seated >= self.limits.seats.saturating_mul(4) {
+            self.drop_group(Some(key));
+        }
+        true
     }
 
     /// `[0]mlx5_0:1/IB [1]={[0] mlx5_2:1/RoCE, [1] mlx5_3:1/RoCE}`: the link of each.
@@ -651,7 +717,36 @@ impl NcclLog {
             };
             self.link_kinds.insert(link);
             if self.links.len() < MAX_NAMES {
-                self.links.insert(index, link);
+                self.links.insert((index, link));
+            }
+        }
+    }
+
+    /// Whether nccl-tests' table has one device of one host under two ranks.
+    pub fn test_shares_devices(&self) -> bool {
+        let devices: BTreeSet<(u32, &str)> = self
+            .test_ranks
+            .iter()
+            .filter_map(|(rank, host)| Some((*host, self.test_seats.get(rank)?.1.as_str())))
+            .collect();
+        devices.len() < self.test_ranks.len()
+    }
+
+    /// Machines may share a name; the first address of an interface tells them apart.
+    fn addressed(&mut self, host: u32, list: &str) {
+        let mut told = BTreeSet::new();
+        for (interface, address) in entries(list).take(16) {
+            if address.is_empty() || !told.insert(interface) {
+                continue;
+            }
+            let key = (host, hash(interface));
+            let address = hash(address);
+            match self.addresses.get(&key) {
+                Some(known) => self.shared_names |= *known != address,
+                None if self.addresses.len() < 4 * self.limits.processes => {
+                    self.addresses.insert(key, address);
+                }
+                None => {}
             }
         }
     }
@@ -685,13 +780,11 @@ fn names(list: &str) -> impl Iterator<Item = &str> {
     entries(list).map(|(name, _)| name)
 }
 
-fn addresses(list: &str) -> impl Iterator<Item = u64> {
+fn hash(text: &str) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
-    entries(list).map(|entry| {
-        let mut hasher = DefaultHasher::new();
-        entry.hash(&mut hasher);
-        hasher.finish()
-    })
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// At most so many bytes, whole characters.

@@ -2,10 +2,12 @@
 
 use super::event::Net;
 use super::tally::Tally;
-use std::collections::BTreeSet;
 
 /// Threads of a process whose communicator is kept: an application has one a communicator at work.
 const MAX_THREADS: usize = 64;
+
+/// Of these, those that may have connections before their communicator is known.
+const MAX_PENDING: usize = 4;
 
 /// How far the last init that a process tells of has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -63,6 +65,12 @@ pub struct Process {
     pub local_off: bool,
     /// NCCL's own TCP was initialised after verbs were given up.
     pub socket_begun: bool,
+    /// Interfaces of NCCL's own TCP were listed; to 2.4.7 the bootstrap does so in every run.
+    pub socket_listed: bool,
+    /// There is no plugin.
+    pub no_plugin: bool,
+    /// Its first lines are in view.
+    pub begun: bool,
     /// Google's TCP plugin.
     pub fast_socket: bool,
     /// aws-ofi-nccl got a provider.
@@ -77,10 +85,12 @@ pub struct Process {
     pub speaks: Option<Net>,
     /// How far its init is.
     pub stage: Stage,
-    /// Addresses of its bootstrap.
-    pub addresses: BTreeSet<u64>,
+    /// What its last ring line said of GPUDirect RDMA.
+    pub rings_gdr: Option<bool>,
     /// Threads, and the communicator that each works on.
     pub threads: Vec<Thread>,
+    /// Ranks that it is known as: (ranks in all, rank).
+    pub ranks: Vec<(u32, u32)>,
 }
 
 /// One thread.
@@ -95,20 +105,51 @@ pub struct Thread {
 }
 
 impl Process {
-    /// The thread of this number; none once there are too many.
+    /// It is this rank of so many. Whether that is new.
+    pub fn sits(&mut self, nranks: u32, rank: u32) -> bool {
+        let new = !self.ranks.contains(&(nranks, rank));
+        if new && self.ranks.len() < MAX_THREADS {
+            self.ranks.push((nranks, rank));
+        }
+        new
+    }
+
+    /// The tally for connections of a thread whose communicator is not known yet; none if it is, or
+    /// if too many threads have such.
+    pub fn pending(&mut self, tid: u32) -> Option<&mut Tally> {
+        let open = self
+            .threads
+            .iter()
+            .filter(|thread| thread.pending.is_some());
+        let full = open.count() >= MAX_PENDING;
+        let thread = self.thread(tid).filter(|thread| thread.group.is_none())?;
+        if full && thread.pending.is_none() {
+            return None;
+        }
+        let new = || Box::new(Tally::pending());
+        Some(thread.pending.get_or_insert_with(new))
+    }
+
+    /// The thread of this number. Beyond so many the one longest known is forgotten.
     pub fn thread(&mut self, tid: u32) -> Option<&mut Thread> {
-        let at = match self.threads.iter().position(|thread| thread.tid == tid) {
-            Some(at) => at,
-            None if self.threads.len() < MAX_THREADS => {
-                self.threads.push(Thread {
-                    tid,
-                    ..Thread::default()
-                });
-                self.threads.len() - 1
+        let known = self.threads.iter().rposition(|thread| thread.tid == tid);
+        let at = known.unwrap_or_else(|| {
+            if self.threads.len() >= MAX_THREADS {
+                self.threads.remove(0);
             }
-            None => return None,
-        };
+            self.threads.push(Thread {
+                tid,
+                ..Thread::default()
+            });
+            self.threads.len() - 1
+        });
         self.threads.get_mut(at)
+    }
+
+    /// TCP was chosen in full view and nothing else was tried: NCCL_NET=Socket leaves no other trace.
+    pub fn only_socket_tried(&self) -> bool {
+        let tried = self.ib_tried || self.ib_plugin || self.ofi || self.ofi_failed;
+        self.begun && self.socket_listed && self.chosen == Some(Net::Socket) && !tried
     }
 
     /// The net that its lines tell of, best evidence first.
@@ -128,6 +169,8 @@ impl Process {
         if self.ofi && !self.ofi_failed {
             return Some(Net::Ofi);
         }
-        self.socket_begun.then_some(Net::Socket)
+        // To 2.5 no line tells of the choice: with no plugin and no verbs only TCP is left.
+        let left = self.socket_listed && self.no_plugin && (self.ib_none || self.ib_disabled);
+        (self.socket_begun || left).then_some(Net::Socket)
     }
 }

@@ -6,6 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Ranks whose place is kept, and hops: enough for the ranks of one node and their peers.
 const MAX_PLACES: usize = 1024;
 
+/// The same of connections whose communicator is not known yet: one rank's own.
+const MAX_PENDING_PLACES: usize = 64;
+
+/// NICs and hops of a ring inside a node.
+const MAX_LOCAL: usize = 64;
+
 /// Where a rank sits: host and process, by their numbers in the log's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
@@ -28,6 +34,12 @@ pub struct Tally {
     pub nics: BTreeSet<u32>,
     /// Two ranks of one connection have the same device: they sit on different hosts.
     pub same_device: bool,
+    /// The device of each rank, as connections have it.
+    devices: BTreeMap<u32, u64>,
+    /// A rank was told with two devices: there is more than one communicator in this.
+    moved: bool,
+    /// Ranks of one device reach each other within a host: devices are numbered per process.
+    own_numbers: bool,
     /// Places of ranks, from the lines that they printed themselves.
     pub places: BTreeMap<u32, Place>,
     /// Two processes printed as the same rank: there is more than one communicator in this.
@@ -36,15 +48,51 @@ pub struct Tally {
     pub hops: BTreeSet<(u32, u32)>,
     /// There were more than are kept.
     pub more: bool,
-    /// Connections of one channel that do not leave the node, to see a ring close.
-    ring: Option<(u32, BTreeMap<u32, u32>)>,
+    /// Connections of the lowest channel that do not leave the node, to see a ring close: by rank, who
+    /// printed it and where it goes, the first that it printed (the ring's; trees come after). None:
+    /// processes disagree.
+    ring: Option<(u32, Ring)>,
+    /// It is one rank's own.
+    pending: bool,
 }
 
+type Ring = BTreeMap<u32, Option<(Option<Place>, u32)>>;
+
 impl Tally {
+    /// For connections whose communicator is not known yet.
+    pub fn pending() -> Self {
+        Tally {
+            pending: true,
+            ..Tally::default()
+        }
+    }
+
+    fn most(&self) -> usize {
+        if self.pending {
+            MAX_PENDING_PLACES
+        } else {
+            MAX_PLACES
+        }
+    }
+
     /// Takes in a connection that a process printed.
     pub fn connection(&mut self, connection: &Connection<'_>, printer: Option<Place>) {
         *self.over.entry(connection.over).or_default() += 1;
         let hop = (connection.from, connection.to);
+        if let Some((from, to)) = connection.devices {
+            for (rank, device) in [(hop.0, from), (hop.1, to)] {
+                let Ok(device) = u64::from_str_radix(device, 16) else {
+                    continue;
+                };
+                match self.devices.get(&rank) {
+                    Some(known) => self.moved |= *known != device,
+                    None if self.devices.len() < MAX_PLACES => {
+                        self.devices.insert(rank, device);
+                    }
+                    None => {}
+                }
+            }
+        }
         match connection.over {
             Transport::Net(net) => {
                 if net != Net::Socket {
@@ -54,27 +102,18 @@ impl Tally {
                         self.no_gdr += 1;
                     }
                 }
-                if let (Net::Ib, Some(nic)) = (net, connection.nic)
-                    && self.nics.len() < 64
-                {
-                    self.nics.insert(nic);
+                if let (Net::Ib, Some(nic)) = (net, connection.nic) {
+                    self.nic(nic);
                 }
                 if let Some((a, b)) = connection.devices {
                     self.same_device |= a == b && connection.from != connection.to;
                 }
-                if self.hops.len() < MAX_PLACES {
-                    self.hops.insert(hop);
-                } else if !self.hops.contains(&hop) {
-                    self.more = true;
-                }
+                self.hop(hop);
             }
             Transport::P2p | Transport::Shm => {
-                let (channel, next) = self
-                    .ring
-                    .get_or_insert_with(|| (connection.channel, BTreeMap::new()));
-                if *channel == connection.channel && next.len() < 64 {
-                    next.insert(hop.0, hop.1);
-                }
+                self.own_numbers |=
+                    hop.0 != hop.1 && connection.devices.is_some_and(|(a, b)| a == b);
+                self.local(connection.channel, hop, printer);
             }
             Transport::Mnnvl | Transport::CollNet => {}
         }
@@ -87,11 +126,43 @@ impl Tally {
         }
     }
 
+    fn nic(&mut self, nic: u32) {
+        if self.nics.len() < MAX_LOCAL {
+            self.nics.insert(nic);
+        }
+    }
+
+    fn hop(&mut self, hop: (u32, u32)) {
+        if self.hops.len() < self.most() {
+            self.hops.insert(hop);
+        } else if !self.hops.contains(&hop) {
+            self.more = true;
+        }
+    }
+
+    /// A hop inside the node.
+    fn local(&mut self, channel: u32, (from, to): (u32, u32), printer: Option<Place>) {
+        if self.ring.as_ref().is_none_or(|(known, _)| channel < *known) {
+            self.ring = Some((channel, Ring::new()));
+        }
+        let Some((known, next)) = &mut self.ring else {
+            return;
+        };
+        if *known != channel {
+            return;
+        }
+        if let Some(told) = next.get_mut(&from) {
+            *told = told.filter(|(by, place)| *by == printer || *place == to);
+        } else if next.len() < MAX_LOCAL {
+            next.insert(from, Some((printer, to)));
+        }
+    }
+
     /// A process printed as this rank.
     pub fn place(&mut self, rank: u32, place: Place) {
         match self.places.get(&rank) {
             Some(known) => self.mixed |= *known != place,
-            None if self.places.len() < MAX_PLACES => {
+            None if self.places.len() < self.most() => {
                 self.places.insert(rank, place);
             }
             None => self.more = true,
@@ -105,17 +176,44 @@ impl Tally {
         }
         self.gdr += other.gdr;
         self.no_gdr += other.no_gdr;
-        self.nics.extend(&other.nics);
+        for nic in &other.nics {
+            self.nic(*nic);
+        }
         self.same_device |= other.same_device;
+        self.moved |= other.moved;
+        self.own_numbers |= other.own_numbers;
+        for (rank, device) in &other.devices {
+            let known = *self.devices.entry(*rank).or_insert(*device);
+            self.moved |= known != *device;
+        }
         self.mixed |= other.mixed;
         for (rank, place) in &other.places {
             self.place(*rank, *place);
         }
-        self.hops.extend(&other.hops);
+        for hop in &other.hops {
+            self.hop(*hop);
+        }
         self.more |= other.more;
         if self.ring.is_none() {
             self.ring.clone_from(&other.ring);
         }
+    }
+
+    /// Whether two ranks have one device: one of them is on another host, even if it has the same
+    /// name. Without a connection over a net this may be several communicators of one host.
+    pub fn shares_devices(&self) -> bool {
+        if self.same_device || self.own_numbers {
+            return !self.own_numbers;
+        }
+        let devices: BTreeSet<u64> = self.devices.values().copied().collect();
+        !self.moved && self.nets().next().is_some() && devices.len() < self.devices.len()
+    }
+
+    /// The highest rank that was told.
+    pub fn highest(&self) -> Option<u32> {
+        let placed = self.places.keys().max().copied();
+        let joined = self.hops.iter().map(|(from, to)| *from.max(to)).max();
+        placed.max(joined)
     }
 
     /// Connections over a net.
@@ -165,9 +263,9 @@ impl Tally {
             let mut at = *start;
             for steps in 1..=next.len() {
                 match next.get(&at) {
-                    Some(to) if to == start => return steps >= 3,
-                    Some(to) => at = *to,
-                    None => return false,
+                    Some(Some((_, to))) if to == start => return steps >= 3,
+                    Some(Some((_, to))) => at = *to,
+                    _ => return false,
                 }
             }
             false

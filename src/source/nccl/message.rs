@@ -7,7 +7,7 @@ mod network;
 pub(super) mod scan;
 
 use crate::observe::nccl::{Event, Level, Trouble};
-use scan::Scan;
+use scan::{Scan, find};
 
 /// What a message says. Words that nobody taught it are [`Event::Unknown`].
 pub fn message(level: Level, text: &str) -> Event<'_> {
@@ -60,7 +60,8 @@ fn other(text: &str) -> Event<'_> {
 
 /// `NAME set by environment to V.`
 fn environment(text: &str) -> Option<Event<'_>> {
-    let (name, value) = text.split_once(" set by environment to ")?;
+    let (name, rest) = text.split_once(' ')?;
+    let value = rest.strip_prefix("set by environment to ")?;
     if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
         return None;
     }
@@ -73,7 +74,7 @@ fn environment(text: &str) -> Option<Event<'_>> {
 
 /// `NCCL version 2.21.5+cuda12.4`, also bare in a line of its own; RCCL's, old and new.
 pub(super) fn version(text: &str) -> Option<Event<'_>> {
-    let at = text.find("CCL version ")?;
+    let at = find!(text, "CCL version ")?;
     let rest = text.get(at + "CCL version ".len()..)?;
     let rest = rest.trim_start_matches([':', ' ']);
     let end = rest
@@ -86,6 +87,7 @@ pub(super) fn version(text: &str) -> Option<Event<'_>> {
 
 /// `init.cc:1402 -> 6`, also with `[Async thread]` behind.
 fn trail(text: &str) -> Option<Event<'_>> {
+    memchr::memchr(b'>', text.as_bytes())?;
     let (place, code) = text.split_once(" -> ")?;
     let (file, line) = place.rsplit_once(':')?;
     let mut scan = Scan(line);
@@ -174,9 +176,13 @@ const PLAIN: &[&str] = &[
 ];
 
 fn plain(text: &str) -> Event<'_> {
-    let known = PLAIN.iter().any(|start| text.starts_with(start));
+    // Most differ in their first byte, which is cheaper to see than to call a comparison.
+    let first = text.as_bytes().first();
+    let begins = |start: &str| start.as_bytes().first() == first && text.starts_with(start);
+    let known = PLAIN.iter().any(|start| begins(start));
     // `6 coll channels, 8 p2p channels, …`
-    if known || text.contains(" coll channels") || text.is_empty() {
+    let counted = || first.is_some_and(u8::is_ascii_digit) && text.contains(" coll channels");
+    if known || text.is_empty() || counted() {
         Event::Plain
     } else {
         Event::Unknown
@@ -185,23 +191,32 @@ fn plain(text: &str) -> Event<'_> {
 
 /// The line that PyTorch puts NCCL's last error into, which may be the only word on it.
 pub(super) fn last_error(line: &str) -> Option<Event<'_>> {
-    line.contains("is neither AF_INET")
-        .then_some(Event::Trouble(Trouble::Ifname))
+    find!(line, "is neither AF_INET").map(|_| Event::Trouble(Trouble::Ifname))
 }
 
-/// `NCCL_NET=Socket`, `-x NCCL_IB_DISABLE=1`: a script's or launcher's print of its settings.
-pub(super) fn assignment(line: &str) -> Option<Event<'_>> {
-    let found = ["NCCL_IB_DISABLE", "NCCL_NET"].iter().find_map(|name| {
-        let at = line.find(name)?;
-        let value = line.get(at + name.len()..)?.strip_prefix('=')?;
-        Some((line.get(..at)?, line.get(at..at + name.len())?, value))
-    });
-    let (before, name, value) = found?;
-    // A part of another name, or a comment.
-    if before.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_') || before.contains('#') {
+/// `NCCL_NET=Socket`, `-x NCCL_IB_DISABLE=1`, `"NCCL_NET": "Socket"`: prints of a script's or a
+/// launcher's settings.
+pub(super) fn assignments(line: &str) -> impl Iterator<Item = Event<'_>> {
+    ["NCCL_IB_DISABLE", "NCCL_NET"]
+        .into_iter()
+        .filter_map(|name| assignment(line, name))
+}
+
+fn assignment<'a>(line: &'a str, name: &'static str) -> Option<Event<'a>> {
+    let quote = ['"', '\''];
+    let (before, value) = line.match_indices(name).find_map(|(at, _)| {
+        let rest = line.get(at + name.len()..)?;
+        let rest = rest.strip_prefix(quote).unwrap_or(rest).trim_start();
+        Some((line.get(..at)?, rest.strip_prefix(['=', ':'])?))
+    })?;
+    // A part of another name, or a comment; the `#` of a prompt has no space before it.
+    if before.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
+        || before.trim_start().starts_with('#')
+        || before.contains(" #")
+    {
         return None;
     }
-    let value = value.trim_start_matches(['"', '\'']);
+    let value = value.trim_start().trim_start_matches(quote);
     let end = value.find(|c: char| !c.is_ascii_alphanumeric());
     Some(Event::Env {
         name,
@@ -211,7 +226,7 @@ pub(super) fn assignment(line: &str) -> Option<Event<'_>> {
 
 /// A row of nccl-tests' table: `#  Rank  0 Group  0 Pid 1034070 on host device  0 [0000:11:00] NVIDIA …`.
 pub(super) fn test_rank(line: &str) -> Option<Event<'_>> {
-    let at = line.find("Rank ")?;
+    let at = find!(line, "Rank ")?;
     let mut scan = Scan(line.get(at + 5..)?);
     let rank = scan.spaces().number()?;
     if let Some(rest) = scan.spaces().0.strip_prefix("Group ") {
@@ -220,11 +235,17 @@ pub(super) fn test_rank(line: &str) -> Option<Event<'_>> {
     }
     let rest = scan.spaces().0.strip_prefix("Pid ")?;
     let mut scan = Scan(rest);
-    scan.spaces().number()?;
+    let pid = scan.spaces().number()?;
     let rest = scan.0.strip_prefix(" on ")?.trim_start();
     let (host, rest) = rest.split_once(' ')?;
-    rest.trim_start().strip_prefix("device ")?;
-    Some(Event::TestRank { rank, host })
+    let device = rest.trim_start().strip_prefix("device ")?;
+    let end = device.find(']').map_or(device.len(), |at| at + 1);
+    Some(Event::TestRank {
+        rank,
+        host,
+        pid,
+        device: device.get(..end)?.trim_start(),
+    })
 }
 
 #[cfg(test)]

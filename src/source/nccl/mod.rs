@@ -10,5 +10,4 @@ pub mod message;
 pub mod prefix;
 mod reader;
 
-use message::message;
 pub use reader::Reader;

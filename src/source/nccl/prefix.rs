@@ -1,7 +1,7 @@
 //! `HOST:PID:TID [DEV]` before `NCCL INFO`, read from the right, and the records of one line.
 
+use super::message::scan::find;
 use crate::observe::nccl::{Level, Who};
-use memchr::memmem;
 
 /// One record of a line: who, how loud, and the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,15 +40,17 @@ pub fn records<'a>(line: &'a str, mut each: impl FnMut(Found<'a>)) {
 
 /// A record whose message goes from where its mark ended to `end`, without what others put behind.
 fn ended<'a>(line: &'a str, (who, level, from): (Who<'a>, Level, usize), end: usize) -> Found<'a> {
-    let mut message = line.get(from..end).unwrap_or_default();
+    let message = line.get(from..end).unwrap_or_default();
+    let bytes = message.as_bytes();
     // Ray joins equal lines; JSON loggers quote.
-    for behind in [" [repeated ", "\"", "\\n"] {
-        if let Some(at) = memmem::find(message.as_bytes(), behind.as_bytes())
-            && (behind.len() > 2 || line.starts_with('{') || behind == "\\n")
-        {
-            message = message.get(..at).unwrap_or_default();
-        }
-    }
+    let repeated = find!(bytes, " [repeated ");
+    let quote = line.starts_with('{').then(|| memchr::memchr(b'"', bytes));
+    let newline = memchr::memchr(b'\\', bytes).and_then(|_| message.find("\\n"));
+    let behind = [repeated, quote.flatten(), newline];
+    let message = match behind.into_iter().flatten().min() {
+        Some(at) => message.get(..at).unwrap_or_default(),
+        None => message,
+    };
     Found {
         who,
         level,
@@ -63,7 +65,7 @@ const MARK: usize = "NCCL INFO".len();
 fn mark(line: &str, from: usize) -> Option<(usize, Level)> {
     let mut from = from;
     loop {
-        let at = from + memmem::find(line.as_bytes().get(from..)?, b"NCCL ")?;
+        let at = from + find!(line.as_bytes().get(from..)?, "NCCL ")?;
         let level = match line.as_bytes().get(at + 5..at + MARK) {
             Some(b"INFO") => Some(Level::Info),
             Some(b"WARN") => Some(Level::Warn),
@@ -88,6 +90,11 @@ fn who(before: &str, level: Level) -> Option<(Who<'_>, usize)> {
         let digits = device.strip_prefix('-').unwrap_or(device);
         if is_number(digits) {
             if let Some((who, start)) = place(left) {
+                return Some((who, start));
+            }
+            if level == Level::Info
+                && let Some((who, start)) = masked(left)
+            {
                 return Some((who, start));
             }
             // `12345 [0] NCCL INFO …`: the host alone is gone.
@@ -129,17 +136,40 @@ fn place(left: &str) -> Option<(Who<'_>, usize)> {
         Some((host, pid)) if is_number(pid) => (host, pid, Some(last)),
         _ => (rest, last, None),
     };
-    let wrapped = ["<stdout>:", "<stderr>:", "]:", ">>", "|", "\""]
-        .iter()
-        .filter_map(|wrapper| host.rfind(wrapper).map(|at| at + wrapper.len()))
-        .max()
-        .unwrap_or(0);
+    let wraps = |b: u8| matches!(b, b'>' | b']' | b'|' | b'"');
+    let wrapped = if host.bytes().any(wraps) {
+        ["<stdout>:", "<stderr>:", "]:", ">>", "|", "\""]
+            .iter()
+            .filter_map(|wrapper| host.rfind(wrapper).map(|at| at + wrapper.len()))
+            .max()
+            .unwrap_or(0)
+    } else {
+        0
+    };
     let who = Who {
         host: host.get(wrapped..)?,
         pid: pid.parse().ok(),
         tid: tid.and_then(|tid| tid.parse().ok()),
     };
     Some((who, begin + wrapped))
+}
+
+/// `HOST:PID:TID` with words in place of the numbers: somebody masked them.
+fn masked(left: &str) -> Option<(Who<'_>, usize)> {
+    let trimmed = left.trim_end();
+    let begin = trimmed.rfind(char::is_whitespace).map_or(0, |at| at + 1);
+    let token = trimmed.get(begin..)?;
+    let (rest, tid) = token.rsplit_once(':')?;
+    let (host, pid) = rest.rsplit_once(':')?;
+    let word = |text: &str| {
+        let inner = |b: u8| b.is_ascii_alphanumeric() || b"<>*_-".contains(&b);
+        !text.is_empty() && text.bytes().all(inner)
+    };
+    let who = Who {
+        host,
+        ..Who::default()
+    };
+    (!host.is_empty() && word(pid) && word(tid)).then_some((who, begin))
 }
 
 /// A record whose whole prefix is gone: nothing stands before it, or a WARN's place alone.
@@ -179,6 +209,8 @@ mod tests {
         for (line, host, pid, tid) in [
             ("n1:10:12 [0] NCCL INFO m", "n1", Some(10), Some(12)),
             (":168:1228 [2] NCCL INFO m", "", Some(168), Some(1228)),
+            ("the-pod:pid:tid [3] NCCL INFO m", "the-pod", None, None),
+            ("node:***:*** [3] NCCL INFO m", "node", None, None),
             ("<masked>:8:9 [5] NCCL INFO m", "<masked>", Some(8), Some(9)),
             ("n1:10 [0] NCCL INFO m", "n1", Some(10), None),
             (

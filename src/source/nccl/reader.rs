@@ -1,5 +1,6 @@
 //! Bytes of a log, in any pieces, to its state.
 
+use super::message::scan::find;
 use super::{anchor, message, prefix};
 use crate::observe::nccl::log::Time;
 use crate::observe::nccl::{Event, NcclLog, Record};
@@ -40,8 +41,7 @@ impl Reader {
             let (head, tail) = rest.split_at(end);
             self.keep(head);
             let line = std::mem::take(&mut self.carry);
-            self.lines += 1;
-            self.line(&line, self.lines, log, read_at);
+            self.take_line(&line, log, read_at);
             self.carry = line;
             self.carry.clear();
             rest = tail.get(1..).unwrap_or_default();
@@ -52,15 +52,14 @@ impl Reader {
         };
         let (whole, tail) = rest.split_at(end + 1);
         self.lines_of(whole, log, read_at);
-        self.keep(tail.get(..).unwrap_or_default());
+        self.keep(tail);
     }
 
     /// The log ends here.
     pub fn finish(&mut self, log: &mut NcclLog, read_at: Option<jiff::Timestamp>) {
         if !self.carry.is_empty() {
             let line = std::mem::take(&mut self.carry);
-            self.lines += 1;
-            self.line(&line, self.lines, log, read_at);
+            self.take_line(&line, log, read_at);
         }
         for stream in 0..self.joined.len() {
             let text = std::mem::take(self.joined.get_mut(stream).unwrap_or(&mut Vec::new()));
@@ -76,7 +75,11 @@ impl Reader {
     /// Takes in one line, without its end, that somebody else has cut out.
     pub fn take_line(&mut self, line: &[u8], log: &mut NcclLog, read_at: Option<jiff::Timestamp>) {
         self.lines += 1;
-        self.line(line, self.lines, log, read_at);
+        // Looked at or not whichever way it came: what pieces a log is read in makes no difference.
+        let start = line.get(..LINE_LIMIT).unwrap_or(line);
+        if self.expecting() || anchor::find(start, 0).is_some() {
+            self.line(line, self.lines, log, read_at);
+        }
     }
 
     /// Lines seen so far.
@@ -90,7 +93,8 @@ impl Reader {
     }
 
     fn keep(&mut self, part: &[u8]) {
-        let room = LINE_LIMIT.saturating_sub(self.carry.len());
+        // One more than is looked at shows that there was more.
+        let room = (LINE_LIMIT + 1).saturating_sub(self.carry.len());
         self.carry
             .extend_from_slice(part.get(..part.len().min(room)).unwrap_or_default());
     }
@@ -119,13 +123,14 @@ impl Reader {
             };
             let rest = whole.get(start..).unwrap_or_default();
             let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
-            self.lines += 1;
-            self.line(
-                rest.get(..end).unwrap_or_default(),
-                self.lines,
-                log,
-                read_at,
-            );
+            let line = rest.get(..end).unwrap_or_default();
+            if end > LINE_LIMIT {
+                // What made it of interest may be behind its limit.
+                self.take_line(line, log, read_at);
+            } else {
+                self.lines += 1;
+                self.line(line, self.lines, log, read_at);
+            }
             done = start + end + 1;
         }
         self.lines += newlines(whole.get(done..).unwrap_or_default());
@@ -198,7 +203,10 @@ impl Reader {
     }
 
     fn whole_text(&mut self, text: &[u8], number: u64, log: &mut NcclLog, time: Time<'_>) {
-        let text = String::from_utf8_lossy(text);
+        let text = match std::str::from_utf8(text) {
+            Ok(text) => Cow::Borrowed(text),
+            Err(_) => String::from_utf8_lossy(text),
+        };
         let text = without_colour(&text);
         let mut any = false;
         prefix::records(&text, |found| {
@@ -206,37 +214,38 @@ impl Reader {
             let record = Record {
                 who: found.who,
                 level: found.level,
-                event: message(found.level, found.message),
+                event: message::message(found.level, found.message),
                 text: found.message,
             };
             log.apply(&record, number, time);
         });
         // Words of others only where no record is: one line quotes another.
-        if !any && let Some(event) = loose(&text) {
-            log.apply_loose(&event, text.trim(), number);
+        if !any {
+            for event in loose(&text).into_iter().chain(message::assignments(&text)) {
+                log.apply_loose(&event, text.trim(), number);
+            }
         }
     }
 }
 
 /// Lines that are known without the mark.
 fn loose(text: &str) -> Option<Event<'_>> {
-    let bare = text.trim_start_matches(|c: char| c != 'N' && c != 'R');
-    let version = bare
-        .starts_with("NCCL version ")
-        .then(|| super::message::version(bare))
-        .or_else(|| {
-            let rccl = bare.starts_with("RCCL version");
-            rccl.then(|| super::message::version(bare))
-        })
-        .flatten();
+    let version = find!(text, "CCL version ").and_then(|_| {
+        let bare = text.trim_start_matches(|c: char| c != 'N' && c != 'R');
+        let own = bare.starts_with("NCCL version ") || bare.starts_with("RCCL version");
+        own.then(|| message::version(bare)).flatten()
+    });
     version
-        .or_else(|| super::message::test_rank(text))
-        .or_else(|| super::message::last_error(text))
-        .or_else(|| super::message::assignment(text))
+        .or_else(|| message::test_rank(text))
+        .or_else(|| message::last_error(text))
 }
 
 /// A terminal wrapped the line inside the mark: `host:1:2 [7] NCCL I`.
 fn ends_in_mark(text: &[u8]) -> bool {
+    // Most lines end in something else.
+    if !matches!(text.last(), Some(b'L' | b'I' | b'N' | b'F' | b' ')) {
+        return false;
+    }
     [
         &b"] NCCL"[..],
         b"] NCCL I",

@@ -1,6 +1,6 @@
 //! A communicator's life (src/init.cc).
 
-use super::scan::Scan;
+use super::scan::{Scan, find};
 use crate::observe::nccl::Event;
 use crate::observe::nccl::event::{Comm, Phase};
 
@@ -12,8 +12,12 @@ pub(super) fn lifecycle(text: &str) -> Option<Event<'_>> {
     if text.starts_with("Init timings") {
         return timings(text);
     }
+    // Most messages are about something else.
+    if !text.starts_with(['c', 'n', 'r', ':', ' ']) {
+        return None;
+    }
     // `comm 0x… rank 8 nranks 16 …`, also behind a function's name (2.21+); 2.3 begins with the rank.
-    let start = match text.find("comm 0x") {
+    let start = match find!(text, "comm 0x") {
         Some(at) if is_call(text.get(..at)?) => text.get(at..)?,
         _ if text.starts_with("rank ") => text,
         _ => return None,
@@ -25,9 +29,8 @@ pub(super) fn lifecycle(text: &str) -> Option<Event<'_>> {
         return None;
     }
     let pointer = Scan(start.strip_prefix("comm ").unwrap_or_default()).pointer();
-    let id = start
-        .find(" commId ")
-        .and_then(|at| Scan(start.get(at + " commId ".len()..)?).pointer());
+    let id =
+        find!(start, " commId ").and_then(|at| Scan(start.get(at + " commId ".len()..)?).pointer());
     let phase = if start.contains("Init START") {
         Phase::Start
     } else if start.contains("Abort COMPLETE") {
@@ -45,6 +48,9 @@ pub(super) fn lifecycle(text: &str) -> Option<Event<'_>> {
         rank,
         nranks,
         nodes: after(start, " nNodes "),
+        bus: start
+            .find(" busId ")
+            .and_then(|at| Scan(start.get(at + " busId ".len()..)?).hex()),
         phase,
     }))
 }
@@ -64,7 +70,8 @@ fn after(text: &str, word: &str) -> Option<u32> {
 
 /// `[0] 1/8/-1->0->-1 [1] …`: the middle is the printer.
 fn trees(rest: &str) -> Option<Event<'_>> {
-    let (_, rest) = rest.split_once("->")?;
+    let at = find!(rest, "->")?;
+    let rest = rest.get(at + 2..)?;
     let rank = Scan(rest).number()?;
     Some(Event::Trees(rank))
 }

@@ -1,6 +1,6 @@
 //! Channels: the only proof of what carries data (src/transport.cc, src/transport/{net,p2p,shm}.cc).
 
-use super::scan::Scan;
+use super::scan::{Scan, find};
 use crate::observe::nccl::event::{Connection, Side};
 use crate::observe::nccl::{Event, Net, Transport};
 
@@ -42,10 +42,7 @@ pub(super) fn channel(text: &str) -> Option<Event<'_>> {
         over: way.over,
         nic: way.nic,
         gdr: way.gdr,
-        nranks: scan
-            .0
-            .split_once(" nRanks ")
-            .and_then(|(_, rest)| Scan(rest).number()),
+        nranks: way.nranks,
     }))
 }
 
@@ -77,38 +74,39 @@ struct Way {
     over: Transport,
     nic: Option<u32>,
     gdr: bool,
+    nranks: Option<u32>,
 }
 
 fn way(text: &str) -> Option<Way> {
-    let plain = |over| {
-        Some(Way {
-            over,
-            nic: None,
-            gdr: false,
-        })
+    // RCCL puts the communicator and its size behind.
+    let end = find!(text, " comm ").unwrap_or(text.len());
+    let (text, behind) = text.split_at_checked(end)?;
+    let nranks = behind
+        .split_once(" nRanks ")
+        .and_then(|(_, rest)| Scan(rest).number());
+    let over = if let Some(rest) = text.strip_prefix("NET/") {
+        return net(rest, nranks);
+    } else if text.starts_with("P2P/MNNVL") {
+        Transport::Mnnvl
+    } else if text.starts_with("P2P") {
+        Transport::P2p
+    } else if text.starts_with("SHM") || text.starts_with("direct shared memory") {
+        Transport::Shm
+    } else if text.starts_with("COLLNET/") {
+        Transport::CollNet
+    } else {
+        return None;
     };
-    if let Some(rest) = text.strip_prefix("NET/") {
-        return net(rest);
-    }
-    if text.starts_with("P2P/MNNVL") {
-        return plain(Transport::Mnnvl);
-    }
-    if text.starts_with("P2P/") || text.starts_with("P2P") {
-        return plain(Transport::P2p);
-    }
-    if text.starts_with("SHM") || text.starts_with("direct shared memory") {
-        return plain(Transport::Shm);
-    }
-    if text.starts_with("COLLNET/") {
-        return plain(Transport::CollNet);
-    }
-    None
+    Some(Way {
+        over,
+        nic: None,
+        gdr: false,
+        nranks,
+    })
 }
 
 /// `IB/0/GDRDMA`, `IBext_v8/1(2)/GDRDMA(PCI)/Shared`, `AWS Libfabric/3/GDRDMA`.
-fn net(text: &str) -> Option<Way> {
-    // RCCL puts the communicator behind.
-    let text = text.split(" comm ").next().unwrap_or(text);
+fn net(text: &str, nranks: Option<u32>) -> Option<Way> {
     let (name, rest) = text.split_once('/').unwrap_or((text, ""));
     let name = name.trim();
     // A line that was cut or wrapped inside the name tells no net.
@@ -120,7 +118,11 @@ fn net(text: &str) -> Option<Way> {
     Some(Way {
         over: Transport::Net(Net::of(name)),
         nic,
-        gdr: rest.contains("/GDRDMA"),
+        gdr: rest
+            .split('/')
+            .skip(1)
+            .any(|part| part.starts_with("GDRDMA")),
+        nranks,
     })
 }
 

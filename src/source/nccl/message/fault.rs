@@ -1,6 +1,8 @@
 //! Warnings, and the few INFO lines that tell of trouble, by their words.
 
 use crate::observe::nccl::{Event, Trouble};
+use aho_corasick::{AhoCorasick, MatchKind};
+use std::sync::LazyLock;
 
 /// What has to be in a message, all of it, and what it then is. The first that fits counts.
 type Row = (&'static [&'static str], Trouble);
@@ -21,8 +23,12 @@ const ROWS: &[Row] = &[
         &["ibv_create_qp", "annot allocate memory"],
         Trouble::Memlock,
     ),
+    (&["ibv_create_qp failed with"], Trouble::QueuePair),
+    (&["ibv_create_cq failed with"], Trouble::QueuePair),
     (&["ibv_create_qp failed"], Trouble::Memlock),
     (&["ibv_create_cq failed"], Trouble::Memlock),
+    // EFAULT: the memory is a GPU's, and no module takes care of that.
+    (&["ibv_reg_mr", "Bad address"], Trouble::Dmabuf),
     (&["ibv_reg_mr", "failed"], Trouble::Memlock),
     (&["Unable to register memory", "RC: 12"], Trouble::Memlock),
     (
@@ -134,7 +140,11 @@ pub(super) fn info(text: &str) -> Option<Event<'_>> {
         "ibv_reg_dmabuf_mr failed",
         "failed to extend /dev/shm",
     ];
-    let trouble = AS_INFO.iter().any(|words| text.contains(words));
+    static FINDER: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
+        let kind = MatchKind::LeftmostFirst;
+        AhoCorasick::builder().match_kind(kind).build(AS_INFO).ok()
+    });
+    let trouble = FINDER.as_ref().is_some_and(|words| words.is_match(text));
     trouble.then(|| row(text)).flatten().map(Event::Trouble)
 }
 

@@ -94,8 +94,7 @@ fn net(rest: &str) -> Option<Event<'_>> {
             .filter(|list| list.starts_with('['))
             .map(Event::SocketInterfaces),
         "OFI" => ofi(said),
-        "FastSocket" => (said.starts_with("Using ") || said.contains("plugin initialized"))
-            .then_some(Event::FastSocket),
+        "FastSocket" => Some(Event::FastSocket),
         "GPUDirectTCPX" | "FasTrak" => Some(Event::PluginSpeaks(Net::of(family))),
         "Plugin" => plugin(said),
         _ => None,
@@ -163,6 +162,13 @@ fn plugin(said: &str) -> Option<Event<'_>> {
     if let Some(rest) = said.strip_prefix("Loaded net plugin ") {
         let name = rest.rsplit_once(" (").map_or(rest, |(name, _)| name);
         return Some(Event::PluginLoaded(name));
+    }
+    // To 2.27, of NCCL_NET_PLUGIN.
+    if let Some(value) = said.strip_prefix("Plugin name set by env to ") {
+        return Some(Event::Env {
+            name: "NCCL_NET_PLUGIN",
+            value,
+        });
     }
     let none = [
         "No plugin found",

@@ -1,5 +1,16 @@
 //! Reading a message from the left.
 
+/// Where words stand in a text, by a searcher that is made once.
+macro_rules! find {
+    ($text:expr, $words:literal) => {{
+        use memchr::memmem::Finder;
+        static FINDER: std::sync::LazyLock<Finder<'static>> =
+            std::sync::LazyLock::new(|| Finder::new($words));
+        FINDER.find($text.as_ref())
+    }};
+}
+pub(in crate::source::nccl) use find;
+
 /// What is left to read.
 #[derive(Debug, Clone, Copy)]
 pub struct Scan<'a>(pub &'a str);
@@ -14,6 +25,11 @@ impl<'a> Scan<'a> {
     /// `0x` and a hexadecimal number.
     pub fn pointer(&mut self) -> Option<u64> {
         self.0 = self.0.strip_prefix("0x")?;
+        self.hex()
+    }
+
+    /// A hexadecimal number.
+    pub fn hex(&mut self) -> Option<u64> {
         let digits = self.take(|b| b.is_ascii_hexdigit())?;
         u64::from_str_radix(digits, 16).ok()
     }

@@ -240,6 +240,7 @@ fn communicators_of_every_version() {
             rank,
             nranks,
             nodes,
+            bus: None,
             phase,
         })
     };
@@ -296,7 +297,15 @@ fn communicators_of_every_version() {
             comm(Some(5), None, 1, 4, None, Phase::Complete),
         ),
     ] {
-        assert_eq!(info(text), want, "{text}");
+        let Event::Comm(got) = info(text) else {
+            panic!("{text}");
+        };
+        assert_eq!(Event::Comm(Comm { bus: None, ..got }), want, "{text}");
+        let bus = text.split_once(" busId ").map(|(_, rest)| {
+            let end = rest.find(' ').unwrap_or(rest.len());
+            u64::from_str_radix(&rest[..end], 16).unwrap()
+        });
+        assert_eq!(got.bus, bus, "{text}");
     }
     let timings = "Init timings - ncclCommInitRank: rank 6 nranks 16 total 1.08 (kernels 0.50, bootstrap 0.22)";
     assert_eq!(
@@ -556,7 +565,9 @@ fn lines_without_the_mark() {
         test_rank(row),
         Some(Event::TestRank {
             rank: 0,
-            host: "gpu03-vm"
+            host: "gpu03-vm",
+            pid: 1_034_070,
+            device: "0 [0000:11:00]",
         })
     );
     let old = "#   Rank  1 Pid  25383 on nccl-tests device  1 [0xc2] NVIDIA RTX A6000";
@@ -564,7 +575,9 @@ fn lines_without_the_mark() {
         test_rank(old),
         Some(Event::TestRank {
             rank: 1,
-            host: "nccl-tests"
+            host: "nccl-tests",
+            pid: 25383,
+            device: "1 [0xc2]",
         })
     );
     for odd in ["Rank 0 Pid x on h device 0", "Rank", "Pid 5 on"] {
@@ -580,8 +593,21 @@ fn lines_without_the_mark() {
         ("# NCCL_NET=Socket is slow", None),
         ("MY_NCCL_NET=Socket", None),
         ("NCCL_NET_PLUGIN=none", None),
+        ("#export NCCL_NET=Socket", None),
+        (
+            "root@n1:/work# NCCL_NET=Socket ./run",
+            Some(("NCCL_NET", "Socket")),
+        ),
+        (
+            "{'NCCL_DEBUG': 'INFO', 'NCCL_IB_DISABLE': '1'}",
+            Some(("NCCL_IB_DISABLE", "1")),
+        ),
+        (
+            "NCCL_NET_GDR_LEVEL=2 NCCL_NET: Socket",
+            Some(("NCCL_NET", "Socket")),
+        ),
     ] {
-        let got = assignment(line).map(|event| match event {
+        let got = assignments(line).next().map(|event| match event {
             Event::Env { name, value } => (name, value),
             other => panic!("{other:?}"),
         });

@@ -1,0 +1,123 @@
+//! What the agent knows beside the log, and logs that go on.
+
+use super::super::*;
+use super::{FALLBACK, log, verdict};
+use crate::observe::nccl::log::Limits;
+use crate::source::nccl::Reader;
+
+fn container(env: &[(&str, &str)], rdma: &[&str]) -> ContainerFacts {
+    let own = |(name, value): &(&str, &str)| ((*name).to_string(), (*value).to_string());
+    ContainerFacts {
+        env: env.iter().map(own).collect(),
+        rdma: rdma.iter().map(|name| ((*name).to_string(), 1)).collect(),
+        ..ContainerFacts::default()
+    }
+}
+
+const SELECTED: &str = "
+    n1:10:20 [0] NCCL INFO NET/IB : No device found.
+    n1:10:20 [0] NCCL INFO Using network Socket
+    n1:10:20 [0] NCCL INFO comm 0xa rank 0 nranks 4 cudaDev 0 busId 1000 commId 0x7 - Init START";
+
+#[test]
+fn a_gang_of_pods_spans_nodes() {
+    for (gang, want) in [
+        (Some(true), Fallback::Yes),
+        (Some(false), Fallback::No),
+        (None, Fallback::Unknown),
+    ] {
+        let pod = PodFacts {
+            gang,
+            ..PodFacts::default()
+        };
+        let beside = Beside {
+            pod: Some(&pod),
+            ..Beside::default()
+        };
+        let got = judge(&log(SELECTED), &beside);
+        assert_eq!((got.tcp_fallback, got.multi_node), (want, gang), "{got:#?}");
+    }
+}
+
+#[test]
+fn more_ranks_than_the_node_has_gpus() {
+    for (gpus, want) in [(Some(2), Fallback::Yes), (Some(8), Fallback::Unknown)] {
+        let beside = Beside {
+            node_gpus: gpus,
+            ..Beside::default()
+        };
+        assert_eq!(
+            judge(&log(SELECTED), &beside).tcp_fallback,
+            want,
+            "{gpus:?}"
+        );
+    }
+}
+
+#[test]
+fn the_manifest_asks_for_sockets_or_for_efa() {
+    const OFF: &str = "n1:10:20 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.";
+    for (env, rdma, before, want) in [
+        (&[][..], &[][..], "", Fallback::Yes),
+        (&[("NCCL_NET", "Socket")], &[], "", Fallback::Configured),
+        (&[("NCCL_IB_DISABLE", "1")], &[], "", Fallback::Configured),
+        (&[("NCCL_IB_DISABLE", "0")], &[], "", Fallback::Yes),
+        (&[], &["vpc.amazonaws.com/efa"], OFF, Fallback::Yes),
+        (&[], &["rdma/hca"], OFF, Fallback::Configured),
+    ] {
+        let container = container(env, rdma);
+        let beside = Beside {
+            container: Some(&container),
+            ..Beside::default()
+        };
+        let got = judge(&log(&format!("{before}\n{FALLBACK}")), &beside);
+        assert_eq!(got.tcp_fallback, want, "{env:?} {rdma:?} {before}");
+    }
+}
+
+#[test]
+fn a_later_run_in_the_same_log_counts() {
+    let run = |pid: u32, id: u32, net: &str| {
+        let head = format!("n1:{pid}:{pid} [0] NCCL INFO");
+        format!(
+            "{head} comm 0xa rank 0 nranks 16 cudaDev 0 busId 1000 commId 0x{id} - Init START
+             {head} Channel 00/0 : 8[0] -> 0[0] [receive] via NET/{net}/0
+             {head} comm 0xa rank 0 nranks 16 cudaDev 0 busId 1000 commId 0x{id} - Init COMPLETE"
+        )
+    };
+    let first = run(10, 1, "Socket");
+    assert_eq!(verdict(&first).tcp_fallback, Fallback::Yes);
+    let both = format!("{first}\n{}", run(99, 2, "IB"));
+    let got = verdict(&both);
+    assert_eq!(got.tcp_fallback, Fallback::No, "{got:#?}");
+    assert_eq!(got.network, Network::IbOrRoce);
+}
+
+#[test]
+fn an_init_that_does_not_end() {
+    let began: jiff::Timestamp = "2026-03-01T10:00:00Z".parse().unwrap();
+    let mut log = NcclLog::new(Limits::CONTAINER);
+    let mut reader = Reader::default();
+    reader.feed(SELECTED.trim().as_bytes(), &mut log, Some(began));
+    reader.feed(b"\n", &mut log, Some(began));
+    let at = |text: &str| Beside {
+        now: Some((text.parse().unwrap(), Duration::from_secs(300))),
+        ..Beside::default()
+    };
+    let early = judge(&log, &at("2026-03-01T10:04:59Z"));
+    assert_eq!(early.init_hangs_since, None);
+    let late = judge(&log, &at("2026-03-01T10:05:00Z"));
+    assert_eq!(late.init_hangs_since, Some(began));
+    assert!(late.causes.contains(&Cause::InitHang), "{:?}", late.causes);
+    assert!(late.summary.contains("4 ranks"), "{}", late.summary);
+    // It ends after all.
+    let end = "n1:10:20 [0] NCCL INFO comm 0xa rank 0 nranks 4 cudaDev 0 busId 1000 commId 0x7 - Init COMPLETE\n";
+    reader.feed(end.as_bytes(), &mut log, Some(began));
+    let done = judge(&log, &at("2026-03-01T11:00:00Z"));
+    assert_eq!(
+        (done.init_hangs_since, done.init_complete),
+        (None, Some(true))
+    );
+    // A file that has ended hangs never.
+    assert_eq!(verdict(SELECTED).init_hangs_since, None);
+}
