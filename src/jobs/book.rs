@@ -1,11 +1,11 @@
 //! What is known of each container whose log holds NCCL's lines: bounded, and without I/O.
 
-use crate::check::nccl::{Beside, Fallback, NcclVerdict, TRANSPORTS, judge};
+use super::word::sidecar_verdict;
+use crate::check::nccl::{Beside, Fallback, NcclVerdict, judge};
 use crate::check::nccl_jobs::{ContainerVerdict, Outcomes, Via};
 use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::log::Limits;
 use crate::observe::pod::{ContainerKey, PodFacts};
-use crate::source::container_log::unframe;
 use crate::source::nccl::Reader;
 use crate::source::nccl::anchor::{self, VERDICT_SCHEMA};
 use crate::source::pod_logs::{Container, Sink};
@@ -16,23 +16,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest line of a sidecar that is taken.
-const VERDICT_BYTES: usize = 32 * 1024;
-
-/// Lines of evidence, causes and remedies taken over from a sidecar, and bytes of each.
-const TAKEN_LINES: usize = 12;
-const TAKEN_BYTES: usize = 400;
-
-/// Containers of one pod: what it prints costs no other pod its place.
-const POD_CONTAINERS: usize = 16;
-
-/// Most of a count that a sidecar is believed, and longest init, in seconds.
-const MOST_COUNT: u64 = 1 << 40;
-const LONGEST_INIT: f64 = 1e6;
-
 /// How long facts about a pod are waited for before its log alone is judged. They come within a
 /// second; without them what was asked for looks like a fallback.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Containers of one pod: what it prints costs no other pod its place.
+const POD_CONTAINERS: usize = 16;
 
 /// One container.
 struct Entry {
@@ -205,6 +194,11 @@ impl Book {
             if !(all || entry.dirty) {
                 continue;
             }
+            // Somebody speaks of NCCL; this agent's own log does.
+            if !entry.speaks() {
+                entry.dirty = false;
+                continue;
+            }
             let pod = pod(key);
             let young = self.now.since(entry.began) < PATIENCE;
             let waits = match pod {
@@ -364,6 +358,11 @@ impl Entry {
         }
     }
 
+    /// NCCL itself has spoken, or a sidecar, now or in an earlier run.
+    fn speaks(&self) -> bool {
+        self.log.is_nccl() || self.told.is_some() || self.known().is_some()
+    }
+
     /// What is known now, or was before a restart.
     fn known(&self) -> Option<&NcclVerdict> {
         let current = self.current.as_ref().map(|current| &*current.verdict);
@@ -440,60 +439,6 @@ impl Sink for Book {
         });
         self.changed |= self.entries.len() != before;
     }
-}
-
-/// A sidecar's line: the verdict in it, cut to size. Any container can print one; it then tells of
-/// its own pod only.
-fn sidecar_verdict(
-    line: &[u8],
-    wall: Option<jiff::Timestamp>,
-) -> Option<(Option<String>, NcclVerdict)> {
-    #[derive(Deserialize)]
-    struct Told {
-        schema: String,
-        #[serde(default)]
-        container: String,
-        verdict: NcclVerdict,
-    }
-    if line.len() > VERDICT_BYTES {
-        return None;
-    }
-    let mut scratch = Vec::new();
-    let (_, text) = unframe(line, &mut scratch);
-    let told: Told = serde_json::from_slice(text).ok()?;
-    if told.schema != VERDICT_SCHEMA {
-        return None;
-    }
-    let mut verdict = told.verdict;
-    let cut = |text: &mut String| *text = crate::units::cut(std::mem::take(text), TAKEN_BYTES);
-    verdict.evidence.truncate(TAKEN_LINES);
-    verdict.causes.truncate(TAKEN_LINES);
-    verdict.remedies.truncate(TAKEN_LINES);
-    for line in &mut verdict.evidence {
-        cut(&mut line.text);
-    }
-    verdict.remedies.iter_mut().for_each(cut);
-    cut(&mut verdict.summary);
-    if let Some(version) = &mut verdict.nccl_version {
-        *version = crate::units::cut(std::mem::take(version), 32);
-    }
-    // A clock that is off by more than a day tells nothing.
-    let day = Duration::from_secs(86_400);
-    verdict.init_hangs_since = verdict
-        .init_hangs_since
-        .filter(|since| wall.is_none_or(|wall| *since <= wall + day && *since + 30 * day >= wall));
-    verdict.init_seconds = verdict
-        .init_seconds
-        .filter(|seconds| (0.0..=LONGEST_INIT).contains(seconds));
-    let counts = verdict.channels.values_mut();
-    for count in counts.chain(verdict.warnings.values_mut()) {
-        *count = (*count).min(MOST_COUNT);
-    }
-    verdict
-        .channels
-        .retain(|name, _| TRANSPORTS.contains(&name.as_str()));
-    let named = crate::units::is_dns_label(&told.container);
-    Some((named.then_some(told.container), verdict))
 }
 
 #[cfg(test)]

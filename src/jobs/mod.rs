@@ -2,6 +2,7 @@
 
 mod book;
 mod kept;
+mod word;
 
 pub use book::{Book, Change, Pod};
 

@@ -95,6 +95,7 @@ pub async fn run(
     let mut sidecar = Sidecar {
         files: Files::new(&settings.dir, &settings.container),
         told: BTreeMap::new(),
+        current: BTreeMap::new(),
         seen: None,
         bytes: 0,
         fault: None,
@@ -131,6 +132,8 @@ struct Sidecar {
     files: Files,
     /// What was last told of each container, and when.
     told: BTreeMap<String, (NcclVerdict, Instant)>,
+    /// What is so of each now: lines about counts alone wait, metrics do not.
+    current: BTreeMap<String, NcclVerdict>,
     /// When a process of the job was last seen.
     seen: Option<Instant>,
     bytes: u64,
@@ -171,6 +174,7 @@ impl Sidecar {
                 continue;
             }
             let verdict = judge(log, &beside);
+            self.current.insert(container.clone(), verdict.clone());
             let due = self.told.get(container).is_none_or(|(told, at)| {
                 differs(told, &verdict) || *told != verdict && (last || now - *at >= COUNTS)
             });
@@ -224,7 +228,7 @@ impl Sidecar {
     }
 
     fn page(&self) -> Page {
-        let containers = self.told.iter().map(|(container, (verdict, _))| Scrape {
+        let containers = self.current.iter().map(|(container, verdict)| Scrape {
             namespace: self.settings.namespace.clone(),
             pod: self.settings.pod.clone(),
             container: container.clone(),

@@ -1,5 +1,6 @@
 use super::*;
 use crate::check::nccl::Network;
+use crate::jobs::word::VERDICT_BYTES;
 use crate::observe::pod::ContainerFacts;
 
 const HANG: Duration = Duration::from_secs(300);
@@ -102,6 +103,10 @@ fn what_does_not_look_like_nccl_is_not_kept() {
         &["#  Rank  0 Pid 12 on h device 0 x", "hello"],
     );
     assert!(!played.judge(None));
+    // The agent's own log.
+    played.lines(&container("agent", 0), &["NCCL falls back to TCP"]);
+    assert!(!played.judge(None));
+    assert!(played.book.verdicts().is_empty());
     for n in 0..100 {
         played.lines(&container(&format!("c{n}"), 0), &[SOCKET]);
     }

@@ -34,7 +34,8 @@ scenario() {
     tell good "$NCCL_TWO_NODES"
     tell good "$(nccl_channel 0 IB)"
     wait_for 10 "it uses InfiniBand" is ib nccl_report good .network
-    wait_for 10 "the finding is gone" is "" node_finding NcclFallbackRepeats
+    # A finding stands 15 s at least, from a restart on.
+    wait_for 40 "the finding is gone" is "" node_finding NcclFallbackRepeats
     wait_for 60 "the label" is ready node_label fabric
     [ "$(nccl_metric tcp_fallback good)" = 0 ] || fail "its fallback: $(nccl_metric tcp_fallback good)"
 }

@@ -1,0 +1,72 @@
+//! A sidecar's word, as its container's log has it.
+
+use crate::check::nccl::{NcclVerdict, TRANSPORTS};
+use crate::source::container_log::unframe;
+use crate::source::nccl::anchor::VERDICT_SCHEMA;
+use serde::Deserialize;
+use std::time::Duration;
+
+/// Longest line of a sidecar that is taken.
+pub(super) const VERDICT_BYTES: usize = 32 * 1024;
+
+/// Lines of evidence, causes and remedies taken over from a sidecar, and bytes of each.
+const TAKEN_LINES: usize = 12;
+const TAKEN_BYTES: usize = 400;
+
+/// Most of a count that a sidecar is believed, and longest init, in seconds.
+const MOST_COUNT: u64 = 1 << 40;
+const LONGEST_INIT: f64 = 1e6;
+
+/// A sidecar's line: the verdict in it, cut to size. Any container can print one; it then tells of
+/// its own pod only.
+pub(super) fn sidecar_verdict(
+    line: &[u8],
+    wall: Option<jiff::Timestamp>,
+) -> Option<(Option<String>, NcclVerdict)> {
+    #[derive(Deserialize)]
+    struct Told {
+        schema: String,
+        #[serde(default)]
+        container: String,
+        verdict: NcclVerdict,
+    }
+    if line.len() > VERDICT_BYTES {
+        return None;
+    }
+    let mut scratch = Vec::new();
+    let (_, text) = unframe(line, &mut scratch);
+    let told: Told = serde_json::from_slice(text).ok()?;
+    if told.schema != VERDICT_SCHEMA {
+        return None;
+    }
+    let mut verdict = told.verdict;
+    let cut = |text: &mut String| *text = crate::units::cut(std::mem::take(text), TAKEN_BYTES);
+    verdict.evidence.truncate(TAKEN_LINES);
+    verdict.causes.truncate(TAKEN_LINES);
+    verdict.remedies.truncate(TAKEN_LINES);
+    for line in &mut verdict.evidence {
+        cut(&mut line.text);
+    }
+    verdict.remedies.iter_mut().for_each(cut);
+    cut(&mut verdict.summary);
+    if let Some(version) = &mut verdict.nccl_version {
+        *version = crate::units::cut(std::mem::take(version), 32);
+    }
+    // A clock that is off by more than a day tells nothing.
+    let day = Duration::from_secs(86_400);
+    verdict.init_hangs_since = verdict
+        .init_hangs_since
+        .filter(|since| wall.is_none_or(|wall| *since <= wall + day && *since + 30 * day >= wall));
+    verdict.init_seconds = verdict
+        .init_seconds
+        .filter(|seconds| (0.0..=LONGEST_INIT).contains(seconds));
+    let counts = verdict.channels.values_mut();
+    for count in counts.chain(verdict.warnings.values_mut()) {
+        *count = (*count).min(MOST_COUNT);
+    }
+    verdict
+        .channels
+        .retain(|name, _| TRANSPORTS.contains(&name.as_str()));
+    let named = crate::units::is_dns_label(&told.container);
+    Some((named.then_some(told.container), verdict))
+}
