@@ -1,5 +1,10 @@
 //! What is known of each container whose log holds NCCL's lines: bounded, and without I/O.
 
+mod kinds;
+
+use kinds::Announced;
+pub use kinds::{Change, Pod, SavedVerdict};
+
 use super::word::sidecar_verdict;
 use crate::check::nccl::{Beside, Fallback, NcclVerdict, judge};
 use crate::check::nccl_jobs::{ContainerVerdict, Outcomes, Via};
@@ -11,7 +16,6 @@ use crate::source::nccl::anchor::{self, VERDICT_SCHEMA};
 use crate::source::pod_logs::{Container, Sink};
 use crate::units::Millis;
 use memchr::memmem;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,54 +45,6 @@ struct Entry {
     dirty: bool,
     began: Millis,
     last_line: Millis,
-}
-
-/// What its pod and the node's outcomes were told of a container.
-#[derive(Debug, Clone, Copy)]
-struct Announced {
-    fallback: Fallback,
-    hangs: bool,
-}
-
-impl Announced {
-    fn of(verdict: &NcclVerdict) -> Self {
-        Announced {
-            fallback: verdict.tcp_fallback,
-            hangs: verdict.init_hangs_since.is_some(),
-        }
-    }
-}
-
-/// A change of a container's verdict that its pod is told of.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Change {
-    /// The container.
-    pub now: Arc<ContainerVerdict>,
-    /// TCP fallback began (true) or ended (false).
-    pub fallback: Option<bool>,
-    /// Init hangs since this judgement.
-    pub hangs: bool,
-}
-
-/// What is known of a pod.
-#[derive(Debug, Clone, Copy)]
-pub enum Pod<'a> {
-    /// What the API server tells.
-    Known(&'a PodFacts),
-    /// The API server knows it no more: only its logs are left.
-    Gone,
-    /// Not heard of yet, by an API server that can be asked.
-    Awaited,
-    /// Nobody tells.
-    Untold,
-}
-
-/// A verdict as it is kept over a restart of the agent.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SavedVerdict {
-    key: ContainerKey,
-    restart: u32,
-    verdict: NcclVerdict,
 }
 
 /// All containers.

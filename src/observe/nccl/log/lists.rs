@@ -1,0 +1,107 @@
+//! Lists in lines: devices, interfaces, addresses.
+
+use super::*;
+
+impl NcclLog {
+    /// `[0]mlx5_0:1/IB [1]={[0] mlx5_2:1/RoCE, [1] mlx5_3:1/RoCE}`: the link of each.
+    pub(super) fn devices(&mut self, list: &str) {
+        let mut outer = None;
+        let mut in_braces = false;
+        for part in list.split('[').skip(1) {
+            let Some((index, rest)) = part.split_once(']') else {
+                continue;
+            };
+            let Ok(index) = index.parse::<u32>() else {
+                continue;
+            };
+            if rest.starts_with('=') {
+                outer = Some(index);
+                in_braces = true;
+                continue;
+            }
+            let index = if in_braces {
+                outer.unwrap_or(index)
+            } else {
+                index
+            };
+            in_braces &= !rest.contains('}');
+            let device = rest.trim_start().split([' ', ',', '}', ';']).next();
+            let Some((_, link)) = device.and_then(|device| device.split_once('/')) else {
+                continue;
+            };
+            let link = match link.split('/').next() {
+                Some("IB") => Link::Ib,
+                Some("RoCE") => Link::Roce,
+                _ => continue,
+            };
+            self.link_kinds.insert(link);
+            if self.links.len() < MAX_NAMES {
+                self.links.insert((index, link));
+            }
+        }
+    }
+
+    /// Whether nccl-tests' table has one device of one host under two ranks.
+    pub fn test_shares_devices(&self) -> bool {
+        let devices: BTreeSet<(u32, &str)> = self
+            .test_ranks
+            .iter()
+            .filter_map(|(rank, host)| Some((*host, self.test_seats.get(rank)?.1.as_str())))
+            .collect();
+        devices.len() < self.test_ranks.len()
+    }
+
+    /// Machines may share a name; the first address of an interface tells them apart.
+    pub(super) fn addressed(&mut self, host: u32, list: &str) {
+        let mut told = BTreeSet::new();
+        for (interface, address) in entries(list).take(16) {
+            if address.is_empty() || !told.insert(interface) {
+                continue;
+            }
+            let key = (host, hash(interface));
+            let address = hash(address);
+            match self.addresses.get(&key) {
+                Some(known) => self.shared_names |= *known != address,
+                None if self.addresses.len() < 4 * self.limits.processes => {
+                    self.addresses.insert(key, address);
+                }
+                None => {}
+            }
+        }
+    }
+
+    pub(super) fn interfaces(&mut self, list: &str) {
+        for name in names(list) {
+            if self.interfaces.len() >= MAX_NAMES {
+                return;
+            }
+            if !self.interfaces.contains(name) {
+                self.interfaces.insert(cut(name, 32));
+            }
+        }
+    }
+}
+
+/// `[0]eth0:10.0.0.1<0> [1]ib0:fe80::1%ib0<0>` or without numbers: `IF:ADDRESS<PORT>` each.
+fn entries(list: &str) -> impl Iterator<Item = (&str, &str)> {
+    list.split_ascii_whitespace().take(32).filter_map(|word| {
+        let word = match word.strip_prefix('[') {
+            Some(rest) => rest.split_once(']')?.1,
+            None => word,
+        };
+        let (interface, address) = word.split_once(':')?;
+        let (address, _) = address.split_once('<')?;
+        Some((interface, address))
+    })
+}
+
+fn names(list: &str) -> impl Iterator<Item = &str> {
+    entries(list).map(|(name, _)| name)
+}
+
+fn hash(text: &str) -> u64 {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
