@@ -5,11 +5,11 @@
 # Seconds instead of minutes, and what an emulated machine can move.
 WATCH="--nccl-suspects-every 3s --policy-nccl-suspect-bytes-per-second 300000 --policy-nccl-suspect-after 6s"
 
-thought() { printf '.nccl.suspects | any(.pod.name == "%s" and .state == "%s" and .reason == "%s")' "$@"; }
+thought() { printf '.nccl.suspects | any(.pod == "%s" and .state == "%s" and .reason == "%s")' "$@"; }
 
 tell() {
-    vmtool get /report | jq -cM '.nccl.suspects[] | [.pod.name, .state, .reason, .message]'
-    vmtool get /report | jq -cM ".nccl.suspects[] | select(.pod.name == \"$1\") | .evidence"
+    vmtool get /report | jq -cM '.nccl.suspects[] | [.pod, .state, .reason, .message]'
+    vmtool get /report | jq -cM ".nccl.suspects[] | select(.pod == \"$1\") | .evidence"
 }
 
 scenario() {
