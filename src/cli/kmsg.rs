@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::packed::unpacker;
+
 use crate::check::xid_codes::{self, Disposition, Overrides};
 use crate::observe::kernel::{Detail, EventKind, KernelEvent};
 use crate::source::kernel_log::assemble::Assembler;
@@ -88,15 +90,6 @@ fn decode_one(
     decode(plain(input, path)?, json, live, out, total)
 }
 
-/// Ways of packing logs: first bytes, and what unpacks them to standard output.
-const PACKED: &[(&[u8], &str)] = &[
-    (b"\x1f\x8b", "zcat"),
-    (b"\x28\xb5\x2f\xfd", "zstdcat"),
-    (b"\xfd7zXZ\0", "xzcat"),
-    (b"BZh", "bzcat"),
-    (b"\x04\x22\x4d\x18", "lz4cat"),
-];
-
 /// The input, unless it is packed: there is no line to be found in that.
 fn plain<R: BufRead>(mut input: R, path: &Path) -> Result<R, Stopped> {
     let start = match input.fill_buf() {
@@ -104,9 +97,8 @@ fn plain<R: BufRead>(mut input: R, path: &Path) -> Result<R, Stopped> {
         // Told where reading goes on.
         Err(_) => return Ok(input),
     };
-    let packed = PACKED.iter().find(|(magic, _)| start.starts_with(magic));
-    match packed {
-        Some((_, cat)) => {
+    match unpacker(start) {
+        Some(cat) => {
             let path = path.display();
             let hint = format!("is packed; unpack it first: {cat} {path} | selvage kmsg");
             Err(Stopped::Read(hint.replace(&format!("{cat} -"), cat)))

@@ -6,6 +6,7 @@ pub mod cleanup;
 pub mod demo;
 pub mod kmsg;
 pub mod nccl;
+mod packed;
 pub mod run;
 mod runtime;
 pub mod sidecar;

@@ -1,5 +1,6 @@
 //! `selvage nccl`: logs to verdicts, from files and pipes.
 
+use super::packed::unpacker;
 use crate::check::nccl::{Beside, Fallback, judge};
 use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::log::Limits;
@@ -78,20 +79,17 @@ fn open(path: &Path) -> io::Result<(Box<dyn BufRead>, u64)> {
     Ok((Box::new(BufReader::with_capacity(PIECE, file)), size))
 }
 
-/// Ways of packing logs that are not unpacked here, by their first bytes, and what unpacks them.
-const PACKED: &[(&[u8], &str)] = &[
-    (b"\x28\xb5\x2f\xfd", "zstdcat"),
-    (b"\xfd7zXZ\0", "xzcat"),
-    (b"BZh", "bzcat"),
-    (b"\x04\x22\x4d\x18", "lz4cat"),
-];
-
 /// What was read of a log, and what ended reading before its end.
 type Scanned = (NcclLog, Option<String>);
 
 fn read(mut input: Box<dyn BufRead>, name: &str, size: u64) -> io::Result<Scanned> {
     let start = input.fill_buf()?;
-    if let Some((_, cat)) = PACKED.iter().find(|(magic, _)| start.starts_with(magic)) {
+    let unpacker = unpacker(start);
+    // Of a packed file the size says nothing about how far reading is.
+    if unpacker == Some("zcat") {
+        return scan(MultiGzDecoder::new(input), name, 0);
+    }
+    if let Some(cat) = unpacker {
         return Err(io::Error::other(format!(
             "is packed; unpack it first: {cat} {name} | selvage nccl"
         )));
@@ -103,10 +101,6 @@ fn read(mut input: Box<dyn BufRead>, name: &str, size: u64) -> io::Result<Scanne
         return Err(io::Error::other(format!(
             "is UTF-16; convert it first: iconv -f utf-16 -t utf-8 {name} | selvage nccl"
         )));
-    }
-    // Of a packed file the size says nothing about how far reading is.
-    if start.starts_with(b"\x1f\x8b") {
-        return scan(MultiGzDecoder::new(input), name, 0);
     }
     scan(input, name, size)
 }
