@@ -3,6 +3,7 @@
 //! of Leases). The demo tells its agents of it; tests put faults on top.
 
 mod objects;
+mod patch;
 mod serve;
 mod watches;
 
