@@ -154,7 +154,7 @@ def versions(board):
         Q(f"count by (version) (selvage_build_info{{{NODE}}})", "{{version}}"), decimals=0,
     ), 8, 6)
     board.add(lines(
-        "Agents by version over time", "A rollout as it went.",
+        "Agents by version over time", "A rollout as it went. It should end with one version.",
         [Q(f"count by (version) (selvage_build_info{{{NODE}}})", "{{version}}")],
         stack=True, decimals=0,
     ), 8, 6)

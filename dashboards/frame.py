@@ -114,4 +114,11 @@ class Board:
     def json(self):
         made = json.loads(JSONEncoder().encode(self.built.build()))
         made["annotations"] = {"list": self.annotations}
+        # Left by the library out of older Grafana; later ones have no such fields.
+        for each in made["templating"]["list"]:
+            for name in ("auto", "auto_min", "auto_count"):
+                each.pop(name, None)
+        for panel in made["panels"]:
+            if panel["type"] == "table":
+                panel["options"].pop("footer", None)
         return made

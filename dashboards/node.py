@@ -257,7 +257,7 @@ def gpus(board):
         [Q(path_value(NODE), "path")], PATHS,
     ), 12, 4)
     board.add(timeline(
-        "GPUDirect Storage over time", "When nvidia-fs ran.",
+        "GPUDirect Storage over time", "When nvidia-fs ran. It should not come and go under jobs.",
         [Q(f"max by ({HOST}) (selvage_gds_ready{{{NODE}}})", "nvidia-fs")],
         {0: ("absent", QUIET), 1: ("ready", GOOD)},
     ), 12, 4)

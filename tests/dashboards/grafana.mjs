@@ -4,6 +4,8 @@
 import { createRequire } from 'node:module';
 import { readFileSync } from 'node:fs';
 
+// Written for a browser: it asks for the reader's language.
+globalThis.navigator ??= { language: 'en-US', languages: ['en-US'] };
 const require = createRequire(`${process.env.NODE_HOME}/`);
 const grafana = require('@grafana/data');
 const asked = JSON.parse(readFileSync(0, 'utf8'));
