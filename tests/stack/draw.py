@@ -18,7 +18,7 @@ import matplotlib.pyplot as plt
 from matplotlib.patches import FancyBboxPatch
 
 import panels
-from stack import Stack, until
+from stack import Stack, free_port, until
 
 COLUMN, ROW, GAP = 0.62, 0.36, 0.09  # inches of a grid column, of a grid row, between panels
 PAPER, CARD, INK, FAINT = "#f4f5f7", "#ffffff", "#1f2430", "#8a909c"
@@ -316,7 +316,7 @@ def main():
     binary, out = Path(sys.argv[1]).resolve(), Path(sys.argv[2])
     seconds = int(sys.argv[3]) if len(sys.argv) > 3 else 240
     out.mkdir(parents=True, exist_ok=True)
-    with Stack(binary, listen=19949) as stack:
+    with Stack(binary, listen=free_port()) as stack:
         until("scrapes of all nodes", 90, lambda: len(stack.query("up == 1")) == len(stack.targets))
         end = time.monotonic() + seconds
         while time.monotonic() < end:
