@@ -283,9 +283,9 @@ def draw(stack, name, path, seconds, chosen=None):
     every = list(panels.panels(dashboard))
     every = [panel for panel in every if panel["type"] in DRAW]
     height = max(p["gridPos"]["y"] + p["gridPos"]["h"] for p in every)
-    size = (24 * COLUMN, height * ROW + 0.6)
+    size = (24 * COLUMN + GAP, height * ROW + 0.6)
     figure = plt.figure(figsize=size, facecolor=PAPER, dpi=110)
-    title = dashboard["title"] + (f"  ·  {', '.join(v[0] for v in chosen.values())}" if chosen else "")
+    title = dashboard["title"] + (f"  ·  {next(iter(chosen.values()))[0]}" if chosen else "")
     figure.text(0.012, 1 - 0.3 / size[1], title, fontsize=13, weight="bold", color=INK, va="center")
     for one in every:
         at = one["gridPos"]
@@ -294,7 +294,7 @@ def draw(stack, name, path, seconds, chosen=None):
         card = (left / size[0], 1 - (top + tall) / size[1], width / size[0], tall / size[1])
         figure.add_artist(FancyBboxPatch(
             card[:2], *card[2:], boxstyle="round,pad=0,rounding_size=0.002", facecolor=CARD,
-            edgecolor="#dfe2e8", linewidth=0.8, transform=figure.transFigure))
+            edgecolor="#dfe2e8", linewidth=0.8, transform=figure.transFigure, zorder=-1))
         figure.text((left + 0.1) / size[0], 1 - (top + 0.16) / size[1], one["title"], fontsize=7.5,
                     weight="bold", color=INK, va="center")
         panel = Panel(stack, one, values, seconds)
