@@ -76,7 +76,7 @@ def sources(board):
         [Col("cluster", "Cluster", width=110), Col("instance", "Node", link=NODE_LINK, width=140),
          Col("source", "Source"),
          Col("@A", "Stalled", unit="short", steps=[(None, PLAIN), (1, BAD)])],
-        sort="@A", desc=True, empty="Every source of every agent that answers is read.",
+        sort=["-@A"], empty="Every source of every agent that answers is read.",
     ), 12, 7)
     board.add(lines(
         "Kernel records lost", "Kernel-log records overwritten before they were read, by node. "
@@ -134,15 +134,15 @@ def cluster(board):
     ), 8, 8)
     board.add(lines(
         "API server answers", "Agents to whom the API server answers, and those to whom it does not.",
-        [Q(f"count(selvage_node_api_up{{{NODE}}} == 1)", "answers", color=GOOD),
-         Q(f"count(selvage_node_api_up{{{NODE}}} == 0)", "does not answer", color=BAD)],
+        [Q(f"sum(selvage_node_api_up{{{NODE}}})", "answers", color=GOOD),
+         Q(f"sum(1 - selvage_node_api_up{{{NODE}}})", "does not answer", color=BAD)],
         stack=True, empty=NO_API, decimals=0,
     ), 8, 8)
     board.add(lines(
         "Pending on nodes' objects", "Nodes whose object lacks what it should carry, by kind. It "
         "should fall to nothing within seconds; in a dry run it is what would be written.",
-        [Q(f"sum by (what) (selvage_node_pending{{{NODE}}})", "{{what}}"),
-         Q(f"0 * count(selvage_node_api_up{{{NODE}}})", "zero, as agents answer", color=QUIET)],
+        [Q(f"sum by (what) (selvage_node_pending{{{NODE}}}) or on () label_replace("
+           f'0 * count(selvage_node_api_up{{{NODE}}}), "what", "nothing", "", "")', "{{what}}")],
         empty=NO_API, decimals=0,
     ), 8, 8)
 
