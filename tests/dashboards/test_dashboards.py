@@ -149,8 +149,9 @@ class Queries(unittest.TestCase):
         asked = set()
         for name, board in BOARDS.items():
             for where, expr in expressions(board):
-                for metric, labels in names.selectors(substituted(expr)):
+                for metric, matchers in names.selectors(substituted(expr)):
                     asked.add(metric)
+                    labels = {each.name for each in matchers}
                     with self.subTest(where=f"{name}: {where}", metric=metric):
                         if metric in recorded:
                             continue
@@ -169,6 +170,28 @@ class Queries(unittest.TestCase):
             if line.startswith("| `") and "| default |" in line
         }
         self.assertEqual(default - asked - unused, set())
+
+    def test_values_of_labels_exist(self):
+        known, asked = names.values(), 0
+        for name, board in BOARDS.items():
+            for where, expr in expressions(board):
+                for metric, matchers in names.selectors(substituted(expr)):
+                    for each in matchers:
+                        if each.op == names.promql.MatchOp.Equal:
+                            asked += 1
+                            with self.subTest(where=f"{name}: {where}", metric=metric):
+                                self.assertIn(each.value, known[each.name])
+        self.assertGreater(asked, 50)
+        # What tells of congestion control is told apart from what tells of loss.
+        cnp = next(
+            each.value for _, expr in expressions(BOARDS["node"])
+            for _, matchers in names.selectors(substituted(expr))
+            for each in matchers if each.name == "counter" and "cnp" in each.value
+        )
+        self.assertEqual(
+            {each for each in names.counters() if re.fullmatch(cnp, each)},
+            {each for each in names.counters() if re.search("cnp|ECN", each)},
+        )
 
     def test_variables_are_declared(self):
         for name, board in BOARDS.items():
