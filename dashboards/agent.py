@@ -79,46 +79,54 @@ def sources(board):
         sort=["-@A"], empty="Every source of every agent that answers is read.",
     ), 12, 7)
     board.add(lines(
-        "Kernel records lost", "Kernel-log records overwritten before they were read, by node. "
-        "There should be none.",
-        [Q(f"sum by ({HOST}) (increase(selvage_kmsg_records_lost_total{{{NODE}}}"
-           "[$__rate_interval]))", EACH)], decimals=0,
+        "Kernel records lost", "Kernel-log records overwritten before they were read, of the ten "
+        "nodes that lost most. There should be none.",
+        [Q(f"topk(10, sum by ({HOST}) (increase(selvage_kmsg_records_lost_total{{{NODE}}}"
+           "[$__rate_interval])))", EACH)], decimals=0,
     ), 12, 7)
 
 
+def worst(expr):
+    """The ten highest, so that a fleet of thousands stays legible, and the middle of all."""
+    return [Q(f"topk(10, {expr})", EACH), Q(f"quantile(0.5, {expr})", "median", QUIET, dashed=True)]
+
+
 def cost(board):
-    board.row("What it costs")
+    board.row("What it costs: the ten highest, and the median of all")
     board.add(lines(
-        "CPU", "Share of one core that each agent uses. A few thousandths are normal.",
-        [Q(of_agent(f"rate(process_cpu_seconds_total{{{NODE}}}[$__rate_interval])"), EACH)],
+        "CPU", "Share of one core that an agent uses. A few thousandths are normal.",
+        worst(of_agent(f"rate(process_cpu_seconds_total{{{NODE}}}[$__rate_interval])")),
         "percentunit", steps=[(None, "transparent"), (0.1, WARN)],
     ), 8, 8)
     board.add(lines(
-        "Memory", "Resident memory of each agent. The shipped limit is 64 MiB (dashed); it should "
+        "Memory", "Resident memory of an agent. The shipped limit is 64 MiB (dashed); it should "
         "stay level.",
-        [Q(of_agent(f"process_resident_memory_bytes{{{NODE}}}"), EACH)], "bytes",
+        worst(of_agent(f"process_resident_memory_bytes{{{NODE}}}")), "bytes",
         steps=[(None, "transparent"), (67108864, BAD)],
     ), 8, 8)
     board.add(lines(
-        "Age of reports", "Age of each agent's last evaluation when it was scraped. Seconds.",
-        [Q(f"max by ({HOST}) (selvage_report_age_seconds{{{NODE}}})", EACH)], "s",
+        "Age of reports", "Age of an agent's last evaluation when it was scraped. Above two minutes "
+        "(dashed) it lives and does not judge.",
+        worst(f"max by ({HOST}) (selvage_report_age_seconds{{{NODE}}})"), "s",
         steps=[(None, "transparent"), (120, BAD)],
     ), 8, 8)
     board.add(lines(
-        "Duration of scrapes", "How long Prometheus waited for each agent. Milliseconds are normal.",
-        [Q(of_agent(f"scrape_duration_seconds{{{NODE}}}"), EACH)], "s",
+        "Duration of scrapes", "How long Prometheus waited for an agent. Milliseconds are normal.",
+        worst(of_agent(f"scrape_duration_seconds{{{NODE}}}")), "s",
         steps=[(None, "transparent"), (1, WARN)],
     ), 8, 8)
     board.add(lines(
-        "Series", "Series that each agent exports: at most 600 by default and 2,000 with everything "
+        "Series", "Series that an agent exports: at most 600 by default and 2,000 with everything "
         "on, on a node with 18 ports.",
-        [Q(of_agent(f"scrape_samples_scraped{{{NODE}}}"), EACH)],
+        worst(of_agent(f"scrape_samples_scraped{{{NODE}}}")),
         steps=[(None, "transparent"), (2000, WARN)], decimals=0,
     ), 8, 8)
+    judged = f"rate(selvage_report_generations_total{{{NODE}}}[$__rate_interval])"
     board.add(lines(
-        "Evaluations", "How often each agent judges anew. A flat zero is an agent that stands still.",
-        [Q(f"sum by ({HOST}) (rate(selvage_report_generations_total{{{NODE}}}[$__rate_interval]))",
-           EACH)], "ops",
+        "Evaluations", "How often agents judge anew: the ten that do so least, and the median. A "
+        "flat zero is an agent that stands still.",
+        [Q(f"bottomk(10, sum by ({HOST}) ({judged}))", EACH),
+         Q(f"quantile(0.5, sum by ({HOST}) ({judged}))", "median", QUIET, dashed=True)], "ops",
     ), 8, 8)
 
 

@@ -181,7 +181,7 @@ def troubles(board):
 
 
 def logs(board):
-    board.row("Reading of logs")
+    board.row("Reading of logs: the ten highest nodes")
     for width, title, metric, unit, text in (
         (6, "Containers followed", "selvage_nccl_containers", "short",
          "Containers whose logs hold NCCL's lines, by node; the 24 worst of a node have series of "
@@ -198,7 +198,7 @@ def logs(board):
         if metric.endswith("_total"):
             series = f"rate({series}[$__rate_interval])"
         board.add(lines(
-            title, text, [Q(f"sum by ({HOST}) ({series})", "{{instance}}")], unit,
+            title, text, [Q(f"topk(10, sum by ({HOST}) ({series}))", "{{instance}}")], unit,
             empty="no data: no agent reads logs",
         ), width, 7)
 
