@@ -93,9 +93,9 @@ def broken(case: unittest.TestCase) -> pathlib.Path:
 
 class Breakages(unittest.TestCase):
     def test_what_is_whole_is_not_found(self):
-        cases = [path.stem for path in (ROOT / "alerts/tests").glob("*.yaml")]
+        # test_rules runs all unit tests: one of them shows here that the copy is whole.
         plain = {row[3] for row in BREAKAGES if row[3].__name__ != "check"}
-        for check in [*plain, *map(unit, cases)]:
+        for check in [*plain, unit("recording")]:
             with self.subTest(check=check):
                 self.assertEqual(check(broken(self)), [])
 
