@@ -35,12 +35,16 @@ CASES = {
         ["SelvageAgentDown", "SelvageAgentAbsent", "SelvageGpuMissing GpuFellOff", "SelvageFabricUnready"],
         ["SelvageAgentDown"],
     ),
-    "a switch, not its nodes; a GPU still": (
+    "a switch, not the links of its nodes; a GPU still": (
         [
             "SelvageFabricUnreadyShare", "SelvageRailDown LinkDown", "SelvageFabricUnready @gpu-02",
             "SelvageRailDown LinkDown @gpu-02", "SelvageGpuMissing GpuFellOff @gpu-03",
+            "SelvagePfcPauseStorm PfcStorm @gpu-04",
         ],
-        ["SelvageFabricUnreadyShare", "SelvageGpuMissing GpuFellOff @gpu-03"],
+        [
+            "SelvageFabricUnreadyShare", "SelvageGpuMissing GpuFellOff @gpu-03",
+            "SelvagePfcPauseStorm PfcStorm @gpu-04",
+        ],
     ),
     "a full budget is told beside its nodes": (
         ["SelvageTaintWithheld", "SelvageXidFatal XidFatal"],
