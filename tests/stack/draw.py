@@ -2,10 +2,14 @@
 A stand-in for Grafana, which is not to be had from the registries; layout, titles, units, legends
 and thresholds are the dashboards' own.
 
-    draw.py BINARY DIRECTORY [SECONDS OF DATA]"""
+    draw.py BINARY DIRECTORY [--whole] [--seconds N]
 
+With --whole every dashboard to its end, to be looked at; else what the README shows, and the pages of
+two nodes as Chromium shows them."""
+
+import argparse
 import re
-import sys
+import subprocess
 import time
 from datetime import datetime
 from pathlib import Path
@@ -309,11 +313,12 @@ DRAW = {"stat": draw_stat, "gauge": draw_stat, "bargauge": draw_bars, "piechart"
         "status-history": draw_timeline, "table": draw_table}
 
 
-def draw(stack, name, path, seconds, chosen=None):
+def draw(stack, name, path, seconds, chosen=None, rows=None):
     dashboard = panels.load(name)
     values = panels.variables(stack, dashboard) | (chosen or {})
     every = list(panels.panels(dashboard))
-    every = [panel for panel in every if panel["type"] in DRAW]
+    every = [panel for panel in every if panel["type"] in DRAW
+             and (not rows or panel["gridPos"]["y"] + panel["gridPos"]["h"] <= rows)]
     height = max(p["gridPos"]["y"] + p["gridPos"]["h"] for p in every)
     size = (24 * COLUMN + GAP, height * ROW + 0.6)
     figure = plt.figure(figsize=size, facecolor=PAPER, dpi=110)
@@ -344,22 +349,41 @@ def draw(stack, name, path, seconds, chosen=None):
     plt.close(figure)
 
 
+def photograph(stack, node, path):
+    """The agent's own page as a browser shows it."""
+    subprocess.run(
+        ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+         f"--user-data-dir={stack.dir / 'chromium'}", "--force-color-profile=srgb",
+         "--window-size=1180,1020", f"--screenshot={path}", f"http://{stack.targets[node]}/"],
+        check=True, timeout=120, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
 def main():
-    binary, out = Path(sys.argv[1]).resolve(), Path(sys.argv[2])
-    seconds = int(sys.argv[3]) if len(sys.argv) > 3 else 240
+    parser = argparse.ArgumentParser()
+    parser.add_argument("binary", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--whole", action="store_true")
+    parser.add_argument("--seconds", type=int, default=330)
+    args = parser.parse_args()
+    out = args.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
-    with Stack(binary, listen=free_port()) as stack:
+    with Stack(args.binary.resolve(), listen=free_port()) as stack:
         until("scrapes of all nodes", 90, lambda: len(stack.query("up == 1")) == len(stack.targets))
-        end = time.monotonic() + seconds
+        end = time.monotonic() + args.seconds
         while time.monotonic() < end:
             stack.alive()
             time.sleep(1)
-        for name in panels.NAMES:
-            draw(stack, name, out / f"dashboard-{name}.png", seconds)
-            if name == "node":
-                for node in ("gpu-03", "gpu-05"):
-                    draw(stack, name, out / f"dashboard-node-{node}.png", seconds,
-                         {variable: [node] for variable in ("node", "instance")})
+        if args.whole:
+            for name in panels.NAMES:
+                draw(stack, name, out / f"dashboard-{name}.png", args.seconds)
+            for node in stack.targets:
+                draw(stack, "node", out / f"dashboard-node-{node}.png", args.seconds,
+                     {"node": [node]})
+        else:
+            draw(stack, "fleet", out / "dashboard-fleet.png", args.seconds, rows=33)
+            draw(stack, "node", out / "dashboard-node.png", args.seconds, {"node": ["gpu-03"]},
+                 rows=44)
+            photograph(stack, "gpu-02", out / "page.png")
 
 
 if __name__ == "__main__":
