@@ -30,6 +30,8 @@ pub struct Role {
     pub timing: Timing,
     /// Share of the links' rate that its jobs use, in percent; 0: no traffic.
     pub load: u64,
+    /// What has happened before its agent looks for the first time.
+    pub before: Vec<Act>,
     /// What happens once, by the time since the start.
     pub scenes: Vec<Scene>,
     /// What happens again and again: from when on, and how often.
@@ -88,6 +90,7 @@ impl Script {
             about: "",
             timing: Timing::Standing,
             load: 40 + (at as u64 * 17) % 40,
+            before: Vec::new(),
             scenes: Vec::new(),
             again: Vec::new(),
             play: None,
@@ -277,7 +280,11 @@ fn dirty_link(script: &mut Script) {
         "LinkRecoveries",
         "PacketLoss",
         "LaneWidthReduced",
+        "CounterSaturated",
     ];
+    // A counter of 16 bits at its end.
+    let stuck = counter("mlx5_10", "port_rcv_errors", 65_535);
+    script.role.before.push(stuck);
     let half = Act::Rate {
         device: "mlx5_5".into(),
         port: 1,
@@ -390,8 +397,17 @@ fn going(script: &mut Script) {
     script.role.about = "well, but its kernel log loses records, and its agent goes away for good";
     script.role.reasons = &["KernelLogLost"];
     script.role.leaves = Some(script.secs(60.0));
-    script.at(10.0, Act::KmsgTooLarge);
-    script.every(15.0, Act::KmsgTooLarge);
+    // A reader tells of what it lost when it reads on.
+    let lost = Act::All(vec![
+        Act::KmsgTooLarge,
+        Act::Kmsg {
+            priority: 6,
+            micros: 0,
+            text: "mlx5_core 0000:18:00.0: Port module event: module 0, Cable plugged".into(),
+            device: None,
+        },
+    ]);
+    script.again(10.0, 12.0, lost);
     jobs::rlhf(script);
 }
 
@@ -408,3 +424,7 @@ fn more(at: usize, script: &mut Script) {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "cast_tests.rs"]
+mod tests;

@@ -72,7 +72,9 @@ fn pod(namespace: &str, maker: Maker, job: &str, index: u32) -> PodSpec {
             .into_iter()
             .map(|(key, value)| (key.to_string(), value))
             .collect(),
-        env: vec![("NCCL_DEBUG".into(), "INFO".into())],
+        env: [("NCCL_DEBUG", "INFO"), ("PET_NNODES", "2")]
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .to_vec(),
         gpus: 8,
         rdma: Some((SHARED.into(), 1)),
     }

@@ -26,6 +26,8 @@ pub(super) fn config(timing: Timing, speed: f64, place: &Place<'_>) -> Config {
     config.agent.node_name = place.name.to_string();
     config.agent.state_dir = None;
     config.agent.rdma_source = RdmaSource::Sysfs;
+    // Many agents on a busy machine are slow, and none of them hangs.
+    config.intervals.deadline = Span::from_secs(30);
     let cluster = &mut config.cluster;
     cluster.mode = Mode::All;
     cluster.kubeconfig = place.kubeconfig.display().to_string();
