@@ -34,11 +34,13 @@ pub(super) fn config(timing: Timing, speed: f64, place: &Place<'_>) -> Config {
     cluster.hold = span(2.0);
     cluster.clear = Span::from_secs(1).max(span(3.0));
     cluster.clear_max = cluster.clear;
+    config.nccl.suspects_every = Span::from_secs(1).max(span(5.0));
     config.hysteresis.hold = span(2.0);
     // Repeats are the play's, not a nervous node's: no longer waits for them.
     config.hysteresis.flap_count = 0;
     let policy = &mut config.policy;
     policy.nccl.init_hang_after = span(20.0);
+    policy.nccl.suspect_after = span(15.0);
     policy.link_state.raise_after = span(2.0);
     policy.link_state.clear_after = span(1.0);
     policy.link_rate.raise_after = span(2.0);
