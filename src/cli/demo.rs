@@ -66,7 +66,6 @@ pub fn command() -> Command {
             Arg::new("once")
                 .long("once")
                 .action(ArgAction::SetTrue)
-                .conflicts_with("nodes")
                 .help("End after one performance instead of beginning again"),
         )
         .arg(
@@ -253,7 +252,8 @@ fn stages(members: &[Member], objects: &Arc<Mutex<Objects>>) -> io::Result<Vec<S
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
             .create_node(&role.name, labels, Value::Null, allocatable);
-        let node = Node::write(spec, &member.root)?;
+        let mut node = Node::write(spec, &member.root)?;
+        role.before.iter().try_for_each(|act| node.act(act))?;
         Ok(Stage::new(&role.name, node, objects))
     };
     members.iter().map(stage).collect()

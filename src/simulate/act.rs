@@ -1,6 +1,7 @@
 //! Things that can happen to a simulated node, as data: plays and tests are lists of these.
 
 use super::pod::PodSpec;
+use super::process::ProcessSpec;
 use super::spec::{ModuleSpec, RdmaSpec};
 use crate::units::Bdf;
 
@@ -130,7 +131,16 @@ pub enum Act {
         /// Lines.
         lines: Vec<String>,
     },
-    /// A pod goes, and its logs with it.
+    /// A process of a pod begins.
+    ProcessComes(ProcessSpec),
+    /// A process's network namespace receives and sends by TCP.
+    Tcp {
+        /// PID.
+        pid: u32,
+        /// Bytes, each way.
+        bytes: u64,
+    },
+    /// A pod goes, and its logs and processes with it.
     PodGoes(String),
     /// An RDMA device vanishes.
     RemoveDevice(String),

@@ -1,11 +1,11 @@
 //! The demo's fleet: who plays what, as data. A part's faults stand from soon after the start unless
 //! it says otherwise, so that whoever looks later sees the same.
 
+use super::PLAY_LENGTH;
 use super::act::Act;
 use super::cast_jobs as jobs;
 use super::play::{Scene, play};
-use super::{PLAY_LENGTH, PLAY_PRESET};
-use crate::units::Bdf;
+use super::script::{Script, counter, function, hw_counter, link};
 use std::time::Duration;
 
 /// How an agent's waiting times are shortened.
@@ -30,6 +30,8 @@ pub struct Role {
     pub timing: Timing,
     /// Share of the links' rate that its jobs use, in percent; 0: no traffic.
     pub load: u64,
+    /// What has happened before its agent looks for the first time.
+    pub before: Vec<Act>,
     /// What happens once, by the time since the start.
     pub scenes: Vec<Scene>,
     /// What happens again and again: from when on, and how often.
@@ -71,98 +73,6 @@ fn part(at: usize, script: &mut Script) {
         11 => going(script),
         // Those that are well, over and over.
         _ => more(at, script),
-    }
-}
-
-/// A part while it is written.
-pub(super) struct Script {
-    pub(super) role: Role,
-    pub(super) speed: f64,
-}
-
-impl Script {
-    fn new(at: usize, speed: f64) -> Self {
-        let role = Role {
-            name: format!("gpu-{:02}", at + 1),
-            preset: PLAY_PRESET,
-            about: "",
-            timing: Timing::Standing,
-            load: 40 + (at as u64 * 17) % 40,
-            scenes: Vec::new(),
-            again: Vec::new(),
-            play: None,
-            leaves: None,
-            state: Some("ready"),
-            reasons: &[],
-        };
-        Script { role, speed }
-    }
-
-    fn secs(&self, secs: f64) -> Duration {
-        Duration::from_secs_f64(secs / self.speed)
-    }
-
-    pub(super) fn at(&mut self, secs: f64, act: Act) {
-        let at = self.secs(secs);
-        self.role.scenes.push((at, act, ""));
-    }
-
-    fn every(&mut self, secs: f64, act: Act) {
-        self.again(secs, secs, act);
-    }
-
-    pub(super) fn again(&mut self, from: f64, secs: f64, act: Act) {
-        let times = [from, secs].map(|secs| self.secs(secs));
-        self.role.again.push((times, act));
-    }
-
-    /// A kernel-log line, soon and then again: a line that is told once is forgotten after a while.
-    fn kmsg(&mut self, secs: f64, again: Option<f64>, priority: u32, text: String) {
-        let act = Act::Kmsg {
-            priority,
-            micros: 0,
-            text,
-            device: None,
-        };
-        if let Some(again) = again {
-            self.every(again, act.clone());
-        }
-        self.at(secs, act);
-    }
-}
-
-fn counter(device: &str, name: &str, add: u64) -> Act {
-    Act::Counter {
-        device: device.into(),
-        port: 1,
-        name: name.into(),
-        add,
-    }
-}
-
-fn hw_counter(device: &str, name: &str, add: u64) -> Act {
-    Act::HwCounter {
-        device: device.into(),
-        port: 1,
-        name: name.into(),
-        add,
-    }
-}
-
-fn link(device: &str, up: bool) -> Act {
-    Act::Link {
-        device: device.into(),
-        port: 1,
-        up,
-    }
-}
-
-fn function(bus: u8) -> Bdf {
-    Bdf {
-        domain: 0,
-        bus,
-        device: 0,
-        function: 0,
     }
 }
 
@@ -277,7 +187,11 @@ fn dirty_link(script: &mut Script) {
         "LinkRecoveries",
         "PacketLoss",
         "LaneWidthReduced",
+        "CounterSaturated",
     ];
+    // A counter of 16 bits at its end.
+    let stuck = counter("mlx5_10", "port_rcv_errors", 65_535);
+    script.role.before.push(stuck);
     let half = Act::Rate {
         device: "mlx5_5".into(),
         port: 1,
@@ -373,6 +287,7 @@ fn bad_jobs(script: &mut Script) {
         "NcclTcpFallback",
         "NcclInitHang",
         "NoRdmaRequested",
+        "NcclSuspect",
         "PcieWidthReduced",
     ];
     let narrow = Act::PcieLink {
@@ -384,14 +299,24 @@ fn bad_jobs(script: &mut Script) {
     jobs::sft(script);
     jobs::eval(script);
     jobs::legacy(script);
+    jobs::silent(script);
 }
 
 fn going(script: &mut Script) {
     script.role.about = "well, but its kernel log loses records, and its agent goes away for good";
     script.role.reasons = &["KernelLogLost"];
     script.role.leaves = Some(script.secs(60.0));
-    script.at(10.0, Act::KmsgTooLarge);
-    script.every(15.0, Act::KmsgTooLarge);
+    // A reader tells of what it lost when it reads on.
+    let lost = Act::All(vec![
+        Act::KmsgTooLarge,
+        Act::Kmsg {
+            priority: 6,
+            micros: 0,
+            text: "mlx5_core 0000:18:00.0: Port module event: module 0, Cable plugged".into(),
+            device: None,
+        },
+    ]);
+    script.again(10.0, 12.0, lost);
     jobs::rlhf(script);
 }
 
@@ -408,3 +333,7 @@ fn more(at: usize, script: &mut Script) {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "cast_tests.rs"]
+mod tests;

@@ -1,9 +1,10 @@
 //! The fleet's jobs.
 
 use super::act::Act;
-use super::cast::Script;
 use super::nccl::{Carrier, Gang, IB_RAILS, ROCE_RAILS};
 use super::pod::PodSpec;
+use super::process::ProcessSpec;
+use super::script::Script;
 
 /// What shared RDMA device plugins offer, by name.
 const SHARED: &str = "rdma/hca_shared_devices_a";
@@ -72,7 +73,9 @@ fn pod(namespace: &str, maker: Maker, job: &str, index: u32) -> PodSpec {
             .into_iter()
             .map(|(key, value)| (key.to_string(), value))
             .collect(),
-        env: vec![("NCCL_DEBUG".into(), "INFO".into())],
+        env: [("NCCL_DEBUG", "INFO"), ("PET_NNODES", "2")]
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .to_vec(),
         gpus: 8,
         rdma: Some((SHARED.into(), 1)),
     }
@@ -94,7 +97,8 @@ fn uid(name: &str) -> String {
 }
 
 /// A pod that comes to the node and prints what its gang prints; then its own words, every while.
-fn runs(script: &mut Script, secs: f64, pod: PodSpec, gang: Gang) {
+fn runs(script: &mut Script, secs: f64, mut pod: PodSpec, gang: Gang) {
+    pod.gpus = gang.ranks;
     script.at(secs, Act::PodComes(Box::new(pod.clone())));
     for (after, act) in gang.lines(&pod) {
         script.at(secs + 1.0 + after.as_secs_f64(), act);
@@ -114,6 +118,7 @@ const VERSION: &str = "2.22.3+cuda12.6";
 fn gang(nodes: u32, index: u32, carrier: Carrier) -> Gang {
     Gang {
         version: VERSION,
+        ranks: 8,
         nodes,
         index,
         carrier,
@@ -158,6 +163,16 @@ pub(super) fn llama(script: &mut Script, index: u32) {
         script.at(34.0, trouble.clone());
         script.again(79.0, 45.0, trouble);
     }
+    // The others' processes are not looked at.
+    if index == 0 {
+        let process = ProcessSpec {
+            pid: 20_118,
+            pod: pod.uid.clone(),
+            queue_pairs: true,
+            tcp: 0,
+        };
+        script.at(4.0, Act::ProcessComes(process));
+    }
     runs(script, 3.0, pod, gang(3, index, ib(true)));
 }
 
@@ -187,17 +202,42 @@ pub(super) fn vision(script: &mut Script) {
 pub(super) fn sft(script: &mut Script) {
     let mut pod = pod("apps", Maker::JobSet, "sft-run", 1);
     pod.rdma = None;
-    runs(script, 4.0, pod, gang(2, 1, Carrier::FallenBack));
+    let gang = Gang {
+        ranks: 2,
+        ..gang(2, 1, Carrier::FallenBack)
+    };
+    runs(script, 4.0, pod, gang);
 }
 
 /// Its other node never comes.
 pub(super) fn eval(script: &mut Script) {
     let pod = pod("apps", Maker::PyTorch, "eval-suite", 1);
     let gang = Gang {
+        ranks: 2,
         hangs: true,
         ..gang(2, 1, roce(true))
     };
     runs(script, 6.0, pod, gang);
+}
+
+/// Moves many bytes by TCP and logs nothing: a suspect.
+pub(super) fn silent(script: &mut Script) {
+    let mut pod = pod("apps", Maker::LeaderWorkerSet, "grpo-rollout", 1);
+    pod.gpus = 2;
+    pod.env.retain(|(name, _)| name != "NCCL_DEBUG");
+    let process = ProcessSpec {
+        pid: 31_207,
+        pod: pod.uid.clone(),
+        queue_pairs: false,
+        tcp: 0,
+    };
+    script.at(5.0, Act::PodComes(Box::new(pod)));
+    script.at(6.0, Act::ProcessComes(process));
+    let moves = Act::Tcp {
+        pid: 31_207,
+        bytes: 620_000_000,
+    };
+    script.again(7.0, 2.0, moves);
 }
 
 /// TCP, as its manifest asks.
@@ -206,6 +246,7 @@ pub(super) fn legacy(script: &mut Script) {
     pod.env.push(("NCCL_IB_DISABLE".into(), "1".into()));
     let gang = Gang {
         version: "2.22.3+cuda12.4",
+        ranks: 2,
         ..gang(2, 1, Carrier::Sockets)
     };
     runs(script, 5.0, pod, gang);

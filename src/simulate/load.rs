@@ -9,7 +9,7 @@ impl Node {
     pub(super) fn traffic(&mut self, millis: u64, percent: u64) -> io::Result<()> {
         let bytes_of =
             |hw: &Option<Attrs>| hw.as_ref().is_some_and(|hw| hw.contains_key("rx_bytes"));
-        let active: Vec<(String, u32, u64, Option<String>, [bool; 2])> = self
+        let active: Vec<_> = self
             .spec
             .rdma
             .iter()

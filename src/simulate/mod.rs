@@ -3,7 +3,8 @@
 //!
 //! What a directory of plain files cannot hold stands beside it: reads that fail in
 //! `.selvage-errno` (see [`crate::source::tree`]), ethtool statistics in `selvage/ethtool/<if>`
-//! (`name: value` lines, the first `driver: mlx5_core`), DCB settings in `selvage/dcb/<if>.json`.
+//! (`name: value` lines, the first `driver: mlx5_core`), DCB settings in `selvage/dcb/<if>.json`, queue pairs in
+//! `selvage/queue_pairs.json`.
 
 mod act;
 pub mod api;
@@ -23,7 +24,9 @@ mod presets;
 mod presets_cloud;
 mod presets_other;
 mod proc;
+mod process;
 mod rdma;
+mod script;
 mod spec;
 
 pub use act::{Act, flapping};
@@ -33,6 +36,7 @@ pub use node::Node;
 pub use play::{PLAY_LENGTH, PLAY_PRESET, Scene, play};
 pub use pod::PodSpec;
 pub use presets::{PRESETS, about, preset};
+pub use process::ProcessSpec;
 pub use spec::*;
 
 #[cfg(test)]

@@ -1,12 +1,9 @@
-//! What NCCL prints of a job (`NCCL_DEBUG=INFO`), as data: eight ranks of a gang on one node. The
+//! What NCCL prints of a job (`NCCL_DEBUG=INFO`), as data: the ranks of a gang on one node. The
 //! grammar is that of 2.22 and later.
 
 use super::act::Act;
 use super::pod::PodSpec;
 use std::time::Duration;
-
-/// Ranks on a node.
-const RANKS: u32 = 8;
 
 /// What carries data between nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +39,9 @@ pub const ROCE_RAILS: &[&str] = &[
 pub struct Gang {
     /// NCCL's version.
     pub version: &'static str,
-    /// Nodes of the gang.
+    /// Ranks on each node; at least one.
+    pub ranks: u32,
+    /// Nodes of the gang; at least one.
     pub nodes: u32,
     /// Which of them this is.
     pub index: u32,
@@ -78,7 +77,7 @@ impl Gang {
             let said = lines(rank).into_iter();
             said.map(move |line| format!("{}:{pid}:{thread} [{rank}] NCCL INFO {line}", pod.name))
         };
-        (0..RANKS).flat_map(of).collect()
+        (0..self.ranks).flat_map(of).collect()
     }
 
     fn address(&self) -> String {
@@ -137,8 +136,8 @@ impl Gang {
         });
         format!(
             "ncclCommInitRankConfig comm 0x55d0{rank:x}a40 rank {} nranks {} cudaDev {rank} nvmlDev {rank} busId {:x}000 commId 0x{id:x}",
-            self.index * RANKS + rank,
-            self.nodes * RANKS,
+            self.index * self.ranks + rank,
+            self.nodes * self.ranks,
             0x1b + rank * 0x10,
         )
     }
@@ -147,21 +146,22 @@ impl Gang {
         vec![
             format!("{} - Init START", self.comm(pod, rank)),
             format!(
-                "comm 0x55d0{rank:x}a40 rank {} nRanks {} nNodes {} localRanks {RANKS} localRank {rank} MNNVL 0",
-                self.index * RANKS + rank,
-                self.nodes * RANKS,
+                "comm 0x55d0{rank:x}a40 rank {} nRanks {} nNodes {} localRanks {} localRank {rank} MNNVL 0",
+                self.index * self.ranks + rank,
+                self.nodes * self.ranks,
                 self.nodes,
+                self.ranks,
             ),
         ]
     }
 
-    /// Eight rings, each of which leaves the node beside another GPU.
+    /// A ring a rank, each of which leaves the node beside another GPU.
     fn channels(&self, rank: u32) -> Vec<String> {
-        let base = self.index * RANKS;
-        let other = |step: u32| (self.index + step) % self.nodes * RANKS;
+        let base = self.index * self.ranks;
+        let other = |step: u32| (self.index + step) % self.nodes * self.ranks;
         let mut lines = Vec::new();
-        for ring in 0..RANKS {
-            let (first, last) = (ring, (ring + RANKS - 1) % RANKS);
+        for ring in 0..self.ranks {
+            let (first, last) = (ring, (ring + self.ranks - 1) % self.ranks);
             let via = match self.carrier {
                 Carrier::Ib { gdr: true, .. } => format!("NET/IB/{ring}/GDRDMA"),
                 Carrier::Ib { .. } => format!("NET/IB/{ring}"),
@@ -182,7 +182,7 @@ impl Gang {
                     base + last
                 ));
             } else {
-                let next = (rank + 1) % RANKS;
+                let next = (rank + 1) % self.ranks;
                 lines.push(format!(
                     "Channel {ring:02}/0 : {}[{rank}] -> {}[{next}] via P2P/CUMEM/read",
                     base + rank,
@@ -201,8 +201,8 @@ impl Gang {
             format!("{} - Init COMPLETE", self.comm(pod, rank)),
             format!(
                 "Init timings - ncclCommInitRankConfig: rank {} nranks {} total {seconds:.2} (kernels 0.21, alloc 0.40, bootstrap 0.62, allgathers 0.01, topo 0.38, graphs 0.02, connections 0.19, rest 0.07)",
-                self.index * RANKS + rank,
-                self.nodes * RANKS,
+                self.index * self.ranks + rank,
+                self.nodes * self.ranks,
             ),
         ]
     }

@@ -124,6 +124,8 @@ impl Node {
                 restart,
                 lines,
             } => self.pod_says(uid, *restart, lines),
+            Act::ProcessComes(process) => self.process_comes(process),
+            Act::Tcp { pid, bytes } => self.tcp(*pid, *bytes),
             Act::PodGoes(uid) => self.pod_goes(uid),
             Act::RemoveDevice(name) => self.remove(name).map(drop),
             Act::AddDevice(device) => self.add(device.as_ref().clone()),

@@ -109,6 +109,7 @@ impl Node {
     pub(super) fn pod_goes(&mut self, uid: &str) -> io::Result<()> {
         let at = self.spec.pods.iter().position(|pod| pod.uid == uid);
         let pod = self.spec.pods.remove(at.ok_or_else(|| none(uid))?);
+        self.processes_go(uid)?;
         self.files.remove(pod.logs())
     }
 }

@@ -59,6 +59,8 @@ pub struct NodeSpec {
     pub kmsg: Vec<KmsgRecord>,
     /// Pods.
     pub pods: Vec<super::pod::PodSpec>,
+    /// Their processes, as far as anybody looks at them.
+    pub processes: Vec<super::process::ProcessSpec>,
 }
 
 /// One PCI function.

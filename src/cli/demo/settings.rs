@@ -26,17 +26,21 @@ pub(super) fn config(timing: Timing, speed: f64, place: &Place<'_>) -> Config {
     config.agent.node_name = place.name.to_string();
     config.agent.state_dir = None;
     config.agent.rdma_source = RdmaSource::Sysfs;
+    // Many agents on a busy machine are slow, and none of them hangs.
+    config.intervals.deadline = Span::from_secs(30);
     let cluster = &mut config.cluster;
     cluster.mode = Mode::All;
     cluster.kubeconfig = place.kubeconfig.display().to_string();
     cluster.hold = span(2.0);
     cluster.clear = Span::from_secs(1).max(span(3.0));
     cluster.clear_max = cluster.clear;
+    config.nccl.suspects_every = Span::from_secs(1).max(span(5.0));
     config.hysteresis.hold = span(2.0);
     // Repeats are the play's, not a nervous node's: no longer waits for them.
     config.hysteresis.flap_count = 0;
     let policy = &mut config.policy;
     policy.nccl.init_hang_after = span(20.0);
+    policy.nccl.suspect_after = span(15.0);
     policy.link_state.raise_after = span(2.0);
     policy.link_state.clear_after = span(1.0);
     policy.link_rate.raise_after = span(2.0);

@@ -73,3 +73,6 @@ pub fn kubeconfig(address: std::net::SocketAddr, user: &str) -> String {
          users: [{{name: u, user: {{{user}}}}}]\n"
     )
 }
+
+#[cfg(test)]
+mod tests;
