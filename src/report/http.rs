@@ -1,9 +1,10 @@
-//! The HTTP server: five read-only routes off the latest report, HTTP/1 only, plain or over TLS.
+//! The HTTP server: read-only routes off the latest report, HTTP/1 only, plain or over TLS.
 //! Bounded in connections, header size, header time and write time, so that no client can hold it
 //! up.
 
 use super::metrics::{self, AgentStats, MetricsCache};
-use super::{Report, json, page};
+use super::page::{self, Refresh};
+use super::{Report, json};
 use bytes::Bytes;
 use guard::Guard;
 use http_body_util::Full;
@@ -98,7 +99,25 @@ pub struct ServeState {
 #[derive(Default)]
 struct Cache {
     metrics: MetricsCache,
-    json: Option<(u64, Bytes)>,
+    json: Encoded,
+    page: Encoded,
+}
+
+/// A report's form, kept until the next report.
+#[derive(Default)]
+struct Encoded(Option<(u64, Bytes)>);
+
+impl Encoded {
+    fn of(&mut self, report: &Report, encode: impl FnOnce(&Report) -> String) -> Bytes {
+        if let Some((generation, body)) = &self.0
+            && *generation == report.generation
+        {
+            return body.clone();
+        }
+        let body = Bytes::from(encode(report));
+        self.0 = Some((report.generation, body.clone()));
+        body
+    }
 }
 
 impl ServeState {
@@ -137,17 +156,18 @@ impl ServeState {
     }
 
     fn json(&self, report: &Report) -> Bytes {
-        let Ok(mut cache) = self.cache.try_lock() else {
-            return json::encode(report).into();
-        };
-        if let Some((generation, body)) = &cache.json
-            && *generation == report.generation
-        {
-            return body.clone();
+        match self.cache.try_lock() {
+            Ok(mut cache) => cache.json.of(report, json::encode),
+            Err(_) => json::encode(report).into(),
         }
-        let body = Bytes::from(json::encode(report));
-        cache.json = Some((report.generation, body.clone()));
-        body
+    }
+
+    fn page(&self, report: &Report) -> Bytes {
+        let encode = |report: &Report| page::encode(report, Refresh::On);
+        match self.cache.try_lock() {
+            Ok(mut cache) => cache.page.of(report, encode),
+            Err(_) => encode(report).into(),
+        }
     }
 }
 
@@ -160,7 +180,7 @@ impl Answers for ServeState {
         client: &[CertificateDer<'_>],
     ) -> Response<Full<Bytes>> {
         let route = match path {
-            "/metrics" | "/report" | "/healthz" | "/readyz" | "/" => path,
+            "/metrics" | "/report" | "/healthz" | "/readyz" | "/" | "/paused" => path,
             _ => return plain(StatusCode::NOT_FOUND, "not found\n"),
         };
         if !auth::is_open(route)
@@ -182,11 +202,13 @@ impl Answers for ServeState {
                 StatusCode::SERVICE_UNAVAILABLE,
                 "the first full window has not been seen\n",
             ),
-            _ => respond(
-                StatusCode::OK,
-                "text/html; charset=utf-8",
-                page::encode(&report).into(),
-            ),
+            "/paused" => html(page::encode(&report, Refresh::Off).into()),
+            _ => {
+                let mut response = html(self.page(&report));
+                let again = HeaderValue::from(u16::from(page::refresh_seconds(&report)));
+                response.headers_mut().insert(header::REFRESH, again);
+                response
+            }
         }
     }
 
@@ -213,6 +235,19 @@ pub fn not_a_read(method: &Method) -> Option<Response<Full<Bytes>>> {
 /// An answer in plain text.
 pub fn plain(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
     respond(status, TEXT_TYPE, Bytes::from_static(text.as_bytes()))
+}
+
+/// A page, which may do nothing but show itself.
+fn html(body: Bytes) -> Response<Full<Bytes>> {
+    let mut response = respond(StatusCode::OK, "text/html; charset=utf-8", body);
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (header::CONTENT_SECURITY_POLICY, page::POLICY),
+        (header::REFERRER_POLICY, "no-referrer"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
 }
 
 /// An answer of a content type.

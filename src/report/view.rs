@@ -175,6 +175,17 @@ pub fn wall_at(report: &Report, at: Millis) -> Option<jiff::Timestamp> {
         .ok()
 }
 
+/// How long ago a moment was, in one unit.
+pub fn ago(report: &Report, since: Millis) -> String {
+    let seconds = report.snapshot.at.since(since).as_secs();
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
 /// GPUDirect facts, once read.
 pub fn gpudirect(report: &Report) -> Option<&GpuDirectFacts> {
     report.snapshot.gpudirect.as_ref().map(|facts| &facts.value)
