@@ -9,6 +9,7 @@ use crate::check::{self, Context, xid_seen};
 use crate::observe::history::{History, Memory};
 use crate::observe::kernel::KernelEvent;
 use crate::observe::snapshot::Snapshot;
+use crate::readiness::diary::Diary;
 use crate::readiness::{self, FoldInputs, VerdictTracker};
 use crate::report::{Report, Tainting};
 use crate::units::Millis;
@@ -25,6 +26,7 @@ pub struct Evaluator {
     history: History,
     debouncer: Debouncer,
     tracker: VerdictTracker,
+    diary: Diary,
     generation: u64,
     jobs: Arc<Jobs>,
 }
@@ -59,6 +61,7 @@ impl Evaluator {
             history: History::restore(memory),
             debouncer: Debouncer::new(hysteresis),
             tracker: VerdictTracker::default(),
+            diary: Diary::default(),
             generation: 0,
             jobs: Arc::default(),
         }
@@ -115,6 +118,10 @@ impl Evaluator {
         );
         let (state, reasons) = (verdict.state, verdict.reasons.clone());
         self.tracker.update(verdict, now);
+        // On one look nothing has changed: all of it is as it was found.
+        if look != Look::Once {
+            self.diary.note(now, state, &reasons, &findings);
+        }
         self.history.totals.transitions = self
             .tracker
             .transitions()
@@ -140,6 +147,7 @@ impl Evaluator {
             taint_muted: false,
             cluster: None,
             jobs: Arc::clone(&self.jobs),
+            diary: self.diary.entries(),
         }
     }
 }

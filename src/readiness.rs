@@ -1,6 +1,7 @@
 //! One verdict: folds findings by weight and status. Looks at findings and at the proof that
 //! something was seen working, never at facts.
 
+pub mod diary;
 mod explained;
 pub mod hold;
 

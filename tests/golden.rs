@@ -21,6 +21,7 @@ use support::{node, selvage};
 const VOLATILE: &[&str] = &[
     "selvage_source_duration_seconds",
     "selvage_report_age_seconds",
+    "selvage_fabric_state_since_timestamp_seconds",
     "process_resident_memory_bytes",
     "process_cpu_seconds_total",
 ];

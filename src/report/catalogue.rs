@@ -63,6 +63,8 @@ catalogue! {
         "1 for the verdict that stands on this node, 0 for the other three.";
     FABRIC_STATE_TRANSITIONS: Counter Default "selvage_fabric_state_transitions_total" ["to"]
         "Changes of verdict since the agent started, by the state entered.";
+    FABRIC_STATE_SINCE: Gauge Default "selvage_fabric_state_since_timestamp_seconds" []
+        "Since when the verdict stands, in Unix time; at the earliest since the agent started.";
     FULL_WINDOW: Gauge Default "selvage_full_window" []
         "1 once the first full observation window has been seen; until then the verdict is a guess.";
     RAILS: Gauge Default "selvage_rails" []
@@ -151,6 +153,8 @@ catalogue! {
     REPORT_GENERATION: Counter Default "selvage_report_generations_total" []
         "Evaluations since the agent started.";
 
+    NCCL_JOB_INFO: Gauge Default "selvage_nccl_job_info" ["namespace", "pod", "container", "job", "nccl_version"]
+        "Always 1; which job a container in which NCCL speaks is a part of, and NCCL's version; a label is empty where it is not known.";
     NCCL_TCP_FALLBACK: Gauge Default "selvage_nccl_tcp_fallback" ["namespace", "pod", "container"]
         "1 where NCCL moves data between nodes by TCP and nothing asks for that; 0 where it does not, or a setting asks for it; no series where its lines do not tell.";
     NCCL_NETWORK: Gauge Default "selvage_nccl_network" ["namespace", "pod", "container", "network"]

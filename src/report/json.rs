@@ -1,6 +1,7 @@
 //! The report as JSON, `selvage.dev/report/v1`: `/report` and `selvage check -o json`. Fields are
 //! added, never renamed.
 
+mod events;
 mod nccl;
 
 use super::cluster::ClusterView;
@@ -64,6 +65,8 @@ pub struct Document<'a> {
     xid: Vec<Xid<'a>>,
     sources: Vec<Source<'a>>,
     nccl: nccl::Nccl<'a>,
+    /// What changed of late, newest last.
+    events: Vec<events::Event<'a>>,
     /// None where there is no cluster to tell.
     cluster: Option<ClusterView<'a>>,
 }
@@ -246,6 +249,7 @@ impl<'a> Document<'a> {
                 .collect(),
             sources: sources(report),
             nccl: nccl::Nccl::of(report),
+            events: events::of(report),
             cluster: ClusterView::of(report),
         }
     }

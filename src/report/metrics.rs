@@ -151,6 +151,11 @@ fn verdict(sheet: &mut Sheet, report: &Report) {
             ([state.as_str()], count.copied().unwrap_or(0) as f64)
         }),
     );
+    let since = view::wall_at(report, report.since);
+    sheet.one(
+        &cat::FABRIC_STATE_SINCE,
+        since.map(|at| at.as_second() as f64),
+    );
     sheet.one(&cat::FULL_WINDOW, Some(flag(report.full_window)));
 
     let mut counts: BTreeMap<(&str, &str), u32> = BTreeMap::new();

@@ -7,6 +7,7 @@ pub mod json;
 pub mod metrics;
 pub mod nccl;
 pub mod page;
+pub mod runbooks;
 pub mod select;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -19,6 +20,7 @@ pub use crate::check::roles::{Role, RoleFacts};
 pub use crate::check::xid_seen::XidSeen;
 use crate::observe::snapshot::Snapshot;
 pub use crate::readiness::State;
+pub use crate::readiness::diary::Entry;
 pub use crate::readiness::hold::Tainting;
 use crate::units::{Millis, PortKey};
 pub use cluster::ClusterStatus;
@@ -65,4 +67,6 @@ pub struct Report {
     pub cluster: Option<Arc<ClusterStatus>>,
     /// What is known of this node's jobs.
     pub jobs: Arc<Jobs>,
+    /// What changed of late, newest last; bounded.
+    pub diary: Arc<[Entry]>,
 }

@@ -89,6 +89,7 @@ pub fn empty() -> Report {
         taint_muted: false,
         cluster: None,
         jobs: Arc::default(),
+        diary: Arc::default(),
     }
 }
 

@@ -52,6 +52,7 @@ impl Page {
             .iter()
             .zip(&self.containers)
             .map(|(key, scrape)| nccl::Told {
+                job: None,
                 key,
                 verdict: &scrape.verdict,
             })

@@ -9,7 +9,7 @@ import settings
 from render import of_kind, the
 
 # Kinds that Kubernetes' own schemas do not hold: they belong to operators and to OpenShift.
-CUSTOM_KINDS = {"PodMonitor", "ServiceMonitor", "SecurityContextConstraints"}
+CUSTOM_KINDS = {"PodMonitor", "ServiceMonitor", "PrometheusRule", "SecurityContextConstraints"}
 # Host paths that are mounted. What the rest can do without is made if missing.
 HOST_PATHS = {
     "/sys": "Directory",

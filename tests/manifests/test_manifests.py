@@ -10,6 +10,7 @@ import tempfile
 import unittest
 
 import helm_python
+from cloudcoil.models.prometheus_operator.v1 import PrometheusRule
 
 import calls
 import checks
@@ -141,6 +142,7 @@ class Base(unittest.TestCase):
     def test_components(self):
         added = {
             "admission-policy": {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"},
+            "alerts": {"PrometheusRule"},
             "dry-run": set(),
             "monitoring": {"PodMonitor"},
             "monitoring-service": {"Service", "ServiceMonitor"},
@@ -161,6 +163,14 @@ class Base(unittest.TestCase):
                     checks.agent_rbac_without_pods if name == "no-pod-watch" else checks.agent_rbac
                 )
                 self.assertEqual(rights(found), [])
+
+    def test_alerts_are_what_the_operator_takes(self):
+        (rule,) = of_kind(with_component("alerts"), "PrometheusRule")
+        taken = PrometheusRule.model_validate(rule).model_dump(
+            by_alias=True, exclude_none=True, mode="json"
+        )
+        # What its schema does not know, it drops: nothing may be missing.
+        self.assertEqual(taken["spec"], rule["spec"])
 
     def test_dry_run(self):
         pod = render.the(with_component("dry-run"), "DaemonSet")["spec"]["template"]["spec"]
@@ -217,6 +227,7 @@ class Chart(unittest.TestCase):
 
     def test_switches_are_the_components(self):
         values = {
+            "alerts": {"alerts": {"enabled": True}},
             "dry-run": {"dryRun": True},
             "monitoring": {"podMonitor": {"enabled": True}},
             "monitoring-service": {"serviceMonitor": {"enabled": True}},
@@ -237,14 +248,19 @@ class Chart(unittest.TestCase):
 
     def test_policy_and_settings_are_the_kustomization_s_files(self):
         files = MANIFESTS / "helm" / "selvage" / "files"
-        pairs = {"admission-policy.yaml": MANIFESTS / "components/admission-policy/policy.yaml"}
+        pairs = {
+            "admission-policy.yaml": MANIFESTS / "components/admission-policy/policy.yaml",
+            "prometheusrule.yaml": ROOT / "alerts/prometheusrule.yaml",
+        }
         for name in OVERLAYS:
             pairs[f"{name}.toml"] = MANIFESTS / "overlays" / name / "selvage.toml"
         for name, source in pairs.items():
             self.assertEqual((files / name).read_text(), source.read_text(), f"cp {source} {files}")
 
     def test_another_namespace_and_prefix(self):
-        found = render.helm({"prefix": "fabric.example.com/"}, namespace="gpu-system")
+        found = render.helm(
+            {"prefix": "fabric.example.com/", "alerts": {"enabled": True}}, namespace="gpu-system"
+        )
         policy = of_kind(found, "ValidatingAdmissionPolicy")[0]["spec"]
         self.assertIn(
             "'system:serviceaccount:gpu-system:selvage'",

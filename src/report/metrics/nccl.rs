@@ -20,6 +20,8 @@ const MAX_PODS: usize = 64;
 pub(crate) struct Told<'a> {
     /// Who.
     pub key: &'a ContainerKey,
+    /// Name of its job, where that is known.
+    pub job: Option<&'a str>,
     /// What.
     pub verdict: &'a NcclVerdict,
 }
@@ -37,6 +39,7 @@ pub(super) fn families(sheet: &mut Sheet, jobs: &Jobs) {
         .take(MAX_CONTAINERS)
         .map(|container| Told {
             key: &container.key,
+            job: container.job.as_ref().map(|job| job.name.as_str()),
             verdict: &container.verdict,
         })
         .collect();
@@ -92,6 +95,15 @@ pub(crate) fn containers(sheet: &mut Sheet, told: &[Told<'_>]) {
             more.to_string(),
         ]
     };
+    sheet.add(
+        &cat::NCCL_JOB_INFO,
+        told.iter().map(|told| {
+            let [namespace, pod, container] = labels(told);
+            let version = told.verdict.nccl_version.as_deref().unwrap_or_default();
+            let job = told.job.unwrap_or_default();
+            ([namespace, pod, container, job, version], 1.0)
+        }),
+    );
     sheet.add(
         &cat::NCCL_TCP_FALLBACK,
         told.iter().filter_map(|told| {

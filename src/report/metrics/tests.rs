@@ -4,7 +4,7 @@ use crate::check::nccl_jobs::{ContainerVerdict, Jobs, LogReading, Via};
 use crate::observe::counters::PortCounters;
 use crate::observe::nccl::log::Limits;
 use crate::observe::nccl::{NcclLog, Trouble};
-use crate::observe::pod::ContainerKey;
+use crate::observe::pod::{ContainerKey, Job};
 use crate::observe::rdma::{Function, LinkLayer, PhysState, PortState};
 use crate::observe::reading::{Reading, Stamped};
 use crate::report::catalogue::Kind;
@@ -158,6 +158,7 @@ fn jobs() -> Jobs {
         let mut verdict = judge(&NcclLog::new(Limits::CONTAINER), &Beside::default());
         verdict.tcp_fallback = fallback;
         verdict.gdrdma = Some(true);
+        verdict.nccl_version = Some("2.21.5".into());
         verdict.init_seconds = Some(1.5);
         verdict.channels.insert("net_ib".into(), 4);
         verdict.warnings.insert(Trouble::Memlock, 2);
@@ -168,7 +169,10 @@ fn jobs() -> Jobs {
                 uid: uid.into(),
                 container: "trainer".into(),
             },
-            job: None,
+            job: Some(Job {
+                kind: "PyTorchJob".into(),
+                name: "llama".into(),
+            }),
             since: NOW,
             via: Via::Log,
             verdict: Arc::new(verdict),
@@ -195,6 +199,7 @@ fn what_jobs_use() {
         format!("selvage_nccl_{name}{{{labels}}} {value}")
     };
     let want = [
+        of("job_info", r#",job="llama",nccl_version="2.21.5""#, "1"),
         of("tcp_fallback", "", "1"),
         of("network", r#",network="unknown""#, "1"),
         of("channels", r#",transport="net_ib""#, "4"),

@@ -1,0 +1,230 @@
+//! What changed, newest last: a bounded list for people who come late. Pure: time comes with the
+//! findings.
+
+use super::State;
+use crate::check::{Finding, Status, Weight};
+use crate::units::Millis;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Entries kept: some hours of a nervous node, days of a quiet one.
+const MOST: usize = 64;
+
+/// One change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// When.
+    pub at: Millis,
+    /// What.
+    pub change: Change,
+}
+
+/// What changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Change {
+    /// The verdict.
+    State {
+        /// Before.
+        from: State,
+        /// After.
+        to: State,
+        /// Why, as the report had it then.
+        reasons: Vec<String>,
+    },
+    /// A finding is believed, or got better or worse.
+    Raised {
+        /// About what.
+        #[serde(flatten)]
+        what: What,
+        /// Its sentence.
+        message: String,
+    },
+    /// A finding is over.
+    Cleared {
+        /// About what.
+        #[serde(flatten)]
+        what: What,
+        /// How long it stood.
+        #[serde(rename = "stood_seconds", serialize_with = "seconds")]
+        stood: Duration,
+    },
+}
+
+/// A finding in few words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct What {
+    /// The check's id.
+    pub check: String,
+    /// Subject for people.
+    pub subject: String,
+    /// Reason in CamelCase.
+    pub reason: String,
+    /// How bad.
+    pub status: Status,
+    /// Whether it moves the verdict.
+    pub weight: Weight,
+}
+
+fn seconds<S: serde::Serializer>(span: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(span.as_secs_f64())
+}
+
+/// Identity of a finding over its life: check, key, reason.
+type Id = (String, String, String);
+
+/// Writes down what differs from one evaluation to the next.
+#[derive(Debug, Default)]
+pub struct Diary {
+    entries: Arc<[Entry]>,
+    state: Option<State>,
+    standing: BTreeMap<Id, (What, Millis)>,
+}
+
+impl Diary {
+    /// Takes in what holds now. The first verdict is no change: there was none before.
+    pub fn note(&mut self, now: Millis, state: State, reasons: &[String], findings: &[Finding]) {
+        let mut new = Vec::new();
+        let mut standing = BTreeMap::new();
+        for finding in findings {
+            let id = (
+                finding.check.clone(),
+                finding.key.clone(),
+                finding.reason.clone(),
+            );
+            let what = What {
+                check: finding.check.clone(),
+                subject: finding.subject.clone(),
+                reason: finding.reason.clone(),
+                status: finding.status,
+                weight: finding.weight,
+            };
+            let known = self.standing.remove(&id);
+            if known.is_none_or(|(known, _)| known.status != what.status) {
+                new.push(Change::Raised {
+                    what: what.clone(),
+                    message: finding.message.clone(),
+                });
+            }
+            standing.insert(id, (what, finding.since));
+        }
+        for (what, since) in std::mem::replace(&mut self.standing, standing).into_values() {
+            new.push(Change::Cleared {
+                what,
+                stood: now.since(since),
+            });
+        }
+        if let Some(from) = self.state.replace(state)
+            && from != state
+        {
+            new.push(Change::State {
+                from,
+                to: state,
+                reasons: reasons.to_vec(),
+            });
+        }
+        if new.is_empty() {
+            return;
+        }
+        let new = new.into_iter().map(|change| Entry { at: now, change });
+        let mut entries: Vec<Entry> = self.entries.iter().cloned().chain(new).collect();
+        entries.drain(..entries.len().saturating_sub(MOST));
+        self.entries = entries.into();
+    }
+
+    /// The entries, newest last.
+    pub fn entries(&self) -> Arc<[Entry]> {
+        Arc::clone(&self.entries)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(subject: &str, status: Status) -> Finding {
+        Finding {
+            check: "link_state".into(),
+            key: subject.into(),
+            subject: subject.into(),
+            status,
+            weight: Weight::Verdict,
+            reason: "LinkDown".into(),
+            since: Millis(1000),
+            message: format!("{subject} has no link"),
+            remedy: String::new(),
+            evidence: BTreeMap::new(),
+        }
+    }
+
+    fn told(diary: &Diary) -> Vec<String> {
+        let entries = diary.entries();
+        let told = entries.iter().map(|entry| {
+            let change = match &entry.change {
+                Change::State { from, to, reasons } => {
+                    format!("{} -> {} {reasons:?}", from.as_str(), to.as_str())
+                }
+                Change::Raised { what, .. } => format!("+ {} {:?}", what.subject, what.status),
+                Change::Cleared { what, stood } => {
+                    format!("- {} after {}", what.subject, stood.as_secs())
+                }
+            };
+            format!("{} {change}", entry.at.0)
+        });
+        told.collect()
+    }
+
+    #[test]
+    fn changes_are_written_down_once() {
+        let mut diary = Diary::default();
+        diary.note(Millis(1000), State::Unknown, &["Starting".into()], &[]);
+        assert_eq!(told(&diary), [""; 0], "nothing was before");
+        diary.note(Millis(2000), State::Ready, &[], &[]);
+        let down = [finding("mlx5_3/1", Status::Failing)];
+        let reasons = ["LinkDown".to_string()];
+        diary.note(Millis(3000), State::Unready, &reasons, &down);
+        diary.note(Millis(4000), State::Unready, &reasons, &down);
+        let better = [finding("mlx5_3/1", Status::Degraded)];
+        diary.note(Millis(5000), State::Degraded, &reasons, &better);
+        diary.note(Millis(7000), State::Ready, &[], &[]);
+        assert_eq!(
+            told(&diary),
+            [
+                "2000 unknown -> ready []",
+                "3000 + mlx5_3/1 Failing",
+                r#"3000 ready -> unready ["LinkDown"]"#,
+                "5000 + mlx5_3/1 Degraded",
+                r#"5000 unready -> degraded ["LinkDown"]"#,
+                "7000 - mlx5_3/1 after 6",
+                "7000 degraded -> ready []",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_nervous_node_does_not_fill_the_memory() {
+        let mut diary = Diary::default();
+        for n in 0..1000u64 {
+            let findings = match n % 2 {
+                0 => vec![finding("mlx5_3/1", Status::Failing)],
+                _ => Vec::new(),
+            };
+            diary.note(Millis(n), State::Ready, &[], &findings);
+        }
+        let entries = diary.entries();
+        assert_eq!(entries.len(), MOST);
+        assert_eq!(entries.last().map(|entry| entry.at), Some(Millis(999)));
+    }
+
+    #[test]
+    fn entries_are_shared_while_nothing_changes() {
+        let mut diary = Diary::default();
+        let down = [finding("mlx5_3/1", Status::Failing)];
+        diary.note(Millis(1), State::Unready, &[], &down);
+        let before = diary.entries();
+        diary.note(Millis(2), State::Unready, &[], &down);
+        assert!(Arc::ptr_eq(&before, &diary.entries()));
+    }
+}

@@ -1,0 +1,114 @@
+//! Which page of the runbooks is about what: alerts, findings and the page at `/` lead to the same.
+
+/// A page of the runbooks, named as its alert.
+#[derive(Debug, Clone, Copy)]
+pub struct Runbook {
+    /// Name of alert and page.
+    pub name: &'static str,
+    /// Reasons of findings that it is about; none where the alert is about something else.
+    pub reasons: &'static [&'static str],
+}
+
+macro_rules! runbooks {
+    ($($name:literal [$($reason:literal)*])*) => {
+        /// All pages, in the order in which alerts stand in the rules.
+        pub const RUNBOOKS: &[Runbook] = &[$(Runbook {
+            name: $name,
+            reasons: &[$($reason),*],
+        }),*];
+    };
+}
+
+runbooks! {
+    "SelvageFabricUnready" []
+    "SelvageFabricDegraded" []
+    "SelvageFabricUnknown" ["NoFabric" "NoData" "NoActiveRail" "Starting" "NeverUp" "LinkUnproven"]
+    "SelvageFabricUnreadyShare" []
+    "SelvageRailDown" ["LinkDown" "LinkInit" "PhysDisabled" "BondLegDown"]
+    "SelvageDeviceMissing" ["RailVanished" "RailMoved" "DeviceVanished" "MissingRail" "NicFellOff" "RailWithoutDriver"]
+    "SelvageWrongLinkLayer" ["WrongLinkLayer"]
+    "SelvageLinkFlapping" ["LinkFlapping" "LinkUnstable"]
+    "SelvageRateBelowPeers" ["RateBelowExpected" "RateBelowPeers" "LaneWidthReduced" "RateBelowBest"]
+    "SelvageLinkErrors" ["SymbolErrors" "LinkRecoveries" "ReceiveErrors" "LinkIntegrityErrors" "BufferOverruns" "ConstraintErrors" "ChecksumErrors"]
+    "SelvageCountersBlind" ["CounterSaturated" "CountersRefused"]
+    "SelvageGidTable" ["NoRoceV2Gid" "OnlyLinkLocalGid"]
+    "SelvageRetransmission" ["PacketLoss" "OutOfOrder" "AckTimeouts" "RetriesExceeded" "EfaRetransmissions" "EfaRemoteImpaired" "EfaReceiveDrops"]
+    "SelvagePfcPauseStorm" ["PfcStorm" "PfcPressure" "PauseStormEvent"]
+    "SelvageLosslessDiscards" ["LosslessDrops" "PortDrops"]
+    "SelvagePfcMisconfigured" ["RoceOnLossyPriority" "PfcNotEnabled"]
+    "SelvageCnpSurge" ["CongestionNotifications" "CongestionNotificationsIgnored"]
+    "SelvageGpuMissing" ["GpuVanished" "MissingGpu" "GpuFellOff" "GpuNotOnBus"]
+    "SelvageXidFatal" ["XidFatal" "GpuRecoveryRequired"]
+    "SelvageXidHardware" ["XidDegraded"]
+    "SelvageXidUnknown" ["XidUnknown"]
+    "SelvageXidApplication" ["XidStorm"]
+    "SelvageNvswitchError" ["SxidFatal" "SxidNonfatal"]
+    "SelvagePcieDegraded" ["PcieWidthReduced" "PcieSpeedReduced" "PcieErrors" "PcieCorrectedErrors"]
+    "SelvageGpuDirectMissing" ["GpuDirectPathMissing" "PeermemNotRegistered" "PeermemError" "GpuDriverAbsent" "GpuDirectUnknown"]
+    "SelvageGpuDirectSlow" ["IommuTranslates" "AcsRedirects"]
+    "SelvageGdsMissing" ["GdsMissing" "GdsErrors"]
+    "SelvageNicHealth" ["NicHealthCompromised" "NicFatalError" "NicHealthIssue" "NicCommandTimeout" "NicQueueTimeout" "NicPower" "AdminCommandsLost"]
+    "SelvageNicTemperature" ["NicTemperature"]
+    "SelvageCable" ["NicModuleFault" "NicCableUnplugged"]
+    "SelvageNcclTcpFallback" ["NcclTcpFallback"]
+    "SelvageNcclFallbackRepeats" ["NcclFallbackRepeats"]
+    "SelvageNcclSuspect" ["NcclSuspect"]
+    "SelvageNcclGpuDirectOff" []
+    "SelvageNcclInitHang" ["NcclInitHang"]
+    "SelvageNcclNoRdma" ["NoRdmaRequested"]
+    "SelvageTaintWithheld" []
+    "SelvageNodeNotTold" []
+    "SelvageAgentDown" []
+    "SelvageAgentAbsent" []
+    "SelvageSourceStalled" ["SourceStalled" "SourceFailing" "StateUnreadable" "RateUnreadable" "GidsUnreadable" "BusUnreadable" "PciUnreadable" "GdsUnreadable"]
+    "SelvageKernelLogLost" ["KernelLogLost" "KernelLogBlind"]
+    "SelvageReportStale" []
+    "SelvageCertificateExpiry" []
+}
+
+/// Name of the page about a finding's reason.
+pub fn page_of(reason: &str) -> Option<&'static str> {
+    let page = RUNBOOKS
+        .iter()
+        .find(|page| page.reasons.contains(&reason))?;
+    Some(page.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_reason_has_its_one_page() {
+        let reasons = check::CHECKS.iter().flat_map(|check| check.reasons);
+        let without: Vec<&str> = reasons
+            .map(|doc| doc.reason)
+            .filter(|reason| page_of(reason).is_none())
+            .collect();
+        assert_eq!(without, [""; 0]);
+        let all: Vec<&str> = RUNBOOKS
+            .iter()
+            .flat_map(|page| page.reasons)
+            .copied()
+            .collect();
+        let different: BTreeSet<&str> = all.iter().copied().collect();
+        assert_eq!(all.len(), different.len());
+    }
+
+    #[test]
+    fn pages_are_about_reasons_that_exist() {
+        let known: BTreeSet<&str> = check::CHECKS
+            .iter()
+            .flat_map(|check| check.reasons)
+            .map(|doc| doc.reason)
+            .chain(crate::readiness::VERDICT_DOCS.iter().map(|doc| doc.reason))
+            .collect();
+        for page in RUNBOOKS {
+            for reason in page.reasons {
+                assert!(known.contains(reason), "{}: {reason}", page.name);
+            }
+        }
+    }
+}

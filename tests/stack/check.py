@@ -1,0 +1,155 @@
+"""The fleet's faults as a real Prometheus and Alertmanager see them: every query of every panel and
+rule returns data where the play says it should, the alerts that should fire do and no others, and
+a dead node pages once."""
+
+import re
+import sys
+import time
+from pathlib import Path
+
+import expected
+import panels
+from stack import Failed, ROOT, Stack, get, until
+
+import json
+
+
+def rules(stack):
+    for group in stack.api("rules")["groups"]:
+        yield from group["rules"]
+
+
+def alerts_fire(stack):
+    """All that should fire does, and nothing else."""
+    def missing():
+        left = expected.ALERTS - stack.firing()
+        if left:
+            raise Failed(f"do not fire: {sorted(left)}")
+        return True
+    until("the alerts", 240, missing)
+    more = {one for one in stack.firing() - expected.ALERTS if not expected.may_fire(*one)}
+    if more:
+        raise Failed(f"fire without a fault behind them: {sorted(more)}")
+    yield f"{len(expected.ALERTS)} alerts fire, and no other"
+    for alert in stack.api("alerts")["alerts"]:
+        for key, text in alert["annotations"].items():
+            if not text or "<no value>" in text or "error expanding" in text or "{{" in text:
+                raise Failed(f"{alert['labels']}: {key}: {text!r}")
+    yield "their annotations are whole"
+
+
+def rules_evaluate(stack):
+    empty = []
+    count = 0
+    for rule in rules(stack):
+        count += 1
+        if rule["health"] != "ok":
+            raise Failed(f"{rule['name']}: {rule['health']}: {rule.get('lastError')}")
+        if rule["type"] == "recording" and not stack.query(rule["name"]):
+            empty.append(rule["name"])
+    if empty:
+        raise Failed(f"recording rules without data: {empty}")
+    yield f"{count} rules evaluate; each recording rule has data"
+
+
+def one_panel(stack, panel, values):
+    """Whether each of its queries has data for some choice of the variables."""
+    for target in panel["targets"]:
+        expr = target.get("expr")
+        if not expr:
+            raise Failed(f"a target without a query: {target}")
+        found = False
+        for _, query in panels.ways(expr, values):
+            if target.get("instant") or target.get("format") == "table":
+                found = bool(stack.query(query))
+            else:
+                found = any(points for _, points in stack.range(query, 180, 5))
+            if found:
+                break
+        yield target["refId"], found
+
+
+def panels_have_data(stack):
+    for name in panels.NAMES:
+        dashboard = panels.load(name)
+        values = panels.variables(stack, dashboard)
+        count = 0
+        for panel in panels.panels(dashboard):
+            found = dict(one_panel(stack, panel, values))
+            count += len(found)
+            if not all(found.values()) and (name, panel["title"]) not in expected.EMPTY:
+                raise Failed(f"{name}, {panel['title']!r}: no data for "
+                             f"{[ref for ref, has in found.items() if not has]}")
+            if all(found.values()) and (name, panel["title"]) in expected.EMPTY:
+                raise Failed(f"{name}, {panel['title']!r} has data: take it off the list")
+        for annotation in dashboard.get("annotations", {}).get("list", []):
+            for _, query in panels.ways(annotation.get("expr") or "", values):
+                if query:
+                    stack.range(query, 180, 5)
+        yield f"dashboard {name}: {count} queries, data for all but those that have reasons"
+
+
+def facts_hold(stack):
+    for query, want in expected.FACTS:
+        got = stack.query(query)
+        if not want(got):
+            raise Failed(f"{query}: {got}")
+    yield f"{len(expected.FACTS)} values are what was played"
+
+
+def one_page_a_node(stack):
+    """Of a node's alerts of one cause, Alertmanager sends one."""
+    def settled():
+        alerts = json.loads(get(stack.alertmanager + "/api/v2/alerts"))
+        sent = {}
+        for alert in alerts:
+            labels = alert["labels"]
+            if labels.get("instance") in expected.PAGES and labels["scope"] == "node":
+                state = sent.setdefault(labels["instance"], set())
+                if alert["status"]["state"] == "active":
+                    state.add(labels["alertname"])
+        wrong = {node: sorted(sent.get(node, ())) for node, want in expected.PAGES.items()
+                 if sent.get(node) != want}
+        if wrong:
+            raise Failed(f"sent: {wrong}")
+        return sum(alert["status"]["state"] == "suppressed" for alert in alerts)
+    suppressed = until("Alertmanager's word", 60, settled)
+    yield f"{len(expected.PAGES)} unready nodes page once each; {suppressed} alerts inhibited"
+
+
+def pages_answer(stack):
+    for node, address in stack.targets.items():
+        if node == expected.GONE:
+            continue
+        page = get(f"http://{address}/").decode()
+        if node not in page:
+            raise Failed(f"the page of {node} does not name it")
+    names = re.findall(r"(?m)^\s*- alert: (\w+)$", (ROOT / "alerts/selvage.rules.yaml").read_text())
+    address = stack.targets["gpu-01"]
+    for name in names:
+        if name not in get(f"http://{address}/runbooks/{name}").decode():
+            raise Failed(f"/runbooks/{name} is not about it")
+    yield f"every agent serves its page, and the {len(names)} runbooks"
+
+
+def main():
+    binary = Path(sys.argv[1]).resolve()
+    begun = time.monotonic()
+    failed = 0
+    with Stack(binary, listen=19949) as stack:
+        until("scrapes of all nodes", 90, lambda: len(stack.query("up == 1")) == len(stack.targets))
+        for part in [alerts_fire, rules_evaluate, panels_have_data, facts_hold, one_page_a_node,
+                     pages_answer]:
+            try:
+                for line in part(stack):
+                    print(f"ok      {line}")
+            except Failed as error:
+                failed += 1
+                print(f"FAILED  {part.__name__}: {error}")
+            stack.alive()
+    print(f"stack: {failed} failed, {time.monotonic() - begun:.0f} s")
+    sys.exit(bool(failed))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""A real Prometheus and Alertmanager over a simulated fleet, on loopback. Whatever is started is
+stopped by its process id."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRAPE_SECONDS = 2
+
+
+class Failed(Exception):
+    """What did not come about, in one sentence."""
+
+
+def free_port():
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
+def get(url, **params):
+    if params:
+        url += "?" + urllib.parse.urlencode(params, doseq=True)
+    try:
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            return answer.read()
+    except urllib.error.HTTPError as error:
+        raise Failed(f"{url}: {error.code} {error.read()[:500]!r}") from None
+
+
+def until(what, seconds, attempt):
+    """The first true answer of `attempt`, asked again and again within `seconds`."""
+    end = time.monotonic() + seconds
+    last = None
+    while True:
+        try:
+            last = attempt()
+            if last:
+                return last
+        except (OSError, Failed) as error:
+            last = error
+        if time.monotonic() > end:
+            raise Failed(f"{what}: not within {seconds} s (last: {last!r})")
+        time.sleep(0.5)
+
+
+def hurried(rules, factor):
+    """The rules with each `for` that many times shorter, so that a demo need not wait."""
+    units = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+    def shorter(match):
+        seconds = int(match[3]) * units[match[4]] / factor
+        return f"{match[1]}{match[2]}: {max(1, round(seconds)) if seconds else 0}s"
+
+    return re.sub(r"(?m)^(\s*)(for|keep_firing_for): (\d+)([smhd])$", shorter, rules)
+
+
+class Stack:
+    """The fleet, Prometheus and Alertmanager."""
+
+    def __init__(self, binary, nodes=12, factor=30, log=print, listen=9949):
+        self.binary, self.nodes, self.factor, self.log = binary, nodes, factor, log
+        self.listen = listen
+        self.dir = Path(tempfile.mkdtemp(prefix="selvage-stack-"))
+        self.children = []
+
+    def __enter__(self):
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def spawn(self, name, *argv):
+        log = open(self.dir / f"{name}.log", "wb")
+        child = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+            cwd=self.dir, start_new_session=True)
+        log.close()
+        self.children.append((name, child))
+        return child
+
+    def start(self):
+        targets = self.dir / "targets.json"
+        self.spawn("fleet", str(self.binary), "demo", "--nodes", str(self.nodes),
+                   "--listen", f"127.0.0.1:{self.listen}", "--targets", str(targets))
+        until("the fleet's list of targets", 60, lambda: self.alive() and targets.exists()
+              and json.loads(targets.read_text()))
+        self.targets = {group["labels"]["instance"]: group["targets"][0]
+                        for group in json.loads(targets.read_text())}
+        self.start_alertmanager()
+        self.start_prometheus(targets)
+
+    def start_alertmanager(self):
+        port = free_port()
+        self.alertmanager = f"http://127.0.0.1:{port}"
+        # Nobody listens where the example sends to: what is looked at is what is inhibited.
+        self.spawn("alertmanager", "prometheus-alertmanager",
+                   f"--config.file={ROOT / 'alerts/alertmanager.yaml'}",
+                   f"--storage.path={self.dir / 'alertmanager'}",
+                   f"--web.listen-address=127.0.0.1:{port}", "--cluster.listen-address=")
+        until("Alertmanager", 30, lambda: self.alive() and get(self.alertmanager + "/-/ready"))
+
+    def start_prometheus(self, targets):
+        rules = (ROOT / "alerts/selvage.rules.yaml").read_text()
+        (self.dir / "rules.yaml").write_text(hurried(rules, self.factor))
+        port = free_port()
+        self.prometheus = f"http://127.0.0.1:{port}"
+        (self.dir / "prometheus.yaml").write_text(f"""
+global: {{scrape_interval: {SCRAPE_SECONDS}s, evaluation_interval: {SCRAPE_SECONDS}s}}
+rule_files: [rules.yaml]
+alerting:
+  alertmanagers: [{{static_configs: [{{targets: ["{self.alertmanager[7:]}"]}}]}}]
+scrape_configs:
+  - job_name: selvage
+    file_sd_configs: [{{files: ["{targets}"]}}]
+""")
+        self.spawn("prometheus", "prometheus", f"--config.file={self.dir / 'prometheus.yaml'}",
+                   f"--storage.tsdb.path={self.dir / 'tsdb'}",
+                   f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn")
+        until("Prometheus", 60, lambda: self.alive() and get(self.prometheus + "/-/ready"))
+
+    def alive(self):
+        for name, child in self.children:
+            if child.poll() is not None:
+                tail = (self.dir / f"{name}.log").read_text(errors="replace")[-2000:]
+                raise SystemExit(f"{name} ended with {child.returncode}:\n{tail}")
+        return True
+
+    def stop(self):
+        for _, child in reversed(self.children):
+            if child.poll() is None:
+                child.send_signal(signal.SIGTERM)
+        for name, child in reversed(self.children):
+            try:
+                child.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                self.log(f"{name} does not end by itself")
+                child.kill()
+                child.wait()
+        self.children = []
+        if os.environ.get("SELVAGE_STACK_KEEP"):
+            self.log(f"kept: {self.dir}")
+        else:
+            shutil.rmtree(self.dir, ignore_errors=True)
+
+    def api(self, path, **params):
+        answer = json.loads(get(f"{self.prometheus}/api/v1/{path}", **params))
+        if answer["status"] != "success":
+            raise Failed(f"{path} {params}: {answer}")
+        return answer["data"]
+
+    def query(self, expr):
+        """Series of an instant query, as (labels, value)."""
+        data = self.api("query", query=expr)
+        if data["resultType"] == "scalar":
+            return [({}, float(data["result"][1]))]
+        return [(series["metric"], float(series["value"][1])) for series in data["result"]]
+
+    def range(self, expr, seconds, step):
+        """Series over the last `seconds`, as (labels, [(time, value)])."""
+        now = time.time()
+        data = self.api("query_range", query=expr, start=now - seconds, end=now, step=step)
+        return [(series["metric"], [(at, float(value)) for at, value in series["values"]])
+                for series in data["result"]]
+
+    def firing(self):
+        """(alert, instance) of what fires."""
+        return {(alert["labels"]["alertname"], alert["labels"].get("instance", ""))
+                for alert in self.api("alerts")["alerts"] if alert["state"] == "firing"}
