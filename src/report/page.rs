@@ -5,6 +5,7 @@
 //! Everything that was read somewhere goes through `html.rs` and stays text there.
 
 mod drawing;
+mod events;
 mod findings;
 mod html;
 mod jobs;
@@ -50,6 +51,7 @@ mod room {
     pub(super) const TOP: usize = 12 * 1024;
     pub(super) const FABRIC: usize = 40 * 1024;
     pub(super) const FINDINGS: usize = 48 * 1024;
+    pub(super) const EVENTS: usize = 12 * 1024;
     pub(super) const JOBS: usize = 32 * 1024;
     pub(super) const NODE: usize = 24 * 1024;
 }
@@ -70,6 +72,10 @@ pub fn encode(report: &Report, refresh: Refresh) -> String {
     html.part(room::FINDINGS);
     html.raw("<section aria-labelledby=\"findings\"><h2 id=\"findings\">Findings</h2>\n");
     findings::write(&mut html, report);
+    html.raw("</section>\n");
+    html.part(room::EVENTS);
+    html.raw("<section aria-labelledby=\"events\"><h2 id=\"events\">Last changes</h2>\n");
+    events::write(&mut html, report);
     html.raw("</section>\n");
     if jobs::any(report) {
         html.part(room::JOBS);
@@ -95,11 +101,6 @@ pub fn encode(report: &Report, refresh: Refresh) -> String {
     html.into_string()
 }
 
-/// The runbook of a finding, where there is one.
-fn runbook(_check: &str, _reason: &str) -> Option<&'static str> {
-    None
-}
-
 fn head(html: &mut Html, report: &Report) {
     let mark = Mark::of_state(report.state);
     html.raw("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n");
@@ -118,7 +119,7 @@ fn head(html: &mut Html, report: &Report) {
 
 fn header(html: &mut Html, report: &Report, refresh: Refresh) {
     html.raw("<a class=\"skip\" href=\"#main\">Skip to the verdict</a>\n<header><b class=\"brand\">selvage</b>\n");
-    html.raw("<nav aria-label=\"Sections\"><ul><li><a href=\"#fabric\">Fabric</a></li><li><a href=\"#findings\">Findings</a></li>");
+    html.raw("<nav aria-label=\"Sections\"><ul><li><a href=\"#fabric\">Fabric</a></li><li><a href=\"#findings\">Findings</a></li><li><a href=\"#events\">Changes</a></li>");
     if jobs::any(report) {
         html.raw("<li><a href=\"#jobs\">Jobs</a></li>");
     }

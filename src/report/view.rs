@@ -12,6 +12,7 @@ use crate::observe::rdma::{
 use crate::observe::snapshot::SourceHealth;
 use crate::units::{BitsPerSec, Millis, PortKey};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// Module of GPUDirect Storage.
 pub const GDS_MODULE: &str = "nvidia_fs";
@@ -177,7 +178,12 @@ pub fn wall_at(report: &Report, at: Millis) -> Option<jiff::Timestamp> {
 
 /// How long ago a moment was, in one unit.
 pub fn ago(report: &Report, since: Millis) -> String {
-    let seconds = report.snapshot.at.since(since).as_secs();
+    span(report.snapshot.at.since(since))
+}
+
+/// A stretch of time in one unit.
+pub fn span(time: Duration) -> String {
+    let seconds = time.as_secs();
     match seconds {
         0..120 => format!("{seconds} s"),
         120..7200 => format!("{} min", seconds / 60),

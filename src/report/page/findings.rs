@@ -5,7 +5,7 @@ use super::marks::{MAX_FINDINGS, Mark};
 use super::tables::more;
 use super::verdict::time;
 use crate::check::Finding;
-use crate::report::{Report, view};
+use crate::report::{Report, runbooks, view};
 
 /// Entries of evidence shown.
 const MAX_EVIDENCE: usize = 12;
@@ -48,7 +48,7 @@ fn one(html: &mut Html, report: &Report, number: usize, finding: &Finding) {
     html.text(&view::ago(report, finding.since));
     html.raw(", since ");
     time(html, report, finding.since);
-    if let Some(page) = super::runbook(&finding.check, &finding.reason) {
+    if let Some(page) = runbooks::page_of(&finding.reason) {
         html.raw(" · ");
         html.leaf(
             "a",

@@ -30,7 +30,12 @@ pub(super) enum Mark {
 impl Mark {
     /// Of a finding.
     pub(super) fn of(finding: &Finding) -> Mark {
-        match (finding.weight, finding.status) {
+        Mark::judged(finding.weight, finding.status)
+    }
+
+    /// Of a finding's weight and status.
+    pub(super) fn judged(weight: Weight, status: Status) -> Mark {
+        match (weight, status) {
             (Weight::Notice, _) => Mark::Notice,
             (_, Status::Failing) => Mark::Failing,
             (_, Status::Degraded) => Mark::Degraded,
