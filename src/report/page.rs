@@ -49,9 +49,10 @@ pub fn refresh_seconds(report: &Report) -> u8 {
 /// Bytes that text may take in each part; markup around it is bounded by the numbers of things shown.
 mod room {
     pub(super) const TOP: usize = 12 * 1024;
-    pub(super) const FABRIC: usize = 40 * 1024;
+    pub(super) const FABRIC: usize = 24 * 1024;
     pub(super) const FINDINGS: usize = 48 * 1024;
     pub(super) const EVENTS: usize = 12 * 1024;
+    pub(super) const PORTS: usize = 24 * 1024;
     pub(super) const JOBS: usize = 32 * 1024;
     pub(super) const NODE: usize = 24 * 1024;
 }
@@ -63,7 +64,7 @@ pub fn encode(report: &Report, refresh: Refresh) -> String {
     let mut html = Html::new();
     html.part(room::TOP);
     head(&mut html, report);
-    header(&mut html, report, refresh);
+    header(&mut html, report, &plan, refresh);
     html.raw("<main id=\"main\">\n");
     verdict::banner(&mut html, report, &found);
     verdict::tiles(&mut html, report, &plan);
@@ -81,6 +82,12 @@ pub fn encode(report: &Report, refresh: Refresh) -> String {
         html.part(room::JOBS);
         html.raw("<section aria-labelledby=\"jobs\"><h2 id=\"jobs\">NCCL jobs</h2>\n");
         jobs::write(&mut html, report);
+        html.raw("</section>\n");
+    }
+    if !plan.ports.is_empty() {
+        html.part(room::PORTS);
+        html.raw("<section aria-labelledby=\"ports\"><h2 id=\"ports\">Ports</h2>\n");
+        tables::ports(&mut html, &plan);
         html.raw("</section>\n");
     }
     html.part(room::NODE);
@@ -117,20 +124,23 @@ fn head(html: &mut Html, report: &Report) {
     html.raw("</style></head>\n<body>\n");
 }
 
-fn header(html: &mut Html, report: &Report, refresh: Refresh) {
+fn header(html: &mut Html, report: &Report, plan: &Plan<'_>, refresh: Refresh) {
     html.raw("<a class=\"skip\" href=\"#main\">Skip to the verdict</a>\n<header><b class=\"brand\">selvage</b>\n");
     html.raw("<nav aria-label=\"Sections\"><ul><li><a href=\"#fabric\">Fabric</a></li><li><a href=\"#findings\">Findings</a></li><li><a href=\"#events\">Changes</a></li>");
     if jobs::any(report) {
         html.raw("<li><a href=\"#jobs\">Jobs</a></li>");
     }
+    if !plan.ports.is_empty() {
+        html.raw("<li><a href=\"#ports\">Ports</a></li>");
+    }
     html.raw("<li><a href=\"#gpus\">GPUs</a></li><li><a href=\"#xids\">Xids</a></li><li><a href=\"#sources\">Sources</a></li></ul></nav>\n<p class=\"again\">");
     match refresh {
         Refresh::On => {
-            html.raw("every ");
+            html.raw("Refreshes every ");
             html.text(&refresh_seconds(report).to_string());
             html.raw(" s <a href=\"/paused\">Pause</a>");
         }
-        Refresh::Off => html.raw("paused <a href=\"/\">Resume</a>"),
+        Refresh::Off => html.raw("Paused <a href=\"/\">Resume</a>"),
     }
     html.raw("</p></header>\n");
 }
@@ -151,7 +161,6 @@ fn fabric(html: &mut Html, report: &Report, plan: &Plan<'_>) {
     if !plan.groups.is_empty() {
         drawing::groups(html, plan);
     }
-    tables::ports(html, plan);
     html.raw("</section>\n");
 }
 

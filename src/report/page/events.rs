@@ -17,6 +17,7 @@ pub(super) fn write(html: &mut Html, report: &Report) {
         return;
     }
     let heads = ["When", "Change", "About", "What"];
+    html.raw("<div class=\"events\">");
     table(
         html,
         "event-table",
@@ -28,6 +29,7 @@ pub(super) fn write(html: &mut Html, report: &Report) {
             }
         },
     );
+    html.raw("</div>\n");
 }
 
 fn one(html: &mut Html, report: &Report, entry: &Entry) {

@@ -17,6 +17,7 @@ pub(super) fn write(html: &mut Html, report: &Report) {
         return;
     }
     let mut shown = 0;
+    html.raw("<div class=\"items\">\n");
     for (number, finding) in report.findings.iter().take(MAX_FINDINGS).enumerate() {
         if html.is_full() {
             break;
@@ -24,6 +25,7 @@ pub(super) fn write(html: &mut Html, report: &Report) {
         one(html, report, number, finding);
         shown = number + 1;
     }
+    html.raw("</div>\n");
     more(html, report.findings.len(), shown, "findings");
 }
 
@@ -53,15 +55,17 @@ fn one(html: &mut Html, report: &Report, number: usize, finding: &Finding) {
         html.leaf(
             "a",
             &[("href", &format!("/runbooks/{page}"))],
-            &format!("runbook {page}"),
+            &format!("Runbook {page}"),
         );
     }
     html.raw("</p>\n");
-    html.leaf("p", &[], &finding.message);
+    html.raw("<p>");
+    html.prose(&finding.message);
+    html.raw("</p>\n");
     evidence(html, &finding.evidence);
     if !finding.remedy.is_empty() {
         html.raw("<p class=\"fix\"><b>Fix</b> ");
-        html.text(&finding.remedy);
+        html.prose(&finding.remedy);
         html.raw("</p>\n");
     }
     html.raw("</article>\n");

@@ -92,6 +92,19 @@ impl Html {
         }
     }
 
+    /// Text from anywhere, with what stands between backticks as code.
+    pub(super) fn prose(&mut self, text: &str) {
+        if text.chars().count() > MAX_TEXT || text.matches('`').count() % 2 == 1 {
+            return self.text(text);
+        }
+        for (number, piece) in text.split('`').enumerate() {
+            match number % 2 {
+                0 => self.text(piece),
+                _ => self.leaf("code", &[], piece),
+            }
+        }
+    }
+
     fn escaped(&mut self, c: char) {
         match c {
             '&' => self.out.push_str("&amp;"),

@@ -47,6 +47,7 @@ pub(super) fn write(html: &mut Html, report: &Report) {
         html.raw("<p class=\"dim\">No log of this node's pods has lines of NCCL's.</p>\n");
     }
     let mut shown = 0;
+    html.raw("<div class=\"items\">\n");
     for job in jobs.containers.iter().take(MAX_JOBS) {
         if html.is_full() {
             break;
@@ -54,16 +55,9 @@ pub(super) fn write(html: &mut Html, report: &Report) {
         one(html, report, job);
         shown += 1;
     }
-    more(html, jobs.containers.len(), shown, "jobs");
     for pod in jobs.no_rdma.iter().take(MAX_JOBS) {
         no_rdma(html, pod);
     }
-    more(
-        html,
-        jobs.no_rdma.len(),
-        MAX_JOBS,
-        "pods without an RDMA device",
-    );
     let suspects: Vec<&Suspect> = jobs
         .suspects
         .values()
@@ -72,6 +66,14 @@ pub(super) fn write(html: &mut Html, report: &Report) {
     for pod in suspects.iter().take(MAX_JOBS) {
         suspect(html, report, pod);
     }
+    html.raw("</div>\n");
+    more(html, jobs.containers.len(), shown, "jobs");
+    more(
+        html,
+        jobs.no_rdma.len(),
+        MAX_JOBS,
+        "pods without an RDMA device",
+    );
     more(html, suspects.len(), MAX_JOBS, "suspects");
 }
 
@@ -151,7 +153,7 @@ fn one(html: &mut Html, report: &Report, job: &ContainerVerdict) {
     lines(html, judged);
     for remedy in judged.remedies.iter().take(MAX_REMEDIES) {
         html.raw("<p class=\"fix\"><b>Fix</b> ");
-        html.text(remedy);
+        html.prose(remedy);
         html.raw("</p>\n");
     }
     html.raw("</article>\n");
@@ -210,9 +212,11 @@ fn no_rdma(html: &mut Html, pod: &NoRdma) {
         return;
     }
     title(html, (Mark::Notice, "no RDMA device"), &pod.subject, None);
-    html.leaf("p", &[], &pod.message);
+    html.raw("<p>");
+    html.prose(&pod.message);
+    html.raw("</p>\n");
     html.raw("<p class=\"fix\"><b>Fix</b> ");
-    html.text(&pod.remedy);
+    html.prose(&pod.remedy);
     html.raw("</p>\n</article>\n");
 }
 
@@ -231,11 +235,13 @@ fn suspect(html: &mut Html, report: &Report, pod: &Suspect) {
     html.raw(", since ");
     time(html, report, pod.since);
     html.raw("</p>\n");
-    html.leaf("p", &[], &pod.message);
+    html.raw("<p>");
+    html.prose(&pod.message);
+    html.raw("</p>\n");
     evidence(html, &pod.evidence);
     if !pod.remedy.is_empty() {
         html.raw("<p class=\"fix\"><b>Fix</b> ");
-        html.text(&pod.remedy);
+        html.prose(&pod.remedy);
         html.raw("</p>\n");
     }
     html.raw("</article>\n");

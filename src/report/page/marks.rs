@@ -53,6 +53,15 @@ impl Mark {
         }
     }
 
+    /// The same, as far as it is worth looking there first: a notice, or a port that nobody uses, is
+    /// no reason to.
+    pub(super) fn attention(self) -> Mark {
+        match self > Mark::Notice {
+            true => self,
+            false => Mark::Ok,
+        }
+    }
+
     /// The word beside the shape.
     pub(super) fn word(self) -> &'static str {
         match self {

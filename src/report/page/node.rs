@@ -238,7 +238,7 @@ pub(super) fn sources(html: &mut Html, report: &Report) {
         return;
     }
     let mut sources: Vec<(&str, Source<'_>)> = sources.into_iter().collect();
-    sources.sort_by_key(|(_, source)| std::cmp::Reverse(source.told().0));
+    sources.sort_by_key(|(_, source)| std::cmp::Reverse(source.told().0.attention()));
     let heads = [
         "Source",
         "State",
@@ -247,11 +247,17 @@ pub(super) fn sources(html: &mut Html, report: &Report) {
         "Oldest value",
         "Why",
     ];
-    table(html, "source-table", "Sources", &heads, |html| {
-        for (name, source) in sources.iter().take(MAX_SOURCES) {
-            source_row(html, report, name, source);
-        }
-    });
+    table(
+        html,
+        "source-table",
+        "Every source, worst first",
+        &heads,
+        |html| {
+            for (name, source) in sources.iter().take(MAX_SOURCES) {
+                source_row(html, report, name, source);
+            }
+        },
+    );
     more(html, sources.len(), MAX_SOURCES, "sources");
 }
 

@@ -85,7 +85,13 @@ impl Group<'_> {
         let gpus = self.gpus.iter().map(|gpu| gpu.mark);
         let ports = self.ports.iter().map(|port| port.mark);
         let gone = self.gone.iter().map(|(_, mark, _)| *mark);
-        gpus.chain(ports).chain(gone).max().unwrap_or(Mark::Off)
+        let marks: Vec<Mark> = gpus.chain(ports).chain(gone).collect();
+        let worst = marks.iter().copied().max().unwrap_or(Mark::Off);
+        // A port that is not in use beside one that is says nothing of the group.
+        match marks.contains(&Mark::Ok) {
+            true => worst.attention(),
+            false => worst,
+        }
     }
 }
 
@@ -139,18 +145,17 @@ pub(super) fn of<'a>(report: &'a Report, marks: &Marks<'a>) -> Plan<'a> {
     let mut groups = groups(pci, &gpus, &ports);
     groups.extend(gone(report, &gpus, &ports));
     // Stable: groups that are well keep their places.
-    groups.sort_by_key(|group| std::cmp::Reverse(worth_seeing(group.mark())));
+    groups.sort_by_key(|group| {
+        let compute = !group.gpus.is_empty() || group.ports.iter().any(|port| port.view.is_rail());
+        let worst = std::cmp::Reverse(group.mark().attention());
+        (worst, !compute && group.gone.is_empty())
+    });
     Plan {
         left_out: count.saturating_sub(ports.len()),
         groups,
         gpus,
         ports,
     }
-}
-
-/// Marks below these do not move a group: a notice is no reason to look there first.
-fn worth_seeing(mark: Mark) -> Mark {
-    if mark > Mark::Notice { mark } else { Mark::Ok }
 }
 
 fn is_part(function: Function) -> bool {

@@ -2,7 +2,6 @@
 
 use super::drawing::{pcie, short};
 use super::html::Html;
-use super::marks::Mark;
 use super::plan::{Gpu, Plan, Port};
 use crate::observe::pci::Distance;
 use crate::report::Report;
@@ -68,21 +67,26 @@ pub(super) fn ports(html: &mut Html, plan: &Plan<'_>) {
         return;
     }
     let mut ports: Vec<&Port<'_>> = plan.ports.iter().collect();
-    ports.sort_by_key(|port| (std::cmp::Reverse(port.mark), !port.view.is_rail()));
+    ports.sort_by_key(|port| {
+        (
+            std::cmp::Reverse(port.mark.attention()),
+            !port.view.is_rail(),
+        )
+    });
     let heads = [
         "Port",
         "Health",
+        "Findings",
         "Link",
         "Rate",
-        "Findings",
-        "Role",
-        "Layer",
+        "PCIe link",
         "PCI",
         "NUMA",
-        "PCIe link",
+        "Layer",
         "Netdev",
+        "Role",
     ];
-    table(html, "ports", "Ports", &heads, |html| {
+    table(html, "port-table", "Ports, worst first", &heads, |html| {
         for port in ports.iter().take(MAX_ROWS) {
             port_row(html, port);
         }
@@ -103,6 +107,11 @@ fn port_row(html: &mut Html, port: &Port<'_>) {
     head(html, &view.name());
     html.raw("<td>");
     port.mark.badge(html, port.mark.word());
+    html.raw("</td><td>");
+    match port.about.0.is_empty() {
+        true => html.raw("–"),
+        false => port.about.links(html),
+    }
     html.raw("</td>");
     let state = view::state_name(view.state());
     let state = match view.is_up() || view.state().is_none() {
@@ -115,27 +124,21 @@ fn port_row(html: &mut Html, port: &Port<'_>) {
         "num",
         view.rate().map(|rate| rate.to_string()).as_deref(),
     );
-    html.raw("<td>");
-    match port.about.0.is_empty() {
-        true => html.raw("–"),
-        false => port.about.links(html),
-    }
-    html.raw("</td>");
-    let role = if view.is_rail() { "rail" } else { "other" };
-    let role = match view.role {
-        Some(facts) => format!("{role}: {}", facts.why),
-        None => "not judged".into(),
-    };
-    cell(html, "", Some(&role));
-    cell(html, "", Some(view::link_layer(view.port.link_layer)));
+    cell(html, "num", pcie(port.function).as_deref());
     cell(html, "id", view.pci().as_deref().map(short).as_deref());
     cell(
         html,
         "num",
         port.numa().map(|node| node.to_string()).as_deref(),
     );
-    cell(html, "num", pcie(port.function).as_deref());
+    cell(html, "", Some(view::link_layer(view.port.link_layer)));
     cell(html, "id", view.port.netdev.as_deref());
+    let role = if view.is_rail() { "rail" } else { "other" };
+    let role = match view.role {
+        Some(facts) => format!("{role}: {}", facts.why),
+        None => "not judged".into(),
+    };
+    cell(html, "", Some(&role));
     html.raw("</tr>\n");
 }
 
@@ -145,7 +148,7 @@ pub(super) fn gpus(html: &mut Html, report: &Report, plan: &Plan<'_>) {
         return;
     }
     let mut gpus: Vec<&Gpu<'_>> = plan.gpus.iter().collect();
-    gpus.sort_by_key(|gpu| std::cmp::Reverse(gpu.mark.max(Mark::Notice)));
+    gpus.sort_by_key(|gpu| std::cmp::Reverse(gpu.mark.attention()));
     let heads = [
         "GPU",
         "Health",
@@ -156,7 +159,7 @@ pub(super) fn gpus(html: &mut Html, report: &Report, plan: &Plan<'_>) {
         "Nearest port",
         "Findings",
     ];
-    table(html, "gpu-table", "GPUs", &heads, |html| {
+    table(html, "gpu-table", "GPUs, worst first", &heads, |html| {
         for gpu in gpus.iter().take(MAX_ROWS) {
             gpu_row(html, report, gpu);
         }

@@ -3,7 +3,7 @@
 use super::html::Html;
 use super::marks::{self, Mark, Marks};
 use super::plan::Plan;
-use crate::check::Weight;
+use crate::check::gpudirect::Path;
 use crate::check::nccl::Fallback;
 use crate::readiness;
 use crate::report::cluster::ClusterStatus;
@@ -56,9 +56,11 @@ pub(super) fn banner(html: &mut Html, report: &Report, found: &Marks<'_>) {
     html.raw("</p>\n");
     reasons(html, report, found);
     for doc in readiness::explained(&report.reasons) {
-        html.leaf("p", &[], doc.meaning);
+        html.raw("<p>");
+        html.prose(doc.meaning);
+        html.raw("</p>\n");
         html.raw("<p><b>Fix</b> ");
-        html.text(doc.remedy);
+        html.prose(doc.remedy);
         html.raw("</p>\n");
     }
     if !report.full_window && !report.reasons.iter().any(|r| r == readiness::STARTING) {
@@ -117,7 +119,7 @@ pub(super) fn tiles(html: &mut Html, report: &Report, plan: &Plan<'_>) {
     gpus(html, report, plan);
     let path = view::path_name(report.gpudirect.path);
     let mark = match report.gpudirect.path {
-        crate::check::gpudirect::Path::None => Some(Mark::Degraded),
+        Path::None if !plan.gpus.is_empty() && !plan.ports.is_empty() => Some(Mark::Degraded),
         _ => None,
     };
     tile(html, "GPUDirect RDMA", path, mark, "");
@@ -200,17 +202,12 @@ fn findings(html: &mut Html, report: &Report) {
             .count();
         (found > 0).then(|| format!("{found} {}", mark.word()))
     };
-    let weighty = report
-        .findings
-        .iter()
-        .filter(|f| f.weight == Weight::Verdict)
-        .count();
     let all = [Mark::Failing, Mark::Degraded, Mark::Unknown, Mark::Notice];
     let words: Vec<String> = all.into_iter().filter_map(count).collect();
     let worst = report.findings.iter().map(Mark::of).max();
-    let value = match (weighty, report.findings.len()) {
-        (_, 0) => "none".to_string(),
-        (_, all) => all.to_string(),
+    let value = match report.findings.len() {
+        0 => "none".to_string(),
+        all => all.to_string(),
     };
     tile(
         html,
