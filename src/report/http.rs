@@ -2,10 +2,11 @@
 //! Bounded in connections, header size, header time and write time, so that no client can hold it
 //! up.
 
-use super::metrics::{self, AgentStats, MetricsCache};
-use super::page::{self, Refresh};
-use super::{Report, json};
+use super::Report;
+use super::metrics::{self, AgentStats};
+use super::page;
 use bytes::Bytes;
+use forms::Forms;
 use guard::Guard;
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -29,6 +30,7 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 
 mod auth;
+mod forms;
 pub mod guard;
 mod timed;
 mod tls;
@@ -93,31 +95,7 @@ pub struct ServeState {
     options: metrics::Options,
     limits: Limits,
     guard: Arc<Guard>,
-    cache: Mutex<Cache>,
-}
-
-#[derive(Default)]
-struct Cache {
-    metrics: MetricsCache,
-    json: Encoded,
-    page: Encoded,
-}
-
-/// A report's form, kept until the next report.
-#[derive(Default)]
-struct Encoded(Option<(u64, Bytes)>);
-
-impl Encoded {
-    fn of(&mut self, report: &Report, encode: impl FnOnce(&Report) -> String) -> Bytes {
-        if let Some((generation, body)) = &self.0
-            && *generation == report.generation
-        {
-            return body.clone();
-        }
-        let body = Bytes::from(encode(report));
-        self.0 = Some((report.generation, body.clone()));
-        body
-    }
+    forms: Mutex<Forms>,
 }
 
 impl ServeState {
@@ -134,7 +112,7 @@ impl ServeState {
             options,
             limits,
             guard: Arc::default(),
-            cache: Mutex::default(),
+            forms: Mutex::default(),
         }
     }
 
@@ -143,31 +121,6 @@ impl ServeState {
     pub fn guarded(mut self, guard: Arc<Guard>) -> Self {
         self.guard = guard;
         self
-    }
-
-    fn metrics(&self, report: &Report) -> Bytes {
-        let fixed = match self.cache.try_lock() {
-            Ok(mut cache) => cache.metrics.report(report, self.options),
-            // In use or poisoned: encode without it rather than wait.
-            Err(_) => metrics::encode_report(report, self.options).into(),
-        };
-        let agent = metrics::encode_agent(&(self.stats)(), report);
-        [fixed.as_bytes(), agent.as_bytes()].concat().into()
-    }
-
-    fn json(&self, report: &Report) -> Bytes {
-        match self.cache.try_lock() {
-            Ok(mut cache) => cache.json.of(report, json::encode),
-            Err(_) => json::encode(report).into(),
-        }
-    }
-
-    fn page(&self, report: &Report) -> Bytes {
-        let encode = |report: &Report| page::encode(report, Refresh::On);
-        match self.cache.try_lock() {
-            Ok(mut cache) => cache.page.of(report, encode),
-            Err(_) => encode(report).into(),
-        }
     }
 }
 
@@ -202,7 +155,7 @@ impl Answers for ServeState {
                 StatusCode::SERVICE_UNAVAILABLE,
                 "the first full window has not been seen\n",
             ),
-            "/paused" => html(page::encode(&report, Refresh::Off).into()),
+            "/paused" => html(self.still_page(&report)),
             _ => {
                 let mut response = html(self.page(&report));
                 let again = HeaderValue::from(u16::from(page::refresh_seconds(&report)));

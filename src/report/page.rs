@@ -189,4 +189,6 @@ fn footer(html: &mut Html, report: &Report) {
 #[cfg(test)]
 mod hostile_tests;
 #[cfg(test)]
+mod scan;
+#[cfg(test)]
 mod tests;

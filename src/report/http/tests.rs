@@ -116,6 +116,24 @@ async fn routes() {
             "text/html; charset=utf-8",
             "href=\"/metrics\"",
         ),
+        (
+            "/",
+            "200 OK",
+            "text/html; charset=utf-8",
+            "\r\nrefresh: 10\r\n",
+        ),
+        (
+            "/",
+            "200 OK",
+            "text/html; charset=utf-8",
+            "\r\ncontent-security-policy: default-src 'none';",
+        ),
+        (
+            "/paused",
+            "200 OK",
+            "text/html; charset=utf-8",
+            "<a href=\"/\">Resume</a>",
+        ),
         ("/nope", "404 Not Found", TEXT_TYPE, "not found"),
         ("/metrics/", "404 Not Found", TEXT_TYPE, "not found"),
     ] {

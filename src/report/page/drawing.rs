@@ -82,7 +82,7 @@ fn one(html: &mut Html, number: usize, group: &Group<'_>) {
     html.leaf("span", &[], what);
     if let Some(address) = address {
         html.raw(" ");
-        html.leaf("code", &[], &short(address));
+        html.leaf("code", &[], address);
     }
     if let Some(node) = numa(group) {
         html.leaf("span", &[("class", "numa")], &node);
@@ -223,8 +223,7 @@ fn draw_gpu(html: &mut Html, gpu: &Gpu<'_>, y: i32, wired: bool) {
     }
     let class = format!("node e-{}", edge(gpu.mark));
     let name = format!("GPU {}", gpu.number);
-    let address = short(&gpu.bdf.to_string());
-    let lines = [("name", name.as_str()), ("sub", &address)];
+    let lines = [("name", name.as_str()), ("sub", gpu.address.as_str())];
     node(html, &class, GPU, y, lines);
     if gpu.mark != Mark::Ok {
         glyph(html, gpu.mark, (GPU.0 + GPU.1 - 19, y - 16));
@@ -237,10 +236,14 @@ fn draw_port(html: &mut Html, port: &Port<'_>, y: i32, wired: bool) {
     }
     let dashed = if port.view.is_rail() { "" } else { " dashed" };
     let class = format!("node e-{}{dashed}", edge(port.mark));
-    let address = port.view.pci();
-    let address = address.as_deref().map_or_else(String::new, short);
     let name = cut(&port.name(), 12);
-    node(html, &class, NIC, y, [("name", &name), ("sub", &address)]);
+    node(
+        html,
+        &class,
+        NIC,
+        y,
+        [("name", &name), ("sub", &port.address)],
+    );
     let link = link(port);
     let from = NIC.0 + NIC.1;
     wire(html, &format!("link l-{}", link.class()), from, LINK_END, y);
@@ -278,11 +281,6 @@ pub(super) fn state(port: &Port<'_>) -> String {
     }
 }
 
-/// An address without the domain that nearly all have.
-pub(super) fn short(address: &str) -> String {
-    address.strip_prefix("0000:").unwrap_or(address).to_string()
-}
-
 /// PCIe link of a function: `32 GT/s x16`, with what it could be where it is less.
 pub(super) fn pcie(function: Option<&crate::observe::pci::PciFunction>) -> Option<String> {
     let text = |link: &PcieLink| {
@@ -305,12 +303,8 @@ pub(super) fn pcie(function: Option<&crate::observe::pci::PciFunction>) -> Optio
 /// The same in words.
 fn described(group: &Group<'_>) -> String {
     let gpus = group.gpus.iter().map(|gpu| {
-        let address = short(&gpu.bdf.to_string());
-        format!(
-            "GPU {} at {address}: {}",
-            gpu.number,
-            said(gpu.mark, &gpu.about)
-        )
+        let said = said(gpu.mark, &gpu.about);
+        format!("GPU {} at {}: {said}", gpu.number, gpu.address)
     });
     let ports = group.ports.iter().map(|port| {
         let kind = if port.view.is_rail() { "rail" } else { "port" };

@@ -50,14 +50,6 @@ fn one(html: &mut Html, report: &Report, number: usize, finding: &Finding) {
     html.text(&view::ago(report, finding.since));
     html.raw(", since ");
     time(html, report, finding.since);
-    if let Some(page) = runbooks::page_of(&finding.reason) {
-        html.raw(" · ");
-        html.leaf(
-            "a",
-            &[("href", &format!("/runbooks/{page}"))],
-            &format!("Runbook {page}"),
-        );
-    }
     html.raw("</p>\n");
     html.raw("<p>");
     html.prose(&finding.message);
@@ -66,6 +58,12 @@ fn one(html: &mut Html, report: &Report, number: usize, finding: &Finding) {
     if !finding.remedy.is_empty() {
         html.raw("<p class=\"fix\"><b>Fix</b> ");
         html.prose(&finding.remedy);
+        html.raw("</p>\n");
+    }
+    if let Some(page) = runbooks::page_of(&finding.reason) {
+        html.raw("<p class=\"more\">");
+        let address = format!("/runbooks/{page}");
+        html.leaf("a", &[("href", &address)], &format!("Runbook {page}"));
         html.raw("</p>\n");
     }
     html.raw("</article>\n");

@@ -99,8 +99,16 @@ fn verdict(verdict: &NcclVerdict) -> (Mark, String) {
 /// A network in words.
 fn network(network: Network) -> &'static str {
     match network {
-        Network::None => "no network: within the node",
-        other => other.as_str(),
+        Network::Ib => "InfiniBand",
+        Network::Roce => "RoCE",
+        Network::IbOrRoce => "InfiniBand or RoCE",
+        Network::Socket => "TCP",
+        Network::Ofi => "libfabric",
+        Network::Fastrak => "GPUDirect-TCPXO",
+        Network::Tcpx => "GPUDirect-TCPX",
+        Network::Ucx => "UCX",
+        Network::None => "none: within the node",
+        Network::Unknown => "unknown",
     }
 }
 

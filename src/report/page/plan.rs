@@ -24,6 +24,8 @@ pub(super) struct Gpu<'a> {
     /// Its number in the order of addresses, which is what `nvidia-smi` numbers by.
     pub(super) number: usize,
     pub(super) bdf: Bdf,
+    /// Its address as shown.
+    pub(super) address: String,
     pub(super) function: Option<&'a PciFunction>,
     pub(super) mark: Mark,
     pub(super) about: About<'a>,
@@ -33,6 +35,8 @@ pub(super) struct Gpu<'a> {
 #[derive(Debug, Clone)]
 pub(super) struct Port<'a> {
     pub(super) view: PortView<'a>,
+    /// Its function's address as shown; empty where there is none.
+    pub(super) address: String,
     pub(super) function: Option<&'a PciFunction>,
     pub(super) mark: Mark,
     pub(super) about: About<'a>,
@@ -112,6 +116,8 @@ pub(super) struct Plan<'a> {
 pub(super) fn of<'a>(report: &'a Report, marks: &Marks<'a>) -> Plan<'a> {
     let pci = report.snapshot.pci.as_ref().map(|pci| &pci.value);
     let function = |address: &str| pci.and_then(|pci| pci.functions.get(address));
+    let all = view::ports(report);
+    let whole = domains(pci, &all);
     let gpus: Vec<Gpu<'_>> = pci
         .map_or(&[][..], |pci| &pci.gpus)
         .iter()
@@ -121,13 +127,13 @@ pub(super) fn of<'a>(report: &'a Report, marks: &Marks<'a>) -> Plan<'a> {
             Gpu {
                 number,
                 bdf: *bdf,
+                address: shown(&bdf.to_string(), whole),
                 function: function(&bdf.to_string()),
                 mark: about.mark().unwrap_or(Mark::Ok),
                 about,
             }
         })
         .collect();
-    let all = view::ports(report);
     let count = all.len();
     let ports: Vec<Port<'_>> = all
         .into_iter()
@@ -136,6 +142,9 @@ pub(super) fn of<'a>(report: &'a Report, marks: &Marks<'a>) -> Plan<'a> {
             let about = marks.port(&view);
             Port {
                 function: view.pci().and_then(|address| function(&address)),
+                address: view
+                    .pci()
+                    .map_or_else(String::new, |pci| shown(&pci, whole)),
                 mark: of_port(&view, &about),
                 about,
                 view,
@@ -143,6 +152,11 @@ pub(super) fn of<'a>(report: &'a Report, marks: &Marks<'a>) -> Plan<'a> {
         })
         .collect();
     let mut groups = groups(pci, &gpus, &ports);
+    for group in &mut groups {
+        if let Above::Switch(address) | Above::RootPort(address) = &mut group.above {
+            *address = shown(address, whole);
+        }
+    }
     groups.extend(gone(report, &gpus, &ports));
     // Stable: groups that are well keep their places.
     groups.sort_by_key(|group| {
@@ -155,6 +169,21 @@ pub(super) fn of<'a>(report: &'a Report, marks: &Marks<'a>) -> Plan<'a> {
         groups,
         gpus,
         ports,
+    }
+}
+
+/// Whether addresses differ in their domains, so that these have to be shown.
+fn domains(pci: Option<&PciFacts>, ports: &[PortView<'_>]) -> bool {
+    let gpus = pci.into_iter().flat_map(|pci| pci.gpus.iter().copied());
+    let mut all = gpus.chain(ports.iter().filter_map(|port| port.device.pci));
+    all.any(|bdf| bdf.domain != 0)
+}
+
+/// An address, without the domain where all have the first.
+fn shown(address: &str, whole: bool) -> String {
+    match address.strip_prefix("0000:") {
+        Some(rest) if !whole => rest.to_string(),
+        _ => address.to_string(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tables: every port and every GPU, as the drawing shows them and with what it has no room for.
 
-use super::drawing::{pcie, short};
+use super::drawing::pcie;
 use super::html::Html;
 use super::plan::{Gpu, Plan, Port};
 use crate::observe::pci::Distance;
@@ -125,7 +125,7 @@ fn port_row(html: &mut Html, port: &Port<'_>) {
         view.rate().map(|rate| rate.to_string()).as_deref(),
     );
     cell(html, "num", pcie(port.function).as_deref());
-    cell(html, "id", view.pci().as_deref().map(short).as_deref());
+    cell(html, "id", Some(&port.address));
     cell(
         html,
         "num",
@@ -174,7 +174,7 @@ fn gpu_row(html: &mut Html, report: &Report, gpu: &Gpu<'_>) {
     html.raw("<td>");
     gpu.mark.badge(html, gpu.mark.word());
     html.raw("</td>");
-    cell(html, "id", Some(&short(&address)));
+    cell(html, "id", Some(&gpu.address));
     let driven = view::gpudirect(report).and_then(|facts| {
         let mut gpus = facts.gpus.iter();
         gpus.find(|driven| driven.pci.parse() == Ok(gpu.bdf))
