@@ -6,14 +6,19 @@
 //! (`name: value` lines, the first `driver: mlx5_core`), DCB settings in `selvage/dcb/<if>.json`.
 
 mod act;
+pub mod api;
 mod build;
+mod cast;
+mod cast_jobs;
 mod files;
 mod load;
 mod names;
+mod nccl;
 mod net;
 mod node;
 mod pci;
 mod play;
+mod pod;
 mod presets;
 mod presets_cloud;
 mod presets_other;
@@ -22,8 +27,11 @@ mod rdma;
 mod spec;
 
 pub use act::{Act, flapping};
+pub use cast::{Role, Timing, cast};
+pub use nccl::{Carrier, Gang};
 pub use node::Node;
 pub use play::{PLAY_LENGTH, PLAY_PRESET, Scene, play};
+pub use pod::PodSpec;
 pub use presets::{PRESETS, about, preset};
 pub use spec::*;
 

@@ -57,6 +57,8 @@ pub struct NodeSpec {
     pub nvidia_fs: Option<u64>,
     /// Records of the kernel log at start.
     pub kmsg: Vec<KmsgRecord>,
+    /// Pods.
+    pub pods: Vec<super::pod::PodSpec>,
 }
 
 /// One PCI function.
