@@ -7,7 +7,7 @@ use crate::check::gpudirect::Path;
 use crate::check::nccl::Fallback;
 use crate::readiness;
 use crate::report::cluster::ClusterStatus;
-use crate::report::{Report, State, Tainting, view};
+use crate::report::{Report, State, Tainting, runbooks, view};
 use crate::units::Millis;
 
 /// Reasons, muted checks and notes shown.
@@ -61,6 +61,11 @@ pub(super) fn banner(html: &mut Html, report: &Report, found: &Marks<'_>) {
         html.raw("</p>\n");
         html.raw("<p><b>Fix</b> ");
         html.prose(doc.remedy);
+        if let Some(page) = runbooks::page_of(doc.reason) {
+            html.raw(" ");
+            let address = format!("/runbooks/{page}");
+            html.leaf("a", &[("href", &address)], &format!("Runbook {page}"));
+        }
         html.raw("</p>\n");
     }
     if !report.full_window && !report.reasons.iter().any(|r| r == readiness::STARTING) {
