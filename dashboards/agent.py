@@ -76,49 +76,57 @@ def sources(board):
         [Col("cluster", "Cluster", width=110), Col("instance", "Node", link=NODE_LINK, width=140),
          Col("source", "Source"),
          Col("@A", "Stalled", unit="short", steps=[(None, PLAIN), (1, BAD)])],
-        sort="@A", desc=True, empty="Every source of every agent that answers is read.",
+        sort=["-@A"], empty="Every source of every agent that answers is read.",
     ), 12, 7)
     board.add(lines(
-        "Kernel records lost", "Kernel-log records overwritten before they were read, by node. "
-        "There should be none.",
-        [Q(f"sum by ({HOST}) (increase(selvage_kmsg_records_lost_total{{{NODE}}}"
-           "[$__rate_interval]))", EACH)], decimals=0,
+        "Kernel records lost", "Kernel-log records overwritten before they were read, of the ten "
+        "nodes that lost most. There should be none.",
+        [Q(f"topk(10, sum by ({HOST}) (increase(selvage_kmsg_records_lost_total{{{NODE}}}"
+           "[$__rate_interval])))", EACH)], decimals=0,
     ), 12, 7)
+
+
+def worst(expr):
+    """The ten highest, so that a fleet of thousands stays legible, and the middle of all."""
+    return [Q(f"topk(10, {expr})", EACH), Q(f"quantile(0.5, {expr})", "median", QUIET, dashed=True)]
 
 
 def cost(board):
-    board.row("What it costs")
+    board.row("What it costs: the ten highest, and the median of all")
     board.add(lines(
-        "CPU", "Share of one core that each agent uses. A few thousandths are normal.",
-        [Q(of_agent(f"rate(process_cpu_seconds_total{{{NODE}}}[$__rate_interval])"), EACH)],
+        "CPU", "Share of one core that an agent uses. A few thousandths are normal.",
+        worst(of_agent(f"rate(process_cpu_seconds_total{{{NODE}}}[$__rate_interval])")),
         "percentunit", steps=[(None, "transparent"), (0.1, WARN)],
     ), 8, 8)
     board.add(lines(
-        "Memory", "Resident memory of each agent. The shipped limit is 64 MiB (dashed); it should "
+        "Memory", "Resident memory of an agent. The shipped limit is 64 MiB (dashed); it should "
         "stay level.",
-        [Q(of_agent(f"process_resident_memory_bytes{{{NODE}}}"), EACH)], "bytes",
+        worst(of_agent(f"process_resident_memory_bytes{{{NODE}}}")), "bytes",
         steps=[(None, "transparent"), (67108864, BAD)],
     ), 8, 8)
     board.add(lines(
-        "Age of reports", "Age of each agent's last evaluation when it was scraped. Seconds.",
-        [Q(f"max by ({HOST}) (selvage_report_age_seconds{{{NODE}}})", EACH)], "s",
+        "Age of reports", "Age of an agent's last evaluation when it was scraped. Above two minutes "
+        "(dashed) it lives and does not judge.",
+        worst(f"max by ({HOST}) (selvage_report_age_seconds{{{NODE}}})"), "s",
         steps=[(None, "transparent"), (120, BAD)],
     ), 8, 8)
     board.add(lines(
-        "Duration of scrapes", "How long Prometheus waited for each agent. Milliseconds are normal.",
-        [Q(of_agent(f"scrape_duration_seconds{{{NODE}}}"), EACH)], "s",
+        "Duration of scrapes", "How long Prometheus waited for an agent. Milliseconds are normal.",
+        worst(of_agent(f"scrape_duration_seconds{{{NODE}}}")), "s",
         steps=[(None, "transparent"), (1, WARN)],
     ), 8, 8)
     board.add(lines(
-        "Series", "Series that each agent exports: at most 600 by default and 2,000 with everything "
+        "Series", "Series that an agent exports: at most 600 by default and 2,000 with everything "
         "on, on a node with 18 ports.",
-        [Q(of_agent(f"scrape_samples_scraped{{{NODE}}}"), EACH)],
+        worst(of_agent(f"scrape_samples_scraped{{{NODE}}}")),
         steps=[(None, "transparent"), (2000, WARN)], decimals=0,
     ), 8, 8)
+    judged = f"rate(selvage_report_generations_total{{{NODE}}}[$__rate_interval])"
     board.add(lines(
-        "Evaluations", "How often each agent judges anew. A flat zero is an agent that stands still.",
-        [Q(f"sum by ({HOST}) (rate(selvage_report_generations_total{{{NODE}}}[$__rate_interval]))",
-           EACH)], "ops",
+        "Evaluations", "How often agents judge anew: the ten that do so least, and the median. A "
+        "flat zero is an agent that stands still.",
+        [Q(f"bottomk(10, sum by ({HOST}) ({judged}))", EACH),
+         Q(f"quantile(0.5, sum by ({HOST}) ({judged}))", "median", QUIET, dashed=True)], "ops",
     ), 8, 8)
 
 
@@ -134,15 +142,15 @@ def cluster(board):
     ), 8, 8)
     board.add(lines(
         "API server answers", "Agents to whom the API server answers, and those to whom it does not.",
-        [Q(f"count(selvage_node_api_up{{{NODE}}} == 1)", "answers", color=GOOD),
-         Q(f"count(selvage_node_api_up{{{NODE}}} == 0)", "does not answer", color=BAD)],
+        [Q(f"sum(selvage_node_api_up{{{NODE}}})", "answers", color=GOOD),
+         Q(f"sum(1 - selvage_node_api_up{{{NODE}}})", "does not answer", color=BAD)],
         stack=True, empty=NO_API, decimals=0,
     ), 8, 8)
     board.add(lines(
         "Pending on nodes' objects", "Nodes whose object lacks what it should carry, by kind. It "
         "should fall to nothing within seconds; in a dry run it is what would be written.",
-        [Q(f"sum by (what) (selvage_node_pending{{{NODE}}})", "{{what}}"),
-         Q(f"0 * count(selvage_node_api_up{{{NODE}}})", "zero, as agents answer", color=QUIET)],
+        [Q(f"sum by (what) (selvage_node_pending{{{NODE}}}) or on () label_replace("
+           f'0 * count(selvage_node_api_up{{{NODE}}}), "what", "nothing", "", "")', "{{what}}")],
         empty=NO_API, decimals=0,
     ), 8, 8)
 

@@ -5,7 +5,8 @@ from parts import (
     BAD, GOOD, NODE_LINK, PLAIN, POD_LINK, QUIET, STATES, WARN, Col, Q, bars, lines, stat, table,
 )
 from queries import (
-    FLEET, HOST, PORT, fallbacks, named, rails, reasons, suspects, zero_of,
+    FLEET, HOST, PORT, fallbacks, named, rails, reasons, suspects, verdict_rank,
+    zero_of,
 )
 
 NODES = f"sum(cluster:selvage_nodes:count{{{FLEET}}})"
@@ -77,13 +78,14 @@ def why(board):
     board.add(table(
         "Nodes that are not ready",
         "One row for each finding of each node that is not ready, worst first; a node's name opens "
-        "its dashboard. A node without a reason here has no finding: its page says what it lacks.",
-        [Q(rows), Q(f"1000 * (({rows}) * 0 + on ({HOST}) group_left () {since})")],
+        "its dashboard.",
+        [Q(rows), Q(f"1000 * (({rows}) * 0 + on ({HOST}) group_left () {since})"),
+         Q(f"({rows}) * 0 + on ({HOST}) group_left () {verdict_rank(FLEET)}")],
         [CLUSTER, NODE, Col("state", "Verdict", values=STATE, width=100),
          Col("@B", "Since", unit="dateTimeFromNow", width=130),
          Col("status", "Finding", values=STATUS, width=100), Col("reason", "Reason"),
-         Col("subject", "Subject"), Col("check", "Check"), Col("@A", "")],
-        sort="@A", desc=True, empty="No node that answers is degraded, unready or unknown.",
+         Col("subject", "Subject"), Col("check", "Check")],
+        sort=["-@A", "instance", "-@C"], empty="No node that answers is degraded, unready or unknown.",
     ), 24, 10)
     board.add(bars(
         "Nodes by reason",
@@ -97,13 +99,17 @@ def why(board):
         "Alerts firing",
         "What Prometheus fires now, by selvage's rules. Alertmanager may hold some of it back, as "
         "it should.",
-        [Q("max by (cluster, instance, alertname, severity, namespace, pod) "
-           f'(ALERTS{{alertname=~"Selvage.*", alertstate="firing", {FLEET}}})')],
+        [Q(" or ".join(
+            f"{rank} * max by (cluster, instance, alertname, severity, namespace, pod) "
+            f'(ALERTS{{alertname=~"Selvage.*", alertstate="firing", severity="{severity}", '
+            f"{FLEET}}})"
+            for severity, rank in (("critical", 3), ("warning", 2), ("info", 1))
+        ))],
         [Col("severity", "Severity", values={
             "critical": ("critical", BAD), "warning": ("warning", WARN), "info": ("info", PLAIN),
          }, width=90), Col("alertname", "Alert"), CLUSTER, NODE, Col("namespace", "Namespace"),
          Col("pod", "Pod")],
-        sort="severity", empty="No alert of selvage fires.",
+        sort=["instance", "-@A"], empty="No alert of selvage fires.",
     ), 14, 8)
 
 
@@ -156,13 +162,13 @@ def taints(board):
 
 def links(board):
     board.row("Rails")
-    ids = {"1": ("down", BAD), "2": ("init", WARN), "3": ("armed", WARN), "4": ("active", GOOD),
-           "5": ("active, deferred", PLAIN)}
     state = rails(f"max by ({PORT}) (selvage_port_state_id{{{FLEET}}})", FLEET)
     board.add(lines(
         "Rails by state",
         "Ports of the compute fabric by their logical state. All should be active.",
-        [Q(f"count({state} == {value})", text, color=color) for value, (text, color) in ids.items()],
+        [Q(f'count_values("state", {state})', "{{state}}")],
+        colors={"1": BAD, "2": WARN, "3": WARN, "4": GOOD, "5": PLAIN},
+        names={"1": "down", "2": "init", "3": "armed", "4": "active", "5": "active, deferred"},
         stack=True, empty="no data: no agent sees a rail", decimals=0,
     ), 12, 8)
     seen = "device, port, link_layer, netdev"
@@ -176,7 +182,7 @@ def links(board):
         [CLUSTER, NODE, Col("device", "Device"), Col("port", "Port", width=60),
          Col("link_layer", "Link layer"), Col("netdev", "Interface"),
          Col("firmware", "Firmware")],
-        sort="instance", empty="No rail that an agent sees is down.",
+        sort=["instance"], empty="No rail that an agent sees is down.",
     ), 12, 8)
 
 
@@ -190,7 +196,7 @@ def offenders(board):
            f"(instance_device_port:selvage_port_errors:increase1h{{{FLEET}}}) >= 1)")],
         [CLUSTER, NODE, Col("device", "Device"), Col("port", "Port", width=60),
          Col("@A", "Errors", unit="short", steps=[(None, PLAIN), (10, WARN), (1000, BAD)])],
-        sort="@A", desc=True, empty="No port counted an error, or none is counted here.",
+        sort=["-@A"], empty="No port counted an error, or none is counted here.",
     ), 8, 8)
     board.add(table(
         "Link edges in the last hour",
@@ -200,7 +206,7 @@ def offenders(board):
            f"(increase(selvage_port_link_transitions_total{{{FLEET}}}[1h])) >= 1)")],
         [CLUSTER, NODE, Col("device", "Device"), Col("port", "Port", width=60),
          Col("@A", "Edges", unit="short", steps=[(None, WARN), (6, BAD)])],
-        sort="@A", desc=True, empty="No link changed that an agent sees.",
+        sort=["-@A"], empty="No link changed that an agent sees.",
     ), 8, 8)
     board.add(table(
         "PFC pause share",
@@ -211,7 +217,7 @@ def offenders(board):
         [CLUSTER, NODE, Col("netdev", "Interface"), Col("priority", "Priority", width=70),
          Col("direction", "Direction", width=90),
          Col("@A", "Paused", unit="percentunit", steps=[(None, PLAIN), (0.05, WARN), (0.3, BAD)])],
-        sort="@A", desc=True, empty="No priority that is counted was paused.",
+        sort=["-@A"], empty="No priority that is counted was paused.",
     ), 8, 8)
     board.add(table(
         "Xid errors",
@@ -221,7 +227,7 @@ def offenders(board):
            f"(selvage_gpu_xid_total{{{FLEET}}}) > 0)")],
         [CLUSTER, NODE, Col("pci", "GPU"), Col("xid", "Xid", width=60), Col("class", "Class"),
          Col("@A", "Count", unit="short")],
-        sort="@A", desc=True, empty="No Xid in a kernel log that an agent reads.",
+        sort=["-@A"], empty="No Xid in a kernel log that an agent reads.",
     ), 12, 8)
     board.add(table(
         "NIC events in the kernel log",
@@ -230,7 +236,7 @@ def offenders(board):
            f"(selvage_nic_kernel_events_total{{{FLEET}}}) > 0)")],
         [CLUSTER, NODE, Col("pci", "NIC"), Col("event", "Event"),
          Col("@A", "Count", unit="short")],
-        sort="@A", desc=True, empty="No NIC event in a kernel log that an agent reads.",
+        sort=["-@A"], empty="No NIC event in a kernel log that an agent reads.",
     ), 12, 8)
 
 
@@ -244,14 +250,14 @@ def jobs(board):
         [Q(named(fallbacks(FLEET), FLEET))],
         [*columns, Col("container", "Container"), Col("job", "Job"), Col("cause", "Cause"),
          Col("nccl_version", "NCCL", width=80)],
-        sort="namespace", empty="No job whose lines can be read has fallen back.",
+        sort=["namespace"], empty="No job whose lines can be read has fallen back.",
     ), 14, 8)
     board.add(table(
         "Suspects",
         "Pods with GPUs that move many bytes by TCP and own no RDMA queue pair: a fallback that no "
         "log admits, or a data set. A suspicion, not a verdict.",
         [Q(suspects(FLEET))], [*columns, Col("job", "Job")],
-        sort="namespace", empty="No pod that could be looked at is suspect.",
+        sort=["namespace"], empty="No pod that could be looked at is suspect.",
     ), 10, 8)
 
 

@@ -102,7 +102,7 @@ def each(board):
          Col("@C", "Init", unit="s", steps=[(None, PLAIN), (60, WARN), (300, BAD)], width=90),
          Col("@D", "Fell back", values=YES, width=90), Col("@E", "Hangs", values=YES, width=80),
          Col("nccl_version", "NCCL", width=90)],
-        sort="namespace", empty=NO_JOB,
+        sort=["namespace"], empty=NO_JOB,
     ), 24, 9)
 
 
@@ -132,7 +132,7 @@ def networks(board):
     board.add(lines(
         "GPUDirect RDMA", "Containers whose connections between nodes use GPUDirect RDMA, and those "
         "where none does.",
-        [Q(f"count({gdr} == 1)", "on", color=GOOD), Q(f"count({gdr} == 0)", "off", color=WARN)],
+        [Q(f"sum({gdr})", "on", color=GOOD), Q(f"sum(1 - {gdr})", "off", color=WARN)],
         stack=True, empty="no data: no connection between nodes in view", decimals=0,
     ), 8, 8)
     board.add(lines(
@@ -152,13 +152,13 @@ def troubles(board):
         [Q(mine(fallbacks(JOBS)))],
         [*WHO, Col("container", "Container"), NODE, Col("cause", "Cause"),
          Col("nccl_version", "NCCL", width=90)],
-        sort="namespace", empty="No container whose lines tell has fallen back.",
+        sort=["namespace"], empty="No container whose lines tell has fallen back.",
     ), 14, 8)
     board.add(table(
         "Suspects", "Pods with GPUs, many bytes by TCP and no RDMA queue pair. Run them with "
         "NCCL_DEBUG=INFO to know.",
         [Q(suspects(JOBS))], [*WHO, NODE],
-        sort="namespace", empty="No pod that could be looked at is suspect.",
+        sort=["namespace"], empty="No pod that could be looked at is suspect.",
     ), 10, 8)
     board.add(lines(
         "TCP: silent and by setting", "Containers on TCP, those that fell back apart from those "
@@ -181,7 +181,7 @@ def troubles(board):
 
 
 def logs(board):
-    board.row("Reading of logs")
+    board.row("Reading of logs: the ten highest nodes")
     for width, title, metric, unit, text in (
         (6, "Containers followed", "selvage_nccl_containers", "short",
          "Containers whose logs hold NCCL's lines, by node; the 24 worst of a node have series of "
@@ -198,7 +198,7 @@ def logs(board):
         if metric.endswith("_total"):
             series = f"rate({series}[$__rate_interval])"
         board.add(lines(
-            title, text, [Q(f"sum by ({HOST}) ({series})", "{{instance}}")], unit,
+            title, text, [Q(f"topk(10, sum by ({HOST}) ({series}))", "{{instance}}")], unit,
             empty="no data: no agent reads logs",
         ), width, 7)
 

@@ -88,8 +88,8 @@ def verdict(board):
             "failing": ("failing", BAD), "degraded": ("degraded", WARN),
             "unknown": ("unknown", QUIET), "notice": ("notice", PLAIN),
          }, width=100), Col("reason", "Reason"), Col("subject", "Subject"), Col("check", "Check"),
-         Col("@B", "Seen since", unit="dateTimeAsIso", width=180), Col("@A", "")],
-        sort="@A", desc=True, empty="The agent has no finding, or does not answer: see Verdict.",
+         Col("@B", "Seen since", unit="dateTimeAsIso", width=180)],
+        sort=["-@A"], empty="The agent has no finding, or does not answer: see Verdict.",
     ), 14, 8)
     board.add(timeline(
         "Findings over time", "When each finding stood. What comes and goes is seen here.",
@@ -114,7 +114,7 @@ def links(board):
          Col("@C", "Rate", unit="bps"), Col("@D", "Edges since start", unit="short"),
          Col("link_layer", "Link layer"), Col("netdev", "Interface"), Col("pci", "PCI"),
          Col("driver", "Driver"), Col("firmware", "Firmware")],
-        sort="device", empty=NO_RAIL,
+        sort=["device"], empty=NO_RAIL,
     ), 24, 8)
     board.add(timeline(
         "Rails' state over time", "The logical state of each rail. Anything but active is time in "
@@ -236,7 +236,7 @@ def gpus(board):
         [Q(f"sum by (pci, xid, class) (selvage_gpu_xid_total{{{NODE}}}) > 0")],
         [Col("pci", "GPU"), Col("xid", "Xid", width=70), Col("class", "Class"),
          Col("@A", "Count", unit="short")],
-        sort="@A", desc=True, empty="No Xid in the kernel log, or no agent: see Verdict.",
+        sort=["-@A"], empty="No Xid in the kernel log, or no agent: see Verdict.",
     ), 8, 8)
     board.add(lines(
         "Xid errors over time", "The counts as they grew. A step is an error.",
@@ -249,7 +249,7 @@ def gpus(board):
         "cables, firmware.",
         [Q(f"sum by (pci, event) (selvage_nic_kernel_events_total{{{NODE}}}) > 0")],
         [Col("pci", "NIC"), Col("event", "Event"), Col("@A", "Count", unit="short")],
-        sort="@A", desc=True, empty="No NIC event in the kernel log, or no agent: see Verdict.",
+        sort=["-@A"], empty="No NIC event in the kernel log, or no agent: see Verdict.",
     ), 8, 8)
     board.add(timeline(
         "GPUDirect path over time", "Which path GPUDirect RDMA could take. A change to none costs "
@@ -275,7 +275,7 @@ def gpus(board):
         [Col("pci", "Slot"), Col("@A", "Now", unit="Bps"), Col("@B", "Best in range", unit="Bps"),
          Col("@C", "Share", unit="percentunit",
              steps=[(None, BAD), (0.5, WARN), (0.99, GOOD)])],
-        sort="@C", empty="no data: no PCIe link of a GPU or NIC can be read",
+        sort=["@C"], empty="no data: no PCIe link of a GPU or NIC can be read",
     ), 12, 9)
 
 
@@ -299,7 +299,7 @@ def cluster(board):
             "&${__url_time_range}")), Col("container", "Container"),
          Col("network", "Network", values={
              "socket": ("socket", WARN), "unknown": ("unknown", QUIET)})],
-        sort="namespace", empty="No NCCL in this node's logs, or logs are not read.",
+        sort=["namespace"], empty="No NCCL in this node's logs, or logs are not read.",
     ), 12, 6)
 
 

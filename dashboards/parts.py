@@ -103,9 +103,10 @@ def _targets(panel, queries, instant=False, as_table=False):
     return panel
 
 
-def _colored(panel, colors):
+def _colored(panel, colors, names=None):
     for name, color in (colors or {}).items():
-        panel.override_by_name(name, [fixed(color)])
+        shown = [_prop("displayName", names[name])] if names else []
+        panel.override_by_name(name, [fixed(color), *shown])
     return panel
 
 
@@ -113,9 +114,9 @@ def _scheme(mode):
     return dashboard.FieldColor().mode(mode)
 
 
-def lines(title, text, queries, unit="short", *, steps=None, colors=None, stack=False, low=0,
-          high=None, empty=NO_AGENT, decimals=None, points=False):
-    """Values over time."""
+def lines(title, text, queries, unit="short", *, steps=None, colors=None, names=None, stack=False,
+          low=0, high=None, empty=NO_AGENT, decimals=None, points=False):
+    """Values over time. `names` shows series by other names; `colors` then has each of them, too."""
     panel = _dress(timeseries.Panel(), title, text, unit, steps, None, empty, decimals)
     panel.color_scheme(_scheme(models.FieldColorModeId.PALETTE_CLASSIC_BY_NAME))
     panel.draw_style(kinds.GraphDrawStyle.LINE).line_width(1 if stack else 2)
@@ -140,7 +141,7 @@ def lines(title, text, queries, unit="short", *, steps=None, colors=None, stack=
         common.VizTooltipOptions().mode(kinds.TooltipDisplayMode.MULTI)
         .sort(kinds.SortOrder.DESCENDING)
     )
-    return _colored(_targets(panel, queries), colors)
+    return _colored(_targets(panel, queries), colors, names)
 
 
 def stat(title, text, queries, unit="short", *, steps=None, values=None, colors=None,
@@ -196,9 +197,9 @@ def timeline(title, text, queries, values, *, empty=NO_AGENT, legend=False):
     return _targets(panel, queries)
 
 
-def table(title, text, queries, columns, *, sort="", desc=False, empty):
-    """Series now, one a row. Series that have all labels alike share a row."""
-    shown = [column for column in columns if column.title]
+def table(title, text, queries, columns, *, sort=(), empty):
+    """Series now, one a row; series that have all labels alike share it. Sorted by each of `sort` in
+    turn, so by the last one first; `-` for the highest first."""
     panel = _dress(tables.Panel(), title, text, "none", None, None, empty, None)
     panel.color_scheme(_scheme(models.FieldColorModeId.THRESHOLDS))
     panel.show_header(True).cell_height(kinds.TableCellHeight.SM).frame_index(0)
@@ -216,23 +217,26 @@ def table(title, text, queries, columns, *, sort="", desc=False, empty):
 
     if len(queries) > 1:
         step("merge", {})
-    if sort:
-        step("sortBy", {"fields": {}, "sort": [{"field": name(sort), "desc": desc}]})
+    for key in sort:
+        by = {"field": name(key.removeprefix("-")), "desc": key.startswith("-")}
+        step("sortBy", {"fields": {}, "sort": [by]})
     listed = {name(column.source) for column in columns}
-    hidden = ["Time"] + [name(column.source) for column in columns if not column.title]
+    hidden = ["Time"]
     # Labels that a query needs and that not every table shows.
     hidden += [each for each in ("cluster", "instance", "exported_job") if each not in listed]
     values = {name(f"@{'ABCDEFGHIJKL'[index]}") for index in range(len(queries))}
     hidden += sorted(values - listed)
     step("organize", {
         "excludeByName": {each: True for each in hidden},
-        "indexByName": {name(column.source): index for index, column in enumerate(shown)},
-        "renameByName": {name(column.source): column.title for column in shown},
+        "indexByName": {name(column.source): index for index, column in enumerate(columns)},
+        "renameByName": {name(column.source): column.title for column in columns},
     })
-    for column in shown:
+    for column in columns:
         properties = []
         if column.unit:
             properties.append(_prop("unit", column.unit))
+        if column.unit == "short":
+            properties.append(_prop("decimals", 0))
         if column.values:
             properties.append(_prop("mappings", [mapping(column.values).to_json()]))
         if column.steps:

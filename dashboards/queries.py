@@ -39,8 +39,14 @@ def reasons(selector):
     found = f'{findings(selector)} > 0'
     return (
         f"({found}) * on ({HOST}) group_left (state) ({state})"
-        f" or ({state}) unless on ({HOST}) ({found})"
+        f" or label_replace(({state}) unless on ({HOST}) ({found}),"
+        ' "reason", "no finding: see its report", "", "")'
     )
+
+
+def verdict_rank(selector):
+    """The worse the verdict, the higher: 100 unready, 10 degraded, 1 unknown."""
+    return f"max by ({HOST}) ({NOT_READY.replace('@', selector)})"
 
 
 def state_value(selector):

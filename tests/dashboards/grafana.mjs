@@ -4,15 +4,18 @@
 import { createRequire } from 'node:module';
 import { readFileSync } from 'node:fs';
 
-// Written for a browser: it asks for the reader's language.
+// Written for a browser.
 globalThis.navigator ??= { language: 'en-US', languages: ['en-US'] };
 const require = createRequire(`${process.env.NODE_HOME}/`);
 const grafana = require('@grafana/data');
+// Only now: what is loaded takes it for a browser with a document.
+globalThis.window ??= globalThis;
 const asked = JSON.parse(readFileSync(0, 'utf8'));
 
-const transformers = Object.values(grafana.standardTransformers);
+// Some have two names.
+const transformers = [...new Set(Object.values(grafana.standardTransformers))];
 grafana.standardTransformersRegistry.setInit(() =>
-  transformers.map((each) => ({ id: each.id, name: each.name, transformation: each }))
+  transformers.map((each) => ({ id: each.id, name: each.name, transformation: async () => each }))
 );
 const units = new Set(
   grafana.getValueFormats().flatMap((group) => group.submenu.map((each) => each.value))

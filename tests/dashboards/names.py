@@ -1,4 +1,4 @@
-"""Which metrics there are, with their labels; and which an expression asks for."""
+"""Which metrics, labels and values of labels there are; and which an expression asks for."""
 
 import re
 
@@ -35,6 +35,30 @@ def documented():
     return known
 
 
+def values():
+    """What each label was seen to hold: in what agents served (tests/golden), in the words of
+    docs/metrics.md about its metrics, and in the rules' own labels."""
+    known = {"alertstate": {"firing"}, "severity": {"critical", "warning", "info"}}
+    for path in sorted((ROOT / "tests/golden").glob("*.metrics")):
+        for label, value in re.findall(r'[{,](\w+)="([^"]*)"', path.read_text()):
+            known.setdefault(label, set()).add(value)
+    for line in (ROOT / "docs/metrics.md").read_text().splitlines():
+        if line.startswith("| `") and line.count("|") > 5:
+            for label in re.findall(r"`(\w+)`", line.split("|")[3]):
+                known.setdefault(label, set()).update(re.findall(r"\w+", line.split("|")[5]))
+    if RULES.exists():
+        for value in re.findall(r"component: (\w+)", RULES.read_text()):
+            known.setdefault("component", set()).add(value)
+    return known
+
+
+def counters():
+    """Hardware counters that are exported by default, out of docs/metrics.md."""
+    rows = re.findall(r"\| `selvage_port_hw_counter_total` \| (.*) \|", (
+        ROOT / "docs/metrics.md").read_text())
+    return {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+
+
 def recorded():
     if not RULES.exists():
         return RECORDED
@@ -42,13 +66,13 @@ def recorded():
 
 
 def selectors(expr):
-    """(metric, labels that its matchers name) of each selector in a parsed expression."""
+    """(metric, its matchers) of each selector in a parsed expression."""
     found = []
     stack = [promql.parse(expr)]
     while stack:
         node = stack.pop()
         if isinstance(node, promql.VectorSelector):
-            found.append((node.name, {each.name for each in node.matchers.matchers}))
+            found.append((node.name, node.matchers.matchers))
             continue
         for part in ("lhs", "rhs", "expr", "param", "vector_selector"):
             if (child := getattr(node, part, None)) is not None:

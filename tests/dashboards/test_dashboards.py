@@ -149,8 +149,9 @@ class Queries(unittest.TestCase):
         asked = set()
         for name, board in BOARDS.items():
             for where, expr in expressions(board):
-                for metric, labels in names.selectors(substituted(expr)):
+                for metric, matchers in names.selectors(substituted(expr)):
                     asked.add(metric)
+                    labels = {each.name for each in matchers}
                     with self.subTest(where=f"{name}: {where}", metric=metric):
                         if metric in recorded:
                             continue
@@ -169,6 +170,28 @@ class Queries(unittest.TestCase):
             if line.startswith("| `") and "| default |" in line
         }
         self.assertEqual(default - asked - unused, set())
+
+    def test_values_of_labels_exist(self):
+        known, asked = names.values(), 0
+        for name, board in BOARDS.items():
+            for where, expr in expressions(board):
+                for metric, matchers in names.selectors(substituted(expr)):
+                    for each in matchers:
+                        if each.op == names.promql.MatchOp.Equal:
+                            asked += 1
+                            with self.subTest(where=f"{name}: {where}", metric=metric):
+                                self.assertIn(each.value, known[each.name])
+        self.assertGreater(asked, 50)
+        # What tells of congestion control is told apart from what tells of loss.
+        cnp = next(
+            each.value for _, expr in expressions(BOARDS["node"])
+            for _, matchers in names.selectors(substituted(expr))
+            for each in matchers if each.name == "counter" and "cnp" in each.value
+        )
+        self.assertEqual(
+            {each for each in names.counters() if re.fullmatch(cnp, each)},
+            {each for each in names.counters() if re.search("cnp|ECN", each)},
+        )
 
     def test_variables_are_declared(self):
         for name, board in BOARDS.items():
@@ -279,6 +302,52 @@ class Asked(unittest.TestCase):
         self.assertEqual(answer["missing"], {"units": [], "transformers": [], "matchers": []})
         wrong = {"units": ["parsecs"], "transformers": ["organise"], "matchers": ["byname"]}
         self.assertEqual(ask_grafana(**wrong)["missing"], wrong)
+
+    def test_tables_show_their_columns_and_no_more(self):
+        tables = [panel for _, panel in every_panel() if panel["type"] == "table"]
+        asked, wanted = [], []
+        for panel in tables:
+            organize = panel["transformations"][-1]["options"]
+            order = sorted(organize["indexByName"], key=organize["indexByName"].get)
+            labels = {each: "x" for each in order if not each.startswith("Value")}
+            labels |= {"cluster": "c", "instance": "i", "exported_job": "j"}
+            asked.append({
+                "frames": [
+                    {"refId": target["refId"], "rows": [{"labels": labels, "value": 1}]}
+                    for target in panel["targets"]
+                ],
+                "transformations": panel["transformations"],
+            })
+            wanted.append([organize["renameByName"][each] for each in order])
+        shown = ask_grafana(tables=asked)["tables"]
+        for panel, frames, columns in zip(tables, shown, wanted):
+            with self.subTest(table=panel["title"]):
+                # One row: what a node's queries tell of one thing is joined.
+                ((row,),) = frames
+                self.assertEqual(list(row), columns)
+
+    def test_worst_nodes_come_first_and_stay_together(self):
+        panel = next(p for w, p in every_panel() if w == "fleet: Nodes that are not ready")
+        rows = [
+            ("gpu-03", "degraded", "PfcStorm", 20, 10), ("gpu-05", "unready", "XidDegraded", 200, 100),
+            ("gpu-02", "unready", "LinkDown", 300, 100), ("gpu-10", "unknown", "", 1, 1),
+            ("gpu-05", "unready", "GpuFellOff", 300, 100),
+        ]
+        def frame(ref, value):
+            return {"refId": ref, "rows": [
+                {"labels": {"instance": node, "state": state, "reason": reason}, "value": value(a, c)}
+                for node, state, reason, a, c in rows
+            ]}
+        (frames,) = ask_grafana(tables=[{
+            "frames": [frame("A", lambda a, c: a), frame("B", lambda a, c: 7),
+                       frame("C", lambda a, c: c)],
+            "transformations": panel["transformations"],
+        }])["tables"]
+        self.assertEqual(
+            [(row["Node"], row["Reason"], row["Since"]) for row in frames[0]],
+            [("gpu-02", "LinkDown", 7), ("gpu-05", "GpuFellOff", 7), ("gpu-05", "XidDegraded", 7),
+             ("gpu-03", "PfcStorm", 7), ("gpu-10", "", 7)],
+        )
 
 
 if __name__ == "__main__":
