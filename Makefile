@@ -2,7 +2,7 @@
 STATIC_TARGET := x86_64-unknown-linux-gnu
 STATIC := target/static/$(STATIC_TARGET)/image/selvage
 
-.PHONY: demo test bench fuzz bench-vm build static lint deps test-rust test-vm test-manifests test-cluster test-fleet test-dashboards bench-cluster golden
+.PHONY: demo test bench fuzz bench-vm build static lint deps test-rust test-vm test-manifests test-cluster test-fleet test-dashboards test-page bench-cluster golden
 
 demo: build ## a simulated GPU node with faults coming and going
 	@target/release/selvage demo
@@ -22,7 +22,7 @@ lint:
 	cargo fmt --check
 	cargo clippy --all-targets --locked -- -D warnings
 
-test: deps lint test-rust test-manifests test-dashboards test-vm test-cluster test-fleet
+test: deps lint test-rust test-manifests test-dashboards test-page test-vm test-cluster test-fleet
 
 test-rust:
 	cargo test --locked
@@ -35,6 +35,9 @@ test-manifests: ## overlays, chart and admission policy; no cluster needed
 
 test-dashboards: ## generator, layout, queries and Grafana's own types; no Grafana needed
 	tests/dashboards/run
+
+test-page: ## the agent's page in a real browser: axe, keyboard, narrow, pictures in target/page
+	tests/page/run
 
 golden: ## write the golden files anew; review the diff
 	UPDATE_GOLDEN=1 cargo test --locked

@@ -4,7 +4,7 @@
 
 use super::Report;
 use super::metrics::{self, AgentStats};
-use super::page;
+use super::{page, runbooks};
 use bytes::Bytes;
 use forms::Forms;
 use guard::Guard;
@@ -134,6 +134,7 @@ impl Answers for ServeState {
     ) -> Response<Full<Bytes>> {
         let route = match path {
             "/metrics" | "/report" | "/healthz" | "/readyz" | "/" | "/paused" => path,
+            _ if runbook(path).is_some() => path,
             _ => return plain(StatusCode::NOT_FOUND, "not found\n"),
         };
         if !auth::is_open(route)
@@ -156,12 +157,16 @@ impl Answers for ServeState {
                 "the first full window has not been seen\n",
             ),
             "/paused" => html(self.still_page(&report)),
-            _ => {
+            "/" => {
                 let mut response = html(self.page(&report));
                 let again = HeaderValue::from(u16::from(page::refresh_seconds(&report)));
                 response.headers_mut().insert(header::REFRESH, again);
                 response
             }
+            _ => match runbook(route) {
+                Some(text) => plain(StatusCode::OK, text),
+                None => plain(StatusCode::NOT_FOUND, "not found\n"),
+            },
         }
     }
 
@@ -171,6 +176,16 @@ impl Answers for ServeState {
 
     fn guard(&self) -> &Guard {
         &self.guard
+    }
+}
+
+/// A runbook by its path: `/runbooks` lists them, `/runbooks/SelvageRailDown` is one.
+fn runbook(path: &str) -> Option<&'static str> {
+    let name = path.strip_prefix("/runbooks")?;
+    match name.strip_prefix('/') {
+        Some(name) => runbooks::text(name),
+        None if name.is_empty() => runbooks::text(""),
+        None => None,
     }
 }
 

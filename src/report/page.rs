@@ -50,10 +50,10 @@ pub fn refresh_seconds(report: &Report) -> u8 {
 mod room {
     pub(super) const TOP: usize = 12 * 1024;
     pub(super) const FABRIC: usize = 24 * 1024;
-    pub(super) const FINDINGS: usize = 48 * 1024;
+    pub(super) const FINDINGS: usize = 40 * 1024;
     pub(super) const EVENTS: usize = 12 * 1024;
     pub(super) const PORTS: usize = 24 * 1024;
-    pub(super) const JOBS: usize = 32 * 1024;
+    pub(super) const JOBS: usize = 24 * 1024;
     pub(super) const NODE: usize = 24 * 1024;
 }
 
@@ -169,6 +169,7 @@ fn footer(html: &mut Html, report: &Report) {
         "<footer><nav aria-label=\"Other addresses\"><ul>\
          <li><a href=\"/metrics\">/metrics</a></li><li><a href=\"/report\">/report</a></li>\
          <li><a href=\"/healthz\">/healthz</a></li><li><a href=\"/readyz\">/readyz</a></li>\
+         <li><a href=\"/runbooks\">Runbooks</a></li>\
          </ul></nav>\n<p>selvage ",
     );
     html.raw(env!("CARGO_PKG_VERSION"));

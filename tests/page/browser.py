@@ -194,8 +194,6 @@ def links_lead_somewhere(browser, case):
         paths = page.evaluate(
             "() => [...new Set([...document.querySelectorAll('a[href^=\"/\"]')].map(a => a.href))]"
         )
-        # That runbooks are served is for their own test to hold.
-        paths = [path for path in paths if "/runbooks/" not in path]
         for path in paths:
             answer = window.context.request.get(path)
             check(answer.status == 200, f"{path}: {answer.status}")

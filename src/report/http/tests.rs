@@ -134,6 +134,16 @@ async fn routes() {
             "text/html; charset=utf-8",
             "<a href=\"/\">Resume</a>",
         ),
+        ("/runbooks", "200 OK", TEXT_TYPE, "SelvageRailDown"),
+        ("/runbooks/", "200 OK", TEXT_TYPE, "SelvageRailDown"),
+        (
+            "/runbooks/SelvageRailDown",
+            "200 OK",
+            TEXT_TYPE,
+            "# SelvageRailDown",
+        ),
+        ("/runbooks/Nope", "404 Not Found", TEXT_TYPE, "not found"),
+        ("/runbooksX", "404 Not Found", TEXT_TYPE, "not found"),
         ("/nope", "404 Not Found", TEXT_TYPE, "not found"),
         ("/metrics/", "404 Not Found", TEXT_TYPE, "not found"),
     ] {

@@ -87,7 +87,15 @@ fn a_broken_node_is_told_in_full() {
     assert_eq!(page.count("h1"), 1);
     assert_eq!(page.count("article"), 2);
     for link in [
-        "#f-0", "#f-1", "/metrics", "/report", "/healthz", "/readyz", "/paused",
+        "#f-0",
+        "#f-1",
+        "/metrics",
+        "/report",
+        "/healthz",
+        "/readyz",
+        "/paused",
+        "/runbooks",
+        "/runbooks/SelvageRailDown",
     ] {
         assert!(page.links.iter().any(|has| has == link), "{link}");
     }
