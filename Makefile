@@ -39,14 +39,17 @@ test-manifests: ## overlays, chart and admission policy; no cluster needed
 test-alerts: ## rules by promtool, inhibition on a real Alertmanager, and that each test can fail
 	tests/alerts/run
 
-test-stack: build ## every query and alert on a real Prometheus that watches the demo's fleet
-	tests/stack/run target/release/selvage
+test-stack: static ## every query and alert on a real Prometheus that watches the demo's fleet
+	tests/stack/run $(STATIC)
 
 pictures: deps build ## docs/images, out of a real browser and a real Prometheus
 	tests/stack/pictures target/release/selvage docs/images
 
 test-dashboards: ## generator, layout, queries and Grafana's own types; no Grafana needed
 	tests/dashboards/run
+
+test-page: ## the agent's page in a real browser: axe, keyboard, narrow, pictures in target/page
+	tests/page/run
 
 golden: ## write the golden files anew; review the diff
 	UPDATE_GOLDEN=1 cargo test --locked
