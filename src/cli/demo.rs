@@ -141,7 +141,7 @@ pub async fn run(
     out: impl Write,
     stop: impl Future<Output = ()>,
 ) -> Result<(), DemoError> {
-    let directory = Directory::new()?;
+    let directory = Directory::new(args.nodes)?;
     let members = members(args, directory.path())?;
     let objects = Arc::new(Mutex::new(Objects::default()));
     let kubeconfig = directory.path().join("kubeconfig");

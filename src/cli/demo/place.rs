@@ -23,9 +23,36 @@ pub(super) fn free_address(wanted: SocketAddr) -> io::Result<SocketAddr> {
 /// A temporary directory that is removed at the end.
 pub(super) struct Directory(PathBuf);
 
+/// What a node's files take, at most, in bytes.
+const NODE_BYTES: u64 = 32 << 20;
+
+/// Memory where there is enough: hundreds of files a second are written anew, which on a disk makes
+/// for much waiting. `TMPDIR` says otherwise.
+fn base(nodes: usize) -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    let is_there = || {
+        let stat = nix::sys::statvfs::statvfs(memory).ok()?;
+        let free = u64::from(stat.blocks_available()).saturating_mul(stat.fragment_size());
+        let kind = nix::sys::statfs::statfs(memory).ok()?.filesystem_type();
+        (kind == nix::sys::statfs::TMPFS_MAGIC
+            && free / 2 >= NODE_BYTES.saturating_mul(nodes as u64))
+        .then(|| memory.to_path_buf())
+    };
+    match std::env::var_os("TMPDIR") {
+        None => is_there().unwrap_or_else(std::env::temp_dir),
+        Some(_) => std::env::temp_dir(),
+    }
+}
+
 impl Directory {
-    pub(super) fn new() -> io::Result<Self> {
-        let base = std::env::temp_dir();
+    /// For the files of so many nodes.
+    pub(super) fn new(nodes: usize) -> io::Result<Self> {
+        let made = Self::in_base(&base(nodes));
+        // Memory that cannot be written is no reason not to play.
+        made.or_else(|_| Self::in_base(&std::env::temp_dir()))
+    }
+
+    fn in_base(base: &Path) -> io::Result<Self> {
         for n in 0..100 {
             let path = base.join(format!("selvage-demo-{}-{n}", std::process::id()));
             match std::fs::create_dir(&path) {
@@ -62,7 +89,7 @@ mod tests {
 
     #[test]
     fn the_directory_goes_with_the_demo() {
-        let directory = Directory::new().unwrap();
+        let directory = Directory::new(1).unwrap();
         let path = directory.path().to_path_buf();
         std::fs::write(path.join("x"), "").unwrap();
         drop(directory);

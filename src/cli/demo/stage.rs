@@ -2,7 +2,6 @@
 
 use crate::simulate::api::Objects;
 use crate::simulate::{Act, Node, Role, Scene};
-use std::cell::RefCell;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -13,7 +12,7 @@ use tokio::time::Instant;
 /// One simulated node, and the API server that knows of its pods.
 pub(super) struct Stage {
     name: String,
-    node: RefCell<Node>,
+    node: Arc<Mutex<Node>>,
     objects: Arc<Mutex<Objects>>,
 }
 
@@ -23,14 +22,13 @@ impl Stage {
     pub(super) fn new(name: &str, node: Node, objects: &Arc<Mutex<Objects>>) -> Self {
         Stage {
             name: name.to_string(),
-            node: RefCell::new(node),
+            node: Arc::new(Mutex::new(node)),
             objects: Arc::clone(objects),
         }
     }
 
-    fn act(&self, act: &Act) -> io::Result<()> {
-        let mut node = self.node.borrow_mut();
-        node.set_now(crate::clock::monotonic().0.saturating_mul(1000));
+    /// On a thread of its own: a disk takes its time, and the agents are to answer meanwhile.
+    async fn act(&self, act: &Act) -> io::Result<()> {
         let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
         match act {
             Act::PodComes(pod) => objects.put_pod(pod.object(&self.name)),
@@ -38,7 +36,13 @@ impl Stage {
             _ => {}
         }
         drop(objects);
-        node.act(act)
+        let (node, act) = (Arc::clone(&self.node), act.clone());
+        let write = move || {
+            let mut node = node.lock().unwrap_or_else(PoisonError::into_inner);
+            node.set_now(crate::clock::monotonic().0.saturating_mul(1000));
+            node.act(&act)
+        };
+        tokio::task::spawn_blocking(write).await?
     }
 
     /// Performs a role: with `once`, until its play has ended; else for ever.
@@ -74,7 +78,7 @@ impl Stage {
         scenes.sort_by_key(|(at, _, _)| *at);
         for (at, act, _) in scenes {
             tokio::time::sleep_until(start + *at).await;
-            self.act(act)?;
+            self.act(act).await?;
         }
         std::future::pending().await
     }
@@ -83,7 +87,7 @@ impl Stage {
         let mut ticks = tokio::time::interval_at(Instant::now() + from, every);
         loop {
             ticks.tick().await;
-            self.act(act)?;
+            self.act(act).await?;
         }
     }
 
@@ -98,10 +102,11 @@ impl Stage {
         let mut ticks = tokio::time::interval_at(Instant::now() + every, every);
         for swing in SWING.iter().cycle() {
             ticks.tick().await;
-            self.act(&Act::Traffic {
+            let traffic = Act::Traffic {
                 millis: u64::try_from(every.as_millis()).unwrap_or(0),
                 percent: percent + swing,
-            })?;
+            };
+            self.act(&traffic).await?;
         }
         Ok(())
     }
@@ -122,7 +127,7 @@ impl Stage {
                 if !words.is_empty() {
                     say(&format!("{}  {words}", minutes(*at)));
                 }
-                self.act(act)?;
+                self.act(act).await?;
             }
             tokio::time::sleep_until(start + length).await;
             if once {
