@@ -171,6 +171,13 @@ pub enum Act {
         /// By how much.
         add: [u64; 3],
     },
+    /// A path answers with an errno, to agents that start from now on.
+    Refuse {
+        /// Path below the root.
+        path: String,
+        /// Errno.
+        errno: i32,
+    },
     /// Error counts of nvidia-fs rise.
     NvidiaFsErrors(u64),
     /// The machine starts anew: another boot id, an empty kernel log, counters at zero.

@@ -274,9 +274,13 @@ fn well_ib(script: &mut Script) {
 
 fn no_fabric(script: &mut Script) {
     script.role.preset = "empty";
-    script.role.about = "a server without fabric: nothing shows that it is ready";
+    script.role.about = "a server without fabric: nothing shows that it is ready; no list of PCI";
     script.role.state = Some("unknown");
-    script.role.reasons = &["NoFabric"];
+    script.role.reasons = &["NoFabric", "SourceFailing"];
+    script.role.before.push(Act::Refuse {
+        path: "sys/bus/pci/devices".into(),
+        errno: nix::libc::EIO,
+    });
 }
 
 fn bad_jobs(script: &mut Script) {

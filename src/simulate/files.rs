@@ -94,6 +94,12 @@ impl Files {
         Ok(())
     }
 
+    /// A path, be it there or not, that answers with an errno.
+    pub(super) fn refuse(&mut self, path: &str, errno: i32) -> io::Result<()> {
+        self.errnos.insert(path.to_string(), errno);
+        self.write_errnos()
+    }
+
     /// Writes the list of errnos; agents read it when they start.
     pub(super) fn write_errnos(&mut self) -> io::Result<()> {
         let text: String = self

@@ -156,6 +156,7 @@ impl Node {
                 },
                 pci::write_aer,
             ),
+            Act::Refuse { path, errno } => self.files.refuse(path, *errno),
             Act::NvidiaFsErrors(add) => {
                 self.spec.nvidia_fs = Some(self.spec.nvidia_fs.unwrap_or(0) + add);
                 proc::write_nvidia_fs(&mut self.files, &self.spec)

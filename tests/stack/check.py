@@ -123,7 +123,8 @@ def pages_answer(stack):
         page = get(f"http://{address}/").decode()
         if node not in page:
             raise Failed(f"the page of {node} does not name it")
-    names = re.findall(r"(?m)^\s*- alert: (\w+)$", (ROOT / "alerts/selvage.rules.yaml").read_text())
+    rules = (ROOT / "alerts/selvage.rules.yaml").read_text()
+    names = sorted(set(re.findall(r"(?m)^\s*- alert: (\w+)$", rules)))
     address = stack.targets["gpu-01"]
     for name in names:
         if name not in get(f"http://{address}/runbooks/{name}").decode():

@@ -25,8 +25,10 @@ ALERTS = {
     ("SelvageCable", "gpu-08"),
     ("SelvageFabricUnready", "gpu-08"),
     ("SelvageFabricUnknown", "gpu-10"),
+    ("SelvageSourceStalled", "gpu-10"),
     ("SelvageNcclTcpFallback", "gpu-11"),
     ("SelvageNcclInitHang", "gpu-11"),
+    ("SelvageNcclSuspect", "gpu-11"),
     ("SelvageNcclNoRdma", "gpu-11"),
     ("SelvagePcieDegraded", "gpu-11"),
     ("SelvageFabricDegraded", "gpu-11"),
@@ -51,11 +53,8 @@ def may_fire(alert, instance):
 
 
 # Queries without data in the demo, and why.
-NO_PROCESSES = "suspects are found by the processes of pods and their queue pairs"
 NO_TLS = "the demo serves plain HTTP"
 EMPTY = {
-    ("fleet", "Suspects", "A"): NO_PROCESSES,
-    ("jobs", "Suspects", "A"): NO_PROCESSES,
     ("selvage", "First certificate to end", "A"): NO_TLS,
     ("selvage", "Reloads that failed", "A"): NO_TLS,
 }
@@ -75,15 +74,20 @@ def one(test):
 
 # PromQL, and what it must come to.
 FACTS = [
-    ('cluster_state:selvage_nodes:count{state="unready"}', one(lambda n: n == 3)),
+    ('count(selvage_fabric_state{state="unready", instance!="gpu-01"} == 1)',
+     one(lambda n: n == 3)),
     ("sum(selvage_node_taint_applied)", one(lambda n: n == 1)),
-    ('count(selvage_node_taint_withheld{reason="budget"})', one(lambda n: n == 2)),
+    ('count(selvage_node_taint_withheld{reason="budget", instance!="gpu-01"})', one(lambda n: n == 2)),
     ('count(selvage_port_up{instance="gpu-04"})', one(lambda n: n == 32)),
     ('selvage_nccl_network{instance="gpu-04", network="ofi"}', one(lambda n: n == 1)),
     ('selvage_nccl_tcp_fallback{instance="gpu-11"} == 1', lambda found: len(found) == 1),
+    ('max(rate(selvage_port_transmit_bytes_total{instance="gpu-09"}[30s]))'
+     ' / max(selvage_port_rate_bytes_per_second{instance="gpu-09"})',
+     one(lambda share: 0.3 < share < 1)),
+    ('max(rate(selvage_pfc_pause_seconds_total{instance="gpu-03"}[30s]))',
+     one(lambda share: 0.5 < share <= 1.05)),
+    # Over five minutes of which the fleet has lived one.
     ('max(instance_device_port:selvage_port_transmit_utilization:ratio{instance="gpu-09"})',
-     one(lambda share: 0.3 < share <= 1)),
-    ('max(instance_netdev_priority_direction:selvage_pfc_pause:ratio{instance="gpu-03"})',
-     one(lambda share: share > 0.5)),
+     one(lambda share: 0.02 < share < 1)),
     ('count(selvage_nccl_job_info{job!=""})', one(lambda n: n >= 4)),
 ]
