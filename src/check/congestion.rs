@@ -11,19 +11,21 @@ const ID: &str = "congestion";
 const WE_PAUSE: &str = "This host cannot take in what arrives. Look for what slows its receive side: PCIe width and errors, the IOMMU, ACS, GPU errors, `rx_out_of_buffer` and `outbound_pci_stalled_*` of `ethtool -S`.";
 const PEER_PAUSES: &str = "The fabric or a peer slows this host; as a rule it is not at fault. Look for the host whose transmitted pause rises, and at the switch port.";
 
+const EITHER: &str = "Sent pause: this host cannot take in what arrives; look for what slows its receive side (PCIe width and errors, the IOMMU, ACS, GPU errors, `rx_out_of_buffer` and `outbound_pci_stalled_*` of `ethtool -S`). Received pause: look for the host whose transmitted pause rises, and at the switch port.";
+
 const STORM: ReasonDoc = ReasonDoc {
     reason: "PfcStorm",
     status: Status::Degraded,
     weight: Weight::Verdict,
     meaning: "A priority of a rail is paused most of the time, so next to nothing moves: sent pause means that this host cannot drain and stops others, received pause that the fabric stops this host.",
-    remedy: WE_PAUSE,
+    remedy: EITHER,
 };
 const PRESSURE: ReasonDoc = ReasonDoc {
     reason: "PfcPressure",
     status: Status::Degraded,
     weight: Weight::Verdict,
     meaning: "A priority of a rail is paused for a good part of the time. Received pause is a notice: the fault lies elsewhere.",
-    remedy: WE_PAUSE,
+    remedy: EITHER,
 };
 const STORM_EVENT: ReasonDoc = ReasonDoc {
     reason: "PauseStormEvent",

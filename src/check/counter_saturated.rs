@@ -10,7 +10,7 @@ const SATURATED: ReasonDoc = ReasonDoc {
     status: Status::Unknown,
     weight: Weight::Notice,
     meaning: "An error counter reached its end and stays there: from now on its silence says nothing.",
-    remedy: "Clear the port's counters from a node with the InfiniBand tools: `perfquery -R LID PORT`. Until then the check is blind to this error.",
+    remedy: "Clear the port's counters from a node with the InfiniBand tools: `perfquery -R LID PORT 0x0fff` (its mask leaves traffic counters alone). Until then the check is blind to this error.",
 };
 
 /// Noise on a host's port, or (`port_xmit_wait`) at its end soon on every busy link.
