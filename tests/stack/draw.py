@@ -324,6 +324,11 @@ def draw(stack, name, path, seconds, chosen=None, rows=None):
     figure = plt.figure(figsize=size, facecolor=PAPER, dpi=110)
     title = dashboard["title"] + (f"  ·  {next(iter(chosen.values()))[0]}" if chosen else "")
     figure.text(0.012, 1 - 0.3 / size[1], title, fontsize=13, weight="bold", color=INK, va="center")
+    for row in dashboard["panels"]:
+        if row["type"] == "row" and (not rows or row["gridPos"]["y"] < rows):
+            top = row["gridPos"]["y"] * ROW + 0.6 + ROW / 2
+            figure.text(0.012, 1 - top / size[1], row["title"], fontsize=9.5, weight="bold",
+                        color=INK, va="center")
     for one in every:
         at = one["gridPos"]
         left, width = at["x"] * COLUMN + GAP, at["w"] * COLUMN - GAP
@@ -336,8 +341,9 @@ def draw(stack, name, path, seconds, chosen=None, rows=None):
                     weight="bold", color=INK, va="center")
         panel = Panel(stack, one, values, seconds)
         lines = one["type"] in ("timeseries", "barchart")
-        pad = {"timeseries": 0.62, "barchart": 0.62, "state-timeline": 0.75,
-               "status-history": 0.75, "bargauge": 1.7}.get(one["type"], 0.12)
+        longest = max((len(legend) for legend, _ in panel.series), default=0)
+        pad = {"timeseries": 0.62, "barchart": 0.62, "state-timeline": 0.2 + 0.055 * longest,
+               "status-history": 0.2 + 0.055 * longest, "bargauge": 0.2 + 0.07 * longest}.get(one["type"], 0.12)
         bottom = (0.62 if len(panel.series) > 3 else 0.46) if lines else (
             0.28 if "timeline" in one["type"] else 0.08)
         box = ((left + pad) / size[0], 1 - (top + tall - bottom) / size[1],
