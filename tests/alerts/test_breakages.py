@@ -44,7 +44,7 @@ BREAKAGES = [
     (RULES, 'unless on (cluster, instance) max by (cluster, instance) (resets(selvage_report_generations_total[1h])) > 0',
      "", unit("xid")),
     (RULES, ', job!~".*selvage-nccl.*"', "", unit("agent")),
-    (RULES, "unless on (cluster, instance) selvage_build_info", "unless on (instance) selvage_build_info", unit("agent")),
+    (RULES, "unless on (cluster, instance) selvage_fabric_ready", "unless on (instance) selvage_fabric_ready", unit("agent")),
     (RULES, '(selvage_node_writes_total{result="dry_run"}) > 0', '(selvage_node_writes_total{result="dry"}) > 0',
      unit("cluster")),
     (RULES, 'withheld{reason="budget"}', "withheld", unit("cluster")),

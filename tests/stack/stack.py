@@ -133,7 +133,8 @@ scrape_configs:
 """)
         self.spawn("prometheus", "prometheus", f"--config.file={self.dir / 'prometheus.yaml'}",
                    f"--storage.tsdb.path={self.dir / 'tsdb'}",
-                   f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn")
+                   f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn",
+                   f"--web.external-url={self.prometheus}")
         until("Prometheus", 60, lambda: self.alive() and get(self.prometheus + "/-/ready"))
 
     def alive(self):
