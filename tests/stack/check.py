@@ -4,6 +4,7 @@ a dead node pages once."""
 
 import json
 import re
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -132,6 +133,18 @@ def pages_answer(stack):
     yield f"every agent serves its page, and the {len(names)} runbooks"
 
 
+def metrics_are_clean(stack):
+    """promtool's linter has no complaint but the two that are meant (docs/metrics.md)."""
+    for node in ("gpu-03", "gpu-04", "gpu-06", "gpu-11"):
+        text = get(f"http://{stack.targets[node]}/metrics")
+        checked = subprocess.run(["promtool", "check", "metrics"], input=text, timeout=60,
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        complaints = set(checked.stdout.decode().splitlines()) - expected.COMPLAINTS
+        if complaints:
+            raise Failed(f"{node}: {sorted(complaints)}")
+    yield "promtool check metrics: nothing but what is meant"
+
+
 def main():
     binary = Path(sys.argv[1]).resolve()
     begun = time.monotonic()
@@ -139,7 +152,7 @@ def main():
     with Stack(binary, listen=free_port()) as stack:
         until("scrapes of all nodes", 90, lambda: len(stack.query("up == 1")) == len(stack.targets))
         for part in [alerts_fire, rules_evaluate, panels_have_data, facts_hold, one_page_a_node,
-                     pages_answer]:
+                     pages_answer, metrics_are_clean]:
             try:
                 for line in part(stack):
                     print(f"ok      {line}")
