@@ -141,6 +141,9 @@ pub async fn run(
     out: impl Write,
     stop: impl Future<Output = ()>,
 ) -> Result<(), DemoError> {
+    if let Some(path) = &args.targets {
+        targets::check(path).map_err(|error| DemoError::Targets(path.clone(), error))?;
+    }
     let directory = Directory::new(args.nodes)?;
     let members = members(args, directory.path())?;
     let objects = Arc::new(Mutex::new(Objects::default()));
@@ -154,7 +157,17 @@ pub async fn run(
         let _ = out.flush();
     };
     say(&welcome(&members, directory.path()));
-    let stages = stages(&members, &objects)?;
+    tokio::pin!(stop);
+    let mut stages = Vec::with_capacity(members.len());
+    for member in &members {
+        stages.push(stage(member, &objects)?);
+        // A disk may take its time, and whoever asks to stop is heard meanwhile.
+        tokio::select! {
+            biased;
+            () = &mut stop => return Ok(()),
+            () = tokio::task::yield_now() => {}
+        }
+    }
     if let Some(path) = &args.targets {
         targets::write(path, &members).map_err(|error| DemoError::Targets(path.clone(), error))?;
     }
@@ -199,7 +212,6 @@ pub async fn run(
         .collect();
     let mut played = plays;
     let mut running = agents;
-    tokio::pin!(stop);
     let ended = loop {
         tokio::select! {
             Some(ended) = running.next() => match ended {
@@ -230,33 +242,30 @@ fn members(args: &DemoArgs, directory: &Path) -> Result<Vec<Member>, DemoError> 
     Ok(members)
 }
 
-/// Writes every node and has it join the cluster.
-fn stages(members: &[Member], objects: &Arc<Mutex<Objects>>) -> io::Result<Vec<Stage>> {
-    let stage = |member: &Member| {
-        let role = &member.role;
-        let none = || io::Error::other("no node to play on");
-        let mut spec = preset(role.preset).ok_or_else(none)?;
-        spec.hostname.clone_from(&role.name);
-        let devices = spec.rdma.len();
-        let allocatable = match (spec.gpus.len(), role.preset) {
-            (0, _) => json!({"cpu": "64"}),
-            (gpus, "efa_p5") => {
-                json!({"nvidia.com/gpu": gpus.to_string(), "vpc.amazonaws.com/efa": devices.to_string()})
-            }
-            (gpus, _) => {
-                json!({"nvidia.com/gpu": gpus.to_string(), "rdma/hca_shared_devices_a": "63"})
-            }
-        };
-        let labels = json!({"kubernetes.io/hostname": role.name});
-        objects
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .create_node(&role.name, labels, Value::Null, allocatable);
-        let mut node = Node::write(spec, &member.root)?;
-        role.before.iter().try_for_each(|act| node.act(act))?;
-        Ok(Stage::new(&role.name, node, objects))
+/// Writes a node and has it join the cluster.
+fn stage(member: &Member, objects: &Arc<Mutex<Objects>>) -> io::Result<Stage> {
+    let role = &member.role;
+    let none = || io::Error::other("no node to play on");
+    let mut spec = preset(role.preset).ok_or_else(none)?;
+    spec.hostname.clone_from(&role.name);
+    let devices = spec.rdma.len();
+    let allocatable = match (spec.gpus.len(), role.preset) {
+        (0, _) => json!({"cpu": "64"}),
+        (gpus, "efa_p5") => {
+            json!({"nvidia.com/gpu": gpus.to_string(), "vpc.amazonaws.com/efa": devices.to_string()})
+        }
+        (gpus, _) => {
+            json!({"nvidia.com/gpu": gpus.to_string(), "rdma/hca_shared_devices_a": "63"})
+        }
     };
-    members.iter().map(stage).collect()
+    let labels = json!({"kubernetes.io/hostname": role.name});
+    objects
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+        .create_node(&role.name, labels, Value::Null, allocatable);
+    let mut node = Node::write(spec, &member.root)?;
+    role.before.iter().try_for_each(|act| node.act(act))?;
+    Ok(Stage::new(&role.name, node, objects))
 }
 
 /// A simulated API server on loopback, and a kubeconfig that leads to it.

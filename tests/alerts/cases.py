@@ -35,16 +35,20 @@ CASES = {
         ["SelvageAgentDown", "SelvageAgentAbsent", "SelvageGpuMissing GpuFellOff", "SelvageFabricUnready"],
         ["SelvageAgentDown"],
     ),
-    "a switch, not the links of its nodes; a GPU still": (
+    "a switch, not the verdicts of its nodes": (
         [
             "SelvageFabricUnreadyShare", "SelvageRailDown LinkDown", "SelvageFabricUnready @gpu-02",
             "SelvageRailDown LinkDown @gpu-02", "SelvageGpuMissing GpuFellOff @gpu-03",
             "SelvagePfcPauseStorm PfcStorm @gpu-04",
         ],
         [
-            "SelvageFabricUnreadyShare", "SelvageGpuMissing GpuFellOff @gpu-03",
-            "SelvagePfcPauseStorm PfcStorm @gpu-04",
+            "SelvageFabricUnreadyShare", "SelvageRailDown LinkDown", "SelvageRailDown LinkDown @gpu-02",
+            "SelvageGpuMissing GpuFellOff @gpu-03", "SelvagePfcPauseStorm PfcStorm @gpu-04",
         ],
+    ),
+    "that the API is not told is no symptom": (
+        ["SelvageRailDown LinkDown", "SelvageNodeNotTold", "SelvageCertificateExpiry"],
+        ["SelvageRailDown LinkDown", "SelvageNodeNotTold", "SelvageCertificateExpiry"],
     ),
     "a full budget is told beside its nodes": (
         ["SelvageTaintWithheld", "SelvageXidFatal XidFatal"],

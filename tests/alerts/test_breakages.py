@@ -67,7 +67,7 @@ BREAKAGES = [
     (CONFIG, "equal: [cluster, instance]", "equal: [cluster]", test_inhibition.complaints),
     (CONFIG, "equal: [cluster, instance]", "equal: [cluster, instance, alertname]", test_inhibition.complaints),
     (CONFIG, "\ninhibit_rules:\n", "\ninhibit_rules: []\nx:\n", rules.amtool),
-    (CONFIG, '[alertname="SelvageFabricUnreadyShare"]\n    target_matchers: [alertname=~"Selvage(FabricUnready|RailDown|LinkFlapping)"]',
+    (CONFIG, '[alertname="SelvageFabricUnreadyShare"]\n    target_matchers: [alertname="SelvageFabricUnready"]',
      '[alertname="SelvageFabricUnreadyShare"]\n    target_matchers: [scope="node"]', test_inhibition.complaints),
     (CONFIG, '[alertname="SelvageReportStale"]\n    target_matchers: [alertname="SelvageFabricUnready"]',
      '[alertname="SelvageReportStale"]\n    target_matchers: [alertname=~"Selvage(FabricUnready|GpuMissing)"]',

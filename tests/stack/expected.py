@@ -65,12 +65,11 @@ COMPLAINTS = {
     for name in ("selvage_port_counter_total", "selvage_port_hw_counter_total")
 }
 
-# Of the alerts of scope "node" on a node, those that Alertmanager sends. The share of unready nodes
-# pages for the links of the fleet; what it does not explain pages for itself.
+# Of the alerts of scope "node" on a node, those that Alertmanager sends.
 PAGES = {
-    "gpu-02": set(),
+    "gpu-02": {"SelvageRailDown"},
     "gpu-05": {"SelvageGpuMissing"},
-    "gpu-08": set(),
+    "gpu-08": {"SelvageLinkFlapping"},
 }
 
 

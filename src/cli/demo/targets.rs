@@ -2,8 +2,19 @@
 
 use super::Member;
 use serde_json::json;
-use std::io;
-use std::path::Path;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Refuses what must not be replaced by a file: a directory, a device, a pipe.
+pub(super) fn check(path: &Path) -> io::Result<()> {
+    match std::fs::metadata(path) {
+        Ok(there) if !there.is_file() => Err(io::Error::other("is there, and is no regular file")),
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
 
 /// Writes the file in one step: Prometheus may be reading.
 pub(super) fn write(path: &Path, members: &[Member]) -> io::Result<()> {
@@ -18,8 +29,43 @@ pub(super) fn write(path: &Path, members: &[Member]) -> io::Result<()> {
         .collect();
     let mut text = serde_json::to_vec_pretty(&targets).map_err(io::Error::other)?;
     text.push(b'\n');
-    let mut scratch = path.as_os_str().to_owned();
-    scratch.push(".new");
-    std::fs::write(&scratch, text)?;
-    std::fs::rename(&scratch, path)
+    check(path)?;
+    let scratch = scratch(path);
+    // Nobody else's file is written through.
+    let written = std::fs::File::create_new(&scratch)
+        .and_then(|mut file| file.write_all(&text))
+        .and_then(|()| std::fs::rename(&scratch, path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&scratch);
+    }
+    written
+}
+
+/// Beside the file, under a name of this process.
+fn scratch(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(format!(".{}.new", std::process::id()));
+    PathBuf::from(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_file_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("targets.json");
+        write(&file, &[]).unwrap();
+        write(&file, &[]).unwrap();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "[]\n");
+        assert!(write(dir.path(), &[]).is_err(), "a directory");
+        assert!(write(Path::new("/dev/null"), &[]).is_err(), "a device");
+        // A link that somebody has put where the scratch file goes leads nowhere else.
+        let victim = dir.path().join("victim");
+        std::fs::write(&victim, "mine").unwrap();
+        std::os::unix::fs::symlink(&victim, scratch(&file)).unwrap();
+        assert!(write(&file, &[]).is_err());
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "mine");
+    }
 }
