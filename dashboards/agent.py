@@ -2,10 +2,15 @@
 
 import frame
 from parts import BAD, GOOD, NODE_LINK, PLAIN, QUIET, WARN, Col, Q, bars, lines, stat, table
-from queries import HOST, NODE, of_agent, zero_of
+from queries import (
+    HOST, NODE, STALE_AFTER, agents, by_agents, highest, of_agent, targets, zero_of,
+)
 
-ANSWER = f"count(selvage_build_info{{{NODE}}})"
-TARGETS = f'up{{job=~".*selvage.*", {NODE}}}'
+ANSWER = f"count({agents(NODE)})"
+TARGETS = targets(NODE)
+# Sidecars of jobs have the first and the last, too.
+SOURCE_UP = by_agents(f"selvage_source_up{{{NODE}}}", NODE)
+BUILD = by_agents(f"selvage_build_info{{{NODE}}}", NODE)
 EACH = "{{instance}}"
 NO_API = "no data: no agent has a cluster to tell"
 
@@ -17,23 +22,23 @@ def now(board):
         [Q(ANSWER, "agents")],
     ), 4, 4)
     board.add(stat(
-        "Targets down", "Scrape targets of a job named after selvage that do not answer. It should "
-        "be 0; an agent that is not even a target is not counted.",
+        "Targets down", "Agents whose scrape job is named after selvage and that do not answer, sidecars "
+        "left out. It should be 0; an agent that is not even a target is not counted.",
         [Q(zero_of(f"count({TARGETS} == 0)", f"count({TARGETS})"), "down")],
         steps=[(None, GOOD), (1, BAD)], empty="no data: no scrape job named after selvage",
     ), 4, 4)
     board.add(stat(
         "Sources failing", "Sources over all nodes whose last read did not end well, or that are "
         "stalled. It should be 0: what is not read is not judged.",
-        [Q(zero_of(f"count(selvage_source_up{{{NODE}}} == 0 or selvage_source_stalled{{{NODE}}} "
-                   "> 0)", f"count(selvage_source_up{{{NODE}}})"), "failing")],
+        [Q(zero_of(f"count({SOURCE_UP} == 0 or selvage_source_stalled{{{NODE}}} "
+                   "> 0)", f"count({SOURCE_UP})"), "failing")],
         steps=[(None, GOOD), (1, BAD)],
     ), 4, 4)
     board.add(stat(
         "Oldest report", "Age of the oldest agent's last evaluation. Above two minutes an agent "
         "lives and does not judge.",
         [Q(f"max(selvage_report_age_seconds{{{NODE}}})", "age")], "s",
-        steps=[(None, GOOD), (30, WARN), (120, BAD)], decimals=1,
+        steps=[(None, GOOD), (30, WARN), (STALE_AFTER, BAD)], decimals=1,
     ), 4, 4)
     board.add(stat(
         "API unreachable", "Agents to whom the API server does not answer. It should be 0.",
@@ -54,7 +59,7 @@ def sources(board):
     board.add(bars(
         "Nodes where the source answers", "For each source, the share of agents whose last read "
         "ended well, of those that have it. It should be 1.",
-        Q(f"sort(avg by (source) (selvage_source_up{{{NODE}}}))", "{{source}}"), "percentunit",
+        Q(f"sort(avg by (source) ({SOURCE_UP}))", "{{source}}"), "percentunit",
         steps=[(None, BAD), (0.9, WARN), (1, GOOD)], decimals=1,
     ), 8, 9)
     board.add(lines(
@@ -72,7 +77,7 @@ def sources(board):
         "Sources that fail", "Which source does not answer on which node; 1 and more stalled reads "
         "hang in the kernel.",
         [Q(f"max by ({HOST}, source) (selvage_source_stalled{{{NODE}}}) and on ({HOST}, source) "
-           f"(selvage_source_up{{{NODE}}} == 0 or selvage_source_stalled{{{NODE}}} > 0)")],
+           f"({SOURCE_UP} == 0 or selvage_source_stalled{{{NODE}}} > 0)")],
         [Col("cluster", "Cluster", width=110), Col("instance", "Node", link=NODE_LINK, width=140),
          Col("source", "Source"),
          Col("@A", "Stalled", unit="short", steps=[(None, PLAIN), (1, BAD)])],
@@ -80,52 +85,67 @@ def sources(board):
     ), 12, 7)
     board.add(lines(
         "Kernel records lost", "Kernel-log records overwritten before they were read, of the ten "
-        "nodes that lost most. There should be none.",
-        [Q(f"topk(10, sum by ({HOST}) (increase(selvage_kmsg_records_lost_total{{{NODE}}}"
-           "[$__rate_interval])))", EACH)], decimals=0,
+        "nodes that lost most in the time range. There should be none.",
+        [Q(highest(
+            f"sum by ({HOST}) (increase(selvage_kmsg_records_lost_total{{{NODE}}}"
+            "[$__rate_interval]))",
+            f"sum by ({HOST}) (increase(selvage_kmsg_records_lost_total{{{NODE}}}[$__range] "
+            "@ end()))"), EACH)], decimals=0,
     ), 12, 7)
 
 
-def worst(expr):
-    """The ten highest, so that a fleet of thousands stays legible, and the middle of all."""
-    return [Q(f"topk(10, {expr})", EACH), Q(f"quantile(0.5, {expr})", "median", QUIET, dashed=True)]
+def worst(series, join=of_agent):
+    """The ten that were highest in the range, so that a fleet of thousands stays legible, and the
+    middle of all."""
+    now, over = series, f"max_over_time({series}[$__range] @ end())"
+    if series.split("{")[0].endswith("_total"):
+        now = f"rate({series}[$__rate_interval])"
+        over = f"increase({series}[$__range] @ end())"
+    now, over = join(now), join(over, over=True)
+    return [Q(highest(now, over), EACH), Q(f"quantile(0.5, {now})", "median", QUIET, dashed=True)]
+
+
+def by_node(expr, over=False):
+    """Of a metric that agents alone have."""
+    return f"max by ({HOST}) ({expr})"
 
 
 def cost(board):
-    board.row("What it costs: the ten highest, and the median of all")
+    board.row("What it costs: the ten highest of the time range, and the median of all")
     board.add(lines(
         "CPU", "Share of one core that an agent uses. A few thousandths are normal.",
-        worst(of_agent(f"rate(process_cpu_seconds_total{{{NODE}}}[$__rate_interval])")),
+        worst(f"process_cpu_seconds_total{{{NODE}}}"),
         "percentunit", steps=[(None, "transparent"), (0.1, WARN)],
     ), 8, 8)
     board.add(lines(
         "Memory", "Resident memory of an agent. The shipped limit is 64 MiB (dashed); it should "
         "stay level.",
-        worst(of_agent(f"process_resident_memory_bytes{{{NODE}}}")), "bytes",
+        worst(f"process_resident_memory_bytes{{{NODE}}}"), "bytes",
         steps=[(None, "transparent"), (67108864, BAD)],
     ), 8, 8)
     board.add(lines(
         "Age of reports", "Age of an agent's last evaluation when it was scraped. Above two minutes "
         "(dashed) it lives and does not judge.",
-        worst(f"max by ({HOST}) (selvage_report_age_seconds{{{NODE}}})"), "s",
-        steps=[(None, "transparent"), (120, BAD)],
+        worst(f"selvage_report_age_seconds{{{NODE}}}", by_node), "s",
+        steps=[(None, "transparent"), (STALE_AFTER, BAD)],
     ), 8, 8)
     board.add(lines(
         "Duration of scrapes", "How long Prometheus waited for an agent. Milliseconds are normal.",
-        worst(of_agent(f"scrape_duration_seconds{{{NODE}}}")), "s",
+        worst(f"scrape_duration_seconds{{{NODE}}}"), "s",
         steps=[(None, "transparent"), (1, WARN)],
     ), 8, 8)
     board.add(lines(
         "Series", "Series that an agent exports: at most 600 by default and 2,000 with everything "
         "on, on a node with 18 ports.",
-        worst(of_agent(f"scrape_samples_scraped{{{NODE}}}")),
+        worst(f"scrape_samples_scraped{{{NODE}}}"),
         steps=[(None, "transparent"), (2000, WARN)], decimals=0,
     ), 8, 8)
     judged = f"rate(selvage_report_generations_total{{{NODE}}}[$__rate_interval])"
     board.add(lines(
-        "Evaluations", "How often agents judge anew: the ten that do so least, and the median. A "
-        "flat zero is an agent that stands still.",
-        [Q(f"bottomk(10, sum by ({HOST}) ({judged}))", EACH),
+        "Evaluations", "How often agents judge anew: the ten that do so least at the end of the time "
+        "range, and the median. A flat zero is an agent that stands still.",
+        [Q(highest(f"sum by ({HOST}) ({judged})", f"sum by ({HOST}) ({judged[:-1]} @ end()))",
+                   aggregation="bottomk"), EACH),
          Q(f"quantile(0.5, sum by ({HOST}) ({judged}))", "median", QUIET, dashed=True)], "ops",
     ), 8, 8)
 
@@ -159,11 +179,11 @@ def versions(board):
     board.row("Versions and certificates")
     board.add(bars(
         "Agents by version", "How many agents run which version. One, but while it rolls out.",
-        Q(f"count by (version) (selvage_build_info{{{NODE}}})", "{{version}}"), decimals=0,
+        Q(f"count by (version) ({BUILD})", "{{version}}"), decimals=0,
     ), 8, 6)
     board.add(lines(
         "Agents by version over time", "A rollout as it went. It should end with one version.",
-        [Q(f"count by (version) (selvage_build_info{{{NODE}}})", "{{version}}")],
+        [Q(f"count by (version) ({BUILD})", "{{version}}")],
         stack=True, decimals=0,
     ), 8, 6)
     expiry = f"min(selvage_tls_certificate_expiry_timestamp_seconds{{{NODE}}}) - time()"

@@ -5,8 +5,8 @@ from parts import (
     BAD, GOOD, NODE_LINK, PLAIN, POD_LINK, QUIET, STATES, WARN, Col, Q, bars, lines, stat, table,
 )
 from queries import (
-    FLEET, HOST, PORT, fallbacks, named, rails, reasons, suspects, verdict_rank,
-    zero_of,
+    FLEET, HOST, PORT, agents, fallbacks, named, rails, reasons, stale, suspects, targets,
+    verdict_rank, zero_of,
 )
 
 NODES = f"sum(cluster:selvage_nodes:count{{{FLEET}}})"
@@ -14,7 +14,7 @@ NO_RULES = "no data: no agent answers, or the recording rules are not loaded"
 STATUS = {
     "failing": ("failing", BAD), "degraded": ("degraded", WARN), "unknown": ("unknown", QUIET),
 }
-STATE = {name: (name, color) for name, color in STATES.items()}
+STATE = {name: (name, color) for name, color in [*STATES.items(), ("stale", BAD)]}
 NODE = Col("instance", "Node", link=NODE_LINK, width=140)
 CLUSTER = Col("cluster", "Cluster", width=110)
 
@@ -24,20 +24,35 @@ def now(board):
     board.add(stat(
         "Nodes by verdict",
         "How many nodes are ready, degraded, unready or unknown. All should be ready; a node whose "
-        "agent does not answer is in none of the four.",
+        "agent does not answer is in none of the four, one whose report is stale in its last.",
         [Q(f"sum by (state) (cluster_state:selvage_nodes:count{{{FLEET}}})", "{{state}}")],
         overrides={
             "ready": [(None, PLAIN), (1, GOOD)], "degraded": [(None, PLAIN), (1, WARN)],
             "unready": [(None, PLAIN), (1, BAD)], "unknown": [(None, PLAIN), (1, QUIET)],
         },
         wide=True, empty=NO_RULES,
-    ), 9, 5)
+    ), 12, 4)
     board.add(stat(
         "Agents that answer",
         "Agents that Prometheus reaches. It should be the number of nodes of the fabric; a node "
         "with a dead agent is missing here, not ready.",
         [Q(NODES, "agents")], empty=NO_RULES,
-    ), 3, 5)
+    ), 4, 4)
+    board.add(stat(
+        "Agents silent",
+        "Agents that Prometheus should scrape and that do not answer, by scrape jobs named after "
+        "selvage (sidecars left out). It should be 0: of these nodes nothing is known.",
+        [Q(zero_of(f"count({targets(FLEET)} == 0)", f"count({targets(FLEET)})"), "silent")],
+        steps=[(None, GOOD), (1, BAD)], empty="no data: no scrape job named after selvage",
+    ), 4, 4)
+    board.add(stat(
+        "Reports stale",
+        "Agents that answer and have not judged anew for two minutes. It should be 0: their "
+        "verdicts are not known, though the counts beside still hold them.",
+        [Q(zero_of(f"count({stale(FLEET)})",
+                   f"count(selvage_report_age_seconds{{{FLEET}}})"), "stale")],
+        steps=[(None, GOOD), (1, BAD)],
+    ), 4, 4)
     board.add(stat(
         "Share unready",
         "Nodes that are unready, of those whose agents answer. It should be 0; above a tenth, look "
@@ -46,29 +61,32 @@ def now(board):
            "unready")],
         "percentunit", steps=[(None, PLAIN), (0.001, WARN), (0.1, BAD)], empty=NO_RULES,
         decimals=1,
-    ), 3, 5)
+    ), 6, 4)
     board.add(stat(
         "Nodes tainted",
         "Nodes that carry the agent's taint. New pods do not go there.",
         [Q(f"sum(selvage_node_taint_applied{{{FLEET}}})", "tainted")],
         steps=[(None, PLAIN), (1, WARN)],
         empty="no data: no agent has seen its node's object",
-    ), 3, 5)
+    ), 5, 4)
     board.add(stat(
         "Taints withheld",
         "Nodes that should be tainted and are not: by the budget, a muting, dry run or an API that "
         "does not answer. It should be 0; else jobs still start on nodes that cannot serve them.",
         [Q(zero_of(f"sum(selvage_node_taint_withheld{{{FLEET}}})",
-                   f"count(selvage_fabric_ready{{{FLEET}}})"), "withheld")],
+                   f"count({agents(FLEET)})"), "withheld")],
         steps=[(None, PLAIN), (1, BAD)],
-    ), 3, 5)
+    ), 5, 4)
     board.add(stat(
         "Alerts firing",
-        "Alerts of selvage's rules that fire. It should be 0.",
-        [Q(zero_of(f'count(ALERTS{{alertname=~"Selvage.*", alertstate="firing", {FLEET}}})',
-                   NODES), "alerts")],
-        steps=[(None, PLAIN), (1, WARN)], empty=NO_RULES,
-    ), 3, 5)
+        "Alerts of selvage's rules that fire: critical is for a person now, warning for a ticket. "
+        "Both should be 0. Those of severity info are in the table below only.",
+        [Q(zero_of(f'count(ALERTS{{alertname=~"Selvage.*", alertstate="firing", '
+                   f'severity="{severity}", {FLEET}}})', NODES), severity)
+         for severity in ("critical", "warning")],
+        overrides={"critical": [(None, PLAIN), (1, BAD)], "warning": [(None, PLAIN), (1, WARN)]},
+        wide=True, empty=NO_RULES,
+    ), 8, 4)
 
 
 def why(board):
@@ -78,14 +96,14 @@ def why(board):
     board.add(table(
         "Nodes that are not ready",
         "One row for each finding of each node that is not ready, worst first; a node's name opens "
-        "its dashboard.",
+        "its dashboard. One whose report is stale is here whatever it says; a silent agent is not.",
         [Q(rows), Q(f"1000 * (({rows}) * 0 + on ({HOST}) group_left () {since})"),
          Q(f"({rows}) * 0 + on ({HOST}) group_left () {verdict_rank(FLEET)}")],
         [CLUSTER, NODE, Col("state", "Verdict", values=STATE, width=100),
          Col("@B", "Since", unit="dateTimeFromNow", width=130),
          Col("status", "Finding", values=STATUS, width=100), Col("reason", "Reason"),
          Col("subject", "Subject"), Col("check", "Check")],
-        sort=["-@A", "instance", "-@C"], empty="No node that answers is degraded, unready or unknown.",
+        sort=["-@A", "instance", "-@C"], empty="No node that answers is degraded, unready, unknown or stale.",
     ), 24, 10)
     board.add(bars(
         "Nodes by reason",
@@ -94,23 +112,25 @@ def why(board):
         Q("sort_desc(count by (reason) (count by (reason, cluster, instance) "
           f'(selvage_finding{{{FLEET}, status!="notice"}})))', "{{reason}}"),
         steps=[(None, PLAIN), (2, WARN)], empty="No agent that answers has a finding.",
-    ), 10, 8)
+    ), 7, 8)
     board.add(table(
         "Alerts firing",
         "What Prometheus fires now, by selvage's rules. Alertmanager may hold some of it back, as "
         "it should.",
         [Q(" or ".join(
-            f"{rank} * max by (cluster, instance, alertname, severity, namespace, pod) "
+            f"{rank} * max by (cluster, instance, alertname, severity, subject, reason, namespace, "
+            "pod) "
             f'(ALERTS{{alertname=~"Selvage.*", alertstate="firing", severity="{severity}", '
             f"{FLEET}}})"
             for severity, rank in (("critical", 3), ("warning", 2), ("info", 1))
         ))],
         [Col("severity", "Severity", values={
             "critical": ("critical", BAD), "warning": ("warning", WARN), "info": ("info", PLAIN),
-         }, width=90), Col("alertname", "Alert"), CLUSTER, NODE, Col("namespace", "Namespace"),
+         }, width=90), Col("alertname", "Alert", width=210), CLUSTER, NODE,
+         Col("subject", "Subject"), Col("reason", "Reason"), Col("namespace", "Namespace"),
          Col("pod", "Pod")],
         sort=["instance", "-@A"], empty="No alert of selvage fires.",
-    ), 14, 8)
+    ), 17, 8)
 
 
 def over_time(board):
@@ -132,6 +152,10 @@ def over_time(board):
     ), 10, 8)
 
 
+def budget(what):
+    return f'max by ({HOST}) (selvage_node_taint_budget{{{FLEET}, what="{what}"}})'
+
+
 def taints(board):
     board.row("Taints and their budget")
     board.add(lines(
@@ -142,12 +166,13 @@ def taints(board):
         stack=True, empty="no data: no agent has seen its node's object", decimals=0,
     ), 9, 7)
     board.add(lines(
-        "Budget",
-        "Taints claimed against the limit of the group, as the nodes that want one last saw it; of "
-        "several groups the fullest. At the limit every further node goes untainted.",
-        [Q(f'max(selvage_node_taint_budget{{{FLEET}, what="claimed"}})', "claimed", color=WARN),
-         Q(f'max(selvage_node_taint_budget{{{FLEET}, what="limit"}})', "limit", color=BAD,
-           dashed=True)],
+        "Budget: fullest group",
+        "Taints claimed of the limit of their group, as the nodes that want one last saw it; of each "
+        "cluster's groups the fullest. At the dashed line every further node goes untainted.",
+        [Q(f"max by (cluster) ({budget('claimed')} / on ({HOST}) ({budget('limit')} > 0)"
+           # A limit of none is full.
+           f" or ({budget('limit')} == 0) + 1)", "claimed of the limit {{cluster}}")],
+        "percentunit", steps=[(None, "transparent"), (1, BAD)],
         empty="no data: no node has wanted a taint", decimals=0,
     ), 7, 7)
     board.add(table(
@@ -210,13 +235,14 @@ def offenders(board):
     ), 8, 8)
     board.add(table(
         "PFC pause share",
-        "The ten priorities that were paused the longest part of the last five minutes. receive: "
-        "the fabric slows the node; transmit: the node slows others.",
+        "The ten priorities that were paused the longest part of the last five minutes: above a "
+        "tenth is pressure, above half a storm. receive: the fabric slows the node; transmit: the "
+        "node slows others.",
         [Q("topk(10, max by (cluster, instance, netdev, priority, direction) "
            f"(instance_netdev_priority_direction:selvage_pfc_pause:ratio{{{FLEET}}}) > 0.001)")],
         [CLUSTER, NODE, Col("netdev", "Interface"), Col("priority", "Priority", width=70),
          Col("direction", "Direction", width=90),
-         Col("@A", "Paused", unit="percentunit", steps=[(None, PLAIN), (0.05, WARN), (0.3, BAD)])],
+         Col("@A", "Paused", unit="percentunit", steps=[(None, PLAIN), (0.1, WARN), (0.5, BAD)])],
         sort=["-@A"], empty="No priority that is counted was paused.",
     ), 8, 8)
     board.add(table(

@@ -39,7 +39,8 @@ def cluster():
 
 def node(*, multi):
     return variable(
-        "node", "Node", 'label_values(selvage_build_info{cluster=~"$cluster"}, instance)',
+        # A metric of agents: sidecars of jobs export selvage_build_info as well.
+        "node", "Node", 'label_values(selvage_fabric_ready{cluster=~"$cluster"}, instance)',
         multi=multi, text="Label instance of the series, which is the node's name.",
     )
 

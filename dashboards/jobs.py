@@ -4,10 +4,12 @@ import frame
 from parts import (
     BAD, GOOD, NODE_LINK, PLAIN, QUIET, WARN, Col, Q, bars, lines, stat, table, timeline,
 )
-from queries import CONTAINER, FLEET, HOST, JOBS, fallbacks, job_info, suspects, zero_of
+from queries import (
+    CONTAINER, FLEET, HOST, JOBS, by_agents, fallbacks, highest, named, networks, suspects,
+    zero_of,
+)
 
 NO_JOB = "no data: no container whose logs hold NCCL's lines"
-INFO = job_info(JOBS, '"$job"')
 NETWORKS = {
     "ib": GOOD, "roce": GOOD, "ib_or_roce": "#0072B2", "ofi": "#56B4E9", "fastrak": "#56B4E9",
     "tcpx": "#F0E442", "ucx": "#CC79A7", "socket": BAD, "none": "#777777", "unknown": QUIET,
@@ -19,11 +21,11 @@ YES = {0: ("no", GOOD), 1: ("yes", BAD)}
 
 def mine(expr):
     """Of the chosen jobs, with the job's name."""
-    return f"({expr}) * on ({CONTAINER}) group_left (job, nccl_version) {INFO}"
+    return named(expr, JOBS, '"$job"')
 
 
 def one(metric, more=""):
-    """One value a container, whoever else scrapes it."""
+    """One value a container, whether its agent tells it, its sidecar, or both."""
     kept = f", {more}" if more else ""
     return mine(f"max by ({CONTAINER}{kept}) ({metric}{{{JOBS}}})")
 
@@ -35,11 +37,12 @@ def asked_for_tcp():
 
 
 def now(board):
-    containers = f"count({one('selvage_nccl_network')})"
+    containers = f"count({mine(networks(JOBS))})"
     known = f"count({one('selvage_nccl_tcp_fallback')})"
     board.row("Now")
     board.add(stat(
-        "Containers", "Containers of the chosen jobs whose logs tell of NCCL.",
+        "Containers", "Containers of the chosen jobs whose logs tell of NCCL. One that both its node's "
+        "agent and a sidecar read counts once, here and everywhere below.",
         [Q(containers, "containers")], empty=NO_JOB,
     ), 4, 4)
     board.add(stat(
@@ -79,18 +82,18 @@ def now(board):
 
 def each(board):
     board.row("Each container")
-    network = f"max by ({CONTAINER}, network) (selvage_nccl_network{{{JOBS}}})"
-    whole = f"({mine(network)})"
+    whole = f"({mine(networks(JOBS))})"
 
     def column(metric):
         """The metric with the same labels as the network, so that a container is one row."""
         return f"{whole} * on ({CONTAINER}) group_left () max by ({CONTAINER}) ({metric}{{{JOBS}}})"
 
     channels = f"{whole} * on ({CONTAINER}) group_left () " \
-        f"sum by ({CONTAINER}) (selvage_nccl_channels{{{JOBS}}})"
+        f"sum by ({CONTAINER}) (max by ({CONTAINER}, transport) (selvage_nccl_channels{{{JOBS}}}))"
     board.add(table(
         "Containers", "Each container's network between nodes (none: a job of one node), GPUDirect, "
-        "init time, and whether it fell back or hangs. Empty: not known.",
+        "init time, and whether it fell back or hangs. Empty: not known; no node: a sidecar alone "
+        "tells.",
         [Q(whole), Q(column("selvage_nccl_gpudirect_rdma")), Q(column("selvage_nccl_init_seconds")),
          Q(column("selvage_nccl_tcp_fallback")), Q(column("selvage_nccl_init_hangs")),
          Q(channels)],
@@ -106,12 +109,12 @@ def each(board):
     ), 24, 9)
 
 
-def networks(board):
+def over_time(board):
     board.row("Networks")
     board.add(lines(
         "Containers by network", "What data between nodes goes over, counted in containers. socket "
         "is TCP.",
-        [Q(f"count by (network) ({one('selvage_nccl_network', 'network')})", "{{network}}")],
+        [Q(f"count by (network) ({mine(networks(JOBS))})", "{{network}}")],
         colors=NETWORKS, stack=True, empty=NO_JOB, decimals=0,
     ), 12, 8)
     board.add(lines(
@@ -181,7 +184,7 @@ def troubles(board):
 
 
 def logs(board):
-    board.row("Reading of logs: the ten highest nodes")
+    board.row("Reading of logs by the nodes' agents: the ten highest of the time range")
     for width, title, metric, unit, text in (
         (6, "Containers followed", "selvage_nccl_containers", "short",
          "Containers whose logs hold NCCL's lines, by node; the 24 worst of a node have series of "
@@ -195,10 +198,15 @@ def logs(board):
          "log size."),
     ):
         series = f"{metric}{{{FLEET}}}"
+        over = f"max_over_time({series}[$__range] @ end())"
         if metric.endswith("_total"):
+            over = f"increase({series}[$__range] @ end())"
             series = f"rate({series}[$__rate_interval])"
+        seen = f"last_over_time(selvage_fabric_ready{{{FLEET}}}[$__range] @ end())"
+        over = f"max by ({HOST}) ({over} and on ({HOST}) {seen})"
+        mine_now = f"sum by ({HOST}) ({by_agents(series, FLEET)})"
         board.add(lines(
-            title, text, [Q(f"topk(10, sum by ({HOST}) ({series}))", "{{instance}}")], unit,
+            title, text, [Q(highest(mine_now, over), "{{instance}}")], unit,
             empty="no data: no agent reads logs",
         ), width, 7)
 
@@ -214,7 +222,7 @@ def board():
          frame.variable("pod", "Pod", f"label_values(selvage_nccl_job_info{{{selector}, "
                         'job=~"$job"}, pod)')],
     )
-    for part in (now, each, networks, troubles, logs):
+    for part in (now, each, over_time, troubles, logs):
         part(made)
     made.annotate_alerts('cluster=~"$cluster", alertname=~"SelvageNccl.*", namespace=~"$namespace"')
     return made

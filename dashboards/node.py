@@ -4,9 +4,12 @@ import frame
 from parts import (
     BAD, GOOD, NO_AGENT, PLAIN, QUIET, STATES, WARN, Col, Q, lines, stat, table, timeline,
 )
-from queries import CNP, HOST, NO_ERRORS, NODE, PORT, findings, ports, rails, state_value, zero_of
+from queries import (
+    CNP, DROPS, FAILED, HOST, LOSS, NODE, PORT, PORT_ERRORS, STALE_AFTER, findings, ports, rails,
+    stale, state_value, zero_of,
+)
 
-VERDICTS = dict(enumerate(STATES.items(), 1))
+VERDICTS = dict(enumerate([*STATES.items(), ("stale", BAD)], 1))
 RANKS = {0: ("notice", PLAIN), 1: ("unknown", QUIET), 2: ("degraded", WARN), 3: ("failing", BAD)}
 LOADED = {0: ("not loaded", QUIET), 1: ("loaded", GOOD)}
 LINK_STATES = {
@@ -36,22 +39,30 @@ def path_value(selector):
 def verdict(board):
     board.row("Verdict")
     board.add(stat(
-        "Verdict", "What the agent says of this node now. It should be ready.",
-        [Q(f"max by (state) (selvage_fabric_state{{{NODE}}} == 1)", "{{state}}")],
-        colors=STATES, name=True,
+        "Verdict", "What the agent says of this node now. It should be ready; stale: the report is "
+        "older than two minutes, so what it says is not known any more.",
+        [Q(f"max by (state) (selvage_fabric_state{{{NODE}}} == 1 unless on ({HOST}) ({stale(NODE)}))"
+           f' or label_replace(max({stale(NODE)}) ^ 0, "state", "stale", "", "")', "{{state}}")],
+        colors={**STATES, "stale": BAD}, name=True,
     ), 4, 4)
+    board.add(stat(
+        "Report's age", "Since when the agent has not judged anew. Seconds; above two minutes it "
+        "lives and stands still, and its verdict counts for nothing.",
+        [Q(f"max(selvage_report_age_seconds{{{NODE}}})", "age")], "s",
+        steps=[(None, PLAIN), (STALE_AFTER, BAD)], decimals=0,
+    ), 3, 4)
     board.add(stat(
         "Since", "Since when this verdict stands; at the earliest, since the agent started.",
         [Q(f"1000 * max(selvage_fabric_state_since_timestamp_seconds{{{NODE}}})", "since")],
         "dateTimeFromNow",
-    ), 4, 4)
+    ), 3, 4)
     up = rails(f"max by ({PORT}) (selvage_port_up{{{NODE}}})", NODE)
     board.add(stat(
         "Rails up", "Rails that are active, beside all rails that the agent sees. Both should be "
         "the number that was bought: a NIC off the bus is missing from both.",
         [Q(f"sum({up})", "up"), Q(f"sum(selvage_rails{{{NODE}}})", "rails")],
         wide=True, empty=NO_RAIL,
-    ), 4, 4)
+    ), 3, 4)
     board.add(stat(
         "GPUs", "GPUs on the PCI bus. It should be the number that was bought.",
         [Q(f"sum(selvage_gpus{{{NODE}}})", "GPUs")],
@@ -72,9 +83,10 @@ def verdict(board):
         [Q(f"max(selvage_node_taint_applied{{{NODE}}})", "taint")],
         values={0: ("none", PLAIN), 1: ("tainted", WARN)},
         empty="no data: the node's object was not seen",
-    ), 4, 4)
+    ), 3, 4)
     board.add(timeline(
-        "Verdict over time", "When which verdict stood. A gap: the agent did not answer.",
+        "Verdict over time", "When which verdict stood. A gap: the agent did not answer; stale: it "
+        "answered, and judged no more.",
         [Q(state_value(NODE), "{{instance}}")], VERDICTS,
     ), 24, 4)
     found = findings(NODE)
@@ -155,12 +167,15 @@ def throughput(board):
 
 def errors(board):
     board.row("Errors and retransmission")
-    pma = f'selvage_port_counter_total{{{NODE}, counter!~"{NO_ERRORS}"}}'
-    hardware = f'selvage_port_hw_counter_total{{{NODE}, counter!~"{CNP}"}}'
+    pma = f'selvage_port_counter_total{{{NODE}, counter=~"{PORT_ERRORS}"}}'
+
+    def hardware(counters):
+        return f'rate(selvage_port_hw_counter_total{{{NODE}, counter=~"{counters}"}}[$__rate_interval])'
+
     no_pma = "no data: no port that lets its error counters be read"
     board.add(lines(
-        "Port errors by port", "How fast the error counters of each port rise, all together. They "
-        "should stand still.",
+        "Port errors by port", "How fast the error counters of each port rise, all together: the same "
+        "counters as the fleet's link errors. They should stand still.",
         [Q(f"sum by (device, port) (rate({pma}[$__rate_interval]))", "{{device}}/{{port}}")],
         "cps", empty=no_pma,
     ), 12, 8)
@@ -170,14 +185,14 @@ def errors(board):
         "cps", empty=no_pma,
     ), 12, 8)
     board.add(lines(
-        "Retransmission by port", "Hardware counters of packets that were lost, late or out of "
-        "order. Some is normal on lossy Ethernet; on InfiniBand there should be next to none.",
-        [Q(f"sum by (device, port) (rate({hardware}[$__rate_interval]))", "{{device}}/{{port}}")],
+        "Retransmission by port", "Hardware counters of packets lost, late, out of order or sent again. "
+        "Some is normal on lossy Ethernet; on InfiniBand there should be next to none.",
+        [Q(f"sum by (device, port) ({hardware(LOSS)})", "{{device}}/{{port}}")],
         "cps", empty=NO_HW,
     ), 9, 8)
     board.add(lines(
         "Retransmission by counter", "The same by the driver's name of the counter.",
-        [Q(f"sum by (counter) (rate({hardware}[$__rate_interval]))", "{{counter}}")],
+        [Q(f"sum by (counter) ({hardware(LOSS)})", "{{counter}}")],
         "cps", empty=NO_HW,
     ), 9, 8)
     board.add(stat(
@@ -187,6 +202,19 @@ def errors(board):
                    f"count(selvage_port_counter_total{{{NODE}}})"), "saturated")],
         steps=[(None, PLAIN), (1, WARN)], empty=no_pma,
     ), 6, 8)
+    board.add(lines(
+        "Receivers without buffers", "Packets dropped or put off as no buffer was posted or free, by "
+        "the driver's name of the counter. It is the program's or this host's pace, not the path.",
+        [Q(f"sum by (counter, device, port) ({hardware(DROPS)})",
+           "{{device}}/{{port}} {{counter}}")], "cps", empty=NO_HW,
+    ), 12, 8)
+    board.add(lines(
+        "Failed commands and requests", "Commands that the device refused or left unanswered, and "
+        "RDMA requests that failed (EFA, Broadcom, MANA). They should stand still.",
+        [Q(f"sum by (counter, device, port) ({hardware(FAILED)})",
+           "{{device}}/{{port}} {{counter}}")], "cps",
+        empty="no data: no port whose driver counts them (mlx5 does not)",
+    ), 12, 8)
 
 
 def congestion(board):
@@ -196,12 +224,12 @@ def congestion(board):
         ("transmit", "Pause sent: this node cannot take in what arrives, and stops others."),
     ):
         board.add(lines(
-            f"PFC pause, {direction}", f"{text} Share of the last five minutes; a third of the "
-            "time and more is a storm.",
+            f"PFC pause, {direction}", f"{text} Share of the last five minutes: above a tenth "
+            "(dashed) is pressure, above half (dashed) a storm.",
             [Q("max by (netdev, priority) (instance_netdev_priority_direction:"
                f'selvage_pfc_pause:ratio{{{NODE}, direction="{direction}"}})',
                "{{netdev}} priority {{priority}}")],
-            "percentunit", steps=[(None, "transparent"), (0.3, BAD)], empty=NO_PFC,
+            "percentunit", steps=[(None, "transparent"), (0.1, WARN), (0.5, BAD)], empty=NO_PFC,
         ), 12, 8)
     board.add(lines(
         "Discards", "Packets dropped for lack of buffer: by priority on Ethernet, on send by port "

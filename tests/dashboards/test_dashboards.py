@@ -193,6 +193,70 @@ class Queries(unittest.TestCase):
             {each for each in names.counters() if re.search("cnp|ECN", each)},
         )
 
+    def test_each_hardware_counter_is_drawn_once_and_no_traffic(self):
+        drawn = {
+            each.value for _, expr in expressions(BOARDS["node"])
+            for metric, matchers in names.selectors(substituted(expr))
+            if metric == "selvage_port_hw_counter_total"
+            for each in matchers if each.name == "counter"
+        }
+        self.assertEqual(len(drawn), 4)
+        for counter in names.counters():
+            with self.subTest(counter=counter):
+                self.assertEqual(len([each for each in drawn if re.fullmatch(each, counter)]), 1)
+        # What --counters-full exports beside: traffic, and events that are nobody's loss.
+        for counter in (
+            "rx_bytes", "tx_pkts", "rdma_read_wrs", "submitted_cmds", "retrans_bytes", "lifespan",
+            "rx_write_requests", "resp_cqe_flush_error", "ip4InOctets", "sent_pkts", "rx_read_req",
+        ):
+            with self.subTest(counter=counter):
+                self.assertFalse([each for each in drawn if re.fullmatch(each, counter)])
+
+    def test_port_errors_are_those_of_the_recording_rule(self):
+        rule = re.search(
+            r'selvage_port_counter_total\{counter=~"([^"]*)"\}\[1h\]', names.RULES.read_text())[1]
+        panels_of = [p for p in panels(BOARDS["node"]) if p["title"].startswith("Port errors")]
+        self.assertEqual(len(panels_of), 2)
+        for panel in panels_of:
+            self.assertIn(f'counter=~"{rule}"', panel["targets"][0]["expr"])
+
+    def test_pause_is_judged_as_the_agent_judges_it(self):
+        policy = (ROOT / "src/check/policy.rs").read_text()
+        wanted = [float(re.search(rf"\b{name}: f64 = ([\d.]+)", policy)[1])
+                  for name in ("pressure", "storm")]
+        found = 0
+        for where, panel in every_panel():
+            if "PFC pause" in panel["title"]:
+                found += 1
+                steps = [panel["fieldConfig"]["defaults"]["thresholds"]["steps"]]
+                steps += [p["value"]["steps"] for o in panel["fieldConfig"]["overrides"]
+                          for p in o["properties"] if p["id"] == "thresholds"]
+                self.assertIn(wanted, [[s["value"] for s in each[1:]] for each in steps], where)
+        self.assertEqual(found, 3)
+
+    def test_ten_of_a_time_series_are_the_same_at_every_step(self):
+        ranked = 0
+        for where, panel in every_panel():
+            for target in panel["targets"]:
+                # `topk by` takes one of a container's own series.
+                if target.get("range") and re.search(r"\b(top|bottom)k\(", target["expr"]):
+                    ranked += 1
+                    self.assertRegex(target["expr"], r"and on \([^)]*\) \w+k\(10, .*@ end\(\)", where)
+        self.assertGreater(ranked, 8)
+
+    def test_sidecars_are_no_agents(self):
+        """What a sidecar exports beside NCCL's metrics is asked for only joined with agents' own."""
+        shared = {"selvage_build_info", "selvage_source_up", "process_resident_memory_bytes",
+                  "process_cpu_seconds_total", "selvage_nccl_log_bytes_total"}
+        for name, board in BOARDS.items():
+            for where, expr in expressions(board):
+                asked = {metric for metric, _ in names.selectors(substituted(expr))}
+                with self.subTest(where=f"{name}: {where}"):
+                    if asked & shared and where != "variable cluster":
+                        self.assertIn("selvage_fabric_ready", asked)
+                    if "up" in asked:
+                        self.assertIn('job!~".*selvage-nccl.*"', expr)
+
     def test_variables_are_declared(self):
         for name, board in BOARDS.items():
             known = set(variables(board)) | set(BUILT_IN)
