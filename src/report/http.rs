@@ -4,7 +4,8 @@
 
 use super::Report;
 use super::metrics::{self, AgentStats};
-use super::{page, runbooks};
+use super::page;
+use super::runbooks::{self, Asked};
 use bytes::Bytes;
 use forms::Forms;
 use guard::Guard;
@@ -134,7 +135,7 @@ impl Answers for ServeState {
     ) -> Response<Full<Bytes>> {
         let route = match path {
             "/metrics" | "/report" | "/healthz" | "/readyz" | "/" | "/paused" => path,
-            _ if runbook(path).is_some() => path,
+            _ if runbooks::at(path).is_some() => path,
             _ => return plain(StatusCode::NOT_FOUND, "not found\n"),
         };
         if !auth::is_open(route)
@@ -163,8 +164,9 @@ impl Answers for ServeState {
                 response.headers_mut().insert(header::REFRESH, again);
                 response
             }
-            _ => match runbook(route) {
-                Some(text) => plain(StatusCode::OK, text),
+            _ => match runbooks::at(route) {
+                Some(Asked::Html(book)) => html(page::runbook(&book).into()),
+                Some(Asked::Plain(text)) => plain(StatusCode::OK, text),
                 None => plain(StatusCode::NOT_FOUND, "not found\n"),
             },
         }
@@ -176,16 +178,6 @@ impl Answers for ServeState {
 
     fn guard(&self) -> &Guard {
         &self.guard
-    }
-}
-
-/// A runbook by its path: `/runbooks` lists them, `/runbooks/SelvageRailDown` is one.
-fn runbook(path: &str) -> Option<&'static str> {
-    let name = path.strip_prefix("/runbooks")?;
-    match name.strip_prefix('/') {
-        Some(name) => runbooks::text(name),
-        None if name.is_empty() => runbooks::text(""),
-        None => None,
     }
 }
 

@@ -9,9 +9,11 @@ mod events;
 mod findings;
 mod html;
 mod jobs;
+mod markdown;
 mod marks;
 mod node;
 mod plan;
+mod runbook;
 mod tables;
 mod verdict;
 
@@ -19,6 +21,7 @@ use super::{Report, Role, view};
 use html::Html;
 use marks::{Mark, Marks};
 use plan::Plan;
+pub use runbook::encode as runbook;
 use std::time::Duration;
 
 /// What the page may do: show itself. No script, no request, no frame around it.
@@ -63,7 +66,9 @@ pub fn encode(report: &Report, refresh: Refresh) -> String {
     let plan = plan::of(report, &found);
     let mut html = Html::new();
     html.part(room::TOP);
-    head(&mut html, report);
+    let mark = Mark::of_state(report.state);
+    let titles = [report.state.as_str(), &report.node, "selvage"];
+    open(&mut html, mark, &titles);
     header(&mut html, report, &plan, refresh);
     html.raw("<main id=\"main\">\n");
     verdict::banner(&mut html, report, &found);
@@ -104,24 +109,32 @@ pub fn encode(report: &Report, refresh: Refresh) -> String {
     html.raw("</section>\n</main>\n");
     html.part(room::TOP);
     footer(&mut html, report);
-    html.raw("</body></html>\n");
+    close(&mut html);
     html.into_string()
 }
 
-fn head(html: &mut Html, report: &Report) {
-    let mark = Mark::of_state(report.state);
+/// The document's head, and its body's begin.
+fn open(html: &mut Html, mark: Mark, titles: &[&str]) {
     html.raw("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n");
     html.raw("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
     html.raw("<meta name=\"color-scheme\" content=\"light dark\">\n");
     html.raw("<link rel=\"icon\" type=\"image/svg+xml\" href=\"");
     html.raw(mark.icon());
     html.raw("\">\n<title>");
-    html.text(report.state.as_str());
-    html.raw(" · ");
-    html.text(&report.node);
-    html.raw(" · selvage</title>\n<style>\n");
+    for (number, title) in titles.iter().enumerate() {
+        if number > 0 {
+            html.raw(" · ");
+        }
+        html.text(title);
+    }
+    html.raw("</title>\n<style>\n");
     html.raw(include_str!("page/style.css"));
     html.raw("</style></head>\n<body>\n");
+}
+
+/// The document's end.
+fn close(html: &mut Html) {
+    html.raw("</body></html>\n");
 }
 
 fn header(html: &mut Html, report: &Report, plan: &Plan<'_>, refresh: Refresh) {
@@ -133,7 +146,11 @@ fn header(html: &mut Html, report: &Report, plan: &Plan<'_>, refresh: Refresh) {
     if !plan.ports.is_empty() {
         html.raw("<li><a href=\"#ports\">Ports</a></li>");
     }
-    html.raw("<li><a href=\"#gpus\">GPUs</a></li><li><a href=\"#xids\">Xids</a></li><li><a href=\"#sources\">Sources</a></li></ul></nav>\n<p class=\"again\">");
+    html.raw("<li><a href=\"#gpus\">GPUs</a></li><li><a href=\"#xids\">Xids</a></li>");
+    if report.cluster.is_some() {
+        html.raw("<li><a href=\"#cluster\">Cluster</a></li>");
+    }
+    html.raw("<li><a href=\"#sources\">Sources</a></li></ul></nav>\n<p class=\"again\">");
     match refresh {
         Refresh::On => {
             html.raw("Refreshes every ");
@@ -187,6 +204,8 @@ fn footer(html: &mut Html, report: &Report) {
     html.raw("</p></footer>\n");
 }
 
+#[cfg(test)]
+mod cluster_tests;
 #[cfg(test)]
 mod hostile_tests;
 #[cfg(test)]

@@ -81,15 +81,77 @@ pub fn page_of(reason: &str) -> Option<&'static str> {
     Some(page.name)
 }
 
-/// The page of a name, with or without `.md` as the pages' own links have it; the index for none.
-pub fn text(name: &str) -> Option<&'static str> {
-    let name = name.strip_suffix(".md").unwrap_or(name);
-    match name {
-        "" | "README" => Some(INDEX),
-        name => RUNBOOKS
-            .iter()
-            .find(|page| page.name == name)
-            .map(|page| page.text),
+/// A runbook, or the list of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Page {
+    /// Its alert; none for the list.
+    name: Option<&'static str>,
+    /// Its Markdown.
+    pub text: &'static str,
+}
+
+impl Page {
+    /// Whether it is the list.
+    pub fn is_index(&self) -> bool {
+        self.name.is_none()
+    }
+
+    /// What a browser's tab calls it.
+    pub fn title(&self) -> &'static str {
+        self.name.unwrap_or("Runbooks")
+    }
+
+    /// Where it is served for reading.
+    pub fn address(&self) -> String {
+        match self.name {
+            Some(name) => format!("/runbooks/{name}"),
+            None => "/runbooks".into(),
+        }
+    }
+
+    /// Where it is served as plain text.
+    pub fn plain_address(&self) -> String {
+        format!("/runbooks/{}.md", self.name.unwrap_or("README"))
+    }
+}
+
+/// The page of a name as the pages' own links have it, without `.md`; the list for none.
+pub fn find(name: &str) -> Option<Page> {
+    if matches!(name, "" | "README") {
+        return Some(Page {
+            name: None,
+            text: INDEX,
+        });
+    }
+    let page = RUNBOOKS.iter().find(|page| page.name == name)?;
+    Some(Page {
+        name: Some(page.name),
+        text: page.text,
+    })
+}
+
+/// A page and how it is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// By a browser.
+    Html(Page),
+    /// With `.md`: as it was written, which reads well in a terminal.
+    Plain(&'static str),
+}
+
+/// What a path asks for: `/runbooks` lists them, `/runbooks/SelvageRailDown` is one, and
+/// `/runbooks/SelvageRailDown.md` is its text.
+pub fn at(path: &str) -> Option<Asked> {
+    let rest = path.strip_prefix("/runbooks")?;
+    let name = match rest.strip_prefix('/') {
+        Some(name) => name,
+        None if rest.is_empty() => "",
+        None => return None,
+    };
+    match name.strip_suffix(".md") {
+        Some("") => None,
+        Some(name) => find(name).map(|page| Asked::Plain(page.text)),
+        None => find(name).map(Asked::Html),
     }
 }
 
@@ -118,10 +180,31 @@ mod tests {
 
     #[test]
     fn names_lead_to_pages() {
-        assert!(text("SelvageRailDown").is_some_and(|page| page.starts_with("# SelvageRailDown")));
-        assert_eq!(text("SelvageRailDown.md"), text("SelvageRailDown"));
-        assert_eq!(text(""), Some(INDEX));
-        assert_eq!(text("../etc/passwd"), None);
+        let page = find("SelvageRailDown").unwrap();
+        assert!(page.text.starts_with("# SelvageRailDown"));
+        let index = find("").unwrap();
+        for (path, want) in [
+            ("/runbooks", Some(Asked::Html(index))),
+            ("/runbooks/", Some(Asked::Html(index))),
+            ("/runbooks/README", Some(Asked::Html(index))),
+            ("/runbooks/README.md", Some(Asked::Plain(INDEX))),
+            ("/runbooks/SelvageRailDown", Some(Asked::Html(page))),
+            (
+                "/runbooks/SelvageRailDown.md",
+                Some(Asked::Plain(page.text)),
+            ),
+            ("/runbooks/SelvageRailDown.md.md", None),
+            ("/runbooks/.md", None),
+            ("/runbooks/../etc/passwd", None),
+            ("/runbooksX", None),
+            ("/", None),
+        ] {
+            assert_eq!(at(path), want, "{path}");
+        }
+        for page in [page, index] {
+            assert_eq!(at(&page.address()), Some(Asked::Html(page)));
+            assert_eq!(at(&page.plain_address()), Some(Asked::Plain(page.text)));
+        }
     }
 
     #[test]

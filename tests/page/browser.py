@@ -177,6 +177,29 @@ def look(browser, case):
     print(f"{name}: looked at", flush=True)
 
 
+def runbooks(browser, case):
+    """The list of runbooks and one with a table, as they are read in the night."""
+    url = case["url"]
+    for path in ("/runbooks", "/runbooks/SelvageXidFatal"):
+        name = path.rsplit("/", 1)[1]
+        for scheme, width in (("light", 1280), ("dark", 1280), ("light", 360)):
+            with Window(browser, name, scheme, width) as window:
+                page = window.open(url + path)
+                policy = window.headers.get("content-security-policy", "")
+                check(all(part in policy for part in POLICY), f"{name}: policy {policy}")
+                structure(window)
+                fits(window)
+                accessible(window)
+                shot(window, f"{name}-{scheme}-{width}")
+                if width == 360:
+                    lost = page.locator("a[href^='/runbooks/']").evaluate_all(
+                        "all => all.filter(a => !a.textContent).length"
+                    )
+                    check(lost == 0, f"{name}: links without a text")
+                    keyboard(window)
+                window.end(url)
+
+
 def markup_stays_text(browser, case):
     """A pod whose name is markup shows by its name, as does a line of its log."""
     with Window(browser, case["name"]) as window:
@@ -239,6 +262,8 @@ def main():
         for case in cases:
             if not only or case["name"] in only:
                 look(browser, case)
+        if not only or "runbooks" in only:
+            runbooks(browser, cases[0])
         if only:
             sys.exit(f"{len(WRONG)} things are wrong" if WRONG else 0)
         markup_stays_text(browser, by_name["unready"])

@@ -2,7 +2,7 @@
 //! GPUs stand on the left, the PCIe switch is the bar between, ports with their links on the right.
 
 use super::html::{Html, cut};
-use super::marks::Mark;
+use super::marks::{About, Mark};
 use super::plan::{Above, Gpu, Group, MAX_GROUPS, Plan, Port};
 use crate::observe::pci::PcieLink;
 use crate::observe::reading::Reading;
@@ -219,7 +219,7 @@ fn node(html: &mut Html, class: &str, (x, width): (i32, i32), y: i32, lines: [(&
 
 fn draw_gpu(html: &mut Html, gpu: &Gpu<'_>, y: i32, wired: bool) {
     if wired {
-        wire(html, "wire", GPU.0 + GPU.1, BAR.0, y);
+        wire(html, &pcie_wire(&gpu.about), GPU.0 + GPU.1, BAR.0, y);
     }
     let class = format!("node e-{}", edge(gpu.mark));
     let name = format!("GPU {}", gpu.number);
@@ -232,11 +232,12 @@ fn draw_gpu(html: &mut Html, gpu: &Gpu<'_>, y: i32, wired: bool) {
 
 fn draw_port(html: &mut Html, port: &Port<'_>, y: i32, wired: bool) {
     if wired {
-        wire(html, "wire", BAR.0 + BAR.1, NIC.0, y);
+        wire(html, &pcie_wire(&port.about), BAR.0 + BAR.1, NIC.0, y);
     }
     let dashed = if port.view.is_rail() { "" } else { " dashed" };
     let class = format!("node e-{}{dashed}", edge(port.mark));
-    let name = cut(&port.name(), 12);
+    let pcie = port.about.pcie();
+    let name = cut(&port.name(), if pcie.is_some() { 10 } else { 12 });
     node(
         html,
         &class,
@@ -244,10 +245,13 @@ fn draw_port(html: &mut Html, port: &Port<'_>, y: i32, wired: bool) {
         y,
         [("name", &name), ("sub", &port.address)],
     );
+    if let Some(mark) = pcie {
+        glyph(html, mark, (NIC.0 + NIC.1 - 19, y - 16));
+    }
     let link = link(port);
     let from = NIC.0 + NIC.1;
     wire(html, &format!("link l-{}", link.class()), from, LINK_END, y);
-    glyph(html, port.mark, (LINK_END + 2, y - 8));
+    glyph(html, port.link, (LINK_END + 2, y - 8));
     let state = cut(&state(port), 17);
     let class = format!("rate t-{}", link.class());
     label(html, &class, (from + 6, y - 6), &state);
@@ -257,9 +261,15 @@ fn draw_port(html: &mut Html, port: &Port<'_>, y: i32, wired: bool) {
     }
 }
 
+/// Class of the stroke between a card and what is above it.
+fn pcie_wire(about: &About<'_>) -> String {
+    let class = about.pcie().map(|mark| format!(" l-{}", mark.class()));
+    format!("wire{}", class.unwrap_or_default())
+}
+
 /// How the link itself is: a link that is up is drawn whole, whatever else is with its NIC.
 fn link(port: &Port<'_>) -> Mark {
-    match port.mark {
+    match port.link {
         Mark::Notice if port.view.is_up() => Mark::Ok,
         Mark::Notice => Mark::Off,
         mark => mark,
@@ -315,7 +325,7 @@ fn described(group: &Group<'_>) -> String {
     all.join("; ")
 }
 
-fn said(mark: Mark, about: &super::marks::About<'_>) -> String {
+fn said(mark: Mark, about: &About<'_>) -> String {
     match about.reason() {
         Some(reason) => format!("{} ({reason})", mark.word()),
         None => mark.word().to_string(),

@@ -227,6 +227,18 @@ impl About<'_> {
         self.0.iter().map(|(_, finding)| Mark::of(finding)).max()
     }
 
+    /// The worst of those that are not about the card's PCIe link: how the port itself is.
+    fn beyond_pcie(&self) -> Option<Mark> {
+        let beyond = self.0.iter().filter(|(_, finding)| !on_pcie(finding));
+        beyond.map(|(_, finding)| Mark::of(finding)).max()
+    }
+
+    /// The worst of those about the card's PCIe link.
+    pub(super) fn pcie(&self) -> Option<Mark> {
+        let on = self.0.iter().filter(|(_, finding)| on_pcie(finding));
+        on.map(|(_, finding)| Mark::of(finding)).max()
+    }
+
     /// The worst one's reason.
     pub(super) fn reason(&self) -> Option<&str> {
         // Of equals the first, which is where `max_by_key` takes the last.
@@ -262,12 +274,27 @@ pub(super) fn link(html: &mut Html, number: usize, text: &str) {
     }
 }
 
+/// Whether a finding is about the PCIe link between a card and what is above it.
+fn on_pcie(finding: &Finding) -> bool {
+    finding.check == "pcie_link"
+}
+
 /// How a port is: by the findings about it, else by its state.
 pub(super) fn of_port(port: &PortView<'_>, about: &About<'_>) -> Mark {
-    let state = match (port.is_up(), port.state()) {
+    let state = of_state(port);
+    about.mark().unwrap_or(state).max(state)
+}
+
+/// How a port's link into the fabric is: what is on its PCIe side is none of it.
+pub(super) fn of_link(port: &PortView<'_>, about: &About<'_>) -> Mark {
+    let state = of_state(port);
+    about.beyond_pcie().unwrap_or(state).max(state)
+}
+
+fn of_state(port: &PortView<'_>) -> Mark {
+    match (port.is_up(), port.state()) {
         (true, _) => Mark::Ok,
         (false, None) => Mark::Unknown,
         (false, Some(_)) => Mark::Off,
-    };
-    about.mark().unwrap_or(state).max(state)
+    }
 }

@@ -6,6 +6,7 @@ use super::tables::{cell, head, more, table};
 use super::verdict::{taint, time};
 use crate::observe::gpudirect::MODULES_OF_INTEREST;
 use crate::observe::snapshot::SourceHealth;
+use crate::report::cluster::ClusterStatus;
 use crate::report::{Report, view};
 use crate::units::Millis;
 use std::collections::BTreeMap;
@@ -173,12 +174,24 @@ pub(super) fn cluster(html: &mut Html, report: &Report) {
         );
         fact(html, "Budget", Some(&text));
     }
-    let pending = match status.pending.is_empty() {
-        true => "nothing".to_string(),
-        false => status.pending.join(", "),
-    };
-    fact(html, "Still to write", Some(&pending));
+    fact(html, "Still to write", Some(&pending(status)));
     html.raw("</dl></section>\n");
+}
+
+/// What the Node does not carry yet. That something is on its way is the usual case, and no alarm.
+fn pending(status: &ClusterStatus) -> String {
+    if status.pending.is_empty() {
+        return "nothing".into();
+    }
+    let what = status.pending.join(", ");
+    let how = match status.withheld {
+        _ if status.dry_run => "not in a dry run",
+        _ if status.api_up == Some(false) => "once the API server answers",
+        _ if status.error.is_some() => "tried again after the last failure",
+        Some(_) if status.pending == ["taint"] => "withheld",
+        _ => "being written",
+    };
+    format!("{what}: {how}")
 }
 
 /// All subjects of one source.

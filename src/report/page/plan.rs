@@ -1,7 +1,7 @@
 //! What stands beside what: GPUs and ports by the PCIe switch above them, else by NUMA node. Pure;
 //! `drawing.rs` draws it.
 
-use super::marks::{About, Mark, Marks, of_port};
+use super::marks::{About, Mark, Marks, of_link, of_port};
 use crate::observe::pci::{PciFacts, PciFunction};
 use crate::observe::rdma::Function;
 use crate::report::Report;
@@ -38,7 +38,10 @@ pub(super) struct Port<'a> {
     /// Its function's address as shown; empty where there is none.
     pub(super) address: String,
     pub(super) function: Option<&'a PciFunction>,
+    /// The worst about it, its card and its links.
     pub(super) mark: Mark,
+    /// Of its link into the fabric alone.
+    pub(super) link: Mark,
     pub(super) about: About<'a>,
 }
 
@@ -146,6 +149,7 @@ pub(super) fn of<'a>(report: &'a Report, marks: &Marks<'a>) -> Plan<'a> {
                     .pci()
                     .map_or_else(String::new, |pci| shown(&pci, whole)),
                 mark: of_port(&view, &about),
+                link: of_link(&view, &about),
                 about,
                 view,
             }

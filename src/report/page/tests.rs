@@ -1,21 +1,20 @@
 use super::scan::{Scanned, scan};
 use super::*;
-use crate::check::{Finding, Status, Weight};
+use crate::check::{self, Finding, Status, Weight};
 use crate::observe::pci::PciFunction;
 use crate::observe::rdma::{LinkLayer, PhysState, PortState};
 use crate::observe::reading::Stamped;
 use crate::report::State;
-use crate::report::cluster::ClusterStatus;
 use crate::report::testing::{NOW, broken, device, empty, finding, link, node};
 use crate::units::Millis;
 use std::sync::Arc;
 
-fn page(report: &Report) -> Scanned {
+pub(super) fn page(report: &Report) -> Scanned {
     scan(&encode(report, Refresh::On))
 }
 
 /// Text without line breaks and double spaces.
-fn text(report: &Report) -> String {
+pub(super) fn text(report: &Report) -> String {
     let words: Vec<String> = page(report)
         .text
         .split_whitespace()
@@ -24,7 +23,7 @@ fn text(report: &Report) -> String {
     words.join(" ")
 }
 
-fn assert_has(report: &Report, parts: &[&str]) {
+pub(super) fn assert_has(report: &Report, parts: &[&str]) {
     let text = text(report);
     for part in parts {
         assert!(text.contains(part), "{part:?} not in {text}");
@@ -158,24 +157,53 @@ fn the_first_window_and_muted_checks_are_told() {
 }
 
 #[test]
-fn why_a_taint_is_withheld_is_told() {
-    let mut report = broken();
-    for (applied, withheld, want) in [
-        (Some(true), None, "Taint applied"),
-        (Some(false), Some("budget"), "Taint withheld by the budget"),
-        (Some(false), None, "Taint none"),
-        (None, None, "Taint unknown"),
-    ] {
-        report.cluster = Some(Arc::new(ClusterStatus {
-            mode: "all",
-            taint_applied: applied,
-            withheld,
-            ..ClusterStatus::default()
-        }));
-        assert_has(&report, &[want]);
-    }
-    report.cluster = None;
-    assert!(!text(&report).contains("Taint"));
+fn a_reduced_pcie_link_is_drawn_on_its_own_stroke() {
+    let drawn = |report: &Report| {
+        let page = encode(report, Refresh::On);
+        let (_, from) = page.split_once("class=\"groups\"").unwrap();
+        from.split("class=\"legend\"").next().unwrap().to_string()
+    };
+    let rails = |report: &Report| {
+        let page = encode(report, Refresh::On);
+        let tile = page.split("<dt>Rails</dt>").nth(1).unwrap();
+        tile.split("</div>").next().unwrap().to_string()
+    };
+    let mut report = node(8, LinkLayer::Infiniband);
+    behind_switches(&mut report);
+    let well = rails(&report);
+    assert!(!drawn(&report).contains("l-deg"));
+    assert!(check::CHECKS.iter().any(|check| check.id == "pcie_link"));
+    report.findings = vec![Finding {
+        key: "0000:12:00.0".into(),
+        ..finding("pcie_link", "mlx5_2", "PcieWidthReduced", Status::Degraded)
+    }];
+    let picture = drawn(&report);
+    assert_eq!(picture.matches("wire l-deg").count(), 1, "{picture}");
+    assert!(!picture.contains("link l-deg"));
+    assert_eq!(picture.matches("link l-ok").count(), 8);
+    assert!(picture.contains("PcieWidthReduced"));
+    assert_eq!(rails(&report), well, "every link is well");
+    assert_has(&report, &["degraded PcieWidthReduced"]);
+    // A GPU's is the stroke on its side.
+    report.findings = vec![finding(
+        "pcie_link",
+        "0000:82:00.0",
+        "PcieWidthReduced",
+        Status::Degraded,
+    )];
+    let picture = drawn(&report);
+    assert_eq!(picture.matches("wire l-deg").count(), 1, "{picture}");
+    // What is said of the link itself stays on it.
+    report.findings = vec![finding(
+        "link_flap",
+        "mlx5_2/1",
+        "LinkFlapping",
+        Status::Degraded,
+    )];
+    let picture = drawn(&report);
+    assert_eq!(picture.matches("link l-deg").count(), 1);
+    assert!(!picture.contains("wire l-deg"));
+    assert_ne!(rails(&report), well);
 }
 
 /// A root port, a switch below it with two lower ports, and what hangs there.

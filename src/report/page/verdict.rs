@@ -159,7 +159,7 @@ fn rails(html: &mut Html, report: &Report, plan: &Plan<'_>) {
         .filter(|port| port.view.is_rail())
         .collect();
     let up = rails.iter().filter(|port| port.view.is_up()).count();
-    let worst = rails.iter().map(|port| port.mark).max();
+    let worst = rails.iter().map(|port| port.link).max();
     let others = plan.ports.len().saturating_sub(rails.len());
     let more = match others {
         0 => String::new(),
@@ -256,11 +256,19 @@ pub(super) fn taint(
         ""
     };
     match (status.taint_applied, status.withheld) {
-        (Some(true), _) => (
-            "applied",
-            Some(Mark::Failing),
-            format!("{muted}{}", budget.trim_start_matches(", ")),
-        ),
+        (Some(true), _) => {
+            let more = [
+                leaving(report, status),
+                muted,
+                budget.trim_start_matches(", "),
+            ];
+            let more: Vec<&str> = more.into_iter().filter(|part| !part.is_empty()).collect();
+            let mark = match report.state {
+                State::Ready | State::Degraded => Mark::Degraded,
+                State::Unready | State::Unknown => Mark::Failing,
+            };
+            ("applied", Some(mark), more.join("; "))
+        }
         (_, Some(why)) => (
             "withheld",
             Some(Mark::Degraded),
@@ -271,6 +279,20 @@ pub(super) fn taint(
         }
         (Some(false), None) => ("none", None, muted.into()),
         (None, None) => ("unknown", None, "the Node was not seen yet".into()),
+    }
+}
+
+/// When a taint goes that the node carries though it is better, in words.
+fn leaving(report: &Report, status: &ClusterStatus) -> &'static str {
+    match (report.state, report.tainting) {
+        (State::Unready, _) => "",
+        _ if status.dry_run => "a dry run takes nothing off",
+        (_, Tainting::Clear) if status.api_up == Some(false) => "goes once the API server answers",
+        (_, Tainting::Clear) => "is being taken off",
+        (State::Unknown, _) => "stays while the verdict is unknown",
+        (_, Tainting::Keep) => "stays until the first window is complete",
+        // How long that is, the report does not tell; flaps make it longer.
+        (_, Tainting::Want) => "goes after cluster.clear of better",
     }
 }
 

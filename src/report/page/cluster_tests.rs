@@ -1,0 +1,135 @@
+//! What the page tells of the cluster: the taint, and what is still to be written.
+
+use super::tests::{assert_has, page, text};
+use crate::observe::rdma::LinkLayer;
+use crate::report::cluster::ClusterStatus;
+use crate::report::testing::{broken, node};
+use crate::report::{State, Tainting};
+use std::sync::Arc;
+
+#[test]
+fn why_a_taint_is_withheld_is_told() {
+    let mut report = broken();
+    for (applied, withheld, want) in [
+        (Some(true), None, "Taint applied"),
+        (Some(false), Some("budget"), "Taint withheld by the budget"),
+        (Some(false), None, "Taint none"),
+        (None, None, "Taint unknown"),
+    ] {
+        report.cluster = Some(Arc::new(ClusterStatus {
+            mode: "all",
+            taint_applied: applied,
+            withheld,
+            ..ClusterStatus::default()
+        }));
+        assert_has(&report, &[want]);
+    }
+    report.cluster = None;
+    assert!(!text(&report).contains("Taint"));
+}
+
+#[test]
+fn when_a_taint_of_a_better_node_goes_is_told() {
+    let mut report = node(8, LinkLayer::Infiniband);
+    report.cluster = Some(Arc::new(ClusterStatus {
+        mode: "all",
+        api_up: Some(true),
+        taint_applied: Some(true),
+        ..ClusterStatus::default()
+    }));
+    for (state, tainting, want) in [
+        (
+            State::Ready,
+            Tainting::Want,
+            "Taint applied goes after cluster.clear of better",
+        ),
+        (
+            State::Degraded,
+            Tainting::Want,
+            "Taint applied goes after cluster.clear of better",
+        ),
+        (
+            State::Ready,
+            Tainting::Clear,
+            "Taint applied is being taken off",
+        ),
+        (
+            State::Ready,
+            Tainting::Keep,
+            "Taint applied stays until the first window",
+        ),
+        (
+            State::Unknown,
+            Tainting::Want,
+            "Taint applied stays while the verdict is unknown",
+        ),
+        (State::Unready, Tainting::Want, "Taint applied Fabric"),
+    ] {
+        (report.state, report.tainting) = (state, tainting);
+        assert_has(&report, &[want]);
+    }
+}
+
+#[test]
+fn what_is_being_written_is_no_alarm() {
+    let mut report = node(8, LinkLayer::Infiniband);
+    let pending = ClusterStatus {
+        mode: "all",
+        api_up: Some(true),
+        pending: vec!["labels", "condition"],
+        ..ClusterStatus::default()
+    };
+    for (status, want) in [
+        (pending.clone(), "labels, condition: being written"),
+        (
+            ClusterStatus {
+                withheld: Some("budget"),
+                ..pending.clone()
+            },
+            "labels, condition: being written",
+        ),
+        (
+            ClusterStatus {
+                withheld: Some("budget"),
+                pending: vec!["taint"],
+                ..pending.clone()
+            },
+            "Still to write taint: withheld",
+        ),
+        (
+            ClusterStatus {
+                api_up: Some(false),
+                error: Some("timeout".into()),
+                ..pending.clone()
+            },
+            "labels, condition: once the API server answers",
+        ),
+        (
+            ClusterStatus {
+                error: Some("403".into()),
+                ..pending.clone()
+            },
+            "labels, condition: tried again",
+        ),
+        (
+            ClusterStatus {
+                dry_run: true,
+                ..pending.clone()
+            },
+            "labels, condition: not in a dry run",
+        ),
+        (
+            ClusterStatus {
+                pending: vec![],
+                ..pending.clone()
+            },
+            "Still to write nothing",
+        ),
+    ] {
+        report.cluster = Some(Arc::new(status));
+        assert_has(&report, &[want]);
+    }
+    assert!(page(&report).links.iter().any(|link| link == "#cluster"));
+    report.cluster = None;
+    assert!(!page(&report).links.iter().any(|link| link == "#cluster"));
+}
