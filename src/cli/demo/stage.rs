@@ -29,13 +29,7 @@ impl Stage {
 
     /// On a thread of its own: a disk takes its time, and the agents are to answer meanwhile.
     async fn act(&self, act: &Act) -> io::Result<()> {
-        let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
-        match act {
-            Act::PodComes(pod) => objects.put_pod(pod.object(&self.name)),
-            Act::PodGoes(uid) => drop(objects.delete_pod(uid)),
-            _ => {}
-        }
-        drop(objects);
+        self.tell(act);
         let (node, act) = (Arc::clone(&self.node), act.clone());
         let write = move || {
             let mut node = node.lock().unwrap_or_else(PoisonError::into_inner);
@@ -43,6 +37,16 @@ impl Stage {
             node.act(&act)
         };
         tokio::task::spawn_blocking(write).await?
+    }
+
+    /// Pods that come and go are the API server's, too.
+    fn tell(&self, act: &Act) {
+        let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        match act {
+            Act::PodComes(pod) => objects.put_pod(pod.object(&self.name)),
+            Act::PodGoes(uid) => drop(objects.delete_pod(uid)),
+            _ => {}
+        }
     }
 
     /// Performs a role: with `once`, until its play has ended; else for ever.
