@@ -32,7 +32,7 @@ fn base(nodes: usize) -> PathBuf {
     let memory = Path::new("/dev/shm");
     let is_there = || {
         let stat = nix::sys::statvfs::statvfs(memory).ok()?;
-        let free = u64::from(stat.blocks_available()).saturating_mul(stat.fragment_size());
+        let free = stat.blocks_available().saturating_mul(stat.fragment_size());
         let kind = nix::sys::statfs::statfs(memory).ok()?.filesystem_type();
         (kind == nix::sys::statfs::TMPFS_MAGIC
             && free / 2 >= NODE_BYTES.saturating_mul(nodes as u64))
