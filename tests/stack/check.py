@@ -134,7 +134,7 @@ def pages_answer(stack):
 
 
 def metrics_are_clean(stack):
-    """promtool's linter has no complaint but the two that are meant (docs/metrics.md)."""
+    """promtool's linter has no complaint but those that are meant (docs/metrics.md)."""
     for node in ("gpu-03", "gpu-04", "gpu-06", "gpu-11"):
         text = get(f"http://{stack.targets[node]}/metrics")
         checked = subprocess.run(["promtool", "check", "metrics"], input=text, timeout=60,
