@@ -2,7 +2,6 @@
 it Alertmanager would send."""
 
 import json
-import signal
 import sys
 import time
 from pathlib import Path
@@ -48,7 +47,6 @@ def welcome(stack):
 
 
 def main():
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     print("Twelve simulated nodes, a real Prometheus, a real Alertmanager; a moment …", flush=True)
     with Stack(Path(sys.argv[1]).resolve()) as stack:
         welcome(stack)

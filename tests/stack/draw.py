@@ -325,7 +325,7 @@ def draw(stack, name, path, seconds, chosen=None, rows=None):
     title = dashboard["title"] + (f"  ·  {next(iter(chosen.values()))[0]}" if chosen else "")
     figure.text(0.012, 1 - 0.3 / size[1], title, fontsize=13, weight="bold", color=INK, va="center")
     for row in dashboard["panels"]:
-        if row["type"] == "row" and (not rows or row["gridPos"]["y"] < rows):
+        if row["type"] == "row" and row["gridPos"]["y"] < height:
             top = row["gridPos"]["y"] * ROW + 0.6 + ROW / 2
             figure.text(0.012, 1 - top / size[1], row["title"], fontsize=9.5, weight="bold",
                         color=INK, va="center")
@@ -386,7 +386,7 @@ def main():
                 draw(stack, "node", out / f"dashboard-node-{node}.png", args.seconds,
                      {"node": [node]})
         else:
-            draw(stack, "fleet", out / "dashboard-fleet.png", args.seconds, rows=33)
+            draw(stack, "fleet", out / "dashboard-fleet.png", args.seconds, rows=37)
             draw(stack, "node", out / "dashboard-node.png", args.seconds, {"node": ["gpu-03"]},
                  rows=44)
             photograph(stack, "gpu-02", out / "page.png")

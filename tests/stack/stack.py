@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.error
@@ -76,6 +77,8 @@ class Stack:
         self.children = []
 
     def __enter__(self):
+        # By default Python would leave the children behind.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         try:
             self.start()
         except BaseException:
