@@ -84,7 +84,7 @@ def reasons(selector):
     state = NOT_READY.replace("@", selector)
     found = f'{findings(selector)} > 0'
     return (
-        f"({found}) * on ({HOST}) group_left (state) ({state})"
+        f"({found}) * on ({HOST}) group_left (state) topk by ({HOST}) (1, {state})"
         f" or label_replace(({state}) unless on ({HOST}) ({found}),"
         ' "reason", "no finding: see its report", "", "")'
         f' or label_replace(label_replace(({stale(selector)}) ^ 0, "state", "stale", "", ""),'
@@ -105,12 +105,14 @@ def state_value(selector):
     ) + ")"
 
 
+# Where a join takes labels along, topk sees to one series a port: with two (firmware before and after
+# an update, a node that is scraped twice) the whole panel would fail.
 def rails(expr, selector, labels=""):
     """What `expr` holds of the rails; `labels` of the port come along."""
     kept = f", {labels}" if labels else ""
     return (
         f"({expr}) * on ({PORT}) group_left ({labels})"
-        f' max by ({PORT}{kept}) (selvage_port_info{{{selector}, rail="true"}})'
+        f' topk by ({PORT}) (1, max by ({PORT}{kept}) (selvage_port_info{{{selector}, rail="true"}}))'
     )
 
 
@@ -118,7 +120,7 @@ def ports(expr, selector, labels):
     """What `expr` holds of all ports, with labels of the port."""
     return (
         f"max by ({PORT}) ({expr}) * on ({PORT}) group_left ({labels})"
-        f" max by ({PORT}, {labels}) (selvage_port_info{{{selector}}})"
+        f" topk by ({PORT}) (1, max by ({PORT}, {labels}) (selvage_port_info{{{selector}}}))"
     )
 
 

@@ -26,6 +26,10 @@ SERIES = {
     f'selvage_report_age_seconds{{instance="n1", {AGENT}}}': 5,
     f'selvage_report_age_seconds{{instance="n2", {AGENT}}}': 500,
     f'selvage_finding{{instance="n1", {AGENT}, status="degraded", reason="R"}}': 1,
+    # Scraped twice over an update of the firmware.
+    **{f'selvage_port_info{{instance="n1", device="mlx5_0", port="1", rail="true", firmware="{n}"}}': 1
+       for n in "12"},
+    'selvage_port_up{instance="n1", device="mlx5_0", port="1"}': 0,
     f'selvage_build_info{{instance="n1", {AGENT}, version="1"}}': 1,
     f'selvage_build_info{{instance="s1", {SIDECAR}, version="1"}}': 1,
     f'selvage_node_taint_budget{{instance="n1", {AGENT}, what="claimed"}}': 1,
@@ -62,12 +66,16 @@ NO_TAINTS = {f'selvage_node_taint_budget{{instance="n2", {AGENT}, what="{what}"}
              for what in ("claimed", "limit")}
 
 
+# Either firmware will do, as long as the panel is not in error; one series a port.
+ONE_A_PORT = {("fleet", "Rails that are down"): {"{}": 1}}
+
+
 def first_query(board, title):
     return next(substituted(panel["targets"][0]["expr"])
                 for panel in panels(load(board)) if panel["title"] == title)
 
 
-def case(series, wanted):
+def case(series, wanted, counted=()):
     return {
         "interval": "30s",
         "input_series": [{"series": s, "values": f"{v}x20"} for s, v in series.items()],
@@ -75,6 +83,10 @@ def case(series, wanted):
             {"expr": first_query(*panel), "eval_time": "5m",
              "exp_samples": [{"labels": labels, "value": value} for labels, value in found.items()]}
             for panel, found in wanted.items()
+        ] + [
+            {"expr": f"count({first_query(*panel)})", "eval_time": "5m",
+             "exp_samples": [{"labels": labels, "value": value} for labels, value in found.items()]}
+            for panel, found in dict(counted).items()
         ],
     }
 
@@ -83,7 +95,7 @@ class Meaning(unittest.TestCase):
     def test_queries_come_to_what_they_should(self):
         full = {("fleet", "Budget: fullest group"): {"{}": 1}}
         tests = {"rule_files": [], "tests": [
-            case(SERIES, WANTED), case(SERIES | NO_TAINTS, full),
+            case(SERIES, WANTED, ONE_A_PORT), case(SERIES | NO_TAINTS, full),
         ]}
         with tempfile.TemporaryDirectory() as directory:
             path = pathlib.Path(directory) / "tests.yaml"
