@@ -6,6 +6,9 @@ use super::tables::more;
 use super::verdict::time;
 use crate::check::Finding;
 use crate::report::{Report, runbooks, view};
+use crate::units::Millis;
+use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// Entries of evidence shown.
 const MAX_EVIDENCE: usize = 12;
@@ -46,20 +49,14 @@ fn one(html: &mut Html, report: &Report, number: usize, finding: &Finding) {
     html.leaf("span", &[("class", "reason")], &finding.reason);
     html.raw("</h3>\n<p class=\"meta\">check ");
     html.leaf("code", &[], &finding.check);
-    html.raw(" · for ");
-    html.text(&view::ago(report, finding.since));
-    html.raw(", since ");
-    time(html, report, finding.since);
-    html.raw("</p>\n");
-    html.raw("<p>");
-    html.prose(&finding.message);
-    html.raw("</p>\n");
-    evidence(html, &finding.evidence);
-    if !finding.remedy.is_empty() {
-        html.raw("<p class=\"fix\"><b>Fix</b> ");
-        html.prose(&finding.remedy);
-        html.raw("</p>\n");
-    }
+    html.raw(" · ");
+    account(
+        html,
+        (report, finding.since),
+        &finding.message,
+        &finding.evidence,
+        &finding.remedy,
+    );
     if let Some(page) = runbooks::page_of(&finding.reason) {
         html.raw("<p class=\"more\">");
         let address = format!("/runbooks/{page}");
@@ -69,11 +66,32 @@ fn one(html: &mut Html, report: &Report, number: usize, finding: &Finding) {
     html.raw("</article>\n");
 }
 
-/// What was seen, as names and values.
-pub(super) fn evidence(
+/// Since when something is so (the end of a paragraph that the caller began), what is so, what was
+/// seen and what to do: the same of a finding and of a suspect.
+pub(super) fn account(
     html: &mut Html,
-    evidence: &std::collections::BTreeMap<String, serde_json::Value>,
+    (report, since): (&Report, Millis),
+    message: &str,
+    seen: &BTreeMap<String, Value>,
+    remedy: &str,
 ) {
+    html.raw("for ");
+    html.text(&view::ago(report, since));
+    html.raw(", since ");
+    time(html, report, since);
+    html.raw("</p>\n<p>");
+    html.prose(message);
+    html.raw("</p>\n");
+    evidence(html, seen);
+    if !remedy.is_empty() {
+        html.raw("<p class=\"fix\"><b>Fix</b> ");
+        html.prose(remedy);
+        html.raw("</p>\n");
+    }
+}
+
+/// What was seen, as names and values.
+fn evidence(html: &mut Html, evidence: &BTreeMap<String, Value>) {
     if evidence.is_empty() {
         return;
     }

@@ -1,6 +1,6 @@
 //! This node's jobs: what their NCCL uses between nodes.
 
-use super::findings::evidence;
+use super::findings::account;
 use super::html::Html;
 use super::marks::Mark;
 use super::tables::more;
@@ -238,19 +238,13 @@ fn suspect(html: &mut Html, report: &Report, pod: &Suspect) {
         &pod.subject(),
         pod.pod.job.as_ref(),
     );
-    html.raw("<p class=\"meta\">for ");
-    html.text(&view::ago(report, pod.since));
-    html.raw(", since ");
-    time(html, report, pod.since);
-    html.raw("</p>\n");
-    html.raw("<p>");
-    html.prose(&pod.message);
-    html.raw("</p>\n");
-    evidence(html, &pod.evidence);
-    if !pod.remedy.is_empty() {
-        html.raw("<p class=\"fix\"><b>Fix</b> ");
-        html.prose(&pod.remedy);
-        html.raw("</p>\n");
-    }
+    html.raw("<p class=\"meta\">");
+    account(
+        html,
+        (report, pod.since),
+        &pod.message,
+        &pod.evidence,
+        &pod.remedy,
+    );
     html.raw("</article>\n");
 }
