@@ -15,7 +15,8 @@ use crate::thread::spawn_with_stack;
 use crate::units::Span;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -60,6 +61,13 @@ pub fn command(output: Arg) -> Command {
                 .help("How long to wait for MASTER_ADDR, and for a device that does not answer: 5s, 2m"),
         )
         .arg(
+            Arg::new("copy-to")
+                .long("copy-to")
+                .value_name("DIR")
+                .value_parser(clap::value_parser!(PathBuf))
+                .help("Only copy this program to DIR/selvage, for an init container of the training image to run"),
+        )
+        .arg(
             Arg::new("host-root")
                 .long("host-root")
                 .env("SELVAGE_HOST_ROOT")
@@ -68,6 +76,20 @@ pub fn command(output: Arg) -> Command {
                 .value_parser(clap::value_parser!(PathBuf))
                 .help("Where sys, proc, dev and etc are looked for"),
         )
+}
+
+/// Copies this program into a directory, for another image to run: a static program needs nothing
+/// else.
+///
+/// # Errors
+/// What reading or writing answered.
+pub fn copy_to(dir: &Path) -> io::Result<PathBuf> {
+    let target = dir.join("selvage");
+    let beside = dir.join(".selvage.new");
+    // Whole under its name or not at all; and a name that a running program has is no hindrance.
+    std::fs::copy(std::env::current_exe()?, &beside)?;
+    std::fs::rename(&beside, &target)?;
+    Ok(target)
 }
 
 /// What the command line says.

@@ -379,6 +379,15 @@ fn sidecar_command(matches: &ArgMatches) -> u8 {
 }
 
 fn preflight_command(matches: &ArgMatches) -> u8 {
+    if let Some(dir) = matches.get_one::<PathBuf>("copy-to") {
+        return match preflight::copy_to(dir) {
+            Ok(path) => print_out(&format!("{}\n", path.display())),
+            Err(error) => {
+                complain(format_args!("{}: {error}", dir.display()));
+                FAILED
+            }
+        };
+    }
     let settings = preflight::Settings::of(matches);
     if !settings.root.is_dir() {
         complain(format_args!(

@@ -398,3 +398,6 @@ pub(super) fn list(names: &[String]) -> String {
         more => format!("{} and {more} more", shown.join(", ")),
     }
 }
+
+#[cfg(test)]
+mod tests;

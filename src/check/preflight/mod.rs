@@ -10,6 +10,7 @@ mod lists;
 mod memory;
 pub mod nccl_list;
 mod plugins;
+mod reasons;
 mod scene;
 mod settings;
 #[cfg(test)]
@@ -17,6 +18,7 @@ mod testing;
 
 pub use job::master_to_ask;
 pub use plugins::libraries_wanted;
+pub use reasons::REASONS;
 
 use crate::observe::container::ContainerFacts;
 use scene::Scene;
@@ -211,6 +213,13 @@ pub fn judge(facts: &ContainerFacts, options: Options) -> Vec<Item> {
         .map(|(name, _, answer)| {
             let item = answer(&scene);
             debug_assert_eq!(item.item, *name);
+            debug_assert!(
+                item.reason.is_none_or(|reason| {
+                    REASONS.iter().any(|row| (row.0, row.1) == (*name, reason))
+                }),
+                "{name}: a reason without a row: {:?}",
+                item.reason
+            );
             item
         })
         .collect()

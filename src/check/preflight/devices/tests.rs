@@ -1,0 +1,170 @@
+use super::super::testing::*;
+use super::super::{Options, judge};
+use super::*;
+use crate::observe::container::ContainerFacts;
+
+fn nodes(facts: &mut ContainerFacts, node: &Reading<()>, which: std::ops::Range<usize>) {
+    for device in &mut devices(facts)[which] {
+        device.node = node.clone();
+    }
+}
+
+#[test]
+fn a_good_container_has_nothing_to_say() {
+    for item in judge(&good(), Options::default()) {
+        assert!(item.status <= ItemStatus::Skipped, "{item:?}");
+    }
+}
+
+#[test]
+fn nodes_of_devices() {
+    let denied = fault(FaultKind::Denied);
+    let mut facts = good();
+    assert_eq!(told(&facts, "uverbs"), "ok");
+    nodes(&mut facts, &Reading::Absent, 1..8);
+    assert_eq!(
+        told(&facts, "uverbs"),
+        "ok",
+        "one was given, the others were not"
+    );
+    nodes(&mut facts, &denied, 1..2);
+    assert_eq!(told(&facts, "uverbs"), "degraded UverbsPartly");
+    nodes(&mut facts, &denied, 0..8);
+    assert_eq!(told(&facts, "uverbs"), "failing UverbsDenied");
+    assert!(item(&facts, "uverbs").remedy.contains("resources.limits"));
+    nodes(&mut facts, &Reading::Absent, 0..8);
+    assert_eq!(told(&facts, "uverbs"), "failing NoUverbs");
+    nodes(&mut facts, &fault(FaultKind::Stalled), 3..4);
+    assert_eq!(told(&facts, "uverbs"), "failing UverbsStalled");
+    facts.rdma = fault(FaultKind::Denied);
+    assert_eq!(told(&facts, "uverbs"), "unknown RdmaUnreadable");
+    facts.rdma = Reading::Absent;
+    assert_eq!(told(&facts, "uverbs"), "unknown RdmaUnreadable");
+}
+
+#[test]
+fn no_device_is_wrong_only_where_rdma_is_wanted() {
+    for (variables, gpus, want) in [
+        // GPUs on several nodes.
+        (&[][..], Some(8), "failing NoRdmaDevice"),
+        (&[], Some(0), "unknown NoRdmaDevice"),
+        (&[], None, "unknown NoRdmaDevice"),
+        (&[("NCCL_IB_HCA", "mlx5")], None, "failing NoRdmaDevice"),
+        (&[("NCCL_IB_HCA", "")], None, "unknown NoRdmaDevice"),
+        (&[("NCCL_NET", "IB")], None, "failing NoRdmaDevice"),
+        (&[("FI_PROVIDER", "efa")], None, "failing NoRdmaDevice"),
+        (&[("NCCL_NET", "Socket")], Some(8), "skipped"),
+        (&[("NCCL_IB_DISABLE", "1")], Some(8), "skipped"),
+        (&[("NCCL_IB_DISABLE", "0")], Some(8), "failing NoRdmaDevice"),
+        // One node.
+        (&[("WORLD_SIZE", "8")], Some(8), "skipped"),
+    ] {
+        let mut facts = with(variables);
+        facts.rdma = Reading::Value(Vec::new());
+        facts.gpus = gpus.map_or(Reading::Absent, Reading::Value);
+        assert_eq!(told(&facts, "uverbs"), want, "{variables:?} {gpus:?}");
+    }
+}
+
+#[test]
+fn states_of_ports() {
+    let state = |facts: &mut ContainerFacts, at: usize, state: Reading<PortState>| {
+        devices(facts)[at].ports[0].state = state;
+    };
+    let mut facts = good();
+    assert_eq!(told(&facts, "rdma_ports"), "ok");
+    // Fewer active ports than GPUs.
+    state(&mut facts, 0, Reading::Value(PortState::Down));
+    assert_eq!(told(&facts, "rdma_ports"), "degraded PortDown");
+    // Beside eight GPUs' ports, others may be unused.
+    facts.gpus = Reading::Value(4);
+    assert_eq!(told(&facts, "rdma_ports"), "ok");
+    // Not so where each was given to this container.
+    nodes(&mut facts, &Reading::Absent, 7..8);
+    assert_eq!(told(&facts, "rdma_ports"), "degraded PortDown");
+    // Nor where it is asked for.
+    let mut facts = with(&[("NCCL_IB_HCA", "=mlx5_0,mlx5_1")]);
+    facts.gpus = Reading::Value(1);
+    state(&mut facts, 0, Reading::Value(PortState::Init));
+    assert_eq!(told(&facts, "rdma_ports"), "degraded PortDown");
+    assert!(item(&facts, "rdma_ports").remedy.contains("subnet manager"));
+    for at in 0..8 {
+        state(&mut facts, at, Reading::Value(PortState::Down));
+    }
+    assert_eq!(told(&facts, "rdma_ports"), "failing NoActivePort");
+    set(&mut facts, &[("WORLD_SIZE", "8")]);
+    assert_eq!(told(&facts, "rdma_ports"), "skipped");
+    for at in 0..8 {
+        state(&mut facts, at, fault(FaultKind::Gone));
+    }
+    assert_eq!(told(&facts, "rdma_ports"), "unknown PortStateUnreadable");
+    nodes(&mut facts, &Reading::Absent, 0..8);
+    assert_eq!(told(&facts, "rdma_ports"), "skipped");
+}
+
+#[test]
+fn what_ib_hca_comes_to() {
+    let all = "mlx5_0,mlx5_1,mlx5_2,mlx5_3,mlx5_4,mlx5_5,mlx5_6,mlx5_7";
+    for (value, want) in [
+        ("mlx5", "ok"),
+        (all, "ok"),
+        ("=mlx5_0:1", "ok"),
+        ("^mlx5_7", "ok"),
+        ("^mlx4", "ok"),
+        ("", "ok"),
+        ("mlx5_0,mlx5_9", "degraded HcaPartly"),
+        ("mlx5_0, mlx5_1", "degraded HcaPartly"),
+        ("mlx5_9", "failing HcaMatchesNothing"),
+        ("=mlx5", "failing HcaMatchesNothing"),
+        ("==mlx5_0", "failing HcaMatchesNothing"),
+        ("mlx5_0:2", "failing HcaMatchesNothing"),
+        ("mlx5_*", "failing HcaMatchesNothing"),
+        ("^mlx5", "failing HcaMatchesNothing"),
+        ("^", "failing HcaMatchesNothing"),
+        (" mlx5", "failing HcaMatchesNothing"),
+        ("ib0", "failing HcaMatchesNothing"),
+    ] {
+        let facts = with(&[("NCCL_IB_HCA", value)]);
+        assert_eq!(told(&facts, "ib_hca"), want, "{value:?}");
+    }
+    assert_eq!(told(&good(), "ib_hca"), "ok");
+    // Where TCP is asked for, a list that fits nothing stops nobody.
+    let facts = with(&[("NCCL_IB_HCA", "x"), ("NCCL_NET", "Socket")]);
+    assert_eq!(told(&facts, "ib_hca"), "degraded HcaMatchesNothing");
+}
+
+#[test]
+fn prefixes_that_take_more_than_was_meant() {
+    let node = |value: &str| {
+        let mut facts = with(&[("NCCL_IB_HCA", value)]);
+        let all = (0..16).map(|i| device(&format!("mlx5_{i}"), LinkLayer::Infiniband));
+        facts.rdma = Reading::Value(all.collect());
+        facts
+    };
+    let facts = node("mlx5_0,mlx5_1");
+    assert_eq!(told(&facts, "ib_hca"), "degraded HcaPrefix");
+    let item = item(&facts, "ib_hca");
+    assert!(item.message.contains("mlx5_10"), "{}", item.message);
+    assert!(item.remedy.contains("`=mlx5_0,mlx5_1`"), "{}", item.remedy);
+    assert_eq!(told(&node("=mlx5_0,mlx5_1"), "ib_hca"), "ok");
+    assert_eq!(told(&node("mlx5"), "ib_hca"), "ok");
+    let all: Vec<String> = (0..16).map(|i| format!("mlx5_{i}")).collect();
+    assert_eq!(told(&node(&all.join(",")), "ib_hca"), "ok");
+}
+
+#[test]
+fn the_cause_is_named() {
+    let says = |facts: &ContainerFacts, what: &str| {
+        let item = item(facts, "ib_hca");
+        assert!(item.message.contains(what), "{what}: {}", item.message);
+    };
+    says(&with(&[("NCCL_IB_HCA", "x, y")]), "blank");
+    says(&with(&[("NCCL_IB_HCA", "==mlx5_0")]), "second =");
+    says(&with(&[("NCCL_IB_HCA", "mlx5_?")]), "wildcards");
+    says(&with(&[("NCCL_IB_HCA", "^")]), "without names");
+    let mut facts = with(&[("NCCL_IB_HCA", "=mlx5_3")]);
+    devices(&mut facts)[3].ports[0].state = Reading::Value(PortState::Down);
+    says(&facts, "mlx5_3 is here, its port is not active");
+    devices(&mut facts)[3].node = Reading::Absent;
+    says(&facts, "not usable in this container");
+}
