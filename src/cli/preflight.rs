@@ -1,6 +1,8 @@
 //! `selvage preflight`: looks from inside a container, and ends.
 
-use crate::check::preflight::{self as items, Item, Options, libraries_wanted, master_to_ask};
+use crate::check::preflight::{
+    self as items, Item, Options, libraries_wanted, master_to_ask, slot_asked,
+};
 use crate::host::Host;
 use crate::observe::container::{ContainerFacts, Environment, MasterFacts, SeenDevice};
 use crate::observe::rdma::RdmaDevice;
@@ -252,7 +254,7 @@ fn gather(settings: &Settings, variables: Vec<(OsString, OsString)>) -> Containe
     });
     let rdma = files
         .reading("/sys/class/infiniband", &rdma)
-        .map(|devices| look(&host, devices, files));
+        .map(|devices| look(&host, devices, slot_asked(&environment), files));
     // Without an answer there may well be a loader: then its items are unknown, not skipped.
     let (has_loader, libraries) = files.wait(&libraries).unwrap_or((true, Default::default()));
     ContainerFacts {
@@ -277,14 +279,19 @@ fn gather(settings: &Settings, variables: Vec<(OsString, OsString)>) -> Containe
 }
 
 /// Devices, each opened and looked at on a thread of its own.
-fn look(host: &Host, devices: Vec<RdmaDevice>, deadline: Deadline) -> Vec<SeenDevice> {
+fn look(
+    host: &Host,
+    devices: Vec<RdmaDevice>,
+    slot: Option<u32>,
+    deadline: Deadline,
+) -> Vec<SeenDevice> {
     let asked: Vec<(RdmaDevice, Asked<Reading<()>>, Asked<SeenDevice>)> = devices
         .into_iter()
         .map(|device| {
             let (of, own) = (host.clone(), device.clone());
             let opened = ask("uverbs", move || nodes::open_uverbs(&of, &own));
             let (of, own) = (host.clone(), device.clone());
-            let seen = ask("port", move || nodes::look(&of, own, Reading::Absent));
+            let seen = ask("port", move || nodes::look(&of, own, Reading::Absent, slot));
             (device, opened, seen)
         })
         .collect();

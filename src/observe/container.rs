@@ -1,7 +1,7 @@
 //! What one container can see of the fabric from inside, without privileges.
 
 use super::gpudirect::GpuDirectFacts;
-use super::rdma::{GidTable, PortState, RdmaDevice};
+use super::rdma::{Gid, GidTable, PortState, RdmaDevice};
 use super::reading::Reading;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -92,8 +92,11 @@ pub struct SeenPort {
     pub number: u32,
     /// `ports/N/state`.
     pub state: Reading<PortState>,
-    /// GID table.
+    /// GID table, of which the first slots are read.
     pub gids: Reading<GidTable>,
+    /// The slot that a setting names: none where it is empty, absent beyond the table's end, not
+    /// observable where no setting names one.
+    pub asked: Reading<Option<Gid>>,
 }
 
 /// One network interface.

@@ -13,6 +13,7 @@
 mod support;
 
 mod namespaces;
+mod rows;
 mod trees;
 
 use serde_json::Value;

@@ -1,9 +1,10 @@
 //! The GID that RoCE connections begin at: `NCCL_IB_GID_INDEX`, or the one that NCCL chooses.
 
 use super::devices::list;
+use super::nccl_list::number;
 use super::scene::{Scene, layer, port_name};
 use super::{Item, ItemStatus};
-use crate::observe::container::{SeenPort, Setting};
+use crate::observe::container::{Environment, SeenPort, Setting};
 use crate::observe::rdma::{Gid, GidKind, GidTable, LinkLayer};
 use crate::observe::reading::Reading;
 use std::net::{IpAddr, Ipv6Addr};
@@ -16,6 +17,12 @@ struct Found {
     reason: Option<&'static str>,
     clause: String,
     index: Option<u32>,
+}
+
+/// The slot that `NCCL_IB_GID_INDEX` names; none where NCCL chooses.
+pub fn slot_asked(environment: &Environment) -> Option<u32> {
+    let number = number(environment.nccl("NCCL_IB_GID_INDEX")?.value)?;
+    u32::try_from(number).ok()
 }
 
 /// `NCCL_IB_GID_INDEX` against the GID tables of the RoCE ports that NCCL takes.
@@ -33,9 +40,7 @@ pub(super) fn gid_index(scene: &Scene<'_>) -> Item {
     }
     // NCCL reads it as a C int; below 0 it chooses.
     let asked = scene.nccl("NCCL_IB_GID_INDEX");
-    let index = scene
-        .nccl_number("NCCL_IB_GID_INDEX")
-        .and_then(|index| u32::try_from(index).ok());
+    let index = slot_asked(&scene.facts.environment);
     let mut found: Vec<(String, Found)> = roce
         .iter()
         .map(|(device, port)| {
@@ -111,22 +116,31 @@ fn given(scene: &Scene<'_>, port: &SeenPort, index: u32) -> Found {
         clause,
         index: Some(index),
     };
-    let Some(gid) = table.gids.iter().find(|gid| gid.index == index) else {
-        // Slots beyond the first ones are not read.
-        let last = table.gids.iter().map(|gid| gid.index).max().unwrap_or(0);
-        return if table.complete || index < last {
-            found(
-                ItemStatus::Failing,
-                Some("GidEmpty"),
-                format!("slot {index} is empty{}", better(table)),
-            )
-        } else {
-            found(
+    let seen = table.gids.iter().find(|gid| gid.index == index);
+    let gid = match (seen, &port.asked) {
+        (Some(gid), _) => gid,
+        (None, Reading::Value(Some(gid))) if gid.index == index => gid,
+        (None, Reading::Failed(fault)) => {
+            return found(
+                ItemStatus::Unknown,
+                Some("GidUnreadable"),
+                fault.detail.clone(),
+            );
+        }
+        (None, Reading::NotObservable) if !table.complete => {
+            return found(
                 ItemStatus::Unknown,
                 Some("GidUnreadable"),
                 format!("slot {index} was not looked at"),
-            )
-        };
+            );
+        }
+        _ => {
+            return found(
+                ItemStatus::Failing,
+                Some("GidEmpty"),
+                format!("slot {index} is empty{}", better(table)),
+            );
+        }
     };
     judge(scene, table, gid)
 }

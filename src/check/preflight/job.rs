@@ -60,6 +60,8 @@ const MASTER_RANKS: &[&str] = &[
     "NODE_RANK",
     "GROUP_RANK",
     "SLURM_PROCID",
+    "LWS_WORKER_INDEX",
+    "JOB_COMPLETION_INDEX",
 ];
 
 fn whole(environment: &Environment, name: &str) -> Option<u64> {
@@ -112,7 +114,7 @@ fn is_own(facts: &ContainerFacts, addresses: &[IpAddr]) -> Option<bool> {
 
 /// The variable that names the master, and its value.
 fn master_name(environment: &Environment) -> Option<(&'static str, &str)> {
-    ["MASTER_ADDR", "PET_MASTER_ADDR"]
+    ["MASTER_ADDR", "PET_MASTER_ADDR", "LWS_LEADER_ADDRESS"]
         .into_iter()
         .find_map(|name| Some((name, environment.get(name)?)))
         .filter(|(_, value)| !value.is_empty())
@@ -162,6 +164,11 @@ pub(super) fn ranks(scene: &Scene<'_>) -> Item {
     }
     for name in &set {
         let value = environment.get(name).unwrap_or_default();
+        // An elastic job has a range of nodes.
+        let value = match *name {
+            "NNODES" => value.rsplit(':').next().unwrap_or(value),
+            _ => value,
+        };
         if value.trim().parse::<u64>().is_err() {
             return Item::failing(
                 ID,
@@ -314,15 +321,17 @@ pub(super) fn master(scene: &Scene<'_>) -> Item {
         )
         .fix(format!("env {name}: the name of rank 0's pod"))
     } else if let Some(rank) = is_master(environment) {
-        match own {
-            Some(false) => Item::degraded(
-                ID,
-                "MasterIsElsewhere",
-                format!("{rank}=0 says that this is the master, and {name}={value} is {shown}, which is not this container's"),
-            )
-            .fix(format!("env {name}: this pod's name (or a Service with this pod alone behind it)")),
-            _ => Item::ok(ID, format!("this is rank 0, which listens at {told} itself ({shown})")),
-        }
+        let whose = match own {
+            // A Service's address is nobody's own.
+            Some(false) => "; the address is not this container's, so it has to be a Service's",
+            _ => "",
+        };
+        Item::ok(
+            ID,
+            format!(
+                "{rank}=0: this is the master, which listens at {told} itself ({shown}{whose})"
+            ),
+        )
     } else {
         match &facts.connection {
             Connection::Connected => Item::ok(ID, format!("{told} ({shown}) is listening")),

@@ -4,6 +4,7 @@
 mod devices;
 mod gid;
 mod gpu;
+mod hca;
 mod interfaces;
 mod job;
 mod lists;
@@ -16,6 +17,7 @@ mod settings;
 #[cfg(test)]
 mod testing;
 
+pub use gid::slot_asked;
 pub use job::master_to_ask;
 pub use plugins::libraries_wanted;
 pub use reasons::REASONS;
@@ -150,7 +152,7 @@ const ITEMS: &[Row] = &[
     (
         "ib_hca",
         "NCCL_IB_HCA selects ports that exist, as NCCL reads it",
-        devices::ib_hca,
+        hca::ib_hca,
     ),
     (
         "gid_index",

@@ -11,8 +11,7 @@ const VERBS: &str = "libibverbs.so.1";
 const DEFAULT: &str = "libnccl-net.so";
 
 /// What stays open where a library was found.
-const NOT_PROVEN: &str =
-    "whether its own libraries and its version fit shows only when NCCL loads it";
+const NOT_PROVEN: &str = "whether its version fits shows only when NCCL loads it";
 
 /// Names of one plugin that NCCL tries, in its order (`openPluginLib`, src/plugin/plugin_open.cc).
 fn names_of(plugin: &str) -> Vec<String> {

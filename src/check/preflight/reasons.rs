@@ -296,11 +296,6 @@ pub const REASONS: &[(&str, &str, &str)] = &[
     ),
     (
         "master",
-        "MasterIsElsewhere",
-        "`MASTER_ADDR` on rank 0: its own name",
-    ),
-    (
-        "master",
         "MasterNotListening",
         "nothing: the host answers, rank 0 does not listen yet (*skipped*)",
     ),

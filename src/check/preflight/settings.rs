@@ -179,10 +179,10 @@ pub(super) fn others(scene: &Scene<'_>) -> Item {
         .chain(files)
         .filter(|name| name.starts_with("NCCL_"))
         .count();
-    Item::ok(
-        ID,
-        format!("{count} NCCL settings, none that NCCL would read otherwise"),
-    )
+    match count {
+        0 => Item::ok(ID, "none is set"),
+        _ => Item::ok(ID, format!("{count} set, each read as it stands")),
+    }
 }
 
 #[cfg(test)]

@@ -131,6 +131,7 @@ pub(super) fn device(name: &str, link_layer: LinkLayer) -> SeenDevice {
             number: 1,
             state: Reading::Value(PortState::Active),
             gids: Reading::Value(gids()),
+            asked: Reading::NotObservable,
         }],
     }
 }

@@ -1,7 +1,9 @@
 //! Finding a shared library as the loader does (ld.so(8)): `LD_LIBRARY_PATH`, `/etc/ld.so.cache`,
-//! the default directories. The RUNPATH of whoever loads it is not known here.
+//! the default directories. The RUNPATH of whoever loads it is not known here. Of what a library
+//! itself needs, only the network's own libraries are looked for: others (CUDA's, the C library's)
+//! are in a process that runs NCCL already, wherever it has them from.
 
-use super::elf;
+use super::{dynamic, elf};
 use crate::host::Host;
 use crate::observe::container::{Environment, Library};
 use crate::observe::reading::Reading;
@@ -22,6 +24,23 @@ const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 const CACHE_HEADER: usize = 48;
 const CACHE_ENTRY: usize = 24;
 
+/// Most bytes read of a library.
+const MAX_LIBRARY: usize = 32 << 20;
+
+/// Beginnings of the libraries that a plugin brings along or misses.
+const NETWORK: &[&str] = &[
+    "libfabric.so",
+    "libibverbs.so",
+    "libmlx5.so",
+    "librdmacm.so",
+    "libefa.so",
+    "libucp.so",
+    "libuct.so",
+    "libucs.so",
+    "libsharp",
+    "libnl-",
+];
+
 /// Directories that the loader looks into at the end.
 const DEFAULT: &[&str] = &[
     "/lib64",
@@ -37,14 +56,24 @@ const DEFAULT: &[&str] = &[
 /// What the loader would find for each of `names`.
 pub fn find(host: &Host, environment: &Environment, names: &[String]) -> BTreeMap<String, Library> {
     let cache = tree::read_bytes(host, "etc/ld.so.cache", MAX_CACHE);
-    let cache = cache.value().map(|bytes| parse_cache(bytes));
-    let arch = machine::arch(host);
+    let own = environment.get("LD_LIBRARY_PATH").unwrap_or_default();
+    let search = Search {
+        host,
+        own: own
+            .split([':', ';'])
+            .filter(|directory| directory.starts_with('/'))
+            .take(MAX_DIRECTORIES)
+            .map(Into::into)
+            .collect(),
+        cache: cache
+            .value()
+            .map(|bytes| parse_cache(bytes))
+            .unwrap_or_default(),
+        arch: machine::arch(host),
+    };
     names
         .iter()
-        .map(|name| {
-            let found = one(host, environment, cache.as_ref(), arch.as_deref(), name);
-            (name.clone(), found)
-        })
+        .map(|name| (name.clone(), search.library(name)))
         .collect()
 }
 
@@ -62,59 +91,96 @@ pub fn has_loader(host: &Host) -> bool {
     .any(|path| tree::exists(host, path))
 }
 
-fn one(
-    host: &Host,
-    environment: &Environment,
-    cache: Option<&BTreeMap<String, Vec<String>>>,
-    arch: Option<&str>,
-    name: &str,
-) -> Library {
-    let own = environment.get("LD_LIBRARY_PATH").unwrap_or_default();
-    let directories: Vec<&str> = own
-        .split([':', ';'])
-        .filter(|directory| directory.starts_with('/'))
-        .take(MAX_DIRECTORIES)
-        .chain(DEFAULT.iter().copied())
-        .collect();
-    let own_count = directories.len() - DEFAULT.len();
-    let mut candidates: Vec<String> = Vec::new();
-    if name.contains('/') {
-        candidates.push(name.to_string());
-    } else {
-        let (own, default) = directories.split_at(own_count);
-        let below = |directory: &&str| format!("{}/{name}", directory.trim_end_matches('/'));
-        candidates.extend(own.iter().map(below));
-        candidates.extend(
-            cache
-                .and_then(|cache| cache.get(name))
-                .into_iter()
-                .flatten()
-                .cloned(),
-        );
-        candidates.extend(default.iter().map(below));
-    }
-    let mut refused = None;
-    for path in candidates {
-        let relative = path.trim_start_matches('/');
-        if relative.is_empty() || !tree::exists(host, relative) {
-            continue;
-        }
-        let why = match head_of(host, relative) {
-            Ok(head) => elf::objection(&head, arch),
-            Err(why) => Some(why),
+struct Search<'a> {
+    host: &'a Host,
+    /// Of `LD_LIBRARY_PATH`.
+    own: Vec<String>,
+    cache: BTreeMap<String, Vec<String>>,
+    arch: Option<String>,
+}
+
+impl Search<'_> {
+    /// A library, and of the network's libraries those that it needs.
+    fn library(&self, name: &str) -> Library {
+        let found = self.file(name, &[]);
+        let Library::Usable { path } = &found else {
+            return found;
         };
-        match why {
-            None => return Library::Usable { path },
-            // The loader goes on to the next directory where a library is of another machine, and
-            // gives up where it is broken; the first one found is the one to mend.
-            Some(why) => {
-                refused.get_or_insert(Library::Unusable { path, why });
+        let file = tree::read_bytes(self.host, path.trim_start_matches('/'), MAX_LIBRARY);
+        let Some(dynamic) = file.value().and_then(|file| dynamic::parse(file)) else {
+            return found;
+        };
+        let origin = Path::new(path).parent().map(Path::display);
+        let origin = origin.map_or(String::new(), |origin| origin.to_string());
+        let runpath: Vec<String> = dynamic
+            .runpath
+            .iter()
+            .flat_map(|runpath| runpath.split(':'))
+            .map(|directory| {
+                directory
+                    .replace("$ORIGIN", &origin)
+                    .replace("${ORIGIN}", &origin)
+            })
+            .filter(|directory| directory.starts_with('/'))
+            .take(MAX_DIRECTORIES)
+            .collect();
+        let missing = dynamic.needed.iter().find_map(|needed| {
+            let network = NETWORK.iter().any(|known| needed.starts_with(known));
+            match self.file(needed, &runpath) {
+                Library::Usable { .. } => None,
+                Library::Unusable { path, why } if network => {
+                    Some(format!("it needs {needed}, and {path}: {why}"))
+                }
+                _ if network => Some(format!(
+                    "it needs {needed}, which is nowhere where the loader looks"
+                )),
+                _ => None,
+            }
+        });
+        match missing {
+            Some(why) => Library::Unusable {
+                path: path.clone(),
+                why,
+            },
+            None => found,
+        }
+    }
+
+    /// A file of this name that the loader would take; `more`: directories between the process'
+    /// own and the cache.
+    fn file(&self, name: &str, more: &[String]) -> Library {
+        let mut candidates: Vec<String> = Vec::new();
+        if name.contains('/') {
+            candidates.push(name.to_string());
+        } else {
+            let below = |directory: &str| format!("{}/{name}", directory.trim_end_matches('/'));
+            candidates.extend(self.own.iter().chain(more).map(|d| below(d)));
+            candidates.extend(self.cache.get(name).into_iter().flatten().cloned());
+            candidates.extend(DEFAULT.iter().map(|d| below(d)));
+        }
+        let mut refused = None;
+        for path in candidates {
+            let relative = path.trim_start_matches('/');
+            if relative.is_empty() || !tree::exists(self.host, relative) {
+                continue;
+            }
+            let why = match head_of(self.host, relative) {
+                Ok(head) => elf::objection(&head, self.arch.as_deref()),
+                Err(why) => Some(why),
+            };
+            match why {
+                None => return Library::Usable { path },
+                // The loader goes on where a library is of another machine, and gives up where it
+                // is broken; the first one found is the one to mend.
+                Some(why) => {
+                    refused.get_or_insert(Library::Unusable { path, why });
+                }
             }
         }
+        refused.unwrap_or(Library::Missing {
+            directories: self.own.len() + more.len() + DEFAULT.len(),
+        })
     }
-    refused.unwrap_or(Library::Missing {
-        directories: directories.len(),
-    })
 }
 
 fn head_of(host: &Host, path: &str) -> Result<Vec<u8>, String> {
@@ -264,6 +330,35 @@ mod tests {
             found(&tree, &with(&[("LD_LIBRARY_PATH", "/opt")]), "liba.so"),
             Library::Usable { .. }
         ));
+    }
+
+    #[test]
+    fn what_a_plugin_needs() {
+        let tree = TestTree::bare();
+        let path = "opt/ofi/lib/libnccl-net.so";
+        let environment = with(&[("LD_LIBRARY_PATH", "/opt/ofi/lib")]);
+        let needs = |needed: &[&str], runpath| {
+            tree.bytes(path, &dynamic::library(62, needed, runpath));
+            found(&tree, &environment, "libnccl-net.so")
+        };
+        let usable = |library| matches!(library, Library::Usable { .. });
+        // CUDA's libraries are in the process already.
+        assert!(usable(needs(&["libcudart.so.12", "libc.so.6"], None)));
+        match needs(&["libfabric.so.1"], None) {
+            Library::Unusable { path, why } => {
+                assert_eq!(path, "/opt/ofi/lib/libnccl-net.so");
+                assert!(why.contains("libfabric.so.1"), "{why}");
+            }
+            other => panic!("{other:?}"),
+        }
+        tree.bytes("opt/efa/lib/libfabric.so.1", &elf::head(62));
+        assert!(!usable(needs(&["libfabric.so.1"], None)));
+        assert!(usable(needs(
+            &["libfabric.so.1"],
+            Some("/x:$ORIGIN/../../efa/lib")
+        )));
+        tree.bytes("opt/efa/lib/libfabric.so.1", b"");
+        assert!(!usable(needs(&["libfabric.so.1"], Some("/opt/efa/lib"))));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! bounded look, to be given up by its caller where it hangs.
 
 pub mod cufile;
+pub mod dynamic;
 pub mod elf;
 pub mod environment;
 pub mod interfaces;

@@ -42,12 +42,16 @@ pub fn open_uverbs(host: &Host, device: &RdmaDevice) -> Reading<()> {
     }
 }
 
-/// A device's ports as they are seen from here. `node`: what [`open_uverbs`] gave.
-pub fn look(host: &Host, device: RdmaDevice, node: Reading<()>) -> SeenDevice {
+/// A device's ports as they are seen from here. `node`: what [`open_uverbs`] gave; `slot`: the GID
+/// that a setting names.
+pub fn look(host: &Host, device: RdmaDevice, node: Reading<()>, slot: Option<u32>) -> SeenDevice {
     let ports = device.ports.iter().map(|port| SeenPort {
         number: port.number,
         state: state(host, &port_dir(&device.name, port.number).join("state")),
         gids: gids::read(host, &device, port.number),
+        asked: slot.map_or(Reading::NotObservable, |slot| {
+            gids::read_slot(host, &device.name, port.number, slot)
+        }),
     });
     SeenDevice {
         ports: ports.collect(),
@@ -130,12 +134,13 @@ mod tests {
     fn ports_as_seen() {
         let tree = tree();
         let host = tree.host();
-        let seen = look(&host, device(&tree), Reading::Value(()));
+        let seen = look(&host, device(&tree), Reading::Value(()), Some(3));
         assert_eq!(
             seen.ports[0].state,
             Reading::Value(crate::observe::rdma::PortState::Active)
         );
         assert_eq!(seen.ports[0].gids, Reading::Absent);
+        assert_eq!(seen.ports[0].asked, Reading::Absent);
     }
 
     #[test]

@@ -127,6 +127,24 @@ fn nothing_that_will_do() {
     partly.complete = false;
     with_table(&mut facts, partly);
     assert_eq!(told(&facts, ID), "unknown GidUnreadable");
+    for (asked, want) in [
+        (Reading::Value(Some(gid(30, V4, GidKind::RoceV2))), "ok"),
+        (
+            Reading::Value(Some(gid(30, V4, GidKind::IbOrRoceV1))),
+            "failing GidNotRoceV2",
+        ),
+        (Reading::Value(None), "failing GidEmpty"),
+        (Reading::Absent, "failing GidEmpty"),
+        (
+            fault(crate::observe::reading::FaultKind::Gone),
+            "unknown GidUnreadable",
+        ),
+    ] {
+        for device in devices(&mut facts) {
+            device.ports[0].asked = asked.clone();
+        }
+        assert_eq!(told(&facts, ID), want, "{asked:?}");
+    }
 }
 
 #[test]
