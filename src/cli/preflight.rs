@@ -25,6 +25,9 @@ use std::time::{Duration, Instant};
 /// Stack of a thread that reads: the system's resolver wants more than a file does.
 const STACK: usize = 512 * 1024;
 
+/// Most threads for the devices of one container.
+const THREADS: usize = 32;
+
 /// Time beyond `--timeout` for a resolver that keeps its own.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -197,6 +200,21 @@ impl Deadline {
         asked.0.recv_timeout(left).ok()
     }
 
+    /// Answers of each of so many, in order; none where one does not come in time.
+    fn each<T>(self, asked: &Asked<(usize, T)>, many: usize) -> Vec<Option<T>> {
+        let mut answers: Vec<Option<T>> = (0..many).map(|_| None).collect();
+        let mut left = many;
+        while left > 0
+            && let Some((at, answer)) = self.wait(asked)
+        {
+            if let Some(place) = answers.get_mut(at) {
+                *place = Some(answer);
+            }
+            left -= 1;
+        }
+        answers
+    }
+
     /// The same of a reading.
     fn reading<T>(self, what: &str, asked: &Asked<Reading<T>>) -> Reading<T> {
         self.wait(asked).unwrap_or_else(|| stalled(what))
@@ -278,28 +296,30 @@ fn gather(settings: &Settings, variables: Vec<(OsString, OsString)>) -> Containe
     }
 }
 
-/// Devices, each opened and looked at on a thread of its own.
+/// Devices, opened and looked at on threads of their own: one that hangs costs itself, and of
+/// more than [`THREADS`] those that come after it on its thread.
 fn look(
     host: &Host,
     devices: Vec<RdmaDevice>,
     slot: Option<u32>,
     deadline: Deadline,
 ) -> Vec<SeenDevice> {
-    let asked: Vec<(RdmaDevice, Asked<Reading<()>>, Asked<SeenDevice>)> = devices
+    let of = host.clone();
+    let opened = on_each("uverbs", devices.clone(), move |device| {
+        nodes::open_uverbs(&of, &device)
+    });
+    let of = host.clone();
+    let seen = on_each("ports", devices.clone(), move |device| {
+        nodes::look(&of, device, Reading::Absent, slot)
+    });
+    let opened = deadline.each(&opened, devices.len());
+    let seen = deadline.each(&seen, devices.len());
+    devices
         .into_iter()
-        .map(|device| {
-            let (of, own) = (host.clone(), device.clone());
-            let opened = ask("uverbs", move || nodes::open_uverbs(&of, &own));
-            let (of, own) = (host.clone(), device.clone());
-            let seen = ask("port", move || nodes::look(&of, own, Reading::Absent, slot));
-            (device, opened, seen)
-        })
-        .collect();
-    asked
-        .into_iter()
-        .map(|(device, opened, seen)| {
-            let node = deadline.reading("opening its uverbs node", &opened);
-            match deadline.wait(&seen) {
+        .zip(opened.into_iter().zip(seen))
+        .map(|(device, (node, seen))| {
+            let node = node.unwrap_or_else(|| stalled("opening its uverbs node"));
+            match seen {
                 Some(seen) => SeenDevice { node, ..seen },
                 None => SeenDevice {
                     node: match node {
@@ -312,6 +332,31 @@ fn look(
             }
         })
         .collect()
+}
+
+/// Asks `question` of each, with its place among them.
+fn on_each<T: Send + 'static, U: Send + 'static>(
+    name: &str,
+    all: Vec<T>,
+    question: impl Fn(T) -> U + Clone + Send + 'static,
+) -> Asked<(usize, U)> {
+    let mut shares: Vec<Vec<(usize, T)>> = Vec::new();
+    for (at, one) in all.into_iter().enumerate() {
+        match shares.get_mut(at % THREADS) {
+            Some(share) => share.push((at, one)),
+            None => shares.push(vec![(at, one)]),
+        }
+    }
+    let (tx, rx) = channel();
+    for share in shares {
+        let (tx, question) = (tx.clone(), question.clone());
+        spawn_with_stack(name, STACK, move || {
+            for (at, one) in share {
+                let _ = tx.send((at, question(one)));
+            }
+        });
+    }
+    Asked(rx)
 }
 
 /// Asks for the master, where this is a running system and not a directory tree.
@@ -331,6 +376,25 @@ fn ask_master(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_that_hangs_costs_itself() {
+        let (tx, rx) = channel::<()>();
+        let rx = std::sync::Arc::new(std::sync::Mutex::new(rx));
+        let asked = on_each("test", (0..THREADS + 8).collect(), move |n: usize| {
+            if n == 3 {
+                let _ = rx.lock().unwrap().recv();
+            }
+            n * 2
+        });
+        let deadline = Deadline::after(Duration::from_millis(300));
+        let got = deadline.each(&asked, THREADS + 8);
+        for (n, answer) in got.iter().enumerate() {
+            let hung = n % THREADS == 3;
+            assert_eq!(*answer, (!hung).then_some(n * 2), "{n}");
+        }
+        drop(tx);
+    }
 
     #[test]
     fn what_hangs_is_given_up() {

@@ -74,7 +74,10 @@ pub(super) fn uverbs(scene: &Scene<'_>) -> Item {
         )
     } else {
         let (status, reason) = if open.is_empty() {
-            (ItemStatus::Failing, "UverbsDenied")
+            match denied.is_empty() {
+                true => (ItemStatus::Failing, "UverbsBroken"),
+                false => (ItemStatus::Failing, "UverbsDenied"),
+            }
         } else {
             (ItemStatus::Degraded, "UverbsPartly")
         };

@@ -24,6 +24,11 @@ pub const REASONS: &[(&str, &str, &str)] = &[
     ),
     (
         "uverbs",
+        "UverbsBroken",
+        "the device goes away as it is opened: `selvage check` on the node",
+    ),
+    (
+        "uverbs",
         "UverbsStalled",
         "the device or its driver is stuck: drain the node",
     ),

@@ -17,7 +17,7 @@ wrong() { jq -c '[.state, (.items[] | select(.status != "ok" and .status != "ski
 only() { echo "[.items[] | select(.status != \"ok\" and .status != \"skipped\") | [.item, .reason]] == [[\"$1\", \"$2\"]]"; }
 
 scenario() {
-    local ready='.state == "ready" and (.items | map(select(.status == "ok") | .item) | index("uverbs") and index("rdma_ports") and index("gid_index") and index("libibverbs") and index("memlock"))'
+    local pid rc ready='.state == "ready" and (.items | map(select(.status == "ok") | .item) | index("uverbs") and index("rdma_ports") and index("gid_index") and index("libibverbs") and index("memlock"))'
     rxe_pair
     mount -t tmpfs -o size=128m none /dev/shm
     wait_for 10 "nodes of the devices" [ -c /dev/infiniband/uverbs1 ]
@@ -53,12 +53,14 @@ scenario() {
 
     # No capability; then another user, whom the nodes are closed to.
     ulimit -l 64
-    AS="setpriv --no-new-privs --inh-caps=-all --bounding-set=-all"
+    AS="/usr/bin/setpriv --no-new-privs --inh-caps=-all --bounding-set=-all"
     look 2 "$(only memlock MemlockTooLow)"
-    AS="setpriv --no-new-privs --inh-caps=-all --bounding-set=-all,+ipc_lock"
+    AS="/usr/bin/setpriv --no-new-privs --inh-caps=-all --bounding-set=-all,+ipc_lock"
     look 0 "$ready"
+    # The guest's own root is closed to others.
+    chmod 755 /
     chmod 600 /dev/infiniband/uverbs*
-    AS="setpriv --reuid 65534 --clear-groups --no-new-privs"
+    AS="/usr/bin/setpriv --reuid 65534 --clear-groups --no-new-privs"
     look 2 '.items[] | select(.item == "uverbs") | .reason == "UverbsDenied"' NCCL_IB_HCA=rxe
     AS=
 
@@ -77,5 +79,21 @@ scenario() {
     rdma link delete rxeB
     look 3 "$(only uverbs NoRdmaDevice)"
     look 2 '.items[] | select(.item == "uverbs") | .status == "failing"' NCCL_IB_HCA=mlx5
+
+    # A device that hangs in the kernel: the answer comes all the same.
+    must insmod $OWN/testib.ko count=1
+    wait_for 10 "testib0 ACTIVE" sys_state testib0 4
+    look 3 "$(only uverbs NoUverbs)"
+    ib 0 hold 1
+    rm -f /run/pf.json
+    selvage preflight -o json --timeout 2s >/run/pf.json &
+    pid=$!
+    wait_for 15 "an answer beside the device that hangs" answered
+    ib 0 hold 0
+    rc=0
+    wait $pid || rc=$?
+    [ $rc = 3 ] || fail "preflight beside the device that hangs ended with $rc"
     umount /dev/shm
 }
+
+answered() { jq -e '.items[] | select(.item == "uverbs") | .reason == "NoUverbs"' /run/pf.json >/dev/null 2>&1; }

@@ -32,6 +32,8 @@ fn nodes_of_devices() {
     nodes(&mut facts, &denied, 0..8);
     assert_eq!(told(&facts, "uverbs"), "failing UverbsDenied");
     assert!(item(&facts, "uverbs").remedy.contains("resources.limits"));
+    nodes(&mut facts, &fault(FaultKind::Gone), 0..8);
+    assert_eq!(told(&facts, "uverbs"), "failing UverbsBroken");
     nodes(&mut facts, &Reading::Absent, 0..8);
     assert_eq!(told(&facts, "uverbs"), "failing NoUverbs");
     nodes(&mut facts, &fault(FaultKind::Stalled), 3..4);
