@@ -88,8 +88,8 @@ fn one(page: &mut Page, item: &Item, widest: usize) {
     };
     let lead = format!("  {word}  {:<widest$}  ", item.item);
     let indent = 2 + 8 + 2 + widest + 2;
-    // What does not apply is one line each: JSON has it whole.
-    if item.status == ItemStatus::Skipped {
+    // What does not apply is one line each, unless there is more to say: JSON has it whole.
+    if item.status == ItemStatus::Skipped && item.reason.is_none() {
         let room = page.width.saturating_sub(indent + 3);
         let message = cut(&clean(&item.message), room).into_owned();
         page.line(&format!("{lead}{message}"));

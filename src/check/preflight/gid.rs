@@ -57,14 +57,19 @@ pub(super) fn gid_index(scene: &Scene<'_>) -> Item {
         .map(|(name, found)| (name.clone(), found.index.into()))
         .collect();
     found.sort_by_key(|(_, found)| std::cmp::Reverse(found.status));
-    let Some((_, worst)) = found.first() else {
+    let Some((name, worst)) = found.first() else {
         return Item::skipped(ID, "no port");
     };
     let same: Vec<String> = found
         .iter()
+        .skip(1)
         .filter(|(_, other)| other.status == worst.status)
         .map(|(name, _)| name.clone())
         .collect();
+    let likewise = match same.is_empty() {
+        true => String::new(),
+        false => format!("; likewise {}", list(&same)),
+    };
     let lead = match (asked, index) {
         (Some(asked), Some(_)) => asked.told(),
         (Some(asked), None) => format!("{}: NCCL chooses", told_setting(asked.setting)),
@@ -74,7 +79,7 @@ pub(super) fn gid_index(scene: &Scene<'_>) -> Item {
         ID,
         worst.status,
         worst.reason,
-        format!("{lead}; {}: {}", list(&same), worst.clause),
+        format!("{lead}; {name}: {}{likewise}", worst.clause),
     )
     .with("index", indexes);
     if worst.status > ItemStatus::Unknown {

@@ -57,10 +57,10 @@ pub(super) fn memlock(scene: &Scene<'_>) -> Item {
         );
     }
     let because = if capable {
-        "CAP_IPC_LOCK lifts it in the machine's first user namespace only, and this is another (`hostUsers: false`)"
+        "and CAP_IPC_LOCK lifts it in the machine's first user namespace only, and this is another (`hostUsers: false`)"
     } else if has(&privileges.bounding) && matches!(privileges.uid, Reading::Value(uid) if uid != 0)
     {
-        "IPC_LOCK was added to the container, but a process that is not root does not get it"
+        "and IPC_LOCK was added to the container, but a process that is not root does not get it"
     } else {
         "and CAP_IPC_LOCK is not effective"
     };
@@ -84,7 +84,7 @@ pub(super) fn memlock(scene: &Scene<'_>) -> Item {
         ID,
         status,
         Some(reason),
-        format!("locked memory is limited to {shown}; {because}. NCCL pins about 10 MiB a connection and fails with `Cannot allocate memory`"),
+        format!("locked memory is limited to {shown}, {because}. NCCL pins about 10 MiB a connection and fails with `Cannot allocate memory`"),
     )
     .fix(remedy)
     .with("memlock_bytes", limit)

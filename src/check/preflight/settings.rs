@@ -1,6 +1,7 @@
 //! Settings that choose NCCL's network, and those that NCCL reads otherwise than they were meant.
 
 use super::Item;
+use super::devices::count;
 use super::nccl_list::number;
 use super::scene::{Fabric, Scene};
 
@@ -69,7 +70,10 @@ pub(super) fn network(scene: &Scene<'_>) -> Item {
                     format!("{told}, and there is no usable port: NCCL ends (`network IB not found`) instead of taking TCP"),
                 )
                 .fix("see to uverbs, rdma_ports and ib_hca; or unset NCCL_NET"),
-                (_, count) => Item::ok(ID, format!("{told}: NCCL's own transport over {count} ports")),
+                (_, many) => Item::ok(
+                    ID,
+                    format!("{told}: NCCL's own transport over {}", count(many, "port")),
+                ),
             };
         }
         if !value.eq_ignore_ascii_case("socket") {
@@ -106,9 +110,10 @@ pub(super) fn network(scene: &Scene<'_>) -> Item {
     }
     match (scene.fabric, scene.plugin()) {
         (_, Some(path)) => Item::ok(ID, format!("NCCL tries the plugin {path} first")),
-        (Fabric::Verbs, None) if usable > 0 => {
-            Item::ok(ID, format!("NCCL's own transport over {usable} ports"))
-        }
+        (Fabric::Verbs, None) if usable > 0 => Item::ok(
+            ID,
+            format!("NCCL's own transport over {}", count(usable, "port")),
+        ),
         _ => Item::skipped(ID, "no setting chooses a network"),
     }
 }
@@ -175,13 +180,13 @@ pub(super) fn others(scene: &Scene<'_>) -> Item {
     }
     let set = scene.facts.environment.variables.keys();
     let files = scene.facts.environment.nccl_files.keys();
-    let count = set
+    let number_set = set
         .chain(files)
         .filter(|name| name.starts_with("NCCL_"))
         .count();
-    match count {
+    match number_set {
         0 => Item::ok(ID, "none is set"),
-        _ => Item::ok(ID, format!("{count} set, each read as it stands")),
+        _ => Item::ok(ID, format!("{number_set} set, each read as it stands")),
     }
 }
 

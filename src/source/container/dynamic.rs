@@ -63,7 +63,10 @@ pub fn parse(file: &[u8]) -> Option<Dynamic> {
     };
     Some(Dynamic {
         needed: needed.into_iter().map(text).collect::<Option<_>>()?,
-        runpath: runpath.or(rpath).and_then(text),
+        runpath: match runpath.or(rpath) {
+            Some(at) => Some(text(at)?),
+            None => None,
+        },
     })
 }
 
