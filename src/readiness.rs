@@ -4,6 +4,7 @@
 pub mod diary;
 mod explained;
 pub mod hold;
+pub mod preflight;
 
 pub use crate::check::roles::Proof;
 use crate::check::{Finding, Status, Weight};

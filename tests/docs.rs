@@ -53,6 +53,22 @@ fn the_page_of_settings_is_up_to_date() {
     generated("docs/config.md", &page);
 }
 
+#[test]
+fn the_page_of_preflight_has_every_item_and_reason() {
+    use selvage::check::preflight::{REASONS, questions};
+    let page = page("docs/preflight.md");
+    let items = questions().map(|(item, asks)| format!("| `{item}` | {asks} |"));
+    let reasons = REASONS
+        .iter()
+        .map(|(item, reason, remedy)| format!("| `{item}` | `{reason}` | {remedy} |"));
+    for row in items.chain(reasons) {
+        assert!(
+            page.lines().any(|line| line == row),
+            "docs/preflight.md lacks {row}"
+        );
+    }
+}
+
 /// Words in back quotes.
 fn quoted(page: &str) -> impl Iterator<Item = &str> {
     page.lines()

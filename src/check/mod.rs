@@ -32,6 +32,7 @@ mod nic_kernel;
 mod pcie_link;
 mod pfc;
 pub mod policy;
+pub mod preflight;
 mod retransmission;
 pub mod roles;
 mod source_health;

@@ -7,6 +7,7 @@ pub mod demo;
 pub mod kmsg;
 pub mod nccl;
 mod packed;
+pub mod preflight;
 pub mod run;
 mod runtime;
 pub mod sidecar;

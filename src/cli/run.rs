@@ -1,7 +1,7 @@
 //! From arguments to exit status.
 
 use super::runtime::{on_runtime, stop_signal};
-use super::{capture, check, cleanup, complain, demo, kmsg, nccl, sidecar};
+use super::{capture, check, cleanup, complain, demo, kmsg, nccl, preflight, sidecar};
 use crate::agent::AgentError;
 use crate::config::{self, Config, LogFormat};
 use crate::host::Host;
@@ -83,6 +83,7 @@ fn command() -> Command {
                 ),
         ))
         .subcommand(sidecar::command())
+        .subcommand(preflight::command(output()))
         .subcommand(cleanup::command())
         .subcommand(demo::command())
         .subcommand(
@@ -122,6 +123,7 @@ pub fn main() -> ExitCode {
         Some(("kmsg", matches)) => kmsg_command(matches),
         Some(("nccl", matches)) => nccl_command(matches),
         Some(("sidecar", matches)) => sidecar_command(matches),
+        Some(("preflight", matches)) => preflight_command(matches),
         Some(("demo", matches)) => demo_command(matches),
         Some(("simulate", matches)) => simulate_command(matches),
         Some(("config", _)) => print_out(&config::to_toml_defaults()),
@@ -374,6 +376,36 @@ fn sidecar_command(matches: &ArgMatches) -> u8 {
             .map_err(io::Error::other)
     };
     to_the_end(run)
+}
+
+fn preflight_command(matches: &ArgMatches) -> u8 {
+    if let Some(dir) = matches.get_one::<PathBuf>("copy-to") {
+        return match preflight::copy_to(dir) {
+            Ok(path) => print_out(&format!("{}\n", path.display())),
+            Err(error) => {
+                complain(format_args!("{}: {error}", dir.display()));
+                FAILED
+            }
+        };
+    }
+    let settings = preflight::Settings::of(matches);
+    if !settings.root.is_dir() {
+        complain(format_args!(
+            "--host-root {}: no such directory",
+            settings.root.display()
+        ));
+        return USAGE;
+    }
+    let outcome = preflight::run(&settings, std::env::vars_os());
+    let told = print_out(&outcome.told(match output_form(matches) {
+        "json" => check::Output::Json,
+        _ => check::Output::Text(style()),
+    }));
+    match told {
+        0 if settings.warn => 0,
+        0 => check::exit_status(outcome.state),
+        _ => told,
+    }
 }
 
 fn demo_command(matches: &ArgMatches) -> u8 {

@@ -7,6 +7,7 @@ pub mod json;
 pub mod metrics;
 pub mod nccl;
 pub mod page;
+pub mod preflight;
 pub mod runbooks;
 pub mod select;
 #[cfg(test)]

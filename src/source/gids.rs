@@ -41,15 +41,7 @@ pub fn read(host: &Host, device: &RdmaDevice, port: u32) -> Reading<GidTable> {
                 match parse_gid(&text) {
                     Some(gid) => {
                         empty = 0;
-                        let attribute =
-                            |kind: &str| dir.join("gid_attrs").join(kind).join(slot.to_string());
-                        table.gids.push(Gid {
-                            index: slot,
-                            gid,
-                            kind: attr::word(host, attribute("types"))
-                                .and_then(|text| parse_kind(&text)),
-                            netdev: attr::word(host, attribute("ndevs")),
-                        });
+                        table.gids.push(with_attributes(host, &dir, slot, gid));
                     }
                     None => empty += 1,
                 }
@@ -72,6 +64,29 @@ pub fn read(host: &Host, device: &RdmaDevice, port: u32) -> Reading<GidTable> {
     }
     table.complete = whole && !tree::exists(host, slot_file(slot));
     Reading::Value(table)
+}
+
+/// One slot of a port's table, whichever: none where it is empty, absent beyond the table's end.
+pub fn read_slot(host: &Host, device: &str, port: u32, slot: u32) -> Reading<Option<Gid>> {
+    let dir = port_dir(device, port);
+    match tree::read_text(host, dir.join("gids").join(slot.to_string())) {
+        // Some drivers refuse to tell an empty slot.
+        Reading::NotObservable => Reading::Value(None),
+        read => read.map(|text| {
+            let gid = parse_gid(&text)?;
+            Some(with_attributes(host, &dir, slot, gid))
+        }),
+    }
+}
+
+fn with_attributes(host: &Host, dir: &Path, slot: u32, gid: String) -> Gid {
+    let attribute = |kind: &str| dir.join("gid_attrs").join(kind).join(slot.to_string());
+    Gid {
+        index: slot,
+        gid,
+        kind: attr::word(host, attribute("types")).and_then(|text| parse_kind(&text)),
+        netdev: attr::word(host, attribute("ndevs")),
+    }
 }
 
 /// The highest slot that the directory of a table shows; looked for once.
@@ -238,6 +253,19 @@ mod tests {
             let indexes: Vec<u32> = table.gids.iter().map(|gid| gid.index).collect();
             assert_eq!((indexes, table.complete), (want, false), "{gone}");
         }
+    }
+
+    #[test]
+    fn a_slot_by_itself() {
+        let mut slots = vec![(ZERO, None); 40];
+        slots[30] = (V4, Some("RoCE v2"));
+        let tree = with_slots(&slots);
+        let slot = |slot| read_slot(&tree.host(), "mlx5_0", 1, slot);
+        assert_eq!(slot(29), Reading::Value(None));
+        assert_eq!(slot(30).value().unwrap().as_ref().unwrap().gid, V4);
+        assert_eq!(slot(40), Reading::Absent);
+        tree.errno(22, "sys/class/infiniband/mlx5_0/ports/1/gids/30");
+        assert_eq!(slot(30), Reading::Value(None));
     }
 
     #[test]

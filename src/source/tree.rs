@@ -199,6 +199,12 @@ pub fn exists(host: &Host, path: impl AsRef<Path>) -> bool {
     std::fs::symlink_metadata(host.path(path)).is_ok()
 }
 
+/// Whether a regular file, or a link to one, is at a path below the root: what can be read to its
+/// end.
+pub fn is_file(host: &Host, path: impl AsRef<Path>) -> bool {
+    std::fs::metadata(host.path(path)).is_ok_and(|meta| meta.is_file())
+}
+
 /// An unsigned decimal as sysfs prints counters. The text `N/A (no PMA)` of older kernels means
 /// not observable.
 pub fn parse_u64(text: &str, path: &Path) -> Reading<u64> {

@@ -89,7 +89,7 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     }
 }
 
-pub(super) fn cut(text: &str, longest: usize) -> Cow<'_, str> {
+pub(in crate::report) fn cut(text: &str, longest: usize) -> Cow<'_, str> {
     match text.char_indices().nth(longest) {
         None => Cow::Borrowed(text),
         Some((at, _)) => {

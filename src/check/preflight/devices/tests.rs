@@ -1,0 +1,105 @@
+use super::super::testing::*;
+use super::super::{Options, judge};
+use super::*;
+use crate::observe::container::ContainerFacts;
+
+fn nodes(facts: &mut ContainerFacts, node: &Reading<()>, which: std::ops::Range<usize>) {
+    for device in &mut devices(facts)[which] {
+        device.node = node.clone();
+    }
+}
+
+#[test]
+fn a_good_container_has_nothing_to_say() {
+    for item in judge(&good(), Options::default()) {
+        assert!(item.status <= ItemStatus::Skipped, "{item:?}");
+    }
+}
+
+#[test]
+fn nodes_of_devices() {
+    let denied = fault(FaultKind::Denied);
+    let mut facts = good();
+    assert_eq!(told(&facts, "uverbs"), "ok");
+    nodes(&mut facts, &Reading::Absent, 1..8);
+    assert_eq!(
+        told(&facts, "uverbs"),
+        "ok",
+        "one was given, the others were not"
+    );
+    nodes(&mut facts, &denied, 1..2);
+    assert_eq!(told(&facts, "uverbs"), "degraded UverbsPartly");
+    nodes(&mut facts, &denied, 0..8);
+    assert_eq!(told(&facts, "uverbs"), "failing UverbsDenied");
+    assert!(item(&facts, "uverbs").remedy.contains("resources.limits"));
+    nodes(&mut facts, &fault(FaultKind::Gone), 0..8);
+    assert_eq!(told(&facts, "uverbs"), "failing UverbsBroken");
+    nodes(&mut facts, &Reading::Absent, 0..8);
+    assert_eq!(told(&facts, "uverbs"), "failing NoUverbs");
+    nodes(&mut facts, &fault(FaultKind::Stalled), 3..4);
+    assert_eq!(told(&facts, "uverbs"), "failing UverbsStalled");
+    facts.rdma = fault(FaultKind::Denied);
+    assert_eq!(told(&facts, "uverbs"), "unknown RdmaUnreadable");
+    facts.rdma = Reading::Absent;
+    assert_eq!(told(&facts, "uverbs"), "unknown RdmaUnreadable");
+}
+
+#[test]
+fn no_device_is_wrong_only_where_rdma_is_wanted() {
+    for (variables, gpus, want) in [
+        // GPUs on several nodes.
+        (&[][..], Some(8), "failing NoRdmaDevice"),
+        (&[], Some(0), "unknown NoRdmaDevice"),
+        (&[], None, "unknown NoRdmaDevice"),
+        (&[("NCCL_IB_HCA", "mlx5")], None, "failing NoRdmaDevice"),
+        (&[("NCCL_IB_HCA", "")], None, "unknown NoRdmaDevice"),
+        (&[("NCCL_NET", "IB")], None, "failing NoRdmaDevice"),
+        (&[("FI_PROVIDER", "efa")], None, "failing NoRdmaDevice"),
+        (&[("NCCL_NET", "Socket")], Some(8), "skipped"),
+        (&[("NCCL_IB_DISABLE", "1")], Some(8), "skipped"),
+        (&[("NCCL_IB_DISABLE", "0")], Some(8), "failing NoRdmaDevice"),
+        // One node.
+        (&[("WORLD_SIZE", "8")], Some(8), "skipped"),
+    ] {
+        let mut facts = with(variables);
+        facts.rdma = Reading::Value(Vec::new());
+        facts.gpus = gpus.map_or(Reading::Absent, Reading::Value);
+        assert_eq!(told(&facts, "uverbs"), want, "{variables:?} {gpus:?}");
+    }
+}
+
+#[test]
+fn states_of_ports() {
+    let state = |facts: &mut ContainerFacts, at: usize, state: Reading<PortState>| {
+        devices(facts)[at].ports[0].state = state;
+    };
+    let mut facts = good();
+    assert_eq!(told(&facts, "rdma_ports"), "ok");
+    // Fewer active ports than GPUs.
+    state(&mut facts, 0, Reading::Value(PortState::Down));
+    assert_eq!(told(&facts, "rdma_ports"), "degraded PortDown");
+    // Beside eight GPUs' ports, others may be unused.
+    facts.gpus = Reading::Value(4);
+    assert_eq!(told(&facts, "rdma_ports"), "ok");
+    // Not so where each was given to this container.
+    nodes(&mut facts, &Reading::Absent, 7..8);
+    assert_eq!(told(&facts, "rdma_ports"), "degraded PortDown");
+    // Nor where it is asked for.
+    let mut facts = with(&[("NCCL_IB_HCA", "=mlx5_0,mlx5_1")]);
+    facts.gpus = Reading::Value(1);
+    state(&mut facts, 0, Reading::Value(PortState::Init));
+    assert_eq!(told(&facts, "rdma_ports"), "degraded PortDown");
+    assert!(item(&facts, "rdma_ports").remedy.contains("subnet manager"));
+    for at in 0..8 {
+        state(&mut facts, at, Reading::Value(PortState::Down));
+    }
+    assert_eq!(told(&facts, "rdma_ports"), "failing NoActivePort");
+    set(&mut facts, &[("WORLD_SIZE", "8")]);
+    assert_eq!(told(&facts, "rdma_ports"), "skipped");
+    for at in 0..8 {
+        state(&mut facts, at, fault(FaultKind::Gone));
+    }
+    assert_eq!(told(&facts, "rdma_ports"), "unknown PortStateUnreadable");
+    nodes(&mut facts, &Reading::Absent, 0..8);
+    assert_eq!(told(&facts, "rdma_ports"), "skipped");
+}

@@ -1,0 +1,90 @@
+use super::super::testing::*;
+use crate::observe::container::ContainerFacts;
+use crate::observe::rdma::{LinkLayer, PortState};
+use crate::observe::reading::Reading;
+
+#[test]
+fn what_ib_hca_comes_to() {
+    let all = "mlx5_0,mlx5_1,mlx5_2,mlx5_3,mlx5_4,mlx5_5,mlx5_6,mlx5_7";
+    for (value, want) in [
+        ("mlx5", "ok"),
+        (all, "ok"),
+        ("=mlx5_0:1", "ok"),
+        ("^mlx5_7", "ok"),
+        ("^mlx4", "ok"),
+        ("", "ok"),
+        ("mlx5_0,mlx5_9", "degraded HcaPartly"),
+        ("mlx5_0, mlx5_1", "degraded HcaPartly"),
+        ("mlx5_9", "failing HcaMatchesNothing"),
+        ("=mlx5", "failing HcaMatchesNothing"),
+        ("==mlx5_0", "failing HcaMatchesNothing"),
+        ("mlx5_0:2", "failing HcaMatchesNothing"),
+        ("mlx5_*", "failing HcaMatchesNothing"),
+        ("^mlx5", "failing HcaMatchesNothing"),
+        ("^", "failing HcaMatchesNothing"),
+        (" mlx5", "failing HcaMatchesNothing"),
+        ("ib0", "failing HcaMatchesNothing"),
+    ] {
+        let facts = with(&[("NCCL_IB_HCA", value)]);
+        assert_eq!(told(&facts, "ib_hca"), want, "{value:?}");
+    }
+    assert_eq!(told(&good(), "ib_hca"), "ok");
+    // Where TCP is asked for, a list that fits nothing stops nobody.
+    let facts = with(&[("NCCL_IB_HCA", "x"), ("NCCL_NET", "Socket")]);
+    assert_eq!(told(&facts, "ib_hca"), "degraded HcaMatchesNothing");
+}
+
+#[test]
+fn prefixes_that_take_more_than_was_meant() {
+    let node = |value: &str| {
+        let mut facts = with(&[("NCCL_IB_HCA", value)]);
+        let all = (0..16).map(|i| device(&format!("mlx5_{i}"), LinkLayer::Infiniband));
+        facts.rdma = Reading::Value(all.collect());
+        facts
+    };
+    let facts = node("mlx5_0,mlx5_1");
+    assert_eq!(told(&facts, "ib_hca"), "degraded HcaPrefix");
+    let item = item(&facts, "ib_hca");
+    assert!(item.message.contains("mlx5_10"), "{}", item.message);
+    assert!(item.remedy.contains("`=mlx5_0,mlx5_1`"), "{}", item.remedy);
+    assert_eq!(told(&node("=mlx5_0,mlx5_1"), "ib_hca"), "ok");
+    assert_eq!(told(&node("mlx5"), "ib_hca"), "ok");
+    let all: Vec<String> = (0..16).map(|i| format!("mlx5_{i}")).collect();
+    assert_eq!(told(&node(&all.join(",")), "ib_hca"), "ok");
+}
+
+#[test]
+fn a_list_that_would_do() {
+    let remedy = |facts: &ContainerFacts| item(facts, "ib_hca").remedy;
+    let mut facts = with(&[("NCCL_IB_HCA", "ib0")]);
+    assert!(remedy(&facts).ends_with("`mlx5_`"), "{}", remedy(&facts));
+    devices(&mut facts).truncate(2);
+    assert!(
+        remedy(&facts).ends_with("`=mlx5_0,mlx5_1`"),
+        "{}",
+        remedy(&facts)
+    );
+    devices(&mut facts)[0].device.name = "rocep1s0".into();
+    assert!(
+        remedy(&facts).ends_with("`=rocep1s0,mlx5_1`"),
+        "{}",
+        remedy(&facts)
+    );
+}
+
+#[test]
+fn the_cause_is_named() {
+    let says = |facts: &ContainerFacts, what: &str| {
+        let item = item(facts, "ib_hca");
+        assert!(item.message.contains(what), "{what}: {}", item.message);
+    };
+    says(&with(&[("NCCL_IB_HCA", "x, y")]), "blank");
+    says(&with(&[("NCCL_IB_HCA", "==mlx5_0")]), "second =");
+    says(&with(&[("NCCL_IB_HCA", "mlx5_?")]), "wildcards");
+    says(&with(&[("NCCL_IB_HCA", "^")]), "without names");
+    let mut facts = with(&[("NCCL_IB_HCA", "=mlx5_3")]);
+    devices(&mut facts)[3].ports[0].state = Reading::Value(PortState::Down);
+    says(&facts, "mlx5_3 is here, its port is not active");
+    devices(&mut facts)[3].node = Reading::Absent;
+    says(&facts, "not usable in this container");
+}

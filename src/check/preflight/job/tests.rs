@@ -1,0 +1,236 @@
+use super::super::testing::*;
+use super::*;
+use crate::observe::container::MasterFacts;
+
+fn only(variables: &[(&str, &str)]) -> ContainerFacts {
+    let mut facts = good();
+    facts.environment.variables.clear();
+    set(&mut facts, variables);
+    facts
+}
+
+#[test]
+fn how_many_nodes() {
+    for (variables, want) in [
+        (&[][..], None),
+        (&[("WORLD_SIZE", "1")], Some(false)),
+        (&[("WORLD_SIZE", "16")], Some(true)),
+        // Of 8 GPUs, 8 processes may be one node or eight.
+        (&[("WORLD_SIZE", "8")], None),
+        (
+            &[("WORLD_SIZE", "8"), ("LOCAL_WORLD_SIZE", "8")],
+            Some(false),
+        ),
+        (
+            &[("WORLD_SIZE", "8"), ("LOCAL_WORLD_SIZE", "4")],
+            Some(true),
+        ),
+        (&[("PET_NNODES", "2")], Some(true)),
+        (&[("PET_NNODES", "1:4")], Some(true)),
+        (&[("PET_NNODES", "1")], Some(false)),
+        (&[("LWS_GROUP_SIZE", "2")], Some(true)),
+        (&[("SLURM_NNODES", "1")], Some(false)),
+        (
+            &[
+                ("OMPI_COMM_WORLD_SIZE", "16"),
+                ("OMPI_COMM_WORLD_LOCAL_SIZE", "8"),
+            ],
+            Some(true),
+        ),
+        (&[("PMI_SIZE", "4"), ("MPI_LOCALNRANKS", "4")], Some(false)),
+        (&[("NNODES", "many")], None),
+        (&[("NNODES", "0")], None),
+    ] {
+        let facts = only(variables);
+        let got = spans_nodes(&facts, Some(8)).map(|(many, _)| many);
+        assert_eq!(got, want, "{variables:?}");
+    }
+    // A master elsewhere.
+    let mut facts = only(&[("MASTER_ADDR", "train-0"), ("WORLD_SIZE", "2")]);
+    facts.master.addresses = Reading::Value(vec!["10.7.7.7".parse().unwrap()]);
+    assert!(spans_nodes(&facts, Some(8)).unwrap().0);
+    facts.master.addresses = Reading::Value(vec!["10.0.0.5".parse().unwrap()]);
+    assert_eq!(spans_nodes(&facts, Some(8)), None);
+}
+
+#[test]
+fn rank_variables() {
+    for (variables, want) in [
+        (&[][..], "skipped"),
+        (&[("RANK", "0"), ("WORLD_SIZE", "2")], "ok"),
+        (
+            &[("RANK", "2"), ("WORLD_SIZE", "2")],
+            "failing RankOutOfRange",
+        ),
+        (
+            &[("RANK", "0"), ("WORLD_SIZE", "0")],
+            "failing RankOutOfRange",
+        ),
+        (&[("RANK", "-1")], "failing RankNotANumber"),
+        (&[("RANK", "")], "failing RankNotANumber"),
+        (&[("RANK", "$(POD_INDEX)")], "failing RankNotANumber"),
+        (&[("RANK", "1.0")], "failing RankNotANumber"),
+        (&[("RANK", "3")], "ok"),
+        (&[("LOCAL_RANK", "7")], "ok"),
+        (&[("LOCAL_RANK", "8")], "failing MoreRanksThanGpus"),
+        (&[("SLURM_LOCALID", "8")], "failing MoreRanksThanGpus"),
+        (
+            &[("LOCAL_WORLD_SIZE", "9"), ("WORLD_SIZE", "18")],
+            "failing MoreRanksThanGpus",
+        ),
+        (
+            &[("LOCAL_WORLD_SIZE", "8"), ("WORLD_SIZE", "4")],
+            "failing RankOutOfRange",
+        ),
+        (
+            &[("NODE_RANK", "2"), ("NNODES", "2")],
+            "failing RankOutOfRange",
+        ),
+        (&[("NODE_RANK", "2"), ("NNODES", "2:4")], "ok"),
+        (
+            &[("OMPI_COMM_WORLD_RANK", "4"), ("OMPI_COMM_WORLD_SIZE", "4")],
+            "failing RankOutOfRange",
+        ),
+        (&[("SLURM_PROCID", "1"), ("SLURM_NTASKS", "2")], "ok"),
+        (
+            &[("LWS_WORKER_INDEX", "2"), ("LWS_GROUP_SIZE", "2")],
+            "failing RankOutOfRange",
+        ),
+        (
+            &[("RANK", "99999999999999999999999")],
+            "failing RankNotANumber",
+        ),
+    ] {
+        assert_eq!(told(&only(variables), "ranks"), want, "{variables:?}");
+    }
+    let mut facts = only(&[("LOCAL_RANK", "8")]);
+    facts.gpus = Reading::Value(0);
+    assert_eq!(
+        told(&facts, "ranks"),
+        "ok",
+        "without GPUs there is nothing to compare with"
+    );
+}
+
+#[test]
+fn who_is_asked() {
+    for (variables, want) in [
+        (&[][..], None),
+        (&[("MASTER_ADDR", "")], None),
+        (&[("MASTER_ADDR", "a")], Some(("a", None))),
+        (
+            &[("MASTER_ADDR", "a"), ("MASTER_PORT", "29500")],
+            Some(("a", Some(29500))),
+        ),
+        // Rank 0 listens itself.
+        (
+            &[
+                ("MASTER_ADDR", "a"),
+                ("MASTER_PORT", "29500"),
+                ("RANK", "0"),
+            ],
+            Some(("a", None)),
+        ),
+        (
+            &[
+                ("PET_MASTER_ADDR", "a"),
+                ("PET_MASTER_PORT", "1"),
+                ("PET_NODE_RANK", "1"),
+            ],
+            Some(("a", Some(1))),
+        ),
+        (
+            &[("MASTER_ADDR", "a"), ("MASTER_PORT", "0")],
+            Some(("a", None)),
+        ),
+        (
+            &[("MASTER_ADDR", "a"), ("MASTER_PORT", "x")],
+            Some(("a", None)),
+        ),
+    ] {
+        let facts = only(variables);
+        assert_eq!(master_to_ask(&facts.environment), want, "{variables:?}");
+    }
+}
+
+#[test]
+fn what_the_master_answers() {
+    let far: &[&str] = &["10.7.7.7"];
+    let own: &[&str] = &["10.0.0.5"];
+    let local: &[&str] = &["127.0.0.1"];
+    let failed = || Connection::Failed("no route to host".into());
+    for (rank, port, addresses, connection, want) in [
+        ("1", "29500", far, Connection::Connected, "ok"),
+        (
+            "1",
+            "29500",
+            far,
+            Connection::Refused,
+            "skipped MasterNotListening",
+        ),
+        (
+            "1",
+            "29500",
+            far,
+            Connection::TimedOut,
+            "degraded MasterSilent",
+        ),
+        ("1", "29500", far, failed(), "degraded MasterUnreachable"),
+        ("1", "29500", far, Connection::NotTried, "ok"),
+        ("0", "29500", own, Connection::NotTried, "ok"),
+        ("0", "29500", far, Connection::NotTried, "ok"),
+        (
+            "1",
+            "29500",
+            local,
+            Connection::Refused,
+            "failing MasterIsLoopback",
+        ),
+        (
+            "0",
+            "29500",
+            local,
+            Connection::NotTried,
+            "degraded MasterIsLoopback",
+        ),
+        ("1", "0", far, Connection::NotTried, "failing MasterPort"),
+        (
+            "1",
+            "70000",
+            far,
+            Connection::NotTried,
+            "failing MasterPort",
+        ),
+        ("1", "http", far, Connection::NotTried, "failing MasterPort"),
+    ] {
+        let mut facts = only(&[
+            ("MASTER_ADDR", "train-0"),
+            ("MASTER_PORT", port),
+            ("RANK", rank),
+            ("WORLD_SIZE", "16"),
+        ]);
+        facts.master = MasterFacts {
+            addresses: Reading::Value(addresses.iter().map(|a| a.parse().unwrap()).collect()),
+            connection: connection.clone(),
+        };
+        assert_eq!(
+            told(&facts, "master"),
+            want,
+            "{rank} {port} {addresses:?} {connection:?}"
+        );
+    }
+}
+
+#[test]
+fn names_without_an_address() {
+    let mut facts = only(&[("MASTER_ADDR", "train-0"), ("RANK", "1")]);
+    facts.master.addresses = fault(FaultKind::Other);
+    assert_eq!(told(&facts, "master"), "failing MasterUnresolvable");
+    facts.master.addresses = fault(FaultKind::Stalled);
+    assert_eq!(told(&facts, "master"), "failing MasterUnresolvable");
+    facts.master.addresses = Reading::Absent;
+    assert_eq!(told(&facts, "master"), "skipped");
+    assert_eq!(told(&only(&[]), "master"), "skipped");
+    let facts = only(&[("MASTER_ADDR", ""), ("MASTER_PORT", "1")]);
+    assert_eq!(told(&facts, "master"), "failing MasterUnset");
+}

@@ -1,0 +1,148 @@
+use super::super::testing::*;
+use super::*;
+use crate::observe::container::ContainerFacts;
+use crate::observe::rdma::LinkLayer;
+use crate::observe::reading::Reading;
+
+fn lib(facts: &mut ContainerFacts, name: &str, library: Library) {
+    facts.libraries.insert(name.into(), library);
+}
+
+fn missing() -> Library {
+    Library::Missing { directories: 8 }
+}
+
+fn usable() -> Library {
+    Library::Usable {
+        path: "/opt/x.so".into(),
+    }
+}
+
+fn broken() -> Library {
+    Library::Unusable {
+        path: "/opt/x.so".into(),
+        why: "built for AArch64".into(),
+    }
+}
+
+fn efa(variables: &[(&str, &str)]) -> ContainerFacts {
+    let mut facts = with(variables);
+    facts.rdma = Reading::Value(vec![device("rdmap16s27", LinkLayer::Unspecified)]);
+    facts
+}
+
+#[test]
+fn names_that_nccl_tries() {
+    for (value, want) in [
+        (None, &["libnccl-net.so"][..]),
+        (Some("none"), &[]),
+        (Some("NONE"), &[]),
+        (Some(""), &[]),
+        (Some("ofi"), &["ofi", "libnccl-net-ofi.so"]),
+        (Some("libnccl-net-ofi.so"), &["libnccl-net-ofi.so"]),
+        (Some("/opt/a/libx.so"), &["/opt/a/libx.so"]),
+        (Some("./x"), &["./x"]),
+        (
+            Some("a,,b"),
+            &["a", "libnccl-net-a.so", "b", "libnccl-net-b.so"],
+        ),
+        (Some("libfoo"), &["libfoo", "libnccl-net-libfoo.so"]),
+    ] {
+        let mut environment = Environment::default();
+        if let Some(value) = value {
+            let all = &mut environment.variables;
+            all.insert("NCCL_NET_PLUGIN".into(), value.into());
+        }
+        assert_eq!(candidates(&environment), want, "{value:?}");
+    }
+}
+
+#[test]
+fn where_the_plugin_is_a_choice() {
+    let mut facts = good();
+    assert_eq!(told(&facts, "net_plugin"), "ok");
+    lib(&mut facts, "libnccl-net.so", broken());
+    assert_eq!(told(&facts, "net_plugin"), "degraded PluginMissing");
+    lib(&mut facts, "libnccl-net.so", usable());
+    assert_eq!(told(&facts, "net_plugin"), "ok");
+    facts.libraries.clear();
+    assert_eq!(told(&facts, "net_plugin"), "unknown LibraryUnreadable");
+
+    let mut facts = with(&[("NCCL_NET_PLUGIN", "spcx")]);
+    lib(&mut facts, "spcx", missing());
+    lib(&mut facts, "libnccl-net-spcx.so", missing());
+    assert_eq!(told(&facts, "net_plugin"), "degraded PluginMissing");
+    // Asked for by name of its network: then NCCL ends.
+    set(&mut facts, &[("NCCL_NET", "IBext")]);
+    assert_eq!(told(&facts, "net_plugin"), "failing PluginMissing");
+    lib(&mut facts, "libnccl-net-spcx.so", usable());
+    assert_eq!(told(&facts, "net_plugin"), "ok");
+    assert_eq!(
+        told(&with(&[("NCCL_NET_PLUGIN", "none")]), "net_plugin"),
+        "ok"
+    );
+}
+
+#[test]
+fn efa_needs_its_plugin() {
+    assert_eq!(told(&efa(&[]), "net_plugin"), "failing PluginMissing");
+    let mut facts = efa(&[]);
+    lib(&mut facts, "libnccl-net.so", usable());
+    assert_eq!(told(&facts, "net_plugin"), "ok");
+    // Routine on images for EFA, and no wish for TCP.
+    set(
+        &mut facts,
+        &[("NCCL_IB_DISABLE", "1"), ("FI_PROVIDER", "efa")],
+    );
+    assert_eq!(told(&facts, "net_plugin"), "ok");
+    assert_eq!(told(&facts, "nccl_network"), "ok");
+    set(&mut facts, &[("FI_PROVIDER", "tcp")]);
+    assert_eq!(told(&facts, "net_plugin"), "failing OfiProvider");
+    let facts = efa(&[("NCCL_NET_PLUGIN", "none")]);
+    assert_eq!(told(&facts, "net_plugin"), "failing PluginMissing");
+    for item in ["rdma_ports", "ib_hca", "gid_index", "libibverbs"] {
+        assert_eq!(told(&efa(&[]), item), "skipped", "{item}");
+    }
+    let facts = efa(&[("NCCL_NET", "Socket")]);
+    assert_eq!(told(&facts, "net_plugin"), "skipped");
+}
+
+#[test]
+fn tcp_rails_need_their_plugin_and_no_rdma() {
+    let mut facts = good();
+    facts.rdma = Reading::Value(Vec::new());
+    let gve = |name: String| {
+        let mut interface = interface(&name, &["10.1.0.1"]);
+        interface.driver = Some("gve".into());
+        interface
+    };
+    facts.interfaces = Reading::Value((0..5).map(|i| gve(format!("eth{i}"))).collect());
+    assert_eq!(told(&facts, "uverbs"), "skipped");
+    assert_eq!(told(&facts, "net_plugin"), "failing PluginMissing");
+    assert_eq!(told(&facts, "memlock"), "skipped");
+    lib(&mut facts, "libnccl-net.so", usable());
+    assert_eq!(told(&facts, "net_plugin"), "ok");
+    // Two such interfaces are an ordinary machine.
+    facts.interfaces = Reading::Value((0..2).map(|i| gve(format!("eth{i}"))).collect());
+    assert_eq!(told(&facts, "uverbs"), "failing NoRdmaDevice");
+    set(&mut facts, &[("NCCL_FASTRAK_CTRL_DEV", "eth0")]);
+    assert_eq!(told(&facts, "uverbs"), "skipped");
+}
+
+#[test]
+fn verbs_library() {
+    let mut facts = good();
+    assert_eq!(told(&facts, "libibverbs"), "ok");
+    lib(&mut facts, VERBS, missing());
+    assert_eq!(told(&facts, "libibverbs"), "failing LibibverbsMissing");
+    lib(&mut facts, VERBS, broken());
+    assert_eq!(told(&facts, "libibverbs"), "failing LibibverbsMissing");
+    lib(&mut facts, VERBS, Library::Unknown { why: "x".into() });
+    assert_eq!(told(&facts, "libibverbs"), "unknown LibraryUnreadable");
+    facts.has_loader = false;
+    assert_eq!(told(&facts, "libibverbs"), "skipped");
+    assert_eq!(told(&facts, "net_plugin"), "skipped");
+    let mut facts = with(&[("NCCL_NET", "Socket")]);
+    lib(&mut facts, VERBS, missing());
+    assert_eq!(told(&facts, "libibverbs"), "skipped");
+}

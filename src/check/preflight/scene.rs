@@ -1,0 +1,244 @@
+//! What the items have in common: what kind of fabric this is, whether the job spans nodes, and
+//! whether RDMA is wanted at all.
+
+use super::Options;
+use super::nccl_list::{MAX_HCAS, NcclList, number};
+use crate::observe::container::{ContainerFacts, Library, SeenDevice, SeenPort, Setting};
+use crate::observe::rdma::{LinkLayer, PortState};
+use crate::observe::reading::Reading;
+
+/// Interfaces of Google's driver from which on a machine is taken for one whose rails are such
+/// interfaces: others have one or two (A3 High has five, A3 Mega nine).
+const GVE_RAILS: usize = 4;
+
+/// What the rails are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fabric {
+    /// InfiniBand or RoCE, by NCCL's own transport.
+    Verbs,
+    /// EFA: by a libfabric plugin.
+    Efa,
+    /// Google's A3 High and Mega: TCP interfaces and a plugin that reaches GPU memory.
+    TcpRails,
+    /// There is no RDMA device.
+    None,
+    /// That could not be read.
+    Unknown,
+}
+
+/// A setting that asks for something, by name.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub name: &'static str,
+    pub setting: Setting<'a>,
+}
+
+impl Asked<'_> {
+    /// `NCCL_NET=Socket (in /etc/nccl.conf)`.
+    pub fn told(&self) -> String {
+        told(self.name, self.setting)
+    }
+}
+
+/// A setting and where it stands.
+pub(super) fn told(name: &str, setting: Setting<'_>) -> String {
+    match setting.file {
+        Some(file) => format!("{name}={} (in {file})", setting.value),
+        None => format!("{name}={}", setting.value),
+    }
+}
+
+/// Facts with what follows from them.
+pub(super) struct Scene<'a> {
+    pub facts: &'a ContainerFacts,
+    /// GPUs of this container, where known.
+    pub gpus: Option<u32>,
+    pub fabric: Fabric,
+    /// Whether the job spans nodes, and what says so.
+    pub nodes: Option<(bool, String)>,
+    /// The setting that asks for TCP.
+    pub tcp: Option<Asked<'a>>,
+    /// What says that RDMA is wanted.
+    pub wanted: Option<String>,
+}
+
+impl<'a> Scene<'a> {
+    pub fn new(facts: &'a ContainerFacts, options: Options) -> Self {
+        let gpus = options.gpus.or(facts.gpus.value().copied());
+        let mut scene = Scene {
+            facts,
+            gpus,
+            fabric: fabric(facts),
+            nodes: super::job::spans_nodes(facts, gpus),
+            tcp: None,
+            wanted: None,
+        };
+        scene.tcp = asks_for_tcp(&scene);
+        scene.wanted = wanted(&scene);
+        scene
+    }
+
+    pub fn nccl(&self, name: &'static str) -> Option<Asked<'a>> {
+        let setting = self.facts.environment.nccl(name)?;
+        Some(Asked { name, setting })
+    }
+
+    /// A whole number that NCCL reads; none where it keeps its default.
+    pub fn nccl_number(&self, name: &'static str) -> Option<i64> {
+        number(self.nccl(name)?.setting.value)
+    }
+
+    pub fn is_one_node(&self) -> bool {
+        matches!(self.nodes, Some((false, _)))
+    }
+
+    pub fn is_many_nodes(&self) -> bool {
+        matches!(self.nodes, Some((true, _)))
+    }
+
+    /// Why RDMA does not matter to this job, if it does not.
+    pub fn does_without(&self) -> Option<String> {
+        if let Some(asked) = &self.tcp {
+            return Some(format!("{} asks for TCP", asked.told()));
+        }
+        match &self.nodes {
+            Some((false, why)) => Some(format!("the job is of one node ({why})")),
+            _ => None,
+        }
+    }
+
+    pub fn devices(&self) -> &'a [SeenDevice] {
+        self.facts.rdma.value().map_or(&[], Vec::as_slice)
+    }
+
+    /// Ports of devices that this container can open.
+    pub fn ports(&self) -> impl Iterator<Item = (&'a SeenDevice, &'a SeenPort)> + use<'a> {
+        self.devices()
+            .iter()
+            .filter(|device| device.node == Reading::Value(()))
+            .flat_map(|device| device.ports.iter().map(move |port| (device, port)))
+    }
+
+    /// Those that NCCL's own transport would look at: active, InfiniBand or Ethernet.
+    pub fn candidates(&self) -> Vec<(&'a SeenDevice, &'a SeenPort)> {
+        self.ports()
+            .filter(|(device, port)| {
+                port.state == Reading::Value(PortState::Active)
+                    && layer(device, port) != LinkLayer::Unspecified
+            })
+            .collect()
+    }
+
+    /// `NCCL_IB_HCA` as NCCL reads it; unset, it selects all.
+    pub fn hca_list(&self) -> NcclList {
+        let text = self.nccl("NCCL_IB_HCA");
+        NcclList::parse(text.map_or("", |asked| asked.setting.value), MAX_HCAS)
+    }
+
+    /// Those of the candidates that `NCCL_IB_HCA` leaves.
+    pub fn selected(&self) -> Vec<(&'a SeenDevice, &'a SeenPort)> {
+        let list = self.hca_list();
+        let mut candidates = self.candidates();
+        candidates.retain(|(device, port)| list.selects(&device.device.name, Some(port.number)));
+        candidates
+    }
+
+    /// A plugin library that the loader finds and that nobody switched off.
+    pub fn plugin(&self) -> Option<&'a str> {
+        super::plugins::candidates(&self.facts.environment)
+            .into_iter()
+            .find_map(|name| match self.facts.libraries.get(&name) {
+                Some(Library::Usable { path }) => Some(path.as_str()),
+                _ => None,
+            })
+    }
+}
+
+/// Link layer of a port.
+pub(super) fn layer(device: &SeenDevice, port: &SeenPort) -> LinkLayer {
+    let ports = device.device.ports.iter();
+    let mut ports = ports.filter(|known| known.number == port.number);
+    ports
+        .next()
+        .map_or(LinkLayer::Unspecified, |port| port.link_layer)
+}
+
+/// `mlx5_0:1`, as NCCL writes ports.
+pub(super) fn port_name(device: &SeenDevice, port: &SeenPort) -> String {
+    format!("{}:{}", device.device.name, port.number)
+}
+
+fn fabric(facts: &ContainerFacts) -> Fabric {
+    let devices = match &facts.rdma {
+        Reading::Value(devices) => devices,
+        _ => return Fabric::Unknown,
+    };
+    let is_efa = |device: &SeenDevice| device.device.driver == "efa";
+    if devices.iter().any(|device| !is_efa(device)) {
+        return Fabric::Verbs;
+    }
+    if !devices.is_empty() {
+        return Fabric::Efa;
+    }
+    let environment = &facts.environment;
+    let by_setting = environment
+        .variables
+        .keys()
+        .chain(environment.nccl_files.keys())
+        .any(|name| name.starts_with("NCCL_FASTRAK_") || name.starts_with("NCCL_GPUDIRECTTCPX_"));
+    let gve = facts.interfaces.value().map_or(0, |interfaces| {
+        let google = |driver: &str| driver == "gve" || driver == "gvnic";
+        let rails = interfaces
+            .iter()
+            .filter(|i| i.driver.as_deref().is_some_and(google));
+        rails.count()
+    });
+    if by_setting || gve > GVE_RAILS {
+        Fabric::TcpRails
+    } else {
+        Fabric::None
+    }
+}
+
+/// The setting that makes NCCL take TCP sockets. `NCCL_IB_DISABLE` binds NCCL's own transport only:
+/// not a plugin that is found, and on EFA it is set as a matter of course.
+fn asks_for_tcp<'a>(scene: &Scene<'a>) -> Option<Asked<'a>> {
+    if let Some(asked) = scene.nccl("NCCL_NET")
+        && asked.setting.value.eq_ignore_ascii_case("socket")
+    {
+        return Some(asked);
+    }
+    let asked = scene.nccl("NCCL_IB_DISABLE")?;
+    let disables = number(asked.setting.value).is_some_and(|number| number != 0);
+    let verbs = matches!(scene.fabric, Fabric::Verbs | Fabric::None | Fabric::Unknown);
+    (disables && verbs && scene.plugin().is_none() && scene.nccl("NCCL_NET").is_none())
+        .then_some(asked)
+}
+
+/// What shows that somebody counts on RDMA.
+fn wanted(scene: &Scene<'_>) -> Option<String> {
+    if scene.tcp.is_some() {
+        return None;
+    }
+    for name in ["NCCL_IB_HCA", "NCCL_IB_GID_INDEX"] {
+        if let Some(asked) = scene.nccl(name)
+            && !asked.setting.value.is_empty()
+        {
+            return Some(format!("{} counts on it", asked.told()));
+        }
+    }
+    if let Some(asked) = scene.nccl("NCCL_NET") {
+        return Some(format!("{} counts on it", asked.told()));
+    }
+    if let Some(provider) = scene.facts.environment.get("FI_PROVIDER")
+        && provider == "efa"
+    {
+        return Some("FI_PROVIDER=efa counts on it".into());
+    }
+    match (&scene.nodes, scene.gpus) {
+        (Some((true, why)), Some(gpus)) if gpus > 0 => {
+            Some(format!("the job's GPUs are on several nodes ({why})"))
+        }
+        _ => None,
+    }
+}

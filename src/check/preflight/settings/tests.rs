@@ -1,0 +1,107 @@
+use super::super::testing::*;
+use crate::observe::container::Library;
+use crate::observe::reading::Reading;
+
+#[test]
+fn which_network() {
+    for (variables, want) in [
+        (&[][..], "ok"),
+        (&[("NCCL_NET", "IB")], "ok"),
+        (&[("NCCL_NET", "ib")], "ok"),
+        (&[("NCCL_NET", "Socket")], "degraded TcpConfigured"),
+        (&[("NCCL_NET", "socket")], "degraded TcpConfigured"),
+        (&[("NCCL_NET", "")], "failing NetNotAvailable"),
+        (&[("NCCL_NET", "IB ")], "failing NetNotAvailable"),
+        (&[("NCCL_NET", "AWS Libfabric")], "ok"),
+        (&[("NCCL_IB_DISABLE", "1")], "degraded TcpConfigured"),
+        (&[("NCCL_IB_DISABLE", "-1")], "degraded TcpConfigured"),
+        (&[("NCCL_IB_DISABLE", "0")], "ok"),
+        // A word is 0.
+        (&[("NCCL_IB_DISABLE", "true")], "ok"),
+        (&[("NCCL_IB_DISABLE", "")], "ok"),
+        (
+            &[("NCCL_IB_DISABLE", "1"), ("NCCL_NET", "IB")],
+            "failing NetNotAvailable",
+        ),
+        // One node: no traffic leaves it.
+        (&[("NCCL_NET", "Socket"), ("WORLD_SIZE", "8")], "ok"),
+    ] {
+        assert_eq!(
+            told(&with(variables), "nccl_network"),
+            want,
+            "{variables:?}"
+        );
+    }
+}
+
+#[test]
+fn a_file_of_nccl_is_named() {
+    let mut facts = good();
+    facts.environment.nccl_files.insert(
+        "NCCL_NET".into(),
+        ("Socket".into(), "/etc/nccl.conf".into()),
+    );
+    let item = item(&facts, "nccl_network");
+    assert_eq!(item.reason, Some("TcpConfigured"));
+    assert!(item.message.contains("/etc/nccl.conf"), "{}", item.message);
+    assert!(item.remedy.contains("/etc/nccl.conf"), "{}", item.remedy);
+}
+
+#[test]
+fn networks_that_are_not_there() {
+    let mut facts = with(&[("NCCL_NET", "IB")]);
+    facts.rdma = Reading::Value(Vec::new());
+    assert_eq!(told(&facts, "nccl_network"), "failing NetNotAvailable");
+    facts.rdma = fault(crate::observe::reading::FaultKind::Denied);
+    assert_eq!(told(&facts, "nccl_network"), "unknown RdmaUnreadable");
+    // TCP asked for, and nothing better there.
+    let mut facts = with(&[("NCCL_NET", "Socket")]);
+    facts.rdma = Reading::Value(Vec::new());
+    assert_eq!(told(&facts, "nccl_network"), "ok");
+    assert_eq!(told(&facts, "uverbs"), "skipped");
+}
+
+#[test]
+fn ib_disable_does_not_bind_plugins() {
+    let mut facts = with(&[("NCCL_IB_DISABLE", "1")]);
+    facts.libraries.insert(
+        "libnccl-net.so".into(),
+        Library::Usable {
+            path: "/opt/hpcx/libnccl-net.so".into(),
+        },
+    );
+    assert_eq!(told(&facts, "nccl_network"), "ok");
+}
+
+#[test]
+fn settings_that_nccl_reads_otherwise() {
+    for (variables, want) in [
+        (&[][..], "ok"),
+        (&[("NCCL_IB_DISABLE", "true")], "degraded NotANumber"),
+        (&[("NCCL_IB_TC", "auto")], "degraded NotANumber"),
+        (&[("NCCL_IB_TC", "106")], "ok"),
+        (&[("NCCL_IB_TC", " 0x6a")], "ok"),
+        (&[("NCCL_IB_TC", "")], "ok"),
+        (
+            &[("NCCL_BUFFSIZE", "99999999999999999999")],
+            "degraded NotANumber",
+        ),
+        (&[("NCCL_P2P_DISABLE", "1")], "degraded P2pDisabled"),
+        (&[("NCCL_P2P_DISABLE", "0")], "ok"),
+        (&[("NCCL_SOCKET_FAMILY", "AF_INET")], "ok"),
+        (
+            &[("NCCL_SOCKET_FAMILY", "IPv4")],
+            "degraded NotAnAddressFamily",
+        ),
+        (&[("NCCL_DEBUG", "INFO")], "ok"),
+    ] {
+        assert_eq!(
+            told(&with(variables), "nccl_settings"),
+            want,
+            "{variables:?}"
+        );
+    }
+    let mut facts = with(&[("NCCL_P2P_DISABLE", "1")]);
+    facts.gpus = Reading::Value(1);
+    assert_eq!(told(&facts, "nccl_settings"), "ok");
+}

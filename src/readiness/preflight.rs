@@ -1,0 +1,51 @@
+//! One verdict from the items of `selvage preflight`.
+
+use super::State;
+use crate::check::preflight::{Item, ItemStatus};
+
+/// The worst item decides. What was skipped says nothing, and nothing alone is no readiness.
+pub fn fold(items: &[Item]) -> State {
+    let worst = items
+        .iter()
+        .map(|item| item.status)
+        .filter(|status| *status != ItemStatus::Skipped)
+        .max();
+    match worst {
+        Some(ItemStatus::Failing) => State::Unready,
+        Some(ItemStatus::Degraded) => State::Degraded,
+        Some(ItemStatus::Ok) => State::Ready,
+        Some(ItemStatus::Unknown | ItemStatus::Skipped) | None => State::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn the_worst_decides() {
+        use ItemStatus::{Degraded, Failing, Ok, Skipped, Unknown};
+        for (statuses, want) in [
+            (&[][..], State::Unknown),
+            (&[Skipped, Skipped], State::Unknown),
+            (&[Skipped, Ok], State::Ready),
+            (&[Ok, Unknown, Skipped], State::Unknown),
+            (&[Unknown, Degraded, Ok], State::Degraded),
+            (&[Degraded, Failing, Unknown], State::Unready),
+        ] {
+            let items: Vec<Item> = statuses
+                .iter()
+                .map(|status| Item {
+                    item: "x",
+                    status: *status,
+                    reason: None,
+                    message: String::new(),
+                    remedy: String::new(),
+                    evidence: BTreeMap::new(),
+                })
+                .collect();
+            assert_eq!(fold(&items), want, "{statuses:?}");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Device nodes: `/dev/infiniband/uverbsN`, `/dev/nvidiaN`, `/dev/nvidia-fsN`.
+
+use crate::host::Host;
+use crate::observe::container::{SeenDevice, SeenPort};
+use crate::observe::rdma::RdmaDevice;
+use crate::observe::reading::{Fault, FaultKind, Reading};
+use crate::source::link_text::parse_state;
+use crate::source::rdma_port::port_dir;
+use crate::source::{gids, tree};
+use nix::fcntl::OFlag;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Where the nodes of RDMA devices are.
+const DIR: &str = "dev/infiniband";
+
+/// Opens a device's uverbs node as libibverbs does, and closes it. Absent: there is no such node
+/// in this container. May hang in a driver whose device is stuck: ask it on a thread of its own.
+pub fn open_uverbs(host: &Host, device: &RdmaDevice) -> Reading<()> {
+    let Reading::Value(name) = &device.uverbs else {
+        return device.uverbs.clone().map(|_| ());
+    };
+    let relative = Path::new(DIR).join(name);
+    let path = host.path(&relative);
+    let open = || -> std::io::Result<bool> {
+        host.errnos().check(&path)?;
+        let flags = OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
+        let file = std::fs::File::options()
+            .read(true)
+            .write(true)
+            .custom_flags(flags.bits())
+            .open(&path)?;
+        Ok(!host.is_live() || file.metadata()?.file_type().is_char_device())
+    };
+    match open() {
+        Ok(true) => Reading::Value(()),
+        Ok(false) => Reading::Failed(Fault {
+            kind: FaultKind::Malformed,
+            detail: format!("/{}: not a character device", relative.display()),
+        }),
+        Err(error) => tree::classify(&error, &Path::new("/").join(relative)),
+    }
+}
+
+/// A device's ports as they are seen from here. `node`: what [`open_uverbs`] gave; `slot`: the GID
+/// that a setting names.
+pub fn look(host: &Host, device: RdmaDevice, node: Reading<()>, slot: Option<u32>) -> SeenDevice {
+    let ports = device.ports.iter().map(|port| SeenPort {
+        number: port.number,
+        state: state(host, &port_dir(&device.name, port.number).join("state")),
+        gids: gids::read(host, &device, port.number),
+        asked: slot.map_or(Reading::NotObservable, |slot| {
+            gids::read_slot(host, &device.name, port.number, slot)
+        }),
+    });
+    SeenDevice {
+        ports: ports.collect(),
+        node,
+        device,
+    }
+}
+
+fn state(host: &Host, path: &PathBuf) -> Reading<crate::observe::rdma::PortState> {
+    tree::read_text(host, path).and_then(|text| match parse_state(&text) {
+        Some(state) => Reading::Value(state),
+        None => Reading::Failed(Fault {
+            kind: FaultKind::Malformed,
+            detail: format!("/{}: no port state", path.display()),
+        }),
+    })
+}
+
+/// GPUs that this container was given: `/dev/nvidiaN`; where there is no such node, those that the
+/// driver lists (a privileged container, or another kind of node).
+pub fn gpus(host: &Host) -> Reading<u32> {
+    let nodes = count(host, "nvidia");
+    if matches!(nodes, Reading::Value(count) if count > 0) {
+        return nodes;
+    }
+    match tree::list(host, "proc/driver/nvidia/gpus") {
+        Reading::Value(names) => Reading::Value(u32::try_from(names.len()).unwrap_or(u32::MAX)),
+        // Without the driver there is none.
+        _ => nodes,
+    }
+}
+
+/// `/dev/nvidia-fsN`.
+pub fn nvidia_fs(host: &Host) -> Reading<u32> {
+    count(host, "nvidia-fs")
+}
+
+/// Entries of `/dev` that are a name and a number.
+fn count(host: &Host, stem: &str) -> Reading<u32> {
+    tree::list(host, "dev").map(|names| {
+        let numbered = names.iter().filter(|name| {
+            name.strip_prefix(stem)
+                .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
+        });
+        u32::try_from(numbered.count()).unwrap_or(u32::MAX)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::infiniband::enumerate;
+    use crate::source::testtree::TestTree;
+
+    fn tree() -> TestTree {
+        let tree = TestTree::new();
+        tree.mlx5("mlx5_0", "0000:15:01.0", "0000:19:00.0");
+        tree.file("sys/class/infiniband_verbs/uverbs0/ibdev", "mlx5_0");
+        tree
+    }
+
+    fn device(tree: &TestTree) -> RdmaDevice {
+        enumerate(&tree.host()).value().unwrap()[0].clone()
+    }
+
+    #[test]
+    fn a_node_is_there_or_not_or_denied() {
+        let tree = tree();
+        let open = |tree: &TestTree| open_uverbs(&tree.host(), &device(tree));
+        assert_eq!(open(&tree), Reading::Absent);
+        tree.file("dev/infiniband/uverbs0", "");
+        assert_eq!(open(&tree), Reading::Value(()));
+        tree.errno(1, "dev/infiniband/uverbs0");
+        assert!(matches!(open(&tree), Reading::Failed(fault) if fault.kind == FaultKind::Denied));
+        tree.remove("sys/class/infiniband_verbs");
+        assert_eq!(open(&tree), Reading::Absent);
+    }
+
+    #[test]
+    fn ports_as_seen() {
+        let tree = tree();
+        let host = tree.host();
+        let seen = look(&host, device(&tree), Reading::Value(()), Some(3));
+        assert_eq!(
+            seen.ports[0].state,
+            Reading::Value(crate::observe::rdma::PortState::Active)
+        );
+        assert_eq!(seen.ports[0].gids, Reading::Absent);
+        assert_eq!(seen.ports[0].asked, Reading::Absent);
+    }
+
+    #[test]
+    fn gpus_by_node_then_by_driver() {
+        let tree = TestTree::bare();
+        assert_eq!(gpus(&tree.host()), Reading::Absent);
+        tree.dir("proc/driver/nvidia/gpus/0000:1b:00.0");
+        assert_eq!(gpus(&tree.host()), Reading::Value(1));
+        for node in [
+            "nvidia0",
+            "nvidia1",
+            "nvidiactl",
+            "nvidia-uvm",
+            "nvidia-fs0",
+        ] {
+            tree.file(&format!("dev/{node}"), "");
+        }
+        assert_eq!(gpus(&tree.host()), Reading::Value(2));
+        assert_eq!(nvidia_fs(&tree.host()), Reading::Value(1));
+    }
+}

@@ -1,0 +1,182 @@
+//! The same where the kernel is real: namespaces of users, networks and mounts, limits, sockets.
+//! What the machine does not allow fails the test; nothing is skipped.
+
+use super::{Said, preflight};
+use crate::support::{node, scratch};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Command;
+
+/// Runs a shell script as root of a user, network and mount namespace of its own; `$R` is a
+/// directory of its own, `$SELVAGE` the program.
+fn unshared(script: &str, root: &Path, variables: &[(&str, &str)]) -> Said {
+    let output = Command::new("unshare")
+        .args(["-Urnm", "sh", "-euc", script])
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .env("R", root)
+        .env("SELVAGE", env!("CARGO_BIN_EXE_selvage"))
+        .envs(variables.iter().copied())
+        .output()
+        .expect("unshare runs");
+    Said::of(&output)
+}
+
+/// A simulated node's devices below a real kernel's sysfs, `/dev/null` for uverbs nodes, the real
+/// `/proc`, and an own `/dev/shm` of `$SHM`.
+const NODE: &str = "
+    for d in class devices bus module; do mkdir -p $R/keep; mv $R/sys/$d $R/keep/$d; done
+    rm -rf $R/sys $R/proc; mkdir $R/sys $R/proc $R/dev/shm
+    mount -t sysfs none $R/sys
+    for d in class devices bus module; do mount --bind $R/keep/$d $R/sys/$d; done
+    mount --rbind /proc $R/proc
+    mount -t tmpfs -o size=${SHM:-512m} none $R/dev/shm
+    for i in 0 1 2 3 4 5 6 7; do mount --bind /dev/null $R/dev/infiniband/uverbs$i; done
+    ip link set lo up
+";
+
+fn on_node(more: &str, args: &str, variables: &[(&str, &str)]) -> Said {
+    let (dir, _node) = node("h100_roce");
+    let script = format!(
+        "{NODE}\n{more}\nrc=0; $SELVAGE preflight -o json --host-root $R {args} || rc=$?; exit $rc"
+    );
+    unshared(&script, dir.path(), variables)
+}
+
+#[test]
+fn real_nodes_open_and_a_plain_file_is_none() {
+    let job: &[(&str, &str)] = &[("NCCL_IB_HCA", "mlx5")];
+    let said = on_node("", "--gpus 1", job);
+    assert_eq!(said.told("uverbs"), "ok", "{}", said.item("uverbs"));
+    assert_eq!(said.told("rdma_ports"), "ok");
+    assert_eq!(said.told("gid_index"), "ok");
+    let said = on_node("umount $R/dev/infiniband/uverbs3", "--gpus 1", job);
+    assert_eq!(said.told("uverbs"), "degraded UverbsPartly");
+    let said = on_node("mount -t tmpfs none $R/dev/infiniband", "--gpus 1", job);
+    assert_eq!(said.told("uverbs"), "failing NoUverbs");
+    assert_eq!(said.code, 2);
+}
+
+#[test]
+fn shared_memory_of_a_real_tmpfs() {
+    for (size, gpus, want) in [
+        ("512m", "8", "degraded ShmSmall"),
+        ("64m", "8", "failing ShmTooSmall"),
+        ("64m", "0", "degraded ShmSmall"),
+    ] {
+        let said = on_node("", &format!("--gpus {gpus}"), &[("SHM", size)]);
+        assert_eq!(said.told("shm"), want, "{size} {gpus}");
+    }
+    let said = on_node(
+        "dd if=/dev/zero of=$R/dev/shm/full bs=1M count=500 2>/dev/null",
+        "--gpus 8",
+        &[],
+    );
+    assert_eq!(said.told("shm"), "failing ShmTooSmall");
+    assert!(said.item("shm")["evidence"]["free_bytes"].as_u64().unwrap() < 16 << 20);
+}
+
+#[test]
+fn pinned_memory_by_real_limits() {
+    // In a user namespace of its own no capability lifts the limit.
+    let said = on_node("ulimit -l 64", "", &[("NCCL_IB_HCA", "mlx5")]);
+    assert_eq!(said.told("memlock"), "failing MemlockTooLow");
+    assert_eq!(said.item("memlock")["evidence"]["memlock_bytes"], 65536);
+    assert!(
+        said.item("memlock")["remedy"]
+            .as_str()
+            .unwrap()
+            .contains("hostUsers"),
+        "{}",
+        said.item("memlock")
+    );
+    let said = on_node("ulimit -l 0", "", &[("NCCL_IB_HCA", "mlx5")]);
+    assert_eq!(said.item("memlock")["evidence"]["memlock_bytes"], 0);
+}
+
+#[test]
+fn interfaces_of_a_real_network_namespace() {
+    let dir = scratch();
+    let many: &[(&str, &str)] = &[("WORLD_SIZE", "16"), ("LOCAL_WORLD_SIZE", "8")];
+    let look = |script: &str, more: &[(&str, &str)]| {
+        let script =
+            format!("{script}\nrc=0; $SELVAGE preflight -o json --timeout 2s || rc=$?; exit $rc");
+        unshared(&script, dir.path(), &[many, more].concat())
+    };
+    let said = look("", &[]);
+    assert_eq!(said.told("socket_ifname"), "failing NoInterface");
+    let said = look("ip link set lo up", &[]);
+    assert_eq!(said.told("socket_ifname"), "failing LocalInterface");
+    let said = look(
+        "ip link set lo up",
+        &[("NCCL_SOCKET_IFNAME", "lo"), ("WORLD_SIZE", "8")],
+    );
+    assert_eq!(said.told("socket_ifname"), "ok");
+    let said = look("ip link set lo up", &[("GLOO_SOCKET_IFNAME", "eth0")]);
+    assert_eq!(said.told("gloo_ifname"), "failing NoInterface");
+    let said = look("ip link set lo up", &[("GLOO_SOCKET_IFNAME", "lo")]);
+    assert_eq!(said.told("gloo_ifname"), "failing LocalInterface");
+}
+
+#[test]
+fn a_master_that_no_network_leads_to() {
+    let dir = scratch();
+    let look = |script: &str, address: &str| {
+        let script =
+            format!("{script}\nrc=0; $SELVAGE preflight -o json --timeout 1s || rc=$?; exit $rc");
+        let variables = [
+            ("MASTER_ADDR", address),
+            ("MASTER_PORT", "29500"),
+            ("RANK", "1"),
+        ];
+        unshared(&script, dir.path(), &variables)
+    };
+    let said = look("", "train-0.nowhere.invalid");
+    assert_eq!(said.told("master"), "failing MasterUnresolvable");
+    assert_eq!(said.code, 2);
+    let said = look("", "10.99.0.1");
+    assert_eq!(said.told("master"), "degraded MasterUnreachable");
+    // Packets that vanish.
+    let said = look(
+        "ip link set lo up; ip addr add 10.98.0.1/32 dev lo; ip route add 10.99.0.1/32 dev lo src 10.98.0.1",
+        "10.99.0.1",
+    );
+    assert_eq!(
+        said.told("master"),
+        "degraded MasterSilent",
+        "{}",
+        said.item("master")
+    );
+}
+
+#[test]
+fn a_master_that_listens_or_not_yet() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let look = |variables: &[(&str, &str)]| {
+        let mut all = vec![("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", port.as_str())];
+        all.extend(variables);
+        Said::of(
+            &preflight(&all, &["-o", "json", "--timeout", "2s"])
+                .output()
+                .unwrap(),
+        )
+    };
+    let said = look(&[("RANK", "1")]);
+    assert_eq!(said.told("master"), "ok");
+    assert!(
+        said.item("master")["message"]
+            .as_str()
+            .unwrap()
+            .contains("is listening")
+    );
+    // Not across nodes.
+    let said = look(&[("RANK", "1"), ("NNODES", "2"), ("NODE_RANK", "1")]);
+    assert_eq!(said.told("master"), "failing MasterIsLoopback");
+    drop(listener);
+    let said = look(&[("RANK", "1")]);
+    assert_eq!(said.told("master"), "skipped MasterNotListening");
+    // Rank 0 is not to reach itself.
+    let said = look(&[("RANK", "0")]);
+    assert_eq!(said.told("master"), "ok");
+}
