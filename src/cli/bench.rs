@@ -135,10 +135,7 @@ fn look_here(matches: &ArgMatches) -> Result<Option<Rails>, Vec<String>> {
     init_log(&config, true);
     let report =
         on_runtime(crate::agent::look_once(&config)).map_err(|error| vec![error.to_string()])?;
-    Ok(bench::rails_here(
-        &crate::report::json::encode(&report),
-        matches,
-    ))
+    Ok(rails_here(&crate::report::json::encode(&report), matches))
 }
 
 /// What a run of the command came to.
