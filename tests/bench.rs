@@ -124,7 +124,7 @@ fn rails_come_from_this_node_or_from_a_report() {
     let (status, here) = json(&["--host-root", root, &file]);
     assert_eq!(status, 1);
     assert_eq!(here["rails"]["count"], 8);
-    assert_eq!(here["rails"]["rate"], 400_000_000_000_u64);
+    assert_eq!(here["rails"]["rate_bits_per_second"], 400_000_000_000_u64);
     assert_eq!(here["rails"]["gpus"], 8);
     let (_, report) = support::selvage(dir.path(), &["check", "-o", "json"]);
     let path = dir.path().join("report.json");

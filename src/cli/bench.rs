@@ -84,7 +84,7 @@ pub fn add_args(command: Command) -> Command {
 /// A rate in Gb/s as bits a second.
 fn rate(text: &str) -> Result<BitsPerSec, String> {
     let gbps: f64 = text.parse().map_err(|_| "no number")?;
-    if !(gbps >= 0.1 && gbps <= 100_000.0) {
+    if !(0.1..=100_000.0).contains(&gbps) {
         return Err("a rate in Gb/s, such as 400".into());
     }
     Ok(BitsPerSec((gbps * 1e9).round() as u64))

@@ -175,8 +175,10 @@ pub struct Rails {
     /// How many.
     pub count: u32,
     /// Rate of the slowest, in bits a second.
+    #[serde(rename = "rate_bits_per_second")]
     pub rate: BitsPerSec,
     /// They differ: the fastest.
+    #[serde(rename = "fastest_bits_per_second")]
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub fastest: Option<BitsPerSec>,
     /// GPUs of the node, where known.

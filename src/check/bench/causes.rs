@@ -1,5 +1,6 @@
 //! Why a run is slower than its rails, as far as the log and the node's report tell.
 
+use super::Limit;
 use super::shape::Shape;
 use super::verdict::LogFacts;
 use crate::check::nccl::{NcclVerdict, Network};
@@ -74,10 +75,9 @@ pub(super) fn slow(
     facts: &LogFacts,
     shape: &Shape,
     rails: &Rails,
-    best: f64,
+    few: Option<u32>,
 ) -> (Vec<String>, Vec<String>) {
     let (mut notes, mut remedies) = (Vec::new(), Vec::new());
-    let rate = rails.rate.bytes_per_sec();
     let rdma = nccl.filter(|nccl| !matches!(nccl.network, Network::Unknown | Network::None));
     // Of IB and RoCE alone: plugins put several NICs into one.
     let able = rails.count.min(shape.least());
@@ -96,7 +96,7 @@ pub(super) fn slow(
             rails.count
         ));
         remedies.push("One rank for each GPU of the node (mpirun -N, or -g); a topology in the container that shows each GPU its NIC (no VM that hides PCIe; NCCL_TOPO_FILE).".into());
-    } else if let Some(few) = few_rails(best, rate, rails.count) {
+    } else if let Some(few) = few {
         notes.push(format!(
             "the number is what {few} of {} rails carry",
             rails.count
@@ -127,14 +127,18 @@ pub(super) fn slow(
 /// What to do where no log says which network was used.
 pub(super) const NO_LOG: &str = "Run it again with NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=INIT,ENV,NET (mpirun -x …) and give its output along: the log says which network and which NICs were used.";
 
-/// The number is near what some rails alone carry: 80 to 100 % of one, 88 to 98 % of two or more, up
-/// to half of them (beyond, the steps lie too close to say anything).
-pub(super) fn few_rails(best: f64, rate: f64, count: u32) -> Option<u32> {
-    (1..=count / 2).find(|few| {
-        let part = best / (rate * f64::from(*few));
-        match few {
-            1 => (0.8..=1.0).contains(&part),
-            _ => (0.88..=0.98).contains(&part),
-        }
-    })
+/// How many rails alone would give this number, if it is near one: 80 to 100 % of one, 88 to 98 % of
+/// two or more, up to half of those in use (beyond, the steps lie too close to say anything).
+pub(super) fn few_rails(ratio: f64, limit: Limit, rails: &Rails) -> Option<u32> {
+    let rate = rails.rate.bytes_per_sec();
+    let in_use = (limit.node / rate).round();
+    (1..=rails.count)
+        .take_while(|few| f64::from(*few) <= in_use / 2.0)
+        .find(|few| {
+            let part = ratio * limit.node / (rate * f64::from(*few));
+            match few {
+                1 => (0.8..=1.0).contains(&part),
+                _ => (0.88..=0.98).contains(&part),
+            }
+        })
 }

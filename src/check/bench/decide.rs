@@ -38,7 +38,7 @@ pub(super) struct Ask<'a> {
 impl Ask<'_> {
     pub fn decide(&self, out: &mut BenchVerdict) {
         let name = self.collective.map_or("the benchmark", Collective::as_str);
-        let figure = self.figure(out);
+        let lead = self.lead(out);
         if let Some(wrong) = out.wrong.filter(|wrong| *wrong > 0) {
             tell(
                 out,
@@ -76,7 +76,7 @@ impl Ask<'_> {
             return cannot(
                 out,
                 "NodesNotShown",
-                format!("{name}:{figure} nothing tells which rank ran on which node"),
+                format!("{lead}nothing tells which rank ran on which node"),
                 &["Give the head of the output too (# Rank … on HOST …), or NCCL's log."],
             );
         };
@@ -86,7 +86,7 @@ impl Ask<'_> {
                 out,
                 "OneNode",
                 format!(
-                    "{name}:{figure} inside one node ({} rank{s}): NVLink, PCIe and memory are measured, no rail is used",
+                    "{lead}inside one node ({} rank{s}): NVLink, PCIe and memory are measured, no rail is used",
                     shape.nranks
                 ),
                 &["Run it over two nodes or more, one rank for each GPU."],
@@ -95,7 +95,7 @@ impl Ask<'_> {
         if let Some(nccl) = self.tcp_by_log() {
             out.verdict = Verdict::Tcp;
             out.reason = "TcpInLog";
-            out.summary = format!("{name}:{figure} NCCL's log shows TCP between nodes");
+            out.summary = format!("{lead}NCCL's log shows TCP between nodes");
             out.remedies = nccl.remedies.iter().take(4).cloned().collect();
             if nccl.tcp_fallback == Fallback::Configured {
                 out.notes.push("a setting asks for TCP".into());
@@ -126,7 +126,7 @@ impl Ask<'_> {
             return cannot(
                 out,
                 "CollectiveNotNamed",
-                format!("{} of a benchmark that nothing names", figure.trim()),
+                format!("{lead}and nothing names the benchmark"),
                 &["Say which it is: --collective all_gather (its program's name without _perf)."],
             );
         };
@@ -134,9 +134,7 @@ impl Ask<'_> {
             return cannot(
                 out,
                 "NvlinkBetweenNodes",
-                format!(
-                    "{name}:{figure} NVLink joins these nodes (MNNVL): rails are not what limits them"
-                ),
+                format!("{lead}NVLink joins these nodes (MNNVL): rails are not what limits them"),
                 &["Measure the rails with NCCL_MNNVL_ENABLE=0."],
             );
         }
@@ -144,7 +142,7 @@ impl Ask<'_> {
             return cannot(
                 out,
                 "RailsNotKnown",
-                format!("{name}:{figure} what the nodes' rails can do is not known"),
+                format!("{lead}what the nodes' rails can do is not known"),
                 &[
                     "Say it: --rails 8 --rate-gbps 400, or --node-report FILE with a node's /report (curl -s http://NODE:9949/report); on a GPU node of the test neither is needed.",
                 ],
@@ -154,7 +152,7 @@ impl Ask<'_> {
             return cannot(
                 out,
                 "NotJudged",
-                format!("{name}:{figure} of this benchmark no limit follows from the rails alone"),
+                format!("{lead}of this benchmark no limit follows from the rails alone"),
                 &["Judge the rails by all_reduce, all_gather, reduce_scatter or alltoall."],
             );
         };
@@ -171,8 +169,7 @@ impl Ask<'_> {
         limit: Limit,
         best: f64,
     ) {
-        let name = collective.as_str();
-        let figure = self.figure(out);
+        let lead = self.lead(out);
         let ratio = best / limit.expected;
         let n = f64::from(shape.nranks);
         // SHARP: every node sends and receives S once.
@@ -184,7 +181,7 @@ impl Ask<'_> {
         if best > most * TOLERANCE && !limit.least {
             out.reason = "MoreThanTheRails";
             out.summary = format!(
-                "{name}:{figure} more than {} rails of {} can carry",
+                "{lead}more than {} rails of {} can carry",
                 rails.count, rails.rate
             );
             out.remedies.push("Give the rails that these nodes have (--rails, --rate-gbps, --node-report); where NVLink joins the nodes (MNNVL) rails are not what limits them.".into());
@@ -194,7 +191,7 @@ impl Ask<'_> {
         if limit.least && ratio >= LINE_RATE && best < full * LINE_RATE {
             out.reason = "RailsOfAGpuNotKnown";
             out.summary = format!(
-                "{name}:{figure} {} ranks a node are fewer than its {} rails, and how many rails a GPU has is not known",
+                "{lead}{} ranks a node are fewer than its {} rails, and how many rails a GPU has is not known",
                 shape.least(),
                 rails.count
             );
@@ -206,35 +203,35 @@ impl Ask<'_> {
         if ratio >= LINE_RATE {
             out.verdict = Verdict::LineRate;
             out.reason = "LineRate";
-            out.summary = format!("{name}:{figure}");
+            out.summary = lead.trim_end_matches([',', ' ']).to_string();
             self.praise(out, collective, limit, best);
             if let Some((_, text)) = &self.run.failure {
                 out.verdict = Verdict::Unknown;
                 out.reason = "TestFailed";
-                out.summary = format!("{name}:{figure} but the test failed: {text}");
+                out.summary = format!("{lead}but the test failed: {text}");
                 out.remedies
                     .push("selvage nccl on its log (NCCL_DEBUG=INFO) names what failed.".into());
             }
             return;
         }
-        let (notes, remedies) = causes::slow(self.nccl, self.facts, shape, rails, best);
+        let few = few_rails(ratio, limit, rails);
+        let (notes, remedies) = causes::slow(self.nccl, self.facts, shape, rails, few);
         out.notes = notes;
         out.remedies = remedies;
-        let rate = rails.rate.bytes_per_sec();
         let like_tcp = ratio < TCP_BELOW
-            && best <= TCP_AT_MOST
-            && few_rails(best, rate, rails.count).is_none()
+            && ratio * limit.node <= TCP_AT_MOST
+            && few.is_none()
             && self.network_unknown();
         if like_tcp {
             out.verdict = Verdict::Tcp;
             out.reason = "TcpByNumber";
             out.summary = format!(
-                "{name}:{figure} as TCP gives; by the number alone, no log beside it says which network was used"
+                "{lead}as TCP gives; by the number alone, no log beside it says which network was used"
             );
         } else {
             out.verdict = Verdict::Below;
             out.reason = "BelowLineRate";
-            out.summary = format!("{name}:{figure}");
+            out.summary = lead.trim_end_matches([',', ' ']).to_string();
         }
     }
 
@@ -269,7 +266,16 @@ impl Ask<'_> {
         }
     }
 
-    /// ` 2.1 GB/s of 400 GB/s (0.5 %)`, as far as known.
+    /// How a sentence about the run begins: `all_reduce: 2.10 GB/s of 400 GB/s (0.5 %), `.
+    fn lead(&self, out: &BenchVerdict) -> String {
+        let name = self.collective.map_or("the benchmark", Collective::as_str);
+        match self.figure(out) {
+            figure if figure.is_empty() => format!("{name}: "),
+            figure => format!("{name}:{figure}, "),
+        }
+    }
+
+    /// ` 2.10 GB/s of 400 GB/s (0.5 %)`, as far as known.
     fn figure(&self, out: &BenchVerdict) -> String {
         let Some(best) = out.bus_bandwidth_bytes_per_second else {
             return String::new();

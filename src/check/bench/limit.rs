@@ -30,6 +30,9 @@ pub struct Limit {
     pub expected: f64,
     /// What no algorithm between GPUs gets beyond.
     pub ceiling: f64,
+    /// What a node's rails carry at that, bytes a second: where it is a part of the node's, such as
+    /// one GPU's, the whole.
+    pub node: f64,
     /// The ranks of a node are fewer than its rails and nobody says how many rails a GPU has: this
     /// is the least that they can be.
     pub least: bool,
@@ -119,10 +122,15 @@ pub fn limit(collective: Collective, shape: &Shape, rails: &Rails) -> Option<Lim
         }
         _ => return None,
     };
+    let node = match collective {
+        Collective::Sendrecv => expected,
+        _ => slowest(&|side| side.all),
+    };
     let least = sides.iter().any(|(_, least)| *least);
     (expected.is_finite() && expected > 0.0).then_some(Limit {
         expected,
         ceiling,
+        node,
         least,
     })
 }

@@ -149,15 +149,17 @@ fn facts(run: &BenchVerdict, input: &Input, rails: Option<&Rails>) -> Vec<String
     if let Some(nccl) = &input.nccl {
         let version = nccl.nccl_version.as_deref().unwrap_or("log");
         let gdr = match nccl.gdrdma {
+            _ if nccl.network == Network::Socket => "",
             Some(true) => " with GPUDirect RDMA",
             Some(false) => " without GPUDirect RDMA",
             None => "",
         };
         if nccl.network != Network::Unknown {
-            facts.push(format!(
-                "NCCL {version} over {}{gdr}",
-                nccl.network.as_str()
-            ));
+            let network = match nccl.network {
+                Network::Socket => "tcp",
+                other => other.as_str(),
+            };
+            facts.push(format!("NCCL {version} over {network}{gdr}"));
         }
     }
     if run.collective_inferred {
