@@ -7,6 +7,7 @@
 //! 3. Its thresholds in `policy.rs`, each with its source.
 //! 4. `UPDATE_GOLDEN=1 cargo test --test docs` writes its page.
 
+pub mod bench;
 mod congestion;
 mod context;
 mod counter_saturated;

@@ -1,5 +1,6 @@
 //! The commands.
 
+pub mod bench;
 pub mod capture;
 pub mod check;
 pub mod cleanup;

@@ -51,7 +51,7 @@ pub fn run(paths: &[PathBuf]) -> Outcome {
     let mut outcome = Outcome::default();
     for path in paths {
         let name = path.display().to_string();
-        match open(path).and_then(|(input, size)| read(input, &name, size)) {
+        match read_path(path, &mut |_| {}) {
             Ok((log, trouble)) => {
                 outcome.troubles.extend(trouble);
                 outcome.inputs.push(Input {
@@ -63,6 +63,12 @@ pub fn run(paths: &[PathBuf]) -> Outcome {
         }
     }
     outcome
+}
+
+/// Reads one input; `each` sees every piece of it too, unpacked.
+pub(super) fn read_path(path: &Path, each: &mut dyn FnMut(&[u8])) -> io::Result<Scanned> {
+    let (input, size) = open(path)?;
+    read(input, &path.display().to_string(), size, each)
 }
 
 fn open(path: &Path) -> io::Result<(Box<dyn BufRead>, u64)> {
@@ -80,14 +86,19 @@ fn open(path: &Path) -> io::Result<(Box<dyn BufRead>, u64)> {
 }
 
 /// What was read of a log, and what ended reading before its end.
-type Scanned = (NcclLog, Option<String>);
+pub(super) type Scanned = (NcclLog, Option<String>);
 
-fn read(mut input: Box<dyn BufRead>, name: &str, size: u64) -> io::Result<Scanned> {
+fn read(
+    mut input: Box<dyn BufRead>,
+    name: &str,
+    size: u64,
+    each: &mut dyn FnMut(&[u8]),
+) -> io::Result<Scanned> {
     let start = input.fill_buf()?;
     let unpacker = unpacker(start);
     // Of a packed file the size says nothing about how far reading is.
     if unpacker == Some("zcat") {
-        return scan(MultiGzDecoder::new(input), name, 0);
+        return scan(MultiGzDecoder::new(input), name, 0, each);
     }
     if let Some(cat) = unpacker {
         return Err(io::Error::other(format!(
@@ -102,10 +113,15 @@ fn read(mut input: Box<dyn BufRead>, name: &str, size: u64) -> io::Result<Scanne
             "is UTF-16; convert it first: iconv -f utf-16 -t utf-8 {name} | selvage nccl"
         )));
     }
-    scan(input, name, size)
+    scan(input, name, size, each)
 }
 
-fn scan(mut input: impl Read, name: &str, size: u64) -> io::Result<Scanned> {
+fn scan(
+    mut input: impl Read,
+    name: &str,
+    size: u64,
+    each: &mut dyn FnMut(&[u8]),
+) -> io::Result<Scanned> {
     let mut log = NcclLog::new(Limits::FILE);
     let mut reader = Reader::default();
     let mut progress = Progress::new(name, size);
@@ -123,7 +139,9 @@ fn scan(mut input: impl Read, name: &str, size: u64) -> io::Result<Scanned> {
             }
             Err(error) => return Err(error),
         };
-        reader.feed(piece.get(..read).unwrap_or_default(), &mut log, None);
+        let fresh = piece.get(..read).unwrap_or_default();
+        reader.feed(fresh, &mut log, None);
+        each(fresh);
         progress.step(read);
     }
     reader.finish(&mut log, None);

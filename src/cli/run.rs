@@ -1,7 +1,7 @@
 //! From arguments to exit status.
 
 use super::runtime::{on_runtime, stop_signal};
-use super::{capture, check, cleanup, complain, demo, kmsg, nccl, preflight, sidecar};
+use super::{bench, capture, check, cleanup, complain, demo, kmsg, nccl, preflight, sidecar};
 use crate::agent::AgentError;
 use crate::config::{self, Config, LogFormat};
 use crate::host::Host;
@@ -65,12 +65,12 @@ fn command() -> Command {
                 .arg(output())
                 .arg(files()),
         )
-        .subcommand(
+        .subcommand(bench::add_args(
             Command::new("nccl")
                 .about("Read NCCL logs: which network each job used, and whether TCP was a silent fallback; exit 0 none, 1 found, 3 cannot tell")
                 .arg(output())
                 .arg(files()),
-        )
+        ))
         .subcommand(config::add_args(
             Command::new("capture")
                 .about("Save what the sources read here, to attach to a report and replay with --host-root")
@@ -142,7 +142,7 @@ pub fn main() -> ExitCode {
 }
 
 /// What holds for a directory tree in place of a host.
-fn on_tree(mut config: Config) -> Result<Config, String> {
+pub(super) fn on_tree(mut config: Config) -> Result<Config, String> {
     let root = &config.agent.host_root;
     if !root.is_dir() {
         return Err(format!("--host-root {}: no such directory", root.display()));
@@ -186,7 +186,7 @@ fn with_config(name: &str, config: Config, matches: &ArgMatches) -> u8 {
     }
 }
 
-fn host_name(root: &Path) -> Option<String> {
+pub(super) fn host_name(root: &Path) -> Option<String> {
     let root = root.to_path_buf();
     // The agent has not begun to serve, and a single look must not hang.
     let name = move || machine::host_name(&Host::new(root));
@@ -232,14 +232,14 @@ fn capture_command(config: &Config, matches: &ArgMatches) -> u8 {
     }
 }
 
-fn output_form(matches: &ArgMatches) -> &str {
+pub(super) fn output_form(matches: &ArgMatches) -> &str {
     matches
         .get_one::<String>("output")
         .map_or("text", String::as_str)
 }
 
 /// Colour only on a terminal that wants it (NO_COLOR is honoured).
-fn style() -> Style {
+pub(super) fn style() -> Style {
     let terminal = io::stdout().is_terminal();
     let columns = std::env::var("COLUMNS")
         .ok()
@@ -250,7 +250,7 @@ fn style() -> Style {
     }
 }
 
-fn print_out(text: &str) -> u8 {
+pub(super) fn print_out(text: &str) -> u8 {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => 0,
@@ -267,12 +267,15 @@ fn told(error: &io::Error) -> u8 {
     FAILED
 }
 
-fn files_of(matches: &ArgMatches) -> Vec<PathBuf> {
+pub(super) fn files_of(matches: &ArgMatches) -> Vec<PathBuf> {
     let files = matches.get_many::<PathBuf>("files");
     files.into_iter().flatten().cloned().collect()
 }
 
 fn nccl_command(matches: &ArgMatches) -> u8 {
+    if matches.get_flag("bench") {
+        return bench::command(matches);
+    }
     let outcome = nccl::run(&files_of(matches));
     for trouble in &outcome.troubles {
         complain(crate::report::text::clean(trouble));
@@ -442,7 +445,7 @@ fn to_the_end(run: impl Future<Output = io::Result<()>>) -> u8 {
 }
 
 /// The agent's own log, on standard error. A single look says only what went wrong.
-fn init_log(config: &Config, quiet: bool) {
+pub(super) fn init_log(config: &Config, quiet: bool) {
     let level = if quiet {
         config.agent.log_level.level().min(tracing::Level::WARN)
     } else {

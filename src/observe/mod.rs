@@ -1,6 +1,7 @@
 //! States facts. Plain serialisable values with units in their types or names; no I/O, no
 //! thresholds, no word of good or bad.
 
+pub mod bench;
 pub mod container;
 pub mod counters;
 pub mod fabric;

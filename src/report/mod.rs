@@ -1,5 +1,6 @@
 //! Tells. Reads the [`Report`], decides nothing.
 
+pub mod bench;
 pub mod catalogue;
 pub mod cluster;
 pub mod http;

@@ -1,0 +1,358 @@
+//! Which verdict, why, and what to do.
+
+use super::causes::{self, few_rails};
+use super::shape::Shape;
+use super::verdict::{BenchVerdict, LogFacts, Verdict};
+use super::{LARGE, LINE_RATE, Limit, TCP_AT_MOST, TCP_BELOW, TOLERANCE};
+use crate::check::nccl::{EvidenceLine, Fallback, NcclVerdict, Network};
+use crate::observe::bench::{Collective, Rails, Run};
+
+fn tell(
+    out: &mut BenchVerdict,
+    verdict: Verdict,
+    reason: &'static str,
+    summary: String,
+    remedies: &[&str],
+) {
+    out.verdict = verdict;
+    out.reason = reason;
+    out.summary = summary;
+    out.remedies = remedies.iter().map(|text| (*text).to_string()).collect();
+}
+
+fn cannot(out: &mut BenchVerdict, reason: &'static str, summary: String, remedies: &[&str]) {
+    tell(out, Verdict::Unknown, reason, summary, remedies);
+}
+
+/// All that is known of a run.
+pub(super) struct Ask<'a> {
+    pub run: &'a Run,
+    pub rails: Option<&'a Rails>,
+    pub nccl: Option<&'a NcclVerdict>,
+    pub facts: &'a LogFacts,
+    pub shape: Option<&'a Shape>,
+    pub collective: Option<Collective>,
+    pub limit: Option<Limit>,
+}
+
+impl Ask<'_> {
+    pub fn decide(&self, out: &mut BenchVerdict) {
+        let name = self.collective.map_or("the benchmark", Collective::as_str);
+        let lead = self.lead(out);
+        if let Some(wrong) = out.wrong.filter(|wrong| *wrong > 0) {
+            tell(
+                out,
+                Verdict::WrongResults,
+                "WrongResults",
+                format!("{name}: {wrong} wrong results, at whatever speed"),
+                &[
+                    "Take the node out of use and find the one that computes or moves data wrongly: run pairs of nodes, then each alone; look at Xids (selvage check), at memory errors (nvidia-smi -q -d ECC), at NCCL's version and at GPUDirect with an IOMMU or ACS on.",
+                ],
+            );
+            return;
+        }
+        if self.run.apart {
+            return cannot(
+                out,
+                "SeparateRuns",
+                format!("{name}: ranks are numbered twice: each process ran a test of its own"),
+                &[
+                    "Build nccl-tests with MPI=1 and start it by mpirun or srun --mpi=pmix: only then do processes join into one communicator.",
+                ],
+            );
+        }
+        if let Some((_, text)) = &self.run.failure
+            && out.bus_bandwidth_bytes_per_second.is_none()
+            && self.tcp_by_log().is_none()
+        {
+            return cannot(
+                out,
+                "TestFailed",
+                format!("{name} failed before a large size was measured: {text}"),
+                &["selvage nccl on its log (NCCL_DEBUG=INFO) names what failed."],
+            );
+        }
+        let Some(shape) = self.shape else {
+            return cannot(
+                out,
+                "NodesNotShown",
+                format!("{lead}nothing tells which rank ran on which node"),
+                &["Give the head of the output too (# Rank … on HOST …), or NCCL's log."],
+            );
+        };
+        if shape.nodes.len() < 2 {
+            let s = if shape.nranks == 1 { "" } else { "s" };
+            return cannot(
+                out,
+                "OneNode",
+                format!(
+                    "{lead}inside one node ({} rank{s}): NVLink, PCIe and memory are measured, no rail is used",
+                    shape.nranks
+                ),
+                &["Run it over two nodes or more, one rank for each GPU."],
+            );
+        }
+        if let Some(nccl) = self.tcp_by_log() {
+            out.verdict = Verdict::Tcp;
+            out.reason = "TcpInLog";
+            out.summary = format!("{lead}NCCL's log shows TCP between nodes");
+            out.remedies = nccl.remedies.iter().take(4).cloned().collect();
+            if nccl.tcp_fallback == Fallback::Configured {
+                out.notes.push("a setting asks for TCP".into());
+            }
+            if out.remedies.is_empty() {
+                out.remedies.push("selvage nccl on this log says what led to TCP; take out what asks for it (NCCL_NET=Socket, NCCL_IB_DISABLE=1), give the pod its RDMA devices.".into());
+            }
+            return;
+        }
+        let Some(best) = out.bus_bandwidth_bytes_per_second else {
+            let (reason, summary) = match self.run.rows.iter().map(|row| row.size).max() {
+                None => ("NoRows", format!("{name}: the table has no rows")),
+                Some(most) => (
+                    "OnlySmallSizes",
+                    format!(
+                        "{name}: the largest size is {most} bytes; bandwidth is judged from {LARGE} bytes on"
+                    ),
+                ),
+            };
+            return cannot(
+                out,
+                reason,
+                summary,
+                &["Run it up to large sizes: -b 8 -e 8G -f 2."],
+            );
+        };
+        let Some(collective) = self.collective else {
+            return cannot(
+                out,
+                "CollectiveNotNamed",
+                format!("{lead}and nothing names the benchmark"),
+                &["Say which it is: --collective all_gather (its program's name without _perf)."],
+            );
+        };
+        if self.facts.mnnvl {
+            return cannot(
+                out,
+                "NvlinkBetweenNodes",
+                format!("{lead}NVLink joins these nodes (MNNVL): rails are not what limits them"),
+                &["Measure the rails with NCCL_MNNVL_ENABLE=0."],
+            );
+        }
+        let Some(rails) = self.rails else {
+            return cannot(
+                out,
+                "RailsNotKnown",
+                format!("{lead}what the nodes' rails can do is not known"),
+                &[
+                    "Say it: --rails 8 --rate-gbps 400, or --node-report FILE with a node's /report (curl -s http://NODE:9949/report); on a GPU node of the test neither is needed.",
+                ],
+            );
+        };
+        let Some(limit) = self.limit else {
+            return cannot(
+                out,
+                "NotJudged",
+                format!("{lead}of this benchmark no limit follows from the rails alone"),
+                &["Judge the rails by all_reduce, all_gather, reduce_scatter or alltoall."],
+            );
+        };
+        self.by_number(out, collective, shape, rails, limit, best);
+    }
+
+    /// The number against the limit.
+    fn by_number(
+        &self,
+        out: &mut BenchVerdict,
+        collective: Collective,
+        shape: &Shape,
+        rails: &Rails,
+        limit: Limit,
+        best: f64,
+    ) {
+        let lead = self.lead(out);
+        let ratio = best / limit.expected;
+        let n = f64::from(shape.nranks);
+        // SHARP: every node sends and receives S once.
+        let in_network = limit.expected * 2.0 * (n - 1.0) / n;
+        let most = match collective {
+            Collective::AllReduce => limit.ceiling.max(in_network),
+            _ => limit.ceiling,
+        };
+        if best > most * TOLERANCE && !limit.least {
+            out.reason = "MoreThanTheRails";
+            out.summary = format!(
+                "{lead}more than {} rails of {} can carry",
+                rails.count, rails.rate
+            );
+            out.remedies.push("Give the rails that these nodes have (--rails, --rate-gbps, --node-report); where NVLink joins the nodes (MNNVL) rails are not what limits them.".into());
+            return;
+        }
+        let full = rails.rate.bytes_per_sec() * f64::from(rails.count);
+        if limit.least && ratio >= LINE_RATE && best < full * LINE_RATE {
+            out.reason = "RailsOfAGpuNotKnown";
+            out.summary = format!(
+                "{lead}{} ranks a node are fewer than its {} rails, and how many rails a GPU has is not known",
+                shape.least(),
+                rails.count
+            );
+            out.remedies.push(
+                "Run one rank for each GPU, or say how many GPUs a node has: --gpus N.".into(),
+            );
+            return;
+        }
+        if ratio >= LINE_RATE {
+            out.verdict = Verdict::LineRate;
+            out.reason = "LineRate";
+            out.summary = lead.trim_end_matches([',', ' ']).to_string();
+            self.praise(out, collective, limit, best);
+            if let Some((_, text)) = &self.run.failure {
+                out.verdict = Verdict::Unknown;
+                out.reason = "TestFailed";
+                out.summary = format!("{lead}but the test failed: {text}");
+                out.remedies
+                    .push("selvage nccl on its log (NCCL_DEBUG=INFO) names what failed.".into());
+            }
+            return;
+        }
+        let few = few_rails(ratio, limit, rails);
+        let (notes, remedies) = causes::slow(self.nccl, self.facts, shape, rails, few);
+        out.notes = notes;
+        out.remedies = remedies;
+        let like_tcp = ratio < TCP_BELOW
+            && ratio * limit.node <= TCP_AT_MOST
+            && few.is_none()
+            && self.network_unknown();
+        if like_tcp {
+            out.verdict = Verdict::Tcp;
+            out.reason = "TcpByNumber";
+            out.summary = format!(
+                "{lead}as TCP gives; by the number alone, no log beside it says which network was used"
+            );
+        } else {
+            out.verdict = Verdict::Below;
+            out.reason = "BelowLineRate";
+            out.summary = lead.trim_end_matches([',', ' ']).to_string();
+        }
+    }
+
+    /// What a good number does not prove.
+    fn praise(&self, out: &mut BenchVerdict, collective: Collective, limit: Limit, best: f64) {
+        let ratio = best / limit.expected;
+        if limit.ceiling > limit.expected * TOLERANCE && !self.facts.ring {
+            let least = 100.0 * best / limit.ceiling;
+            let how = if self.facts.in_network && collective == Collective::AllReduce {
+                "a reduction in the network (SHARP) and algorithms that know of nodes (Tree, NVLSTree) send less over the rails than a ring does"
+            } else {
+                "algorithms that know of nodes (Tree, NVLSTree, PAT) send less over the rails than a ring does"
+            };
+            if least < 100.0 * LINE_RATE {
+                out.notes.push(format!(
+                    "with so few nodes {how}: for sure it proves {least:.0} % of the rails; NCCL_ALGO=Ring proves all"
+                ));
+            }
+        }
+        if ratio > TOLERANCE && out.notes.is_empty() {
+            out.notes.push("more than a ring can: Tree, NVLSTree or a reduction in the network (SHARP, up to twice) sends less over the rails".into());
+        }
+        if let Some(nccl) = self.nccl
+            && nccl.gdrdma == Some(false)
+            && matches!(
+                nccl.network,
+                Network::Ib | Network::Roce | Network::IbOrRoce
+            )
+        {
+            out.notes
+                .push("without GPUDirect RDMA, all the same".into());
+        }
+    }
+
+    /// How a sentence about the run begins: `all_reduce: 2.10 GB/s of 400 GB/s (0.5 %), `.
+    fn lead(&self, out: &BenchVerdict) -> String {
+        let name = self.collective.map_or("the benchmark", Collective::as_str);
+        match self.figure(out) {
+            figure if figure.is_empty() => format!("{name}: "),
+            figure => format!("{name}:{figure}, "),
+        }
+    }
+
+    /// ` 2.10 GB/s of 400 GB/s (0.5 %)`, as far as known.
+    fn figure(&self, out: &BenchVerdict) -> String {
+        let Some(best) = out.bus_bandwidth_bytes_per_second else {
+            return String::new();
+        };
+        let unit = gigabytes(best);
+        match (out.expected_bytes_per_second, out.ratio) {
+            (Some(expected), Some(ratio)) => {
+                let percent = 100.0 * ratio;
+                let digits = usize::from(percent < 10.0);
+                let least = if self.limit.is_some_and(|limit| limit.least) {
+                    "at least "
+                } else {
+                    ""
+                };
+                format!(
+                    " {unit} of {least}{} ({percent:.digits$} %)",
+                    gigabytes(expected)
+                )
+            }
+            _ => format!(" {unit}"),
+        }
+    }
+
+    /// The log proves TCP between nodes.
+    fn tcp_by_log(&self) -> Option<&NcclVerdict> {
+        self.nccl.filter(|nccl| {
+            matches!(nccl.tcp_fallback, Fallback::Yes | Fallback::Configured)
+                || nccl.network == Network::Socket
+        })
+    }
+
+    fn network_unknown(&self) -> bool {
+        self.nccl
+            .is_none_or(|nccl| matches!(nccl.network, Network::Unknown | Network::None))
+    }
+
+    pub fn evidence(&self, out: &mut BenchVerdict) {
+        let best = out.bus_bandwidth_bytes_per_second;
+        let peaks = [
+            (out.out_of_place, "out of place"),
+            (out.in_place, "in place"),
+        ];
+        let peak = peaks
+            .into_iter()
+            .filter_map(|(peak, side)| Some((peak?, side)))
+            .find(|(peak, _)| Some(peak.bytes_per_second) == best);
+        if let Some((peak, side)) = peak {
+            let text = format!(
+                "busbw {} {side} at {} bytes",
+                gigabytes(peak.bytes_per_second),
+                peak.size_bytes
+            );
+            out.evidence.push(EvidenceLine {
+                line: peak.line,
+                text,
+            });
+        }
+        if let Some((line, text)) = &self.run.failure {
+            let (line, text) = (*line, text.clone());
+            out.evidence.push(EvidenceLine { line, text });
+        }
+        // Why a run is good needs no log.
+        if let (Verdict::Tcp | Verdict::Below, Some(nccl)) = (out.verdict, self.nccl) {
+            out.evidence.extend(nccl.evidence.iter().take(6).cloned());
+            out.evidence.sort_by_key(|line| line.line);
+        }
+    }
+}
+
+/// As people read it: 1 GB is 1e9 bytes, as in the table.
+pub(super) fn gigabytes(bytes: f64) -> String {
+    let gb = bytes / 1e9;
+    if gb >= 100.0 {
+        format!("{gb:.0} GB/s")
+    } else if gb >= 10.0 {
+        format!("{:.1} GB/s", gb)
+    } else {
+        format!("{gb:.2} GB/s")
+    }
+}

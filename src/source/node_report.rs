@@ -1,0 +1,113 @@
+//! A node's own report (`selvage.dev/report/v1`, `/report` or `selvage check -o json`), as far as it
+//! says what its rails can do.
+
+use crate::observe::bench::Rails;
+use crate::units::BitsPerSec;
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Report {
+    schema: String,
+    #[serde(default)]
+    node: String,
+    #[serde(default)]
+    state: String,
+    #[serde(default)]
+    reasons: Vec<String>,
+    #[serde(default)]
+    ports: Vec<Port>,
+    gpus: Option<u32>,
+}
+
+#[derive(Deserialize)]
+struct Port {
+    #[serde(default)]
+    rail: bool,
+    rate_bits_per_second: Option<u64>,
+}
+
+/// The rails of a report, `from` being what it is called. A rail without a rate (it is down) counts
+/// among them: the node has it, and what it cannot do is what a benchmark shows.
+pub fn rails(text: &str, from: &str) -> Result<Rails, String> {
+    let report: Report =
+        serde_json::from_str(text).map_err(|error| format!("is no report: {error}"))?;
+    if !report.schema.starts_with("selvage.dev/report/") {
+        return Err(format!("is no report: its schema is {:?}", report.schema));
+    }
+    let count = report.ports.iter().filter(|port| port.rail).count();
+    let rates = || {
+        let rails = report.ports.iter().filter(|port| port.rail);
+        rails.filter_map(|port| port.rate_bits_per_second.filter(|rate| *rate > 0))
+    };
+    let (Some(slowest), Some(fastest)) = (rates().min(), rates().max()) else {
+        return Err("tells of no rail whose rate is known".into());
+    };
+    let trouble = match (report.state.as_str(), report.reasons.is_empty()) {
+        ("degraded" | "unready", false) => {
+            Some(format!("{}: {}", report.state, report.reasons.join(", ")))
+        }
+        _ => None,
+    };
+    let from = match report.node.is_empty() {
+        true => from.to_string(),
+        false => format!("{from} {}", report.node),
+    };
+    Ok(Rails {
+        count: u32::try_from(count).unwrap_or(u32::MAX),
+        rate: BitsPerSec(slowest),
+        fastest: (fastest != slowest).then_some(BitsPerSec(fastest)),
+        gpus: report.gpus.filter(|gpus| *gpus > 0),
+        from,
+        trouble,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rails_of_reports() {
+        let port = |rail: bool, rate: &str| {
+            format!(r#"{{"device":"x","rail":{rail},"rate_bits_per_second":{rate}}}"#)
+        };
+        let report = |state: &str, ports: &[String]| {
+            format!(
+                r#"{{"schema":"selvage.dev/report/v1","node":"n1","state":"{state}","reasons":["LinkDown"],"gpus":8,"ports":[{}]}}"#,
+                ports.join(",")
+            )
+        };
+        let good = report("ready", &[port(true, "400000000000"), port(false, "1")]);
+        let rails_of = |text: &str| rails(text, "the report of");
+        let got = rails_of(&good).unwrap();
+        assert_eq!(
+            (got.count, got.rate, got.gpus),
+            (1, BitsPerSec::from_gbps(400), Some(8))
+        );
+        assert_eq!((got.from.as_str(), got.trouble), ("the report of n1", None));
+        // Unequal: the slowest counts. Down: it is still a rail of the node.
+        let mixed = report(
+            "unready",
+            &[
+                port(true, "400000000000"),
+                port(true, "200000000000"),
+                port(true, "null"),
+            ],
+        );
+        let got = rails_of(&mixed).unwrap();
+        assert_eq!((got.count, got.rate), (3, BitsPerSec::from_gbps(200)));
+        assert_eq!(got.fastest, Some(BitsPerSec::from_gbps(400)));
+        assert_eq!(got.trouble.as_deref(), Some("unready: LinkDown"));
+        for (text, says) in [
+            ("x", "is no report"),
+            ("{}", "is no report"),
+            (r#"{"schema":"selvage.dev/nccl/v1"}"#, "is no report"),
+            (r#"{"schema":"selvage.dev/report/v1"}"#, "no rail"),
+            (&report("ready", &[port(true, "null")]), "no rail"),
+            (&report("ready", &[port(true, "0")]), "no rail"),
+        ] {
+            let error = rails_of(text).unwrap_err();
+            assert!(error.contains(says), "{text}: {error}");
+        }
+    }
+}
