@@ -32,6 +32,8 @@ mod nic_kernel;
 mod pcie_link;
 mod pfc;
 pub mod policy;
+pub mod profile;
+pub mod promised;
 mod retransmission;
 pub mod roles;
 mod source_health;
@@ -173,6 +175,7 @@ pub const CHECKS: &[Check] = &[
     congestion::CHECK,
     gid_table::CHECK,
     device_missing::CHECK,
+    promised::CHECK,
     pcie_link::CHECK,
     xid::CHECK,
     sxid::CHECK,

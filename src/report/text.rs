@@ -252,6 +252,9 @@ fn node_facts(page: &mut Page, report: &Report) {
     } else {
         format!(" ({})", report.gpudirect.why.join("; "))
     };
+    if report.profile != super::Profile::default() {
+        page.wrapped("", 2, &format!("Platform: {}", report.profile.sentence()));
+    }
     page.wrapped("", 2, &format!("GPUs: {gpus}{driver}; GDS: {gds}"));
     page.wrapped("", 2, &format!("GPUDirect RDMA: {path}{why}"));
 }

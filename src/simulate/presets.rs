@@ -85,6 +85,7 @@ const RAIL_NAMES: [u32; 8] = [0, 3, 4, 5, 6, 9, 10, 11];
 /// Eight PCIe switches, each with a GPU and a place for its NIC; gives the NICs' addresses and the
 /// switch ports above them.
 fn h100_chassis(spec: &mut NodeSpec) -> Vec<(Bdf, Bdf, i32)> {
+    spec.dmi = ("NVIDIA".into(), "DGXH100".into());
     RAILS
         .iter()
         .map(|&(bus, nic, gpu, numa)| {

@@ -91,6 +91,7 @@ fn add_efa(spec: &mut NodeSpec, name: &str, nic: crate::units::Bdf) {
 pub(super) fn azure_ndh200() -> NodeSpec {
     let mut spec = NodeSpec::server("aks-gpu-0");
     spec.dmi = ("Microsoft Corporation".into(), "Virtual Machine".into());
+    spec.asset_tag = Some("7783-7084-3265-9085-8269-3286-77".into());
     spec.hypervisor = true;
     spec.iommu = None;
     spec.kernel = "6.8.0-1021-azure".into();

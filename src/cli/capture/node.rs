@@ -154,7 +154,10 @@ pub fn machine(copier: &mut Copier<'_>) {
         "proc/sys/kernel",
         &["osrelease", "arch", "hostname", "random/boot_id"],
     );
-    copier.files("sys/class/dmi/id", &["sys_vendor", "product_name"]);
+    copier.files(
+        "sys/class/dmi/id",
+        &["sys_vendor", "product_name", "chassis_asset_tag"],
+    );
     copier.link("sys/class/dmi/id");
     let host = copier.host;
     let read = |path: &str| tree::read_text(host, path).value().cloned();
