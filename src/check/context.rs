@@ -73,9 +73,16 @@ impl<'a> PortView<'a> {
         self.device.driver.starts_with("efa")
     }
 
-    /// RoCE, that is Ethernet without iWARP (node type 4, RNIC).
+    /// RoCE, that is Ethernet without iWARP (node type 4, RNIC) and without gVNICs.
     pub fn is_roce(&self) -> bool {
-        self.port.link_layer == LinkLayer::Ethernet && self.device.node_type != Some(4)
+        self.port.link_layer == LinkLayer::Ethernet
+            && self.device.node_type != Some(4)
+            && !self.device.is_gvnic()
+    }
+
+    /// A gVNIC whose interface a pod has: nothing of it can be seen from here, and nothing is wrong.
+    pub fn is_in_a_pod(&self) -> bool {
+        self.device.is_gvnic() && self.port.netdev.is_none()
     }
 
     /// Its logical state, if that was read.

@@ -5,15 +5,14 @@
 //! time slicing makes more GPUs out of few.
 
 mod resources;
+mod vfs;
 
 use super::profile::{Fabric, Profile, Source, Sure};
 use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};
 use crate::observe::offer::{NodeOffer, Offered, is_whole_gpus};
-use crate::observe::pci::gives_away;
 use crate::observe::pod::{is_gpu_resource, is_rdma_resource};
 use crate::observe::snapshot::NetnsMode;
 pub use resources::{MOST_NICS, Present, is_for_rdma, present};
-use std::collections::BTreeSet;
 
 const ID: &str = "promised";
 
@@ -108,7 +107,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             }
         }
         found.extend(missing);
-        found.extend(vfs_without_verbs(context, offer));
+        found.extend(vfs::without_verbs(context, offer));
     }
     found
 }
@@ -119,8 +118,8 @@ fn say(context: &Context<'_>, doc: &ReasonDoc, name: &str, message: String) -> C
 }
 
 /// Rails of this boot against the shape's. Whatever else speaks for fewer silences it: the
-/// operator's numbers and patterns, rails in pods' namespaces, GPUs that are not all here either (a
-/// machine that was split).
+/// operator's numbers and patterns, rails in pods' namespaces, NICs without a driver (device_missing
+/// names them), GPUs that are not all here either (a machine that was split).
 fn fewer_than_promised(context: &Context<'_>) -> Option<Candidate> {
     let profile = context.profile?;
     let shape = profile.shape?;
@@ -132,7 +131,12 @@ fn fewer_than_promised(context: &Context<'_>) -> Option<Candidate> {
         || expect.rails.is_some()
         || context.snapshot.netns_mode == Some(NetnsMode::Exclusive)
         || profile.roles_set
-        || context.pci()?.gpus.len() < shape.gpus as usize
+    {
+        return None;
+    }
+    let pci = context.pci()?;
+    let undriven = pci.bare.values().filter(|nic| !nic.is_given_away());
+    if pci.gpus.len() < shape.gpus as usize || profile.rails + undriven.count() >= promised as usize
     {
         return None;
     }
@@ -364,47 +368,6 @@ fn gpus(
         .with("allocatable", allocatable)
         .with("devices", have);
     Some(found)
-}
-
-/// Virtual functions of the rails' NICs that no verbs can come of.
-fn vfs_without_verbs(context: &Context<'_>, offer: &NodeOffer) -> Option<Candidate> {
-    let (name, _) = offer.resources.iter().find(|(name, of)| {
-        is_for_rdma(name) && *name != "vpc.amazonaws.com/efa" && of.allocatable.unwrap_or(0) > 0
-    })?;
-    let pci = context.pci()?;
-    let rails: BTreeSet<String> = (context.rails())
-        .filter_map(|rail| Some(rail.device.pci?.to_string()))
-        .collect();
-    let functions = (pci.sriov.iter())
-        .filter(|(address, _)| rails.contains(*address))
-        .flat_map(|(_, facts)| &facts.functions);
-    let (mut all, mut without) = (0u64, 0u64);
-    for (_, driver) in functions {
-        all += 1;
-        without += u64::from(driver.as_deref().is_some_and(gives_away));
-    }
-    if without == 0 {
-        return None;
-    }
-    let message = format!(
-        "{without} of {all} virtual functions of the rails are bound to vfio-pci and have no verbs, while {name} is offered"
-    );
-    // With others left, nobody knows which of them the resource is.
-    let weight = if without == all && offer_of(offer, name) <= all {
-        Weight::Verdict
-    } else {
-        Weight::Notice
-    };
-    let found = say(context, &VFS_WITHOUT_VERBS, name, message)
-        .weighing(weight)
-        .with("without_verbs", without)
-        .with("functions", all);
-    Some(found)
-}
-
-fn offer_of(offer: &NodeOffer, name: &str) -> u64 {
-    let offered = offer.resources.get(name);
-    offered.and_then(|of| of.allocatable).unwrap_or(0)
 }
 
 #[cfg(test)]

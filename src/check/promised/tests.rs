@@ -435,6 +435,14 @@ fn what_else_says_fewer_silences_the_table() {
             pci.gpus.truncate(4);
             node.set_pci(pci);
         }),
+        ("NICs without a driver are named", |node| {
+            let mut pci = pci_of(node);
+            for i in 4..8 {
+                pci.bare
+                    .insert(nic(i), crate::observe::pci::BareNic::default());
+            }
+            node.set_pci(pci);
+        }),
         ("pods hold rails", |node| {
             node.snapshot.netns_mode = Some(NetnsMode::Exclusive)
         }),

@@ -29,6 +29,8 @@ pub(super) struct Platform<'a> {
     rails: usize,
     /// What the Node promises; empty without an API server.
     resources: &'a [Resource],
+    /// Running pods with GPUDirect-TCPX(O)'s daemon, where rails are gVNICs and pods are known.
+    tcp_daemons: Option<usize>,
     /// Network functions that can have virtual functions.
     sriov: BTreeMap<&'a str, Sriov>,
 }
@@ -70,6 +72,10 @@ impl<'a> Platform<'a> {
             gpudirect_modules: fabric.map_or(&[], Fabric::gpudirect_modules),
             rails: profile.rails,
             resources: &report.resources,
+            tcp_daemons: report
+                .jobs
+                .tcp_daemons
+                .filter(|_| fabric == Some(Fabric::Gvnic)),
             sriov: pci.map_or_else(BTreeMap::new, |pci| {
                 let functions = pci.value.sriov.iter();
                 functions
