@@ -2,13 +2,16 @@
 STATIC_TARGET := x86_64-unknown-linux-gnu
 STATIC := target/static/$(STATIC_TARGET)/image/selvage
 
-.PHONY: demo test bench fuzz bench-vm build static lint deps test-rust test-vm test-manifests test-cluster test-fleet bench-cluster golden
+.PHONY: demo test bench fuzz bench-vm build static lint deps test-rust test-vm test-manifests test-cluster test-fleet test-alerts test-dashboards test-page test-stack demo-stack pictures bench-cluster golden
 
 demo: build ## a simulated GPU node with faults coming and going
 	@target/release/selvage demo
 
+demo-stack: deps build ## twelve simulated nodes, a real Prometheus and Alertmanager, alerts firing
+	@SELVAGE_STACK=demo tests/stack/run target/release/selvage
+
 build:
-	cargo build --release
+	cargo build --release --locked
 
 # A static binary: what the container image and the VM hold.
 static:
@@ -22,7 +25,7 @@ lint:
 	cargo fmt --check
 	cargo clippy --all-targets --locked -- -D warnings
 
-test: deps lint test-rust test-manifests test-vm test-cluster test-fleet
+test: deps lint test-rust test-manifests test-alerts test-dashboards test-page test-stack test-vm test-cluster test-fleet
 
 test-rust:
 	cargo test --locked
@@ -32,6 +35,21 @@ test-vm: static
 
 test-manifests: ## overlays, chart and admission policy; no cluster needed
 	tests/manifests/run
+
+test-alerts: ## rules by promtool, inhibition on a real Alertmanager, and that each test can fail
+	tests/alerts/run
+
+test-stack: static ## every query and alert on a real Prometheus that watches the demo's fleet
+	tests/stack/run $(STATIC)
+
+pictures: deps build ## docs/images, out of a real browser and a real Prometheus
+	tests/stack/pictures target/release/selvage docs/images
+
+test-dashboards: ## generator, layout, queries and Grafana's own types; no Grafana needed
+	tests/dashboards/run
+
+test-page: ## the agent's page in a real browser: axe, keyboard, narrow, pictures in target/page
+	tests/page/run
 
 golden: ## write the golden files anew; review the diff
 	UPDATE_GOLDEN=1 cargo test --locked

@@ -218,6 +218,12 @@ fn judge_port(
     if !port.rail {
         candidate.status = Status::Degraded;
     }
+    if port.device.is_gvnic() && admin_down {
+        // As a pod left it: an interface that comes back out of a namespace is switched off, and the
+        // next pod that gets it switches it on.
+        candidate.status = Status::Degraded;
+        candidate.weight = Weight::Notice;
+    }
     if let (Some(name), Some(netdev)) = (&port.port.netdev, netdev) {
         candidate = candidate.with("netdev", name.as_str());
         if let Some(operstate) = &netdev.operstate {

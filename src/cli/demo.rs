@@ -1,22 +1,30 @@
-//! `selvage demo`: the real agent on a simulated 8-rail, 8-GPU node, and a play of faults.
+//! `selvage demo`: the real agent on simulated nodes. One node: an 8-rail, 8-GPU node and a play of
+//! faults. Several: a fleet, in one process, with a simulated API server.
+
+mod place;
+mod settings;
+mod stage;
+mod targets;
+mod view;
 
 use crate::agent::AgentError;
-use crate::check::{Finding, Status, Weight};
-use crate::cluster::settings::Mode;
-use crate::config::listen::Listen;
-use crate::config::{Config, RdmaSource};
-use crate::report::{Report, State};
-use crate::simulate::{Node, PLAY_LENGTH, PLAY_PRESET, play, preset};
-use crate::units::{Millis, Span};
+use crate::report::Report;
+use crate::simulate::api::{self, Objects};
+use crate::simulate::{Node, Role, cast, preset};
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use futures::stream::{FuturesUnordered, StreamExt};
+use place::{Directory, free_address};
+use serde_json::{Value, json};
+use settings::Place;
+use stage::{Stage, minutes};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::io::{self, Write};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
+use view::View;
 
 /// Flags of `selvage demo`.
 #[derive(Debug, Clone)]
@@ -25,17 +33,24 @@ pub struct DemoArgs {
     pub speed: f64,
     /// End after one performance.
     pub once: bool,
-    /// Where to serve; the next free port is taken if it is in use.
+    /// Where to serve; the next free port is taken if it is in use. Further nodes follow.
     pub listen: SocketAddr,
+    /// How many nodes.
+    pub nodes: usize,
+    /// Where to write the nodes' addresses for Prometheus.
+    pub targets: Option<PathBuf>,
 }
 
 /// Slowest and fastest play: below, nobody would wait; above, sources are not read in time.
 const SPEEDS: std::ops::RangeInclusive<f64> = 0.1..=8.0;
 
+/// The most nodes: each is a real agent with threads of its own.
+const MOST_NODES: u64 = 64;
+
 /// The subcommand.
 pub fn command() -> Command {
     Command::new("demo")
-        .about("A simulated GPU node with faults coming and going: no hardware, no cluster")
+        .about("Simulated GPU nodes with faults coming and going: no hardware, no cluster")
         .arg(
             Arg::new("speed")
                 .long("speed")
@@ -59,7 +74,21 @@ pub fn command() -> Command {
                 .value_name("ADDRESS:PORT")
                 .default_value("127.0.0.1:9949")
                 .value_parser(clap::value_parser!(SocketAddr))
-                .help("Where to serve; the next free port is taken if it is in use"),
+                .help("Where to serve; the next free port is taken if it is in use, further nodes follow"),
+        )
+        .arg(
+            Arg::new("nodes")
+                .long("nodes")
+                .value_name("N")
+                .value_parser(clap::value_parser!(u64).range(1..=MOST_NODES))
+                .help("Play a fleet of N nodes, with faults that stand [default: 1]"),
+        )
+        .arg(
+            Arg::new("targets")
+                .long("targets")
+                .value_name("FILE")
+                .value_parser(clap::value_parser!(PathBuf))
+                .help("Write the nodes' addresses for Prometheus (file_sd_configs)"),
         )
 }
 
@@ -67,10 +96,13 @@ impl DemoArgs {
     /// As given on the command line.
     pub fn of(matches: &ArgMatches) -> Self {
         let default = SocketAddr::from(([127, 0, 0, 1], 9949));
+        let nodes = matches.get_one::<u64>("nodes").copied().unwrap_or(1);
         DemoArgs {
             speed: matches.get_one("speed").copied().unwrap_or(1.0),
             once: matches.get_flag("once"),
             listen: matches.get_one("listen").copied().unwrap_or(default),
+            nodes: usize::try_from(nodes).unwrap_or(1),
+            targets: matches.get_one("targets").cloned(),
         }
     }
 }
@@ -78,311 +110,220 @@ impl DemoArgs {
 /// What stops the demo before its end.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
-    /// The simulated node cannot be written.
+    /// A simulated node cannot be written.
     #[error("the simulated node: {0}")]
     Node(#[from] io::Error),
     /// No port to serve on.
     #[error("no free port from {0} on: {1}")]
     Listen(SocketAddr, io::Error),
-    /// The agent stopped by itself.
+    /// The file of addresses cannot be written.
+    #[error("{}: {}", .0.display(), .1)]
+    Targets(PathBuf, io::Error),
+    /// An agent stopped by itself.
     #[error("the agent: {0}")]
     Agent(#[from] AgentError),
 }
 
+/// One node of the demo.
+struct Member {
+    role: Role,
+    root: PathBuf,
+    listen: SocketAddr,
+}
+
 /// Plays until the play has ended (with `once`) or `stop` resolves, and tells what happens and what
-/// the agent says of it.
+/// the agents say of it.
 ///
 /// # Errors
-/// The node cannot be written, no port is free, or the agent cannot run.
+/// A node cannot be written, no port is free, or an agent cannot run.
 pub async fn run(
     args: &DemoArgs,
     out: impl Write,
     stop: impl Future<Output = ()>,
 ) -> Result<(), DemoError> {
     let directory = Directory::new()?;
-    let spec = preset(PLAY_PRESET).ok_or_else(|| io::Error::other("no node to play on"))?;
-    let mut node = Node::write(spec, directory.path())?;
-    let listen =
-        free_address(args.listen).map_err(|error| DemoError::Listen(args.listen, error))?;
-    let view = RefCell::new(View::new(out));
-    let say = |line: &str| view.borrow_mut().say(line);
-    say(&format!(
-        "A simulated node: 8 H100, 8 RoCE rails of 400 Gb/s, in {}.\n\
-         The agent reads it as it reads any node; its waiting times are shortened for the play.\n\
-         http://{listen}/metrics  http://{listen}/report  Ctrl-C ends.\n",
-        directory.path().display(),
-    ));
-    let (stop_tx, mut stop_rx) = watch::channel(false);
-    let agent = crate::agent::run(
-        config(args.speed, directory.path(), listen),
-        async move {
-            let _ = stop_rx.wait_for(|stop| *stop).await;
-        },
-        |report| view.borrow_mut().report(report),
-    );
-    tokio::pin!(agent);
-    tokio::select! {
-        ended = &mut agent => return ended.map_err(DemoError::from),
-        played = perform(&mut node, args.speed, args.once, &say) => played?,
-        () = stop => {}
-    }
-    let _ = stop_tx.send(true);
-    Ok(agent.await?)
-}
-
-/// Lets the play happen, again and again unless `once`.
-async fn perform(node: &mut Node, speed: f64, once: bool, say: &impl Fn(&str)) -> io::Result<()> {
-    loop {
-        let start = tokio::time::Instant::now();
-        for (at, act, words) in play(speed) {
-            tokio::time::sleep_until(start + at.div_f64(speed)).await;
-            node.set_now(crate::clock::monotonic().0.saturating_mul(1000));
-            if !words.is_empty() {
-                say(&format!("{}  {words}", minutes(at)));
-            }
-            node.act(&act)?;
-        }
-        tokio::time::sleep_until(start + PLAY_LENGTH.div_f64(speed)).await;
-        if once {
-            return Ok(());
-        }
-        say("\nThe play begins again.\n");
-    }
-}
-
-fn minutes(at: Duration) -> String {
-    format!("{:02}:{:02}", at.as_secs() / 60, at.as_secs() % 60)
-}
-
-/// Default settings, with intervals, waiting times and windows that fit a play of ninety seconds.
-fn config(speed: f64, root: &Path, listen: SocketAddr) -> Config {
-    let mut config = Config::default();
-    config.agent.listen = Listen::on(listen.ip(), listen.port());
-    config.agent.host_root = root.to_path_buf();
-    config.agent.node_name = "demo".into();
-    config.agent.state_dir = None;
-    config.agent.rdma_source = RdmaSource::Sysfs;
-    config.cluster.mode = Mode::Off;
-    let span = |secs: f64| Span(Duration::from_secs_f64(secs / speed));
-    let often = Span(span(1.0).duration().max(Duration::from_millis(100)));
-    let intervals = &mut config.intervals;
-    for interval in [
-        &mut intervals.link,
-        &mut intervals.counters,
-        &mut intervals.ethtool,
-        &mut intervals.netdev,
-        &mut intervals.gpudirect,
-        &mut intervals.pci,
-    ] {
-        *interval = often;
-    }
-    config.hysteresis.hold = span(2.0);
-    // Repeats are the play's, not a nervous node's: no longer waits for them.
-    config.hysteresis.flap_count = 0;
-    let policy = &mut config.policy;
-    policy.link_state.raise_after = span(2.0);
-    policy.link_state.clear_after = span(1.0);
-    policy.link_flap.degraded.within = span(9.0);
-    policy.link_flap.failing.within = span(9.0);
-    policy.link_flap.clear_after = span(1.0);
-    policy.link_rate.raise_after = span(2.0);
-    policy.link_rate.clear_after = span(2.0);
-    policy.congestion.storm_raise_after = span(5.0);
-    policy.congestion.pressure_raise_after = span(15.0);
-    policy.congestion.clear_after = span(2.0);
-    policy.gpudirect.raise_after = span(2.0);
-    policy.device_missing.dead_raise_after = span(2.0);
-    policy.xid.quiet = span(3.0);
-    config
-}
-
-/// `wanted`, or the next port above that is free.
-fn free_address(wanted: SocketAddr) -> io::Result<SocketAddr> {
-    let mut last = None;
-    for offset in 0..50u16 {
-        let Some(port) = wanted.port().checked_add(offset) else {
-            break;
-        };
-        let address = SocketAddr::new(wanted.ip(), port);
-        match std::net::TcpListener::bind(address) {
-            Ok(listener) => return listener.local_addr(),
-            Err(error) => last = Some(error),
-        }
-    }
-    Err(last.unwrap_or_else(|| io::Error::other("no free port")))
-}
-
-/// A temporary directory that is removed at the end.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new() -> io::Result<Self> {
-        let base = std::env::temp_dir();
-        for n in 0..100 {
-            let path = base.join(format!("selvage-demo-{}-{n}", std::process::id()));
-            match std::fs::create_dir(&path) {
-                Ok(()) => return Ok(Directory(path)),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Err(io::Error::other("no free name for a temporary directory"))
-    }
-
-    fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Says what changed from one report to the next.
-struct View<W> {
-    out: W,
-    state: Option<State>,
-    standing: BTreeMap<(String, String, String), (String, Status, Millis)>,
-}
-
-impl<W: Write> View<W> {
-    fn new(out: W) -> Self {
-        View {
-            out,
-            state: None,
-            standing: BTreeMap::new(),
-        }
-    }
-
-    fn say(&mut self, text: &str) {
+    let members = members(args, directory.path())?;
+    let objects = Arc::new(Mutex::new(Objects::default()));
+    let kubeconfig = directory.path().join("kubeconfig");
+    let server = start_api(&kubeconfig, &objects).await?;
+    let out = RefCell::new(out);
+    let say = |line: &str| {
+        let mut out = out.borrow_mut();
         // Whoever closed the terminal does not want to hear of it.
-        let _ = writeln!(self.out, "{text}");
-        let _ = self.out.flush();
+        let _ = writeln!(out, "{line}");
+        let _ = out.flush();
+    };
+    say(&welcome(&members, directory.path()));
+    let stages = stages(&members, &objects)?;
+    if let Some(path) = &args.targets {
+        targets::write(path, &members).map_err(|error| DemoError::Targets(path.clone(), error))?;
     }
-
-    fn report(&mut self, report: &Report) {
-        for line in self.changes(report) {
-            self.say(&line);
-        }
-    }
-
-    fn changes(&mut self, report: &Report) -> Vec<String> {
-        let mut lines = Vec::new();
-        let id = |finding: &Finding| {
-            (
-                finding.check.clone(),
-                finding.key.clone(),
-                finding.reason.clone(),
-            )
-        };
-        let mut standing = BTreeMap::new();
-        for finding in &report.findings {
-            let known = self.standing.get(&id(finding));
-            if known.is_none_or(|(_, status, _)| *status != finding.status) {
-                lines.push(format!(
-                    "       + {} {}: {}",
-                    word(finding),
-                    finding.reason,
-                    finding.message
-                ));
-                lines.push(format!("         to do: {}", finding.remedy));
-            }
-            standing.insert(
-                id(finding),
-                (finding.subject.clone(), finding.status, finding.since),
-            );
-        }
-        for (id, (subject, _, since)) in &self.standing {
-            if !standing.contains_key(id) {
-                let stood = report.snapshot.at.since(*since).as_secs_f64();
-                lines.push(format!(
-                    "       - {subject}: {} is over after {stood:.1} s",
-                    id.2
-                ));
-            }
-        }
-        self.standing = standing;
-        if self.state != Some(report.state) {
-            let why = match report.reasons.as_slice() {
-                [] => String::new(),
-                reasons => format!(": {}", reasons.join(", ")),
+    let began = tokio::time::Instant::now();
+    let (stop_tx, stop_rx) = watch::channel(false);
+    let agents: FuturesUnordered<_> = members
+        .iter()
+        .map(|member| {
+            let (mut view, say) = (View::default(), &say);
+            let told = move |report: &Report| match args.nodes {
+                1 => {
+                    for line in view.changes(report) {
+                        say(&line);
+                    }
+                }
+                _ => {
+                    if let Some(verdict) = view.verdict(report) {
+                        let at = minutes(began.elapsed());
+                        say(&format!("{at}  {}  {verdict}", member.role.name));
+                    }
+                }
             };
-            lines.push(format!("       node is {}{why}", report.state.as_str()));
-            self.state = Some(report.state);
+            run_agent(args, member, &kubeconfig, stop_rx.clone(), say, told)
+        })
+        .collect();
+    let plays: FuturesUnordered<_> = stages
+        .iter()
+        .zip(&members)
+        .map(|(stage, member)| {
+            // Of many nodes the agents' words are enough.
+            let words = |line: &str| {
+                if args.nodes == 1 {
+                    say(line);
+                }
+            };
+            async move {
+                stage
+                    .perform(&member.role, args.speed, args.once, &words)
+                    .await
+            }
+        })
+        .collect();
+    let mut played = plays;
+    let mut running = agents;
+    tokio::pin!(stop);
+    let ended = loop {
+        tokio::select! {
+            Some(ended) = running.next() => match ended {
+                // It has left the stage.
+                Ok(()) => {}
+                Err(error) => break Err(error.into()),
+            },
+            Some(ended) = played.next() => break ended.map_err(DemoError::from),
+            () = &mut stop => break Ok(()),
         }
-        lines
-    }
+    };
+    let _ = stop_tx.send(true);
+    while running.next().await.is_some() {}
+    server.abort();
+    ended
 }
 
-fn word(finding: &Finding) -> &'static str {
-    match (finding.weight, finding.status) {
-        (Weight::Notice, _) => "notice  ",
-        (_, Status::Unknown) => "unknown ",
-        (_, Status::Degraded) => "degraded",
-        (_, Status::Failing) => "failing ",
+/// The nodes, each with a place of its own and the next free address.
+fn members(args: &DemoArgs, directory: &Path) -> Result<Vec<Member>, DemoError> {
+    let mut next = args.listen;
+    let mut members = Vec::new();
+    for role in cast(args.nodes, args.speed) {
+        let listen = free_address(next).map_err(|error| DemoError::Listen(next, error))?;
+        next.set_port(listen.port().saturating_add(1));
+        let root = directory.join(&role.name);
+        members.push(Member { role, root, listen });
     }
+    Ok(members)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::observe::rdma::LinkLayer;
-    use crate::report::testing;
+/// Writes every node and has it join the cluster.
+fn stages(members: &[Member], objects: &Arc<Mutex<Objects>>) -> io::Result<Vec<Stage>> {
+    let stage = |member: &Member| {
+        let role = &member.role;
+        let none = || io::Error::other("no node to play on");
+        let mut spec = preset(role.preset).ok_or_else(none)?;
+        spec.hostname.clone_from(&role.name);
+        let devices = spec.rdma.len();
+        let allocatable = match (spec.gpus.len(), role.preset) {
+            (0, _) => json!({"cpu": "64"}),
+            (gpus, "efa_p5") => {
+                json!({"nvidia.com/gpu": gpus.to_string(), "vpc.amazonaws.com/efa": devices.to_string()})
+            }
+            (gpus, _) => {
+                json!({"nvidia.com/gpu": gpus.to_string(), "rdma/hca_shared_devices_a": "63"})
+            }
+        };
+        let labels = json!({"kubernetes.io/hostname": role.name});
+        objects
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .create_node(&role.name, labels, Value::Null, allocatable);
+        let mut node = Node::write(spec, &member.root)?;
+        role.before.iter().try_for_each(|act| node.act(act))?;
+        Ok(Stage::new(&role.name, node, objects))
+    };
+    members.iter().map(stage).collect()
+}
 
-    fn changes(view: &mut View<Vec<u8>>, report: &Report) -> String {
-        view.changes(report).join("\n")
-    }
+/// A simulated API server on loopback, and a kubeconfig that leads to it.
+async fn start_api(
+    kubeconfig: &Path,
+    objects: &Arc<Mutex<Objects>>,
+) -> io::Result<tokio::task::JoinHandle<()>> {
+    let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let text = api::kubeconfig(listener.local_addr()?, "token: demo");
+    std::fs::write(kubeconfig, text)?;
+    Ok(tokio::spawn(api::serve(listener, Arc::clone(objects))))
+}
 
-    #[test]
-    fn only_changes_are_told() {
-        let mut view = View::new(Vec::new());
-        let well = testing::node(8, LinkLayer::Ethernet);
-        assert!(changes(&mut view, &well).contains("node is "));
-        assert_eq!(changes(&mut view, &well), "", "the same again");
-        let mut ill = well.clone();
-        ill.state = State::Unready;
-        ill.reasons = vec!["LinkDown".into()];
-        ill.findings = vec![testing::finding(
-            "link_state",
-            "mlx5_3/1",
-            "LinkDown",
-            Status::Failing,
-        )];
-        let told = changes(&mut view, &ill);
-        assert!(told.contains("node is unready: LinkDown"), "{told}");
-        assert!(told.contains("failing  LinkDown: "), "{told}");
-        assert!(told.contains("to do: "), "{told}");
-        assert_eq!(changes(&mut view, &ill), "");
-        let told = changes(&mut view, &well);
-        assert!(told.contains("mlx5_3/1: LinkDown is over after"), "{told}");
-    }
-
-    #[test]
-    fn a_taken_port_is_passed_by() {
-        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = taken.local_addr().unwrap();
-        let free = free_address(address).unwrap();
-        assert!(free.port() > address.port());
-    }
-
-    /// Thresholds of the play must be ones that a file may hold.
-    #[test]
-    fn the_settings_are_sound_at_every_speed() {
-        for speed in [*SPEEDS.start(), 1.0, *SPEEDS.end()] {
-            let listen = "127.0.0.1:9949".parse().unwrap();
-            let config = config(speed, Path::new("/nowhere"), listen);
-            assert_eq!(config.complaints(), [], "{speed}");
+/// One agent, until the demo ends or its part does.
+async fn run_agent(
+    args: &DemoArgs,
+    member: &Member,
+    kubeconfig: &Path,
+    mut stop: watch::Receiver<bool>,
+    say: &impl Fn(&str),
+    told: impl FnMut(&Report),
+) -> Result<(), AgentError> {
+    let role = &member.role;
+    let place = Place {
+        name: &role.name,
+        root: &member.root,
+        listen: member.listen,
+        kubeconfig,
+    };
+    let config = settings::config(role.timing, args.speed, &place);
+    let leaves = async {
+        match role.leaves {
+            Some(after) if args.nodes > 1 => tokio::time::sleep(after).await,
+            _ => std::future::pending().await,
         }
-    }
+    };
+    let stop = async move {
+        tokio::select! {
+            _ = stop.wait_for(|stop| *stop) => {}
+            () = leaves => say(&format!("       {}  its agent goes away", role.name)),
+        }
+    };
+    crate::agent::run(config, stop, told).await
+}
 
-    #[test]
-    fn the_directory_goes_with_the_demo() {
-        let directory = Directory::new().unwrap();
-        let path = directory.path().to_path_buf();
-        std::fs::write(path.join("x"), "").unwrap();
-        drop(directory);
-        assert!(!path.exists());
+/// What is said first: where to look.
+fn welcome(members: &[Member], directory: &Path) -> String {
+    let shown = directory.display();
+    match members {
+        [one] => format!(
+            "Open http://{}/ in a browser; metrics: /metrics, report: /report. Ctrl-C ends.\n\
+             A simulated node: 8 H100, 8 RoCE rails of 400 Gb/s, in {shown}.\n\
+             The agent reads it as it reads any node; its waiting times are shortened for the play.\n",
+            one.listen
+        ),
+        several => {
+            let rows: String = several
+                .iter()
+                .map(|member| {
+                    let role = &member.role;
+                    format!("{}  http://{}/  {}\n", role.name, member.listen, role.about)
+                })
+                .collect();
+            format!(
+                "{} simulated nodes in {shown}, each with an agent of its own. Open any of them in a browser. Ctrl-C ends.\n\n{rows}",
+                several.len()
+            )
+        }
     }
 }

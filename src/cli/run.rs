@@ -378,6 +378,10 @@ fn sidecar_command(matches: &ArgMatches) -> u8 {
 
 fn demo_command(matches: &ArgMatches) -> u8 {
     let args = demo::DemoArgs::of(matches);
+    if args.once && args.nodes > 1 {
+        complain("--once is for one node: a fleet's faults stand");
+        return USAGE;
+    }
     let run = async {
         let stop = stop_signal()?;
         demo::run(&args, io::stdout(), stop)

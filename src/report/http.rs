@@ -1,10 +1,12 @@
-//! The HTTP server: five read-only routes off the latest report, HTTP/1 only, plain or over TLS.
+//! The HTTP server: read-only routes off the latest report, HTTP/1 only, plain or over TLS.
 //! Bounded in connections, header size, header time and write time, so that no client can hold it
 //! up.
 
-use super::metrics::{self, AgentStats, MetricsCache};
-use super::{Report, json, page};
+use super::Report;
+use super::metrics::{self, AgentStats};
+use super::{page, runbooks};
 use bytes::Bytes;
+use forms::Forms;
 use guard::Guard;
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -28,6 +30,7 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 
 mod auth;
+mod forms;
 pub mod guard;
 mod timed;
 mod tls;
@@ -92,13 +95,7 @@ pub struct ServeState {
     options: metrics::Options,
     limits: Limits,
     guard: Arc<Guard>,
-    cache: Mutex<Cache>,
-}
-
-#[derive(Default)]
-struct Cache {
-    metrics: MetricsCache,
-    json: Option<(u64, Bytes)>,
+    forms: Mutex<Forms>,
 }
 
 impl ServeState {
@@ -115,7 +112,7 @@ impl ServeState {
             options,
             limits,
             guard: Arc::default(),
-            cache: Mutex::default(),
+            forms: Mutex::default(),
         }
     }
 
@@ -124,30 +121,6 @@ impl ServeState {
     pub fn guarded(mut self, guard: Arc<Guard>) -> Self {
         self.guard = guard;
         self
-    }
-
-    fn metrics(&self, report: &Report) -> Bytes {
-        let fixed = match self.cache.try_lock() {
-            Ok(mut cache) => cache.metrics.report(report, self.options),
-            // In use or poisoned: encode without it rather than wait.
-            Err(_) => metrics::encode_report(report, self.options).into(),
-        };
-        let agent = metrics::encode_agent(&(self.stats)(), report);
-        [fixed.as_bytes(), agent.as_bytes()].concat().into()
-    }
-
-    fn json(&self, report: &Report) -> Bytes {
-        let Ok(mut cache) = self.cache.try_lock() else {
-            return json::encode(report).into();
-        };
-        if let Some((generation, body)) = &cache.json
-            && *generation == report.generation
-        {
-            return body.clone();
-        }
-        let body = Bytes::from(json::encode(report));
-        cache.json = Some((report.generation, body.clone()));
-        body
     }
 }
 
@@ -160,7 +133,8 @@ impl Answers for ServeState {
         client: &[CertificateDer<'_>],
     ) -> Response<Full<Bytes>> {
         let route = match path {
-            "/metrics" | "/report" | "/healthz" | "/readyz" | "/" => path,
+            "/metrics" | "/report" | "/healthz" | "/readyz" | "/" | "/paused" => path,
+            _ if runbook(path).is_some() => path,
             _ => return plain(StatusCode::NOT_FOUND, "not found\n"),
         };
         if !auth::is_open(route)
@@ -182,11 +156,17 @@ impl Answers for ServeState {
                 StatusCode::SERVICE_UNAVAILABLE,
                 "the first full window has not been seen\n",
             ),
-            _ => respond(
-                StatusCode::OK,
-                "text/html; charset=utf-8",
-                page::encode(&report).into(),
-            ),
+            "/paused" => html(self.still_page(&report)),
+            "/" => {
+                let mut response = html(self.page(&report));
+                let again = HeaderValue::from(u16::from(page::refresh_seconds(&report)));
+                response.headers_mut().insert(header::REFRESH, again);
+                response
+            }
+            _ => match runbook(route) {
+                Some(text) => plain(StatusCode::OK, text),
+                None => plain(StatusCode::NOT_FOUND, "not found\n"),
+            },
         }
     }
 
@@ -196,6 +176,16 @@ impl Answers for ServeState {
 
     fn guard(&self) -> &Guard {
         &self.guard
+    }
+}
+
+/// A runbook by its path: `/runbooks` lists them, `/runbooks/SelvageRailDown` is one.
+fn runbook(path: &str) -> Option<&'static str> {
+    let name = path.strip_prefix("/runbooks")?;
+    match name.strip_prefix('/') {
+        Some(name) => runbooks::text(name),
+        None if name.is_empty() => runbooks::text(""),
+        None => None,
     }
 }
 
@@ -213,6 +203,19 @@ pub fn not_a_read(method: &Method) -> Option<Response<Full<Bytes>>> {
 /// An answer in plain text.
 pub fn plain(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
     respond(status, TEXT_TYPE, Bytes::from_static(text.as_bytes()))
+}
+
+/// A page, which may do nothing but show itself.
+fn html(body: Bytes) -> Response<Full<Bytes>> {
+    let mut response = respond(StatusCode::OK, "text/html; charset=utf-8", body);
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (header::CONTENT_SECURITY_POLICY, page::POLICY),
+        (header::REFERRER_POLICY, "no-referrer"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
 }
 
 /// An answer of a content type.

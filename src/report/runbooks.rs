@@ -1,4 +1,5 @@
-//! Which page of the runbooks is about what: alerts, findings and the page at `/` lead to the same.
+//! The runbooks, inside the binary: a cluster without a way out has them, too. Alerts, findings and
+//! the page at `/` lead to the same one.
 
 /// A page of the runbooks, named as its alert.
 #[derive(Debug, Clone, Copy)]
@@ -7,7 +8,12 @@ pub struct Runbook {
     pub name: &'static str,
     /// Reasons of findings that it is about; none where the alert is about something else.
     pub reasons: &'static [&'static str],
+    /// The page, in Markdown that reads well as it is.
+    pub text: &'static str,
 }
+
+/// List of all pages.
+pub const INDEX: &str = include_str!("../../docs/runbooks/README.md");
 
 macro_rules! runbooks {
     ($($name:literal [$($reason:literal)*])*) => {
@@ -15,6 +21,7 @@ macro_rules! runbooks {
         pub const RUNBOOKS: &[Runbook] = &[$(Runbook {
             name: $name,
             reasons: &[$($reason),*],
+            text: include_str!(concat!("../../docs/runbooks/", $name, ".md")),
         }),*];
     };
 }
@@ -22,7 +29,7 @@ macro_rules! runbooks {
 runbooks! {
     "SelvageFabricUnready" []
     "SelvageFabricDegraded" []
-    "SelvageFabricUnknown" ["NoFabric" "NoData" "NoActiveRail" "Starting" "NeverUp" "LinkUnproven"]
+    "SelvageFabricUnknown" ["NoFabric" "NoData" "NoActiveRail" "Starting" "NeverUp" "LinkUnproven" "StateUnreadable" "RateUnreadable" "GidsUnreadable" "BusUnreadable" "PciUnreadable" "GpuDirectUnknown" "GdsUnreadable"]
     "SelvageFabricUnreadyShare" []
     "SelvageRailDown" ["LinkDown" "LinkInit" "PhysDisabled" "BondLegDown"]
     "SelvageDeviceMissing" ["RailVanished" "RailMoved" "DeviceVanished" "MissingRail" "NicFellOff" "RailWithoutDriver"]
@@ -44,7 +51,7 @@ runbooks! {
     "SelvageXidApplication" ["XidStorm"]
     "SelvageNvswitchError" ["SxidFatal" "SxidNonfatal"]
     "SelvagePcieDegraded" ["PcieWidthReduced" "PcieSpeedReduced" "PcieErrors" "PcieCorrectedErrors"]
-    "SelvageGpuDirectMissing" ["GpuDirectPathMissing" "PeermemNotRegistered" "PeermemError" "GpuDriverAbsent" "GpuDirectUnknown"]
+    "SelvageGpuDirectMissing" ["GpuDirectPathMissing" "PeermemNotRegistered" "PeermemError" "GpuDriverAbsent"]
     "SelvageGpuDirectSlow" ["IommuTranslates" "AcsRedirects"]
     "SelvageGdsMissing" ["GdsMissing" "GdsErrors"]
     "SelvageNicHealth" ["NicHealthCompromised" "NicFatalError" "NicHealthIssue" "NicCommandTimeout" "NicQueueTimeout" "NicPower" "AdminCommandsLost"]
@@ -61,7 +68,7 @@ runbooks! {
     "SelvageNodeNotTold" []
     "SelvageAgentDown" []
     "SelvageAgentAbsent" []
-    "SelvageSourceStalled" ["SourceStalled" "SourceFailing" "StateUnreadable" "RateUnreadable" "GidsUnreadable" "BusUnreadable" "PciUnreadable" "GdsUnreadable"]
+    "SelvageSourceStalled" ["SourceStalled" "SourceFailing"]
     "SelvageKernelLogLost" ["KernelLogLost" "KernelLogBlind"]
     "SelvageReportStale" []
     "SelvageCertificateExpiry" []
@@ -73,6 +80,18 @@ pub fn page_of(reason: &str) -> Option<&'static str> {
         .iter()
         .find(|page| page.reasons.contains(&reason))?;
     Some(page.name)
+}
+
+/// The page of a name, with or without `.md` as the pages' own links have it; the index for none.
+pub fn text(name: &str) -> Option<&'static str> {
+    let name = name.strip_suffix(".md").unwrap_or(name);
+    match name {
+        "" | "README" => Some(INDEX),
+        name => RUNBOOKS
+            .iter()
+            .find(|page| page.name == name)
+            .map(|page| page.text),
+    }
 }
 
 #[cfg(test)]
@@ -96,6 +115,14 @@ mod tests {
             .collect();
         let different: BTreeSet<&str> = all.iter().copied().collect();
         assert_eq!(all.len(), different.len());
+    }
+
+    #[test]
+    fn names_lead_to_pages() {
+        assert!(text("SelvageRailDown").is_some_and(|page| page.starts_with("# SelvageRailDown")));
+        assert_eq!(text("SelvageRailDown.md"), text("SelvageRailDown"));
+        assert_eq!(text(""), Some(INDEX));
+        assert_eq!(text("../etc/passwd"), None);
     }
 
     #[test]

@@ -1,13 +1,12 @@
 //! The report for a person at a terminal: one line that says it, a table of rails, then what is
 //! wrong, why and what to do.
 
-use super::view::{self, PortView};
+use super::view::{self, PortView, ago};
 use super::{Report, State};
 use crate::check::{Finding, Status, Weight};
 use crate::observe::pci::gives_away;
 use crate::observe::rdma::PortState;
 use crate::readiness;
-use crate::units::Millis;
 use std::collections::BTreeMap;
 use writer::{Colour, Page, cut};
 
@@ -66,17 +65,6 @@ fn state_colour(state: State) -> Colour {
         State::Degraded => Colour::Yellow,
         State::Unready => Colour::Red,
         State::Unknown => Colour::Magenta,
-    }
-}
-
-/// How long ago, in one unit.
-fn ago(report: &Report, since: Millis) -> String {
-    let seconds = report.snapshot.at.since(since).as_secs();
-    match seconds {
-        0..120 => format!("{seconds} s"),
-        120..7200 => format!("{} min", seconds / 60),
-        7200..172_800 => format!("{} h", seconds / 3600),
-        _ => format!("{} d", seconds / 86_400),
     }
 }
 

@@ -12,6 +12,7 @@ use crate::observe::rdma::{
 use crate::observe::snapshot::SourceHealth;
 use crate::units::{BitsPerSec, Millis, PortKey};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// Module of GPUDirect Storage.
 pub const GDS_MODULE: &str = "nvidia_fs";
@@ -173,6 +174,22 @@ pub fn wall_at(report: &Report, at: Millis) -> Option<jiff::Timestamp> {
     let ahead = i64::try_from(at.since(report.snapshot.at).as_millis()).ok()?;
     wall.checked_add(jiff::SignedDuration::from_millis(ahead - back))
         .ok()
+}
+
+/// How long ago a moment was, in one unit.
+pub fn ago(report: &Report, since: Millis) -> String {
+    span(report.snapshot.at.since(since))
+}
+
+/// A stretch of time in one unit.
+pub fn span(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
+    }
 }
 
 /// GPUDirect facts, once read.

@@ -1,5 +1,7 @@
 //! Things that can happen to a simulated node, as data: plays and tests are lists of these.
 
+use super::pod::PodSpec;
+use super::process::ProcessSpec;
 use super::spec::{ModuleSpec, RdmaSpec};
 use crate::units::Bdf;
 
@@ -116,6 +118,30 @@ pub enum Act {
         /// PCI function that a `dev_*` line names in its dictionary.
         device: Option<Bdf>,
     },
+    /// A record is added to the kernel log that is too large to be read: its reader loses it.
+    KmsgTooLarge,
+    /// A pod comes, with an empty log.
+    PodComes(Box<PodSpec>),
+    /// A pod's container prints lines, now.
+    PodSays {
+        /// UID of the pod.
+        uid: String,
+        /// How often the container was restarted.
+        restart: u32,
+        /// Lines.
+        lines: Vec<String>,
+    },
+    /// A process of a pod begins.
+    ProcessComes(ProcessSpec),
+    /// A process's network namespace receives and sends by TCP.
+    Tcp {
+        /// PID.
+        pid: u32,
+        /// Bytes, each way.
+        bytes: u64,
+    },
+    /// A pod goes, and its logs and processes with it.
+    PodGoes(String),
     /// An RDMA device vanishes.
     RemoveDevice(String),
     /// An RDMA device appears.

@@ -91,6 +91,8 @@ impl NodeSpec {
             memory_peers: None,
             nvidia_fs: None,
             kmsg: Vec::new(),
+            pods: Vec::new(),
+            processes: Vec::new(),
         };
         spec.boot_log("Linux version 6.8.0-52-generic");
         let root = bdf(0, 0x08, 0x01, 0);

@@ -2,12 +2,14 @@
 
 use super::node::Node;
 use super::rdma;
-use super::spec::Attr;
+use super::spec::{Attr, Attrs};
 use std::io;
 
 impl Node {
     pub(super) fn traffic(&mut self, millis: u64, percent: u64) -> io::Result<()> {
-        let active: Vec<(String, u32, u64, Option<String>, bool)> = self
+        let bytes_of =
+            |hw: &Option<Attrs>| hw.as_ref().is_some_and(|hw| hw.contains_key("rx_bytes"));
+        let active: Vec<_> = self
             .spec
             .rdma
             .iter()
@@ -23,11 +25,21 @@ impl Node {
                     port.number,
                     bytes,
                     port.netdev.clone(),
-                    port.pma.is_some(),
+                    [port.pma.is_some(), bytes_of(&port.hw)],
                 )
             })
             .collect();
-        for (device, port, bytes, netdev, has_pma) in active {
+        for (device, port, bytes, netdev, [has_pma, has_bytes]) in active {
+            if has_bytes {
+                for (name, add) in [
+                    ("rx_bytes", bytes),
+                    ("tx_bytes", bytes),
+                    ("rx_pkts", bytes / 4096),
+                    ("tx_pkts", bytes / 4096),
+                ] {
+                    self.counter(&device, port, "hw_counters", name, add)?;
+                }
+            }
             if has_pma {
                 for (name, add) in [
                     ("port_rcv_data", bytes / 4),

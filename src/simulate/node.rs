@@ -3,10 +3,13 @@
 use super::act::Act;
 use super::files::Files;
 use super::spec::*;
-use super::{net, pci, proc, rdma};
+use super::{net, pci, pod, proc, rdma};
 use crate::observe::counters::{CounterKind, pma_kind};
 use std::io;
 use std::path::Path;
+
+/// Bytes of a record that no reader takes in: a file's line is read up to 64 KiB.
+const TOO_LARGE: usize = 200_000;
 
 /// A simulated node that stands in a directory.
 #[derive(Debug)]
@@ -26,6 +29,7 @@ impl Node {
         rdma::write(&mut files, &spec)?;
         net::write(&mut files, &spec)?;
         proc::write(&mut files, &spec)?;
+        pod::write(&mut files, &spec.pods)?;
         files.write_errnos()?;
         let last = spec.kmsg.last();
         Ok(Node {
@@ -113,6 +117,16 @@ impl Node {
                 });
                 self.kmsg(*priority, *micros, text, dictionary.unwrap_or_default())
             }
+            Act::KmsgTooLarge => self.kmsg(4, 0, &"x".repeat(TOO_LARGE), Vec::new()),
+            Act::PodComes(pod) => self.pod_comes(pod),
+            Act::PodSays {
+                uid,
+                restart,
+                lines,
+            } => self.pod_says(uid, *restart, lines),
+            Act::ProcessComes(process) => self.process_comes(process),
+            Act::Tcp { pid, bytes } => self.tcp(*pid, *bytes),
+            Act::PodGoes(uid) => self.pod_goes(uid),
             Act::RemoveDevice(name) => self.remove(name).map(drop),
             Act::AddDevice(device) => self.add(device.as_ref().clone()),
             Act::RenameDevice(old, new) => {
@@ -354,7 +368,7 @@ impl Node {
     }
 }
 
-fn none(what: &str) -> io::Error {
+pub(super) fn none(what: &str) -> io::Error {
     io::Error::new(
         io::ErrorKind::NotFound,
         format!("the simulated node has no {what}"),

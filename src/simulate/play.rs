@@ -1,6 +1,9 @@
 //! The play of `selvage demo`: what goes wrong on an 8-rail node within a minute and a half, as data.
 
 use super::act::Act;
+use super::cast_jobs;
+use super::nccl::Gang;
+use super::pod::PodSpec;
 use super::spec::ModuleSpec;
 use std::time::Duration;
 
@@ -57,6 +60,7 @@ pub fn play(speed: f64) -> Vec<Scene> {
     rate(&mut script);
     storm(&mut script, speed);
     peermem(&mut script);
+    jobs(&mut script);
     down(&mut script);
     gpu(&mut script);
     let mut scenes = script.0;
@@ -156,6 +160,38 @@ fn peermem(script: &mut Script) {
     );
 }
 
+/// A job that does well all the time, and one that begins without what it needs.
+fn jobs(script: &mut Script) {
+    let [well, short, mended] = cast_jobs::of_the_play();
+    let mut run = |(pod, gang): (PodSpec, Gang), from: u64, to: u64, say: [&'static str; 2]| {
+        for (after, act) in gang.lines(&pod) {
+            let millis = u64::try_from(after.as_millis()).unwrap_or(0);
+            script.at(from + 200 + millis, act, "");
+        }
+        script.at(to, Act::PodGoes(pod.uid.clone()), say[1]);
+        script.at(from, Act::PodComes(Box::new(pod)), say[0]);
+    };
+    run(well, 500, 95_000, ["", ""]);
+    run(
+        short,
+        58_000,
+        69_000,
+        [
+            "A job starts whose pods asked for no RDMA device: its NCCL falls back to TCP and says so nowhere but in its log.",
+            "",
+        ],
+    );
+    run(
+        mended,
+        70_000,
+        94_000,
+        [
+            "The job is started again, now with an RDMA device: RoCE, with GPUDirect RDMA.",
+            "",
+        ],
+    );
+}
+
 fn down(script: &mut Script) {
     script.at(
         67_000,
@@ -231,6 +267,7 @@ mod tests {
         }
         assert_eq!(end.pci, spec.pci);
         assert_eq!(end.memory_peers, spec.memory_peers);
+        assert_eq!(end.pods, spec.pods);
         let names = |spec: &crate::simulate::NodeSpec| {
             let mut names: Vec<_> = spec.modules.iter().map(|m| m.name.clone()).collect();
             names.sort();

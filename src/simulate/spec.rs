@@ -59,6 +59,10 @@ pub struct NodeSpec {
     pub nvidia_fs: Option<u64>,
     /// Records of the kernel log at start.
     pub kmsg: Vec<KmsgRecord>,
+    /// Pods.
+    pub pods: Vec<super::pod::PodSpec>,
+    /// Their processes, as far as anybody looks at them.
+    pub processes: Vec<super::process::ProcessSpec>,
 }
 
 /// One PCI function.

@@ -1,10 +1,12 @@
 //! What a directory tree cannot show as kernel files: ethtool statistics and DCB settings, as
-//! `selvage capture` writes them under `selvage/` in the tree.
+//! `selvage capture` writes them under `selvage/` in the tree, and queue pairs of a simulated node.
 
 use super::{ethtool, tree};
 use crate::host::Host;
 use crate::observe::netdev::{DcbFacts, EthtoolFacts};
 use crate::observe::reading::{Fault, FaultKind, Reading};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 /// Path of a network device's recorded ethtool statistics: a line `driver: NAME`, then a line
 /// `NAME: VALUE` for each.
@@ -38,10 +40,41 @@ pub fn ethtool(host: &Host, name: &str) -> Reading<EthtoolFacts> {
     })
 }
 
+/// Path of recorded queue pairs: [`QueuePairs`] as JSON.
+pub const QUEUE_PAIRS: &str = "selvage/queue_pairs.json";
+
+/// What RDMA netlink would tell of a node's queue pairs.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct QueuePairs {
+    /// Devices may be hidden in other network namespaces; none: no such mode.
+    pub exclusive: Option<bool>,
+    /// Devices, in the kernel's order.
+    pub devices: Vec<DeviceQueuePairs>,
+}
+
+/// One device's.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct DeviceQueuePairs {
+    /// Its name.
+    pub name: String,
+    /// Its ports.
+    pub ports: u32,
+    /// PIDs of the owners of its connected queue pairs, one for each.
+    pub connected: Vec<u32>,
+}
+
+/// Recorded queue pairs.
+pub fn queue_pairs(host: &Host) -> Reading<QueuePairs> {
+    json(host, QUEUE_PAIRS)
+}
+
 /// Recorded DCB settings of `name`.
 pub fn dcb(host: &Host, name: &str) -> Reading<DcbFacts> {
-    let path = dcb_path(name);
-    match tree::read_text(host, &path) {
+    json(host, &dcb_path(name))
+}
+
+fn json<T: DeserializeOwned>(host: &Host, path: &str) -> Reading<T> {
+    match tree::read_text(host, path) {
         Reading::Value(text) => match serde_json::from_str(&text) {
             Ok(facts) => Reading::Value(facts),
             Err(error) => Reading::Failed(Fault {

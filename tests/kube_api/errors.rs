@@ -255,7 +255,7 @@ fn without_a_right_the_rest_is_written_and_recovery_is_not_held_up() {
 #[test]
 fn a_node_that_is_not_there_yet_is_waited_for() {
     let api = FakeApi::new(json!({}), Value::Null);
-    api.state().node = None;
+    api.state().leave();
     let mut writer = Running::start(&api, settings(), ready());
     until("word of it", || {
         writer
@@ -265,7 +265,7 @@ fn a_node_that_is_not_there_yet_is_waited_for() {
             .is_some_and(|error| error.contains("404"))
     });
     assert!(api.writes().is_empty());
-    api.state().create_node(json!({}), json!([startup()]));
+    api.state().join(json!({}), json!([startup()]));
     until("labels", || settled(&api, "ready", &Value::Null));
     writer.calm(&api);
     assert_eq!(count(&api, LABELS), 1);

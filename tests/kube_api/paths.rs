@@ -83,9 +83,9 @@ fn a_fault_is_claimed_tainted_cleared_and_given_back() {
     {
         let mut state = api.state();
         state.page = 1;
-        state.others = vec![
-            json!({"metadata": {"name": "other", "resourceVersion": "5", "labels": {}}, "spec": {"taints": [gpu()]}}),
-        ];
+        state.set_others(vec![
+            json!({"metadata": {"name": "other", "resourceVersion": "5", "labels": {"selvage.dev/fabric": "ready"}}, "spec": {"taints": [gpu()]}}),
+        ]);
     }
     let mut writer = Running::start(&api, settings(), unready());
     until("taint", || {
@@ -170,9 +170,12 @@ fn without_room_the_taint_is_withheld_and_taken_up() {
     let api = FakeApi::new(json!({}), Value::Null);
     let other = |tainted: bool, version: &str| {
         let taints = if tainted { json!([ours()]) } else { json!([]) };
-        json!({"metadata": {"name": "other", "resourceVersion": version}, "spec": {"taints": taints}})
+        json!({
+            "metadata": {"name": "other", "resourceVersion": version, "labels": {"selvage.dev/fabric": "unready"}},
+            "spec": {"taints": taints},
+        })
     };
-    api.state().others = vec![other(true, "5")];
+    api.state().set_others(vec![other(true, "5")]);
     let mut writer = Running::start(&api, settings(), unready());
     until("words", || {
         condition(&api.node())["message"]
@@ -192,7 +195,7 @@ fn without_room_the_taint_is_withheld_and_taken_up() {
         .collect();
     assert_eq!(reasons, ["FabricUnready", "FabricTaintWithheld"]);
     // The other's agent gives its entry back.
-    api.state().others = vec![other(false, "6")];
+    api.state().set_others(vec![other(false, "6")]);
     {
         let mut state = api.state();
         let lease = state.leases.get_mut("selvage-budget").unwrap();

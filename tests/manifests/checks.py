@@ -200,8 +200,9 @@ def names_of_settings(found: list) -> list:
             for variable in container.get("env", []):
                 if variable["name"] not in settings.variables():
                     lines.append(f"variable {variable['name']}")
-    for each in of_kind(found, "ConfigMap"):
-        for key in settings.keys_of(tomllib.loads(each["data"]["selvage.toml"])):
+    texts = [each["data"].get("selvage.toml") for each in of_kind(found, "ConfigMap")]
+    for text in filter(None, texts):
+        for key in settings.keys_of(tomllib.loads(text)):
             if key not in settings.keys():
                 lines.append(f"setting {key}")
     return lines

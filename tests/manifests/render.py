@@ -1,6 +1,7 @@
 """Renders the manifests, by kustomize and by Helm, into comparable objects."""
 
 import copy
+import json
 import os
 import pathlib
 import re
@@ -59,7 +60,10 @@ def normalised(found: list) -> dict:
         each = copy.deepcopy(each)
         if each["kind"] == "ConfigMap":
             each["metadata"]["name"] = without_hash(each["metadata"]["name"])
-            each["data"] = {name: tomllib.loads(text) for name, text in each["data"].items()}
+            parse = {"toml": tomllib.loads, "json": json.loads}
+            each["data"] = {
+                name: parse[name.rpartition(".")[2]](text) for name, text in each["data"].items()
+            }
         if each["kind"] == "DaemonSet":
             template = each["spec"]["template"]
             annotations = template["metadata"].get("annotations", {})

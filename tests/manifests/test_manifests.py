@@ -143,6 +143,7 @@ class Base(unittest.TestCase):
         added = {
             "admission-policy": {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"},
             "alerts": {"PrometheusRule"},
+            "dashboards": set(),
             "dry-run": set(),
             "monitoring": {"PodMonitor"},
             "monitoring-service": {"Service", "ServiceMonitor"},
@@ -228,6 +229,7 @@ class Chart(unittest.TestCase):
     def test_switches_are_the_components(self):
         values = {
             "alerts": {"alerts": {"enabled": True}},
+            "dashboards": {"dashboards": {"enabled": True}},
             "dry-run": {"dryRun": True},
             "monitoring": {"podMonitor": {"enabled": True}},
             "monitoring-service": {"serviceMonitor": {"enabled": True}},
@@ -241,7 +243,10 @@ class Chart(unittest.TestCase):
                 )
                 # The base's settings are no overlay's.
                 component, chart = (
-                    [each for each in found if each["kind"] != "ConfigMap"]
+                    [
+                        each for each in found
+                        if not each["metadata"]["name"].startswith("selvage-settings")
+                    ]
                     for found in (with_component(name), chart)
                 )
                 self.assertEqual(render.differences(component, chart), [])
@@ -254,6 +259,8 @@ class Chart(unittest.TestCase):
         }
         for name in OVERLAYS:
             pairs[f"{name}.toml"] = MANIFESTS / "overlays" / name / "selvage.toml"
+        for source in (ROOT / "dashboards").glob("*.json"):
+            pairs[f"dashboards/{source.name}"] = source
         for name, source in pairs.items():
             self.assertEqual((files / name).read_text(), source.read_text(), f"cp {source} {files}")
 

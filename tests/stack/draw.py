@@ -2,10 +2,14 @@
 A stand-in for Grafana, which is not to be had from the registries; layout, titles, units, legends
 and thresholds are the dashboards' own.
 
-    draw.py BINARY DIRECTORY [SECONDS OF DATA]"""
+    draw.py BINARY DIRECTORY [--whole] [--seconds N]
 
+With --whole every dashboard to its end, to be looked at; else what the README shows, and the pages of
+two nodes as Chromium shows them."""
+
+import argparse
 import re
-import sys
+import subprocess
 import time
 from datetime import datetime
 from pathlib import Path
@@ -18,7 +22,7 @@ import matplotlib.pyplot as plt
 from matplotlib.patches import FancyBboxPatch
 
 import panels
-from stack import Stack, until
+from stack import Stack, free_port, until
 
 COLUMN, ROW, GAP = 0.62, 0.36, 0.09  # inches of a grid column, of a grid row, between panels
 PAPER, CARD, INK, FAINT = "#f4f5f7", "#ffffff", "#1f2430", "#8a909c"
@@ -77,17 +81,21 @@ class Panel:
         self.steps = defaults.get("thresholds", {}).get("steps", [])
         self.mappings = defaults.get("mappings") or []
         self.overrides = panel.get("fieldConfig", {}).get("overrides", [])
-        self.series, self.rows = [], {}
+        self.series, self.rows, self.refs = [], {}, {}
         for number, target in enumerate(panel["targets"]):
             for chosen, query in panels.ways(target["expr"], values):
                 if self.kind == "table":
                     self.rows.setdefault(target["refId"], []).extend(stack.query(query))
                 elif self.kind in ("stat", "gauge", "bargauge", "piechart"):
                     for labels, value in stack.query(query):
-                        self.series.append((self.legend(target, labels), [(time.time(), value)]))
+                        legend = self.legend(target, labels)
+                        self.refs.setdefault(legend, target["refId"])
+                        self.series.append((legend, [(time.time(), value)]))
                 else:
                     for labels, points in stack.range(query, seconds, max(2, seconds // 150)):
-                        self.series.append((self.legend(target, labels), points))
+                        legend = self.legend(target, labels)
+                        self.refs.setdefault(legend, target["refId"])
+                        self.series.append((legend, points))
                 break
 
     def legend(self, target, labels):
@@ -107,24 +115,32 @@ class Panel:
                         return options[key].get("text") or key, colour(options[key].get("color"))
         return None
 
-    def shade(self, value):
+    def shade(self, legend, value):
+        """Its colour by the thresholds, its own ones where it has some."""
+        steps = self.own(legend, "thresholds")
         shade = INK
-        for step in self.steps:
+        for step in steps["steps"] if steps else self.steps:
             if step.get("value") is None or value >= step["value"]:
                 shade = colour(step.get("color"))
         return shade
 
-    def fixed(self, legend):
-        """A series' own colour by an override."""
+    def own(self, legend, what):
+        """What an override says for a series."""
         for override in self.overrides:
             match = override["matcher"]
-            if match["id"] == "byName" and match["options"] == legend or (
-                    match["id"] == "byRegexp" and re.fullmatch(
-                        match["options"].strip("/"), legend or "")):
+            fits = {"byName": lambda name: name == legend,
+                    "byFrameRefID": lambda ref: ref == self.refs.get(legend),
+                    "byRegexp": lambda regex: re.fullmatch(regex.strip("/"), legend or "")}
+            if fits.get(match["id"], lambda _: False)(match["options"]):
                 for item in override["properties"]:
-                    if item["id"] == "color":
-                        return colour(item["value"].get("fixedColor"))
+                    if item["id"] == what:
+                        return item["value"]
         return None
+
+    def fixed(self, legend):
+        """A series' own colour by an override."""
+        own = self.own(legend, "color")
+        return colour(own.get("fixedColor")) if own and own.get("fixedColor") else None
 
 
 def draw_stat(axes, panel):
@@ -138,15 +154,33 @@ def draw_stat(axes, panel):
     for number, (legend, points) in enumerate(series):
         value = points[-1][1]
         mapped = panel.mapped(value)
-        text, shade = mapped or (amount(value, panel.unit), panel.shade(value))
+        text, shade = mapped or (amount(value, panel.unit), panel.shade(legend, value))
         shade = panel.fixed(legend) or shade
+        if panel.panel["options"].get("textMode") == "name":
+            text = legend
         at = (number + 0.5) * width
         size = min(19, 200 * width * axes.bbox.width / 900 / max(3, len(text)) * 3)
         axes.text(at, 0.5, text, ha="center", va="center", color=shade, fontsize=max(8, size),
                   weight="bold", transform=axes.transAxes)
-        if len(series) > 1:
+        if len(series) > 1 and text != legend:
             axes.text(at, 0.08, legend, ha="center", va="bottom", color=FAINT, fontsize=6.5,
                       transform=axes.transAxes)
+
+
+def draw_bars(axes, panel):
+    series = panel.series[:12]
+    most = max((points[-1][1] for _, points in series), default=1) or 1
+    for row, (legend, points) in enumerate(reversed(series)):
+        value = points[-1][1]
+        axes.barh(row, value / most, height=0.62, color=panel.shade(legend, value), linewidth=0)
+        axes.text(value / most + 0.015, row, amount(value, panel.unit), fontsize=6.5, va="center",
+                  color=INK)
+    axes.set_yticks(range(len(series)), [legend for legend, _ in reversed(series)])
+    axes.set_xlim(0, 1.1)
+    axes.set_xticks([])
+    axes.tick_params(labelsize=6.5, colors=INK, length=0)
+    for side in axes.spines.values():
+        side.set_visible(False)
 
 
 def draw_lines(axes, panel):
@@ -185,7 +219,7 @@ def draw_timeline(axes, panel):
     for row, (legend, points) in enumerate(reversed(series)):
         for (at, value), (end, _) in zip(points, points[1:]):
             mapped = panel.mapped(value)
-            shade = mapped[1] if mapped else panel.shade(value)
+            shade = mapped[1] if mapped else panel.shade(legend, value)
             axes.barh(row, dates.date2num(datetime.fromtimestamp(end))
                       - dates.date2num(datetime.fromtimestamp(at)),
                       left=dates.date2num(datetime.fromtimestamp(at)), height=0.8, color=shade,
@@ -256,6 +290,8 @@ def draw_table(axes, panel):
     line = min(line, 0.14)
     left = 0
     room = axes.bbox.width / axes.figure.dpi * 72 / 3.6  # characters of 6.5 points
+    widths = [width * max(1, min(2, room / total)) for width in widths]
+    total = sum(widths)
     for column, width in zip(columns, widths):
         most = max(4, int(room * width / max(total, room)))
         axes.text(left, 1 - line * 0.5, names.get(column, column)[:most], fontsize=6.5,
@@ -272,20 +308,21 @@ def draw_table(axes, panel):
     axes.axhline(1 - line, color="#e6e8ec", linewidth=0.8)
 
 
-DRAW = {"stat": draw_stat, "gauge": draw_stat, "bargauge": draw_stat, "piechart": draw_stat,
+DRAW = {"stat": draw_stat, "gauge": draw_stat, "bargauge": draw_bars, "piechart": draw_stat,
         "timeseries": draw_lines, "barchart": draw_lines, "state-timeline": draw_timeline,
         "status-history": draw_timeline, "table": draw_table}
 
 
-def draw(stack, name, path, seconds, chosen=None):
+def draw(stack, name, path, seconds, chosen=None, rows=None):
     dashboard = panels.load(name)
     values = panels.variables(stack, dashboard) | (chosen or {})
     every = list(panels.panels(dashboard))
-    every = [panel for panel in every if panel["type"] in DRAW]
+    every = [panel for panel in every if panel["type"] in DRAW
+             and (not rows or panel["gridPos"]["y"] + panel["gridPos"]["h"] <= rows)]
     height = max(p["gridPos"]["y"] + p["gridPos"]["h"] for p in every)
-    size = (24 * COLUMN, height * ROW + 0.6)
+    size = (24 * COLUMN + GAP, height * ROW + 0.6)
     figure = plt.figure(figsize=size, facecolor=PAPER, dpi=110)
-    title = dashboard["title"] + (f"  ·  {', '.join(v[0] for v in chosen.values())}" if chosen else "")
+    title = dashboard["title"] + (f"  ·  {next(iter(chosen.values()))[0]}" if chosen else "")
     figure.text(0.012, 1 - 0.3 / size[1], title, fontsize=13, weight="bold", color=INK, va="center")
     for one in every:
         at = one["gridPos"]
@@ -294,13 +331,13 @@ def draw(stack, name, path, seconds, chosen=None):
         card = (left / size[0], 1 - (top + tall) / size[1], width / size[0], tall / size[1])
         figure.add_artist(FancyBboxPatch(
             card[:2], *card[2:], boxstyle="round,pad=0,rounding_size=0.002", facecolor=CARD,
-            edgecolor="#dfe2e8", linewidth=0.8, transform=figure.transFigure))
+            edgecolor="#dfe2e8", linewidth=0.8, transform=figure.transFigure, zorder=-1))
         figure.text((left + 0.1) / size[0], 1 - (top + 0.16) / size[1], one["title"], fontsize=7.5,
                     weight="bold", color=INK, va="center")
         panel = Panel(stack, one, values, seconds)
         lines = one["type"] in ("timeseries", "barchart")
         pad = {"timeseries": 0.62, "barchart": 0.62, "state-timeline": 0.75,
-               "status-history": 0.75}.get(one["type"], 0.12)
+               "status-history": 0.75, "bargauge": 1.7}.get(one["type"], 0.12)
         bottom = (0.62 if len(panel.series) > 3 else 0.46) if lines else (
             0.28 if "timeline" in one["type"] else 0.08)
         box = ((left + pad) / size[0], 1 - (top + tall - bottom) / size[1],
@@ -312,22 +349,41 @@ def draw(stack, name, path, seconds, chosen=None):
     plt.close(figure)
 
 
+def photograph(stack, node, path):
+    """The agent's own page as a browser shows it."""
+    subprocess.run(
+        ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+         f"--user-data-dir={stack.dir / 'chromium'}", "--force-color-profile=srgb",
+         "--window-size=1180,1020", f"--screenshot={path}", f"http://{stack.targets[node]}/"],
+        check=True, timeout=120, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
 def main():
-    binary, out = Path(sys.argv[1]).resolve(), Path(sys.argv[2])
-    seconds = int(sys.argv[3]) if len(sys.argv) > 3 else 240
+    parser = argparse.ArgumentParser()
+    parser.add_argument("binary", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--whole", action="store_true")
+    parser.add_argument("--seconds", type=int, default=330)
+    args = parser.parse_args()
+    out = args.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
-    with Stack(binary, listen=19949) as stack:
+    with Stack(args.binary.resolve(), listen=free_port()) as stack:
         until("scrapes of all nodes", 90, lambda: len(stack.query("up == 1")) == len(stack.targets))
-        end = time.monotonic() + seconds
+        end = time.monotonic() + args.seconds
         while time.monotonic() < end:
             stack.alive()
             time.sleep(1)
-        for name in panels.NAMES:
-            draw(stack, name, out / f"dashboard-{name}.png", seconds)
-            if name == "node":
-                for node in ("gpu-03", "gpu-05"):
-                    draw(stack, name, out / f"dashboard-node-{node}.png", seconds,
-                         {variable: [node] for variable in ("node", "instance")})
+        if args.whole:
+            for name in panels.NAMES:
+                draw(stack, name, out / f"dashboard-{name}.png", args.seconds)
+            for node in stack.targets:
+                draw(stack, "node", out / f"dashboard-node-{node}.png", args.seconds,
+                     {"node": [node]})
+        else:
+            draw(stack, "fleet", out / "dashboard-fleet.png", args.seconds, rows=33)
+            draw(stack, "node", out / "dashboard-node.png", args.seconds, {"node": ["gpu-03"]},
+                 rows=44)
+            photograph(stack, "gpu-02", out / "page.png")
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ def substitute(expr, chosen):
         if name not in chosen:
             raise SystemExit(f"unknown variable ${name} in {expr}")
         return chosen[name]
-    return re.sub(r"\$\{(\w+)(?::\w+)?\}|\$(\w+)", value, expr)
+    return re.sub(r"\$\{(\w+)(?::\w+)?\}|\$([A-Za-z_]\w*)", value, expr)
 
 
 def ways(expr, values):

@@ -128,6 +128,7 @@ alerting:
   alertmanagers: [{{static_configs: [{{targets: ["{self.alertmanager[7:]}"]}}]}}]
 scrape_configs:
   - job_name: selvage
+    honor_labels: true
     file_sd_configs: [{{files: ["{targets}"]}}]
 """)
         self.spawn("prometheus", "prometheus", f"--config.file={self.dir / 'prometheus.yaml'}",
@@ -174,7 +175,7 @@ scrape_configs:
 
     def range(self, expr, seconds, step):
         """Series over the last `seconds`, as (labels, [(time, value)])."""
-        now = time.time()
+        now = time.time() // step * step
         data = self.api("query_range", query=expr, start=now - seconds, end=now, step=step)
         return [(series["metric"], [(at, float(value)) for at, value in series["values"]])
                 for series in data["result"]]

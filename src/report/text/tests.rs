@@ -3,6 +3,7 @@ use crate::observe::rdma::{LinkLayer, PhysState};
 use crate::observe::reading::{Fault, FaultKind};
 use crate::report::testing::{broken, device, empty, finding, link, node};
 use crate::report::{Role, RoleFacts};
+use crate::units::Millis;
 
 #[test]
 fn a_broken_node_reads_like_this() {

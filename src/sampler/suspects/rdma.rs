@@ -5,7 +5,8 @@ use crate::host::Host;
 use crate::observe::snapshot::NetnsMode;
 use crate::source::netlink::NetlinkError;
 use crate::source::netlink::rdma::Client;
-use crate::source::netlink::rdma::queue_pairs::QueuePair;
+use crate::source::netlink::rdma::queue_pairs::{QpKind, QpOwner, QueuePair};
+use crate::source::recorded::{self, QueuePairs};
 
 /// What the watch asks of RDMA netlink; a test may answer itself.
 pub trait RdmaView {
@@ -22,26 +23,31 @@ pub trait RdmaView {
 #[derive(Debug, Default)]
 pub struct Netlink {
     client: Option<Client>,
-    live: bool,
+    /// A directory tree in place of a host.
+    tree: Option<Host>,
 }
 
 impl Netlink {
-    /// Asks the running kernel; of a directory tree nothing is known.
+    /// Asks the running kernel; of a directory tree only what is recorded in it is known.
     pub fn new(host: &Host) -> Self {
         Netlink {
             client: None,
-            live: host.is_live(),
+            tree: (!host.is_live()).then(|| host.clone()),
         }
     }
 
     fn client(&mut self) -> Result<&mut Client, NetlinkError> {
-        if !self.live {
+        if self.tree.is_some() {
             return Err(NetlinkError::NotAvailable);
         }
         match &mut self.client {
             Some(client) => Ok(client),
             none => Ok(none.insert(Client::open()?)),
         }
+    }
+
+    fn recorded(&self) -> Option<QueuePairs> {
+        recorded::queue_pairs(self.tree.as_ref()?).value().cloned()
     }
 
     /// After a failure the socket may hold the rest of an answer: the next request gets another.
@@ -55,6 +61,9 @@ impl Netlink {
 
 impl RdmaView for Netlink {
     fn devices(&mut self) -> Result<Vec<Device>, String> {
+        if let Some(recorded) = self.recorded() {
+            return Ok(as_told(&recorded));
+        }
         let client = match self.client() {
             Ok(client) => client,
             // Without ib_core there are no devices.
@@ -84,6 +93,9 @@ impl RdmaView for Netlink {
     }
 
     fn exclusive(&mut self) -> Result<Option<bool>, String> {
+        if let Some(recorded) = self.recorded() {
+            return Ok(recorded.exclusive);
+        }
         let got = match self.client().and_then(Client::system) {
             Ok(system) => Ok(system.netns_mode),
             Err(NetlinkError::NotAvailable | NetlinkError::NotSupported) => Ok(None),
@@ -94,9 +106,39 @@ impl RdmaView for Netlink {
     }
 
     fn queue_pairs(&mut self, device: &Device) -> Result<Vec<QueuePair>, String> {
+        if let Some(recorded) = self.recorded() {
+            return Ok(owned(&recorded, &device.name));
+        }
         let got = self
             .client()
             .and_then(|client| client.queue_pairs(device.index, &device.name));
         self.asked("queue pairs", got)
     }
+}
+
+fn as_told(recorded: &QueuePairs) -> Vec<Device> {
+    let numbered = recorded.devices.iter().zip(0..);
+    numbered
+        .map(|(device, index)| Device {
+            index,
+            name: device.name.clone(),
+            ports: device.ports,
+            qps: u64::try_from(device.connected.len()).unwrap_or(u64::MAX),
+            contexts: None,
+        })
+        .collect()
+}
+
+fn owned(recorded: &QueuePairs, name: &str) -> Vec<QueuePair> {
+    let device = recorded.devices.iter().find(|device| device.name == name);
+    let owners = device.into_iter().flat_map(|device| &device.connected);
+    owners
+        .zip(1..)
+        .map(|(pid, number)| QueuePair {
+            number,
+            kind: QpKind::Rc,
+            state: 3,
+            owner: QpOwner::Task(*pid),
+        })
+        .collect()
 }

@@ -1,19 +1,19 @@
-//! An API server of one Node, for tests: plain HTTP on loopback, with the semantics that the agent
-//! leans on (versions, watch, server-side apply of labels, JSON patch with its tests, compare and
-//! swap of Leases), a record of every request, and faults on demand. What it does not know is a
-//! complaint, which fails the test.
+//! The simulated API server with one Node, for tests: with a record of every request, and faults on
+//! demand. What it does not know is a complaint, which fails the test.
 #![allow(dead_code, reason = "each test file uses a part")]
 
-mod semantics;
 mod serve;
 
-use hyper::body::Bytes;
+use selvage::simulate::api::{self, Objects};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
+
+/// The Node that tests speak of.
+const NODE: &str = "node-1";
 
 /// A request as it came.
 #[derive(Debug, Clone)]
@@ -58,26 +58,43 @@ struct Fault {
 /// All that it keeps.
 #[derive(Default)]
 pub struct State {
-    revision: u64,
-    pub node: Option<Value>,
-    /// Other nodes, as the list of a group shows them.
-    pub others: Vec<Value>,
-    pub leases: BTreeMap<String, Value>,
-    pub events: Vec<Value>,
+    objects: Objects,
     pub log: Vec<Seen>,
     /// The one bearer token that is good; none: any.
     pub token: Option<String>,
-    /// Most items of a list's page.
-    pub page: usize,
-    pub complaints: Vec<String>,
-    /// This node's pods, in the order in which they came.
-    pub pods: Vec<Value>,
-    /// What happened to pods, with its version; what is older than `kept_from` is forgotten.
-    pod_changes: Vec<(u64, Value)>,
-    kept_from: u64,
     faults: Vec<Fault>,
-    watchers: Vec<mpsc::UnboundedSender<Bytes>>,
-    pod_watchers: Vec<mpsc::UnboundedSender<Bytes>>,
+}
+
+impl Deref for State {
+    type Target = Objects;
+
+    fn deref(&self) -> &Objects {
+        &self.objects
+    }
+}
+
+impl DerefMut for State {
+    fn deref_mut(&mut self) -> &mut Objects {
+        &mut self.objects
+    }
+}
+
+impl State {
+    /// The Node joins.
+    pub fn join(&mut self, labels: Value, taints: Value) {
+        self.create_node(NODE, labels, taints, Value::Null);
+    }
+
+    /// The Node goes.
+    pub fn leave(&mut self) {
+        self.nodes.retain(|node| node["metadata"]["name"] != NODE);
+    }
+
+    /// Other nodes of the group.
+    pub fn set_others(&mut self, others: Vec<Value>) {
+        self.nodes.retain(|node| node["metadata"]["name"] == NODE);
+        self.nodes.extend(others);
+    }
 }
 
 /// The server; it ends with the value.
@@ -106,12 +123,8 @@ impl FakeApi {
     pub fn new(labels: Value, taints: Value) -> Self {
         let std_listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = std_listener.local_addr().expect("its address");
-        let mut state = State {
-            page: 100,
-            revision: 100,
-            ..State::default()
-        };
-        state.create_node(labels, taints);
+        let mut state = State::default();
+        state.join(labels, taints);
         let state = Arc::new(Mutex::new(state));
         let (up, up_rx) = watch::channel(Some(true));
         let shared = Arc::clone(&state);
@@ -189,12 +202,12 @@ impl FakeApi {
     }
 
     pub fn node(&self) -> Value {
-        self.state().node.clone().unwrap_or_default()
+        self.state().node(NODE).cloned().unwrap_or_default()
     }
 
     /// Somebody else changes the Node.
     pub fn change(&self, change: impl FnOnce(&mut Value)) {
-        self.state().change(|node| {
+        self.state().change_node(NODE, |node| {
             change(node);
             Ok(())
         });
@@ -207,48 +220,36 @@ impl FakeApi {
 
     /// A pod goes.
     pub fn delete_pod(&self, uid: &str) {
-        self.state().delete_pod(uid);
+        assert!(self.state().delete_pod(uid), "a pod of that UID");
     }
 
     /// The past is forgotten: who goes on from before gets 410. Open watches end.
     pub fn forget_the_past(&self) {
-        let mut state = self.state();
-        state.kept_from = state.revision + 1;
-        state.revision += 1;
-        state.pod_changes.clear();
-        state.pod_watchers.clear();
+        self.state().forget_the_past();
     }
 
     /// The server ends all watches of pods.
     pub fn end_pod_watches(&self) {
-        self.state().pod_watchers.clear();
+        self.state().pod_watches.end();
     }
 
     /// What every watch of pods is told, word for word.
     pub fn tell_pod_watchers(&self, line: &str) {
-        self.state().tell_pods(line.to_string());
+        self.state().pod_watches.tell(line);
     }
 
     /// How many watch pods now.
     pub fn pod_watches(&self) -> usize {
-        let mut state = self.state();
-        state.pod_watchers.retain(|watcher| !watcher.is_closed());
-        state.pod_watchers.len()
+        self.state().pod_watches.count()
     }
 
     /// What every watch is told, word for word.
     pub fn tell_watchers(&self, event: &Value) {
-        self.state().tell(event);
+        self.state().node_watches.tell(&event.to_string());
     }
 
     /// A kubeconfig for this server with a user's entry (`token: x`).
     pub fn kubeconfig(&self, user: &str) -> String {
-        let address = self.address;
-        format!(
-            "apiVersion: v1\nkind: Config\ncurrent-context: c\n\
-             clusters: [{{name: c, cluster: {{server: 'http://{address}'}}}}]\n\
-             contexts: [{{name: c, context: {{cluster: c, user: u}}}}]\n\
-             users: [{{name: u, user: {{{user}}}}}]\n"
-        )
+        api::kubeconfig(self.address, user)
     }
 }

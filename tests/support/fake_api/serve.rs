@@ -1,18 +1,14 @@
 //! Connections, requests and watches.
 
-use super::semantics::status;
 use super::{Fault, Seen, State, Wrong};
-use http_body_util::{BodyExt, Full, StreamBody, combinators::BoxBody};
-use hyper::body::{Bytes, Frame, Incoming};
+use hyper::body::Incoming;
 use hyper::{Request, Response};
+use selvage::simulate::api::{self, Answer, Body, status};
 use serde_json::Value;
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 use tokio::sync::watch;
-
-type Body = BoxBody<Bytes, Infallible>;
 
 pub(super) async fn serve(
     listener: std::net::TcpListener,
@@ -39,8 +35,8 @@ pub(super) async fn serve(
                     Some(false) => {
                         listener = None;
                         connections.abort_all();
-                        lock(&state).watchers.clear();
-                        lock(&state).pod_watchers.clear();
+                        lock(&state).node_watches.end();
+                        lock(&state).pod_watches.end();
                     }
                     Some(true) => listener = tokio::net::TcpListener::bind(address).await.ok(),
                 }
@@ -70,37 +66,17 @@ async fn handle(
     state: Arc<Mutex<State>>,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, Closed> {
-    let header = |name: &str| {
-        let value = request
-            .headers()
-            .get(name)
-            .and_then(|value| value.to_str().ok());
-        value.unwrap_or_default().to_string()
-    };
-    // `?&limit=1` and `?limit=1` are the same.
-    let uri = request.uri().to_string().replace("?&", "?");
+    let asked = api::read(request).await.ok_or(Closed)?;
     let mut seen = Seen {
         at: Instant::now(),
-        method: request.method().to_string(),
-        uri: uri.trim_end_matches('?').to_string(),
-        content: header("content-type"),
-        token: header("authorization")
-            .trim_start_matches("Bearer ")
-            .to_string(),
-        body: Value::Null,
+        method: asked.method.clone(),
+        uri: asked.uri.clone(),
+        content: asked.content.clone(),
+        token: asked.token.clone(),
+        body: asked.body.clone(),
         code: 0,
     };
-    let body = request
-        .into_body()
-        .collect()
-        .await
-        .map_err(|_| Closed)?
-        .to_bytes();
-    if !body.is_empty() {
-        seen.body = serde_json::from_slice(&body).unwrap_or_default();
-    }
-    let watches = seen.uri.contains("watch=true");
-    let (wrong, (code, answer), events) = {
+    let (wrong, answer) = {
         let mut state = lock(&state);
         let fits = |fault: &&mut Fault| {
             fault.times > 0 && fault.method == seen.method && seen.uri.contains(fault.part)
@@ -113,63 +89,28 @@ async fn handle(
             .token
             .as_ref()
             .is_some_and(|token| *token != seen.token);
-        let mut events = None;
+        let told = |(code, body)| Answer::Told(code, body);
         let answer = match &wrong {
-            _ if denied => status(401, Value::Null),
-            Some(Wrong::Status(code, details)) => status(*code, details.clone()),
-            Some(Wrong::Stall | Wrong::Close) => (0, Value::Null),
-            Some(Wrong::DoneThenStall) => (state.answer(&seen).0, Value::Null),
-            None if watches => {
-                // What changed between list and watch.
-                let since = seen
-                    .uri
-                    .split('&')
-                    .find_map(|part| part.strip_prefix("resourceVersion="));
-                let since = since
-                    .and_then(|version| version.parse::<u64>().ok())
-                    .unwrap_or(0);
-                events = Some(if seen.uri.starts_with("/api/v1/pods") {
-                    state.watch_pods(&seen, since)
-                } else {
-                    state.watch_node(since)
-                });
-                (200, Value::Null)
-            }
-            None => state.answer(&seen),
+            _ if denied => told(status(401, Value::Null)),
+            Some(Wrong::Status(code, details)) => told(status(*code, details.clone())),
+            Some(Wrong::Stall | Wrong::Close) => told((0, Value::Null)),
+            Some(Wrong::DoneThenStall) => told((state.answer(&asked).0, Value::Null)),
+            None if asked.watches() => match state.watch(&asked) {
+                Some(lines) => Answer::Watch(lines),
+                None => told(state.answer(&asked)),
+            },
+            None => told(state.answer(&asked)),
         };
-        seen.code = answer.0;
+        seen.code = match &answer {
+            Answer::Told(code, _) => *code,
+            Answer::Watch(_) => 200,
+        };
         state.log.push(seen);
-        (wrong, answer, events)
+        (wrong, answer)
     };
     match wrong {
         Some(Wrong::Stall | Wrong::DoneThenStall) => std::future::pending().await,
         Some(Wrong::Close) => Err(Closed),
-        _ => {
-            let body = match events {
-                Some(events) => {
-                    let lines = futures::stream::unfold(events, |mut events| async {
-                        let line = events.recv().await?;
-                        Some((Ok::<_, Infallible>(Frame::data(line)), events))
-                    });
-                    BodyExt::boxed(StreamBody::new(lines.boxed_sync()))
-                }
-                None => Full::new(Bytes::from(answer.to_string())).boxed(),
-            };
-            let response = Response::builder()
-                .status(code)
-                .header("content-type", "application/json");
-            response.body(body).map_err(|_| Closed)
-        }
+        _ => api::answer(answer).ok_or(Closed),
     }
 }
-
-trait BoxedSync: futures::Stream + Send + Sync + Sized + 'static {
-    /// Pinned, and `Sync`, as a boxed body is.
-    fn boxed_sync(
-        self,
-    ) -> std::pin::Pin<Box<dyn futures::Stream<Item = Self::Item> + Send + Sync>> {
-        Box::pin(self)
-    }
-}
-
-impl<S: futures::Stream + Send + Sync + Sized + 'static> BoxedSync for S {}

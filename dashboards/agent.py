@@ -1,0 +1,194 @@
+"""selvage itself: whether the agents see, what they cost, and whether the API takes their word."""
+
+import frame
+from parts import BAD, GOOD, NODE_LINK, PLAIN, QUIET, WARN, Col, Q, bars, lines, stat, table
+from queries import HOST, NODE, of_agent, zero_of
+
+ANSWER = f"count(selvage_build_info{{{NODE}}})"
+TARGETS = f'up{{job=~".*selvage.*", {NODE}}}'
+EACH = "{{instance}}"
+NO_API = "no data: no agent has a cluster to tell"
+
+
+def now(board):
+    board.row("Now")
+    board.add(stat(
+        "Agents that answer", "Agents that Prometheus reaches. It should be the number of nodes.",
+        [Q(ANSWER, "agents")],
+    ), 4, 4)
+    board.add(stat(
+        "Targets down", "Scrape targets of a job named after selvage that do not answer. It should "
+        "be 0; an agent that is not even a target is not counted.",
+        [Q(zero_of(f"count({TARGETS} == 0)", f"count({TARGETS})"), "down")],
+        steps=[(None, GOOD), (1, BAD)], empty="no data: no scrape job named after selvage",
+    ), 4, 4)
+    board.add(stat(
+        "Sources failing", "Sources over all nodes whose last read did not end well, or that are "
+        "stalled. It should be 0: what is not read is not judged.",
+        [Q(zero_of(f"count(selvage_source_up{{{NODE}}} == 0 or selvage_source_stalled{{{NODE}}} "
+                   "> 0)", f"count(selvage_source_up{{{NODE}}})"), "failing")],
+        steps=[(None, GOOD), (1, BAD)],
+    ), 4, 4)
+    board.add(stat(
+        "Oldest report", "Age of the oldest agent's last evaluation. Above two minutes an agent "
+        "lives and does not judge.",
+        [Q(f"max(selvage_report_age_seconds{{{NODE}}})", "age")], "s",
+        steps=[(None, GOOD), (30, WARN), (120, BAD)], decimals=1,
+    ), 4, 4)
+    board.add(stat(
+        "API unreachable", "Agents to whom the API server does not answer. It should be 0.",
+        [Q(zero_of(f"count(selvage_node_api_up{{{NODE}}} == 0)",
+                   f"count(selvage_node_api_up{{{NODE}}})"), "unreachable")],
+        steps=[(None, GOOD), (1, BAD)], empty=NO_API,
+    ), 4, 4)
+    board.add(stat(
+        "Kernel records lost", "Kernel-log records that were overwritten before any agent read "
+        "them, in the time range. It should be 0; else an event may be hidden.",
+        [Q(f"sum(increase(selvage_kmsg_records_lost_total{{{NODE}}}[$__range]))", "lost")],
+        steps=[(None, GOOD), (1, WARN)], decimals=0,
+    ), 4, 4)
+
+
+def sources(board):
+    board.row("Sources")
+    board.add(bars(
+        "Nodes where the source answers", "For each source, the share of agents whose last read "
+        "ended well, of those that have it. It should be 1.",
+        Q(f"sort(avg by (source) (selvage_source_up{{{NODE}}}))", "{{source}}"), "percentunit",
+        steps=[(None, BAD), (0.9, WARN), (1, GOOD)], decimals=1,
+    ), 8, 9)
+    board.add(lines(
+        "Duration of reads", "How long the last read of each source took on the slowest node. "
+        "Milliseconds are normal; seconds mean a driver or firmware that hangs.",
+        [Q(f"max by (source) (selvage_source_duration_seconds{{{NODE}}})", "{{source}}")], "s",
+        steps=[(None, "transparent"), (5, WARN)],
+    ), 8, 9)
+    board.add(lines(
+        "Stalled reads", "Reads that are out beyond their deadline, by source, over all nodes. "
+        "There should be none.",
+        [Q(f"sum by (source) (selvage_source_stalled{{{NODE}}})", "{{source}}")], decimals=0,
+    ), 8, 9)
+    board.add(table(
+        "Sources that fail", "Which source does not answer on which node; 1 and more stalled reads "
+        "hang in the kernel.",
+        [Q(f"max by ({HOST}, source) (selvage_source_stalled{{{NODE}}}) and on ({HOST}, source) "
+           f"(selvage_source_up{{{NODE}}} == 0 or selvage_source_stalled{{{NODE}}} > 0)")],
+        [Col("cluster", "Cluster", width=110), Col("instance", "Node", link=NODE_LINK, width=140),
+         Col("source", "Source"),
+         Col("@A", "Stalled", unit="short", steps=[(None, PLAIN), (1, BAD)])],
+        sort=["-@A"], empty="Every source of every agent that answers is read.",
+    ), 12, 7)
+    board.add(lines(
+        "Kernel records lost", "Kernel-log records overwritten before they were read, of the ten "
+        "nodes that lost most. There should be none.",
+        [Q(f"topk(10, sum by ({HOST}) (increase(selvage_kmsg_records_lost_total{{{NODE}}}"
+           "[$__rate_interval])))", EACH)], decimals=0,
+    ), 12, 7)
+
+
+def worst(expr):
+    """The ten highest, so that a fleet of thousands stays legible, and the middle of all."""
+    return [Q(f"topk(10, {expr})", EACH), Q(f"quantile(0.5, {expr})", "median", QUIET, dashed=True)]
+
+
+def cost(board):
+    board.row("What it costs: the ten highest, and the median of all")
+    board.add(lines(
+        "CPU", "Share of one core that an agent uses. A few thousandths are normal.",
+        worst(of_agent(f"rate(process_cpu_seconds_total{{{NODE}}}[$__rate_interval])")),
+        "percentunit", steps=[(None, "transparent"), (0.1, WARN)],
+    ), 8, 8)
+    board.add(lines(
+        "Memory", "Resident memory of an agent. The shipped limit is 64 MiB (dashed); it should "
+        "stay level.",
+        worst(of_agent(f"process_resident_memory_bytes{{{NODE}}}")), "bytes",
+        steps=[(None, "transparent"), (67108864, BAD)],
+    ), 8, 8)
+    board.add(lines(
+        "Age of reports", "Age of an agent's last evaluation when it was scraped. Above two minutes "
+        "(dashed) it lives and does not judge.",
+        worst(f"max by ({HOST}) (selvage_report_age_seconds{{{NODE}}})"), "s",
+        steps=[(None, "transparent"), (120, BAD)],
+    ), 8, 8)
+    board.add(lines(
+        "Duration of scrapes", "How long Prometheus waited for an agent. Milliseconds are normal.",
+        worst(of_agent(f"scrape_duration_seconds{{{NODE}}}")), "s",
+        steps=[(None, "transparent"), (1, WARN)],
+    ), 8, 8)
+    board.add(lines(
+        "Series", "Series that an agent exports: at most 600 by default and 2,000 with everything "
+        "on, on a node with 18 ports.",
+        worst(of_agent(f"scrape_samples_scraped{{{NODE}}}")),
+        steps=[(None, "transparent"), (2000, WARN)], decimals=0,
+    ), 8, 8)
+    judged = f"rate(selvage_report_generations_total{{{NODE}}}[$__rate_interval])"
+    board.add(lines(
+        "Evaluations", "How often agents judge anew: the ten that do so least, and the median. A "
+        "flat zero is an agent that stands still.",
+        [Q(f"bottomk(10, sum by ({HOST}) ({judged}))", EACH),
+         Q(f"quantile(0.5, sum by ({HOST}) ({judged}))", "median", QUIET, dashed=True)], "ops",
+    ), 8, 8)
+
+
+def cluster(board):
+    board.row("Telling the cluster")
+    board.add(lines(
+        "Writes by result", "Requests that write to nodes or tell events, over all agents. ok, and "
+        "few of them; denied or error want the logs.",
+        [Q(f"sum by (result) (rate(selvage_node_writes_total{{{NODE}}}[$__rate_interval]))",
+           "{{result}}")], "reqps", empty=NO_API,
+        colors={"ok": GOOD, "dry_run": PLAIN, "conflict": QUIET, "denied": BAD, "error": BAD,
+                "timeout": WARN, "throttled": WARN},
+    ), 8, 8)
+    board.add(lines(
+        "API server answers", "Agents to whom the API server answers, and those to whom it does not.",
+        [Q(f"sum(selvage_node_api_up{{{NODE}}})", "answers", color=GOOD),
+         Q(f"sum(1 - selvage_node_api_up{{{NODE}}})", "does not answer", color=BAD)],
+        stack=True, empty=NO_API, decimals=0,
+    ), 8, 8)
+    board.add(lines(
+        "Pending on nodes' objects", "Nodes whose object lacks what it should carry, by kind. It "
+        "should fall to nothing within seconds; in a dry run it is what would be written.",
+        [Q(f"sum by (what) (selvage_node_pending{{{NODE}}}) or on () label_replace("
+           f'0 * count(selvage_node_api_up{{{NODE}}}), "what", "nothing", "", "")', "{{what}}")],
+        empty=NO_API, decimals=0,
+    ), 8, 8)
+
+
+def versions(board):
+    board.row("Versions and certificates")
+    board.add(bars(
+        "Agents by version", "How many agents run which version. One, but while it rolls out.",
+        Q(f"count by (version) (selvage_build_info{{{NODE}}})", "{{version}}"), decimals=0,
+    ), 8, 6)
+    board.add(lines(
+        "Agents by version over time", "A rollout as it went. It should end with one version.",
+        [Q(f"count by (version) (selvage_build_info{{{NODE}}})", "{{version}}")],
+        stack=True, decimals=0,
+    ), 8, 6)
+    expiry = f"min(selvage_tls_certificate_expiry_timestamp_seconds{{{NODE}}}) - time()"
+    board.add(stat(
+        "First certificate to end", "How long until the first agent's serving certificate ends. "
+        "Below a week something does not renew it.",
+        [Q(expiry, "left")], "s", steps=[(None, BAD), (604800, WARN), (1209600, GOOD)],
+        empty="No agent serves TLS.",
+    ), 4, 6)
+    board.add(stat(
+        "Reloads that failed", "Attempts to take in certificates or tokens anew that failed, in the "
+        "time range. It should be 0.",
+        [Q(f"sum(increase(selvage_serve_reload_failures_total{{{NODE}}}[$__range]))", "failed")],
+        steps=[(None, GOOD), (1, BAD)], empty="No agent has such files.", decimals=0,
+    ), 4, 6)
+
+
+def board():
+    made = frame.Board(
+        "selvage-agent", "The agents themselves: what they see, cost and write.",
+        [frame.node(multi=True)],
+    )
+    for part in (now, sources, cost, cluster, versions):
+        part(made)
+    made.annotate_alerts(
+        'cluster=~"$cluster", instance=~"$node", component="agent"'
+    )
+    return made

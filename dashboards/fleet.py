@@ -1,0 +1,272 @@
+"""The fleet: which nodes are not ready, and why."""
+
+from frame import Board
+from parts import (
+    BAD, GOOD, NODE_LINK, PLAIN, POD_LINK, QUIET, STATES, WARN, Col, Q, bars, lines, stat, table,
+)
+from queries import (
+    FLEET, HOST, PORT, fallbacks, named, rails, reasons, suspects, verdict_rank,
+    zero_of,
+)
+
+NODES = f"sum(cluster:selvage_nodes:count{{{FLEET}}})"
+NO_RULES = "no data: no agent answers, or the recording rules are not loaded"
+STATUS = {
+    "failing": ("failing", BAD), "degraded": ("degraded", WARN), "unknown": ("unknown", QUIET),
+}
+STATE = {name: (name, color) for name, color in STATES.items()}
+NODE = Col("instance", "Node", link=NODE_LINK, width=140)
+CLUSTER = Col("cluster", "Cluster", width=110)
+
+
+def now(board):
+    board.row("Readiness now")
+    board.add(stat(
+        "Nodes by verdict",
+        "How many nodes are ready, degraded, unready or unknown. All should be ready; a node whose "
+        "agent does not answer is in none of the four.",
+        [Q(f"sum by (state) (cluster_state:selvage_nodes:count{{{FLEET}}})", "{{state}}")],
+        overrides={
+            "ready": [(None, PLAIN), (1, GOOD)], "degraded": [(None, PLAIN), (1, WARN)],
+            "unready": [(None, PLAIN), (1, BAD)], "unknown": [(None, PLAIN), (1, QUIET)],
+        },
+        wide=True, empty=NO_RULES,
+    ), 9, 5)
+    board.add(stat(
+        "Agents that answer",
+        "Agents that Prometheus reaches. It should be the number of nodes of the fabric; a node "
+        "with a dead agent is missing here, not ready.",
+        [Q(NODES, "agents")], empty=NO_RULES,
+    ), 3, 5)
+    board.add(stat(
+        "Share unready",
+        "Nodes that are unready, of those whose agents answer. It should be 0; above a tenth, look "
+        "at what the nodes share (switch, subnet manager, a rollout) first.",
+        [Q(f'sum(cluster_state:selvage_nodes:count{{{FLEET}, state="unready"}}) / {NODES}',
+           "unready")],
+        "percentunit", steps=[(None, PLAIN), (0.001, WARN), (0.1, BAD)], empty=NO_RULES,
+        decimals=1,
+    ), 3, 5)
+    board.add(stat(
+        "Nodes tainted",
+        "Nodes that carry the agent's taint. New pods do not go there.",
+        [Q(f"sum(selvage_node_taint_applied{{{FLEET}}})", "tainted")],
+        steps=[(None, PLAIN), (1, WARN)],
+        empty="no data: no agent has seen its node's object",
+    ), 3, 5)
+    board.add(stat(
+        "Taints withheld",
+        "Nodes that should be tainted and are not: by the budget, a muting, dry run or an API that "
+        "does not answer. It should be 0; else jobs still start on nodes that cannot serve them.",
+        [Q(zero_of(f"sum(selvage_node_taint_withheld{{{FLEET}}})",
+                   f"count(selvage_fabric_ready{{{FLEET}}})"), "withheld")],
+        steps=[(None, PLAIN), (1, BAD)],
+    ), 3, 5)
+    board.add(stat(
+        "Alerts firing",
+        "Alerts of selvage's rules that fire. It should be 0.",
+        [Q(zero_of(f'count(ALERTS{{alertname=~"Selvage.*", alertstate="firing", {FLEET}}})',
+                   NODES), "alerts")],
+        steps=[(None, PLAIN), (1, WARN)], empty=NO_RULES,
+    ), 3, 5)
+
+
+def why(board):
+    board.row("Which nodes, and why")
+    since = f"max by ({HOST}) (selvage_fabric_state_since_timestamp_seconds{{{FLEET}}})"
+    rows = reasons(FLEET)
+    board.add(table(
+        "Nodes that are not ready",
+        "One row for each finding of each node that is not ready, worst first; a node's name opens "
+        "its dashboard.",
+        [Q(rows), Q(f"1000 * (({rows}) * 0 + on ({HOST}) group_left () {since})"),
+         Q(f"({rows}) * 0 + on ({HOST}) group_left () {verdict_rank(FLEET)}")],
+        [CLUSTER, NODE, Col("state", "Verdict", values=STATE, width=100),
+         Col("@B", "Since", unit="dateTimeFromNow", width=130),
+         Col("status", "Finding", values=STATUS, width=100), Col("reason", "Reason"),
+         Col("subject", "Subject"), Col("check", "Check")],
+        sort=["-@A", "instance", "-@C"], empty="No node that answers is degraded, unready or unknown.",
+    ), 24, 10)
+    board.add(bars(
+        "Nodes by reason",
+        "How many nodes have a finding with this reason, notices left out. One reason on many "
+        "nodes points at what they share.",
+        Q("sort_desc(count by (reason) (count by (reason, cluster, instance) "
+          f'(selvage_finding{{{FLEET}, status!="notice"}})))', "{{reason}}"),
+        steps=[(None, PLAIN), (2, WARN)], empty="No agent that answers has a finding.",
+    ), 10, 8)
+    board.add(table(
+        "Alerts firing",
+        "What Prometheus fires now, by selvage's rules. Alertmanager may hold some of it back, as "
+        "it should.",
+        [Q(" or ".join(
+            f"{rank} * max by (cluster, instance, alertname, severity, namespace, pod) "
+            f'(ALERTS{{alertname=~"Selvage.*", alertstate="firing", severity="{severity}", '
+            f"{FLEET}}})"
+            for severity, rank in (("critical", 3), ("warning", 2), ("info", 1))
+        ))],
+        [Col("severity", "Severity", values={
+            "critical": ("critical", BAD), "warning": ("warning", WARN), "info": ("info", PLAIN),
+         }, width=90), Col("alertname", "Alert"), CLUSTER, NODE, Col("namespace", "Namespace"),
+         Col("pod", "Pod")],
+        sort=["instance", "-@A"], empty="No alert of selvage fires.",
+    ), 14, 8)
+
+
+def over_time(board):
+    board.row("Readiness over time")
+    board.add(lines(
+        "Nodes by verdict over time",
+        "The same four counts, stacked. The height is the number of agents that answer, so a dip "
+        "is agents that went away.",
+        [Q(f"sum by (state) (cluster_state:selvage_nodes:count{{{FLEET}}})", "{{state}}")],
+        colors=STATES, stack=True, empty=NO_RULES, decimals=0,
+    ), 14, 8)
+    board.add(lines(
+        "Share unready over time",
+        "Unready nodes of those that answer, by cluster. Above the dashed line (a tenth) the fleet's "
+        "own alert fires.",
+        [Q(f"max by (cluster) (cluster:selvage_nodes_unready:ratio{{{FLEET}}})",
+           "unready {{cluster}}")],
+        "percentunit", steps=[(None, "transparent"), (0.1, BAD)], empty=NO_RULES,
+    ), 10, 8)
+
+
+def taints(board):
+    board.row("Taints and their budget")
+    board.add(lines(
+        "Taints",
+        "Nodes with the agent's taint, and nodes that want it and do not get it, by reason.",
+        [Q(f"sum(selvage_node_taint_applied{{{FLEET}}})", "applied", color=WARN),
+         Q(f"sum by (reason) (selvage_node_taint_withheld{{{FLEET}}})", "withheld: {{reason}}")],
+        stack=True, empty="no data: no agent has seen its node's object", decimals=0,
+    ), 9, 7)
+    board.add(lines(
+        "Budget",
+        "Taints claimed against the limit of the group, as the nodes that want one last saw it; of "
+        "several groups the fullest. At the limit every further node goes untainted.",
+        [Q(f'max(selvage_node_taint_budget{{{FLEET}, what="claimed"}})', "claimed", color=WARN),
+         Q(f'max(selvage_node_taint_budget{{{FLEET}, what="limit"}})', "limit", color=BAD,
+           dashed=True)],
+        empty="no data: no node has wanted a taint", decimals=0,
+    ), 7, 7)
+    board.add(table(
+        "Taints withheld now",
+        "Nodes that should be tainted and are not. Budget: take nodes out of service by hand, or "
+        "raise it if the faults are real.",
+        [Q(f"max by ({HOST}, reason) (selvage_node_taint_withheld{{{FLEET}}}) == 1")],
+        [CLUSTER, NODE, Col("reason", "Withheld by")],
+        empty="No node that answers has a taint withheld.",
+    ), 8, 7)
+
+
+def links(board):
+    board.row("Rails")
+    state = rails(f"max by ({PORT}) (selvage_port_state_id{{{FLEET}}})", FLEET)
+    board.add(lines(
+        "Rails by state",
+        "Ports of the compute fabric by their logical state. All should be active.",
+        [Q(f'count_values("state", {state})', "{{state}}")],
+        colors={"1": BAD, "2": WARN, "3": WARN, "4": GOOD, "5": PLAIN},
+        names={"1": "down", "2": "init", "3": "armed", "4": "active", "5": "active, deferred"},
+        stack=True, empty="no data: no agent sees a rail", decimals=0,
+    ), 12, 8)
+    seen = "device, port, link_layer, netdev"
+    down = rails(f"max by ({PORT}) (selvage_port_up{{{FLEET}}}) == 0",
+                 FLEET, "link_layer, netdev, firmware")
+    board.add(table(
+        "Rails that are down",
+        "Rails that their agent reports as not active. A device that fell off the bus is no port "
+        "any more: it is among the reasons above.",
+        [Q(f"max by ({HOST}, {seen}, firmware) ({down} + 1)")],
+        [CLUSTER, NODE, Col("device", "Device"), Col("port", "Port", width=60),
+         Col("link_layer", "Link layer"), Col("netdev", "Interface"),
+         Col("firmware", "Firmware")],
+        sort=["instance"], empty="No rail that an agent sees is down.",
+    ), 12, 8)
+
+
+def offenders(board):
+    board.row("Top offenders")
+    board.add(table(
+        "Link errors in the last hour",
+        "The ten ports whose error counters rose most. A healthy link counts next to none; errors "
+        "that move with the cable are the cable's.",
+        [Q(f"topk(10, sum by ({PORT}) "
+           f"(instance_device_port:selvage_port_errors:increase1h{{{FLEET}}}) >= 1)")],
+        [CLUSTER, NODE, Col("device", "Device"), Col("port", "Port", width=60),
+         Col("@A", "Errors", unit="short", steps=[(None, PLAIN), (10, WARN), (1000, BAD)])],
+        sort=["-@A"], empty="No port counted an error, or none is counted here.",
+    ), 8, 8)
+    board.add(table(
+        "Link edges in the last hour",
+        "The ten ports whose link went up or down most often (a flap is two edges). There should "
+        "be none on a node in service.",
+        [Q(f"topk(10, sum by ({PORT}) "
+           f"(increase(selvage_port_link_transitions_total{{{FLEET}}}[1h])) >= 1)")],
+        [CLUSTER, NODE, Col("device", "Device"), Col("port", "Port", width=60),
+         Col("@A", "Edges", unit="short", steps=[(None, WARN), (6, BAD)])],
+        sort=["-@A"], empty="No link changed that an agent sees.",
+    ), 8, 8)
+    board.add(table(
+        "PFC pause share",
+        "The ten priorities that were paused the longest part of the last five minutes. receive: "
+        "the fabric slows the node; transmit: the node slows others.",
+        [Q("topk(10, max by (cluster, instance, netdev, priority, direction) "
+           f"(instance_netdev_priority_direction:selvage_pfc_pause:ratio{{{FLEET}}}) > 0.001)")],
+        [CLUSTER, NODE, Col("netdev", "Interface"), Col("priority", "Priority", width=70),
+         Col("direction", "Direction", width=90),
+         Col("@A", "Paused", unit="percentunit", steps=[(None, PLAIN), (0.05, WARN), (0.3, BAD)])],
+        sort=["-@A"], empty="No priority that is counted was paused.",
+    ), 8, 8)
+    board.add(table(
+        "Xid errors",
+        "NVIDIA's GPU errors in the nodes' kernel logs, most frequent first. Classes other than app "
+        "tell of hardware, driver or memory.",
+        [Q("topk(15, sum by (cluster, instance, pci, xid, class) "
+           f"(selvage_gpu_xid_total{{{FLEET}}}) > 0)")],
+        [CLUSTER, NODE, Col("pci", "GPU"), Col("xid", "Xid", width=60), Col("class", "Class"),
+         Col("@A", "Count", unit="short")],
+        sort=["-@A"], empty="No Xid in a kernel log that an agent reads.",
+    ), 12, 8)
+    board.add(table(
+        "NIC events in the kernel log",
+        "What drivers of RDMA NICs told, most frequent first: heat, cables, firmware.",
+        [Q("topk(15, sum by (cluster, instance, pci, event) "
+           f"(selvage_nic_kernel_events_total{{{FLEET}}}) > 0)")],
+        [CLUSTER, NODE, Col("pci", "NIC"), Col("event", "Event"),
+         Col("@A", "Count", unit="short")],
+        sort=["-@A"], empty="No NIC event in a kernel log that an agent reads.",
+    ), 12, 8)
+
+
+def jobs(board):
+    board.row("Jobs")
+    columns = [CLUSTER, NODE, Col("namespace", "Namespace"), Col("pod", "Pod", link=POD_LINK)]
+    board.add(table(
+        "Jobs that fell back to TCP",
+        "Containers whose NCCL moves data between nodes by TCP though nothing asks for that, with "
+        "the causes that NCCL told. There should be none.",
+        [Q(named(fallbacks(FLEET), FLEET))],
+        [*columns, Col("container", "Container"), Col("job", "Job"), Col("cause", "Cause"),
+         Col("nccl_version", "NCCL", width=80)],
+        sort=["namespace"], empty="No job whose lines can be read has fallen back.",
+    ), 14, 8)
+    board.add(table(
+        "Suspects",
+        "Pods with GPUs that move many bytes by TCP and own no RDMA queue pair: a fallback that no "
+        "log admits, or a data set. A suspicion, not a verdict.",
+        [Q(suspects(FLEET))], [*columns, Col("job", "Job")],
+        sort=["namespace"], empty="No pod that could be looked at is suspect.",
+    ), 10, 8)
+
+
+def board():
+    made = Board(
+        "selvage-fleet", "Readiness of all nodes' GPU fabric: which nodes are not ready, and why.",
+        [],
+    )
+    for part in (now, why, over_time, taints, links, offenders, jobs):
+        part(made)
+    made.annotate_alerts(FLEET)
+    return made

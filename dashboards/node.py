@@ -1,0 +1,315 @@
+"""One node: its verdict, its rails, and all that speaks for or against them."""
+
+import frame
+from parts import (
+    BAD, GOOD, NO_AGENT, PLAIN, QUIET, STATES, WARN, Col, Q, lines, stat, table, timeline,
+)
+from queries import CNP, HOST, NO_ERRORS, NODE, PORT, findings, ports, rails, state_value, zero_of
+
+VERDICTS = dict(enumerate(STATES.items(), 1))
+RANKS = {0: ("notice", PLAIN), 1: ("unknown", QUIET), 2: ("degraded", WARN), 3: ("failing", BAD)}
+LOADED = {0: ("not loaded", QUIET), 1: ("loaded", GOOD)}
+LINK_STATES = {
+    1: ("down", BAD), 2: ("init", WARN), 3: ("armed", WARN), 4: ("active", GOOD),
+    5: ("active, deferred", PLAIN),
+}
+PHYSICAL = {
+    1: ("sleep", QUIET), 2: ("polling", BAD), 3: ("disabled", BAD), 4: ("training", WARN),
+    5: ("link up", GOOD), 6: ("error recovery", BAD), 7: ("phy test", QUIET),
+}
+PATHS = {
+    1: ("dmabuf", GOOD), 2: ("peermem", GOOD), 3: ("none", BAD), 4: ("unknown", QUIET),
+}
+NO_RAIL = "no data: the agent sees no rail, or does not answer"
+NO_HW = "no data: no RDMA port with such counters"
+NO_PFC = "no data: no Ethernet port with PFC counters (InfiniBand and EFA have none)"
+NO_RULES = "no data: no such port, or the recording rules are not loaded"
+
+
+def path_value(selector):
+    return f"max by ({HOST}) (" + " or ".join(
+        f'selvage_gpudirect_path{{{selector}, path="{path}"}} * {value}'
+        for value, (path, _) in PATHS.items()
+    ) + ")"
+
+
+def verdict(board):
+    board.row("Verdict")
+    board.add(stat(
+        "Verdict", "What the agent says of this node now. It should be ready.",
+        [Q(f"max by (state) (selvage_fabric_state{{{NODE}}} == 1)", "{{state}}")],
+        colors=STATES, name=True,
+    ), 4, 4)
+    board.add(stat(
+        "Since", "Since when this verdict stands; at the earliest, since the agent started.",
+        [Q(f"1000 * max(selvage_fabric_state_since_timestamp_seconds{{{NODE}}})", "since")],
+        "dateTimeFromNow",
+    ), 4, 4)
+    up = rails(f"max by ({PORT}) (selvage_port_up{{{NODE}}})", NODE)
+    board.add(stat(
+        "Rails up", "Rails that are active, beside all rails that the agent sees. Both should be "
+        "the number that was bought: a NIC off the bus is missing from both.",
+        [Q(f"sum({up})", "up"), Q(f"sum(selvage_rails{{{NODE}}})", "rails")],
+        wide=True, empty=NO_RAIL,
+    ), 4, 4)
+    board.add(stat(
+        "GPUs", "GPUs on the PCI bus. It should be the number that was bought.",
+        [Q(f"sum(selvage_gpus{{{NODE}}})", "GPUs")],
+    ), 2, 4)
+    board.add(stat(
+        "GPUDirect RDMA", "The path that GPUDirect RDMA can take: dmabuf or peermem are well; with "
+        "none, data is staged through host memory.",
+        [Q(f"max by (path) (selvage_gpudirect_path{{{NODE}}} == 1)", "{{path}}")],
+        colors={"dmabuf": GOOD, "peermem": GOOD, "none": BAD, "unknown": QUIET}, name=True,
+    ), 3, 4)
+    board.add(stat(
+        "GPUDirect Storage", "Whether nvidia-fs runs. Absent is well where nobody uses it.",
+        [Q(f"max(selvage_gds_ready{{{NODE}}})", "GDS")],
+        values={0: ("absent", QUIET), 1: ("ready", GOOD)},
+    ), 3, 4)
+    board.add(stat(
+        "Taint", "Whether the node carries the agent's taint. It should while the node is unready.",
+        [Q(f"max(selvage_node_taint_applied{{{NODE}}})", "taint")],
+        values={0: ("none", PLAIN), 1: ("tainted", WARN)},
+        empty="no data: the node's object was not seen",
+    ), 4, 4)
+    board.add(timeline(
+        "Verdict over time", "When which verdict stood. A gap: the agent did not answer.",
+        [Q(state_value(NODE), "{{instance}}")], VERDICTS,
+    ), 24, 4)
+    found = findings(NODE)
+    board.add(table(
+        "What the agent says", "Findings that stand now, worst first; a notice does not move the "
+        "verdict. Seen since goes back no further than the time range above.",
+        [Q(found), Q(f"1000 * min by ({HOST}, check, subject, reason, status) (min_over_time("
+           f"timestamp(selvage_finding{{{NODE}}})[$__range:1m])) and on ({HOST}, check, subject, "
+           f"reason, status) {found}")],
+        [Col("status", "Status", values={
+            "failing": ("failing", BAD), "degraded": ("degraded", WARN),
+            "unknown": ("unknown", QUIET), "notice": ("notice", PLAIN),
+         }, width=100), Col("reason", "Reason"), Col("subject", "Subject"), Col("check", "Check"),
+         Col("@B", "Seen since", unit="dateTimeAsIso", width=180)],
+        sort=["-@A"], empty="The agent has no finding, or does not answer: see Verdict.",
+    ), 14, 8)
+    board.add(timeline(
+        "Findings over time", "When each finding stood. What comes and goes is seen here.",
+        [Q(found, "{{reason}} {{subject}}")], RANKS,
+        empty="No finding in this time, or no agent: see Verdict.",
+    ), 10, 8)
+
+
+def links(board):
+    board.row("Rails")
+    kept = "netdev, pci, link_layer, driver, firmware, rail"
+    board.add(table(
+        "Ports", "Every RDMA port of the node, and whether it is a rail (compute fabric). Rails "
+        "should be active, with one rate and one firmware.",
+        [Q(ports(f"selvage_port_state_id{{{NODE}}}", NODE, kept)),
+         Q(ports(f"selvage_port_physical_state_id{{{NODE}}}", NODE, kept)),
+         Q(ports(f"8 * selvage_port_rate_bytes_per_second{{{NODE}}}", NODE, kept)),
+         Q(ports(f"selvage_port_link_transitions_total{{{NODE}}}", NODE, kept))],
+        [Col("device", "Device"), Col("port", "Port", width=60),
+         Col("rail", "Rail", values={"true": ("rail", GOOD), "false": ("no", QUIET)}, width=60),
+         Col("@A", "State", values=LINK_STATES), Col("@B", "Physical", values=PHYSICAL),
+         Col("@C", "Rate", unit="bps"), Col("@D", "Edges since start", unit="short"),
+         Col("link_layer", "Link layer"), Col("netdev", "Interface"), Col("pci", "PCI"),
+         Col("driver", "Driver"), Col("firmware", "Firmware")],
+        sort=["device"], empty=NO_RAIL,
+    ), 24, 8)
+    board.add(timeline(
+        "Rails' state over time", "The logical state of each rail. Anything but active is time in "
+        "which jobs stand still.",
+        [Q(rails(f"max by ({PORT}) (selvage_port_state_id{{{NODE}}})", NODE), "{{device}}/{{port}}")],
+        LINK_STATES, empty=NO_RAIL,
+    ), 12, 8)
+    board.add(lines(
+        "Link edges", "Links that went up or down, each counts one; those between two polls "
+        "included. There should be none.",
+        [Q(f"sum by (device, port) (increase(selvage_port_link_transitions_total{{{NODE}}}"
+           "[$__rate_interval]))", "{{device}}/{{port}}")],
+        empty=NO_RAIL, decimals=0,
+    ), 12, 8)
+
+
+def throughput(board):
+    board.row("Throughput against line rate")
+    rate = rails(f"max by ({PORT}) (selvage_port_rate_bytes_per_second{{{NODE}}})", NODE)
+    for name, verb in (("receive", "received"), ("transmit", "sent")):
+        moved = rails(
+            f"max by ({PORT}) (instance_device_port:selvage_port_{name}:rate5m{{{NODE}}})", NODE)
+        board.add(lines(
+            f"Bytes {verb}", f"RDMA bytes {verb} by each rail, beside the line rate of the slowest "
+            "rail. In a collective the rails should move alike.",
+            [Q(moved, "{{device}}/{{port}}"), Q(f"min({rate})", "line rate", QUIET, dashed=True)],
+            "Bps", empty=NO_RULES,
+        ), 12, 8)
+    for name, verb in (("receive", "received"), ("transmit", "sent")):
+        share = f"instance_device_port:selvage_port_{name}_utilization:ratio{{{NODE}}}"
+        board.add(lines(
+            f"Share of line rate {verb}", f"Bytes {verb} against each rail's own line rate. Near 1 "
+            "the rail is full; one rail far below the others drags the job.",
+            [Q(rails(f"max by ({PORT}) ({share})", NODE), "{{device}}/{{port}}")],
+            "percentunit", steps=[(None, "transparent"), (0.95, WARN)], high=1, empty=NO_RULES,
+        ), 12, 7)
+
+
+def errors(board):
+    board.row("Errors and retransmission")
+    pma = f'selvage_port_counter_total{{{NODE}, counter!~"{NO_ERRORS}"}}'
+    hardware = f'selvage_port_hw_counter_total{{{NODE}, counter!~"{CNP}"}}'
+    no_pma = "no data: no port that lets its error counters be read"
+    board.add(lines(
+        "Port errors by port", "How fast the error counters of each port rise, all together. They "
+        "should stand still.",
+        [Q(f"sum by (device, port) (rate({pma}[$__rate_interval]))", "{{device}}/{{port}}")],
+        "cps", empty=no_pma,
+    ), 12, 8)
+    board.add(lines(
+        "Port errors by counter", "The same by the kernel's name of the counter, over all ports.",
+        [Q(f"sum by (counter) (rate({pma}[$__rate_interval]))", "{{counter}}")],
+        "cps", empty=no_pma,
+    ), 12, 8)
+    board.add(lines(
+        "Retransmission by port", "Hardware counters of packets that were lost, late or out of "
+        "order. Some is normal on lossy Ethernet; on InfiniBand there should be next to none.",
+        [Q(f"sum by (device, port) (rate({hardware}[$__rate_interval]))", "{{device}}/{{port}}")],
+        "cps", empty=NO_HW,
+    ), 9, 8)
+    board.add(lines(
+        "Retransmission by counter", "The same by the driver's name of the counter.",
+        [Q(f"sum by (counter) (rate({hardware}[$__rate_interval]))", "{{counter}}")],
+        "cps", empty=NO_HW,
+    ), 9, 8)
+    board.add(stat(
+        "Saturated counters", "Error counters that stand at their maximum and can tell of no new "
+        "error. It should be 0; else clear them (perfquery -R).",
+        [Q(zero_of(f"sum(selvage_port_counter_saturated{{{NODE}}})",
+                   f"count(selvage_port_counter_total{{{NODE}}})"), "saturated")],
+        steps=[(None, PLAIN), (1, WARN)], empty=no_pma,
+    ), 6, 8)
+
+
+def congestion(board):
+    board.row("Congestion")
+    for direction, text in (
+        ("receive", "Pause received: the fabric tells this node to wait."),
+        ("transmit", "Pause sent: this node cannot take in what arrives, and stops others."),
+    ):
+        board.add(lines(
+            f"PFC pause, {direction}", f"{text} Share of the last five minutes; a third of the "
+            "time and more is a storm.",
+            [Q("max by (netdev, priority) (instance_netdev_priority_direction:"
+               f'selvage_pfc_pause:ratio{{{NODE}, direction="{direction}"}})',
+               "{{netdev}} priority {{priority}}")],
+            "percentunit", steps=[(None, "transparent"), (0.3, BAD)], empty=NO_PFC,
+        ), 12, 8)
+    board.add(lines(
+        "Discards", "Packets dropped for lack of buffer: by priority on Ethernet, on send by port "
+        "on InfiniBand. On a lossless priority there should be none.",
+        [Q(f"sum by (netdev, priority) (rate(selvage_pfc_discards_total{{{NODE}}}"
+           "[$__rate_interval]))", "{{netdev}} priority {{priority}}"),
+         Q(f'sum by (device, port) (rate(selvage_port_counter_total{{{NODE}, '
+           'counter="port_xmit_discards"}[$__rate_interval]))', "{{device}}/{{port}} send")],
+        "pps", empty="no data: no port that counts discards",
+    ), 8, 8)
+    board.add(lines(
+        "Congestion notifications", "CNPs sent and handled, by the driver's name of the counter. "
+        "Bursts are how congestion control works; a steady flood means a path that is too narrow.",
+        [Q(f'sum by (counter) (rate(selvage_port_hw_counter_total{{{NODE}, counter=~"{CNP}"}}'
+           "[$__rate_interval]))", "{{counter}}")],
+        "pps", empty="no data: no port that counts CNPs (InfiniBand by default, EFA)",
+    ), 8, 8)
+    board.add(lines(
+        "Waiting for credits", "InfiniBand's port_xmit_wait: ticks in which data waited and could "
+        "not be sent. High on many nodes: the fabric is congested; on one: look at its peers.",
+        [Q(f'sum by (device, port) (rate(selvage_port_counter_total{{{NODE}, '
+           'counter="port_xmit_wait"}[$__rate_interval]))', "{{device}}/{{port}}")],
+        "cps", empty="no data: no InfiniBand port",
+    ), 8, 8)
+
+
+def gpus(board):
+    board.row("GPUs, GPUDirect and PCIe")
+    board.add(table(
+        "Xid errors", "NVIDIA's GPU errors that the kernel log holds. Class app is the job's; the "
+        "others are the GPU's, its memory's, its links' or the driver's.",
+        [Q(f"sum by (pci, xid, class) (selvage_gpu_xid_total{{{NODE}}}) > 0")],
+        [Col("pci", "GPU"), Col("xid", "Xid", width=70), Col("class", "Class"),
+         Col("@A", "Count", unit="short")],
+        sort=["-@A"], empty="No Xid in the kernel log, or no agent: see Verdict.",
+    ), 8, 8)
+    board.add(lines(
+        "Xid errors over time", "The counts as they grew. A step is an error.",
+        [Q(f"sum by (pci, xid, class) (selvage_gpu_xid_total{{{NODE}}})",
+           "{{pci}} Xid {{xid}} ({{class}})")],
+        empty="No Xid in the kernel log, or no agent: see Verdict.", decimals=0, points=True,
+    ), 8, 8)
+    board.add(table(
+        "NIC events in the kernel log", "What the NICs' drivers told, by slot: links, heat, "
+        "cables, firmware.",
+        [Q(f"sum by (pci, event) (selvage_nic_kernel_events_total{{{NODE}}}) > 0")],
+        [Col("pci", "NIC"), Col("event", "Event"), Col("@A", "Count", unit="short")],
+        sort=["-@A"], empty="No NIC event in the kernel log, or no agent: see Verdict.",
+    ), 8, 8)
+    board.add(timeline(
+        "GPUDirect path over time", "Which path GPUDirect RDMA could take. A change to none costs "
+        "every job bandwidth from then on.",
+        [Q(path_value(NODE), "path")], PATHS,
+    ), 12, 4)
+    board.add(timeline(
+        "GPUDirect Storage over time", "When nvidia-fs ran. It should not come and go under jobs.",
+        [Q(f"max by ({HOST}) (selvage_gds_ready{{{NODE}}})", "nvidia-fs")],
+        {0: ("absent", QUIET), 1: ("ready", GOOD)},
+    ), 12, 4)
+    board.add(timeline(
+        "Kernel modules", "Modules that the fabric and GPUDirect need. Not all are needed "
+        "everywhere: one peer-memory module or DMA-BUF is enough.",
+        [Q(f"max by (module) (selvage_kernel_module_loaded{{{NODE}}})", "{{module}}")], LOADED,
+    ), 12, 9)
+    now = f"max by (pci) (selvage_pcie_link_bytes_per_second{{{NODE}}})"
+    best = f"max by (pci) (max_over_time(selvage_pcie_link_bytes_per_second{{{NODE}}}[$__range]))"
+    board.add(table(
+        "PCIe links, now and before", "Bandwidth of each GPU's and NIC's PCIe link as trained now, "
+        "against its best in the time range. A GPU at rest lowers its speed; a NIC should not.",
+        [Q(now), Q(best), Q(f"{now} / {best}")],
+        [Col("pci", "Slot"), Col("@A", "Now", unit="Bps"), Col("@B", "Best in range", unit="Bps"),
+         Col("@C", "Share", unit="percentunit",
+             steps=[(None, BAD), (0.5, WARN), (0.99, GOOD)])],
+        sort=["@C"], empty="no data: no PCIe link of a GPU or NIC can be read",
+    ), 12, 9)
+
+
+def cluster(board):
+    board.row("Kubernetes and jobs")
+    board.add(timeline(
+        "Taint over time", "Whether the node carried the taint, and why it did not when it should "
+        "have.",
+        [Q(f"max by ({HOST}) (selvage_node_taint_applied{{{NODE}}})", "taint"),
+         Q(f"2 * max by (reason) (selvage_node_taint_withheld{{{NODE}}})", "withheld: {{reason}}")],
+        {0: ("no", QUIET), 1: ("tainted", WARN), 2: ("withheld", BAD)},
+        empty="no data: the node's object was not seen",
+    ), 12, 6)
+    board.add(table(
+        "NCCL on this node", "Containers whose logs hold NCCL's lines, and the network they use "
+        "between nodes. socket is TCP.",
+        [Q(f"max by (namespace, pod, container, network) (selvage_nccl_network{{{NODE}}})")],
+        [Col("namespace", "Namespace"), Col("pod", "Pod", link=(
+            "/d/selvage-jobs?var-namespace=${__data.fields.Namespace}&var-pod="
+            "${__data.fields.Pod}&${datasource:queryparam}&${cluster:queryparam}"
+            "&${__url_time_range}")), Col("container", "Container"),
+         Col("network", "Network", values={
+             "socket": ("socket", WARN), "unknown": ("unknown", QUIET)})],
+        sort=["namespace"], empty="No NCCL in this node's logs, or logs are not read.",
+    ), 12, 6)
+
+
+def board():
+    made = frame.Board(
+        "selvage-node", "One node's GPU fabric: its verdict, its rails, and what the agent says.",
+        [frame.node(multi=False)],
+    )
+    for part in (verdict, links, throughput, errors, congestion, gpus, cluster):
+        part(made)
+    made.annotate_verdicts(NODE)
+    made.annotate_alerts(NODE)
+    return made

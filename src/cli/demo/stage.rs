@@ -1,0 +1,138 @@
+//! Lets a part of the cast happen on its node.
+
+use crate::simulate::api::Objects;
+use crate::simulate::{Act, Node, Role, Scene};
+use std::cell::RefCell;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// One simulated node, and the API server that knows of its pods.
+pub(super) struct Stage {
+    name: String,
+    node: RefCell<Node>,
+    objects: Arc<Mutex<Objects>>,
+}
+
+type Part<'a> = Pin<Box<dyn Future<Output = io::Result<()>> + 'a>>;
+
+impl Stage {
+    pub(super) fn new(name: &str, node: Node, objects: &Arc<Mutex<Objects>>) -> Self {
+        Stage {
+            name: name.to_string(),
+            node: RefCell::new(node),
+            objects: Arc::clone(objects),
+        }
+    }
+
+    fn act(&self, act: &Act) -> io::Result<()> {
+        let mut node = self.node.borrow_mut();
+        node.set_now(crate::clock::monotonic().0.saturating_mul(1000));
+        let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        match act {
+            Act::PodComes(pod) => objects.put_pod(pod.object(&self.name)),
+            Act::PodGoes(uid) => drop(objects.delete_pod(uid)),
+            _ => {}
+        }
+        drop(objects);
+        node.act(act)
+    }
+
+    /// Performs a role: with `once`, until its play has ended; else for ever.
+    pub(super) async fn perform(
+        &self,
+        role: &Role,
+        speed: f64,
+        once: bool,
+        say: &impl Fn(&str),
+    ) -> io::Result<()> {
+        let mut parts: Vec<Part<'_>> = vec![
+            Box::pin(self.scenes(&role.scenes)),
+            Box::pin(self.load(role.load, speed)),
+        ];
+        for (times, act) in &role.again {
+            parts.push(Box::pin(self.again(*times, act)));
+        }
+        let all = futures::future::try_join_all(parts);
+        match &role.play {
+            Some((scenes, length)) => {
+                tokio::select! {
+                    failed = all => failed.map(drop),
+                    ended = self.play(scenes, *length, speed, once, say) => ended,
+                }
+            }
+            None => all.await.map(drop),
+        }
+    }
+
+    async fn scenes(&self, scenes: &[Scene]) -> io::Result<()> {
+        let start = Instant::now();
+        let mut scenes: Vec<&Scene> = scenes.iter().collect();
+        scenes.sort_by_key(|(at, _, _)| *at);
+        for (at, act, _) in scenes {
+            tokio::time::sleep_until(start + *at).await;
+            self.act(act)?;
+        }
+        std::future::pending().await
+    }
+
+    async fn again(&self, [from, every]: [Duration; 2], act: &Act) -> io::Result<()> {
+        let mut ticks = tokio::time::interval_at(Instant::now() + from, every);
+        loop {
+            ticks.tick().await;
+            self.act(act)?;
+        }
+    }
+
+    /// Traffic that swings a little, as jobs' does.
+    async fn load(&self, percent: u64, speed: f64) -> io::Result<()> {
+        const STEP: Duration = Duration::from_millis(1500);
+        const SWING: [u64; 8] = [0, 2, 5, 7, 8, 6, 4, 1];
+        if percent == 0 {
+            return std::future::pending().await;
+        }
+        let every = STEP.div_f64(speed);
+        let mut ticks = tokio::time::interval_at(Instant::now() + every, every);
+        for swing in SWING.iter().cycle() {
+            ticks.tick().await;
+            self.act(&Act::Traffic {
+                millis: u64::try_from(every.as_millis()).unwrap_or(0),
+                percent: percent + swing,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Lets the play happen, again and again unless `once`. Its times are as it is written.
+    async fn play(
+        &self,
+        scenes: &[Scene],
+        length: Duration,
+        speed: f64,
+        once: bool,
+        say: &impl Fn(&str),
+    ) -> io::Result<()> {
+        loop {
+            let start = Instant::now();
+            for (at, act, words) in scenes {
+                tokio::time::sleep_until(start + at.div_f64(speed)).await;
+                if !words.is_empty() {
+                    say(&format!("{}  {words}", minutes(*at)));
+                }
+                self.act(act)?;
+            }
+            tokio::time::sleep_until(start + length).await;
+            if once {
+                return Ok(());
+            }
+            say("\nThe play begins again.\n");
+        }
+    }
+}
+
+pub(super) fn minutes(at: Duration) -> String {
+    format!("{:02}:{:02}", at.as_secs() / 60, at.as_secs() % 60)
+}

@@ -1,0 +1,322 @@
+use super::scan::{Scanned, scan};
+use super::*;
+use crate::check::{Finding, Status, Weight};
+use crate::observe::pci::PciFunction;
+use crate::observe::rdma::{LinkLayer, PhysState, PortState};
+use crate::observe::reading::Stamped;
+use crate::report::State;
+use crate::report::cluster::ClusterStatus;
+use crate::report::testing::{NOW, broken, device, empty, finding, link, node};
+use crate::units::Millis;
+use std::sync::Arc;
+
+fn page(report: &Report) -> Scanned {
+    scan(&encode(report, Refresh::On))
+}
+
+/// Text without line breaks and double spaces.
+fn text(report: &Report) -> String {
+    let words: Vec<String> = page(report)
+        .text
+        .split_whitespace()
+        .map(str::to_string)
+        .collect();
+    words.join(" ")
+}
+
+fn assert_has(report: &Report, parts: &[&str]) {
+    let text = text(report);
+    for part in parts {
+        assert!(text.contains(part), "{part:?} not in {text}");
+    }
+}
+
+#[test]
+fn every_state_has_its_word_and_shape() {
+    for (state, word, shape) in [
+        (State::Ready, "is ready", Mark::Ok),
+        (State::Degraded, "is degraded", Mark::Degraded),
+        (State::Unready, "is unready", Mark::Failing),
+        (State::Unknown, "is unknown", Mark::Unknown),
+    ] {
+        let mut report = node(8, LinkLayer::Infiniband);
+        report.state = state;
+        let page = encode(&report, Refresh::On);
+        let banner = page.split("<section class=\"banner").nth(1).unwrap();
+        let banner = banner.split("</section>").next().unwrap();
+        assert!(banner.contains(shape.shape()), "{word}");
+        assert_has(&report, &[word]);
+    }
+    let marks = [
+        Mark::Ok,
+        Mark::Off,
+        Mark::Notice,
+        Mark::Unknown,
+        Mark::Degraded,
+        Mark::Failing,
+    ];
+    for (n, one) in marks.iter().enumerate() {
+        for other in &marks[n + 1..] {
+            assert_ne!(one.shape(), other.shape(), "no mark goes by its colour");
+            assert_ne!(one.word(), other.word());
+        }
+    }
+}
+
+#[test]
+fn a_broken_node_is_told_in_full() {
+    let report = broken();
+    assert_has(
+        &report,
+        &[
+            "gpu-17 is unready",
+            "for 2 min, since 2026-01-02T03:02:05Z",
+            "Rails 7 of 8 up",
+            "GPUs 8",
+            "failing mlx5_3/1 LinkDown",
+            "phys_state polling",
+            "Fix Look at the cable.",
+            "Runbook SelvageRailDown",
+            "rail mlx5_3: down/polling, failing (LinkDown)",
+            "rail mlx5_2: 400 Gb/s, ok",
+            "GPU has fallen off the bus.",
+            "generated 2026-01-02T03:04:05Z",
+        ],
+    );
+    let page = page(&report);
+    assert_eq!(page.count("h1"), 1);
+    assert_eq!(page.count("article"), 2);
+    for link in [
+        "#f-0",
+        "#f-1",
+        "/metrics",
+        "/report",
+        "/healthz",
+        "/readyz",
+        "/paused",
+        "/runbooks",
+        "/runbooks/SelvageRailDown",
+    ] {
+        assert!(page.links.iter().any(|has| has == link), "{link}");
+    }
+    // Every link within the page leads somewhere.
+    for link in page.links.iter().filter_map(|link| link.strip_prefix('#')) {
+        assert!(page.ids.iter().any(|id| id == link), "#{link}");
+    }
+}
+
+#[test]
+fn the_worst_is_drawn_first() {
+    let report = broken();
+    let found = Marks::of(&report);
+    let plan = plan::of(&report, &found);
+    let first = plan.groups.first().unwrap();
+    assert_eq!(first.mark(), Mark::Failing);
+    let page = text(&report);
+    let ports = page.split("Ports, worst first").nth(1).unwrap();
+    assert!(
+        ports.find("mlx5_3/1") < ports.find("mlx5_0/1"),
+        "the table begins with what is down"
+    );
+}
+
+#[test]
+fn nothing_read_is_not_nothing_there() {
+    let mut report = empty();
+    report.reasons = vec!["Starting".into()];
+    assert_has(
+        &report,
+        &[
+            "is unknown",
+            "RDMA devices could not be listed",
+            "Rails unknown",
+            "GPUs unknown",
+            "not yet seen every source",
+            "Nothing was read yet.",
+        ],
+    );
+    report.snapshot.devices = Some(Stamped {
+        at: NOW,
+        value: Arc::default(),
+    });
+    assert_has(&report, &["No RDMA device on this node.", "Rails none"]);
+    assert_eq!(page(&report).count("figure"), 0);
+}
+
+#[test]
+fn the_first_window_and_muted_checks_are_told() {
+    let mut report = broken();
+    report.full_window = false;
+    report.muted = vec!["gds".into(), "xid".into()];
+    assert_has(
+        &report,
+        &["The first window is not complete", "Muted checks: gds, xid"],
+    );
+    assert_eq!(refresh_seconds(&report), 5);
+    let report = node(8, LinkLayer::Infiniband);
+    assert_eq!(refresh_seconds(&report), 10);
+}
+
+#[test]
+fn why_a_taint_is_withheld_is_told() {
+    let mut report = broken();
+    for (applied, withheld, want) in [
+        (Some(true), None, "Taint applied"),
+        (Some(false), Some("budget"), "Taint withheld by the budget"),
+        (Some(false), None, "Taint none"),
+        (None, None, "Taint unknown"),
+    ] {
+        report.cluster = Some(Arc::new(ClusterStatus {
+            mode: "all",
+            taint_applied: applied,
+            withheld,
+            ..ClusterStatus::default()
+        }));
+        assert_has(&report, &[want]);
+    }
+    report.cluster = None;
+    assert!(!text(&report).contains("Taint"));
+}
+
+/// A root port, a switch below it with two lower ports, and what hangs there.
+fn behind_switches(report: &mut Report) {
+    let pci = &mut Arc::make_mut(report.snapshot.pci.as_mut().unwrap()).value;
+    for n in 0..8u8 {
+        let parent = |address: &str| Some(address.to_string());
+        let root = format!("0000:{:02x}:01.0", 0xa0 + n);
+        let up = format!("0000:{:02x}:00.0", 0xb0 + n);
+        for (at, above) in [(root.clone(), None), (up.clone(), parent(&root))] {
+            let bridge = PciFunction {
+                parent: above,
+                ..PciFunction::default()
+            };
+            pci.functions.insert(at, bridge);
+        }
+        for (lower, end) in [
+            (0, format!("0000:{:02x}:00.0", 0x80 + n)),
+            (1, format!("0000:{:02x}:00.0", 0x10 + n)),
+        ] {
+            let down = format!("0000:{:02x}:0{lower}.0", 0xc0 + n);
+            let bridge = PciFunction {
+                parent: parent(&up),
+                ..PciFunction::default()
+            };
+            pci.functions.insert(down.clone(), bridge);
+            let end = pci.functions.get_mut(&end).unwrap();
+            end.parent = parent(&down);
+            end.numa_node = Some(u32::from(n / 4));
+        }
+    }
+    let devices = report.snapshot.devices.as_mut().unwrap();
+    let mut list = devices.value.to_vec();
+    for (n, device) in list.iter_mut().enumerate() {
+        device.numa_node = Some(u32::from(n >= 4));
+    }
+    devices.value = Arc::new(list);
+}
+
+#[test]
+fn gpus_and_ports_stand_by_the_switch_above_them() {
+    let mut report = node(8, LinkLayer::Infiniband);
+    behind_switches(&mut report);
+    let found = Marks::of(&report);
+    let plan = plan::of(&report, &found);
+    assert_eq!(plan.groups.len(), 8);
+    for (n, group) in plan.groups.iter().enumerate() {
+        assert_eq!(
+            group.above,
+            plan::Above::Switch(format!("{:02x}:00.0", 0xb0 + n))
+        );
+        assert_eq!(group.numa, Some(u32::from(n >= 4)));
+        assert_eq!((group.gpus.len(), group.ports.len()), (1, 1));
+        assert_eq!(group.gpus[0].number, n);
+        assert_eq!(group.ports[0].name(), format!("mlx5_{n}"));
+    }
+    // Without bridges they stand by NUMA node, or all together, in pieces.
+    let report = node(12, LinkLayer::Infiniband);
+    let found = Marks::of(&report);
+    let plan = plan::of(&report, &found);
+    assert!(
+        plan.groups
+            .iter()
+            .all(|group| group.above == plan::Above::Unseen)
+    );
+    let ports: usize = plan.groups.iter().map(|group| group.ports.len()).sum();
+    assert_eq!(ports, 12);
+    assert!(plan.groups.iter().all(|group| group.ports.len() <= 8));
+}
+
+#[test]
+fn what_is_gone_has_a_place_in_the_drawing() {
+    let mut report = node(7, LinkLayer::Infiniband);
+    report.findings = vec![Finding {
+        key: "0000:17:00.0".into(),
+        ..finding("device_missing", "mlx5_7", "RailVanished", Status::Failing)
+    }];
+    let found = Marks::of(&report);
+    let plan = plan::of(&report, &found);
+    assert_eq!(plan.groups[0].above, plan::Above::Gone);
+    assert_has(&report, &["No longer there mlx5_7 RailVanished"]);
+}
+
+#[test]
+fn a_port_that_is_down_without_a_finding_is_no_alarm() {
+    let mut report = node(8, LinkLayer::Infiniband);
+    let key = device(7, LinkLayer::Infiniband).port_key(1);
+    report
+        .snapshot
+        .links
+        .insert(key.clone(), link(PortState::Down, PhysState::Polling));
+    report.roles.get_mut(&key).unwrap().role = Role::Other;
+    let found = Marks::of(&report);
+    let plan = plan::of(&report, &found);
+    let port = plan
+        .ports
+        .iter()
+        .find(|port| port.name() == "mlx5_7")
+        .unwrap();
+    assert_eq!(port.mark, Mark::Off);
+    assert_has(
+        &report,
+        &["Rails 7 of 7 up", "not in use", "and 1 other port"],
+    );
+    // A notice about it is no alarm either, and is seen.
+    let mut notice = finding("link_state", "mlx5_7/1", "LinkDown", Status::Failing);
+    notice.weight = Weight::Notice;
+    report.findings.push(notice);
+    let found = Marks::of(&report);
+    let plan = plan::of(&report, &found);
+    let port = plan
+        .ports
+        .iter()
+        .find(|port| port.name() == "mlx5_7")
+        .unwrap();
+    assert_eq!(port.mark, Mark::Notice);
+}
+
+#[test]
+fn a_source_that_hangs_is_first_among_sources() {
+    let mut report = node(1, LinkLayer::Infiniband);
+    let source = report.snapshot.sources.get_mut("link").unwrap();
+    source.stalled_since = Some(Millis(1));
+    report.snapshot.sources.get_mut("ethtool").unwrap().absent = true;
+    let text = text(&report);
+    let sources = text.split("Every source").nth(1).unwrap();
+    assert!(
+        sources.find("link stalled") < sources.find("counters up"),
+        "{sources}"
+    );
+    assert!(sources.contains("ethtool absent"), "{sources}");
+}
+
+#[test]
+fn sizes_of_usual_pages() {
+    for ports in [8, 18, 32] {
+        let mut report = node(ports, LinkLayer::Ethernet);
+        if ports == 8 {
+            behind_switches(&mut report);
+        }
+        let page = encode(&report, Refresh::On);
+        assert!(page.len() < 64 * 1024, "{ports} ports: {} B", page.len());
+    }
+}

@@ -1,0 +1,288 @@
+//! The top of the page: what is so, since when, why, and what to do where no finding says it.
+
+use super::html::Html;
+use super::marks::{self, Mark, Marks};
+use super::plan::Plan;
+use crate::check::gpudirect::Path;
+use crate::check::nccl::Fallback;
+use crate::readiness;
+use crate::report::cluster::ClusterStatus;
+use crate::report::{Report, State, Tainting, runbooks, view};
+use crate::units::Millis;
+
+/// Reasons, muted checks and notes shown.
+const MAX_REASONS: usize = 16;
+
+/// `<time>` of a moment, in whole seconds of UTC; nothing where there is no wall time.
+pub(super) fn time(html: &mut Html, report: &Report, at: Millis) {
+    if let Some(wall) = view::wall_at(report, at) {
+        stamp(html, wall);
+    }
+}
+
+/// `<time>` of a wall time.
+pub(super) fn stamp(html: &mut Html, wall: jiff::Timestamp) {
+    let rounded = wall.round(
+        jiff::TimestampRound::new()
+            .smallest(jiff::Unit::Second)
+            .mode(jiff::RoundMode::Trunc),
+    );
+    let text = rounded.unwrap_or(wall).to_string();
+    html.leaf("time", &[("datetime", &text)], &text);
+}
+
+/// The banner.
+pub(super) fn banner(html: &mut Html, report: &Report, found: &Marks<'_>) {
+    let mark = Mark::of_state(report.state);
+    html.open(
+        "section",
+        &[
+            ("class", &format!("banner v-{}", mark.class())),
+            ("aria-label", "Verdict"),
+        ],
+    );
+    mark.draw(html);
+    html.raw("<div><h1><span class=\"host\">");
+    html.text(&report.node);
+    html.raw("</span> is ");
+    html.leaf("em", &[("class", mark.class())], report.state.as_str());
+    html.raw("</h1>\n<p class=\"since\">");
+    html.raw("for ");
+    html.text(&view::ago(report, report.since));
+    if view::wall_at(report, report.since).is_some() {
+        html.raw(", since ");
+        time(html, report, report.since);
+    }
+    html.raw("</p>\n");
+    reasons(html, report, found);
+    for doc in readiness::explained(&report.reasons) {
+        html.raw("<p>");
+        html.prose(doc.meaning);
+        html.raw("</p>\n");
+        html.raw("<p><b>Fix</b> ");
+        html.prose(doc.remedy);
+        if let Some(page) = runbooks::page_of(doc.reason) {
+            html.raw(" ");
+            let address = format!("/runbooks/{page}");
+            html.leaf("a", &[("href", &address)], &format!("Runbook {page}"));
+        }
+        html.raw("</p>\n");
+    }
+    if !report.full_window && !report.reasons.iter().any(|r| r == readiness::STARTING) {
+        html.raw("<p>The first window is not complete: the verdict may still change.</p>\n");
+    }
+    if report.full_window && report.state == State::Ready && report.findings.is_empty() {
+        html.raw("<p>Every rail works as it should, and nothing was found.</p>\n");
+    }
+    muted(html, report);
+    html.raw("</div></section>\n");
+}
+
+fn reasons(html: &mut Html, report: &Report, found: &Marks<'_>) {
+    if report.reasons.is_empty() {
+        return;
+    }
+    html.raw("<ul class=\"chips\" aria-label=\"Reasons\">");
+    for reason in report.reasons.iter().take(MAX_REASONS) {
+        html.raw("<li>");
+        match found.of_reason(reason) {
+            Some(number) => marks::link(html, number, reason),
+            None => html.leaf("span", &[], reason),
+        }
+        html.raw("</li>");
+    }
+    let more = report.reasons.len().saturating_sub(MAX_REASONS);
+    if more > 0 {
+        html.leaf("li", &[], &format!("and {more} more"));
+    }
+    html.raw("</ul>\n");
+}
+
+fn muted(html: &mut Html, report: &Report) {
+    if report.muted.is_empty() {
+        return;
+    }
+    html.raw("<p class=\"dim\">Muted checks: ");
+    let shown: Vec<&str> = report
+        .muted
+        .iter()
+        .take(MAX_REASONS)
+        .map(String::as_str)
+        .collect();
+    html.text(&shown.join(", "));
+    let more = report.muted.len().saturating_sub(MAX_REASONS);
+    if more > 0 {
+        html.text(&format!(" and {more} more"));
+    }
+    html.raw("</p>\n");
+}
+
+/// The strip of figures below the banner.
+pub(super) fn tiles(html: &mut Html, report: &Report, plan: &Plan<'_>) {
+    html.raw("<dl class=\"tiles\">\n");
+    rails(html, report, plan);
+    gpus(html, report, plan);
+    let path = view::path_name(report.gpudirect.path);
+    let mark = match report.gpudirect.path {
+        Path::None if !plan.gpus.is_empty() && !plan.ports.is_empty() => Some(Mark::Degraded),
+        _ => None,
+    };
+    tile(html, "GPUDirect RDMA", path, mark, "");
+    findings(html, report);
+    jobs(html, report);
+    if let Some(status) = &report.cluster {
+        let (word, mark, more) = taint(report, status);
+        tile(html, "Taint", word, mark, &more);
+    }
+    html.raw("</dl>\n");
+}
+
+fn tile(html: &mut Html, name: &'static str, value: &str, mark: Option<Mark>, more: &str) {
+    html.raw("<div><dt>");
+    html.raw(name);
+    html.raw("</dt><dd><b>");
+    if let Some(mark) = mark {
+        mark.draw(html);
+    }
+    html.text(value);
+    html.raw("</b>");
+    if !more.is_empty() {
+        html.leaf("small", &[], more);
+    }
+    html.raw("</dd></div>\n");
+}
+
+fn rails(html: &mut Html, report: &Report, plan: &Plan<'_>) {
+    let rails: Vec<_> = plan
+        .ports
+        .iter()
+        .filter(|port| port.view.is_rail())
+        .collect();
+    let up = rails.iter().filter(|port| port.view.is_up()).count();
+    let worst = rails.iter().map(|port| port.mark).max();
+    let others = plan.ports.len().saturating_sub(rails.len());
+    let more = match others {
+        0 => String::new(),
+        1 => "and 1 other port".into(),
+        others => format!("and {others} other ports"),
+    };
+    let value = match (report.snapshot.devices.is_some(), rails.len()) {
+        (false, _) => "unknown".into(),
+        (true, 0) => "none".into(),
+        (true, all) => format!("{up} of {all} up"),
+    };
+    let mark = worst.filter(|mark| *mark > Mark::Notice);
+    tile(html, "Rails", &value, mark, &more);
+}
+
+fn gpus(html: &mut Html, report: &Report, plan: &Plan<'_>) {
+    let value = view::gpu_count(report)
+        .filter(|count| *count > 0 || report.snapshot.pci.is_some())
+        .map_or("unknown".into(), |count| count.to_string());
+    let worst = plan.gpus.iter().map(|gpu| gpu.mark).max();
+    let bad = plan
+        .gpus
+        .iter()
+        .filter(|gpu| gpu.mark > Mark::Notice)
+        .count();
+    let more = match bad {
+        0 => String::new(),
+        bad => format!("{bad} with findings"),
+    };
+    tile(
+        html,
+        "GPUs",
+        &value,
+        worst.filter(|mark| *mark > Mark::Notice),
+        &more,
+    );
+}
+
+fn findings(html: &mut Html, report: &Report) {
+    let count = |mark: Mark| {
+        let found = report
+            .findings
+            .iter()
+            .filter(|f| Mark::of(f) == mark)
+            .count();
+        (found > 0).then(|| format!("{found} {}", mark.word()))
+    };
+    let all = [Mark::Failing, Mark::Degraded, Mark::Unknown, Mark::Notice];
+    let words: Vec<String> = all.into_iter().filter_map(count).collect();
+    let worst = report.findings.iter().map(Mark::of).max();
+    let value = match report.findings.len() {
+        0 => "none".to_string(),
+        all => all.to_string(),
+    };
+    tile(
+        html,
+        "Findings",
+        &value,
+        worst.filter(|mark| *mark > Mark::Notice),
+        &words.join(", "),
+    );
+}
+
+fn jobs(html: &mut Html, report: &Report) {
+    let jobs = &report.jobs.containers;
+    if jobs.is_empty() && report.jobs.logs.is_none() {
+        return;
+    }
+    let fallen = jobs
+        .iter()
+        .filter(|job| job.verdict.tcp_fallback == Fallback::Yes)
+        .count();
+    let (mark, more) = match fallen {
+        0 => (None, String::new()),
+        fallen => (Some(Mark::Degraded), format!("{fallen} fell back to TCP")),
+    };
+    tile(html, "NCCL jobs", &jobs.len().to_string(), mark, &more);
+}
+
+/// What the taint does, and why it is not put where it is wanted.
+pub(super) fn taint(
+    report: &Report,
+    status: &ClusterStatus,
+) -> (&'static str, Option<Mark>, String) {
+    let budget = status.budget.as_ref().map_or(String::new(), |budget| {
+        format!(
+            ", {} of {} nodes that may be tainted are",
+            budget.claimed, budget.limit
+        )
+    });
+    let muted = if report.taint_muted {
+        "muted by an operator"
+    } else {
+        ""
+    };
+    match (status.taint_applied, status.withheld) {
+        (Some(true), _) => (
+            "applied",
+            Some(Mark::Failing),
+            format!("{muted}{}", budget.trim_start_matches(", ")),
+        ),
+        (_, Some(why)) => (
+            "withheld",
+            Some(Mark::Degraded),
+            format!("{}{budget}", withheld(why)),
+        ),
+        (_, None) if report.tainting == Tainting::Want => {
+            ("wanted", Some(Mark::Degraded), muted.into())
+        }
+        (Some(false), None) => ("none", None, muted.into()),
+        (None, None) => ("unknown", None, "the Node was not seen yet".into()),
+    }
+}
+
+/// Why a wanted taint is not put, in words.
+fn withheld(why: &'static str) -> &'static str {
+    match why {
+        "budget" => "by the budget",
+        "not_in_group" => "this node is in no group",
+        "muted" => "muted by an operator",
+        "mode" => "the mode writes no taint",
+        "dry_run" => "a dry run writes nothing",
+        "api" => "the API server does not answer",
+        other => other,
+    }
+}

@@ -1,0 +1,257 @@
+"""The rules, their tests and the inhibition rules as objects, and what must hold for them.
+
+Each check takes the root of a tree and gives complaints, a line each; none: all is well.
+"""
+
+import dataclasses
+import pathlib
+import re
+import subprocess
+import sys
+
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SEVERITIES = ["info", "warning", "critical"]
+ANNOTATIONS = ["summary", "description", "impact", "command", "runbook_url"]
+# What is not of the agent's catalogue.
+FOREIGN = {"up", "kube_node_status_allocatable"}
+RUNBOOKS = "https://selvage.dev/runbooks/"
+
+
+def load(path: pathlib.Path):
+    return yaml.safe_load(path.read_text())
+
+
+def rules(root: pathlib.Path) -> list:
+    groups = load(root / "alerts/selvage.rules.yaml")["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
+def alerts(root: pathlib.Path) -> list:
+    return [rule for rule in rules(root) if "alert" in rule]
+
+
+def kind(rule: dict) -> tuple:
+    """Two rules of one name differ in severity."""
+    return rule["alert"], rule["labels"]["severity"]
+
+
+def reasons_of(rule: dict) -> set:
+    """Reasons that the rule takes; not those of `unless`, which it leaves to another."""
+    found = set()
+    for line in rule["expr"].splitlines():
+        if not line.strip().startswith("unless"):
+            for text in re.findall(r'reason=~?"([A-Z][A-Za-z0-9|]*)"', line):
+                found.update(text.split("|"))
+    return found
+
+
+def documented_reasons(root: pathlib.Path) -> dict:
+    """Reason to status, as docs/checks.md has it; those of an unknown verdict have none."""
+    page = (root / "docs/checks.md").read_text()
+    found = {}
+    for line in page.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if re.fullmatch(r"`[A-Z][A-Za-z0-9]+`", cells[0]):
+            found[cells[0].strip("`")] = cells[1] if len(cells) == 4 else "verdict"
+    return found
+
+
+def metrics(root: pathlib.Path) -> set:
+    page = (root / "docs/metrics.md").read_text()
+    return set(re.findall(r"^\| `(\w+)` \| (?:gauge|counter)", page, re.MULTILINE))
+
+
+def silent_reasons(root: pathlib.Path) -> set:
+    """Those of which the head of the rules file says why no rule takes them."""
+    head = (root / "alerts/selvage.rules.yaml").read_text().split("\ngroups:\n")[0]
+    _, told = head.split("Reasons that no rule takes", 1)
+    return set(re.findall(r"\b(?:[A-Z][a-z0-9]+){2,}\b|\bStarting\b", told)) - {"SelvageFabricUnknown"}
+
+
+def names(root: pathlib.Path) -> list:
+    """Metrics, reasons, labels and annotations."""
+    lines, known = [], metrics(root) | FOREIGN
+    recorded = {rule["record"] for rule in rules(root) if "record" in rule}
+    documented = documented_reasons(root)
+    taken, critical, ticket = set(), set(), set()
+    for rule in rules(root):
+        name = rule.get("record") or rule["alert"]
+        bare = re.sub(r'"[^"]*"', "", rule["expr"])
+        for metric in re.findall(r"(?<![\w:$])(?:\w+:)?(?:selvage_|kube_|up\b)[\w:]*", bare):
+            if metric not in (recorded if ":" in metric else known):
+                lines.append(f"{name}: no metric {metric}")
+        if "by (" in rule["expr"] and "instance" in rule["expr"] and "cluster" not in rule["expr"]:
+            lines.append(f"{name}: loses the label cluster")
+        if "alert" not in rule:
+            continue
+        mine = reasons_of(rule)
+        taken |= mine
+        for reason in sorted(mine - documented.keys()):
+            lines.append(f"{name}: no reason {reason}")
+        severity = rule["labels"].get("severity")
+        if severity == "critical":
+            critical |= mine
+        if severity in ("critical", "warning"):
+            ticket |= mine
+        labels = {
+            "severity": SEVERITIES,
+            "component": ["fabric", "gpu", "nic", "nccl", "cluster", "agent"],
+            "scope": ["fleet", "node", "pod"],
+            "cause": ["specific", "verdict"],
+        }
+        for label, values in labels.items():
+            if rule["labels"].get(label) not in values:
+                lines.append(f"{name}: {label} is one of {' '.join(values)}")
+        if list(rule["annotations"]) != ANNOTATIONS:
+            lines.append(f"{name}: annotations are {' '.join(ANNOTATIONS)}")
+        elif rule["annotations"]["runbook_url"] != RUNBOOKS + name:
+            lines.append(f"{name}: runbook_url")
+        elif rule["labels"].get("scope") == "node" and "$labels.instance" not in rule["annotations"]["summary"]:
+            lines.append(f"{name}: the summary names the node")
+    silent = silent_reasons(root)
+    for reason, status in documented.items():
+        if (reason in taken) == (reason in silent):
+            lines.append(f"{reason}: taken by a rule, or named as silent, and not both")
+        if status == "failing" and reason not in critical:
+            lines.append(f"{reason}: makes a node unready, and no critical rule takes it")
+        if status == "degraded" and reason not in ticket:
+            lines.append(f"{reason}: degrades a node, and no rule of a ticket takes it")
+    lines += [f"{reason}: named as silent, and there is no such" for reason in silent - documented.keys()]
+    return lines
+
+
+def completeness(root: pathlib.Path) -> list:
+    """Each alert, by name and severity, fires in one case and is silent before and after in the same;
+    each recorded series is asked for."""
+    wanted = {kind(rule) for rule in alerts(root)}
+    recorded = {rule["record"] for rule in rules(root) if "record" in rule}
+    fired, asked, lines = set(), "", []
+    for path in sorted((root / "alerts/tests").glob("*.yaml")):
+        for case in load(path)["tests"]:
+            asked += " ".join(each["expr"] for each in case.get("promql_expr_test", []))
+            tests = case.get("alert_rule_test", [])
+            firing = [bool(each.get("exp_alerts")) for each in tests]
+            if not any(firing):
+                continue
+            if firing[0] or firing[-1]:
+                lines.append(f"{path.name}: {case['name']}: does not begin and end in silence")
+            for each in tests:
+                for alert in each.get("exp_alerts") or []:
+                    fired.add((each["alertname"], alert["exp_labels"]["severity"]))
+                    if list(alert["exp_annotations"]) != ANNOTATIONS:
+                        lines.append(f"{path.name}: {case['name']}: annotations")
+    lines += [f"{name} ({severity}): no case in which it fires" for name, severity in sorted(wanted - fired)]
+    lines += [f"{name} ({severity}): a case without a rule" for name, severity in sorted(fired - wanted)]
+    lines += [f"{name}: no case asks for it" for name in sorted(recorded) if name not in asked]
+    return lines
+
+
+def _said(done: subprocess.CompletedProcess) -> list:
+    return [] if done.returncode == 0 else (done.stdout + done.stderr).splitlines() or ["failed"]
+
+
+def _call(root: pathlib.Path, *command) -> list:
+    return _said(subprocess.run(command, cwd=root / "alerts", capture_output=True, text=True))
+
+
+def promtool_check(root: pathlib.Path) -> list:
+    return _call(root, "promtool", "check", "rules", "selvage.rules.yaml")
+
+
+def promtool_test(root: pathlib.Path) -> list:
+    cases = sorted(str(path) for path in (root / "alerts/tests").glob("*.yaml"))
+    return _call(root, "promtool", "test", "rules", *cases)
+
+
+def generated(root: pathlib.Path) -> list:
+    return _call(root, sys.executable, "generate.py", "--check")
+
+
+def amtool(root: pathlib.Path) -> list:
+    return _call(root, "amtool", "check-config", "alertmanager.yaml")
+
+
+@dataclasses.dataclass(frozen=True)
+class Matcher:
+    label: str
+    sign: str
+    value: str
+
+    @classmethod
+    def of(cls, text: str):
+        return cls(*re.fullmatch(r'\s*(\w+)\s*(=~|!~|!=|=)\s*"(.*)"\s*', text).groups())
+
+    def holds(self, labels: dict) -> bool:
+        value = labels.get(self.label, "")
+        same = re.fullmatch(self.value, value) if "~" in self.sign else value == self.value
+        return bool(same) != self.sign.startswith("!")
+
+
+class Inhibition:
+    """The inhibition rules, as Alertmanager takes them."""
+
+    def __init__(self, root: pathlib.Path):
+        self.rules = [
+            (
+                [Matcher.of(text) for text in rule["source_matchers"]],
+                [Matcher.of(text) for text in rule["target_matchers"]],
+                rule["equal"],
+            )
+            for rule in load(root / "alerts/alertmanager.yaml").get("inhibit_rules") or []
+        ]
+
+    def mutes(self, source: dict, target: dict) -> bool:
+        for sources, targets, equal in self.rules:
+            def is_source(labels, matchers=sources):
+                return all(matcher.holds(labels) for matcher in matchers)
+
+            def is_target(labels, matchers=targets):
+                return all(matcher.holds(labels) for matcher in matchers)
+
+            if not (is_source(source) and is_target(target)):
+                continue
+            if any(source.get(label, "") != target.get(label, "") for label in equal):
+                continue
+            # Alerts that are both cannot mute each other by the same rule.
+            if not (is_source(target) and is_target(source)):
+                return True
+        return False
+
+
+def examples(root: pathlib.Path) -> list:
+    """Labels of one alert for each rule and reason, all of one node, one pod, one part."""
+    found = []
+    for rule in alerts(root):
+        base = {"alertname": rule["alert"], **rule["labels"]}
+        scope = base["scope"]
+        if scope != "fleet":
+            base["instance"] = "gpu-01"
+        if scope == "pod":
+            base |= {"namespace": "ml", "pod": "train-0"}
+        reasons = sorted(reasons_of(rule)) if "reason)" in rule["expr"] else []
+        for reason in reasons:
+            found.append({**base, "reason": reason, "subject": "0000:9d:00"})
+        if not reasons:
+            found.append(base)
+    return found
+
+
+def inhibition(root: pathlib.Path) -> list:
+    """No two alerts mute each other, and none is muted by one that fewer people see."""
+    mutes, all_of_them, lines = Inhibition(root).mutes, examples(root), []
+    for one in all_of_them:
+        for other in all_of_them:
+            if not mutes(one, other):
+                continue
+            words = f"{one['alertname']} {one.get('reason', '')} mutes {other['alertname']}"
+            if one is other or mutes(other, one):
+                lines.append(f"{words}, and the other way round")
+            if SEVERITIES.index(one["severity"]) < SEVERITIES.index(other["severity"]):
+                lines.append(f"{words}, which is more severe")
+    for one in (each for each in all_of_them if each["severity"] == "critical" and each["scope"] == "node"):
+        for other in (each for each in all_of_them if each["severity"] == "critical" and each["scope"] == "node"):
+            if one["alertname"] < other["alertname"] and not (mutes(one, other) or mutes(other, one)):
+                lines.append(f"{one['alertname']} and {other['alertname']} of one node page twice")
+    return lines

@@ -1,0 +1,129 @@
+"""The checks can fail: each breakage is found by the check that is meant for it."""
+
+import pathlib
+import shutil
+import tempfile
+import unittest
+
+import rules
+import test_inhibition
+from rules import ROOT
+
+RULES = "alerts/selvage.rules.yaml"
+CONFIG = "alerts/alertmanager.yaml"
+CHECKS = "docs/checks.md"
+METRICS = "docs/metrics.md"
+
+
+def unit(case: str):
+    """One file of unit tests: all of them take half a minute."""
+    def check(root):
+        for path in (root / "alerts/tests").glob("*.yaml"):
+            if path.stem != case:
+                path.unlink()
+        return rules.promtool_test(root)
+    return check
+
+
+# File, text, what stands in its place, the check that must complain.
+BREAKAGES = [
+    (RULES, 'state="unready"}) == 1\n        for: 2m', 'state="unready"}) == 1\n        for: 3m', unit("fabric")),
+    (RULES, 'state="unready"}) == 1\n        for: 2m', 'state="unready"}) == 1\n        for: 1m', unit("fabric")),
+    (RULES, "        keep_firing_for: 5m\n", "", unit("links")),
+    (RULES, "LinkDown|LinkInit", "LinkInit", unit("links")),
+    (RULES, "LinkDown|LinkInit", "LinkDown", rules.names),
+    (RULES, "LinkDown|LinkInit", "LinkDowned|LinkInit", rules.names),
+    (RULES, 'status="failing"', 'status=~"failing|unknown"', unit("links")),
+    (RULES, 'status="failing"', 'status=~"failing|notice"', unit("nic")),
+    (RULES, "max by (cluster, instance, subject, reason)", "max by (instance, subject, reason)", unit("nic")),
+    (RULES, "max by (cluster, instance)", "max by (instance)", rules.names),
+    (RULES, "max by (cluster, instance, subject, reason)", "max by (cluster, instance, reason)", unit("links")),
+    (RULES, "scope: node, cause: verdict", "cause: verdict", rules.names),
+    (RULES, "severity: warning, component: agent", "severity: ticket, component: agent", rules.names),
+    (RULES, "selvage_node_api_up", "selvage_api_up", rules.names),
+    (RULES, 'unless on (cluster, instance) max by (cluster, instance) (resets(selvage_report_generations_total[1h])) > 0',
+     "", unit("xid")),
+    (RULES, ', job!~".*selvage-nccl.*"', "", unit("agent")),
+    (RULES, "unless on (cluster, instance) selvage_build_info", "unless on (instance) selvage_build_info", unit("agent")),
+    (RULES, '(selvage_node_writes_total{result="dry_run"}) > 0', '(selvage_node_writes_total{result="dry"}) > 0',
+     unit("cluster")),
+    (RULES, 'withheld{reason="budget"}', "withheld", unit("cluster")),
+    (RULES, "(selvage_nccl_tcp_fallback) == 1", "(selvage_nccl_tcp_fallback) >= 0", unit("nccl")),
+    (RULES, 'path=~"dmabuf|peermem"', 'path=~".*"', unit("nccl")),
+    (RULES, "ratio > 0.1", "ratio >= 0.1", unit("fabric")),
+    (RULES, "increase(selvage_kmsg_records_lost_total[15m])) > 0", "increase(selvage_kmsg_records_lost_total[15m])) >= 0",
+     unit("agent")),
+    (RULES, "|link_downed", "", unit("recording")),
+    (RULES, "          impact: A collective goes at the pace of its slowest node.\n", "", rules.names),
+    (RULES, "runbooks/SelvageRailDown", "runbooks/SelvageRail", rules.names),
+    (RULES, "SelvageGdsMissing", "SelvageGdsAbsent", rules.completeness),
+    (RULES, "max by (cluster, instance) (selvage_report_age", "max by (cluster, instance (selvage_report_age",
+     rules.promtool_check),
+    (RULES, "for: 2m", "for: 4m", rules.generated),
+    (CHECKS, "| `LinkDown` | failing |", "| `LinkLost` | failing |", rules.names),
+    (CHECKS, "| `NeverUp` | unknown (notice) |", "| `NeverUp` | unknown (notice) | x | x |\n| `NewFault` | failing |",
+     rules.names),
+    (METRICS, "`selvage_fabric_state`", "`selvage_state`", rules.names),
+    (CONFIG, "equal: [cluster, instance]", "equal: [cluster]", test_inhibition.complaints),
+    (CONFIG, "equal: [cluster, instance]", "equal: [cluster, instance, alertname]", test_inhibition.complaints),
+    (CONFIG, "\ninhibit_rules:\n", "\ninhibit_rules: []\nx:\n", rules.amtool),
+    (CONFIG, '[alertname="SelvageFabricUnreadyShare"]\n    target_matchers: [alertname=~"Selvage(FabricUnready|RailDown|LinkFlapping)"]',
+     '[alertname="SelvageFabricUnreadyShare"]\n    target_matchers: [scope="node"]', test_inhibition.complaints),
+    (CONFIG, '[alertname="SelvageReportStale"]\n    target_matchers: [alertname="SelvageFabricUnready"]',
+     '[alertname="SelvageReportStale"]\n    target_matchers: [alertname=~"Selvage(FabricUnready|GpuMissing)"]',
+     rules.inhibition),
+    (CONFIG, 'severity="warning", cause="specific", scope="node"', 'cause="specific", scope="node"',
+     rules.inhibition),
+]
+
+
+def broken(case: unittest.TestCase) -> pathlib.Path:
+    directory = tempfile.TemporaryDirectory()
+    case.addCleanup(directory.cleanup)
+    root = pathlib.Path(directory.name)
+    shutil.copytree(ROOT / "alerts", root / "alerts")
+    (root / "docs").mkdir()
+    for page in (CHECKS, METRICS):
+        shutil.copy(ROOT / page, root / page)
+    chart = "manifests/helm/selvage/files/prometheusrule.yaml"
+    (root / chart).parent.mkdir(parents=True)
+    shutil.copy(ROOT / chart, root / chart)
+    return root
+
+
+class Breakages(unittest.TestCase):
+    def test_what_is_whole_is_not_found(self):
+        # test_rules runs all unit tests: one of them shows here that the copy is whole.
+        plain = {row[3] for row in BREAKAGES if row[3].__name__ != "check"}
+        for check in [*plain, unit("recording")]:
+            with self.subTest(check=check):
+                self.assertEqual(check(broken(self)), [])
+
+    def test_each_is_found(self):
+        for file, text, instead, check in BREAKAGES:
+            with self.subTest(file=file, text=text, instead=instead):
+                path = (root := broken(self)) / file
+                before = path.read_text()
+                self.assertIn(text, before, f"{file} has changed: bring this row up to date")
+                path.write_text(before.replace(text, instead))
+                self.assertTrue(check(root), "not found")
+
+    def test_without_inhibition_a_dead_node_pages_often(self):
+        path = (root := broken(self)) / CONFIG
+        path.write_text(path.read_text().split("inhibit_rules:")[0])
+        self.assertEqual(rules.amtool(root), [])
+        self.assertTrue(test_inhibition.complaints(root))
+
+    def test_each_inhibition_rule_is_needed(self):
+        """Every rule by itself mutes a pair that no other mutes, or the order has a gap without it."""
+        whole = rules.Inhibition(ROOT)
+        found = rules.examples(ROOT)
+        for index, rule in enumerate(whole.rules):
+            rest = rules.Inhibition(ROOT)
+            rest.rules = whole.rules[:index] + whole.rules[index + 1:]
+            needed = any(
+                whole.mutes(one, other) and not rest.mutes(one, other)
+                for one in found for other in found
+            )
+            with self.subTest(rule=rule):
+                self.assertTrue(needed)

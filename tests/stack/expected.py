@@ -1,0 +1,89 @@
+"""What the fleet's faults (src/simulate/cast.rs) have to come to."""
+
+# (alert, instance); of the fleet as a whole without instance.
+ALERTS = {
+    ("SelvageFabricUnreadyShare", ""),
+    ("SelvageTaintWithheld", ""),
+    ("SelvageRailDown", "gpu-02"),
+    ("SelvageFabricUnready", "gpu-02"),
+    ("SelvagePfcPauseStorm", "gpu-03"),
+    ("SelvageLosslessDiscards", "gpu-03"),
+    ("SelvageCnpSurge", "gpu-03"),
+    ("SelvageNcclGpuDirectOff", "gpu-03"),
+    ("SelvageFabricDegraded", "gpu-03"),
+    ("SelvageGpuMissing", "gpu-05"),
+    ("SelvageXidFatal", "gpu-05"),
+    ("SelvageFabricUnready", "gpu-05"),
+    ("SelvageLinkErrors", "gpu-06"),
+    ("SelvageRateBelowPeers", "gpu-06"),
+    ("SelvageRetransmission", "gpu-06"),
+    ("SelvageFabricDegraded", "gpu-06"),
+    ("SelvageGpuDirectMissing", "gpu-07"),
+    ("SelvageFabricDegraded", "gpu-07"),
+    ("SelvageLinkFlapping", "gpu-08"),
+    ("SelvageNicTemperature", "gpu-08"),
+    ("SelvageCable", "gpu-08"),
+    ("SelvageFabricUnready", "gpu-08"),
+    ("SelvageFabricUnknown", "gpu-10"),
+    ("SelvageNcclTcpFallback", "gpu-11"),
+    ("SelvageNcclInitHang", "gpu-11"),
+    ("SelvageNcclNoRdma", "gpu-11"),
+    ("SelvagePcieDegraded", "gpu-11"),
+    ("SelvageFabricDegraded", "gpu-11"),
+    ("SelvageAgentDown", "gpu-12"),
+}
+
+# The node whose agent goes away.
+GONE = "gpu-12"
+
+# What fires beside, or for a while: side effects of the same faults.
+BESIDE = {
+    ("SelvageNvswitchError", "gpu-05"), ("SelvageXidHardware", "gpu-05"),
+    ("SelvageXidUnknown", "gpu-05"), ("SelvageXidApplication", "gpu-09"),
+    ("SelvageNicHealth", "gpu-08"), ("SelvageKernelLogLost", "gpu-12"),
+    ("SelvageCountersBlind", "gpu-06"),
+}
+
+
+def may_fire(alert, instance):
+    """The play on the first node comes and goes; the rest must have its reason."""
+    return instance == "gpu-01" or (alert, instance) in BESIDE
+
+
+# Queries without data in the demo, and why.
+NO_PROCESSES = "suspects are found by the processes of pods and their queue pairs"
+NO_TLS = "the demo serves plain HTTP"
+EMPTY = {
+    ("fleet", "Suspects", "A"): NO_PROCESSES,
+    ("jobs", "Suspects", "A"): NO_PROCESSES,
+    ("selvage", "First certificate to end", "A"): NO_TLS,
+    ("selvage", "Reloads that failed", "A"): NO_TLS,
+}
+
+# Of the alerts of scope "node" on a node, those that Alertmanager sends. The share of unready nodes
+# pages for the links of the fleet; what it does not explain pages for itself.
+PAGES = {
+    "gpu-02": set(),
+    "gpu-05": {"SelvageGpuMissing"},
+    "gpu-08": set(),
+}
+
+
+def one(test):
+    return lambda found: len(found) == 1 and test(found[0][1])
+
+
+# PromQL, and what it must come to.
+FACTS = [
+    ('cluster_state:selvage_nodes:count{state="unready"}', one(lambda n: n == 3)),
+    ("sum(selvage_node_taint_applied)", one(lambda n: n == 1)),
+    ('count(selvage_node_taint_withheld{reason="budget"})', one(lambda n: n == 2)),
+    ('count(selvage_port_up{instance="gpu-04"})', one(lambda n: n == 32)),
+    ('selvage_nccl_network{instance="gpu-04", network="ofi"}', one(lambda n: n == 1)),
+    ('selvage_nccl_tcp_fallback{instance="gpu-11"} == 1', lambda found: len(found) == 1),
+    ('max(instance_device_port:selvage_port_transmit_utilization:ratio{instance="gpu-09"})',
+     one(lambda share: 0.3 < share <= 1)),
+    ('max(instance_netdev_priority_direction:selvage_pfc_pause:ratio{instance="gpu-03"})',
+     one(lambda share: share > 0.5)),
+    ('count(selvage_nccl_job_info{job!=""})', one(lambda n: n >= 4)),
+]
