@@ -74,3 +74,32 @@ fn a_plugin_that_restarts_is_waited_for() {
     until("ready", || is_in_state(&rig, "ready"));
     assert_eq!(finding(&rig), None);
 }
+
+/// OpenShift's SR-IOV operator: virtual functions with verbs are well, on vfio-pci they are none, and
+/// a pool of more than there are is a promise that nobody keeps.
+#[test]
+fn pools_of_virtual_functions() {
+    let at_once = ["--policy-promised-raise-after=0s"];
+    let pool = json!({"nvidia.com/gpu": "8", "openshift.io/mlx5rdma": "8"});
+    for (preset, offer, want) in [
+        ("openshift_vfio", &pool, Some("VfsWithoutVerbs")),
+        ("h100_roce", &pool, Some("ResourceMoreThanDevices")),
+        ("openshift_sriov", &pool, None),
+    ] {
+        let rig = rig_of(preset, FakeApi::new(json!({}), Value::Null), &at_once);
+        promise(&rig, offer, offer);
+        let name = [("resource", "openshift.io/mlx5rdma")];
+        until("word of it", || {
+            value(&rig.agent, "selvage_resource_allocatable", &name) == Some(8.0)
+        });
+        match want {
+            Some(reason) => until(reason, || {
+                finding(&rig).is_some_and(|(found, _)| found == reason)
+            }),
+            None => {
+                until("ready", || is_in_state(&rig, "ready"));
+                assert_eq!(finding(&rig), None);
+            }
+        }
+    }
+}
