@@ -124,7 +124,8 @@ pub async fn run(
             config.role_overrides(),
             saved.memory_to_restore(boot_id.as_deref()),
             config.hysteresis.clone(),
-        ),
+        )
+        .on_platform(config.platform.clone()),
         clock,
         saved_at: clock.now(),
         kernel_log: saved.kernel_log.clone(),
@@ -220,6 +221,7 @@ impl Node {
         self.evaluator.mute(told.mutes.checks(wall));
         self.jobs.health(&mut self.sampler, self.clock);
         self.evaluator.set_jobs(self.jobs.jobs(&told));
+        self.evaluator.set_offer(told.offer.clone());
         let mut report = self.evaluator.evaluate(
             self.sampler.snapshot(Some(wall)),
             Look::Watching {

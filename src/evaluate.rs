@@ -4,10 +4,13 @@
 use crate::check::debounce::{self, Debouncer, Hysteresis};
 use crate::check::nccl_jobs::Jobs;
 use crate::check::policy::Policy;
+use crate::check::profile::{self, PlatformSettings};
+use crate::check::promised;
 use crate::check::roles::{self, RoleOverrides};
 use crate::check::{self, Context, xid_seen};
 use crate::observe::history::{History, Memory};
 use crate::observe::kernel::KernelEvent;
+use crate::observe::offer::NodeOffer;
 use crate::observe::snapshot::Snapshot;
 use crate::readiness::diary::Diary;
 use crate::readiness::{self, FoldInputs, VerdictTracker};
@@ -29,6 +32,8 @@ pub struct Evaluator {
     diary: Diary,
     generation: u64,
     jobs: Arc<Jobs>,
+    platform: PlatformSettings,
+    offer: Option<Arc<NodeOffer>>,
 }
 
 /// How to look.
@@ -64,7 +69,20 @@ impl Evaluator {
             diary: Diary::default(),
             generation: 0,
             jobs: Arc::default(),
+            platform: PlatformSettings::default(),
+            offer: None,
         }
+    }
+
+    /// With what the operator says of the machine.
+    #[must_use]
+    pub fn on_platform(self, platform: PlatformSettings) -> Self {
+        Evaluator { platform, ..self }
+    }
+
+    /// What the Node promises, until told otherwise; none: not known.
+    pub fn set_offer(&mut self, offer: Option<Arc<NodeOffer>>) {
+        self.offer = offer;
     }
 
     /// What is known of this node's jobs, until told otherwise.
@@ -100,6 +118,12 @@ impl Evaluator {
         let roles = roles::roles_of_taken_in(snapshot, &self.history, &self.overrides);
         let mut context = Context::new(snapshot, &self.history, &roles, &self.policy, now);
         context.jobs = Some(&self.jobs);
+        let offer = self.offer.as_deref();
+        let overrides = (&roles, &self.overrides);
+        let profile = profile::find(&self.platform, offer, snapshot, overrides);
+        context.profile = Some(&profile);
+        context.offer = offer;
+        let resources = promised::resources(&context);
         let candidates = check::run_all(&context);
         let gpudirect = context.gpudirect_verdict().clone();
         let (mut findings, full_window) = match look {
@@ -147,6 +171,8 @@ impl Evaluator {
             taint_muted: false,
             cluster: None,
             jobs: Arc::clone(&self.jobs),
+            profile,
+            resources,
             diary: self.diary.entries(),
         }
     }

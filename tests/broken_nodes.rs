@@ -305,3 +305,56 @@ fn nothing_readable_is_unknown() {
     assert!(text.contains("GPUs: unknown"), "{text}");
     assert!(!text.contains("not loaded"), "{text}");
 }
+
+/// Google's A3 Mega: no RDMA device is well; a rail without carrier is down, one that a pod holds is
+/// not.
+#[test]
+fn rails_that_are_no_rdma_devices() {
+    fn of(tree: &Tree, name: &str, file: &str) -> PathBuf {
+        let dir = tree.0.join("sys/class/net").join(name);
+        dir.canonicalize().unwrap().join(file)
+    }
+    fn unplug(tree: &Tree, name: &str) {
+        tree.put(of(tree, name, "carrier"), "0");
+        tree.put(of(tree, name, "operstate"), "down");
+    }
+    fn take(tree: &Tree, name: &str) {
+        let link = tree.0.join("sys/class/net").join(name);
+        fs::remove_dir_all(link.canonicalize().unwrap()).unwrap();
+        fs::remove_file(link).unwrap();
+    }
+    let rows: [(&str, Spoil, &str, &[&str]); 6] = [
+        ("as it is", |_| {}, "ready", &[]),
+        (
+            "one unplugged",
+            |t| unplug(t, "eth3"),
+            "unready",
+            &["LinkDown"],
+        ),
+        ("the node's own", |t| unplug(t, "eth0"), "ready", &[]),
+        ("one in a pod", |t| take(t, "eth3"), "ready", &[]),
+        (
+            "one in a pod, one unplugged",
+            |t| {
+                take(t, "eth3");
+                unplug(t, "eth4");
+            },
+            "unready",
+            &["LinkDown"],
+        ),
+        (
+            "all in pods, and none was ever seen",
+            |t| (1..9).for_each(|n| take(t, &format!("eth{n}"))),
+            "unknown",
+            &["NoData"],
+        ),
+    ];
+    for (name, spoil, want, reasons) in rows {
+        let (state, got) = judged("gcp_a3_mega", spoil, &[]);
+        assert_eq!(
+            (state.as_str(), got),
+            (want, reasons.iter().map(ToString::to_string).collect()),
+            "{name}"
+        );
+    }
+}

@@ -38,6 +38,9 @@ const ELSEWHERE: &[&str] = &[
     "selvage_node_taint_withheld",
     "selvage_node_taint_budget",
     "selvage_nccl_suspect",
+    "selvage_resource_allocatable",
+    "selvage_resource_capacity",
+    "selvage_resource_devices",
 ];
 
 /// Keys of the JSON report whose values differ from run to run.

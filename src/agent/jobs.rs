@@ -8,10 +8,10 @@ use crate::check::nccl_jobs::Jobs;
 use crate::check::nccl_pods::gpus_without_rdma;
 use crate::check::nccl_suspect::Suspect;
 use crate::cluster::Told;
-use crate::cluster::pods::PodTable;
+use crate::cluster::pods::{Health, PodTable};
 use crate::config::Config;
 use crate::jobs::{self, Settings, Wires};
-use crate::observe::pod::PodFacts;
+use crate::observe::pod::{PodFacts, is_gpudirect_tcp_daemon};
 use crate::sampler::{Clock, Sampler};
 use crate::source::pod_logs::Progress;
 use std::collections::BTreeMap;
@@ -88,6 +88,7 @@ impl JobsPart {
         *before = Jobs {
             no_rdma: std::mem::take(&mut before.no_rdma),
             suspects: std::mem::take(&mut before.suspects),
+            tcp_daemons: before.tcp_daemons,
             ..jobs_of(&told)
         };
         self.told = Some(told);
@@ -112,6 +113,17 @@ impl JobsPart {
             .collect();
         if self.jobs.no_rdma != no_rdma {
             Arc::make_mut(&mut self.jobs).no_rdma = no_rdma;
+        }
+        let tcp_daemons = (table.health == Health::Known).then(|| {
+            let running = table.by_uid.values().filter(|pod| !pod.finished);
+            let has = |pod: &&Arc<PodFacts>| {
+                let mut names = pod.containers.keys();
+                names.any(|name| is_gpudirect_tcp_daemon(name))
+            };
+            running.filter(has).count()
+        });
+        if self.jobs.tcp_daemons != tcp_daemons {
+            Arc::make_mut(&mut self.jobs).tcp_daemons = tcp_daemons;
         }
         Arc::clone(&self.jobs)
     }

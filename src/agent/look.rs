@@ -45,7 +45,8 @@ pub async fn look_once(config: &Config) -> Report {
                 .unwrap_or_default()
         },
         config.hysteresis.clone(),
-    );
+    )
+    .on_platform(config.platform.clone());
     let log = crate::kernel_log::settings(&host, &config.agent, boot_id.as_deref(), None);
     let now = clock.now();
     let read = tokio::task::spawn_blocking(move || crate::kernel_log::read_existing(&log, now));

@@ -67,7 +67,8 @@ pub(super) fn report(config: &Config) -> Report {
         config.role_overrides(),
         Memory::default(),
         config.hysteresis.clone(),
-    );
+    )
+    .on_platform(config.platform.clone());
     let snapshot = Snapshot {
         at: crate::clock::monotonic(),
         wall: Some(jiff::Timestamp::now()),

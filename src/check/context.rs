@@ -3,11 +3,13 @@
 use super::gpudirect::{self, GpuDirectVerdict};
 use super::nccl_jobs::Jobs;
 use super::policy::{Limit, Policy};
+use super::profile::Profile;
 use super::{Candidate, ReasonDoc, Timing, Weight};
 use crate::check::roles::kind::Kind;
 use crate::check::roles::{Role, RoleFacts};
 use crate::observe::history::{History, PortHistory, ports_of};
 use crate::observe::netdev::NetdevFacts;
+use crate::observe::offer::NodeOffer;
 use crate::observe::rdma::{LinkFacts, LinkLayer, PortState, RdmaDevice, RdmaPort, true_rate};
 use crate::observe::reading::Stamped;
 use crate::observe::snapshot::{Snapshot, SourceHealth};
@@ -33,6 +35,10 @@ pub struct Context<'a> {
     pub now: Millis,
     /// Jobs on this node; none where nobody looks at them.
     pub jobs: Option<&'a Jobs>,
+    /// What the machine is taken for; none where nobody asks.
+    pub profile: Option<&'a Profile>,
+    /// What the Node promises to pods; none where no API server has told.
+    pub offer: Option<&'a NodeOffer>,
     ports: Rc<[PortView<'a>]>,
     gpudirect_verdict: Rc<GpuDirectVerdict>,
 }
@@ -67,9 +73,16 @@ impl<'a> PortView<'a> {
         self.device.driver.starts_with("efa")
     }
 
-    /// RoCE, that is Ethernet without iWARP (node type 4, RNIC).
+    /// RoCE, that is Ethernet without iWARP (node type 4, RNIC) and without gVNICs.
     pub fn is_roce(&self) -> bool {
-        self.port.link_layer == LinkLayer::Ethernet && self.device.node_type != Some(4)
+        self.port.link_layer == LinkLayer::Ethernet
+            && self.device.node_type != Some(4)
+            && !self.device.is_gvnic()
+    }
+
+    /// A gVNIC whose interface a pod has: nothing of it can be seen from here, and nothing is wrong.
+    pub fn is_in_a_pod(&self) -> bool {
+        self.device.is_gvnic() && self.port.netdev.is_none()
     }
 
     /// Its logical state, if that was read.
@@ -143,6 +156,8 @@ impl<'a> Context<'a> {
             policy,
             now,
             jobs: None,
+            profile: None,
+            offer: None,
             ports: Rc::default(),
             gpudirect_verdict: Rc::default(),
         };

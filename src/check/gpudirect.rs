@@ -79,6 +79,16 @@ pub fn judge_path(facts: &GpuDirectFacts, devices: &[&RdmaDevice]) -> GpuDirectV
             why,
         };
     }
+    if devices.iter().all(|device| device.is_gvnic()) {
+        why.push(
+            "GPUDirect-TCPX(O) is the daemon's and the plugin's in the pod; no file of the node tells"
+                .into(),
+        );
+        return GpuDirectVerdict {
+            path: Path::Unknown,
+            why,
+        };
+    }
     let dmabuf = dmabuf(facts, devices, &mut why);
     let peermem = peermem(facts, devices, &mut why);
     let path = match (loaded, dmabuf, peermem) {

@@ -92,7 +92,8 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     };
     let mut found = Vec::new();
     let gpus = context.gpus();
-    let has_rails = context.ports().iter().any(|port| port.rail);
+    // Of gVNICs no file of the node tells it: what is needed comes with the pod.
+    let has_rails = context.rails().any(|port| !port.device.is_gvnic());
     let wanted = !gpus.is_empty() && has_rails && driver_loaded(facts) != Answer::No;
     let verdict = context.gpudirect_verdict();
     if required || wanted {

@@ -80,6 +80,7 @@ fn judge(context: &Context<'_>, port: &PortView<'_>, ports: &[PortView<'_>]) -> 
     if port.rail
         && port.is_active()
         && !port.is_efa()
+        && !port.device.is_gvnic()
         && let Some(why) = unreadable(port)
     {
         let weight = match ports.iter().any(|other| other.rail && told(other)) {

@@ -72,7 +72,7 @@ const WRONG_LINK_LAYER: ReasonDoc = ReasonDoc {
 pub const CHECK: Check = Check {
     id: ID,
     title: "Link state",
-    what: "State and physical state of every port. Only rails move the verdict. A port that was never up is no failure without evidence: at least two and half of the rails like it (of its make, or beside a GPU as it is) are up, itself up earlier this boot, or `expect.rails`. EFA prints a constant state, which is never evidence. Both legs of a bond are looked at, as the RDMA port stays active on one.",
+    what: "State and physical state of every port. Only rails move the verdict. A port that was never up is no failure without evidence: at least two and half of the rails like it (of its make, or beside a GPU as it is) are up, itself up earlier this boot, or `expect.rails`. EFA prints a constant state, which is never evidence. Of a gVNIC (A3 High and Mega) the interface's carrier is taken, and while a pod has the interface nothing is said. Both legs of a bond are looked at, as the RDMA port stays active on one.",
     reasons: &[
         LINK_DOWN,
         LINK_INIT,
@@ -90,7 +90,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let ports = context.ports();
     let mut found = Vec::new();
     for port in ports {
-        if port.is_efa() {
+        if port.is_efa() || port.is_in_a_pod() {
             continue;
         }
         found.extend(judge_port(context, port, ports));
@@ -217,6 +217,12 @@ fn judge_port(
     candidate.remedy = candidate.remedy.replace(SOME_PORT, &port.subject);
     if !port.rail {
         candidate.status = Status::Degraded;
+    }
+    if port.device.is_gvnic() && admin_down {
+        // As a pod left it: an interface that comes back out of a namespace is switched off, and the
+        // next pod that gets it switches it on.
+        candidate.status = Status::Degraded;
+        candidate.weight = Weight::Notice;
     }
     if let (Some(name), Some(netdev)) = (&port.port.netdev, netdev) {
         candidate = candidate.with("netdev", name.as_str());

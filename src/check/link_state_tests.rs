@@ -345,3 +345,43 @@ fn a_rail_that_its_device_no_longer_lists_is_unknown() {
         ["mlx5_2/1 StateUnreadable Unknown Verdict"]
     );
 }
+
+/// gVNICs, the interfaces of which go into pods and come back.
+#[test]
+fn interfaces_that_pods_take() {
+    let gvnics = || {
+        let mut node = Node::roce();
+        for device in &mut node.devices {
+            device.driver = "gve".into();
+        }
+        node.tick(1);
+        node
+    };
+    let told = |node: &Node| node.told(&CHECK);
+    let mut node = gvnics();
+    assert_eq!(told(&node), [""; 0]);
+    node.set_state(3, PortState::Down, PhysState::Disabled);
+    assert_eq!(told(&node), ["mlx5_3/1 LinkDown Failing Verdict"]);
+
+    // A pod has it.
+    let mut node = gvnics();
+    node.devices[3].ports[0].netdev = None;
+    let mut gone = crate::check::testing::link(200, 1);
+    gone.state = Reading::NotObservable;
+    gone.phys_state = Reading::NotObservable;
+    node.set_link(3, gone);
+    node.tick(1);
+    assert_eq!(told(&node), [""; 0]);
+
+    // It came back, switched off.
+    let mut node = gvnics();
+    node.set_state(3, PortState::Down, PhysState::Disabled);
+    node.set_netdev(
+        3,
+        NetdevFacts {
+            admin_up: Some(false),
+            ..NetdevFacts::default()
+        },
+    );
+    assert_eq!(told(&node), ["mlx5_3/1 PhysDisabled Degraded Notice"]);
+}

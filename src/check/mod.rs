@@ -34,6 +34,8 @@ mod pcie_link;
 mod pfc;
 pub mod policy;
 pub mod preflight;
+pub mod profile;
+pub mod promised;
 mod retransmission;
 pub mod roles;
 mod source_health;
@@ -175,6 +177,7 @@ pub const CHECKS: &[Check] = &[
     congestion::CHECK,
     gid_table::CHECK,
     device_missing::CHECK,
+    promised::CHECK,
     pcie_link::CHECK,
     xid::CHECK,
     sxid::CHECK,

@@ -114,6 +114,8 @@ pub struct Jobs {
     /// What is thought of the pods with GPUs, by UID.
     #[serde(serialize_with = "values")]
     pub suspects: Arc<BTreeMap<String, Suspect>>,
+    /// Running pods with GPUDirect-TCPX(O)'s daemon; none where pods are not known.
+    pub tcp_daemons: Option<usize>,
     /// How reading goes; none where logs are not read.
     pub logs: Option<LogReading>,
 }

@@ -2,15 +2,12 @@
 //! NCCL can only use TCP between nodes, and nothing in its own logs says why. A statement about the
 //! job, never about the node.
 
+use super::promised::MOST_NICS;
 use crate::observe::pod::{ContainerFacts, NodeDevices, PodFacts};
 use std::collections::BTreeMap;
 
 /// Reason of the finding and the Event.
 pub const REASON: &str = "NoRdmaRequested";
-
-/// Most of a shared device's slots that are taken for numbers of NICs. Heuristic: the shared device
-/// plugin's examples have 63 and 1000, machines up to 32 NICs (EFA on p5).
-const MOST_NICS: u64 = 32;
 
 /// What is so, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]

@@ -248,6 +248,12 @@ check_section! {
 }
 
 check_section! {
+    /// `promised`. A device plugin that restarts is back within a minute or two, and its number with
+    /// the next status that the kubelet sends; EFA devices come late at boot. Heuristic.
+    Promised, raise 300, clear 30, {}
+}
+
+check_section! {
     /// `gpudirect`. Drivers load one after the other while a node boots. Waits are heuristic.
     GpuDirect, raise 30, clear 0, {}
 }
@@ -342,6 +348,8 @@ section! {
         pcie_link: PcieLink = PcieLink::default(),
         /// Rails and GPUs that are gone.
         device_missing: DeviceMissing = DeviceMissing::default(),
+        /// What the Node promises to pods, against what is there.
+        promised: Promised = Promised::default(),
         /// The path from NIC to GPU memory.
         gpudirect: GpuDirect = GpuDirect::default(),
         /// GPUDirect Storage.

@@ -14,6 +14,9 @@
 //!    never up counts as if it were as fast as the fastest: rather an unproven fabric than a
 //!    management NIC taken for one.
 //!
+//! Google's gVNICs do no RDMA: they are rails only where there is no RDMA device, with GPUs, and four
+//! or more of them beside the node's own (A3 High and Mega).
+//!
 //! Before 3: of cards with an InfiniBand and an Ethernet port (VPI), the Ethernet port is no rail.
 //!
 //! All of it is judged from what devices *are*, remembered in [`History::fabric`] and `best_rate`,
@@ -21,6 +24,7 @@
 
 mod bandwidth;
 mod bare;
+mod gvnic;
 pub mod kind;
 mod nearness;
 mod second_ports;
@@ -122,9 +126,12 @@ fn roles_in(
             })
         })
         .collect();
+    let on_bus = snapshot.pci.as_ref().map_or(0, |pci| pci.value.gpus.len());
+    let gpus = on_bus > 0 || !history.gpus.is_empty();
     let mut roles = BTreeMap::new();
     let told = overridden(&ports, overrides);
     let ports = barred(ports, fabric, &mut roles);
+    let ports = gvnic::unless_the_fabric(ports, fabric, gpus, &mut roles);
     let ports = without_excluded_kinds(ports, &told);
     let ports = second_ports::without_those_of_another_layer(ports, &mut roles);
     let pci = snapshot.pci.as_ref().map(|pci| &pci.value);
@@ -165,6 +172,13 @@ pub fn proof(
             continue;
         }
         proof.rails += 1;
+        let was_active = history.port(&key).is_some_and(|port| port.ever_active);
+        if device.is_gvnic() && port.netdev.is_none() && was_active {
+            // A pod has its interface, and it was up before that.
+            proof.read += 1;
+            proof.proven += 1;
+            continue;
+        }
         let state = snapshot
             .links
             .get(&key)
@@ -173,7 +187,6 @@ pub fn proof(
             continue;
         };
         proof.read += 1;
-        let was_active = history.port(&key).is_some_and(|port| port.ever_active);
         if was_active || matches!(state, PortState::Active | PortState::ActiveDefer) {
             proof.proven += 1;
         }
@@ -259,7 +272,7 @@ fn barred<'a>(
 ) -> Vec<Port<'a>> {
     let hardware = fabric
         .values()
-        .any(|seen| seen.device.function != Function::Software);
+        .any(|seen| seen.device.function != Function::Software && !seen.device.is_gvnic());
     let routes: BTreeSet<&str> = fabric
         .values()
         .filter(|seen| seen.device.function != Function::Software)

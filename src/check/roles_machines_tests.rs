@@ -325,6 +325,26 @@ pub(super) fn efa_32() -> Node {
     Node::new(many("rdmap", "efa 1d0f:efa1 - other -", 32, 100), 8).guest()
 }
 
+/// So many gVNICs, the first of them the node's own.
+pub(super) fn gvnics(count: usize) -> Vec<Dev> {
+    (0..count)
+        .map(|n| {
+            dev(
+                &format!("gvep{n} gve 1ae0:0042 - eth eth{n}"),
+                0x40 + n,
+                200,
+            )
+        })
+        .collect()
+}
+
+/// GCP A3 Ultra: eight RoCE functions and two gVNICs.
+pub(super) fn a3_ultra() -> Node {
+    let mut devices = many("mlx5_", "mlx5_core 15b3:101e - eth -", 8, 400);
+    devices.extend(gvnics(2));
+    Node::new(devices, 8).guest().route("eth0")
+}
+
 pub(super) fn machines() -> Vec<(&'static str, Node, Vec<String>)> {
     let ib_before_ethernet = Node::new(
         vec![
@@ -372,6 +392,27 @@ pub(super) fn machines() -> Vec<(&'static str, Node, Vec<String>)> {
             "DHCP routes on all rails",
             all_routed,
             numbered("mlx5_", 0..4),
+        ),
+        (
+            "GCP A3 Mega",
+            Node::new(gvnics(9), 8).guest().route("eth0"),
+            numbered("gvep", 1..9),
+        ),
+        (
+            "GCP A3 High",
+            Node::new(gvnics(5), 8).guest().route("eth0"),
+            numbered("gvep", 1..5),
+        ),
+        ("GCP A3 Ultra", a3_ultra(), numbered("mlx5_", 0..8)),
+        (
+            "GCP with fewer gVNICs than a fabric has",
+            Node::new(gvnics(4), 8).guest().route("eth0"),
+            vec![],
+        ),
+        (
+            "GCP without GPUs",
+            Node::new(gvnics(9), 0).guest().route("eth0"),
+            vec![],
         ),
         ("nothing", Node::new(vec![], 8), vec![]),
     ]

@@ -175,3 +175,34 @@ fn proof_counts_what_is_here_and_was_read() {
 
 #[path = "roles_odd_tests.rs"]
 mod odd;
+
+#[test]
+fn rails_in_pods_prove_what_they_were_before() {
+    let mut node = Node::new(gvnics(9), 8).guest().route("eth0");
+    let in_pods = |node: &Node| {
+        let mut snapshot = node.snapshot();
+        let mut devices = snapshot.devices.take().unwrap();
+        let mut all: Vec<RdmaDevice> = devices.value.as_ref().clone();
+        for device in &mut all {
+            device.ports[0].netdev = None;
+            let mut link = snapshot.links[&device.port_key(1)].value.clone();
+            link.state = Reading::NotObservable;
+            let at = snapshot.at;
+            let link = Arc::new(Stamped { at, value: link });
+            snapshot.links.insert(device.port_key(1), link);
+        }
+        devices.value = Arc::new(all);
+        snapshot.devices = Some(devices);
+        let roles = roles(&snapshot, &node.history, &node.overrides);
+        let proof = proof(&snapshot, &node.history, &roles);
+        (proof.rails, proof.proven)
+    };
+    node.rails();
+    assert_eq!(in_pods(&node), (8, 8));
+    let memory = serde_json::to_string(&node.history.memory()).unwrap();
+    node.history = History::restore(serde_json::from_str(&memory).unwrap());
+    assert_eq!(in_pods(&node), (8, 8), "after a restart of the agent");
+    // Nothing was seen before.
+    let fresh = Node::new(gvnics(9), 8).guest().route("eth0");
+    assert_eq!(in_pods(&fresh).1, 0);
+}

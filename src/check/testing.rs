@@ -1,12 +1,14 @@
 //! A node to judge in tests: eight active 400 Gb/s InfiniBand rails and eight GPUs, all well, to be
 //! bent as a test needs.
 
+use super::profile::Profile;
 use super::{Candidate, Check, Context, Policy};
 use crate::check::roles::{Role, RoleFacts};
 use crate::observe::counters::PortCounters;
 use crate::observe::gpudirect::{GpuDirectFacts, NvidiaDriver};
 use crate::observe::history::History;
 use crate::observe::netdev::{EthtoolFacts, NetdevFacts, PriorityFacts};
+use crate::observe::offer::NodeOffer;
 use crate::observe::pci::{PciFacts, PciFunction, PcieLink};
 use crate::observe::rdma::*;
 use crate::observe::reading::{Fault, FaultKind, Reading, Stamped};
@@ -24,6 +26,8 @@ pub struct Node {
     pub policy: Policy,
     pub devices: Vec<RdmaDevice>,
     pub now: Millis,
+    pub profile: Profile,
+    pub offer: Option<NodeOffer>,
 }
 
 /// PCI address of rail `i`.
@@ -141,6 +145,8 @@ impl Node {
             policy: Policy::default(),
             devices: (0..rails).map(|i| device(i, link_layer)).collect(),
             now: Millis::from_secs(100),
+            profile: Profile::default(),
+            offer: None,
         };
         for i in 0..rails {
             node.set_role(i, Role::Rail);
@@ -313,13 +319,16 @@ impl Node {
     }
 
     pub fn context(&self) -> Context<'_> {
-        Context::new(
+        let mut context = Context::new(
             &self.snapshot,
             &self.history,
             &self.roles,
             &self.policy,
             self.now,
-        )
+        );
+        context.profile = Some(&self.profile);
+        context.offer = self.offer.as_ref();
+        context
     }
 
     /// Runs one check; every reason that it gives must be in its list.

@@ -148,6 +148,9 @@ fn kind_of(rail: &PortView<'_>) -> Option<&'static str> {
     if rail.device.driver == "efa" {
         return Some("efa");
     }
+    if rail.device.is_gvnic() {
+        return Some("tcpxo");
+    }
     match rail.port.link_layer {
         LinkLayer::Infiniband => Some("infiniband"),
         LinkLayer::Ethernet => Some("roce"),

@@ -57,6 +57,8 @@ fn kind_and_number_of_rails() {
         device.driver = "efa".into();
         device.ports[0].link_layer = LinkLayer::Unspecified;
     });
+    let mut gve = node(4, Ethernet);
+    change_devices(&mut gve, |_, device| device.driver = "gve".into());
     let mut none = full(empty());
     none.snapshot.devices = Some(Stamped {
         at: none.snapshot.at,
@@ -69,6 +71,7 @@ fn kind_and_number_of_rails() {
         ("ib", node(8, Infiniband), set("infiniband"), set("8")),
         ("roce", node(2, Ethernet), set("roce"), set("2")),
         ("efa", efa, set("efa"), set("4")),
+        ("gve", gve, set("tcpxo"), set("4")),
         ("mixed", mixed, set("mixed"), set("4")),
         ("no devices", none, set("none"), set("0")),
         ("all gone", gone, None, set("4")),

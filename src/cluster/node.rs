@@ -2,11 +2,13 @@
 //! condition is kept as it is: it is written back or tested for word by word.
 
 use super::names::{CONDITION, Names};
+use crate::observe::offer::{NodeOffer, Offered};
 use crate::observe::pod::{NodeDevices, is_gpu_resource, is_rdma_resource};
 use kube::core::{ApiResource, Object, ObjectMeta};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What we read of `spec`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -25,6 +27,9 @@ pub struct NodeStatus {
     /// What pods may ask for, as written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocatable: Option<Value>,
+    /// What the node has of it, healthy or not, as written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<Value>,
 }
 
 /// A Node object with what we read of it.
@@ -72,6 +77,8 @@ pub struct NodeView {
     pub condition: Option<Condition>,
     /// GPUs and RDMA devices that pods may ask for; none where it is not told.
     pub devices: Option<NodeDevices>,
+    /// What the node promises to pods; none where it is not told.
+    pub offer: Option<Arc<NodeOffer>>,
 }
 
 impl NodeView {
@@ -106,6 +113,9 @@ impl NodeView {
                 .as_ref()
                 .and_then(|status| status.allocatable.as_ref()?.as_object())
                 .map(devices),
+            offer: (node.status.as_ref())
+                .and_then(|status| offer(status, labels.as_ref()))
+                .map(Arc::new),
         }
     }
 
@@ -139,6 +149,31 @@ fn devices(allocatable: &Map<String, Value>) -> NodeDevices {
         }
     }
     devices
+}
+
+/// The label that the cloud's controller puts.
+const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+
+fn offer(status: &NodeStatus, labels: Option<&BTreeMap<String, String>>) -> Option<NodeOffer> {
+    let told = |part: &Option<Value>| part.as_ref()?.as_object().cloned();
+    let allocatable = told(&status.allocatable)?;
+    let capacity = told(&status.capacity).unwrap_or_default();
+    let mut offer = NodeOffer {
+        instance_type: labels.and_then(|labels| labels.get(INSTANCE_TYPE)).cloned(),
+        ..NodeOffer::default()
+    };
+    let number = |part: &Map<String, Value>, name: &str| super::pods::count(part.get(name)?);
+    for name in allocatable.keys().chain(capacity.keys()) {
+        let ours = is_gpu_resource(name) || is_rdma_resource(name);
+        if ours && offer.resources.len() < RESOURCES {
+            let offered = Offered {
+                allocatable: number(&allocatable, name),
+                capacity: number(&capacity, name),
+            };
+            offer.resources.insert(name.clone(), offered);
+        }
+    }
+    Some(offer)
 }
 
 /// A text field of an object; empty where it has none.
@@ -239,6 +274,29 @@ mod tests {
         };
         assert_eq!(told, Some(want));
         assert_eq!(devices(json!({})), Some(NodeDevices::default()));
+        let node = json!({
+            "metadata": {"name": "a", "labels": {"node.kubernetes.io/instance-type": "p5.48xlarge"}},
+            "spec": {},
+            "status": {
+                "allocatable": {"cpu": "96", "nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "0"},
+                "capacity": {"cpu": "96", "vpc.amazonaws.com/efa": "32", "rdma/ib": "1"},
+            },
+        });
+        let offer = NodeView::of(&serde_json::from_value(node).unwrap())
+            .offer
+            .unwrap();
+        assert_eq!(offer.instance_type.as_deref(), Some("p5.48xlarge"));
+        let offered = |allocatable, capacity| Offered {
+            allocatable,
+            capacity,
+        };
+        let want = [
+            ("nvidia.com/gpu", offered(Some(8), None)),
+            ("rdma/ib", offered(None, Some(1))),
+            ("vpc.amazonaws.com/efa", offered(Some(0), Some(32))),
+        ];
+        let want = want.map(|(name, offered)| (name.to_string(), offered));
+        assert_eq!(offer.resources, want.into());
         assert_eq!(devices(json!("odd")), None);
     }
 

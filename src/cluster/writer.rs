@@ -277,6 +277,9 @@ impl Writer {
         if view.devices != self.told.devices {
             self.told.devices.clone_from(&view.devices);
         }
+        if view.offer != self.told.offer {
+            self.told.offer.clone_from(&view.offer);
+        }
         if mutes != self.told.mutes {
             for complaint in &mutes.complaints {
                 tracing::warn!(

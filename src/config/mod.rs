@@ -21,6 +21,7 @@ pub use template::to_toml_defaults;
 
 use crate::check::debounce::Hysteresis;
 use crate::check::policy::Policy;
+use crate::check::profile::PlatformSettings;
 use crate::check::roles::RoleOverrides;
 use crate::cluster::ClusterSettings;
 use crate::glob::Glob;
@@ -44,6 +45,8 @@ section! {
         counters: Counters = Counters::default(),
         /// Which ports are rails.
         rails: RoleOverrides = RoleOverrides::default(),
+        /// The machine's shape: what its fabric should consist of.
+        platform: PlatformSettings = PlatformSettings::default(),
         /// How long findings are waited for.
         hysteresis: Hysteresis = Hysteresis::default(),
         /// What is written to the node's object in the Kubernetes API, and when.
@@ -277,6 +280,7 @@ impl Config {
                 complaints.extend(wrong_with(pattern).map(|message| (key.into(), message)));
             }
         }
+        complaints.extend(self.platform.complaints());
         complaints.extend(self.serve.complaints());
         complaints.extend(settings::empty_windows(self).into_iter().map(|key| {
             let message = "nothing can be counted within no time: write \"1m\" or so";

@@ -4,6 +4,7 @@
 use super::{AgentSettings, Config, Counters, Intervals, Nccl, Serve};
 use crate::check::debounce::Hysteresis;
 use crate::check::policy;
+use crate::check::profile::PlatformSettings;
 use crate::check::roles::RoleOverrides;
 use crate::cluster::ClusterSettings;
 use crate::units::Span;
@@ -49,6 +50,7 @@ pub(super) const SECTIONS: &[(&str, Help)] = &[
     ("intervals", Intervals::HELP),
     ("counters", Counters::HELP),
     ("rails", RoleOverrides::HELP),
+    ("platform", PlatformSettings::HELP),
     ("hysteresis", Hysteresis::HELP),
     ("cluster", ClusterSettings::HELP),
     ("nccl", Nccl::HELP),
@@ -64,6 +66,7 @@ pub(super) const SECTIONS: &[(&str, Help)] = &[
     ("policy.gid_table", policy::GidTable::HELP),
     ("policy.pcie_link", policy::PcieLink::HELP),
     ("policy.device_missing", policy::DeviceMissing::HELP),
+    ("policy.promised", policy::Promised::HELP),
     ("policy.gpudirect", policy::GpuDirect::HELP),
     ("policy.gds", policy::Gds::HELP),
     ("policy.xid", policy::Xid::HELP),

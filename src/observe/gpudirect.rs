@@ -45,6 +45,7 @@ pub const MODULES_OF_INTEREST: &[&str] = &[
     "mlx5_core",
     "mlx5_ib",
     "efa",
+    "gve",
     "rdma_rxe",
 ];
 

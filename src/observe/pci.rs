@@ -1,5 +1,6 @@
 //! PCI functions that matter: GPUs, NICs and the bridges between.
 
+use super::machine::MachineFacts;
 use super::reading::Reading;
 use crate::units::Bdf;
 use serde::{Deserialize, Serialize};
@@ -19,7 +20,30 @@ pub struct PciFacts {
     pub bare: BTreeMap<String, BareNic>,
     /// Whether the topology looks virtual (a guest): distances then say nothing.
     pub virtual_machine: bool,
+    /// What the firmware calls the machine.
+    #[serde(default)]
+    pub machine: MachineFacts,
+    /// Network functions that can have virtual functions, by address, and those that they have.
+    #[serde(default)]
+    pub sriov: BTreeMap<String, SriovFacts>,
 }
+
+/// SR-IOV of one physical network function (`sriov_totalvfs`, `sriov_numvfs`, `virtfnN`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct SriovFacts {
+    /// `vendor:device`, lower-case hex.
+    pub id: String,
+    /// Virtual functions that there can be.
+    pub total: u32,
+    /// Virtual functions that there are.
+    pub enabled: u32,
+    /// Their addresses with the driver bound to each: `mlx5_core` makes verbs and a network device,
+    /// `vfio-pci` neither. At most [`MAX_VFS`].
+    pub functions: BTreeMap<String, Option<String>>,
+}
+
+/// Most virtual functions of one function that are looked at.
+pub const MAX_VFS: usize = 256;
 
 /// A network function without an RDMA device: its driver failed to probe, is not loaded, or was
 /// taken away.
@@ -38,20 +62,25 @@ pub struct BareNic {
 impl BareNic {
     /// Whether it was given to a virtual machine or to a driver in user space.
     pub fn is_given_away(&self) -> bool {
-        let drivers = [
-            "vfio-pci",
-            "pci-stub",
-            "uio_pci_generic",
-            "igb_uio",
-            "pciback",
-        ];
-        (self.driver.as_deref()).is_some_and(|driver| drivers.contains(&driver))
+        (self.driver.as_deref()).is_some_and(gives_away)
     }
 
     /// Whether its class is that of InfiniBand controllers.
     pub fn is_infiniband(&self) -> bool {
         self.class.starts_with("0207")
     }
+}
+
+/// Whether a driver hands its functions to virtual machines or to drivers in user space.
+pub fn gives_away(driver: &str) -> bool {
+    [
+        "vfio-pci",
+        "pci-stub",
+        "uio_pci_generic",
+        "igb_uio",
+        "pciback",
+    ]
+    .contains(&driver)
 }
 
 /// One PCI function.

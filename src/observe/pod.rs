@@ -125,6 +125,14 @@ pub fn is_rdma_resource(name: &str) -> bool {
     }
 }
 
+/// Whether a container is the daemon that GPUDirect-TCPX and TCPXO need beside a job, by the names
+/// that Google's manifests give it (`tcpd-daemon`, `fastrak-daemon`, `tcpxo-daemon`, `rxdm`).
+pub fn is_gpudirect_tcp_daemon(container: &str) -> bool {
+    ["tcpxo", "tcpd-daemon", "fastrak", "rxdm"]
+        .iter()
+        .any(|part| container.contains(part))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

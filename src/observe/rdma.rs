@@ -4,6 +4,12 @@ use super::reading::{Fault, Reading};
 use crate::units::{Bdf, BitsPerSec, DeviceKey, PortKey};
 use serde::{Deserialize, Serialize};
 
+/// Kernel driver of Google's virtual NICs, which are listed among the devices though they do no RDMA.
+pub const GVNIC_DRIVER: &str = "gve";
+
+/// Their PCI id (drivers/net/ethernet/google/gve, gve.h).
+const GVNIC_ID: &str = "1ae0:0042";
+
 /// One RDMA device as enumerated: what changes only when it is re-registered, renamed or re-flashed.
 /// Source: `/sys/class/infiniband/<dev>` (drivers/infiniband/core/sysfs.c), RDMA_NLDEV_CMD_GET.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,6 +63,11 @@ impl RdmaDevice {
             device: self.key.clone(),
             port,
         }
+    }
+
+    /// Whether it is a gVNIC: no RDMA device at all, but the GPUs' fabric where there is none.
+    pub fn is_gvnic(&self) -> bool {
+        self.driver == GVNIC_DRIVER || self.pci_id.as_deref() == Some(GVNIC_ID)
     }
 
     /// A physical function at a PCI address of which nothing else is known, for tests to fill in.

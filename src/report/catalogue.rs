@@ -71,6 +71,14 @@ catalogue! {
         "Ports that are compute fabric.";
     GPUS: Gauge Default "selvage_gpus" []
         "GPUs found on the PCI bus.";
+    PROFILE_INFO: Gauge Default "selvage_profile_info" ["profile", "source"]
+        "Always 1; which shape of machine this is taken for, and how that is known: set, instance_type, dmi, pci, inferred.";
+    RESOURCE_ALLOCATABLE: Gauge Default "selvage_resource_allocatable" ["resource"]
+        "What pods can have of a resource for RDMA or GPUs, as the Node tells; none without the API server.";
+    RESOURCE_CAPACITY: Gauge Default "selvage_resource_capacity" ["resource"]
+        "What device plugins registered of it, healthy or not.";
+    RESOURCE_DEVICES: Gauge Default "selvage_resource_devices" ["resource"]
+        "Devices that the kernel has of it; none where they cannot be counted: slots of shared devices, pools of virtual functions.";
     CHECK_FINDINGS: Gauge Default "selvage_check_findings" ["check", "status"]
         "Findings that stand, by check and status (failing, degraded, unknown; notice where it does not move the verdict); a check without findings has no series.";
     FINDING: Gauge Default "selvage_finding" ["check", "subject", "reason", "status"]

@@ -3,6 +3,7 @@
 
 mod events;
 mod nccl;
+mod platform;
 
 use super::cluster::ClusterView;
 use super::select;
@@ -56,6 +57,7 @@ pub struct Document<'a> {
     notes: Vec<Note>,
     /// Checks that the policy leaves out.
     muted: &'a [String],
+    platform: platform::Platform<'a>,
     ports: Vec<Port<'a>>,
     findings: Vec<FindingOut<'a>>,
     gpus: Option<usize>,
@@ -220,6 +222,7 @@ impl<'a> Document<'a> {
                 })
                 .collect(),
             muted: &report.muted,
+            platform: platform::Platform::of(report),
             ports: view::ports(report)
                 .into_iter()
                 .map(|view| port(report, &view))

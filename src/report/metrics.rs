@@ -14,6 +14,7 @@ use std::sync::Arc;
 pub(crate) mod nccl;
 mod pci;
 mod pfc;
+mod platform;
 mod port;
 mod sheet;
 
@@ -58,6 +59,7 @@ pub fn encode(report: &Report, stats: &AgentStats, options: Options) -> String {
 pub fn encode_report(report: &Report, options: Options) -> String {
     let mut sheet = Sheet::with_capacity(options.detail, 64 * 1024);
     verdict(&mut sheet, report);
+    platform::families(&mut sheet, report);
     let ports = view::ports(report);
     port::families(&mut sheet, report, &ports);
     pfc::families(&mut sheet, report);

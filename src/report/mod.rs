@@ -18,6 +18,8 @@ pub mod view;
 
 use crate::check::Finding;
 pub use crate::check::nccl_jobs::Jobs;
+pub use crate::check::profile::Profile;
+pub use crate::check::promised::Resource;
 pub use crate::check::roles::{Role, RoleFacts};
 pub use crate::check::xid_seen::XidSeen;
 use crate::observe::snapshot::Snapshot;
@@ -69,6 +71,10 @@ pub struct Report {
     pub cluster: Option<Arc<ClusterStatus>>,
     /// What is known of this node's jobs.
     pub jobs: Arc<Jobs>,
+    /// What the machine is taken for.
+    pub profile: Profile,
+    /// What the Node promises to pods, with what there is of it.
+    pub resources: Vec<Resource>,
     /// What changed of late, newest last; bounded.
     pub diary: Arc<[Entry]>,
 }

@@ -63,6 +63,7 @@ runbooks! {
     "SelvageNcclGpuDirectOff" []
     "SelvageNcclInitHang" ["NcclInitHang"]
     "SelvageNcclNoRdma" ["NoRdmaRequested"]
+    "SelvageResourceMismatch" ["FewerDevicesThanPromised" "ResourceMissing" "ResourceFewerThanDevices" "ResourceMoreThanDevices" "ResourceRatio" "GpuResourceMismatch" "VfsWithoutVerbs"]
     "SelvageTaintWithheld" []
     "SelvageNodeNotTold" []
     "SelvageAgentDown" []

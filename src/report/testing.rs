@@ -89,6 +89,8 @@ pub fn empty() -> Report {
         taint_muted: false,
         cluster: None,
         jobs: Arc::default(),
+        profile: crate::report::Profile::default(),
+        resources: Vec::new(),
         diary: Arc::default(),
     }
 }

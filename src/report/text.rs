@@ -4,6 +4,7 @@
 use super::view::{self, PortView, ago};
 use super::{Report, State};
 use crate::check::{Finding, Status, Weight};
+use crate::observe::pci::gives_away;
 use crate::observe::rdma::PortState;
 use crate::readiness;
 use std::collections::BTreeMap;
@@ -107,6 +108,7 @@ fn reasons(report: &Report, port: &PortView<'_>) -> String {
     reasons.dedup();
     match (reasons.is_empty(), port.state()) {
         (false, _) => reasons.join(", "),
+        (true, None) if port.device.is_gvnic() && port.port.netdev.is_none() => "in a pod".into(),
         // No finding about a port that is not up is no praise of it.
         (true, Some(PortState::Active)) => "ok".to_string(),
         (true, _) => "-".to_string(),
@@ -240,8 +242,35 @@ fn node_facts(page: &mut Page, report: &Report) {
     } else {
         format!(" ({})", report.gpudirect.why.join("; "))
     };
+    if report.profile != super::Profile::default() {
+        page.wrapped("", 2, &format!("Platform: {}", report.profile.sentence()));
+    }
+    if let Some(functions) = virtual_functions(report) {
+        page.wrapped("", 2, &format!("Virtual functions: {functions}"));
+    }
     page.wrapped("", 2, &format!("GPUs: {gpus}{driver}; GDS: {gds}"));
     page.wrapped("", 2, &format!("GPUDirect RDMA: {path}{why}"));
+}
+
+/// How many there are, by driver; none where there are none.
+fn virtual_functions(report: &Report) -> Option<String> {
+    let pci = report.snapshot.pci.as_ref()?;
+    let mut drivers: BTreeMap<&str, usize> = BTreeMap::new();
+    for facts in pci.value.sriov.values() {
+        for driver in facts.functions.values() {
+            *drivers
+                .entry(driver.as_deref().unwrap_or("none"))
+                .or_default() += 1;
+        }
+    }
+    let told: Vec<String> = drivers
+        .iter()
+        .map(|(driver, count)| match gives_away(driver) {
+            true => format!("{count} {driver} (no verbs)"),
+            false => format!("{count} {driver}"),
+        })
+        .collect();
+    (!told.is_empty()).then(|| told.join(", "))
 }
 
 fn blind_sources(page: &mut Page, report: &Report) {

@@ -7,7 +7,9 @@ use crate::observe::counters::PmaSkip;
 use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::Reading;
 use crate::source::netlink::{NetlinkError, dcb, rdma};
-use crate::source::{counters, ethtool, gids, gpudirect, infiniband, link, netdev, pci, recorded};
+use crate::source::{
+    counters, ethtool, gids, gpudirect, gvnic, infiniband, link, netdev, pci, recorded,
+};
 use crate::units::Bdf;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,6 +53,9 @@ impl Read for DevicesRead {
                         .map(|known| known.index);
                 }
             }
+        }
+        if let Reading::Value(devices) = &mut devices {
+            devices.extend(gvnic::enumerate(host));
         }
         let netdevs = devices
             .value()
@@ -110,6 +115,31 @@ impl Read for LinkRead {
             }
         }
         Output::Link(reader.read(host, known.as_deref()))
+    }
+}
+
+/// Reads the state of a gVNIC's port.
+pub struct GvnicRead {
+    device: RdmaDevice,
+    reader: Option<gvnic::GvnicLinkReader>,
+}
+
+impl GvnicRead {
+    /// A reader of `device`.
+    pub fn new(device: &RdmaDevice) -> Self {
+        GvnicRead {
+            device: device.clone(),
+            reader: None,
+        }
+    }
+}
+
+impl Read for GvnicRead {
+    fn read(&mut self, host: &Host) -> Output {
+        let reader = self
+            .reader
+            .get_or_insert_with(|| gvnic::GvnicLinkReader::new(host, &self.device));
+        Output::Link(vec![(1, reader.read(host))])
     }
 }
 

@@ -1,6 +1,8 @@
 //! Which subjects there are, as devices come and go.
 
-use super::reads::{CountersRead, DcbRead, EthtoolRead, GidsRead, LinkRead, NetdevRead, PciRead};
+use super::reads::{
+    CountersRead, DcbRead, EthtoolRead, GidsRead, GvnicRead, LinkRead, NetdevRead, PciRead,
+};
 use super::schedule::Subject;
 use super::{Sampler, assemble};
 use crate::glob::{self, Glob};
@@ -46,6 +48,15 @@ impl Sampler {
                 continue;
             }
             let key = device.key.0.clone();
+            if device.is_gvnic() {
+                // Its counters are the interface's, and it has no GIDs.
+                self.add(
+                    Subject::Link(key),
+                    plan.link,
+                    Box::new(GvnicRead::new(device)),
+                );
+                continue;
+            }
             let skip = self.skips_of(device);
             let link = LinkRead::new(device, plan.netlink);
             let counters = CountersRead::new(device, plan.netlink, plan.essential_only, skip);

@@ -77,7 +77,8 @@ impl NodeSpec {
             arch: "x86_64".into(),
             cmdline: "BOOT_IMAGE=/boot/vmlinuz-6.8.0-52-generic root=UUID=0b6c ro iommu=pt quiet"
                 .into(),
-            dmi: ("NVIDIA".into(), "DGXH100".into()),
+            dmi: ("Supermicro".into(), "SYS-420GP-TNR".into()),
+            asset_tag: None,
             hypervisor: false,
             iommu: Some("identity".into()),
             pci: BTreeMap::new(),

@@ -4,7 +4,9 @@
 use super::build::*;
 use super::names;
 use super::presets_cloud as cloud;
+use super::presets_gcp as gcp;
 use super::presets_other as other;
+use super::presets_vfs as vfs;
 use super::spec::*;
 use crate::units::Bdf;
 
@@ -24,6 +26,14 @@ pub const PRESETS: &[&str] = &[
     "azure_ndh200",
     "gb200",
     "bnxt",
+    "efa_p4d",
+    "efa_p5en",
+    "gcp_a3_mega",
+    "gcp_a3_ultra",
+    "oci_h100",
+    "oci_h100_vfs",
+    "openshift_sriov",
+    "openshift_vfio",
 ];
 
 /// What a preset is, in a few words; empty for a name that is none.
@@ -43,6 +53,14 @@ pub fn about(name: &str) -> &'static str {
         "azure_ndh200" => "Azure ND H200 v5: InfiniBand VFs",
         "gb200" => "GB200 compute tray",
         "bnxt" => "RoCE rails on Broadcom NICs",
+        "efa_p4d" => "AWS p4d: 4 EFA devices",
+        "efa_p5en" => "AWS p5en: 16 EFA devices of 200 Gb/s",
+        "gcp_a3_mega" => "GCP A3 Mega: no RDMA device, 8 gVNIC rails (TCPXO)",
+        "gcp_a3_ultra" => "GCP A3 Ultra: 8 RoCE rails",
+        "oci_h100" => "OCI BM.GPU.H100.8: 16 RoCE rails of 200 Gb/s",
+        "oci_h100_vfs" => "the same with a virtual function a rail for pods",
+        "openshift_sriov" => "8 RoCE rails with virtual functions as network devices",
+        "openshift_vfio" => "8 RoCE rails whose virtual functions went to vfio-pci",
         _ => "",
     }
 }
@@ -63,6 +81,14 @@ pub fn preset(name: &str) -> Option<NodeSpec> {
         "azure_ndh200" => cloud::azure_ndh200(),
         "gb200" => cloud::gb200(),
         "bnxt" => other::bnxt(),
+        "efa_p4d" => cloud::efa_p4d(),
+        "efa_p5en" => cloud::efa_p5en(),
+        "gcp_a3_mega" => gcp::a3_mega(),
+        "gcp_a3_ultra" => gcp::a3_ultra(),
+        "oci_h100" => vfs::oci_h100(),
+        "oci_h100_vfs" => vfs::oci_h100_vfs(),
+        "openshift_sriov" => vfs::openshift_sriov(),
+        "openshift_vfio" => vfs::openshift_vfio(),
         _ => return None,
     })
 }
@@ -84,7 +110,8 @@ const RAIL_NAMES: [u32; 8] = [0, 3, 4, 5, 6, 9, 10, 11];
 
 /// Eight PCIe switches, each with a GPU and a place for its NIC; gives the NICs' addresses and the
 /// switch ports above them.
-fn h100_chassis(spec: &mut NodeSpec) -> Vec<(Bdf, Bdf, i32)> {
+pub(super) fn h100_chassis(spec: &mut NodeSpec) -> Vec<(Bdf, Bdf, i32)> {
+    spec.dmi = ("NVIDIA".into(), "DGXH100".into());
     RAILS
         .iter()
         .map(|&(bus, nic, gpu, numa)| {
@@ -188,7 +215,7 @@ fn never_cabled(spec: &mut NodeSpec, device: &str, netdev: &str) {
 }
 
 /// DGX H100 with eight RoCE rails.
-fn h100_roce() -> NodeSpec {
+pub(super) fn h100_roce() -> NodeSpec {
     let mut spec = NodeSpec::server("dgx-1");
     for (number, (nic, parent, numa)) in h100_chassis(&mut spec).into_iter().enumerate() {
         spec.add_pci(mlx5(nic, parent, CX7, true, numa));

@@ -3,51 +3,105 @@
 use super::build::*;
 use super::names;
 use super::spec::*;
+use crate::units::Bdf;
+
+/// What tells Amazon's machines apart.
+struct Efa {
+    product: &'static str,
+    device: u16,
+    /// PCIe switches, with so many EFA functions and GPUs each.
+    switches: u8,
+    functions: u8,
+    gpus: u8,
+    rate: &'static str,
+    gpu: (u16, &'static str),
+}
 
 /// AWS p5.48xlarge: 32 EFA functions, four beside each GPU; no network device on them, no PMA.
 pub(super) fn efa_p5() -> NodeSpec {
+    efa(&Efa {
+        product: "p5.48xlarge",
+        device: 0xefa2,
+        switches: 8,
+        functions: 4,
+        gpus: 1,
+        rate: "100 Gb/sec (4X EDR)",
+        gpu: (0x2330, "NVIDIA H100 80GB HBM3"),
+    })
+}
+
+/// AWS p5en.48xlarge: 16 functions of 200 Gb/s, two beside each GPU.
+pub(super) fn efa_p5en() -> NodeSpec {
+    efa(&Efa {
+        product: "p5en.48xlarge",
+        device: 0xefa3,
+        switches: 8,
+        functions: 2,
+        gpus: 1,
+        rate: "200 Gb/sec (4X HDR)",
+        gpu: (0x2335, "NVIDIA H200"),
+    })
+}
+
+/// AWS p4d.24xlarge: four functions, each beside two GPUs.
+pub(super) fn efa_p4d() -> NodeSpec {
+    efa(&Efa {
+        product: "p4d.24xlarge",
+        device: 0xefa1,
+        switches: 4,
+        functions: 1,
+        gpus: 2,
+        rate: "100 Gb/sec (4X EDR)",
+        gpu: (0x20b0, "NVIDIA A100-SXM4-40GB"),
+    })
+}
+
+fn efa(machine: &Efa) -> NodeSpec {
     let mut spec = NodeSpec::server("ip-10-0-1-17");
-    spec.dmi = ("Amazon EC2".into(), "p5.48xlarge".into());
+    spec.dmi = ("Amazon EC2".into(), machine.product.into());
     spec.hypervisor = true;
     spec.iommu = None;
     spec.kernel = "6.1.112-122.189.amzn2023.x86_64".into();
-    for group in 0..8u8 {
+    for group in 0..machine.switches {
         let bus = 0x4f + group * 0x11;
-        let numa = i32::from(group / 4);
+        let numa = i32::from(group / machine.switches.div_ceil(2));
         let root = bdf(0, bus - 0x0b, 1, 0);
         let up = bdf(0, bus - 0x0a, 0, 0);
         spec.add_pci(bridge(root, None, numa));
         spec.add_pci(bridge(up, Some(root), numa));
-        for n in 0..4u8 {
+        for n in 0..machine.functions {
             let down = bdf(0, bus - 0x09, n, 0);
             let nic = bdf(0, bus + n, 0, 0);
             spec.add_pci(bridge(down, Some(up), numa));
-            let mut pci = function(nic, Some(down), (0x1d0f, 0xefa2), 0x02_0000, "efa", numa);
+            let id = (0x1d0f, machine.device);
+            let mut pci = function(nic, Some(down), id, 0x02_0000, "efa", numa);
             pci.p2p = Some("NVIDIA".into());
             pci.aer = None;
             spec.add_pci(pci);
-            add_efa(&mut spec, &format!("rdmap{}s0", nic.bus), nic);
+            add_efa(&mut spec, &format!("rdmap{}s0", nic.bus), nic, machine.rate);
         }
-        let to_gpu = bdf(0, bus - 0x09, 4, 0);
-        spec.add_pci(bridge(to_gpu, Some(up), numa));
-        spec.add_gpu(
-            function(
-                bdf(0, bus + 4, 0, 0),
-                Some(to_gpu),
-                (0x10de, 0x2330),
-                0x03_0200,
-                "nvidia",
-                numa,
-            ),
-            "NVIDIA H100 80GB HBM3",
-        );
+        for n in 0..machine.gpus {
+            let to_gpu = bdf(0, bus - 0x09, 4 + n, 0);
+            let at = bdf(0, bus + 4 + n, 0, 0);
+            spec.add_pci(bridge(to_gpu, Some(up), numa));
+            let (id, model) = machine.gpu;
+            let gpu = function(at, Some(to_gpu), (0x10de, id), 0x03_0200, "nvidia", numa);
+            spec.add_gpu(gpu, model);
+        }
     }
     spec.add_rdma_modules(&["efa"], None);
     spec.add_nvidia("550.127.08", true, false, false);
     spec
 }
 
-fn add_efa(spec: &mut NodeSpec, name: &str, nic: crate::units::Bdf) {
+/// A GPU of a guest that sees no bridges above it.
+pub(super) fn guest_gpu(spec: &mut NodeSpec, at: Bdf, id: u16, model: &str) {
+    let mut gpu = function(at, None, (0x10de, id), 0x03_0200, "nvidia", 0);
+    gpu.aer = None;
+    spec.add_gpu(gpu, model);
+}
+
+fn add_efa(spec: &mut NodeSpec, name: &str, nic: Bdf, rate: &str) {
     let seed = spec.rdma.len() as u64 + 1;
     let (port_hw, device_hw) = names::efa(seed);
     let guid = 0x0627_0aff_fe00_0000 + seed;
@@ -66,7 +120,7 @@ fn add_efa(spec: &mut NodeSpec, name: &str, nic: crate::units::Bdf) {
             link_layer: "Unknown".into(),
             state: 4,
             phys: 5,
-            rate: "100 Gb/sec (4X EDR)".into(),
+            rate: rate.into(),
             down_rate: None,
             lid: 0,
             sm_lid: 0,
@@ -91,6 +145,7 @@ fn add_efa(spec: &mut NodeSpec, name: &str, nic: crate::units::Bdf) {
 pub(super) fn azure_ndh200() -> NodeSpec {
     let mut spec = NodeSpec::server("aks-gpu-0");
     spec.dmi = ("Microsoft Corporation".into(), "Virtual Machine".into());
+    spec.asset_tag = Some("7783-7084-3265-9085-8269-3286-77".into());
     spec.hypervisor = true;
     spec.iommu = None;
     spec.kernel = "6.8.0-1021-azure".into();

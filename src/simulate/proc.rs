@@ -19,6 +19,9 @@ pub(super) fn write(files: &mut Files, spec: &NodeSpec) -> io::Result<()> {
     ] {
         files.put(path, format!("{text}\n"))?;
     }
+    if let Some(tag) = &spec.asset_tag {
+        files.put("sys/class/dmi/id/chassis_asset_tag", format!("{tag}\n"))?;
+    }
     let hypervisor = if spec.hypervisor { " hypervisor" } else { "" };
     let cpu = if spec.arch == "aarch64" {
         "CPU implementer\t: 0x41".to_string()

@@ -33,6 +33,8 @@ pub struct NodeSpec {
     pub cmdline: String,
     /// `sys_vendor` and `product_name` of DMI.
     pub dmi: (String, String),
+    /// `chassis_asset_tag` of DMI, where it tells something.
+    pub asset_tag: Option<String>,
     /// Whether a hypervisor is below (the cpuinfo flag).
     pub hypervisor: bool,
     /// IOMMU group type of every PCI function (`identity`, `DMA`); none without an IOMMU.

@@ -1,6 +1,7 @@
 //! What kind of machine this is: architecture, virtual or not.
 
 use crate::host::Host;
+use crate::observe::machine::MachineFacts;
 use crate::source::{attr, tree};
 
 /// First bytes of `/proc/cpuinfo` that are looked at: the first processor is enough, and on a big
@@ -51,6 +52,16 @@ fn judge(cpuinfo: &str, vendor: &str, product: &str) -> bool {
     };
     // Clouds say in the product's name that a machine is bare; x86 without the flag is.
     known(VIRTUAL) || (known(CLOUDS) && flags.is_none() && !product.contains("metal"))
+}
+
+/// What the firmware calls the machine.
+pub fn facts(host: &Host) -> MachineFacts {
+    let dmi = |file: &str| attr::word(host, format!("sys/class/dmi/id/{file}"));
+    MachineFacts {
+        vendor: dmi("sys_vendor"),
+        product: dmi("product_name"),
+        asset_tag: dmi("chassis_asset_tag"),
+    }
 }
 
 /// Machine architecture as the kernel calls it: `/proc/sys/kernel/arch` (since 6.1), else by the

@@ -13,6 +13,7 @@ pub mod directory;
 pub mod ethtool;
 pub mod gids;
 pub mod gpudirect;
+pub mod gvnic;
 pub mod identity;
 pub mod infiniband;
 pub mod kernel_log;

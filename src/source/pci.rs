@@ -2,7 +2,7 @@
 //! (drivers/pci/pci-sysfs.c). Link files and `config` touch config space: fine each minute or so.
 
 use crate::host::Host;
-use crate::observe::pci::{Aer, BareNic, PciFacts, PciFunction, PcieLink};
+use crate::observe::pci::{Aer, BareNic, MAX_VFS, PciFacts, PciFunction, PcieLink, SriovFacts};
 use crate::observe::reading::Reading;
 use crate::source::infiniband::{numa_node, pci_function_dir, pci_id};
 use crate::source::pci_text::{acs_redirect, parse_aer, parse_link};
@@ -122,6 +122,35 @@ fn bare_among(host: &Host, classes: &[(Bdf, u64)], rdma: &[Bdf]) -> BTreeMap<Bdf
         .collect()
 }
 
+/// Network functions that can have virtual functions, with those that they have.
+fn sriov(host: &Host, classes: &[(Bdf, u64)]) -> BTreeMap<String, SriovFacts> {
+    let network = classes
+        .iter()
+        .filter(|(_, class)| matches!(class >> 8, INFINIBAND | ETHERNET));
+    network
+        .filter_map(|(bdf, _)| {
+            let dir = pci_function_dir(*bdf);
+            let number = |file: &str| u32::try_from(attr::decimal(host, dir.join(file))?).ok();
+            let total = number("sriov_totalvfs").filter(|total| *total > 0)?;
+            let enabled = number("sriov_numvfs")?;
+            let functions = (0..enabled as usize).take(MAX_VFS).filter_map(|at| {
+                let address = tree::link_name(host, dir.join(format!("virtfn{at}")))?;
+                let vf: Bdf = address.parse().ok()?;
+                let driver = tree::link_name(host, pci_function_dir(vf).join("driver"));
+                Some((vf.to_string(), driver))
+            });
+            let facts = SriovFacts {
+                id: pci_id(host, &dir).unwrap_or_default(),
+                total,
+                enabled,
+                functions: functions.collect(),
+            };
+            Some((bdf.to_string(), facts))
+        })
+        .take(MAX_BARE)
+        .collect()
+}
+
 /// One scan: GPUs, the RDMA functions `rdma`, the bridges above both, and the distances between.
 pub fn scan(host: &Host, rdma: &[Bdf]) -> Reading<PciFacts> {
     let classes = match classes(host) {
@@ -135,6 +164,8 @@ pub fn scan(host: &Host, rdma: &[Bdf]) -> Reading<PciFacts> {
     let mut facts = PciFacts {
         gpus: gpus.clone(),
         virtual_machine,
+        machine: machine::facts(host),
+        sriov: sriov(host, &classes),
         ..PciFacts::default()
     };
     for bdf in &ends {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// Everything here takes milliseconds; a machine that is busy may need longer.
 const BOUND: Duration = Duration::from_secs(60);
 
-fn until(what: &str, mut is: impl FnMut() -> bool) {
+pub fn until(what: &str, mut is: impl FnMut() -> bool) {
     let end = Instant::now() + BOUND;
     while !is() {
         assert!(Instant::now() < end, "no {what} within {BOUND:?}");
@@ -18,7 +18,7 @@ fn until(what: &str, mut is: impl FnMut() -> bool) {
     }
 }
 
-fn value(agent: &Server, family: &str, labels: &[(&str, &str)]) -> Option<f64> {
+pub fn value(agent: &Server, family: &str, labels: &[(&str, &str)]) -> Option<f64> {
     let (code, body) = get(&agent.address, "/metrics");
     assert_eq!(code, 200);
     let is = |(name, value): &(&str, &str), had: &support::Series| {
@@ -40,15 +40,19 @@ fn label(api: &FakeApi) -> Value {
     api.node()["metadata"]["labels"]["selvage.dev/fabric"].clone()
 }
 
-struct Rig {
-    api: FakeApi,
-    agent: Server,
+pub struct Rig {
+    pub api: FakeApi,
+    pub agent: Server,
     node: selvage::simulate::Node,
     _dirs: [tempfile::TempDir; 2],
 }
 
 fn rig(api: FakeApi, args: &[&str]) -> Rig {
-    let (tree, node) = node("h100_ib");
+    rig_of("h100_ib", api, args)
+}
+
+pub fn rig_of(preset: &str, api: FakeApi, args: &[&str]) -> Rig {
+    let (tree, node) = node(preset);
     let dir = scratch();
     let config = dir.path().join("kubeconfig");
     std::fs::write(&config, api.kubeconfig("token: x")).unwrap();

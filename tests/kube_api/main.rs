@@ -18,6 +18,7 @@ mod others;
 mod paths;
 mod pod_events;
 mod pods;
+mod promised;
 #[path = "../support/mod.rs"]
 mod support;
 #[path = "../support/told.rs"]

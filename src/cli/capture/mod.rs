@@ -19,7 +19,7 @@ use crate::host::Host;
 use crate::observe::counters::PmaSkip;
 use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::Reading;
-use crate::source::{infiniband, netdev, pci, tree};
+use crate::source::{gvnic, infiniband, netdev, pci, tree};
 use copier::Copier;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -98,7 +98,7 @@ pub fn capture(host: &Host, out: &Path, skip: Skip<'_>) -> Result<Summary, Captu
     }
     prepare(out)?;
     let mut copier = Copier::new(host, out);
-    let devices = match infiniband::enumerate(host) {
+    let mut devices = match infiniband::enumerate(host) {
         Reading::Value(devices) => devices,
         _ => Vec::new(),
     };
@@ -106,6 +106,11 @@ pub fn capture(host: &Host, out: &Path, skip: Skip<'_>) -> Result<Summary, Captu
     for device in &devices {
         rdma::device(&mut copier, device, skip);
     }
+    let gvnics = gvnic::enumerate(host);
+    for function in gvnics.iter().filter_map(|device| device.pci) {
+        copier.link(Path::new(gvnic::DRIVER_DIR).join(function.to_string()));
+    }
+    devices.extend(gvnics);
     node::verbs(&mut copier);
     let mut interfaces = netdev::of_rdma(host, &devices);
     if let Reading::Value(routes) = netdev::default_route_devices(host) {

@@ -2,6 +2,7 @@
 
 use super::copier::Copier;
 use crate::observe::gpudirect::MODULES_OF_INTEREST;
+use crate::observe::pci::MAX_VFS;
 use crate::observe::reading::Reading;
 use crate::source::infiniband::pci_function_dir;
 use crate::source::modules::module_dir;
@@ -81,12 +82,29 @@ pub fn pci(copier: &mut Copier<'_>, ends: &BTreeSet<Bdf>) {
         copier.link(&dir);
         function_files(copier, &dir);
         copier.file_up_to(dir.join("config"), 64);
+        virtual_functions(copier, &dir);
     }
     for bdf in bridges {
         let dir = pci_function_dir(bdf);
         copier.link(&dir);
         function_files(copier, &dir);
         copier.file_up_to(dir.join("config"), 4096);
+    }
+}
+
+/// Which virtual functions there are, and what drives each.
+fn virtual_functions(copier: &mut Copier<'_>, dir: &Path) {
+    for at in 0..MAX_VFS {
+        let link = dir.join(format!("virtfn{at}"));
+        let Some(name) = tree::link_name(copier.host, &link) else {
+            return;
+        };
+        copier.link(&link);
+        if let Ok(vf) = name.parse::<Bdf>() {
+            let vf = pci_function_dir(vf);
+            copier.link(&vf);
+            copier.link(vf.join("driver"));
+        }
     }
 }
 
@@ -154,7 +172,10 @@ pub fn machine(copier: &mut Copier<'_>) {
         "proc/sys/kernel",
         &["osrelease", "arch", "hostname", "random/boot_id"],
     );
-    copier.files("sys/class/dmi/id", &["sys_vendor", "product_name"]);
+    copier.files(
+        "sys/class/dmi/id",
+        &["sys_vendor", "product_name", "chassis_asset_tag"],
+    );
     copier.link("sys/class/dmi/id");
     let host = copier.host;
     let read = |path: &str| tree::read_text(host, path).value().cloned();

@@ -103,6 +103,12 @@ fn every_family_is_in_the_catalogue_and_every_one_can_be_exported() {
     counters.hw.insert("active_qps", Reading::Value(3));
     report.cluster = Some(Arc::new(told_cluster()));
     report.jobs = Arc::new(jobs());
+    report.resources = vec![crate::report::Resource {
+        name: "vpc.amazonaws.com/efa".into(),
+        allocatable: Some(31),
+        capacity: Some(32),
+        devices: Some(32),
+    }];
     let stats = AgentStats {
         now: Some(NOW),
         resident_bytes: Some(1),

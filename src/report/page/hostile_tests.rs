@@ -233,6 +233,7 @@ fn jobs(report: &mut Report, evil: &str) {
             remedy: text(),
         }],
         suspects: Arc::new([(text(), suspect)].into()),
+        tcp_daemons: None,
         logs: Some(LogReading::default()),
     });
 }

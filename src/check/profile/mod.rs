@@ -1,0 +1,384 @@
+//! What kind of machine this is, and what such a machine has: by the settings, the Node's label,
+//! DMI or the NICs' drivers; else by inference from what is seen.
+//!
+//! A profile explains (the report names it), and it lets *fewer than promised* be asked. It never
+//! makes a node failing: a table grows old, clouds change shapes, and owners launch machines with
+//! fewer NICs than there could be. More than promised is fine, an unknown shape says nothing.
+
+pub mod table;
+
+use crate::check::roles::{Role, RoleFacts, RoleOverrides};
+use crate::glob;
+use crate::observe::machine::MachineFacts;
+use crate::observe::offer::NodeOffer;
+use crate::observe::rdma::{LinkLayer, RdmaDevice, true_rate};
+use crate::observe::snapshot::Snapshot;
+use crate::section::section;
+use crate::units::{BitsPerSec, PortKey};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+pub use table::{SHAPES, Shape, Sure};
+
+section! {
+    /// The machine's shape: what its fabric should consist of.
+    PlatformSettings {
+        /// Shape of the machine: an instance type (`p5.48xlarge`, `Standard_ND96isr_H100_v5`,
+        /// `a3-megagpu-8g`, `BM.GPU.H100.8`, `DGXH100`), auto (by the Node's label, DMI or drivers)
+        /// or none (only what is seen counts).
+        profile: String = "auto".to_string(),
+        /// Resource by which pods get RDMA devices here (`vpc.amazonaws.com/efa`,
+        /// `rdma/hca_shared_devices_a`, `nvidia.com/mlnxnics`): its absence is then a fault. Empty: whatever is offered.
+        resource: String = String::new(),
+    }
+}
+
+impl PlatformSettings {
+    /// What is wrong with them: key and sentence each.
+    pub fn complaints(&self) -> Vec<(String, String)> {
+        let mut complaints = Vec::new();
+        let word = self.profile.trim();
+        if !matches!(word, "auto" | "none") && by_type(word).is_none() {
+            let message = format!(
+                "{word:?} is neither auto nor none nor a known instance type; `none` leaves all to \
+                 what is seen"
+            );
+            complaints.push(("platform.profile".into(), message));
+        }
+        if !self.resource.is_empty() && self.resource.split_once('/').is_none() {
+            let message = format!("{:?} is no resource: DOMAIN/NAME", self.resource);
+            complaints.push(("platform.resource".into(), message));
+        }
+        complaints
+    }
+}
+
+/// Who makes or rents out the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Provider {
+    /// Amazon EC2.
+    Aws,
+    /// Microsoft Azure.
+    Azure,
+    /// Google Compute Engine.
+    Gcp,
+    /// Oracle Cloud Infrastructure.
+    Oci,
+    /// NVIDIA's own systems.
+    Nvidia,
+}
+
+impl Provider {
+    /// For people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Provider::Aws => "AWS",
+            Provider::Azure => "Azure",
+            Provider::Gcp => "GCP",
+            Provider::Oci => "OCI",
+            Provider::Nvidia => "NVIDIA",
+        }
+    }
+}
+
+/// What rails are made of, with what does not exist there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fabric {
+    /// Elastic Fabric Adapters: no link layer, no PFC, no port counters; a constant port state.
+    Efa,
+    /// InfiniBand.
+    Infiniband,
+    /// RDMA over Ethernet.
+    Roce,
+    /// InfiniBand or Ethernet, as the ports are set.
+    Mellanox,
+    /// Google's gVNIC under GPUDirect-TCPX(O): no RDMA device at all.
+    Gvnic,
+    /// No fabric.
+    None,
+}
+
+impl Fabric {
+    /// Rails of it, for people.
+    pub fn rails(self) -> &'static str {
+        match self {
+            Fabric::Efa => "EFA devices",
+            Fabric::Infiniband => "InfiniBand rails",
+            Fabric::Roce => "RoCE rails",
+            Fabric::Mellanox => "rails",
+            Fabric::Gvnic => "gVNIC rails",
+            Fabric::None => "rails",
+        }
+    }
+
+    /// What such a fabric does not have, so that nobody looks for it.
+    pub fn lacks(self) -> &'static [&'static str] {
+        match self {
+            Fabric::Efa => &["link layer", "link state", "PFC", "nvidia_peermem"],
+            Fabric::Gvnic => &["RDMA devices", "GID tables", "PFC", "nvidia_peermem"],
+            Fabric::Infiniband => &["PFC", "RoCE GIDs"],
+            Fabric::Roce | Fabric::Mellanox => &[],
+            Fabric::None => &["RDMA devices"],
+        }
+    }
+
+    /// Modules by which GPUDirect RDMA works there, any of them; none where none of the node's does
+    /// it. (NVIDIA's open kernel module with DMA-BUF, or nvidia_peermem; EFA takes DMA-BUF or its
+    /// own driver's provider; TCPX and TCPXO are a daemon's in the pod.)
+    pub fn gpudirect_modules(self) -> &'static [&'static str] {
+        match self {
+            Fabric::Efa => &["nvidia (open)", "efa"],
+            Fabric::Infiniband | Fabric::Roce | Fabric::Mellanox => {
+                &["nvidia (open)", "nvidia_peermem"]
+            }
+            Fabric::Gvnic | Fabric::None => &[],
+        }
+    }
+}
+
+/// How a profile was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// Set by the operator.
+    Set,
+    /// By the Node's label `node.kubernetes.io/instance-type`.
+    InstanceType,
+    /// By DMI.
+    Dmi,
+    /// By PCI functions and their drivers.
+    Pci,
+    /// No known shape: by what is seen.
+    #[default]
+    Inferred,
+}
+
+impl Source {
+    /// As in JSON and labels.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Source::Set => "set",
+            Source::InstanceType => "instance_type",
+            Source::Dmi => "dmi",
+            Source::Pci => "pci",
+            Source::Inferred => "inferred",
+        }
+    }
+}
+
+/// What the machine is taken for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Profile {
+    /// How that is known.
+    pub source: Source,
+    /// The known shape.
+    pub shape: Option<&'static Shape>,
+    /// Whose machine it is, where only that is known.
+    pub provider: Option<Provider>,
+    /// Instance type as the Node's label or DMI says it.
+    pub instance_type: Option<String>,
+    /// The resource that the operator names.
+    pub resource: Option<String>,
+    /// What the rails are, where no shape says it.
+    pub seen: Option<Fabric>,
+    /// Whether the operator's patterns say which ports are rails.
+    pub roles_set: bool,
+    /// Rails that are there, those of devices that vanished this boot among them.
+    pub rails: usize,
+    /// The slowest rail's rate, where known.
+    pub rate: Option<BitsPerSec>,
+}
+
+impl Profile {
+    /// Its name: of the shape, else of the provider, else `inferred`.
+    pub fn name(&self) -> &'static str {
+        match (self.shape, self.provider) {
+            (Some(shape), _) => shape.name,
+            (None, Some(provider)) => provider.as_str(),
+            (None, None) => "inferred",
+        }
+    }
+
+    /// What the rails are.
+    pub fn fabric(&self) -> Option<Fabric> {
+        self.shape.map(|shape| shape.fabric).or(self.seen)
+    }
+
+    /// One line for people.
+    pub fn sentence(&self) -> String {
+        let Some(shape) = self.shape else {
+            let whose = self
+                .provider
+                .map_or(String::new(), |p| format!("{}, ", p.as_str()));
+            let rate = self
+                .rate
+                .map_or(String::new(), |rate| format!(" of {rate}"));
+            let rails = match (self.rails, self.seen) {
+                (0, _) => "no rails".to_string(),
+                (count, kind) => {
+                    format!("{count} {}{rate}", kind.unwrap_or(Fabric::None).rails())
+                }
+            };
+            return format!("{whose}inferred: {rails}");
+        };
+        let how = match self.source {
+            Source::Set => "set",
+            _ => "by profile",
+        };
+        let expected = match (shape.fabric, shape.rails) {
+            (Fabric::None, _) => "no RDMA device expected".to_string(),
+            (fabric, (count, sure)) => {
+                let (at, sure) = match sure {
+                    Sure::Yes => ("", "expected"),
+                    Sure::AtMost => ("up to ", "expected"),
+                    Sure::No => ("", "as far as known"),
+                };
+                let rate = match shape.gbps {
+                    (0, _) => String::new(),
+                    (gbps, _) => format!(" of {}", BitsPerSec::from_gbps(u64::from(gbps))),
+                };
+                format!("{at}{count} {}{rate} {sure}", fabric.rails())
+            }
+        };
+        format!("{} ({how}): {expected}", shape.name)
+    }
+}
+
+/// The shape of an instance type.
+pub fn by_type(text: &str) -> Option<&'static Shape> {
+    let text = text.trim().to_ascii_lowercase();
+    let fits = |shape: &&Shape| shape.types.iter().any(|of| glob::matches(of, &text));
+    SHAPES.iter().find(fits)
+}
+
+fn by_product(machine: &MachineFacts) -> Option<&'static Shape> {
+    let product = machine.product.as_deref()?.trim().to_ascii_lowercase();
+    let whose = provider(machine)?;
+    SHAPES.iter().find(|shape| {
+        shape.provider == whose && shape.products.iter().any(|of| glob::matches(of, &product))
+    })
+}
+
+/// Whose machine it is, by DMI. Azure's chassis asset tag and OCI's are constants that
+/// cloud-init goes by, too (DataSourceAzure, DataSourceOracle); a Hyper-V guest without the tag is
+/// not Azure's.
+fn provider(machine: &MachineFacts) -> Option<Provider> {
+    let is = |field: &Option<String>, text: &str| {
+        (field.as_deref()).is_some_and(|field| field.trim().eq_ignore_ascii_case(text))
+    };
+    if is(&machine.asset_tag, "7783-7084-3265-9085-8269-3286-77") {
+        Some(Provider::Azure)
+    } else if is(&machine.asset_tag, "OracleCloud.com") {
+        Some(Provider::Oci)
+    } else if is(&machine.vendor, "Amazon EC2") {
+        Some(Provider::Aws)
+    } else if is(&machine.vendor, "Google") {
+        Some(Provider::Gcp)
+    } else if is(&machine.vendor, "NVIDIA") {
+        Some(Provider::Nvidia)
+    } else {
+        None
+    }
+}
+
+/// What this machine is, the first that tells: settings, label, DMI, drivers; else what is seen.
+pub fn find(
+    settings: &PlatformSettings,
+    offer: Option<&NodeOffer>,
+    snapshot: &Snapshot,
+    (roles, overrides): (&BTreeMap<PortKey, RoleFacts>, &RoleOverrides),
+) -> Profile {
+    let machine = snapshot.pci.as_ref().map(|pci| &pci.value.machine);
+    let label = offer.and_then(|offer| offer.instance_type.as_deref());
+    let ec2 = machine.filter(|machine| provider(machine) == Some(Provider::Aws));
+    let mut profile = Profile {
+        provider: machine.and_then(provider),
+        instance_type: label
+            .or(ec2.and_then(|machine| machine.product.as_deref()))
+            .map(str::to_string),
+        resource: Some(settings.resource.clone()).filter(|resource| !resource.is_empty()),
+        roles_set: *overrides != RoleOverrides::default(),
+        ..Profile::default()
+    };
+    see(&mut profile, snapshot, roles);
+    let word = settings.profile.trim();
+    if word == "none" {
+        return profile;
+    }
+    let found = [
+        (Source::Set, by_type(word).filter(|_| word != "auto")),
+        (Source::InstanceType, label.and_then(by_type)),
+        (Source::Dmi, machine.and_then(by_product)),
+        (Source::Pci, by_drivers(profile.provider, snapshot)),
+    ];
+    if let Some((source, Some(shape))) = found.into_iter().find(|(_, shape)| shape.is_some()) {
+        profile.source = source;
+        profile.shape = Some(shape);
+        profile.provider = Some(shape.provider);
+    }
+    profile
+}
+
+/// Google's product name is the same on all of its machines; the number of gVNICs beside eight GPUs
+/// tells A3 High (five with the node's own) from A3 Mega (nine).
+fn by_drivers(provider: Option<Provider>, snapshot: &Snapshot) -> Option<&'static Shape> {
+    let gpus = snapshot.pci.as_ref()?.value.gpus.len();
+    if provider != Some(Provider::Gcp) || gpus != 8 {
+        return None;
+    }
+    let devices = &snapshot.devices.as_ref()?.value;
+    let count = |driver: &str| devices.iter().filter(|d| d.driver == driver).count();
+    match (count("gve"), devices.len()) {
+        (5, 5) => by_type("a3-highgpu-8g"),
+        (9, 9) => by_type("a3-megagpu-8g"),
+        _ => None,
+    }
+}
+
+/// What of the rails is seen.
+fn see(profile: &mut Profile, snapshot: &Snapshot, roles: &BTreeMap<PortKey, RoleFacts>) {
+    let is_rail = |key: &PortKey| roles.get(key).is_some_and(|facts| facts.role == Role::Rail);
+    profile.rails = roles.keys().filter(|key| is_rail(key)).count();
+    let devices = snapshot.devices.as_ref().map(|d| Arc::clone(&d.value));
+    for device in devices.iter().flat_map(|devices| devices.iter()) {
+        for port in &device.ports {
+            let key = device.port_key(port.number);
+            if !is_rail(&key) {
+                continue;
+            }
+            profile.seen = profile.seen.or(Some(kind(device, port.link_layer)));
+            let link = snapshot.links.get(&key).map(|link| &link.value);
+            let up = link.filter(|link| link.state.value().is_some_and(|state| state.is_up()));
+            let netdev = port
+                .netdev
+                .as_ref()
+                .and_then(|name| snapshot.netdevs.get(name));
+            let speed = netdev
+                .and_then(|netdev| netdev.value.speed_mbps.value())
+                .copied();
+            let rate = up.and_then(|link| {
+                let told = link.rate.value()?.rate;
+                true_rate(port.link_layer, &device.driver, told, speed)
+            });
+            profile.rate = match (profile.rate, rate) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            };
+        }
+    }
+}
+
+fn kind(device: &RdmaDevice, layer: LinkLayer) -> Fabric {
+    match (device.driver.as_str(), layer) {
+        ("efa", _) => Fabric::Efa,
+        ("gve", _) => Fabric::Gvnic,
+        (_, LinkLayer::Infiniband) => Fabric::Infiniband,
+        (_, LinkLayer::Ethernet) => Fabric::Roce,
+        (_, LinkLayer::Unspecified) => Fabric::None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

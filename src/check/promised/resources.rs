@@ -1,0 +1,110 @@
+//! What the kernel has of what a resource counts. Operators choose names and selectors, so that of
+//! most resources only an upper bound is known.
+
+use super::Context;
+use crate::observe::offer::{is_shared_by_name, is_whole_gpus};
+use crate::observe::pci::{PciFacts, gives_away};
+use crate::observe::rdma::Function;
+use crate::observe::snapshot::NetnsMode;
+use std::collections::BTreeSet;
+
+/// Most devices of a resource that are taken for numbers of NICs; more are slots of a shared device.
+/// Heuristic: the shared device plugin's examples have 63, 500 and 1000, machines up to 32 NICs (EFA
+/// on p5).
+pub const MOST_NICS: u64 = 32;
+
+/// How many devices there are of what a resource counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Present {
+    /// So many, for sure.
+    Exactly(u64),
+    /// No more than this, whatever the selectors are.
+    AtMost(u64),
+    /// A number of slots, which says nothing of NICs …
+    Slots,
+    /// … or nothing is known of what it counts.
+    NotTold,
+}
+
+impl Present {
+    /// The number, where it is one.
+    pub fn exactly(self) -> Option<u64> {
+        match self {
+            Present::Exactly(count) => Some(count),
+            _ => None,
+        }
+    }
+}
+
+/// What there is of a resource, by its name and the number that the Node tells.
+pub fn present(context: &Context<'_>, name: &str, offered: u64) -> Present {
+    if is_whole_gpus(name) {
+        return context
+            .pci()
+            .map_or(Present::NotTold, |pci| Present::Exactly(gpus(pci)));
+    }
+    let Some(devices) = context.snapshot.devices.as_ref().map(|d| &d.value) else {
+        return Present::NotTold;
+    };
+    if context.snapshot.netns_mode == Some(NetnsMode::Exclusive) {
+        // Pods hold some, and they are not visible from here.
+        return Present::NotTold;
+    }
+    if name == "vpc.amazonaws.com/efa" {
+        let efa = devices.iter().filter(|device| device.driver == "efa");
+        return Present::Exactly(efa.count() as u64);
+    }
+    if !is_for_rdma(name) && !name.starts_with("openshift.io/") {
+        return Present::NotTold;
+    }
+    if is_shared_by_name(name) || offered > MOST_NICS {
+        return Present::Slots;
+    }
+    let Some(pci) = context.pci() else {
+        return Present::NotTold;
+    };
+    if pci.virtual_machine {
+        // A guest's functions have no physical ones beside them to count by.
+        return Present::NotTold;
+    }
+    let sub_functions = devices
+        .iter()
+        .filter(|device| device.function == Function::SubFunction)
+        .count() as u64;
+    let vfs: u64 = pci.sriov.values().map(|pf| u64::from(pf.enabled)).sum();
+    if name.starts_with("openshift.io/") {
+        // The SR-IOV operator's policies always make virtual functions, of any vendor's NICs.
+        return Present::AtMost(vfs + sub_functions);
+    }
+    let mut whole: BTreeSet<String> = pci.bare.keys().chain(pci.sriov.keys()).cloned().collect();
+    whole.extend(
+        (devices.iter())
+            .filter(|device| device.function == Function::Physical)
+            .filter_map(|device| Some(device.pci?.to_string())),
+    );
+    Present::AtMost(whole.len() as u64 + vfs + sub_functions)
+}
+
+/// Whether a resource stands for RDMA devices by its name, so that pods that get it rely on verbs.
+/// Under `openshift.io/` and `nvidia.com/` operators put what they like, DPDK networks among it.
+pub fn is_for_rdma(name: &str) -> bool {
+    let Some((domain, resource)) = name.split_once('/') else {
+        return false;
+    };
+    let resource = resource.to_ascii_lowercase();
+    let parts = ["rdma", "roce", "infiniband", "mlnx", "mlx5", "hca"];
+    domain == "rdma"
+        || name == "vpc.amazonaws.com/efa"
+        || parts.iter().any(|part| resource.contains(part))
+        || (domain == "nvidia.com" && ["hostdev", "sriovlegacy"].contains(&resource.as_str()))
+}
+
+/// GPUs that pods could have: those that are not handed to virtual machines.
+fn gpus(pci: &PciFacts) -> u64 {
+    let given_away = |address: &String| {
+        let function = pci.functions.get(address);
+        function.is_some_and(|f| f.driver.as_deref().is_some_and(gives_away))
+    };
+    let here = pci.gpus.iter().map(ToString::to_string);
+    here.filter(|gpu| !given_away(gpu)).count() as u64
+}

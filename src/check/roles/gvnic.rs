@@ -1,0 +1,33 @@
+//! Google's virtual NICs: an ordinary interface on most machines, the GPUs' fabric on some.
+
+use super::{Port, Role, Roles, decide};
+use crate::observe::fabric::SeenFabric;
+use crate::units::DeviceKey;
+use std::collections::BTreeMap;
+
+/// Fewest gVNICs beside the node's own that are a fabric: A3 High has four.
+const FEWEST: usize = 4;
+
+/// Leaves gVNICs out, unless they are the only fabric that there can be. `gpus`: some were seen
+/// this boot.
+pub(super) fn unless_the_fabric<'a>(
+    ports: Vec<Port<'a>>,
+    fabric: &BTreeMap<DeviceKey, SeenFabric>,
+    gpus: bool,
+    roles: &mut Roles,
+) -> Vec<Port<'a>> {
+    let (gvnics, others): (Vec<_>, Vec<_>) =
+        (ports.into_iter()).partition(|port| port.device.is_gvnic());
+    let rdma = fabric.values().any(|seen| !seen.device.is_gvnic());
+    if !rdma && gpus && gvnics.len() >= FEWEST {
+        return gvnics;
+    }
+    for port in &gvnics {
+        let why = match rdma {
+            true => "a gVNIC beside RDMA devices",
+            false => "a gVNIC: an ordinary interface of the machine",
+        };
+        decide(roles, port, Role::Other, why);
+    }
+    others
+}

@@ -1,0 +1,23 @@
+//! Series of the machine's shape, and of what the Node promises.
+
+use super::Sheet;
+use crate::report::catalogue::{self as cat, Family};
+use crate::report::{Report, Resource};
+
+pub(super) fn families(sheet: &mut Sheet, report: &Report) {
+    let profile = &report.profile;
+    // Nothing was looked at yet.
+    let looked = report.snapshot.devices.is_some() || profile.shape.is_some();
+    let info = looked.then(|| ([profile.name(), profile.source.as_str()], 1.0));
+    sheet.add(&cat::PROFILE_INFO, info);
+    let mut each = |family: &Family, value: fn(&Resource) -> Option<u64>| {
+        let values = report.resources.iter();
+        sheet.add(
+            family,
+            values.filter_map(|of| Some(([of.name.as_str()], value(of)? as f64))),
+        );
+    };
+    each(&cat::RESOURCE_ALLOCATABLE, |of| of.allocatable);
+    each(&cat::RESOURCE_CAPACITY, |of| of.capacity);
+    each(&cat::RESOURCE_DEVICES, |of| of.devices);
+}

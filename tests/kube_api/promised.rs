@@ -1,0 +1,105 @@
+//! What the Node promises to pods, against what the kernel has.
+
+use crate::agent::{Rig, rig_of, until, value};
+use crate::fake_api::FakeApi;
+use serde_json::{Value, json};
+
+fn finding(rig: &Rig) -> Option<(String, String)> {
+    let (_, body) = crate::support::get(&rig.agent.address, "/report");
+    let report: Value = serde_json::from_str(&body).unwrap();
+    let found = report["findings"].as_array().unwrap().iter();
+    let mut found = found.filter(|found| found["check"] == "promised");
+    let found = found.next()?;
+    let text = |field: &str| found[field].as_str().unwrap().to_string();
+    Some((text("reason"), text("weight")))
+}
+
+fn promise(rig: &Rig, allocatable: &Value, capacity: &Value) {
+    rig.api.change(|node| {
+        node["status"]["allocatable"] = allocatable.clone();
+        node["status"]["capacity"] = capacity.clone();
+    });
+}
+
+fn is_in_state(rig: &Rig, state: &str) -> bool {
+    value(&rig.agent, "selvage_fabric_state", &[("state", state)]) == Some(1.0)
+}
+
+const EFA: [(&str, &str); 1] = [("resource", "vpc.amazonaws.com/efa")];
+
+#[test]
+fn a_node_that_offers_no_efa_is_told() {
+    let api = FakeApi::new(
+        json!({"node.kubernetes.io/instance-type": "p5.48xlarge"}),
+        Value::Null,
+    );
+    let at_once = [
+        "--policy-promised-raise-after=0s",
+        "--policy-promised-clear-after=0s",
+        "--hysteresis-hold=0s",
+    ];
+    let rig = rig_of("efa_p5", api, &at_once);
+    let gpus = json!({"nvidia.com/gpu": "8"});
+    promise(&rig, &gpus, &gpus);
+    let is = |reason: &str| finding(&rig) == Some((reason.to_string(), "verdict".to_string()));
+    until("ResourceMissing", || is("ResourceMissing"));
+    let profile = [("profile", "AWS p5.48xlarge"), ("source", "instance_type")];
+    let told = value(&rig.agent, "selvage_profile_info", &profile);
+    assert_eq!(told, Some(1.0));
+    until("degraded", || is_in_state(&rig, "degraded"));
+
+    let all = json!({"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32"});
+    let fewer = json!({"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "30"});
+    promise(&rig, &fewer, &all);
+    until("fewer", || is("ResourceFewerThanDevices"));
+    let told = |what: &str| value(&rig.agent, &format!("selvage_resource_{what}"), &EFA);
+    let numbers = ["allocatable", "capacity", "devices"].map(told);
+    assert_eq!(numbers, [Some(30.0), Some(32.0), Some(32.0)]);
+
+    promise(&rig, &all, &all);
+    until("an end of it", || finding(&rig).is_none());
+    until("ready", || is_in_state(&rig, "ready"));
+}
+
+/// With the settings as they are, a plugin that restarts is no finding.
+#[test]
+fn a_plugin_that_restarts_is_waited_for() {
+    let rig = rig_of("efa_p5", FakeApi::new(json!({}), Value::Null), &[]);
+    let all = json!({"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32"});
+    let none = json!({"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "0"});
+    promise(&rig, &none, &all);
+    until("word of it", || {
+        value(&rig.agent, "selvage_resource_allocatable", &EFA) == Some(0.0)
+    });
+    until("ready", || is_in_state(&rig, "ready"));
+    assert_eq!(finding(&rig), None);
+}
+
+/// OpenShift's SR-IOV operator: virtual functions with verbs are well, on vfio-pci they are none, and
+/// a pool of more than there are is a promise that nobody keeps.
+#[test]
+fn pools_of_virtual_functions() {
+    let at_once = ["--policy-promised-raise-after=0s"];
+    let pool = json!({"nvidia.com/gpu": "8", "openshift.io/mlx5rdma": "8"});
+    for (preset, offer, want) in [
+        ("openshift_vfio", &pool, Some("VfsWithoutVerbs")),
+        ("h100_roce", &pool, Some("ResourceMoreThanDevices")),
+        ("openshift_sriov", &pool, None),
+    ] {
+        let rig = rig_of(preset, FakeApi::new(json!({}), Value::Null), &at_once);
+        promise(&rig, offer, offer);
+        let name = [("resource", "openshift.io/mlx5rdma")];
+        until("word of it", || {
+            value(&rig.agent, "selvage_resource_allocatable", &name) == Some(8.0)
+        });
+        match want {
+            Some(reason) => until(reason, || {
+                finding(&rig).is_some_and(|(found, _)| found == reason)
+            }),
+            None => {
+                until("ready", || is_in_state(&rig, "ready"));
+                assert_eq!(finding(&rig), None);
+            }
+        }
+    }
+}
