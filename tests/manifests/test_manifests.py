@@ -335,10 +335,10 @@ class Pages(unittest.TestCase):
         self.assertEqual(pod["volumes"][0]["configMap"]["name"], config["metadata"]["name"])
 
     def test_paths_named_in_pages_are_there(self):
-        pages = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"]
+        pages = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md"), ROOT / "README.md"]
         named = set()
         for page in pages:
-            named.update(re.findall(r"\bmanifests/[a-z0-9/._-]*[a-z0-9]", page.read_text()))
+            named.update(re.findall(r"\b(?:manifests|examples)/[a-z0-9/._-]*[a-z0-9]", page.read_text()))
         self.assertIn("manifests/cleanup", named)
         for path in sorted(named):
             self.assertTrue((ROOT / path).exists() or (ROOT / "tests" / path).exists(), path)
