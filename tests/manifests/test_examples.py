@@ -79,6 +79,12 @@ class Examples(unittest.TestCase):
                 self.assertTrue((ROOT / name).exists(), f"{path.name}: {name}")
 
 
+    def test_the_cluster_has_them_all(self):
+        text = (ROOT / "tests/cluster/scenarios/25-examples.sh").read_text()
+        (names,) = re.findall(r'^EXAMPLE_NAMES="(.*)"$', text, re.MULTILINE)
+        self.assertEqual(names.split(), NAMES)
+
+
 class Bench(unittest.TestCase):
     def test_the_job(self):
         found = objects("bench")

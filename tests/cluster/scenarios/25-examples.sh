@@ -6,8 +6,9 @@ EXAMPLE_NAMES="jobset leaderworkerset leaderworkerset-nim mpijob pytorchjob volc
 scenario() {
     local tree name pod pid workers launchers
     tree=$(simulate h100_ib)
-    # GPUs and NICs that no device plugin has: the API server counts them all the same.
-    with_devices "$NODE"
+    # GPUs and NICs that no device plugin has: scheduler and kubelet count them all the same. Just enough
+    # for ten workers and ten more: what the preflight asks for must not be counted twice.
+    with_devices "$NODE" 160
     # Nodes without a kubelet, which have room for all: one broken, one with too few rails.
     room_elsewhere broken unready 8
     room_elsewhere few ready 4
@@ -67,15 +68,14 @@ leave() {
     kube patch node "$NODE" --subresource status --type merge -p '{"status":{"capacity":{"nvidia.com/gpu":null,"rdma/ib":null},"allocatable":{"nvidia.com/gpu":null,"rdma/ib":null}}}' >/dev/null
 }
 
-with_devices() { # NODE
-    kube patch node "$1" --subresource status --type merge -p \
-        '{"status":{"capacity":{"nvidia.com/gpu":"999","rdma/ib":"999"},"allocatable":{"nvidia.com/gpu":"999","rdma/ib":"999"}}}' >/dev/null
+with_devices() { # NODE NUMBER
+    kube patch node "$1" --subresource status --type merge -p "$(jq -nc --arg n "$2" '{"nvidia.com/gpu": $n, "rdma/ib": $n} as $all | {status: {capacity: $all, allocatable: $all}}')" >/dev/null
 }
 room_elsewhere() { # NAME VERDICT RAILS
     extra_node "$1" "kubernetes.io/hostname=$1" "${PREFIX}fabric=$2" "${PREFIX}rails=$3" "${PREFIX}rail-gbps=400" >/dev/null
     kube patch node "$1" --subresource status --type merge -p \
         '{"status":{"capacity":{"cpu":"99","memory":"999Gi","pods":"99"},"allocatable":{"cpu":"99","memory":"999Gi","pods":"99"},"conditions":[{"type":"Ready","status":"True","reason":"x","message":"x"}]}}' >/dev/null
-    with_devices "$1"
+    with_devices "$1" 999
     kube patch node "$1" --type merge -p '{"spec":{"taints":null}}' >/dev/null
 }
 
