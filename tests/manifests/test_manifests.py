@@ -342,3 +342,10 @@ class Pages(unittest.TestCase):
         self.assertIn("manifests/cleanup", named)
         for path in sorted(named):
             self.assertTrue((ROOT / path).exists() or (ROOT / "tests" / path).exists(), path)
+
+    def test_links_lead_somewhere(self):
+        pages = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs/platforms").glob("*.md"),
+                 *(ROOT / "examples").rglob("*.md"), *ROOT.glob("*.md")]
+        for page in pages:
+            for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text()):
+                self.assertTrue((page.parent / link).exists(), f"{page.relative_to(ROOT)}: {link}")
