@@ -46,6 +46,7 @@ scenario() {
         [ "$(kube get pod "$pod" -o json | jq -r '.status.initContainerStatuses[] | "\(.name) \(.state.terminated.exitCode)"')" = "selvage-preflight 0" ] ||
             fail "$pod: $(kube get pod "$pod" -o json | jq -c .status.initContainerStatuses)"
         kube get pod "$pod" -o json | jq -e '.status.containerStatuses[] | select(.name == "selvage-sidecar") | .ready' >/dev/null || fail "$pod: no sidecar"
+        [ "$(preflight_args)" != null ] || sees_the_pod "$pod"
     done
 
     # A rail falls: who comes now waits, who is there goes on.
@@ -110,6 +111,13 @@ pods_of() {
 # A binary that has no preflight yet runs something else that ends.
 preflight_args() {
     if "$SELVAGE" preflight --help >/dev/null 2>&1; then echo null; else echo '["config"]'; fi
+}
+
+# The preflight looks at the pod that it is in: its interface, its shared memory, for its GPUs.
+sees_the_pod() { # POD
+    local said
+    said=$(pod_log "$1" default -c selvage-preflight)
+    case "$said" in *"NCCL_SOCKET_IFNAME=eth0: eth0 ("*"for 8 GPUs"*) ;; *) fail "$1: its preflight says $said" ;; esac
 }
 
 # The nodes of these pods, each once; "-" for those that are not placed.
