@@ -120,6 +120,24 @@ class Platforms(unittest.TestCase):
                 self.assertTrue((ROOT / path).exists(), path)
 
 
+class Shapes(unittest.TestCase):
+    def test_each_shape_that_the_agent_knows_is_on_its_page(self):
+        """With the same number of devices; the table is the agent's own."""
+        table = ROOT / "src/check/profile/table.rs"
+        if not table.exists():
+            self.skipTest("the agent's table of shapes is not there yet")
+        rows = re.findall(r'^    (Aws|Azure|Gcp|Oci) "\w+ (\S+)" \[.*?\] \[.*?\] (\d+) (\w+)', table.read_text(), re.MULTILINE)
+        self.assertGreater(len(rows), 20)
+        pages = {"Aws": "aws-efa", "Azure": "azure-ib", "Gcp": "gcp-tcpxo", "Oci": "oci-roce"}
+        for provider, shape, devices, fabric in rows:
+            with self.subTest(shape):
+                # gVNIC rails are no RDMA devices.
+                must = "0" if fabric == "Gvnic" else devices
+                found = [line.split("|") for line in PAGES[pages[provider]].splitlines() if line.startswith("|")
+                         and shape in [each.strip() for each in line.split("|")[1].split(",")]]
+                self.assertEqual([re.match(r" (\d+)", cells[2])[1] for cells in found], [must])
+
+
 class OpenShift(unittest.TestCase):
     found = [each for name in ("scc.yaml", "sriov.yaml")
              for each in render.objects((ROOT / "examples/openshift-sriov" / name).read_text())]
