@@ -47,7 +47,8 @@ class Overlays(unittest.TestCase):
     def test_all_platforms_are_there(self):
         self.assertEqual(
             OVERLAYS,
-            ["aks-ib", "bare-metal-ib", "bare-metal-roce", "eks-efa", "gke", "oke", "openshift"],
+            ["aks-ib", "bare-metal-ib", "bare-metal-roce", "eks-efa", "gke", "gke-tcpxo", "oke",
+             "openshift"],
         )
 
     def test_schemas(self):
@@ -114,6 +115,7 @@ class Overlays(unittest.TestCase):
             "aks-ib": "kubernetes.azure.com/agentpool",
             "eks-efa": "eks.amazonaws.com/nodegroup",
             "gke": "cloud.google.com/gke-nodepool",
+            "gke-tcpxo": "cloud.google.com/gke-nodepool",
             "oke": "oci.oraclecloud.com/rdma.network_block_id",
         }
         for name in OVERLAYS:

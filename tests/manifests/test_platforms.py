@@ -10,7 +10,7 @@ from render import OVERLAYS, ROOT
 from test_examples import NAMES, VERSIONS, objects
 
 PAGES = {path.stem: path.read_text() for path in (ROOT / "docs" / "platforms").glob("*.md")}
-PLATFORMS = {"aws-efa": "eks-efa", "azure-ib": "aks-ib", "gcp-tcpxo": "gke", "oci-roce": "oke",
+PLATFORMS = {"aws-efa": "eks-efa", "azure-ib": "aks-ib", "gcp-tcpxo": "gke-tcpxo", "oci-roce": "oke",
              "openshift-sriov": "openshift"}
 HEAD = "# In the pod template of a job;"
 # What a template without RDMA devices cannot have.
@@ -118,6 +118,22 @@ class Platforms(unittest.TestCase):
         for page in PAGES.values():
             for path in re.findall(r"\b(?:manifests|examples)/[a-z0-9/._-]*[a-z0-9]", page):
                 self.assertTrue((ROOT / path).exists(), path)
+
+
+class Tcpxo(unittest.TestCase):
+    def test_no_rdma_device_is_right_there_and_nowhere_else(self):
+        for name in OVERLAYS:
+            found = render.kustomize(render.MANIFESTS / "overlays" / name)
+            (config,) = render.normalised(render.of_kind(found, "ConfigMap")).values()
+            rails = config["data"]["selvage.toml"].get("policy", {}).get("expect", {}).get("rails")
+            self.assertEqual(rails, 0 if name == "gke-tcpxo" else None, name)
+
+    def test_on_machines_that_have_none_alone(self):
+        daemonset = render.the(render.kustomize(render.MANIFESTS / "overlays/gke-tcpxo"), "DaemonSet")
+        affinity = daemonset["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+        ((term,),) = [each["matchExpressions"] for each in
+                      affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]]
+        self.assertEqual(term["values"], ["a3-highgpu-8g", "a3-megagpu-8g"])
 
 
 class Shapes(unittest.TestCase):
