@@ -15,7 +15,9 @@ def main() -> int:
     if result.testsRun == 0:
         print("no test was found")
         return 1
-    print(f"{result.testsRun - failed} passed, {failed} failed")
+    skipped = len(result.skipped)
+    more = f", {skipped} skipped" if skipped else ""
+    print(f"{result.testsRun - failed - skipped} passed, {failed} failed{more}")
     return 1 if failed else 0
 
 

@@ -47,7 +47,8 @@ class Overlays(unittest.TestCase):
     def test_all_platforms_are_there(self):
         self.assertEqual(
             OVERLAYS,
-            ["aks-ib", "bare-metal-ib", "bare-metal-roce", "eks-efa", "gke", "oke", "openshift"],
+            ["aks-ib", "bare-metal-ib", "bare-metal-roce", "eks-efa", "gke", "gke-tcpxo", "oke",
+             "openshift"],
         )
 
     def test_schemas(self):
@@ -114,6 +115,7 @@ class Overlays(unittest.TestCase):
             "aks-ib": "kubernetes.azure.com/agentpool",
             "eks-efa": "eks.amazonaws.com/nodegroup",
             "gke": "cloud.google.com/gke-nodepool",
+            "gke-tcpxo": "cloud.google.com/gke-nodepool",
             "oke": "oci.oraclecloud.com/rdma.network_block_id",
         }
         for name in OVERLAYS:
@@ -342,10 +344,17 @@ class Pages(unittest.TestCase):
         self.assertEqual(pod["volumes"][0]["configMap"]["name"], config["metadata"]["name"])
 
     def test_paths_named_in_pages_are_there(self):
-        pages = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"]
+        pages = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md"), ROOT / "README.md"]
         named = set()
         for page in pages:
-            named.update(re.findall(r"\bmanifests/[a-z0-9/._-]*[a-z0-9]", page.read_text()))
+            named.update(re.findall(r"\b(?:manifests|examples)/[a-z0-9/._-]*[a-z0-9]", page.read_text()))
         self.assertIn("manifests/cleanup", named)
         for path in sorted(named):
             self.assertTrue((ROOT / path).exists() or (ROOT / "tests" / path).exists(), path)
+
+    def test_links_lead_somewhere(self):
+        pages = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs/platforms").glob("*.md"),
+                 *(ROOT / "examples").rglob("*.md"), *ROOT.glob("*.md")]
+        for page in pages:
+            for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text()):
+                self.assertTrue((page.parent / link).exists(), f"{page.relative_to(ROOT)}: {link}")

@@ -1,0 +1,194 @@
+"""docs/platforms: what each page has a job ask for fits every example, and the SR-IOV objects fit the page."""
+
+import copy
+import re
+import unittest
+
+import example_checks
+import render
+from render import OVERLAYS, ROOT
+from test_examples import NAMES, VERSIONS, objects
+
+PAGES = {path.stem: path.read_text() for path in (ROOT / "docs" / "platforms").glob("*.md")}
+PLATFORMS = {"aws-efa": "eks-efa", "azure-ib": "aks-ib", "gcp-tcpxo": "gke-tcpxo", "oci-roce": "oke",
+             "openshift-sriov": "openshift"}
+HEAD = "# In the pod template of a job;"
+# What a template without RDMA devices cannot have.
+TCPXO = ("an RDMA resource", "init containers: ['selvage-preflight', 'tcpxo-daemon', 'selvage-sidecar']",
+         "placed by selvage.dev/rails")
+
+
+def block(page: str) -> dict:
+    """The one that goes into a pod template."""
+    (text,) = [b for b in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if b.startswith(HEAD)]
+    return render.yaml.safe_load(text)
+
+
+def laid_over(below, above):
+    """As a reader would: lists of named things by name (mounts by path), null takes away, a value replaces."""
+    if isinstance(below, dict) and isinstance(above, dict):
+        result = dict(below)
+        for name, value in above.items():
+            if value is None:
+                result.pop(name, None)
+            else:
+                result[name] = laid_over(result[name], value) if name in result else value
+        return {name: value for name, value in result.items() if value is not None}
+    key = "mountPath" if isinstance(above, list) and above and "mountPath" in above[0] else "name"
+    if isinstance(below, list) and isinstance(above, list) and all(
+        isinstance(each, dict) and key in each for each in [*below, *above]
+    ):
+        result = list(below)
+        for each in above:
+            at = next((n for n, old in enumerate(result) if old[key] == each[key]), None)
+            if at is None:
+                # Beside the sidecar, which comes last.
+                result.insert(len(result) - (key == "name" and "image" in each), each)
+            else:
+                result[at] = laid_over(result[at], each)
+        return result
+    return copy.deepcopy(above)
+
+
+def without_nulls(value):
+    if isinstance(value, dict):
+        return {name: without_nulls(each) for name, each in value.items() if each is not None}
+    return [without_nulls(each) for each in value] if isinstance(value, list) else value
+
+
+def on_platform(name: str, found: list) -> list:
+    """An example's objects with what the platform's page says in each pod with GPUs."""
+    found = copy.deepcopy(found)
+    for each in found:
+        for _, _, template in example_checks.templates(each):
+            if example_checks.gpus(template):
+                above = copy.deepcopy(block(PAGES[name]))
+                above["spec"]["containers"][0]["name"] = template["spec"]["containers"][0]["name"]
+                template.update(without_nulls(laid_over(copy.deepcopy(template), above)))
+    return found
+
+
+class Platforms(unittest.TestCase):
+    def test_all_are_there(self):
+        self.assertEqual(set(PAGES), set(PLATFORMS))
+        for name, overlay in PLATFORMS.items():
+            self.assertIn(overlay, OVERLAYS)
+            self.assertIn(f"manifests/overlays/{overlay}", PAGES[name])
+
+    def test_each_tells_what_it_was_tested_on(self):
+        for name, page in PAGES.items():
+            with self.subTest(name):
+                for part in ("## Before", "## Install", "## What there should be", "## What selvage sees",
+                             "## In a job", "## Limits", "## Tested on"):
+                    self.assertIn(f"\n{part}\n", page)
+                self.assertRegex(page.split("## Tested on")[1], r"\| not yet \|")
+
+    def test_each_example_on_each_platform(self):
+        for name in PAGES:
+            for example in NAMES:
+                found = on_platform(name, objects(example))
+                with self.subTest(platform=name, example=example):
+                    wrong = [line for line in example_checks.pods(found)
+                             if name != "gcp-tcpxo" or not line.endswith(TCPXO)]
+                    self.assertEqual(wrong + example_checks.custom(found) + example_checks.gangs(found), [])
+                    for version in (VERSIONS[0], VERSIONS[-1]):
+                        self.assertEqual(example_checks.schema(found, version), [])
+
+    def test_no_name_of_another_platform_remains(self):
+        for name in PAGES:
+            for each in on_platform(name, objects("jobset")):
+                for _, _, template in example_checks.templates(each):
+                    asked = set(example_checks.extended(template["spec"]["containers"][0])) - {"nvidia.com/gpu"}
+                    self.assertEqual(len(asked), 0 if name == "gcp-tcpxo" else 1, name)
+                    self.assertNotIn("rdma/ib", asked)
+
+    def test_a_block_that_gives_the_job_alone_a_device_is_found(self):
+        found = on_platform("aws-efa", objects("jobset"))
+        (_, _, template), = example_checks.templates(found[0])
+        del template["spec"]["initContainers"][0]["resources"]["limits"]["vpc.amazonaws.com/efa"]
+        self.assertTrue(example_checks.pods(found))
+
+    def test_fixtures_that_are_named_can_be_simulated(self):
+        known = (ROOT / "src/simulate/presets.rs").read_text()
+        for page in PAGES.values():
+            for name in re.findall(r"`selvage simulate ([a-z0-9_]+) DIR`", page):
+                self.assertIn(f'"{name}" =>', known)
+
+    def test_paths_named_in_pages_are_there(self):
+        for page in PAGES.values():
+            for path in re.findall(r"\b(?:manifests|examples)/[a-z0-9/._-]*[a-z0-9]", page):
+                self.assertTrue((ROOT / path).exists(), path)
+
+
+class Tcpxo(unittest.TestCase):
+    def test_no_rdma_device_is_right_there_and_nowhere_else(self):
+        for name in OVERLAYS:
+            found = render.kustomize(render.MANIFESTS / "overlays" / name)
+            (config,) = render.normalised(render.of_kind(found, "ConfigMap")).values()
+            rails = config["data"]["selvage.toml"].get("policy", {}).get("expect", {}).get("rails")
+            self.assertEqual(rails, 0 if name == "gke-tcpxo" else None, name)
+
+    def test_on_machines_that_have_none_alone(self):
+        daemonset = render.the(render.kustomize(render.MANIFESTS / "overlays/gke-tcpxo"), "DaemonSet")
+        affinity = daemonset["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+        ((term,),) = [each["matchExpressions"] for each in
+                      affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]]
+        self.assertEqual(term["values"], ["a3-highgpu-8g", "a3-megagpu-8g"])
+
+
+class Shapes(unittest.TestCase):
+    def test_each_shape_that_the_agent_knows_is_on_its_page(self):
+        """With the same number of devices; the table is the agent's own."""
+        table = ROOT / "src/check/profile/table.rs"
+        if not table.exists():
+            self.skipTest("the agent's table of shapes is not there yet")
+        rows = re.findall(r'^    (Aws|Azure|Gcp|Oci) "\w+ (\S+)" \[.*?\] \[.*?\] (\d+) (\w+)', table.read_text(), re.MULTILINE)
+        self.assertGreater(len(rows), 20)
+        pages = {"Aws": "aws-efa", "Azure": "azure-ib", "Gcp": "gcp-tcpxo", "Oci": "oci-roce"}
+        for provider, shape, devices, fabric in rows:
+            with self.subTest(shape):
+                # gVNIC rails are no RDMA devices.
+                must = "0" if fabric == "Gvnic" else devices
+                found = [line.split("|") for line in PAGES[pages[provider]].splitlines() if line.startswith("|")
+                         and shape in [each.strip() for each in line.split("|")[1].split(",")]]
+                self.assertEqual([re.match(r" (\d+)", cells[2])[1] for cells in found], [must])
+
+
+class OpenShift(unittest.TestCase):
+    found = [each for name in ("scc.yaml", "sriov.yaml")
+             for each in render.objects((ROOT / "examples/openshift-sriov" / name).read_text())]
+    template = block(PAGES["openshift-sriov"])
+
+    def test_functions_are_those_that_a_job_asks_for(self):
+        policy = render.the(self.found, "SriovNetworkNodePolicy")["spec"]
+        network = render.the(self.found, "SriovNetwork")
+        limits = self.template["spec"]["containers"][0]["resources"]["limits"]
+        count = policy["numVfs"] * len(policy["nicSelector"]["pfNames"])
+        self.assertEqual(limits, {"rdma/ib": None, f"openshift.io/{policy['resourceName']}": count})
+        self.assertEqual(network["spec"]["resourceName"], policy["resourceName"])
+        names = self.template["metadata"]["annotations"]["k8s.v1.cni.cncf.io/networks"]
+        self.assertEqual([each.strip() for each in names.split(",")], [network["metadata"]["name"]] * count)
+
+    def test_functions_have_verbs(self):
+        policy = render.the(self.found, "SriovNetworkNodePolicy")["spec"]
+        self.assertEqual((policy["deviceType"], policy["isRdma"]), ("netdevice", True))
+        self.assertEqual((policy["nicSelector"]["vendor"], policy["nicSelector"]["deviceID"]), ("15b3", "1021"))
+
+    def test_the_constraint_is_as_wide_as_a_job(self):
+        scc = render.the(self.found, "SecurityContextConstraints")
+        account = render.the(self.found, "ServiceAccount")
+        self.assertEqual(scc["allowedCapabilities"], ["IPC_LOCK"])
+        self.assertEqual(self.template["spec"]["serviceAccountName"], account["metadata"]["name"])
+        for name in NAMES:
+            for each in on_platform("openshift-sriov", objects(name)):
+                for _, _, template in example_checks.templates(each):
+                    kinds = {kind for volume in template["spec"].get("volumes", []) for kind in volume} - {"name"}
+                    self.assertLessEqual(kinds, set(scc["volumes"]))
+                    for container in [*template["spec"].get("initContainers", []), *template["spec"]["containers"]]:
+                        added = container.get("securityContext", {}).get("capabilities", {}).get("add", [])
+                        self.assertLessEqual(set(added), set(scc["allowedCapabilities"]))
+        for switch in ("allowPrivilegedContainer", "allowHostNetwork", "allowHostPID", "allowHostDirVolumePlugin"):
+            self.assertIs(scc[switch], False)
+        role, binding = render.the(self.found, "Role"), render.the(self.found, "RoleBinding")
+        self.assertEqual(role["rules"][0]["resourceNames"], [scc["metadata"]["name"]])
+        self.assertEqual(binding["subjects"][0]["name"], account["metadata"]["name"])
