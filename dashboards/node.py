@@ -329,6 +329,23 @@ def cluster(board):
              "socket": ("socket", WARN), "unknown": ("unknown", QUIET)})],
         sort=["namespace"], empty="No NCCL in this node's logs, or logs are not read.",
     ), 12, 6)
+    board.add(table(
+        "Promised and present", "Resources for RDMA and GPUs: what pods can have, what device plugins "
+        "registered, and the devices that the kernel has where they can be counted (slots of shared "
+        "devices cannot). The three should be alike.",
+        [Q(f"max by (resource) (selvage_resource_{kind}{{{NODE}}})")
+         for kind in ("allocatable", "capacity", "devices")],
+        [Col("resource", "Resource"), Col("@A", "For pods", unit="short"),
+         Col("@B", "Registered", unit="short"), Col("@C", "In the kernel", unit="short")],
+        sort=["resource"],
+        empty="no data: the node's object was not seen, or offers no such resource",
+    ), 16, 6)
+    board.add(table(
+        "Machine", "What the machine is taken for, and by what: settings, the instance type's label, "
+        "DMI or drivers; inferred: no known shape, so it is held against no table.",
+        [Q(f"max by (profile, source) (selvage_profile_info{{{NODE}}})")],
+        [Col("profile", "Profile"), Col("source", "Known by")], sort=[], empty=NO_AGENT,
+    ), 8, 6)
 
 
 def board():

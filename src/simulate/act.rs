@@ -142,6 +142,8 @@ pub enum Act {
     },
     /// A pod goes, and its logs and processes with it.
     PodGoes(String),
+    /// A device plugin goes away: nothing is left to pods of its resource. Told to the API server.
+    PluginGoes(String),
     /// An RDMA device vanishes.
     RemoveDevice(String),
     /// An RDMA device appears.

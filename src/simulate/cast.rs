@@ -212,14 +212,16 @@ fn dirty_link(script: &mut Script) {
 }
 
 fn no_peermem(script: &mut Script) {
-    script.role.about = "nvidia_peermem is gone: no way for GPUDirect RDMA, and a job without it";
+    script.role.about =
+        "nvidia_peermem and the RDMA device plugin are gone; a job without GPUDirect";
     script.role.state = Some("degraded");
-    script.role.reasons = &["GpuDirectPathMissing"];
+    script.role.reasons = &["GpuDirectPathMissing", "ResourceFewerThanDevices"];
     let gone = Act::All(vec![
         Act::UnloadModule("nvidia_peermem".into()),
         Act::MemoryPeers(Some(Vec::new())),
     ]);
     script.at(5.0, gone);
+    script.at(5.0, Act::PluginGoes("rdma/hca_shared_devices_a".into()));
     jobs::vision(script);
 }
 

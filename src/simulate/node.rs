@@ -127,6 +127,7 @@ impl Node {
             Act::ProcessComes(process) => self.process_comes(process),
             Act::Tcp { pid, bytes } => self.tcp(*pid, *bytes),
             Act::PodGoes(uid) => self.pod_goes(uid),
+            Act::PluginGoes(_) => Ok(()),
             Act::RemoveDevice(name) => self.remove(name).map(drop),
             Act::AddDevice(device) => self.add(device.as_ref().clone()),
             Act::RenameDevice(old, new) => {

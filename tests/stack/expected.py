@@ -19,6 +19,7 @@ ALERTS = {
     ("SelvageRetransmission", "gpu-06"),
     ("SelvageFabricDegraded", "gpu-06"),
     ("SelvageGpuDirectMissing", "gpu-07"),
+    ("SelvageResourceMismatch", "gpu-07"),
     ("SelvageFabricDegraded", "gpu-07"),
     ("SelvageLinkFlapping", "gpu-08"),
     ("SelvageNicTemperature", "gpu-08"),

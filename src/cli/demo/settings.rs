@@ -48,6 +48,7 @@ pub(super) fn config(timing: Timing, speed: f64, place: &Place<'_>) -> Config {
     policy.congestion.storm_raise_after = span(5.0);
     policy.congestion.pressure_raise_after = span(15.0);
     policy.gpudirect.raise_after = span(2.0);
+    policy.promised.raise_after = span(5.0);
     policy.device_missing.dead_raise_after = span(2.0);
     match timing {
         Timing::Play => play(&mut config, span),

@@ -45,6 +45,7 @@ impl Stage {
         match act {
             Act::PodComes(pod) => objects.put_pod(pod.object(&self.name)),
             Act::PodGoes(uid) => drop(objects.delete_pod(uid)),
+            Act::PluginGoes(resource) => objects.plugin_goes(&self.name, resource),
             _ => {}
         }
     }

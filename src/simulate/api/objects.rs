@@ -80,6 +80,7 @@ impl Objects {
             set(&mut node, "spec", "taints", taints);
         }
         if !allocatable.is_null() {
+            set(&mut node, "status", "capacity", allocatable.clone());
             set(&mut node, "status", "allocatable", allocatable);
         }
         self.node_watches.note(version, name, "ADDED", &node);
@@ -113,6 +114,17 @@ impl Objects {
             self.node_watches.note(version, name, "MODIFIED", &changed);
         }
         (200, changed)
+    }
+
+    /// What the kubelet does when a device plugin goes away: allocatable falls to 0, capacity stays.
+    pub fn plugin_goes(&mut self, name: &str, resource: &str) {
+        self.change_node(name, |node| {
+            let all = node.pointer_mut("/status/allocatable");
+            if let Some(Value::Object(all)) = all {
+                all.insert(resource.to_string(), Value::from("0"));
+            }
+            Ok(())
+        });
     }
 
     /// A pod comes, or changes: by its UID.
