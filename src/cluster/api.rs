@@ -3,6 +3,7 @@
 use super::budget::{Group, Ledger, Listed};
 use super::failure::chain;
 pub use super::failure::{ApiError, Failure, bounded, is_unauthorized};
+use super::kubeconfig;
 use super::names::{FIELD_MANAGER, Names};
 use super::node::{NodeObject, NodeSpec, NodeView, resource, text};
 use super::pace::Limits;
@@ -10,12 +11,13 @@ use super::settings::{ClusterSettings, is_dns_name};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, MicroTime};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::KubeConfigOptions;
 use kube::core::{Request, Selector};
 use kube::{Api, Client, Config};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 /// Nodes a page: a Node with its images is some 20 KB, but annotations alone may be 256 KB, and a page
@@ -40,8 +42,7 @@ pub async fn connect(settings: &ClusterSettings) -> Result<(Client, String), Con
     let mut config = if settings.kubeconfig.is_empty() {
         Config::incluster().map_err(|error| ConnectError(chain(&error)))?
     } else {
-        let file = Kubeconfig::read_from(&settings.kubeconfig);
-        let file = file.map_err(|error| ConnectError(chain(&error)))?;
+        let file = kubeconfig::read(Path::new(&settings.kubeconfig)).map_err(ConnectError)?;
         Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
             .await
             .map_err(|error| ConnectError(chain(&error)))?

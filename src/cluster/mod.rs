@@ -12,6 +12,7 @@ pub mod events;
 pub mod failure;
 pub mod group;
 pub mod job;
+mod kubeconfig;
 pub mod mute;
 pub mod names;
 pub mod node;
