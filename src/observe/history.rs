@@ -74,6 +74,9 @@ pub struct History {
 pub struct PortHistory {
     /// Active at some moment of this boot (remembered over restarts of the agent).
     pub ever_active: bool,
+    /// Its supplicant called it authorized (802.1X) at some moment of this boot.
+    #[serde(default)]
+    pub ever_authorized: bool,
     /// Best rate seen while active, this boot.
     pub best_rate: Option<BitsPerSec>,
     /// State at the last sample, and since when it has been so.
@@ -159,6 +162,7 @@ impl History {
         fabric::remember(&mut self.fabric, snapshot);
         self.push_netdevs(snapshot);
         self.push_links(snapshot);
+        self.push_dot1x(snapshot);
         self.push_counters(snapshot);
         self.push_pci(snapshot);
         let lost = self.totals.kmsg_records_lost;
@@ -206,6 +210,22 @@ impl History {
     /// The port's history, if it was ever sampled.
     pub fn port(&self, key: &PortKey) -> Option<&PortHistory> {
         self.ports.get(key)
+    }
+
+    fn push_dot1x(&mut self, snapshot: &Snapshot) {
+        if snapshot.dot1x.is_empty() {
+            return;
+        }
+        for (device, port) in ports_of(snapshot) {
+            let told = (port.netdev.as_ref()).and_then(|name| snapshot.dot1x.get(name));
+            let facts = told.and_then(|told| told.value.value());
+            // One that is asked for nothing calls itself authorized, too.
+            if facts.is_some_and(|facts| facts.tries() && facts.authorized == Some(true))
+                && let Some(port) = self.ports.get_mut(&device.port_key(port.number))
+            {
+                port.ever_authorized = true;
+            }
+        }
     }
 
     fn push_devices(&mut self, snapshot: &Snapshot) {

@@ -45,6 +45,9 @@ pub struct KeptLink {
     pub link_downed: Option<u64>,
     /// Its interface's name and `carrier_changes` as last read.
     pub carrier_changes: Option<(String, u64)>,
+    /// It was authorized (802.1X) this boot.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub authorized: bool,
 }
 
 impl History {
@@ -68,6 +71,7 @@ impl History {
             }
             let port = history.ports.entry(key).or_default();
             port.state = link.state;
+            port.ever_authorized = link.authorized;
             let edges = link.edges.len().saturating_sub(MAX_KEPT_EDGES);
             port.edges = link.edges.into_iter().skip(edges).collect();
             port.downs_before = link.link_downed;
@@ -141,6 +145,7 @@ impl History {
             edges: port.edges.iter().skip(older).copied().collect(),
             link_downed: read(port.counters.get("link_downed")).or(port.downs_before),
             carrier_changes: carrier_changes(),
+            authorized: port.ever_authorized,
         }
     }
 }
