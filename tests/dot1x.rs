@@ -12,6 +12,7 @@
 
 mod support;
 
+use selvage::simulate::Act;
 use serde_json::Value;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ use support::{node, scratch};
 
 /// The rail that authenticates, of the node `h100_roce`, and its interface.
 const RAIL: &str = "mlx5_3/1";
-const IF: &str = "enp93s0np0";
+const IF: &str = "enp94s0np0";
 
 /// Longest wait for what takes seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -74,7 +75,15 @@ impl Net {
         let mut command = Command::new("nsenter");
         let pid = self.0.0.id().to_string();
         command
-            .args(["-t", &pid, "-U", "-n", "-m", "--preserve-credentials", program])
+            .args([
+                "-t",
+                &pid,
+                "-U",
+                "-n",
+                "-m",
+                "--preserve-credentials",
+                program,
+            ])
             .env("PATH", PATH)
             .stdin(Stdio::null());
         command
@@ -83,7 +92,10 @@ impl Net {
     fn start(&self, program: &str, args: &[&str], log: &Path) -> Running {
         let log = std::fs::File::create(log).unwrap();
         let mut command = self.command(program);
-        command.args(args).stdout(log.try_clone().unwrap()).stderr(log);
+        command
+            .args(args)
+            .stdout(log.try_clone().unwrap())
+            .stderr(log);
         Running(command.spawn().expect("it starts; tests/deps installs it"))
     }
 
@@ -96,9 +108,8 @@ impl Net {
         let root = root.to_str().unwrap();
         let args = ["check", "-o", "json", "--host-root", root, "--state-dir="];
         let output = self.run(env!("CARGO_BIN_EXE_selvage"), &args);
-        let json = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
-            panic!("{error}: {}", String::from_utf8_lossy(&output.stderr))
-        });
+        let json = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
         Said(json)
     }
 }
@@ -137,7 +148,11 @@ impl Said {
         let word = |finding: &Value, name: &str| finding[name].as_str().unwrap().to_string();
         (self.findings().into_iter())
             .filter(|finding| finding["check"] == "link_state")
-            .map(|f| ["subject", "reason", "status", "weight"].map(|name| word(f, name)).join(" "))
+            .map(|f| {
+                ["subject", "reason", "status", "weight"]
+                    .map(|name| word(f, name))
+                    .join(" ")
+            })
             .collect()
     }
 
@@ -204,8 +219,10 @@ impl Bench {
 
     /// What the other seven rails' supplicants say: recorded.
     fn others_are_authorized(&self) {
-        for name in ["24", "64", "79", "155", "174", "191", "207"] {
-            let path = self.root().join(format!("run/wpa_supplicant/enp{name}s0np0"));
+        for name in ["24", "64", "79", "154", "192", "206", "220"] {
+            let path = self
+                .root()
+                .join(format!("run/wpa_supplicant/enp{name}s0np0"));
             std::fs::write(path, AUTHORIZED).unwrap();
         }
     }
@@ -241,6 +258,14 @@ impl Bench {
     }
 }
 
+fn link(up: bool) -> Act {
+    Act::Link {
+        device: "mlx5_3".into(),
+        port: 1,
+        up,
+    }
+}
+
 const FAILING: &str = "mlx5_3/1 PortNotAuthenticated failing verdict";
 const NOTICE: &str = "mlx5_3/1 PortNotAuthenticated degraded notice";
 
@@ -253,12 +278,20 @@ fn let_in_and_shut_out_later() {
     assert_eq!(said.told(), Vec::<String>::new());
     assert_eq!(said.0["state"], "ready", "{}", said.0["findings"]);
     let source = said.source();
-    assert!(source["up"] == true && source["absent"] == false, "{source}");
+    assert!(
+        source["up"] == true && source["absent"] == false,
+        "{source}"
+    );
 
     // For people.
     let text = bench.net.run(
         env!("CARGO_BIN_EXE_selvage"),
-        &["check", "--host-root", bench.root().to_str().unwrap(), "--state-dir="],
+        &[
+            "check",
+            "--host-root",
+            bench.root().to_str().unwrap(),
+            "--state-dir=",
+        ],
     );
     let text = String::from_utf8(text.stdout).unwrap();
     assert!(text.contains("802.1X: 8 of 8 authorized"), "{text}");
@@ -270,8 +303,14 @@ fn let_in_and_shut_out_later() {
     assert_eq!(said.0["state"], "unready");
     let finding = said.findings()[0];
     let message = finding["message"].as_str().unwrap();
-    assert!(message.contains(IF) && message.contains("EAP FAILURE"), "{message}");
-    assert_eq!(finding["evidence"]["evidence"], "rails like it are authorized");
+    assert!(
+        message.contains(IF) && message.contains("EAP FAILURE"),
+        "{message}"
+    );
+    assert_eq!(
+        finding["evidence"]["evidence"],
+        "rails like it are authorized"
+    );
     assert_eq!(said.port()["state"], "active");
 
     // The supplicant hangs: nothing is known of the port, within the deadline, and all else is.
@@ -292,19 +331,22 @@ fn let_in_and_shut_out_later() {
     bench.until("false HELD FAILURE");
 
     // The switch takes the link, too: that is the finding, and it names the cause.
-    bench.node.link_down(3).unwrap();
+    bench.node.act(&link(false)).unwrap();
     let said = bench.look();
     assert_eq!(said.told(), ["mlx5_3/1 LinkDown failing verdict"]);
     let finding = said.findings()[0];
     let message = finding["message"].as_str().unwrap();
-    assert!(message.contains("refused its 802.1X authentication"), "{message}");
+    assert!(
+        message.contains("refused its 802.1X authentication"),
+        "{message}"
+    );
     assert_eq!(
         finding["evidence"]["dot1x"],
         "not authorized (PAE HELD, EAP FAILURE)"
     );
 
     // Mended.
-    bench.node.link_up(3).unwrap();
+    bench.node.act(&link(true)).unwrap();
     bench.control(&["set_network", "0", "password", "\"right\""]);
     bench.control(&["reassociate"]);
     let said = bench.until("true AUTHENTICATED SUCCESS");
@@ -333,7 +375,10 @@ fn never_let_in() {
     assert!(output.status.success(), "{output:?}");
     let kept = std::fs::read_to_string(capture.join(format!("run/wpa_supplicant/{IF}"))).unwrap();
     assert!(kept.contains("suppPortStatus=Unauthorized"), "{kept}");
-    assert!(!kept.contains("address") && !kept.contains("uuid"), "{kept}");
+    assert!(
+        !kept.contains("address") && !kept.contains("uuid"),
+        "{kept}"
+    );
     assert_eq!(bench.net.look(&capture).told(), [FAILING]);
 
     // The supplicant is killed: its socket stays, and tells nothing.
@@ -370,7 +415,10 @@ fn through_a_mount_as_in_a_pod() {
     bench.control(&["terminate"]);
     let begin = Instant::now();
     while sockets.exists() {
-        assert!(begin.elapsed() < PATIENCE, "wpa_supplicant leaves its directory");
+        assert!(
+            begin.elapsed() < PATIENCE,
+            "wpa_supplicant leaves its directory"
+        );
         std::thread::yield_now();
     }
     let said = bench.net.look(other.path());
