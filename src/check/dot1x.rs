@@ -19,16 +19,17 @@ pub(super) const NOT_AUTHENTICATED: ReasonDoc = ReasonDoc {
 
 /// A port that is up and not authorized.
 pub(super) fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
-    let (name, facts) = refused(context, port).filter(|_| port.is_active())?;
+    let (name, facts) = shut_out(context, port).filter(|_| port.is_active())?;
     let evidence = evidence(context, port);
     if evidence.is_none() && !facts.tries() {
         return None;
     }
     let policy = &context.policy.link_state;
     let hold = policy.unauthorized_raise_after.0;
-    let why = match facts.refused() {
-        true => "the switch refused its 802.1X authentication",
-        false => "its 802.1X authentication does not come to an end",
+    let why = match (facts.failed(), &facts.method) {
+        (true, Some(_)) => "its 802.1X authentication failed",
+        (true, None) => "its 802.1X authentication failed, refused by name or not answered",
+        (false, _) => "its 802.1X authentication has not come to an end",
     };
     let shown = evidence.map_or_else(String::new, |evidence| format!(" ({evidence})"));
     let mut candidate = NOT_AUTHENTICATED
@@ -43,7 +44,7 @@ pub(super) fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candid
             ),
         )
         .weighing(port.weight())
-        .raised_after(if facts.refused() {
+        .raised_after(if facts.failed() {
             hold
         } else {
             hold.saturating_mul(2)
@@ -65,29 +66,38 @@ pub(super) fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candid
     Some(candidate)
 }
 
-/// A link that is down, with what the supplicant says: a switch may take the link from a port that it
-/// refused.
+/// A link that is down, with what the supplicant says: a switch may take the link from a port that
+/// failed to authenticate.
 pub(super) fn explain(
     context: &Context<'_>,
     port: &PortView<'_>,
     mut candidate: Candidate,
 ) -> Candidate {
-    let Some((name, facts)) = refused(context, port) else {
+    let Some((name, facts)) = shut_out(context, port) else {
         return candidate;
     };
-    // Who was refused had a link; who only waits may wait because there is none.
-    if facts.refused() {
-        candidate.message = format!(
-            "{}; before that the switch refused its 802.1X authentication",
+    // An attempt in which a method was chosen had a link; one without may have failed for want of it.
+    let before = port.history.is_some_and(|history| history.shut_out)
+        || (facts.failed() && facts.method.is_some());
+    let told = facts.told();
+    candidate.message = match before {
+        true => format!(
+            "{}; its 802.1X authentication failed before that",
             candidate.message
-        );
+        ),
+        false => format!(
+            "{}; 802.1X: {told}, which may follow from it or be the cause",
+            candidate.message
+        ),
+    };
+    if before {
         let first = NOT_AUTHENTICATED.remedy.replace(SOME_INTERFACE, name);
         candidate.remedy = format!("{first} Else: {}", candidate.remedy);
     }
-    candidate.with("dot1x", facts.told())
+    candidate.with("dot1x", told)
 }
 
-fn refused<'a>(context: &Context<'a>, port: &PortView<'a>) -> Option<(&'a str, &'a Dot1xFacts)> {
+fn shut_out<'a>(context: &Context<'a>, port: &PortView<'a>) -> Option<(&'a str, &'a Dot1xFacts)> {
     let name = port.port.netdev.as_deref()?;
     let facts = context.dot1x(name)?;
     (facts.authorized == Some(false)).then_some((name, facts))

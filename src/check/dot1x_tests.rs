@@ -173,16 +173,35 @@ fn who_connects_is_given_twice_as_long() {
 
 #[test]
 fn a_link_that_is_down_is_that_first() {
-    for (says, refused) in [(held(), true), (asking(), false)] {
+    let unanswered = || Dot1xFacts {
+        method: None,
+        ..held()
+    };
+    for (says, seen_up, before) in [
+        (held(), false, true),
+        (asking(), false, false),
+        // Nobody answers where there is no link: no cause of it, unless it was so before.
+        (unanswered(), false, false),
+        (unanswered(), true, true),
+    ] {
         let mut node = node(8);
+        if seen_up {
+            set(&mut node, 3, Reading::Value(says.clone()));
+            node.tick(30);
+        }
         set(&mut node, 3, Reading::Value(says));
         node.set_state(3, PortState::Down, PhysState::Polling);
         node.tick(1);
         assert_eq!(node.told(&CHECK), ["mlx5_3/1 LinkDown Failing Verdict"]);
         let found = &node.run(&CHECK)[0];
         assert!(found.evidence.contains_key("dot1x"));
-        assert_eq!(found.message.contains("refused its 802.1X"), refused);
-        assert_eq!(found.remedy.contains("wpa_cli -i eth3"), refused);
+        let message = &found.message;
+        assert_eq!(
+            message.contains("authentication failed before that"),
+            before
+        );
+        assert_eq!(message.contains("may follow from it"), !before);
+        assert_eq!(found.remedy.contains("wpa_cli -i eth3"), before);
         assert!(found.remedy.contains("cable"));
     }
     // Authorized or silent: a cable, as ever.

@@ -6,10 +6,9 @@ use serde::{Deserialize, Serialize};
 /// supplicant's own (`PAE` and `EAP` states of IEEE 802.1X-2004 and RFC 4137), short and printable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct Dot1xFacts {
-    /// `suppPortStatus`: whether the supplicant takes its port for authorized. That is so, too, where
-    /// no switch ever asked: it then gives up asking and takes the port for an open one.
+    /// `suppPortStatus`: whether the supplicant takes its port for authorized.
     pub authorized: Option<bool>,
-    /// `Supplicant PAE state`: `AUTHENTICATED`, `HELD` (refused, waits before it tries again),
+    /// `Supplicant PAE state`: `AUTHENTICATED`, `HELD` (failed, waits 60 s before it tries again),
     /// `CONNECTING` (asks, and nobody has answered) …
     pub pae_state: Option<String>,
     /// `EAP state`: `SUCCESS`, `FAILURE`, `IDLE` …
@@ -20,7 +19,8 @@ pub struct Dot1xFacts {
     /// `key_mgmt`: `IEEE 802.1X (no WPA)` on a wired port that authenticates; missing while nothing
     /// is tried.
     pub key_mgmt: Option<String>,
-    /// `selectedMethod`: `13 (EAP-TLS)`.
+    /// `selectedMethod`: `13 (EAP-TLS)`; missing where nobody answered this attempt, and where it was
+    /// refused by name.
     pub method: Option<String>,
 }
 
@@ -32,8 +32,9 @@ impl Dot1xFacts {
             .is_some_and(|key_mgmt| key_mgmt.contains("802.1X"))
     }
 
-    /// Whether the other end said no, rather than nothing: so the port had a link then.
-    pub fn refused(&self) -> bool {
+    /// Whether its last attempt failed. Refused and not answered for 60 s look alike but for
+    /// [`Dot1xFacts::method`].
+    pub fn failed(&self) -> bool {
         self.authorized == Some(false)
             && (self.pae_state.as_deref() == Some("HELD")
                 || self.eap_state.as_deref() == Some("FAILURE"))

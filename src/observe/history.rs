@@ -77,6 +77,9 @@ pub struct PortHistory {
     /// Its supplicant called it authorized (802.1X) at some moment of this boot.
     #[serde(default)]
     pub ever_authorized: bool,
+    /// Its supplicant failed to authenticate while the link was up, and has not succeeded since.
+    #[serde(default)]
+    pub shut_out: bool,
     /// Best rate seen while active, this boot.
     pub best_rate: Option<BitsPerSec>,
     /// State at the last sample, and since when it has been so.
@@ -218,12 +221,20 @@ impl History {
         }
         for (device, port) in ports_of(snapshot) {
             let told = (port.netdev.as_ref()).and_then(|name| snapshot.dot1x.get(name));
-            let facts = told.and_then(|told| told.value.value());
-            // One that is asked for nothing calls itself authorized, too.
-            if facts.is_some_and(|facts| facts.tries() && facts.authorized == Some(true))
-                && let Some(port) = self.ports.get_mut(&device.port_key(port.number))
-            {
-                port.ever_authorized = true;
+            let Some(facts) = told.and_then(|told| told.value.value()) else {
+                continue;
+            };
+            let Some(port) = self.ports.get_mut(&device.port_key(port.number)) else {
+                continue;
+            };
+            // One that is set up to do nothing calls itself authorized, too.
+            port.ever_authorized |= facts.tries() && facts.authorized == Some(true);
+            match facts.authorized {
+                Some(true) => port.shut_out = false,
+                Some(false) if facts.failed() => {
+                    port.shut_out |= port.state.is_some_and(|(state, _)| state.is_up());
+                }
+                _ => {}
             }
         }
     }

@@ -48,6 +48,9 @@ pub struct KeptLink {
     /// It was authorized (802.1X) this boot.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub authorized: bool,
+    /// It failed to authenticate while it was up, when last heard of.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shut_out: bool,
 }
 
 impl History {
@@ -72,6 +75,7 @@ impl History {
             let port = history.ports.entry(key).or_default();
             port.state = link.state;
             port.ever_authorized = link.authorized;
+            port.shut_out = link.shut_out;
             let edges = link.edges.len().saturating_sub(MAX_KEPT_EDGES);
             port.edges = link.edges.into_iter().skip(edges).collect();
             port.downs_before = link.link_downed;
@@ -146,6 +150,7 @@ impl History {
             link_downed: read(port.counters.get("link_downed")).or(port.downs_before),
             carrier_changes: carrier_changes(),
             authorized: port.ever_authorized,
+            shut_out: port.shut_out,
         }
     }
 }

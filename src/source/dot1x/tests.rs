@@ -72,7 +72,7 @@ fn answers_and_what_is_none() {
     assert_eq!(facts.authorized, Some(true));
     assert_eq!(facts.pae_state.as_deref(), Some("AUTHENTICATED"));
     assert_eq!(facts.method.as_deref(), Some("13 (EAP-TLS)"));
-    assert!(facts.tries() && !facts.refused());
+    assert!(facts.tries() && !facts.failed());
     // What a capture keeps reads back as the same, and holds no address.
     let kept = text(facts);
     assert_eq!(parse(&kept).value(), Some(facts));
@@ -81,12 +81,12 @@ fn answers_and_what_is_none() {
     let held = "wpa_state=ASSOCIATED\nkey_mgmt=IEEE 802.1X (no WPA)\nSupplicant PAE state=HELD\nsuppPortStatus=Unauthorized\nEAP state=FAILURE\n";
     let facts = parse(held);
     let facts = facts.value().unwrap();
-    assert!(facts.refused() && facts.tries());
+    assert!(facts.failed() && facts.tries());
     assert_eq!(facts.told(), "not authorized (PAE HELD, EAP FAILURE)");
     let waits = held
         .replace("HELD", "CONNECTING")
         .replace("FAILURE", "IDLE");
-    assert!(!parse(&waits).value().unwrap().refused());
+    assert!(!parse(&waits).value().unwrap().failed());
     assert!(!parse("wpa_state=INACTIVE\n").value().unwrap().tries());
 
     for bad in [
