@@ -168,12 +168,14 @@ impl Question {
 }
 
 /// Our own end has an abstract address that the kernel chooses: a path of ours might not lead here
-/// from the supplicant's mounts. Connected, nobody but the supplicant can send to it.
+/// from the supplicant's mounts. It is connected before it has an address, so that nobody but the
+/// supplicant ever can send to it. Network namespaces have abstract addresses of their own: elsewhere
+/// than in the supplicant's no answer comes.
 fn send(found: &OwnedFd) -> io::Result<UnixDatagram> {
     let socket = UnixDatagram::unbound()?;
     socket.set_nonblocking(true)?;
-    bind(socket.as_raw_fd(), &UnixAddr::new_unnamed())?;
     socket.connect(format!("/proc/self/fd/{}", found.as_raw_fd()))?;
+    bind(socket.as_raw_fd(), &UnixAddr::new_unnamed())?;
     socket.send(b"STATUS")?;
     Ok(socket)
 }
