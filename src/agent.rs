@@ -309,6 +309,7 @@ pub fn plan(config: &Config) -> Plan {
         pci: every.pci.duration(),
         gpudirect: every.gpudirect.duration(),
         dcb: every.dcb.duration(),
+        dot1x: every.dot1x.duration(),
         deadline: every.deadline.duration(),
         netlink: config.uses_netlink(),
         essential_only: !config.counters.full,

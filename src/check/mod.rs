@@ -14,6 +14,7 @@ mod counter_saturated;
 pub mod debounce;
 mod device_missing;
 mod docs;
+mod dot1x;
 mod driver_reload;
 mod expect;
 mod gds;

@@ -4,6 +4,7 @@
 pub mod bench;
 pub mod container;
 pub mod counters;
+pub mod dot1x;
 pub mod fabric;
 pub mod gpudirect;
 pub mod history;

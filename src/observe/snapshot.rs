@@ -1,6 +1,7 @@
 //! One instant of the node.
 
 use super::counters::PortCounters;
+use super::dot1x::Dot1xFacts;
 use super::gpudirect::GpuDirectFacts;
 use super::netdev::{DcbFacts, EthtoolFacts, NetdevFacts};
 use super::pci::PciFacts;
@@ -39,6 +40,9 @@ pub struct Snapshot {
     pub ethtool: BTreeMap<String, Arc<Stamped<Reading<EthtoolFacts>>>>,
     /// DCB settings by network device.
     pub dcb: BTreeMap<String, Arc<Stamped<Reading<DcbFacts>>>>,
+    /// 802.1X by network device, of those that have a supplicant.
+    #[serde(default)]
+    pub dot1x: BTreeMap<String, Arc<Stamped<Reading<Dot1xFacts>>>>,
     /// PCI.
     pub pci: Option<Arc<Stamped<PciFacts>>>,
     /// GPUDirect and modules.
@@ -103,8 +107,8 @@ pub enum NetnsMode {
 /// How one source's last read of one subject went.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SourceHealth {
-    /// The source: `devices`, `link`, `counters`, `gids`, `netdev`, `ethtool`, `dcb`, `pci`,
-    /// `gpudirect`, `kernel_log`.
+    /// The source: `devices`, `link`, `counters`, `gids`, `netdev`, `ethtool`, `dcb`, `dot1x`,
+    /// `pci`, `gpudirect`, `kernel_log`.
     pub source: Arc<str>,
     /// Subject within it (a device key, an interface), empty for the whole node.
     pub subject: Arc<str>,

@@ -31,7 +31,7 @@ runbooks! {
     "SelvageFabricDegraded" []
     "SelvageFabricUnknown" ["NoFabric" "NoData" "NoActiveRail" "Starting" "NeverUp" "LinkUnproven" "StateUnreadable" "RateUnreadable" "GidsUnreadable" "BusUnreadable" "PciUnreadable" "GpuDirectUnknown" "GdsUnreadable"]
     "SelvageFabricUnreadyShare" []
-    "SelvageRailDown" ["LinkDown" "LinkInit" "PhysDisabled" "BondLegDown"]
+    "SelvageRailDown" ["LinkDown" "LinkInit" "PhysDisabled" "BondLegDown" "PortNotAuthenticated"]
     "SelvageDeviceMissing" ["RailVanished" "RailMoved" "DeviceVanished" "MissingRail" "NicFellOff" "RailWithoutDriver"]
     "SelvageWrongLinkLayer" ["WrongLinkLayer"]
     "SelvageLinkFlapping" ["LinkFlapping" "LinkUnstable"]

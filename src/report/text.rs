@@ -50,6 +50,7 @@ pub fn encode(report: &Report, style: Style) -> String {
     let ports = view::ports(report);
     rails(&mut page, report, &ports);
     others(&mut page, &ports);
+    supplicants(&mut page, &ports);
     node_facts(&mut page, report);
     if !report.muted.is_empty() {
         page.wrapped("Muted checks: ", 2, &report.muted.join(", "));
@@ -217,6 +218,24 @@ fn others(page: &mut Page, ports: &[PortView<'_>]) {
         told.join(", ")
     };
     page.wrapped("Other ports: ", 13, &text);
+}
+
+/// What 802.1X says of the ports that have a supplicant.
+fn supplicants(page: &mut Page, ports: &[PortView<'_>]) {
+    let all = || ports.iter().filter_map(|port| Some((port, port.dot1x?)));
+    let (mut of, mut authorized) = (0, 0);
+    for (_, facts) in all() {
+        of += 1;
+        authorized += usize::from(facts.authorized == Some(true));
+    }
+    if of == 0 {
+        return;
+    }
+    let mut text = format!("{authorized} of {of} authorized");
+    for (port, facts) in all().filter(|(_, facts)| facts.authorized != Some(true)) {
+        text.push_str(&format!(", {} {}", port.name(), facts.told()));
+    }
+    page.wrapped("802.1X: ", 8, &text);
 }
 
 fn node_facts(page: &mut Page, report: &Report) {

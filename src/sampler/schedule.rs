@@ -14,6 +14,8 @@ pub enum Subject {
     Pci,
     /// Drivers and modules of the GPUDirect path.
     GpuDirect,
+    /// 802.1X of all network devices.
+    Dot1x,
     /// Port state of one device, by device key.
     Link(String),
     /// Counters of one device, by device key.
@@ -35,6 +37,7 @@ impl Subject {
             Subject::Devices => "devices",
             Subject::Pci => "pci",
             Subject::GpuDirect => "gpudirect",
+            Subject::Dot1x => "dot1x",
             Subject::Link(_) => "link",
             Subject::Counters(_) => "counters",
             Subject::Gids(_) => "gids",
@@ -47,7 +50,7 @@ impl Subject {
     /// Which one of that source; empty where there is only one.
     pub fn name(&self) -> &str {
         match self {
-            Subject::Devices | Subject::Pci | Subject::GpuDirect => "",
+            Subject::Devices | Subject::Pci | Subject::GpuDirect | Subject::Dot1x => "",
             Subject::Link(name)
             | Subject::Counters(name)
             | Subject::Gids(name)

@@ -1,7 +1,8 @@
 //! Which subjects there are, as devices come and go.
 
 use super::reads::{
-    CountersRead, DcbRead, EthtoolRead, GidsRead, GvnicRead, LinkRead, NetdevRead, PciRead,
+    CountersRead, DcbRead, Dot1xRead, EthtoolRead, GidsRead, GvnicRead, LinkRead, NetdevRead,
+    PciRead,
 };
 use super::schedule::Subject;
 use super::{Sampler, assemble};
@@ -28,6 +29,8 @@ impl Sampler {
             .collect();
         let keep = |subject: &Subject| match subject {
             Subject::Devices | Subject::GpuDirect | Subject::Pci => true,
+            // Of another set of network devices it is another read.
+            Subject::Dot1x => *netdevs == self.netdevs,
             Subject::Link(key) | Subject::Counters(key) | Subject::Gids(key) => {
                 unchanged.contains(key.as_str())
             }
@@ -85,6 +88,11 @@ impl Sampler {
             let dcb = DcbRead { name: name.clone() };
             self.add(Subject::Dcb(name.clone()), plan.dcb, Box::new(dcb));
         }
+        if !netdevs.is_empty() && !self.schedule.contains(&Subject::Dot1x) {
+            let names = netdevs.clone();
+            self.add(Subject::Dot1x, plan.dot1x, Box::new(Dot1xRead { names }));
+        }
+        self.netdevs.clone_from(netdevs);
         let rdma: BTreeSet<_> = devices.iter().filter_map(|device| device.pci).collect();
         let same = before.is_some_and(|before| {
             before

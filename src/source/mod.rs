@@ -10,6 +10,7 @@ pub mod counter_files;
 pub mod counters;
 pub mod device_checkpoint;
 pub mod directory;
+pub mod dot1x;
 pub mod ethtool;
 pub mod gids;
 pub mod gpudirect;

@@ -6,7 +6,7 @@ use crate::observe::pci::MAX_VFS;
 use crate::observe::reading::Reading;
 use crate::source::infiniband::pci_function_dir;
 use crate::source::modules::module_dir;
-use crate::source::{ethtool, gpudirect, netdev, netlink, recorded, routes, topology, tree};
+use crate::source::{dot1x, ethtool, gpudirect, netdev, netlink, recorded, routes, topology, tree};
 use crate::units::Bdf;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -48,6 +48,11 @@ pub fn interface(copier: &mut Copier<'_>, name: &str) {
         if entry.starts_with("lower_") {
             copier.link(dir.join(entry));
         }
+    }
+    // As words without addresses, live or not.
+    let supplicants = dot1x::read(copier.host, &BTreeSet::from([name.to_string()]));
+    if let Some(Reading::Value(facts)) = supplicants.value().and_then(|found| found.get(name)) {
+        copier.text(dot1x::path(name), &dot1x::text(facts));
     }
     if !copier.host.is_live() {
         copier.file(recorded::ethtool_path(name));
