@@ -2,6 +2,7 @@
 
 use super::dot1x;
 use super::likeness::{self, Peers};
+use super::profile::Profile;
 use super::{Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
 use crate::observe::rdma::{LinkLayer, PhysState, PortState};
 use crate::observe::reading::Reading;
@@ -217,6 +218,11 @@ fn judge_port(
         .with("state", text(&state))
         .with("phys_state", text(&phys))
         .with("evidence", evidence);
+    if doc.reason == LINK_DOWN.reason
+        && let Some(remedy) = context.profile.and_then(Profile::remedy_for_links)
+    {
+        candidate.remedy = remedy.to_string();
+    }
     candidate.remedy = candidate.remedy.replace(SOME_PORT, &port.subject);
     if !port.rail {
         candidate.status = Status::Degraded;

@@ -6,6 +6,7 @@
 //! fewer NICs than there could be. More than promised is fine, an unknown shape says nothing.
 
 pub mod table;
+mod words;
 
 use crate::check::roles::{Role, RoleFacts, RoleOverrides};
 use crate::glob;
@@ -201,48 +202,20 @@ impl Profile {
         }
     }
 
+    /// Whether the machine is known, and not only by what it has now, to have rails.
+    pub fn says_rails(&self) -> bool {
+        let sure = |shape: &Shape| shape.rails.0 > 0 && shape.rails.1 != Sure::No;
+        self.source != Source::Pci && self.shape.is_some_and(sure)
+    }
+
+    /// Whether cables and switches are a cloud's, and not for the owner to look at.
+    pub fn is_of_a_cloud(&self) -> bool {
+        (self.provider).is_some_and(|provider| provider != Provider::Nvidia)
+    }
+
     /// What the rails are.
     pub fn fabric(&self) -> Option<Fabric> {
         self.shape.map(|shape| shape.fabric).or(self.seen)
-    }
-
-    /// One line for people.
-    pub fn sentence(&self) -> String {
-        let Some(shape) = self.shape else {
-            let whose = self
-                .provider
-                .map_or(String::new(), |p| format!("{}, ", p.as_str()));
-            let rate = self
-                .rate
-                .map_or(String::new(), |rate| format!(" of {rate}"));
-            let rails = match (self.rails, self.seen) {
-                (0, _) => "no rails".to_string(),
-                (count, kind) => {
-                    format!("{count} {}{rate}", kind.unwrap_or(Fabric::None).rails())
-                }
-            };
-            return format!("{whose}inferred: {rails}");
-        };
-        let how = match self.source {
-            Source::Set => "set",
-            _ => "by profile",
-        };
-        let expected = match (shape.fabric, shape.rails) {
-            (Fabric::None, _) => "no RDMA device expected".to_string(),
-            (fabric, (count, sure)) => {
-                let (at, sure) = match sure {
-                    Sure::Yes => ("", "expected"),
-                    Sure::AtMost => ("up to ", "expected"),
-                    Sure::No => ("", "as far as known"),
-                };
-                let rate = match shape.gbps {
-                    (0, _) => String::new(),
-                    (gbps, _) => format!(" of {}", BitsPerSec::from_gbps(u64::from(gbps))),
-                };
-                format!("{at}{count} {}{rate} {sure}", fabric.rails())
-            }
-        };
-        format!("{} ({how}): {expected}", shape.name)
     }
 }
 
