@@ -21,3 +21,4 @@ pub mod reading;
 pub mod snapshot;
 pub mod track;
 pub mod traffic;
+pub mod vf;

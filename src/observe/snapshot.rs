@@ -6,6 +6,7 @@ use super::netdev::{DcbFacts, EthtoolFacts, NetdevFacts};
 use super::pci::PciFacts;
 use super::rdma::{GidTable, LinkFacts, RdmaDevice};
 use super::reading::{Fault, Reading, Stamped};
+use super::vf::VfLinks;
 use crate::units::{Millis, PortKey};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -39,6 +40,10 @@ pub struct Snapshot {
     pub ethtool: BTreeMap<String, Arc<Stamped<Reading<EthtoolFacts>>>>,
     /// DCB settings by network device.
     pub dcb: BTreeMap<String, Arc<Stamped<Reading<DcbFacts>>>>,
+    /// Link states of virtual functions, by the network device of their physical function; only
+    /// where there are any.
+    #[serde(default)]
+    pub vf_links: BTreeMap<String, Arc<Stamped<Reading<VfLinks>>>>,
     /// PCI.
     pub pci: Option<Arc<Stamped<PciFacts>>>,
     /// GPUDirect and modules.
@@ -103,8 +108,8 @@ pub enum NetnsMode {
 /// How one source's last read of one subject went.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SourceHealth {
-    /// The source: `devices`, `link`, `counters`, `gids`, `netdev`, `ethtool`, `dcb`, `pci`,
-    /// `gpudirect`, `kernel_log`.
+    /// The source: `devices`, `link`, `counters`, `gids`, `netdev`, `ethtool`, `dcb`, `vf_links`,
+    /// `pci`, `gpudirect`, `kernel_log`.
     pub source: Arc<str>,
     /// Subject within it (a device key, an interface), empty for the whole node.
     pub subject: Arc<str>,

@@ -8,6 +8,7 @@ use crate::observe::pci::PciFacts;
 use crate::observe::rdma::{GidTable, LinkFacts, RdmaDevice};
 use crate::observe::reading::{Fault, FaultKind, Reading};
 use crate::observe::snapshot::NetnsMode;
+use crate::observe::vf::VfLinks;
 use std::collections::BTreeSet;
 
 /// What a read gave.
@@ -40,6 +41,8 @@ pub enum Output {
     Ethtool(Reading<EthtoolFacts>),
     /// DCB settings.
     Dcb(Reading<DcbFacts>),
+    /// Link states of virtual functions.
+    VfLinks(Reading<VfLinks>),
     /// PCI.
     Pci(Reading<PciFacts>),
     /// GPUDirect.
@@ -70,6 +73,7 @@ impl Output {
             Output::Netdev(facts) => ended(&facts.carrier),
             Output::Ethtool(facts) => ended(facts),
             Output::Dcb(facts) => ended(facts),
+            Output::VfLinks(facts) => ended(facts),
             Output::Pci(facts) => ended(facts),
             Output::GpuDirect(facts) => ended(&facts.modules),
         }

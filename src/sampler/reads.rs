@@ -8,7 +8,7 @@ use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::Reading;
 use crate::source::netlink::{NetlinkError, dcb, rdma};
 use crate::source::{
-    counters, ethtool, gids, gpudirect, gvnic, infiniband, link, netdev, pci, recorded,
+    counters, ethtool, gids, gpudirect, gvnic, infiniband, link, netdev, pci, recorded, vf,
 };
 use crate::units::Bdf;
 use std::collections::{BTreeMap, BTreeSet};
@@ -335,6 +335,18 @@ impl Read for DcbRead {
         } else {
             recorded::dcb(host, &self.name)
         })
+    }
+}
+
+/// Reads link states of virtual functions.
+pub struct VfLinksRead {
+    /// Network device of the physical function.
+    pub name: String,
+}
+
+impl Read for VfLinksRead {
+    fn read(&mut self, host: &Host) -> Output {
+        Output::VfLinks(vf::links(host, &self.name))
     }
 }
 

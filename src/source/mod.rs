@@ -41,3 +41,4 @@ pub mod routes;
 pub(crate) mod testtree;
 pub mod topology;
 pub mod tree;
+pub mod vf;
