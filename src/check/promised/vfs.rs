@@ -140,3 +140,7 @@ fn links<'a>(
         Some((name.as_str(), links))
     })
 }
+
+#[cfg(test)]
+#[path = "vfs_tests.rs"]
+mod tests;
