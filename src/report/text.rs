@@ -248,6 +248,9 @@ fn node_facts(page: &mut Page, report: &Report) {
     if report.profile != super::Profile::default() {
         page.wrapped("", 2, &format!("Platform: {}", report.profile.sentence()));
     }
+    if let Some(there) = report.profile.there() {
+        page.wrapped("  ", 2, &there);
+    }
     if let Some(functions) = virtual_functions(report) {
         page.wrapped("", 2, &format!("Virtual functions: {functions}"));
     }

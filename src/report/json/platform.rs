@@ -23,8 +23,10 @@ pub(super) struct Platform<'a> {
     gpus_expected: Option<u32>,
     /// Resources that device plugins offer on such machines.
     resources_usual: Vec<&'static str>,
-    /// What does not exist on such a fabric.
+    /// What does not exist on such a machine.
     lacks: &'static [&'static str],
+    /// What GPUDirect RDMA takes there, for people.
+    gpudirect: Option<&'static str>,
     /// Modules that GPUDirect RDMA can take there, any of them.
     gpudirect_modules: &'static [&'static str],
     rails: usize,
@@ -73,7 +75,8 @@ impl<'a> Platform<'a> {
             resources_usual: shape.map_or(Vec::new(), |shape| {
                 shape.resources.iter().map(|(name, _)| *name).collect()
             }),
-            lacks: fabric.map_or(&[], Fabric::lacks),
+            lacks: profile.lacks(),
+            gpudirect: fabric.and_then(Fabric::gpudirect),
             gpudirect_modules: fabric.map_or(&[], Fabric::gpudirect_modules),
             rails: profile.rails,
             resources: &report.resources,
