@@ -4,8 +4,8 @@
 use super::cluster::Cluster;
 use super::suspects;
 use super::{Wake, start::Found};
-use crate::check::nccl_jobs::Jobs;
 use crate::check::nccl_daemon::{DaemonTrouble, daemon_trouble};
+use crate::check::nccl_jobs::Jobs;
 use crate::check::nccl_pods::gpus_without_rdma;
 use crate::check::nccl_suspect::Suspect;
 use crate::check::profile::GpuDirectTcp;
@@ -117,8 +117,7 @@ impl JobsPart {
         if self.jobs.no_rdma != no_rdma {
             Arc::make_mut(&mut self.jobs).no_rdma = no_rdma;
         }
-        let daemon_troubles =
-            tcp.map_or_else(Vec::new, |tcp| daemon_troubles(&table, tcp, told));
+        let daemon_troubles = tcp.map_or_else(Vec::new, |tcp| daemon_troubles(&table, tcp, told));
         if self.jobs.daemon_troubles != daemon_troubles {
             Arc::make_mut(&mut self.jobs).daemon_troubles = daemon_troubles;
         }
@@ -144,7 +143,9 @@ impl JobsPart {
 }
 
 fn has_daemon(pod: &PodFacts) -> bool {
-    pod.containers.values().any(|container| container.tcp_daemon)
+    pod.containers
+        .values()
+        .any(|container| container.tcp_daemon)
 }
 
 /// Pods whose daemon is missing or down.

@@ -179,7 +179,9 @@ mod tests {
             (
                 "sockets are meant",
                 |pod| {
-                    of(pod, "job").env.insert("NCCL_NET".into(), "Socket".into());
+                    of(pod, "job")
+                        .env
+                        .insert("NCCL_NET".into(), "Socket".into());
                 },
                 false,
             ),

@@ -65,14 +65,7 @@ pub const CHECK: Check = Check {
     id: ID,
     title: "NCCL in jobs",
     what: "What NCCL tells in the logs of this node's pods, and what the pods ask for. Never taints: a job's fault is not the node's, unless several jobs in a row have it here.",
-    reasons: &[
-        FALLBACK,
-        HANG,
-        HERE,
-        NO_RDMA,
-        DAEMON_MISSING,
-        DAEMON_DOWN,
-    ],
+    reasons: &[FALLBACK, HANG, HERE, NO_RDMA, DAEMON_MISSING, DAEMON_DOWN],
     run,
 };
 

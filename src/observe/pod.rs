@@ -147,7 +147,13 @@ pub fn is_rdma_resource(name: &str) -> bool {
 /// that Google's manifests give it (`tcpd-daemon`, `fastrak-daemon`, `tcpxo-daemon`, `tcpx-daemon`,
 /// `rxdm`), or by the program's name in its image (`…/gpudirect-tcpxo/tcpgpudmarxd-dev:v1.0.9`).
 pub fn is_gpudirect_tcp_daemon(container: &str, image: &str) -> bool {
-    let names = ["tcpxo-daemon", "tcpx-daemon", "tcpd-daemon", "fastrak-daemon", "rxdm"];
+    let names = [
+        "tcpxo-daemon",
+        "tcpx-daemon",
+        "tcpd-daemon",
+        "fastrak-daemon",
+        "rxdm",
+    ];
     names.iter().any(|part| container.contains(part)) || image.contains("tcpgpudmarxd")
 }
 
@@ -168,7 +174,11 @@ mod tests {
             ("helper", "registry.example/mirror/tcpgpudmarxd:v2", true),
             // A job's own container may be called after what it tests.
             ("nccl-tcpxo-test", "registry.example/nccl-tests", false),
-            ("job", "us-docker.pkg.dev/gce-ai-infra/gpudirect-tcpxo/nccl-plugin:v1", false),
+            (
+                "job",
+                "us-docker.pkg.dev/gce-ai-infra/gpudirect-tcpxo/nccl-plugin:v1",
+                false,
+            ),
             ("", "", false),
         ] {
             assert_eq!(is_gpudirect_tcp_daemon(name, image), want, "{name} {image}");

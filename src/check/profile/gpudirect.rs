@@ -34,7 +34,9 @@ impl GpuDirectTcp {
     pub fn image(self) -> &'static str {
         match self {
             GpuDirectTcp::Tcpx => "us-docker.pkg.dev/gce-ai-infra/gpudirect-tcpx/tcpgpudmarxd-dev",
-            GpuDirectTcp::Tcpxo => "us-docker.pkg.dev/gce-ai-infra/gpudirect-tcpxo/tcpgpudmarxd-dev",
+            GpuDirectTcp::Tcpxo => {
+                "us-docker.pkg.dev/gce-ai-infra/gpudirect-tcpxo/tcpgpudmarxd-dev"
+            }
         }
     }
 }
@@ -43,9 +45,9 @@ impl Fabric {
     /// What GPUDirect RDMA takes there, for people; none where there is nothing to take it over.
     pub fn gpudirect(self) -> Option<&'static str> {
         match self {
-            Fabric::Efa => {
-                Some("DMA-BUF with NVIDIA's open kernel modules, or the efa driver's own peer memory")
-            }
+            Fabric::Efa => Some(
+                "DMA-BUF with NVIDIA's open kernel modules, or the efa driver's own peer memory",
+            ),
             Fabric::Infiniband | Fabric::Roce | Fabric::Mellanox => {
                 Some("DMA-BUF with NVIDIA's open kernel modules, or nvidia_peermem")
             }
@@ -143,17 +145,38 @@ mod tests {
             let profile = of(shape);
             let (takes, lacks) = (shape.fabric.gpudirect(), profile.lacks());
             let rdma = !lacks.contains(&"RDMA devices");
-            assert_eq!(takes.is_none(), shape.fabric == Fabric::None, "{}", shape.name);
-            assert_eq!(rdma, shape.rails.0 > 0 && profile.gpudirect_tcp().is_none(), "{}", shape.name);
+            assert_eq!(
+                takes.is_none(),
+                shape.fabric == Fabric::None,
+                "{}",
+                shape.name
+            );
+            assert_eq!(
+                rdma,
+                shape.rails.0 > 0 && profile.gpudirect_tcp().is_none(),
+                "{}",
+                shape.name
+            );
             // What is not there is not asked for either.
             let modules = shape.fabric.gpudirect_modules();
-            assert!(!modules.iter().any(|module| lacks.contains(module)), "{}", shape.name);
+            assert!(
+                !modules.iter().any(|module| lacks.contains(module)),
+                "{}",
+                shape.name
+            );
             let azure = shape.provider == Provider::Azure;
             let without = shape.fabric == Fabric::None;
-            assert_eq!(lacks.contains(&"InfiniBand"), azure && without, "{}", shape.name);
+            assert_eq!(
+                lacks.contains(&"InfiniBand"),
+                azure && without,
+                "{}",
+                shape.name
+            );
             assert!(profile.there().is_some(), "{}", shape.name);
         }
-        let with_daemon = SHAPES.iter().filter(|shape| of(shape).gpudirect_tcp().is_some());
+        let with_daemon = SHAPES
+            .iter()
+            .filter(|shape| of(shape).gpudirect_tcp().is_some());
         let gvnic = SHAPES.iter().filter(|shape| shape.fabric == Fabric::Gvnic);
         assert!(with_daemon.eq(gvnic));
     }

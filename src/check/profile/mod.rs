@@ -16,10 +16,10 @@ use crate::observe::rdma::{LinkLayer, RdmaDevice, true_rate};
 use crate::observe::snapshot::Snapshot;
 use crate::section::section;
 use crate::units::{BitsPerSec, PortKey};
+pub use gpudirect::GpuDirectTcp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-pub use gpudirect::GpuDirectTcp;
 pub use table::{SHAPES, Shape, Sure};
 
 section! {

@@ -3,8 +3,8 @@
 use super::scan::scan;
 use super::*;
 use crate::check::nccl::{Beside, EvidenceLine, Fallback, NcclVerdict, judge};
-use crate::check::nccl_jobs::{ContainerVerdict, LogReading, Via};
 use crate::check::nccl_daemon::DaemonTrouble;
+use crate::check::nccl_jobs::{ContainerVerdict, LogReading, Via};
 use crate::check::nccl_pods::NoRdma;
 use crate::check::nccl_suspect::{State as Thought, Suspect};
 use crate::check::{Status, Weight};
