@@ -107,6 +107,38 @@ fn judged(preset: &str, spoil: Spoil, args: &[&str]) -> (String, Vec<String>) {
     )
 }
 
+/// What does not exist on a machine's fabric is never missed there, whichever shape it is taken for:
+/// no finding at all but the number of rails, which is the preset's and not the shape's.
+#[test]
+fn what_a_shape_does_not_have_is_not_missed() {
+    use selvage::check::profile::{Fabric, SHAPES};
+    for shape in SHAPES {
+        let preset = match shape.fabric {
+            Fabric::Efa => "efa_p5",
+            Fabric::Infiniband | Fabric::Mellanox => "h100_ib",
+            Fabric::Roce => "h100_roce",
+            Fabric::Gvnic => "gcp_a3_mega",
+            Fabric::None => "empty",
+        };
+        let (dir, _node) = node(preset);
+        // Where it is no part of the path, nobody has nvidia_peermem.
+        if shape.fabric.lacks().contains(&"nvidia_peermem") {
+            assert!(!dir.path().join("sys/module/nvidia_peermem").exists());
+        }
+        let word = shape.types[0].replace('*', "40");
+        let args = ["check", "-o", "json", "--platform-profile", word.as_str()];
+        let (_, text) = selvage(dir.path(), &args);
+        let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(report["platform"]["profile"], shape.name);
+        let found = report["findings"].as_array().unwrap().iter();
+        let reasons: Vec<&str> = found
+            .map(|found| found["reason"].as_str().unwrap())
+            .filter(|reason| *reason != "FewerDevicesThanPromised")
+            .collect();
+        assert_eq!(reasons, [""; 0], "{}", shape.name);
+    }
+}
+
 #[test]
 fn a_rail_that_cannot_be_read_is_unknown() {
     let rows: [(&str, Spoil); 4] = [

@@ -27,6 +27,7 @@ mod link_flap;
 mod link_rate;
 mod link_state;
 pub mod nccl;
+pub mod nccl_daemon;
 pub mod nccl_jobs;
 pub mod nccl_pods;
 pub mod nccl_suspect;

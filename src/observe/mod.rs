@@ -22,3 +22,4 @@ pub mod reading;
 pub mod snapshot;
 pub mod track;
 pub mod traffic;
+pub mod vf;

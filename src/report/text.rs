@@ -6,8 +6,11 @@ use super::{Report, State};
 use crate::check::{Finding, Status, Weight};
 use crate::observe::pci::gives_away;
 use crate::observe::rdma::PortState;
+use crate::observe::reading::{Reading, Stamped};
+use crate::observe::vf::VfLinks;
 use crate::readiness;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use writer::{Colour, Page, cut};
 
 pub use writer::clean;
@@ -264,8 +267,14 @@ fn node_facts(page: &mut Page, report: &Report) {
     if report.profile != super::Profile::default() {
         page.wrapped("", 2, &format!("Platform: {}", report.profile.sentence()));
     }
+    if let Some(there) = report.profile.there() {
+        page.wrapped("  ", 2, &there);
+    }
     if let Some(functions) = virtual_functions(report) {
         page.wrapped("", 2, &format!("Virtual functions: {functions}"));
+    }
+    if let Some(functions) = disabled_functions(report) {
+        page.wrapped("Virtual functions switched off: ", 2, &functions);
     }
     page.wrapped("", 2, &format!("GPUs: {gpus}{driver}; GDS: {gds}"));
     page.wrapped("", 2, &format!("GPUDirect RDMA: {path}{why}"));
@@ -290,6 +299,18 @@ fn virtual_functions(report: &Report) -> Option<String> {
         })
         .collect();
     (!told.is_empty()).then(|| told.join(", "))
+}
+
+/// Those whose link is administratively down, by interface; none where there are none.
+fn disabled_functions(report: &Report) -> Option<String> {
+    let of = |(name, stamp): (&String, &Arc<Stamped<Reading<VfLinks>>>)| {
+        Some(format!(
+            "{name} vf {}",
+            stamp.value.value()?.disabled_text()?
+        ))
+    };
+    let told: Vec<String> = report.snapshot.vf_links.iter().filter_map(of).collect();
+    (!told.is_empty()).then(|| told.join("; "))
 }
 
 fn blind_sources(page: &mut Page, report: &Report) {

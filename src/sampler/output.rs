@@ -9,6 +9,7 @@ use crate::observe::pci::PciFacts;
 use crate::observe::rdma::{GidTable, LinkFacts, RdmaDevice};
 use crate::observe::reading::{Fault, FaultKind, Reading};
 use crate::observe::snapshot::NetnsMode;
+use crate::observe::vf::VfLinks;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a read gave.
@@ -43,6 +44,8 @@ pub enum Output {
     Dcb(Reading<DcbFacts>),
     /// 802.1X, of the network devices that have a supplicant.
     Dot1x(Reading<BTreeMap<String, Reading<Dot1xFacts>>>),
+    /// Link states of virtual functions.
+    VfLinks(Reading<VfLinks>),
     /// PCI.
     Pci(Reading<PciFacts>),
     /// GPUDirect.
@@ -75,6 +78,7 @@ impl Output {
             Output::Dcb(facts) => ended(facts),
             Output::Dot1x(Reading::Value(found)) => first_fault(found.values()),
             Output::Dot1x(facts) => ended(facts),
+            Output::VfLinks(facts) => ended(facts),
             Output::Pci(facts) => ended(facts),
             Output::GpuDirect(facts) => ended(&facts.modules),
         }

@@ -28,6 +28,8 @@ pub enum Subject {
     Ethtool(String),
     /// One network device's DCB settings.
     Dcb(String),
+    /// Link states of one network device's virtual functions.
+    VfLinks(String),
 }
 
 impl Subject {
@@ -44,6 +46,7 @@ impl Subject {
             Subject::Netdev(_) => "netdev",
             Subject::Ethtool(_) => "ethtool",
             Subject::Dcb(_) => "dcb",
+            Subject::VfLinks(_) => "vf_links",
         }
     }
 
@@ -56,7 +59,8 @@ impl Subject {
             | Subject::Gids(name)
             | Subject::Netdev(name)
             | Subject::Ethtool(name)
-            | Subject::Dcb(name) => name,
+            | Subject::Dcb(name)
+            | Subject::VfLinks(name) => name,
         }
     }
 
@@ -74,8 +78,11 @@ impl Subject {
                 Subject::Link(hung) | Subject::Counters(hung) | Subject::Gids(hung),
             )
             | (
-                Subject::Ethtool(name) | Subject::Dcb(name),
-                Subject::Netdev(hung) | Subject::Ethtool(hung) | Subject::Dcb(hung),
+                Subject::Ethtool(name) | Subject::Dcb(name) | Subject::VfLinks(name),
+                Subject::Netdev(hung)
+                | Subject::Ethtool(hung)
+                | Subject::Dcb(hung)
+                | Subject::VfLinks(hung),
             ) => self != other && name == hung,
             _ => false,
         }

@@ -2,7 +2,7 @@
 
 use super::reads::{
     CountersRead, DcbRead, Dot1xRead, EthtoolRead, GidsRead, GvnicRead, LinkRead, NetdevRead,
-    PciRead,
+    PciRead, VfLinksRead,
 };
 use super::schedule::Subject;
 use super::{Sampler, assemble};
@@ -34,9 +34,10 @@ impl Sampler {
             Subject::Link(key) | Subject::Counters(key) | Subject::Gids(key) => {
                 unchanged.contains(key.as_str())
             }
-            Subject::Netdev(name) | Subject::Ethtool(name) | Subject::Dcb(name) => {
-                netdevs.contains(name)
-            }
+            Subject::Netdev(name)
+            | Subject::Ethtool(name)
+            | Subject::Dcb(name)
+            | Subject::VfLinks(name) => netdevs.contains(name),
         };
         self.schedule.retain(keep);
         self.readers.retain(|subject, _| keep(subject));
@@ -87,6 +88,9 @@ impl Sampler {
             );
             let dcb = DcbRead { name: name.clone() };
             self.add(Subject::Dcb(name.clone()), plan.dcb, Box::new(dcb));
+            let functions = VfLinksRead { name: name.clone() };
+            let subject = Subject::VfLinks(name.clone());
+            self.add(subject, plan.pci, Box::new(functions));
         }
         if !netdevs.is_empty() && !self.schedule.contains(&Subject::Dot1x) {
             let names = netdevs.clone();

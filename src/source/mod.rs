@@ -42,3 +42,4 @@ pub mod routes;
 pub(crate) mod testtree;
 pub mod topology;
 pub mod tree;
+pub mod vf;

@@ -5,6 +5,7 @@
 //! makes a node failing: a table grows old, clouds change shapes, and owners launch machines with
 //! fewer NICs than there could be. More than promised is fine, an unknown shape says nothing.
 
+mod gpudirect;
 pub mod table;
 mod words;
 
@@ -16,6 +17,7 @@ use crate::observe::rdma::{LinkLayer, RdmaDevice, true_rate};
 use crate::observe::snapshot::Snapshot;
 use crate::section::section;
 use crate::units::{BitsPerSec, PortKey};
+pub use gpudirect::GpuDirectTcp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -111,30 +113,6 @@ impl Fabric {
             Fabric::Mellanox => "rails",
             Fabric::Gvnic => "gVNIC rails",
             Fabric::None => "rails",
-        }
-    }
-
-    /// What such a fabric does not have, so that nobody looks for it.
-    pub fn lacks(self) -> &'static [&'static str] {
-        match self {
-            Fabric::Efa => &["link layer", "link state", "PFC", "nvidia_peermem"],
-            Fabric::Gvnic => &["RDMA devices", "GID tables", "PFC", "nvidia_peermem"],
-            Fabric::Infiniband => &["PFC", "RoCE GIDs"],
-            Fabric::Roce | Fabric::Mellanox => &[],
-            Fabric::None => &["RDMA devices"],
-        }
-    }
-
-    /// Modules by which GPUDirect RDMA works there, any of them; none where none of the node's does
-    /// it. (NVIDIA's open kernel module with DMA-BUF, or nvidia_peermem; EFA takes DMA-BUF or its
-    /// own driver's provider; TCPX and TCPXO are a daemon's in the pod.)
-    pub fn gpudirect_modules(self) -> &'static [&'static str] {
-        match self {
-            Fabric::Efa => &["nvidia (open)", "efa"],
-            Fabric::Infiniband | Fabric::Roce | Fabric::Mellanox => {
-                &["nvidia (open)", "nvidia_peermem"]
-            }
-            Fabric::Gvnic | Fabric::None => &[],
         }
     }
 }

@@ -58,19 +58,11 @@ const GPU_MISMATCH: ReasonDoc = ReasonDoc {
     meaning: "The Node offers another number of GPUs than are on the PCI bus. Not judged with MIG, with time slicing, and for GPUs that are handed to virtual machines.",
     remedy: "Look at the log of the GPU device plugin on this node, and at `nvidia-smi -L`: it takes GPUs with certain Xid errors out.",
 };
-const VFS_WITHOUT_VERBS: ReasonDoc = ReasonDoc {
-    reason: "VfsWithoutVerbs",
-    status: Status::Degraded,
-    weight: Weight::Notice,
-    meaning: "Virtual functions of the rails are bound to `vfio-pci`, which makes no verbs device, while a resource by its name stands for RDMA. Counts for the verdict where all of them are bound so.",
-    remedy: "Set `deviceType: netdevice` and `isRdma: true` in the SriovNetworkNodePolicy; `vfio-pci` is for virtual machines and DPDK.",
-};
-
 /// The row in the table.
 pub const CHECK: Check = Check {
     id: ID,
     title: "Promised and present",
-    what: "Resources for RDMA and GPUs in the Node's allocatable and capacity against the devices that the kernel has, the number per GPU, and the rails against what machines of this shape have (`platform.profile`). Waits longer than a device plugin's restart takes. Slots of shared devices (`rdma/hca_shared_devices_a`, any number above 32) are not counted. Without the API server nothing is said of resources; a table alone never makes a node failing.",
+    what: "Resources for RDMA and GPUs in the Node's allocatable and capacity against the devices that the kernel has, the number per GPU, whether virtual functions can be used, and the rails against what machines of this shape have (`platform.profile`). Waits longer than a device plugin's restart takes. Slots of shared devices (`rdma/hca_shared_devices_a`, any number above 32) are not counted. Without the API server nothing is said of resources; a table alone never makes a node failing.",
     reasons: &[
         FEWER_THAN_PROMISED,
         MISSING,
@@ -78,7 +70,8 @@ pub const CHECK: Check = Check {
         MORE,
         RATIO,
         GPU_MISMATCH,
-        VFS_WITHOUT_VERBS,
+        vfs::WITHOUT_VERBS,
+        vfs::LINK_DISABLED,
     ],
     run,
 };
@@ -108,6 +101,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         }
         found.extend(missing);
         found.extend(vfs::without_verbs(context, offer));
+        found.extend(vfs::link_disabled(context, offer));
     }
     found
 }
