@@ -41,7 +41,7 @@ const MORE: ReasonDoc = ReasonDoc {
     reason: "ResourceMoreThanDevices",
     status: Status::Degraded,
     weight: Weight::Verdict,
-    meaning: "The Node promises more devices than the kernel has: pods are placed here and fail to start, or run without RDMA.",
+    meaning: "The Node promises more devices than the kernel has: pods are placed here and fail to start, or run without RDMA. A notice for `rdma/…`, whose numbers may be slots.",
     remedy: "Find out why devices are gone (driver, `sriov_numvfs`, `lspci`), then restart the device plugin's pod so that it counts anew.",
 };
 const RATIO: ReasonDoc = ReasonDoc {
@@ -112,8 +112,9 @@ fn say(context: &Context<'_>, doc: &ReasonDoc, name: &str, message: String) -> C
 }
 
 /// Rails of this boot against the shape's. Whatever else speaks for fewer silences it: the
-/// operator's numbers and patterns, rails in pods' namespaces, NICs without a driver (device_missing
-/// names them), GPUs that are not all here either (a machine that was split).
+/// operator's numbers and patterns, rails in pods' namespaces, NICs without an RDMA device
+/// (device_missing names those without a driver; the others are virtual machines'), GPUs that are not
+/// all here either (a machine that was split).
 fn fewer_than_promised(context: &Context<'_>) -> Option<Candidate> {
     let profile = context.profile?;
     let shape = profile.shape?;
@@ -129,9 +130,8 @@ fn fewer_than_promised(context: &Context<'_>) -> Option<Candidate> {
         return None;
     }
     let pci = context.pci()?;
-    let undriven = pci.bare.values().filter(|nic| !nic.is_given_away());
-    if pci.gpus.len() < shape.gpus as usize || profile.rails + undriven.count() >= promised as usize
-    {
+    let split = resources::gpus(pci) < u64::from(shape.gpus);
+    if split || profile.rails + pci.bare.len() >= promised as usize {
         return None;
     }
     let fixed = sure == Sure::Yes && profile.source != Source::Pci;
@@ -255,7 +255,13 @@ fn of_resource(
             let message = format!(
                 "{allocatable} of {name} are promised, and {most} functions are there that could be meant"
             );
-            Some(numbers(say(context, &MORE, name, message), most))
+            // The shared device plugin's names are free, and so is its number of slots.
+            let weight = match name.starts_with("rdma/") {
+                true => Weight::Notice,
+                false => Weight::Verdict,
+            };
+            let found = say(context, &MORE, name, message).weighing(weight);
+            Some(numbers(found, most))
         }
         Present::AtMost(_) if is_for_rdma(name) && rails > 0 && most > 0 && allocatable < rails => {
             // A pool may be meant to be smaller, unless it was larger.
