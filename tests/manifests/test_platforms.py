@@ -1,27 +1,20 @@
 """docs/platforms: what each page has a job ask for fits every example, and the SR-IOV objects fit the page."""
 
 import copy
+import os
 import re
 import unittest
 
 import example_checks
+import platform_patches
 import render
+from platform_patches import PAGES, PLATFORMS, block, for_example
 from render import OVERLAYS, ROOT
 from test_examples import NAMES, VERSIONS, objects
 
-PAGES = {path.stem: path.read_text() for path in (ROOT / "docs" / "platforms").glob("*.md")}
-PLATFORMS = {"aws-efa": "eks-efa", "azure-ib": "aks-ib", "gcp-tcpxo": "gke-tcpxo", "oci-roce": "oke",
-             "openshift-sriov": "openshift"}
-HEAD = "# In the pod template of a job;"
 # What a template without RDMA devices cannot have.
 TCPXO = ("an RDMA resource", "init containers: ['selvage-preflight', 'tcpxo-daemon', 'selvage-sidecar']",
          "placed by selvage.dev/rails")
-
-
-def block(page: str) -> dict:
-    """The one that goes into a pod template."""
-    (text,) = [b for b in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if b.startswith(HEAD)]
-    return render.yaml.safe_load(text)
 
 
 def laid_over(below, above):
@@ -62,8 +55,7 @@ def on_platform(name: str, found: list) -> list:
     for each in found:
         for _, _, template in example_checks.templates(each):
             if example_checks.gpus(template):
-                above = copy.deepcopy(block(PAGES[name]))
-                above["spec"]["containers"][0]["name"] = template["spec"]["containers"][0]["name"]
+                above = for_example(name, template)
                 template.update(without_nulls(laid_over(copy.deepcopy(template), above)))
     return found
 
@@ -118,6 +110,50 @@ class Platforms(unittest.TestCase):
         for page in PAGES.values():
             for path in re.findall(r"\b(?:manifests|examples)/[a-z0-9/._-]*[a-z0-9]", page):
                 self.assertTrue((ROOT / path).exists(), path)
+
+
+class Kustomize(unittest.TestCase):
+    """examples/platforms: what kustomize makes of an example is what a reader makes of it by hand."""
+
+    def test_each_platform(self):
+        self.assertEqual({path.name for path in platform_patches.WHERE.iterdir()}, set(PLATFORMS.values()))
+        for name, directory in PLATFORMS.items():
+            with self.subTest(directory):
+                found = render.kustomize(platform_patches.WHERE / directory)
+                self.assertEqual(found, on_platform(name, objects("pytorchjob")))
+                wrong = [line for line in example_checks.pods(found)
+                         if name != "gcp-tcpxo" or not line.endswith(TCPXO)]
+                self.assertEqual(wrong + example_checks.custom(found) + example_checks.gangs(found), [])
+                for version in (VERSIONS[0], VERSIONS[-1]):
+                    self.assertEqual(example_checks.schema(found, version), [])
+
+    def test_nothing_of_the_example_is_lost(self):
+        """What a strategic merge patch takes away: kustomize has no merge keys of these kinds."""
+        ((_, _, before), _) = example_checks.templates(objects("pytorchjob")[0])
+        for name, directory in PLATFORMS.items():
+            for _, _, after in example_checks.templates(
+                render.the(render.kustomize(platform_patches.WHERE / directory), "PyTorchJob")
+            ):
+                with self.subTest(directory):
+                    (old,), (new,) = before["spec"]["containers"], after["spec"]["containers"]
+                    for field in ("image", "command", "securityContext"):
+                        self.assertEqual(new[field], old[field])
+                    self.assertEqual(example_checks.gpus(after), 8)
+                    self.assertNotIn("rdma/ib", example_checks.extended(new))
+                    self.assertIn("selvage-sidecar", [each["name"] for each in after["spec"]["initContainers"]])
+
+    def test_patches_are_made_from_the_pages(self):
+        for name, directory in PLATFORMS.items():
+            file = platform_patches.WHERE / directory / "patch.yaml"
+            if os.environ.get("UPDATE_GOLDEN"):
+                file.write_text(platform_patches.patch(name))
+            self.assertEqual(file.read_text(), platform_patches.patch(name), "UPDATE_GOLDEN=1 makes them anew")
+
+    def test_pages_say_how_to_merge(self):
+        for name, directory in PLATFORMS.items():
+            (said,) = [line for line in PAGES[name].splitlines() if "#merging-a-platforms-block" in line]
+            self.assertIn(f"`examples/platforms/{directory}`", said)
+        self.assertIn("\n## Merging a platform's block\n", (ROOT / "examples/README.md").read_text())
 
 
 class Tcpxo(unittest.TestCase):
