@@ -189,35 +189,34 @@ pub(super) fn ports(scene: &Scene<'_>) -> Item {
         let selection = scene.hca_list();
         let asked_for = |name: &String| {
             let (device, port) = name.rsplit_once(':').unwrap_or((name, ""));
-            !selection.excludes
-                && !selection.entries.is_empty()
-                && selection.selects(device, port.parse().ok())
+            selection.selects(device, port.parse().ok())
         };
-        let missed: Vec<String> = down
-            .iter()
-            .filter(|name| asked_for(name))
-            .cloned()
-            .collect();
+        let of = |all: &[String]| -> Vec<String> {
+            all.iter().filter(|name| asked_for(name)).cloned().collect()
+        };
+        // Of those that the list leaves; unset, it leaves all.
+        let missed = of(&down);
+        let named = !selection.excludes && !selection.entries.is_empty();
         // Given to this container and no other: each is meant to be used.
         let given = (scene.devices().iter()).any(|device| device.node == Reading::Absent);
         let fewer = scene
             .gpus
-            .is_some_and(|gpus| u32::try_from(active.len()).is_ok_and(|active| active < gpus));
-        if !missed.is_empty() {
+            .is_some_and(|gpus| u32::try_from(of(&active).len()).is_ok_and(|left| left < gpus));
+        if named && !missed.is_empty() {
             Item::degraded(
                 ID,
                 "PortDown",
                 format!("NCCL_IB_HCA selects {}, not active", list(&missed)),
             )
             .fix(hint)
-        } else if !down.is_empty() && (given || fewer) && selection.entries.is_empty() {
+        } else if !missed.is_empty() && (given || fewer) {
             Item::degraded(
                 ID,
                 "PortDown",
                 format!(
                     "{} of {total} ports are not active: {}",
-                    down.len(),
-                    list(&down)
+                    missed.len(),
+                    list(&missed)
                 ),
             )
             .fix(hint)

@@ -84,6 +84,20 @@ fn states_of_ports() {
     // Not so where each was given to this container.
     nodes(&mut facts, &Reading::Absent, 7..8);
     assert_eq!(told(&facts, "rdma_ports"), "degraded PortDown");
+    // Nor where a list of what to leave out leaves it; what it does leave out may be down.
+    let mut facts = with(&[("NCCL_IB_HCA", "^mlx5_1")]);
+    state(&mut facts, 1, Reading::Value(PortState::Down));
+    facts.gpus = Reading::Value(7);
+    assert_eq!(told(&facts, "rdma_ports"), "ok");
+    for at in 2..8 {
+        state(&mut facts, at, Reading::Value(PortState::Down));
+    }
+    assert_eq!(told(&facts, "rdma_ports"), "degraded PortDown");
+    let message = item(&facts, "rdma_ports").message;
+    assert!(
+        message.contains("mlx5_2:1") && !message.contains("mlx5_1:1"),
+        "{message}"
+    );
     // Nor where it is asked for.
     let mut facts = with(&[("NCCL_IB_HCA", "=mlx5_0,mlx5_1")]);
     facts.gpus = Reading::Value(1);
