@@ -1,6 +1,6 @@
 //! RDMA devices: their nodes and ports.
 
-use super::scene::{Fabric, Scene, port_name};
+use super::scene::{Fabric, Scene, alike, port_name};
 use super::{Item, ItemStatus};
 use crate::observe::container::SeenDevice;
 use crate::observe::rdma::PortState;
@@ -44,16 +44,23 @@ pub(super) fn uverbs(scene: &Scene<'_>) -> Item {
     let item = if !open.is_empty() && bad.is_empty() {
         let others = match absent.len() {
             0 => String::new(),
+            1 => "; 1 more is the node's and not given to this container".into(),
             more => format!("; {more} more are the node's and not given to this container"),
         };
-        Item::ok(
-            ID,
-            format!(
-                "{} open: {}{others}",
-                count(open.len(), "device"),
-                list(&open)
-            ),
-        )
+        let told = format!(
+            "{} open: {}{others}",
+            count(open.len(), "device"),
+            list(&open)
+        );
+        match scene.short_of_rails(open.len(), open.len() + kin(devices)) {
+            Some(could) => Item::degraded(
+                ID,
+                "UverbsFewer",
+                format!("{told}: the job's GPUs here could have {could}"),
+            )
+            .fix(ASK),
+            None => Item::ok(ID, told),
+        }
     } else if !stalled.is_empty() {
         Item::failing(
             ID,
@@ -104,6 +111,24 @@ pub(super) fn uverbs(scene: &Scene<'_>) -> Item {
     item.with("open", open)
         .with("not_given", absent.len())
         .with("refused", bad)
+}
+
+/// How many devices like those that open are the node's, active, and not given to this container.
+fn kin(devices: &[SeenDevice]) -> usize {
+    let opens = |device: &SeenDevice| device.node == Reading::Value(());
+    let active = |device: &SeenDevice| {
+        let mut ports = device.ports.iter();
+        ports.any(|port| port.state == Reading::Value(PortState::Active))
+    };
+    devices
+        .iter()
+        .filter(|device| device.node == Reading::Absent && active(device))
+        .filter(|device| {
+            devices
+                .iter()
+                .any(|other| opens(other) && alike(device, other))
+        })
+        .count()
 }
 
 /// There is nothing to open: whether that is wrong depends on what the job wants.

@@ -2,7 +2,7 @@
 
 use super::devices::list;
 use super::nccl_list::NcclList;
-use super::scene::{Fabric, Scene, port_name};
+use super::scene::{Fabric, Scene, alike, port_name};
 use super::{Item, ItemStatus};
 use crate::observe::container::{SeenDevice, SeenPort};
 use crate::observe::reading::Reading;
@@ -86,11 +86,33 @@ pub(super) fn ib_hca(scene: &Scene<'_>) -> Item {
                 "NCCL_IB_HCA: `={}` for whole names",
                 asked.setting.value.trim_start_matches(['^', '='])
             ))
+        } else if let Some(could) = scene.short_of_rails(selected.len(), rails(scene)) {
+            Item::degraded(
+                ID,
+                "HcaFewer",
+                format!(
+                    "{told} selects {} only: the job's GPUs here could have {could} of {}",
+                    list(&selected),
+                    list(&names)
+                ),
+            )
+            .fix(format!(
+                "NCCL_IB_HCA: unset it, or `{}`",
+                suggestion(&candidates)
+            ))
         } else {
             Item::ok(ID, format!("{told} selects {}", list(&selected)))
         }
     };
     item.with("selected", selected)
+}
+
+/// Usable ports of devices like those that the list selects, itself included.
+fn rails(scene: &Scene<'_>) -> usize {
+    let selected = scene.selected();
+    let alike_any = |device| selected.iter().any(|(other, _)| alike(device, other));
+    let candidates = scene.candidates();
+    candidates.iter().filter(|(d, _)| alike_any(d)).count()
 }
 
 /// An entry that is a whole name, and by being a prefix takes ports that nobody named.

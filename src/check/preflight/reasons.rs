@@ -24,6 +24,11 @@ pub const REASONS: &[(&str, &str, &str)] = &[
     ),
     (
         "uverbs",
+        "UverbsFewer",
+        "the same: the node has more rails than this container was given, and the job's GPUs could use them",
+    ),
+    (
+        "uverbs",
         "UverbsBroken",
         "the device goes away as it is opened: `selvage check` on the node",
     ),
@@ -62,6 +67,11 @@ pub const REASONS: &[(&str, &str, &str)] = &[
         "ib_hca",
         "HcaPrefix",
         "`NCCL_IB_HCA`: `=` in front, for whole names",
+    ),
+    (
+        "ib_hca",
+        "HcaFewer",
+        "`NCCL_IB_HCA`: unset it, or name a rail for each GPU",
     ),
     (
         "gid_index",

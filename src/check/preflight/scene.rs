@@ -4,7 +4,7 @@
 use super::Options;
 use super::nccl_list::{MAX_HCAS, NcclList, number};
 use crate::observe::container::{ContainerFacts, Library, SeenDevice, SeenPort, Setting};
-use crate::observe::rdma::{LinkLayer, PortState};
+use crate::observe::rdma::{LinkLayer, PortState, RdmaDevice};
 use crate::observe::reading::Reading;
 
 /// Interfaces of Google's driver from which on a machine is taken for one whose rails are such
@@ -143,6 +143,18 @@ impl<'a> Scene<'a> {
         candidates
     }
 
+    /// How many rails the job's GPUs here could have of `all` that are alike, where `taken` of them
+    /// are fewer and the job spans nodes: one for each GPU, or as many as there are.
+    pub fn short_of_rails(&self, taken: usize, all: usize) -> Option<usize> {
+        let gpus = self.gpus.filter(|_| self.is_many_nodes())?;
+        // One process of several GPUs says nothing of how many it uses.
+        let local = self.facts.environment.get("LOCAL_WORLD_SIZE");
+        let local = local.and_then(|text| text.trim().parse().ok());
+        let gpus = gpus.min(local.filter(|local| *local > 1).unwrap_or(u32::MAX));
+        let could = all.min(usize::try_from(gpus).unwrap_or(usize::MAX));
+        (taken > 0 && taken < could).then_some(could)
+    }
+
     /// A plugin library that the loader finds and that nobody switched off.
     pub fn plugin(&self) -> Option<&'a str> {
         super::plugins::candidates(&self.facts.environment)
@@ -161,6 +173,18 @@ pub(super) fn layer(device: &SeenDevice, port: &SeenPort) -> LinkLayer {
     ports
         .next()
         .map_or(LinkLayer::Unspecified, |port| port.link_layer)
+}
+
+/// Whether two devices are of one kind, as the rails of a machine are: a NIC for storage or for the
+/// node itself is another card, another link layer, or another kind of function.
+pub(super) fn alike(one: &SeenDevice, other: &SeenDevice) -> bool {
+    let (a, b) = (&one.device, &other.device);
+    let layers = |device: &RdmaDevice| device.ports.first().map(|port| port.link_layer);
+    a.driver == b.driver
+        && a.function == b.function
+        && a.pci_id == b.pci_id
+        && a.smi_parent.is_none() == b.smi_parent.is_none()
+        && layers(a) == layers(b)
 }
 
 /// `mlx5_0:1`, as NCCL writes ports.

@@ -2,6 +2,7 @@ use super::super::testing::*;
 use super::super::{Options, judge};
 use super::*;
 use crate::observe::container::ContainerFacts;
+use crate::observe::rdma::LinkLayer;
 
 fn nodes(facts: &mut ContainerFacts, node: &Reading<()>, which: std::ops::Range<usize>) {
     for device in &mut devices(facts)[which] {
@@ -22,11 +23,7 @@ fn nodes_of_devices() {
     let mut facts = good();
     assert_eq!(told(&facts, "uverbs"), "ok");
     nodes(&mut facts, &Reading::Absent, 1..8);
-    assert_eq!(
-        told(&facts, "uverbs"),
-        "ok",
-        "one was given, the others were not"
-    );
+    assert_eq!(told(&facts, "uverbs"), "degraded UverbsFewer");
     nodes(&mut facts, &denied, 1..2);
     assert_eq!(told(&facts, "uverbs"), "degraded UverbsPartly");
     nodes(&mut facts, &denied, 0..8);
@@ -42,6 +39,50 @@ fn nodes_of_devices() {
     assert_eq!(told(&facts, "uverbs"), "unknown RdmaUnreadable");
     facts.rdma = Reading::Absent;
     assert_eq!(told(&facts, "uverbs"), "unknown RdmaUnreadable");
+}
+
+#[test]
+fn a_share_of_the_rails() {
+    for (given, gpus, local, want) in [
+        (1, 8, "8", "degraded UverbsFewer"),
+        (7, 8, "8", "degraded UverbsFewer"),
+        (8, 8, "8", "ok"),
+        // A pod that has a share of the GPUs too, and one that uses a share of those it sees.
+        (2, 2, "2", "ok"),
+        (2, 8, "2", "ok"),
+        (1, 2, "2", "degraded UverbsFewer"),
+    ] {
+        let mut facts = with(&[("LOCAL_WORLD_SIZE", local)]);
+        facts.gpus = Reading::Value(gpus);
+        nodes(&mut facts, &Reading::Absent, given..8);
+        assert_eq!(told(&facts, "uverbs"), want, "{given} {gpus}");
+    }
+    // A machine that has one for two GPUs; beside them a card for storage that was not given.
+    let mut facts = good();
+    nodes(&mut facts, &Reading::Absent, 4..8);
+    for device in &mut devices(&mut facts)[4..] {
+        device.device.pci_id = Some("15b3:101d".into());
+    }
+    assert_eq!(told(&facts, "uverbs"), "ok");
+    // Nor are rails missed that are down, or where the job stays on its node.
+    let mut facts = good();
+    nodes(&mut facts, &Reading::Absent, 4..8);
+    for device in &mut devices(&mut facts)[4..] {
+        device.ports[0].state = Reading::Value(PortState::Down);
+    }
+    assert_eq!(told(&facts, "uverbs"), "ok");
+    let mut facts = with(&[("WORLD_SIZE", "8")]);
+    nodes(&mut facts, &Reading::Absent, 1..8);
+    assert_eq!(told(&facts, "uverbs"), "ok");
+    // EFA: 32 devices, of which one was given.
+    let mut facts = good();
+    let efa = (0..32).map(|i| device(&format!("rdmap{i}s0"), LinkLayer::Unspecified));
+    facts.rdma = Reading::Value(efa.collect());
+    nodes(&mut facts, &Reading::Absent, 8..32);
+    assert_eq!(told(&facts, "uverbs"), "ok");
+    nodes(&mut facts, &Reading::Absent, 1..8);
+    assert_eq!(told(&facts, "uverbs"), "degraded UverbsFewer");
+    assert!(item(&facts, "uverbs").remedy.contains("resources.limits"));
 }
 
 #[test]

@@ -9,8 +9,8 @@ fn what_ib_hca_comes_to() {
     for (value, want) in [
         ("mlx5", "ok"),
         (all, "ok"),
-        ("=mlx5_0:1", "ok"),
-        ("^mlx5_7", "ok"),
+        ("=mlx5_0:1", "degraded HcaFewer"),
+        ("^mlx5_7", "degraded HcaFewer"),
         ("^mlx4", "ok"),
         ("", "ok"),
         ("mlx5_0,mlx5_9", "degraded HcaPartly"),
@@ -47,10 +47,33 @@ fn prefixes_that_take_more_than_was_meant() {
     let item = item(&facts, "ib_hca");
     assert!(item.message.contains("mlx5_10"), "{}", item.message);
     assert!(item.remedy.contains("`=mlx5_0,mlx5_1`"), "{}", item.remedy);
-    assert_eq!(told(&node("=mlx5_0,mlx5_1"), "ib_hca"), "ok");
+    assert_eq!(told(&node("=mlx5_0,mlx5_1"), "ib_hca"), "degraded HcaFewer");
     assert_eq!(told(&node("mlx5"), "ib_hca"), "ok");
     let all: Vec<String> = (0..16).map(|i| format!("mlx5_{i}")).collect();
     assert_eq!(told(&node(&all.join(",")), "ib_hca"), "ok");
+}
+
+#[test]
+fn a_list_of_fewer_rails_than_gpus() {
+    for (value, gpus, want) in [
+        ("=mlx5_0", 8, "degraded HcaFewer"),
+        ("=mlx5_0", 1, "ok"),
+        ("=mlx5_0,mlx5_1", 2, "ok"),
+        ("=mlx5_0,mlx5_1,mlx5_2,mlx5_3", 8, "degraded HcaFewer"),
+    ] {
+        let mut facts = with(&[("NCCL_IB_HCA", value)]);
+        facts.gpus = Reading::Value(gpus);
+        assert_eq!(told(&facts, "ib_hca"), want, "{value} {gpus}");
+        set(&mut facts, &[("WORLD_SIZE", "8")]);
+        assert_eq!(told(&facts, "ib_hca"), "ok", "on one node");
+    }
+    // Four rails for eight GPUs; the other cards are for something else.
+    let mut facts = with(&[("NCCL_IB_HCA", "=mlx5_0,mlx5_1,mlx5_2,mlx5_3")]);
+    for device in &mut devices(&mut facts)[4..] {
+        device.device.pci_id = Some("15b3:101d".into());
+    }
+    assert_eq!(told(&facts, "ib_hca"), "ok");
+    assert!(item(&facts, "ib_hca").remedy.is_empty());
 }
 
 #[test]
