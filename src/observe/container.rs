@@ -117,6 +117,8 @@ pub struct Interface {
 pub struct Privileges {
     /// Soft RLIMIT_MEMLOCK in bytes; none: unlimited.
     pub memlock: Reading<Option<u64>>,
+    /// The machine's memory in bytes: `MemTotal` of `/proc/meminfo`, the node's own in a container.
+    pub memory: Reading<u64>,
     /// `CapEff` of `/proc/self/status`.
     pub effective: Reading<u64>,
     /// `CapBnd`.

@@ -49,6 +49,18 @@ pub(super) fn memlock(scene: &Scene<'_>) -> Item {
         return Item::ok(ID, format!("CAP_IPC_LOCK lifts the limit of {shown}"))
             .with("memlock_bytes", limit);
     }
+    if let Reading::Value(memory) = privileges.memory
+        && limit >= memory
+    {
+        return Item::ok(
+            ID,
+            format!(
+                "locked memory is limited to {shown}, and the machine has {} in all",
+                size(memory)
+            ),
+        )
+        .with("memlock_bytes", limit);
+    }
     if privileges.effective.value().is_none() {
         return Item::unknown(
             ID,
@@ -80,6 +92,15 @@ pub(super) fn memlock(scene: &Scene<'_>) -> Item {
         (None, true) => (ItemStatus::Failing, "MemlockTooLow"),
         (None, false) => (ItemStatus::Degraded, "MemlockLimited"),
     };
+    if scene.ports().next().is_none() && scene.wanted.is_none() {
+        return Item::unknown(
+            ID,
+            reason,
+            format!("locked memory is limited to {shown}, {because}; this container can open no RDMA device, and nothing here tells whether RDMA is wanted"),
+        )
+        .fix(format!("where RDMA is wanted: {remedy}"))
+        .with("memlock_bytes", limit);
+    }
     Item::new(
         ID,
         status,

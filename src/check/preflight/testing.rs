@@ -23,6 +23,7 @@ pub(super) fn good() -> ContainerFacts {
         ]),
         privileges: Privileges {
             memlock: Reading::Value(Some(8 << 20)),
+            memory: Reading::Value(2 << 40),
             effective: Reading::Value(1 << 14),
             bounding: Reading::Value(1 << 14),
             uid: Reading::Value(0),
