@@ -119,6 +119,34 @@ fn interfaces_of_a_real_network_namespace() {
 }
 
 #[test]
+fn of_two_interfaces_the_one_with_ipv4_comes_first() {
+    let dir = scratch();
+    // Two ends each, up: they have a link, and fe80 of their own.
+    let script = "
+        ip link set lo up
+        ip link add rail0 type veth peer name far0
+        ip link add eth0 type veth peer name far1
+        for name in rail0 far0 eth0 far1; do ip link set $name addrgenmode none; ip link set $name up; done
+        ip addr add fe80::a/64 dev rail0 nodad
+        $ADDRESS
+        rc=0; $SELVAGE preflight -o json --timeout 2s || rc=$?; exit $rc";
+    let look = |address: &str| {
+        let script = script.replace("$ADDRESS", address);
+        let many = [("WORLD_SIZE", "16"), ("LOCAL_WORLD_SIZE", "8")];
+        unshared(&script, dir.path(), &many)
+    };
+    let said = look("ip addr add 10.9.0.5/24 dev eth0");
+    let item = said.item("socket_ifname");
+    assert_eq!(said.told("socket_ifname"), "ok", "{item}");
+    assert_eq!(
+        item["evidence"]["selected"],
+        serde_json::json!(["eth0", "rail0"])
+    );
+    let said = look("ip addr add 2001:db8::5/64 dev eth0 nodad");
+    assert_eq!(said.told("socket_ifname"), "degraded LinkLocalAddress");
+}
+
+#[test]
 fn a_master_that_no_network_leads_to() {
     let dir = scratch();
     let look = |script: &str, address: &str| {

@@ -24,11 +24,12 @@ pub(super) fn unreadable(id: &'static str, reading: &Reading<Vec<Interface>>) ->
 /// The address that NCCL would take of an interface: the first of the family, `::1` passed over;
 /// none where the interface is not running.
 fn address(interface: &Interface, family: Option<bool>) -> Option<IpAddr> {
-    let mut addresses = interface.addresses.iter().copied().filter(|address| {
+    let addresses = interface.addresses.iter().copied().filter(|address| {
         family.is_none_or(|v6| address.is_ipv6() == v6)
             && *address != IpAddr::V6(std::net::Ipv6Addr::LOCALHOST)
     });
-    addresses.next().filter(|_| interface.running)
+    let first = addresses.min_by_key(IpAddr::is_ipv6);
+    first.filter(|_| interface.running)
 }
 
 fn is_link_local(address: IpAddr) -> bool {
@@ -52,10 +53,13 @@ pub(super) fn nccl(scene: &Scene<'_>) -> Item {
         Some("AF_INET6") => Some(true),
         _ => None,
     };
-    let usable: Vec<(&str, IpAddr)> = all
+    let mut usable: Vec<(&str, IpAddr)> = all
         .iter()
         .filter_map(|interface| Some((interface.name.as_str(), address(interface, family)?)))
         .collect();
+    // NCCL goes by addresses, and getifaddrs(3) gives it IPv4's of all interfaces before the first
+    // of IPv6.
+    usable.sort_by_key(|(_, address)| address.is_ipv6());
     let names: Vec<String> = usable.iter().map(|(name, _)| (*name).to_string()).collect();
     let take = |text: &str| -> Vec<(&str, IpAddr)> {
         let list = NcclList::parse(text, MAX_INTERFACES);
@@ -106,6 +110,7 @@ pub(super) fn nccl(scene: &Scene<'_>) -> Item {
                 format!("NCCL_SOCKET_IFNAME: {}", others.join(","))
             })
         } else if is_link_local(*at) && scene.is_many_nodes() {
+            // The bootstrap takes the first.
             Item::degraded(
                 ID,
                 "LinkLocalAddress",

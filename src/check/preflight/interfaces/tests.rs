@@ -36,8 +36,8 @@ fn what_nccl_takes() {
         ("=net1", "net1", "ok"),
         ("=net10", "net10", "degraded LinkLocalAddress"),
         ("^lo,docker", "eth0,net1,net10", "ok"),
-        ("^eth", "lo,net1,net10,docker0", "ok"),
-        ("^=net1", "lo,eth0,net10,docker0", "ok"),
+        ("^eth", "lo,net1,docker0,net10", "ok"),
+        ("^=net1", "lo,eth0,docker0,net10", "ok"),
         ("eth9", "", "failing NoInterface"),
         ("eth9,net1", "net1,net10", "ok"),
         (" eth0", "", "failing NoInterface"),
@@ -89,6 +89,17 @@ fn what_nccl_takes_of_itself() {
             &[("virbr0", &["192.168.122.1"])],
             "virbr0",
             "failing LocalInterface",
+        ),
+        // IPv4 comes before IPv6, whichever interface has it.
+        (
+            &[("rail0", &["fe80::a"]), ("eth0", &["fe80::b", "10.9.0.5"])],
+            "eth0,rail0",
+            "ok",
+        ),
+        (
+            &[("rail0", &["fe80::a"]), ("eth0", &["2001:db8::5"])],
+            "rail0,eth0",
+            "degraded LinkLocalAddress",
         ),
         (&[("lo", &["::1"])], "", "failing NoInterface"),
         (&[], "", "failing NoInterface"),
