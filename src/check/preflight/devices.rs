@@ -62,12 +62,17 @@ pub(super) fn uverbs(scene: &Scene<'_>) -> Item {
             None => Item::ok(ID, told),
         }
     } else if !stalled.is_empty() {
-        Item::failing(
+        let item = Item::failing(
             ID,
             "UverbsStalled",
             format!("opening {} does not return: the job would hang there", list(&stalled)),
         )
-        .fix("the device or its driver is stuck: `selvage check` and the kernel log on the node; drain it")
+        .fix("the device or its driver is stuck: `selvage check` and the kernel log on the node; drain it");
+        // NCCL opens the devices on one node too, unless it is told to take TCP.
+        match scene.tcp {
+            Some(_) => scene.if_it_matters(item),
+            None => item,
+        }
     } else if open.is_empty() && bad.is_empty() {
         missing(
             scene,
@@ -100,13 +105,14 @@ pub(super) fn uverbs(scene: &Scene<'_>) -> Item {
                 "a node mounted from the host is refused by the device cgroup: ask for the resource instead. {ASK}"
             )
         };
-        Item::new(
+        let item = Item::new(
             ID,
             status,
             Some(reason),
             format!("{} cannot be opened: {why}", list(&bad)),
         )
-        .fix(remedy)
+        .fix(remedy);
+        scene.if_it_matters(item)
     };
     item.with("open", open)
         .with("not_given", absent.len())
@@ -200,16 +206,12 @@ pub(super) fn ports(scene: &Scene<'_>) -> Item {
             format!("the state of {} cannot be read", list(&unread)),
         )
     } else if active.is_empty() {
-        if let Some(why) = scene.does_without() {
-            Item::skipped(ID, format!("no port is active; {why}"))
-        } else {
-            Item::failing(
-                ID,
-                "NoActivePort",
-                format!("none of {total} ports is active: {}", list(&down)),
-            )
-            .fix(hint)
-        }
+        Item::failing(
+            ID,
+            "NoActivePort",
+            format!("none of {total} ports is active: {}", list(&down)),
+        )
+        .fix(hint)
     } else {
         let selection = scene.hca_list();
         let asked_for = |name: &String| {
@@ -253,6 +255,7 @@ pub(super) fn ports(scene: &Scene<'_>) -> Item {
             Item::ok(ID, format!("{} of {total} active{rest}", active.len()))
         }
     };
+    let item = scene.if_it_matters(item);
     item.with("active", active)
         .with("not_active", down)
         .with("unread", unread)

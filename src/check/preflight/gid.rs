@@ -88,7 +88,7 @@ pub(super) fn gid_index(scene: &Scene<'_>) -> Item {
             None => "give the RDMA interface an IP address in this pod (the `ipam` of its network attachment); NCCL before 2.21 wants NCCL_IB_GID_INDEX set",
         });
     }
-    item
+    scene.if_it_matters(item)
 }
 
 fn told_setting(setting: Setting<'_>) -> String {

@@ -8,6 +8,10 @@ use crate::observe::reading::Reading;
 /// Whether NICs reach GPU memory. `/proc/modules`, `/sys/module` and `/proc/driver/nvidia` are the
 /// node's own, in a container too.
 pub(super) fn gpudirect(scene: &Scene<'_>) -> Item {
+    scene.if_it_matters(path(scene))
+}
+
+fn path(scene: &Scene<'_>) -> Item {
     const ID: &str = "gpudirect";
     match scene.gpus {
         Some(0) => return Item::skipped(ID, "there is no GPU in this container"),

@@ -69,8 +69,9 @@ pub(super) fn libibverbs(scene: &Scene<'_>) -> Item {
     match scene.facts.libraries.get(VERBS) {
         Some(Library::Usable { path }) => Item::ok(ID, path.clone()).with("path", path.as_str()),
         Some(Library::Unusable { path, why }) => {
-            Item::failing(ID, "LibibverbsMissing", format!("{path}: {why}"))
-                .fix("install libibverbs1 and ibverbs-providers in the image, for this machine")
+            let item = Item::failing(ID, "LibibverbsMissing", format!("{path}: {why}"))
+                .fix("install libibverbs1 and ibverbs-providers in the image, for this machine");
+            scene.if_it_matters(item)
         }
         Some(Library::Missing { .. }) => match scene.does_without() {
             Some(why) => Item::skipped(ID, format!("{VERBS} is not in the image; {why}")),

@@ -1,8 +1,8 @@
 //! What the items have in common: what kind of fabric this is, whether the job spans nodes, and
 //! whether RDMA is wanted at all.
 
-use super::Options;
 use super::nccl_list::{MAX_HCAS, NcclList, number};
+use super::{Item, ItemStatus, Options};
 use crate::observe::container::{ContainerFacts, Library, SeenDevice, SeenPort, Setting};
 use crate::observe::rdma::{LinkLayer, PortState, RdmaDevice};
 use crate::observe::reading::Reading;
@@ -104,6 +104,20 @@ impl<'a> Scene<'a> {
         match &self.nodes {
             Some((false, why)) => Some(format!("the job is of one node ({why})")),
             _ => None,
+        }
+    }
+
+    /// An item that would be wrong if RDMA mattered to this job, and otherwise is skipped.
+    pub fn if_it_matters(&self, item: Item) -> Item {
+        match self.does_without() {
+            Some(why) if item.status > ItemStatus::Skipped => Item {
+                status: ItemStatus::Skipped,
+                reason: None,
+                message: format!("{}; {why}", item.message),
+                remedy: String::new(),
+                ..item
+            },
+            _ => item,
         }
     }
 

@@ -42,6 +42,31 @@ fn nodes_of_devices() {
 }
 
 #[test]
+fn nodes_that_nobody_opens_may_refuse() {
+    for (variables, kind, want) in [
+        (&[("WORLD_SIZE", "8")][..], FaultKind::Denied, "skipped"),
+        (&[("NCCL_IB_DISABLE", "1")], FaultKind::Denied, "skipped"),
+        (&[("NCCL_NET", "Socket")], FaultKind::Gone, "skipped"),
+        (&[("NCCL_NET", "Socket")], FaultKind::Stalled, "skipped"),
+        // NCCL opens what is there, on one node too.
+        (
+            &[("WORLD_SIZE", "8")],
+            FaultKind::Stalled,
+            "failing UverbsStalled",
+        ),
+    ] {
+        for which in [0..8, 3..4] {
+            let mut facts = with(variables);
+            nodes(&mut facts, &fault(kind), which);
+            assert_eq!(told(&facts, "uverbs"), want, "{variables:?} {kind:?}");
+        }
+    }
+    let mut facts = with(&[("WORLD_SIZE", "8")]);
+    devices(&mut facts)[0].ports[0].state = Reading::Value(PortState::Down);
+    assert_eq!(told(&facts, "rdma_ports"), "skipped");
+}
+
+#[test]
 fn a_share_of_the_rails() {
     for (given, gpus, local, want) in [
         (1, 8, "8", "degraded UverbsFewer"),

@@ -149,6 +149,18 @@ fn nothing_that_will_do() {
 
 #[test]
 fn where_it_does_not_matter() {
+    for variables in [
+        &[("WORLD_SIZE", "8")][..],
+        &[("NCCL_NET", "Socket")],
+        &[("NCCL_IB_DISABLE", "1")],
+    ] {
+        let mut facts = with(variables);
+        set(&mut facts, &[("NCCL_IB_GID_INDEX", "7")]);
+        assert_eq!(told(&facts, ID), "skipped", "{variables:?}");
+        assert!(item(&facts, ID).message.contains("slot 7 is empty"));
+        set(&mut facts, &[("NCCL_IB_GID_INDEX", "3")]);
+        assert_eq!(told(&facts, ID), "ok", "{variables:?}");
+    }
     let mut facts = with(&[("NCCL_IB_GID_INDEX", "0")]);
     facts.rdma = Reading::Value(vec![device("mlx5_0", LinkLayer::Infiniband)]);
     assert_eq!(told(&facts, ID), "skipped");

@@ -19,6 +19,13 @@ fn nics_and_gpu_memory() {
         driver.open = Some(false);
     }
     assert_eq!(told(&facts, "gpudirect"), "degraded NoGpuDirect");
+    // On one node no NIC has a part in it.
+    let world = facts
+        .environment
+        .variables
+        .insert("WORLD_SIZE".into(), "8".into());
+    assert_eq!(told(&facts, "gpudirect"), "skipped");
+    set(&mut facts, &[("WORLD_SIZE", world.as_deref().unwrap())]);
     if let Reading::Value(modules) = &mut facts.gpudirect.modules {
         modules.insert("nvidia_peermem".into(), Module::default());
     }

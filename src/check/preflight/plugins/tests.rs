@@ -145,4 +145,6 @@ fn verbs_library() {
     let mut facts = with(&[("NCCL_NET", "Socket")]);
     lib(&mut facts, VERBS, missing());
     assert_eq!(told(&facts, "libibverbs"), "skipped");
+    lib(&mut facts, VERBS, broken());
+    assert_eq!(told(&facts, "libibverbs"), "skipped");
 }
