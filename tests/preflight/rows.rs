@@ -81,7 +81,7 @@ pub const ROWS: &[Row] = &[
         "RoCE v1",
         NOTHING,
         &[("NCCL_IB_GID_INDEX", "0")],
-        &["gid_index failing GidNotRoceV2"],
+        &["gid_index degraded GidNotRoceV2"],
     ),
     (
         "an empty slot",

@@ -11,6 +11,9 @@ use std::net::{IpAddr, Ipv6Addr};
 
 const ID: &str = "gid_index";
 
+/// Setting by which somebody asks for RoCE v1; 2 unless it is set.
+const VERSION: &str = "NCCL_IB_ROCE_VERSION_NUM";
+
 /// What one port's GID comes to: the item's status, reason, and a clause about the port.
 struct Found {
     status: ItemStatus,
@@ -158,7 +161,7 @@ fn chosen(scene: &Scene<'_>, port: &SeenPort) -> Found {
     };
     let v6 =
         (scene.nccl("NCCL_IB_ADDR_FAMILY")).is_some_and(|asked| asked.setting.value == "AF_INET6");
-    let version = scene.nccl_number("NCCL_IB_ROCE_VERSION_NUM").unwrap_or(2);
+    let version = scene.nccl_number(VERSION).unwrap_or(2);
     let index = nccl_choice(table, v6, version);
     match table.gids.iter().find(|gid| gid.index == index) {
         Some(gid) => {
@@ -197,11 +200,21 @@ fn judge(scene: &Scene<'_>, table: &GidTable, gid: &Gid) -> Found {
     let shown = address.map_or_else(|| gid.gid.clone(), |address| address.to_string());
     let at = format!("GID {} is {shown}", gid.index);
     match gid.kind {
+        Some(GidKind::IbOrRoceV1) if scene.nccl_number(VERSION) == Some(1) => {
+            return found(
+                ItemStatus::Ok,
+                None,
+                format!("{at}, RoCE v1, as {VERSION}=1 asks"),
+            );
+        }
         Some(GidKind::IbOrRoceV1) => {
             return found(
-                ItemStatus::Failing,
+                ItemStatus::Degraded,
                 Some("GidNotRoceV2"),
-                format!("{at}, RoCE v1, which no router passes{}", better(table)),
+                format!(
+                    "{at}, RoCE v1, which no router passes: it reaches one network segment only{}",
+                    better(table)
+                ),
             );
         }
         None => {

@@ -76,7 +76,7 @@ pub const REASONS: &[(&str, &str, &str)] = &[
     (
         "gid_index",
         "GidNotRoceV2",
-        "`NCCL_IB_GID_INDEX`: unset it, or the index of the v2 address",
+        "`NCCL_IB_GID_INDEX`: unset it, or the index of the v2 address; RoCE v1 reaches one network segment only (`NCCL_IB_ROCE_VERSION_NUM=1` asks for it)",
     ),
     (
         "gid_index",

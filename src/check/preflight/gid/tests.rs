@@ -62,14 +62,14 @@ fn an_index_that_is_set() {
     for (index, want) in [
         ("3", "ok"),
         ("0x3", "ok"),
-        ("0", "failing GidNotRoceV2"),
-        ("2", "failing GidNotRoceV2"),
+        ("0", "degraded GidNotRoceV2"),
+        ("2", "degraded GidNotRoceV2"),
         ("1", "degraded GidLinkLocal"),
         ("7", "failing GidEmpty"),
         // Below 0, and what is no number that C reads: NCCL chooses, or takes 0.
         ("-1", "ok"),
         ("", "ok"),
-        ("three", "failing GidNotRoceV2"),
+        ("three", "degraded GidNotRoceV2"),
         ("99999999999999999999", "ok"),
     ] {
         let facts = with(&[("NCCL_IB_GID_INDEX", index)]);
@@ -81,6 +81,20 @@ fn an_index_that_is_set() {
             .message
             .contains("index 3 is RoCE v2 (10.9.0.1)")
     );
+}
+
+#[test]
+fn roce_v1_where_it_is_asked_for() {
+    let facts = with(&[("NCCL_IB_ROCE_VERSION_NUM", "1")]);
+    assert_eq!(told(&facts, ID), "ok");
+    assert_eq!(item(&facts, ID).evidence["index"]["mlx5_0:1"], 2);
+    for (version, want) in [("1", "ok"), ("2", "degraded GidNotRoceV2")] {
+        let facts = with(&[
+            ("NCCL_IB_GID_INDEX", "0"),
+            ("NCCL_IB_ROCE_VERSION_NUM", version),
+        ]);
+        assert_eq!(told(&facts, ID), want, "{version}");
+    }
 }
 
 #[test]
@@ -113,7 +127,7 @@ fn nothing_that_will_do() {
     ];
     let mut facts = good();
     with_table(&mut facts, table(only_local.clone(), true));
-    assert_eq!(told(&facts, ID), "failing NoUsableGid");
+    assert_eq!(told(&facts, ID), "degraded NoUsableGid");
     with_table(&mut facts, table(only_local, false));
     assert_eq!(told(&facts, ID), "unknown GidUnreadable");
     with_table(&mut facts, table(Vec::new(), true));
@@ -131,7 +145,7 @@ fn nothing_that_will_do() {
         (Reading::Value(Some(gid(30, V4, GidKind::RoceV2))), "ok"),
         (
             Reading::Value(Some(gid(30, V4, GidKind::IbOrRoceV1))),
-            "failing GidNotRoceV2",
+            "degraded GidNotRoceV2",
         ),
         (Reading::Value(None), "failing GidEmpty"),
         (Reading::Absent, "failing GidEmpty"),
