@@ -179,6 +179,8 @@ fn states_of_ports() {
     for at in 0..8 {
         state(&mut facts, at, fault(FaultKind::Gone));
     }
+    assert_eq!(told(&facts, "rdma_ports"), "skipped");
+    set(&mut facts, &[("WORLD_SIZE", "16")]);
     assert_eq!(told(&facts, "rdma_ports"), "unknown PortStateUnreadable");
     nodes(&mut facts, &Reading::Absent, 0..8);
     assert_eq!(told(&facts, "rdma_ports"), "skipped");

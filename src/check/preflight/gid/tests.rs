@@ -53,8 +53,57 @@ fn what_nccl_chooses() {
         (vec![], false, 2, 0),
     ] {
         let table = table(gids, true);
-        assert_eq!(nccl_choice(&table, v6, version), want, "{table:?} {v6}");
+        assert_eq!(
+            nccl_choice(&table, v6, version, None),
+            want,
+            "{table:?} {v6}"
+        );
     }
+}
+
+#[test]
+fn a_network_that_nccl_is_kept_to() {
+    let two = || {
+        let mut gids = gids();
+        gids.gids.push(gid(5, OTHER, GidKind::RoceV2));
+        gids
+    };
+    for (range, index, want) in [
+        ("10.9.0.0/16", 3, "ok"),
+        // The container has the first of two addresses.
+        ("10.10.0.0/16", 5, "degraded NoUsableGid"),
+        ("10.9.0.1/32", 3, "ok"),
+        ("10.8.0.0/15", 3, "ok"),
+        // Slot 0 stays.
+        ("192.168.0.0/16", 0, "degraded NoUsableGid"),
+        // Passed over: no bits, too many of them, no address of the family.
+        ("192.168.0.0", 3, "ok"),
+        ("192.168.0.0/33", 3, "ok"),
+        ("192.168.0.0/0", 3, "ok"),
+        ("192.168.0.0/x", 3, "ok"),
+        ("2001:db8::/32", 3, "ok"),
+        ("rail/16", 3, "ok"),
+        ("", 3, "ok"),
+        ("/", 3, "ok"),
+    ] {
+        let mut facts = with(&[("NCCL_IB_ADDR_RANGE", range)]);
+        with_table(&mut facts, two());
+        let got = item(&facts, ID);
+        assert_eq!(got.evidence["index"]["mlx5_0:1"], index, "{range}");
+        assert_eq!(told(&facts, ID), want, "{range}");
+        let named = got.remedy.starts_with("NCCL_IB_ADDR_RANGE");
+        assert_eq!(named, index == 0, "{range}: {}", got.remedy);
+    }
+    let mut facts = with(&[
+        ("NCCL_IB_ADDR_RANGE", "2001:db8::/32"),
+        ("NCCL_IB_ADDR_FAMILY", "AF_INET6"),
+    ]);
+    let mut gids = gids();
+    gids.gids.push(gid(4, V6, GidKind::RoceV2));
+    with_table(&mut facts, gids);
+    assert_eq!(item(&facts, ID).evidence["index"]["mlx5_0:1"], 4);
+    set(&mut facts, &[("NCCL_IB_ADDR_RANGE", "2001:db9::/32")]);
+    assert_eq!(item(&facts, ID).evidence["index"]["mlx5_0:1"], 0);
 }
 
 #[test]
