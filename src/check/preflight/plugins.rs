@@ -162,6 +162,11 @@ pub(super) fn net_plugin(scene: &Scene<'_>) -> Item {
             "the image's libraries could not be looked through in time",
         );
     }
+    if let Some(Library::Unknown { why }) =
+        found().find(|library| matches!(library, Library::Unknown { .. }))
+    {
+        return Item::unknown(ID, "LibraryUnreadable", why.clone());
+    }
     let told = names.join(", ");
     let what = match found().find(|library| matches!(library, Library::Unusable { .. })) {
         Some(Library::Unusable { path, why }) => format!("{path}: {why}"),

@@ -39,11 +39,10 @@ const KEPT: &[&str] = &[
     "HOME",
 ];
 
-/// Longest value kept, in bytes.
+/// Longest value kept, in bytes: of lists of directories, as much as the kernel lets a variable have
+/// (`MAX_ARG_STRLEN`). How many variables there are the kernel bounds too, by their bytes.
 const MAX_VALUE: usize = 4096;
-
-/// Most variables kept.
-const MAX_VARIABLES: usize = 512;
+const MAX_LIST: usize = 128 << 10;
 
 /// NCCL reads at most so much of a line of its files (src/misc/param.cc).
 const MAX_LINE: usize = 4095;
@@ -54,8 +53,13 @@ pub fn read(host: &Host, variables: impl IntoIterator<Item = (OsString, OsString
         .into_iter()
         .filter_map(|(name, value)| Some((name.to_str()?.to_string(), value)))
         .filter(|(name, _)| KEPT.iter().any(|kept| name.starts_with(kept)))
-        .take(MAX_VARIABLES)
-        .map(|(name, value)| (name, cut(&value.to_string_lossy(), MAX_VALUE)))
+        .map(|(name, value)| {
+            let most = match name.ends_with("_PATH") {
+                true => MAX_LIST,
+                false => MAX_VALUE,
+            };
+            (name, cut(&value.to_string_lossy(), most))
+        })
         .collect();
     let mut nccl_files = BTreeMap::new();
     for file in conf_files(&variables) {
@@ -98,7 +102,6 @@ fn conf_files(variables: &BTreeMap<String, String>) -> Vec<String> {
 /// values. Names that are not NCCL's are left out: they come too late for whoever reads them.
 pub fn parse(text: &str) -> Vec<(String, String)> {
     text.lines()
-        .take(MAX_VARIABLES)
         .map(|line| cut(line, MAX_LINE))
         .filter(|line| !line.starts_with('#'))
         .filter_map(|line| {
@@ -139,6 +142,21 @@ mod tests {
         assert_eq!(names, ["NCCL_DEBUG", "NCCL_IB_HCA", "NCCL_LONG", "RANK"]);
         assert_eq!(got.get("NCCL_IB_HCA"), Some("m\u{fffd}"));
         assert_eq!(got.get("NCCL_LONG").unwrap().len(), MAX_VALUE);
+    }
+
+    #[test]
+    fn nothing_that_matters_is_cut() {
+        let tree = TestTree::bare();
+        let mut variables: Vec<_> = (0..2000)
+            .map(|n| (format!("NCCL_A{n}").into(), "x".into()))
+            .collect();
+        let long = "/a/directory:".repeat(9000);
+        variables.extend(of(&[("WORLD_SIZE", "16"), ("LD_LIBRARY_PATH", &long)]));
+        let got = read(&tree.host(), variables);
+        assert_eq!(got.get("WORLD_SIZE"), Some("16"));
+        assert_eq!(got.get("LD_LIBRARY_PATH"), Some(long.as_str()));
+        let lines: String = (0..2000).map(|n| format!("NCCL_A{n}=1\n")).collect();
+        assert_eq!(parse(&lines).len(), 2000);
     }
 
     #[test]

@@ -67,6 +67,9 @@ fn where_the_plugin_is_a_choice() {
     assert_eq!(told(&facts, "net_plugin"), "ok");
     facts.libraries.clear();
     assert_eq!(told(&facts, "net_plugin"), "unknown LibraryUnreadable");
+    let unknown = Library::Unknown { why: "x".into() };
+    lib(&mut facts, "libnccl-net.so", unknown);
+    assert_eq!(told(&facts, "net_plugin"), "unknown LibraryUnreadable");
 
     let mut facts = with(&[("NCCL_NET_PLUGIN", "spcx")]);
     lib(&mut facts, "spcx", missing());
