@@ -19,7 +19,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// Stack of a thread that reads: the system's resolver wants more than a file does.
@@ -30,6 +30,9 @@ const THREADS: usize = 32;
 
 /// Time beyond `--timeout` for a resolver that keeps its own.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// Most time that NCCL's own files get.
+const CONF: Duration = Duration::from_secs(5);
 
 /// Least and longest `--timeout`.
 const LEAST: Duration = Duration::from_millis(100);
@@ -169,6 +172,15 @@ pub fn run(
 /// One read on a thread of its own, to be given up.
 struct Asked<T>(Receiver<T>);
 
+/// Why there is no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lost {
+    /// It did not come in time.
+    Late,
+    /// There could be no thread to ask.
+    Unasked,
+}
+
 fn ask<T: Send + 'static>(name: &str, question: impl FnOnce() -> T + Send + 'static) -> Asked<T> {
     let (tx, rx) = channel();
     spawn_with_stack(name, STACK, move || {
@@ -194,21 +206,25 @@ impl Deadline {
         Deadline(Self::now() + time)
     }
 
-    /// The answer; none if it does not come in time.
-    fn wait<T>(self, asked: &Asked<T>) -> Option<T> {
+    /// The answer, or why there is none.
+    fn wait<T>(self, asked: &Asked<T>) -> Result<T, Lost> {
         let left = self.0.saturating_duration_since(Self::now());
-        asked.0.recv_timeout(left).ok()
+        asked.0.recv_timeout(left).map_err(|error| match error {
+            RecvTimeoutError::Timeout => Lost::Late,
+            // Who was to answer is gone without a word.
+            RecvTimeoutError::Disconnected => Lost::Unasked,
+        })
     }
 
-    /// Answers of each of so many, in order; none where one does not come in time.
-    fn each<T>(self, asked: &Asked<(usize, T)>, many: usize) -> Vec<Option<T>> {
-        let mut answers: Vec<Option<T>> = (0..many).map(|_| None).collect();
+    /// Answers of each of so many, in order.
+    fn each<T>(self, asked: &Asked<(usize, Option<T>)>, many: usize) -> Vec<Result<T, Lost>> {
+        let mut answers: Vec<Result<T, Lost>> = (0..many).map(|_| Err(Lost::Late)).collect();
         let mut left = many;
         while left > 0
-            && let Some((at, answer)) = self.wait(asked)
+            && let Ok((at, answer)) = self.wait(asked)
         {
             if let Some(place) = answers.get_mut(at) {
-                *place = Some(answer);
+                *place = answer.ok_or(Lost::Unasked);
             }
             left -= 1;
         }
@@ -217,9 +233,18 @@ impl Deadline {
 
     /// The same of a reading.
     fn reading<T>(self, what: &str, asked: &Asked<Reading<T>>) -> Reading<T> {
-        self.wait(asked).unwrap_or_else(|| stalled(what))
+        self.wait(asked).unwrap_or_else(|lost| match lost {
+            Lost::Late => stalled(what),
+            Lost::Unasked => Reading::Failed(Fault {
+                kind: FaultKind::Other,
+                detail: format!("{what}: {UNASKED}"),
+            }),
+        })
     }
 }
+
+/// What is told where there could be no thread.
+const UNASKED: &str = "no thread could be started to ask (the container's limit of processes)";
 
 fn stalled<T>(what: &str) -> Reading<T> {
     Reading::Failed(Fault {
@@ -237,14 +262,16 @@ fn gather(settings: &Settings, variables: Vec<(OsString, OsString)>) -> Containe
         let host = host.clone();
         (name, host)
     };
-    // NCCL's files may hang too, on a file system that does.
-    let kept = variables.clone();
-    let (name, of) = part("settings");
-    let environment = ask(name, move || environment::read(&of, kept));
-    let environment = files.wait(&environment).unwrap_or_else(|| {
-        let nowhere = Host::new("/nonexistent");
-        environment::read(&nowhere, variables)
-    });
+    // NCCL's files may hang on a file system that does: nobody else waits for them but who asks for
+    // what they name.
+    let environment = environment::of_process(variables);
+    let conf: Vec<_> = environment::conf_files(&environment)
+        .into_iter()
+        .map(|file| {
+            let ((name, of), own) = (part("settings"), file.clone());
+            (ask(name, move || environment::read_file(&of, &own)), file)
+        })
+        .collect();
     let asked_master = ask_master(&host, &environment, settings.timeout);
     let (name, of) = part("rdma");
     let rdma = ask(name, move || infiniband::enumerate(&of));
@@ -261,6 +288,11 @@ fn gather(settings: &Settings, variables: Vec<(OsString, OsString)>) -> Containe
     let (name, of) = part("gds");
     let own = environment.clone();
     let storage = ask(name, move || cufile::read(&of, &own));
+    let patience = Deadline::after((settings.timeout / 2).min(CONF));
+    let conf = conf
+        .into_iter()
+        .map(|(asked, file)| (patience.reading(&file, &asked), file));
+    let environment = environment::with_files(environment, conf.collect());
     let (name, of) = part("libraries");
     let own = environment.clone();
     let libraries = ask(name, move || {
@@ -287,8 +319,11 @@ fn gather(settings: &Settings, variables: Vec<(OsString, OsString)>) -> Containe
         has_loader,
         master: match asked_master {
             None => MasterFacts::default(),
-            Some(asked) => network.wait(&asked).unwrap_or_else(|| MasterFacts {
-                addresses: stalled("the resolver"),
+            Some(asked) => network.wait(&asked).unwrap_or_else(|lost| MasterFacts {
+                addresses: match lost {
+                    Lost::Late => stalled("the resolver"),
+                    Lost::Unasked => Reading::NotObservable,
+                },
                 ..MasterFacts::default()
             }),
         },
@@ -305,11 +340,11 @@ fn look(
     deadline: Deadline,
 ) -> Vec<SeenDevice> {
     let of = host.clone();
-    let opened = on_each("uverbs", devices.clone(), move |device| {
+    let opened = on_each("uverbs", STACK, devices.clone(), move |device| {
         nodes::open_uverbs(&of, &device)
     });
     let of = host.clone();
-    let seen = on_each("ports", devices.clone(), move |device| {
+    let seen = on_each("ports", STACK, devices.clone(), move |device| {
         nodes::look(&of, device, Reading::Absent, slot)
     });
     let opened = deadline.each(&opened, devices.len());
@@ -318,12 +353,16 @@ fn look(
         .into_iter()
         .zip(opened.into_iter().zip(seen))
         .map(|(device, (node, seen))| {
-            let node = node.unwrap_or_else(|| stalled("opening its uverbs node"));
+            let lost = |lost: Lost, what: &str| match lost {
+                Lost::Late => stalled(what),
+                Lost::Unasked => Reading::NotObservable,
+            };
+            let node = node.unwrap_or_else(|why| lost(why, "opening its uverbs node"));
             match seen {
-                Some(seen) => SeenDevice { node, ..seen },
-                None => SeenDevice {
+                Ok(seen) => SeenDevice { node, ..seen },
+                Err(why) => SeenDevice {
                     node: match node {
-                        Reading::Value(()) => stalled("reading its ports"),
+                        Reading::Value(()) => lost(why, "reading its ports"),
                         other => other,
                     },
                     ports: Vec::new(),
@@ -334,12 +373,13 @@ fn look(
         .collect()
 }
 
-/// Asks `question` of each, with its place among them.
+/// Asks `question` of each, with its place among them; no answer where there could be no thread.
 fn on_each<T: Send + 'static, U: Send + 'static>(
     name: &str,
+    stack: usize,
     all: Vec<T>,
     question: impl Fn(T) -> U + Clone + Send + 'static,
-) -> Asked<(usize, U)> {
+) -> Asked<(usize, Option<U>)> {
     let mut shares: Vec<Vec<(usize, T)>> = Vec::new();
     for (at, one) in all.into_iter().enumerate() {
         match shares.get_mut(at % THREADS) {
@@ -349,12 +389,18 @@ fn on_each<T: Send + 'static, U: Send + 'static>(
     }
     let (tx, rx) = channel();
     for share in shares {
-        let (tx, question) = (tx.clone(), question.clone());
-        spawn_with_stack(name, STACK, move || {
+        let places: Vec<usize> = share.iter().map(|(at, _)| *at).collect();
+        let (answers, question) = (tx.clone(), question.clone());
+        let started = spawn_with_stack(name, stack, move || {
             for (at, one) in share {
-                let _ = tx.send((at, question(one)));
+                let _ = answers.send((at, Some(question(one))));
             }
         });
+        if !started {
+            for at in places {
+                let _ = tx.send((at, None));
+            }
+        }
     }
     Asked(rx)
 }
@@ -381,19 +427,37 @@ mod tests {
     fn one_that_hangs_costs_itself() {
         let (tx, rx) = channel::<()>();
         let rx = std::sync::Arc::new(std::sync::Mutex::new(rx));
-        let asked = on_each("test", (0..THREADS + 8).collect(), move |n: usize| {
-            if n == 3 {
-                let _ = rx.lock().unwrap().recv();
-            }
-            n * 2
-        });
+        let asked = on_each(
+            "test",
+            STACK,
+            (0..THREADS + 8).collect(),
+            move |n: usize| {
+                if n == 3 {
+                    let _ = rx.lock().unwrap().recv();
+                }
+                n * 2
+            },
+        );
         let deadline = Deadline::after(Duration::from_millis(300));
         let got = deadline.each(&asked, THREADS + 8);
         for (n, answer) in got.iter().enumerate() {
             let hung = n % THREADS == 3;
-            assert_eq!(*answer, (!hung).then_some(n * 2), "{n}");
+            let want = if hung { Err(Lost::Late) } else { Ok(n * 2) };
+            assert_eq!(*answer, want, "{n}");
         }
         drop(tx);
+    }
+
+    #[test]
+    fn without_a_thread_nothing_is_called_stuck() {
+        // No machine has such a stack to give.
+        let asked = on_each("test", usize::MAX / 4, vec![1, 2], |n: usize| n);
+        let deadline = Deadline::after(Duration::from_secs(60));
+        assert_eq!(deadline.each(&asked, 2), [Err(Lost::Unasked); 2]);
+        let (tx, rx) = channel();
+        drop(tx);
+        let got: Reading<()> = deadline.reading("it", &Asked(rx));
+        assert!(matches!(got, Reading::Failed(fault) if fault.kind == FaultKind::Other));
     }
 
     #[test]

@@ -42,6 +42,8 @@ pub struct Environment {
     /// `NAME=value` lines of NCCL's files: value and file. A variable of the process wins over
     /// them, the user's file over `/etc/nccl.conf` (NCCL, src/misc/param.cc).
     pub nccl_files: BTreeMap<String, (String, String)>,
+    /// Files of NCCL's that are there and were not read, each with why.
+    pub unread: Vec<String>,
 }
 
 impl Environment {

@@ -39,9 +39,25 @@ pub(super) fn uverbs(scene: &Scene<'_>) -> Item {
     let absent = names(&|device| device.node == Reading::Absent);
     let denied = names(&|device| fault(device, FaultKind::Denied));
     let stalled = names(&|device| fault(device, FaultKind::Stalled));
-    let bad: Vec<String> =
-        names(&|device| !matches!(device.node, Reading::Value(()) | Reading::Absent));
-    let item = if !open.is_empty() && bad.is_empty() {
+    let unasked = names(&|device| device.node == Reading::NotObservable);
+    let bad: Vec<String> = names(&|device| {
+        !matches!(
+            device.node,
+            Reading::Value(()) | Reading::Absent | Reading::NotObservable
+        )
+    });
+    let item = if !unasked.is_empty() && bad.is_empty() {
+        let item = Item::unknown(
+            ID,
+            "NoThread",
+            format!(
+                "no thread could be started to open {}: this container's limit of processes is reached, and NCCL starts threads too",
+                list(&unasked)
+            ),
+        )
+        .fix("the limit of processes: `ulimit -u`, the pids cgroup (kubelet's podPidsLimit)");
+        scene.if_it_matters(item)
+    } else if !open.is_empty() && bad.is_empty() {
         let others = match absent.len() {
             0 => String::new(),
             1 => "; 1 more is the node's and not given to this container".into(),

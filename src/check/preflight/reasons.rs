@@ -34,6 +34,11 @@ pub const REASONS: &[(&str, &str, &str)] = &[
     ),
     (
         "uverbs",
+        "NoThread",
+        "the container's limit of processes (pids cgroup, `ulimit -u`): nothing could be asked",
+    ),
+    (
+        "uverbs",
         "UverbsStalled",
         "the device or its driver is stuck: drain the node",
     ),
@@ -114,6 +119,11 @@ pub const REASONS: &[(&str, &str, &str)] = &[
         "`NCCL_NET`: unset it; NCCL ends where its network is not there",
     ),
     ("nccl_network", "RdmaUnreadable", "as for `uverbs`"),
+    (
+        "nccl_settings",
+        "SettingsUnreadable",
+        "what keeps NCCL's own file (`NCCL_CONF_FILE`, `~/.nccl.conf`, `/etc/nccl.conf`) from being read",
+    ),
     (
         "nccl_settings",
         "NotANumber",

@@ -178,6 +178,15 @@ pub(super) fn others(scene: &Scene<'_>) -> Item {
         )
         .fix("NCCL_SOCKET_FAMILY: AF_INET or AF_INET6");
     }
+    let unread = &scene.facts.environment.unread;
+    if !unread.is_empty() {
+        return Item::unknown(
+            ID,
+            "SettingsUnreadable",
+            format!("{}: what it sets is not known here", unread.join("; ")),
+        )
+        .fix("the file system of the file; NCCL_CONF_FILE names another");
+    }
     let set = scene.facts.environment.variables.keys();
     let files = scene.facts.environment.nccl_files.keys();
     let number_set = set

@@ -2,8 +2,8 @@
 
 use crate::host::Host;
 use crate::observe::container::Environment;
+use crate::observe::reading::{FaultKind, Reading};
 use crate::source::tree;
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -49,7 +49,17 @@ const MAX_LINE: usize = 4095;
 
 /// Settings among `variables`, and those of NCCL's files below the root.
 pub fn read(host: &Host, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Environment {
-    let variables: BTreeMap<String, String> = variables
+    let environment = of_process(variables);
+    let files: Vec<_> = conf_files(&environment)
+        .into_iter()
+        .map(|file| (read_file(host, &file), file))
+        .collect();
+    with_files(environment, files)
+}
+
+/// Settings among a process' variables alone.
+pub fn of_process(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Environment {
+    let variables = variables
         .into_iter()
         .filter_map(|(name, value)| Some((name.to_str()?.to_string(), value)))
         .filter(|(name, _)| KEPT.iter().any(|kept| name.starts_with(kept)))
@@ -61,37 +71,53 @@ pub fn read(host: &Host, variables: impl IntoIterator<Item = (OsString, OsString
             (name, cut(&value.to_string_lossy(), most))
         })
         .collect();
-    let mut nccl_files = BTreeMap::new();
-    for file in conf_files(&variables) {
-        let path = file.strip_prefix('/').unwrap_or(&file);
-        if path.is_empty() || !tree::is_file(host, path) {
-            continue;
-        }
-        for (name, value) in tree::read_text(host, path)
-            .value()
-            .map(|text| parse(text))
-            .unwrap_or_default()
-        {
-            // `setenv` without overwriting: the first one that says it wins.
-            nccl_files
-                .entry(name)
-                .or_insert_with(|| (value, file.clone()));
-        }
-    }
     Environment {
         variables,
-        nccl_files,
+        ..Environment::default()
     }
+}
+
+/// Settings of one of NCCL's files. May hang where its file system does.
+pub fn read_file(host: &Host, file: &str) -> Reading<Vec<(String, String)>> {
+    let path = file.strip_prefix('/').unwrap_or(file);
+    if path.is_empty() || !tree::is_file(host, path) {
+        return Reading::Absent;
+    }
+    tree::read_text(host, path).map(|text| parse(&text))
+}
+
+/// The environment with what NCCL's files say, in their order.
+pub fn with_files(
+    mut environment: Environment,
+    files: Vec<(Reading<Vec<(String, String)>>, String)>,
+) -> Environment {
+    for (settings, file) in files {
+        match settings {
+            Reading::Value(settings) => {
+                for (name, value) in settings {
+                    // `setenv` without overwriting: the first one that says it wins.
+                    let known = environment.nccl_files.entry(name);
+                    known.or_insert_with(|| (value, file.clone()));
+                }
+            }
+            // What may not be read is nothing to NCCL either.
+            Reading::Failed(fault) if fault.kind != FaultKind::Denied => {
+                environment.unread.push(fault.detail);
+            }
+            _ => {}
+        }
+    }
+    environment
 }
 
 /// NCCL's files, in the order in which they are read: `NCCL_CONF_FILE` or else `~/.nccl.conf`, then
 /// `/etc/nccl.conf`.
-fn conf_files(variables: &BTreeMap<String, String>) -> Vec<String> {
-    let own = variables
+pub fn conf_files(environment: &Environment) -> Vec<String> {
+    let own = environment
         .get("NCCL_CONF_FILE")
         .filter(|file| !file.is_empty());
-    let user = match (own, variables.get("HOME")) {
-        (Some(file), _) => Some(file.clone()),
+    let user = match (own, environment.get("HOME")) {
+        (Some(file), _) => Some(file.to_string()),
         (None, Some(home)) => Some(Path::new(home).join(".nccl.conf").display().to_string()),
         _ => None,
     };

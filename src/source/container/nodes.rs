@@ -38,7 +38,14 @@ pub fn open_uverbs(host: &Host, device: &RdmaDevice) -> Reading<()> {
             kind: FaultKind::Malformed,
             detail: format!("/{}: not a character device", relative.display()),
         }),
-        Err(error) => tree::classify(&error, &Path::new("/").join(relative)),
+        // An open that is refused is a fault, whatever the errno: the node was asked.
+        Err(error) => match tree::classify(&error, &Path::new("/").join(relative)) {
+            Reading::NotObservable => Reading::Failed(Fault {
+                kind: FaultKind::Other,
+                detail: error.to_string(),
+            }),
+            other => other,
+        },
     }
 }
 

@@ -33,6 +33,10 @@ fn nodes_of_devices() {
     assert_eq!(told(&facts, "uverbs"), "failing UverbsBroken");
     nodes(&mut facts, &Reading::Absent, 0..8);
     assert_eq!(told(&facts, "uverbs"), "failing NoUverbs");
+    nodes(&mut facts, &Reading::NotObservable, 2..3);
+    assert_eq!(told(&facts, "uverbs"), "unknown NoThread");
+    nodes(&mut facts, &Reading::NotObservable, 0..8);
+    assert_eq!(told(&facts, "uverbs"), "unknown NoThread");
     nodes(&mut facts, &fault(FaultKind::Stalled), 3..4);
     assert_eq!(told(&facts, "uverbs"), "failing UverbsStalled");
     facts.rdma = fault(FaultKind::Denied);

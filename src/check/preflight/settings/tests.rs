@@ -104,4 +104,9 @@ fn settings_that_nccl_reads_otherwise() {
     let mut facts = with(&[("NCCL_P2P_DISABLE", "1")]);
     facts.gpus = Reading::Value(1);
     assert_eq!(told(&facts, "nccl_settings"), "ok");
+    let mut facts = good();
+    facts.environment.unread = vec!["/home/a/.nccl.conf: no answer in time".into()];
+    assert_eq!(told(&facts, "nccl_settings"), "unknown SettingsUnreadable");
+    set(&mut facts, &[("NCCL_IB_TC", "auto")]);
+    assert_eq!(told(&facts, "nccl_settings"), "degraded NotANumber");
 }
