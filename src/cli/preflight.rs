@@ -216,6 +216,15 @@ impl Deadline {
         })
     }
 
+    /// The last of several answers, each of which says more than the one before.
+    fn last<T>(self, asked: &Asked<T>) -> Result<T, Lost> {
+        let mut last = self.wait(asked)?;
+        while let Ok(better) = self.wait(asked) {
+            last = better;
+        }
+        Ok(last)
+    }
+
     /// Answers of each of so many, in order.
     fn each<T>(self, asked: &Asked<(usize, Option<T>)>, many: usize) -> Vec<Result<T, Lost>> {
         let mut answers: Vec<Result<T, Lost>> = (0..many).map(|_| Err(Lost::Late)).collect();
@@ -319,7 +328,7 @@ fn gather(settings: &Settings, variables: Vec<(OsString, OsString)>) -> Containe
         has_loader,
         master: match asked_master {
             None => MasterFacts::default(),
-            Some(asked) => network.wait(&asked).unwrap_or_else(|lost| MasterFacts {
+            Some(asked) => network.last(&asked).unwrap_or_else(|lost| MasterFacts {
                 addresses: match lost {
                     Lost::Late => stalled("the resolver"),
                     Lost::Unasked => Reading::NotObservable,
@@ -416,7 +425,13 @@ fn ask_master(
     }
     let (name, port) = master_to_ask(environment)?;
     let name = name.to_string();
-    Some(ask("master", move || master::ask(&name, port, timeout)))
+    let (tx, rx) = channel();
+    spawn_with_stack("master", STACK, move || {
+        master::ask(&name, port, timeout, |facts| {
+            let _ = tx.send(facts);
+        });
+    });
+    Some(Asked(rx))
 }
 
 #[cfg(test)]
@@ -458,6 +473,24 @@ mod tests {
         drop(tx);
         let got: Reading<()> = deadline.reading("it", &Asked(rx));
         assert!(matches!(got, Reading::Failed(fault) if fault.kind == FaultKind::Other));
+    }
+
+    #[test]
+    fn of_several_answers_the_last_counts() {
+        let deadline = Deadline::after(Duration::from_millis(50));
+        let (tx, rx) = channel();
+        let asked = Asked(rx);
+        tx.send(1).unwrap();
+        assert_eq!(
+            deadline.last(&asked),
+            Ok(1),
+            "and the next one is not waited for"
+        );
+        tx.send(2).unwrap();
+        tx.send(3).unwrap();
+        assert_eq!(deadline.last(&asked), Ok(3));
+        drop(tx);
+        assert_eq!(deadline.last(&asked), Err(Lost::Unasked));
     }
 
     #[test]

@@ -53,16 +53,20 @@ const PROCESS_COUNTS: &[(&str, &str)] = &[
     ("PMI_SIZE", "MPI_LOCALNRANKS"),
 ];
 
-/// Ranks of which 0 is the master: of the process, else of the machine.
-const MASTER_RANKS: &[&str] = &[
-    "RANK",
+/// Ranks of processes, of which 0 is the master.
+const PROCESS_RANKS: &[&str] = &["RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"];
+
+/// Ranks of machines, on the first of which the master runs.
+const MACHINE_RANKS: &[&str] = &[
     "PET_NODE_RANK",
     "NODE_RANK",
     "GROUP_RANK",
-    "SLURM_PROCID",
+    "SLURM_NODEID",
     "LWS_WORKER_INDEX",
-    "JOB_COMPLETION_INDEX",
 ];
+
+/// The same, where nothing else tells: of several Jobs each counts its own.
+const COMPLETION: &str = "JOB_COMPLETION_INDEX";
 
 fn whole(environment: &Environment, name: &str) -> Option<u64> {
     environment.get(name)?.trim().parse().ok()
@@ -127,13 +131,32 @@ fn master_port(environment: &Environment) -> Option<(&'static str, &str)> {
         .find_map(|name| Some((name, environment.get(name)?)))
 }
 
-/// The variable that says that this is the master, rank 0.
+/// The variable that says that this is the master, rank 0: a process' own rank counts before its
+/// machine's.
 fn is_master(environment: &Environment) -> Option<&'static str> {
-    let name = MASTER_RANKS
+    let name = PROCESS_RANKS
         .iter()
+        .chain(MACHINE_RANKS)
+        .chain([&COMPLETION])
         .copied()
         .find(|name| environment.get(name).is_some())?;
     (whole(environment, name) == Some(0)).then_some(name)
+}
+
+/// Whether this is the machine on which the master runs: machines' ranks say so, or a rank among
+/// all processes that is the one among this machine's.
+fn is_masters_machine(environment: &Environment) -> bool {
+    let first = |name: &&str| whole(environment, name) == Some(0);
+    let same = [
+        ("RANK", "LOCAL_RANK"),
+        ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"),
+        ("PMI_RANK", "MPI_LOCALRANKID"),
+        ("SLURM_PROCID", "SLURM_LOCALID"),
+    ];
+    let is_first = |(rank, local): &(&str, &str)| {
+        whole(environment, rank).is_some_and(|rank| Some(rank) == whole(environment, local))
+    };
+    is_master(environment).is_some() || MACHINE_RANKS.iter().any(first) || same.iter().any(is_first)
 }
 
 /// What to ask of the master: its name and the port to connect to, none where nothing is to be
@@ -290,31 +313,37 @@ pub(super) fn master(scene: &Scene<'_>) -> Item {
                 FaultKind::Stalled => "the resolver does not answer".to_string(),
                 _ => fault.detail.clone(),
             };
-            return Item::failing(
+            return Item::degraded(
                 ID,
                 "MasterUnresolvable",
-                format!("{name}={value} does not resolve: {why}"),
+                format!("{name}={value} does not resolve: {why}; it may yet, where rank 0's pod is still on its way: torch asks again for minutes"),
             )
             .fix(format!(
                 "env {name}: a name of this namespace. A headless Service gives a pod its name once it is ready, or at once with `publishNotReadyAddresses: true`; --timeout waits longer"
             ));
         }
-        _ => return Item::skipped(ID, "a directory tree was looked at: nothing was asked"),
+        Reading::NotObservable => {
+            return Item::unknown(
+                ID,
+                "MasterUnresolvable",
+                format!("no thread could be started to resolve {name}={value}"),
+            );
+        }
+        Reading::Absent => {
+            return Item::skipped(ID, "a directory tree was looked at: nothing was asked");
+        }
     };
     let shown: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     let own = is_own(scene.facts, addresses);
     let evidence = shown.clone();
     let shown = shown.join(", ");
     let loopback = addresses.iter().all(IpAddr::is_loopback);
-    let item = if loopback && scene.is_many_nodes() {
-        Item::new(
+    // On rank 0's own machine its name may well stand for itself, as /etc/hosts has it, and torch
+    // listens at all addresses.
+    let item = if loopback && scene.is_many_nodes() && !is_masters_machine(environment) {
+        Item::failing(
             ID,
-            // On rank 0's own machine its name may well stand for itself.
-            match is_master(environment) {
-                Some(_) => ItemStatus::Degraded,
-                None => ItemStatus::Failing,
-            },
-            Some("MasterIsLoopback"),
+            "MasterIsLoopback",
             format!(
                 "{name}={value} is {shown}, this container itself, and the job is of several nodes"
             ),

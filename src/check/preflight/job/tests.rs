@@ -186,13 +186,7 @@ fn what_the_master_answers() {
             Connection::Refused,
             "failing MasterIsLoopback",
         ),
-        (
-            "0",
-            "29500",
-            local,
-            Connection::NotTried,
-            "degraded MasterIsLoopback",
-        ),
+        ("0", "29500", local, Connection::NotTried, "ok"),
         ("1", "0", far, Connection::NotTried, "failing MasterPort"),
         (
             "1",
@@ -222,12 +216,64 @@ fn what_the_master_answers() {
 }
 
 #[test]
+fn the_masters_own_machine_may_call_it_loopback() {
+    for (variables, want) in [
+        (&[("RANK", "0")][..], "ok"),
+        (
+            &[("RANK", "3"), ("GROUP_RANK", "0")],
+            "skipped MasterNotListening",
+        ),
+        (
+            &[("RANK", "3"), ("NODE_RANK", "0")],
+            "skipped MasterNotListening",
+        ),
+        (
+            &[("RANK", "3"), ("LOCAL_RANK", "3")],
+            "skipped MasterNotListening",
+        ),
+        (&[("OMPI_COMM_WORLD_RANK", "0")], "ok"),
+        (&[("PMI_RANK", "0")], "ok"),
+        (&[("SLURM_PROCID", "0")], "ok"),
+        (
+            &[("SLURM_PROCID", "2"), ("SLURM_LOCALID", "2")],
+            "skipped MasterNotListening",
+        ),
+        (&[("RANK", "9")], "failing MasterIsLoopback"),
+        (
+            &[("RANK", "9"), ("LOCAL_RANK", "1"), ("GROUP_RANK", "1")],
+            "failing MasterIsLoopback",
+        ),
+        // The first pod of another Job of the same set.
+        (
+            &[("RANK", "9"), ("JOB_COMPLETION_INDEX", "0")],
+            "failing MasterIsLoopback",
+        ),
+        (&[("JOB_COMPLETION_INDEX", "0")], "ok"),
+        (&[], "failing MasterIsLoopback"),
+    ] {
+        let mut facts = only(&[
+            ("MASTER_ADDR", "train-0"),
+            ("MASTER_PORT", "29500"),
+            ("NNODES", "2"),
+        ]);
+        set(&mut facts, variables);
+        facts.master = MasterFacts {
+            addresses: Reading::Value(vec!["127.0.1.1".parse().unwrap()]),
+            connection: Connection::Refused,
+        };
+        assert_eq!(told(&facts, "master"), want, "{variables:?}");
+    }
+}
+
+#[test]
 fn names_without_an_address() {
     let mut facts = only(&[("MASTER_ADDR", "train-0"), ("RANK", "1")]);
     facts.master.addresses = fault(FaultKind::Other);
-    assert_eq!(told(&facts, "master"), "failing MasterUnresolvable");
+    assert_eq!(told(&facts, "master"), "degraded MasterUnresolvable");
     facts.master.addresses = fault(FaultKind::Stalled);
-    assert_eq!(told(&facts, "master"), "failing MasterUnresolvable");
+    assert_eq!(told(&facts, "master"), "degraded MasterUnresolvable");
+    facts.master.addresses = Reading::NotObservable;
+    assert_eq!(told(&facts, "master"), "unknown MasterUnresolvable");
     facts.master.addresses = Reading::Absent;
     assert_eq!(told(&facts, "master"), "skipped");
     assert_eq!(told(&only(&[]), "master"), "skipped");
