@@ -249,8 +249,14 @@ fn asks_for_tcp<'a>(scene: &Scene<'a>) -> Option<Asked<'a>> {
     let asked = scene.nccl("NCCL_IB_DISABLE")?;
     let disables = number(asked.setting.value).is_some_and(|number| number != 0);
     let verbs = matches!(scene.fabric, Fabric::Verbs | Fabric::None | Fabric::Unknown);
-    (disables && verbs && scene.plugin().is_none() && scene.nccl("NCCL_NET").is_none())
-        .then_some(asked)
+    // The plugin of HPC-X (IBext) has a switch of its own.
+    let switched_off = scene
+        .nccl_number("NCCL_IBEXT_DISABLE")
+        .is_some_and(|number| number != 0);
+    let plugin = scene
+        .plugin()
+        .is_some_and(|path| !(switched_off && path.ends_with("/libnccl-net.so")));
+    (disables && verbs && !plugin && scene.nccl("NCCL_NET").is_none()).then_some(asked)
 }
 
 /// What shows that somebody counts on RDMA.

@@ -8,6 +8,7 @@ use super::scene::{Fabric, Scene};
 /// Settings that NCCL reads as whole numbers, among those that people set by hand.
 const NUMBERS: &[&str] = &[
     "NCCL_IB_DISABLE",
+    "NCCL_IBEXT_DISABLE",
     "NCCL_P2P_DISABLE",
     "NCCL_SHM_DISABLE",
     "NCCL_IB_GID_INDEX",

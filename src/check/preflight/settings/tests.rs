@@ -71,6 +71,13 @@ fn ib_disable_does_not_bind_plugins() {
         },
     );
     assert_eq!(told(&facts, "nccl_network"), "ok");
+    // HPC-X's has a switch of its own; both switches leave TCP.
+    set(&mut facts, &[("NCCL_IBEXT_DISABLE", "1")]);
+    assert_eq!(told(&facts, "nccl_network"), "degraded TcpConfigured");
+    set(&mut facts, &[("NCCL_IB_DISABLE", "0")]);
+    assert_eq!(told(&facts, "nccl_network"), "ok");
+    set(&mut facts, &[("NCCL_IBEXT_DISABLE", "yes")]);
+    assert_eq!(told(&facts, "nccl_settings"), "degraded NotANumber");
 }
 
 #[test]
