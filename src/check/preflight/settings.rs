@@ -83,7 +83,8 @@ pub(super) fn network(scene: &Scene<'_>) -> Item {
     }
     if let Some(asked) = &scene.tcp {
         let told = asked.told();
-        if scene.candidates().is_empty() && scene.fabric != Fabric::TcpRails {
+        let rails = matches!(scene.fabric, Fabric::TcpRails | Fabric::Efa);
+        if scene.candidates().is_empty() && !rails {
             return Item::ok(
                 ID,
                 format!("{told} asks for TCP, and there is no RDMA port"),

@@ -108,6 +108,7 @@ fn efa_needs_its_plugin() {
     }
     let facts = efa(&[("NCCL_NET", "Socket")]);
     assert_eq!(told(&facts, "net_plugin"), "skipped");
+    assert_eq!(told(&facts, "nccl_network"), "degraded TcpConfigured");
 }
 
 #[test]
