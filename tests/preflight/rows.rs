@@ -164,7 +164,7 @@ pub const ROWS: &[Row] = &[
     (
         "UCX without RDMA",
         NOTHING,
-        &[("UCX_TLS", "tcp,self")],
+        &[("UCX_TLS", "tcp,self"), ("NCCL_PLUGIN_P2P", "ucx")],
         &["ucx_devices degraded UcxWithoutRdma"],
     ),
     (

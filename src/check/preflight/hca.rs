@@ -62,7 +62,10 @@ pub(super) fn ib_hca(scene: &Scene<'_>) -> Item {
             .map(|entry| entry.name.clone())
             .collect();
         let more = takes_more(&selection, &candidates);
-        if !selection.excludes && !unmatched.is_empty() {
+        let partly = !selection.excludes && !unmatched.is_empty();
+        // One list for all nodes may well name more than this container was given.
+        let leaves_none = selected.len() == candidates.len();
+        if partly && !leaves_none {
             Item::degraded(
                 ID,
                 "HcaPartly",
@@ -101,7 +104,11 @@ pub(super) fn ib_hca(scene: &Scene<'_>) -> Item {
                 suggestion(&candidates)
             ))
         } else {
-            Item::ok(ID, format!("{told} selects {}", list(&selected)))
+            let missing = match partly {
+                true => format!("; not here or not active: {}", list(&unmatched)),
+                false => String::new(),
+            };
+            Item::ok(ID, format!("{told} selects {}{missing}", list(&selected)))
         }
     };
     item.with("selected", selected)

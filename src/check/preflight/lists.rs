@@ -79,16 +79,21 @@ pub(super) fn ucx(scene: &Scene<'_>) -> Item {
             .with("there", there);
         }
     }
-    if let Some(value) = transports
-        && !value.starts_with('^')
-        && !value.split(',').any(is_rdma)
-        && !scene.candidates().is_empty()
-        && !scene.is_one_node()
+    let without_rdma = transports.is_some_and(|value| {
+        !value.starts_with('^')
+            && !value.split(',').any(is_rdma)
+            && !scene.candidates().is_empty()
+            && !scene.is_one_node()
+    });
+    if let (Some(value), Some(by)) = (transports, nccl_over_ucx(scene))
+        && without_rdma
     {
         return Item::degraded(
             ID,
             "UcxWithoutRdma",
-            format!("UCX_TLS={value} leaves RDMA out, though it is here"),
+            format!(
+                "UCX_TLS={value} leaves RDMA out, though it is here, and {by} has NCCL use UCX"
+            ),
         )
         .fix("UCX_TLS: unset it, or add rc");
     }
@@ -96,7 +101,22 @@ pub(super) fn ucx(scene: &Scene<'_>) -> Item {
         .into_iter()
         .filter_map(|(name, value)| Some(format!("{name}={}", value?)))
         .collect();
-    Item::ok(ID, told.join(", "))
+    let note = match without_rdma {
+        true => "; it leaves RDMA out, which NCCL does not go by: MPI's own messages take TCP",
+        false => "",
+    };
+    Item::ok(ID, format!("{}{note}", told.join(", ")))
+}
+
+/// The setting that has NCCL use UCX: its network (`UCX`), its plugin, or what HPC-X's plugin goes
+/// over.
+fn nccl_over_ucx(scene: &Scene<'_>) -> Option<String> {
+    let ucx = |value: &str| value.to_ascii_lowercase().contains("ucx");
+    ["NCCL_NET", "NCCL_NET_PLUGIN", "NCCL_PLUGIN_P2P"]
+        .into_iter()
+        .filter_map(|name| scene.nccl(name))
+        .find(|asked| ucx(asked.setting.value))
+        .map(|asked| asked.told())
 }
 
 /// Newer UCX takes shell patterns.

@@ -111,6 +111,16 @@ fn mount(fabric: Fabric) -> &'static str {
     }
 }
 
+/// Whether libfabric's filter of providers leaves EFA: names, or after `^` what is left out
+/// (fi_fabric(7)).
+fn allows_efa(filter: &str) -> bool {
+    let (excludes, names) = match filter.strip_prefix('^') {
+        Some(names) => (true, names),
+        None => (false, filter),
+    };
+    names.split(',').any(|name| name.starts_with("efa")) != excludes
+}
+
 /// The network plugin.
 pub(super) fn net_plugin(scene: &Scene<'_>) -> Item {
     const ID: &str = "net_plugin";
@@ -118,7 +128,7 @@ pub(super) fn net_plugin(scene: &Scene<'_>) -> Item {
     let fabric = scene.fabric;
     if fabric == Fabric::Efa
         && let Some(provider) = environment.get("FI_PROVIDER")
-        && !provider.split(',').any(|name| name.starts_with("efa"))
+        && !allows_efa(provider)
     {
         return Item::failing(
             ID,

@@ -66,7 +66,7 @@ pub const REASONS: &[(&str, &str, &str)] = &[
     (
         "ib_hca",
         "HcaPartly",
-        "`NCCL_IB_HCA`: take out what is not there",
+        "`NCCL_IB_HCA`: take out what is not there; a usable port is left out",
     ),
     (
         "ib_hca",
@@ -208,7 +208,7 @@ pub const REASONS: &[(&str, &str, &str)] = &[
     (
         "ucx_devices",
         "UcxWithoutRdma",
-        "`UCX_TLS`: unset it, or add `rc`",
+        "`UCX_TLS`: unset it, or add `rc`, where NCCL goes over UCX (`NCCL_PLUGIN_P2P=ucx`, a UCX plugin)",
     ),
     (
         "ucx_devices",

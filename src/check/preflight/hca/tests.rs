@@ -54,6 +54,35 @@ fn prefixes_that_take_more_than_was_meant() {
 }
 
 #[test]
+fn a_list_that_names_more_than_is_given() {
+    let all = "mlx5_0,mlx5_1,mlx5_2,mlx5_3";
+    for (value, given, want) in [
+        (all, 2, "ok"),
+        (all, 4, "ok"),
+        (all, 5, "degraded HcaPartly"),
+        // A blank hides a device that is here.
+        ("mlx5_0, mlx5_1", 2, "degraded HcaPartly"),
+    ] {
+        let mut facts = with(&[("NCCL_IB_HCA", value)]);
+        facts.gpus = Reading::Value(2);
+        devices(&mut facts).truncate(given);
+        // Of five, one is not named.
+        if let Some(device) = devices(&mut facts).get_mut(4) {
+            device.device.name = "mlx5_9".into();
+            devices(&mut facts).remove(0);
+        }
+        assert_eq!(told(&facts, "ib_hca"), want, "{value} {given}");
+        if given == 2 && want == "ok" {
+            let message = item(&facts, "ib_hca").message;
+            assert!(
+                message.ends_with("not here or not active: mlx5_2, mlx5_3"),
+                "{message}"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_list_of_fewer_rails_than_gpus() {
     for (value, gpus, want) in [
         ("=mlx5_0", 8, "degraded HcaFewer"),

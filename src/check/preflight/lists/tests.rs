@@ -18,9 +18,21 @@ fn ucx_devices_and_transports() {
         (&[("UCX_NET_DEVICES", "")], "failing NoUcxDevice"),
         (&[("UCX_NET_DEVICES", "mlx5_*:1")], "ok"),
         (&[("UCX_NET_DEVICES", "^mlx5_9:1")], "ok"),
-        (&[("UCX_TLS", "tcp,self,sm")], "degraded UcxWithoutRdma"),
+        // NCCL does not use UCX, unless a plugin does.
+        (&[("UCX_TLS", "tcp,self,sm")], "ok"),
         (
-            &[("UCX_TLS", "tcp,cuda_copy,cuda_ipc")],
+            &[("UCX_TLS", "tcp,self,sm"), ("NCCL_PLUGIN_P2P", "ucx")],
+            "degraded UcxWithoutRdma",
+        ),
+        (
+            &[("UCX_TLS", "tcp,self,sm"), ("NCCL_PLUGIN_P2P", "ib")],
+            "ok",
+        ),
+        (
+            &[
+                ("UCX_TLS", "tcp,cuda_copy,cuda_ipc"),
+                ("NCCL_NET_PLUGIN", "ucx"),
+            ],
             "degraded UcxWithoutRdma",
         ),
         (&[("UCX_TLS", "rc,cuda_copy")], "ok"),
@@ -32,6 +44,8 @@ fn ucx_devices_and_transports() {
     ] {
         assert_eq!(told(&with(variables), "ucx_devices"), want, "{variables:?}");
     }
+    let message = item(&with(&[("UCX_TLS", "tcp")]), "ucx_devices").message;
+    assert!(message.contains("leaves RDMA out"), "{message}");
     let facts = with(&[("UCX_NET_DEVICES", "mlx5_0")]);
     let item = item(&facts, "ucx_devices");
     assert!(item.message.contains("mlx5_0:1"), "{}", item.message);

@@ -101,6 +101,16 @@ fn efa_needs_its_plugin() {
     assert_eq!(told(&facts, "nccl_network"), "ok");
     set(&mut facts, &[("FI_PROVIDER", "tcp")]);
     assert_eq!(told(&facts, "net_plugin"), "failing OfiProvider");
+    for (provider, want) in [
+        ("^tcp", "ok"),
+        ("^tcp,sockets", "ok"),
+        ("^efa", "failing OfiProvider"),
+        ("^tcp,efa", "failing OfiProvider"),
+        ("efa;ofi_rxd", "ok"),
+    ] {
+        set(&mut facts, &[("FI_PROVIDER", provider)]);
+        assert_eq!(told(&facts, "net_plugin"), want, "{provider}");
+    }
     let facts = efa(&[("NCCL_NET_PLUGIN", "none")]);
     assert_eq!(told(&facts, "net_plugin"), "failing PluginMissing");
     for item in ["rdma_ports", "ib_hca", "gid_index", "libibverbs"] {
