@@ -229,7 +229,12 @@ pub(super) fn ranks(scene: &Scene<'_>) -> Item {
             .fix(format!("env {part} or {all}"));
         }
     }
-    if let Some(gpus) = scene.gpus {
+    // A launcher that hands each of its processes one GPU: it is the only one that each sees.
+    let own_gpu = scene.gpus == Some(1)
+        && LOCAL_RANKS
+            .iter()
+            .any(|name| whole(environment, name).is_some());
+    if let Some(gpus) = scene.gpus.filter(|_| !own_gpu) {
         for name in LOCAL_RANKS {
             if let Some(rank) = whole(environment, name)
                 && gpus > 0
@@ -271,7 +276,11 @@ pub(super) fn ranks(scene: &Scene<'_>) -> Item {
         Some((false, _)) => "; one node",
         None => "",
     };
-    Item::ok(ID, format!("{}{span}", told.join(", ")))
+    let alone = match own_gpu {
+        true => "; this process sees one GPU, its own",
+        false => "",
+    };
+    Item::ok(ID, format!("{}{span}{alone}", told.join(", ")))
 }
 
 /// The master's name and port.

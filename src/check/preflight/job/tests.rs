@@ -103,6 +103,18 @@ fn rank_variables() {
     ] {
         assert_eq!(told(&only(variables), "ranks"), want, "{variables:?}");
     }
+    // One GPU for each process, which sees no other.
+    for (variables, gpus, want) in [
+        (&[("SLURM_LOCALID", "3")][..], 1, "ok"),
+        (&[("OMPI_COMM_WORLD_LOCAL_RANK", "3")], 1, "ok"),
+        (&[("LOCAL_RANK", "3"), ("LOCAL_WORLD_SIZE", "8")], 1, "ok"),
+        (&[("SLURM_LOCALID", "3")], 2, "failing MoreRanksThanGpus"),
+        (&[("LOCAL_WORLD_SIZE", "8")], 1, "failing MoreRanksThanGpus"),
+    ] {
+        let mut facts = only(variables);
+        facts.gpus = Reading::Value(gpus);
+        assert_eq!(told(&facts, "ranks"), want, "{variables:?} {gpus}");
+    }
     let mut facts = only(&[("LOCAL_RANK", "8")]);
     facts.gpus = Reading::Value(0);
     assert_eq!(
