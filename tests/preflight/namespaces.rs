@@ -147,6 +147,38 @@ fn of_two_interfaces_the_one_with_ipv4_comes_first() {
 }
 
 #[test]
+fn a_home_that_hangs_costs_its_own_file_only() {
+    let dir = scratch();
+    // A FUSE file system that nobody serves: whoever looks into it waits.
+    let script = "
+        ip link set lo up; ip link add eth0 type veth peer name far0
+        ip link set far0 up; ip link set eth0 up; ip addr add 10.9.0.5/24 dev eth0
+        mkdir $R/home
+        exec 3<>/dev/fuse
+        mount -i -t fuse -o fd=3,rootmode=40000,user_id=0,group_id=0 none $R/home
+        rc=0; HOME=$R/home $SELVAGE preflight -o json --timeout 2s 3<&- || rc=$?; exit $rc";
+    let said = unshared(script, dir.path(), &[]);
+    let settings = said.item("nccl_settings");
+    assert_eq!(said.told("nccl_settings"), "unknown SettingsUnreadable");
+    assert!(
+        settings["message"]
+            .as_str()
+            .unwrap()
+            .contains("/home/.nccl.conf: no answer in time"),
+        "{settings}"
+    );
+    assert_eq!(said.told("socket_ifname"), "ok");
+    for item in ["shm", "memlock", "net_plugin", "uverbs"] {
+        let reason = said.told(item);
+        assert!(
+            !reason.ends_with("Unreadable"),
+            "{item}: {}",
+            said.item(item)
+        );
+    }
+}
+
+#[test]
 fn a_master_that_no_network_leads_to() {
     let dir = scratch();
     let look = |script: &str, address: &str| {

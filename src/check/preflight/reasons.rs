@@ -238,7 +238,7 @@ pub const REASONS: &[(&str, &str, &str)] = &[
     (
         "memlock",
         "MemlockLimited",
-        "the same: the limit is beyond a default, and still one",
+        "the same: the limit is beyond a default, and below the machine's memory",
     ),
     (
         "memlock",
@@ -310,7 +310,7 @@ pub const REASONS: &[(&str, &str, &str)] = &[
     (
         "master",
         "MasterUnresolvable",
-        "`MASTER_ADDR`; `publishNotReadyAddresses: true` of the headless Service; a longer `--timeout`",
+        "`MASTER_ADDR`; `publishNotReadyAddresses: true` of the headless Service; a longer `--timeout`; or nothing, where rank 0's pod is still on its way",
     ),
     ("master", "MasterUnset", "`MASTER_ADDR` is empty"),
     ("master", "MasterPort", "`MASTER_PORT`: 1 to 65535"),
