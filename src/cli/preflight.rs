@@ -250,6 +250,8 @@ fn gather(settings: &Settings, variables: Vec<(OsString, OsString)>) -> Containe
     let rdma = ask(name, move || infiniband::enumerate(&of));
     let (name, of) = part("interfaces");
     let interfaces = ask(name, move || interfaces::read(&of));
+    let (name, of) = part("links");
+    let links = ask(name, move || interfaces::links(&of));
     let (name, of) = part("limits");
     let privileges = ask(name, move || limits::read(&of));
     let (name, of) = part("shm");
@@ -278,6 +280,7 @@ fn gather(settings: &Settings, variables: Vec<(OsString, OsString)>) -> Containe
     ContainerFacts {
         rdma,
         interfaces: files.reading("interfaces", &interfaces),
+        links: files.reading("/sys/class/net", &links),
         privileges: files.wait(&privileges).unwrap_or_default(),
         shm: files.reading("/dev/shm", &shm),
         gpus: files.reading("/dev", &gpus),

@@ -16,6 +16,9 @@ pub struct ContainerFacts {
     pub rdma: Reading<Vec<SeenDevice>>,
     /// Network interfaces of this network namespace.
     pub interfaces: Reading<Vec<Interface>>,
+    /// Names in `/sys/class/net` with their drivers, such as `mlx5_core` or `gve`; none for virtual
+    /// ones. Known also where the addresses are not.
+    pub links: Reading<BTreeMap<String, Option<String>>>,
     /// Locked memory, capabilities, user namespace.
     pub privileges: Privileges,
     /// `/dev/shm`.
@@ -108,8 +111,6 @@ pub struct Interface {
     pub running: bool,
     /// Its addresses, in the order in which getifaddrs(3) gives them.
     pub addresses: Vec<IpAddr>,
-    /// Driver, such as `mlx5_core`, `gve`; none for virtual ones.
-    pub driver: Option<String>,
 }
 
 /// What lets a process pin memory.

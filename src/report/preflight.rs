@@ -41,6 +41,9 @@ fn reasons(items: &[Item]) -> Vec<&'static str> {
     reasons
 }
 
+/// What is said of a job that asks for TCP.
+const AS_ASKED: &str = "the job will use TCP, as its settings ask";
+
 /// For people: the verdict, then one line an item, with the remedy below what is wrong.
 pub fn text(state: State, items: &[Item], style: Style) -> String {
     let mut page = Page {
@@ -48,7 +51,23 @@ pub fn text(state: State, items: &[Item], style: Style) -> String {
         width: style.width.clamp(40, 160),
         colour: style.colour,
     };
+    let of = |item: &str| items.iter().find(|known| known.item == item);
+    let tcp = of("nccl_network").is_some_and(|item| {
+        item.evidence
+            .get("network")
+            .is_some_and(|net| net == "Socket")
+    });
+    // Neither RDMA devices nor a platform that has its rails elsewhere, and nobody wants them.
+    let without = of("uverbs").is_some_and(|item| {
+        item.status == ItemStatus::Skipped && !item.evidence.contains_key("rails")
+    });
     let (colour, says) = match state {
+        State::Ready if tcp => (Colour::Green, AS_ASKED),
+        State::Degraded if tcp => (Colour::Yellow, AS_ASKED),
+        State::Ready if without => (
+            Colour::Green,
+            "nothing here is wrong, and the job does without the fabric",
+        ),
         State::Ready => (
             Colour::Green,
             "the job in this container can use the fabric",

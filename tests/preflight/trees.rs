@@ -184,6 +184,50 @@ fn platforms_without_verbs_are_no_failures() {
 }
 
 #[test]
+fn google_s_rails_are_known_by_their_drivers() {
+    let dir = Container::on("gcp_a3_mega");
+    dir.remove("selvage/addresses");
+    let args = ["-o", "json", "--gpus", "8", "--host-root", dir.root()];
+    let said = Said::of(&preflight(JOB, &args).output().unwrap());
+    assert_eq!(said.told("uverbs"), "skipped", "{}", said.item("uverbs"));
+    assert_eq!(said.told("net_plugin"), "failing PluginMissing");
+}
+
+#[test]
+fn the_headline_tells_of_tcp() {
+    let container = Container::roce();
+    container.remove("sys/class/infiniband");
+    container.remove("sys/class/infiniband_verbs");
+    let head = |variables: &[(&str, &str)]| {
+        let args = ["--gpus", "8", "--host-root", container.root()];
+        let done = preflight(variables, &args).output().unwrap();
+        let text = String::from_utf8(done.stdout).unwrap();
+        (
+            done.status.code().unwrap(),
+            text.lines().next().unwrap().to_string(),
+        )
+    };
+    let many: &[(&str, &str)] = &[("WORLD_SIZE", "16"), ("LOCAL_WORLD_SIZE", "8")];
+    let (code, text) = head(&[many, &[("NCCL_NET", "Socket")]].concat());
+    assert_eq!(code, 1);
+    assert!(
+        text.starts_with("DEGRADED  the job will use TCP, as its settings ask: TcpConfigured"),
+        "{text}"
+    );
+    let (code, text) = head(&[("NCCL_IB_DISABLE", "1")]);
+    assert_eq!(code, 0);
+    assert_eq!(text, "READY  the job will use TCP, as its settings ask");
+    let (code, text) = head(&[("WORLD_SIZE", "8"), ("LOCAL_WORLD_SIZE", "8")]);
+    assert_eq!(code, 0);
+    assert!(!text.contains("can use the fabric"), "{text}");
+    // On EFA it is no wish for TCP.
+    let efa = [("NCCL_IB_DISABLE", "1"), ("FI_PROVIDER", "efa")];
+    let (code, text) = head(&[many, &efa].concat());
+    assert_eq!(code, 2);
+    assert!(text.contains("NoRdmaDevice"), "{text}");
+}
+
+#[test]
 fn a_node_without_a_fabric_is_unknown_and_a_job_of_one_node_is_not() {
     let dir = scratch();
     let args = ["-o", "json", "--host-root", dir.path().to_str().unwrap()];

@@ -86,6 +86,14 @@ pub(super) fn libibverbs(scene: &Scene<'_>) -> Item {
     }
 }
 
+/// What the rails are, or without a device are meant to be.
+fn meant(scene: &Scene<'_>) -> Fabric {
+    match scene.fabric {
+        Fabric::None if scene.efa.is_some() && scene.tcp.is_none() => Fabric::Efa,
+        fabric => fabric,
+    }
+}
+
 /// What is needed of the plugin here.
 fn needed_by(fabric: Fabric) -> Option<&'static str> {
     match fabric {
@@ -114,7 +122,7 @@ fn mount(fabric: Fabric) -> &'static str {
 pub(super) fn net_plugin(scene: &Scene<'_>) -> Item {
     const ID: &str = "net_plugin";
     let environment = &scene.facts.environment;
-    let fabric = scene.fabric;
+    let fabric = meant(scene);
     if fabric == Fabric::Efa
         && let Some(provider) = environment.get("FI_PROVIDER")
         && !provider.split(',').any(|name| name.starts_with("efa"))
@@ -187,7 +195,10 @@ pub(super) fn net_plugin(scene: &Scene<'_>) -> Item {
             format!("{what}; NCCL goes on to its own transport"),
         )
         .fix(mount(fabric)),
-        None => Item::ok(ID, "no plugin: NCCL's own transport"),
+        None if fabric == Fabric::Verbs && scene.tcp.is_none() => {
+            Item::ok(ID, "no plugin: NCCL's own transport")
+        }
+        None => Item::skipped(ID, "no plugin, and none is asked for"),
     }
 }
 

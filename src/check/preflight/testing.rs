@@ -81,7 +81,6 @@ pub(super) fn interface(name: &str, addresses: &[&str]) -> Interface {
         name: name.into(),
         running: true,
         addresses: addresses.iter().map(|a| a.parse().unwrap()).collect(),
-        driver: None,
     }
 }
 
