@@ -1,7 +1,11 @@
 //! `selvage preflight`: looks from inside a container, and ends.
 
+mod arguments;
+
+pub use arguments::{FailOn, Settings, command};
+
 use crate::check::preflight::{
-    self as items, Item, Options, libraries_wanted, master_to_ask, slot_asked,
+    self as items, FILES, Item, Options, libraries_wanted, master_to_ask, slot_asked,
 };
 use crate::host::Host;
 use crate::observe::container::{ContainerFacts, Environment, MasterFacts, SeenDevice};
@@ -10,12 +14,10 @@ use crate::observe::reading::{Fault, FaultKind, Reading};
 use crate::readiness;
 use crate::report::{self, State};
 use crate::source::container::{
-    cufile, environment, interfaces, libraries, limits, master, nodes, shm,
+    cufile, environment, interfaces, libraries, limits, master, named, nodes, shm,
 };
 use crate::source::{gpudirect, infiniband};
 use crate::thread::spawn_with_stack;
-use crate::units::Span;
-use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,58 +33,6 @@ const THREADS: usize = 32;
 /// Time beyond `--timeout` for a resolver that keeps its own.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Least and longest `--timeout`.
-const LEAST: Duration = Duration::from_millis(100);
-const LONGEST: Duration = Duration::from_secs(3600);
-
-/// The command line.
-pub fn command(output: Arg) -> Command {
-    Command::new("preflight")
-        .about("In a training container: can the job in here use the fabric? Exit 0 ready, 1 degraded, 2 unready, 3 unknown")
-        .arg(output)
-        .arg(
-            Arg::new("warn")
-                .long("warn")
-                .env("SELVAGE_PREFLIGHT_WARN")
-                .action(ArgAction::SetTrue)
-                .value_parser(clap::builder::FalseyValueParser::new())
-                .help("Print the same, and exit 0 whatever was found"),
-        )
-        .arg(
-            Arg::new("gpus")
-                .long("gpus")
-                .env("SELVAGE_PREFLIGHT_GPUS")
-                .value_name("N")
-                .value_parser(clap::value_parser!(u32).range(..=1024))
-                .help("GPUs that the job uses here, where they are not this container's own to see"),
-        )
-        .arg(
-            Arg::new("timeout")
-                .long("timeout")
-                .env("SELVAGE_PREFLIGHT_TIMEOUT")
-                .value_name("TIME")
-                .default_value("5s")
-                .value_parser(clap::value_parser!(Span))
-                .help("How long to wait for MASTER_ADDR, and for a device that does not answer: 5s, 2m"),
-        )
-        .arg(
-            Arg::new("copy-to")
-                .long("copy-to")
-                .value_name("DIR")
-                .value_parser(clap::value_parser!(PathBuf))
-                .help("Only copy this program to DIR/selvage, for an init container of the training image to run"),
-        )
-        .arg(
-            Arg::new("host-root")
-                .long("host-root")
-                .env("SELVAGE_HOST_ROOT")
-                .value_name("DIR")
-                .default_value("/")
-                .value_parser(clap::value_parser!(PathBuf))
-                .help("Where sys, proc, dev and etc are looked for"),
-        )
-}
-
 /// Copies this program into a directory, for another image to run: a static program needs nothing
 /// else.
 ///
@@ -95,37 +45,6 @@ pub fn copy_to(dir: &Path) -> io::Result<PathBuf> {
     std::fs::copy(std::env::current_exe()?, &beside)?;
     std::fs::rename(&beside, &target)?;
     Ok(target)
-}
-
-/// What the command line says.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// Where to look.
-    pub root: PathBuf,
-    /// How long to wait.
-    pub timeout: Duration,
-    /// GPUs, where told.
-    pub gpus: Option<u32>,
-    /// Whether the exit status is 0 whatever was found.
-    pub warn: bool,
-}
-
-impl Settings {
-    /// From the parsed command line.
-    pub fn of(matches: &ArgMatches) -> Self {
-        Settings {
-            root: matches
-                .get_one::<PathBuf>("host-root")
-                .cloned()
-                .unwrap_or_else(|| "/".into()),
-            timeout: matches
-                .get_one::<Span>("timeout")
-                .map_or(LEAST, |span| span.0)
-                .clamp(LEAST, LONGEST),
-            gpus: matches.get_one::<u32>("gpus").copied(),
-            warn: matches.get_flag("warn"),
-        }
-    }
 }
 
 /// What was found.
@@ -263,6 +182,9 @@ fn gather(settings: &Settings, variables: Vec<(OsString, OsString)>) -> Containe
     let (name, of) = part("gds");
     let own = environment.clone();
     let storage = ask(name, move || cufile::read(&of, &own));
+    let (name, of) = part("named");
+    let own = environment.clone();
+    let named_files = ask(name, move || named::read(&of, &own, FILES));
     let (name, of) = part("libraries");
     let own = environment.clone();
     let libraries = ask(name, move || {
@@ -286,6 +208,7 @@ fn gather(settings: &Settings, variables: Vec<(OsString, OsString)>) -> Containe
         gpus: files.reading("/dev", &gpus),
         gpudirect: files.wait(&gpudirect).unwrap_or_default(),
         storage: files.wait(&storage).unwrap_or_default(),
+        named_files: files.wait(&named_files).unwrap_or_default(),
         libraries,
         has_loader,
         master: match asked_master {

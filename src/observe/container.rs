@@ -3,6 +3,7 @@
 use super::gpudirect::GpuDirectFacts;
 use super::rdma::{Gid, GidTable, PortState, RdmaDevice};
 use super::reading::Reading;
+use crate::units::BitsPerSec;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -29,6 +30,8 @@ pub struct ContainerFacts {
     pub gpudirect: GpuDirectFacts,
     /// GPUDirect Storage from in here.
     pub storage: StorageFacts,
+    /// Files that settings of NCCL name, by the setting, as far as they could be looked for.
+    pub named_files: BTreeMap<String, Reading<()>>,
     /// Libraries that were looked for, by name.
     pub libraries: BTreeMap<String, Library>,
     /// Whether this image holds shared libraries at all: a static tool's image does not.
@@ -95,6 +98,8 @@ pub struct SeenPort {
     pub number: u32,
     /// `ports/N/state`.
     pub state: Reading<PortState>,
+    /// Its rate, where it is known.
+    pub rate: Option<BitsPerSec>,
     /// GID table, of which the first slots are read.
     pub gids: Reading<GidTable>,
     /// The slot that a setting names: none where it is empty, absent beyond the table's end, not

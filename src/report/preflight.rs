@@ -2,8 +2,7 @@
 
 use super::State;
 use super::text::Style;
-use super::text::clean;
-use super::text::writer::{Colour, Page, cut};
+use super::text::writer::{Colour, Page};
 use crate::check::preflight::{Item, ItemStatus};
 use serde::Serialize;
 
@@ -83,7 +82,7 @@ pub fn text(state: State, items: &[Item], style: Style) -> String {
         false => format!(": {}", reasons.join(", ")),
     };
     let lead = format!("{}  ", page.paint(colour, &word));
-    page.wrapped(&lead, word.len() + 2, &format!("{says}{reasons}"));
+    page.whole(&lead, word.len() + 2, &format!("{says}{reasons}"));
     page.line("");
     let widest = items.iter().map(|item| item.item.len()).max().unwrap_or(0);
     for item in items {
@@ -107,16 +106,9 @@ fn one(page: &mut Page, item: &Item, widest: usize) {
     };
     let lead = format!("  {word}  {:<widest$}  ", item.item);
     let indent = 2 + 8 + 2 + widest + 2;
-    // What does not apply is one line each, unless there is more to say: JSON has it whole.
-    if item.status == ItemStatus::Skipped && item.reason.is_none() {
-        let room = page.width.saturating_sub(indent + 3);
-        let message = cut(&clean(&item.message), room).into_owned();
-        page.line(&format!("{lead}{message}"));
-        return;
-    }
-    page.wrapped(&lead, indent, &item.message);
+    page.whole(&lead, indent, &item.message);
     if !item.remedy.is_empty() {
-        page.wrapped(
+        page.whole(
             &format!("{}fix: ", " ".repeat(indent)),
             indent + 5,
             &item.remedy,
@@ -168,6 +160,22 @@ UNREADY  the job will fail, or fall back to TCP: HcaMatchesNothing,
                      fix: NCCL_NET: unset it
 ";
         assert_eq!(got, want);
+    }
+
+    #[test]
+    fn nothing_is_cut() {
+        let mut skipped = item("gds", ItemStatus::Skipped, None);
+        skipped.message = "why it does not apply, ".repeat(60) + "end";
+        for width in [40, 100] {
+            let style = Style {
+                width,
+                ..Style::default()
+            };
+            let got = text(State::Unknown, std::slice::from_ref(&skipped), style);
+            let words: Vec<&str> = got.split_whitespace().collect();
+            assert!(words.join(" ").ends_with(&skipped.message), "{got}");
+            assert!(got.lines().all(|line| line.len() <= width), "{got}");
+        }
     }
 
     #[test]

@@ -253,6 +253,14 @@ pub(super) fn count(number: usize, what: &str) -> String {
     }
 }
 
+/// Names to choose from; there is at least one.
+pub(super) fn any_of(names: &[String]) -> String {
+    match names {
+        [only] => only.clone(),
+        _ => format!("one or more of {}", list(names)),
+    }
+}
+
 /// Names, of which the first few are told.
 pub(super) fn list(names: &[String]) -> String {
     let shown = names.iter().take(NAMES).cloned().collect::<Vec<_>>();

@@ -11,6 +11,7 @@ const PAIRS: &[(&str, &str)] = &[
     ("RANK", "WORLD_SIZE"),
     ("LOCAL_RANK", "LOCAL_WORLD_SIZE"),
     ("NODE_RANK", "NNODES"),
+    ("PET_NODE_RANK", "PET_NNODES"),
     ("GROUP_RANK", "GROUP_WORLD_SIZE"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
@@ -35,6 +36,15 @@ const LOCAL_RANKS: &[&str] = &[
     "MPI_LOCALRANKID",
     "SLURM_LOCALID",
 ];
+
+/// Processes of this machine, each with a GPU of its own. torchrun takes words, too.
+const LOCAL_COUNTS: &[&str] = &["LOCAL_WORLD_SIZE", "PET_NPROC_PER_NODE"];
+
+/// What torchrun takes for a number of processes.
+const NPROC_WORDS: &[&str] = &["auto", "cpu", "gpu", "xpu"];
+
+/// Numbers that an elastic job gives as least and most: `2:8`.
+const RANGES: &[&str] = &["NNODES", "PET_NNODES"];
 
 /// Numbers of machines, by who sets them.
 const NODE_COUNTS: &[&str] = &[
@@ -64,8 +74,20 @@ const MASTER_RANKS: &[&str] = &[
     "JOB_COMPLETION_INDEX",
 ];
 
+/// A number; of a range the most.
 fn whole(environment: &Environment, name: &str) -> Option<u64> {
-    environment.get(name)?.trim().parse().ok()
+    number(name, environment.get(name)?)
+}
+
+fn number(name: &str, value: &str) -> Option<u64> {
+    match value.split_once(':').filter(|_| RANGES.contains(&name)) {
+        Some((least, most)) => {
+            let least: u64 = least.trim().parse().ok()?;
+            let most: u64 = most.trim().parse().ok()?;
+            (least <= most).then_some(most)
+        }
+        None => value.trim().parse().ok(),
+    }
 }
 
 /// Whether the job spans machines, and what says so; none where nothing does.
@@ -73,10 +95,7 @@ pub(super) fn spans_nodes(facts: &ContainerFacts, gpus: Option<u32>) -> Option<(
     let environment = &facts.environment;
     for name in NODE_COUNTS {
         // An elastic job's `1:4` is at most 4.
-        let count = environment.get(name).and_then(|value| {
-            let most = value.rsplit(':').next().unwrap_or(value);
-            most.trim().parse::<u64>().ok()
-        });
+        let count = whole(environment, name);
         if let Some(count) = count.filter(|count| *count > 0) {
             return Some((count > 1, format!("{name}={count}")));
         }
@@ -153,7 +172,7 @@ pub(super) fn ranks(scene: &Scene<'_>) -> Item {
         .iter()
         .flat_map(|(rank, size)| [*rank, *size])
         .chain(LOCAL_RANKS.iter().copied())
-        .chain(["SLURM_JOB_NUM_NODES", "PET_NODE_RANK"]);
+        .chain(["SLURM_JOB_NUM_NODES", "PET_NPROC_PER_NODE"]);
     let mut set: Vec<&str> = known
         .filter(|name| environment.get(name).is_some())
         .collect();
@@ -164,12 +183,8 @@ pub(super) fn ranks(scene: &Scene<'_>) -> Item {
     }
     for name in &set {
         let value = environment.get(name).unwrap_or_default();
-        // An elastic job has a range of nodes.
-        let value = match *name {
-            "NNODES" => value.rsplit(':').next().unwrap_or(value),
-            _ => value,
-        };
-        if value.trim().parse::<u64>().is_err() {
+        let is_word = *name == "PET_NPROC_PER_NODE" && NPROC_WORDS.contains(&value.trim());
+        if !is_word && number(name, value).is_none() {
             return Item::failing(
                 ID,
                 "RankNotANumber",
@@ -220,18 +235,18 @@ pub(super) fn ranks(scene: &Scene<'_>) -> Item {
                 .fix("resources.limits.\"nvidia.com/gpu\", or fewer processes a node (--nproc-per-node)");
             }
         }
-        if let Some(count) = whole(environment, "LOCAL_WORLD_SIZE")
-            && gpus > 0
-            && count > u64::from(gpus)
-        {
-            return Item::failing(
-                ID,
-                "MoreRanksThanGpus",
-                format!("LOCAL_WORLD_SIZE={count}, and this container has {gpus} GPUs"),
-            )
-            .fix(
-                "resources.limits.\"nvidia.com/gpu\", or fewer processes a node (--nproc-per-node)",
-            );
+        for name in LOCAL_COUNTS {
+            if let Some(count) = whole(environment, name)
+                && gpus > 0
+                && count > u64::from(gpus)
+            {
+                return Item::failing(
+                    ID,
+                    "MoreRanksThanGpus",
+                    format!("{name}={count}, and this container has {gpus} GPUs"),
+                )
+                .fix("resources.limits.\"nvidia.com/gpu\", or fewer processes a node (--nproc-per-node)");
+            }
         }
     }
     let told: Vec<String> = set
@@ -256,14 +271,20 @@ pub(super) fn master(scene: &Scene<'_>) -> Item {
     const ID: &str = "master";
     let environment = &scene.facts.environment;
     let Some((name, value)) = master_name(environment) else {
-        return match master_port(environment) {
-            Some((port, _)) if environment.get("MASTER_ADDR").is_some() => Item::failing(
+        let why = match (master_port(environment), &scene.nodes) {
+            (Some((port, _)), _) => Some(format!("{port} is set")),
+            (None, Some((true, why))) => Some(format!("the job is of several nodes ({why})")),
+            _ => None,
+        };
+        let is_empty = environment.get("MASTER_ADDR").is_some();
+        return match why.filter(|_| is_empty) {
+            Some(why) => Item::failing(
                 ID,
                 "MasterUnset",
-                format!("MASTER_ADDR is empty, {port} is set"),
+                format!("MASTER_ADDR is empty, and {why}"),
             )
             .fix("env MASTER_ADDR: the name of rank 0's pod"),
-            _ => Item::skipped(ID, "MASTER_ADDR is not set"),
+            None => Item::skipped(ID, "MASTER_ADDR is not set"),
         };
     };
     let port = master_port(environment);

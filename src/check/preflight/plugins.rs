@@ -55,7 +55,8 @@ pub fn libraries_wanted(environment: &Environment) -> Vec<String> {
     names
 }
 
-const OTHER_IMAGE: &str = "this image has no dynamic loader, so it is not the one that NCCL runs in: run preflight in the training image to have this looked at";
+/// What is said where a static tool's image is looked at.
+pub(super) const OTHER_IMAGE: &str = "this image has no dynamic loader, so it is not the one that NCCL runs in: run preflight in the training image to have this looked at";
 
 /// libibverbs, which NCCL opens by name.
 pub(super) fn libibverbs(scene: &Scene<'_>) -> Item {

@@ -129,6 +129,10 @@ pub(super) fn network(scene: &Scene<'_>) -> Item {
 /// The other settings.
 pub(super) fn others(scene: &Scene<'_>) -> Item {
     const ID: &str = "nccl_settings";
+    let named = super::named::files(ID, scene).or_else(|| super::named::rails(ID, scene));
+    if let Some(wrong) = named {
+        return wrong;
+    }
     for name in NUMBERS {
         let Some(asked) = scene.nccl(name) else {
             continue;
