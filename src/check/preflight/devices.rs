@@ -6,8 +6,17 @@ use crate::observe::container::SeenDevice;
 use crate::observe::rdma::PortState;
 use crate::observe::reading::{FaultKind, Reading};
 
-/// How the resource is asked for. The name is the cluster's own.
-const ASK: &str = "resources.limits of the container: the RDMA resource that this cluster's device plugin offers, such as `\"rdma/hca_shared_devices_a\": 1`, `\"nvidia.com/mlnxnics\": 1`, `\"openshift.io/…\": 1` or `\"vpc.amazonaws.com/efa\": 4` (`kubectl describe node` lists them under Allocatable)";
+/// How the resource is asked for. The name is the cluster's own; on EFA there is but one.
+pub(super) fn ask(scene: &Scene<'_>) -> &'static str {
+    match scene.efa {
+        Some(_) => {
+            "resources.limits of the container: `\"vpc.amazonaws.com/efa\": 4`, as many as the node offers (`kubectl describe node`, under Allocatable; none there: the EFA device plugin); where the fabric is no EFA, that cluster's RDMA resource"
+        }
+        None => {
+            "resources.limits of the container: the RDMA resource that this cluster's device plugin offers, such as `\"rdma/hca_shared_devices_a\": 1`, `\"nvidia.com/mlnxnics\": 1`, `\"openshift.io/…\": 1` or `\"vpc.amazonaws.com/efa\": 4` (`kubectl describe node` lists them under Allocatable)"
+        }
+    }
+}
 
 /// Names listed in a message.
 const NAMES: usize = 12;
@@ -74,7 +83,7 @@ pub(super) fn uverbs(scene: &Scene<'_>) -> Item {
                 "UverbsFewer",
                 format!("{told}: the job's GPUs here could have {could}"),
             )
-            .fix(ASK),
+            .fix(ask(scene)),
             None => Item::ok(ID, told),
         }
     } else if !stalled.is_empty() {
@@ -118,7 +127,8 @@ pub(super) fn uverbs(scene: &Scene<'_>) -> Item {
             "look at the device on the node: `selvage check`, kernel log".to_string()
         } else {
             format!(
-                "a node mounted from the host is refused by the device cgroup: ask for the resource instead. {ASK}"
+                "a node mounted from the host is refused by the device cgroup: ask for the resource instead. {}",
+                ask(scene)
             )
         };
         let item = Item::new(
@@ -159,7 +169,8 @@ fn missing(scene: &Scene<'_>, id: &'static str, reason: &'static str, what: &str
         return Item::skipped(
             id,
             format!("{what}; this platform's rails are network interfaces (GPUDirect-TCPX, TCPXO)"),
-        );
+        )
+        .with("rails", "interfaces");
     }
     if let Some(why) = scene.does_without() {
         return Item::skipped(id, format!("{what}; {why}"));
@@ -170,13 +181,13 @@ fn missing(scene: &Scene<'_>, id: &'static str, reason: &'static str, what: &str
             reason,
             format!("{what}, and {why}: NCCL will use TCP, or end"),
         )
-        .fix(ASK),
+        .fix(ask(scene)),
         None => Item::unknown(
             id,
             reason,
             format!("{what}; nothing here tells whether RDMA is wanted. NCCL will use TCP"),
         )
-        .fix(format!("where RDMA is wanted: {ASK}")),
+        .fix(format!("where RDMA is wanted: {}", ask(scene))),
     }
 }
 
@@ -282,6 +293,14 @@ pub(super) fn count(number: usize, what: &str) -> String {
     match number {
         1 => format!("1 {what}"),
         _ => format!("{number} {what}s"),
+    }
+}
+
+/// Names to choose from; there is at least one.
+pub(super) fn any_of(names: &[String]) -> String {
+    match names {
+        [only] => only.clone(),
+        _ => format!("one or more of {}", list(names)),
     }
 }
 

@@ -23,6 +23,9 @@ const COMFORT_PER_GPU: u64 = 1 << 30;
 /// What guides advise.
 const ADVISED_PER_GPU: u64 = 8 << 30;
 
+/// What container runtimes give where nothing is said.
+const RUNTIMES_DEFAULT: u64 = 64 << 20;
+
 const MIB: u64 = 1 << 20;
 
 /// Whether memory may be registered with the NIC.
@@ -146,12 +149,15 @@ pub(super) fn shm(scene: &Scene<'_>) -> Item {
     };
     let item = match scene.gpus {
         None | Some(0) => {
-            // The default of container runtimes.
-            if shm.size <= 64 * MIB {
+            if shm.size <= RUNTIMES_DEFAULT {
+                let default = match shm.size == RUNTIMES_DEFAULT {
+                    true => ", the container runtime's default",
+                    false => "",
+                };
                 Item::degraded(
                     ID,
                     "ShmSmall",
-                    format!("{told}, the container runtime's default, and the number of GPUs is not known (--gpus)"),
+                    format!("{told}{default}, and the number of GPUs is not known (--gpus)"),
                 )
                 .fix(FIX)
             } else {

@@ -55,7 +55,8 @@ pub fn libraries_wanted(environment: &Environment) -> Vec<String> {
     names
 }
 
-const OTHER_IMAGE: &str = "this image has no dynamic loader, so it is not the one that NCCL runs in: run preflight in the training image to have this looked at";
+/// What is said where a static tool's image is looked at.
+pub(super) const OTHER_IMAGE: &str = "this image has no dynamic loader, so it is not the one that NCCL runs in: run preflight in the training image to have this looked at";
 
 /// libibverbs, which NCCL opens by name.
 pub(super) fn libibverbs(scene: &Scene<'_>) -> Item {
@@ -84,6 +85,14 @@ pub(super) fn libibverbs(scene: &Scene<'_>) -> Item {
         },
         Some(Library::Unknown { why }) => Item::unknown(ID, "LibraryUnreadable", why.clone()),
         None => Item::unknown(ID, "LibraryUnreadable", "the image's libraries could not be looked through in time"),
+    }
+}
+
+/// What the rails are, or without a device are meant to be.
+fn meant(scene: &Scene<'_>) -> Fabric {
+    match scene.fabric {
+        Fabric::None if scene.efa.is_some() && scene.tcp.is_none() => Fabric::Efa,
+        fabric => fabric,
     }
 }
 
@@ -125,7 +134,7 @@ fn allows_efa(filter: &str) -> bool {
 pub(super) fn net_plugin(scene: &Scene<'_>) -> Item {
     const ID: &str = "net_plugin";
     let environment = &scene.facts.environment;
-    let fabric = scene.fabric;
+    let fabric = meant(scene);
     if fabric == Fabric::Efa
         && let Some(provider) = environment.get("FI_PROVIDER")
         && !allows_efa(provider)
@@ -203,7 +212,10 @@ pub(super) fn net_plugin(scene: &Scene<'_>) -> Item {
             format!("{what}; NCCL goes on to its own transport"),
         )
         .fix(mount(fabric)),
-        None => Item::ok(ID, "no plugin: NCCL's own transport"),
+        None if fabric == Fabric::Verbs && scene.tcp.is_none() => {
+            Item::ok(ID, "no plugin: NCCL's own transport")
+        }
+        None => Item::skipped(ID, "no plugin, and none is asked for"),
     }
 }
 

@@ -65,6 +65,11 @@ pub const REASONS: &[(&str, &str, &str)] = &[
     ),
     (
         "ib_hca",
+        "HcaMixed",
+        "`NCCL_IB_HCA`: without the ports of another link layer, or at half the rate, that it names",
+    ),
+    (
+        "ib_hca",
         "HcaPartly",
         "`NCCL_IB_HCA`: take out what is not there; a usable port is left out",
     ),
@@ -126,6 +131,21 @@ pub const REASONS: &[(&str, &str, &str)] = &[
     ),
     (
         "nccl_settings",
+        "GraphFileMissing",
+        "`NCCL_GRAPH_FILE`: unset it, or mount the file; NCCL ends without",
+    ),
+    (
+        "nccl_settings",
+        "TopoFileMissing",
+        "`NCCL_TOPO_FILE`: unset it, or mount the file; NCCL goes on without",
+    ),
+    (
+        "nccl_settings",
+        "NoRailInterface",
+        "`NCCL_FASTRAK_IFNAME`, `NCCL_GPUDIRECTTCPX_SOCKET_IFNAME` and `…CTRL_DEV`: interfaces that are here",
+    ),
+    (
+        "nccl_settings",
         "NotANumber",
         "the variable: a number; NCCL takes a word for 0",
     ),
@@ -164,6 +184,11 @@ pub const REASONS: &[(&str, &str, &str)] = &[
         "socket_ifname",
         "NoInterface",
         "`NCCL_SOCKET_IFNAME`: one that is here, up, and has an address; or unset",
+    ),
+    (
+        "socket_ifname",
+        "InterfacePartly",
+        "`NCCL_SOCKET_IFNAME`: without the blank, or the names that are not here",
     ),
     (
         "socket_ifname",

@@ -60,6 +60,8 @@ pub(super) struct Scene<'a> {
     pub tcp: Option<Asked<'a>>,
     /// What says that RDMA is wanted.
     pub wanted: Option<String>,
+    /// The setting that says that the rails are meant to be EFA.
+    pub efa: Option<String>,
 }
 
 impl<'a> Scene<'a> {
@@ -72,6 +74,7 @@ impl<'a> Scene<'a> {
             nodes: super::job::spans_nodes(facts, gpus),
             tcp: None,
             wanted: None,
+            efa: efa_meant(facts),
         };
         scene.tcp = asks_for_tcp(&scene);
         scene.wanted = wanted(&scene);
@@ -224,18 +227,53 @@ fn fabric(facts: &ContainerFacts) -> Fabric {
         .keys()
         .chain(environment.nccl_files.keys())
         .any(|name| name.starts_with("NCCL_FASTRAK_") || name.starts_with("NCCL_GPUDIRECTTCPX_"));
-    let gve = facts.interfaces.value().map_or(0, |interfaces| {
+    let by_network = environment
+        .nccl("NCCL_NET")
+        .is_some_and(|net| begins(net.value, &["fastrak", "gpudirecttcpx"]));
+    let gve = facts.links.value().map_or(0, |links| {
         let google = |driver: &str| driver == "gve" || driver == "gvnic";
-        let rails = interfaces
-            .iter()
-            .filter(|i| i.driver.as_deref().is_some_and(google));
-        rails.count()
+        let drivers = links.values().filter_map(Option::as_deref);
+        drivers.filter(|driver| google(driver)).count()
     });
-    if by_setting || gve > GVE_RAILS {
+    if by_setting || by_network || gve > GVE_RAILS {
         Fabric::TcpRails
     } else {
         Fabric::None
     }
+}
+
+/// Whether a text begins with one of these, in any case, as NCCL compares its networks' names.
+fn begins(text: &str, names: &[&str]) -> bool {
+    let text = text.to_ascii_lowercase();
+    names.iter().any(|name| text.starts_with(name))
+}
+
+/// What tells that the rails are meant to be EFA: libfabric's provider, aws-ofi-nccl's network
+/// (`AWS Libfabric`, `Libfabric`) or its library (`ofi`), libfabric's settings of EFA.
+fn efa_meant(facts: &ContainerFacts) -> Option<String> {
+    let environment = &facts.environment;
+    if let Some(value) = environment.get("FI_PROVIDER")
+        && value.split(',').any(|name| name.trim().starts_with("efa"))
+    {
+        return Some(format!("FI_PROVIDER={value}"));
+    }
+    if let Some(net) = environment.nccl("NCCL_NET")
+        && begins(net.value, &["aws libfabric", "libfabric"])
+    {
+        return Some(told("NCCL_NET", net));
+    }
+    if let Some(plugin) = environment.nccl("NCCL_NET_PLUGIN")
+        && (plugin.value.split(',')).any(|name| {
+            let file = name.rsplit('/').next().unwrap_or(name);
+            ["ofi", "aws-ofi", "libnccl-net-ofi.so"].contains(&file)
+        })
+    {
+        return Some(told("NCCL_NET_PLUGIN", plugin));
+    }
+    let mut names = environment.variables.keys();
+    names
+        .find(|name| name.starts_with("FI_EFA_"))
+        .map(|name| format!("{name} is set"))
 }
 
 /// The setting that makes NCCL take TCP sockets. `NCCL_IB_DISABLE` binds NCCL's own transport only:
@@ -248,7 +286,11 @@ fn asks_for_tcp<'a>(scene: &Scene<'a>) -> Option<Asked<'a>> {
     }
     let asked = scene.nccl("NCCL_IB_DISABLE")?;
     let disables = number(asked.setting.value).is_some_and(|number| number != 0);
-    let verbs = matches!(scene.fabric, Fabric::Verbs | Fabric::None | Fabric::Unknown);
+    let verbs = match scene.fabric {
+        Fabric::Verbs => true,
+        Fabric::None | Fabric::Unknown => scene.efa.is_none(),
+        Fabric::Efa | Fabric::TcpRails => false,
+    };
     // The plugin of HPC-X (IBext) has a switch of its own.
     let switched_off = scene
         .nccl_number("NCCL_IBEXT_DISABLE")
@@ -274,10 +316,10 @@ fn wanted(scene: &Scene<'_>) -> Option<String> {
     if let Some(asked) = scene.nccl("NCCL_NET") {
         return Some(format!("{} counts on it", asked.told()));
     }
-    if let Some(provider) = scene.facts.environment.get("FI_PROVIDER")
-        && provider == "efa"
+    if let Some(why) = &scene.efa
+        && why.starts_with("FI_PROVIDER=")
     {
-        return Some("FI_PROVIDER=efa counts on it".into());
+        return Some(format!("{why} counts on it"));
     }
     match (&scene.nodes, scene.gpus) {
         (Some((true, why)), Some(gpus)) if gpus > 0 => {

@@ -83,24 +83,31 @@ pub(super) fn network(scene: &Scene<'_>) -> Item {
     }
     if let Some(asked) = &scene.tcp {
         let told = asked.told();
-        let rails = matches!(scene.fabric, Fabric::TcpRails | Fabric::Efa);
-        if scene.candidates().is_empty() && !rails {
-            return Item::ok(
-                ID,
-                format!("{told} asks for TCP, and there is no RDMA port"),
-            );
-        }
+        let sockets = |item: Item| item.with("network", "Socket");
         if scene.is_one_node() {
-            return Item::ok(
+            return sockets(Item::ok(
                 ID,
                 format!("{told} asks for TCP, and the job is of one node"),
-            );
+            ));
         }
-        return Item::degraded(
+        // Devices that this container was not given are the node's all the same.
+        let here = !scene.devices().is_empty() || scene.fabric == Fabric::TcpRails;
+        let gpus = scene.gpus.is_some_and(|gpus| gpus > 0);
+        let why = match (here, scene.is_many_nodes() && gpus) {
+            (true, _) => "though RDMA is here",
+            (false, true) => "and the job's GPUs are on several nodes",
+            (false, false) => {
+                return sockets(Item::ok(
+                    ID,
+                    format!("{told} asks for TCP, and there is no RDMA device"),
+                ));
+            }
+        };
+        return sockets(Item::degraded(
             ID,
             "TcpConfigured",
-            format!("{told} asks for TCP, though RDMA is here"),
-        )
+            format!("{told} asks for TCP, {why}"),
+        ))
         .fix(format!(
             "{}: take it out{}",
             asked.name,
@@ -123,6 +130,10 @@ pub(super) fn network(scene: &Scene<'_>) -> Item {
 /// The other settings.
 pub(super) fn others(scene: &Scene<'_>) -> Item {
     const ID: &str = "nccl_settings";
+    let named = super::named::files(ID, scene).or_else(|| super::named::rails(ID, scene));
+    if let Some(wrong) = named {
+        return wrong;
+    }
     for name in NUMBERS {
         let Some(asked) = scene.nccl(name) else {
             continue;

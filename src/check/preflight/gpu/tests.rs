@@ -87,7 +87,7 @@ fn storage() {
             Reading::Absent,
             loaded.clone(),
             Reading::Value(16),
-            "failing CufileMissing",
+            "degraded CufileMissing",
         ),
         (
             fault(FaultKind::Malformed),
@@ -102,6 +102,11 @@ fn storage() {
         facts.gpudirect.nvidia_fs = module;
         assert_eq!(told(&facts, "gds"), want, "{cufile:?}");
     }
+    // Another image than the one that has the file.
+    let mut facts = with(&asked);
+    facts.storage.cufile = Reading::Absent;
+    facts.has_loader = false;
+    assert_eq!(told(&facts, "gds"), "skipped");
     // A file that nobody points to asks for nothing.
     let mut facts = good();
     facts.storage.cufile = file(Some(false));

@@ -40,6 +40,7 @@ fn what_nccl_takes() {
         ("^=net1", "lo,eth0,docker0,net10", "ok"),
         ("eth9", "", "failing NoInterface"),
         ("eth9,net1", "net1,net10", "ok"),
+        ("eth0, net1", "eth0", "degraded InterfacePartly"),
         (" eth0", "", "failing NoInterface"),
         ("bare0", "", "failing NoInterface"),
         ("lo", "lo", "failing LocalInterface"),
@@ -169,4 +170,49 @@ fn gloo_takes_whole_names() {
         assert_eq!(told(&facts, "gloo_ifname"), want, "{value:?}");
     }
     assert_eq!(told(&good(), "gloo_ifname"), "skipped");
+}
+
+#[test]
+fn names_that_are_passed_over_are_told() {
+    let facts = on(POD, &[("NCCL_SOCKET_IFNAME", "eth0,eth7")]);
+    let got = item(&facts, "socket_ifname");
+    assert!(
+        got.message.contains("nothing usable is called \"eth7\""),
+        "{}",
+        got.message
+    );
+    // Where TCP carries the data, one interface less is less.
+    let facts = on(
+        POD,
+        &[("NCCL_SOCKET_IFNAME", "eth0,eth7"), ("NCCL_NET", "Socket")],
+    );
+    assert_eq!(told(&facts, "socket_ifname"), "degraded InterfacePartly");
+    assert_eq!(
+        item(&facts, "socket_ifname").remedy,
+        "NCCL_SOCKET_IFNAME: eth0"
+    );
+    let facts = on(POD, &[("NCCL_SOCKET_IFNAME", "eth0, net1")]);
+    let got = item(&facts, "socket_ifname");
+    assert!(got.message.contains("\" net1\""), "{}", got.message);
+}
+
+#[test]
+fn what_gloo_is_offered() {
+    let facts = on(POD, &[("GLOO_SOCKET_IFNAME", "eth9")]);
+    let remedy = item(&facts, "gloo_ifname").remedy;
+    assert_eq!(
+        remedy,
+        "GLOO_SOCKET_IFNAME: unset it, or one or more of eth0, net1, net10"
+    );
+    let facts = on(&POD[..2], &[("GLOO_SOCKET_IFNAME", "eth9")]);
+    assert_eq!(
+        item(&facts, "gloo_ifname").remedy,
+        "GLOO_SOCKET_IFNAME: unset it, or eth0"
+    );
+    let facts = on(&POD[..1], &[("GLOO_SOCKET_IFNAME", "eth9")]);
+    let remedy = item(&facts, "gloo_ifname").remedy;
+    assert!(
+        remedy.contains("no interface in here but the loopback"),
+        "{remedy}"
+    );
 }

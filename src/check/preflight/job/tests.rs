@@ -1,6 +1,7 @@
 use super::super::testing::*;
 use super::*;
-use crate::observe::container::MasterFacts;
+use crate::observe::container::{Connection, MasterFacts};
+use crate::observe::reading::{FaultKind, Reading};
 
 fn only(variables: &[(&str, &str)]) -> ContainerFacts {
     let mut facts = good();
@@ -291,4 +292,43 @@ fn names_without_an_address() {
     assert_eq!(told(&only(&[]), "master"), "skipped");
     let facts = only(&[("MASTER_ADDR", ""), ("MASTER_PORT", "1")]);
     assert_eq!(told(&facts, "master"), "failing MasterUnset");
+}
+
+#[test]
+fn torchrun_s_own_variables() {
+    for (variables, want) in [
+        (&[("PET_NNODES", "2"), ("PET_NODE_RANK", "1")][..], "ok"),
+        (
+            &[("PET_NNODES", "2"), ("PET_NODE_RANK", "7")],
+            "failing RankOutOfRange",
+        ),
+        (&[("PET_NNODES", "2:8"), ("PET_NODE_RANK", "7")], "ok"),
+        (
+            &[("PET_NNODES", "2:8"), ("PET_NODE_RANK", "8")],
+            "failing RankOutOfRange",
+        ),
+        (
+            &[("NNODES", "1:4"), ("NODE_RANK", "4")],
+            "failing RankOutOfRange",
+        ),
+        (&[("PET_NNODES", "8:2")], "failing RankNotANumber"),
+        (&[("PET_NNODES", "x:2")], "failing RankNotANumber"),
+        (&[("PET_NPROC_PER_NODE", "16")], "failing MoreRanksThanGpus"),
+        (&[("PET_NPROC_PER_NODE", "8")], "ok"),
+        (&[("PET_NPROC_PER_NODE", "gpu")], "ok"),
+        (&[("PET_NPROC_PER_NODE", "many")], "failing RankNotANumber"),
+    ] {
+        assert_eq!(told(&with(variables), "ranks"), want, "{variables:?}");
+    }
+}
+
+#[test]
+fn an_empty_master_of_several_nodes() {
+    assert_eq!(
+        told(&with(&[("MASTER_ADDR", "")]), "master"),
+        "failing MasterUnset"
+    );
+    let one = with(&[("MASTER_ADDR", ""), ("WORLD_SIZE", "8")]);
+    assert_eq!(told(&one, "master"), "skipped");
+    assert_eq!(told(&good(), "master"), "skipped");
 }

@@ -54,11 +54,17 @@ fn networks_that_are_not_there() {
     assert_eq!(told(&facts, "nccl_network"), "failing NetNotAvailable");
     facts.rdma = fault(crate::observe::reading::FaultKind::Denied);
     assert_eq!(told(&facts, "nccl_network"), "unknown RdmaUnreadable");
-    // TCP asked for, and nothing better there.
+    // TCP asked for, and nothing better seen here: less than GPUs on several nodes want.
     let mut facts = with(&[("NCCL_NET", "Socket")]);
     facts.rdma = Reading::Value(Vec::new());
-    assert_eq!(told(&facts, "nccl_network"), "ok");
+    assert_eq!(told(&facts, "nccl_network"), "degraded TcpConfigured");
     assert_eq!(told(&facts, "uverbs"), "skipped");
+    facts.gpus = Reading::Value(0);
+    assert_eq!(told(&facts, "nccl_network"), "ok");
+    facts.gpus = Reading::Value(8);
+    set(&mut facts, &[("WORLD_SIZE", "8")]);
+    assert_eq!(told(&facts, "nccl_network"), "ok");
+    assert_eq!(item(&facts, "nccl_network").evidence["network"], "Socket");
 }
 
 #[test]
