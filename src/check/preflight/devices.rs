@@ -8,11 +8,11 @@ use crate::observe::reading::{FaultKind, Reading};
 
 /// How the resource is asked for. The name is the cluster's own; on EFA there is but one.
 pub(super) fn ask(scene: &Scene<'_>) -> &'static str {
-    match scene.efa {
-        Some(_) => {
+    match scene.efa.is_some() || scene.fabric == Fabric::Efa {
+        true => {
             "resources.limits of the container: `\"vpc.amazonaws.com/efa\": 4`, as many as the node offers (`kubectl describe node`, under Allocatable; none there: the EFA device plugin); where the fabric is no EFA, that cluster's RDMA resource"
         }
-        None => {
+        false => {
             "resources.limits of the container: the RDMA resource that this cluster's device plugin offers, such as `\"rdma/hca_shared_devices_a\": 1`, `\"nvidia.com/mlnxnics\": 1`, `\"openshift.io/…\": 1` or `\"vpc.amazonaws.com/efa\": 4` (`kubectl describe node` lists them under Allocatable)"
         }
     }

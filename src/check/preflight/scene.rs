@@ -163,7 +163,8 @@ impl<'a> Scene<'a> {
     /// How many rails the job's GPUs here could have of `all` that are alike, where `taken` of them
     /// are fewer and the job spans nodes: one for each GPU, or as many as there are.
     pub fn short_of_rails(&self, taken: usize, all: usize) -> Option<usize> {
-        let gpus = self.gpus.filter(|_| self.is_many_nodes())?;
+        let matters = self.is_many_nodes() && self.does_without().is_none();
+        let gpus = self.gpus.filter(|_| matters)?;
         // One process of several GPUs says nothing of how many it uses.
         let local = self.facts.environment.get("LOCAL_WORLD_SIZE");
         let local = local.and_then(|text| text.trim().parse().ok());

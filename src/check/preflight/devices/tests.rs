@@ -111,7 +111,12 @@ fn a_share_of_the_rails() {
     assert_eq!(told(&facts, "uverbs"), "ok");
     nodes(&mut facts, &Reading::Absent, 1..8);
     assert_eq!(told(&facts, "uverbs"), "degraded UverbsFewer");
-    assert!(item(&facts, "uverbs").remedy.contains("resources.limits"));
+    let remedy = item(&facts, "uverbs").remedy;
+    assert!(remedy.contains("resources.limits"), "{remedy}");
+    assert!(!remedy.contains("rdma/hca"), "{remedy}");
+    // Nobody misses them who asks for TCP.
+    set(&mut facts, &[("NCCL_NET", "Socket")]);
+    assert_eq!(told(&facts, "uverbs"), "ok");
 }
 
 #[test]
