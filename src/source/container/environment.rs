@@ -77,8 +77,11 @@ pub fn of_process(variables: impl IntoIterator<Item = (OsString, OsString)>) -> 
     }
 }
 
+/// `NAME=value` lines of one file.
+pub type Lines = Vec<(String, String)>;
+
 /// Settings of one of NCCL's files. May hang where its file system does.
-pub fn read_file(host: &Host, file: &str) -> Reading<Vec<(String, String)>> {
+pub fn read_file(host: &Host, file: &str) -> Reading<Lines> {
     let path = file.strip_prefix('/').unwrap_or(file);
     if path.is_empty() || !tree::is_file(host, path) {
         return Reading::Absent;
@@ -89,7 +92,7 @@ pub fn read_file(host: &Host, file: &str) -> Reading<Vec<(String, String)>> {
 /// The environment with what NCCL's files say, in their order.
 pub fn with_files(
     mut environment: Environment,
-    files: Vec<(Reading<Vec<(String, String)>>, String)>,
+    files: Vec<(Reading<Lines>, String)>,
 ) -> Environment {
     for (settings, file) in files {
         match settings {
@@ -126,7 +129,7 @@ pub fn conf_files(environment: &Environment) -> Vec<String> {
 
 /// `NAME=value` lines; `#` in the first column begins a comment. Blanks are part of names and
 /// values. Names that are not NCCL's are left out: they come too late for whoever reads them.
-pub fn parse(text: &str) -> Vec<(String, String)> {
+pub fn parse(text: &str) -> Lines {
     text.lines()
         .map(|line| cut(line, MAX_LINE))
         .filter(|line| !line.starts_with('#'))
