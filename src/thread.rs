@@ -10,15 +10,20 @@ pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) {
     spawn_with_stack(name, SMALL, body);
 }
 
-/// The same for what needs a deeper stack, in bytes.
-pub(crate) fn spawn_with_stack(name: &str, stack: usize, body: impl FnOnce() + Send + 'static) {
+/// The same for what needs a deeper stack, in bytes; whether there is such a thread now.
+pub(crate) fn spawn_with_stack(
+    name: &str,
+    stack: usize,
+    body: impl FnOnce() + Send + 'static,
+) -> bool {
     let spawned = std::thread::Builder::new()
         .name(name.into())
         .stack_size(stack)
         .spawn(body);
-    if let Err(error) = spawned {
+    if let Err(error) = &spawned {
         tracing::warn!(%error, name, "cannot start a thread");
     }
+    spawned.is_ok()
 }
 
 /// What `question` answers, asked on a thread of its own; none if there can be no thread, or it

@@ -1,87 +1,36 @@
 //! `selvage preflight`: looks from inside a container, and ends.
 
+mod arguments;
+mod asking;
+
+pub use arguments::{FailOn, Settings, command};
+
 use crate::check::preflight::{
-    self as items, Item, Options, libraries_wanted, master_to_ask, slot_asked,
+    self as items, FILES, Item, Options, libraries_wanted, master_to_ask, slot_asked,
 };
 use crate::host::Host;
 use crate::observe::container::{ContainerFacts, Environment, MasterFacts, SeenDevice};
 use crate::observe::rdma::RdmaDevice;
-use crate::observe::reading::{Fault, FaultKind, Reading};
+use crate::observe::reading::Reading;
 use crate::readiness;
 use crate::report::{self, State};
 use crate::source::container::{
-    cufile, environment, interfaces, libraries, limits, master, nodes, shm,
+    cufile, environment, interfaces, libraries, limits, master, named, nodes, shm,
 };
 use crate::source::{gpudirect, infiniband};
 use crate::thread::spawn_with_stack;
-use crate::units::Span;
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use asking::{Asked, Deadline, Lost, STACK, ask, on_each, stalled};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
-
-/// Stack of a thread that reads: the system's resolver wants more than a file does.
-const STACK: usize = 512 * 1024;
-
-/// Most threads for the devices of one container.
-const THREADS: usize = 32;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 /// Time beyond `--timeout` for a resolver that keeps its own.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Least and longest `--timeout`.
-const LEAST: Duration = Duration::from_millis(100);
-const LONGEST: Duration = Duration::from_secs(3600);
-
-/// The command line.
-pub fn command(output: Arg) -> Command {
-    Command::new("preflight")
-        .about("In a training container: can the job in here use the fabric? Exit 0 ready, 1 degraded, 2 unready, 3 unknown")
-        .arg(output)
-        .arg(
-            Arg::new("warn")
-                .long("warn")
-                .env("SELVAGE_PREFLIGHT_WARN")
-                .action(ArgAction::SetTrue)
-                .value_parser(clap::builder::FalseyValueParser::new())
-                .help("Print the same, and exit 0 whatever was found"),
-        )
-        .arg(
-            Arg::new("gpus")
-                .long("gpus")
-                .env("SELVAGE_PREFLIGHT_GPUS")
-                .value_name("N")
-                .value_parser(clap::value_parser!(u32).range(..=1024))
-                .help("GPUs that the job uses here, where they are not this container's own to see"),
-        )
-        .arg(
-            Arg::new("timeout")
-                .long("timeout")
-                .env("SELVAGE_PREFLIGHT_TIMEOUT")
-                .value_name("TIME")
-                .default_value("5s")
-                .value_parser(clap::value_parser!(Span))
-                .help("How long to wait for MASTER_ADDR, and for a device that does not answer: 5s, 2m"),
-        )
-        .arg(
-            Arg::new("copy-to")
-                .long("copy-to")
-                .value_name("DIR")
-                .value_parser(clap::value_parser!(PathBuf))
-                .help("Only copy this program to DIR/selvage, for an init container of the training image to run"),
-        )
-        .arg(
-            Arg::new("host-root")
-                .long("host-root")
-                .env("SELVAGE_HOST_ROOT")
-                .value_name("DIR")
-                .default_value("/")
-                .value_parser(clap::value_parser!(PathBuf))
-                .help("Where sys, proc, dev and etc are looked for"),
-        )
-}
+/// Most time that NCCL's own files get.
+const CONF: Duration = Duration::from_secs(5);
 
 /// Copies this program into a directory, for another image to run: a static program needs nothing
 /// else.
@@ -95,37 +44,6 @@ pub fn copy_to(dir: &Path) -> io::Result<PathBuf> {
     std::fs::copy(std::env::current_exe()?, &beside)?;
     std::fs::rename(&beside, &target)?;
     Ok(target)
-}
-
-/// What the command line says.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// Where to look.
-    pub root: PathBuf,
-    /// How long to wait.
-    pub timeout: Duration,
-    /// GPUs, where told.
-    pub gpus: Option<u32>,
-    /// Whether the exit status is 0 whatever was found.
-    pub warn: bool,
-}
-
-impl Settings {
-    /// From the parsed command line.
-    pub fn of(matches: &ArgMatches) -> Self {
-        Settings {
-            root: matches
-                .get_one::<PathBuf>("host-root")
-                .cloned()
-                .unwrap_or_else(|| "/".into()),
-            timeout: matches
-                .get_one::<Span>("timeout")
-                .map_or(LEAST, |span| span.0)
-                .clamp(LEAST, LONGEST),
-            gpus: matches.get_one::<u32>("gpus").copied(),
-            warn: matches.get_flag("warn"),
-        }
-    }
 }
 
 /// What was found.
@@ -166,68 +84,6 @@ pub fn run(
     }
 }
 
-/// One read on a thread of its own, to be given up.
-struct Asked<T>(Receiver<T>);
-
-fn ask<T: Send + 'static>(name: &str, question: impl FnOnce() -> T + Send + 'static) -> Asked<T> {
-    let (tx, rx) = channel();
-    spawn_with_stack(name, STACK, move || {
-        let _ = tx.send(question());
-    });
-    Asked(rx)
-}
-
-/// When everything has to have answered.
-#[derive(Clone, Copy)]
-struct Deadline(Instant);
-
-impl Deadline {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "one look, with a limit of its own"
-    )]
-    fn now() -> Instant {
-        Instant::now()
-    }
-
-    fn after(time: Duration) -> Self {
-        Deadline(Self::now() + time)
-    }
-
-    /// The answer; none if it does not come in time.
-    fn wait<T>(self, asked: &Asked<T>) -> Option<T> {
-        let left = self.0.saturating_duration_since(Self::now());
-        asked.0.recv_timeout(left).ok()
-    }
-
-    /// Answers of each of so many, in order; none where one does not come in time.
-    fn each<T>(self, asked: &Asked<(usize, T)>, many: usize) -> Vec<Option<T>> {
-        let mut answers: Vec<Option<T>> = (0..many).map(|_| None).collect();
-        let mut left = many;
-        while left > 0
-            && let Some((at, answer)) = self.wait(asked)
-        {
-            if let Some(place) = answers.get_mut(at) {
-                *place = Some(answer);
-            }
-            left -= 1;
-        }
-        answers
-    }
-
-    /// The same of a reading.
-    fn reading<T>(self, what: &str, asked: &Asked<Reading<T>>) -> Reading<T> {
-        self.wait(asked).unwrap_or_else(|| stalled(what))
-    }
-}
-
-fn stalled<T>(what: &str) -> Reading<T> {
-    Reading::Failed(Fault {
-        kind: FaultKind::Stalled,
-        detail: format!("{what}: no answer in time"),
-    })
-}
-
 /// Reads everything at once, each part on a thread of its own: one that hangs costs its own item.
 fn gather(settings: &Settings, variables: Vec<(OsString, OsString)>) -> ContainerFacts {
     let host = Host::new(&settings.root);
@@ -237,19 +93,23 @@ fn gather(settings: &Settings, variables: Vec<(OsString, OsString)>) -> Containe
         let host = host.clone();
         (name, host)
     };
-    // NCCL's files may hang too, on a file system that does.
-    let kept = variables.clone();
-    let (name, of) = part("settings");
-    let environment = ask(name, move || environment::read(&of, kept));
-    let environment = files.wait(&environment).unwrap_or_else(|| {
-        let nowhere = Host::new("/nonexistent");
-        environment::read(&nowhere, variables)
-    });
+    // NCCL's files may hang on a file system that does: nobody else waits for them but who asks for
+    // what they name.
+    let environment = environment::of_process(variables);
+    let conf: Vec<_> = environment::conf_files(&environment)
+        .into_iter()
+        .map(|file| {
+            let ((name, of), own) = (part("settings"), file.clone());
+            (ask(name, move || environment::read_file(&of, &own)), file)
+        })
+        .collect();
     let asked_master = ask_master(&host, &environment, settings.timeout);
     let (name, of) = part("rdma");
     let rdma = ask(name, move || infiniband::enumerate(&of));
     let (name, of) = part("interfaces");
     let interfaces = ask(name, move || interfaces::read(&of));
+    let (name, of) = part("links");
+    let links = ask(name, move || interfaces::links(&of));
     let (name, of) = part("limits");
     let privileges = ask(name, move || limits::read(&of));
     let (name, of) = part("shm");
@@ -261,6 +121,14 @@ fn gather(settings: &Settings, variables: Vec<(OsString, OsString)>) -> Containe
     let (name, of) = part("gds");
     let own = environment.clone();
     let storage = ask(name, move || cufile::read(&of, &own));
+    let patience = Deadline::after((settings.timeout / 2).min(CONF));
+    let conf = conf
+        .into_iter()
+        .map(|(asked, file)| (patience.reading(&file, &asked), file));
+    let environment = environment::with_files(environment, conf.collect());
+    let (name, of) = part("named");
+    let own = environment.clone();
+    let named_files = ask(name, move || named::read(&of, &own, FILES));
     let (name, of) = part("libraries");
     let own = environment.clone();
     let libraries = ask(name, move || {
@@ -278,17 +146,22 @@ fn gather(settings: &Settings, variables: Vec<(OsString, OsString)>) -> Containe
     ContainerFacts {
         rdma,
         interfaces: files.reading("interfaces", &interfaces),
+        links: files.reading("/sys/class/net", &links),
         privileges: files.wait(&privileges).unwrap_or_default(),
         shm: files.reading("/dev/shm", &shm),
         gpus: files.reading("/dev", &gpus),
         gpudirect: files.wait(&gpudirect).unwrap_or_default(),
         storage: files.wait(&storage).unwrap_or_default(),
+        named_files: files.wait(&named_files).unwrap_or_default(),
         libraries,
         has_loader,
         master: match asked_master {
             None => MasterFacts::default(),
-            Some(asked) => network.wait(&asked).unwrap_or_else(|| MasterFacts {
-                addresses: stalled("the resolver"),
+            Some(asked) => network.last(&asked).unwrap_or_else(|lost| MasterFacts {
+                addresses: match lost {
+                    Lost::Late => stalled("the resolver"),
+                    Lost::Unasked => Reading::NotObservable,
+                },
                 ..MasterFacts::default()
             }),
         },
@@ -297,7 +170,7 @@ fn gather(settings: &Settings, variables: Vec<(OsString, OsString)>) -> Containe
 }
 
 /// Devices, opened and looked at on threads of their own: one that hangs costs itself, and of
-/// more than [`THREADS`] those that come after it on its thread.
+/// more than [`asking::THREADS`] those that come after it on its thread.
 fn look(
     host: &Host,
     devices: Vec<RdmaDevice>,
@@ -305,11 +178,11 @@ fn look(
     deadline: Deadline,
 ) -> Vec<SeenDevice> {
     let of = host.clone();
-    let opened = on_each("uverbs", devices.clone(), move |device| {
+    let opened = on_each("uverbs", STACK, devices.clone(), move |device| {
         nodes::open_uverbs(&of, &device)
     });
     let of = host.clone();
-    let seen = on_each("ports", devices.clone(), move |device| {
+    let seen = on_each("ports", STACK, devices.clone(), move |device| {
         nodes::look(&of, device, Reading::Absent, slot)
     });
     let opened = deadline.each(&opened, devices.len());
@@ -318,12 +191,16 @@ fn look(
         .into_iter()
         .zip(opened.into_iter().zip(seen))
         .map(|(device, (node, seen))| {
-            let node = node.unwrap_or_else(|| stalled("opening its uverbs node"));
+            let lost = |lost: Lost, what: &str| match lost {
+                Lost::Late => stalled(what),
+                Lost::Unasked => Reading::NotObservable,
+            };
+            let node = node.unwrap_or_else(|why| lost(why, "opening its uverbs node"));
             match seen {
-                Some(seen) => SeenDevice { node, ..seen },
-                None => SeenDevice {
+                Ok(seen) => SeenDevice { node, ..seen },
+                Err(why) => SeenDevice {
                     node: match node {
-                        Reading::Value(()) => stalled("reading its ports"),
+                        Reading::Value(()) => lost(why, "reading its ports"),
                         other => other,
                     },
                     ports: Vec::new(),
@@ -332,31 +209,6 @@ fn look(
             }
         })
         .collect()
-}
-
-/// Asks `question` of each, with its place among them.
-fn on_each<T: Send + 'static, U: Send + 'static>(
-    name: &str,
-    all: Vec<T>,
-    question: impl Fn(T) -> U + Clone + Send + 'static,
-) -> Asked<(usize, U)> {
-    let mut shares: Vec<Vec<(usize, T)>> = Vec::new();
-    for (at, one) in all.into_iter().enumerate() {
-        match shares.get_mut(at % THREADS) {
-            Some(share) => share.push((at, one)),
-            None => shares.push(vec![(at, one)]),
-        }
-    }
-    let (tx, rx) = channel();
-    for share in shares {
-        let (tx, question) = (tx.clone(), question.clone());
-        spawn_with_stack(name, STACK, move || {
-            for (at, one) in share {
-                let _ = tx.send((at, question(one)));
-            }
-        });
-    }
-    Asked(rx)
 }
 
 /// Asks for the master, where this is a running system and not a directory tree.
@@ -370,42 +222,11 @@ fn ask_master(
     }
     let (name, port) = master_to_ask(environment)?;
     let name = name.to_string();
-    Some(ask("master", move || master::ask(&name, port, timeout)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_that_hangs_costs_itself() {
-        let (tx, rx) = channel::<()>();
-        let rx = std::sync::Arc::new(std::sync::Mutex::new(rx));
-        let asked = on_each("test", (0..THREADS + 8).collect(), move |n: usize| {
-            if n == 3 {
-                let _ = rx.lock().unwrap().recv();
-            }
-            n * 2
+    let (tx, rx) = channel();
+    spawn_with_stack("master", STACK, move || {
+        master::ask(&name, port, timeout, |facts| {
+            let _ = tx.send(facts);
         });
-        let deadline = Deadline::after(Duration::from_millis(300));
-        let got = deadline.each(&asked, THREADS + 8);
-        for (n, answer) in got.iter().enumerate() {
-            let hung = n % THREADS == 3;
-            assert_eq!(*answer, (!hung).then_some(n * 2), "{n}");
-        }
-        drop(tx);
-    }
-
-    #[test]
-    fn what_hangs_is_given_up() {
-        let deadline = Deadline::after(Duration::from_millis(50));
-        let (tx, rx) = channel::<()>();
-        let asked: Asked<Reading<()>> = ask("test", move || {
-            let _ = rx.recv();
-            Reading::Value(())
-        });
-        let got = deadline.reading("it", &asked);
-        assert!(matches!(got, Reading::Failed(fault) if fault.kind == FaultKind::Stalled));
-        drop(tx);
-    }
+    });
+    Some(Asked(rx))
 }

@@ -406,7 +406,7 @@ fn preflight_command(matches: &ArgMatches) -> u8 {
     }));
     match told {
         0 if settings.warn => 0,
-        0 => check::exit_status(outcome.state),
+        0 => settings.fail_on.exit_status(outcome.state),
         _ => told,
     }
 }

@@ -3,6 +3,7 @@
 use super::gpudirect::GpuDirectFacts;
 use super::rdma::{Gid, GidTable, PortState, RdmaDevice};
 use super::reading::Reading;
+use crate::units::BitsPerSec;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -16,6 +17,9 @@ pub struct ContainerFacts {
     pub rdma: Reading<Vec<SeenDevice>>,
     /// Network interfaces of this network namespace.
     pub interfaces: Reading<Vec<Interface>>,
+    /// Names in `/sys/class/net` with their drivers, such as `mlx5_core` or `gve`; none for virtual
+    /// ones. Known also where the addresses are not.
+    pub links: Reading<BTreeMap<String, Option<String>>>,
     /// Locked memory, capabilities, user namespace.
     pub privileges: Privileges,
     /// `/dev/shm`.
@@ -26,6 +30,8 @@ pub struct ContainerFacts {
     pub gpudirect: GpuDirectFacts,
     /// GPUDirect Storage from in here.
     pub storage: StorageFacts,
+    /// Files that settings of NCCL name, by the setting, as far as they could be looked for.
+    pub named_files: BTreeMap<String, Reading<()>>,
     /// Libraries that were looked for, by name.
     pub libraries: BTreeMap<String, Library>,
     /// Whether this image holds shared libraries at all: a static tool's image does not.
@@ -42,6 +48,8 @@ pub struct Environment {
     /// `NAME=value` lines of NCCL's files: value and file. A variable of the process wins over
     /// them, the user's file over `/etc/nccl.conf` (NCCL, src/misc/param.cc).
     pub nccl_files: BTreeMap<String, (String, String)>,
+    /// Files of NCCL's that are there and were not read, each with why.
+    pub unread: Vec<String>,
 }
 
 impl Environment {
@@ -92,6 +100,8 @@ pub struct SeenPort {
     pub number: u32,
     /// `ports/N/state`.
     pub state: Reading<PortState>,
+    /// Its rate, where it is known.
+    pub rate: Option<BitsPerSec>,
     /// GID table, of which the first slots are read.
     pub gids: Reading<GidTable>,
     /// The slot that a setting names: none where it is empty, absent beyond the table's end, not
@@ -108,8 +118,6 @@ pub struct Interface {
     pub running: bool,
     /// Its addresses, in the order in which getifaddrs(3) gives them.
     pub addresses: Vec<IpAddr>,
-    /// Driver, such as `mlx5_core`, `gve`; none for virtual ones.
-    pub driver: Option<String>,
 }
 
 /// What lets a process pin memory.
@@ -117,6 +125,8 @@ pub struct Interface {
 pub struct Privileges {
     /// Soft RLIMIT_MEMLOCK in bytes; none: unlimited.
     pub memlock: Reading<Option<u64>>,
+    /// The machine's memory in bytes: `MemTotal` of `/proc/meminfo`, the node's own in a container.
+    pub memory: Reading<u64>,
     /// `CapEff` of `/proc/self/status`.
     pub effective: Reading<u64>,
     /// `CapBnd`.

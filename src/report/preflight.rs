@@ -2,8 +2,7 @@
 
 use super::State;
 use super::text::Style;
-use super::text::clean;
-use super::text::writer::{Colour, Page, cut};
+use super::text::writer::{Colour, Page};
 use crate::check::preflight::{Item, ItemStatus};
 use serde::Serialize;
 
@@ -41,6 +40,9 @@ fn reasons(items: &[Item]) -> Vec<&'static str> {
     reasons
 }
 
+/// What is said of a job that asks for TCP.
+const AS_ASKED: &str = "the job will use TCP, as its settings ask";
+
 /// For people: the verdict, then one line an item, with the remedy below what is wrong.
 pub fn text(state: State, items: &[Item], style: Style) -> String {
     let mut page = Page {
@@ -48,7 +50,23 @@ pub fn text(state: State, items: &[Item], style: Style) -> String {
         width: style.width.clamp(40, 160),
         colour: style.colour,
     };
+    let of = |item: &str| items.iter().find(|known| known.item == item);
+    let tcp = of("nccl_network").is_some_and(|item| {
+        item.evidence
+            .get("network")
+            .is_some_and(|net| net == "Socket")
+    });
+    // Neither RDMA devices nor a platform that has its rails elsewhere, and nobody wants them.
+    let without = of("uverbs").is_some_and(|item| {
+        item.status == ItemStatus::Skipped && !item.evidence.contains_key("rails")
+    });
     let (colour, says) = match state {
+        State::Ready if tcp => (Colour::Green, AS_ASKED),
+        State::Degraded if tcp => (Colour::Yellow, AS_ASKED),
+        State::Ready if without => (
+            Colour::Green,
+            "nothing here is wrong, and the job does without the fabric",
+        ),
         State::Ready => (
             Colour::Green,
             "the job in this container can use the fabric",
@@ -64,7 +82,7 @@ pub fn text(state: State, items: &[Item], style: Style) -> String {
         false => format!(": {}", reasons.join(", ")),
     };
     let lead = format!("{}  ", page.paint(colour, &word));
-    page.wrapped(&lead, word.len() + 2, &format!("{says}{reasons}"));
+    page.whole(&lead, word.len() + 2, &format!("{says}{reasons}"));
     page.line("");
     let widest = items.iter().map(|item| item.item.len()).max().unwrap_or(0);
     for item in items {
@@ -88,16 +106,9 @@ fn one(page: &mut Page, item: &Item, widest: usize) {
     };
     let lead = format!("  {word}  {:<widest$}  ", item.item);
     let indent = 2 + 8 + 2 + widest + 2;
-    // What does not apply is one line each, unless there is more to say: JSON has it whole.
-    if item.status == ItemStatus::Skipped && item.reason.is_none() {
-        let room = page.width.saturating_sub(indent + 3);
-        let message = cut(&clean(&item.message), room).into_owned();
-        page.line(&format!("{lead}{message}"));
-        return;
-    }
-    page.wrapped(&lead, indent, &item.message);
+    page.whole(&lead, indent, &item.message);
     if !item.remedy.is_empty() {
-        page.wrapped(
+        page.whole(
             &format!("{}fix: ", " ".repeat(indent)),
             indent + 5,
             &item.remedy,
@@ -149,6 +160,22 @@ UNREADY  the job will fail, or fall back to TCP: HcaMatchesNothing,
                      fix: NCCL_NET: unset it
 ";
         assert_eq!(got, want);
+    }
+
+    #[test]
+    fn nothing_is_cut() {
+        let mut skipped = item("gds", ItemStatus::Skipped, None);
+        skipped.message = "why it does not apply, ".repeat(60) + "end";
+        for width in [40, 100] {
+            let style = Style {
+                width,
+                ..Style::default()
+            };
+            let got = text(State::Unknown, std::slice::from_ref(&skipped), style);
+            let words: Vec<&str> = got.split_whitespace().collect();
+            assert!(words.join(" ").ends_with(&skipped.message), "{got}");
+            assert!(got.lines().all(|line| line.len() <= width), "{got}");
+        }
     }
 
     #[test]

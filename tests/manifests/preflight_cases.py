@@ -8,7 +8,7 @@ from policy_cases import append, both, drop, nothing, put
 from render import of_kind
 
 OURS = "selvage.dev/preflight"
-WARN, FAIL = ["preflight", "--warn", "--gpus", "8"], ["preflight", "--gpus", "8"]
+WARN, FAIL = ["preflight", "--warn", "--gpus", "8"], ["preflight", "--fail-on=unready", "--gpus", "8"]
 # Fields that the preflight has as the job's container has them.
 SAME = {"resources": {}, "securityContext": {}, "volumeMounts": [], "envFrom": []}
 

@@ -13,8 +13,10 @@
 mod support;
 
 mod namespaces;
+mod page;
 mod rows;
 mod trees;
+mod verdicts;
 
 use serde_json::Value;
 use std::process::{Command, Output, Stdio};

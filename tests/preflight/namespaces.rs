@@ -119,6 +119,66 @@ fn interfaces_of_a_real_network_namespace() {
 }
 
 #[test]
+fn of_two_interfaces_the_one_with_ipv4_comes_first() {
+    let dir = scratch();
+    // Two ends each, up: they have a link, and fe80 of their own.
+    let script = "
+        ip link set lo up
+        ip link add rail0 type veth peer name far0
+        ip link add eth0 type veth peer name far1
+        for name in rail0 far0 eth0 far1; do ip link set $name addrgenmode none; ip link set $name up; done
+        ip addr add fe80::a/64 dev rail0 nodad
+        $ADDRESS
+        rc=0; $SELVAGE preflight -o json --timeout 2s || rc=$?; exit $rc";
+    let look = |address: &str| {
+        let script = script.replace("$ADDRESS", address);
+        let many = [("WORLD_SIZE", "16"), ("LOCAL_WORLD_SIZE", "8")];
+        unshared(&script, dir.path(), &many)
+    };
+    let said = look("ip addr add 10.9.0.5/24 dev eth0");
+    let item = said.item("socket_ifname");
+    assert_eq!(said.told("socket_ifname"), "ok", "{item}");
+    assert_eq!(
+        item["evidence"]["selected"],
+        serde_json::json!(["eth0", "rail0"])
+    );
+    let said = look("ip addr add 2001:db8::5/64 dev eth0 nodad");
+    assert_eq!(said.told("socket_ifname"), "degraded LinkLocalAddress");
+}
+
+#[test]
+fn a_home_that_hangs_costs_its_own_file_only() {
+    let dir = scratch();
+    // A FUSE file system that nobody serves: whoever looks into it waits.
+    let script = "
+        ip link set lo up; ip link add eth0 type veth peer name far0
+        ip link set far0 up; ip link set eth0 up; ip addr add 10.9.0.5/24 dev eth0
+        mkdir $R/home
+        exec 3<>/dev/fuse
+        mount -i -t fuse -o fd=3,rootmode=40000,user_id=0,group_id=0 none $R/home
+        rc=0; HOME=$R/home $SELVAGE preflight -o json --timeout 2s 3<&- || rc=$?; exit $rc";
+    let said = unshared(script, dir.path(), &[]);
+    let settings = said.item("nccl_settings");
+    assert_eq!(said.told("nccl_settings"), "unknown SettingsUnreadable");
+    assert!(
+        settings["message"]
+            .as_str()
+            .unwrap()
+            .contains("/home/.nccl.conf: no answer in time"),
+        "{settings}"
+    );
+    assert_eq!(said.told("socket_ifname"), "ok");
+    for item in ["shm", "memlock", "net_plugin", "uverbs"] {
+        let reason = said.told(item);
+        assert!(
+            !reason.ends_with("Unreadable"),
+            "{item}: {}",
+            said.item(item)
+        );
+    }
+}
+
+#[test]
 fn a_master_that_no_network_leads_to() {
     let dir = scratch();
     let look = |script: &str, address: &str| {
@@ -132,8 +192,15 @@ fn a_master_that_no_network_leads_to() {
         unshared(&script, dir.path(), &variables)
     };
     let said = look("", "train-0.nowhere.invalid");
-    assert_eq!(said.told("master"), "failing MasterUnresolvable");
-    assert_eq!(said.code, 2);
+    assert_eq!(said.told("master"), "degraded MasterUnresolvable");
+    assert!(
+        said.item("master")["message"]
+            .as_str()
+            .unwrap()
+            .contains("it may yet"),
+        "{}",
+        said.item("master")
+    );
     let said = look("", "10.99.0.1");
     assert_eq!(said.told("master"), "degraded MasterUnreachable");
     // Packets that vanish.

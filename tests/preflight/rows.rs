@@ -72,6 +72,17 @@ pub const ROWS: &[Row] = &[
         &["ib_hca failing HcaMatchesNothing"],
     ),
     (
+        "NCCL_IB_HCA with a front-end NIC",
+        |c| {
+            c.file(
+                "sys/class/infiniband/mlx5_5/ports/1/rate",
+                "100 Gb/sec (4X EDR)\n",
+            )
+        },
+        &[("NCCL_IB_HCA", "mlx5")],
+        &["ib_hca degraded HcaMixed"],
+    ),
+    (
         "NCCL_IB_HCA that fits in part",
         NOTHING,
         &[("NCCL_IB_HCA", "mlx5_0,mlx5_17")],
@@ -81,7 +92,7 @@ pub const ROWS: &[Row] = &[
         "RoCE v1",
         NOTHING,
         &[("NCCL_IB_GID_INDEX", "0")],
-        &["gid_index failing GidNotRoceV2"],
+        &["gid_index degraded GidNotRoceV2"],
     ),
     (
         "an empty slot",
@@ -112,6 +123,18 @@ pub const ROWS: &[Row] = &[
         NOTHING,
         &[("NCCL_IB_TIMEOUT", "long")],
         &["nccl_settings degraded NotANumber"],
+    ),
+    (
+        "a topology that is not there",
+        NOTHING,
+        &[("NCCL_TOPO_FILE", "/etc/topo.xml")],
+        &["nccl_settings degraded TopoFileMissing"],
+    ),
+    (
+        "a graph that is not there",
+        NOTHING,
+        &[("NCCL_GRAPH_FILE", "")],
+        &["nccl_settings failing GraphFileMissing"],
     ),
     (
         "no libibverbs",
@@ -150,6 +173,12 @@ pub const ROWS: &[Row] = &[
         &["socket_ifname failing NoInterface"],
     ),
     (
+        "a blank in a list",
+        NOTHING,
+        &[("NCCL_SOCKET_IFNAME", "eno1, enp24s0np0")],
+        &["socket_ifname degraded InterfacePartly"],
+    ),
+    (
         "Gloo's interface",
         NOTHING,
         &[("GLOO_SOCKET_IFNAME", "eth0")],
@@ -164,7 +193,7 @@ pub const ROWS: &[Row] = &[
     (
         "UCX without RDMA",
         NOTHING,
-        &[("UCX_TLS", "tcp,self")],
+        &[("UCX_TLS", "tcp,self"), ("NCCL_PLUGIN_P2P", "ucx")],
         &["ucx_devices degraded UcxWithoutRdma"],
     ),
     (
@@ -199,7 +228,7 @@ pub const ROWS: &[Row] = &[
         "GDS without its file",
         NOTHING,
         &[("CUFILE_ENV_PATH_JSON", "/nowhere.json")],
-        &["gds failing CufileMissing"],
+        &["gds degraded CufileMissing"],
     ),
     (
         "GDS without its driver",
@@ -216,6 +245,12 @@ pub const ROWS: &[Row] = &[
         "a rank beyond the world",
         NOTHING,
         &[("RANK", "16")],
+        &["ranks failing RankOutOfRange"],
+    ),
+    (
+        "torchrun's rank beyond its nodes",
+        NOTHING,
+        &[("PET_NNODES", "2"), ("PET_NODE_RANK", "7")],
         &["ranks failing RankOutOfRange"],
     ),
     (

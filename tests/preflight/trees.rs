@@ -7,7 +7,7 @@ use selvage::simulate::Node;
 use std::path::Path;
 
 /// A job of two nodes with eight GPUs each.
-const JOB: &[(&str, &str)] = &[
+pub const JOB: &[(&str, &str)] = &[
     ("RANK", "9"),
     ("WORLD_SIZE", "16"),
     ("LOCAL_RANK", "1"),
@@ -21,7 +21,7 @@ pub struct Container {
 
 impl Container {
     /// A simulated node as a container sees it.
-    fn on(preset: &str) -> Self {
+    pub fn on(preset: &str) -> Self {
         let (dir, node) = node(preset);
         let container = Container { dir, _node: node };
         container.file(
@@ -41,7 +41,7 @@ impl Container {
         container
     }
 
-    fn roce() -> Self {
+    pub fn roce() -> Self {
         Container::on("h100_roce")
     }
 
@@ -83,7 +83,7 @@ impl Container {
         std::fs::write(&file, format!("{old}{errno} {path}\n")).unwrap();
     }
 
-    fn root(&self) -> &str {
+    pub fn root(&self) -> &str {
         self.dir.path().to_str().unwrap()
     }
 
@@ -100,7 +100,12 @@ fn good_containers_are_ready() {
     for preset in ["h100_roce", "h100_ib", "azure_ndh200"] {
         let container = Container::on(preset);
         container.file("selvage/addresses", "eth0 10.0.0.5\neno1 10.0.0.5\n");
-        let said = container.look(&[]);
+        // Azure's front-end NIC is a device of InfiniBand's class, too.
+        let hca: &[(&str, &str)] = match preset {
+            "azure_ndh200" => &[("NCCL_IB_HCA", "mlx5_ib")],
+            _ => &[],
+        };
+        let said = container.look(hca);
         // A fixture may lack the interface that has these addresses.
         let wrong: Vec<String> = said
             .wrong()
@@ -174,7 +179,7 @@ fn platforms_without_verbs_are_no_failures() {
     container.remove("sys/class/infiniband");
     container.remove("sys/class/infiniband_verbs");
     let tcpx: &[(&str, &str)] = &[
-        ("NCCL_GPUDIRECTTCPX_CTRL_DEV", "eth0"),
+        ("NCCL_GPUDIRECTTCPX_CTRL_DEV", "eno1"),
         ("LD_LIBRARY_PATH", "/usr/local/tcpx/lib64"),
     ];
     container.library("usr/local/tcpx/lib64/libnccl-net.so");
@@ -194,30 +199,6 @@ fn a_node_without_a_fabric_is_unknown_and_a_job_of_one_node_is_not() {
     let said = container.look(&[("WORLD_SIZE", "8"), ("RANK", "1")]);
     assert_eq!(said.wrong(), Vec::<String>::new());
     assert_eq!(said.code, 0);
-}
-
-#[test]
-fn the_screen_and_warn() {
-    let container = Container::roce();
-    let args = ["--host-root", container.root()];
-    let bad = [("NCCL_IB_HCA", "nothing")];
-    let strict = preflight(&bad, &args).output().unwrap();
-    assert_eq!(strict.status.code(), Some(2));
-    let text = String::from_utf8(strict.stdout).unwrap();
-    assert!(text.starts_with("UNREADY  "), "{text}");
-    assert!(text.contains("HcaMatchesNothing"), "{text}");
-    assert!(text.contains("fix: NCCL_IB_HCA: unset it"), "{text}");
-    assert!(
-        text.lines().all(|line| line.chars().count() <= 80),
-        "{text}"
-    );
-    let warned = preflight(&bad, &[&args[..], &["--warn"]].concat())
-        .output()
-        .unwrap();
-    assert_eq!(warned.status.code(), Some(0));
-    assert_eq!(String::from_utf8(warned.stdout).unwrap(), text);
-    let by_variable = preflight(&[bad[0], ("SELVAGE_PREFLIGHT_WARN", "true")], &args);
-    assert_eq!({ by_variable }.output().unwrap().status.code(), Some(0));
 }
 
 #[test]
@@ -251,6 +232,10 @@ fn a_copy_runs_elsewhere() {
 fn wrong_usage() {
     for args in [
         &["--timeout", "soon"][..],
+        &["--timeout", "1ms"],
+        &["--timeout", "0s"],
+        &["--timeout", "2h"],
+        &["--fail-on", "never"],
         &["--gpus", "-1"],
         &["--gpus", "many"],
         &["-o", "yaml"],

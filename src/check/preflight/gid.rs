@@ -1,5 +1,7 @@
 //! The GID that RoCE connections begin at: `NCCL_IB_GID_INDEX`, or the one that NCCL chooses.
 
+mod choice;
+
 use super::devices::list;
 use super::nccl_list::number;
 use super::scene::{Scene, layer, port_name};
@@ -7,9 +9,16 @@ use super::{Item, ItemStatus};
 use crate::observe::container::{Environment, SeenPort, Setting};
 use crate::observe::rdma::{Gid, GidKind, GidTable, LinkLayer};
 use crate::observe::reading::Reading;
+use choice::{Network, nccl_choice};
 use std::net::{IpAddr, Ipv6Addr};
 
 const ID: &str = "gid_index";
+
+/// Setting by which somebody asks for RoCE v1; 2 unless it is set.
+const VERSION: &str = "NCCL_IB_ROCE_VERSION_NUM";
+
+/// Setting that keeps NCCL's choice to one network, as in `10.0.0.0/16`.
+const RANGE: &str = "NCCL_IB_ADDR_RANGE";
 
 /// What one port's GID comes to: the item's status, reason, and a clause about the port.
 struct Found {
@@ -85,10 +94,11 @@ pub(super) fn gid_index(scene: &Scene<'_>) -> Item {
     if worst.status > ItemStatus::Unknown {
         item = item.fix(match index {
             Some(_) => "NCCL_IB_GID_INDEX: unset it (NCCL 2.21 and later choose), or name the index that `show_gids` shows as v2 with this interface's address",
+            None if worst.clause.contains(RANGE) => "NCCL_IB_ADDR_RANGE: the network of the RDMA interfaces' addresses, or unset it",
             None => "give the RDMA interface an IP address in this pod (the `ipam` of its network attachment); NCCL before 2.21 wants NCCL_IB_GID_INDEX set",
         });
     }
-    item
+    scene.if_it_matters(item)
 }
 
 fn told_setting(setting: Setting<'_>) -> String {
@@ -158,11 +168,27 @@ fn chosen(scene: &Scene<'_>, port: &SeenPort) -> Found {
     };
     let v6 =
         (scene.nccl("NCCL_IB_ADDR_FAMILY")).is_some_and(|asked| asked.setting.value == "AF_INET6");
-    let version = scene.nccl_number("NCCL_IB_ROCE_VERSION_NUM").unwrap_or(2);
-    let index = nccl_choice(table, v6, version);
+    let version = scene.nccl_number(VERSION).unwrap_or(2);
+    let range = scene.nccl(RANGE);
+    let network = range.and_then(|asked| Network::parse(asked.setting.value, v6));
+    let index = nccl_choice(table, v6, version, network);
+    let outside = |gid: &Gid| network.is_some_and(|network| !network.holds(gid));
     match table.gids.iter().find(|gid| gid.index == index) {
         Some(gid) => {
-            let found = judge(scene, table, gid);
+            let mut found = judge(scene, table, gid);
+            // Slot 0 stays where the table has nothing of the range.
+            if let Some(asked) = range.filter(|_| outside(gid)) {
+                found = Found {
+                    status: found.status.max(ItemStatus::Degraded),
+                    reason: Some("NoUsableGid"),
+                    clause: format!(
+                        "{}, and no GID will do that is in {}",
+                        found.clause,
+                        asked.told()
+                    ),
+                    ..found
+                };
+            }
             if found.status == ItemStatus::Ok || table.complete {
                 return Found {
                     reason: found.reason.map(|_| "NoUsableGid"),
@@ -197,11 +223,21 @@ fn judge(scene: &Scene<'_>, table: &GidTable, gid: &Gid) -> Found {
     let shown = address.map_or_else(|| gid.gid.clone(), |address| address.to_string());
     let at = format!("GID {} is {shown}", gid.index);
     match gid.kind {
+        Some(GidKind::IbOrRoceV1) if scene.nccl_number(VERSION) == Some(1) => {
+            return found(
+                ItemStatus::Ok,
+                None,
+                format!("{at}, RoCE v1, as {VERSION}=1 asks"),
+            );
+        }
         Some(GidKind::IbOrRoceV1) => {
             return found(
-                ItemStatus::Failing,
+                ItemStatus::Degraded,
                 Some("GidNotRoceV2"),
-                format!("{at}, RoCE v1, which no router passes{}", better(table)),
+                format!(
+                    "{at}, RoCE v1, which no router passes: it reaches one network segment only{}",
+                    better(table)
+                ),
             );
         }
         None => {
@@ -292,39 +328,6 @@ fn is_routable(gid: &Gid) -> bool {
         let [a, b, c, d, ..] = raw.segments();
         !raw.is_unspecified() && (a, b, c, d) != (0xfe80, 0, 0, 0)
     })
-}
-
-/// NCCL's choice since 2.21 (`ncclIbGetGidIndex`, src/transport/net_ib/connect.cc), without
-/// `NCCL_IB_ADDR_RANGE`: it begins with slot 0 and goes on to a later one that has the wanted
-/// family where the one it holds has not, or that has the wanted version where that one has
-/// another or is no address.
-pub(super) fn nccl_choice(table: &GidTable, v6: bool, version: i64) -> u32 {
-    let first = table.gids.iter().find(|gid| gid.index == 0);
-    let version_of = |gid: Option<&Gid>| {
-        gid.and_then(|gid| gid.kind).map(|kind| match kind {
-            GidKind::IbOrRoceV1 => 1,
-            GidKind::RoceV2 => 2,
-        })
-    };
-    let mut held = first;
-    let mut index = 0;
-    for gid in table.gids.iter().filter(|gid| gid.index > 0) {
-        let fits = is_v4(gid) != v6;
-        // An empty slot counts as IPv6.
-        let held_fits = held.map_or(v6, |held| is_v4(held) != v6);
-        let take = if fits && !held_fits {
-            true
-        } else {
-            fits && is_routable(gid)
-                && version_of(Some(gid)) == Some(version)
-                && (version_of(held) != Some(version) || !held.is_some_and(is_routable))
-        };
-        if take {
-            held = Some(gid);
-            index = gid.index;
-        }
-    }
-    index
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! GPUDirect: NIC to GPU memory, storage to GPU memory.
 
 use super::Item;
+use super::plugins::OTHER_IMAGE;
 use super::scene::{Fabric, Scene};
 use crate::check::gpudirect::{Path, judge_path};
 use crate::observe::reading::Reading;
@@ -8,6 +9,10 @@ use crate::observe::reading::Reading;
 /// Whether NICs reach GPU memory. `/proc/modules`, `/sys/module` and `/proc/driver/nvidia` are the
 /// node's own, in a container too.
 pub(super) fn gpudirect(scene: &Scene<'_>) -> Item {
+    scene.if_it_matters(path(scene))
+}
+
+fn path(scene: &Scene<'_>) -> Item {
     const ID: &str = "gpudirect";
     match scene.gpus {
         Some(0) => return Item::skipped(ID, "there is no GPU in this container"),
@@ -77,9 +82,13 @@ pub(super) fn gds(scene: &Scene<'_>) -> Item {
         (_, Some("enabled" | "true" | "1" | "yes" | "on")) => "NVIDIA_GDS is set".into(),
         _ => return Item::skipped(ID, "nothing asks for it (CUFILE_ENV_PATH_JSON, NVIDIA_GDS)"),
     };
+    // The file is the image's, and this is another.
+    if !scene.facts.has_loader {
+        return Item::skipped(ID, OTHER_IMAGE);
+    }
     match &storage.cufile {
         Reading::Absent if asked.starts_with("CUFILE") => {
-            return Item::failing(
+            return Item::degraded(
                 ID,
                 "CufileMissing",
                 format!("{asked}: there is no such file; cuFile takes its defaults instead"),

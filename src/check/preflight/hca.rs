@@ -1,8 +1,9 @@
 //! What `NCCL_IB_HCA` selects.
 
 use super::devices::list;
+use super::mixed::{Odd, Port, list_of, odd};
 use super::nccl_list::NcclList;
-use super::scene::{Fabric, Scene, port_name};
+use super::scene::{Fabric, Scene, alike, port_name};
 use super::{Item, ItemStatus};
 use crate::observe::container::{SeenDevice, SeenPort};
 use crate::observe::reading::Reading;
@@ -18,10 +19,25 @@ pub(super) fn ib_hca(scene: &Scene<'_>) -> Item {
     }
     let candidates = scene.candidates();
     let names: Vec<String> = candidates.iter().map(|(d, p)| port_name(d, p)).collect();
+    let among_all = odd(&candidates);
+    // What is left of all ports without the odd ones, as a value.
+    let would_do = match &among_all {
+        Some(odd) => list_of(&odd.rest, &candidates),
+        None => list_of(&candidates, &candidates),
+    };
     let Some(asked) = scene.nccl("NCCL_IB_HCA") else {
-        return match candidates.is_empty() {
-            true => Item::skipped(ID, "not set, and no port is usable"),
-            false => Item::ok(ID, format!("not set: NCCL takes {}", list(&names))),
+        let told = format!("not set: NCCL takes {}", list(&names));
+        return match among_all {
+            _ if candidates.is_empty() => Item::skipped(ID, "not set, and no port is usable"),
+            Some(odd) if odd.by_layer && scene.does_without().is_none() => {
+                mixed(ID, &told, &odd, &would_do)
+            }
+            // Its search prefers what is fast and near a GPU.
+            Some(odd) => Item::ok(
+                ID,
+                format!("{told}; {}: `{would_do}` would leave them out", odd.told),
+            ),
+            None => Item::ok(ID, told),
         };
     };
     let told = asked.told();
@@ -48,7 +64,10 @@ pub(super) fn ib_hca(scene: &Scene<'_>) -> Item {
         )
         .fix(match candidates.is_empty() {
             true => "first see to the devices (uverbs, rdma_ports); then unset NCCL_IB_HCA, or name what is there".to_string(),
-            false => format!("NCCL_IB_HCA: unset it, or `{}`", suggestion(&candidates)),
+            false => match &among_all {
+                Some(odd) if odd.by_layer => format!("NCCL_IB_HCA: `{would_do}`"),
+                _ => format!("NCCL_IB_HCA: unset it, or `{would_do}`"),
+            },
         })
     } else {
         let unmatched: Vec<String> = selection
@@ -62,7 +81,10 @@ pub(super) fn ib_hca(scene: &Scene<'_>) -> Item {
             .map(|entry| entry.name.clone())
             .collect();
         let more = takes_more(&selection, &candidates);
-        if !selection.excludes && !unmatched.is_empty() {
+        let partly = !selection.excludes && !unmatched.is_empty();
+        // One list for all nodes may well name more than this container was given.
+        let leaves_none = selected.len() == candidates.len();
+        if partly && !leaves_none {
             Item::degraded(
                 ID,
                 "HcaPartly",
@@ -86,11 +108,63 @@ pub(super) fn ib_hca(scene: &Scene<'_>) -> Item {
                 "NCCL_IB_HCA: `={}` for whole names",
                 asked.setting.value.trim_start_matches(['^', '='])
             ))
+        } else if let Some(odd) = odd(&scene.selected())
+            && scene.does_without().is_none()
+        {
+            let value = list_of(&odd.rest, &candidates);
+            mixed(
+                ID,
+                &format!("{told} selects {}", list(&selected)),
+                &odd,
+                &value,
+            )
+        } else if let Some(could) = scene.short_of_rails(selected.len(), rails(scene).len()) {
+            let rails = rails(scene);
+            let names: Vec<String> = rails.iter().map(|(d, p)| port_name(d, p)).collect();
+            let value = list_of(&rails, &candidates);
+            Item::degraded(
+                ID,
+                "HcaFewer",
+                format!(
+                    "{told} selects {} only: the job's GPUs here could have {could} of {}",
+                    list(&selected),
+                    list(&names)
+                ),
+            )
+            .fix(match rails.len() == candidates.len() {
+                true => format!("NCCL_IB_HCA: unset it, or `{value}`"),
+                false => format!("NCCL_IB_HCA: `{value}`"),
+            })
         } else {
-            Item::ok(ID, format!("{told} selects {}", list(&selected)))
+            let missing = match partly {
+                true => format!("; not here or not active: {}", list(&unmatched)),
+                false => String::new(),
+            };
+            Item::ok(ID, format!("{told} selects {}{missing}", list(&selected)))
         }
     };
     item.with("selected", selected)
+}
+
+/// Usable ports of devices like those that the list selects, themselves included.
+fn rails<'a>(scene: &Scene<'a>) -> Vec<Port<'a>> {
+    let selected = scene.selected();
+    let mut rails = scene.candidates();
+    rails.retain(|(device, _)| selected.iter().any(|(other, _)| alike(device, other)));
+    rails
+}
+
+/// Ports that do not go together are taken.
+fn mixed(id: &'static str, told: &str, odd: &Odd<'_>, value: &str) -> Item {
+    let why = match odd.by_layer {
+        true => {
+            "NCCL cannot connect ports of different link layers (`incompatible devices`), and what is no rail of the fabric slows the others down"
+        }
+        false => "what is no rail of the fabric slows the others down",
+    };
+    Item::degraded(id, "HcaMixed", format!("{told}; {}: {why}", odd.told))
+        .fix(format!("NCCL_IB_HCA: `{value}`"))
+        .with("odd", odd.names.clone())
 }
 
 /// An entry that is a whole name, and by being a prefix takes ports that nobody named.
@@ -142,31 +216,6 @@ fn why_nothing(scene: &Scene<'_>, selection: &NcclList, value: &str) -> String {
         ),
         Some(device) => format!(" ({} is here, its port is not active)", device.device.name),
         None => String::new(),
-    }
-}
-
-/// A list that would do: whole names of a few devices, of many what their names begin with.
-fn suggestion(candidates: &[(&SeenDevice, &SeenPort)]) -> String {
-    let mut names: Vec<&str> = candidates
-        .iter()
-        .map(|(device, _)| device.device.name.as_str())
-        .collect();
-    names.dedup();
-    let first = names.first().copied().unwrap_or_default();
-    let shared = first
-        .char_indices()
-        .map(|(at, c)| at + c.len_utf8())
-        .rev()
-        .find_map(|end| {
-            let head = first.get(..end)?;
-            names
-                .iter()
-                .all(|name| name.starts_with(head))
-                .then_some(head)
-        });
-    match shared {
-        Some(shared) if names.len() > 3 => shared.to_string(),
-        _ => format!("={}", names.join(",")),
     }
 }
 

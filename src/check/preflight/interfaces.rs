@@ -1,6 +1,6 @@
 //! Interfaces for sockets: NCCL's and Gloo's.
 
-use super::devices::list;
+use super::devices::{any_of, list};
 use super::nccl_list::{MAX_INTERFACES, NcclList};
 use super::scene::Scene;
 use super::{Item, ItemStatus};
@@ -24,11 +24,12 @@ pub(super) fn unreadable(id: &'static str, reading: &Reading<Vec<Interface>>) ->
 /// The address that NCCL would take of an interface: the first of the family, `::1` passed over;
 /// none where the interface is not running.
 fn address(interface: &Interface, family: Option<bool>) -> Option<IpAddr> {
-    let mut addresses = interface.addresses.iter().copied().filter(|address| {
+    let addresses = interface.addresses.iter().copied().filter(|address| {
         family.is_none_or(|v6| address.is_ipv6() == v6)
             && *address != IpAddr::V6(std::net::Ipv6Addr::LOCALHOST)
     });
-    addresses.next().filter(|_| interface.running)
+    let first = addresses.min_by_key(IpAddr::is_ipv6);
+    first.filter(|_| interface.running)
 }
 
 fn is_link_local(address: IpAddr) -> bool {
@@ -52,10 +53,13 @@ pub(super) fn nccl(scene: &Scene<'_>) -> Item {
         Some("AF_INET6") => Some(true),
         _ => None,
     };
-    let usable: Vec<(&str, IpAddr)> = all
+    let mut usable: Vec<(&str, IpAddr)> = all
         .iter()
         .filter_map(|interface| Some((interface.name.as_str(), address(interface, family)?)))
         .collect();
+    // NCCL goes by addresses, and getifaddrs(3) gives it IPv4's of all interfaces before the first
+    // of IPv6.
+    usable.sort_by_key(|(_, address)| address.is_ipv6());
     let names: Vec<String> = usable.iter().map(|(name, _)| (*name).to_string()).collect();
     let take = |text: &str| -> Vec<(&str, IpAddr)> {
         let list = NcclList::parse(text, MAX_INTERFACES);
@@ -87,6 +91,22 @@ pub(super) fn nccl(scene: &Scene<'_>) -> Item {
         .filter(|name| !is_local_only(name) && !bare.contains(&name.as_str()))
         .cloned()
         .collect();
+    // Entries that no usable interface has: NCCL passes them over.
+    let list_read = asked
+        .as_ref()
+        .map(|asked| NcclList::parse(asked.setting.value, MAX_INTERFACES))
+        .filter(|list| !list.excludes);
+    let passed_over: Vec<String> = list_read
+        .iter()
+        .flat_map(|list| {
+            let unmatched = list
+                .entries
+                .iter()
+                .filter(|entry| !usable.iter().any(|(name, _)| list.names(entry, name, None)));
+            unmatched.map(|entry| entry.name.clone())
+        })
+        .collect();
+    let blank = passed_over.iter().any(|name| name.trim() != name);
     let item = if let Some((name, at)) = taken.first() {
         if !scene.is_one_node() && bare.iter().all(|name| is_local_only(name)) {
             let status = match (scene.is_many_nodes(), asked.is_some()) {
@@ -106,14 +126,33 @@ pub(super) fn nccl(scene: &Scene<'_>) -> Item {
                 format!("NCCL_SOCKET_IFNAME: {}", others.join(","))
             })
         } else if is_link_local(*at) && scene.is_many_nodes() {
+            // The bootstrap takes the first.
             Item::degraded(
                 ID,
                 "LinkLocalAddress",
                 format!("{told}: {name} has the link-local address {at} only"),
             )
             .fix("give the interface an address, or NCCL_SOCKET_IFNAME: another one")
-        } else {
+        } else if passed_over.is_empty() {
             Item::ok(ID, format!("{told}: {}", list(&shown)))
+        } else {
+            let message = format!(
+                "{told}: {}; nothing usable is called {}",
+                list(&shown),
+                quoted(&passed_over)
+            );
+            let fix = format!("NCCL_SOCKET_IFNAME: {}", bare.join(","));
+            // One of several names that do for a fleet; it matters where the data goes that way.
+            match (blank, scene.tcp.is_some()) {
+                (true, _) => Item::degraded(
+                    ID,
+                    "InterfacePartly",
+                    format!("{message}: a blank counts as part of the name"),
+                )
+                .fix(fix),
+                (false, true) => Item::degraded(ID, "InterfacePartly", message).fix(fix),
+                (false, false) => Item::ok(ID, format!("{message}, which NCCL passes over")),
+            }
         }
     } else {
         let there = asked.as_ref().and_then(|asked| {
@@ -142,8 +181,14 @@ pub(super) fn nccl(scene: &Scene<'_>) -> Item {
     item.with("selected", bare)
 }
 
+/// Names with their blanks to be seen.
+fn quoted(names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+    list(&names)
+}
+
 /// Interfaces that join nothing but this machine's own containers.
-fn is_local_only(name: &str) -> bool {
+pub(super) fn is_local_only(name: &str) -> bool {
     ["lo", "docker", "virbr"]
         .iter()
         .any(|local| name.starts_with(local))
@@ -183,7 +228,10 @@ pub(super) fn gloo(scene: &Scene<'_>) -> Item {
                 list(&missing)
             ),
         )
-        .fix(format!("GLOO_SOCKET_IFNAME: unset it, or of {}", list(&there)));
+        .fix(match there.is_empty() {
+            true => "GLOO_SOCKET_IFNAME: unset it; no interface in here but the loopback has an address (the pod's network: CNI, `hostNetwork`)".into(),
+            false => format!("GLOO_SOCKET_IFNAME: unset it, or {}", any_of(&there)),
+        });
     }
     if names.iter().all(|name| is_local_only(name)) && scene.is_many_nodes() {
         return Item::failing(
@@ -191,7 +239,10 @@ pub(super) fn gloo(scene: &Scene<'_>) -> Item {
             "LocalInterface",
             format!("GLOO_SOCKET_IFNAME={value}, which no other node reaches"),
         )
-        .fix(format!("GLOO_SOCKET_IFNAME: {}", list(&there)));
+        .fix(match there.is_empty() {
+            true => "the pod has no other interface with an address: look at its network (CNI, `hostNetwork`)".into(),
+            false => format!("GLOO_SOCKET_IFNAME: {}", any_of(&there)),
+        });
     }
     Item::ok(ID, format!("GLOO_SOCKET_IFNAME={value}"))
 }

@@ -1,16 +1,21 @@
-//! The job's own variables: ranks, sizes, and its master.
+//! The job's own variables: ranks and sizes.
 
+mod leader;
+
+pub(super) use leader::master;
+pub use leader::master_to_ask;
+
+use super::Item;
 use super::scene::Scene;
-use super::{Item, ItemStatus};
-use crate::observe::container::{Connection, ContainerFacts, Environment};
-use crate::observe::reading::{FaultKind, Reading};
-use std::net::IpAddr;
+use crate::observe::container::{ContainerFacts, Environment};
+use leader::{is_own, master_name};
 
 /// A rank and the size that it has to be below, by who sets them.
 const PAIRS: &[(&str, &str)] = &[
     ("RANK", "WORLD_SIZE"),
     ("LOCAL_RANK", "LOCAL_WORLD_SIZE"),
     ("NODE_RANK", "NNODES"),
+    ("PET_NODE_RANK", "PET_NNODES"),
     ("GROUP_RANK", "GROUP_WORLD_SIZE"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
@@ -36,6 +41,15 @@ const LOCAL_RANKS: &[&str] = &[
     "SLURM_LOCALID",
 ];
 
+/// Processes of this machine, each with a GPU of its own. torchrun takes words, too.
+const LOCAL_COUNTS: &[&str] = &["LOCAL_WORLD_SIZE", "PET_NPROC_PER_NODE"];
+
+/// What torchrun takes for a number of processes.
+const NPROC_WORDS: &[&str] = &["auto", "cpu", "gpu", "xpu"];
+
+/// Numbers that an elastic job gives as least and most: `2:8`.
+const RANGES: &[&str] = &["NNODES", "PET_NNODES"];
+
 /// Numbers of machines, by who sets them.
 const NODE_COUNTS: &[&str] = &[
     "PET_NNODES",
@@ -53,19 +67,20 @@ const PROCESS_COUNTS: &[(&str, &str)] = &[
     ("PMI_SIZE", "MPI_LOCALNRANKS"),
 ];
 
-/// Ranks of which 0 is the master: of the process, else of the machine.
-const MASTER_RANKS: &[&str] = &[
-    "RANK",
-    "PET_NODE_RANK",
-    "NODE_RANK",
-    "GROUP_RANK",
-    "SLURM_PROCID",
-    "LWS_WORKER_INDEX",
-    "JOB_COMPLETION_INDEX",
-];
-
+/// A number; of a range the most.
 fn whole(environment: &Environment, name: &str) -> Option<u64> {
-    environment.get(name)?.trim().parse().ok()
+    number(name, environment.get(name)?)
+}
+
+fn number(name: &str, value: &str) -> Option<u64> {
+    match value.split_once(':').filter(|_| RANGES.contains(&name)) {
+        Some((least, most)) => {
+            let least: u64 = least.trim().parse().ok()?;
+            let most: u64 = most.trim().parse().ok()?;
+            (least <= most).then_some(most)
+        }
+        None => value.trim().parse().ok(),
+    }
 }
 
 /// Whether the job spans machines, and what says so; none where nothing does.
@@ -73,10 +88,7 @@ pub(super) fn spans_nodes(facts: &ContainerFacts, gpus: Option<u32>) -> Option<(
     let environment = &facts.environment;
     for name in NODE_COUNTS {
         // An elastic job's `1:4` is at most 4.
-        let count = environment.get(name).and_then(|value| {
-            let most = value.rsplit(':').next().unwrap_or(value);
-            most.trim().parse::<u64>().ok()
-        });
+        let count = whole(environment, name);
         if let Some(count) = count.filter(|count| *count > 0) {
             return Some((count > 1, format!("{name}={count}")));
         }
@@ -104,47 +116,6 @@ pub(super) fn spans_nodes(facts: &ContainerFacts, gpus: Option<u32>) -> Option<(
         .then(|| (true, format!("{name} is another machine")))
 }
 
-/// Whether an address is this network namespace's own; none where interfaces are not known.
-fn is_own(facts: &ContainerFacts, addresses: &[IpAddr]) -> Option<bool> {
-    let interfaces = facts.interfaces.value()?;
-    Some(addresses.iter().any(|address| {
-        address.is_loopback() || interfaces.iter().any(|i| i.addresses.contains(address))
-    }))
-}
-
-/// The variable that names the master, and its value.
-fn master_name(environment: &Environment) -> Option<(&'static str, &str)> {
-    ["MASTER_ADDR", "PET_MASTER_ADDR", "LWS_LEADER_ADDRESS"]
-        .into_iter()
-        .find_map(|name| Some((name, environment.get(name)?)))
-        .filter(|(_, value)| !value.is_empty())
-}
-
-/// The variable that names its port, and its value.
-fn master_port(environment: &Environment) -> Option<(&'static str, &str)> {
-    ["MASTER_PORT", "PET_MASTER_PORT"]
-        .into_iter()
-        .find_map(|name| Some((name, environment.get(name)?)))
-}
-
-/// The variable that says that this is the master, rank 0.
-fn is_master(environment: &Environment) -> Option<&'static str> {
-    let name = MASTER_RANKS
-        .iter()
-        .copied()
-        .find(|name| environment.get(name).is_some())?;
-    (whole(environment, name) == Some(0)).then_some(name)
-}
-
-/// What to ask of the master: its name and the port to connect to, none where nothing is to be
-/// connected to: rank 0 is the one who will listen.
-pub fn master_to_ask(environment: &Environment) -> Option<(&str, Option<u16>)> {
-    let (_, name) = master_name(environment)?;
-    let port = master_port(environment).and_then(|(_, port)| port.trim().parse().ok());
-    let port = port.filter(|port| *port != 0 && is_master(environment).is_none());
-    Some((name, port))
-}
-
 /// Ranks and sizes.
 pub(super) fn ranks(scene: &Scene<'_>) -> Item {
     const ID: &str = "ranks";
@@ -153,7 +124,7 @@ pub(super) fn ranks(scene: &Scene<'_>) -> Item {
         .iter()
         .flat_map(|(rank, size)| [*rank, *size])
         .chain(LOCAL_RANKS.iter().copied())
-        .chain(["SLURM_JOB_NUM_NODES", "PET_NODE_RANK"]);
+        .chain(["SLURM_JOB_NUM_NODES", "PET_NPROC_PER_NODE"]);
     let mut set: Vec<&str> = known
         .filter(|name| environment.get(name).is_some())
         .collect();
@@ -164,12 +135,8 @@ pub(super) fn ranks(scene: &Scene<'_>) -> Item {
     }
     for name in &set {
         let value = environment.get(name).unwrap_or_default();
-        // An elastic job has a range of nodes.
-        let value = match *name {
-            "NNODES" => value.rsplit(':').next().unwrap_or(value),
-            _ => value,
-        };
-        if value.trim().parse::<u64>().is_err() {
+        let is_word = *name == "PET_NPROC_PER_NODE" && NPROC_WORDS.contains(&value.trim());
+        if !is_word && number(name, value).is_none() {
             return Item::failing(
                 ID,
                 "RankNotANumber",
@@ -206,7 +173,12 @@ pub(super) fn ranks(scene: &Scene<'_>) -> Item {
             .fix(format!("env {part} or {all}"));
         }
     }
-    if let Some(gpus) = scene.gpus {
+    // A launcher that hands each of its processes one GPU: it is the only one that each sees.
+    let own_gpu = scene.gpus == Some(1)
+        && LOCAL_RANKS
+            .iter()
+            .any(|name| whole(environment, name).is_some());
+    if let Some(gpus) = scene.gpus.filter(|_| !own_gpu) {
         for name in LOCAL_RANKS {
             if let Some(rank) = whole(environment, name)
                 && gpus > 0
@@ -220,18 +192,18 @@ pub(super) fn ranks(scene: &Scene<'_>) -> Item {
                 .fix("resources.limits.\"nvidia.com/gpu\", or fewer processes a node (--nproc-per-node)");
             }
         }
-        if let Some(count) = whole(environment, "LOCAL_WORLD_SIZE")
-            && gpus > 0
-            && count > u64::from(gpus)
-        {
-            return Item::failing(
-                ID,
-                "MoreRanksThanGpus",
-                format!("LOCAL_WORLD_SIZE={count}, and this container has {gpus} GPUs"),
-            )
-            .fix(
-                "resources.limits.\"nvidia.com/gpu\", or fewer processes a node (--nproc-per-node)",
-            );
+        for name in LOCAL_COUNTS {
+            if let Some(count) = whole(environment, name)
+                && gpus > 0
+                && count > u64::from(gpus)
+            {
+                return Item::failing(
+                    ID,
+                    "MoreRanksThanGpus",
+                    format!("{name}={count}, and this container has {gpus} GPUs"),
+                )
+                .fix("resources.limits.\"nvidia.com/gpu\", or fewer processes a node (--nproc-per-node)");
+            }
         }
     }
     let told: Vec<String> = set
@@ -248,117 +220,11 @@ pub(super) fn ranks(scene: &Scene<'_>) -> Item {
         Some((false, _)) => "; one node",
         None => "",
     };
-    Item::ok(ID, format!("{}{span}", told.join(", ")))
-}
-
-/// The master's name and port.
-pub(super) fn master(scene: &Scene<'_>) -> Item {
-    const ID: &str = "master";
-    let environment = &scene.facts.environment;
-    let Some((name, value)) = master_name(environment) else {
-        return match master_port(environment) {
-            Some((port, _)) if environment.get("MASTER_ADDR").is_some() => Item::failing(
-                ID,
-                "MasterUnset",
-                format!("MASTER_ADDR is empty, {port} is set"),
-            )
-            .fix("env MASTER_ADDR: the name of rank 0's pod"),
-            _ => Item::skipped(ID, "MASTER_ADDR is not set"),
-        };
+    let alone = match own_gpu {
+        true => "; this process sees one GPU, its own",
+        false => "",
     };
-    let port = master_port(environment);
-    if let Some((variable, port)) = port
-        && port
-            .trim()
-            .parse::<u16>()
-            .ok()
-            .filter(|port| *port != 0)
-            .is_none()
-    {
-        return Item::failing(ID, "MasterPort", format!("{variable}={port:?} is no port"))
-            .fix(format!("env {variable}: a number from 1 to 65535"));
-    }
-    let told = match port {
-        Some((_, port)) => format!("{value}:{port}"),
-        None => value.to_string(),
-    };
-    let facts = &scene.facts.master;
-    let addresses = match &facts.addresses {
-        Reading::Value(addresses) => addresses,
-        Reading::Failed(fault) => {
-            let why = match fault.kind {
-                FaultKind::Stalled => "the resolver does not answer".to_string(),
-                _ => fault.detail.clone(),
-            };
-            return Item::failing(
-                ID,
-                "MasterUnresolvable",
-                format!("{name}={value} does not resolve: {why}"),
-            )
-            .fix(format!(
-                "env {name}: a name of this namespace. A headless Service gives a pod its name once it is ready, or at once with `publishNotReadyAddresses: true`; --timeout waits longer"
-            ));
-        }
-        _ => return Item::skipped(ID, "a directory tree was looked at: nothing was asked"),
-    };
-    let shown: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-    let own = is_own(scene.facts, addresses);
-    let evidence = shown.clone();
-    let shown = shown.join(", ");
-    let loopback = addresses.iter().all(IpAddr::is_loopback);
-    let item = if loopback && scene.is_many_nodes() {
-        Item::new(
-            ID,
-            // On rank 0's own machine its name may well stand for itself.
-            match is_master(environment) {
-                Some(_) => ItemStatus::Degraded,
-                None => ItemStatus::Failing,
-            },
-            Some("MasterIsLoopback"),
-            format!(
-                "{name}={value} is {shown}, this container itself, and the job is of several nodes"
-            ),
-        )
-        .fix(format!("env {name}: the name of rank 0's pod"))
-    } else if let Some(rank) = is_master(environment) {
-        let whose = match own {
-            // A Service's address is nobody's own.
-            Some(false) => "; the address is not this container's, so it has to be a Service's",
-            _ => "",
-        };
-        Item::ok(
-            ID,
-            format!(
-                "{rank}=0: this is the master, which listens at {told} itself ({shown}{whose})"
-            ),
-        )
-    } else {
-        match &facts.connection {
-            Connection::Connected => Item::ok(ID, format!("{told} ({shown}) is listening")),
-            Connection::NotTried => Item::ok(
-                ID,
-                format!("{value} resolves to {shown}; no port is told to connect to"),
-            ),
-            // Who answers so is reached, or is a Service without a pod behind it.
-            Connection::Refused => Item::new(
-                ID,
-                ItemStatus::Skipped,
-                Some("MasterNotListening"),
-                format!("{told} ({shown}) answers, and nothing listens there yet: rank 0 may not have started"),
-            ),
-            Connection::TimedOut => Item::degraded(
-                ID,
-                "MasterSilent",
-                format!("{told} ({shown}) does not answer: rank 0's pod is not up, or a NetworkPolicy drops the packets"),
-            )
-            .fix("a NetworkPolicy that lets the job's pods talk to each other on all ports; --timeout waits longer"),
-            Connection::Failed(why) => {
-                Item::degraded(ID, "MasterUnreachable", format!("{name}={value}: {why}"))
-                    .fix("the pod's routes; NetworkPolicies")
-            }
-        }
-    };
-    item.with("addresses", evidence)
+    Item::ok(ID, format!("{}{span}{alone}", told.join(", ")))
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Lists of other communication libraries: UCX, Open MPI.
 
 use super::Item;
-use super::devices::list;
-use super::interfaces::unreadable;
+use super::devices::{any_of, ask, list};
+use super::interfaces::{is_local_only, unreadable};
 use super::scene::{Fabric, Scene, port_name};
 use crate::observe::reading::Reading;
 use std::net::IpAddr;
@@ -57,13 +57,28 @@ pub(super) fn ucx(scene: &Scene<'_>) -> Item {
             .map_or(String::new(), |name| {
                 format!(" (an RDMA device is named with its port: {name}:1)")
             });
+        let offered: Vec<String> = (there.iter().filter(|name| !is_local_only(name)))
+            .cloned()
+            .collect();
+        // A device with its port was meant, and this container has none.
+        let is_device = |name: &String| name.contains(':') || name.starts_with("mlx");
+        let resource = match scene.ports().next() {
+            None if missing.iter().any(is_device) => {
+                format!("; for an RDMA device: {}", ask(scene))
+            }
+            _ => String::new(),
+        };
+        let choice = match offered.is_empty() {
+            true => String::new(),
+            false => format!(", or {}", any_of(&offered)),
+        };
         if !excludes && missing.len() == names.len() {
             return Item::failing(
                 ID,
                 "NoUcxDevice",
                 format!("UCX_NET_DEVICES={value}: nothing usable has these names{hint}; UCX ends"),
             )
-            .fix(format!("UCX_NET_DEVICES: unset it, or of {}", list(&there)))
+            .fix(format!("UCX_NET_DEVICES: unset it{choice}{resource}"))
             .with("there", there);
         }
         if !excludes && !missing.is_empty() {
@@ -75,20 +90,25 @@ pub(super) fn ucx(scene: &Scene<'_>) -> Item {
                     list(&missing)
                 ),
             )
-            .fix(format!("UCX_NET_DEVICES: of {}", list(&there)))
+            .fix(format!("UCX_NET_DEVICES: unset it{choice}{resource}"))
             .with("there", there);
         }
     }
-    if let Some(value) = transports
-        && !value.starts_with('^')
-        && !value.split(',').any(is_rdma)
-        && !scene.candidates().is_empty()
-        && !scene.is_one_node()
+    let without_rdma = transports.is_some_and(|value| {
+        !value.starts_with('^')
+            && !value.split(',').any(is_rdma)
+            && !scene.candidates().is_empty()
+            && !scene.is_one_node()
+    });
+    if let (Some(value), Some(by)) = (transports, nccl_over_ucx(scene))
+        && without_rdma
     {
         return Item::degraded(
             ID,
             "UcxWithoutRdma",
-            format!("UCX_TLS={value} leaves RDMA out, though it is here"),
+            format!(
+                "UCX_TLS={value} leaves RDMA out, though it is here, and {by} has NCCL use UCX"
+            ),
         )
         .fix("UCX_TLS: unset it, or add rc");
     }
@@ -96,7 +116,22 @@ pub(super) fn ucx(scene: &Scene<'_>) -> Item {
         .into_iter()
         .filter_map(|(name, value)| Some(format!("{name}={}", value?)))
         .collect();
-    Item::ok(ID, told.join(", "))
+    let note = match without_rdma {
+        true => "; it leaves RDMA out, which NCCL does not go by: MPI's own messages take TCP",
+        false => "",
+    };
+    Item::ok(ID, format!("{}{note}", told.join(", ")))
+}
+
+/// The setting that has NCCL use UCX: its network (`UCX`), its plugin, or what HPC-X's plugin goes
+/// over.
+fn nccl_over_ucx(scene: &Scene<'_>) -> Option<String> {
+    let ucx = |value: &str| value.to_ascii_lowercase().contains("ucx");
+    ["NCCL_NET", "NCCL_NET_PLUGIN", "NCCL_PLUGIN_P2P"]
+        .into_iter()
+        .filter_map(|name| scene.nccl(name))
+        .find(|asked| ucx(asked.setting.value))
+        .map(|asked| asked.told())
 }
 
 /// Newer UCX takes shell patterns.
@@ -159,7 +194,15 @@ pub(super) fn mpi(scene: &Scene<'_>) -> Item {
             continue;
         }
         let message = format!("{name}={value}: no interface in here is {}", list(&missing));
-        let remedy = format!("{name}: of {}", list(&there));
+        let offered: Vec<String> = (there.iter().filter(|name| !is_local_only(name)))
+            .cloned()
+            .collect();
+        let remedy = match offered.is_empty() {
+            true => {
+                format!("{name}: unset it; no interface in here but the loopback has an address")
+            }
+            false => format!("{name}: {}", any_of(&offered)),
+        };
         return match missing.len() == entries.len() {
             true => Item::failing(ID, "NoInterface", message).fix(remedy),
             false => Item::degraded(ID, "MpiPartly", message).fix(remedy),

@@ -23,6 +23,9 @@ const COMFORT_PER_GPU: u64 = 1 << 30;
 /// What guides advise.
 const ADVISED_PER_GPU: u64 = 8 << 30;
 
+/// What container runtimes give where nothing is said.
+const RUNTIMES_DEFAULT: u64 = 64 << 20;
+
 const MIB: u64 = 1 << 20;
 
 /// Whether memory may be registered with the NIC.
@@ -48,6 +51,18 @@ pub(super) fn memlock(scene: &Scene<'_>) -> Item {
     if capable && first {
         return Item::ok(ID, format!("CAP_IPC_LOCK lifts the limit of {shown}"))
             .with("memlock_bytes", limit);
+    }
+    if let Reading::Value(memory) = privileges.memory
+        && limit >= memory
+    {
+        return Item::ok(
+            ID,
+            format!(
+                "locked memory is limited to {shown}, and the machine has {} in all",
+                size(memory)
+            ),
+        )
+        .with("memlock_bytes", limit);
     }
     if privileges.effective.value().is_none() {
         return Item::unknown(
@@ -80,6 +95,15 @@ pub(super) fn memlock(scene: &Scene<'_>) -> Item {
         (None, true) => (ItemStatus::Failing, "MemlockTooLow"),
         (None, false) => (ItemStatus::Degraded, "MemlockLimited"),
     };
+    if scene.ports().next().is_none() && scene.wanted.is_none() {
+        return Item::unknown(
+            ID,
+            reason,
+            format!("locked memory is limited to {shown}, {because}; this container can open no RDMA device, and nothing here tells whether RDMA is wanted"),
+        )
+        .fix(format!("where RDMA is wanted: {remedy}"))
+        .with("memlock_bytes", limit);
+    }
     Item::new(
         ID,
         status,
@@ -125,12 +149,15 @@ pub(super) fn shm(scene: &Scene<'_>) -> Item {
     };
     let item = match scene.gpus {
         None | Some(0) => {
-            // The default of container runtimes.
-            if shm.size <= 64 * MIB {
+            if shm.size <= RUNTIMES_DEFAULT {
+                let default = match shm.size == RUNTIMES_DEFAULT {
+                    true => ", the container runtime's default",
+                    false => "",
+                };
                 Item::degraded(
                     ID,
                     "ShmSmall",
-                    format!("{told}, the container runtime's default, and the number of GPUs is not known (--gpus)"),
+                    format!("{told}{default}, and the number of GPUs is not known (--gpus)"),
                 )
                 .fix(FIX)
             } else {

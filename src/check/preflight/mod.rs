@@ -9,6 +9,8 @@ mod interfaces;
 mod job;
 mod lists;
 mod memory;
+mod mixed;
+mod named;
 pub mod nccl_list;
 mod plugins;
 mod reasons;
@@ -19,6 +21,7 @@ mod testing;
 
 pub use gid::slot_asked;
 pub use job::master_to_ask;
+pub use named::FILES;
 pub use plugins::libraries_wanted;
 pub use reasons::REASONS;
 

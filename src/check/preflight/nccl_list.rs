@@ -120,7 +120,7 @@ pub fn number(text: &str) -> Option<i64> {
 }
 
 /// The integer that a text begins with, 0 for none; none if it is too large.
-fn leading_integer(text: &str, base: u32) -> Option<i64> {
+pub(super) fn leading_integer(text: &str, base: u32) -> Option<i64> {
     let text = text.trim_start_matches([' ', '\t', '\n', '\u{b}', '\u{c}', '\r']);
     let (negative, text) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),

@@ -55,7 +55,8 @@ pub fn libraries_wanted(environment: &Environment) -> Vec<String> {
     names
 }
 
-const OTHER_IMAGE: &str = "this image has no dynamic loader, so it is not the one that NCCL runs in: run preflight in the training image to have this looked at";
+/// What is said where a static tool's image is looked at.
+pub(super) const OTHER_IMAGE: &str = "this image has no dynamic loader, so it is not the one that NCCL runs in: run preflight in the training image to have this looked at";
 
 /// libibverbs, which NCCL opens by name.
 pub(super) fn libibverbs(scene: &Scene<'_>) -> Item {
@@ -69,8 +70,9 @@ pub(super) fn libibverbs(scene: &Scene<'_>) -> Item {
     match scene.facts.libraries.get(VERBS) {
         Some(Library::Usable { path }) => Item::ok(ID, path.clone()).with("path", path.as_str()),
         Some(Library::Unusable { path, why }) => {
-            Item::failing(ID, "LibibverbsMissing", format!("{path}: {why}"))
-                .fix("install libibverbs1 and ibverbs-providers in the image, for this machine")
+            let item = Item::failing(ID, "LibibverbsMissing", format!("{path}: {why}"))
+                .fix("install libibverbs1 and ibverbs-providers in the image, for this machine");
+            scene.if_it_matters(item)
         }
         Some(Library::Missing { .. }) => match scene.does_without() {
             Some(why) => Item::skipped(ID, format!("{VERBS} is not in the image; {why}")),
@@ -83,6 +85,14 @@ pub(super) fn libibverbs(scene: &Scene<'_>) -> Item {
         },
         Some(Library::Unknown { why }) => Item::unknown(ID, "LibraryUnreadable", why.clone()),
         None => Item::unknown(ID, "LibraryUnreadable", "the image's libraries could not be looked through in time"),
+    }
+}
+
+/// What the rails are, or without a device are meant to be.
+fn meant(scene: &Scene<'_>) -> Fabric {
+    match scene.fabric {
+        Fabric::None if scene.efa.is_some() && scene.tcp.is_none() => Fabric::Efa,
+        fabric => fabric,
     }
 }
 
@@ -110,14 +120,24 @@ fn mount(fabric: Fabric) -> &'static str {
     }
 }
 
+/// Whether libfabric's filter of providers leaves EFA: names, or after `^` what is left out
+/// (fi_fabric(7)).
+fn allows_efa(filter: &str) -> bool {
+    let (excludes, names) = match filter.strip_prefix('^') {
+        Some(names) => (true, names),
+        None => (false, filter),
+    };
+    names.split(',').any(|name| name.starts_with("efa")) != excludes
+}
+
 /// The network plugin.
 pub(super) fn net_plugin(scene: &Scene<'_>) -> Item {
     const ID: &str = "net_plugin";
     let environment = &scene.facts.environment;
-    let fabric = scene.fabric;
+    let fabric = meant(scene);
     if fabric == Fabric::Efa
         && let Some(provider) = environment.get("FI_PROVIDER")
-        && !provider.split(',').any(|name| name.starts_with("efa"))
+        && !allows_efa(provider)
     {
         return Item::failing(
             ID,
@@ -161,6 +181,11 @@ pub(super) fn net_plugin(scene: &Scene<'_>) -> Item {
             "the image's libraries could not be looked through in time",
         );
     }
+    if let Some(Library::Unknown { why }) =
+        found().find(|library| matches!(library, Library::Unknown { .. }))
+    {
+        return Item::unknown(ID, "LibraryUnreadable", why.clone());
+    }
     let told = names.join(", ");
     let what = match found().find(|library| matches!(library, Library::Unusable { .. })) {
         Some(Library::Unusable { path, why }) => format!("{path}: {why}"),
@@ -187,7 +212,10 @@ pub(super) fn net_plugin(scene: &Scene<'_>) -> Item {
             format!("{what}; NCCL goes on to its own transport"),
         )
         .fix(mount(fabric)),
-        None => Item::ok(ID, "no plugin: NCCL's own transport"),
+        None if fabric == Fabric::Verbs && scene.tcp.is_none() => {
+            Item::ok(ID, "no plugin: NCCL's own transport")
+        }
+        None => Item::skipped(ID, "no plugin, and none is asked for"),
     }
 }
 

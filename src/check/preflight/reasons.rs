@@ -24,8 +24,18 @@ pub const REASONS: &[(&str, &str, &str)] = &[
     ),
     (
         "uverbs",
+        "UverbsFewer",
+        "the same: the node has more rails than this container was given, and the job's GPUs could use them",
+    ),
+    (
+        "uverbs",
         "UverbsBroken",
         "the device goes away as it is opened: `selvage check` on the node",
+    ),
+    (
+        "uverbs",
+        "NoThread",
+        "the container's limit of processes (pids cgroup, `ulimit -u`): nothing could be asked",
     ),
     (
         "uverbs",
@@ -55,8 +65,13 @@ pub const REASONS: &[(&str, &str, &str)] = &[
     ),
     (
         "ib_hca",
+        "HcaMixed",
+        "`NCCL_IB_HCA`: without the ports of another link layer, or at half the rate, that it names",
+    ),
+    (
+        "ib_hca",
         "HcaPartly",
-        "`NCCL_IB_HCA`: take out what is not there",
+        "`NCCL_IB_HCA`: take out what is not there; a usable port is left out",
     ),
     (
         "ib_hca",
@@ -64,9 +79,14 @@ pub const REASONS: &[(&str, &str, &str)] = &[
         "`NCCL_IB_HCA`: `=` in front, for whole names",
     ),
     (
+        "ib_hca",
+        "HcaFewer",
+        "`NCCL_IB_HCA`: unset it, or name a rail for each GPU",
+    ),
+    (
         "gid_index",
         "GidNotRoceV2",
-        "`NCCL_IB_GID_INDEX`: unset it, or the index of the v2 address",
+        "`NCCL_IB_GID_INDEX`: unset it, or the index of the v2 address; RoCE v1 reaches one network segment only (`NCCL_IB_ROCE_VERSION_NUM=1` asks for it)",
     ),
     (
         "gid_index",
@@ -104,6 +124,26 @@ pub const REASONS: &[(&str, &str, &str)] = &[
         "`NCCL_NET`: unset it; NCCL ends where its network is not there",
     ),
     ("nccl_network", "RdmaUnreadable", "as for `uverbs`"),
+    (
+        "nccl_settings",
+        "SettingsUnreadable",
+        "what keeps NCCL's own file (`NCCL_CONF_FILE`, `~/.nccl.conf`, `/etc/nccl.conf`) from being read",
+    ),
+    (
+        "nccl_settings",
+        "GraphFileMissing",
+        "`NCCL_GRAPH_FILE`: unset it, or mount the file; NCCL ends without",
+    ),
+    (
+        "nccl_settings",
+        "TopoFileMissing",
+        "`NCCL_TOPO_FILE`: unset it, or mount the file; NCCL goes on without",
+    ),
+    (
+        "nccl_settings",
+        "NoRailInterface",
+        "`NCCL_FASTRAK_IFNAME`, `NCCL_GPUDIRECTTCPX_SOCKET_IFNAME` and `…CTRL_DEV`: interfaces that are here",
+    ),
     (
         "nccl_settings",
         "NotANumber",
@@ -144,6 +184,11 @@ pub const REASONS: &[(&str, &str, &str)] = &[
         "socket_ifname",
         "NoInterface",
         "`NCCL_SOCKET_IFNAME`: one that is here, up, and has an address; or unset",
+    ),
+    (
+        "socket_ifname",
+        "InterfacePartly",
+        "`NCCL_SOCKET_IFNAME`: without the blank, or the names that are not here",
     ),
     (
         "socket_ifname",
@@ -188,7 +233,7 @@ pub const REASONS: &[(&str, &str, &str)] = &[
     (
         "ucx_devices",
         "UcxWithoutRdma",
-        "`UCX_TLS`: unset it, or add `rc`",
+        "`UCX_TLS`: unset it, or add `rc`, where NCCL goes over UCX (`NCCL_PLUGIN_P2P=ucx`, a UCX plugin)",
     ),
     (
         "ucx_devices",
@@ -218,7 +263,7 @@ pub const REASONS: &[(&str, &str, &str)] = &[
     (
         "memlock",
         "MemlockLimited",
-        "the same: the limit is beyond a default, and still one",
+        "the same: the limit is beyond a default, and below the machine's memory",
     ),
     (
         "memlock",
@@ -290,7 +335,7 @@ pub const REASONS: &[(&str, &str, &str)] = &[
     (
         "master",
         "MasterUnresolvable",
-        "`MASTER_ADDR`; `publishNotReadyAddresses: true` of the headless Service; a longer `--timeout`",
+        "`MASTER_ADDR`; `publishNotReadyAddresses: true` of the headless Service; a longer `--timeout`; or nothing, where rank 0's pod is still on its way",
     ),
     ("master", "MasterUnset", "`MASTER_ADDR` is empty"),
     ("master", "MasterPort", "`MASTER_PORT`: 1 to 65535"),

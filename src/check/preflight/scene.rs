@@ -1,10 +1,10 @@
 //! What the items have in common: what kind of fabric this is, whether the job spans nodes, and
 //! whether RDMA is wanted at all.
 
-use super::Options;
 use super::nccl_list::{MAX_HCAS, NcclList, number};
+use super::{Item, ItemStatus, Options};
 use crate::observe::container::{ContainerFacts, Library, SeenDevice, SeenPort, Setting};
-use crate::observe::rdma::{LinkLayer, PortState};
+use crate::observe::rdma::{LinkLayer, PortState, RdmaDevice};
 use crate::observe::reading::Reading;
 
 /// Interfaces of Google's driver from which on a machine is taken for one whose rails are such
@@ -60,6 +60,8 @@ pub(super) struct Scene<'a> {
     pub tcp: Option<Asked<'a>>,
     /// What says that RDMA is wanted.
     pub wanted: Option<String>,
+    /// The setting that says that the rails are meant to be EFA.
+    pub efa: Option<String>,
 }
 
 impl<'a> Scene<'a> {
@@ -72,6 +74,7 @@ impl<'a> Scene<'a> {
             nodes: super::job::spans_nodes(facts, gpus),
             tcp: None,
             wanted: None,
+            efa: efa_meant(facts),
         };
         scene.tcp = asks_for_tcp(&scene);
         scene.wanted = wanted(&scene);
@@ -104,6 +107,20 @@ impl<'a> Scene<'a> {
         match &self.nodes {
             Some((false, why)) => Some(format!("the job is of one node ({why})")),
             _ => None,
+        }
+    }
+
+    /// An item that would be wrong if RDMA mattered to this job, and otherwise is skipped.
+    pub fn if_it_matters(&self, item: Item) -> Item {
+        match self.does_without() {
+            Some(why) if item.status > ItemStatus::Skipped => Item {
+                status: ItemStatus::Skipped,
+                reason: None,
+                message: format!("{}; {why}", item.message),
+                remedy: String::new(),
+                ..item
+            },
+            _ => item,
         }
     }
 
@@ -143,6 +160,19 @@ impl<'a> Scene<'a> {
         candidates
     }
 
+    /// How many rails the job's GPUs here could have of `all` that are alike, where `taken` of them
+    /// are fewer and the job spans nodes: one for each GPU, or as many as there are.
+    pub fn short_of_rails(&self, taken: usize, all: usize) -> Option<usize> {
+        let matters = self.is_many_nodes() && self.does_without().is_none();
+        let gpus = self.gpus.filter(|_| matters)?;
+        // One process of several GPUs says nothing of how many it uses.
+        let local = self.facts.environment.get("LOCAL_WORLD_SIZE");
+        let local = local.and_then(|text| text.trim().parse().ok());
+        let gpus = gpus.min(local.filter(|local| *local > 1).unwrap_or(u32::MAX));
+        let could = all.min(usize::try_from(gpus).unwrap_or(usize::MAX));
+        (taken > 0 && taken < could).then_some(could)
+    }
+
     /// A plugin library that the loader finds and that nobody switched off.
     pub fn plugin(&self) -> Option<&'a str> {
         super::plugins::candidates(&self.facts.environment)
@@ -161,6 +191,18 @@ pub(super) fn layer(device: &SeenDevice, port: &SeenPort) -> LinkLayer {
     ports
         .next()
         .map_or(LinkLayer::Unspecified, |port| port.link_layer)
+}
+
+/// Whether two devices are of one kind, as the rails of a machine are: a NIC for storage or for the
+/// node itself is another card, another link layer, or another kind of function.
+pub(super) fn alike(one: &SeenDevice, other: &SeenDevice) -> bool {
+    let (a, b) = (&one.device, &other.device);
+    let layers = |device: &RdmaDevice| device.ports.first().map(|port| port.link_layer);
+    a.driver == b.driver
+        && a.function == b.function
+        && a.pci_id == b.pci_id
+        && a.smi_parent.is_none() == b.smi_parent.is_none()
+        && layers(a) == layers(b)
 }
 
 /// `mlx5_0:1`, as NCCL writes ports.
@@ -186,18 +228,53 @@ fn fabric(facts: &ContainerFacts) -> Fabric {
         .keys()
         .chain(environment.nccl_files.keys())
         .any(|name| name.starts_with("NCCL_FASTRAK_") || name.starts_with("NCCL_GPUDIRECTTCPX_"));
-    let gve = facts.interfaces.value().map_or(0, |interfaces| {
+    let by_network = environment
+        .nccl("NCCL_NET")
+        .is_some_and(|net| begins(net.value, &["fastrak", "gpudirecttcpx"]));
+    let gve = facts.links.value().map_or(0, |links| {
         let google = |driver: &str| driver == "gve" || driver == "gvnic";
-        let rails = interfaces
-            .iter()
-            .filter(|i| i.driver.as_deref().is_some_and(google));
-        rails.count()
+        let drivers = links.values().filter_map(Option::as_deref);
+        drivers.filter(|driver| google(driver)).count()
     });
-    if by_setting || gve > GVE_RAILS {
+    if by_setting || by_network || gve > GVE_RAILS {
         Fabric::TcpRails
     } else {
         Fabric::None
     }
+}
+
+/// Whether a text begins with one of these, in any case, as NCCL compares its networks' names.
+fn begins(text: &str, names: &[&str]) -> bool {
+    let text = text.to_ascii_lowercase();
+    names.iter().any(|name| text.starts_with(name))
+}
+
+/// What tells that the rails are meant to be EFA: libfabric's provider, aws-ofi-nccl's network
+/// (`AWS Libfabric`, `Libfabric`) or its library (`ofi`), libfabric's settings of EFA.
+fn efa_meant(facts: &ContainerFacts) -> Option<String> {
+    let environment = &facts.environment;
+    if let Some(value) = environment.get("FI_PROVIDER")
+        && value.split(',').any(|name| name.trim().starts_with("efa"))
+    {
+        return Some(format!("FI_PROVIDER={value}"));
+    }
+    if let Some(net) = environment.nccl("NCCL_NET")
+        && begins(net.value, &["aws libfabric", "libfabric"])
+    {
+        return Some(told("NCCL_NET", net));
+    }
+    if let Some(plugin) = environment.nccl("NCCL_NET_PLUGIN")
+        && (plugin.value.split(',')).any(|name| {
+            let file = name.rsplit('/').next().unwrap_or(name);
+            ["ofi", "aws-ofi", "libnccl-net-ofi.so"].contains(&file)
+        })
+    {
+        return Some(told("NCCL_NET_PLUGIN", plugin));
+    }
+    let mut names = environment.variables.keys();
+    names
+        .find(|name| name.starts_with("FI_EFA_"))
+        .map(|name| format!("{name} is set"))
 }
 
 /// The setting that makes NCCL take TCP sockets. `NCCL_IB_DISABLE` binds NCCL's own transport only:
@@ -210,9 +287,19 @@ fn asks_for_tcp<'a>(scene: &Scene<'a>) -> Option<Asked<'a>> {
     }
     let asked = scene.nccl("NCCL_IB_DISABLE")?;
     let disables = number(asked.setting.value).is_some_and(|number| number != 0);
-    let verbs = matches!(scene.fabric, Fabric::Verbs | Fabric::None | Fabric::Unknown);
-    (disables && verbs && scene.plugin().is_none() && scene.nccl("NCCL_NET").is_none())
-        .then_some(asked)
+    let verbs = match scene.fabric {
+        Fabric::Verbs => true,
+        Fabric::None | Fabric::Unknown => scene.efa.is_none(),
+        Fabric::Efa | Fabric::TcpRails => false,
+    };
+    // The plugin of HPC-X (IBext) has a switch of its own.
+    let switched_off = scene
+        .nccl_number("NCCL_IBEXT_DISABLE")
+        .is_some_and(|number| number != 0);
+    let plugin = scene
+        .plugin()
+        .is_some_and(|path| !(switched_off && path.ends_with("/libnccl-net.so")));
+    (disables && verbs && !plugin && scene.nccl("NCCL_NET").is_none()).then_some(asked)
 }
 
 /// What shows that somebody counts on RDMA.
@@ -230,10 +317,10 @@ fn wanted(scene: &Scene<'_>) -> Option<String> {
     if let Some(asked) = scene.nccl("NCCL_NET") {
         return Some(format!("{} counts on it", asked.told()));
     }
-    if let Some(provider) = scene.facts.environment.get("FI_PROVIDER")
-        && provider == "efa"
+    if let Some(why) = &scene.efa
+        && why.starts_with("FI_PROVIDER=")
     {
-        return Some("FI_PROVIDER=efa counts on it".into());
+        return Some(format!("{why} counts on it"));
     }
     match (&scene.nodes, scene.gpus) {
         (Some((true, why)), Some(gpus)) if gpus > 0 => {

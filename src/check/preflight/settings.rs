@@ -8,6 +8,7 @@ use super::scene::{Fabric, Scene};
 /// Settings that NCCL reads as whole numbers, among those that people set by hand.
 const NUMBERS: &[&str] = &[
     "NCCL_IB_DISABLE",
+    "NCCL_IBEXT_DISABLE",
     "NCCL_P2P_DISABLE",
     "NCCL_SHM_DISABLE",
     "NCCL_IB_GID_INDEX",
@@ -82,23 +83,31 @@ pub(super) fn network(scene: &Scene<'_>) -> Item {
     }
     if let Some(asked) = &scene.tcp {
         let told = asked.told();
-        if scene.candidates().is_empty() && scene.fabric != Fabric::TcpRails {
-            return Item::ok(
-                ID,
-                format!("{told} asks for TCP, and there is no RDMA port"),
-            );
-        }
+        let sockets = |item: Item| item.with("network", "Socket");
         if scene.is_one_node() {
-            return Item::ok(
+            return sockets(Item::ok(
                 ID,
                 format!("{told} asks for TCP, and the job is of one node"),
-            );
+            ));
         }
-        return Item::degraded(
+        // Devices that this container was not given are the node's all the same.
+        let here = !scene.devices().is_empty() || scene.fabric == Fabric::TcpRails;
+        let gpus = scene.gpus.is_some_and(|gpus| gpus > 0);
+        let why = match (here, scene.is_many_nodes() && gpus) {
+            (true, _) => "though RDMA is here",
+            (false, true) => "and the job's GPUs are on several nodes",
+            (false, false) => {
+                return sockets(Item::ok(
+                    ID,
+                    format!("{told} asks for TCP, and there is no RDMA device"),
+                ));
+            }
+        };
+        return sockets(Item::degraded(
             ID,
             "TcpConfigured",
-            format!("{told} asks for TCP, though RDMA is here"),
-        )
+            format!("{told} asks for TCP, {why}"),
+        ))
         .fix(format!(
             "{}: take it out{}",
             asked.name,
@@ -121,6 +130,10 @@ pub(super) fn network(scene: &Scene<'_>) -> Item {
 /// The other settings.
 pub(super) fn others(scene: &Scene<'_>) -> Item {
     const ID: &str = "nccl_settings";
+    let named = super::named::files(ID, scene).or_else(|| super::named::rails(ID, scene));
+    if let Some(wrong) = named {
+        return wrong;
+    }
     for name in NUMBERS {
         let Some(asked) = scene.nccl(name) else {
             continue;
@@ -177,6 +190,15 @@ pub(super) fn others(scene: &Scene<'_>) -> Item {
             ),
         )
         .fix("NCCL_SOCKET_FAMILY: AF_INET or AF_INET6");
+    }
+    let unread = &scene.facts.environment.unread;
+    if !unread.is_empty() {
+        return Item::unknown(
+            ID,
+            "SettingsUnreadable",
+            format!("{}: what it sets is not known here", unread.join("; ")),
+        )
+        .fix("the file system of the file; NCCL_CONF_FILE names another");
     }
     let set = scene.facts.environment.variables.keys();
     let files = scene.facts.environment.nccl_files.keys();

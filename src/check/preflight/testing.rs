@@ -7,6 +7,7 @@ use crate::observe::container::{
 use crate::observe::gpudirect::{Module, NvidiaDriver};
 use crate::observe::rdma::{Gid, GidKind, GidTable, LinkLayer, PortState, RdmaDevice, RdmaPort};
 use crate::observe::reading::{Fault, FaultKind, Reading};
+use crate::units::BitsPerSec;
 
 /// A container in which a job of 8 GPUs over RoCE has all it needs.
 pub(super) fn good() -> ContainerFacts {
@@ -23,6 +24,7 @@ pub(super) fn good() -> ContainerFacts {
         ]),
         privileges: Privileges {
             memlock: Reading::Value(Some(8 << 20)),
+            memory: Reading::Value(2 << 40),
             effective: Reading::Value(1 << 14),
             bounding: Reading::Value(1 << 14),
             uid: Reading::Value(0),
@@ -81,7 +83,6 @@ pub(super) fn interface(name: &str, addresses: &[&str]) -> Interface {
         name: name.into(),
         running: true,
         addresses: addresses.iter().map(|a| a.parse().unwrap()).collect(),
-        driver: None,
     }
 }
 
@@ -130,6 +131,7 @@ pub(super) fn device(name: &str, link_layer: LinkLayer) -> SeenDevice {
         ports: vec![SeenPort {
             number: 1,
             state: Reading::Value(PortState::Active),
+            rate: Some(BitsPerSec::from_gbps(400)),
             gids: Reading::Value(gids()),
             asked: Reading::NotObservable,
         }],

@@ -19,11 +19,16 @@ impl Page {
 
     /// Text from outside after a lead-in, wrapped; later lines are indented under it.
     pub(in crate::report) fn wrapped(&mut self, lead: &str, indent: usize, text: &str) {
+        self.whole(lead, indent, &cut(&clean(text), MAX_TEXT));
+    }
+
+    /// The same of any length.
+    pub(in crate::report) fn whole(&mut self, lead: &str, indent: usize, text: &str) {
         let text = clean(text);
         let mut line = lead.to_string();
         let mut used = shown_width(lead);
         let mut at_start = true;
-        for word in cut(&text, MAX_TEXT).split_whitespace() {
+        for word in text.split_whitespace() {
             let length = word.chars().count();
             if !at_start && used + 1 + length > self.width {
                 self.line(&line);

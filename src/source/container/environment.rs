@@ -2,8 +2,8 @@
 
 use crate::host::Host;
 use crate::observe::container::Environment;
+use crate::observe::reading::{FaultKind, Reading};
 use crate::source::tree;
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -39,55 +39,88 @@ const KEPT: &[&str] = &[
     "HOME",
 ];
 
-/// Longest value kept, in bytes.
+/// Longest value kept, in bytes: of lists of directories, as much as the kernel lets a variable have
+/// (`MAX_ARG_STRLEN`). How many variables there are the kernel bounds too, by their bytes.
 const MAX_VALUE: usize = 4096;
-
-/// Most variables kept.
-const MAX_VARIABLES: usize = 512;
+const MAX_LIST: usize = 128 << 10;
 
 /// NCCL reads at most so much of a line of its files (src/misc/param.cc).
 const MAX_LINE: usize = 4095;
 
 /// Settings among `variables`, and those of NCCL's files below the root.
 pub fn read(host: &Host, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Environment {
-    let variables: BTreeMap<String, String> = variables
+    let environment = of_process(variables);
+    let files: Vec<_> = conf_files(&environment)
+        .into_iter()
+        .map(|file| (read_file(host, &file), file))
+        .collect();
+    with_files(environment, files)
+}
+
+/// Settings among a process' variables alone.
+pub fn of_process(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Environment {
+    let variables = variables
         .into_iter()
         .filter_map(|(name, value)| Some((name.to_str()?.to_string(), value)))
         .filter(|(name, _)| KEPT.iter().any(|kept| name.starts_with(kept)))
-        .take(MAX_VARIABLES)
-        .map(|(name, value)| (name, cut(&value.to_string_lossy(), MAX_VALUE)))
+        .map(|(name, value)| {
+            let most = match name.ends_with("_PATH") {
+                true => MAX_LIST,
+                false => MAX_VALUE,
+            };
+            (name, cut(&value.to_string_lossy(), most))
+        })
         .collect();
-    let mut nccl_files = BTreeMap::new();
-    for file in conf_files(&variables) {
-        let path = file.strip_prefix('/').unwrap_or(&file);
-        if path.is_empty() || !tree::is_file(host, path) {
-            continue;
-        }
-        for (name, value) in tree::read_text(host, path)
-            .value()
-            .map(|text| parse(text))
-            .unwrap_or_default()
-        {
-            // `setenv` without overwriting: the first one that says it wins.
-            nccl_files
-                .entry(name)
-                .or_insert_with(|| (value, file.clone()));
-        }
-    }
     Environment {
         variables,
-        nccl_files,
+        ..Environment::default()
     }
+}
+
+/// `NAME=value` lines of one file.
+pub type Lines = Vec<(String, String)>;
+
+/// Settings of one of NCCL's files. May hang where its file system does.
+pub fn read_file(host: &Host, file: &str) -> Reading<Lines> {
+    let path = file.strip_prefix('/').unwrap_or(file);
+    if path.is_empty() || !tree::is_file(host, path) {
+        return Reading::Absent;
+    }
+    tree::read_text(host, path).map(|text| parse(&text))
+}
+
+/// The environment with what NCCL's files say, in their order.
+pub fn with_files(
+    mut environment: Environment,
+    files: Vec<(Reading<Lines>, String)>,
+) -> Environment {
+    for (settings, file) in files {
+        match settings {
+            Reading::Value(settings) => {
+                for (name, value) in settings {
+                    // `setenv` without overwriting: the first one that says it wins.
+                    let known = environment.nccl_files.entry(name);
+                    known.or_insert_with(|| (value, file.clone()));
+                }
+            }
+            // What may not be read is nothing to NCCL either.
+            Reading::Failed(fault) if fault.kind != FaultKind::Denied => {
+                environment.unread.push(fault.detail);
+            }
+            _ => {}
+        }
+    }
+    environment
 }
 
 /// NCCL's files, in the order in which they are read: `NCCL_CONF_FILE` or else `~/.nccl.conf`, then
 /// `/etc/nccl.conf`.
-fn conf_files(variables: &BTreeMap<String, String>) -> Vec<String> {
-    let own = variables
+pub fn conf_files(environment: &Environment) -> Vec<String> {
+    let own = environment
         .get("NCCL_CONF_FILE")
         .filter(|file| !file.is_empty());
-    let user = match (own, variables.get("HOME")) {
-        (Some(file), _) => Some(file.clone()),
+    let user = match (own, environment.get("HOME")) {
+        (Some(file), _) => Some(file.to_string()),
         (None, Some(home)) => Some(Path::new(home).join(".nccl.conf").display().to_string()),
         _ => None,
     };
@@ -96,9 +129,8 @@ fn conf_files(variables: &BTreeMap<String, String>) -> Vec<String> {
 
 /// `NAME=value` lines; `#` in the first column begins a comment. Blanks are part of names and
 /// values. Names that are not NCCL's are left out: they come too late for whoever reads them.
-pub fn parse(text: &str) -> Vec<(String, String)> {
+pub fn parse(text: &str) -> Lines {
     text.lines()
-        .take(MAX_VARIABLES)
         .map(|line| cut(line, MAX_LINE))
         .filter(|line| !line.starts_with('#'))
         .filter_map(|line| {
@@ -139,6 +171,21 @@ mod tests {
         assert_eq!(names, ["NCCL_DEBUG", "NCCL_IB_HCA", "NCCL_LONG", "RANK"]);
         assert_eq!(got.get("NCCL_IB_HCA"), Some("m\u{fffd}"));
         assert_eq!(got.get("NCCL_LONG").unwrap().len(), MAX_VALUE);
+    }
+
+    #[test]
+    fn nothing_that_matters_is_cut() {
+        let tree = TestTree::bare();
+        let mut variables: Vec<_> = (0..2000)
+            .map(|n| (format!("NCCL_A{n}").into(), "x".into()))
+            .collect();
+        let long = "/a/directory:".repeat(9000);
+        variables.extend(of(&[("WORLD_SIZE", "16"), ("LD_LIBRARY_PATH", &long)]));
+        let got = read(&tree.host(), variables);
+        assert_eq!(got.get("WORLD_SIZE"), Some("16"));
+        assert_eq!(got.get("LD_LIBRARY_PATH"), Some(long.as_str()));
+        let lines: String = (0..2000).map(|n| format!("NCCL_A{n}=1\n")).collect();
+        assert_eq!(parse(&lines).len(), 2000);
     }
 
     #[test]

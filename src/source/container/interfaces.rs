@@ -7,6 +7,7 @@ use crate::source::netdev::class_dir;
 use crate::source::{attr, tree};
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// Addresses of a directory tree that stands for a container: `NAME ADDRESS` lines.
@@ -18,17 +19,30 @@ const MAX: usize = 1024;
 /// Interfaces of this network namespace; of a directory tree, those of its `/sys`, with the
 /// addresses of [`RECORDED`].
 pub fn read(host: &Host) -> Reading<Vec<Interface>> {
-    let listed = if host.is_live() {
+    if host.is_live() {
         live()
     } else {
         recorded(host)
-    };
-    listed.map(|mut interfaces| {
-        for interface in &mut interfaces {
-            interface.driver =
-                tree::link_name(host, class_dir(&interface.name).join("device/driver"));
-        }
-        interfaces
+    }
+}
+
+/// Names in `/sys/class/net`, each with its driver.
+pub fn links(host: &Host) -> Reading<BTreeMap<String, Option<String>>> {
+    names(host).map(|names| {
+        let links = names.into_iter().map(|name| {
+            let driver = tree::link_name(host, class_dir(&name).join("device/driver"));
+            (name, driver)
+        });
+        links.collect()
+    })
+}
+
+/// Names of what is an interface in `/sys/class/net`; `bonding_masters` is none.
+fn names(host: &Host) -> Reading<Vec<String>> {
+    tree::list(host, "sys/class/net").map(|names| {
+        let names = names.into_iter();
+        let names = names.filter(|name| tree::exists(host, class_dir(name).join("flags")));
+        names.take(MAX).collect()
     })
 }
 
@@ -79,11 +93,9 @@ fn recorded(host: &Host) -> Reading<Vec<Interface>> {
     let Reading::Value(addresses) = tree::read_text(host, RECORDED) else {
         return Reading::NotObservable;
     };
-    tree::list(host, "sys/class/net").map(|names| {
+    names(host).map(|names| {
         names
             .into_iter()
-            .filter(|name| tree::exists(host, class_dir(name).join("flags")))
-            .take(MAX)
             .map(|name| {
                 let up = attr::hex(host, class_dir(&name).join("flags"))
                     .is_some_and(|flags| flags & 1 != 0);
@@ -92,7 +104,6 @@ fn recorded(host: &Host) -> Reading<Vec<Interface>> {
                     running: up && carrier.as_deref() == Some("1"),
                     addresses: of(&addresses, &name),
                     name,
-                    driver: None,
                 }
             })
             .collect()
@@ -129,30 +140,30 @@ mod tests {
         }
         tree.file("sys/class/net/bonding_masters", "");
         tree.file(RECORDED, "eth0 10.0.0.5\neth0 fe80::1\njunk\neth1 x");
+        let got = read(&tree.host()).value().cloned().unwrap();
+        let short: Vec<_> = got
+            .iter()
+            .map(|i| (i.name.as_str(), i.running, i.addresses.len()))
+            .collect();
+        assert_eq!(
+            short,
+            [("eth0", true, 2), ("eth1", false, 0), ("eth2", false, 0)]
+        );
+    }
+
+    #[test]
+    fn drivers_are_known_without_addresses() {
+        let tree = TestTree::new();
+        tree.file("sys/class/net/eth0/flags", "0x1003");
+        tree.file("sys/class/net/lo/flags", "0x9");
+        tree.file("sys/class/net/bonding_masters", "");
         tree.link(
             "sys/class/net/eth0/device/driver",
             "../../bus/pci/drivers/gve",
         );
-        let got = read(&tree.host()).value().cloned().unwrap();
-        let short: Vec<_> = got
-            .iter()
-            .map(|i| {
-                (
-                    i.name.as_str(),
-                    i.running,
-                    i.addresses.len(),
-                    i.driver.as_deref(),
-                )
-            })
-            .collect();
-        assert_eq!(
-            short,
-            [
-                ("eth0", true, 2, Some("gve")),
-                ("eth1", false, 0, None),
-                ("eth2", false, 0, None),
-            ]
-        );
+        let got = links(&tree.host()).value().cloned().unwrap();
+        let want = [("eth0".into(), Some("gve".into())), ("lo".into(), None)];
+        assert_eq!(got, want.into());
     }
 
     #[test]

@@ -14,8 +14,8 @@ use std::path::Path;
 /// Most bytes of the cache read; images have some hundred KiB.
 const MAX_CACHE: usize = 8 << 20;
 
-/// Most directories of `LD_LIBRARY_PATH` looked into.
-const MAX_DIRECTORIES: usize = 64;
+/// Most directories of `LD_LIBRARY_PATH`, and of one RUNPATH, looked into.
+const MAX_DIRECTORIES: usize = 2048;
 
 /// Begins the cache's present format (sysdeps/generic/dl-cache.h).
 const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
@@ -57,14 +57,13 @@ const DEFAULT: &[&str] = &[
 pub fn find(host: &Host, environment: &Environment, names: &[String]) -> BTreeMap<String, Library> {
     let cache = tree::read_bytes(host, "etc/ld.so.cache", MAX_CACHE);
     let own = environment.get("LD_LIBRARY_PATH").unwrap_or_default();
+    let mut own = own
+        .split([':', ';'])
+        .filter(|directory| directory.starts_with('/'));
     let search = Search {
         host,
-        own: own
-            .split([':', ';'])
-            .filter(|directory| directory.starts_with('/'))
-            .take(MAX_DIRECTORIES)
-            .map(Into::into)
-            .collect(),
+        own: own.by_ref().take(MAX_DIRECTORIES).map(Into::into).collect(),
+        cut: own.next().is_some(),
         cache: cache
             .value()
             .map(|bytes| parse_cache(bytes))
@@ -95,6 +94,8 @@ struct Search<'a> {
     host: &'a Host,
     /// Of `LD_LIBRARY_PATH`.
     own: Vec<String>,
+    /// Whether it has more directories than are looked into.
+    cut: bool,
     cache: BTreeMap<String, Vec<String>>,
     arch: Option<String>,
 }
@@ -131,6 +132,7 @@ impl Search<'_> {
                 Library::Unusable { path, why } if network => {
                     Some(format!("it needs {needed}, and {path}: {why}"))
                 }
+                Library::Unknown { .. } => None,
                 _ if network => Some(format!(
                     "it needs {needed}, which is nowhere where the loader looks"
                 )),
@@ -176,6 +178,13 @@ impl Search<'_> {
                     refused.get_or_insert(Library::Unusable { path, why });
                 }
             }
+        }
+        if self.cut && !name.contains('/') {
+            return Library::Unknown {
+                why: format!(
+                    "{name} is not in the first {MAX_DIRECTORIES} directories of LD_LIBRARY_PATH, which has more"
+                ),
+            };
         }
         refused.unwrap_or(Library::Missing {
             directories: self.own.len() + more.len() + DEFAULT.len(),
@@ -305,6 +314,23 @@ mod tests {
         );
         tree.bytes("usr/lib64/liby.so", &elf::head(62));
         assert_eq!(found(&tree, &none, "liby.so"), at("/usr/lib64/liby.so"));
+    }
+
+    #[test]
+    fn a_long_list_of_directories() {
+        let tree = TestTree::bare();
+        tree.file("proc/sys/kernel/arch", "x86_64");
+        tree.bytes("opt/far/libx.so", &elf::head(62));
+        for (before, want) in [(70, "usable"), (MAX_DIRECTORIES, "unknown")] {
+            let path = format!("{}/opt/far", "/nowhere:".repeat(before));
+            let environment = with(&[("LD_LIBRARY_PATH", &path)]);
+            let got = match found(&tree, &environment, "libx.so") {
+                Library::Usable { .. } => "usable",
+                Library::Unknown { .. } => "unknown",
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(got, want, "{before}");
+        }
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! What lets this process pin memory: `/proc/self/limits`, `/proc/self/status`, `/proc/self/uid_map`.
+//! What lets this process pin memory: `/proc/self/limits`, `/proc/self/status`,
+//! `/proc/self/uid_map`; and how much there is: `/proc/meminfo`.
 
 use crate::host::Host;
 use crate::observe::container::Privileges;
@@ -11,6 +12,7 @@ pub fn read(host: &Host) -> Privileges {
     let field = |name: &str| status.clone().and_then(|text| status_field(&text, name));
     Privileges {
         memlock: tree::read_text(host, "proc/self/limits").and_then(|text| parse_memlock(&text)),
+        memory: tree::read_text(host, "proc/meminfo").and_then(|text| mem_total(&text)),
         effective: field("CapEff").and_then(|text| hex(&text)),
         bounding: field("CapBnd").and_then(|text| hex(&text)),
         uid: field("Uid").and_then(|text| effective_uid(&text)),
@@ -49,6 +51,19 @@ fn status_field(text: &str, name: &str) -> Reading<String> {
         (key == name).then(|| value.trim().to_string())
     });
     value.map_or(Reading::Absent, Reading::Value)
+}
+
+/// `MemTotal:       2113513824 kB`, in bytes.
+fn mem_total(text: &str) -> Reading<u64> {
+    let mut lines = text.lines();
+    let Some(line) = lines.find_map(|line| line.strip_prefix("MemTotal:")) else {
+        return Reading::Absent;
+    };
+    let number = line.trim().strip_suffix("kB").map(str::trim_end);
+    match number.and_then(|number| number.parse::<u64>().ok()) {
+        Some(kib) => Reading::Value(kib.saturating_mul(1024)),
+        None => malformed("/proc/meminfo: no number of kB"),
+    }
 }
 
 fn hex(text: &str) -> Reading<u64> {
@@ -110,17 +125,21 @@ mod tests {
             "Name:\tselvage\nUid:\t1000\t1001\t1000\t1000\nCapEff:\t0000000000004000\nCapBnd:\t00000000a80425fb",
         );
         tree.file("proc/self/uid_map", "         0          0 4294967295");
+        tree.file("proc/meminfo", "MemTotal:       16 kB\nMemFree: 1 kB");
         let got = read(&tree.host());
         assert_eq!(got.effective, Reading::Value(1 << 14));
         assert_eq!(got.bounding, Reading::Value(0xa804_25fb));
         assert_eq!(got.uid, Reading::Value(1001));
+        assert_eq!(got.memory, Reading::Value(16 << 10));
         assert_eq!(got.first_user_namespace, Reading::Value(true));
         tree.file("proc/self/uid_map", "0 100000 65536");
+        tree.file("proc/meminfo", "MemTotal: many kB");
         tree.file("proc/self/status", "Uid:\tx\nCapEff:\tzz");
         let got = read(&tree.host());
         assert_eq!(got.first_user_namespace, Reading::Value(false));
         assert!(matches!(got.effective, Reading::Failed(_)));
         assert!(matches!(got.uid, Reading::Failed(_)));
+        assert!(matches!(got.memory, Reading::Failed(_)));
         assert_eq!(got.bounding, Reading::Absent);
     }
 }

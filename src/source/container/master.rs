@@ -68,17 +68,28 @@ pub fn connect(addresses: &[IpAddr], port: u16, patience: Duration) -> Connectio
     outcome
 }
 
-/// Both. `port`: none where none is told, or nothing is to be connected to.
-pub fn ask(name: &str, port: Option<u16>, patience: Duration) -> MasterFacts {
+/// Both, within one `patience`, each told as soon as it is known: first the addresses, with a
+/// connection that had no answer yet, then what became of it. `port`: none where none is told, or
+/// nothing is to be connected to.
+pub fn ask(name: &str, port: Option<u16>, patience: Duration, mut tell: impl FnMut(MasterFacts)) {
+    let start = now();
     let addresses = resolve(name, patience);
-    let connection = match (&addresses, port) {
-        (Reading::Value(addresses), Some(port)) => connect(addresses, port, patience),
-        _ => Connection::NotTried,
+    let (Reading::Value(known), Some(port)) = (&addresses, port) else {
+        tell(MasterFacts {
+            addresses,
+            connection: Connection::NotTried,
+        });
+        return;
     };
-    MasterFacts {
+    tell(MasterFacts {
+        addresses: addresses.clone(),
+        connection: Connection::TimedOut,
+    });
+    let connection = connect(known, port, patience.saturating_sub(start.elapsed()));
+    tell(MasterFacts {
         addresses,
         connection,
-    }
+    });
 }
 
 #[expect(clippy::disallowed_methods, reason = "how long to go on asking")]
@@ -102,10 +113,21 @@ mod tests {
         drop(listener);
         assert_eq!(connect(&[local], port, SHORT), Connection::Refused);
         assert_eq!(connect(&[], port, SHORT), Connection::NotTried);
-        let got = ask("127.0.0.1", Some(port), SHORT);
-        assert_eq!(got.addresses, Reading::Value(vec![local]));
-        assert_eq!(got.connection, Connection::Refused);
-        assert_eq!(ask("::1", None, SHORT).connection, Connection::NotTried);
+        let all = |name: &str, port: Option<u16>| {
+            let mut told = Vec::new();
+            ask(name, port, SHORT, |facts| told.push(facts));
+            told
+        };
+        let got = all("127.0.0.1", Some(port));
+        // The addresses are told before anything is connected to.
+        let connections: Vec<_> = got.iter().map(|facts| &facts.connection).collect();
+        assert_eq!(connections, [&Connection::TimedOut, &Connection::Refused]);
+        for facts in got {
+            assert_eq!(facts.addresses, Reading::Value(vec![local]));
+        }
+        let got = all("::1", None);
+        assert_eq!(got.len(), 1);
+        assert_eq!(got[0].connection, Connection::NotTried);
     }
 
     #[test]

@@ -9,5 +9,6 @@ pub mod interfaces;
 pub mod libraries;
 pub mod limits;
 pub mod master;
+pub mod named;
 pub mod nodes;
 pub mod shm;

@@ -2,11 +2,13 @@
 
 use crate::host::Host;
 use crate::observe::container::{SeenDevice, SeenPort};
-use crate::observe::rdma::RdmaDevice;
+use crate::observe::rdma::{RdmaDevice, RdmaPort, true_rate};
 use crate::observe::reading::{Fault, FaultKind, Reading};
-use crate::source::link_text::parse_state;
+use crate::source::link_text::{parse_rate, parse_state};
+use crate::source::netdev::class_dir;
 use crate::source::rdma_port::port_dir;
-use crate::source::{gids, tree};
+use crate::source::{attr, gids, tree};
+use crate::units::BitsPerSec;
 use nix::fcntl::OFlag;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -38,7 +40,14 @@ pub fn open_uverbs(host: &Host, device: &RdmaDevice) -> Reading<()> {
             kind: FaultKind::Malformed,
             detail: format!("/{}: not a character device", relative.display()),
         }),
-        Err(error) => tree::classify(&error, &Path::new("/").join(relative)),
+        // An open that is refused is a fault, whatever the errno: the node was asked.
+        Err(error) => match tree::classify(&error, &Path::new("/").join(relative)) {
+            Reading::NotObservable => Reading::Failed(Fault {
+                kind: FaultKind::Other,
+                detail: error.to_string(),
+            }),
+            other => other,
+        },
     }
 }
 
@@ -48,6 +57,7 @@ pub fn look(host: &Host, device: RdmaDevice, node: Reading<()>, slot: Option<u32
     let ports = device.ports.iter().map(|port| SeenPort {
         number: port.number,
         state: state(host, &port_dir(&device.name, port.number).join("state")),
+        rate: rate(host, &device, port),
         gids: gids::read(host, &device, port.number),
         asked: slot.map_or(Reading::NotObservable, |slot| {
             gids::read_slot(host, &device.name, port.number, slot)
@@ -68,6 +78,15 @@ fn state(host: &Host, path: &PathBuf) -> Reading<crate::observe::rdma::PortState
             detail: format!("/{}: no port state", path.display()),
         }),
     })
+}
+
+/// A port's rate; of a RoCE port of which mlx5 tells none, that of its network device.
+fn rate(host: &Host, device: &RdmaDevice, port: &RdmaPort) -> Option<BitsPerSec> {
+    let path = port_dir(&device.name, port.number).join("rate");
+    let told = parse_rate(tree::read_text(host, path).value()?)?.rate;
+    let netdev = port.netdev.as_ref();
+    let speed = netdev.and_then(|name| attr::decimal(host, class_dir(name).join("speed")));
+    true_rate(port.link_layer, &device.driver, told, speed)
 }
 
 /// GPUs that this container was given: `/dev/nvidiaN`; where there is no such node, those that the
@@ -139,6 +158,7 @@ mod tests {
             seen.ports[0].state,
             Reading::Value(crate::observe::rdma::PortState::Active)
         );
+        assert_eq!(seen.ports[0].rate, Some(BitsPerSec::from_gbps(400)));
         assert_eq!(seen.ports[0].gids, Reading::Absent);
         assert_eq!(seen.ports[0].asked, Reading::Absent);
     }

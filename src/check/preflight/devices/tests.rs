@@ -2,6 +2,7 @@ use super::super::testing::*;
 use super::super::{Options, judge};
 use super::*;
 use crate::observe::container::ContainerFacts;
+use crate::observe::rdma::LinkLayer;
 
 fn nodes(facts: &mut ContainerFacts, node: &Reading<()>, which: std::ops::Range<usize>) {
     for device in &mut devices(facts)[which] {
@@ -22,11 +23,7 @@ fn nodes_of_devices() {
     let mut facts = good();
     assert_eq!(told(&facts, "uverbs"), "ok");
     nodes(&mut facts, &Reading::Absent, 1..8);
-    assert_eq!(
-        told(&facts, "uverbs"),
-        "ok",
-        "one was given, the others were not"
-    );
+    assert_eq!(told(&facts, "uverbs"), "degraded UverbsFewer");
     nodes(&mut facts, &denied, 1..2);
     assert_eq!(told(&facts, "uverbs"), "degraded UverbsPartly");
     nodes(&mut facts, &denied, 0..8);
@@ -36,12 +33,90 @@ fn nodes_of_devices() {
     assert_eq!(told(&facts, "uverbs"), "failing UverbsBroken");
     nodes(&mut facts, &Reading::Absent, 0..8);
     assert_eq!(told(&facts, "uverbs"), "failing NoUverbs");
+    nodes(&mut facts, &Reading::NotObservable, 2..3);
+    assert_eq!(told(&facts, "uverbs"), "unknown NoThread");
+    nodes(&mut facts, &Reading::NotObservable, 0..8);
+    assert_eq!(told(&facts, "uverbs"), "unknown NoThread");
     nodes(&mut facts, &fault(FaultKind::Stalled), 3..4);
     assert_eq!(told(&facts, "uverbs"), "failing UverbsStalled");
     facts.rdma = fault(FaultKind::Denied);
     assert_eq!(told(&facts, "uverbs"), "unknown RdmaUnreadable");
     facts.rdma = Reading::Absent;
     assert_eq!(told(&facts, "uverbs"), "unknown RdmaUnreadable");
+}
+
+#[test]
+fn nodes_that_nobody_opens_may_refuse() {
+    for (variables, kind, want) in [
+        (&[("WORLD_SIZE", "8")][..], FaultKind::Denied, "skipped"),
+        (&[("NCCL_IB_DISABLE", "1")], FaultKind::Denied, "skipped"),
+        (&[("NCCL_NET", "Socket")], FaultKind::Gone, "skipped"),
+        (&[("NCCL_NET", "Socket")], FaultKind::Stalled, "skipped"),
+        // NCCL opens what is there, on one node too.
+        (
+            &[("WORLD_SIZE", "8")],
+            FaultKind::Stalled,
+            "failing UverbsStalled",
+        ),
+    ] {
+        for which in [0..8, 3..4] {
+            let mut facts = with(variables);
+            nodes(&mut facts, &fault(kind), which);
+            assert_eq!(told(&facts, "uverbs"), want, "{variables:?} {kind:?}");
+        }
+    }
+    let mut facts = with(&[("WORLD_SIZE", "8")]);
+    devices(&mut facts)[0].ports[0].state = Reading::Value(PortState::Down);
+    assert_eq!(told(&facts, "rdma_ports"), "skipped");
+}
+
+#[test]
+fn a_share_of_the_rails() {
+    for (given, gpus, local, want) in [
+        (1, 8, "8", "degraded UverbsFewer"),
+        (7, 8, "8", "degraded UverbsFewer"),
+        (8, 8, "8", "ok"),
+        // A pod that has a share of the GPUs too, and one that uses a share of those it sees.
+        (2, 2, "2", "ok"),
+        (2, 8, "2", "ok"),
+        (1, 2, "2", "degraded UverbsFewer"),
+    ] {
+        let mut facts = with(&[("LOCAL_WORLD_SIZE", local)]);
+        facts.gpus = Reading::Value(gpus);
+        nodes(&mut facts, &Reading::Absent, given..8);
+        assert_eq!(told(&facts, "uverbs"), want, "{given} {gpus}");
+    }
+    // A machine that has one for two GPUs; beside them a card for storage that was not given.
+    let mut facts = good();
+    nodes(&mut facts, &Reading::Absent, 4..8);
+    for device in &mut devices(&mut facts)[4..] {
+        device.device.pci_id = Some("15b3:101d".into());
+    }
+    assert_eq!(told(&facts, "uverbs"), "ok");
+    // Nor are rails missed that are down, or where the job stays on its node.
+    let mut facts = good();
+    nodes(&mut facts, &Reading::Absent, 4..8);
+    for device in &mut devices(&mut facts)[4..] {
+        device.ports[0].state = Reading::Value(PortState::Down);
+    }
+    assert_eq!(told(&facts, "uverbs"), "ok");
+    let mut facts = with(&[("WORLD_SIZE", "8")]);
+    nodes(&mut facts, &Reading::Absent, 1..8);
+    assert_eq!(told(&facts, "uverbs"), "ok");
+    // EFA: 32 devices, of which one was given.
+    let mut facts = good();
+    let efa = (0..32).map(|i| device(&format!("rdmap{i}s0"), LinkLayer::Unspecified));
+    facts.rdma = Reading::Value(efa.collect());
+    nodes(&mut facts, &Reading::Absent, 8..32);
+    assert_eq!(told(&facts, "uverbs"), "ok");
+    nodes(&mut facts, &Reading::Absent, 1..8);
+    assert_eq!(told(&facts, "uverbs"), "degraded UverbsFewer");
+    let remedy = item(&facts, "uverbs").remedy;
+    assert!(remedy.contains("resources.limits"), "{remedy}");
+    assert!(!remedy.contains("rdma/hca"), "{remedy}");
+    // Nobody misses them who asks for TCP.
+    set(&mut facts, &[("NCCL_NET", "Socket")]);
+    assert_eq!(told(&facts, "uverbs"), "ok");
 }
 
 #[test]
@@ -84,6 +159,20 @@ fn states_of_ports() {
     // Not so where each was given to this container.
     nodes(&mut facts, &Reading::Absent, 7..8);
     assert_eq!(told(&facts, "rdma_ports"), "degraded PortDown");
+    // Nor where a list of what to leave out leaves it; what it does leave out may be down.
+    let mut facts = with(&[("NCCL_IB_HCA", "^mlx5_1")]);
+    state(&mut facts, 1, Reading::Value(PortState::Down));
+    facts.gpus = Reading::Value(7);
+    assert_eq!(told(&facts, "rdma_ports"), "ok");
+    for at in 2..8 {
+        state(&mut facts, at, Reading::Value(PortState::Down));
+    }
+    assert_eq!(told(&facts, "rdma_ports"), "degraded PortDown");
+    let message = item(&facts, "rdma_ports").message;
+    assert!(
+        message.contains("mlx5_2:1") && !message.contains("mlx5_1:1"),
+        "{message}"
+    );
     // Nor where it is asked for.
     let mut facts = with(&[("NCCL_IB_HCA", "=mlx5_0,mlx5_1")]);
     facts.gpus = Reading::Value(1);
@@ -99,6 +188,8 @@ fn states_of_ports() {
     for at in 0..8 {
         state(&mut facts, at, fault(FaultKind::Gone));
     }
+    assert_eq!(told(&facts, "rdma_ports"), "skipped");
+    set(&mut facts, &[("WORLD_SIZE", "16")]);
     assert_eq!(told(&facts, "rdma_ports"), "unknown PortStateUnreadable");
     nodes(&mut facts, &Reading::Absent, 0..8);
     assert_eq!(told(&facts, "rdma_ports"), "skipped");

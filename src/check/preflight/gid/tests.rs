@@ -53,8 +53,57 @@ fn what_nccl_chooses() {
         (vec![], false, 2, 0),
     ] {
         let table = table(gids, true);
-        assert_eq!(nccl_choice(&table, v6, version), want, "{table:?} {v6}");
+        assert_eq!(
+            nccl_choice(&table, v6, version, None),
+            want,
+            "{table:?} {v6}"
+        );
     }
+}
+
+#[test]
+fn a_network_that_nccl_is_kept_to() {
+    let two = || {
+        let mut gids = gids();
+        gids.gids.push(gid(5, OTHER, GidKind::RoceV2));
+        gids
+    };
+    for (range, index, want) in [
+        ("10.9.0.0/16", 3, "ok"),
+        // The container has the first of two addresses.
+        ("10.10.0.0/16", 5, "degraded NoUsableGid"),
+        ("10.9.0.1/32", 3, "ok"),
+        ("10.8.0.0/15", 3, "ok"),
+        // Slot 0 stays.
+        ("192.168.0.0/16", 0, "degraded NoUsableGid"),
+        // Passed over: no bits, too many of them, no address of the family.
+        ("192.168.0.0", 3, "ok"),
+        ("192.168.0.0/33", 3, "ok"),
+        ("192.168.0.0/0", 3, "ok"),
+        ("192.168.0.0/x", 3, "ok"),
+        ("2001:db8::/32", 3, "ok"),
+        ("rail/16", 3, "ok"),
+        ("", 3, "ok"),
+        ("/", 3, "ok"),
+    ] {
+        let mut facts = with(&[("NCCL_IB_ADDR_RANGE", range)]);
+        with_table(&mut facts, two());
+        let got = item(&facts, ID);
+        assert_eq!(got.evidence["index"]["mlx5_0:1"], index, "{range}");
+        assert_eq!(told(&facts, ID), want, "{range}");
+        let named = got.remedy.starts_with("NCCL_IB_ADDR_RANGE");
+        assert_eq!(named, index == 0, "{range}: {}", got.remedy);
+    }
+    let mut facts = with(&[
+        ("NCCL_IB_ADDR_RANGE", "2001:db8::/32"),
+        ("NCCL_IB_ADDR_FAMILY", "AF_INET6"),
+    ]);
+    let mut gids = gids();
+    gids.gids.push(gid(4, V6, GidKind::RoceV2));
+    with_table(&mut facts, gids);
+    assert_eq!(item(&facts, ID).evidence["index"]["mlx5_0:1"], 4);
+    set(&mut facts, &[("NCCL_IB_ADDR_RANGE", "2001:db9::/32")]);
+    assert_eq!(item(&facts, ID).evidence["index"]["mlx5_0:1"], 0);
 }
 
 #[test]
@@ -62,14 +111,14 @@ fn an_index_that_is_set() {
     for (index, want) in [
         ("3", "ok"),
         ("0x3", "ok"),
-        ("0", "failing GidNotRoceV2"),
-        ("2", "failing GidNotRoceV2"),
+        ("0", "degraded GidNotRoceV2"),
+        ("2", "degraded GidNotRoceV2"),
         ("1", "degraded GidLinkLocal"),
         ("7", "failing GidEmpty"),
         // Below 0, and what is no number that C reads: NCCL chooses, or takes 0.
         ("-1", "ok"),
         ("", "ok"),
-        ("three", "failing GidNotRoceV2"),
+        ("three", "degraded GidNotRoceV2"),
         ("99999999999999999999", "ok"),
     ] {
         let facts = with(&[("NCCL_IB_GID_INDEX", index)]);
@@ -81,6 +130,20 @@ fn an_index_that_is_set() {
             .message
             .contains("index 3 is RoCE v2 (10.9.0.1)")
     );
+}
+
+#[test]
+fn roce_v1_where_it_is_asked_for() {
+    let facts = with(&[("NCCL_IB_ROCE_VERSION_NUM", "1")]);
+    assert_eq!(told(&facts, ID), "ok");
+    assert_eq!(item(&facts, ID).evidence["index"]["mlx5_0:1"], 2);
+    for (version, want) in [("1", "ok"), ("2", "degraded GidNotRoceV2")] {
+        let facts = with(&[
+            ("NCCL_IB_GID_INDEX", "0"),
+            ("NCCL_IB_ROCE_VERSION_NUM", version),
+        ]);
+        assert_eq!(told(&facts, ID), want, "{version}");
+    }
 }
 
 #[test]
@@ -113,7 +176,7 @@ fn nothing_that_will_do() {
     ];
     let mut facts = good();
     with_table(&mut facts, table(only_local.clone(), true));
-    assert_eq!(told(&facts, ID), "failing NoUsableGid");
+    assert_eq!(told(&facts, ID), "degraded NoUsableGid");
     with_table(&mut facts, table(only_local, false));
     assert_eq!(told(&facts, ID), "unknown GidUnreadable");
     with_table(&mut facts, table(Vec::new(), true));
@@ -131,7 +194,7 @@ fn nothing_that_will_do() {
         (Reading::Value(Some(gid(30, V4, GidKind::RoceV2))), "ok"),
         (
             Reading::Value(Some(gid(30, V4, GidKind::IbOrRoceV1))),
-            "failing GidNotRoceV2",
+            "degraded GidNotRoceV2",
         ),
         (Reading::Value(None), "failing GidEmpty"),
         (Reading::Absent, "failing GidEmpty"),
@@ -149,6 +212,18 @@ fn nothing_that_will_do() {
 
 #[test]
 fn where_it_does_not_matter() {
+    for variables in [
+        &[("WORLD_SIZE", "8")][..],
+        &[("NCCL_NET", "Socket")],
+        &[("NCCL_IB_DISABLE", "1")],
+    ] {
+        let mut facts = with(variables);
+        set(&mut facts, &[("NCCL_IB_GID_INDEX", "7")]);
+        assert_eq!(told(&facts, ID), "skipped", "{variables:?}");
+        assert!(item(&facts, ID).message.contains("slot 7 is empty"));
+        set(&mut facts, &[("NCCL_IB_GID_INDEX", "3")]);
+        assert_eq!(told(&facts, ID), "ok", "{variables:?}");
+    }
     let mut facts = with(&[("NCCL_IB_GID_INDEX", "0")]);
     facts.rdma = Reading::Value(vec![device("mlx5_0", LinkLayer::Infiniband)]);
     assert_eq!(told(&facts, ID), "skipped");

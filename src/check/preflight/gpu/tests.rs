@@ -19,6 +19,13 @@ fn nics_and_gpu_memory() {
         driver.open = Some(false);
     }
     assert_eq!(told(&facts, "gpudirect"), "degraded NoGpuDirect");
+    // On one node no NIC has a part in it.
+    let world = facts
+        .environment
+        .variables
+        .insert("WORLD_SIZE".into(), "8".into());
+    assert_eq!(told(&facts, "gpudirect"), "skipped");
+    set(&mut facts, &[("WORLD_SIZE", world.as_deref().unwrap())]);
     if let Reading::Value(modules) = &mut facts.gpudirect.modules {
         modules.insert("nvidia_peermem".into(), Module::default());
     }
@@ -80,7 +87,7 @@ fn storage() {
             Reading::Absent,
             loaded.clone(),
             Reading::Value(16),
-            "failing CufileMissing",
+            "degraded CufileMissing",
         ),
         (
             fault(FaultKind::Malformed),
@@ -95,6 +102,11 @@ fn storage() {
         facts.gpudirect.nvidia_fs = module;
         assert_eq!(told(&facts, "gds"), want, "{cufile:?}");
     }
+    // Another image than the one that has the file.
+    let mut facts = with(&asked);
+    facts.storage.cufile = Reading::Absent;
+    facts.has_loader = false;
+    assert_eq!(told(&facts, "gds"), "skipped");
     // A file that nobody points to asks for nothing.
     let mut facts = good();
     facts.storage.cufile = file(Some(false));

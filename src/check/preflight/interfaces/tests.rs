@@ -36,10 +36,11 @@ fn what_nccl_takes() {
         ("=net1", "net1", "ok"),
         ("=net10", "net10", "degraded LinkLocalAddress"),
         ("^lo,docker", "eth0,net1,net10", "ok"),
-        ("^eth", "lo,net1,net10,docker0", "ok"),
-        ("^=net1", "lo,eth0,net10,docker0", "ok"),
+        ("^eth", "lo,net1,docker0,net10", "ok"),
+        ("^=net1", "lo,eth0,docker0,net10", "ok"),
         ("eth9", "", "failing NoInterface"),
         ("eth9,net1", "net1,net10", "ok"),
+        ("eth0, net1", "eth0", "degraded InterfacePartly"),
         (" eth0", "", "failing NoInterface"),
         ("bare0", "", "failing NoInterface"),
         ("lo", "lo", "failing LocalInterface"),
@@ -89,6 +90,17 @@ fn what_nccl_takes_of_itself() {
             &[("virbr0", &["192.168.122.1"])],
             "virbr0",
             "failing LocalInterface",
+        ),
+        // IPv4 comes before IPv6, whichever interface has it.
+        (
+            &[("rail0", &["fe80::a"]), ("eth0", &["fe80::b", "10.9.0.5"])],
+            "eth0,rail0",
+            "ok",
+        ),
+        (
+            &[("rail0", &["fe80::a"]), ("eth0", &["2001:db8::5"])],
+            "rail0,eth0",
+            "degraded LinkLocalAddress",
         ),
         (&[("lo", &["::1"])], "", "failing NoInterface"),
         (&[], "", "failing NoInterface"),
@@ -158,4 +170,49 @@ fn gloo_takes_whole_names() {
         assert_eq!(told(&facts, "gloo_ifname"), want, "{value:?}");
     }
     assert_eq!(told(&good(), "gloo_ifname"), "skipped");
+}
+
+#[test]
+fn names_that_are_passed_over_are_told() {
+    let facts = on(POD, &[("NCCL_SOCKET_IFNAME", "eth0,eth7")]);
+    let got = item(&facts, "socket_ifname");
+    assert!(
+        got.message.contains("nothing usable is called \"eth7\""),
+        "{}",
+        got.message
+    );
+    // Where TCP carries the data, one interface less is less.
+    let facts = on(
+        POD,
+        &[("NCCL_SOCKET_IFNAME", "eth0,eth7"), ("NCCL_NET", "Socket")],
+    );
+    assert_eq!(told(&facts, "socket_ifname"), "degraded InterfacePartly");
+    assert_eq!(
+        item(&facts, "socket_ifname").remedy,
+        "NCCL_SOCKET_IFNAME: eth0"
+    );
+    let facts = on(POD, &[("NCCL_SOCKET_IFNAME", "eth0, net1")]);
+    let got = item(&facts, "socket_ifname");
+    assert!(got.message.contains("\" net1\""), "{}", got.message);
+}
+
+#[test]
+fn what_gloo_is_offered() {
+    let facts = on(POD, &[("GLOO_SOCKET_IFNAME", "eth9")]);
+    let remedy = item(&facts, "gloo_ifname").remedy;
+    assert_eq!(
+        remedy,
+        "GLOO_SOCKET_IFNAME: unset it, or one or more of eth0, net1, net10"
+    );
+    let facts = on(&POD[..2], &[("GLOO_SOCKET_IFNAME", "eth9")]);
+    assert_eq!(
+        item(&facts, "gloo_ifname").remedy,
+        "GLOO_SOCKET_IFNAME: unset it, or eth0"
+    );
+    let facts = on(&POD[..1], &[("GLOO_SOCKET_IFNAME", "eth9")]);
+    let remedy = item(&facts, "gloo_ifname").remedy;
+    assert!(
+        remedy.contains("no interface in here but the loopback"),
+        "{remedy}"
+    );
 }

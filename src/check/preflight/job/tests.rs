@@ -1,6 +1,7 @@
 use super::super::testing::*;
 use super::*;
-use crate::observe::container::MasterFacts;
+use crate::observe::container::{Connection, MasterFacts};
+use crate::observe::reading::{FaultKind, Reading};
 
 fn only(variables: &[(&str, &str)]) -> ContainerFacts {
     let mut facts = good();
@@ -103,6 +104,18 @@ fn rank_variables() {
     ] {
         assert_eq!(told(&only(variables), "ranks"), want, "{variables:?}");
     }
+    // One GPU for each process, which sees no other.
+    for (variables, gpus, want) in [
+        (&[("SLURM_LOCALID", "3")][..], 1, "ok"),
+        (&[("OMPI_COMM_WORLD_LOCAL_RANK", "3")], 1, "ok"),
+        (&[("LOCAL_RANK", "3"), ("LOCAL_WORLD_SIZE", "8")], 1, "ok"),
+        (&[("SLURM_LOCALID", "3")], 2, "failing MoreRanksThanGpus"),
+        (&[("LOCAL_WORLD_SIZE", "8")], 1, "failing MoreRanksThanGpus"),
+    ] {
+        let mut facts = only(variables);
+        facts.gpus = Reading::Value(gpus);
+        assert_eq!(told(&facts, "ranks"), want, "{variables:?} {gpus}");
+    }
     let mut facts = only(&[("LOCAL_RANK", "8")]);
     facts.gpus = Reading::Value(0);
     assert_eq!(
@@ -186,13 +199,7 @@ fn what_the_master_answers() {
             Connection::Refused,
             "failing MasterIsLoopback",
         ),
-        (
-            "0",
-            "29500",
-            local,
-            Connection::NotTried,
-            "degraded MasterIsLoopback",
-        ),
+        ("0", "29500", local, Connection::NotTried, "ok"),
         ("1", "0", far, Connection::NotTried, "failing MasterPort"),
         (
             "1",
@@ -222,15 +229,106 @@ fn what_the_master_answers() {
 }
 
 #[test]
+fn the_masters_own_machine_may_call_it_loopback() {
+    for (variables, want) in [
+        (&[("RANK", "0")][..], "ok"),
+        (
+            &[("RANK", "3"), ("GROUP_RANK", "0")],
+            "skipped MasterNotListening",
+        ),
+        (
+            &[("RANK", "3"), ("NODE_RANK", "0")],
+            "skipped MasterNotListening",
+        ),
+        (
+            &[("RANK", "3"), ("LOCAL_RANK", "3")],
+            "skipped MasterNotListening",
+        ),
+        (&[("OMPI_COMM_WORLD_RANK", "0")], "ok"),
+        (&[("PMI_RANK", "0")], "ok"),
+        (&[("SLURM_PROCID", "0")], "ok"),
+        (
+            &[("SLURM_PROCID", "2"), ("SLURM_LOCALID", "2")],
+            "skipped MasterNotListening",
+        ),
+        (&[("RANK", "9")], "failing MasterIsLoopback"),
+        (
+            &[("RANK", "9"), ("LOCAL_RANK", "1"), ("GROUP_RANK", "1")],
+            "failing MasterIsLoopback",
+        ),
+        // The first pod of another Job of the same set.
+        (
+            &[("RANK", "9"), ("JOB_COMPLETION_INDEX", "0")],
+            "failing MasterIsLoopback",
+        ),
+        (&[("JOB_COMPLETION_INDEX", "0")], "ok"),
+        (&[], "failing MasterIsLoopback"),
+    ] {
+        let mut facts = only(&[
+            ("MASTER_ADDR", "train-0"),
+            ("MASTER_PORT", "29500"),
+            ("NNODES", "2"),
+        ]);
+        set(&mut facts, variables);
+        facts.master = MasterFacts {
+            addresses: Reading::Value(vec!["127.0.1.1".parse().unwrap()]),
+            connection: Connection::Refused,
+        };
+        assert_eq!(told(&facts, "master"), want, "{variables:?}");
+    }
+}
+
+#[test]
 fn names_without_an_address() {
     let mut facts = only(&[("MASTER_ADDR", "train-0"), ("RANK", "1")]);
     facts.master.addresses = fault(FaultKind::Other);
-    assert_eq!(told(&facts, "master"), "failing MasterUnresolvable");
+    assert_eq!(told(&facts, "master"), "degraded MasterUnresolvable");
     facts.master.addresses = fault(FaultKind::Stalled);
-    assert_eq!(told(&facts, "master"), "failing MasterUnresolvable");
+    assert_eq!(told(&facts, "master"), "degraded MasterUnresolvable");
+    facts.master.addresses = Reading::NotObservable;
+    assert_eq!(told(&facts, "master"), "unknown MasterUnresolvable");
     facts.master.addresses = Reading::Absent;
     assert_eq!(told(&facts, "master"), "skipped");
     assert_eq!(told(&only(&[]), "master"), "skipped");
     let facts = only(&[("MASTER_ADDR", ""), ("MASTER_PORT", "1")]);
     assert_eq!(told(&facts, "master"), "failing MasterUnset");
+}
+
+#[test]
+fn torchrun_s_own_variables() {
+    for (variables, want) in [
+        (&[("PET_NNODES", "2"), ("PET_NODE_RANK", "1")][..], "ok"),
+        (
+            &[("PET_NNODES", "2"), ("PET_NODE_RANK", "7")],
+            "failing RankOutOfRange",
+        ),
+        (&[("PET_NNODES", "2:8"), ("PET_NODE_RANK", "7")], "ok"),
+        (
+            &[("PET_NNODES", "2:8"), ("PET_NODE_RANK", "8")],
+            "failing RankOutOfRange",
+        ),
+        (
+            &[("NNODES", "1:4"), ("NODE_RANK", "4")],
+            "failing RankOutOfRange",
+        ),
+        (&[("PET_NNODES", "8:2")], "failing RankNotANumber"),
+        (&[("PET_NNODES", "x:2")], "failing RankNotANumber"),
+        (&[("PET_NPROC_PER_NODE", "16")], "failing MoreRanksThanGpus"),
+        (&[("PET_NPROC_PER_NODE", "8")], "ok"),
+        (&[("PET_NPROC_PER_NODE", "gpu")], "ok"),
+        (&[("PET_NPROC_PER_NODE", "many")], "failing RankNotANumber"),
+    ] {
+        assert_eq!(told(&with(variables), "ranks"), want, "{variables:?}");
+    }
+}
+
+#[test]
+fn an_empty_master_of_several_nodes() {
+    assert_eq!(
+        told(&with(&[("MASTER_ADDR", "")]), "master"),
+        "failing MasterUnset"
+    );
+    let one = with(&[("MASTER_ADDR", ""), ("WORLD_SIZE", "8")]);
+    assert_eq!(told(&one, "master"), "skipped");
+    assert_eq!(told(&good(), "master"), "skipped");
 }

@@ -1,5 +1,6 @@
 use super::super::testing::*;
 use super::*;
+use crate::observe::container::ContainerFacts;
 use crate::observe::rdma::LinkLayer;
 
 #[test]
@@ -18,9 +19,21 @@ fn ucx_devices_and_transports() {
         (&[("UCX_NET_DEVICES", "")], "failing NoUcxDevice"),
         (&[("UCX_NET_DEVICES", "mlx5_*:1")], "ok"),
         (&[("UCX_NET_DEVICES", "^mlx5_9:1")], "ok"),
-        (&[("UCX_TLS", "tcp,self,sm")], "degraded UcxWithoutRdma"),
+        // NCCL does not use UCX, unless a plugin does.
+        (&[("UCX_TLS", "tcp,self,sm")], "ok"),
         (
-            &[("UCX_TLS", "tcp,cuda_copy,cuda_ipc")],
+            &[("UCX_TLS", "tcp,self,sm"), ("NCCL_PLUGIN_P2P", "ucx")],
+            "degraded UcxWithoutRdma",
+        ),
+        (
+            &[("UCX_TLS", "tcp,self,sm"), ("NCCL_PLUGIN_P2P", "ib")],
+            "ok",
+        ),
+        (
+            &[
+                ("UCX_TLS", "tcp,cuda_copy,cuda_ipc"),
+                ("NCCL_NET_PLUGIN", "ucx"),
+            ],
             "degraded UcxWithoutRdma",
         ),
         (&[("UCX_TLS", "rc,cuda_copy")], "ok"),
@@ -32,6 +45,8 @@ fn ucx_devices_and_transports() {
     ] {
         assert_eq!(told(&with(variables), "ucx_devices"), want, "{variables:?}");
     }
+    let message = item(&with(&[("UCX_TLS", "tcp")]), "ucx_devices").message;
+    assert!(message.contains("leaves RDMA out"), "{message}");
     let facts = with(&[("UCX_NET_DEVICES", "mlx5_0")]);
     let item = item(&facts, "ucx_devices");
     assert!(item.message.contains("mlx5_0:1"), "{}", item.message);
@@ -64,4 +79,31 @@ fn mpi_interfaces() {
         }
     }
     assert_eq!(told(&good(), "mpi_ifname"), "skipped");
+}
+
+#[test]
+fn what_is_offered_instead() {
+    let remedy = |facts: &ContainerFacts, name: &str| item(facts, name).remedy;
+    let mut facts = with(&[
+        ("UCX_NET_DEVICES", "mlx5_0:1"),
+        ("OMPI_MCA_btl_tcp_if_include", "eth9"),
+    ]);
+    assert_eq!(
+        remedy(&facts, "mpi_ifname"),
+        "OMPI_MCA_btl_tcp_if_include: one or more of eth0, net1"
+    );
+    facts.rdma = Reading::Value(Vec::new());
+    let got = remedy(&facts, "ucx_devices");
+    assert!(
+        got.starts_with("UCX_NET_DEVICES: unset it, or one or more of eth0, net1; for an RDMA device: resources.limits"),
+        "{got}"
+    );
+    facts.interfaces = Reading::Value(vec![interface("lo", &["127.0.0.1"])]);
+    let got = remedy(&facts, "ucx_devices");
+    assert!(
+        got.starts_with("UCX_NET_DEVICES: unset it; for an"),
+        "{got}"
+    );
+    let got = remedy(&facts, "mpi_ifname");
+    assert!(got.contains("unset it; no interface"), "{got}");
 }

@@ -15,6 +15,17 @@ fn pinned_memory() {
         (Some(8 << 20), 0, 0, 0, true, "failing MemlockTooLow"),
         (Some(64 << 20), 0, 0, 0, true, "failing MemlockTooLow"),
         (Some(16 << 30), 0, 0, 0, true, "degraded MemlockLimited"),
+        // As much as the machine has.
+        (
+            Some((2 << 40) - 1),
+            0,
+            0,
+            0,
+            true,
+            "degraded MemlockLimited",
+        ),
+        (Some(2 << 40), 0, 0, 0, true, "ok"),
+        (Some(4 << 40), 0, 0, 1000, false, "ok"),
         // Another bit is not the one.
         (Some(8 << 20), CAP << 1, 0, 0, true, "failing MemlockTooLow"),
         // Added to the container, and not to a process that is not root.
@@ -34,6 +45,44 @@ fn pinned_memory() {
             want,
             "{limit:?} {effective:x} {uid} {first}"
         );
+    }
+}
+
+#[test]
+fn nobody_pins_memory_without_a_device() {
+    for (variables, gpus, given, want) in [
+        // Any pod; the launcher of an MPI job.
+        (&[][..], 8, Reading::Absent, "unknown MemlockTooLow"),
+        (
+            &[("NNODES", "2")],
+            0,
+            Reading::Absent,
+            "unknown MemlockTooLow",
+        ),
+        (
+            &[("NNODES", "2")],
+            8,
+            Reading::Absent,
+            "failing MemlockTooLow",
+        ),
+        (
+            &[("NCCL_NET", "IB")],
+            0,
+            Reading::Absent,
+            "failing MemlockTooLow",
+        ),
+        // Who was given one means to use it.
+        (&[], 0, Reading::Value(()), "failing MemlockTooLow"),
+    ] {
+        let mut facts = good();
+        facts.environment.variables.clear();
+        set(&mut facts, variables);
+        facts.gpus = Reading::Value(gpus);
+        facts.privileges.effective = Reading::Value(0);
+        for device in devices(&mut facts) {
+            device.node = given.clone();
+        }
+        assert_eq!(told(&facts, "memlock"), want, "{variables:?} {gpus}");
     }
 }
 

@@ -67,6 +67,9 @@ fn where_the_plugin_is_a_choice() {
     assert_eq!(told(&facts, "net_plugin"), "ok");
     facts.libraries.clear();
     assert_eq!(told(&facts, "net_plugin"), "unknown LibraryUnreadable");
+    let unknown = Library::Unknown { why: "x".into() };
+    lib(&mut facts, "libnccl-net.so", unknown);
+    assert_eq!(told(&facts, "net_plugin"), "unknown LibraryUnreadable");
 
     let mut facts = with(&[("NCCL_NET_PLUGIN", "spcx")]);
     lib(&mut facts, "spcx", missing());
@@ -98,6 +101,16 @@ fn efa_needs_its_plugin() {
     assert_eq!(told(&facts, "nccl_network"), "ok");
     set(&mut facts, &[("FI_PROVIDER", "tcp")]);
     assert_eq!(told(&facts, "net_plugin"), "failing OfiProvider");
+    for (provider, want) in [
+        ("^tcp", "ok"),
+        ("^tcp,sockets", "ok"),
+        ("^efa", "failing OfiProvider"),
+        ("^tcp,efa", "failing OfiProvider"),
+        ("efa;ofi_rxd", "ok"),
+    ] {
+        set(&mut facts, &[("FI_PROVIDER", provider)]);
+        assert_eq!(told(&facts, "net_plugin"), want, "{provider}");
+    }
     let facts = efa(&[("NCCL_NET_PLUGIN", "none")]);
     assert_eq!(told(&facts, "net_plugin"), "failing PluginMissing");
     for item in ["rdma_ports", "ib_hca", "gid_index", "libibverbs"] {
@@ -105,28 +118,80 @@ fn efa_needs_its_plugin() {
     }
     let facts = efa(&[("NCCL_NET", "Socket")]);
     assert_eq!(told(&facts, "net_plugin"), "skipped");
+    assert_eq!(told(&facts, "nccl_network"), "degraded TcpConfigured");
 }
 
 #[test]
 fn tcp_rails_need_their_plugin_and_no_rdma() {
     let mut facts = good();
     facts.rdma = Reading::Value(Vec::new());
-    let gve = |name: String| {
-        let mut interface = interface(&name, &["10.1.0.1"]);
-        interface.driver = Some("gve".into());
-        interface
-    };
-    facts.interfaces = Reading::Value((0..5).map(|i| gve(format!("eth{i}"))).collect());
+    let gve = |name: String| (name, Some("gve".to_string()));
+    facts.links = Reading::Value((0..5).map(|i| gve(format!("eth{i}"))).collect());
     assert_eq!(told(&facts, "uverbs"), "skipped");
     assert_eq!(told(&facts, "net_plugin"), "failing PluginMissing");
     assert_eq!(told(&facts, "memlock"), "skipped");
     lib(&mut facts, "libnccl-net.so", usable());
     assert_eq!(told(&facts, "net_plugin"), "ok");
     // Two such interfaces are an ordinary machine.
-    facts.interfaces = Reading::Value((0..2).map(|i| gve(format!("eth{i}"))).collect());
+    facts.links = Reading::Value((0..2).map(|i| gve(format!("eth{i}"))).collect());
     assert_eq!(told(&facts, "uverbs"), "failing NoRdmaDevice");
     set(&mut facts, &[("NCCL_FASTRAK_CTRL_DEV", "eth0")]);
     assert_eq!(told(&facts, "uverbs"), "skipped");
+    for (net, want) in [
+        ("FasTrak", "skipped"),
+        ("fastrak", "skipped"),
+        ("GPUDirectTCPX_v7", "skipped"),
+        ("gIB", "failing NoRdmaDevice"),
+    ] {
+        let mut facts = with(&[("NCCL_NET", net)]);
+        facts.rdma = Reading::Value(Vec::new());
+        assert_eq!(told(&facts, "uverbs"), want, "{net}");
+        assert_eq!(told(&facts, "net_plugin"), "failing PluginMissing", "{net}");
+    }
+}
+
+#[test]
+fn efa_that_is_meant_and_not_given() {
+    for variables in [
+        &[("FI_PROVIDER", "efa"), ("NCCL_IB_DISABLE", "1")][..],
+        &[("FI_PROVIDER", "efa,tcp")],
+        &[("NCCL_NET", "AWS Libfabric"), ("NCCL_IB_DISABLE", "1")],
+        &[("NCCL_NET", "libfabric")],
+        &[("NCCL_NET_PLUGIN", "ofi"), ("NCCL_IB_DISABLE", "1")],
+        &[("FI_EFA_USE_DEVICE_RDMA", "1"), ("NCCL_IB_DISABLE", "1")],
+    ] {
+        let mut facts = with(variables);
+        facts.rdma = Reading::Value(Vec::new());
+        for name in candidates(&facts.environment) {
+            lib(&mut facts, &name, missing());
+        }
+        assert_eq!(
+            told(&facts, "uverbs"),
+            "failing NoRdmaDevice",
+            "{variables:?}"
+        );
+        let remedy = item(&facts, "uverbs").remedy;
+        assert!(
+            remedy.starts_with("resources.limits of the container: `\"vpc.amazonaws.com/efa\""),
+            "{remedy}"
+        );
+        assert_eq!(
+            told(&facts, "net_plugin"),
+            "failing PluginMissing",
+            "{variables:?}"
+        );
+    }
+    // TCP that is really asked for stays so.
+    for variables in [
+        &[("FI_PROVIDER", "efa"), ("NCCL_NET", "Socket")][..],
+        &[("NCCL_IB_DISABLE", "1")],
+    ] {
+        let mut facts = with(variables);
+        facts.rdma = Reading::Value(Vec::new());
+        assert_eq!(told(&facts, "uverbs"), "skipped", "{variables:?}");
+        assert_eq!(told(&facts, "nccl_network"), "degraded TcpConfigured");
+        assert_eq!(told(&facts, "net_plugin"), "skipped", "{variables:?}");
+    }
 }
 
 #[test]
@@ -144,5 +209,7 @@ fn verbs_library() {
     assert_eq!(told(&facts, "net_plugin"), "skipped");
     let mut facts = with(&[("NCCL_NET", "Socket")]);
     lib(&mut facts, VERBS, missing());
+    assert_eq!(told(&facts, "libibverbs"), "skipped");
+    lib(&mut facts, VERBS, broken());
     assert_eq!(told(&facts, "libibverbs"), "skipped");
 }

@@ -1,0 +1,65 @@
+//! Files that a setting of NCCL's names: whether they are there.
+
+use crate::host::Host;
+use crate::observe::container::Environment;
+use crate::observe::reading::{Fault, FaultKind, Reading};
+use crate::source::tree;
+use std::collections::BTreeMap;
+
+/// Of each of these settings, where it is set: whether its file is there. An empty name is no
+/// file; one that is relative belongs to a working directory that is not known here, and is left out.
+pub fn read(
+    host: &Host,
+    environment: &Environment,
+    settings: &[&str],
+) -> BTreeMap<String, Reading<()>> {
+    let mut found = BTreeMap::new();
+    for name in settings {
+        let Some(setting) = environment.nccl(name) else {
+            continue;
+        };
+        let reading = match setting.value.strip_prefix('/') {
+            None if setting.value.is_empty() => Reading::Absent,
+            None => continue,
+            Some(path) if tree::is_file(host, path) => Reading::Value(()),
+            Some(path) if tree::exists(host, path) => Reading::Failed(Fault {
+                kind: FaultKind::Malformed,
+                detail: "no regular file".into(),
+            }),
+            Some(_) => Reading::Absent,
+        };
+        found.insert((*name).to_string(), reading);
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::testtree::TestTree;
+
+    #[test]
+    fn there_or_not() {
+        let tree = TestTree::bare();
+        tree.file("etc/topo.xml", "<system/>");
+        tree.dir("etc/dir");
+        for (value, want) in [
+            ("/etc/topo.xml", Some(Reading::Value(()))),
+            ("/etc/none.xml", Some(Reading::Absent)),
+            ("", Some(Reading::Absent)),
+            ("topo.xml", None),
+        ] {
+            let mut environment = Environment::default();
+            let variables = &mut environment.variables;
+            variables.insert("NCCL_TOPO_FILE".into(), value.into());
+            let got = read(&tree.host(), &environment, &["NCCL_TOPO_FILE", "NCCL_NONE"]);
+            assert_eq!(got.get("NCCL_TOPO_FILE").cloned(), want, "{value:?}");
+            assert!(!got.contains_key("NCCL_NONE"));
+        }
+        let mut environment = Environment::default();
+        let variables = &mut environment.variables;
+        variables.insert("NCCL_TOPO_FILE".into(), "/etc/dir".into());
+        let got = read(&tree.host(), &environment, &["NCCL_TOPO_FILE"]);
+        assert!(matches!(got["NCCL_TOPO_FILE"], Reading::Failed(_)));
+    }
+}
