@@ -28,9 +28,9 @@ pub fn about_shape(shape: &Shape) -> String {
     match shape.rails.0 {
         0 => format!("{}: {gpus} × {model}, no fabric", shape.name),
         rails => format!(
-            "{}: {gpus} × {model}, {rails} {} of {} Gb/s",
+            "{}: {gpus} × {model}, {} of {} Gb/s",
             shape.name,
-            shape.fabric.rails(),
+            shape.fabric.so_many(rails as usize),
             gbps(shape)
         ),
     }
@@ -172,9 +172,13 @@ impl Build<'_> {
             gpu: (self.gpu_id().1, self.machine.gpu.model),
         });
         spec.hostname = self.host_name();
+        // Each GPU with a driver of its time.
+        let replaced = ["nvidia", "gdrdrv", "ixgbe"];
+        spec.modules
+            .retain(|module| !replaced.contains(&module.name.as_str()));
+        self.drivers(&mut spec);
         spec.pci.remove("0000:0b:00.0");
         spec.netdevs.clear();
-        spec.modules.retain(|module| module.name != "ixgbe");
         let ena = bdf(0, 0, 5, 0);
         let mut pci = function(ena, None, (0x1d0f, 0xec20), 0x02_0000, "ena", 0);
         pci.aer = None;

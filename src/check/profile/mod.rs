@@ -113,6 +113,13 @@ impl Fabric {
         }
     }
 
+    /// So many rails of it, for people: `8 RoCE rails`.
+    pub fn so_many(self, count: usize) -> String {
+        let rails = self.rails();
+        let one = rails.strip_suffix('s').filter(|_| count == 1);
+        format!("{count} {}", one.unwrap_or(rails))
+    }
+
     /// What such a fabric does not have, so that nobody looks for it.
     pub fn lacks(self) -> &'static [&'static str] {
         match self {
@@ -218,7 +225,7 @@ impl Profile {
             let rails = match (self.rails, self.seen) {
                 (0, _) => "no rails".to_string(),
                 (count, kind) => {
-                    format!("{count} {}{rate}", kind.unwrap_or(Fabric::None).rails())
+                    format!("{}{rate}", kind.unwrap_or(Fabric::None).so_many(count))
                 }
             };
             return format!("{whose}inferred: {rails}");
@@ -239,7 +246,7 @@ impl Profile {
                     (0, _) => String::new(),
                     (gbps, _) => format!(" of {}", BitsPerSec::from_gbps(u64::from(gbps))),
                 };
-                format!("{at}{count} {}{rate} {sure}", fabric.rails())
+                format!("{at}{}{rate} {sure}", fabric.so_many(count as usize))
             }
         };
         format!("{} ({how}): {expected}", shape.name)
