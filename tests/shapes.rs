@@ -112,7 +112,12 @@ impl Row<'_> {
         let at = base.rail_at(base.rails.len() / 2);
 
         let gone = said(never_there(spec.clone(), at), name);
-        self.tell("one gone", &gone.outcome());
+        let told = format!("{}; rails {}", gone.outcome(), gone.rails_and_rate());
+        self.tell("one gone", &told);
+        self.hold(
+            gone.rails.len() + 1 == base.rails.len(),
+            "more than one gone",
+        );
         self.hold(
             gone.state != "unready",
             "a table alone makes a node failing",
@@ -134,7 +139,11 @@ impl Row<'_> {
 
         let undriven = said(without_driver(spec.clone(), at), name);
         self.tell("no driver", &undriven.outcome());
-        self.hold(undriven.state != "ready", "ready without a rail's driver");
+        let named = undriven
+            .reasons
+            .iter()
+            .any(|reason| reason == "RailWithoutDriver");
+        self.hold(named, "a rail's driver is missing, and not named");
 
         if self.shape.fabric == Fabric::Efa {
             self.tell("link down", "EFA has no link state");
@@ -159,7 +168,7 @@ impl Row<'_> {
 
     fn unknown(&mut self, spec: &NodeSpec, base: &Said) {
         let unknown = said(nameless(spec.clone()), Some("none"));
-        let told = format!("{}; {}", unknown.outcome(), unknown.sentence);
+        let told = unknown.outcome_and_sentence();
         self.tell("unknown", &told);
         self.hold(unknown.source == "inferred", "not inferred");
         self.hold(unknown.rails == base.rails, "other rails by inference");
@@ -173,10 +182,12 @@ impl Row<'_> {
         }
         let at = base.rail_at(base.rails.len() / 2);
         let fewer = said(never_there(nameless(spec.clone()), at), Some("none"));
-        let told = format!("{}; {}", fewer.outcome(), fewer.sentence);
+        let told = fewer.outcome_and_sentence();
         self.tell("unknown, - 1", &told);
         self.hold(fewer.findings.is_empty(), "fewer than nobody promised");
-        let state = if base.rails.len() == 1 {
+        // Three gVNICs beside the node's own are no fabric, unless the shape is told.
+        let too_few = self.shape.fabric == Fabric::Gvnic && base.rails.len() == 4;
+        let state = if base.rails.len() == 1 || too_few {
             "unknown"
         } else {
             "ready"

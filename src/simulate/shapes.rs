@@ -140,7 +140,11 @@ impl Build<'_> {
     fn drivers(&self, spec: &mut NodeSpec) {
         match self.machine.gpu.driver {
             Driver::Open(version) => spec.add_nvidia(version, true, false, false),
-            Driver::Proprietary(version) => spec.add_nvidia(version, false, true, false),
+            Driver::Proprietary(version) => {
+                // EFA's driver has a provider of its own.
+                let peermem = self.shape.provider != Provider::Aws;
+                spec.add_nvidia(version, false, peermem, false);
+            }
             Driver::Amdgpu => {
                 spec.add_module("amdgpu", Some("6.10.5"), "OE");
                 // The NVIDIA driver's list is all that the simulated files have of GPUs.
@@ -301,10 +305,12 @@ impl Build<'_> {
         let last = told.clone().chain(others).max().map_or(0, |last| last + 1);
         let infiniband = self.shape.provider == Provider::Nvidia;
         let usual = self.shape.rails.0;
+        // A DGX has a card for each rail, others two ports a card.
+        let ports = if infiniband { 1 } else { 2 };
         (0..self.rails)
             .zip(told.chain(last..))
             .filter_map(|(n, number)| {
-                let place = places::rail(spec, self.machine.body, n, usual)?;
+                let place = places::rail(spec, self.machine.body, n, (usual, ports))?;
                 let netdev = match infiniband {
                     true => format!("ibp{}s0f{}", place.at.bus, place.at.function),
                     false => format!("rdma{n}"),

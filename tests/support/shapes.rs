@@ -114,6 +114,16 @@ impl Said {
         format!("{}: {}", self.state, found.join(", "))
     }
 
+    /// The same with the line on the platform, where there is one.
+    pub fn outcome_and_sentence(&self) -> String {
+        let parts = [self.outcome(), self.sentence.clone()];
+        parts
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .collect::<Vec<_>>()
+            .join("; ")
+    }
+
     /// `8 at 400 Gb/s`.
     pub fn rails_and_rate(&self) -> String {
         let mut rates: BTreeMap<u64, usize> = BTreeMap::new();

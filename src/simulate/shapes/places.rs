@@ -39,17 +39,17 @@ fn switches(count: u8) -> Vec<(u8, i32)> {
         .collect()
 }
 
-/// Where rail `n` of `usual` hangs: slot, card in the slot, port of the card. Rails beyond the usual
-/// number are further cards.
-fn spread(n: u32, usual: u32, slots: u32) -> (usize, u8, u8) {
+/// Where rail `n` of `usual` hangs: slot, card of so many ports in the slot, port of the card. Rails
+/// beyond the usual number are further cards.
+fn spread(n: u32, (usual, ports): (u32, u32), slots: u32) -> (usize, u8, u8) {
     let each = (usual / slots.max(1)).max(1);
     let (slot, card, port) = if n < usual {
-        (n / each, 0, n % each)
+        (n / each, n % each / ports, n % each % ports)
     } else {
-        ((n - usual) % slots, 1 + (n - usual) / slots, 0)
+        let further = each.div_ceil(ports) + (n - usual) / slots;
+        ((n - usual) % slots, further, 0)
     };
-    // More than two ports no card has.
-    (slot as usize, (card + port / 2) as u8, (port % 2) as u8)
+    (slot as usize, card as u8, port as u8)
 }
 
 /// A root port at the first function of a bus, once.
@@ -92,8 +92,8 @@ pub(super) fn gpu(spec: &mut NodeSpec, body: Body, n: u32, all: u32) -> Option<P
     }
 }
 
-/// The place of rail `n`, where there are usually `usual`.
-pub(super) fn rail(spec: &mut NodeSpec, body: Body, n: u32, usual: u32) -> Option<Place> {
+/// The place of rail `n`, where there are usually so many, on cards of so many ports.
+pub(super) fn rail(spec: &mut NodeSpec, body: Body, n: u32, usual: (u32, u32)) -> Option<Place> {
     match body {
         Body::Switches(count) => {
             let switches = switches(count);
