@@ -14,7 +14,7 @@
 mod machines;
 mod support;
 
-use machines::{Said, link_down, nameless, never_there, said, without_driver};
+use machines::{Said, judged, link_down, nameless, never_there, said, without_driver};
 use selvage::check::profile::{Fabric, SHAPES, Shape, Sure, by_type};
 use selvage::simulate::{NodeSpec, shape_names, spec_of, spec_with_rails};
 use std::fmt::Write;
@@ -111,7 +111,7 @@ impl Row<'_> {
         let (_, sure) = self.shape.rails;
         let at = base.rail_at(base.rails.len() / 2);
 
-        let gone = said(never_there(spec.clone(), at), name);
+        let gone = judged(never_there(spec.clone(), at), name);
         let told = format!("{}; rails {}", gone.outcome(), gone.rails_and_rate());
         self.tell("one gone", &told);
         self.hold(
@@ -137,7 +137,7 @@ impl Row<'_> {
             "findings with a device gone",
         );
 
-        let undriven = said(without_driver(spec.clone(), at), name);
+        let undriven = judged(without_driver(spec.clone(), at), name);
         self.tell("no driver", &undriven.outcome());
         let named = undriven
             .reasons
@@ -148,7 +148,7 @@ impl Row<'_> {
         if self.shape.fabric == Fabric::Efa {
             self.tell("link down", "EFA has no link state");
         } else {
-            let down = said(link_down(spec.clone(), at), name);
+            let down = judged(link_down(spec.clone(), at), name);
             self.tell("link down", &down.outcome());
             let named = down.reasons.iter().any(|reason| reason == "LinkDown");
             self.hold(named || base.rails.len() == 1, "a link that is down");
@@ -156,7 +156,7 @@ impl Row<'_> {
         }
 
         let more = spec_with_rails(self.shape, self.shape.rails.0 + 2).unwrap();
-        let more = said(more, name);
+        let more = judged(more, name);
         let told = format!("{}; rails {}", more.outcome(), more.rails_and_rate());
         self.tell("two more", &told);
         self.hold(

@@ -94,7 +94,7 @@ fn command() -> Command {
                     Arg::new("node")
                         .value_name("NODE")
                         .requires("dir")
-                        .help("One of the list that is printed without arguments"),
+                        .help("One of the list that is printed without arguments: a node, or an instance type"),
                 )
                 .arg(
                     Arg::new("dir")

@@ -43,13 +43,27 @@ fn words(value: &Value) -> Vec<String> {
 }
 
 /// Writes the machine and asks the real binary; `profile` is what the Node's label says in life.
+/// Without the text form, which takes a look of its own.
+pub fn judged(spec: NodeSpec, profile: Option<&str>) -> Said {
+    look(spec, profile, false)
+}
+
+/// The same with the text form's line on the platform.
 pub fn said(spec: NodeSpec, profile: Option<&str>) -> Said {
+    look(spec, profile, true)
+}
+
+fn look(spec: NodeSpec, profile: Option<&str>, with_text: bool) -> Said {
     let dir = scratch();
     Node::write(spec, dir.path()).expect("the machine is written");
     let flags = profile.map_or(Vec::new(), |name| vec!["--platform-profile", name]);
     let (code, json) = selvage(dir.path(), &[&["check", "-o", "json"], &flags[..]].concat());
-    let (again, text) = selvage(dir.path(), &[&["check"], &flags[..]].concat());
-    assert_eq!(code, again, "both forms come to one exit status");
+    let mut sentence = String::new();
+    if with_text {
+        let (again, text) = selvage(dir.path(), &[&["check"], &flags[..]].concat());
+        assert_eq!(code, again, "both forms come to one exit status");
+        sentence = paragraph(&text, "Platform: ");
+    }
     let report: Value = serde_json::from_str(&json).expect("JSON");
     let finding = |finding: &Value| match finding["weight"].as_str() {
         Some("verdict") => word(&finding["reason"]),
@@ -73,7 +87,7 @@ pub fn said(spec: NodeSpec, profile: Option<&str>) -> Said {
         fabric: word(&report["platform"]["fabric"]),
         gpudirect: word(&report["gpudirect"]["path"]),
         lacks: words(&report["platform"]["lacks"]).join(", "),
-        sentence: paragraph(&text, "Platform: "),
+        sentence,
     }
 }
 
