@@ -176,7 +176,7 @@ pub(super) fn rate(gbps: u32, efa: bool) -> &'static str {
         (50, _) => "50 Gb/sec (1X HDR)",
         (100, _) => "100 Gb/sec (4X EDR)",
         (200, _) => "200 Gb/sec (4X HDR)",
-        // CLOUD sources give EFA's text with lanes that InfiniBand has not.
+        // EFA's text, as far as known, names lanes that InfiniBand has not.
         (400, true) => "400 Gb/sec (8X HDR)",
         (400, false) => "400 Gb/sec (4X NDR)",
         _ => "800 Gb/sec (4X XDR)",
