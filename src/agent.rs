@@ -1,6 +1,7 @@
 //! The loop that owns a node: sampler, kernel log and events in; judged reports out. The only file
 //! that may name every layer.
 
+use crate::check::profile::GpuDirectTcp;
 use crate::config::Config;
 use crate::evaluate::{Evaluator, Look};
 use crate::readiness::hold::TaintHold;
@@ -136,6 +137,7 @@ pub async fn run(
         hold: TaintHold::new(config.cluster.hold_times()),
         cluster,
         jobs,
+        tcp: None,
     };
     if let Some(memory) = node.saved.memory_of(boot_id.as_deref()) {
         let remembered = Remembered {
@@ -211,6 +213,8 @@ struct Node {
     hold: TaintHold,
     cluster: cluster::Cluster,
     jobs: jobs::JobsPart,
+    /// What the machine's jobs need beside them, by the last report's profile.
+    tcp: Option<GpuDirectTcp>,
 }
 
 impl Node {
@@ -220,7 +224,7 @@ impl Node {
         let told = self.cluster.told();
         self.evaluator.mute(told.mutes.checks(wall));
         self.jobs.health(&mut self.sampler, self.clock);
-        self.evaluator.set_jobs(self.jobs.jobs(&told));
+        self.evaluator.set_jobs(self.jobs.jobs(&told, self.tcp));
         self.evaluator.set_offer(told.offer.clone());
         let mut report = self.evaluator.evaluate(
             self.sampler.snapshot(Some(wall)),
@@ -228,6 +232,7 @@ impl Node {
                 full_window: self.full_window,
             },
         );
+        self.tcp = report.profile.gpudirect_tcp();
         let now = report.snapshot.at;
         if self.cluster.found_tainted() {
             self.hold.adopt(now);
@@ -309,6 +314,7 @@ pub fn plan(config: &Config) -> Plan {
         pci: every.pci.duration(),
         gpudirect: every.gpudirect.duration(),
         dcb: every.dcb.duration(),
+        dot1x: every.dot1x.duration(),
         deadline: every.deadline.duration(),
         netlink: config.uses_netlink(),
         essential_only: !config.counters.full,

@@ -107,6 +107,38 @@ fn judged(preset: &str, spoil: Spoil, args: &[&str]) -> (String, Vec<String>) {
     )
 }
 
+/// What does not exist on a machine's fabric is never missed there, whichever shape it is taken for:
+/// no finding at all but the number of rails, which is the preset's and not the shape's.
+#[test]
+fn what_a_shape_does_not_have_is_not_missed() {
+    use selvage::check::profile::{Fabric, SHAPES};
+    for shape in SHAPES {
+        let preset = match shape.fabric {
+            Fabric::Efa => "efa_p5",
+            Fabric::Infiniband | Fabric::Mellanox => "h100_ib",
+            Fabric::Roce => "h100_roce",
+            Fabric::Gvnic => "gcp_a3_mega",
+            Fabric::None => "empty",
+        };
+        let (dir, _node) = node(preset);
+        // Where it is no part of the path, nobody has nvidia_peermem.
+        if shape.fabric.lacks().contains(&"nvidia_peermem") {
+            assert!(!dir.path().join("sys/module/nvidia_peermem").exists());
+        }
+        let word = shape.types[0].replace('*', "40");
+        let args = ["check", "-o", "json", "--platform-profile", word.as_str()];
+        let (_, text) = selvage(dir.path(), &args);
+        let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(report["platform"]["profile"], shape.name);
+        let found = report["findings"].as_array().unwrap().iter();
+        let reasons: Vec<&str> = found
+            .map(|found| found["reason"].as_str().unwrap())
+            .filter(|reason| *reason != "FewerDevicesThanPromised")
+            .collect();
+        assert_eq!(reasons, [""; 0], "{}", shape.name);
+    }
+}
+
 #[test]
 fn a_rail_that_cannot_be_read_is_unknown() {
     let rows: [(&str, Spoil); 4] = [
@@ -128,7 +160,7 @@ fn a_rail_that_cannot_be_read_is_unknown() {
 
 #[test]
 fn a_rail_without_its_driver_is_missed() {
-    let rows: [(&str, &str, Spoil, &str); 6] = [
+    let rows: [(&str, &str, Spoil, &str); 8] = [
         (
             "one",
             "h100_ib",
@@ -145,13 +177,31 @@ fn a_rail_without_its_driver_is_missed() {
             "all: the storage NICs are not the fabric",
             "h100_ib",
             |t| RAILS.iter().for_each(|rail| t.without_driver(rail, false)),
-            "unknown",
+            "degraded",
         ),
         (
             "all of RoCE",
             "h100_roce",
             |t| (0..8).for_each(|n| t.without_driver(&format!("mlx5_{n}"), false)),
+            "degraded",
+        ),
+        (
+            "all of a machine that DMI does not name",
+            "openshift_sriov",
+            |t| (0..16).for_each(|n| t.without_driver(&format!("mlx5_{n}"), false)),
             "unknown",
+        ),
+        (
+            "all of EFA, bound: DMI names p5",
+            "efa_p5",
+            |t| {
+                let all = fs::read_dir(t.0.join("sys/class/infiniband")).unwrap();
+                let names: Vec<_> = all.map(|entry| entry.unwrap().file_name()).collect();
+                for name in names {
+                    t.without_driver(name.to_str().unwrap(), true);
+                }
+            },
+            "degraded",
         ),
         (
             "a guest's",
@@ -177,6 +227,10 @@ fn a_rail_without_its_driver_is_missed() {
     let expected = &["--policy-expect-rails", "7"];
     let (state, _) = judged("h100_ib", |t| t.without_driver("mlx5_4", false), expected);
     assert_eq!(state, "ready", "the operator says that seven are all");
+    let expected = &["--platform-profile", "Standard_ND96isr_H200_v5"];
+    let all: Spoil = |t| (0..8).for_each(|n| t.without_driver(&format!("mlx5_ib{n}"), false));
+    let (state, _) = judged("azure_ndh200", all, expected);
+    assert_eq!(state, "degraded", "the shape says that there are rails");
     let storage: Spoil = |t| t.without_driver("mlx5_7", false);
     assert_eq!(judged("h100_ib", storage, &[]).0, "ready", "a storage NIC");
 }
@@ -304,6 +358,36 @@ fn nothing_readable_is_unknown() {
     let (_, text) = selvage(dir.path(), &["check"]);
     assert!(text.contains("GPUs: unknown"), "{text}");
     assert!(!text.contains("not loaded"), "{text}");
+}
+
+/// Nobody who rents a machine can look at its cables.
+#[test]
+fn on_a_cloud_a_link_is_the_providers() {
+    for (preset, name, cloud) in [
+        ("azure_ndh200", "mlx5_ib3", true),
+        ("oci_h100", "mlx5_5", true),
+        ("h100_ib", "mlx5_4", false),
+    ] {
+        let (dir, _node) = node(preset);
+        Tree(dir.path().to_path_buf()).down(name);
+        let (_, text) = selvage(dir.path(), &["check", "-o", "json"]);
+        let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let down = report["findings"].as_array().unwrap().iter();
+        let remedy = down
+            .filter(|finding| finding["reason"] == "LinkDown")
+            .map(|finding| finding["remedy"].as_str().unwrap())
+            .collect::<String>();
+        assert_eq!(
+            remedy.contains("provider's support"),
+            cloud,
+            "{preset}: {remedy}"
+        );
+        assert_eq!(remedy.contains("Check cable"), !cloud, "{preset}: {remedy}");
+        assert!(
+            remedy.contains(&format!("--rails-exclude {name}/1")),
+            "{remedy}"
+        );
+    }
 }
 
 /// Google's A3 Mega: no RDMA device is well; a rail without carrier is down, one that a pod holds is

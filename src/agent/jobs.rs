@@ -4,14 +4,16 @@
 use super::cluster::Cluster;
 use super::suspects;
 use super::{Wake, start::Found};
+use crate::check::nccl_daemon::{DaemonTrouble, daemon_trouble};
 use crate::check::nccl_jobs::Jobs;
 use crate::check::nccl_pods::gpus_without_rdma;
 use crate::check::nccl_suspect::Suspect;
+use crate::check::profile::GpuDirectTcp;
 use crate::cluster::Told;
 use crate::cluster::pods::{Health, PodTable};
 use crate::config::Config;
 use crate::jobs::{self, Settings, Wires};
-use crate::observe::pod::{PodFacts, is_gpudirect_tcp_daemon};
+use crate::observe::pod::PodFacts;
 use crate::sampler::{Clock, Sampler};
 use crate::source::pod_logs::Progress;
 use std::collections::BTreeMap;
@@ -87,6 +89,7 @@ impl JobsPart {
         let before = Arc::make_mut(&mut self.jobs);
         *before = Jobs {
             no_rdma: std::mem::take(&mut before.no_rdma),
+            daemon_troubles: std::mem::take(&mut before.daemon_troubles),
             suspects: std::mem::take(&mut before.suspects),
             tcp_daemons: before.tcp_daemons,
             ..jobs_of(&told)
@@ -99,8 +102,8 @@ impl JobsPart {
         Arc::make_mut(&mut self.jobs).suspects = Arc::new(suspects);
     }
 
-    /// What is known now.
-    pub fn jobs(&mut self, told: &Told) -> Arc<Jobs> {
+    /// What is known now, on a machine that needs this daemon beside its jobs, if any.
+    pub fn jobs(&mut self, told: &Told, tcp: Option<GpuDirectTcp>) -> Arc<Jobs> {
         // As the device plugins count them: parts of a GPU (MIG) can be ranks of their own.
         let gpus = told.devices.as_ref().map_or(0, |devices| devices.gpus);
         let gpus = u32::try_from(gpus).unwrap_or(0);
@@ -114,13 +117,13 @@ impl JobsPart {
         if self.jobs.no_rdma != no_rdma {
             Arc::make_mut(&mut self.jobs).no_rdma = no_rdma;
         }
+        let daemon_troubles = tcp.map_or_else(Vec::new, |tcp| daemon_troubles(&table, tcp, told));
+        if self.jobs.daemon_troubles != daemon_troubles {
+            Arc::make_mut(&mut self.jobs).daemon_troubles = daemon_troubles;
+        }
         let tcp_daemons = (table.health == Health::Known).then(|| {
             let running = table.by_uid.values().filter(|pod| !pod.finished);
-            let has = |pod: &&Arc<PodFacts>| {
-                let mut names = pod.containers.keys();
-                names.any(|name| is_gpudirect_tcp_daemon(name))
-            };
-            running.filter(has).count()
+            running.filter(|pod| has_daemon(pod)).count()
         });
         if self.jobs.tcp_daemons != tcp_daemons {
             Arc::make_mut(&mut self.jobs).tcp_daemons = tcp_daemons;
@@ -137,4 +140,20 @@ impl JobsPart {
         let stalled = stalled.filter(|busy| *busy > self.deadline);
         sampler.set_pod_logs(told.fault.clone(), told.absent, stalled);
     }
+}
+
+fn has_daemon(pod: &PodFacts) -> bool {
+    pod.containers
+        .values()
+        .any(|container| container.tcp_daemon)
+}
+
+/// Pods whose daemon is missing or down.
+fn daemon_troubles(table: &PodTable, tcp: GpuDirectTcp, told: &Told) -> Vec<DaemonTrouble> {
+    let pods = || table.by_uid.values().filter(|pod| !pod.finished);
+    // One that has none of its own can only be served by another pod's.
+    let another = pods().any(|pod| has_daemon(pod));
+    pods()
+        .filter_map(|pod| daemon_trouble(pod, tcp, told.devices.as_ref(), another))
+        .collect()
 }

@@ -7,6 +7,7 @@ use super::profile::Profile;
 use super::{Candidate, ReasonDoc, Timing, Weight};
 use crate::check::roles::kind::Kind;
 use crate::check::roles::{Role, RoleFacts};
+use crate::observe::dot1x::Dot1xFacts;
 use crate::observe::history::{History, PortHistory, ports_of};
 use crate::observe::netdev::NetdevFacts;
 use crate::observe::offer::NodeOffer;
@@ -259,6 +260,14 @@ impl<'a> Context<'a> {
     /// A network device's facts, unless too old.
     pub fn netdev(&self, name: &str) -> Option<&'a NetdevFacts> {
         self.fresh(self.snapshot.netdevs.get(name)?, "netdev", name)
+    }
+
+    /// What a network device's supplicant says, as of its last read. Another supplicant's failure
+    /// says nothing of this one; a read that hangs leaves nothing known.
+    pub fn dot1x(&self, name: &str) -> Option<&'a Dot1xFacts> {
+        let told = self.snapshot.dot1x.get(name)?.value.value()?;
+        let hangs = (self.health("dot1x", "")).is_some_and(|health| health.stalled_since.is_some());
+        (!hangs).then_some(told)
     }
 
     /// PCI facts, unless too old.

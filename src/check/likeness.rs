@@ -17,9 +17,18 @@ pub struct Peers {
 impl Peers {
     /// The rails that are like `port`.
     pub fn of(context: &Context<'_>, port: &PortView<'_>) -> Peers {
+        Self::that(context, port, |other| other.is_active())
+    }
+
+    /// The same by another question than whether they are up.
+    pub fn that(
+        context: &Context<'_>,
+        port: &PortView<'_>,
+        is: impl Fn(&PortView<'_>) -> bool,
+    ) -> Peers {
         let alike = || context.rails().filter(|other| alike(context, port, other));
         Peers {
-            up: alike().filter(|other| other.is_active()).count(),
+            up: alike().filter(|other| is(other)).count(),
             of: alike().count(),
         }
     }

@@ -1,11 +1,13 @@
 //! Whether each port's link is up.
 
+use super::dot1x;
 use super::likeness::{self, Peers};
+use super::profile::Profile;
 use super::{Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
 use crate::observe::rdma::{LinkLayer, PhysState, PortState};
 use crate::observe::reading::Reading;
 
-const ID: &str = "link_state";
+pub(super) const ID: &str = "link_state";
 
 /// The port that remedies name until they are about one.
 const SOME_PORT: &str = "mlx5_4/1";
@@ -72,7 +74,7 @@ const WRONG_LINK_LAYER: ReasonDoc = ReasonDoc {
 pub const CHECK: Check = Check {
     id: ID,
     title: "Link state",
-    what: "State and physical state of every port. Only rails move the verdict. A port that was never up is no failure without evidence: at least two and half of the rails like it (of its make, or beside a GPU as it is) are up, itself up earlier this boot, or `expect.rails`. EFA prints a constant state, which is never evidence. Of a gVNIC (A3 High and Mega) the interface's carrier is taken, and while a pod has the interface nothing is said. Both legs of a bond are looked at, as the RDMA port stays active on one.",
+    what: "State and physical state of every port. Only rails move the verdict. A port that was never up is no failure without evidence: at least two and half of the rails like it (of its make, or beside a GPU as it is) are up, itself up earlier this boot, or `expect.rails`. EFA prints a constant state, which is never evidence. Of a gVNIC (A3 High and Mega) the interface's carrier is taken, and while a pod has the interface nothing is said. Both legs of a bond are looked at, as the RDMA port stays active on one. Where wpa_supplicant authenticates a port (802.1X), what it says on its control socket counts, too: a port that is not authorized is up and carries nothing.",
     reasons: &[
         LINK_DOWN,
         LINK_INIT,
@@ -82,6 +84,7 @@ pub const CHECK: Check = Check {
         NEVER_UP,
         LINK_UNPROVEN,
         WRONG_LINK_LAYER,
+        dot1x::NOT_AUTHENTICATED,
     ],
     run,
 };
@@ -95,6 +98,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         }
         found.extend(judge_port(context, port, ports));
         found.extend(judge_layer(context, port));
+        found.extend(dot1x::judge(context, port));
         found.extend(judge_bond(context, port, ports));
     }
     found.extend(unlisted_ports(context));
@@ -214,6 +218,11 @@ fn judge_port(
         .with("state", text(&state))
         .with("phys_state", text(&phys))
         .with("evidence", evidence);
+    if doc.reason == LINK_DOWN.reason
+        && let Some(remedy) = context.profile.and_then(Profile::remedy_for_links)
+    {
+        candidate.remedy = remedy.to_string();
+    }
     candidate.remedy = candidate.remedy.replace(SOME_PORT, &port.subject);
     if !port.rail {
         candidate.status = Status::Degraded;
@@ -229,6 +238,9 @@ fn judge_port(
         if let Some(operstate) = &netdev.operstate {
             candidate = candidate.with("operstate", operstate.as_str());
         }
+    }
+    if doc.reason == LINK_DOWN.reason {
+        candidate = dot1x::explain(context, port, candidate);
     }
     Some(candidate)
 }

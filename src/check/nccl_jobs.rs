@@ -2,6 +2,7 @@
 //! in a row say of the node.
 
 use super::nccl::{Fallback, NcclVerdict, Network};
+use super::nccl_daemon::{self, DaemonTrouble};
 use super::nccl_pods::NoRdma;
 use super::nccl_suspect::Suspect;
 use super::policy::JobEffect;
@@ -44,12 +45,27 @@ const NO_RDMA: ReasonDoc = ReasonDoc {
     remedy: "Ask for the node's RDMA resource in the pod; the message names it.",
 };
 
+const DAEMON_MISSING: ReasonDoc = ReasonDoc {
+    reason: nccl_daemon::MISSING,
+    status: Status::Degraded,
+    weight: Weight::Notice,
+    meaning: "On Google's A3 High and Mega, where NCCL reaches the GPUs' interfaces only through a daemon beside the job: a pod of a gang that asks for all GPUs has none.",
+    remedy: "Add the daemon's container to the pod template; the message and docs/platforms/gcp-tcpxo.md have it.",
+};
+const DAEMON_DOWN: ReasonDoc = ReasonDoc {
+    reason: nccl_daemon::DOWN,
+    status: Status::Degraded,
+    weight: Weight::Notice,
+    meaning: "The same daemon is there and does not run (it waits, crashes again and again, or has ended) while the job's container does.",
+    remedy: "Read the daemon's log; the message has the command.",
+};
+
 /// The row in the table.
 pub const CHECK: Check = Check {
     id: ID,
     title: "NCCL in jobs",
     what: "What NCCL tells in the logs of this node's pods, and what the pods ask for. Never taints: a job's fault is not the node's, unless several jobs in a row have it here.",
-    reasons: &[FALLBACK, HANG, HERE, NO_RDMA],
+    reasons: &[FALLBACK, HANG, HERE, NO_RDMA, DAEMON_MISSING, DAEMON_DOWN],
     run,
 };
 
@@ -111,6 +127,8 @@ pub struct Jobs {
     pub fallbacks_in_a_row: u32,
     /// Pods that asked for GPUs and for no RDMA device.
     pub no_rdma: Vec<NoRdma>,
+    /// Pods whose GPUDirect-TCPX(O) daemon is missing or down.
+    pub daemon_troubles: Vec<DaemonTrouble>,
     /// What is thought of the pods with GPUs, by UID.
     #[serde(serialize_with = "values")]
     pub suspects: Arc<BTreeMap<String, Suspect>>,
@@ -177,6 +195,12 @@ const AT_ONCE: Timing = Timing {
     clear_after: Duration::ZERO,
 };
 
+/// Between two starts a daemon that crashes runs for a moment.
+const A_WHILE: Timing = Timing {
+    raise_after: Duration::from_secs(30),
+    clear_after: Duration::from_secs(60),
+};
+
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let Some(jobs) = context.jobs else {
         return Vec::new();
@@ -226,7 +250,27 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
                 .with("resource", pod.resource.as_str()),
         );
     }
+    found.extend(jobs.daemon_troubles.iter().map(of_daemon));
     found
+}
+
+fn of_daemon(trouble: &DaemonTrouble) -> Candidate {
+    let (doc, timing) = match &trouble.daemon {
+        None => (DAEMON_MISSING, AT_ONCE),
+        Some(_) => (DAEMON_DOWN, A_WHILE),
+    };
+    let id = (
+        format!("daemon {}", trouble.subject),
+        trouble.subject.clone(),
+    );
+    let mut candidate = doc.candidate(ID, id, timing, trouble.message.clone());
+    candidate.remedy.clone_from(&trouble.remedy);
+    if let Some((container, how)) = &trouble.daemon {
+        candidate = candidate
+            .with("daemon", container.as_str())
+            .with("state", how.as_str());
+    }
+    candidate.with("gpus", trouble.gpus)
 }
 
 fn evidence(candidate: &mut Candidate, container: &ContainerVerdict) {

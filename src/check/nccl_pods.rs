@@ -100,7 +100,7 @@ fn share(gpus: u64, of_gpus: u64, offered: u64) -> u64 {
 }
 
 /// Whether somebody's setting asks for sockets (NCCL's environment variables: NCCL_NET, NCCL_IB_DISABLE).
-fn wants_sockets(env: &BTreeMap<String, String>) -> bool {
+pub(super) fn wants_sockets(env: &BTreeMap<String, String>) -> bool {
     let is = |name: &str, value: &str| {
         let had = env.get(name).map(|had| had.trim());
         had.is_some_and(|had| had.eq_ignore_ascii_case(value))

@@ -106,6 +106,9 @@ check_section! {
         /// INIT is right for seconds after a link came up, until the subnet manager has swept.
         /// Heuristic.
         init_raise_after: Span = Span::from_secs(20),
+        /// A port that 802.1X does not authorize must stay so this long; twice as long while its
+        /// attempt has not failed. hostap waits 60 s for an answer and 60 s before it tries again.
+        unauthorized_raise_after: Span = Span::from_secs(60),
         /// A state that cannot be read must stay so this long: a driver reload reads so. Heuristic.
         unknown_raise_after: Span = Span::from_secs(10),
     }

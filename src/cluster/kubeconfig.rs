@@ -21,6 +21,10 @@ const FILES: [(&str, &str, &[&str]); 2] = [
 ///
 /// # Errors
 /// Why it cannot be read or is none.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a file of settings, not the kernel's"
+)]
 pub(super) fn read(path: &Path) -> Result<Kubeconfig, String> {
     let told = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let text = std::fs::read_to_string(path).map_err(|error| told(&error))?;

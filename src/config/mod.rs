@@ -109,6 +109,8 @@ section! {
         gpudirect: Span = Span::from_secs(10),
         /// DCB settings: PFC, ETS, trust.
         dcb: Span = Span::from_secs(60),
+        /// 802.1X: what wpa_supplicant says, where there is one.
+        dot1x: Span = Span::from_secs(30),
         /// A read that has not ended after this long counts as stalled.
         deadline: Span = Span::from_secs(5),
     }
@@ -222,6 +224,7 @@ impl Config {
             pci,
             gpudirect,
             dcb,
+            dot1x,
             deadline,
         } = self.intervals;
         let day = Span::from_secs(86_400);
@@ -235,6 +238,7 @@ impl Config {
             ("pci", pci),
             ("gpudirect", gpudirect),
             ("dcb", dcb),
+            ("dot1x", dot1x),
         ] {
             let key = format!("intervals.{name}");
             range(&key, value, Span::from_millis(100), day);

@@ -74,6 +74,12 @@ pub struct History {
 pub struct PortHistory {
     /// Active at some moment of this boot (remembered over restarts of the agent).
     pub ever_active: bool,
+    /// Its supplicant called it authorized (802.1X) at some moment of this boot.
+    #[serde(default)]
+    pub ever_authorized: bool,
+    /// Its supplicant failed to authenticate while the link was up, and has not succeeded since.
+    #[serde(default)]
+    pub shut_out: bool,
     /// Best rate seen while active, this boot.
     pub best_rate: Option<BitsPerSec>,
     /// State at the last sample, and since when it has been so.
@@ -159,6 +165,7 @@ impl History {
         fabric::remember(&mut self.fabric, snapshot);
         self.push_netdevs(snapshot);
         self.push_links(snapshot);
+        self.push_dot1x(snapshot);
         self.push_counters(snapshot);
         self.push_pci(snapshot);
         let lost = self.totals.kmsg_records_lost;
@@ -206,6 +213,30 @@ impl History {
     /// The port's history, if it was ever sampled.
     pub fn port(&self, key: &PortKey) -> Option<&PortHistory> {
         self.ports.get(key)
+    }
+
+    fn push_dot1x(&mut self, snapshot: &Snapshot) {
+        if snapshot.dot1x.is_empty() {
+            return;
+        }
+        for (device, port) in ports_of(snapshot) {
+            let told = (port.netdev.as_ref()).and_then(|name| snapshot.dot1x.get(name));
+            let Some(facts) = told.and_then(|told| told.value.value()) else {
+                continue;
+            };
+            let Some(port) = self.ports.get_mut(&device.port_key(port.number)) else {
+                continue;
+            };
+            // One that is set up to do nothing calls itself authorized, too.
+            port.ever_authorized |= facts.tries() && facts.authorized == Some(true);
+            match facts.authorized {
+                Some(true) => port.shut_out = false,
+                Some(false) if facts.failed() => {
+                    port.shut_out |= port.state.is_some_and(|(state, _)| state.is_up());
+                }
+                _ => {}
+            }
+        }
     }
 
     fn push_devices(&mut self, snapshot: &Snapshot) {

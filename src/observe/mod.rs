@@ -4,6 +4,7 @@
 pub mod bench;
 pub mod container;
 pub mod counters;
+pub mod dot1x;
 pub mod fabric;
 pub mod gpudirect;
 pub mod history;
@@ -21,3 +22,4 @@ pub mod reading;
 pub mod snapshot;
 pub mod track;
 pub mod traffic;
+pub mod vf;

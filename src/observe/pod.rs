@@ -66,6 +66,24 @@ pub struct ContainerFacts {
     /// few, and an empty `rdma` says nothing.
     #[serde(default)]
     pub other_devices: bool,
+    /// Whether it is the daemon that GPUDirect-TCPX and TCPXO need beside a job.
+    #[serde(default)]
+    pub tcp_daemon: bool,
+    /// How it is; none before the kubelet has told.
+    #[serde(default)]
+    pub state: Option<ContainerState>,
+}
+
+/// How a container is (`status.containerStatuses[].state`), with the kubelet's word for why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ContainerState {
+    /// Not yet, or not again: `ContainerCreating`, `CrashLoopBackOff`, `ImagePullBackOff` …
+    Waiting(String),
+    /// It runs.
+    Running,
+    /// It ended: `Completed, exit 0`, `OOMKilled, exit 137` …
+    Ended(String),
 }
 
 /// What a node has to give to pods (`status.allocatable`), as its device plugins told the kubelet.
@@ -126,16 +144,46 @@ pub fn is_rdma_resource(name: &str) -> bool {
 }
 
 /// Whether a container is the daemon that GPUDirect-TCPX and TCPXO need beside a job, by the names
-/// that Google's manifests give it (`tcpd-daemon`, `fastrak-daemon`, `tcpxo-daemon`, `rxdm`).
-pub fn is_gpudirect_tcp_daemon(container: &str) -> bool {
-    ["tcpxo", "tcpd-daemon", "fastrak", "rxdm"]
-        .iter()
-        .any(|part| container.contains(part))
+/// that Google's manifests give it (`tcpd-daemon`, `fastrak-daemon`, `tcpxo-daemon`, `tcpx-daemon`,
+/// `rxdm`), or by the program's name in its image (`…/gpudirect-tcpxo/tcpgpudmarxd-dev:v1.0.9`).
+pub fn is_gpudirect_tcp_daemon(container: &str, image: &str) -> bool {
+    let names = [
+        "tcpxo-daemon",
+        "tcpx-daemon",
+        "tcpd-daemon",
+        "fastrak-daemon",
+        "rxdm",
+    ];
+    names.iter().any(|part| container.contains(part)) || image.contains("tcpgpudmarxd")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn daemons_by_name_and_image() {
+        let image = "us-docker.pkg.dev/gce-ai-infra/gpudirect-tcpxo/tcpgpudmarxd-dev:v1.0.9";
+        for (name, image, want) in [
+            ("tcpxo-daemon", "", true),
+            ("tcpx-daemon", "", true),
+            ("tcpd-daemon", "", true),
+            ("fastrak-daemon", "", true),
+            ("rxdm", "", true),
+            ("helper", image, true),
+            ("helper", "registry.example/mirror/tcpgpudmarxd:v2", true),
+            // A job's own container may be called after what it tests.
+            ("nccl-tcpxo-test", "registry.example/nccl-tests", false),
+            (
+                "job",
+                "us-docker.pkg.dev/gce-ai-infra/gpudirect-tcpxo/nccl-plugin:v1",
+                false,
+            ),
+            ("", "", false),
+        ] {
+            assert_eq!(is_gpudirect_tcp_daemon(name, image), want, "{name} {image}");
+        }
+    }
 
     #[test]
     fn resources_by_name() {

@@ -1,11 +1,13 @@
 //! One instant of the node.
 
 use super::counters::PortCounters;
+use super::dot1x::Dot1xFacts;
 use super::gpudirect::GpuDirectFacts;
 use super::netdev::{DcbFacts, EthtoolFacts, NetdevFacts};
 use super::pci::PciFacts;
 use super::rdma::{GidTable, LinkFacts, RdmaDevice};
 use super::reading::{Fault, Reading, Stamped};
+use super::vf::VfLinks;
 use crate::units::{Millis, PortKey};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -39,6 +41,13 @@ pub struct Snapshot {
     pub ethtool: BTreeMap<String, Arc<Stamped<Reading<EthtoolFacts>>>>,
     /// DCB settings by network device.
     pub dcb: BTreeMap<String, Arc<Stamped<Reading<DcbFacts>>>>,
+    /// 802.1X by network device, of those that have a supplicant.
+    #[serde(default)]
+    pub dot1x: BTreeMap<String, Arc<Stamped<Reading<Dot1xFacts>>>>,
+    /// Link states of virtual functions, by the network device of their physical function; only
+    /// where there are any.
+    #[serde(default)]
+    pub vf_links: BTreeMap<String, Arc<Stamped<Reading<VfLinks>>>>,
     /// PCI.
     pub pci: Option<Arc<Stamped<PciFacts>>>,
     /// GPUDirect and modules.
@@ -103,8 +112,9 @@ pub enum NetnsMode {
 /// How one source's last read of one subject went.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SourceHealth {
-    /// The source: `devices`, `link`, `counters`, `gids`, `netdev`, `ethtool`, `dcb`, `pci`,
-    /// `gpudirect`, `kernel_log`.
+    /// The source: `devices`, `link`, `counters`, `gids`, `netdev`, `ethtool`, `dcb`, `dot1x`,
+    /// `vf_links`,
+    /// `pci`, `gpudirect`, `kernel_log`.
     pub source: Arc<str>,
     /// Subject within it (a device key, an interface), empty for the whole node.
     pub subject: Arc<str>,

@@ -23,7 +23,7 @@ pub const VERDICT_DOCS: [VerdictDoc; 4] = [
     VerdictDoc {
         reason: NO_FABRIC,
         meaning: "The kernel was asked for its RDMA devices, and has none that is a rail (compute fabric).",
-        remedy: "On a node without a fabric, set `policy.expect.rails = 0`: it is then ready. Else look whether the NIC's driver is loaded (`lspci -k`, `rdma link`), and whether `rails.include` or `rails.exclude` leaves out what should be a rail.",
+        remedy: "Look whether the NICs' driver is loaded (`lspci -k`, `rdma link`), and whether `rails.include` or `rails.exclude` leaves out what should be a rail. Only on a node that is meant to have no fabric, set `policy.expect.rails = 0`: it is then ready.",
     },
     VerdictDoc {
         reason: NO_DATA,

@@ -10,6 +10,7 @@ use super::select;
 use super::view::{self, PortView};
 use super::{Report, State};
 use crate::check::{Finding, Status, Weight};
+use crate::observe::dot1x::Dot1xFacts;
 use crate::observe::gpudirect::{MODULES_OF_INTEREST, NvidiaGpu};
 use crate::observe::pci::PcieLink;
 use crate::observe::rdma::{Function, GidKind};
@@ -100,6 +101,9 @@ struct Port<'a> {
     numa_node: Option<u32>,
     pcie: Option<Pcie>,
     ethernet: Option<Netdev<'a>>,
+    /// Only where a supplicant answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dot1x: Option<&'a Dot1xFacts>,
     /// RoCE v2 slots; none on InfiniBand and where the table was not read.
     gids: Option<Vec<GidOut<'a>>>,
     link_transitions: u64,
@@ -304,6 +308,7 @@ fn port<'a>(report: &'a Report, view: &PortView<'a>) -> Port<'a> {
             carrier_changes: read(&netdev.carrier_changes),
             master: netdev.master.as_deref(),
         }),
+        dot1x: view.dot1x,
         gids: view::roce_v2_gids(report, view).map(|gids| {
             gids.into_iter()
                 .take(MAX_GIDS)

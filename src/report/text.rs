@@ -6,8 +6,11 @@ use super::{Report, State};
 use crate::check::{Finding, Status, Weight};
 use crate::observe::pci::gives_away;
 use crate::observe::rdma::PortState;
+use crate::observe::reading::{Reading, Stamped};
+use crate::observe::vf::VfLinks;
 use crate::readiness;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use writer::{Colour, Page, cut};
 
 pub use writer::clean;
@@ -50,6 +53,7 @@ pub fn encode(report: &Report, style: Style) -> String {
     let ports = view::ports(report);
     rails(&mut page, report, &ports);
     others(&mut page, &ports);
+    supplicants(&mut page, &ports);
     node_facts(&mut page, report);
     if !report.muted.is_empty() {
         page.wrapped("Muted checks: ", 2, &report.muted.join(", "));
@@ -219,6 +223,24 @@ fn others(page: &mut Page, ports: &[PortView<'_>]) {
     page.wrapped("Other ports: ", 13, &text);
 }
 
+/// What 802.1X says of the ports that have a supplicant.
+fn supplicants(page: &mut Page, ports: &[PortView<'_>]) {
+    let all = || ports.iter().filter_map(|port| Some((port, port.dot1x?)));
+    let (mut of, mut authorized) = (0, 0);
+    for (_, facts) in all() {
+        of += 1;
+        authorized += usize::from(facts.authorized == Some(true));
+    }
+    if of == 0 {
+        return;
+    }
+    let mut text = format!("{authorized} of {of} authorized");
+    for (port, facts) in all().filter(|(_, facts)| facts.authorized != Some(true)) {
+        text.push_str(&format!(", {} {}", port.name(), facts.told()));
+    }
+    page.wrapped("802.1X: ", 8, &text);
+}
+
 fn node_facts(page: &mut Page, report: &Report) {
     // Without the bus, the driver's list tells only of GPUs that are there.
     let gpus = view::gpu_count(report)
@@ -245,8 +267,14 @@ fn node_facts(page: &mut Page, report: &Report) {
     if report.profile != super::Profile::default() {
         page.wrapped("", 2, &format!("Platform: {}", report.profile.sentence()));
     }
+    if let Some(there) = report.profile.there() {
+        page.wrapped("  ", 2, &there);
+    }
     if let Some(functions) = virtual_functions(report) {
         page.wrapped("", 2, &format!("Virtual functions: {functions}"));
+    }
+    if let Some(functions) = disabled_functions(report) {
+        page.wrapped("Virtual functions switched off: ", 2, &functions);
     }
     page.wrapped("", 2, &format!("GPUs: {gpus}{driver}; GDS: {gds}"));
     page.wrapped("", 2, &format!("GPUDirect RDMA: {path}{why}"));
@@ -271,6 +299,18 @@ fn virtual_functions(report: &Report) -> Option<String> {
         })
         .collect();
     (!told.is_empty()).then(|| told.join(", "))
+}
+
+/// Those whose link is administratively down, by interface; none where there are none.
+fn disabled_functions(report: &Report) -> Option<String> {
+    let of = |(name, stamp): (&String, &Arc<Stamped<Reading<VfLinks>>>)| {
+        Some(format!(
+            "{name} vf {}",
+            stamp.value.value()?.disabled_text()?
+        ))
+    };
+    let told: Vec<String> = report.snapshot.vf_links.iter().filter_map(of).collect();
+    (!told.is_empty()).then(|| told.join("; "))
 }
 
 fn blind_sources(page: &mut Page, report: &Report) {

@@ -3,6 +3,7 @@
 
 use super::{Report, Role, RoleFacts};
 use crate::observe::counters::PortCounters;
+use crate::observe::dot1x::Dot1xFacts;
 use crate::observe::gpudirect::{GpuDirectFacts, Module};
 use crate::observe::history::ports_of;
 use crate::observe::netdev::NetdevFacts;
@@ -38,6 +39,8 @@ pub struct PortView<'a> {
     pub role: Option<&'a RoleFacts>,
     /// Its network device's facts, once read, unless too old.
     pub netdev: Option<&'a NetdevFacts>,
+    /// What its supplicant says (802.1X); none where there is none, or none that answers.
+    pub dot1x: Option<&'a Dot1xFacts>,
 }
 
 impl PortView<'_> {
@@ -114,6 +117,7 @@ pub fn ports(report: &Report) -> Vec<PortView<'_>> {
                         is_fresh(report, netdev.at, ("netdev", name)).then_some(netdev)
                     })
                     .map(|netdev| &netdev.value),
+                dot1x: (port.netdev.as_ref()).and_then(|name| dot1x(report, name)),
                 key,
                 number: port.number.to_string(),
                 device,
@@ -123,6 +127,13 @@ pub fn ports(report: &Report) -> Vec<PortView<'_>> {
         .collect();
     ports.sort_by_cached_key(|port| (natural(&port.device.name), port.port.number));
     ports
+}
+
+fn dot1x<'a>(report: &'a Report, name: &str) -> Option<&'a Dot1xFacts> {
+    let snapshot = &report.snapshot;
+    let told = snapshot.dot1x.get(name)?;
+    let hangs = (snapshot.health("dot1x", "")).is_some_and(|health| health.stalled_since.is_some());
+    told.value.value().filter(|_| !hangs)
 }
 
 /// Whether what was read at a moment can still be told as what is.

@@ -80,6 +80,24 @@ pub fn put(snapshot: &mut Snapshot, subject: &Subject, output: Output, at: Milli
         Output::Dcb(facts) => {
             snapshot.dcb.insert(name, arc(at, facts));
         }
+        Output::Dot1x(found) => match found {
+            Reading::Value(found) => {
+                snapshot.dot1x = (found.into_iter())
+                    .map(|(name, facts)| (name, arc(at, facts)))
+                    .collect();
+            }
+            // Nobody tells (any more).
+            Reading::Absent | Reading::NotObservable | Reading::Failed(_) => snapshot.dot1x.clear(),
+        },
+        Output::VfLinks(facts) => match facts {
+            // Most interfaces have no virtual functions.
+            Reading::Absent => {
+                snapshot.vf_links.remove(&name);
+            }
+            facts => {
+                snapshot.vf_links.insert(name, arc(at, facts));
+            }
+        },
         Output::Pci(facts) => {
             if let Reading::Value(facts) = facts {
                 snapshot.pci = Some(arc(at, facts));
@@ -166,6 +184,8 @@ pub fn forget(snapshot: &mut Snapshot, devices: &[RdmaDevice], netdevs: &BTreeSe
     snapshot.netdevs.retain(|name, _| netdevs.contains(name));
     snapshot.ethtool.retain(|name, _| netdevs.contains(name));
     snapshot.dcb.retain(|name, _| netdevs.contains(name));
+    snapshot.dot1x.retain(|name, _| netdevs.contains(name));
+    snapshot.vf_links.retain(|name, _| netdevs.contains(name));
 }
 
 /// Brings the health of every scheduled source up to date; other sources' entries (the kernel log)

@@ -53,6 +53,8 @@ pub struct Plan {
     pub gpudirect: Duration,
     /// DCB settings.
     pub dcb: Duration,
+    /// 802.1X.
+    pub dot1x: Duration,
     /// Deadline of each read.
     pub deadline: Duration,
     /// Ask RDMA netlink where the kernel has it.
@@ -83,6 +85,8 @@ pub struct Sampler {
     snapshot: Snapshot,
     skips: BTreeMap<PortKey, PmaSkip>,
     newly_restricted: bool,
+    /// Network devices as last enumerated.
+    netdevs: BTreeSet<String>,
     /// What an earlier run of this boot saw, until the first look has been compared with it.
     remembered: Remembered,
     /// Readers to be told that names may have changed, before their next read: one that is out just
@@ -134,6 +138,7 @@ impl Sampler {
                 .map(|key| (key, PmaSkip::Restricted))
                 .collect(),
             newly_restricted: false,
+            netdevs: BTreeSet::new(),
             remembered: Remembered::default(),
             outdated: BTreeSet::new(),
             plan,

@@ -2,13 +2,15 @@
 
 use super::schedule::Ended;
 use crate::observe::counters::PortCounters;
+use crate::observe::dot1x::Dot1xFacts;
 use crate::observe::gpudirect::GpuDirectFacts;
 use crate::observe::netdev::{DcbFacts, EthtoolFacts, NetdevFacts};
 use crate::observe::pci::PciFacts;
 use crate::observe::rdma::{GidTable, LinkFacts, RdmaDevice};
 use crate::observe::reading::{Fault, FaultKind, Reading};
 use crate::observe::snapshot::NetnsMode;
-use std::collections::BTreeSet;
+use crate::observe::vf::VfLinks;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a read gave.
 pub enum Output {
@@ -40,6 +42,10 @@ pub enum Output {
     Ethtool(Reading<EthtoolFacts>),
     /// DCB settings.
     Dcb(Reading<DcbFacts>),
+    /// 802.1X, of the network devices that have a supplicant.
+    Dot1x(Reading<BTreeMap<String, Reading<Dot1xFacts>>>),
+    /// Link states of virtual functions.
+    VfLinks(Reading<VfLinks>),
     /// PCI.
     Pci(Reading<PciFacts>),
     /// GPUDirect.
@@ -70,6 +76,9 @@ impl Output {
             Output::Netdev(facts) => ended(&facts.carrier),
             Output::Ethtool(facts) => ended(facts),
             Output::Dcb(facts) => ended(facts),
+            Output::Dot1x(Reading::Value(found)) => first_fault(found.values()),
+            Output::Dot1x(facts) => ended(facts),
+            Output::VfLinks(facts) => ended(facts),
             Output::Pci(facts) => ended(facts),
             Output::GpuDirect(facts) => ended(&facts.modules),
         }

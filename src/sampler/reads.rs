@@ -8,7 +8,7 @@ use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::Reading;
 use crate::source::netlink::{NetlinkError, dcb, rdma};
 use crate::source::{
-    counters, ethtool, gids, gpudirect, gvnic, infiniband, link, netdev, pci, recorded,
+    counters, dot1x, ethtool, gids, gpudirect, gvnic, infiniband, link, netdev, pci, recorded, vf,
 };
 use crate::units::Bdf;
 use std::collections::{BTreeMap, BTreeSet};
@@ -335,6 +335,30 @@ impl Read for DcbRead {
         } else {
             recorded::dcb(host, &self.name)
         })
+    }
+}
+
+/// Asks the supplicants.
+pub struct Dot1xRead {
+    /// Network devices of RDMA ports.
+    pub names: BTreeSet<String>,
+}
+
+impl Read for Dot1xRead {
+    fn read(&mut self, host: &Host) -> Output {
+        Output::Dot1x(dot1x::read(host, &self.names))
+    }
+}
+
+/// Reads link states of virtual functions.
+pub struct VfLinksRead {
+    /// Network device of the physical function.
+    pub name: String,
+}
+
+impl Read for VfLinksRead {
+    fn read(&mut self, host: &Host) -> Output {
+        Output::VfLinks(vf::links(host, &self.name))
     }
 }
 

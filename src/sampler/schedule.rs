@@ -14,6 +14,8 @@ pub enum Subject {
     Pci,
     /// Drivers and modules of the GPUDirect path.
     GpuDirect,
+    /// 802.1X of all network devices.
+    Dot1x,
     /// Port state of one device, by device key.
     Link(String),
     /// Counters of one device, by device key.
@@ -26,6 +28,8 @@ pub enum Subject {
     Ethtool(String),
     /// One network device's DCB settings.
     Dcb(String),
+    /// Link states of one network device's virtual functions.
+    VfLinks(String),
 }
 
 impl Subject {
@@ -35,25 +39,28 @@ impl Subject {
             Subject::Devices => "devices",
             Subject::Pci => "pci",
             Subject::GpuDirect => "gpudirect",
+            Subject::Dot1x => "dot1x",
             Subject::Link(_) => "link",
             Subject::Counters(_) => "counters",
             Subject::Gids(_) => "gids",
             Subject::Netdev(_) => "netdev",
             Subject::Ethtool(_) => "ethtool",
             Subject::Dcb(_) => "dcb",
+            Subject::VfLinks(_) => "vf_links",
         }
     }
 
     /// Which one of that source; empty where there is only one.
     pub fn name(&self) -> &str {
         match self {
-            Subject::Devices | Subject::Pci | Subject::GpuDirect => "",
+            Subject::Devices | Subject::Pci | Subject::GpuDirect | Subject::Dot1x => "",
             Subject::Link(name)
             | Subject::Counters(name)
             | Subject::Gids(name)
             | Subject::Netdev(name)
             | Subject::Ethtool(name)
-            | Subject::Dcb(name) => name,
+            | Subject::Dcb(name)
+            | Subject::VfLinks(name) => name,
         }
     }
 
@@ -71,8 +78,11 @@ impl Subject {
                 Subject::Link(hung) | Subject::Counters(hung) | Subject::Gids(hung),
             )
             | (
-                Subject::Ethtool(name) | Subject::Dcb(name),
-                Subject::Netdev(hung) | Subject::Ethtool(hung) | Subject::Dcb(hung),
+                Subject::Ethtool(name) | Subject::Dcb(name) | Subject::VfLinks(name),
+                Subject::Netdev(hung)
+                | Subject::Ethtool(hung)
+                | Subject::Dcb(hung)
+                | Subject::VfLinks(hung),
             ) => self != other && name == hung,
             _ => false,
         }

@@ -1,7 +1,8 @@
 //! Which subjects there are, as devices come and go.
 
 use super::reads::{
-    CountersRead, DcbRead, EthtoolRead, GidsRead, GvnicRead, LinkRead, NetdevRead, PciRead,
+    CountersRead, DcbRead, Dot1xRead, EthtoolRead, GidsRead, GvnicRead, LinkRead, NetdevRead,
+    PciRead, VfLinksRead,
 };
 use super::schedule::Subject;
 use super::{Sampler, assemble};
@@ -28,12 +29,15 @@ impl Sampler {
             .collect();
         let keep = |subject: &Subject| match subject {
             Subject::Devices | Subject::GpuDirect | Subject::Pci => true,
+            // Of another set of network devices it is another read.
+            Subject::Dot1x => *netdevs == self.netdevs,
             Subject::Link(key) | Subject::Counters(key) | Subject::Gids(key) => {
                 unchanged.contains(key.as_str())
             }
-            Subject::Netdev(name) | Subject::Ethtool(name) | Subject::Dcb(name) => {
-                netdevs.contains(name)
-            }
+            Subject::Netdev(name)
+            | Subject::Ethtool(name)
+            | Subject::Dcb(name)
+            | Subject::VfLinks(name) => netdevs.contains(name),
         };
         self.schedule.retain(keep);
         self.readers.retain(|subject, _| keep(subject));
@@ -84,7 +88,15 @@ impl Sampler {
             );
             let dcb = DcbRead { name: name.clone() };
             self.add(Subject::Dcb(name.clone()), plan.dcb, Box::new(dcb));
+            let functions = VfLinksRead { name: name.clone() };
+            let subject = Subject::VfLinks(name.clone());
+            self.add(subject, plan.pci, Box::new(functions));
         }
+        if !netdevs.is_empty() && !self.schedule.contains(&Subject::Dot1x) {
+            let names = netdevs.clone();
+            self.add(Subject::Dot1x, plan.dot1x, Box::new(Dot1xRead { names }));
+        }
+        self.netdevs.clone_from(netdevs);
         let rdma: BTreeSet<_> = devices.iter().filter_map(|device| device.pci).collect();
         let same = before.is_some_and(|before| {
             before

@@ -15,6 +15,7 @@ fn plan() -> Plan {
         pci: SECOND,
         gpudirect: SECOND,
         dcb: SECOND,
+        dot1x: SECOND,
         deadline: 5 * SECOND,
         netlink: false,
         essential_only: true,

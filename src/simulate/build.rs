@@ -186,6 +186,7 @@ impl NodeSpec {
             master: None,
             ethtool: None,
             dcb: None,
+            vf_links: None,
         });
     }
 

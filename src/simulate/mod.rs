@@ -3,7 +3,8 @@
 //!
 //! What a directory of plain files cannot hold stands beside it: reads that fail in
 //! `.selvage-errno` (see [`crate::source::tree`]), ethtool statistics in `selvage/ethtool/<if>`
-//! (`name: value` lines, the first `driver: mlx5_core`), DCB settings in `selvage/dcb/<if>.json`, queue pairs in
+//! (`name: value` lines, the first `driver: mlx5_core`), DCB settings in `selvage/dcb/<if>.json`,
+//! virtual functions' link states in `selvage/vf_links/<if>.json`, queue pairs in
 //! `selvage/queue_pairs.json`.
 
 mod act;

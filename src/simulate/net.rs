@@ -39,6 +39,10 @@ fn write_netdev(files: &mut Files, spec: &NodeSpec, netdev: &NetdevSpec) -> io::
     write_link(files, spec, netdev)?;
     write_ethtool(files, netdev)?;
     write_dcb(files, netdev)?;
+    if let Some(links) = &netdev.vf_links {
+        let text = serde_json::to_vec_pretty(links).map_err(io::Error::other)?;
+        files.replace(format!("selvage/vf_links/{}.json", netdev.name), text)?;
+    }
     files.link(format!("sys/class/net/{}", netdev.name), path)
 }
 

@@ -34,6 +34,7 @@ pub const PRESETS: &[&str] = &[
     "oci_h100_vfs",
     "openshift_sriov",
     "openshift_vfio",
+    "openshift_vf_off",
 ];
 
 /// What a preset is, in a few words; empty for a name that is none.
@@ -61,6 +62,7 @@ pub fn about(name: &str) -> &'static str {
         "oci_h100_vfs" => "the same with a virtual function a rail for pods",
         "openshift_sriov" => "8 RoCE rails with virtual functions as network devices",
         "openshift_vfio" => "8 RoCE rails whose virtual functions went to vfio-pci",
+        "openshift_vf_off" => "8 RoCE rails, one virtual function each, one of them without link",
         _ => "",
     }
 }
@@ -89,6 +91,7 @@ pub fn preset(name: &str) -> Option<NodeSpec> {
         "oci_h100_vfs" => vfs::oci_h100_vfs(),
         "openshift_sriov" => vfs::openshift_sriov(),
         "openshift_vfio" => vfs::openshift_vfio(),
+        "openshift_vf_off" => vfs::openshift_vf_off(),
         _ => return None,
     })
 }

@@ -4,6 +4,7 @@ use super::build::*;
 use super::names;
 use super::presets::{h100_chassis, h100_roce, mlx5};
 use super::spec::*;
+use crate::observe::vf::{VfLink, VfLinks};
 use crate::units::Bdf;
 
 /// OCI BM.GPU.H100.8: two RoCE ports of 200 Gb/s beside each GPU, without PFC, and two more cards of
@@ -99,6 +100,19 @@ pub(super) fn openshift_vfio() -> NodeSpec {
     openshift("vfio-pci")
 }
 
+/// The same, usable, and one rail's function set to `disable` (`linkState: disable` in its network).
+pub(super) fn openshift_vf_off() -> NodeSpec {
+    let mut spec = openshift("mlx5_core");
+    let functions = spec
+        .netdevs
+        .iter_mut()
+        .filter_map(|netdev| netdev.vf_links.as_mut());
+    if let Some(links) = functions.into_iter().nth(2) {
+        links.states = [(0, VfLink::Disable)].into();
+    }
+    spec
+}
+
 fn openshift(driver: &str) -> NodeSpec {
     let mut spec = h100_roce();
     spec.hostname = "worker-1".into();
@@ -153,6 +167,14 @@ pub(super) fn add_vfs(spec: &mut NodeSpec, pfs: &[Bdf], each: u8, driver: &str) 
         }
         if let Some(pci) = spec.pci.get_mut(&pf.to_string()) {
             pci.sriov = Some((16, addresses));
+        }
+        let device = spec.rdma.iter().find(|device| device.pci == *pf);
+        let netdev = device.and_then(|device| device.ports.first()?.netdev.clone());
+        if let Some(netdev) = netdev.and_then(|name| spec.netdev_mut(&name)) {
+            let states = (0..u32::from(each)).map(|number| (number, VfLink::Auto));
+            netdev.vf_links = Some(VfLinks {
+                states: states.collect(),
+            });
         }
     }
 }

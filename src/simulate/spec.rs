@@ -1,6 +1,7 @@
 //! What a simulated node consists of. Plain values; texts as the kernel prints them.
 
 use crate::observe::netdev::DcbFacts;
+use crate::observe::vf::VfLinks;
 use crate::units::Bdf;
 use std::collections::BTreeMap;
 
@@ -204,6 +205,8 @@ pub struct NetdevSpec {
     pub ethtool: Option<(String, Vec<(String, u64)>)>,
     /// DCB settings.
     pub dcb: Option<DcbFacts>,
+    /// Link states of the virtual functions behind it.
+    pub vf_links: Option<VfLinks>,
 }
 
 /// One GPU of the NVIDIA driver.

@@ -1,10 +1,12 @@
-//! What a directory tree cannot show as kernel files: ethtool statistics and DCB settings, as
-//! `selvage capture` writes them under `selvage/` in the tree, and queue pairs of a simulated node.
+//! What a directory tree cannot show as kernel files: ethtool statistics, DCB settings and virtual
+//! functions' link states, as `selvage capture` writes them under `selvage/` in the tree, and queue
+//! pairs of a simulated node.
 
 use super::{ethtool, tree};
 use crate::host::Host;
 use crate::observe::netdev::{DcbFacts, EthtoolFacts};
 use crate::observe::reading::{Fault, FaultKind, Reading};
+use crate::observe::vf::VfLinks;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +19,11 @@ pub fn ethtool_path(name: &str) -> String {
 /// Path of a network device's recorded DCB settings: [`DcbFacts`] as JSON.
 pub fn dcb_path(name: &str) -> String {
     format!("selvage/dcb/{name}.json")
+}
+
+/// Path of recorded link states of a network device's virtual functions: [`VfLinks`] as JSON.
+pub fn vf_links_path(name: &str) -> String {
+    format!("selvage/vf_links/{name}.json")
 }
 
 /// Recorded ethtool statistics of `name`.
@@ -71,6 +78,11 @@ pub fn queue_pairs(host: &Host) -> Reading<QueuePairs> {
 /// Recorded DCB settings of `name`.
 pub fn dcb(host: &Host, name: &str) -> Reading<DcbFacts> {
     json(host, &dcb_path(name))
+}
+
+/// Recorded link states of `name`'s virtual functions.
+pub fn vf_links(host: &Host, name: &str) -> Reading<VfLinks> {
+    json(host, &vf_links_path(name))
 }
 
 fn json<T: DeserializeOwned>(host: &Host, path: &str) -> Reading<T> {

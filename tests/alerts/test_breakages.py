@@ -32,6 +32,7 @@ BREAKAGES = [
     (RULES, "        keep_firing_for: 5m\n", "", unit("links")),
     (RULES, "LinkDown|LinkInit", "LinkInit", unit("links")),
     (RULES, "LinkDown|LinkInit", "LinkDown", rules.names),
+    (RULES, "|PortNotAuthenticated", "", unit("links")),
     (RULES, "LinkDown|LinkInit", "LinkDowned|LinkInit", rules.names),
     (RULES, 'status="failing"', 'status=~"failing|unknown"', unit("links")),
     (RULES, 'status="failing"', 'status=~"failing|notice"', unit("nic")),

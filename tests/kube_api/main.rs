@@ -10,6 +10,7 @@
 )]
 
 mod agent;
+mod daemon;
 mod errors;
 #[path = "../support/fake_api/mod.rs"]
 mod fake_api;

@@ -84,6 +84,7 @@ fn pools_of_virtual_functions() {
     for (preset, offer, want) in [
         ("openshift_vfio", &pool, Some("VfsWithoutVerbs")),
         ("h100_roce", &pool, Some("ResourceMoreThanDevices")),
+        ("openshift_vf_off", &pool, Some("VfLinkDisabled")),
         ("openshift_sriov", &pool, None),
     ] {
         let rig = rig_of(preset, FakeApi::new(json!({}), Value::Null), &at_once);

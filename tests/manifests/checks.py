@@ -19,6 +19,8 @@ HOST_PATHS = {
     "/var/lib/kubelet/device-plugins": "DirectoryOrCreate",
     "/var/lib/selvage": "DirectoryOrCreate",
 }
+# With the component of the same name only.
+DOT1X_PATHS = {"/run/wpa_supplicant": "DirectoryOrCreate"}
 POLICY_KINDS = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
 
 
@@ -84,10 +86,11 @@ def agent_rbac_without_pods(found: list) -> list:
     return rbac(found, "selvage", calls.AGENT) + ([] if told else ["the agent is not told"])
 
 
-def security(found: list, host_pid=False) -> list:
+def security(found: list, host_pid=False, dot1x=False) -> list:
     """The DaemonSet's pods have the rights that they are said to have and no others."""
     template = the(found, "DaemonSet")["spec"]["template"]
     pod = template["spec"]
+    host_paths = HOST_PATHS | (DOT1X_PATHS if dot1x else {})
     lines = []
 
     def want(holds: bool, what: str) -> None:
@@ -135,9 +138,9 @@ def security(found: list, host_pid=False) -> list:
             if "hostPath" not in volume:
                 continue
             path = volume["hostPath"]["path"]
-            want(path in HOST_PATHS, f"host path {path}")
+            want(path in host_paths, f"host path {path}")
             kind = volume["hostPath"].get("type")
-            want(kind == HOST_PATHS.get(path), f"{path}: {kind}")
+            want(kind == host_paths.get(path), f"{path}: {kind}")
             if path == "/var/lib/selvage":
                 want(mount.get("mountPath") == path, "state directory at its place")
             else:

@@ -15,6 +15,8 @@ FABRIC = "selvage.dev/"
 LABELS = set(re.findall(r'^pub const [A-Z_]+: &str = "([a-z-]+)";', (
     ROOT / "src/cluster/names.rs").read_text(), re.MULTILINE)) - {"selvage"}
 LOGS, VOLUME = injection_cases.LOGS, injection_cases.VOLUME
+# What an MPI worker runs: its env, where ranks that come in over ssh find it, and sshd.
+SSHD = ["sh", "-c", "(umask 077; export -p > /tmp/job-env) && exec /usr/sbin/sshd -De"]
 ENV = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,ENV,NET", "NCCL_DEBUG_FILE": f"{LOGS}/%h.%p.log"}
 
 
@@ -139,7 +141,6 @@ def sidecar_of(template: dict) -> list:
     (main,) = spec["containers"]
     values = variables(main)
     for name, value in ENV.items():
-        # Processes that mpirun starts have the variables from the launcher.
         if values.get(name) != value:
             lines.append(f"{name}: {values.get(name)}")
     if mounted(main, LOGS) != VOLUME:
@@ -225,8 +226,10 @@ def _gang(found: dict) -> list:
         want(spec["launcherCreationPolicy"], "WaitForWorkersReady", "the launcher, not counted, comes later")
         want(re.findall(r"-np (\d+)", text), [str(nodes * local)], "ranks")
         want([gpus(t) for role, _, t in parts if role == "launcher"], [0], "GPUs of the launcher")
-        want([t["spec"]["containers"][0].get("command") for role, _, t in parts if role == "worker"], [None], "sshd")
-        want("-x NCCL_DEBUG=INFO" in text, True, "variables are taken along")
+        want([t["spec"]["containers"][0].get("command") for role, _, t in parts if role == "worker"], [SSHD], "sshd")
+        want('. /tmp/job-env && exec "$@"' in text, True, "ranks take their worker's variables")
+        # Said there for all, it would be another value than the preflight has seen.
+        want(re.findall(r"-x \w+", text), [], "variables of the launcher")
     elif kind == "LeaderWorkerSet":
         want(spec["leaderWorkerTemplate"]["restartPolicy"], "RecreateGroupOnPodRestart", "the gang restarts")
         names = [variables(t["spec"]["containers"][0]) for *_, t in parts]

@@ -1,7 +1,12 @@
 """examples/: complete, valid, wired as each operator wires its pods; and that the checks can fail."""
 
+import contextlib
 import copy
+import os
+import pathlib
 import re
+import subprocess
+import tempfile
 import unittest
 
 import crds
@@ -108,9 +113,112 @@ class Bench(unittest.TestCase):
     def test_the_result_fails_the_job(self):
         (job,) = objects("bench")
         launcher = job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0]
-        self.assertEqual(launcher["command"][:4], ["bash", "-o", "pipefail", "-c"])
-        self.assertRegex(launcher["command"][4], r"\| selvage nccl --bench .* -$")
+        self.assertEqual(launcher["command"][:2], ["bash", "-c"])
         self.assertEqual(job["spec"]["runPolicy"]["backoffLimit"], 0)
+        # What the launcher runs by name stands on the path of its image; here it ends as it is told.
+        said = {"NODE_IP": "10.0.0.7", "RAILS": "", "RATE_GBPS": ""}
+        report = "--node-report /tmp/node.json"
+        for curl, mpirun, selvage, more, status, measure in (
+            (0, 0, 0, {}, 0, report), (0, 0, 1, {}, 1, report), (0, 0, 2, {}, 2, report), (0, 0, 3, {}, 3, report),
+            # A benchmark that failed is never line rate; bad news stays.
+            (0, 139, 0, {}, 3, report), (0, 1, 1, {}, 1, report), (0, 1, 2, {}, 2, report), (0, 1, 3, {}, 3, report),
+            # No report: what is said, or nothing is run at all.
+            (7, 0, 0, {"RAILS": "8", "RATE_GBPS": "400"}, 0, "--rails 8 --rate-gbps 400"),
+            (7, 0, 0, {"RAILS": "8"}, 3, None), (22, 0, 0, {}, 3, None),
+        ):
+            with self.subTest(curl=curl, mpirun=mpirun, selvage=selvage, more=more), programs(
+                curl=f"exit {curl}", mpirun=f"echo table; exit {mpirun}",
+                selvage=f'echo "judged $* of $(cat)"; exit {selvage}',
+            ) as path:
+                done = subprocess.run(launcher["command"], env={**said, **more, "PATH": path},
+                                      capture_output=True, text=True)
+                self.assertEqual(done.returncode, status, done.stderr)
+                judged = f"judged nccl --bench {measure} --textfile /textfile/selvage_bench.prom - of table\n"
+                self.assertEqual(done.stdout, judged if measure else "")
+                self.assertIn("CANNOT TELL" if status == 3 and selvage != 3 else "", done.stderr)
+                self.assertEqual("table" in done.stderr, measure is not None, "the table is shown")
+                if measure:
+                    self.assertEqual(f"mpirun ended with {mpirun}" in done.stderr, mpirun != 0)
+
+
+    def test_the_page_s_cronjob(self):
+        """docs/bench.md: the same ends, in one container."""
+        page = (ROOT / "docs/bench.md").read_text()
+        (text,) = re.findall(r"```yaml\n(apiVersion: batch/v1\nkind: CronJob.*?)```", page, re.DOTALL)
+        found = render.objects(text)
+        for version in VERSIONS:
+            self.assertEqual(example_checks.schema(found, version), [])
+        (container,) = found[0]["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+        for mpirun, selvage, status in ((0, 0, 0), (0, 1, 1), (0, 2, 2), (139, 0, 3), (1, 1, 1), (1, 2, 2)):
+            with self.subTest(mpirun=mpirun, selvage=selvage), programs(
+                mpirun=f"echo table; exit {mpirun}", selvage=f"exit {selvage}"
+            ) as path:
+                script = container["command"][2].replace("/tmp/", path.split(":")[0] + "/")
+                done = subprocess.run([*container["command"][:2], script], env={"PATH": path},
+                                      capture_output=True, text=True)
+                self.assertEqual(done.returncode, status)
+                self.assertEqual(done.stdout, f"table\nmpirun ended with {mpirun}\n")
+
+
+@contextlib.contextmanager
+def programs(**scripts):
+    """A PATH on which these stand for programs that are not here."""
+    with tempfile.TemporaryDirectory() as directory:
+        for name, script in scripts.items():
+            path = pathlib.Path(directory) / name
+            path.write_text(f"#!/bin/sh\n{script}\n")
+            path.chmod(0o755)
+        yield f"{directory}:{os.environ['PATH']}"
+
+
+class Ranks(unittest.TestCase):
+    """MPI: a rank gets its worker's env, as mpirun, which takes none along, starts it there."""
+
+    VALUES = {"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1", "UCX_TLS": "rc,sm", "ODD": "a 'b' \"c\" $PATH `d` \\ e\nf"}
+
+    def rank(self, name: str, worker_runs: bool) -> dict:
+        (job,) = objects(name)
+        launcher, worker = (job["spec"]["mpiReplicaSpecs"][role]["template"]["spec"]["containers"][0]
+                            for role in ("Launcher", "Worker"))
+        with tempfile.TemporaryDirectory() as directory:
+            def here(command):
+                return [word.replace("/tmp/job-env", f"{directory}/job-env").replace("/usr/sbin/sshd -De", "sshd")
+                        for word in command]
+
+            rank = 'while [ "$1" != sh ]; do shift; done; exec env -i PATH="$PATH" "$@"'
+            shown = "exec env -0"
+            with programs(sshd="exit 0", mpirun=rank, python=shown, all_reduce_perf=shown, curl="exit 0",
+                          selvage="exec cat") as path:
+                if worker_runs:
+                    done = subprocess.run(here(worker["command"]), env={**self.VALUES, "PATH": path})
+                    self.assertEqual(done.returncode, 0)
+                    self.assertEqual((pathlib.Path(directory) / "job-env").stat().st_mode & 0o777, 0o600)
+                done = subprocess.run(here(launcher["command"]), env={"PATH": path, "UCX_TLS": "tcp"},
+                                      capture_output=True, text=True)
+        return dict(each.split("=", 1) for each in done.stdout.split("\0") if "=" in each)
+
+    def test_the_worker_s_variables(self):
+        for name in ("mpijob", "bench"):
+            with self.subTest(name):
+                got = self.rank(name, True)
+                self.assertEqual({each: got.get(each) for each in self.VALUES}, self.VALUES)
+
+    def test_without_them_it_does_not_start(self):
+        for name in ("mpijob", "bench"):
+            self.assertEqual(self.rank(name, False), {})
+
+    def test_the_page_of_each_platform_reaches_them(self):
+        """The variables of a block are set where the worker's command finds them."""
+        import test_platforms
+        for platform in test_platforms.PAGES:
+            for name in ("mpijob", "bench"):
+                (job,) = test_platforms.on_platform(platform, objects(name))
+                (worker,) = job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
+                block = test_platforms.block(test_platforms.PAGES[platform])["spec"]["containers"][0]
+                values = example_checks.variables(worker)
+                self.assertEqual({each: values.get(each) for each in example_checks.variables(block)},
+                                 example_checks.variables(block))
+                self.assertEqual(worker["command"], example_checks.SSHD)
 
 
 # Example, text, what stands in its place.
@@ -146,7 +254,10 @@ BREAKAGES = [
     ("mpijob", "launcherCreationPolicy: WaitForWorkersReady", "launcherCreationPolicy: AtStartup"),
     ("mpijob", "slotsPerWorker: 8", "slots: 8"),
     ("mpijob", '- "16"', '- "8"'),
-    ("mpijob", "- NCCL_DEBUG=INFO", "- A=b"),
+    ("mpijob", '- . /tmp/job-env && exec "$@"', '- exec "$@"'),
+    ("mpijob", "- none\n", "- none\n                - -x\n                - NCCL_SOCKET_IFNAME=eth0\n"),
+    ("mpijob", "export -p > /tmp/job-env", "true"),
+    ("mpijob", "(umask 077; export -p > /tmp/job-env)", "umask 077; export -p > /tmp/job-env"),
     ("mpijob", "limits: {memory: 4Gi}", "limits: {memory: 4Gi, nvidia.com/gpu: 1}"),
     ("leaderworkerset", "RecreateGroupOnPodRestart", "None"),
     ("leaderworkerset", "--node-rank=$(LWS_WORKER_INDEX)", "--node-rank=0"),

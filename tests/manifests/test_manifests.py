@@ -146,6 +146,7 @@ class Base(unittest.TestCase):
             "admission-policy": {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"},
             "alerts": {"PrometheusRule"},
             "dashboards": set(),
+            "dot1x": set(),
             "dry-run": set(),
             "monitoring": {"PodMonitor"},
             "monitoring-service": {"Service", "ServiceMonitor"},
@@ -159,7 +160,8 @@ class Base(unittest.TestCase):
                 found = with_component(name)
                 self.assertEqual({each["kind"] for each in found} - base, added[name])
                 self.assertEqual(checks.schema(found, VERSIONS[-1]), [])
-                self.assertEqual(checks.security(found, host_pid=name == "suspects"), [])
+                given = {"host_pid": name == "suspects", "dot1x": name == "dot1x"}
+                self.assertEqual(checks.security(found, **given), [])
                 for check in (checks.operation, checks.names_of_settings):
                     self.assertEqual(check(found), [])
                 rights = (
@@ -232,6 +234,7 @@ class Chart(unittest.TestCase):
         values = {
             "alerts": {"alerts": {"enabled": True}},
             "dashboards": {"dashboards": {"enabled": True}},
+            "dot1x": {"dot1x": {"enabled": True}},
             "dry-run": {"dryRun": True},
             "monitoring": {"podMonitor": {"enabled": True}},
             "monitoring-service": {"serviceMonitor": {"enabled": True}},

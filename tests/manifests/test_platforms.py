@@ -1,27 +1,21 @@
 """docs/platforms: what each page has a job ask for fits every example, and the SR-IOV objects fit the page."""
 
 import copy
+import fnmatch
+import os
 import re
 import unittest
 
 import example_checks
+import platform_patches
 import render
+from platform_patches import PAGES, PLATFORMS, block, for_example
 from render import OVERLAYS, ROOT
 from test_examples import NAMES, VERSIONS, objects
 
-PAGES = {path.stem: path.read_text() for path in (ROOT / "docs" / "platforms").glob("*.md")}
-PLATFORMS = {"aws-efa": "eks-efa", "azure-ib": "aks-ib", "gcp-tcpxo": "gke-tcpxo", "oci-roce": "oke",
-             "openshift-sriov": "openshift"}
-HEAD = "# In the pod template of a job;"
 # What a template without RDMA devices cannot have.
 TCPXO = ("an RDMA resource", "init containers: ['selvage-preflight', 'tcpxo-daemon', 'selvage-sidecar']",
          "placed by selvage.dev/rails")
-
-
-def block(page: str) -> dict:
-    """The one that goes into a pod template."""
-    (text,) = [b for b in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if b.startswith(HEAD)]
-    return render.yaml.safe_load(text)
 
 
 def laid_over(below, above):
@@ -62,8 +56,7 @@ def on_platform(name: str, found: list) -> list:
     for each in found:
         for _, _, template in example_checks.templates(each):
             if example_checks.gpus(template):
-                above = copy.deepcopy(block(PAGES[name]))
-                above["spec"]["containers"][0]["name"] = template["spec"]["containers"][0]["name"]
+                above = for_example(name, template)
                 template.update(without_nulls(laid_over(copy.deepcopy(template), above)))
     return found
 
@@ -109,15 +102,84 @@ class Platforms(unittest.TestCase):
         self.assertTrue(example_checks.pods(found))
 
     def test_fixtures_that_are_named_can_be_simulated(self):
+        """Presets, or instance types of the agent's table; what is said to be tested has golden files."""
         known = (ROOT / "src/simulate/presets.rs").read_text()
-        for page in PAGES.values():
-            for name in re.findall(r"`selvage simulate ([a-z0-9_]+) DIR`", page):
-                self.assertIn(f'"{name}" =>', known)
+        for name, page in PAGES.items():
+            found = re.findall(r"`selvage simulate (\S+) DIR`", page)
+            self.assertTrue(found, name)
+            for each in found:
+                self.assertTrue(f'"{each}" =>' in known or any(accepts(row, each) for row in shapes()), each)
+            (fixtures,) = re.findall(r"^\| fixture \| (.*?): the whole report", page, re.MULTILINE)
+            for each in re.findall(r"`(\w+)`", fixtures):
+                self.assertTrue((ROOT / f"tests/golden/{each}.txt").exists(), each)
+            self.assertIn(f"`{found[0]}`", fixtures)
+
+    def test_nodes_that_are_taken_are_named(self):
+        """Labels by which an overlay takes nodes: in its row of docs/install.md and on its page."""
+        install = (ROOT / "docs/install.md").read_text()
+        pages = {overlay: PAGES[page] for page, overlay in PLATFORMS.items()}
+        for overlay in OVERLAYS:
+            daemonset = render.the(render.kustomize(render.MANIFESTS / "overlays" / overlay), "DaemonSet")
+            terms = daemonset["spec"]["template"]["spec"]["affinity"]["nodeAffinity"][
+                "requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+            keys = {each["key"] for term in terms for each in term["matchExpressions"]} - {
+                "node.kubernetes.io/instance-type"}
+            (row,) = re.findall(rf"^\|.*`manifests/overlays/{overlay}` \| (.*?) \|", install, re.MULTILINE)
+            said = [] if row == "the same" else [row, *([pages[overlay]] if overlay in pages else [])]
+            for text in said:
+                for key in keys:
+                    self.assertIn(key, text, overlay)
+                self.assertEqual("nvidia.com/gpu.present" in text.split("## What there should be")[0],
+                                 "nvidia.com/gpu.present" in keys or "overlays/gke`" in text, overlay)
 
     def test_paths_named_in_pages_are_there(self):
         for page in PAGES.values():
             for path in re.findall(r"\b(?:manifests|examples)/[a-z0-9/._-]*[a-z0-9]", page):
                 self.assertTrue((ROOT / path).exists(), path)
+
+
+class Kustomize(unittest.TestCase):
+    """examples/platforms: what kustomize makes of an example is what a reader makes of it by hand."""
+
+    def test_each_platform(self):
+        self.assertEqual({path.name for path in platform_patches.WHERE.iterdir()}, set(PLATFORMS.values()))
+        for name, directory in PLATFORMS.items():
+            with self.subTest(directory):
+                found = render.kustomize(platform_patches.WHERE / directory)
+                self.assertEqual(found, on_platform(name, objects("pytorchjob")))
+                wrong = [line for line in example_checks.pods(found)
+                         if name != "gcp-tcpxo" or not line.endswith(TCPXO)]
+                self.assertEqual(wrong + example_checks.custom(found) + example_checks.gangs(found), [])
+                for version in (VERSIONS[0], VERSIONS[-1]):
+                    self.assertEqual(example_checks.schema(found, version), [])
+
+    def test_nothing_of_the_example_is_lost(self):
+        """What a strategic merge patch takes away: kustomize has no merge keys of these kinds."""
+        ((_, _, before), _) = example_checks.templates(objects("pytorchjob")[0])
+        for name, directory in PLATFORMS.items():
+            for _, _, after in example_checks.templates(
+                render.the(render.kustomize(platform_patches.WHERE / directory), "PyTorchJob")
+            ):
+                with self.subTest(directory):
+                    (old,), (new,) = before["spec"]["containers"], after["spec"]["containers"]
+                    for field in ("image", "command", "securityContext"):
+                        self.assertEqual(new[field], old[field])
+                    self.assertEqual(example_checks.gpus(after), 8)
+                    self.assertNotIn("rdma/ib", example_checks.extended(new))
+                    self.assertIn("selvage-sidecar", [each["name"] for each in after["spec"]["initContainers"]])
+
+    def test_patches_are_made_from_the_pages(self):
+        for name, directory in PLATFORMS.items():
+            file = platform_patches.WHERE / directory / "patch.yaml"
+            if os.environ.get("UPDATE_GOLDEN"):
+                file.write_text(platform_patches.patch(name))
+            self.assertEqual(file.read_text(), platform_patches.patch(name), "UPDATE_GOLDEN=1 makes them anew")
+
+    def test_pages_say_how_to_merge(self):
+        for name, directory in PLATFORMS.items():
+            (said,) = [line for line in PAGES[name].splitlines() if "#merging-a-platforms-block" in line]
+            self.assertIn(f"`examples/platforms/{directory}`", said)
+        self.assertIn("\n## Merging a platform's block\n", (ROOT / "examples/README.md").read_text())
 
 
 class Tcpxo(unittest.TestCase):
@@ -136,22 +198,58 @@ class Tcpxo(unittest.TestCase):
         self.assertEqual(term["values"], ["a3-highgpu-8g", "a3-megagpu-8g"])
 
 
+def shapes() -> list:
+    """Rows of the agent's table: provider, patterns of types, devices, fabric."""
+    rows = re.findall(r'^    (Aws|Azure|Gcp|Oci|Nvidia) "[^"]+" \[(.*?)\] \[.*?\] (\d+) (\w+)',
+                      (ROOT / "src/check/profile/table.rs").read_text(), re.MULTILINE)
+    return [(provider, re.findall(r'"(.*?)"', types), devices, fabric) for provider, types, devices, fabric in rows]
+
+
+def accepts(row: tuple, name: str) -> bool:
+    """As --platform-profile does."""
+    return any(fnmatch.fnmatchcase(name.lower(), pattern) for pattern in row[1])
+
+
 class Shapes(unittest.TestCase):
+    pages = {"Aws": "aws-efa", "Azure": "azure-ib", "Gcp": "gcp-tcpxo", "Oci": "oci-roce"}
+
+    def named(self, page: str) -> list:
+        """Name and number of devices, by the page's table."""
+        (table,) = re.findall(r"\n## What there should be\n(.*?)\n## ", PAGES[page], re.DOTALL)
+        rows = [line.split("|") for line in table.splitlines() if re.match(r"\| [^-]", line)][1:]
+        return [(name.strip(), re.match(r" (\d+)", cells[2])[1]) for cells in rows for name in cells[1].split(",")]
+
     def test_each_shape_that_the_agent_knows_is_on_its_page(self):
         """With the same number of devices; the table is the agent's own."""
-        table = ROOT / "src/check/profile/table.rs"
-        if not table.exists():
-            self.skipTest("the agent's table of shapes is not there yet")
-        rows = re.findall(r'^    (Aws|Azure|Gcp|Oci) "\w+ (\S+)" \[.*?\] \[.*?\] (\d+) (\w+)', table.read_text(), re.MULTILINE)
-        self.assertGreater(len(rows), 20)
-        pages = {"Aws": "aws-efa", "Azure": "azure-ib", "Gcp": "gcp-tcpxo", "Oci": "oci-roce"}
-        for provider, shape, devices, fabric in rows:
-            with self.subTest(shape):
-                # gVNIC rails are no RDMA devices.
-                must = "0" if fabric == "Gvnic" else devices
-                found = [line.split("|") for line in PAGES[pages[provider]].splitlines() if line.startswith("|")
-                         and shape in [each.strip() for each in line.split("|")[1].split(",")]]
-                self.assertEqual([re.match(r" (\d+)", cells[2])[1] for cells in found], [must])
+        self.assertGreater(len(shapes()), 20)
+        for row in shapes():
+            provider, types, devices, fabric = row
+            if provider in self.pages:
+                with self.subTest(types[0]):
+                    # gVNIC rails are no RDMA devices.
+                    must = "0" if fabric == "Gvnic" else devices
+                    found = {number for name, number in self.named(self.pages[provider]) if accepts(row, name)}
+                    self.assertEqual(found, {must})
+
+    def test_names_are_written_as_they_are_accepted(self):
+        for page in self.pages.values():
+            said = re.findall(r"`selvage check --platform-profile (\S+)`", PAGES[page])
+            self.assertEqual(len(said), 1, page)
+            for name in [*said, *(name for name, _ in self.named(page))]:
+                self.assertTrue(any(accepts(row, name) for row in shapes()), f"{page}: {name}")
+        page = PAGES["openshift-sriov"]
+        for name in re.findall(r"`(?:selvage check --platform-profile )?(DGX\w+)`", page):
+            self.assertTrue(any(accepts(row, name) for row in shapes()), name)
+
+    def test_findings_that_are_named_are_there(self):
+        reasons = set(re.findall(r"^\| `([A-Z]\w+)` \|", (ROOT / "docs/checks.md").read_text(), re.MULTILINE))
+        for name, page in PAGES.items():
+            self.assertIn("`FewerDevicesThanPromised`", page)
+            self.assertIn("runbooks/SelvageResourceMismatch.md", page)
+            seen = page.split("## What selvage sees")[1].split("## In a job")[0]
+            for each in re.findall(r"`([A-Z][a-z]+[A-Z]\w*)`", seen):
+                if each not in ("GPUDirectTCPX…",):
+                    self.assertIn(each, reasons, name)
 
 
 class OpenShift(unittest.TestCase):

@@ -2,6 +2,7 @@
 //! after a reboot.
 
 use super::{ID, RAIL_WITHOUT_DRIVER, moved};
+use crate::check::profile::Profile;
 use crate::check::{Candidate, Context, Status, Weight};
 use crate::observe::pci::{BareNic, Distance, PciFacts};
 use crate::units::DeviceKey;
@@ -75,8 +76,8 @@ pub(super) fn rails_without_driver(context: &Context<'_>) -> Vec<Candidate> {
             if let Some(driver) = &nic.driver {
                 candidate = candidate.with("driver", driver.as_str());
             }
-            if up == 0 {
-                // With no rail to go by, nobody knows what is lost.
+            if up == 0 && !context.profile.is_some_and(Profile::says_rails) {
+                // With nothing to go by, nobody knows what is lost.
                 candidate.status = Status::Unknown;
             }
             Some(candidate)
@@ -96,8 +97,8 @@ fn guess<'a>(
     let by_the_bus = !pci.virtual_machine && !best.is_empty();
     if !by_the_bus {
         let efa = nic.id.starts_with("1d0f:efa");
-        return if nic.is_infiniband() && (undriven || like_rails) || like_rails && (undriven || efa)
-        {
+        // EFA is made for nothing else.
+        return if efa || nic.is_infiniband() && (undriven || like_rails) || like_rails && undriven {
             Guess::Rail(None)
         } else {
             Guess::Other

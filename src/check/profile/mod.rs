@@ -5,7 +5,9 @@
 //! makes a node failing: a table grows old, clouds change shapes, and owners launch machines with
 //! fewer NICs than there could be. More than promised is fine, an unknown shape says nothing.
 
+mod gpudirect;
 pub mod table;
+mod words;
 
 use crate::check::roles::{Role, RoleFacts, RoleOverrides};
 use crate::glob;
@@ -15,6 +17,7 @@ use crate::observe::rdma::{LinkLayer, RdmaDevice, true_rate};
 use crate::observe::snapshot::Snapshot;
 use crate::section::section;
 use crate::units::{BitsPerSec, PortKey};
+pub use gpudirect::GpuDirectTcp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -119,30 +122,6 @@ impl Fabric {
         let one = rails.strip_suffix('s').filter(|_| count == 1);
         format!("{count} {}", one.unwrap_or(rails))
     }
-
-    /// What such a fabric does not have, so that nobody looks for it.
-    pub fn lacks(self) -> &'static [&'static str] {
-        match self {
-            Fabric::Efa => &["link layer", "link state", "PFC", "nvidia_peermem"],
-            Fabric::Gvnic => &["RDMA devices", "GID tables", "PFC", "nvidia_peermem"],
-            Fabric::Infiniband => &["PFC", "RoCE GIDs"],
-            Fabric::Roce | Fabric::Mellanox => &[],
-            Fabric::None => &["RDMA devices"],
-        }
-    }
-
-    /// Modules by which GPUDirect RDMA works there, any of them; none where none of the node's does
-    /// it. (NVIDIA's open kernel module with DMA-BUF, or nvidia_peermem; EFA takes DMA-BUF or its
-    /// own driver's provider; TCPX and TCPXO are a daemon's in the pod.)
-    pub fn gpudirect_modules(self) -> &'static [&'static str] {
-        match self {
-            Fabric::Efa => &["nvidia (open)", "efa"],
-            Fabric::Infiniband | Fabric::Roce | Fabric::Mellanox => {
-                &["nvidia (open)", "nvidia_peermem"]
-            }
-            Fabric::Gvnic | Fabric::None => &[],
-        }
-    }
 }
 
 /// How a profile was found.
@@ -208,48 +187,20 @@ impl Profile {
         }
     }
 
+    /// Whether the machine is known, and not only by what it has now, to have rails.
+    pub fn says_rails(&self) -> bool {
+        let sure = |shape: &Shape| shape.rails.0 > 0 && shape.rails.1 != Sure::No;
+        self.source != Source::Pci && self.shape.is_some_and(sure)
+    }
+
+    /// Whether cables and switches are a cloud's, and not for the owner to look at.
+    pub fn is_of_a_cloud(&self) -> bool {
+        (self.provider).is_some_and(|provider| provider != Provider::Nvidia)
+    }
+
     /// What the rails are.
     pub fn fabric(&self) -> Option<Fabric> {
         self.shape.map(|shape| shape.fabric).or(self.seen)
-    }
-
-    /// One line for people.
-    pub fn sentence(&self) -> String {
-        let Some(shape) = self.shape else {
-            let whose = self
-                .provider
-                .map_or(String::new(), |p| format!("{}, ", p.as_str()));
-            let rate = self
-                .rate
-                .map_or(String::new(), |rate| format!(" of {rate}"));
-            let rails = match (self.rails, self.seen) {
-                (0, _) => "no rails".to_string(),
-                (count, kind) => {
-                    format!("{}{rate}", kind.unwrap_or(Fabric::None).so_many(count))
-                }
-            };
-            return format!("{whose}inferred: {rails}");
-        };
-        let how = match self.source {
-            Source::Set => "set",
-            _ => "by profile",
-        };
-        let expected = match (shape.fabric, shape.rails) {
-            (Fabric::None, _) => "no RDMA device expected".to_string(),
-            (fabric, (count, sure)) => {
-                let (at, sure) = match sure {
-                    Sure::Yes => ("", "expected"),
-                    Sure::AtMost => ("up to ", "expected"),
-                    Sure::No => ("", "as far as known"),
-                };
-                let rate = match shape.gbps {
-                    (0, _) => String::new(),
-                    (gbps, _) => format!(" of {}", BitsPerSec::from_gbps(u64::from(gbps))),
-                };
-                format!("{at}{}{rate} {sure}", fabric.so_many(count as usize))
-            }
-        };
-        format!("{} ({how}): {expected}", shape.name)
     }
 }
 

@@ -41,7 +41,7 @@ const MORE: ReasonDoc = ReasonDoc {
     reason: "ResourceMoreThanDevices",
     status: Status::Degraded,
     weight: Weight::Verdict,
-    meaning: "The Node promises more devices than the kernel has: pods are placed here and fail to start, or run without RDMA.",
+    meaning: "The Node promises more devices than the kernel has: pods are placed here and fail to start, or run without RDMA. A notice for `rdma/…`, whose numbers may be slots.",
     remedy: "Find out why devices are gone (driver, `sriov_numvfs`, `lspci`), then restart the device plugin's pod so that it counts anew.",
 };
 const RATIO: ReasonDoc = ReasonDoc {
@@ -58,19 +58,11 @@ const GPU_MISMATCH: ReasonDoc = ReasonDoc {
     meaning: "The Node offers another number of GPUs than are on the PCI bus. Not judged with MIG, with time slicing, and for GPUs that are handed to virtual machines.",
     remedy: "Look at the log of the GPU device plugin on this node, and at `nvidia-smi -L`: it takes GPUs with certain Xid errors out.",
 };
-const VFS_WITHOUT_VERBS: ReasonDoc = ReasonDoc {
-    reason: "VfsWithoutVerbs",
-    status: Status::Degraded,
-    weight: Weight::Notice,
-    meaning: "Virtual functions of the rails are bound to `vfio-pci`, which makes no verbs device, while a resource by its name stands for RDMA. Counts for the verdict where all of them are bound so.",
-    remedy: "Set `deviceType: netdevice` and `isRdma: true` in the SriovNetworkNodePolicy; `vfio-pci` is for virtual machines and DPDK.",
-};
-
 /// The row in the table.
 pub const CHECK: Check = Check {
     id: ID,
     title: "Promised and present",
-    what: "Resources for RDMA and GPUs in the Node's allocatable and capacity against the devices that the kernel has, the number per GPU, and the rails against what machines of this shape have (`platform.profile`). Waits longer than a device plugin's restart takes. Slots of shared devices (`rdma/hca_shared_devices_a`, any number above 32) are not counted. Without the API server nothing is said of resources; a table alone never makes a node failing.",
+    what: "Resources for RDMA and GPUs in the Node's allocatable and capacity against the devices that the kernel has, the number per GPU, whether virtual functions can be used, and the rails against what machines of this shape have (`platform.profile`). Waits longer than a device plugin's restart takes. Slots of shared devices (`rdma/hca_shared_devices_a`, any number above 32) are not counted. Without the API server nothing is said of resources; a table alone never makes a node failing.",
     reasons: &[
         FEWER_THAN_PROMISED,
         MISSING,
@@ -78,7 +70,8 @@ pub const CHECK: Check = Check {
         MORE,
         RATIO,
         GPU_MISMATCH,
-        VFS_WITHOUT_VERBS,
+        vfs::WITHOUT_VERBS,
+        vfs::LINK_DISABLED,
     ],
     run,
 };
@@ -108,6 +101,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         }
         found.extend(missing);
         found.extend(vfs::without_verbs(context, offer));
+        found.extend(vfs::link_disabled(context, offer));
     }
     found
 }
@@ -118,8 +112,9 @@ fn say(context: &Context<'_>, doc: &ReasonDoc, name: &str, message: String) -> C
 }
 
 /// Rails of this boot against the shape's. Whatever else speaks for fewer silences it: the
-/// operator's numbers and patterns, rails in pods' namespaces, NICs without a driver (device_missing
-/// names them), GPUs that are not all here either (a machine that was split).
+/// operator's numbers and patterns, rails in pods' namespaces, NICs without an RDMA device
+/// (device_missing names those without a driver; the others are virtual machines'), GPUs that are not
+/// all here either (a machine that was split).
 fn fewer_than_promised(context: &Context<'_>) -> Option<Candidate> {
     let profile = context.profile?;
     let shape = profile.shape?;
@@ -135,9 +130,8 @@ fn fewer_than_promised(context: &Context<'_>) -> Option<Candidate> {
         return None;
     }
     let pci = context.pci()?;
-    let undriven = pci.bare.values().filter(|nic| !nic.is_given_away());
-    if pci.gpus.len() < shape.gpus as usize || profile.rails + undriven.count() >= promised as usize
-    {
+    let split = resources::gpus(pci) < u64::from(shape.gpus);
+    if split || profile.rails + pci.bare.len() >= promised as usize {
         return None;
     }
     let fixed = sure == Sure::Yes && profile.source != Source::Pci;
@@ -265,7 +259,13 @@ fn of_resource(
             let message = format!(
                 "{allocatable} of {name} are promised, and {most} functions are there that could be meant"
             );
-            Some(numbers(say(context, &MORE, name, message), most))
+            // The shared device plugin's names are free, and so is its number of slots.
+            let weight = match name.starts_with("rdma/") {
+                true => Weight::Notice,
+                false => Weight::Verdict,
+            };
+            let found = say(context, &MORE, name, message).weighing(weight);
+            Some(numbers(found, most))
         }
         Present::AtMost(_) if is_for_rdma(name) && rails > 0 && most > 0 && allocatable < rails => {
             // A pool may be meant to be smaller, unless it was larger.

@@ -100,7 +100,7 @@ pub fn is_for_rdma(name: &str) -> bool {
 }
 
 /// GPUs that pods could have: those that are not handed to virtual machines.
-fn gpus(pci: &PciFacts) -> u64 {
+pub(super) fn gpus(pci: &PciFacts) -> u64 {
     let given_away = |address: &String| {
         let function = pci.functions.get(address);
         function.is_some_and(|f| f.driver.as_deref().is_some_and(gives_away))

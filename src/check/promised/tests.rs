@@ -219,6 +219,12 @@ fn slots_are_no_nics() {
             "{name} {allocatable}"
         );
     }
+    // Without virtual functions sixteen slots on eight NICs are still no sixteen NICs.
+    let resources: Offers<'_> = &[(GPU, 8, 8), ("rdma/roce", 16, 16)];
+    assert_eq!(
+        judged(Node::roce(), "auto", "", Some(resources)),
+        ["rdma/roce ResourceMoreThanDevices Notice"]
+    );
     // Slots of nothing.
     let mut node = Node::roce();
     node.devices.clear();
@@ -446,6 +452,17 @@ fn what_else_says_fewer_silences_the_table() {
             for i in 4..8 {
                 pci.bare
                     .insert(nic(i), crate::observe::pci::BareNic::default());
+            }
+            node.set_pci(pci);
+        }),
+        ("virtual machines have NICs", |node| {
+            let mut pci = pci_of(node);
+            let given = crate::observe::pci::BareNic {
+                driver: Some("vfio-pci".into()),
+                ..Default::default()
+            };
+            for i in 4..8 {
+                pci.bare.insert(nic(i), given.clone());
             }
             node.set_pci(pci);
         }),

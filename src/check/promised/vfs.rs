@@ -1,16 +1,39 @@
 //! Virtual functions that cannot be what a resource stands for.
 
-use super::{Candidate, Context, VFS_WITHOUT_VERBS, is_for_rdma, say};
-use crate::check::Weight;
-use crate::observe::offer::NodeOffer;
+use super::{Candidate, Context, NodeOffer, ReasonDoc, Status, is_for_rdma, say};
+use crate::check::{PortView, Weight};
+use crate::observe::offer::is_shared_by_name;
 use crate::observe::pci::gives_away;
-use std::collections::BTreeSet;
+use crate::observe::vf::{VfLink, VfLinks};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(super) const WITHOUT_VERBS: ReasonDoc = ReasonDoc {
+    reason: "VfsWithoutVerbs",
+    status: Status::Degraded,
+    weight: Weight::Notice,
+    meaning: "Virtual functions of the rails are bound to `vfio-pci`, which makes no verbs device, while a resource by its name stands for RDMA. Counts for the verdict where all of them are bound so.",
+    remedy: "Set `deviceType: netdevice` and `isRdma: true` in the SriovNetworkNodePolicy; `vfio-pci` is for virtual machines and DPDK.",
+};
+
+pub(super) const LINK_DISABLED: ReasonDoc = ReasonDoc {
+    reason: "VfLinkDisabled",
+    status: Status::Degraded,
+    weight: Weight::Notice,
+    meaning: "Virtual functions of RoCE rails are set to `disable`: whatever the port is, a pod that gets such a function has no link. Counts for the verdict where all functions of a rail are set so. Not judged on InfiniBand, where functions are down until their pod comes.",
+    remedy: "`ip link set PF vf N state auto` on the node (the message names both). For good: `linkState: auto` in the SriovNetwork (`link_state` in the NetworkAttachmentDefinition's config), which the CNI sets anew for each pod.",
+};
+
+/// The resource whose pods get RDMA devices, one function each or a slot of a shared one.
+fn resource(offer: &NodeOffer) -> Option<(&String, u64)> {
+    let offered = offer.resources.iter();
+    offered
+        .map(|(name, of)| (name, of.allocatable.unwrap_or(0)))
+        .find(|(name, count)| is_for_rdma(name) && *name != "vpc.amazonaws.com/efa" && *count > 0)
+}
 
 /// Virtual functions of the rails' NICs that no verbs can come of.
 pub(super) fn without_verbs(context: &Context<'_>, offer: &NodeOffer) -> Option<Candidate> {
-    let (name, _) = offer.resources.iter().find(|(name, of)| {
-        is_for_rdma(name) && *name != "vpc.amazonaws.com/efa" && of.allocatable.unwrap_or(0) > 0
-    })?;
+    let (name, offered) = resource(offer)?;
     let pci = context.pci()?;
     let rails: BTreeSet<String> = (context.rails())
         .filter_map(|rail| Some(rail.device.pci?.to_string()))
@@ -30,19 +53,94 @@ pub(super) fn without_verbs(context: &Context<'_>, offer: &NodeOffer) -> Option<
         "{without} of {all} virtual functions of the rails are bound to vfio-pci and have no verbs, while {name} is offered"
     );
     // With others left, nobody knows which of them the resource is.
-    let weight = if without == all && offer_of(offer, name) <= all {
+    let weight = if without == all && offered <= all {
         Weight::Verdict
     } else {
         Weight::Notice
     };
-    let found = say(context, &VFS_WITHOUT_VERBS, name, message)
+    let found = say(context, &WITHOUT_VERBS, name, message)
         .weighing(weight)
         .with("without_verbs", without)
         .with("functions", all);
     Some(found)
 }
 
-fn offer_of(offer: &NodeOffer, name: &str) -> u64 {
-    let offered = offer.resources.get(name);
-    offered.and_then(|of| of.allocatable).unwrap_or(0)
+/// Most physical functions that a message names.
+const NAMED: usize = 4;
+
+/// Virtual functions of the rails that are switched off.
+pub(super) fn link_disabled(context: &Context<'_>, offer: &NodeOffer) -> Option<Candidate> {
+    let (name, offered) = offer
+        .resources
+        .iter()
+        .map(|(name, of)| (name, of.allocatable.unwrap_or(0)))
+        .find(|(name, count)| is_of_functions(name) && *count > 0)?;
+    // One interface can be several ports' (an RDMA device above a bond).
+    let rails: BTreeMap<&str, &VfLinks> = (context.rails())
+        .filter(|rail| rail.is_roce())
+        .flat_map(|rail| links(context, rail))
+        .collect();
+    let (mut all, mut disabled, mut wholly) = (0u64, 0u64, false);
+    let mut told = Vec::new();
+    for (interface, links) in rails {
+        let off = links.in_state(VfLink::Disable).count();
+        all += links.states.len() as u64;
+        disabled += off as u64;
+        wholly |= off > 0 && off == links.states.len();
+        if let Some(numbers) = links.disabled_text() {
+            told.push(format!("{interface} vf {numbers}"));
+        }
+    }
+    if disabled == 0 {
+        return None;
+    }
+    let more = match told.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and of {more} more"),
+    };
+    told.truncate(NAMED);
+    let message = format!(
+        "{disabled} of {all} virtual functions of the rails are set to `disable` ({}{more}): pods that get one through {name} have no link",
+        told.join("; ")
+    );
+    // More than there are functions is something else's number.
+    let functions = context.pci().map_or(0, |pci| {
+        pci.sriov.values().map(|pf| u64::from(pf.enabled)).sum()
+    });
+    let weight = if wholly && offered <= all.max(functions) {
+        Weight::Verdict
+    } else {
+        Weight::Notice
+    };
+    let found = say(context, &LINK_DISABLED, name, message)
+        .weighing(weight)
+        .with("disabled", disabled)
+        .with("functions", all);
+    Some(found)
 }
+
+/// Whether a resource is handed out as virtual functions that are used with verbs.
+fn is_of_functions(name: &str) -> bool {
+    is_for_rdma(name) && name != "vpc.amazonaws.com/efa" && !is_shared_by_name(name)
+}
+
+/// Link states of a rail's functions: of its interface, and of the legs below a bond.
+fn links<'a>(
+    context: &Context<'a>,
+    rail: &PortView<'a>,
+) -> impl Iterator<Item = (&'a str, &'a VfLinks)> {
+    let (snapshot, context) = (context.snapshot, context.clone());
+    let own = rail.port.netdev.as_deref();
+    snapshot.vf_links.iter().filter_map(move |(name, stamp)| {
+        let master = || snapshot.netdevs.get(name)?.value.master.as_deref();
+        if own.is_none() || (own != Some(name) && master() != own) {
+            return None;
+        }
+        let links = context.fresh(stamp, "vf_links", name)?.value()?;
+        Some((name.as_str(), links))
+    })
+}
+
+#[cfg(test)]
+#[path = "vfs_tests.rs"]
+mod tests;

@@ -6,7 +6,9 @@ use crate::observe::pci::MAX_VFS;
 use crate::observe::reading::Reading;
 use crate::source::infiniband::pci_function_dir;
 use crate::source::modules::module_dir;
-use crate::source::{ethtool, gpudirect, netdev, netlink, recorded, routes, topology, tree};
+use crate::source::{
+    dot1x, ethtool, gpudirect, netdev, netlink, recorded, routes, topology, tree, vf,
+};
 use crate::units::Bdf;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -49,9 +51,15 @@ pub fn interface(copier: &mut Copier<'_>, name: &str) {
             copier.link(dir.join(entry));
         }
     }
+    // As words without addresses, live or not.
+    let supplicants = dot1x::read(copier.host, &BTreeSet::from([name.to_string()]));
+    if let Some(Reading::Value(facts)) = supplicants.value().and_then(|found| found.get(name)) {
+        copier.text(dot1x::path(name), &dot1x::text(facts));
+    }
     if !copier.host.is_live() {
         copier.file(recorded::ethtool_path(name));
         copier.file(recorded::dcb_path(name));
+        copier.file(recorded::vf_links_path(name));
         return;
     }
     if let Ok((driver, statistics)) = ethtool::dump(name)
@@ -67,6 +75,11 @@ pub fn interface(copier: &mut Copier<'_>, name: &str) {
         && let Ok(text) = serde_json::to_string(&facts)
     {
         copier.text(recorded::dcb_path(name), &text);
+    }
+    if let Reading::Value(links) = vf::links(copier.host, name)
+        && let Ok(text) = serde_json::to_string(&links)
+    {
+        copier.text(recorded::vf_links_path(name), &text);
     }
 }
 

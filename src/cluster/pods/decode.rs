@@ -1,7 +1,10 @@
 //! A pod of the API, made into the few facts that are kept of it.
 
 use crate::cluster::job::{self, Marks};
-use crate::observe::pod::{ContainerFacts, PodFacts, is_gpu_resource, is_rdma_resource};
+use crate::observe::pod::{
+    ContainerFacts, ContainerState, PodFacts, is_gpu_resource, is_gpudirect_tcp_daemon,
+    is_rdma_resource,
+};
 use crate::units::cut;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -16,6 +19,9 @@ const VARIABLES: usize = 64;
 
 /// Most containers of a pod that are kept.
 const CONTAINERS: usize = 32;
+
+/// Longest reason of a container's state that is kept, in bytes.
+const REASON_MAX: usize = 64;
 
 /// Longest name of an object or resource (DNS subdomain, with a prefix of another).
 const NAME_MAX: usize = 2 * 253;
@@ -125,15 +131,40 @@ struct Spec {
     resource_claims: Option<Vec<IgnoredAny>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct Status {
     phase: Option<String>,
+    container_statuses: Option<Vec<ContainerStatus>>,
+    init_container_statuses: Option<Vec<ContainerStatus>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ContainerStatus {
+    name: String,
+    state: Option<State>,
+}
+
+/// One of them; the kubelet takes none for waiting.
+#[derive(Debug, Deserialize)]
+struct State {
+    waiting: Option<Why>,
+    running: Option<IgnoredAny>,
+    terminated: Option<Why>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Why {
+    reason: Option<String>,
+    exit_code: Option<i64>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Container {
     name: String,
+    image: Option<String>,
     env: Option<Vec<Variable>>,
     resources: Option<Resources>,
     security_context: Option<Security>,
@@ -192,7 +223,7 @@ pub fn pod(text: &[u8]) -> Result<PodFacts, serde_json::Error> {
         .into_iter()
         .filter(|container| container.restart_policy.as_deref() == Some("Always"));
     let containers = pod.spec.containers.into_iter().chain(sidecars);
-    let containers: BTreeMap<String, ContainerFacts> = containers
+    let mut containers: BTreeMap<String, ContainerFacts> = containers
         .take(CONTAINERS)
         .map(|each| (cut(each.name.clone(), NAME_MAX), container(each, claims)))
         .collect();
@@ -201,7 +232,14 @@ pub fn pod(text: &[u8]) -> Result<PodFacts, serde_json::Error> {
         job.kind = cut(std::mem::take(&mut job.kind), NAME_MAX);
         job.name = cut(std::mem::take(&mut job.name), NAME_MAX);
     }
-    let phase = pod.status.and_then(|status| status.phase);
+    let status = pod.status.unwrap_or_default();
+    let statuses = [status.container_statuses, status.init_container_statuses];
+    for status in statuses.into_iter().flatten().flatten() {
+        if let Some(container) = containers.get_mut(&status.name) {
+            container.state = status.state.and_then(state);
+        }
+    }
+    let phase = status.phase;
     Ok(PodFacts {
         job,
         gang: job::gang(&marks, &containers),
@@ -214,9 +252,24 @@ pub fn pod(text: &[u8]) -> Result<PodFacts, serde_json::Error> {
     })
 }
 
+fn state(state: State) -> Option<ContainerState> {
+    let word = |why: &Why| cut(why.reason.clone().unwrap_or_default(), REASON_MAX);
+    match (state.running, state.terminated, state.waiting) {
+        (Some(_), _, _) => Some(ContainerState::Running),
+        (None, Some(why), _) => Some(ContainerState::Ended(match why.exit_code {
+            Some(code) => format!("{}, exit {code}", word(&why)),
+            None => word(&why),
+        })),
+        (None, None, Some(why)) => Some(ContainerState::Waiting(word(&why))),
+        (None, None, None) => None,
+    }
+}
+
 fn container(container: Container, claims: bool) -> ContainerFacts {
+    let image = container.image.as_deref().unwrap_or_default();
     let mut facts = ContainerFacts {
         other_devices: claims,
+        tcp_daemon: is_gpudirect_tcp_daemon(&container.name, image),
         ..ContainerFacts::default()
     };
     for variable in container.env.into_iter().flatten() {

@@ -89,6 +89,68 @@ fn a_worker() {
     assert_eq!(facts.containers["plain"], ContainerFacts::default());
 }
 
+/// As a kubelet reports a pod of two containers and a native sidecar.
+#[test]
+fn states_of_containers() {
+    let mut pod = worker();
+    pod["spec"]["initContainers"] = json!([
+        {"name": "copy"},
+        {"name": "tcpxo-daemon", "restartPolicy": "Always", "image": "registry.example/mirror:v1"},
+    ]);
+    pod["spec"]["containers"][1]["image"] =
+        json!("us-docker.pkg.dev/gce-ai-infra/gpudirect-tcpxo/tcpgpudmarxd-dev:v1.0.9");
+    pod["status"] = json!({
+        "phase": "Running",
+        "conditions": [{"type": "Ready", "status": "False"}],
+        "initContainerStatuses": [
+            {"name": "copy", "ready": true, "restartCount": 0, "state": {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": "2026-11-20T10:00:00Z"}}},
+            {"name": "tcpxo-daemon", "ready": false, "restartCount": 7, "started": false,
+             "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s restarting failed container"}},
+             "lastState": {"terminated": {"exitCode": 1, "reason": "Error"}}},
+        ],
+        "containerStatuses": [
+            {"name": "main", "ready": true, "state": {"running": {"startedAt": "2026-11-20T10:00:00Z"}}},
+            {"name": "plain", "state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}},
+            {"name": "stranger", "state": {"running": {}}},
+        ],
+    });
+    let got = facts(&pod);
+    let is = |name: &str| {
+        (
+            got.containers[name].tcp_daemon,
+            got.containers[name].state.clone(),
+        )
+    };
+    let waiting = ContainerState::Waiting("CrashLoopBackOff".into());
+    let ended = ContainerState::Ended("OOMKilled, exit 137".into());
+    assert_eq!(is("main"), (false, Some(ContainerState::Running)));
+    assert_eq!(is("tcpxo-daemon"), (true, Some(waiting)), "by its name");
+    assert_eq!(is("plain"), (true, Some(ended)), "by its image");
+    assert_eq!(got.containers.len(), 3);
+
+    for (state, want) in [
+        (json!(null), None),
+        (json!({}), None),
+        (
+            json!({"running": null, "waiting": {}}),
+            Some(ContainerState::Waiting(String::new())),
+        ),
+        (
+            json!({"terminated": {"reason": null}}),
+            Some(ContainerState::Ended(String::new())),
+        ),
+        (
+            json!({"waiting": {"reason": "x".repeat(500)}}),
+            Some(ContainerState::Waiting(cut("x".repeat(500), REASON_MAX))),
+        ),
+    ] {
+        pod["status"]["containerStatuses"] = json!([{"name": "main", "state": state}]);
+        assert_eq!(facts(&pod).containers["main"].state, want, "{state}");
+    }
+    pod["status"] = json!({"containerStatuses": null, "initContainerStatuses": null});
+    assert_eq!(facts(&pod).containers["main"].state, None);
+}
+
 #[test]
 fn devices_of_unknown_kind() {
     type Edit = fn(&mut Value);

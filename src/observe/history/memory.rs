@@ -45,6 +45,12 @@ pub struct KeptLink {
     pub link_downed: Option<u64>,
     /// Its interface's name and `carrier_changes` as last read.
     pub carrier_changes: Option<(String, u64)>,
+    /// It was authorized (802.1X) this boot.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub authorized: bool,
+    /// It failed to authenticate while it was up, when last heard of.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shut_out: bool,
 }
 
 impl History {
@@ -68,6 +74,8 @@ impl History {
             }
             let port = history.ports.entry(key).or_default();
             port.state = link.state;
+            port.ever_authorized = link.authorized;
+            port.shut_out = link.shut_out;
             let edges = link.edges.len().saturating_sub(MAX_KEPT_EDGES);
             port.edges = link.edges.into_iter().skip(edges).collect();
             port.downs_before = link.link_downed;
@@ -141,6 +149,8 @@ impl History {
             edges: port.edges.iter().skip(older).copied().collect(),
             link_downed: read(port.counters.get("link_downed")).or(port.downs_before),
             carrier_changes: carrier_changes(),
+            authorized: port.ever_authorized,
+            shut_out: port.shut_out,
         }
     }
 }

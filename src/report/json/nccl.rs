@@ -2,6 +2,7 @@
 
 use super::{Report, time};
 use crate::check::nccl::NcclVerdict;
+use crate::check::nccl_daemon::DaemonTrouble;
 use crate::check::nccl_jobs::{LogReading, Via};
 use crate::check::nccl_pods::NoRdma;
 use crate::check::nccl_suspect::State;
@@ -15,6 +16,8 @@ pub(super) struct Nccl<'a> {
     containers: Vec<Container<'a>>,
     fallbacks_in_a_row: u32,
     no_rdma: &'a [NoRdma],
+    /// Pods whose GPUDirect-TCPX(O) daemon is missing or down.
+    daemon_troubles: &'a [DaemonTrouble],
     suspects: Vec<SuspectOut<'a>>,
     /// None where logs are not read.
     logs: Option<&'a LogReading>,
@@ -78,6 +81,7 @@ impl<'a> Nccl<'a> {
             containers: containers.collect(),
             fallbacks_in_a_row: jobs.fallbacks_in_a_row,
             no_rdma: &jobs.no_rdma,
+            daemon_troubles: &jobs.daemon_troubles,
             suspects: suspects.collect(),
             logs: jobs.logs.as_ref(),
         }

@@ -2,6 +2,7 @@
 
 use crate::check::profile::{Fabric, Sure};
 use crate::observe::pci::SriovFacts;
+use crate::observe::vf::{VfLink, VfLinks};
 use crate::report::{Report, Resource};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -22,8 +23,10 @@ pub(super) struct Platform<'a> {
     gpus_expected: Option<u32>,
     /// Resources that device plugins offer on such machines.
     resources_usual: Vec<&'static str>,
-    /// What does not exist on such a fabric.
+    /// What does not exist on such a machine.
     lacks: &'static [&'static str],
+    /// What GPUDirect RDMA takes there, for people.
+    gpudirect: Option<&'static str>,
     /// Modules that GPUDirect RDMA can take there, any of them.
     gpudirect_modules: &'static [&'static str],
     rails: usize,
@@ -31,16 +34,21 @@ pub(super) struct Platform<'a> {
     resources: &'a [Resource],
     /// Running pods with GPUDirect-TCPX(O)'s daemon, where rails are gVNICs and pods are known.
     tcp_daemons: Option<usize>,
-    /// Network functions that can have virtual functions.
-    sriov: BTreeMap<&'a str, Sriov>,
+    /// Network functions that can have virtual functions, by address; by interface where the function
+    /// is none of PCI's.
+    sriov: BTreeMap<String, Sriov>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 struct Sriov {
-    total: u32,
+    total: Option<u32>,
     enabled: u32,
     /// Number of them by bound driver.
     drivers: BTreeMap<String, usize>,
+    /// Number of them by administrative link state; null where that is not told.
+    link_states: Option<BTreeMap<VfLink, usize>>,
+    /// Numbers (N of `virtfnN`) of those that are set to `disable`.
+    link_disabled: Vec<u32>,
 }
 
 impl<'a> Platform<'a> {
@@ -48,7 +56,6 @@ impl<'a> Platform<'a> {
         let profile = &report.profile;
         let shape = profile.shape;
         let fabric = profile.fabric();
-        let pci = report.snapshot.pci.as_ref();
         Platform {
             profile: profile.name(),
             source: profile.source.as_str(),
@@ -68,7 +75,8 @@ impl<'a> Platform<'a> {
             resources_usual: shape.map_or(Vec::new(), |shape| {
                 shape.resources.iter().map(|(name, _)| *name).collect()
             }),
-            lacks: fabric.map_or(&[], Fabric::lacks),
+            lacks: profile.lacks(),
+            gpudirect: fabric.and_then(Fabric::gpudirect),
             gpudirect_modules: fabric.map_or(&[], Fabric::gpudirect_modules),
             rails: profile.rails,
             resources: &report.resources,
@@ -76,14 +84,38 @@ impl<'a> Platform<'a> {
                 .jobs
                 .tcp_daemons
                 .filter(|_| fabric == Some(Fabric::Gvnic)),
-            sriov: pci.map_or_else(BTreeMap::new, |pci| {
-                let functions = pci.value.sriov.iter();
-                functions
-                    .map(|(at, facts)| (at.as_str(), sriov(facts)))
-                    .collect()
-            }),
+            sriov: functions(report),
         }
     }
+}
+
+fn functions(report: &Report) -> BTreeMap<String, Sriov> {
+    let snapshot = &report.snapshot;
+    let by_pci = snapshot.pci.iter().flat_map(|pci| &pci.value.sriov);
+    let mut all: BTreeMap<String, Sriov> = by_pci
+        .map(|(address, facts)| (address.clone(), sriov(facts)))
+        .collect();
+    for (name, stamp) in &snapshot.vf_links {
+        let Some(links) = stamp.value.value() else {
+            continue;
+        };
+        let pci = (snapshot.netdevs.get(name)).and_then(|netdev| netdev.value.pci);
+        let key = pci.map_or_else(|| name.clone(), |pci| pci.to_string());
+        let of = all.entry(key).or_default();
+        link_states(of, links);
+    }
+    all
+}
+
+fn link_states(of: &mut Sriov, links: &VfLinks) {
+    let count = links.states.len();
+    of.enabled = of.enabled.max(u32::try_from(count).unwrap_or(u32::MAX));
+    let mut states = BTreeMap::new();
+    for state in links.states.values() {
+        *states.entry(*state).or_default() += 1;
+    }
+    of.link_states = Some(states);
+    of.link_disabled = links.in_state(VfLink::Disable).collect();
 }
 
 fn sriov(facts: &SriovFacts) -> Sriov {
@@ -93,8 +125,9 @@ fn sriov(facts: &SriovFacts) -> Sriov {
         *drivers.entry(driver).or_default() += 1;
     }
     Sriov {
-        total: facts.total,
+        total: Some(facts.total),
         enabled: facts.enabled,
         drivers,
+        ..Sriov::default()
     }
 }

@@ -3,6 +3,7 @@
 use super::scan::scan;
 use super::*;
 use crate::check::nccl::{Beside, EvidenceLine, Fallback, NcclVerdict, judge};
+use crate::check::nccl_daemon::DaemonTrouble;
 use crate::check::nccl_jobs::{ContainerVerdict, LogReading, Via};
 use crate::check::nccl_pods::NoRdma;
 use crate::check::nccl_suspect::{State as Thought, Suspect};
@@ -229,6 +230,14 @@ fn jobs(report: &mut Report, evil: &str) {
             containers: vec![text()],
             gpus: 8,
             resource: text(),
+            message: text(),
+            remedy: text(),
+        }],
+        daemon_troubles: vec![DaemonTrouble {
+            reason: "TcpxoDaemonDown",
+            subject: text(),
+            gpus: 8,
+            daemon: Some((text(), text())),
             message: text(),
             remedy: text(),
         }],

@@ -45,11 +45,13 @@ impl Html {
     }
 
     /// Markup of the template.
+    #[inline(never)]
     pub(super) fn raw(&mut self, markup: &'static str) {
         self.out.push_str(markup);
     }
 
     /// `<tag a="…">`
+    #[inline(never)]
     pub(super) fn open(&mut self, tag: &'static str, attributes: Attributes<'_>) {
         self.out.push('<');
         self.out.push_str(tag);
@@ -66,6 +68,7 @@ impl Html {
     }
 
     /// `</tag>`
+    #[inline(never)]
     pub(super) fn close(&mut self, tag: &'static str) {
         self.out.push_str("</");
         self.out.push_str(tag);
@@ -73,6 +76,7 @@ impl Html {
     }
 
     /// `<tag a="…">text</tag>`
+    #[inline(never)]
     pub(super) fn leaf(&mut self, tag: &'static str, attributes: Attributes<'_>, text: &str) {
         self.open(tag, attributes);
         self.text(text);
@@ -80,6 +84,7 @@ impl Html {
     }
 
     /// Text from anywhere.
+    #[inline(never)]
     pub(super) fn text(&mut self, text: &str) {
         for (number, c) in text.chars().enumerate() {
             let before = self.out.len();
@@ -93,6 +98,7 @@ impl Html {
     }
 
     /// Text from anywhere, with what stands between backticks as code.
+    #[inline(never)]
     pub(super) fn prose(&mut self, text: &str) {
         if text.chars().count() > MAX_TEXT || text.matches('`').count() % 2 == 1 {
             return self.text(text);

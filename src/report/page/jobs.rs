@@ -6,6 +6,7 @@ use super::marks::Mark;
 use super::tables::more;
 use super::verdict::{stamp, time};
 use crate::check::nccl::{Fallback, NcclVerdict, Network};
+use crate::check::nccl_daemon::DaemonTrouble;
 use crate::check::nccl_jobs::{ContainerVerdict, Via};
 use crate::check::nccl_pods::NoRdma;
 use crate::check::nccl_suspect::{State, Suspect};
@@ -27,6 +28,7 @@ pub(super) fn any(report: &Report) -> bool {
     !jobs.containers.is_empty()
         || jobs.logs.is_some()
         || !jobs.no_rdma.is_empty()
+        || !jobs.daemon_troubles.is_empty()
         || !jobs.suspects.is_empty()
 }
 
@@ -58,6 +60,9 @@ pub(super) fn write(html: &mut Html, report: &Report) {
     for pod in jobs.no_rdma.iter().take(MAX_JOBS) {
         no_rdma(html, pod);
     }
+    for pod in jobs.daemon_troubles.iter().take(MAX_JOBS) {
+        daemon(html, pod);
+    }
     let suspects: Vec<&Suspect> = jobs
         .suspects
         .values()
@@ -74,6 +79,8 @@ pub(super) fn write(html: &mut Html, report: &Report) {
         MAX_JOBS,
         "pods without an RDMA device",
     );
+    let daemons = jobs.daemon_troubles.len();
+    more(html, daemons, MAX_JOBS, "pods without their daemon");
     more(html, suspects.len(), MAX_JOBS, "suspects");
 }
 
@@ -216,15 +223,31 @@ fn lines(html: &mut Html, verdict: &NcclVerdict) {
 }
 
 fn no_rdma(html: &mut Html, pod: &NoRdma) {
+    notice(
+        html,
+        "no RDMA device",
+        [&pod.subject, &pod.message, &pod.remedy],
+    );
+}
+
+fn daemon(html: &mut Html, pod: &DaemonTrouble) {
+    let what = match pod.daemon {
+        None => "no daemon",
+        Some(_) => "daemon down",
+    };
+    notice(html, what, [&pod.subject, &pod.message, &pod.remedy]);
+}
+
+fn notice(html: &mut Html, what: &'static str, [subject, message, remedy]: [&str; 3]) {
     if html.is_full() {
         return;
     }
-    title(html, (Mark::Notice, "no RDMA device"), &pod.subject, None);
+    title(html, (Mark::Notice, what), subject, None);
     html.raw("<p>");
-    html.prose(&pod.message);
+    html.prose(message);
     html.raw("</p>\n");
     html.raw("<p class=\"fix\"><b>Fix</b> ");
-    html.prose(&pod.remedy);
+    html.prose(remedy);
     html.raw("</p>\n</article>\n");
 }
 

@@ -7,6 +7,7 @@ pub mod monitor;
 pub mod rdma;
 pub mod route;
 pub mod socket;
+pub mod vf;
 
 pub use error::NetlinkError;
 use nix::errno::Errno;

@@ -7,13 +7,13 @@ use nix::sys::socket::SockProtocol;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-const RTM_NEWLINK: u16 = 16;
+pub(super) const RTM_NEWLINK: u16 = 16;
 const RTM_DELLINK: u16 = 17;
 pub(super) const RTM_GETDCB: u16 = 78;
 const RTM_SETDCB: u16 = 79;
 
 /// Size of `struct ifinfomsg`.
-const IFINFOMSG: usize = 16;
+pub(super) const IFINFOMSG: usize = 16;
 /// Size of `struct dcbmsg`.
 pub(super) const DCBMSG: usize = 4;
 

@@ -14,6 +14,8 @@
  *     stat      write "NAME VALUE" (set), "NAME +N" (add), "NAME new"
  *               (append to the list), "NAME del"; read lists all
  *
+ * With vfs=1 they hang under functions that can have virtual ones: see vf.c.
+ *
  * Devices are joined in pairs (0-1, 2-3, ...): what one sends, the other
  * receives, as with veth, so that rdma_rxe on both ends can talk.
  */
@@ -36,7 +38,12 @@ static int npci;
 module_param_array(pci, charp, &npci, 0444);
 MODULE_PARM_DESC(pci, "PCI addresses to hang the devices under, in order");
 
+static bool vfs;
+module_param(vfs, bool, 0444);
+MODULE_PARM_DESC(vfs, "hang those without a PCI address under functions of the module's own bus");
+
 static struct net_device *nics[TESTNIC_MAX];
+static struct device *functions[TESTNIC_MAX];
 static struct pci_dev *parents[TESTNIC_MAX];
 static struct dentry *root;
 
@@ -84,6 +91,8 @@ static const struct net_device_ops testnic_ops = {
 	.ndo_start_xmit = testnic_xmit,
 	.ndo_set_mac_address = eth_mac_addr,
 	.ndo_validate_addr = eth_validate_addr,
+	.ndo_get_vf_config = testnic_get_vf_config,
+	.ndo_set_vf_link_state = testnic_set_vf_link_state,
 };
 
 /* ---- ethtool ---- */
@@ -277,6 +286,14 @@ static int testnic_add(int index)
 			goto free;
 		}
 		SET_NETDEV_DEV(dev, &parents[index]->dev);
+	} else if (vfs) {
+		functions[index] = testnic_pf_add(index);
+		if (IS_ERR(functions[index])) {
+			err = PTR_ERR(functions[index]);
+			functions[index] = NULL;
+			goto free;
+		}
+		SET_NETDEV_DEV(dev, functions[index]);
 	}
 	err = register_netdev(dev);
 	if (err)
@@ -287,6 +304,7 @@ static int testnic_add(int index)
 	return 0;
 put:
 	pci_dev_put(parents[index]);
+	testnic_pf_remove(functions[index]);
 free:
 	kvfree(nic->stats);
 	free_netdev(dev);
@@ -312,7 +330,9 @@ static void testnic_remove_all(void)
 		kvfree(nic->stats);
 		free_netdev(dev);
 		pci_dev_put(parents[i]);
+		testnic_pf_remove(functions[i]);
 	}
+	testnic_bus_remove();
 }
 
 static int __init testnic_init(void)
@@ -321,6 +341,9 @@ static int __init testnic_init(void)
 
 	if (count < 1 || count > TESTNIC_MAX)
 		return -EINVAL;
+	err = testnic_bus_add();
+	if (err)
+		return err;
 	root = debugfs_create_dir("testnic", NULL);
 	for (i = 0; i < count; i++) {
 		err = testnic_add(i);

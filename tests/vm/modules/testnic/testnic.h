@@ -38,4 +38,14 @@ u64 testnic_stat_value(struct testnic *nic, const char *name);
 int testnic_default_stats(struct testnic *nic);
 void testnic_debugfs(struct testnic *nic, struct dentry *root);
 
+/* vf.c: most virtual functions of one; many more than fit into one answer of rtnetlink. */
+#define TESTNIC_VFS 2048
+struct ifla_vf_info;
+int testnic_get_vf_config(struct net_device *dev, int vf, struct ifla_vf_info *info);
+int testnic_set_vf_link_state(struct net_device *dev, int vf, int state);
+struct device *testnic_pf_add(int index);
+void testnic_pf_remove(struct device *dev);
+int testnic_bus_add(void);
+void testnic_bus_remove(void);
+
 #endif

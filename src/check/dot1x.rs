@@ -1,0 +1,121 @@
+//! 802.1X: ports that are up and not let in. Reasons of the check `link_state`.
+
+use super::likeness::Peers;
+use super::link_state::ID;
+use super::{Candidate, Context, PortView, ReasonDoc, Status, Weight};
+use crate::observe::dot1x::Dot1xFacts;
+
+/// The interface that remedies name until they are about one.
+const SOME_INTERFACE: &str = "enp24s0np0";
+
+/// The link is up and the switch lets nothing through.
+pub(super) const NOT_AUTHENTICATED: ReasonDoc = ReasonDoc {
+    reason: "PortNotAuthenticated",
+    status: Status::Failing,
+    weight: Weight::Verdict,
+    meaning: "A rail's link is up, but its wpa_supplicant says that the port is not authorized (802.1X), though it was this boot, or most rails like it are: the switch takes no RDMA traffic from it. Without such evidence it is a notice. A supplicant that does not answer says nothing.",
+    remedy: "On the node: `wpa_cli -i enp24s0np0 status`, and the journal of its supplicant (`journalctl -u wpa_supplicant-wired@enp24s0np0`), which says what was refused. As a rule the certificate ran out or is not known to the switch's server: look at its dates; on OCI, oci-cn-auth renews them.",
+};
+
+/// A port that is up and not authorized.
+pub(super) fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
+    let (name, facts) = shut_out(context, port).filter(|_| port.is_active())?;
+    let evidence = evidence(context, port);
+    if evidence.is_none() && !facts.tries() {
+        return None;
+    }
+    let policy = &context.policy.link_state;
+    let hold = policy.unauthorized_raise_after.0;
+    let why = match (facts.failed(), &facts.method) {
+        (true, Some(_)) => "its 802.1X authentication failed",
+        (true, None) => "its 802.1X authentication failed, refused by name or not answered",
+        (false, _) => "its 802.1X authentication has not come to an end",
+    };
+    let shown = evidence.map_or_else(String::new, |evidence| format!(" ({evidence})"));
+    let mut candidate = NOT_AUTHENTICATED
+        .candidate(
+            ID,
+            (port.key.to_string(), port.subject.clone()),
+            policy.timing(),
+            format!(
+                "{} is up, but {why}: {name} is {}{shown}",
+                port.subject,
+                facts.told()
+            ),
+        )
+        .weighing(port.weight())
+        .raised_after(if facts.failed() {
+            hold
+        } else {
+            hold.saturating_mul(2)
+        })
+        .with("netdev", name)
+        .with("dot1x", facts.told());
+    candidate.remedy = candidate.remedy.replace(SOME_INTERFACE, name);
+    if let Some(method) = &facts.method {
+        candidate = candidate.with("method", method.as_str());
+    }
+    if let Some(evidence) = evidence {
+        candidate = candidate.with("evidence", evidence);
+    } else {
+        candidate.weight = Weight::Notice;
+    }
+    if evidence.is_none() || !port.rail {
+        candidate.status = Status::Degraded;
+    }
+    Some(candidate)
+}
+
+/// A link that is down, with what the supplicant says: a switch may take the link from a port that
+/// failed to authenticate.
+pub(super) fn explain(
+    context: &Context<'_>,
+    port: &PortView<'_>,
+    mut candidate: Candidate,
+) -> Candidate {
+    let Some((name, facts)) = shut_out(context, port) else {
+        return candidate;
+    };
+    // An attempt in which a method was chosen had a link; one without may have failed for want of it.
+    let before = port.history.is_some_and(|history| history.shut_out)
+        || (facts.failed() && facts.method.is_some());
+    let told = facts.told();
+    candidate.message = match before {
+        true => format!(
+            "{}; its 802.1X authentication failed before that",
+            candidate.message
+        ),
+        false => format!(
+            "{}; 802.1X: {told}, which may follow from it or be the cause",
+            candidate.message
+        ),
+    };
+    if before {
+        let first = NOT_AUTHENTICATED.remedy.replace(SOME_INTERFACE, name);
+        candidate.remedy = format!("{first} Else: {}", candidate.remedy);
+    }
+    candidate.with("dot1x", told)
+}
+
+fn shut_out<'a>(context: &Context<'a>, port: &PortView<'a>) -> Option<(&'a str, &'a Dot1xFacts)> {
+    let name = port.port.netdev.as_deref()?;
+    let facts = context.dot1x(name)?;
+    (facts.authorized == Some(false)).then_some((name, facts))
+}
+
+/// What says that the port should be authorized.
+fn evidence(context: &Context<'_>, port: &PortView<'_>) -> Option<&'static str> {
+    if port.history.is_some_and(|history| history.ever_authorized) {
+        return Some("it was authorized earlier this boot");
+    }
+    let authorized = |port: &PortView<'_>| {
+        let facts = (port.port.netdev.as_deref()).and_then(|name| context.dot1x(name));
+        facts.is_some_and(|facts| facts.tries() && facts.authorized == Some(true))
+    };
+    let peers = Peers::that(context, port, authorized);
+    (port.rail && peers.are_up()).then_some("rails like it are authorized")
+}
+
+#[cfg(test)]
+#[path = "dot1x_tests.rs"]
+mod tests;

@@ -1,0 +1,206 @@
+//! How GPUDirect RDMA is had on a fabric, and what does not exist there: told in the report, so that
+//! nobody looks for it, and held against the checks by a test over every shape.
+
+use super::{Fabric, Profile, Provider};
+
+/// GPUDirect over gVNICs: NCCL's plugin hands GPU memory to a daemon beside the job (RxDM), which
+/// alone drives the interfaces. Google's A3 High has the first, A3 Mega the second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GpuDirectTcp {
+    /// GPUDirect-TCPX.
+    Tcpx,
+    /// GPUDirect-TCPXO, NCCL's plugin FasTrak.
+    Tcpxo,
+}
+
+impl GpuDirectTcp {
+    /// For people.
+    pub fn name(self) -> &'static str {
+        match self {
+            GpuDirectTcp::Tcpx => "TCPX",
+            GpuDirectTcp::Tcpxo => "TCPXO",
+        }
+    }
+
+    /// What Google's manifests call the daemon's container.
+    pub fn container(self) -> &'static str {
+        match self {
+            GpuDirectTcp::Tcpx => "tcpx-daemon",
+            GpuDirectTcp::Tcpxo => "tcpxo-daemon",
+        }
+    }
+
+    /// Its image, without the version.
+    pub fn image(self) -> &'static str {
+        match self {
+            GpuDirectTcp::Tcpx => "us-docker.pkg.dev/gce-ai-infra/gpudirect-tcpx/tcpgpudmarxd-dev",
+            GpuDirectTcp::Tcpxo => {
+                "us-docker.pkg.dev/gce-ai-infra/gpudirect-tcpxo/tcpgpudmarxd-dev"
+            }
+        }
+    }
+}
+
+impl Fabric {
+    /// What GPUDirect RDMA takes there, for people; none where there is nothing to take it over.
+    pub fn gpudirect(self) -> Option<&'static str> {
+        match self {
+            Fabric::Efa => Some(
+                "DMA-BUF with NVIDIA's open kernel modules, or the efa driver's own peer memory",
+            ),
+            Fabric::Infiniband | Fabric::Roce | Fabric::Mellanox => {
+                Some("DMA-BUF with NVIDIA's open kernel modules, or nvidia_peermem")
+            }
+            Fabric::Gvnic => Some(
+                "no module: the daemon beside the job imports DMA-BUF (/dev/dmabuf_import_helper)",
+            ),
+            Fabric::None => None,
+        }
+    }
+
+    /// Modules by which GPUDirect RDMA works there, any of them; none where none of the node's does
+    /// it. (NVIDIA's open kernel module with DMA-BUF, or nvidia_peermem; EFA takes DMA-BUF or its
+    /// own driver's provider; TCPX and TCPXO are a daemon's in the pod.)
+    pub fn gpudirect_modules(self) -> &'static [&'static str] {
+        match self {
+            Fabric::Efa => &["nvidia (open)", "efa"],
+            Fabric::Infiniband | Fabric::Roce | Fabric::Mellanox => {
+                &["nvidia (open)", "nvidia_peermem"]
+            }
+            Fabric::Gvnic | Fabric::None => &[],
+        }
+    }
+
+    /// What such a fabric does not have, so that nobody looks for it.
+    pub fn lacks(self) -> &'static [&'static str] {
+        match self {
+            Fabric::Efa => &[
+                "link layer",
+                "link state",
+                "port counters",
+                "PFC",
+                "GIDs but one",
+                "nvidia_peermem",
+            ],
+            Fabric::Gvnic => &["RDMA devices", "GID tables", "PFC", "nvidia_peermem"],
+            Fabric::Infiniband => &["PFC", "RoCE GIDs"],
+            Fabric::Roce | Fabric::Mellanox => &[],
+            Fabric::None => &["RDMA devices"],
+        }
+    }
+}
+
+impl Profile {
+    /// What does not exist on this machine.
+    pub fn lacks(&self) -> &'static [&'static str] {
+        match (self.fabric(), self.provider) {
+            // `isr` sizes have it, `is` sizes of the same machine do not.
+            (Some(Fabric::None), Some(Provider::Azure)) => &["InfiniBand", "RDMA devices"],
+            (Some(fabric), _) => fabric.lacks(),
+            (None, _) => &[],
+        }
+    }
+
+    /// The daemon's transport, where the machine is one of those that need it.
+    pub fn gpudirect_tcp(&self) -> Option<GpuDirectTcp> {
+        match self.shape?.name {
+            "GCP a3-highgpu-8g" => Some(GpuDirectTcp::Tcpx),
+            "GCP a3-megagpu-8g" => Some(GpuDirectTcp::Tcpxo),
+            _ => None,
+        }
+    }
+
+    /// What holds of machines of a known shape, in one line; none of others.
+    pub fn there(&self) -> Option<String> {
+        let fabric = self.shape?.fabric;
+        let takes = fabric
+            .gpudirect()
+            .map(|takes| format!("GPUDirect RDMA by {takes}"));
+        let lacks = match self.lacks() {
+            [] => None,
+            lacks => Some(format!("no {}", lacks.join(", no "))),
+        };
+        let parts: Vec<String> = takes.into_iter().chain(lacks).collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{SHAPES, Source};
+    use super::*;
+
+    fn of(shape: &'static super::super::Shape) -> Profile {
+        Profile {
+            shape: Some(shape),
+            provider: Some(shape.provider),
+            source: Source::Set,
+            ..Profile::default()
+        }
+    }
+
+    #[test]
+    fn every_shape_says_what_gpudirect_takes_and_what_is_not_there() {
+        for shape in SHAPES {
+            let profile = of(shape);
+            let (takes, lacks) = (shape.fabric.gpudirect(), profile.lacks());
+            let rdma = !lacks.contains(&"RDMA devices");
+            assert_eq!(
+                takes.is_none(),
+                shape.fabric == Fabric::None,
+                "{}",
+                shape.name
+            );
+            assert_eq!(
+                rdma,
+                shape.rails.0 > 0 && profile.gpudirect_tcp().is_none(),
+                "{}",
+                shape.name
+            );
+            // What is not there is not asked for either.
+            let modules = shape.fabric.gpudirect_modules();
+            assert!(
+                !modules.iter().any(|module| lacks.contains(module)),
+                "{}",
+                shape.name
+            );
+            let azure = shape.provider == Provider::Azure;
+            let without = shape.fabric == Fabric::None;
+            assert_eq!(
+                lacks.contains(&"InfiniBand"),
+                azure && without,
+                "{}",
+                shape.name
+            );
+            assert!(profile.there().is_some(), "{}", shape.name);
+        }
+        let with_daemon = SHAPES
+            .iter()
+            .filter(|shape| of(shape).gpudirect_tcp().is_some());
+        let gvnic = SHAPES.iter().filter(|shape| shape.fabric == Fabric::Gvnic);
+        assert!(with_daemon.eq(gvnic));
+    }
+
+    #[test]
+    fn one_line_for_people() {
+        let there = |word: &str| super::super::by_type(word).and_then(|shape| of(shape).there());
+        for (word, want) in [
+            (
+                "p5.48xlarge",
+                "GPUDirect RDMA by DMA-BUF with NVIDIA's open kernel modules, or the efa driver's own peer memory; no link layer, no link state, no port counters, no PFC, no GIDs but one, no nvidia_peermem",
+            ),
+            (
+                "a3-megagpu-8g",
+                "GPUDirect RDMA by no module: the daemon beside the job imports DMA-BUF (/dev/dmabuf_import_helper); no RDMA devices, no GID tables, no PFC, no nvidia_peermem",
+            ),
+            ("Standard_ND96is_H100_v5", "no InfiniBand, no RDMA devices"),
+            (
+                "BM.GPU.H100.8",
+                "GPUDirect RDMA by DMA-BUF with NVIDIA's open kernel modules, or nvidia_peermem",
+            ),
+        ] {
+            assert_eq!(there(word).as_deref(), Some(want), "{word}");
+        }
+        assert_eq!(Profile::default().there(), None);
+    }
+}

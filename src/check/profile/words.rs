@@ -1,0 +1,56 @@
+//! A profile in words.
+
+use super::{Fabric, Profile, Source, Sure};
+use crate::units::BitsPerSec;
+
+impl Profile {
+    /// One line for people.
+    pub fn sentence(&self) -> String {
+        let Some(shape) = self.shape else {
+            let whose = self
+                .provider
+                .map_or(String::new(), |p| format!("{}, ", p.as_str()));
+            let rate = self
+                .rate
+                .map_or(String::new(), |rate| format!(" of {rate}"));
+            let rails = match (self.rails, self.seen) {
+                (0, _) => "no rails".to_string(),
+                (count, kind) => {
+                    format!("{}{rate}", kind.unwrap_or(Fabric::None).so_many(count))
+                }
+            };
+            let how = match self.is_of_a_cloud() {
+                true => "; the Node's label or platform.profile tells the shape",
+                false => "",
+            };
+            return format!("{whose}inferred: {rails}{how}");
+        };
+        let how = match self.source {
+            Source::Set => "set",
+            _ => "by profile",
+        };
+        let expected = match (shape.fabric, shape.rails) {
+            (Fabric::None, _) => "no RDMA device expected".to_string(),
+            (fabric, (count, sure)) => {
+                let (at, sure) = match sure {
+                    Sure::Yes => ("", "expected"),
+                    Sure::AtMost => ("up to ", "expected"),
+                    Sure::No => ("", "as far as known"),
+                };
+                let rate = match shape.gbps {
+                    (0, _) => String::new(),
+                    (gbps, _) => format!(" of {}", BitsPerSec::from_gbps(u64::from(gbps))),
+                };
+                format!("{at}{}{rate} {sure}", fabric.so_many(count as usize))
+            }
+        };
+        format!("{} ({how}): {expected}", shape.name)
+    }
+
+    /// What to do about a link that is down where cables and switches are a cloud's; none elsewhere.
+    pub fn remedy_for_links(&self) -> Option<&'static str> {
+        self.is_of_a_cloud().then_some(CLOUD_LINKS)
+    }
+}
+
+const CLOUD_LINKS: &str = "Cable, module and switch are the provider's to look at: drain the node, have the machine replaced (redeployed, or a new instance), and give the provider's support this message and the kernel log. `ip link show` on the node shows this side. A port that is down on purpose can be left out: `rails.exclude = [\"mlx5_4/1\"]`, or `--rails-exclude mlx5_4/1`.";
