@@ -4,7 +4,7 @@
 use crate::check::debounce::{self, Debouncer, Hysteresis};
 use crate::check::nccl_jobs::Jobs;
 use crate::check::policy::Policy;
-use crate::check::profile::{self, PlatformSettings};
+use crate::check::profile::{self, Fabric, PlatformSettings};
 use crate::check::promised;
 use crate::check::roles::{self, RoleOverrides};
 use crate::check::{self, Context, xid_seen};
@@ -115,10 +115,12 @@ impl Evaluator {
     pub fn evaluate(&mut self, snapshot: &Snapshot, look: Look) -> Report {
         self.history.push(snapshot);
         let now = snapshot.at;
-        let roles = roles::roles_of_taken_in(snapshot, &self.history, &self.overrides);
+        let offer = self.offer.as_deref();
+        let shape = profile::known(&self.platform, offer, snapshot).map(|(_, shape)| shape);
+        let gvnics = shape.is_some_and(|shape| shape.fabric == Fabric::Gvnic);
+        let roles = roles::roles_of_taken_in(snapshot, &self.history, (&self.overrides, gvnics));
         let mut context = Context::new(snapshot, &self.history, &roles, &self.policy, now);
         context.jobs = Some(&self.jobs);
-        let offer = self.offer.as_deref();
         let overrides = (&roles, &self.overrides);
         let profile = profile::find(&self.platform, offer, snapshot, overrides);
         context.profile = Some(&profile);

@@ -38,7 +38,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "evaluate",
         &["check", "config", "observe", "readiness", "report", "units"],
     ),
-    ("simulate", &["host", "observe", "source", "units"]),
+    // The table of known shapes, of each of which it makes a machine.
+    ("simulate", &["check", "host", "observe", "source", "units"]),
 ];
 
 /// Modules that wire layers together.

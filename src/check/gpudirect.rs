@@ -240,6 +240,21 @@ fn leading_version(text: &str) -> Option<(u32, u32)> {
     Some((major, minor.parse().ok()?))
 }
 
+/// NVIDIA GPUs on PCI.
+pub(super) fn nvidia_gpus(context: &Context<'_>) -> usize {
+    let Some(pci) = context.pci() else {
+        return 0;
+    };
+    pci.gpus
+        .iter()
+        .filter(|gpu| {
+            pci.functions
+                .get(&gpu.to_string())
+                .is_some_and(|function| function.id.starts_with("10de:"))
+        })
+        .count()
+}
+
 /// The verdict on the node as it is: rails where there are any, else every RDMA device.
 pub(super) fn verdict(context: &Context<'_>) -> GpuDirectVerdict {
     let Some(facts) = context.gpudirect() else {
@@ -248,6 +263,13 @@ pub(super) fn verdict(context: &Context<'_>) -> GpuDirectVerdict {
             why: vec!["the GPU driver's files were not read".into()],
         };
     };
+    if driver_loaded(facts) == Answer::No && !context.gpus().is_empty() && nvidia_gpus(context) == 0
+    {
+        return GpuDirectVerdict {
+            path: Path::Unknown,
+            why: vec!["the GPUs are not NVIDIA's; of others' drivers no file is read".into()],
+        };
+    }
     let ports = context.ports();
     let any_rail = ports.iter().any(|port| port.rail);
     let mut devices: Vec<&RdmaDevice> = Vec::new();

@@ -1,7 +1,7 @@
 //! Whether GPUDirect RDMA has a path, and what slows it.
 
 use super::debounce::WHOLE_NODE;
-use super::gpudirect::{Answer, Path, driver_loaded, peermem_module};
+use super::gpudirect::{Answer, Path, driver_loaded, nvidia_gpus, peermem_module};
 use super::policy::GpuDirectExpectation;
 use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};
 use crate::observe::gpudirect::GpuDirectFacts;
@@ -205,21 +205,6 @@ fn peermem_error(context: &Context<'_>) -> Option<Candidate> {
             .raised_after(std::time::Duration::ZERO)
             .with("count", seen.count)
     })
-}
-
-/// NVIDIA GPUs on PCI.
-fn nvidia_gpus(context: &Context<'_>) -> usize {
-    let Some(pci) = context.pci() else {
-        return 0;
-    };
-    pci.gpus
-        .iter()
-        .filter(|gpu| {
-            pci.functions
-                .get(&gpu.to_string())
-                .is_some_and(|function| function.id.starts_with("10de:"))
-        })
-        .count()
 }
 
 /// Addresses of the rails' functions and of the GPUs.

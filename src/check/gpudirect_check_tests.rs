@@ -103,3 +103,20 @@ fn iommu_and_acs() {
     node.bend_gpudirect(|facts| facts.arch = Some("aarch64".into()));
     assert_eq!(node.told(&CHECK), Vec::<String>::new());
 }
+
+#[test]
+fn of_others_gpus_nothing_is_known() {
+    let mut node = Node::roce();
+    for i in 0..8 {
+        node.bend_pci(&gpu(i), |function| function.id = "1002:74a1".into());
+    }
+    node.bend_gpudirect(|facts| facts.driver = Reading::Absent);
+    let path = |node: &Node| node.context().gpudirect_verdict().path;
+    assert_eq!(path(&node), Path::Unknown);
+    assert_eq!(node.told(&CHECK), [""; 0]);
+    node.policy.expect.gpudirect = GpuDirectExpectation::Required;
+    let told = ["path GpuDirectUnknown Unknown Verdict"];
+    assert_eq!(node.told(&CHECK), told, "rather than missing");
+    node.bend_pci(&gpu(0), |function| function.id = "10de:2330".into());
+    assert_eq!(path(&node), Path::None);
+}

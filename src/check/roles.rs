@@ -15,7 +15,7 @@
 //!    management NIC taken for one.
 //!
 //! Google's gVNICs do no RDMA: they are rails only where there is no RDMA device, with GPUs, and four
-//! or more of them beside the node's own (A3 High and Mega).
+//! or more of them beside the node's own (A3 High and Mega), or any where the shape is told.
 //!
 //! Before 3: of cards with an InfiniBand and an Ethernet port (VPI), the Ethernet port is no rail.
 //!
@@ -97,23 +97,24 @@ pub fn roles(
 ) -> BTreeMap<PortKey, RoleFacts> {
     let mut fabric = history.fabric.clone();
     remember(&mut fabric, snapshot);
-    roles_in(&fabric, snapshot, history, overrides)
+    roles_in(&fabric, snapshot, history, (overrides, false))
 }
 
-/// The same where the history has taken in this snapshot already.
+/// The same where the history has taken in this snapshot already. `gvnics`: the machine is known to
+/// be of a shape whose rails are gVNICs.
 pub fn roles_of_taken_in(
     snapshot: &Snapshot,
     history: &History,
-    overrides: &RoleOverrides,
+    (overrides, gvnics): (&RoleOverrides, bool),
 ) -> BTreeMap<PortKey, RoleFacts> {
-    roles_in(&history.fabric, snapshot, history, overrides)
+    roles_in(&history.fabric, snapshot, history, (overrides, gvnics))
 }
 
 fn roles_in(
     fabric: &BTreeMap<DeviceKey, SeenFabric>,
     snapshot: &Snapshot,
     history: &History,
-    overrides: &RoleOverrides,
+    (overrides, gvnics): (&RoleOverrides, bool),
 ) -> BTreeMap<PortKey, RoleFacts> {
     let ports: Vec<Port<'_>> = fabric
         .values()
@@ -131,7 +132,7 @@ fn roles_in(
     let mut roles = BTreeMap::new();
     let told = overridden(&ports, overrides);
     let ports = barred(ports, fabric, &mut roles);
-    let ports = gvnic::unless_the_fabric(ports, fabric, gpus, &mut roles);
+    let ports = gvnic::unless_the_fabric(ports, fabric, (gpus, gvnics), &mut roles);
     let ports = without_excluded_kinds(ports, &told);
     let ports = second_ports::without_those_of_another_layer(ports, &mut roles);
     let pci = snapshot.pci.as_ref().map(|pci| &pci.value);

@@ -206,3 +206,23 @@ fn rails_in_pods_prove_what_they_were_before() {
     let fresh = Node::new(gvnics(9), 8).guest().route("eth0");
     assert_eq!(in_pods(&fresh).1, 0);
 }
+
+#[test]
+fn fewer_gvnics_are_a_fabric_where_the_shape_is_told() {
+    for (gvnics_there, told, want) in [(4, true, 3), (4, false, 0), (5, false, 4), (1, true, 0)] {
+        let mut node = Node::new(gvnics(gvnics_there), 8).guest().route("eth0");
+        node.rails();
+        let snapshot = node.snapshot();
+        let roles = roles_of_taken_in(&snapshot, &node.history, (&node.overrides, told));
+        let rails = roles.values().filter(|facts| facts.role == Role::Rail);
+        assert_eq!(rails.count(), want, "{gvnics_there} {told}");
+    }
+    let mut beside = Node::new(gvnics(2), 8).guest().route("eth0");
+    let rail = dev("mlx5_0 mlx5_core 15b3:101e - eth -", 0x90, 400);
+    beside.devices.push(rail);
+    beside.rails();
+    let snapshot = beside.snapshot();
+    let roles = roles_of_taken_in(&snapshot, &beside.history, (&beside.overrides, true));
+    let rails = roles.values().filter(|facts| facts.role == Role::Rail);
+    assert_eq!(rails.count(), 1, "RDMA is the fabric all the same");
+}

@@ -94,7 +94,7 @@ fn command() -> Command {
                     Arg::new("node")
                         .value_name("NODE")
                         .requires("dir")
-                        .help("One of the list that is printed without arguments"),
+                        .help("One of the list that is printed without arguments: a node, or an instance type"),
                 )
                 .arg(
                     Arg::new("dir")
@@ -315,10 +315,7 @@ fn simulate_command(matches: &ArgMatches) -> u8 {
         matches.get_one::<String>("node"),
         matches.get_one::<PathBuf>("dir"),
     ) else {
-        let rows = simulate::PRESETS
-            .iter()
-            .map(|name| format!("{name:<15}{}\n", simulate::about(name)));
-        return print_out(&rows.collect::<String>());
+        return print_out(&simulate::listing());
     };
     let there = tree::list(&Host::new(dir), ".");
     if there.value().is_some_and(|names| !names.is_empty()) {
@@ -328,10 +325,11 @@ fn simulate_command(matches: &ArgMatches) -> u8 {
         ));
         return FAILED;
     }
-    let Some(spec) = simulate::preset(node) else {
+    let Some(spec) = simulate::by_name(node) else {
         complain(format_args!(
-            "no simulated node {node:?}; there are: {}",
-            simulate::PRESETS.join(", ")
+            "no simulated node {node:?}; there are: {}; and by instance type: {}",
+            simulate::PRESETS.join(", "),
+            simulate::shape_names().join(", ")
         ));
         return USAGE;
     };

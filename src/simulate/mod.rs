@@ -30,6 +30,7 @@ mod proc;
 mod process;
 mod rdma;
 mod script;
+mod shapes;
 mod spec;
 
 pub use act::{Act, flapping};
@@ -40,6 +41,7 @@ pub use play::{PLAY_LENGTH, PLAY_PRESET, Scene, play};
 pub use pod::PodSpec;
 pub use presets::{PRESETS, about, preset};
 pub use process::ProcessSpec;
+pub use shapes::{about_shape, by_name, listing, shape_names, spec_of, spec_with_rails};
 pub use spec::*;
 
 #[cfg(test)]

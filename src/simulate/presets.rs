@@ -97,7 +97,7 @@ pub fn preset(name: &str) -> Option<NodeSpec> {
 }
 
 /// Root port, NIC, GPU and NUMA node of a DGX H100's eight rails.
-const RAILS: [(u8, u8, u8, i32); 8] = [
+pub(super) const RAILS: [(u8, u8, u8, i32); 8] = [
     (0x15, 0x18, 0x1b, 0),
     (0x3d, 0x40, 0x43, 0),
     (0x4c, 0x4f, 0x52, 0),
@@ -192,14 +192,14 @@ fn h100_ib() -> NodeSpec {
     spec
 }
 
-const STORAGE: Mlx5 = Mlx5 {
+pub(super) const STORAGE: Mlx5 = Mlx5 {
     rate: "200 Gb/sec (4X HDR)",
     speed: 200_000,
     board_id: "MT_0000000834",
     ..CX7
 };
 
-fn never_cabled(spec: &mut NodeSpec, device: &str, netdev: &str) {
+pub(super) fn never_cabled(spec: &mut NodeSpec, device: &str, netdev: &str) {
     if let Some(port) = spec.port_mut(device, 1) {
         port.state = 1;
         port.phys = 2;

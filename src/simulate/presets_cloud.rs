@@ -6,15 +6,15 @@ use super::spec::*;
 use crate::units::Bdf;
 
 /// What tells Amazon's machines apart.
-struct Efa {
-    product: &'static str,
-    device: u16,
-    /// PCIe switches, with so many EFA functions and GPUs each.
-    switches: u8,
-    functions: u8,
-    gpus: u8,
-    rate: &'static str,
-    gpu: (u16, &'static str),
+pub(super) struct Efa {
+    pub(super) product: &'static str,
+    pub(super) device: u16,
+    /// PCIe switches, among which the EFA functions are spread, with so many GPUs each.
+    pub(super) switches: u8,
+    pub(super) functions: u8,
+    pub(super) gpus: u8,
+    pub(super) rate: &'static str,
+    pub(super) gpu: (u16, &'static str),
 }
 
 /// AWS p5.48xlarge: 32 EFA functions, four beside each GPU; no network device on them, no PMA.
@@ -23,7 +23,7 @@ pub(super) fn efa_p5() -> NodeSpec {
         product: "p5.48xlarge",
         device: 0xefa2,
         switches: 8,
-        functions: 4,
+        functions: 32,
         gpus: 1,
         rate: "100 Gb/sec (4X EDR)",
         gpu: (0x2330, "NVIDIA H100 80GB HBM3"),
@@ -36,7 +36,7 @@ pub(super) fn efa_p5en() -> NodeSpec {
         product: "p5en.48xlarge",
         device: 0xefa3,
         switches: 8,
-        functions: 2,
+        functions: 16,
         gpus: 1,
         rate: "200 Gb/sec (4X HDR)",
         gpu: (0x2335, "NVIDIA H200"),
@@ -49,14 +49,14 @@ pub(super) fn efa_p4d() -> NodeSpec {
         product: "p4d.24xlarge",
         device: 0xefa1,
         switches: 4,
-        functions: 1,
+        functions: 4,
         gpus: 2,
         rate: "100 Gb/sec (4X EDR)",
         gpu: (0x20b0, "NVIDIA A100-SXM4-40GB"),
     })
 }
 
-fn efa(machine: &Efa) -> NodeSpec {
+pub(super) fn efa(machine: &Efa) -> NodeSpec {
     let mut spec = NodeSpec::server("ip-10-0-1-17");
     spec.dmi = ("Amazon EC2".into(), machine.product.into());
     spec.hypervisor = true;
@@ -69,7 +69,9 @@ fn efa(machine: &Efa) -> NodeSpec {
         let up = bdf(0, bus - 0x0a, 0, 0);
         spec.add_pci(bridge(root, None, numa));
         spec.add_pci(bridge(up, Some(root), numa));
-        for n in 0..machine.functions {
+        let more = u8::from(group < machine.functions % machine.switches);
+        let functions = machine.functions / machine.switches + more;
+        for n in 0..functions {
             let down = bdf(0, bus - 0x09, n, 0);
             let nic = bdf(0, bus + n, 0, 0);
             spec.add_pci(bridge(down, Some(up), numa));
@@ -81,8 +83,9 @@ fn efa(machine: &Efa) -> NodeSpec {
             add_efa(&mut spec, &format!("rdmap{}s0", nic.bus), nic, machine.rate);
         }
         for n in 0..machine.gpus {
-            let to_gpu = bdf(0, bus - 0x09, 4 + n, 0);
-            let at = bdf(0, bus + 4 + n, 0, 0);
+            let place = functions.max(4) + n;
+            let to_gpu = bdf(0, bus - 0x09, place, 0);
+            let at = bdf(0, bus + place, 0, 0);
             spec.add_pci(bridge(to_gpu, Some(up), numa));
             let (id, model) = machine.gpu;
             let gpu = function(at, Some(to_gpu), (0x10de, id), 0x03_0200, "nvidia", numa);
@@ -143,7 +146,27 @@ fn add_efa(spec: &mut NodeSpec, name: &str, nic: Bdf, rate: &str) {
 /// Azure ND96isr_H200_v5: eight InfiniBand VFs of a fabric that the guest does not see the PFs of,
 /// and an accelerated-networking VF.
 pub(super) fn azure_ndh200() -> NodeSpec {
-    let mut spec = NodeSpec::server("aks-gpu-0");
+    let mut spec = azure("aks-gpu-0");
+    for n in 0..8u32 {
+        let numa = if n < 4 { 0 } else { 1 };
+        let at = bdf(n + 1, 0, 0, 0);
+        let id = (0x10de, 0x2335);
+        spec.add_gpu(
+            vmbus_function(at, id, 0x03_0200, "nvidia", numa),
+            "NVIDIA H200",
+        );
+        azure_rail(&mut spec, n, VF, numa);
+    }
+    accelerated(&mut spec);
+    spec.add_module("hv_netvsc", None, "");
+    spec.add_rdma_modules(&["mlx5_core", "mlx5_ib"], Some("24.10-0.7.0"));
+    spec.add_nvidia("560.35.03", true, true, false);
+    spec
+}
+
+/// An Azure guest with nothing but its synthetic interface.
+pub(super) fn azure(hostname: &str) -> NodeSpec {
+    let mut spec = NodeSpec::server(hostname);
     spec.dmi = ("Microsoft Corporation".into(), "Virtual Machine".into());
     spec.asset_tag = Some("7783-7084-3265-9085-8269-3286-77".into());
     spec.hypervisor = true;
@@ -154,65 +177,60 @@ pub(super) fn azure_ndh200() -> NodeSpec {
     spec.modules.clear();
     spec.add_netdev("eth0", None, 100_000, 1500);
     spec.default_route = Some("eth0".into());
-    let vmbus = |domain: u32| {
-        format!(
-            "LNXSYSTM:00/LNXSYBUS:00/ACPI0004:00/VMBUS:00/47505500-{domain:04x}-0000-3130-444531454238/pci{domain:04x}:00"
-        )
-    };
-    let model = Mlx5 {
-        board_id: "MT_0000000838",
-        ..VF
-    };
-    for n in 0..8u32 {
-        let numa = if n < 4 { 0 } else { 1 };
-        let mut gpu = function(
-            bdf(n + 1, 0, 0, 0),
-            None,
-            (0x10de, 0x2335),
-            0x03_0200,
-            "nvidia",
-            numa,
-        );
-        gpu.root = Some(vmbus(n + 1));
-        gpu.aer = None;
-        spec.add_gpu(gpu, "NVIDIA H200");
-        let nic = bdf(0x101 + n, 0, 0, 0);
-        let mut pci = function(nic, None, (0x15b3, VF.device), 0x02_0700, "mlx5_core", numa);
-        pci.root = Some(vmbus(0x101 + n));
-        pci.aer = None;
+    spec
+}
+
+/// A function that Hyper-V hands to a guest: a root bus of its own for each.
+pub(super) fn vmbus_function(
+    at: Bdf,
+    id: (u16, u16),
+    class: u32,
+    driver: &str,
+    numa: i32,
+) -> PciSpec {
+    let domain = at.domain;
+    let mut pci = function(at, None, id, class, driver, numa);
+    pci.root = Some(format!(
+        "LNXSYSTM:00/LNXSYBUS:00/ACPI0004:00/VMBUS:00/47505500-{domain:04x}-0000-3130-444531454238/pci{domain:04x}:00"
+    ));
+    pci.aer = None;
+    if driver != "nvidia" {
         pci.link = (gts(0), 0);
         pci.max_link = (gts(0), 0);
-        spec.add_pci(pci);
-        let name = format!("mlx5_ib{n}");
-        spec.add_ib(&name, nic, model, &format!("ib{n}"));
-        if let Some(port) = spec.port_mut(&name, 1) {
-            port.pkeys = vec![0x8005, 0x7fff];
-            port.pma = Some(names::pma_vf(u64::from(n) + 1));
-        }
     }
+    pci
+}
+
+/// InfiniBand VF `n`, in the partition of its tenant.
+pub(super) fn azure_rail(spec: &mut NodeSpec, n: u32, model: Mlx5, numa: i32) {
+    let nic = bdf(0x101 + n, 0, 0, 0);
+    let id = (0x15b3, model.device);
+    spec.add_pci(vmbus_function(nic, id, 0x02_0700, "mlx5_core", numa));
+    let name = format!("mlx5_ib{n}");
+    spec.add_ib(&name, nic, model, &format!("ib{n}"));
+    if let Some(port) = spec.port_mut(&name, 1) {
+        port.pkeys = vec![0x8005, 0x7fff];
+        port.pma = Some(names::pma_vf(u64::from(n) + 1));
+    }
+}
+
+/// The VF of accelerated networking, below the synthetic interface.
+pub(super) fn accelerated(spec: &mut NodeSpec) {
     let nic = bdf(0xc05e, 0, 2, 0);
-    let mut pci = function(nic, None, (0x15b3, 0x101a), 0x02_0000, "mlx5_core", 0);
-    pci.root = Some(vmbus(0xc05e));
-    pci.aer = None;
-    pci.link = (gts(0), 0);
-    pci.max_link = (gts(0), 0);
-    spec.add_pci(pci);
-    let accelerated = Mlx5 {
+    let model = Mlx5 {
         device: 0x101a,
         hca_type: "MT4122",
         rate: "100 Gb/sec (4X EDR)",
         speed: 100_000,
-        ..model
+        ..VF
     };
-    spec.add_roce("mlx5_an0", nic, accelerated, "enP49246s1", true);
+    let id = (0x15b3, model.device);
+    spec.add_pci(vmbus_function(nic, id, 0x02_0000, "mlx5_core", 0));
+    spec.add_roce("mlx5_an0", nic, model, "enP49246s1", true);
     if let Some(netdev) = spec.netdev_mut("enP49246s1") {
         netdev.master = Some("eth0".into());
         netdev.mtu = 1500;
     }
-    spec.add_module("hv_netvsc", None, "");
-    spec.add_rdma_modules(&["mlx5_core", "mlx5_ib"], Some("24.10-0.7.0"));
-    spec.add_nvidia("560.35.03", true, true, false);
-    spec
 }
 
 /// A GB200 NVL72 compute tray: four GPUs behind two Grace CPUs, four InfiniBand rails, two

@@ -5,9 +5,9 @@ use super::presets_cloud::guest_gpu;
 use super::spec::*;
 use crate::units::Bdf;
 
-const GVNIC: (u16, u16) = (0x1ae0, 0x0042);
+pub(super) const GVNIC: (u16, u16) = (0x1ae0, 0x0042);
 
-fn machine(hostname: &str) -> NodeSpec {
+pub(super) fn machine(hostname: &str) -> NodeSpec {
     let mut spec = NodeSpec::server(hostname);
     spec.dmi = ("Google".into(), "Google Compute Engine".into());
     spec.hypervisor = true;
@@ -21,7 +21,7 @@ fn machine(hostname: &str) -> NodeSpec {
     spec
 }
 
-fn add_gvnic(spec: &mut NodeSpec, at: Bdf, netdev: &str, speed: u64) {
+pub(super) fn add_gvnic(spec: &mut NodeSpec, at: Bdf, netdev: &str, speed: u64) {
     let mut pci = function(at, None, GVNIC, 0x02_0000, "gve", 0);
     pci.aer = None;
     pci.link = (gts(0), 0);
@@ -56,19 +56,25 @@ pub(super) fn a3_ultra() -> NodeSpec {
     add_gvnic(&mut spec, bdf(0, 0, 13, 0), "eth1", 200_000);
     for n in 0..8u8 {
         guest_gpu(&mut spec, bdf(0, 4 + n, 0, 0), 0x2335, "NVIDIA H200");
-        let nic = bdf(0, 0x90 + n, 0, 0);
-        let mut pci = function(nic, None, (0x15b3, VF.device), 0x02_0000, "mlx5_core", 0);
-        pci.aer = None;
-        pci.link = (gts(0), 0);
-        pci.max_link = (gts(0), 0);
-        spec.add_pci(pci);
-        let netdev = format!("gpu{n}rdma0");
-        spec.add_roce(&format!("mlx5_{n}"), nic, VF, &netdev, true);
-        if let Some(netdev) = spec.netdev_mut(&netdev) {
-            netdev.mtu = 8896;
-        }
+        rdma_function(&mut spec, n, VF);
     }
     spec.add_rdma_modules(&["mlx5_core", "mlx5_ib"], None);
     spec.add_nvidia("565.57.01", true, false, false);
     spec
+}
+
+/// RoCE function `n` of the network that is rail-aligned with the GPUs.
+pub(super) fn rdma_function(spec: &mut NodeSpec, n: u8, model: Mlx5) {
+    let nic = bdf(0, 0x90 + n, 0, 0);
+    let id = (0x15b3, model.device);
+    let mut pci = function(nic, None, id, 0x02_0000, "mlx5_core", 0);
+    pci.aer = None;
+    pci.link = (gts(0), 0);
+    pci.max_link = (gts(0), 0);
+    spec.add_pci(pci);
+    let netdev = format!("gpu{n}rdma0");
+    spec.add_roce(&format!("mlx5_{n}"), nic, model, &netdev, true);
+    if let Some(netdev) = spec.netdev_mut(&netdev) {
+        netdev.mtu = 8896;
+    }
 }

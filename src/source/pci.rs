@@ -84,11 +84,15 @@ fn gpus_among(host: &Host, classes: &[(Bdf, u64)]) -> Vec<Bdf> {
     gpus.into_iter().collect()
 }
 
-/// Network functions that could carry RDMA, and which are none of `rdma` nor on a card that has one
-/// of these (the second leg of a bond has no RDMA device of its own).
+/// Network functions that could carry RDMA, and which are none of `rdma`, nor driven and on a card
+/// that has one of these (the second leg of a bond has no RDMA device of its own).
 pub fn bare(host: &Host, rdma: &[Bdf]) -> BTreeMap<Bdf, BareNic> {
     let classes = classes(host).value().cloned().unwrap_or_default();
     bare_among(host, &classes, rdma)
+}
+
+fn driver(host: &Host, bdf: Bdf) -> Option<String> {
+    tree::link_name(host, pci_function_dir(bdf).join("driver"))
 }
 
 fn bare_among(host: &Host, classes: &[(Bdf, u64)], rdma: &[Bdf]) -> BTreeMap<Bdf, BareNic> {
@@ -98,7 +102,10 @@ fn bare_among(host: &Host, classes: &[(Bdf, u64)], rdma: &[Bdf]) -> BTreeMap<Bdf
         .filter_map(|bdf| pci_id(host, &pci_function_dir(*bdf)))
         .collect();
     let candidates = classes.iter().filter(|(bdf, class)| {
-        matches!(class >> 8, INFINIBAND | ETHERNET) && !cards.contains(&bdf.slot())
+        matches!(class >> 8, INFINIBAND | ETHERNET)
+            // A leg of a bond has its driver; a port of a card that nobody drives is missing.
+            && (!cards.contains(&bdf.slot())
+                || !rdma.contains(bdf) && driver(host, *bdf).is_none())
     });
     candidates
         .filter_map(|(bdf, class)| {
@@ -113,7 +120,7 @@ fn bare_among(host: &Host, classes: &[(Bdf, u64)], rdma: &[Bdf]) -> BTreeMap<Bdf
             let nic = BareNic {
                 id,
                 class: format!("{class:06x}"),
-                driver: tree::link_name(host, dir.join("driver")),
+                driver: driver(host, *bdf),
                 distances: BTreeMap::new(),
             };
             Some((*bdf, nic))

@@ -115,6 +115,13 @@ impl Fabric {
             Fabric::None => "rails",
         }
     }
+
+    /// So many rails of it, for people: `8 RoCE rails`.
+    pub fn so_many(self, count: usize) -> String {
+        let rails = self.rails();
+        let one = rails.strip_suffix('s').filter(|_| count == 1);
+        format!("{count} {}", one.unwrap_or(rails))
+    }
 }
 
 /// How a profile was found.
@@ -254,22 +261,37 @@ pub fn find(
         ..Profile::default()
     };
     see(&mut profile, snapshot, roles);
-    let word = settings.profile.trim();
-    if word == "none" {
-        return profile;
-    }
-    let found = [
-        (Source::Set, by_type(word).filter(|_| word != "auto")),
-        (Source::InstanceType, label.and_then(by_type)),
-        (Source::Dmi, machine.and_then(by_product)),
-        (Source::Pci, by_drivers(profile.provider, snapshot)),
-    ];
-    if let Some((source, Some(shape))) = found.into_iter().find(|(_, shape)| shape.is_some()) {
+    if let Some((source, shape)) = known(settings, offer, snapshot) {
         profile.source = source;
         profile.shape = Some(shape);
         profile.provider = Some(shape.provider);
     }
     profile
+}
+
+/// The shape, where something tells it.
+pub fn known(
+    settings: &PlatformSettings,
+    offer: Option<&NodeOffer>,
+    snapshot: &Snapshot,
+) -> Option<(Source, &'static Shape)> {
+    let word = settings.profile.trim();
+    if word == "none" {
+        return None;
+    }
+    let machine = snapshot.pci.as_ref().map(|pci| &pci.value.machine);
+    let label = offer.and_then(|offer| offer.instance_type.as_deref());
+    let found = [
+        (Source::Set, by_type(word).filter(|_| word != "auto")),
+        (Source::InstanceType, label.and_then(by_type)),
+        (Source::Dmi, machine.and_then(by_product)),
+        (
+            Source::Pci,
+            by_drivers(machine.and_then(provider), snapshot),
+        ),
+    ];
+    let mut found = found.into_iter();
+    found.find_map(|(source, shape)| Some((source, shape?)))
 }
 
 /// Google's product name is the same on all of its machines; the number of gVNICs beside eight GPUs

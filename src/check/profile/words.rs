@@ -16,7 +16,7 @@ impl Profile {
             let rails = match (self.rails, self.seen) {
                 (0, _) => "no rails".to_string(),
                 (count, kind) => {
-                    format!("{count} {}{rate}", kind.unwrap_or(Fabric::None).rails())
+                    format!("{}{rate}", kind.unwrap_or(Fabric::None).so_many(count))
                 }
             };
             let how = match self.is_of_a_cloud() {
@@ -41,7 +41,7 @@ impl Profile {
                     (0, _) => String::new(),
                     (gbps, _) => format!(" of {}", BitsPerSec::from_gbps(u64::from(gbps))),
                 };
-                format!("{at}{count} {}{rate} {sure}", fabric.rails())
+                format!("{at}{}{rate} {sure}", fabric.so_many(count as usize))
             }
         };
         format!("{} ({how}): {expected}", shape.name)

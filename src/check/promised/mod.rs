@@ -20,7 +20,7 @@ const FEWER_THAN_PROMISED: ReasonDoc = ReasonDoc {
     reason: "FewerDevicesThanPromised",
     status: Status::Degraded,
     weight: Weight::Notice,
-    meaning: "Machines of this shape have more rails. Counts for the verdict where the shape is told by settings, label or DMI, its number is proven and fixed, and the GPUs are all there; where the owner chooses the number at launch (EFA) it is a notice.",
+    meaning: "Machines of this shape have more rails. Counts for the verdict where the shape is told by settings, label or DMI, its number is proven and fixed, and the GPUs are all there; where the owner chooses the number at launch (EFA) it is a notice. Unknown where no rail is there at all.",
     remedy: "Compare `lspci` with a node of the same shape. Attached fewer on purpose (EFA interfaces of the launch template), or the table is old: set `policy.expect.rails`, or `platform.profile = \"none\"`.",
 };
 const MISSING: ReasonDoc = ReasonDoc {
@@ -144,7 +144,7 @@ fn fewer_than_promised(context: &Context<'_>) -> Option<Candidate> {
             _ => "some did not come up",
         }
     );
-    let found = say(context, &FEWER_THAN_PROMISED, "rails", message)
+    let mut found = say(context, &FEWER_THAN_PROMISED, "rails", message)
         .weighing(if fixed {
             Weight::Verdict
         } else {
@@ -153,6 +153,10 @@ fn fewer_than_promised(context: &Context<'_>) -> Option<Candidate> {
         .with("rails", profile.rails)
         .with("promised", promised)
         .with("profile", shape.name);
+    if profile.rails == 0 {
+        // With no rail to go by, nobody knows what is lost; and no fabric is not a part of one.
+        found.status = Status::Unknown;
+    }
     Some(found)
 }
 

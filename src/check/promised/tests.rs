@@ -397,6 +397,12 @@ fn a_table_never_fails_a_node() {
             Some("FewerDevicesThanPromised Verdict"),
         ),
         (7, "BM.GPU.H100.8", Some("FewerDevicesThanPromised Verdict")),
+        // None at all is no part of a fabric.
+        (
+            0,
+            "Standard_ND96isr_H100_v5",
+            Some("FewerDevicesThanPromised Unknown Verdict"),
+        ),
         (8, "p5.48xlarge", Some("FewerDevicesThanPromised Notice")),
         (8, "p4d.24xlarge", None),
         // Not confirmed, not known, none expected: nothing.

@@ -9,17 +9,18 @@ use std::collections::BTreeMap;
 const FEWEST: usize = 4;
 
 /// Leaves gVNICs out, unless they are the only fabric that there can be. `gpus`: some were seen
-/// this boot.
+/// this boot. `told`: machines of this shape have no other fabric, so one that came up with fewer
+/// has fewer rails, not none.
 pub(super) fn unless_the_fabric<'a>(
     ports: Vec<Port<'a>>,
     fabric: &BTreeMap<DeviceKey, SeenFabric>,
-    gpus: bool,
+    (gpus, told): (bool, bool),
     roles: &mut Roles,
 ) -> Vec<Port<'a>> {
     let (gvnics, others): (Vec<_>, Vec<_>) =
         (ports.into_iter()).partition(|port| port.device.is_gvnic());
     let rdma = fabric.values().any(|seen| !seen.device.is_gvnic());
-    if !rdma && gpus && gvnics.len() >= FEWEST {
+    if !rdma && gpus && (told || gvnics.len() >= FEWEST) {
         return gvnics;
     }
     for port in &gvnics {

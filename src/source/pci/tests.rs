@@ -236,10 +236,19 @@ fn nics_without_an_rdma_device() {
         tree.file(&format!("{dir}/class"), class);
     }
     tree.link("sys/bus/pci/devices/0000:1e:00.2/physfn", "../0000:1a:00.0");
+    // A port of the same card that no driver took.
+    let dir = tree.pci(
+        "0000:15:02.0",
+        "0000:19:00.2",
+        ("15b3", "1021"),
+        "mlx5_core",
+    );
+    tree.file(&format!("{dir}/class"), "0x020700");
+    tree.remove(&format!("{dir}/driver"));
     let rdma: Bdf = "0000:19:00.0".parse().unwrap();
     let found = bare(&tree.host(), &[rdma]);
     let told: Vec<String> = found.keys().map(ToString::to_string).collect();
-    assert_eq!(told, ["0000:1a:00.0", "0000:1b:00.0"]);
+    assert_eq!(told, ["0000:19:00.2", "0000:1a:00.0", "0000:1b:00.0"]);
     let nic = &found[&"0000:1a:00.0".parse().unwrap()];
     assert_eq!(
         (nic.id.as_str(), nic.class.as_str(), nic.driver.as_deref()),

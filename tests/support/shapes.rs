@@ -1,0 +1,209 @@
+//! Machines of known shapes, what can go wrong with them, and what selvage says of that.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "test code"
+)]
+
+use crate::support::{scratch, selvage};
+use selvage::simulate::{Node, NodeSpec};
+use selvage::units::Bdf;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a report says, as far as it is held here.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Said {
+    pub code: i32,
+    pub state: String,
+    pub reasons: Vec<String>,
+    /// `LinkDown`, or `FewerDevicesThanPromised (notice)`.
+    pub findings: BTreeSet<String>,
+    /// Name, PCI address and bits per second of each rail.
+    pub rails: Vec<(String, Bdf, Option<u64>)>,
+    /// Names of ports that are none.
+    pub others: Vec<String>,
+    pub source: String,
+    pub fabric: String,
+    pub gpudirect: String,
+    pub lacks: String,
+    /// The line `Platform:` of the text form.
+    pub sentence: String,
+}
+
+fn word(value: &Value) -> String {
+    value.as_str().unwrap_or("none").to_string()
+}
+
+fn words(value: &Value) -> Vec<String> {
+    value.as_array().into_iter().flatten().map(word).collect()
+}
+
+/// Writes the machine and asks the real binary; `profile` is what the Node's label says in life.
+/// Without the text form, which takes a look of its own.
+pub fn judged(spec: NodeSpec, profile: Option<&str>) -> Said {
+    look(spec, profile, false)
+}
+
+/// The same with the text form's line on the platform.
+pub fn said(spec: NodeSpec, profile: Option<&str>) -> Said {
+    look(spec, profile, true)
+}
+
+fn look(spec: NodeSpec, profile: Option<&str>, with_text: bool) -> Said {
+    let dir = scratch();
+    Node::write(spec, dir.path()).expect("the machine is written");
+    let flags = profile.map_or(Vec::new(), |name| vec!["--platform-profile", name]);
+    let (code, json) = selvage(dir.path(), &[&["check", "-o", "json"], &flags[..]].concat());
+    let mut sentence = String::new();
+    if with_text {
+        let (again, text) = selvage(dir.path(), &[&["check"], &flags[..]].concat());
+        assert_eq!(code, again, "both forms come to one exit status");
+        sentence = paragraph(&text, "Platform: ");
+    }
+    let report: Value = serde_json::from_str(&json).expect("JSON");
+    let finding = |finding: &Value| match finding["weight"].as_str() {
+        Some("verdict") => word(&finding["reason"]),
+        Some(weight) => format!("{} ({weight})", word(&finding["reason"])),
+        None => panic!("{finding}"),
+    };
+    let (rails, others) = ports(&report);
+    Said {
+        code,
+        state: word(&report["state"]),
+        reasons: words(&report["reasons"]),
+        findings: report["findings"]
+            .as_array()
+            .expect("findings")
+            .iter()
+            .map(finding)
+            .collect(),
+        rails,
+        others,
+        source: word(&report["platform"]["source"]),
+        fabric: word(&report["platform"]["fabric"]),
+        gpudirect: word(&report["gpudirect"]["path"]),
+        lacks: words(&report["platform"]["lacks"]).join(", "),
+        sentence,
+    }
+}
+
+type Rails = Vec<(String, Bdf, Option<u64>)>;
+
+fn ports(report: &Value) -> (Rails, Vec<String>) {
+    let (mut rails, mut others) = (Vec::new(), Vec::new());
+    for port in report["ports"].as_array().expect("ports") {
+        let name = word(&port["device"]);
+        if port["rail"] == Value::Bool(true) {
+            let at = word(&port["pci"]).parse().expect("a PCI address");
+            rails.push((name, at, port["rate_bits_per_second"].as_u64()));
+        } else {
+            others.push(name);
+        }
+    }
+    (rails, others)
+}
+
+/// A line that begins so, with those that it is wrapped into.
+fn paragraph(text: &str, begin: &str) -> String {
+    let mut lines = text.lines().skip_while(|line| !line.starts_with(begin));
+    let first = lines.next().unwrap_or_default().trim_start_matches(begin);
+    let more = lines.take_while(|line| line.starts_with("  "));
+    more.fold(first.to_string(), |all, line| all + " " + line.trim())
+}
+
+impl Said {
+    /// State, and what led there.
+    pub fn outcome(&self) -> String {
+        let mut found: Vec<String> = self.findings.iter().cloned().collect();
+        let told = |reason: &&String| !found.iter().any(|finding| finding == *reason);
+        let others: Vec<String> = self.reasons.iter().filter(told).cloned().collect();
+        found.extend(others);
+        if found.is_empty() {
+            return self.state.clone();
+        }
+        format!("{}: {}", self.state, found.join(", "))
+    }
+
+    /// The same with the line on the platform, where there is one.
+    pub fn outcome_and_sentence(&self) -> String {
+        let parts = [self.outcome(), self.sentence.clone()];
+        parts
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .collect::<Vec<_>>()
+            .join("; ")
+    }
+
+    /// `8 at 400 Gb/s`.
+    pub fn rails_and_rate(&self) -> String {
+        let mut rates: BTreeMap<u64, usize> = BTreeMap::new();
+        for (_, _, rate) in &self.rails {
+            *rates.entry(rate.unwrap_or(0) / 1_000_000_000).or_default() += 1;
+        }
+        match rates.len() {
+            0 => "none".into(),
+            _ => rates
+                .iter()
+                .map(|(rate, count)| format!("{count} at {rate} Gb/s"))
+                .collect::<Vec<_>>()
+                .join(", "),
+        }
+    }
+
+    pub fn names(&self) -> Vec<&str> {
+        self.rails
+            .iter()
+            .map(|(name, _, _)| name.as_str())
+            .collect()
+    }
+
+    pub fn rail_at(&self, n: usize) -> Bdf {
+        self.rails[n].1
+    }
+}
+
+/// The function never came up on the bus: nothing of it is there.
+pub fn never_there(mut spec: NodeSpec, at: Bdf) -> NodeSpec {
+    spec.pci.remove(&at.to_string());
+    without_driver(spec, at)
+}
+
+/// The function is there, and no driver took it.
+pub fn without_driver(mut spec: NodeSpec, at: Bdf) -> NodeSpec {
+    spec.rdma.retain(|device| device.pci != at);
+    spec.netdevs.retain(|netdev| netdev.pci != Some(at));
+    if let Some(pci) = spec.pci.get_mut(&at.to_string()) {
+        pci.driver = None;
+    }
+    spec
+}
+
+/// A link without a partner, from boot on.
+pub fn link_down(mut spec: NodeSpec, at: Bdf) -> NodeSpec {
+    for device in spec.rdma.iter_mut().filter(|device| device.pci == at) {
+        for port in &mut device.ports {
+            // IB without a partner polls; RoCE without carrier says Disabled.
+            (port.state, port.phys) = (1, if port.link_layer == "Ethernet" { 3 } else { 2 });
+        }
+    }
+    for netdev in spec
+        .netdevs
+        .iter_mut()
+        .filter(|netdev| netdev.pci == Some(at))
+    {
+        netdev.carrier = false;
+        netdev.carrier_changes += 1;
+    }
+    spec
+}
+
+/// Nothing tells whose machine this is, nor what.
+pub fn nameless(mut spec: NodeSpec) -> NodeSpec {
+    spec.dmi = ("Acme".into(), "Server".into());
+    spec.asset_tag = None;
+    spec
+}
