@@ -90,6 +90,82 @@ fn the_worst_of_several_counts_and_what_cannot_be_read_is_told() {
 }
 
 #[test]
+fn a_run_without_its_end_is_no_line_rate() {
+    let dir = support::scratch();
+    let file = dir.path().join("cut.log");
+    let name = file.to_str().unwrap();
+    let killed = "--------\nmpirun noticed that process rank 9 with PID 0 on node gpu-a-2 exited on signal 9 (Killed).\n--------\n";
+    let head = |log: &str, lines: usize| {
+        let text = std::fs::read_to_string(data(log)).unwrap();
+        let kept: Vec<&str> = text.lines().take(lines).collect();
+        kept.join("\n") + "\n"
+    };
+    let all = std::fs::read_to_string(data("line_rate.log")).unwrap();
+    let last = all
+        .lines()
+        .position(|l| l.contains("Out of bounds"))
+        .unwrap();
+    for (text, says) in [
+        (
+            head("line_rate.log", last - 3) + killed,
+            "exited on signal 9 (Killed)",
+        ),
+        (
+            head("line_rate.log", last - 3),
+            "its last size is 1073741824 bytes",
+        ),
+        // Whole to the last row.
+        (
+            head("line_rate.log", last),
+            "its last size is 8589934592 bytes",
+        ),
+        // `head -c`.
+        (
+            all[..all.find("# Out of b").unwrap() + 9].to_string(),
+            "did not come to its end",
+        ),
+    ] {
+        std::fs::write(&file, &text).unwrap();
+        let (status, value) = json(&["--rails", "4", "--rate-gbps", "200", name]);
+        let run = &value["inputs"][0]["runs"][0];
+        assert_eq!(
+            (status, run["reason"].as_str()),
+            (3, Some("Unfinished")),
+            "{run}"
+        );
+        assert_eq!(run["verdict"], "unknown");
+        assert!(run["summary"].as_str().unwrap().contains(says), "{run}");
+        // What was measured is told.
+        assert!(run["ratio"].as_f64().unwrap() > 0.8, "{run}");
+    }
+    // Its end is there, and a process died all the same.
+    std::fs::write(&file, all.clone() + killed).unwrap();
+    let (status, value) = json(&["--rails", "4", "--rate-gbps", "200", name]);
+    assert_eq!(status, 3);
+    assert_eq!(value["inputs"][0]["runs"][0]["reason"], "TestFailed");
+    // What the log proves stays proven.
+    let rows = std::fs::read_to_string(data("tcp.log")).unwrap();
+    let rows = rows
+        .lines()
+        .position(|l| l.contains("Out of bounds"))
+        .unwrap();
+    std::fs::write(&file, head("tcp.log", rows) + killed).unwrap();
+    let (status, value) = json(&[&DGX[..], &[name]].concat());
+    let run = &value["inputs"][0]["runs"][0];
+    assert_eq!((status, run["reason"].as_str()), (2, Some("TcpInLog")));
+    assert!(
+        run["notes"].to_string().contains("did not come to its end"),
+        "{run}"
+    );
+    // So do wrong results.
+    let wrong = all.replace("94.80      0", "94.80      7");
+    let wrong = &wrong[..wrong.find("# Out of b").unwrap()];
+    std::fs::write(&file, wrong).unwrap();
+    let (status, _) = json(&["--rails", "4", "--rate-gbps", "200", name]);
+    assert_eq!(status, 2);
+}
+
+#[test]
 fn wrong_usage() {
     for args in [
         &["--rails", "8"][..],

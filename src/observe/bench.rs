@@ -140,14 +140,21 @@ pub struct Run {
     pub average: Option<f64>,
     /// The first line about its failing: number and text.
     pub failure: Option<(u64, String)>,
-    /// It came to its end.
+    /// It came to its end: the lines below the table are there.
     pub ended: bool,
+    /// Its first line was seen: a run that died there is one.
+    pub started: bool,
 }
 
 impl Run {
     /// Nothing is known of it yet.
     pub fn is_empty(&self) -> bool {
         *self == Run::default()
+    }
+
+    /// A line of its end was seen, at least the first of them.
+    pub fn is_over(&self) -> bool {
+        self.ended || self.out_of_bounds.is_some()
     }
 
     /// Wrong elements in all rows; none: nothing was checked.

@@ -24,6 +24,10 @@ fn cannot(out: &mut BenchVerdict, reason: &'static str, summary: String, remedie
     tell(out, Verdict::Unknown, reason, summary, remedies);
 }
 
+/// What is told of a run without its end.
+const NO_END: &str =
+    "the run did not come to its end (no line Out of bounds values, none Avg bus bandwidth)";
+
 /// All that is known of a run.
 pub(super) struct Ask<'a> {
     pub run: &'a Run,
@@ -37,6 +41,15 @@ pub(super) struct Ask<'a> {
 
 impl Ask<'_> {
     pub fn decide(&self, out: &mut BenchVerdict) {
+        self.judge(out);
+        // What was proven or measured until then stands; that there is no more is told.
+        if !self.run.is_over() && !self.run.rows.is_empty() && out.reason != "Unfinished" {
+            out.notes
+                .push(format!("{NO_END}: larger sizes may be missing"));
+        }
+    }
+
+    fn judge(&self, out: &mut BenchVerdict) {
         let name = self.collective.map_or("the benchmark", Collective::as_str);
         let lead = self.lead(out);
         if let Some(wrong) = out.wrong.filter(|wrong| *wrong > 0) {
@@ -205,7 +218,9 @@ impl Ask<'_> {
             out.reason = "LineRate";
             out.summary = lead.trim_end_matches([',', ' ']).to_string();
             self.praise(out, collective, limit, best);
-            if let Some((_, text)) = &self.run.failure {
+            if !self.run.is_over() {
+                self.unfinished(out, &lead);
+            } else if let Some((_, text)) = &self.run.failure {
                 out.verdict = Verdict::Unknown;
                 out.reason = "TestFailed";
                 out.summary = format!("{lead}but the test failed: {text}");
@@ -221,6 +236,7 @@ impl Ask<'_> {
         let like_tcp = ratio < TCP_BELOW
             && ratio * limit.node <= TCP_AT_MOST
             && few.is_none()
+            && self.run.is_over()
             && self.network_unknown();
         if like_tcp {
             out.verdict = Verdict::Tcp;
@@ -233,6 +249,19 @@ impl Ask<'_> {
             out.reason = "BelowLineRate";
             out.summary = lead.trim_end_matches([',', ' ']).to_string();
         }
+    }
+
+    /// A good number of a run that died under way: what would have come next is what failed.
+    fn unfinished(&self, out: &mut BenchVerdict, lead: &str) {
+        out.verdict = Verdict::Unknown;
+        out.reason = "Unfinished";
+        let last = self.run.rows.last().map_or(0, |row| row.size);
+        out.summary = format!("{lead}but {NO_END}; its last size is {last} bytes");
+        if let Some((_, text)) = &self.run.failure {
+            out.summary.push_str(": ");
+            out.summary.push_str(text);
+        }
+        out.remedies.push("See what ended it: the launcher's last lines, the pod's state (OOMKilled, Evicted, a deadline), the kernel log of its nodes (selvage kmsg); then run it to its end. Of a whole run give the whole output.".into());
     }
 
     /// What a good number does not prove.

@@ -439,6 +439,11 @@ fn what_cannot_be_told() {
             run.seats.clear();
             run.failure = Some((9, "x".into()));
         }),
+        ("Unfinished", |run| run.ended = false),
+        ("Unfinished", |run| {
+            run.ended = false;
+            run.failure = Some((9, "x".into()));
+        }),
         ("WrongResults", |run| run.out_of_bounds = Some(2)),
         ("WrongResults", |run| {
             run.apart = true;
@@ -456,6 +461,15 @@ fn what_cannot_be_told() {
             reason == "WrongResults"
         );
     }
+    // Without its end a number guesses at nothing: what a table of TCP's shows is below.
+    let mut cut = run(Collective::AllReduce, &[8, 8], 5.0, 5.0);
+    assert_eq!(judged(&cut, &dgx).reason, "TcpByNumber");
+    cut.ended = false;
+    let got = judged(&cut, &dgx);
+    assert_eq!(got.reason, "BelowLineRate");
+    assert!(got.notes[0].contains("did not come to its end"), "{got:?}");
+    cut.out_of_bounds = Some(0);
+    assert_eq!(judged(&cut, &dgx).reason, "TcpByNumber");
     // A failure excuses nothing of what was measured before.
     let mut slow = run(Collective::AllReduce, &[8, 8], 100.0, 100.0);
     slow.failure = Some((9, "x".into()));

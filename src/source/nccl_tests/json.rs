@@ -27,7 +27,9 @@ pub fn parse(text: &str) -> Option<BenchLog> {
         out_of_bounds: file.pointer("/out_of_bounds/count").and_then(Value::as_u64),
         average: average.and_then(figure).map(|average| average * 1e9),
         failure: failure.map(|error| (0, error.chars().take(300).collect())),
-        ended: average.is_some(),
+        // A file that is cut is no JSON.
+        ended: average.is_some() || file.get("end_time").is_some(),
+        started: true,
     };
     Some(BenchLog {
         runs: vec![run],

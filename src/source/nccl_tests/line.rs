@@ -47,16 +47,32 @@ pub(super) enum Said<'a> {
     Head(Layout),
     /// `# Out of bounds values : 0 OK`.
     OutOfBounds(u64),
-    /// `# Avg bus bandwidth    : 123.4`, in bytes a second.
-    Average(f64),
+    /// `# Avg bus bandwidth    : 123.4`, in bytes a second; none: no number (`-nan`).
+    Average(Option<f64>),
     /// `host: Test NCCL failure …`.
     Failure(&'a str),
+    /// A launcher tells that a process of it died.
+    Death(&'a str),
     /// The command that runs one.
     Command(Collective),
 }
 
 /// Longest name of a host that is kept, in bytes (`getHostName(hostname, 1024)`; the kernel's 64).
 const MAX_HOST: usize = 256;
+
+/// What launchers say where a process did not end well: Open MPI (5 calls itself prterun), MPICH's
+/// hydra, Slurm, kubectl.
+const DEATHS: [&str; 9] = [
+    "noticed that process rank",
+    "exited with non-zero",
+    "exited with a non-zero",
+    "terminated normally, but",
+    "MPI_ABORT was invoked",
+    "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
+    "srun: error: ",
+    "CANCELLED AT ",
+    "command terminated with exit code",
+];
 
 /// Anything but a row.
 pub(super) fn said(line: &str) -> Option<Said<'_>> {
@@ -85,7 +101,7 @@ pub(super) fn said(line: &str) -> Option<Said<'_>> {
         return figure(rest).map(|bad| Said::OutOfBounds(bad as u64));
     }
     if let Some(rest) = after(line, "Avg bus bandwidth") {
-        return figure(rest).map(|average| Said::Average(average * 1e9));
+        return Some(Said::Average(figure(rest).map(|average| average * 1e9)));
     }
     for mark in [
         "Test NCCL failure",
@@ -96,6 +112,9 @@ pub(super) fn said(line: &str) -> Option<Said<'_>> {
         if line.contains(mark) {
             return Some(Said::Failure(line.trim()));
         }
+    }
+    if DEATHS.iter().any(|mark| line.contains(mark)) {
+        return Some(Said::Death(line.trim()));
     }
     command(line).map(Said::Command)
 }

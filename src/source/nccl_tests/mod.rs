@@ -15,4 +15,6 @@ pub use json::parse as parse_json;
 pub use reader::Reader;
 
 #[cfg(test)]
+mod end_tests;
+#[cfg(test)]
 mod tests;

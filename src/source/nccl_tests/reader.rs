@@ -93,7 +93,11 @@ impl Reader {
             return;
         }
         if nccl.is_some() {
-            self.go_on(own);
+            // Its last lines are cut into as rows are; a run without them counts as unfinished.
+            match line::said(own) {
+                Some(end @ (Said::OutOfBounds(_) | Said::Average(_))) => self.said(end),
+                _ => self.go_on(own),
+            }
             return;
         }
         if let Some(said) = line::said(text) {
@@ -114,7 +118,10 @@ impl Reader {
 
     fn said(&mut self, said: Said<'_>) {
         match said {
-            Said::Start => self.begin_head(),
+            Said::Start => {
+                self.begin_head();
+                self.run.started = true;
+            }
             Said::Version(version) => {
                 self.begin_head();
                 self.run.version = Some(version.chars().take(32).collect());
@@ -144,13 +151,13 @@ impl Reader {
                 self.run.out_of_bounds = Some(worst);
             }
             Said::Average(average) => {
-                self.run.average.get_or_insert(average);
+                self.run.average = self.run.average.or(average);
                 self.run.ended = true;
             }
-            Said::Failure(text) => {
-                let text = text.chars().take(MAX_FAILURE).collect();
-                self.run.failure.get_or_insert((self.lines, text));
-            }
+            Said::Failure(text) => self.fail(text),
+            // Outside of a run it is about something else.
+            Said::Death(_) if self.run.is_empty() => {}
+            Said::Death(text) => self.fail(text),
             Said::Command(collective) => {
                 if self.run.ended || self.run.failure.is_some() {
                     self.close_run();
@@ -163,9 +170,14 @@ impl Reader {
         }
     }
 
+    fn fail(&mut self, text: &str) {
+        let text = text.chars().take(MAX_FAILURE).collect();
+        self.run.failure.get_or_insert((self.lines, text));
+    }
+
     /// A line of a run's head: if the last one has rows, the next begins.
     fn begin_head(&mut self) {
-        let over = self.run.ended || self.run.failure.is_some();
+        let over = self.run.is_over() || self.run.failure.is_some();
         // Processes that do not know of each other print heads and rows in turns.
         if over || (!self.run.rows.is_empty() && !self.run.apart) {
             self.close_run();
@@ -174,7 +186,7 @@ impl Reader {
 
     /// A row: after a run's end it is the next run's.
     fn begin_row(&mut self) {
-        if self.run.ended && !self.run.apart {
+        if self.run.is_over() && !self.run.apart {
             self.close_run();
         }
     }
