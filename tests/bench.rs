@@ -166,6 +166,32 @@ fn a_run_without_its_end_is_no_line_rate() {
 }
 
 #[test]
+fn results_that_nothing_checked_are_not_right() {
+    let dir = support::scratch();
+    let (file, prom) = (dir.path().join("c0.log"), dir.path().join("c0.prom"));
+    let text = std::fs::read_to_string(data("line_rate.log")).unwrap();
+    let text = text.replace("validation: 1", "validation: 0");
+    let text = text
+        .replace("      0   ", "    N/A   ")
+        .replace("      0\n", "    N/A\n");
+    std::fs::write(&file, text).unwrap();
+    let args = ["--rails", "4", "--rate-gbps", "200", file.to_str().unwrap()];
+    let (status, value) = json(&[&args[..], &["--textfile", prom.to_str().unwrap()]].concat());
+    let run = &value["inputs"][0]["runs"][0];
+    assert_eq!((status, &run["wrong"]), (0, &Value::Null), "{run}");
+    let prom = std::fs::read_to_string(prom).unwrap();
+    assert!(
+        prom.contains("selvage_bench_ratio{") && !prom.contains("selvage_bench_wrong_results{"),
+        "{prom}"
+    );
+    let screen = String::from_utf8(bench(&args).stdout).unwrap();
+    assert!(
+        screen.contains("results were not checked (-c 0)"),
+        "{screen}"
+    );
+}
+
+#[test]
 fn wrong_usage() {
     for args in [
         &["--rails", "8"][..],

@@ -142,6 +142,9 @@ pub struct Run {
     pub failure: Option<(u64, String)>,
     /// It came to its end: the lines below the table are there.
     pub ended: bool,
+    /// Whether results were checked: by its first line (`validation: 1`), else by the table; none:
+    /// neither tells.
+    pub checked: Option<bool>,
     /// Its first line was seen: a run that died there is one.
     pub started: bool,
 }
@@ -163,7 +166,10 @@ impl Run {
             let measures = [row.out_of_place, row.in_place];
             measures.into_iter().flatten().filter_map(|m| m.wrong)
         });
-        counts.chain(self.out_of_bounds).reduce(u64::saturating_add)
+        // `Out of bounds values : 0 OK` stands below a table that nothing checked (`-c 0`) too.
+        let told = |bad: &u64| *bad > 0 || self.checked == Some(true);
+        let out_of_bounds = self.out_of_bounds.filter(told);
+        counts.chain(out_of_bounds).reduce(u64::saturating_add)
     }
 }
 

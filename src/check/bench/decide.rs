@@ -42,6 +42,9 @@ pub(super) struct Ask<'a> {
 impl Ask<'_> {
     pub fn decide(&self, out: &mut BenchVerdict) {
         self.judge(out);
+        if self.run.checked == Some(false) && out.wrong.is_none() && !self.run.rows.is_empty() {
+            out.notes.push("results were not checked (-c 0): whether they are right is not known; run it once with -c 1".into());
+        }
         // What was proven or measured until then stands; that there is no more is told.
         if !self.run.is_over() && !self.run.rows.is_empty() && out.reason != "Unfinished" {
             out.notes

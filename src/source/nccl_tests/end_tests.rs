@@ -93,3 +93,69 @@ fn of_several_runs_each_has_its_end() {
         assert_eq!(all, over, "{text}");
     }
 }
+
+#[test]
+fn what_was_not_checked_is_not_zero() {
+    let row = |wrong: &str, inside: &str| {
+        format!(
+            "  8589934592    2147483648     float     sum      -1   158070   54.34   95.10    {wrong}   158561   54.17   94.80    {inside}\n"
+        )
+    };
+    let unchecked = START.replace("validation: 1", "validation: 0");
+    let head = "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n";
+    let old = "#       size         count      type   redop    root     time   algbw   busbw  error     time   algbw   busbw  error\n";
+    for (text, checked, wrong) in [
+        (
+            format!("{START}{head}{}{END}", row("0", "0")),
+            Some(true),
+            Some(0),
+        ),
+        (
+            format!("{unchecked}{head}{}{END}", row("N/A", "N/A")),
+            Some(false),
+            None,
+        ),
+        // Its first line is gone.
+        (
+            format!("{head}{}{END}", row("N/A", "N/A")),
+            Some(false),
+            None,
+        ),
+        (
+            format!("{old}{}{END}", row("N/A", "N/A")),
+            Some(false),
+            None,
+        ),
+        // alltoall in place.
+        (
+            format!("{START}{head}{}{END}", row("0", "N/A")),
+            Some(true),
+            Some(0),
+        ),
+        (
+            format!("{head}{}{}{END}", row("N/A", "N/A"), row("0", "N/A")),
+            Some(true),
+            Some(0),
+        ),
+        // A difference counts nothing; the line below the table does.
+        (
+            format!("{START}{old}{}{END}", row("4e-07", "0e+00")),
+            Some(true),
+            Some(0),
+        ),
+        (format!("{old}{}", row("4e-07", "0e+00")), Some(true), None),
+        // What was found wrong is never lost.
+        (
+            format!(
+                "{unchecked}{head}{}# Out of bounds values : 2 FAILED\n",
+                row("N/A", "N/A")
+            ),
+            Some(false),
+            Some(2),
+        ),
+        (END.to_string(), None, None),
+    ] {
+        let run = runs(&text).remove(0);
+        assert_eq!((run.checked, run.wrong()), (checked, wrong), "{text}");
+    }
+}

@@ -28,6 +28,10 @@ pub fn parse(text: &str) -> Option<BenchLog> {
         average: average.and_then(figure).map(|average| average * 1e9),
         failure: failure.map(|error| (0, error.chars().take(300).collect())),
         // A file that is cut is no JSON.
+        checked: config
+            .get("validation")
+            .and_then(figure)
+            .map(|rounds| rounds > 0.0),
         ended: average.is_some() || file.get("end_time").is_some(),
         started: true,
     };

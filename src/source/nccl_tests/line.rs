@@ -35,8 +35,8 @@ impl Default for Layout {
 /// What a line says.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Said<'a> {
-    /// `# nThread 1 nGpus 1 minBytes …`, or a line that only stands before it.
-    Start,
+    /// `# nThread 1 nGpus 1 minBytes … validation: 1`: whether results are checked, where told.
+    Start(Option<bool>),
     /// `# nccl-tests version 2.17.6 …`.
     Version(&'a str),
     /// `# Collective test starting: all_reduce_perf`, concluded too.
@@ -92,7 +92,8 @@ pub(super) fn said(line: &str) -> Option<Said<'_>> {
     }
     // RCCL's has colons.
     if (line.contains("nThread ") || line.contains("nThreads: ")) && line.contains("minBytes") {
-        return Some(Said::Start);
+        let validation = after(line, "validation").and_then(figure);
+        return Some(Said::Start(validation.map(|rounds| rounds > 0.0)));
     }
     if line.contains("busbw") && line.contains("algbw") && line.contains("size") {
         return head(line).map(Said::Head);
@@ -313,6 +314,11 @@ fn untagged(line: &str) -> String {
     }
     out.push_str(rest);
     out
+}
+
+/// Whether the fourth column holds a figure (a count, a difference) or `N/A`; none: it is not there.
+pub(super) fn checked(cells: &[Cell]) -> Option<bool> {
+    cells.get(3).map(|cell| matches!(cell, Cell::Number(_)))
 }
 
 /// One side's measurement out of its cells.

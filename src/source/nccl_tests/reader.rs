@@ -118,9 +118,10 @@ impl Reader {
 
     fn said(&mut self, said: Said<'_>) {
         match said {
-            Said::Start => {
+            Said::Start(checked) => {
                 self.begin_head();
                 self.run.started = true;
+                self.run.checked = self.run.checked.or(checked);
             }
             Said::Version(version) => {
                 self.begin_head();
@@ -247,6 +248,10 @@ impl Reader {
         let in_place = in_place.and_then(|c| line::measure(c, layout));
         if (out_of_place.is_none() && in_place.is_none()) || self.run.rows.len() >= MAX_ROWS {
             return;
+        }
+        // One figure is enough: alltoall in place is not checked.
+        for side in cells.chunks(stride).take(2).filter_map(line::checked) {
+            self.run.checked = Some(self.run.checked == Some(true) || side);
         }
         self.run.rows.push(Row {
             size: row.size,

@@ -436,6 +436,11 @@ fn the_json_file() {
     assert_eq!(ranks.len(), 8);
     assert_eq!((ranks[3], ranks[4]), ((3, "n1"), (4, "n2")));
     assert!(run.ended && run.failure.is_none());
+    assert_eq!(run.wrong(), Some(0));
+    let unchecked = text
+        .replace("\"validation\":1", "\"validation\":0")
+        .replace("\"nwrong\":0.000000", "\"nwrong\":null");
+    assert_eq!(parse_json(&unchecked).unwrap().runs[0].wrong(), None);
     for other in ["{}", "[]", "1", "{\"results\":[]}", "{\"results\":{}}"] {
         assert!(parse_json(other).is_none(), "{other}");
     }
