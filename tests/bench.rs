@@ -235,6 +235,28 @@ fn rails_come_from_this_node_or_from_a_report() {
     assert_eq!(status, 1);
     assert_eq!(told["inputs"], here["inputs"]);
     assert_eq!(told["rails"]["from"], "the report of node-1");
+    // What other fabrics are counted and advised by; one rail's number of each.
+    for (preset, rails, kind, advice) in [
+        ("efa_p5", 32, "efa", "vpc.amazonaws.com/efa"),
+        ("gcp_a3_mega", 8, "gvnic", "NCCL_FASTRAK_IFNAME"),
+    ] {
+        let (dir, _node) = support::node(preset);
+        let log = std::fs::read_to_string(data("two.log")).unwrap();
+        let slow = dir.path().join("slow.log");
+        let one = if rails == 32 { " 11.50" } else { " 22.50" };
+        let log = log.replace("354.76", one).replace("351.66", one);
+        std::fs::write(&slow, log).unwrap();
+        let root = dir.path().to_str().unwrap();
+        let (status, value) = json(&["--host-root", root, slow.to_str().unwrap()]);
+        assert_eq!(status, 1, "{value}");
+        assert_eq!(value["rails"]["count"], rails);
+        assert_eq!(value["rails"]["kind"], kind);
+        let told = value["inputs"][0]["runs"][0]["remedies"].to_string();
+        assert!(
+            told.contains(advice) && !told.contains("NCCL_IB_HCA"),
+            "{told}"
+        );
+    }
     // A node without GPUs has no rails to measure against.
     let (dir, _node) = support::node("empty");
     let (status, none) = json(&["--host-root", dir.path().to_str().unwrap(), &file]);

@@ -172,6 +172,7 @@ pub fn rails(matches: &ArgMatches) -> Result<Option<Rails>, String> {
             rate: *rate,
             fastest: None,
             gpus,
+            kind: None,
             from: "--rails".into(),
             trouble: None,
         }));

@@ -182,6 +182,18 @@ pub struct BenchLog {
     pub dropped: u64,
 }
 
+/// Who carries data over a node's rails: settings and remedies differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RailKind {
+    /// InfiniBand or RoCE, by NCCL's own transport.
+    Verbs,
+    /// AWS' EFA, by a libfabric plugin.
+    Efa,
+    /// Google's gVNIC, by GPUDirect-TCPX(O).
+    Gvnic,
+}
+
 /// A node's rails, for what it can do at best.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rails {
@@ -196,6 +208,9 @@ pub struct Rails {
     pub fastest: Option<BitsPerSec>,
     /// GPUs of the node, where known.
     pub gpus: Option<u32>,
+    /// What they are, where known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub kind: Option<RailKind>,
     /// Where this comes from, in a few words.
     pub from: String,
     /// State and reasons that the node's own report gives, if not ready.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::check::nccl::{Beside, Fallback, NcclVerdict, Network};
-use crate::observe::bench::{Collective, Measure, Rails, Row, Run, Seat};
+use crate::observe::bench::{Collective, Measure, RailKind, Rails, Row, Run, Seat};
 use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::log::Limits;
 use crate::units::BitsPerSec;
@@ -13,6 +13,7 @@ fn rails(count: u32, gbps: u64, gpus: Option<u32>) -> Rails {
         rate: BitsPerSec::from_gbps(gbps),
         fastest: None,
         gpus,
+        kind: None,
         from: "test".into(),
         trouble: None,
     }
@@ -402,6 +403,48 @@ fn what_the_log_says_comes_first() {
         judge(&run_two, Some(&dgx), None, &facts, None).reason,
         "NvlinkBetweenNodes"
     );
+    // Advice is of the fabric: by the log, else by what the rails are.
+    for (network, kind, says) in [
+        (Network::Unknown, None, "NCCL_IB_HCA"),
+        (Network::Unknown, Some(RailKind::Verbs), "NCCL_IB_HCA"),
+        (
+            Network::Unknown,
+            Some(RailKind::Efa),
+            "vpc.amazonaws.com/efa",
+        ),
+        (
+            Network::Unknown,
+            Some(RailKind::Gvnic),
+            "NCCL_FASTRAK_IFNAME",
+        ),
+        (Network::Ofi, None, "vpc.amazonaws.com/efa"),
+        (Network::Ofi, Some(RailKind::Verbs), "libfabric"),
+        (Network::Fastrak, None, "NCCL_FASTRAK_IFNAME"),
+        (Network::Ib, Some(RailKind::Efa), "NCCL_IB_HCA"),
+    ] {
+        let mut rails = rails(8, 400, Some(8));
+        rails.kind = kind;
+        let nccl = log(network, Fallback::No);
+        let facts = LogFacts {
+            settings: vec![("NCCL_IB_DISABLE".into(), "1".into())],
+            ..LogFacts::default()
+        };
+        // One rail's number, and one that is no number of rails.
+        for gb in [48.0, 280.0] {
+            let slow = run(Collective::AllReduce, &[8, 8], gb, gb);
+            let got = judge(&slow, Some(&rails), Some(&nccl), &facts, None);
+            let told = [got.notes.join(" "), got.remedies.join(" ")].concat();
+            let verbs = says == "NCCL_IB_HCA";
+            assert_eq!(got.verdict, V::Below);
+            assert_eq!(told.contains("NCCL_IB_DISABLE=1"), verbs, "{says}: {told}");
+            if gb < 100.0 {
+                assert!(told.contains(says), "{network:?} {kind:?}: {told}");
+            }
+            if !verbs {
+                assert!(!told.contains("NCCL_IB") && !told.contains("PFC"), "{told}");
+            }
+        }
+    }
     // One of eight: the log lists it, and the setting that did it.
     let facts = LogFacts {
         listed: Some(1),
