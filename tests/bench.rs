@@ -202,6 +202,7 @@ fn wrong_usage() {
         &["--collective", "nonesuch"],
         &["--node-report", "/nonexistent"],
         &["--node-report", "/dev/null"],
+        &["--node-report", "/dev/zero"],
         &["--host-root", "/nonexistent"],
     ] {
         let output = bench(&[args, &[&data("tcp.log")]].concat());

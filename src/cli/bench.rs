@@ -16,11 +16,14 @@ use crate::source::node_report;
 use crate::units::BitsPerSec;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::fs::OpenOptions;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Bytes of a file of `-J` that are read: results of thousands of sizes are some MiB.
 const MAX_JSON: usize = 64 << 20;
+
+/// Bytes of a node's report: one is some hundred KiB.
+const MAX_REPORT: u64 = 16 << 20;
 
 /// Adds the flags of `--bench` to the command `nccl`.
 pub fn add_args(command: Command) -> Command {
@@ -182,7 +185,13 @@ pub fn rails(matches: &ArgMatches) -> Result<Option<Rails>, String> {
     };
     let name = path.display();
     #[expect(clippy::disallowed_methods, reason = "a file that the user named")]
-    let text = std::fs::read_to_string(path).map_err(|error| format!("{name}: {error}"))?;
+    let file = std::fs::File::open(path).map_err(|error| format!("{name}: {error}"))?;
+    let mut text = String::new();
+    let read = file.take(MAX_REPORT + 1).read_to_string(&mut text);
+    read.map_err(|error| format!("{name}: {error}"))?;
+    if text.len() as u64 > MAX_REPORT {
+        return Err(format!("{name}: is no report: larger than 16 MiB"));
+    }
     let rails = node_report::rails(&text, "the report of");
     let rails = rails.map_err(|error| format!("{name}: {error}"))?;
     Ok(Some(with_gpus(rails, gpus)))

@@ -154,6 +154,12 @@ fn what_was_not_checked_is_not_zero() {
             Some(2),
         ),
         (END.to_string(), None, None),
+        // No number, and yet a failure.
+        (
+            "# Out of bounds values : -1 FAILED\n".to_string(),
+            None,
+            Some(1),
+        ),
     ] {
         let run = runs(&text).remove(0);
         assert_eq!((run.checked, run.wrong()), (checked, wrong), "{text}");

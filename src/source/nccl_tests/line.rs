@@ -99,7 +99,12 @@ pub(super) fn said(line: &str) -> Option<Said<'_>> {
         return head(line).map(Said::Head);
     }
     if let Some(rest) = after(line, "Out of bounds values") {
-        return figure(rest).map(|bad| Said::OutOfBounds(bad as u64));
+        // Whatever stands for the count, FAILED is at least one.
+        let failed = u64::from(rest.contains("FAILED"));
+        let bad = figure(rest).map(|bad| (bad as u64).max(failed));
+        return bad
+            .or((failed > 0).then_some(failed))
+            .map(Said::OutOfBounds);
     }
     if let Some(rest) = after(line, "Avg bus bandwidth") {
         return Some(Said::Average(figure(rest).map(|average| average * 1e9)));
