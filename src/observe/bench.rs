@@ -147,6 +147,12 @@ pub struct Run {
     pub checked: Option<bool>,
     /// Its first line was seen: a run that died there is one.
     pub started: bool,
+    /// Measurements without a count of wrong elements where one should be: `-3`, `nan`.
+    pub uncounted: u64,
+    /// Rows, or sides of one, left out: cut inside a number, or figures that do not belong together.
+    pub torn_rows: u64,
+    /// A rank's line was cut.
+    pub torn_ranks: bool,
 }
 
 impl Run {
@@ -160,7 +166,7 @@ impl Run {
         self.ended || self.out_of_bounds.is_some()
     }
 
-    /// Wrong elements in all rows; none: nothing was checked.
+    /// Wrong elements in all rows; none: nothing was checked, or not all counts are ones.
     pub fn wrong(&self) -> Option<u64> {
         let counts = self.rows.iter().flat_map(|row| {
             let measures = [row.out_of_place, row.in_place];
@@ -169,7 +175,8 @@ impl Run {
         // `Out of bounds values : 0 OK` stands below a table that nothing checked (`-c 0`) too.
         let told = |bad: &u64| *bad > 0 || self.checked == Some(true);
         let out_of_bounds = self.out_of_bounds.filter(told);
-        counts.chain(out_of_bounds).reduce(u64::saturating_add)
+        let sum = counts.chain(out_of_bounds).reduce(u64::saturating_add);
+        sum.filter(|sum| *sum > 0 || self.uncounted == 0)
     }
 }
 

@@ -20,6 +20,8 @@ pub(super) struct Layout {
     pub root: Option<bool>,
     /// The fourth column counts wrong elements; it is a difference before 2022-08.
     pub counts: Option<bool>,
+    /// The time is the processor's (`-C 1`), not the operation's.
+    pub cpu_time: bool,
 }
 
 impl Default for Layout {
@@ -28,6 +30,7 @@ impl Default for Layout {
             stride: 4,
             root: None,
             counts: None,
+            cpu_time: false,
         }
     }
 }
@@ -43,6 +46,8 @@ pub(super) enum Said<'a> {
     Program(Collective),
     /// A rank.
     Rank(Seat),
+    /// The start of a rank's line, whose rest is lost.
+    TornRank,
     /// The table's head.
     Head(Layout),
     /// `# Out of bounds values : 0 OK`.
@@ -80,6 +85,11 @@ pub(super) fn said(line: &str) -> Option<Said<'_>> {
         && let Some(seat) = line.get(at + 5..).and_then(rank)
     {
         return Some(Said::Rank(seat));
+    }
+    if let Some(rest) = after(line, "#").and_then(|rest| rest.trim_start().strip_prefix("Rank "))
+        && rest.trim_start().starts_with(|c: char| c.is_ascii_digit())
+    {
+        return Some(Said::TornRank);
     }
     if let Some(rest) = after(line, "# nccl-tests version ") {
         let version = rest.split_whitespace().next()?;
@@ -186,6 +196,7 @@ fn head(line: &str) -> Option<Layout> {
             Some("error" | "delta" | "res") => Some(false),
             _ => None,
         },
+        cpu_time: words.contains(&"cputime"),
     })
 }
 
@@ -204,8 +215,10 @@ pub(super) struct Preamble {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Cell {
     Number(f64),
-    /// `N/A`, `nan`, `inf`.
+    /// `N/A`.
     Nothing,
+    /// `nan`, `inf`.
+    Odd,
 }
 
 /// A row's start, wherever in the line it begins.
@@ -238,15 +251,18 @@ pub(super) fn preamble(line: &str) -> Option<Preamble> {
 }
 
 /// A line that goes on with a row: cells only, but for a tag before them. Each printf of a row writes
-/// four; fewer are a number in somebody's words.
-pub(super) fn rest_of_row(line: &str) -> Vec<Cell> {
+/// four; fewer are a number in somebody's words. And whether it begins inside a number: each printf
+/// begins with blanks.
+pub(super) fn rest_of_row(line: &str) -> (Vec<Cell>, bool) {
     let line = untagged(line);
+    let blank = line.starts_with(|c: char| c.is_whitespace());
     let words: Vec<&str> = line.split_whitespace().collect();
     // `2024-05-01T12:00:00Z`, `worker-0:`.
     let skip = usize::from(words.first().is_some_and(|word| cell(word).is_none()));
     let mut cells = cells(words.get(skip..).unwrap_or_default());
     cells.truncate(cells.len() / 4 * 4);
-    cells
+    let torn = !cells.is_empty() && skip == 0 && !blank;
+    (cells, torn)
 }
 
 /// Cells up to the first word that is none. What touches the last (a host's name, whose line begins
@@ -288,7 +304,7 @@ fn cell(word: &str) -> Option<Cell> {
     Some(if plain && number.is_finite() {
         Cell::Number(number)
     } else {
-        Cell::Nothing
+        Cell::Odd
     })
 }
 
@@ -323,7 +339,17 @@ fn untagged(line: &str) -> String {
 
 /// Whether the fourth column holds a figure (a count, a difference) or `N/A`; none: it is not there.
 pub(super) fn checked(cells: &[Cell]) -> Option<bool> {
-    cells.get(3).map(|cell| matches!(cell, Cell::Number(_)))
+    cells.get(3).map(|cell| *cell != Cell::Nothing)
+}
+
+/// Where a count of wrong elements should be, there is none: `-3`, `nan`.
+pub(super) fn uncounted(cells: &[Cell], layout: Layout) -> bool {
+    let no_count = match cells.get(3) {
+        Some(Cell::Number(number)) => *number < 0.0,
+        Some(Cell::Odd) => true,
+        Some(Cell::Nothing) | None => false,
+    };
+    no_count && layout.counts == Some(true)
 }
 
 /// One side's measurement out of its cells.

@@ -1,5 +1,6 @@
 //! Bytes of an output, in any pieces, to its runs.
 
+use super::fit;
 use super::line::{self, Cell, Layout, Preamble, Said};
 use crate::observe::bench::{BenchLog, Collective, Row, Run};
 use crate::source::container_log::unframe;
@@ -26,6 +27,8 @@ pub struct Reader {
     named: BTreeSet<(u32, u32)>,
     /// A row whose end is not there yet, and its line.
     open: Option<(Preamble, u64)>,
+    /// It was cut inside a number.
+    torn: bool,
     /// What the last command said, for the run that it starts.
     command: Option<Collective>,
     carry: Vec<u8>,
@@ -95,7 +98,13 @@ impl Reader {
         if nccl.is_some() {
             // Its last lines are cut into as rows are; a run without them counts as unfinished.
             match line::said(own) {
-                Some(end @ (Said::OutOfBounds(_) | Said::Average(_))) => self.said(end),
+                Some(
+                    own
+                    @ (Said::OutOfBounds(_) | Said::Average(_) | Said::Rank(_) | Said::TornRank),
+                ) => {
+                    self.close_row();
+                    self.said(own);
+                }
                 _ => self.go_on(own),
             }
             return;
@@ -111,7 +120,9 @@ impl Reader {
     /// The open row goes on here, if these are its cells.
     fn go_on(&mut self, text: &str) {
         if let Some((row, _)) = &mut self.open {
-            row.cells.extend(line::rest_of_row(text));
+            let (cells, torn) = line::rest_of_row(text);
+            row.cells.extend(cells);
+            self.torn |= torn;
             self.close_if_whole();
         }
     }
@@ -142,6 +153,11 @@ impl Reader {
                 if self.run.seats.len() < MAX_SEATS {
                     self.run.seats.push(seat);
                 }
+            }
+            // Elsewhere it is somebody's remark.
+            Said::TornRank => {
+                let head = self.run.rows.is_empty() && !self.run.is_over();
+                self.run.torn_ranks |= head && !self.run.is_empty();
             }
             Said::Head(layout) => {
                 self.begin_head();
@@ -199,6 +215,7 @@ impl Reader {
         if run.is_empty() {
             return;
         }
+        run.torn_rows += fit::keep_factor(&mut run);
         let command = self.command.take();
         run.collective = run.collective.or(command);
         if self.log.runs.len() < MAX_RUNS {
@@ -220,9 +237,14 @@ impl Reader {
     }
 
     fn close_row(&mut self) {
+        let torn = std::mem::take(&mut self.torn);
         let Some((row, line)) = self.open.take() else {
             return;
         };
+        if torn {
+            self.run.torn_rows += 1;
+            return;
+        }
         let mut cells = row.cells.as_slice();
         let stride = self.layout.stride;
         // Without a head: a root makes the number of cells odd. A timestamp's words are no cells.
@@ -243,9 +265,24 @@ impl Reader {
         if layout.counts.is_none() && row.redop.as_deref() == Some("none") {
             layout.counts = Some(true);
         }
-        let out_of_place = cells.get(..stride).and_then(|c| line::measure(c, layout));
-        let in_place = cells.get(stride..2 * stride);
-        let in_place = in_place.and_then(|c| line::measure(c, layout));
+        let (mut sides, mut odd) = ([None; 2], false);
+        for (side, cells) in sides.iter_mut().zip(cells.chunks_exact(stride)) {
+            let Some(measure) = line::measure(cells, layout) else {
+                continue;
+            };
+            if !fit::timed(row.size, &measure, layout) {
+                odd = true;
+                continue;
+            }
+            self.run.uncounted += u64::from(line::uncounted(cells, layout));
+            *side = Some(measure);
+        }
+        // What is left of a row that does not fit is not known to be of it.
+        if odd {
+            self.run.torn_rows += 1;
+            return;
+        }
+        let [out_of_place, in_place] = sides;
         if (out_of_place.is_none() && in_place.is_none()) || self.run.rows.len() >= MAX_ROWS {
             return;
         }
