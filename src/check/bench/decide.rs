@@ -2,8 +2,9 @@
 
 use super::causes::{self, few_rails};
 use super::shape::Shape;
-use super::verdict::{BenchVerdict, LogFacts, Verdict};
-use super::{LARGE, LINE_RATE, Limit, TCP_AT_MOST, TCP_BELOW, TOLERANCE};
+use super::tell::gigabytes;
+use super::verdict::{BenchVerdict, LogFacts, Verdict, lowest_beyond};
+use super::{FALL, LARGE, LINE_RATE, Limit, TCP_AT_MOST, TCP_BELOW, TOLERANCE, ranks};
 use crate::check::nccl::{EvidenceLine, Fallback, NcclVerdict, Network};
 use crate::observe::bench::{Collective, Rails, Run};
 
@@ -28,6 +29,9 @@ fn cannot(out: &mut BenchVerdict, reason: &'static str, summary: String, remedie
 const NO_END: &str =
     "the run did not come to its end (no line Out of bounds values, none Avg bus bandwidth)";
 
+/// What is told where the column of wrong elements holds no count.
+const NO_COUNT: &str = "the column #wrong holds what is no count (-3, nan)";
+
 /// All that is known of a run.
 pub(super) struct Ask<'a> {
     pub run: &'a Run,
@@ -44,6 +48,15 @@ impl Ask<'_> {
         self.judge(out);
         if self.run.checked == Some(false) && out.wrong.is_none() && !self.run.rows.is_empty() {
             out.notes.push("results were not checked (-c 0): whether they are right is not known; run it once with -c 1".into());
+        }
+        if self.run.uncounted > 0 && out.reason != "ResultsUnclear" {
+            out.notes.push(NO_COUNT.into());
+        }
+        match self.run.torn_rows {
+            0 => {}
+            rows => out.notes.push(format!(
+                "{rows} of the table's measurements are left out: cut by other lines, or figures that do not belong together"
+            )),
         }
         // What was proven or measured until then stands; that there is no more is told.
         if !self.run.is_over() && !self.run.rows.is_empty() && out.reason != "Unfinished" {
@@ -96,6 +109,18 @@ impl Ask<'_> {
                 &["Give the head of the output too (# Rank … on HOST …), or NCCL's log."],
             );
         };
+        if let Some(why) = ranks::unclear(self.run, shape, self.nccl, self.collective)
+            && self.tcp_by_log().is_none()
+        {
+            return cannot(
+                out,
+                "RanksUnclear",
+                format!("{lead}how many ranks ran on each node is not clear: {why}"),
+                &[
+                    "Give the whole output: stdout alone (mpirun --output-filename, or 2>log), so that NCCL's lines do not cut into it, and NCCL's log (NCCL_DEBUG=INFO) for the number of ranks. If --collective names another benchmark than the one that ran, correct it.",
+                ],
+            );
+        }
         if shape.nodes.len() < 2 {
             let s = if shape.nranks == 1 { "" } else { "s" };
             return cannot(
@@ -123,6 +148,9 @@ impl Ask<'_> {
         }
         let Some(best) = out.bus_bandwidth_bytes_per_second else {
             let (reason, summary) = match self.run.rows.iter().map(|row| row.size).max() {
+                None if self.run.torn_rows > 0 => {
+                    ("NoRows", format!("{name}: no row of the table is whole"))
+                }
                 None => ("NoRows", format!("{name}: the table has no rows")),
                 Some(most) => (
                     "OnlySmallSizes",
@@ -217,6 +245,21 @@ impl Ask<'_> {
             return;
         }
         if ratio >= LINE_RATE {
+            let low = lowest_beyond(self.run);
+            let low = low.filter(|low| low.bytes_per_second < best * FALL);
+            if let Some(low) = low.filter(|low| low.bytes_per_second < limit.expected * LINE_RATE) {
+                let (gb, size) = (gigabytes(low.bytes_per_second), low.size_bytes);
+                out.verdict = Verdict::Below;
+                out.reason = "FallsWithSize";
+                out.summary = format!("{lead}but it falls to {gb} at {size} bytes");
+                out.ratio = Some(low.bytes_per_second / limit.expected);
+                out.evidence.push(EvidenceLine {
+                    line: low.line,
+                    text: format!("busbw {gb} at {size} bytes, the better side"),
+                });
+                out.remedies.push("What lasts longer is slower: run large sizes alone and for minutes (-b 1G -e 8G -n 200) and look meanwhile at PFC pauses, congestion marks and retransmissions (selvage check), and at throttling of GPUs and NICs (nvidia-smi -q -d PERFORMANCE).".into());
+                return;
+            }
             out.verdict = Verdict::LineRate;
             out.reason = "LineRate";
             out.summary = lead.trim_end_matches([',', ' ']).to_string();
@@ -229,6 +272,13 @@ impl Ask<'_> {
                 out.summary = format!("{lead}but the test failed: {text}");
                 out.remedies
                     .push("selvage nccl on its log (NCCL_DEBUG=INFO) names what failed.".into());
+            } else if self.run.uncounted > 0 {
+                out.verdict = Verdict::Unknown;
+                out.reason = "ResultsUnclear";
+                out.summary =
+                    format!("{lead}but whether results are right is not known: {NO_COUNT}");
+                out.remedies
+                    .push("Run it again with -c 1, and give its output as it is.".into());
             }
             return;
         }
@@ -298,39 +348,6 @@ impl Ask<'_> {
         }
     }
 
-    /// How a sentence about the run begins: `all_reduce: 2.10 GB/s of 400 GB/s (0.5 %), `.
-    fn lead(&self, out: &BenchVerdict) -> String {
-        let name = self.collective.map_or("the benchmark", Collective::as_str);
-        match self.figure(out) {
-            figure if figure.is_empty() => format!("{name}: "),
-            figure => format!("{name}:{figure}, "),
-        }
-    }
-
-    /// ` 2.10 GB/s of 400 GB/s (0.5 %)`, as far as known.
-    fn figure(&self, out: &BenchVerdict) -> String {
-        let Some(best) = out.bus_bandwidth_bytes_per_second else {
-            return String::new();
-        };
-        let unit = gigabytes(best);
-        match (out.expected_bytes_per_second, out.ratio) {
-            (Some(expected), Some(ratio)) => {
-                let percent = 100.0 * ratio;
-                let digits = usize::from(percent < 10.0);
-                let least = if self.limit.is_some_and(|limit| limit.least) {
-                    "at least "
-                } else {
-                    ""
-                };
-                format!(
-                    " {unit} of {least}{} ({percent:.digits$} %)",
-                    gigabytes(expected)
-                )
-            }
-            _ => format!(" {unit}"),
-        }
-    }
-
     /// The log proves TCP between nodes.
     fn tcp_by_log(&self) -> Option<&NcclVerdict> {
         self.nccl.filter(|nccl| {
@@ -342,49 +359,5 @@ impl Ask<'_> {
     fn network_unknown(&self) -> bool {
         self.nccl
             .is_none_or(|nccl| matches!(nccl.network, Network::Unknown | Network::None))
-    }
-
-    pub fn evidence(&self, out: &mut BenchVerdict) {
-        let best = out.bus_bandwidth_bytes_per_second;
-        let peaks = [
-            (out.out_of_place, "out of place"),
-            (out.in_place, "in place"),
-        ];
-        let peak = peaks
-            .into_iter()
-            .filter_map(|(peak, side)| Some((peak?, side)))
-            .find(|(peak, _)| Some(peak.bytes_per_second) == best);
-        if let Some((peak, side)) = peak {
-            let text = format!(
-                "busbw {} {side} at {} bytes",
-                gigabytes(peak.bytes_per_second),
-                peak.size_bytes
-            );
-            out.evidence.push(EvidenceLine {
-                line: peak.line,
-                text,
-            });
-        }
-        if let Some((line, text)) = &self.run.failure {
-            let (line, text) = (*line, text.clone());
-            out.evidence.push(EvidenceLine { line, text });
-        }
-        // Why a run is good needs no log.
-        if let (Verdict::Tcp | Verdict::Below, Some(nccl)) = (out.verdict, self.nccl) {
-            out.evidence.extend(nccl.evidence.iter().take(6).cloned());
-            out.evidence.sort_by_key(|line| line.line);
-        }
-    }
-}
-
-/// As people read it: 1 GB is 1e9 bytes, as in the table.
-pub(super) fn gigabytes(bytes: f64) -> String {
-    let gb = bytes / 1e9;
-    if gb >= 100.0 {
-        format!("{gb:.0} GB/s")
-    } else if gb >= 10.0 {
-        format!("{:.1} GB/s", gb)
-    } else {
-        format!("{gb:.2} GB/s")
     }
 }

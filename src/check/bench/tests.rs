@@ -7,7 +7,7 @@ use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::log::Limits;
 use crate::units::BitsPerSec;
 
-fn rails(count: u32, gbps: u64, gpus: Option<u32>) -> Rails {
+pub(super) fn rails(count: u32, gbps: u64, gpus: Option<u32>) -> Rails {
     Rails {
         count,
         rate: BitsPerSec::from_gbps(gbps),
@@ -35,10 +35,16 @@ fn seats(nodes: &[u32]) -> Vec<Seat> {
 }
 
 /// A run with one row of 8 GiB: GB/s out of place and in place.
-fn run(collective: Collective, nodes: &[u32], out: f64, inside: f64) -> Run {
+pub(super) fn run(collective: Collective, nodes: &[u32], out: f64, inside: f64) -> Run {
+    let n = f64::from(nodes.iter().sum::<u32>());
+    let factor = match collective {
+        Collective::AllReduce => 2.0 * (n - 1.0) / n,
+        Collective::AllGather | Collective::ReduceScatter | Collective::Alltoall => (n - 1.0) / n,
+        _ => 1.0,
+    };
     let measure = |gb: f64| Measure {
         micros: 1.0,
-        alg: gb * 1e9,
+        alg: if factor > 0.0 { gb * 1e9 / factor } else { 0.0 },
         bus: gb * 1e9,
         wrong: Some(0),
     };
@@ -60,14 +66,14 @@ fn run(collective: Collective, nodes: &[u32], out: f64, inside: f64) -> Run {
     }
 }
 
-fn log(network: Network, fallback: Fallback) -> NcclVerdict {
+pub(super) fn log(network: Network, fallback: Fallback) -> NcclVerdict {
     let mut verdict = crate::check::nccl::judge(&NcclLog::new(Limits::FILE), &Beside::default());
     verdict.network = network;
     verdict.tcp_fallback = fallback;
     verdict
 }
 
-fn judged(run: &Run, rails: &Rails) -> BenchVerdict {
+pub(super) fn judged(run: &Run, rails: &Rails) -> BenchVerdict {
     judge(run, Some(rails), None, &LogFacts::default(), None)
 }
 
@@ -148,6 +154,14 @@ fn communicators_that_run_at_once_share_the_rails() {
     for seat in &mut split.seats {
         seat.group = seat.rank % 8;
     }
+    // Two ranks each.
+    let row = &mut split.rows[0];
+    for side in [&mut row.out_of_place, &mut row.in_place] {
+        *side = side.map(|side| Measure {
+            alg: side.bus,
+            ..side
+        });
+    }
     let got = judged(&split, &rails(8, 400, Some(8)));
     assert_eq!(got.expected_bytes_per_second, Some(50e9));
     assert_eq!((got.nranks, got.nodes), (Some(2), Some(2)));
@@ -155,6 +169,13 @@ fn communicators_that_run_at_once_share_the_rails() {
     // `DIV 8`: one inside each node.
     for seat in &mut split.seats {
         seat.group = seat.rank / 8;
+    }
+    let row = &mut split.rows[0];
+    for side in [&mut row.out_of_place, &mut row.in_place] {
+        *side = side.map(|side| Measure {
+            alg: side.bus / 1.75,
+            ..side
+        });
     }
     assert_eq!(judged(&split, &rails(8, 400, Some(8))).reason, "OneNode");
 }
