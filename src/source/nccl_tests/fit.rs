@@ -25,12 +25,8 @@ pub(super) fn timed(size: u64, side: &Measure, layout: Layout) -> bool {
         return true;
     }
     let alg = side.alg / 1e9;
-    // The time too is rounded: two decimals, then one, then none.
-    let half = match side.micros {
-        t if t < 100.0 => ROUNDING,
-        t if t < 10_000.0 => 0.051,
-        t => 0.51 + t / 1e4,
-    };
+    // The time too is rounded, differently by version: half a microsecond, and half a percent.
+    let half = 0.51 + side.micros / 200.0;
     let (fast, slow) = (side.micros - half, side.micros + half);
     let at = |part: f64| {
         let most = match fast > 0.0 {
