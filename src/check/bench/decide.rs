@@ -32,6 +32,9 @@ const NO_END: &str =
 /// What is told where the column of wrong elements holds no count.
 const NO_COUNT: &str = "the column #wrong holds what is no count (-3, nan)";
 
+/// What to do where lines were cut.
+const APART: &str = "Give the whole output, apart from NCCL's lines, which cut into it: NCCL_DEBUG_FILE=/tmp/nccl.%h.%p, and that file as a second part of the input (cat).";
+
 /// All that is known of a run.
 pub(super) struct Ask<'a> {
     pub run: &'a Run,
@@ -112,12 +115,17 @@ impl Ask<'_> {
         if let Some(why) = ranks::unclear(self.run, shape, self.nccl, self.collective)
             && self.tcp_by_log().is_none()
         {
+            // What so many ranks would be expected to reach is not known either.
+            (out.expected_bytes_per_second, out.ceiling_bytes_per_second) = (None, None);
+            out.ratio = None;
+            let lead = self.lead(out);
             return cannot(
                 out,
                 "RanksUnclear",
                 format!("{lead}how many ranks ran on each node is not clear: {why}"),
                 &[
-                    "Give the whole output: stdout alone (mpirun --output-filename, or 2>log), so that NCCL's lines do not cut into it, and NCCL's log (NCCL_DEBUG=INFO) for the number of ranks. If --collective names another benchmark than the one that ran, correct it.",
+                    APART,
+                    "Give NCCL's log along (NCCL_DEBUG=INFO): it tells the number of ranks. If --collective names another benchmark than the one that ran, correct it.",
                 ],
             );
         }
@@ -159,12 +167,11 @@ impl Ask<'_> {
                     ),
                 ),
             };
-            return cannot(
-                out,
-                reason,
-                summary,
-                &["Run it up to large sizes: -b 8 -e 8G -f 2."],
-            );
+            let remedy = match self.run.torn_rows {
+                0 => "Run it up to large sizes: -b 8 -e 8G -f 2.",
+                _ => APART,
+            };
+            return cannot(out, reason, summary, &[remedy]);
         };
         let Some(collective) = self.collective else {
             return cannot(

@@ -43,6 +43,7 @@ fn lists_of_ranks_that_are_not_whole() {
         let got = judged(&at(collective, lose), &dgx);
         assert_eq!(got.reason, reason, "{collective:?} {lose:?}: {got:?}");
         assert_eq!(got.verdict == Verdict::Unknown, reason == "RanksUnclear");
+        assert_eq!(got.ratio.is_none(), reason == "RanksUnclear", "{got:?}");
     }
     // What the log tells counts, either way.
     let with = |run: &Run, nranks| {
