@@ -9,6 +9,7 @@
     reason = "test code"
 )]
 
+mod bench_inputs;
 mod support;
 
 use serde_json::Value;
@@ -90,6 +91,108 @@ fn the_worst_of_several_counts_and_what_cannot_be_read_is_told() {
 }
 
 #[test]
+fn a_run_without_its_end_is_no_line_rate() {
+    let dir = support::scratch();
+    let file = dir.path().join("cut.log");
+    let name = file.to_str().unwrap();
+    let killed = "--------\nmpirun noticed that process rank 9 with PID 0 on node gpu-a-2 exited on signal 9 (Killed).\n--------\n";
+    let head = |log: &str, lines: usize| {
+        let text = std::fs::read_to_string(data(log)).unwrap();
+        let kept: Vec<&str> = text.lines().take(lines).collect();
+        kept.join("\n") + "\n"
+    };
+    let all = std::fs::read_to_string(data("line_rate.log")).unwrap();
+    let last = all
+        .lines()
+        .position(|l| l.contains("Out of bounds"))
+        .unwrap();
+    for (text, says) in [
+        (
+            head("line_rate.log", last - 3) + killed,
+            "exited on signal 9 (Killed)",
+        ),
+        (
+            head("line_rate.log", last - 3),
+            "its last size is 1073741824 bytes",
+        ),
+        // Whole to the last row.
+        (
+            head("line_rate.log", last),
+            "its last size is 8589934592 bytes",
+        ),
+        // `head -c`.
+        (
+            all[..all.find("# Out of b").unwrap() + 9].to_string(),
+            "did not come to its end",
+        ),
+    ] {
+        std::fs::write(&file, &text).unwrap();
+        let (status, value) = json(&["--rails", "4", "--rate-gbps", "200", name]);
+        let run = &value["inputs"][0]["runs"][0];
+        assert_eq!(
+            (status, run["reason"].as_str()),
+            (3, Some("Unfinished")),
+            "{run}"
+        );
+        assert_eq!(run["verdict"], "unknown");
+        assert!(run["summary"].as_str().unwrap().contains(says), "{run}");
+        // What was measured is told.
+        assert!(run["ratio"].as_f64().unwrap() > 0.8, "{run}");
+    }
+    // Its end is there, and a process died all the same.
+    std::fs::write(&file, all.clone() + killed).unwrap();
+    let (status, value) = json(&["--rails", "4", "--rate-gbps", "200", name]);
+    assert_eq!(status, 3);
+    assert_eq!(value["inputs"][0]["runs"][0]["reason"], "TestFailed");
+    // What the log proves stays proven.
+    let rows = std::fs::read_to_string(data("tcp.log")).unwrap();
+    let rows = rows
+        .lines()
+        .position(|l| l.contains("Out of bounds"))
+        .unwrap();
+    std::fs::write(&file, head("tcp.log", rows) + killed).unwrap();
+    let (status, value) = json(&[&DGX[..], &[name]].concat());
+    let run = &value["inputs"][0]["runs"][0];
+    assert_eq!((status, run["reason"].as_str()), (2, Some("TcpInLog")));
+    assert!(
+        run["notes"].to_string().contains("did not come to its end"),
+        "{run}"
+    );
+    // So do wrong results.
+    let wrong = all.replace("94.80      0", "94.80      7");
+    let wrong = &wrong[..wrong.find("# Out of b").unwrap()];
+    std::fs::write(&file, wrong).unwrap();
+    let (status, _) = json(&["--rails", "4", "--rate-gbps", "200", name]);
+    assert_eq!(status, 2);
+}
+
+#[test]
+fn results_that_nothing_checked_are_not_right() {
+    let dir = support::scratch();
+    let (file, prom) = (dir.path().join("c0.log"), dir.path().join("c0.prom"));
+    let text = std::fs::read_to_string(data("line_rate.log")).unwrap();
+    let text = text.replace("validation: 1", "validation: 0");
+    let text = text
+        .replace("      0   ", "    N/A   ")
+        .replace("      0\n", "    N/A\n");
+    std::fs::write(&file, text).unwrap();
+    let args = ["--rails", "4", "--rate-gbps", "200", file.to_str().unwrap()];
+    let (status, value) = json(&[&args[..], &["--textfile", prom.to_str().unwrap()]].concat());
+    let run = &value["inputs"][0]["runs"][0];
+    assert_eq!((status, &run["wrong"]), (0, &Value::Null), "{run}");
+    let prom = std::fs::read_to_string(prom).unwrap();
+    assert!(
+        prom.contains("selvage_bench_ratio{") && !prom.contains("selvage_bench_wrong_results{"),
+        "{prom}"
+    );
+    let screen = String::from_utf8(bench(&args).stdout).unwrap();
+    assert!(
+        screen.contains("results were not checked (-c 0)"),
+        "{screen}"
+    );
+}
+
+#[test]
 fn wrong_usage() {
     for args in [
         &["--rails", "8"][..],
@@ -100,6 +203,7 @@ fn wrong_usage() {
         &["--collective", "nonesuch"],
         &["--node-report", "/nonexistent"],
         &["--node-report", "/dev/null"],
+        &["--node-report", "/dev/zero"],
         &["--host-root", "/nonexistent"],
     ] {
         let output = bench(&[args, &[&data("tcp.log")]].concat());
@@ -133,6 +237,33 @@ fn rails_come_from_this_node_or_from_a_report() {
     assert_eq!(status, 1);
     assert_eq!(told["inputs"], here["inputs"]);
     assert_eq!(told["rails"]["from"], "the report of node-1");
+    // What other fabrics are counted and advised by; one rail's number of each.
+    for (preset, rails, kind, advice) in [
+        ("efa_p5", 32, "efa", "vpc.amazonaws.com/efa"),
+        ("gcp_a3_mega", 8, "gvnic", "NCCL_FASTRAK_IFNAME"),
+    ] {
+        let (dir, _node) = support::node(preset);
+        let log = std::fs::read_to_string(data("two.log")).unwrap();
+        let slow = dir.path().join("slow.log");
+        let one = if rails == 32 {
+            "700000   12.27   11.50"
+        } else {
+            "357914   24.00   22.50"
+        };
+        let log = log.replace("22700  378.41  354.76", one);
+        let log = log.replace("22900  375.11  351.66", one);
+        std::fs::write(&slow, log).unwrap();
+        let root = dir.path().to_str().unwrap();
+        let (status, value) = json(&["--host-root", root, slow.to_str().unwrap()]);
+        assert_eq!(status, 1, "{value}");
+        assert_eq!(value["rails"]["count"], rails);
+        assert_eq!(value["rails"]["kind"], kind);
+        let told = value["inputs"][0]["runs"][0]["remedies"].to_string();
+        assert!(
+            told.contains(advice) && !told.contains("NCCL_IB_HCA"),
+            "{told}"
+        );
+    }
     // A node without GPUs has no rails to measure against.
     let (dir, _node) = support::node("empty");
     let (status, none) = json(&["--host-root", dir.path().to_str().unwrap(), &file]);

@@ -16,11 +16,15 @@ use crate::source::node_report;
 use crate::units::BitsPerSec;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::fs::OpenOptions;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Bytes of a file of `-J` that are read: results of thousands of sizes are some MiB.
 const MAX_JSON: usize = 64 << 20;
+
+/// Bytes of a node's report: one is some hundred KiB.
+const MAX_REPORT: u64 = 16 << 20;
 
 /// Adds the flags of `--bench` to the command `nccl`.
 pub fn add_args(command: Command) -> Command {
@@ -56,7 +60,7 @@ pub fn add_args(command: Command) -> Command {
                 .value_parser(clap::value_parser!(u32).range(1..=1024)),
         )
         .arg(
-            of_bench("node-report", "FILE", "/report of one of the nodes, saved (selvage check -o json)")
+            of_bench("node-report", "FILE", "/report of one of the nodes, saved (selvage check -o json); - is standard input")
                 .alias("report")
                 .value_parser(paths.clone())
                 .conflicts_with("rails"),
@@ -172,6 +176,7 @@ pub fn rails(matches: &ArgMatches) -> Result<Option<Rails>, String> {
             rate: *rate,
             fastest: None,
             gpus,
+            kind: None,
             from: "--rails".into(),
             trouble: None,
         }));
@@ -179,12 +184,41 @@ pub fn rails(matches: &ArgMatches) -> Result<Option<Rails>, String> {
     let Some(path) = matches.get_one::<PathBuf>("node-report") else {
         return Ok(None);
     };
+    let stdin = Path::new("-");
+    let files = files_of(matches);
+    if path == stdin && (files.is_empty() || files.iter().any(|file| file == stdin)) {
+        return Err("standard input cannot be both the report and the output of nccl-tests".into());
+    }
     let name = path.display();
-    #[expect(clippy::disallowed_methods, reason = "a file that the user named")]
-    let text = std::fs::read_to_string(path).map_err(|error| format!("{name}: {error}"))?;
+    let text = report_text(path).map_err(|error| format!("{name}: {error}"))?;
     let rails = node_report::rails(&text, "the report of");
     let rails = rails.map_err(|error| format!("{name}: {error}"))?;
     Ok(Some(with_gpus(rails, gpus)))
+}
+
+/// A node's report: a regular file, or standard input (`-`). A pipe that nobody writes to would hang
+/// for ever, and so is refused.
+fn report_text(path: &Path) -> Result<String, String> {
+    let mut text = String::new();
+    let read = if path == Path::new("-") {
+        io::stdin().take(MAX_REPORT + 1).read_to_string(&mut text)
+    } else {
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(nix::libc::O_NONBLOCK)
+            .open(path)
+            .map_err(|error| error.to_string())?;
+        let kind = file.metadata().map_err(|error| error.to_string())?;
+        if !kind.is_file() {
+            return Err("is no regular file: save the report to one, or give - to read it from standard input".into());
+        }
+        file.take(MAX_REPORT + 1).read_to_string(&mut text)
+    };
+    read.map_err(|error| error.to_string())?;
+    if text.len() as u64 > MAX_REPORT {
+        return Err("is no report: larger than 16 MiB".into());
+    }
+    Ok(text)
 }
 
 /// The rails of this node, out of its report; none unless it has GPUs: a launcher's NIC is no rail.
@@ -241,20 +275,41 @@ pub fn run(paths: &[PathBuf], rails: Option<Rails>, named: Option<Collective>) -
 /// One input by both readers at once.
 fn read(path: &Path) -> io::Result<(Scanned, BenchLog)> {
     let mut reader = Reader::default();
+    // A file of `-J` is one object; anything else is known by its first byte.
     let mut json: Option<Vec<u8>> = Some(Vec::new());
     let scanned = nccl::read_path(path, &mut |piece| {
         reader.feed(piece);
-        // A file of `-J` is one object; anything else is known by its first byte.
-        if let Some(text) = &mut json {
+        let Some(text) = &mut json else { return };
+        // Blanks before it are not kept, so that each piece is looked at once.
+        let piece = match text.is_empty() {
+            true => piece.trim_ascii_start(),
+            false => piece,
+        };
+        let other = text.is_empty() && piece.first().is_some_and(|byte| *byte != b'{');
+        if other || text.len() + piece.len() > MAX_JSON {
+            json = None;
+        } else {
             text.extend_from_slice(piece);
-            let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
-            if first.is_some_and(|byte| *byte != b'{') || text.len() > MAX_JSON {
-                json = None;
-            }
         }
     })?;
-    let json = json.and_then(|text| parse_json(std::str::from_utf8(&text).ok()?));
-    Ok((scanned, json.unwrap_or_else(|| reader.finish())))
+    let ((log, trouble), text) = (scanned, json.unwrap_or_default());
+    let text = std::str::from_utf8(&text).unwrap_or_default();
+    let bench = match parse_json(text) {
+        Ok(bench) => bench,
+        Err(cut) => {
+            let bench = reader.finish();
+            // NCCL and launchers begin no file with a brace.
+            if cut && bench.runs.is_empty() && trouble.is_none() {
+                let name = path.display();
+                let cut = format!(
+                    "{name}: begins as a file of -J and is cut before its end: give it whole, or what nccl-tests printed"
+                );
+                return Ok(((log, Some(cut)), bench));
+            }
+            bench
+        }
+    };
+    Ok(((log, trouble), bench))
 }
 
 /// Writes the results as metrics: whole or not at all, since others read the file at any time.
@@ -263,6 +318,15 @@ pub fn write_textfile(path: &Path, bench: &Bench, seconds: i64) -> io::Result<()
     let name = path
         .file_name()
         .ok_or_else(|| io::Error::other("names no file"))?;
+    // A rename puts a file in the place of whatever is there: a device, a link, a pipe.
+    match std::fs::symlink_metadata(path) {
+        Ok(there) if !there.is_file() => {
+            return Err(io::Error::other(
+                "is there and is no regular file: not replaced",
+            ));
+        }
+        _ => {}
+    }
     // In the same directory, since a rename does not leave its file system; the collector reads
     // only what ends in .prom.
     let mut scratch = name.to_os_string();

@@ -140,8 +140,19 @@ pub struct Run {
     pub average: Option<f64>,
     /// The first line about its failing: number and text.
     pub failure: Option<(u64, String)>,
-    /// It came to its end.
+    /// It came to its end: the lines below the table are there.
     pub ended: bool,
+    /// Whether results were checked: by its first line (`validation: 1`), else by the table; none:
+    /// neither tells.
+    pub checked: Option<bool>,
+    /// Its first line was seen: a run that died there is one.
+    pub started: bool,
+    /// Measurements without a count of wrong elements where one should be: `-3`, `nan`.
+    pub uncounted: u64,
+    /// Rows, or sides of one, left out: cut inside a number, or figures that do not belong together.
+    pub torn_rows: u64,
+    /// A rank's line was cut.
+    pub torn_ranks: bool,
 }
 
 impl Run {
@@ -150,13 +161,22 @@ impl Run {
         *self == Run::default()
     }
 
-    /// Wrong elements in all rows; none: nothing was checked.
+    /// A line of its end was seen, at least the first of them.
+    pub fn is_over(&self) -> bool {
+        self.ended || self.out_of_bounds.is_some()
+    }
+
+    /// Wrong elements in all rows; none: nothing was checked, or not all counts are ones.
     pub fn wrong(&self) -> Option<u64> {
         let counts = self.rows.iter().flat_map(|row| {
             let measures = [row.out_of_place, row.in_place];
             measures.into_iter().flatten().filter_map(|m| m.wrong)
         });
-        counts.chain(self.out_of_bounds).reduce(u64::saturating_add)
+        // `Out of bounds values : 0 OK` stands below a table that nothing checked (`-c 0`) too.
+        let told = |bad: &u64| *bad > 0 || self.checked == Some(true);
+        let out_of_bounds = self.out_of_bounds.filter(told);
+        let sum = counts.chain(out_of_bounds).reduce(u64::saturating_add);
+        sum.filter(|sum| *sum > 0 || self.uncounted == 0)
     }
 }
 
@@ -167,6 +187,18 @@ pub struct BenchLog {
     pub runs: Vec<Run>,
     /// Runs that were one too many to keep.
     pub dropped: u64,
+}
+
+/// Who carries data over a node's rails: settings and remedies differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RailKind {
+    /// InfiniBand or RoCE, by NCCL's own transport.
+    Verbs,
+    /// AWS' EFA, by a libfabric plugin.
+    Efa,
+    /// Google's gVNIC, by GPUDirect-TCPX(O).
+    Gvnic,
 }
 
 /// A node's rails, for what it can do at best.
@@ -183,6 +215,9 @@ pub struct Rails {
     pub fastest: Option<BitsPerSec>,
     /// GPUs of the node, where known.
     pub gpus: Option<u32>,
+    /// What they are, where known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub kind: Option<RailKind>,
     /// Where this comes from, in a few words.
     pub from: String,
     /// State and reasons that the node's own report gives, if not ready.

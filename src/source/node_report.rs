@@ -1,7 +1,8 @@
 //! A node's own report (`selvage.dev/report/v1`, `/report` or `selvage check -o json`), as far as it
 //! says what its rails can do.
 
-use crate::observe::bench::Rails;
+use crate::observe::bench::{RailKind, Rails};
+use crate::observe::rdma::GVNIC_DRIVER;
 use crate::units::BitsPerSec;
 use serde::Deserialize;
 
@@ -24,6 +25,8 @@ struct Port {
     #[serde(default)]
     rail: bool,
     rate_bits_per_second: Option<u64>,
+    #[serde(default)]
+    driver: String,
 }
 
 /// The rails of a report, `from` being what it is called. A rail without a rate (it is down) counts
@@ -31,14 +34,21 @@ struct Port {
 pub fn rails(text: &str, from: &str) -> Result<Rails, String> {
     let report: Report =
         serde_json::from_str(text).map_err(|error| format!("is no report: {error}"))?;
-    if !report.schema.starts_with("selvage.dev/report/") {
-        return Err(format!("is no report: its schema is {:?}", report.schema));
+    // Another version may mean something else by the same names.
+    if report.schema != "selvage.dev/report/v1" {
+        let schema: String = report.schema.chars().take(80).collect();
+        return Err(format!(
+            "is no report of selvage.dev/report/v1: its schema is {schema:?}"
+        ));
     }
     let count = report.ports.iter().filter(|port| port.rail).count();
     let rates = || {
         let rails = report.ports.iter().filter(|port| port.rail);
         rails.filter_map(|port| port.rate_bits_per_second.filter(|rate| *rate > 0))
     };
+    let kinds = report.ports.iter().filter(|port| port.rail);
+    let mut kinds = kinds.filter_map(|port| kind(&port.driver));
+    let first = kinds.next();
     let (Some(slowest), Some(fastest)) = (rates().min(), rates().max()) else {
         return Err("tells of no rail whose rate is known".into());
     };
@@ -57,9 +67,20 @@ pub fn rails(text: &str, from: &str) -> Result<Rails, String> {
         rate: BitsPerSec(slowest),
         fastest: (fastest != slowest).then_some(BitsPerSec(fastest)),
         gpus: report.gpus.filter(|gpus| *gpus > 0),
+        kind: first.filter(|first| kinds.all(|kind| kind == *first)),
         from,
         trouble,
     })
+}
+
+/// By a port's driver; none: the report does not say.
+fn kind(driver: &str) -> Option<RailKind> {
+    match driver {
+        "" => None,
+        "efa" => Some(RailKind::Efa),
+        GVNIC_DRIVER => Some(RailKind::Gvnic),
+        _ => Some(RailKind::Verbs),
+    }
 }
 
 #[cfg(test)]
@@ -98,10 +119,25 @@ mod tests {
         assert_eq!((got.count, got.rate), (3, BitsPerSec::from_gbps(200)));
         assert_eq!(got.fastest, Some(BitsPerSec::from_gbps(400)));
         assert_eq!(got.trouble.as_deref(), Some("unready: LinkDown"));
+        for (drivers, kind) in [
+            (["efa", "efa"], Some(RailKind::Efa)),
+            (["gve", "gve"], Some(RailKind::Gvnic)),
+            (["mlx5_core", "bnxt_en"], Some(RailKind::Verbs)),
+            (["mlx5_core", "efa"], None),
+            (["", ""], None),
+        ] {
+            let ports = drivers.map(|driver| {
+                format!(r#"{{"driver":"{driver}","rail":true,"rate_bits_per_second":1}}"#)
+            });
+            let got = rails_of(&report("ready", &ports)).unwrap();
+            assert_eq!(got.kind, kind, "{drivers:?}");
+        }
         for (text, says) in [
             ("x", "is no report"),
             ("{}", "is no report"),
             (r#"{"schema":"selvage.dev/nccl/v1"}"#, "is no report"),
+            (&good.replace("report/v1", "report/v2"), "report/v2"),
+            (&good.replace("report/v1", "report/"), "is no report"),
             (r#"{"schema":"selvage.dev/report/v1"}"#, "no rail"),
             (&report("ready", &[port(true, "null")]), "no rail"),
             (&report("ready", &[port(true, "0")]), "no rail"),

@@ -4,7 +4,7 @@ use super::Limit;
 use super::shape::Shape;
 use super::verdict::LogFacts;
 use crate::check::nccl::{NcclVerdict, Network};
-use crate::observe::bench::Rails;
+use crate::observe::bench::{RailKind, Rails};
 use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::event::{Net, Transport};
 use std::collections::BTreeSet;
@@ -36,6 +36,47 @@ const SETTINGS: [(&str, &str); 11] = [
     ),
     ("NCCL_IB_DISABLE", "1 forbids RDMA"),
 ];
+
+/// What carries data: by the log's connections, else by what the rails are.
+fn kind(nccl: Option<&NcclVerdict>, rails: &Rails) -> Option<RailKind> {
+    match nccl.map(|nccl| nccl.network) {
+        Some(Network::Ib | Network::Roce | Network::IbOrRoce) => Some(RailKind::Verbs),
+        // libfabric drives NICs of others too.
+        Some(Network::Ofi) => Some(RailKind::Efa),
+        Some(Network::Fastrak | Network::Tcpx) => Some(RailKind::Gvnic),
+        _ => rails.kind,
+    }
+}
+
+/// How to see that all rails are in use.
+fn see_rails(kind: Option<RailKind>) -> &'static str {
+    match kind {
+        None | Some(RailKind::Verbs) => {
+            "See which NICs NCCL uses: NCCL_DEBUG=INFO, NCCL_DEBUG_SUBSYS=INIT,ENV,NET; NCCL_IB_HCA, the pod's RDMA resources."
+        }
+        Some(RailKind::Efa) => {
+            "See how many NICs the libfabric plugin (aws-ofi-nccl) found: NCCL_DEBUG=INFO logs NET/OFI Selected provider is efa (found … nics); the pod must ask for all of its node's vpc.amazonaws.com/efa, and fi_info -p efa in it list them."
+        }
+        Some(RailKind::Gvnic) => {
+            "See that the plugin has all interfaces: NCCL_FASTRAK_IFNAME (TCPXO) or NCCL_GPUDIRECTTCPX_SOCKET_IFNAME (TCPX) names all of the pod's GPU networks, and the pod has an interface in each."
+        }
+    }
+}
+
+/// What is left where nothing in particular is seen.
+fn compare(kind: Option<RailKind>) -> &'static str {
+    match kind {
+        None | Some(RailKind::Verbs) => {
+            "Compare pairs of nodes to find the slow one; then selvage check there: rate and width of links and PCIe, errors, PFC pauses; on RoCE ECN and routing by the switches."
+        }
+        Some(RailKind::Efa) => {
+            "Compare pairs of nodes to find the slow one; then selvage check there; nodes in one placement group, current versions of the EFA driver, libfabric and aws-ofi-nccl."
+        }
+        Some(RailKind::Gvnic) => {
+            "Compare pairs of nodes to find the slow one; then selvage check there; nodes in one compact placement, the plugin's settings as its version asks for (nccl-env-profile.sh), its receive daemon beside each pod."
+        }
+    }
+}
 
 /// What the log tells beside its verdict.
 pub(super) fn facts(log: &NcclLog) -> LogFacts {
@@ -78,6 +119,7 @@ pub(super) fn slow(
     few: Option<u32>,
 ) -> (Vec<String>, Vec<String>) {
     let (mut notes, mut remedies) = (Vec::new(), Vec::new());
+    let kind = kind(nccl, rails);
     let rdma = nccl.filter(|nccl| !matches!(nccl.network, Network::Unknown | Network::None));
     // Of IB and RoCE alone: plugins put several NICs into one.
     let able = rails.count.min(shape.least());
@@ -102,10 +144,13 @@ pub(super) fn slow(
             rails.count
         ));
         if facts.nics.is_none() {
-            remedies.push("See which NICs NCCL uses: NCCL_DEBUG=INFO, NCCL_DEBUG_SUBSYS=INIT,ENV,NET; NCCL_IB_HCA, the pod's RDMA resources.".into());
+            remedies.push(see_rails(kind).into());
         }
     }
-    for (name, why) in SETTINGS {
+    // Plugins read none of NCCL's settings for verbs.
+    let verbs = matches!(kind, None | Some(RailKind::Verbs));
+    let read = |name: &str| verbs || !name.starts_with("NCCL_IB_");
+    for (name, why) in SETTINGS.into_iter().filter(|(name, _)| read(name)) {
         if let Some(value) = facts.setting(name) {
             notes.push(format!("{name}={value}: {why}"));
         }
@@ -119,7 +164,7 @@ pub(super) fn slow(
         None => remedies.push(NO_LOG.into()),
     }
     if remedies.is_empty() {
-        remedies.push("Compare pairs of nodes to find the slow one; then selvage check there: rate and width of links and PCIe, errors, PFC pauses; on RoCE ECN and routing by the switches.".into());
+        remedies.push(compare(kind).into());
     }
     (notes, remedies)
 }

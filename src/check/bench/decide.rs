@@ -2,8 +2,9 @@
 
 use super::causes::{self, few_rails};
 use super::shape::Shape;
-use super::verdict::{BenchVerdict, LogFacts, Verdict};
-use super::{LARGE, LINE_RATE, Limit, TCP_AT_MOST, TCP_BELOW, TOLERANCE};
+use super::tell::gigabytes;
+use super::verdict::{BenchVerdict, LogFacts, Verdict, lowest_beyond};
+use super::{FALL, LARGE, LINE_RATE, Limit, TCP_AT_MOST, TCP_BELOW, TOLERANCE, ranks};
 use crate::check::nccl::{EvidenceLine, Fallback, NcclVerdict, Network};
 use crate::observe::bench::{Collective, Rails, Run};
 
@@ -24,6 +25,16 @@ fn cannot(out: &mut BenchVerdict, reason: &'static str, summary: String, remedie
     tell(out, Verdict::Unknown, reason, summary, remedies);
 }
 
+/// What is told of a run without its end.
+const NO_END: &str =
+    "the run did not come to its end (no line Out of bounds values, none Avg bus bandwidth)";
+
+/// What is told where the column of wrong elements holds no count.
+const NO_COUNT: &str = "the column #wrong holds what is no count (-3, nan)";
+
+/// What to do where lines were cut.
+const APART: &str = "Give the whole output, apart from NCCL's lines, which cut into it: NCCL_DEBUG_FILE=/tmp/nccl.%h.%p, and that file as a second part of the input (cat).";
+
 /// All that is known of a run.
 pub(super) struct Ask<'a> {
     pub run: &'a Run,
@@ -37,6 +48,27 @@ pub(super) struct Ask<'a> {
 
 impl Ask<'_> {
     pub fn decide(&self, out: &mut BenchVerdict) {
+        self.judge(out);
+        if self.run.checked == Some(false) && out.wrong.is_none() && !self.run.rows.is_empty() {
+            out.notes.push("results were not checked (-c 0): whether they are right is not known; run it once with -c 1".into());
+        }
+        if self.run.uncounted > 0 && out.reason != "ResultsUnclear" {
+            out.notes.push(NO_COUNT.into());
+        }
+        match self.run.torn_rows {
+            0 => {}
+            rows => out.notes.push(format!(
+                "{rows} of the table's measurements are left out: cut by other lines, or figures that do not belong together"
+            )),
+        }
+        // What was proven or measured until then stands; that there is no more is told.
+        if !self.run.is_over() && !self.run.rows.is_empty() && out.reason != "Unfinished" {
+            out.notes
+                .push(format!("{NO_END}: larger sizes may be missing"));
+        }
+    }
+
+    fn judge(&self, out: &mut BenchVerdict) {
         let name = self.collective.map_or("the benchmark", Collective::as_str);
         let lead = self.lead(out);
         if let Some(wrong) = out.wrong.filter(|wrong| *wrong > 0) {
@@ -80,6 +112,23 @@ impl Ask<'_> {
                 &["Give the head of the output too (# Rank … on HOST …), or NCCL's log."],
             );
         };
+        if let Some(why) = ranks::unclear(self.run, shape, self.nccl, self.collective)
+            && self.tcp_by_log().is_none()
+        {
+            // What so many ranks would be expected to reach is not known either.
+            (out.expected_bytes_per_second, out.ceiling_bytes_per_second) = (None, None);
+            out.ratio = None;
+            let lead = self.lead(out);
+            return cannot(
+                out,
+                "RanksUnclear",
+                format!("{lead}how many ranks ran on each node is not clear: {why}"),
+                &[
+                    APART,
+                    "Give NCCL's log along (NCCL_DEBUG=INFO): it tells the number of ranks. If --collective names another benchmark than the one that ran, correct it.",
+                ],
+            );
+        }
         if shape.nodes.len() < 2 {
             let s = if shape.nranks == 1 { "" } else { "s" };
             return cannot(
@@ -107,6 +156,9 @@ impl Ask<'_> {
         }
         let Some(best) = out.bus_bandwidth_bytes_per_second else {
             let (reason, summary) = match self.run.rows.iter().map(|row| row.size).max() {
+                None if self.run.torn_rows > 0 => {
+                    ("NoRows", format!("{name}: no row of the table is whole"))
+                }
                 None => ("NoRows", format!("{name}: the table has no rows")),
                 Some(most) => (
                     "OnlySmallSizes",
@@ -115,12 +167,11 @@ impl Ask<'_> {
                     ),
                 ),
             };
-            return cannot(
-                out,
-                reason,
-                summary,
-                &["Run it up to large sizes: -b 8 -e 8G -f 2."],
-            );
+            let remedy = match self.run.torn_rows {
+                0 => "Run it up to large sizes: -b 8 -e 8G -f 2.",
+                _ => APART,
+            };
+            return cannot(out, reason, summary, &[remedy]);
         };
         let Some(collective) = self.collective else {
             return cannot(
@@ -201,16 +252,40 @@ impl Ask<'_> {
             return;
         }
         if ratio >= LINE_RATE {
+            let low = lowest_beyond(self.run);
+            let low = low.filter(|low| low.bytes_per_second < best * FALL);
+            if let Some(low) = low.filter(|low| low.bytes_per_second < limit.expected * LINE_RATE) {
+                let (gb, size) = (gigabytes(low.bytes_per_second), low.size_bytes);
+                out.verdict = Verdict::Below;
+                out.reason = "FallsWithSize";
+                out.summary = format!("{lead}but it falls to {gb} at {size} bytes");
+                out.ratio = Some(low.bytes_per_second / limit.expected);
+                out.evidence.push(EvidenceLine {
+                    line: low.line,
+                    text: format!("busbw {gb} at {size} bytes, the better side"),
+                });
+                out.remedies.push("What lasts longer is slower: run large sizes alone and for minutes (-b 1G -e 8G -n 200) and look meanwhile at PFC pauses, congestion marks and retransmissions (selvage check), and at throttling of GPUs and NICs (nvidia-smi -q -d PERFORMANCE).".into());
+                return;
+            }
             out.verdict = Verdict::LineRate;
             out.reason = "LineRate";
             out.summary = lead.trim_end_matches([',', ' ']).to_string();
             self.praise(out, collective, limit, best);
-            if let Some((_, text)) = &self.run.failure {
+            if !self.run.is_over() {
+                self.unfinished(out, &lead);
+            } else if let Some((_, text)) = &self.run.failure {
                 out.verdict = Verdict::Unknown;
                 out.reason = "TestFailed";
                 out.summary = format!("{lead}but the test failed: {text}");
                 out.remedies
                     .push("selvage nccl on its log (NCCL_DEBUG=INFO) names what failed.".into());
+            } else if self.run.uncounted > 0 {
+                out.verdict = Verdict::Unknown;
+                out.reason = "ResultsUnclear";
+                out.summary =
+                    format!("{lead}but whether results are right is not known: {NO_COUNT}");
+                out.remedies
+                    .push("Run it again with -c 1, and give its output as it is.".into());
             }
             return;
         }
@@ -221,6 +296,7 @@ impl Ask<'_> {
         let like_tcp = ratio < TCP_BELOW
             && ratio * limit.node <= TCP_AT_MOST
             && few.is_none()
+            && self.run.is_over()
             && self.network_unknown();
         if like_tcp {
             out.verdict = Verdict::Tcp;
@@ -233,6 +309,19 @@ impl Ask<'_> {
             out.reason = "BelowLineRate";
             out.summary = lead.trim_end_matches([',', ' ']).to_string();
         }
+    }
+
+    /// A good number of a run that died under way: what would have come next is what failed.
+    fn unfinished(&self, out: &mut BenchVerdict, lead: &str) {
+        out.verdict = Verdict::Unknown;
+        out.reason = "Unfinished";
+        let last = self.run.rows.last().map_or(0, |row| row.size);
+        out.summary = format!("{lead}but {NO_END}; its last size is {last} bytes");
+        if let Some((_, text)) = &self.run.failure {
+            out.summary.push_str(": ");
+            out.summary.push_str(text);
+        }
+        out.remedies.push("See what ended it: the launcher's last lines, the pod's state (OOMKilled, Evicted, a deadline), the kernel log of its nodes (selvage kmsg); then run it to its end. Of a whole run give the whole output.".into());
     }
 
     /// What a good number does not prove.
@@ -266,39 +355,6 @@ impl Ask<'_> {
         }
     }
 
-    /// How a sentence about the run begins: `all_reduce: 2.10 GB/s of 400 GB/s (0.5 %), `.
-    fn lead(&self, out: &BenchVerdict) -> String {
-        let name = self.collective.map_or("the benchmark", Collective::as_str);
-        match self.figure(out) {
-            figure if figure.is_empty() => format!("{name}: "),
-            figure => format!("{name}:{figure}, "),
-        }
-    }
-
-    /// ` 2.10 GB/s of 400 GB/s (0.5 %)`, as far as known.
-    fn figure(&self, out: &BenchVerdict) -> String {
-        let Some(best) = out.bus_bandwidth_bytes_per_second else {
-            return String::new();
-        };
-        let unit = gigabytes(best);
-        match (out.expected_bytes_per_second, out.ratio) {
-            (Some(expected), Some(ratio)) => {
-                let percent = 100.0 * ratio;
-                let digits = usize::from(percent < 10.0);
-                let least = if self.limit.is_some_and(|limit| limit.least) {
-                    "at least "
-                } else {
-                    ""
-                };
-                format!(
-                    " {unit} of {least}{} ({percent:.digits$} %)",
-                    gigabytes(expected)
-                )
-            }
-            _ => format!(" {unit}"),
-        }
-    }
-
     /// The log proves TCP between nodes.
     fn tcp_by_log(&self) -> Option<&NcclVerdict> {
         self.nccl.filter(|nccl| {
@@ -310,49 +366,5 @@ impl Ask<'_> {
     fn network_unknown(&self) -> bool {
         self.nccl
             .is_none_or(|nccl| matches!(nccl.network, Network::Unknown | Network::None))
-    }
-
-    pub fn evidence(&self, out: &mut BenchVerdict) {
-        let best = out.bus_bandwidth_bytes_per_second;
-        let peaks = [
-            (out.out_of_place, "out of place"),
-            (out.in_place, "in place"),
-        ];
-        let peak = peaks
-            .into_iter()
-            .filter_map(|(peak, side)| Some((peak?, side)))
-            .find(|(peak, _)| Some(peak.bytes_per_second) == best);
-        if let Some((peak, side)) = peak {
-            let text = format!(
-                "busbw {} {side} at {} bytes",
-                gigabytes(peak.bytes_per_second),
-                peak.size_bytes
-            );
-            out.evidence.push(EvidenceLine {
-                line: peak.line,
-                text,
-            });
-        }
-        if let Some((line, text)) = &self.run.failure {
-            let (line, text) = (*line, text.clone());
-            out.evidence.push(EvidenceLine { line, text });
-        }
-        // Why a run is good needs no log.
-        if let (Verdict::Tcp | Verdict::Below, Some(nccl)) = (out.verdict, self.nccl) {
-            out.evidence.extend(nccl.evidence.iter().take(6).cloned());
-            out.evidence.sort_by_key(|line| line.line);
-        }
-    }
-}
-
-/// As people read it: 1 GB is 1e9 bytes, as in the table.
-pub(super) fn gigabytes(bytes: f64) -> String {
-    let gb = bytes / 1e9;
-    if gb >= 100.0 {
-        format!("{gb:.0} GB/s")
-    } else if gb >= 10.0 {
-        format!("{:.1} GB/s", gb)
-    } else {
-        format!("{gb:.2} GB/s")
     }
 }

@@ -8,7 +8,9 @@
 mod causes;
 mod decide;
 mod limit;
+mod ranks;
 mod shape;
+mod tell;
 mod verdict;
 
 pub use limit::{Limit, limit};
@@ -35,8 +37,14 @@ pub const TCP_AT_MOST: f64 = 25e9;
 /// Heuristic.
 pub const LARGE: u64 = 64 << 20;
 
+/// A larger size below this part of the best number is a fall, if it is also below line rate. Between
+/// algorithms that NCCL takes by size (Tree, NVLSTree, Ring) a step of a fifth is usual. Heuristic.
+pub const FALL: f64 = 0.7;
+
 /// A number this much over what is possible is measured against the wrong rails.
 pub const TOLERANCE: f64 = 1.05;
 
+#[cfg(test)]
+mod doubt_tests;
 #[cfg(test)]
 mod tests;

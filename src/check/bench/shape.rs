@@ -14,7 +14,12 @@ pub struct Shape {
     pub nodes: Vec<Node>,
     /// Communicators that run at once (`NCCL_TESTS_SPLIT`).
     pub groups: u32,
+    /// Numbers of ranks are missing.
+    pub holes: bool,
 }
+
+/// More ranks than this are not believed of a log: the largest jobs have some hundred thousand GPUs.
+const MAX_RANKS: u32 = 1 << 20;
 
 /// One node of a shape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +48,7 @@ pub fn shape(run: &Run, nccl: Option<&NcclVerdict>) -> Option<Shape> {
         let nccl = nccl?;
         let (nranks, nodes) = (nccl.nranks?, nccl.nodes?);
         // Only where it comes out even is it known who sits where.
-        if nodes == 0 || nranks % nodes != 0 {
+        if nodes == 0 || nranks > MAX_RANKS || nranks % nodes != 0 {
             return None;
         }
         let ranks = nranks / nodes;
@@ -56,6 +61,7 @@ pub fn shape(run: &Run, nccl: Option<&NcclVerdict>) -> Option<Shape> {
             nranks,
             nodes: vec![node; nodes as usize],
             groups: 1,
+            holes: false,
         });
     }
     // The figures are of rank 0, and so of its communicator.
@@ -85,9 +91,14 @@ pub fn shape(run: &Run, nccl: Option<&NcclVerdict>) -> Option<Shape> {
         }
     }
     let groups: BTreeSet<u32> = run.seats.iter().map(|seat| seat.group).collect();
+    // Numbered over all communicators, or within each.
+    let whole = |ranks: BTreeSet<u32>| (0..).zip(&ranks).all(|(at, rank)| at == *rank);
+    let all = run.seats.iter().map(|seat| seat.rank).collect();
+    let own = ring.iter().map(|seat| seat.rank).collect();
     Some(Shape {
         nranks: ring.len() as u32,
         nodes: nodes.into_values().filter(|node| node.ranks > 0).collect(),
         groups: groups.len() as u32,
+        holes: !(whole(all) || groups.len() > 1 && whole(own)),
     })
 }

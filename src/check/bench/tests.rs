@@ -2,17 +2,18 @@
 
 use super::*;
 use crate::check::nccl::{Beside, Fallback, NcclVerdict, Network};
-use crate::observe::bench::{Collective, Measure, Rails, Row, Run, Seat};
+use crate::observe::bench::{Collective, Measure, RailKind, Rails, Row, Run, Seat};
 use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::log::Limits;
 use crate::units::BitsPerSec;
 
-fn rails(count: u32, gbps: u64, gpus: Option<u32>) -> Rails {
+pub(super) fn rails(count: u32, gbps: u64, gpus: Option<u32>) -> Rails {
     Rails {
         count,
         rate: BitsPerSec::from_gbps(gbps),
         fastest: None,
         gpus,
+        kind: None,
         from: "test".into(),
         trouble: None,
     }
@@ -34,10 +35,16 @@ fn seats(nodes: &[u32]) -> Vec<Seat> {
 }
 
 /// A run with one row of 8 GiB: GB/s out of place and in place.
-fn run(collective: Collective, nodes: &[u32], out: f64, inside: f64) -> Run {
+pub(super) fn run(collective: Collective, nodes: &[u32], out: f64, inside: f64) -> Run {
+    let n = f64::from(nodes.iter().sum::<u32>());
+    let factor = match collective {
+        Collective::AllReduce => 2.0 * (n - 1.0) / n,
+        Collective::AllGather | Collective::ReduceScatter | Collective::Alltoall => (n - 1.0) / n,
+        _ => 1.0,
+    };
     let measure = |gb: f64| Measure {
         micros: 1.0,
-        alg: gb * 1e9,
+        alg: if factor > 0.0 { gb * 1e9 / factor } else { 0.0 },
         bus: gb * 1e9,
         wrong: Some(0),
     };
@@ -59,14 +66,14 @@ fn run(collective: Collective, nodes: &[u32], out: f64, inside: f64) -> Run {
     }
 }
 
-fn log(network: Network, fallback: Fallback) -> NcclVerdict {
+pub(super) fn log(network: Network, fallback: Fallback) -> NcclVerdict {
     let mut verdict = crate::check::nccl::judge(&NcclLog::new(Limits::FILE), &Beside::default());
     verdict.network = network;
     verdict.tcp_fallback = fallback;
     verdict
 }
 
-fn judged(run: &Run, rails: &Rails) -> BenchVerdict {
+pub(super) fn judged(run: &Run, rails: &Rails) -> BenchVerdict {
     judge(run, Some(rails), None, &LogFacts::default(), None)
 }
 
@@ -147,6 +154,14 @@ fn communicators_that_run_at_once_share_the_rails() {
     for seat in &mut split.seats {
         seat.group = seat.rank % 8;
     }
+    // Two ranks each.
+    let row = &mut split.rows[0];
+    for side in [&mut row.out_of_place, &mut row.in_place] {
+        *side = side.map(|side| Measure {
+            alg: side.bus,
+            ..side
+        });
+    }
     let got = judged(&split, &rails(8, 400, Some(8)));
     assert_eq!(got.expected_bytes_per_second, Some(50e9));
     assert_eq!((got.nranks, got.nodes), (Some(2), Some(2)));
@@ -154,6 +169,13 @@ fn communicators_that_run_at_once_share_the_rails() {
     // `DIV 8`: one inside each node.
     for seat in &mut split.seats {
         seat.group = seat.rank / 8;
+    }
+    let row = &mut split.rows[0];
+    for side in [&mut row.out_of_place, &mut row.in_place] {
+        *side = side.map(|side| Measure {
+            alg: side.bus / 1.75,
+            ..side
+        });
     }
     assert_eq!(judged(&split, &rails(8, 400, Some(8))).reason, "OneNode");
 }
@@ -402,6 +424,48 @@ fn what_the_log_says_comes_first() {
         judge(&run_two, Some(&dgx), None, &facts, None).reason,
         "NvlinkBetweenNodes"
     );
+    // Advice is of the fabric: by the log, else by what the rails are.
+    for (network, kind, says) in [
+        (Network::Unknown, None, "NCCL_IB_HCA"),
+        (Network::Unknown, Some(RailKind::Verbs), "NCCL_IB_HCA"),
+        (
+            Network::Unknown,
+            Some(RailKind::Efa),
+            "vpc.amazonaws.com/efa",
+        ),
+        (
+            Network::Unknown,
+            Some(RailKind::Gvnic),
+            "NCCL_FASTRAK_IFNAME",
+        ),
+        (Network::Ofi, None, "vpc.amazonaws.com/efa"),
+        (Network::Ofi, Some(RailKind::Verbs), "libfabric"),
+        (Network::Fastrak, None, "NCCL_FASTRAK_IFNAME"),
+        (Network::Ib, Some(RailKind::Efa), "NCCL_IB_HCA"),
+    ] {
+        let mut rails = rails(8, 400, Some(8));
+        rails.kind = kind;
+        let nccl = log(network, Fallback::No);
+        let facts = LogFacts {
+            settings: vec![("NCCL_IB_DISABLE".into(), "1".into())],
+            ..LogFacts::default()
+        };
+        // One rail's number, and one that is no number of rails.
+        for gb in [48.0, 280.0] {
+            let slow = run(Collective::AllReduce, &[8, 8], gb, gb);
+            let got = judge(&slow, Some(&rails), Some(&nccl), &facts, None);
+            let told = [got.notes.join(" "), got.remedies.join(" ")].concat();
+            let verbs = says == "NCCL_IB_HCA";
+            assert_eq!(got.verdict, V::Below);
+            assert_eq!(told.contains("NCCL_IB_DISABLE=1"), verbs, "{says}: {told}");
+            if gb < 100.0 {
+                assert!(told.contains(says), "{network:?} {kind:?}: {told}");
+            }
+            if !verbs {
+                assert!(!told.contains("NCCL_IB") && !told.contains("PFC"), "{told}");
+            }
+        }
+    }
     // One of eight: the log lists it, and the setting that did it.
     let facts = LogFacts {
         listed: Some(1),
@@ -439,6 +503,11 @@ fn what_cannot_be_told() {
             run.seats.clear();
             run.failure = Some((9, "x".into()));
         }),
+        ("Unfinished", |run| run.ended = false),
+        ("Unfinished", |run| {
+            run.ended = false;
+            run.failure = Some((9, "x".into()));
+        }),
         ("WrongResults", |run| run.out_of_bounds = Some(2)),
         ("WrongResults", |run| {
             run.apart = true;
@@ -456,6 +525,15 @@ fn what_cannot_be_told() {
             reason == "WrongResults"
         );
     }
+    // Without its end a number guesses at nothing: what a table of TCP's shows is below.
+    let mut cut = run(Collective::AllReduce, &[8, 8], 5.0, 5.0);
+    assert_eq!(judged(&cut, &dgx).reason, "TcpByNumber");
+    cut.ended = false;
+    let got = judged(&cut, &dgx);
+    assert_eq!(got.reason, "BelowLineRate");
+    assert!(got.notes[0].contains("did not come to its end"), "{got:?}");
+    cut.out_of_bounds = Some(0);
+    assert_eq!(judged(&cut, &dgx).reason, "TcpByNumber");
     // A failure excuses nothing of what was measured before.
     let mut slow = run(Collective::AllReduce, &[8, 8], 100.0, 100.0);
     slow.failure = Some((9, "x".into()));

@@ -7,6 +7,7 @@ use crate::check::nccl::{EvidenceLine, NcclVerdict};
 use crate::observe::bench::{Collective, Rails, Row, Run};
 use crate::observe::nccl::NcclLog;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// What a run's numbers come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -116,7 +117,8 @@ pub struct BenchVerdict {
     pub expected_bytes_per_second: Option<f64>,
     /// What no algorithm between GPUs gets beyond.
     pub ceiling_bytes_per_second: Option<f64>,
-    /// The one by the other.
+    /// The one by the other; where larger sizes fall far below the best, the lowest of them by what
+    /// the rails can carry.
     pub ratio: Option<f64>,
     /// Wrong elements; none: not checked.
     pub wrong: Option<u64>,
@@ -147,6 +149,30 @@ fn peak(run: &Run, inside: bool) -> Option<Peak> {
             })
         })
         .max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second))
+}
+
+/// The lowest of the sizes beyond the best one, each by the better of its sides.
+pub(super) fn lowest_beyond(run: &Run) -> Option<Peak> {
+    let mut sizes: BTreeMap<u64, Peak> = BTreeMap::new();
+    for row in run.rows.iter().filter(|row| row.size >= LARGE) {
+        let sides = [row.out_of_place, row.in_place].into_iter().flatten();
+        let Some(bus) = sides.map(|side| side.bus).reduce(f64::max) else {
+            continue;
+        };
+        let this = Peak {
+            bytes_per_second: bus,
+            size_bytes: row.size,
+            line: row.line,
+        };
+        let kept = sizes.entry(row.size).or_insert(this);
+        if kept.bytes_per_second < bus {
+            *kept = this;
+        }
+    }
+    let order = |a: &&Peak, b: &&Peak| a.bytes_per_second.total_cmp(&b.bytes_per_second);
+    let best = sizes.values().max_by(order)?.size_bytes;
+    let beyond = sizes.values().filter(|one| one.size_bytes > best);
+    beyond.min_by(order).copied()
 }
 
 /// What ran, by the factor between its bandwidths (doc/PERFORMANCE.md of nccl-tests), its reduction

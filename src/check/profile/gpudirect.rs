@@ -110,11 +110,16 @@ impl Profile {
         }
     }
 
+    /// Whether the shape's GPUs are AMD's.
+    fn has_amd_gpus(&self) -> bool {
+        self.shape.is_some_and(|shape| shape.name.contains("MI3"))
+    }
+
     /// What holds of machines of a known shape, in one line; none of others.
     pub fn there(&self) -> Option<String> {
         let fabric = self.shape?.fabric;
-        let takes = fabric
-            .gpudirect()
+        // What amdgpu takes is not judged, and not told.
+        let takes = (fabric.gpudirect().filter(|_| !self.has_amd_gpus()))
             .map(|takes| format!("GPUDirect RDMA by {takes}"));
         let lacks = match self.lacks() {
             [] => None,

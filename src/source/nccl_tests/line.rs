@@ -20,6 +20,8 @@ pub(super) struct Layout {
     pub root: Option<bool>,
     /// The fourth column counts wrong elements; it is a difference before 2022-08.
     pub counts: Option<bool>,
+    /// The time is the processor's (`-C 1`), not the operation's.
+    pub cpu_time: bool,
 }
 
 impl Default for Layout {
@@ -28,6 +30,7 @@ impl Default for Layout {
             stride: 4,
             root: None,
             counts: None,
+            cpu_time: false,
         }
     }
 }
@@ -35,22 +38,26 @@ impl Default for Layout {
 /// What a line says.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Said<'a> {
-    /// `# nThread 1 nGpus 1 minBytes …`, or a line that only stands before it.
-    Start,
+    /// `# nThread 1 nGpus 1 minBytes … validation: 1`: whether results are checked, where told.
+    Start(Option<bool>),
     /// `# nccl-tests version 2.17.6 …`.
     Version(&'a str),
     /// `# Collective test starting: all_reduce_perf`, concluded too.
     Program(Collective),
     /// A rank.
     Rank(Seat),
+    /// The start of a rank's line, whose rest is lost.
+    TornRank,
     /// The table's head.
     Head(Layout),
     /// `# Out of bounds values : 0 OK`.
     OutOfBounds(u64),
-    /// `# Avg bus bandwidth    : 123.4`, in bytes a second.
-    Average(f64),
+    /// `# Avg bus bandwidth    : 123.4`, in bytes a second; none: no number (`-nan`).
+    Average(Option<f64>),
     /// `host: Test NCCL failure …`.
     Failure(&'a str),
+    /// A launcher tells that a process of it died.
+    Death(&'a str),
     /// The command that runs one.
     Command(Collective),
 }
@@ -58,12 +65,31 @@ pub(super) enum Said<'a> {
 /// Longest name of a host that is kept, in bytes (`getHostName(hostname, 1024)`; the kernel's 64).
 const MAX_HOST: usize = 256;
 
+/// What launchers say where a process did not end well: Open MPI (5 calls itself prterun), MPICH's
+/// hydra, Slurm, kubectl.
+const DEATHS: [&str; 9] = [
+    "noticed that process rank",
+    "exited with non-zero",
+    "exited with a non-zero",
+    "terminated normally, but",
+    "MPI_ABORT was invoked",
+    "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
+    "srun: error: ",
+    "CANCELLED AT ",
+    "command terminated with exit code",
+];
+
 /// Anything but a row.
 pub(super) fn said(line: &str) -> Option<Said<'_>> {
     if let Some(at) = line.find("Rank ")
         && let Some(seat) = line.get(at + 5..).and_then(rank)
     {
         return Some(Said::Rank(seat));
+    }
+    if let Some(rest) = after(line, "#").and_then(|rest| rest.trim_start().strip_prefix("Rank "))
+        && rest.trim_start().starts_with(|c: char| c.is_ascii_digit())
+    {
+        return Some(Said::TornRank);
     }
     if let Some(rest) = after(line, "# nccl-tests version ") {
         let version = rest.split_whitespace().next()?;
@@ -76,16 +102,22 @@ pub(super) fn said(line: &str) -> Option<Said<'_>> {
     }
     // RCCL's has colons.
     if (line.contains("nThread ") || line.contains("nThreads: ")) && line.contains("minBytes") {
-        return Some(Said::Start);
+        let validation = after(line, "validation").and_then(figure);
+        return Some(Said::Start(validation.map(|rounds| rounds > 0.0)));
     }
     if line.contains("busbw") && line.contains("algbw") && line.contains("size") {
         return head(line).map(Said::Head);
     }
     if let Some(rest) = after(line, "Out of bounds values") {
-        return figure(rest).map(|bad| Said::OutOfBounds(bad as u64));
+        // Whatever stands for the count, FAILED is at least one.
+        let failed = u64::from(rest.contains("FAILED"));
+        let bad = figure(rest).map(|bad| (bad as u64).max(failed));
+        return bad
+            .or((failed > 0).then_some(failed))
+            .map(Said::OutOfBounds);
     }
     if let Some(rest) = after(line, "Avg bus bandwidth") {
-        return figure(rest).map(|average| Said::Average(average * 1e9));
+        return Some(Said::Average(figure(rest).map(|average| average * 1e9)));
     }
     for mark in [
         "Test NCCL failure",
@@ -96,6 +128,9 @@ pub(super) fn said(line: &str) -> Option<Said<'_>> {
         if line.contains(mark) {
             return Some(Said::Failure(line.trim()));
         }
+    }
+    if DEATHS.iter().any(|mark| line.contains(mark)) {
+        return Some(Said::Death(line.trim()));
     }
     command(line).map(Said::Command)
 }
@@ -161,6 +196,7 @@ fn head(line: &str) -> Option<Layout> {
             Some("error" | "delta" | "res") => Some(false),
             _ => None,
         },
+        cpu_time: words.contains(&"cputime"),
     })
 }
 
@@ -179,8 +215,10 @@ pub(super) struct Preamble {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Cell {
     Number(f64),
-    /// `N/A`, `nan`, `inf`.
+    /// `N/A`.
     Nothing,
+    /// `nan`, `inf`.
+    Odd,
 }
 
 /// A row's start, wherever in the line it begins.
@@ -213,15 +251,18 @@ pub(super) fn preamble(line: &str) -> Option<Preamble> {
 }
 
 /// A line that goes on with a row: cells only, but for a tag before them. Each printf of a row writes
-/// four; fewer are a number in somebody's words.
-pub(super) fn rest_of_row(line: &str) -> Vec<Cell> {
+/// four; fewer are a number in somebody's words. And whether it begins inside a number: each printf
+/// begins with blanks.
+pub(super) fn rest_of_row(line: &str) -> (Vec<Cell>, bool) {
     let line = untagged(line);
+    let blank = line.starts_with(|c: char| c.is_whitespace());
     let words: Vec<&str> = line.split_whitespace().collect();
     // `2024-05-01T12:00:00Z`, `worker-0:`.
     let skip = usize::from(words.first().is_some_and(|word| cell(word).is_none()));
     let mut cells = cells(words.get(skip..).unwrap_or_default());
     cells.truncate(cells.len() / 4 * 4);
-    cells
+    let torn = !cells.is_empty() && skip == 0 && !blank;
+    (cells, torn)
 }
 
 /// Cells up to the first word that is none. What touches the last (a host's name, whose line begins
@@ -263,7 +304,7 @@ fn cell(word: &str) -> Option<Cell> {
     Some(if plain && number.is_finite() {
         Cell::Number(number)
     } else {
-        Cell::Nothing
+        Cell::Odd
     })
 }
 
@@ -294,6 +335,21 @@ fn untagged(line: &str) -> String {
     }
     out.push_str(rest);
     out
+}
+
+/// Whether the fourth column holds a figure (a count, a difference) or `N/A`; none: it is not there.
+pub(super) fn checked(cells: &[Cell]) -> Option<bool> {
+    cells.get(3).map(|cell| *cell != Cell::Nothing)
+}
+
+/// Where a count of wrong elements should be, there is none: `-3`, `nan`.
+pub(super) fn uncounted(cells: &[Cell], layout: Layout) -> bool {
+    let no_count = match cells.get(3) {
+        Some(Cell::Number(number)) => *number < 0.0,
+        Some(Cell::Odd) => true,
+        Some(Cell::Nothing) | None => false,
+    };
+    no_count && layout.counts == Some(true)
 }
 
 /// One side's measurement out of its cells.

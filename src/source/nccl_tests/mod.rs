@@ -7,6 +7,7 @@
 //! columns of `-I` on each side, a timestamp at the end, and who stands before it all. A row is
 //! printed in pieces, with NCCL's own lines in between and a launcher's tag before each.
 
+mod fit;
 mod json;
 mod line;
 mod reader;
@@ -14,5 +15,9 @@ mod reader;
 pub use json::parse as parse_json;
 pub use reader::Reader;
 
+#[cfg(test)]
+mod end_tests;
+#[cfg(test)]
+mod fit_tests;
 #[cfg(test)]
 mod tests;

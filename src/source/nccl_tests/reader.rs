@@ -1,5 +1,6 @@
 //! Bytes of an output, in any pieces, to its runs.
 
+use super::fit;
 use super::line::{self, Cell, Layout, Preamble, Said};
 use crate::observe::bench::{BenchLog, Collective, Row, Run};
 use crate::source::container_log::unframe;
@@ -26,6 +27,8 @@ pub struct Reader {
     named: BTreeSet<(u32, u32)>,
     /// A row whose end is not there yet, and its line.
     open: Option<(Preamble, u64)>,
+    /// It was cut inside a number.
+    torn: bool,
     /// What the last command said, for the run that it starts.
     command: Option<Collective>,
     carry: Vec<u8>,
@@ -93,7 +96,17 @@ impl Reader {
             return;
         }
         if nccl.is_some() {
-            self.go_on(own);
+            // Its last lines are cut into as rows are; a run without them counts as unfinished.
+            match line::said(own) {
+                Some(
+                    own
+                    @ (Said::OutOfBounds(_) | Said::Average(_) | Said::Rank(_) | Said::TornRank),
+                ) => {
+                    self.close_row();
+                    self.said(own);
+                }
+                _ => self.go_on(own),
+            }
             return;
         }
         if let Some(said) = line::said(text) {
@@ -107,14 +120,20 @@ impl Reader {
     /// The open row goes on here, if these are its cells.
     fn go_on(&mut self, text: &str) {
         if let Some((row, _)) = &mut self.open {
-            row.cells.extend(line::rest_of_row(text));
+            let (cells, torn) = line::rest_of_row(text);
+            row.cells.extend(cells);
+            self.torn |= torn;
             self.close_if_whole();
         }
     }
 
     fn said(&mut self, said: Said<'_>) {
         match said {
-            Said::Start => self.begin_head(),
+            Said::Start(checked) => {
+                self.begin_head();
+                self.run.started = true;
+                self.run.checked = self.run.checked.or(checked);
+            }
             Said::Version(version) => {
                 self.begin_head();
                 self.run.version = Some(version.chars().take(32).collect());
@@ -135,6 +154,11 @@ impl Reader {
                     self.run.seats.push(seat);
                 }
             }
+            // Elsewhere it is somebody's remark.
+            Said::TornRank => {
+                let head = self.run.rows.is_empty() && !self.run.is_over();
+                self.run.torn_ranks |= head && !self.run.is_empty();
+            }
             Said::Head(layout) => {
                 self.begin_head();
                 self.layout = layout;
@@ -144,13 +168,13 @@ impl Reader {
                 self.run.out_of_bounds = Some(worst);
             }
             Said::Average(average) => {
-                self.run.average.get_or_insert(average);
+                self.run.average = self.run.average.or(average);
                 self.run.ended = true;
             }
-            Said::Failure(text) => {
-                let text = text.chars().take(MAX_FAILURE).collect();
-                self.run.failure.get_or_insert((self.lines, text));
-            }
+            Said::Failure(text) => self.fail(text),
+            // Outside of a run it is about something else.
+            Said::Death(_) if self.run.is_empty() => {}
+            Said::Death(text) => self.fail(text),
             Said::Command(collective) => {
                 if self.run.ended || self.run.failure.is_some() {
                     self.close_run();
@@ -163,9 +187,14 @@ impl Reader {
         }
     }
 
+    fn fail(&mut self, text: &str) {
+        let text = text.chars().take(MAX_FAILURE).collect();
+        self.run.failure.get_or_insert((self.lines, text));
+    }
+
     /// A line of a run's head: if the last one has rows, the next begins.
     fn begin_head(&mut self) {
-        let over = self.run.ended || self.run.failure.is_some();
+        let over = self.run.is_over() || self.run.failure.is_some();
         // Processes that do not know of each other print heads and rows in turns.
         if over || (!self.run.rows.is_empty() && !self.run.apart) {
             self.close_run();
@@ -174,7 +203,7 @@ impl Reader {
 
     /// A row: after a run's end it is the next run's.
     fn begin_row(&mut self) {
-        if self.run.ended && !self.run.apart {
+        if self.run.is_over() && !self.run.apart {
             self.close_run();
         }
     }
@@ -186,6 +215,7 @@ impl Reader {
         if run.is_empty() {
             return;
         }
+        run.torn_rows += fit::keep_factor(&mut run);
         let command = self.command.take();
         run.collective = run.collective.or(command);
         if self.log.runs.len() < MAX_RUNS {
@@ -207,9 +237,14 @@ impl Reader {
     }
 
     fn close_row(&mut self) {
+        let torn = std::mem::take(&mut self.torn);
         let Some((row, line)) = self.open.take() else {
             return;
         };
+        if torn {
+            self.run.torn_rows += 1;
+            return;
+        }
         let mut cells = row.cells.as_slice();
         let stride = self.layout.stride;
         // Without a head: a root makes the number of cells odd. A timestamp's words are no cells.
@@ -230,11 +265,30 @@ impl Reader {
         if layout.counts.is_none() && row.redop.as_deref() == Some("none") {
             layout.counts = Some(true);
         }
-        let out_of_place = cells.get(..stride).and_then(|c| line::measure(c, layout));
-        let in_place = cells.get(stride..2 * stride);
-        let in_place = in_place.and_then(|c| line::measure(c, layout));
+        let (mut sides, mut odd) = ([None; 2], false);
+        for (side, cells) in sides.iter_mut().zip(cells.chunks_exact(stride)) {
+            let Some(measure) = line::measure(cells, layout) else {
+                continue;
+            };
+            if !fit::timed(row.size, &measure, layout) {
+                odd = true;
+                continue;
+            }
+            self.run.uncounted += u64::from(line::uncounted(cells, layout));
+            *side = Some(measure);
+        }
+        // What is left of a row that does not fit is not known to be of it.
+        if odd {
+            self.run.torn_rows += 1;
+            return;
+        }
+        let [out_of_place, in_place] = sides;
         if (out_of_place.is_none() && in_place.is_none()) || self.run.rows.len() >= MAX_ROWS {
             return;
+        }
+        // One figure is enough: alltoall in place is not checked.
+        for side in cells.chunks(stride).take(2).filter_map(line::checked) {
+            self.run.checked = Some(self.run.checked == Some(true) || side);
         }
         self.run.rows.push(Row {
             size: row.size,

@@ -187,11 +187,11 @@ fn layouts_of_rows() {
         // 2.17: figures too wide for their columns lose decimals.
         (
             NEW_HEAD,
-            "   134217728      33554432     float     sum      -1    16059  1008.3  2007.3      0    16111    8.33   1e+04      0",
+            "   134217728      33554432     float     sum      -1    133.1  1008.3  2007.3      0    13.42  10001.0  2e+04      0",
             Some("sum"),
             None,
             Some(2007.3),
-            Some(10000.0),
+            Some(20000.0),
             Some(0),
         ),
         // What was too fast to measure.
@@ -216,7 +216,7 @@ fn layouts_of_rows() {
         ),
         (
             NEW_HEAD,
-            "[1,0]<stdout>:137438953472   34359738368     float     sum      -1    16059    8.36    7.31      0    16111    8.33    7.29      0",
+            "[1,0]<stdout>:137438953472   34359738368     float     sum      -1 16440000    8.36    7.31      0 16490000    8.33    7.29      0",
             Some("sum"),
             None,
             Some(7.31),
@@ -268,7 +268,7 @@ fn rows_torn_by_nccl_s_own_lines() {
     let run = one(&format!(
         "{NEW_HEAD}   134217728      33554432     float     sum      -1n1:7:8 [0] NCCL INFO Channel 00/0 : 1[0] -> 0[0] [receive] via NET/Socket/0
 n2:7:8 [0] NCCL INFO Connected all trees
-     1626.5    0.64    1.24      0     2302.3    0.46    0.87      0
+      62650    2.14    4.11      0      62800    2.14    4.10      0
    268435456      67108864     float     sum      -1n1:7:8 [0] NCCL INFO Connected all rings
   125807    2.13    4.09      0n1:7:8 [0] NCCL INFO one
 n1:7:8 [0] NCCL INFO two 1 2 3 4
@@ -279,7 +279,7 @@ n1:7:8 [0] NCCL INFO two 1 2 3 4
     assert_eq!(
         buses(&run),
         [
-            (134217728, Some(1.24), Some(0.87)),
+            (134217728, Some(4.11), Some(4.1)),
             (268435456, Some(4.09), Some(4.23)),
             (536870912, Some(5.31), None),
         ]
@@ -292,14 +292,14 @@ fn runs_of_one_input() {
         "# nccl-tests version 2.17.6 nccl-headers=22805 nccl-library=22805
 # Collective test starting: all_gather_perf
 # nThread 1 nGpus 1 minBytes 8 maxBytes 16 step: 2(factor) warmup iters: 1 iters: 20 agg iters: 1 validation: 1 graph: 0
-{NEW_HEAD}           8             2     float    none      -1    1.00    0.10    0.10      0    1.00    0.10    0.10      0
+{NEW_HEAD}           8             2     float    none      -1    1.00    0.01    0.01      0    1.00    0.01    0.01      0
 # Out of bounds values : 1 FAILED
 # Avg bus bandwidth    : 0.1
 # Collective test concluded: all_gather_perf
 #
 ./build/reduce_perf -b 8
 # nThread 1 nGpus 1 minBytes 8 maxBytes 16 step: 2(factor) warmup iters: 1 iters: 20 agg iters: 1 validation: 1 graph: 0
-{NEW_HEAD}           8             2     float     sum       0    1.00    0.10    0.20      0    1.00    0.10    0.20      0
+{NEW_HEAD}           8             2     float     sum       0    1.00    0.01    0.01      0    1.00    0.01    0.01      0
 n1: Test NCCL failure common.cu:958 'unhandled system error / '
  .. n1 pid 37: Test failure common.cu:844
 "
@@ -334,9 +334,9 @@ fn processes_that_do_not_know_of_each_other() {
 #   Rank  0 Pid   2066 on ip-172-31-22-230 device  0 [0x00] Tesla V100-SXM2-16GB
 #       size         count      type   redop     time   algbw   busbw  error     time   algbw   busbw  error
 #       size         count      type   redop     time   algbw   busbw  error     time   algbw   busbw  error
-  1310720000     327680000     float     sum   3300.0  397.19    0.00  0e+00   1000.0  400.00    0.00  0e+00
+  1310720000     327680000     float     sum   3300.0  397.19    0.00  0e+00   3276.8  400.00    0.00  0e+00
 # Avg bus bandwidth    : 0
-  1310720000     327680000     float     sum   3300.0  397.19    0.00  0e+00   1000.0  400.00    0.00  0e+00
+  1310720000     327680000     float     sum   3300.0  397.19    0.00  0e+00   3276.8  400.00    0.00  0e+00
 # Avg bus bandwidth    : 0
 ");
     assert!(run.apart);
@@ -436,8 +436,23 @@ fn the_json_file() {
     assert_eq!(ranks.len(), 8);
     assert_eq!((ranks[3], ranks[4]), ((3, "n1"), (4, "n2")));
     assert!(run.ended && run.failure.is_none());
+    assert_eq!(run.wrong(), Some(0));
+    let unchecked = text
+        .replace("\"validation\":1", "\"validation\":0")
+        .replace("\"nwrong\":0.000000", "\"nwrong\":null");
+    assert_eq!(parse_json(&unchecked).unwrap().runs[0].wrong(), None);
     for other in ["{}", "[]", "1", "{\"results\":[]}", "{\"results\":{}}"] {
-        assert!(parse_json(other).is_none(), "{other}");
+        assert_eq!(parse_json(other), Err(false), "{other}");
+    }
+    // Cut anywhere it is told from what was never JSON.
+    for end in [1, text.len() / 2, text.len() - 1] {
+        assert_eq!(parse_json(&text[..end]), Err(true), "{end}");
+    }
+    assert_eq!(parse_json(""), Err(false));
+    for odd in ["-3", "\"nan\""] {
+        let text = text.replace("\"nwrong\":0.000000", &format!("\"nwrong\":{odd}"));
+        let run = parse_json(&text).unwrap().runs.remove(0);
+        assert_eq!((run.uncounted, run.wrong()), (1, None), "{odd}");
     }
 }
 
