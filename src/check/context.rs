@@ -368,8 +368,13 @@ impl Candidate {
     /// With one more thing seen.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<serde_json::Value>) -> Self {
-        self.evidence.insert(name.to_string(), value.into());
+        self.see(name, value.into());
         self
+    }
+
+    #[inline(never)]
+    fn see(&mut self, name: &str, value: serde_json::Value) {
+        self.evidence.insert(name.to_string(), value);
     }
 
     /// With another weight than the reason's own.

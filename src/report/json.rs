@@ -2,6 +2,7 @@
 //! added, never renamed.
 
 mod events;
+mod indent;
 mod nccl;
 mod platform;
 
@@ -33,7 +34,7 @@ pub fn encode(report: &Report) -> String {
 
 /// The same over several lines, for people.
 pub fn encode_pretty(report: &Report) -> String {
-    serde_json::to_string_pretty(&Document::new(report)).unwrap_or_else(failed)
+    indent::indent(&encode(report))
 }
 
 fn failed(error: serde_json::Error) -> String {
