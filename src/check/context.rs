@@ -342,6 +342,7 @@ impl<'a> Context<'a> {
 
 impl ReasonDoc {
     /// A candidate for this reason: status, weight and remedy are the reason's own.
+    #[inline(never)]
     pub fn candidate(
         &self,
         check: &'static str,
@@ -367,6 +368,7 @@ impl ReasonDoc {
 impl Candidate {
     /// With one more thing seen.
     #[must_use]
+    #[inline(never)]
     pub fn with(mut self, name: &str, value: impl Into<serde_json::Value>) -> Self {
         self.see(name, value.into());
         self

@@ -2,7 +2,7 @@
 //! added, never renamed.
 
 mod events;
-mod indent;
+pub(crate) mod indent;
 mod nccl;
 mod platform;
 

@@ -1,6 +1,7 @@
 //! What `selvage preflight` found, as JSON and for people.
 
 use super::State;
+use super::json::indent::indent;
 use super::text::Style;
 use super::text::writer::{Colour, Page};
 use crate::check::preflight::{Item, ItemStatus};
@@ -21,7 +22,7 @@ pub fn json(state: State, items: &[Item]) -> String {
         reasons: reasons(items),
         items,
     };
-    let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
+    let mut text = indent(&serde_json::to_string(&document).unwrap_or_default());
     text.push('\n');
     text
 }

@@ -40,7 +40,7 @@ fn write_netdev(files: &mut Files, spec: &NodeSpec, netdev: &NetdevSpec) -> io::
     write_ethtool(files, netdev)?;
     write_dcb(files, netdev)?;
     if let Some(links) = &netdev.vf_links {
-        let text = serde_json::to_vec_pretty(links).map_err(io::Error::other)?;
+        let text = serde_json::to_vec(links).map_err(io::Error::other)?;
         files.replace(format!("selvage/vf_links/{}.json", netdev.name), text)?;
     }
     files.link(format!("sys/class/net/{}", netdev.name), path)
@@ -101,7 +101,7 @@ pub(super) fn write_dcb(files: &mut Files, netdev: &NetdevSpec) -> io::Result<()
     let Some(dcb) = &netdev.dcb else {
         return Ok(());
     };
-    let text = serde_json::to_vec_pretty(dcb).map_err(io::Error::other)?;
+    let text = serde_json::to_vec(dcb).map_err(io::Error::other)?;
     files.replace(format!("selvage/dcb/{}.json", netdev.name), text)
 }
 

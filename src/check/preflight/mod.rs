@@ -119,6 +119,7 @@ impl Item {
         self
     }
 
+    #[inline(never)]
     fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
         self.evidence.insert(name, value.into());
         self

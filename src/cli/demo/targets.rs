@@ -27,7 +27,7 @@ pub(super) fn write(path: &Path, members: &[Member]) -> io::Result<()> {
             })
         })
         .collect();
-    let mut text = serde_json::to_vec_pretty(&targets).map_err(io::Error::other)?;
+    let mut text = serde_json::to_vec(&targets).map_err(io::Error::other)?;
     text.push(b'\n');
     check(path)?;
     let scratch = scratch(path);

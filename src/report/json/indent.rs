@@ -3,7 +3,7 @@
 
 /// The same document over several lines, two blanks a level, as serde_json's pretty form has it.
 /// `compact` is what this program serialised.
-pub(super) fn indent(compact: &str) -> String {
+pub(crate) fn indent(compact: &str) -> String {
     let mut out = String::with_capacity(compact.len() * 2);
     let (mut depth, mut quoted, mut escaped) = (0usize, false, false);
     let mut chars = compact.chars().peekable();
