@@ -1,12 +1,10 @@
 //! DCB settings of an interface (net/dcb/dcbnl.c, include/uapi/linux/dcbnl.h), only read. Counts in
 //! there are stale on mlx5 and left alone.
 
-use super::route::{DCB_ATTR_IFNAME, DCBMSG, RTM_GETDCB};
-use super::socket::Socket;
+use super::route::{DCB_ATTR_IFNAME, DCBMSG, RTM_GETDCB, ask, is_name};
 use super::{Attrs, NetlinkError, Request, u16_at};
 use crate::observe::netdev::{DcbFacts, Trust};
 use crate::observe::reading::Reading;
-use nix::sys::socket::SockProtocol;
 
 const DCB_CMD_IEEE_GET: u8 = 21;
 
@@ -26,30 +24,16 @@ const SELECTOR_DSCP: u8 = 5;
 /// DCB_APP_SEL_PCP.
 const SELECTOR_PCP: u8 = 255;
 
-/// Longest interface name (IFNAMSIZ - 1).
-const MAX_NAME: usize = 15;
-
 /// Reads the settings; not observable where the driver has none to tell (virtual functions, EFA,
 /// gve, software devices).
 pub fn read(ifname: &str) -> Reading<DcbFacts> {
-    if ifname.is_empty() || ifname.len() > MAX_NAME || ifname.contains('\0') {
+    if !is_name(ifname) {
         return Reading::Absent;
     }
     let request = Request::new(RTM_GETDCB, 0)
         .header(&[0, DCB_CMD_IEEE_GET, 0, 0])
         .text(DCB_ATTR_IFNAME, ifname);
-    let ask = || {
-        Socket::open(SockProtocol::NetlinkRoute)?.ask(
-            request,
-            |answer: &mut Option<DcbFacts>, message| {
-                if message.kind == RTM_GETDCB {
-                    *answer = Some(facts(message.payload)?);
-                }
-                Ok(())
-            },
-        )
-    };
-    match ask() {
+    match ask(request, RTM_GETDCB, |payload| facts(payload).map(Some)) {
         Ok(Some(facts)) => Reading::Value(facts),
         Ok(None) => Reading::NotObservable,
         Err(error) => error.reading(&format!("dcb {ifname}")),

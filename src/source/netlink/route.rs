@@ -2,7 +2,7 @@
 //! changes as they happen, and word that DCB settings changed.
 
 use super::socket::Socket;
-use super::{Attrs, Message, NetlinkError, u32_at};
+use super::{Attrs, Message, NetlinkError, Request, u32_at};
 use nix::sys::socket::SockProtocol;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -31,6 +31,28 @@ const IFF_LOWER_UP: u32 = 1 << 16;
 
 /// Bits of RTNLGRP_LINK (1) and RTNLGRP_DCB (23).
 const GROUPS: u32 = 1 | 1 << 22;
+
+/// Longest interface name (IFNAMSIZ - 1).
+const MAX_NAME: usize = 15;
+
+/// Whether an interface can be called so.
+pub(super) fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.len() <= MAX_NAME && !text.contains('\0')
+}
+
+/// Asks one thing; what `parse` makes of the last answer of this kind.
+pub(super) fn ask<T>(
+    request: Request,
+    kind: u16,
+    parse: impl Fn(&[u8]) -> Result<Option<T>, NetlinkError>,
+) -> Result<Option<T>, NetlinkError> {
+    Socket::open(SockProtocol::NetlinkRoute)?.ask(request, |answer: &mut Option<T>, message| {
+        if message.kind == kind {
+            *answer = parse(message.payload)?;
+        }
+        Ok(())
+    })
+}
 
 /// One network device as rtnetlink tells it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,13 +1,11 @@
 //! Virtual functions of a network device, by rtnetlink (net/core/rtnetlink.c, include/uapi/linux/
 //! if_link.h): the one place where the kernel tells their administrative link state.
 
-use super::route::{IFINFOMSG, RTM_NEWLINK};
-use super::socket::Socket;
+use super::route::{IFINFOMSG, RTM_NEWLINK, ask, is_name};
 use super::{Attrs, NetlinkError, Request, u32_at};
 use crate::observe::reading::Reading;
 use crate::observe::vf::{VfLink, VfLinks};
 use nix::errno::Errno;
-use nix::sys::socket::SockProtocol;
 use std::collections::BTreeMap;
 
 const RTM_GETLINK: u16 = 18;
@@ -26,31 +24,17 @@ const WITH_VFS: u32 = 1;
 /// … RTEXT_FILTER_SKIP_STATS: without their counters, which are most of the bytes.
 const WITHOUT_STATISTICS: u32 = 1 << 3;
 
-/// Longest interface name (IFNAMSIZ - 1).
-const MAX_NAME: usize = 15;
-
 /// Asks for the link states of `ifname`'s virtual functions; not observable where the driver does
 /// not tell all of them (virtual functions themselves, representors, more than one answer holds).
 pub fn read(ifname: &str) -> Reading<VfLinks> {
-    if ifname.is_empty() || ifname.len() > MAX_NAME || ifname.contains('\0') {
+    if !is_name(ifname) {
         return Reading::Absent;
     }
     let request = Request::new(RTM_GETLINK, 0)
         .header(&[0; IFINFOMSG])
         .text(IFLA_IFNAME, ifname)
         .u32(IFLA_EXT_MASK, WITH_VFS | WITHOUT_STATISTICS);
-    let ask = || {
-        Socket::open(SockProtocol::NetlinkRoute)?.ask(
-            request,
-            |answer: &mut Option<VfLinks>, message| {
-                if message.kind == RTM_NEWLINK {
-                    *answer = links(message.payload)?;
-                }
-                Ok(())
-            },
-        )
-    };
-    match ask() {
+    match ask(request, RTM_NEWLINK, links) {
         Ok(Some(links)) => Reading::Value(links),
         // Too many for the attribute that holds them.
         Ok(None) | Err(NetlinkError::Io(Errno::EMSGSIZE)) => Reading::NotObservable,
