@@ -2,10 +2,8 @@
 
 import copy
 
-from injection_cases import (HELPER, INIT, POD, SECOND, SEEDS, UNTOUCHED, W, by_api_server, by_kyverno, invalid,
-                             new_ones, old_ones, rest)
+from injection_cases import HELPER, INIT, POD, SECOND, SEEDS, UNTOUCHED, W, each_case, invalid, new_ones, old_ones, rest
 from policy_cases import append, both, drop, nothing, put
-from render import of_kind
 
 OURS = "selvage.dev/preflight"
 WARN, FAIL = ["preflight", "--warn", "--gpus", "8"], ["preflight", "--fail-on=unready", "--gpus", "8"]
@@ -99,23 +97,7 @@ def pods():
 
 def complaints(found, engine=None, versions=("1.29", "1.37")):
     """Cases that end otherwise than they must, with whichever kind of policy is there."""
-    native = not of_kind(found, "ClusterPolicy")
-    mutate = (lambda pod, where: by_api_server(found, pod, where, engine)) if native else (
-        lambda pod, where: by_kyverno(found, pod, where))
-    for name, pod, expected, namespace in pods():
-        before = copy.deepcopy(pod)
-        try:
-            after = mutate(pod, namespace)
-            again = mutate(after, namespace)
-            lines = wrong(before, after, expected, versions)
-        except Exception as error:
-            yield f"{name}: {type(error).__name__}: {error}"
-            continue
-        yield from (f"{name}: {line}" for line in lines)
-        if pod != before:
-            yield f"{name}: the evaluator changed its input"
-        if again != after:
-            yield f"{name}: a second pass changes something"
+    return each_case(found, engine, pods(), wrong, versions)
 
 
 def wrong(before: dict, after: dict, expected, versions) -> list:
