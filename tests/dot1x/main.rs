@@ -80,7 +80,7 @@ fn let_in_and_shut_out_later() {
     let begin = Instant::now();
     let said = bench.look();
     let took = begin.elapsed();
-    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert!(took < Duration::from_secs(20), "{took:?}");
     assert_eq!(said.dot1x(), "nothing");
     assert_eq!(said.told(), Vec::<String>::new());
     assert_eq!(said.0["state"], "ready", "{}", said.0["findings"]);

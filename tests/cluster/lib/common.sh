@@ -3,6 +3,8 @@
 
 CLUSTER_CACHE="${SELVAGE_TEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/selvage}/cluster"
 PATH="$PATH:/usr/sbin:/sbin"
+# How many times longer than on an idle machine things may take before a scenario gives up.
+PATIENCE="${CLUSTER_PATIENCE:-4}"
 
 say() { printf '%s\n' "cluster: $*" >&2; }
 

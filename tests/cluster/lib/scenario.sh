@@ -17,9 +17,11 @@ note() { printf '%s %s\n' "$(date +%T.%3N)" "$*"; }
 
 kube() { $KUBE "$@"; }
 
-# wait_for SECONDS WHAT COMMAND...: until the command succeeds.
+# wait_for SECONDS WHAT COMMAND...: until the command succeeds. SECONDS are what an idle machine
+# surely needs; a loaded one is given PATIENCE times that, for a late answer is not a wrong one.
 wait_for() {
-    local limit=$1 what=$2 end=$((SECONDS + $1))
+    local limit=$(($1 * PATIENCE)) what=$2 end
+    end=$((SECONDS + limit))
     shift 2
     until "$@" >/dev/null 2>&1; do
         [ $SECONDS -lt $end ] || fail "after $limit s still not: $what"
@@ -295,6 +297,8 @@ show_state() {
     echo "--- pods and events"
     kube get pods -A -o wide
     kube get events -A --sort-by .lastTimestamp | tail -n 15
+    echo "--- what the kubelet complains of"
+    grep '^E' "$D/logs/kubelet.log" | tail -n 15
     local pod
     for pod in $(kube get pods -A -o 'jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}{"\n"}{end}'); do
         echo "--- log of $pod"

@@ -16,7 +16,7 @@ scenario() {
     watch_node "$W/update"
     image=$(second_image next)
     kube set image -n selvage daemonset/selvage agent="$image" >/dev/null
-    kube rollout status -n selvage daemonset/selvage --timeout=120s || fail "the update does not end"
+    kube rollout status -n selvage daemonset/selvage --timeout=300s || fail "the update does not end"
     wait_for 60 "the new agent is ready" agent_ready
     watched "$W/update" | jq -e --slurp 'all(.[]; (.metadata.labels["selvage.dev/fabric"] == "unready") and any(.spec.taints[]?; .key == "selvage.dev/fabric-unready"))' >/dev/null ||
         fail "an update changed label or taint"

@@ -22,7 +22,7 @@ scenario() {
     # Asked for, and refused: the same, and it is told.
     deploy overlays/bare-metal-ib "$tree" "$KEEPS" SELVAGE_CLUSTER_HOLD=1s SELVAGE_NCCL_PODS=auto >/dev/null
     kube delete clusterrolebinding selvage-pods >/dev/null
-    kube rollout status -n selvage daemonset/selvage --timeout=60s >/dev/null || fail "the agent does not start"
+    kube rollout status -n selvage daemonset/selvage --timeout=240s >/dev/null || fail "the agent does not start"
     talker refused "$(pytorch refused)"
     talks refused
     tell refused "$NCCL_NO_IB"
