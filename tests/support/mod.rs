@@ -33,15 +33,20 @@ pub fn node(name: &str) -> (tempfile::TempDir, Node) {
 
 /// One GET; status line's code and body.
 pub fn get(address: &str, path: &str) -> (u16, String) {
-    let mut stream = TcpStream::connect(address).expect("connect");
+    try_get(address, path).expect("an answer")
+}
+
+/// The same of a server that may be gone, or go meanwhile.
+pub fn try_get(address: &str, path: &str) -> std::io::Result<(u16, String)> {
+    let mut stream = TcpStream::connect(address)?;
     write!(
         stream,
         "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-    )
-    .expect("request");
+    )?;
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("answer");
-    let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+    stream.read_to_string(&mut answer)?;
+    let cut = || std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(cut)?;
     let code = head.split(' ').nth(1).and_then(|code| code.parse().ok());
     let body = if head
         .to_ascii_lowercase()
@@ -51,7 +56,7 @@ pub fn get(address: &str, path: &str) -> (u16, String) {
     } else {
         body.to_string()
     };
-    (code.expect("a status code"), body)
+    Ok((code.expect("a status code"), body))
 }
 
 fn unchunk(mut body: &str) -> String {
