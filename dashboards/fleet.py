@@ -287,12 +287,47 @@ def jobs(board):
     ), 10, 8)
 
 
+def benchmarks(board):
+    board.row("Benchmarks")
+    empty = "no data: nobody leaves results of selvage nccl --bench --textfile for node_exporter."
+    ratio = f"max by ({HOST}, collective) (selvage_bench_ratio{{{FLEET}}})"
+    board.add(lines(
+        "Bus bandwidth of line rate",
+        "What nccl-tests measured, run after run, as a share of what a node's rails can carry. It "
+        "should stay above the dashed line; a node is where the results were left.",
+        [Q(ratio, "{{instance}} {{collective}}")],
+        "percentunit", steps=[(None, "transparent"), (0.8, GOOD)], empty=empty, points=True,
+    ), 12, 8)
+    verdict = f"max by ({HOST}, collective, verdict) (selvage_bench_verdict{{{FLEET}}} == 1)"
+    measured = (f"max by ({HOST}, collective) "
+                f"(selvage_bench_bus_bandwidth_bytes_per_second{{{FLEET}}})")
+    when = f"max by ({HOST}) (selvage_bench_timestamp_seconds{{{FLEET}}})"
+    board.add(table(
+        "Last benchmarks",
+        "The last result of each node and collective, worst first. A run that shows nothing has a "
+        "verdict and no numbers.",
+        [Q(f"1000 * ({verdict} * 0 + on ({HOST}) group_left () {when})"),
+         Q(f"{verdict} * 0 + on ({HOST}, collective) group_left () {measured}"),
+         Q(f"{verdict} * 0 + on ({HOST}, collective) group_left () {ratio}")],
+        [CLUSTER, NODE, Col("collective", "Collective"),
+         Col("verdict", "Verdict", values={
+             "line_rate": ("line rate", GOOD), "below": ("below line rate", WARN),
+             "tcp": ("TCP's number", BAD), "wrong_results": ("wrong results", BAD),
+             "unknown": ("cannot tell", QUIET),
+         }),
+         Col("@B", "Bus bandwidth", unit="Bps"),
+         Col("@C", "Of line rate", unit="percentunit"),
+         Col("@A", "Judged", unit="dateTimeFromNow", width=130)],
+        sort=["instance", "@C"], empty=empty,
+    ), 12, 8)
+
+
 def board():
     made = Board(
         "selvage-fleet", "Readiness of all nodes' GPU fabric: which nodes are not ready, and why.",
         [],
     )
-    for part in (now, why, over_time, taints, links, offenders, jobs):
+    for part in (now, why, over_time, taints, links, offenders, jobs, benchmarks):
         part(made)
     made.annotate_alerts(FLEET)
     return made

@@ -26,8 +26,12 @@ RECORDED = {
 
 
 def documented():
-    """Metrics by name, with their labels, out of docs/metrics.md."""
-    known = {}
+    """Metrics by name, with their labels, out of docs/metrics.md and docs/bench.md."""
+    bench = (ROOT / "docs/bench.md").read_text()
+    known = {
+        name: set(re.findall(r"\w+", labels))
+        for name, labels in re.findall(r"(?m)^\| `(selvage_bench_\w+)(?:\{([^}]*)\})?` \|", bench)
+    }
     for line in (ROOT / "docs/metrics.md").read_text().splitlines():
         cells = line.split("|")
         if len(cells) > 5 and (name := re.fullmatch(r" `([a-z_0-9]+)` ", cells[1])):

@@ -150,7 +150,7 @@ def main():
     begun = time.monotonic()
     failed = 0
     with Stack(binary, listen=free_port()) as stack:
-        until("scrapes of all nodes", 90, lambda: len(stack.query("up == 1")) == len(stack.targets))
+        until("scrapes of all nodes", 90, lambda: len(stack.query("up == 1")) == len(stack.targets) + 1)
         for part in [alerts_fire, rules_evaluate, panels_have_data, facts_hold, one_page_a_node,
                      pages_answer, metrics_are_clean]:
             try:

@@ -97,4 +97,8 @@ FACTS = [
     ('max(instance_device_port:selvage_port_transmit_utilization:ratio{instance="gpu-09"})',
      one(lambda share: 0.02 < share < 1)),
     ('count(selvage_nccl_job_info{job!=""})', one(lambda n: n >= 4)),
+    ('selvage_bench_ratio{instance="gpu-09", collective="all_gather"}',
+     one(lambda ratio: 0.88 < ratio < 0.89)),
+    ('selvage_bench_verdict{instance="gpu-09", collective="alltoall", verdict="below"} == 1',
+     lambda found: len(found) == 1),
 ]

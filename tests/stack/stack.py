@@ -107,6 +107,7 @@ class Stack:
         self.targets = {group["labels"]["instance"]: group["targets"][0]
                         for group in json.loads(targets.read_text())}
         self.start_alertmanager()
+        self.start_node_exporter()
         self.start_prometheus(targets)
 
     def start_alertmanager(self):
@@ -118,6 +119,24 @@ class Stack:
                    f"--storage.path={self.dir / 'alertmanager'}",
                    f"--web.listen-address=127.0.0.1:{port}", "--cluster.listen-address=")
         until("Alertmanager", 30, lambda: self.alive() and get(self.alertmanager + "/-/ready"))
+
+    def start_node_exporter(self):
+        """A node whose benchmark's result lies where node_exporter reads it."""
+        texts = self.dir / "textfile"
+        texts.mkdir()
+        done = subprocess.run(
+            [str(self.binary), "nccl", "--bench", "--rails", "8", "--rate-gbps", "400",
+             "--textfile", str(texts / "bench.prom"), str(ROOT / "tests/bench_data/two.log")],
+            stdout=subprocess.DEVNULL, timeout=60, check=False)
+        # The verdict: one of its two runs is below line rate.
+        if done.returncode != 1:
+            raise Failed(f"selvage nccl --bench ended with {done.returncode}")
+        port = free_port()
+        self.node_exporter = f"127.0.0.1:{port}"
+        self.spawn("node_exporter", "prometheus-node-exporter", "--collector.disable-defaults",
+                   "--collector.textfile", f"--collector.textfile.directory={texts}",
+                   f"--web.listen-address={self.node_exporter}")
+        until("node_exporter", 30, lambda: self.alive() and get(f"http://{self.node_exporter}/"))
 
     def start_prometheus(self, targets):
         rules = (ROOT / "alerts/selvage.rules.yaml").read_text()
@@ -133,6 +152,10 @@ scrape_configs:
   - job_name: selvage
     honor_labels: true
     file_sd_configs: [{{files: ["{targets}"]}}]
+  - job_name: node
+    static_configs:
+      - targets: ["{self.node_exporter}"]
+        labels: {{cluster: demo, instance: gpu-09}}
 """)
         self.spawn("prometheus", "prometheus", f"--config.file={self.dir / 'prometheus.yaml'}",
                    f"--storage.tsdb.path={self.dir / 'tsdb'}",
