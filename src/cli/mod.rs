@@ -12,6 +12,7 @@ pub mod preflight;
 pub mod run;
 mod runtime;
 pub mod sidecar;
+mod syntax;
 
 /// Says on standard error what went wrong. Whoever closed it does not want to hear it: that ends
 /// nothing.

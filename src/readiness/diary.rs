@@ -84,8 +84,15 @@ pub struct Diary {
 }
 
 impl Diary {
-    /// Takes in what holds now. The first verdict is no change: there was none before.
-    pub fn note(&mut self, now: Millis, state: State, reasons: &[String], findings: &[Finding]) {
+    /// Takes in what holds now; what is new by that. The first verdict is no change: there was none
+    /// before.
+    pub fn note(
+        &mut self,
+        now: Millis,
+        state: State,
+        reasons: &[String],
+        findings: &[Finding],
+    ) -> &[Entry] {
         let mut new = Vec::new();
         let mut standing = BTreeMap::new();
         for finding in findings {
@@ -126,12 +133,15 @@ impl Diary {
             });
         }
         if new.is_empty() {
-            return;
+            return &[];
         }
+        let count = new.len();
         let new = new.into_iter().map(|change| Entry { at: now, change });
         let mut entries: Vec<Entry> = self.entries.iter().cloned().chain(new).collect();
         entries.drain(..entries.len().saturating_sub(MOST));
         self.entries = entries.into();
+        let known = self.entries.len().saturating_sub(count);
+        self.entries.get(known..).unwrap_or_default()
     }
 
     /// The entries, newest last.

@@ -1,16 +1,15 @@
 //! What the terminal shows of one node.
 
-use crate::check::{Finding, Status, Weight};
+use crate::check::{Status, Weight};
+use crate::readiness::diary::{Change, Diary, What};
 use crate::report::{Report, State};
-use crate::units::Millis;
-use std::collections::BTreeMap;
 
 /// Says what changed from one report to the next.
 #[derive(Default)]
 pub(super) struct View {
     state: Option<State>,
     reasons: Vec<String>,
-    standing: BTreeMap<(String, String, String), (String, Status, Millis)>,
+    diary: Diary,
 }
 
 impl View {
@@ -27,47 +26,41 @@ impl View {
     /// All that changed, in full.
     pub(super) fn changes(&mut self, report: &Report) -> Vec<String> {
         let mut lines = Vec::new();
-        let id = |finding: &Finding| {
-            (
-                finding.check.clone(),
-                finding.key.clone(),
-                finding.reason.clone(),
-            )
-        };
-        let mut standing = BTreeMap::new();
-        for finding in &report.findings {
-            let known = self.standing.get(&id(finding));
-            if known.is_none_or(|(_, status, _)| *status != finding.status) {
-                lines.push(format!(
-                    "       + {} {}: {}",
-                    word(finding),
-                    finding.reason,
-                    finding.message
-                ));
-                lines.push(format!("         to do: {}", finding.remedy));
-            }
-            standing.insert(
-                id(finding),
-                (finding.subject.clone(), finding.status, finding.since),
-            );
-        }
-        for (id, (subject, _, since)) in &self.standing {
-            if !standing.contains_key(id) {
-                let stood = report.snapshot.at.since(*since).as_secs_f64();
-                lines.push(format!(
-                    "       - {subject}: {} is over after {stood:.1} s",
-                    id.2
-                ));
+        let (now, findings) = (report.snapshot.at, &report.findings);
+        for entry in self
+            .diary
+            .note(now, report.state, &report.reasons, findings)
+        {
+            match &entry.change {
+                Change::State { .. } => {}
+                Change::Raised { what, message } => {
+                    lines.push(format!(
+                        "       + {} {}: {message}",
+                        word(what),
+                        what.reason
+                    ));
+                    let is = |id: [&str; 3]| id == [&*what.check, &*what.subject, &*what.reason];
+                    let about = findings
+                        .iter()
+                        .find(|each| is([&each.check, &each.subject, &each.reason]));
+                    if let Some(finding) = about {
+                        lines.push(format!("         to do: {}", finding.remedy));
+                    }
+                }
+                Change::Cleared { what, stood } => lines.push(format!(
+                    "       - {}: {} is over after {:.1} s",
+                    what.subject,
+                    what.reason,
+                    stood.as_secs_f64()
+                )),
             }
         }
-        self.standing = standing;
-        if self.state != Some(report.state) {
+        if self.state.replace(report.state) != Some(report.state) {
             lines.push(format!(
                 "       node is {}{}",
                 report.state.as_str(),
                 why(report)
             ));
-            self.state = Some(report.state);
         }
         lines
     }
@@ -80,8 +73,8 @@ fn why(report: &Report) -> String {
     }
 }
 
-fn word(finding: &Finding) -> &'static str {
-    match (finding.weight, finding.status) {
+fn word(what: &What) -> &'static str {
+    match (what.weight, what.status) {
         (Weight::Notice, _) => "notice  ",
         (_, Status::Unknown) => "unknown ",
         (_, Status::Degraded) => "degraded",
