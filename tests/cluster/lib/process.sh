@@ -68,12 +68,23 @@ ready() {
     done
 }
 
+# Not of those that connections are given: while a server is down, somebody who knocks could have its
+# port as his own, and it could not come back.
 free_ports() { # COUNT
     python3 - "$1" <<'PY'
-import socket, sys
-held = [socket.socket() for _ in range(int(sys.argv[1]))]
-for s in held:
-    s.bind(("127.0.0.1", 0))
+import random, socket, sys
+low = int(open("/proc/sys/net/ipv4/ip_local_port_range").read().split()[0])
+held = []
+for port in random.sample(range(10000, max(low, 20000)), 2000):
+    s = socket.socket()
+    try:
+        s.bind(("127.0.0.1", port))
+    except OSError:
+        s.close()
+        continue
+    held.append(s)
+    if len(held) == int(sys.argv[1]):
+        break
 print(*(s.getsockname()[1] for s in held))
 PY
 }
