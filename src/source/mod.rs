@@ -4,6 +4,7 @@
 mod any_text;
 pub mod attr;
 pub mod attribute;
+mod colour;
 pub mod container;
 pub mod container_log;
 pub mod counter_files;

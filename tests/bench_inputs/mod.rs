@@ -44,7 +44,8 @@ fn torn_and_absurd_outputs() {
     for (head, rows, lose, status, reason) in [
         ("", ROW, &[][..], 0, "LineRate"),
         ("", &half, &[], 1, "BelowLineRate"),
-        ("", &half, &[10, 11, 12, 13], 3, "RanksUnclear"),
+        ("", &half, &[10, 11, 12, 13], 1, "BelowLineRate"),
+        ("", &half, &[7, 8], 3, "RanksUnclear"),
         ("", &half, &[12, 13, 14, 15], 3, "RanksUnclear"),
         ("", &cut, &[], 3, "NoRows"),
         ("", &falls, &[], 1, "FallsWithSize"),

@@ -4,7 +4,7 @@ use super::causes::{self, few_rails};
 use super::shape::Shape;
 use super::tell::gigabytes;
 use super::verdict::{BenchVerdict, LogFacts, Verdict, lowest_beyond};
-use super::{FALL, LARGE, LINE_RATE, Limit, TCP_AT_MOST, TCP_BELOW, TOLERANCE, ranks};
+use super::{FALL, LARGE, LINE_RATE, Limit, TCP_AT_MOST, TCP_BELOW, TOLERANCE, named, ranks};
 use crate::check::nccl::{EvidenceLine, Fallback, NcclVerdict, Network};
 use crate::observe::bench::{Collective, Rails, Run};
 
@@ -35,6 +35,9 @@ const NO_COUNT: &str = "the column #wrong holds what is no count (-3, nan)";
 /// What to do where lines were cut.
 const APART: &str = "Give the whole output, apart from NCCL's lines, which cut into it: NCCL_DEBUG_FILE=/tmp/nccl.%h.%p, and that file as a second part of the input (cat).";
 
+/// What to do where nobody says who ran where.
+const WHERE: &str = "Give the head of the output too (# Rank … on HOST …), or NCCL's log; if all nodes are full, --gpus N and --collective NAME do.";
+
 /// All that is known of a run.
 pub(super) struct Ask<'a> {
     pub run: &'a Run,
@@ -44,6 +47,8 @@ pub(super) struct Ask<'a> {
     pub shape: Option<&'a Shape>,
     pub collective: Option<Collective>,
     pub limit: Option<Limit>,
+    /// That nodes are full is taken for granted: nothing says who ran where.
+    pub assumed: bool,
 }
 
 impl Ask<'_> {
@@ -109,7 +114,7 @@ impl Ask<'_> {
                 out,
                 "NodesNotShown",
                 format!("{lead}nothing tells which rank ran on which node"),
-                &["Give the head of the output too (# Rank … on HOST …), or NCCL's log."],
+                &[WHERE],
             );
         };
         if let Some(why) = ranks::unclear(self.run, shape, self.nccl, self.collective)
@@ -118,6 +123,9 @@ impl Ask<'_> {
             // What so many ranks would be expected to reach is not known either.
             (out.expected_bytes_per_second, out.ceiling_bytes_per_second) = (None, None);
             out.ratio = None;
+            if shape.holes {
+                (out.nranks, out.nodes) = (None, None);
+            }
             let lead = self.lead(out);
             return cannot(
                 out,
@@ -178,9 +186,24 @@ impl Ask<'_> {
                 out,
                 "CollectiveNotNamed",
                 format!("{lead}and nothing names the benchmark"),
-                &["Say which it is: --collective all_gather (its program's name without _perf)."],
+                &[
+                    "Say which it is: --collective alltoall, --collective all_gather or another (its program's name without _perf); their limits differ much.",
+                ],
             );
         };
+        if named::excluded(self.run, collective) {
+            (out.expected_bytes_per_second, out.ceiling_bytes_per_second) = (None, None);
+            out.ratio = None;
+            let lead = self.lead(out);
+            return cannot(
+                out,
+                "OtherCollective",
+                format!(
+                    "{lead}but the table is of another benchmark: results in place are not checked (N/A), as alltoall and sendrecv print it"
+                ),
+                &["Name the one that ran: --collective alltoall, or sendrecv."],
+            );
+        }
         if self.facts.mnnvl {
             return cannot(
                 out,
@@ -289,6 +312,21 @@ impl Ask<'_> {
             }
             return;
         }
+        // With a rank on each node it might be line rate, or a larger part of it.
+        let gpus = rails.gpus.unwrap_or(1).max(1);
+        let share = f64::from(rails.count) / f64::from(gpus);
+        let by_one = match self.assumed {
+            true => best / (rails.rate.bytes_per_sec() * share.max(1.0)),
+            false => 0.0,
+        };
+        if by_one >= LINE_RATE {
+            return cannot(
+                out,
+                "NodesNotShown",
+                format!("{lead}if nodes are full, but nothing tells which rank ran on which node"),
+                &[WHERE],
+            );
+        }
         let few = few_rails(ratio, limit, rails);
         let (notes, remedies) = causes::slow(self.nccl, self.facts, shape, rails, few);
         out.notes = notes;
@@ -296,6 +334,7 @@ impl Ask<'_> {
         let like_tcp = ratio < TCP_BELOW
             && ratio * limit.node <= TCP_AT_MOST
             && few.is_none()
+            && by_one < TCP_BELOW
             && self.run.is_over()
             && self.network_unknown();
         if like_tcp {

@@ -19,6 +19,42 @@ fn a_log_of_absurd_numbers_costs_nothing() {
     }
 }
 
+/// A table alone, of nodes that are said to have eight GPUs.
+#[test]
+fn a_table_without_a_list_of_ranks() {
+    let dgx = rails(8, 400, Some(8));
+    for (nodes, bus, verdict, reason) in [
+        (&[8, 8][..], 390.0, Verdict::LineRate, "LineRate"),
+        (&[8, 8], 3.17, Verdict::Tcp, "TcpByNumber"),
+        // TCP's on full nodes, and a fifth of the one rail that each node might use.
+        (&[8, 8], 12.0, Verdict::Below, "BelowLineRate"),
+        // Sixteen nodes with a rank each would be at line rate.
+        (&[8, 8], 45.0, Verdict::Unknown, "NodesNotShown"),
+        // One node, or eight.
+        (&[4, 4], 390.0, Verdict::Unknown, "NodesNotShown"),
+        (&[8, 4], 390.0, Verdict::Unknown, "NodesNotShown"),
+    ] {
+        let mut run = run(C::AllReduce, nodes, bus, bus);
+        run.seats.clear();
+        let got = judged(&run, &dgx);
+        assert_eq!((got.verdict, got.reason), (verdict, reason), "{got:?}");
+        let got = judged(&run, &rails(8, 400, None));
+        assert_eq!(got.reason, "NodesNotShown");
+    }
+    // Figures too coarse to tell 200 ranks from 208.
+    let mut run = run(C::AllReduce, &[8; 25], 390.0, 390.0);
+    run.seats.clear();
+    let row = &mut run.rows[0];
+    for side in [&mut row.out_of_place, &mut row.in_place] {
+        *side = side.map(|side| Measure {
+            alg: 0.5e9,
+            bus: 1e9,
+            ..side
+        });
+    }
+    assert_eq!(judged(&run, &dgx).reason, "NodesNotShown");
+}
+
 /// Half of what the rails carry must not read as line rate because half of a node's ranks are lost.
 #[test]
 fn lists_of_ranks_that_are_not_whole() {
@@ -31,7 +67,9 @@ fn lists_of_ranks_that_are_not_whole() {
     for (collective, lose, reason) in [
         (C::AllReduce, &[][..], "BelowLineRate"),
         (C::AllReduce, &[12, 13, 14, 15], "RanksUnclear"),
-        (C::AllReduce, &[10, 11, 12, 13], "RanksUnclear"),
+        // Between ranks of one host, and the figures and the GPUs of a node say how many.
+        (C::AllReduce, &[10, 11, 12, 13], "BelowLineRate"),
+        (C::AllReduce, &[7, 8], "RanksUnclear"),
         (C::AllReduce, &[15], "RanksUnclear"),
         (C::AllReduce, &[0], "RanksUnclear"),
         (C::AllGather, &[12, 13, 14, 15], "RanksUnclear"),
@@ -45,6 +83,15 @@ fn lists_of_ranks_that_are_not_whole() {
         assert_eq!(got.verdict == Verdict::Unknown, reason == "RanksUnclear");
         assert_eq!(got.ratio.is_none(), reason == "RanksUnclear", "{got:?}");
     }
+    let mid = at(C::AllReduce, &[1, 2, 3, 4, 5, 6, 9, 10, 11, 12, 13, 14]);
+    let got = judged(&mid, &dgx);
+    assert_eq!((got.nranks, got.nodes), (Some(16), Some(2)));
+    assert!(got.notes[0].contains("has 4 of 16"), "{got:?}");
+    let got = judged(&mid, &rails(8, 400, None));
+    assert_eq!(
+        (got.reason, got.nranks, got.nodes),
+        ("RanksUnclear", None, None)
+    );
     // What the log tells counts, either way.
     let with = |run: &Run, nranks| {
         let mut nccl = log(Network::Ib, Fallback::No);

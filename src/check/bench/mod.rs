@@ -8,6 +8,7 @@
 mod causes;
 mod decide;
 mod limit;
+mod named;
 mod ranks;
 mod shape;
 mod tell;
@@ -46,5 +47,7 @@ pub const TOLERANCE: f64 = 1.05;
 
 #[cfg(test)]
 mod doubt_tests;
+#[cfg(test)]
+mod named_tests;
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,8 @@
 
 use super::shape::Shape;
 use crate::check::nccl::NcclVerdict;
-use crate::observe::bench::{Collective, Measure, Run};
+use crate::observe::bench::{Collective, Measure, Run, Seat};
+use std::collections::BTreeMap;
 
 /// The factor between the two bandwidths with n ranks (nccl-tests' doc/PERFORMANCE.md); none: it does
 /// not depend on them.
@@ -17,6 +18,9 @@ fn factor(collective: Collective, nranks: u32) -> Option<f64> {
         _ => None,
     }
 }
+
+/// The two decimals of the figures tell far fewer nodes apart.
+const MOST_NODES: u32 = 512;
 
 /// The side whose figures tell the factor best.
 fn best(run: &Run) -> Option<Measure> {
@@ -37,6 +41,77 @@ fn has(side: &Measure, factor: f64) -> bool {
         1e-3 * bus
     };
     (bus - factor * alg).abs() <= 0.0051 * (1.0 + factor) + wide
+}
+
+/// How many ranks on full nodes of so many GPUs the figures are of, where no other number of such
+/// nodes has them so.
+fn by_figures(run: &Run, collective: Collective, gpus: u32) -> Option<u32> {
+    let side = best(run)?;
+    let sizes = (2..=MOST_NODES).map(|nodes| gpus.saturating_mul(nodes));
+    let mut fit = sizes.filter(|n| factor(collective, *n).is_some_and(|told| has(&side, told)));
+    let n = fit.next()?;
+    fit.next().is_none().then_some(n)
+}
+
+/// A list of ranks that nobody printed whole, as far as the figures and the GPUs of a node tell it.
+pub(super) struct Filled {
+    /// The run with the list.
+    pub run: Run,
+    /// Nothing of it was printed: that nodes are full is taken for granted.
+    pub assumed: bool,
+}
+
+/// The list of ranks made whole, where a page shortened it (`…`) or left it out and little is left to
+/// guess: the figures tell how many ranks there are, `--gpus` how many a node has, and all nodes are
+/// full. Who is missing sits between two ranks of one host. None: the list is whole, or does not do.
+pub(super) fn filled(
+    run: &Run,
+    collective: Option<Collective>,
+    gpus: Option<u32>,
+) -> Option<Filled> {
+    let gpus = gpus.filter(|gpus| *gpus > 0)?;
+    let n = by_figures(run, collective?, gpus)?;
+    if run.apart || run.seats.len() as u64 >= u64::from(n) {
+        return None;
+    }
+    let mut listed: Vec<&Seat> = run.seats.iter().collect();
+    listed.sort_by_key(|seat| seat.rank);
+    let known = |rank: u32| {
+        let next = listed.partition_point(|seat| seat.rank < rank);
+        let (before, after) = (listed.get(next.checked_sub(1)?)?, listed.get(next)?);
+        (before.host == after.host).then(|| before.host.clone())
+    };
+    let host = |rank: u32| match listed.iter().find(|seat| seat.rank == rank) {
+        _ if listed.is_empty() => Some(format!("node {}", rank / gpus)),
+        Some(seat) => Some(seat.host.clone()),
+        None => known(rank),
+    };
+    let group = listed.first().map_or(0, |seat| seat.group);
+    let seat = |rank| {
+        Some(Seat {
+            rank,
+            group,
+            pid: 0,
+            host: host(rank)?,
+        })
+    };
+    let seats: Vec<Seat> = (0..n).map(seat).collect::<Option<_>>()?;
+    let mut nodes: BTreeMap<&str, u32> = BTreeMap::new();
+    for seat in &seats {
+        *nodes.entry(&seat.host).or_default() += 1;
+    }
+    let full = nodes.values().all(|ranks| *ranks == gpus);
+    let one = listed
+        .iter()
+        .all(|seat| seat.group == group && seat.rank < n);
+    (full && one).then(|| Filled {
+        assumed: listed.is_empty(),
+        run: Run {
+            seats,
+            torn_ranks: false,
+            ..run.clone()
+        },
+    })
 }
 
 /// Why it is not known how many ranks took part and where; none: it is.

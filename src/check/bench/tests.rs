@@ -496,7 +496,10 @@ fn what_cannot_be_told() {
         ),
         ("NoRows", |run| run.rows.clear()),
         ("SeparateRuns", |run| run.apart = true),
-        ("NodesNotShown", |run| run.seats.clear()),
+        ("NodesNotShown", |run| {
+            run.seats.clear();
+            run.collective = Some(Collective::Broadcast);
+        }),
         ("TestFailed", |run| run.failure = Some((9, "x".into()))),
         ("TestFailed", |run| {
             run.rows.clear();
@@ -539,58 +542,4 @@ fn what_cannot_be_told() {
     slow.failure = Some((9, "x".into()));
     assert_eq!(judged(&slow, &dgx).verdict, Verdict::Below);
     assert_eq!(nothing().verdict, Verdict::Unknown);
-}
-
-#[test]
-fn a_benchmark_that_nothing_names() {
-    use Collective as C;
-    for (nranks, redop, root, factor, want) in [
-        (16, true, None, 1.875, Some(C::AllReduce)),
-        (2, true, None, 1.0, Some(C::AllReduce)),
-        (16, true, None, 0.9375, Some(C::ReduceScatter)),
-        (16, true, None, 1.0, Some(C::Sendrecv)),
-        (16, true, Some(0), 1.0, Some(C::Reduce)),
-        (16, false, Some(0), 1.0, Some(C::Broadcast)),
-        // all_gather prints what alltoall does, gather what scatter does.
-        (16, false, None, 0.9375, None),
-        (16, false, Some(0), 0.9375, None),
-        (16, true, None, 1.5, None),
-    ] {
-        let mut run = run(C::AllReduce, &[nranks / 2, nranks / 2], 0.0, 0.0);
-        run.collective = None;
-        let row = &mut run.rows[0];
-        row.redop = redop.then(|| "sum".to_string());
-        row.root = root;
-        row.out_of_place = Some(Measure {
-            micros: 1.0,
-            alg: 1e9,
-            bus: factor * 1e9,
-            wrong: None,
-        });
-        let got = judged(&run, &rails(8, 400, Some(8)));
-        assert_eq!(got.collective, want, "{nranks} {redop} {root:?} {factor}");
-        assert_eq!(got.collective_inferred, want.is_some());
-    }
-    // NCCL's log knows ranks and nodes where the head of the output is gone.
-    let mut run = run(C::AllReduce, &[8, 8], 390.0, 390.0);
-    run.seats.clear();
-    let mut nccl = log(Network::Ib, Fallback::No);
-    (nccl.nranks, nccl.nodes) = (Some(16), Some(2));
-    let got = judge(
-        &run,
-        Some(&rails(8, 400, None)),
-        Some(&nccl),
-        &LogFacts::default(),
-        None,
-    );
-    assert_eq!(got.verdict, Verdict::LineRate);
-    (nccl.nranks, nccl.nodes) = (Some(15), Some(2));
-    let got = judge(
-        &run,
-        Some(&rails(8, 400, None)),
-        Some(&nccl),
-        &LogFacts::default(),
-        None,
-    );
-    assert_eq!(got.reason, "NodesNotShown");
 }

@@ -2,7 +2,7 @@
 
 use super::decide::Ask;
 use super::shape::{Shape, shape};
-use super::{LARGE, causes, limit};
+use super::{LARGE, causes, limit, named, ranks};
 use crate::check::nccl::{EvidenceLine, NcclVerdict};
 use crate::observe::bench::{Collective, Rails, Row, Run};
 use crate::observe::nccl::NcclLog;
@@ -175,26 +175,6 @@ pub(super) fn lowest_beyond(run: &Run) -> Option<Peak> {
     beyond.min_by(order).copied()
 }
 
-/// What ran, by the factor between its bandwidths (doc/PERFORMANCE.md of nccl-tests), its reduction
-/// and its root, where only one benchmark can print them so. all_gather and alltoall print the same.
-fn inferred(run: &Run, nranks: u32) -> Option<Collective> {
-    let row = run.rows.iter().max_by_key(|row| row.size)?;
-    let measure = row.out_of_place.or(row.in_place)?;
-    if measure.alg <= 0.0 || nranks < 2 {
-        return None;
-    }
-    let n = f64::from(nranks);
-    let is = |factor: f64| (measure.bus / measure.alg / factor - 1.0).abs() < 0.02;
-    match (row.redop.is_some(), row.root) {
-        (true, None) if is(2.0 * (n - 1.0) / n) => Some(Collective::AllReduce),
-        (true, None) if is((n - 1.0) / n) => Some(Collective::ReduceScatter),
-        (true, None) if is(1.0) => Some(Collective::Sendrecv),
-        (true, Some(_)) if is(1.0) => Some(Collective::Reduce),
-        (false, Some(_)) if is(1.0) => Some(Collective::Broadcast),
-        _ => None,
-    }
-}
-
 /// The verdict where no run was found.
 pub fn nothing() -> BenchVerdict {
     let mut verdict = blank(&Run::default(), None, None);
@@ -233,17 +213,23 @@ fn blank(run: &Run, collective: Option<Collective>, shape: Option<&Shape>) -> Be
 }
 
 /// Judges a run. `nccl`: the verdict on the log beside it, none where there is no line of NCCL's;
-/// `named`: what the user says that it runs.
+/// `name`: what the user says that it runs.
 pub fn judge(
     run: &Run,
     rails: Option<&Rails>,
     nccl: Option<&NcclVerdict>,
     facts: &LogFacts,
-    named: Option<Collective>,
+    name: Option<Collective>,
 ) -> BenchVerdict {
-    let shape = shape(run, nccl);
-    let told = named.or(run.collective);
-    let guess = || inferred(run, shape.as_ref()?.nranks);
+    let told = name.or(run.collective);
+    let gpus = rails.and_then(|rails| rails.gpus);
+    let filled = match nccl.and_then(|nccl| nccl.nranks) {
+        None => ranks::filled(run, told, gpus),
+        // The log knows better.
+        Some(_) => None,
+    };
+    let shape = shape(filled.as_ref().map_or(run, |filled| &filled.run), nccl);
+    let guess = || named::inferred(run, shape.as_ref()?.nranks);
     let collective = told.or_else(guess);
     let mut verdict = blank(run, collective, shape.as_ref());
     verdict.collective_inferred = told.is_none() && collective.is_some();
@@ -267,8 +253,16 @@ pub fn judge(
         shape: shape.as_ref(),
         collective,
         limit,
+        assumed: filled.as_ref().is_some_and(|filled| filled.assumed),
     };
     ask.decide(&mut verdict);
+    if let Some(filled) = &filled {
+        let (ranks, listed) = (filled.run.seats.len(), run.seats.len());
+        verdict.notes.push(match filled.assumed {
+            true => format!("no list of ranks: by its figures the run is of {ranks}, and full nodes are taken for granted"),
+            false => format!("the list of ranks has {listed} of {ranks}, which the figures are of: the others are taken to sit between them, and so nodes are full"),
+        });
+    }
     ask.evidence(&mut verdict);
     verdict
 }

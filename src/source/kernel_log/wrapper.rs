@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use super::record;
+use crate::source::colour::without_colour;
 
 /// A message without its wrappers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,8 +27,7 @@ pub struct Stripped<'a> {
 #[must_use]
 pub fn strip(line: &str, any_facility: bool) -> Option<Stripped<'_>> {
     let line = line.trim_end_matches(['\r', '\n']);
-    if line.contains('\x1b') {
-        let plain = without_colour(line);
+    if let Cow::Owned(plain) = without_colour(line) {
         let owned = strip_plain(&plain, any_facility)?.to_owned();
         return Some(plain_text(Cow::Owned(owned)));
     }
@@ -271,21 +271,6 @@ fn word(s: &str) -> (&str, &str) {
         Some((w, rest)) => (w, rest.trim_start()),
         None => (s, ""),
     }
-}
-
-/// Terminal colour sequences (`dmesg -L`) taken out.
-fn without_colour(s: &str) -> String {
-    let mut out = String::with_capacity(s.len());
-    let mut rest = s;
-    while let Some((before, after)) = rest.split_once("\x1b[") {
-        out.push_str(before);
-        rest = after
-            .trim_start_matches(|c: char| c.is_ascii_digit() || c == ';')
-            .strip_prefix(['m', 'K'])
-            .unwrap_or(after);
-    }
-    out.push_str(rest);
-    out
 }
 
 #[cfg(test)]

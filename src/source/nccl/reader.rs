@@ -4,6 +4,7 @@ use super::message::scan::find;
 use super::{anchor, message, prefix};
 use crate::observe::nccl::log::Time;
 use crate::observe::nccl::{Event, NcclLog, Record};
+use crate::source::colour::without_colour;
 use crate::source::container_log::{Frame, unframe};
 use std::borrow::Cow;
 
@@ -255,28 +256,6 @@ fn ends_in_mark(text: &[u8]) -> bool {
     ]
     .iter()
     .any(|end| text.ends_with(end))
-}
-
-/// Without ANSI colours (Ray, and shippers that keep them), with and without their escape byte.
-fn without_colour(text: &str) -> Cow<'_, str> {
-    if !text.contains('\u{1b}') {
-        return Cow::Borrowed(text);
-    }
-    let mut plain = String::with_capacity(text.len());
-    let mut parts = text.split('\u{1b}');
-    plain.push_str(parts.next().unwrap_or_default());
-    for part in parts {
-        let rest = part.strip_prefix('[').map_or(part, |code| {
-            let end = code.find(|c: char| !(c.is_ascii_digit() || c == ';'));
-            let after = end.and_then(|end| code.get(end..)).unwrap_or_default();
-            let mut after = after.chars();
-            // The letter that ends it.
-            after.next();
-            after.as_str()
-        });
-        plain.push_str(rest);
-    }
-    Cow::Owned(plain)
 }
 
 fn newlines(bytes: &[u8]) -> u64 {

@@ -17,6 +17,18 @@ fn rounding(gb: f64) -> f64 {
     }
 }
 
+/// What printing takes off a time, in microseconds: differently by version half a microsecond and half
+/// a percent. From ten seconds on the column holds two digits, `1.6e+07` (`getFloatStr` of
+/// nccl-tests' src/util.cu).
+fn time_rounding(micros: f64) -> f64 {
+    const TWO_DIGITS: f64 = 1e7;
+    let usual = 0.51 + micros / 200.0;
+    match micros >= TWO_DIGITS {
+        true => usual.max(0.051 * 10f64.powf(micros.log10().floor())),
+        false => usual,
+    }
+}
+
 /// Size by time is the algorithm's bandwidth. Before 2018-12 all_gather and reduce_scatter, and
 /// hypercube to this day, count (k-1)/k of the size, and both bandwidths are the same.
 pub(super) fn timed(size: u64, side: &Measure, layout: Layout) -> bool {
@@ -25,8 +37,7 @@ pub(super) fn timed(size: u64, side: &Measure, layout: Layout) -> bool {
         return true;
     }
     let alg = side.alg / 1e9;
-    // The time too is rounded, differently by version: half a microsecond, and half a percent.
-    let half = 0.51 + side.micros / 200.0;
+    let half = time_rounding(side.micros);
     let (fast, slow) = (side.micros - half, side.micros + half);
     let at = |part: f64| {
         let most = match fast > 0.0 {

@@ -138,3 +138,43 @@ fn cut_lines_of_ranks() {
     // After the table it is somebody's remark.
     assert!(!run(&format!("{rank}{ROW}# Rank 3 looks slow\n")).torn_ranks);
 }
+
+/// From ten seconds on the time's column holds two digits.
+#[test]
+fn long_times_are_rounded_more() {
+    const SLOW: &str = "17179869184    2147483648    double     sum      -1  1.6e+07    1.09    1.09      0  1.7e+07    1.03    1.03    N/A\n";
+    for (text, kept) in [
+        (SLOW.to_string(), true),
+        (SLOW.replace("1.6e+07", "16400000"), false),
+        (SLOW.replace("1.09    1.09", "1.20    1.20"), false),
+    ] {
+        let got = run(&text);
+        assert_eq!(got.rows.len(), usize::from(kept), "{text}{got:?}");
+        assert_eq!(got.torn_rows, u64::from(!kept), "{text}");
+    }
+}
+
+/// Rows in lists of strings, in objects, in colours.
+#[test]
+fn what_closes_a_quotation_is_no_part_of_a_figure() {
+    let row = ROW.trim_end();
+    let whole = run(ROW).rows;
+    for text in [
+        format!("    \"{row}\",\n"),
+        format!("'{row}',\n"),
+        format!("{{\"message\":\"{row}\"}}\n"),
+        format!("\"{row}\\n\"]\n"),
+        format!("\u{1b}[32m{row}\u{1b}[0m\n"),
+    ] {
+        let got = run(&text);
+        assert_eq!((got.rows.len(), got.torn_rows), (1, 0), "{text}");
+        assert_eq!(got.rows[0].in_place, whole[0].in_place, "{text}");
+        let text = text.replace("374.47      0", "374.47    N/A");
+        let got = run(&text);
+        assert_eq!(got.rows[0].in_place.unwrap().wrong, None, "{text}");
+    }
+    let mut reader = Reader::default();
+    let end = "\"# Avg bus bandwidth    : 123.4\",\n";
+    reader.feed(format!("{START}{HEAD}{ROW}{end}").as_bytes());
+    assert_eq!(reader.finish().runs[0].average, Some(123.4e9));
+}

@@ -153,7 +153,7 @@ fn after<'a>(line: &'a str, mark: &str) -> Option<&'a str> {
 /// The number behind `   : `.
 fn figure(rest: &str) -> Option<f64> {
     let rest = rest.trim_start().strip_prefix(':')?;
-    let value: f64 = rest.split_whitespace().next()?.parse().ok()?;
+    let value: f64 = unquoted(rest.split_whitespace().next()?).parse().ok()?;
     (value.is_finite() && value >= 0.0).then_some(value)
 }
 
@@ -265,6 +265,13 @@ pub(super) fn rest_of_row(line: &str) -> (Vec<Cell>, bool) {
     (cells, torn)
 }
 
+/// A word without the end of somebody's quotation: `N/A",` in a list of strings, `0"}` in an object.
+fn unquoted(word: &str) -> &str {
+    let word = word.trim_end_matches(['}', ']', ',', '"', '\'']);
+    let word = word.strip_suffix("\\n").unwrap_or(word);
+    word.strip_suffix("\\r").unwrap_or(word)
+}
+
 /// Cells up to the first word that is none. What touches the last (a host's name, whose line begins
 /// there) is left out.
 fn cells(words: &[&str]) -> Vec<Cell> {
@@ -272,6 +279,10 @@ fn cells(words: &[&str]) -> Vec<Cell> {
     for word in words {
         match cell(word) {
             Some(cell) => cells.push(cell),
+            None if cell(unquoted(word)).is_some() => {
+                cells.extend(cell(unquoted(word)));
+                break;
+            }
             None => {
                 let end = word
                     .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '-'))

@@ -3,6 +3,7 @@
 use super::fit;
 use super::line::{self, Cell, Layout, Preamble, Said};
 use crate::observe::bench::{BenchLog, Collective, Row, Run};
+use crate::source::colour::without_colour;
 use crate::source::container_log::unframe;
 use std::collections::BTreeSet;
 
@@ -77,6 +78,7 @@ impl Reader {
         let mut scratch = std::mem::take(&mut self.scratch);
         let (_, text) = unframe(line, &mut scratch);
         let text = String::from_utf8_lossy(text);
+        let text = without_colour(&text);
         let text = text.trim_end();
         if !text.is_empty() {
             self.text(text);
