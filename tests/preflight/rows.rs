@@ -187,7 +187,7 @@ pub const ROWS: &[Row] = &[
     (
         "UCX's devices",
         NOTHING,
-        &[("UCX_NET_DEVICES", "mlx5_0")],
+        &[("UCX_NET_DEVICES", "mlx5_90:1")],
         &["ucx_devices failing NoUcxDevice"],
     ),
     (

@@ -232,8 +232,13 @@ pub const REASONS: &[(&str, &str, &str)] = &[
     ),
     (
         "ucx_devices",
+        "UcxNewForm",
+        "the same: a device without its port needs UCX 1.21, a range (`mlx5_[0-7]:1`) 1.22",
+    ),
+    (
+        "ucx_devices",
         "UcxWithoutRdma",
-        "`UCX_TLS`: unset it, or add `rc`, where NCCL goes over UCX (`NCCL_PLUGIN_P2P=ucx`, a UCX plugin)",
+        "`UCX_TLS`: unset it, or add `rc`; `UCX_NET_DEVICES`: an RDMA device; where NCCL goes over UCX (`NCCL_PLUGIN_P2P=ucx`, a UCX plugin)",
     ),
     (
         "ucx_devices",

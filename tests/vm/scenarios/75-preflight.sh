@@ -44,7 +44,7 @@ scenario() {
     look 0 '.items[] | select(.item == "socket_ifname") | .evidence.selected == ["vb"]' NCCL_SOCKET_IFNAME==vb
     look 2 "$(only gloo_ifname NoInterface)" GLOO_SOCKET_IFNAME=v
     look 0 "$ready" UCX_NET_DEVICES=rxeA:1,va
-    look 2 "$(only ucx_devices NoUcxDevice)" UCX_NET_DEVICES=rxeA
+    look 2 "$(only ucx_devices NoUcxDevice)" UCX_NET_DEVICES=rxeZ:1
     mount -o remount,size=64m /dev/shm
     ARGS="--gpus 4"
     look 2 '.items[] | select(.item == "shm") | .reason == "ShmTooSmall"'

@@ -13,11 +13,58 @@ fn ucx_devices_and_transports() {
             &[("UCX_NET_DEVICES", "mlx5_0:1,mlx5_9:1")],
             "degraded UcxPartly",
         ),
-        (&[("UCX_NET_DEVICES", "mlx5_0")], "failing NoUcxDevice"),
+        (&[("UCX_NET_DEVICES", "mlx5_0")], "degraded UcxNewForm"),
+        (
+            &[("UCX_NET_DEVICES", "mlx5_[0-7]:1")],
+            "degraded UcxNewForm",
+        ),
+        (
+            &[("UCX_NET_DEVICES", "mlx5_[0-1],eth0")],
+            "degraded UcxNewForm",
+        ),
+        (
+            &[("UCX_NET_DEVICES", "mlx5_[8-9]:1")],
+            "failing NoUcxDevice",
+        ),
+        (
+            &[("UCX_NET_DEVICES", "mlx5_[7-0]:1")],
+            "failing NoUcxDevice",
+        ),
+        (&[("UCX_NET_DEVICES", "mlx5_[0:1")], "failing NoUcxDevice"),
         (&[("UCX_NET_DEVICES", "mlx5_0:2")], "failing NoUcxDevice"),
         (&[("UCX_NET_DEVICES", "ib0")], "failing NoUcxDevice"),
         (&[("UCX_NET_DEVICES", "")], "failing NoUcxDevice"),
-        (&[("UCX_NET_DEVICES", "mlx5_*:1")], "ok"),
+        (&[("UCX_NET_DEVICES", "mlx5_*:1")], "failing NoUcxDevice"),
+        (&[("UCX_NET_DEVICES", "eth0")], "ok"),
+        (
+            &[("UCX_NET_DEVICES", "eth0"), ("NCCL_PLUGIN_P2P", "ucx")],
+            "degraded UcxWithoutRdma",
+        ),
+        (
+            &[
+                ("UCX_NET_DEVICES", "eth0"),
+                ("UCX_TLS", "rc"),
+                ("NCCL_PLUGIN_P2P", "ucx"),
+            ],
+            "degraded UcxWithoutRdma",
+        ),
+        (
+            &[("UCX_NET_DEVICES", "mlx5_0:1"), ("NCCL_PLUGIN_P2P", "ucx")],
+            "ok",
+        ),
+        (
+            &[("UCX_NET_DEVICES", "^mlx5_0:1"), ("NCCL_PLUGIN_P2P", "ucx")],
+            "ok",
+        ),
+        (
+            &[("UCX_TLS", "^ib"), ("NCCL_PLUGIN_P2P", "ucx")],
+            "degraded UcxWithoutRdma",
+        ),
+        (
+            &[("UCX_TLS", "^rc,ud,dc"), ("NCCL_PLUGIN_P2P", "ucx")],
+            "degraded UcxWithoutRdma",
+        ),
+        (&[("UCX_TLS", "^rc,ud"), ("NCCL_PLUGIN_P2P", "ucx")], "ok"),
         (&[("UCX_NET_DEVICES", "^mlx5_9:1")], "ok"),
         // NCCL does not use UCX, unless a plugin does.
         (&[("UCX_TLS", "tcp,self,sm")], "ok"),
@@ -49,7 +96,7 @@ fn ucx_devices_and_transports() {
     assert!(message.contains("leaves RDMA out"), "{message}");
     let facts = with(&[("UCX_NET_DEVICES", "mlx5_0")]);
     let item = item(&facts, "ucx_devices");
-    assert!(item.message.contains("mlx5_0:1"), "{}", item.message);
+    assert!(item.remedy.contains("mlx5_0:1"), "{}", item.remedy);
     let mut facts = with(&[("UCX_NET_DEVICES", "rdmap0:1")]);
     facts.rdma = Reading::Value(vec![device("rdmap0", LinkLayer::Unspecified)]);
     assert_eq!(told(&facts, "ucx_devices"), "ok");
