@@ -2,7 +2,7 @@
 
 use super::devices::list;
 use super::mixed::{Odd, Port, list_of, odd};
-use super::nccl_list::NcclList;
+use super::nccl_list::{Entry, NcclList};
 use super::scene::{Fabric, Scene, alike, port_name};
 use super::{Item, ItemStatus};
 use crate::observe::container::{SeenDevice, SeenPort};
@@ -95,6 +95,19 @@ pub(super) fn ib_hca(scene: &Scene<'_>) -> Item {
                 ),
             )
             .fix("NCCL_IB_HCA: take these names out, or see why their ports are not active (rdma_ports)")
+        } else if let Some(entry) = marked_again(&selection, &candidates) {
+            Item::degraded(
+                ID,
+                "HcaPartly",
+                format!(
+                    "{told}: ^ and = count before the first name only; {entry} leaves out nothing, and NCCL takes {}",
+                    list(&selected)
+                ),
+            )
+            .fix(format!(
+                "NCCL_IB_HCA: `{}`",
+                once_marked(asked.setting.value)
+            ))
         } else if let Some((entry, others)) = more {
             Item::degraded(
                 ID,
@@ -144,6 +157,33 @@ pub(super) fn ib_hca(scene: &Scene<'_>) -> Item {
         }
     };
     item.with("selected", selected)
+}
+
+/// An entry of an exclusion that bears marks of its own, and would name a port without them.
+fn marked_again(selection: &NcclList, candidates: &[Port<'_>]) -> Option<String> {
+    let marked = |entry: &&Entry| {
+        let bare = Entry {
+            name: entry.name.trim_start_matches(['^', '=']).to_string(),
+            port: entry.port,
+        };
+        let is = |(device, port): &Port<'_>| {
+            selection.names(&bare, &device.device.name, Some(port.number))
+        };
+        bare.name != entry.name && !bare.name.is_empty() && candidates.iter().any(is)
+    };
+    let found = selection.entries.iter().find(marked)?;
+    selection.excludes.then(|| found.name.clone())
+}
+
+/// The list with its marks before the first name only.
+fn once_marked(value: &str) -> String {
+    let names = value.trim_start_matches(['^', '=']);
+    let marks = value.strip_suffix(names).unwrap_or_default();
+    let names: Vec<&str> = names
+        .split(',')
+        .map(|name| name.trim_start_matches(['^', '=']))
+        .collect();
+    format!("{marks}{}", names.join(","))
 }
 
 /// Usable ports of devices like those that the list selects, themselves included.

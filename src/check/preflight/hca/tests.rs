@@ -111,6 +111,13 @@ fn front_end_ports_are_no_rails() {
             "NCCL_IB_HCA: `^=mlx5_2,mlx5_11`",
         ),
         (&oci, Some("^=mlx5_2,mlx5_11"), "ok", ""),
+        (
+            &oci,
+            Some("^=mlx5_2,^=mlx5_11"),
+            "degraded HcaPartly",
+            "NCCL_IB_HCA: `^=mlx5_2,mlx5_11`",
+        ),
+        (&oci, Some("^=mlx5_2,mlx5_11,^ens"), "ok", ""),
     ] {
         let facts = of(value, all);
         assert_eq!(told(&facts, "ib_hca"), want, "{value:?}");
