@@ -16,9 +16,13 @@ build:
 # glibc before 2.36 cannot start a static binary whose relocations are packed (half a megabyte less).
 RELR := $(shell getconf GNU_LIBC_VERSION | awk '{ split($$2, v, "."); if (v[1] > 2 || v[2] >= 36) print "-C link-arg=-Wl,-z,pack-relative-relocs" }')
 
+# Functions that compile to the same are linked once, where the linker can (lld, rustc's own on x86-64).
+ICF = $(shell out=$$(mktemp) && echo 'fn main() {}' | rustc - -o "$$out" -C link-arg=-Wl,--icf=all 2>/dev/null \
+    && echo "-C link-arg=-Wl,--icf=all"; rm -f "$$out")
+
 # A static binary: what the container image and the VM hold.
 static:
-	RUSTFLAGS="-C target-feature=+crt-static $(RELR)" cargo build --profile image --locked \
+	RUSTFLAGS="-C target-feature=+crt-static $(RELR) $(ICF)" cargo build --profile image --locked \
 	    --target $(STATIC_TARGET) --target-dir target/static
 
 deps: ## packages that the suites need (root, apt); installed ones are left alone
