@@ -83,7 +83,7 @@ fn the_front_end_is_no_fabric() {
             0,
         ),
         (
-            "Azure's shape without a fabric, a second NIC, no route seen",
+            "a shape without a fabric, a NIC without a route",
             spec(AZURE),
             Some(AZURE),
             &|root| default_routes(root, &[]),
