@@ -4,7 +4,7 @@
 use crate::check::debounce::{self, Debouncer, Hysteresis};
 use crate::check::nccl_jobs::Jobs;
 use crate::check::policy::Policy;
-use crate::check::profile::{self, Fabric, PlatformSettings};
+use crate::check::profile::{self, PlatformSettings};
 use crate::check::promised;
 use crate::check::roles::{self, RoleOverrides};
 use crate::check::{self, Context, xid_seen};
@@ -116,9 +116,8 @@ impl Evaluator {
         self.history.push(snapshot);
         let now = snapshot.at;
         let offer = self.offer.as_deref();
-        let shape = profile::known(&self.platform, offer, snapshot).map(|(_, shape)| shape);
-        let gvnics = shape.is_some_and(|shape| shape.fabric == Fabric::Gvnic);
-        let roles = roles::roles_of_taken_in(snapshot, &self.history, (&self.overrides, gvnics));
+        let says = profile::says_of_roles(&self.platform, offer, snapshot);
+        let roles = roles::roles_of_taken_in(snapshot, &self.history, (&self.overrides, says));
         let mut context = Context::new(snapshot, &self.history, &roles, &self.policy, now);
         context.jobs = Some(&self.jobs);
         let overrides = (&roles, &self.overrides);

@@ -10,6 +10,8 @@
     reason = "test code"
 )]
 
+#[path = "shapes/front_end.rs"]
+mod front_end;
 #[path = "support/shapes.rs"]
 mod machines;
 mod support;
@@ -18,6 +20,7 @@ use machines::{Said, judged, link_down, nameless, never_there, said, without_dri
 use selvage::check::profile::{Fabric, SHAPES, Shape, Sure, by_type};
 use selvage::simulate::{NodeSpec, shape_names, spec_of, spec_with_rails};
 use std::fmt::Write;
+use std::fs;
 
 const GOLDEN: &str = "tests/golden/shapes.txt";
 
@@ -242,10 +245,10 @@ fn every_shape() {
         wrong.extend(of_row);
     }
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(GOLDEN, &got).unwrap();
+        fs::write(GOLDEN, &got).unwrap();
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let want = std::fs::read_to_string(GOLDEN).unwrap_or_default();
+    let want = fs::read_to_string(GOLDEN).unwrap_or_default();
     let differs = want
         .lines()
         .zip(got.lines())

@@ -10,7 +10,11 @@ pub fn checks_markdown() -> String {
          A finding is *failing* (something is lost: the node is unready), *degraded* (it works with less) or *unknown* \
          (the sources cannot tell, which never makes a node unready). A *notice* is shown and exported, but does not move \
          the verdict; what is said of ports that are no rails is always a notice. Every check can be left out by `mute`, \
-         and every threshold set, in the policy.\n\n| check | looks at | reasons |\n|---|---|---|\n",
+         and every threshold set, in the policy.\n\n\
+         A rail is a port of the compute fabric. Never one are the port with the default route (also below Open vSwitch, \
+         as OVN-Kubernetes has it), the other ports of its card where there is no other card and no GPU beside it, the \
+         machine's own gVNIC, and Ethernet on a shape that is known to have no fabric; `role_reason` in the report says \
+         which rule decided, `rails.include` overrides it.\n\n| check | looks at | reasons |\n|---|---|---|\n",
     );
     for check in CHECKS {
         let reasons: Vec<String> = check

@@ -5,7 +5,9 @@
 //! 1. `rails.exclude`, then `rails.include` (once anything is included, nothing else is a rail).
 //!    What is excluded port by port still counts as of its kind below.
 //! 2. Never a rail: SMI sub-devices; VFs and sub-functions whose parent is on this host; NICs that
-//!    carry the default route; software devices beside hardware ones.
+//!    carry the default route, also below a virtual switch; software devices beside hardware ones;
+//!    Ethernet on machines of a shape that has no fabric. The other ports of the card with the
+//!    default route are none where there is no other card, and no GPU beside it.
 //! 3. Bare metal with GPUs behind PCIe switches: for each GPU the nearest NICs below the same root
 //!    port (PIX, PXB). If NICs of one kind serve most GPUs, other kinds are rails only where a GPU
 //!    has fewer of that kind than is usual. A NIC of the rails' make in a place like theirs is one without a GPU.
@@ -15,7 +17,8 @@
 //!    management NIC taken for one.
 //!
 //! Google's gVNICs do no RDMA: they are rails only where there is no RDMA device, with GPUs, and four
-//! or more of them beside the node's own (A3 High and Mega), or any where the shape is told.
+//! or more of them beside the node's own (A3 High and Mega), or any where the shape is told. The
+//! node's own never is, also where all have default routes.
 //!
 //! Before 3: of cards with an InfiniBand and an Ethernet port (VPI), the Ethernet port is no rail.
 //!
@@ -24,6 +27,7 @@
 
 mod bandwidth;
 mod bare;
+mod front_end;
 mod gvnic;
 pub mod kind;
 mod nearness;
@@ -36,13 +40,10 @@ use crate::observe::rdma::{Function, PortState, RdmaDevice, RdmaPort};
 use crate::observe::snapshot::Snapshot;
 use crate::section::section;
 use crate::units::{DeviceKey, PortKey};
+use front_end::Routes;
 use kind::Kind;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// More interfaces with a default route than this, and the route does not tell a management NIC
-/// from a rail (each RoCE rail got one by DHCP).
-const MAX_ROUTES: usize = 2;
 
 /// What a port is there for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Hash)]
@@ -75,6 +76,18 @@ section! {
     }
 }
 
+/// What the machine's shape says of roles, where it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ShapeSays {
+    /// Nothing, or no shape is known.
+    #[default]
+    Nothing,
+    /// The rails are gVNICs.
+    Gvnics,
+    /// There is no fabric.
+    NoFabric,
+}
+
 /// What there is to prove that the fabric is well, besides the absence of findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Proof {
@@ -97,24 +110,28 @@ pub fn roles(
 ) -> BTreeMap<PortKey, RoleFacts> {
     let mut fabric = history.fabric.clone();
     remember(&mut fabric, snapshot);
-    roles_in(&fabric, snapshot, history, (overrides, false))
+    roles_in(
+        &fabric,
+        snapshot,
+        history,
+        (overrides, ShapeSays::default()),
+    )
 }
 
-/// The same where the history has taken in this snapshot already. `gvnics`: the machine is known to
-/// be of a shape whose rails are gVNICs.
+/// The same where the history has taken in this snapshot already.
 pub fn roles_of_taken_in(
     snapshot: &Snapshot,
     history: &History,
-    (overrides, gvnics): (&RoleOverrides, bool),
+    (overrides, says): (&RoleOverrides, ShapeSays),
 ) -> BTreeMap<PortKey, RoleFacts> {
-    roles_in(&history.fabric, snapshot, history, (overrides, gvnics))
+    roles_in(&history.fabric, snapshot, history, (overrides, says))
 }
 
 fn roles_in(
     fabric: &BTreeMap<DeviceKey, SeenFabric>,
     snapshot: &Snapshot,
     history: &History,
-    (overrides, gvnics): (&RoleOverrides, bool),
+    (overrides, says): (&RoleOverrides, ShapeSays),
 ) -> BTreeMap<PortKey, RoleFacts> {
     let ports: Vec<Port<'_>> = fabric
         .values()
@@ -131,12 +148,19 @@ fn roles_in(
     let gpus = on_bus > 0 || !history.gpus.is_empty();
     let mut roles = BTreeMap::new();
     let told = overridden(&ports, overrides);
-    let ports = barred(ports, fabric, &mut roles);
-    let ports = gvnic::unless_the_fabric(ports, fabric, (gpus, gvnics), &mut roles);
-    let ports = without_excluded_kinds(ports, &told);
-    let ports = second_ports::without_those_of_another_layer(ports, &mut roles);
     let pci = snapshot.pci.as_ref().map(|pci| &pci.value);
     let virtual_machine = pci.is_some_and(|pci| pci.virtual_machine);
+    let routes = Routes::of(fabric, virtual_machine);
+    let (ports, mut carriers) = barred(ports, fabric, &routes, &mut roles);
+    let ports = routes.without_possible(ports, &mut carriers, &mut roles);
+    let gvnics = (gpus, says == ShapeSays::Gvnics);
+    let mut ports = gvnic::unless_the_fabric(ports, fabric, gvnics, &mut roles);
+    if says == ShapeSays::NoFabric {
+        ports = front_end::without_ethernet(ports, &mut roles);
+    }
+    let ports = without_excluded_kinds(ports, &told);
+    let ports = routes.without_sisters(ports, (&carriers, &told), &mut roles);
+    let ports = second_ports::without_those_of_another_layer(ports, &mut roles);
     let bare = bare::in_a_rails_place(pci);
     let near = if virtual_machine {
         BTreeMap::new()
@@ -224,6 +248,12 @@ impl<'a> Port<'a> {
         Kind::of(self.device, self.port)
     }
 
+    /// The card that it is on: its place in the machine.
+    fn card(&self) -> String {
+        let pci = self.device.pci;
+        pci.map_or_else(|| self.device.key.to_string(), |pci| pci.slot())
+    }
+
     /// Its make to the batch: what an operator excludes altogether.
     fn make(&self) -> (Kind<'a>, Option<&'a str>) {
         (self.kind(), self.device.board_id.as_deref())
@@ -265,25 +295,19 @@ fn without_excluded_kinds<'a>(ports: Vec<Port<'a>>, told: &Roles) -> Vec<Port<'a
     ports
 }
 
-/// Rule 2. Gives the ports that are still open.
+/// Rule 2. Gives the ports that are still open, and those that carry the default route.
 fn barred<'a>(
     ports: Vec<Port<'a>>,
-    fabric: &BTreeMap<DeviceKey, SeenFabric>,
+    fabric: &'a BTreeMap<DeviceKey, SeenFabric>,
+    routes: &Routes<'a>,
     roles: &mut Roles,
-) -> Vec<Port<'a>> {
+) -> (Vec<Port<'a>>, Vec<Port<'a>>) {
     let hardware = fabric
         .values()
         .any(|seen| seen.device.function != Function::Software && !seen.device.is_gvnic());
-    let routes: BTreeSet<&str> = fabric
-        .values()
-        .filter(|seen| seen.device.function != Function::Software)
-        .flat_map(|seen| seen.routes.values())
-        .map(|(interface, _)| interface.as_str())
-        .collect();
-    let mut open = Vec::new();
+    let (mut open, mut carriers) = (Vec::new(), Vec::new());
     for port in ports {
         let device = port.device;
-        let route = port.seen.routes.get(&port.port.number);
         let why = if let Some(parent) = &device.smi_parent {
             format!("management sub-device of {parent}")
         } else if device.function == Function::Software {
@@ -295,15 +319,21 @@ fn barred<'a>(
             "software device beside hardware ones".to_string()
         } else if parent_on_host(device, fabric) {
             "virtual function or sub-function of a device on this host".to_string()
-        } else if let Some((interface, _)) = route.filter(|_| routes.len() <= MAX_ROUTES) {
-            format!("carries the default route ({interface})")
+        } else if device.is_gvnic() {
+            open.push(port);
+            continue;
+        } else if let Some(interface) = routes.by(&port) {
+            let why = format!("carries the default route ({interface})");
+            decide(roles, &port, Role::Other, why);
+            carriers.push(port);
+            continue;
         } else {
             open.push(port);
             continue;
         };
         decide(roles, &port, Role::Other, why);
     }
-    open
+    (open, carriers)
 }
 
 /// Whether a VF's or sub-function's parent is an RDMA device here: then the parent is the rail.

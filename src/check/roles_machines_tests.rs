@@ -58,6 +58,8 @@ pub(super) struct Node {
     pub(super) guest: bool,
     /// Interface, its master, lowers, whether the default route goes out there.
     pub(super) netdevs: Vec<(&'static str, Option<&'static str>, Vec<&'static str>, bool)>,
+    /// Ports of a virtual switch whose default route, on `br-ex`, may leave there; whether surely.
+    pub(super) switch: Vec<(&'static str, bool)>,
     pub(super) overrides: RoleOverrides,
     pub(super) history: History,
     pub(super) now: u64,
@@ -79,6 +81,14 @@ impl Node {
 
     pub(super) fn route(mut self, netdev: &'static str) -> Self {
         self.netdevs.push((netdev, None, vec![], true));
+        self
+    }
+
+    pub(super) fn over_switch(mut self, netdev: &'static str, sure: bool) -> Self {
+        if !self.netdevs.iter().any(|known| known.0 == netdev) {
+            self.netdevs.push((netdev, None, vec![], false));
+        }
+        self.switch.push((netdev, sure));
         self
     }
 
@@ -139,7 +149,12 @@ impl Node {
         }
         snapshot.pci = Some(Arc::new(Stamped { at, value: pci }));
         for (name, master, lowers, default_route) in &self.netdevs {
+            let over = self.switch.iter().find(|(port, _)| port == name);
             let facts = NetdevFacts {
+                ovs_route: over.map(|(_, sure)| OvsRoute {
+                    port: "br-ex".into(),
+                    sure: *sure,
+                }),
                 carrier: Reading::Value(true),
                 master: master.map(String::from),
                 lowers: lowers.iter().map(|lower| lower.to_string()).collect(),
@@ -371,7 +386,7 @@ pub(super) fn machines() -> Vec<(&'static str, Node, Vec<String>)> {
     vfs_only
         .devices
         .retain(|d| d.device.function != Function::Physical);
-    vec![
+    let mut all = vec![
         ("DGX H100", dgx_h100(), numbered("mlx5_", H100_RAILS)),
         ("HGX with bond", hgx_with_bond(), numbered("mlx5_", 0..8)),
         ("Azure ND H200", azure_h200(), numbered("mlx5_ib", 0..8)),
@@ -415,5 +430,7 @@ pub(super) fn machines() -> Vec<(&'static str, Node, Vec<String>)> {
             vec![],
         ),
         ("nothing", Node::new(vec![], 8), vec![]),
-    ]
+    ];
+    all.extend(front_end::machines());
+    all
 }

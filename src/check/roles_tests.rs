@@ -1,7 +1,7 @@
 //! Roles on the machines that people have, and roles while these break.
 
 use super::*;
-use crate::observe::netdev::NetdevFacts;
+use crate::observe::netdev::{NetdevFacts, OvsRoute};
 use crate::observe::pci::{Distance, PciFacts};
 use crate::observe::rdma::{LinkFacts, LinkLayer, LinkRate, PhysState, Sriov, Via};
 use crate::observe::reading::{Reading, Stamped};
@@ -173,6 +173,8 @@ fn proof_counts_what_is_here_and_was_read() {
     assert!(!super::proof(&Snapshot::default(), &History::default(), &roles).enumerated);
 }
 
+#[path = "roles_front_end_tests.rs"]
+mod front_end;
 #[path = "roles_odd_tests.rs"]
 mod odd;
 
@@ -209,20 +211,21 @@ fn rails_in_pods_prove_what_they_were_before() {
 
 #[test]
 fn fewer_gvnics_are_a_fabric_where_the_shape_is_told() {
-    for (gvnics_there, told, want) in [(4, true, 3), (4, false, 0), (5, false, 4), (1, true, 0)] {
+    let (told, none) = (ShapeSays::Gvnics, ShapeSays::Nothing);
+    for (gvnics_there, says, want) in [(4, told, 3), (4, none, 0), (5, none, 4), (1, told, 0)] {
         let mut node = Node::new(gvnics(gvnics_there), 8).guest().route("eth0");
         node.rails();
         let snapshot = node.snapshot();
-        let roles = roles_of_taken_in(&snapshot, &node.history, (&node.overrides, told));
+        let roles = roles_of_taken_in(&snapshot, &node.history, (&node.overrides, says));
         let rails = roles.values().filter(|facts| facts.role == Role::Rail);
-        assert_eq!(rails.count(), want, "{gvnics_there} {told}");
+        assert_eq!(rails.count(), want, "{gvnics_there} {says:?}");
     }
     let mut beside = Node::new(gvnics(2), 8).guest().route("eth0");
     let rail = dev("mlx5_0 mlx5_core 15b3:101e - eth -", 0x90, 400);
     beside.devices.push(rail);
     beside.rails();
     let snapshot = beside.snapshot();
-    let roles = roles_of_taken_in(&snapshot, &beside.history, (&beside.overrides, true));
+    let roles = roles_of_taken_in(&snapshot, &beside.history, (&beside.overrides, told));
     let rails = roles.values().filter(|facts| facts.role == Role::Rail);
     assert_eq!(rails.count(), 1, "RDMA is the fabric all the same");
 }

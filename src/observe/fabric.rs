@@ -32,6 +32,9 @@ pub struct SeenFabric {
     /// Ports whose network device (or the bond above it) carries the default route: the interface
     /// with the route, and when the route was last seen.
     pub routes: BTreeMap<u32, (String, Millis)>,
+    /// Ports that may carry the default route of a virtual switch, which does not tell its NIC.
+    #[serde(default)]
+    pub maybe_routes: BTreeMap<u32, (String, Millis)>,
     /// When it was last enumerated.
     pub last_seen: Millis,
 }
@@ -52,6 +55,7 @@ pub fn remember(memory: &mut BTreeMap<DeviceKey, SeenFabric>, snapshot: &Snapsho
                             device: device.clone(),
                             distances: BTreeMap::new(),
                             routes: BTreeMap::new(),
+                            maybe_routes: BTreeMap::new(),
                             last_seen: devices.at,
                         },
                     );
@@ -96,7 +100,8 @@ pub fn to_keep(memory: &BTreeMap<DeviceKey, SeenFabric>) -> BTreeMap<DeviceKey, 
     let mut memory = memory.clone();
     for seen in memory.values_mut() {
         seen.last_seen = Millis(0);
-        for (_, at) in seen.routes.values_mut() {
+        let routes = seen.routes.values_mut();
+        for (_, at) in routes.chain(seen.maybe_routes.values_mut()) {
             *at = round(*at);
         }
     }
@@ -161,26 +166,33 @@ fn remember_routes(seen: &mut SeenFabric, snapshot: &Snapshot) {
         let Some(netdev) = &port.netdev else {
             continue;
         };
-        if let Some((carrier_of_route, at)) = default_route_above(netdev, snapshot) {
-            seen.routes.insert(port.number, (carrier_of_route, at));
-            continue;
-        }
+        let (sure, maybe) = default_route_above(netdev, snapshot);
         let up = snapshot
             .netdevs
             .get(netdev)
             .is_some_and(|facts| facts.value.carrier == Reading::Value(true));
-        let long_gone = seen
-            .routes
-            .get(&port.number)
-            .is_some_and(|(_, at)| snapshot.at.since(*at) > ROUTE_KEPT);
-        if up && long_gone {
-            seen.routes.remove(&port.number);
+        for (routes, now) in [(&mut seen.routes, sure), (&mut seen.maybe_routes, maybe)] {
+            if let Some(now) = now {
+                routes.insert(port.number, now);
+                continue;
+            }
+            let long_gone = routes
+                .get(&port.number)
+                .is_some_and(|(_, at)| snapshot.at.since(*at) > ROUTE_KEPT);
+            if up && long_gone {
+                routes.remove(&port.number);
+            }
         }
     }
 }
 
-/// The interface that carries the default route: this one, or a bond, bridge or VLAN above it.
-fn default_route_above(netdev: &str, snapshot: &Snapshot) -> Option<(String, Millis)> {
+/// An interface with a default route, and when that was seen.
+type Route = Option<(String, Millis)>;
+
+/// The interface that carries the default route: this one, or a bond, bridge or VLAN above it; and
+/// the virtual switch's that may.
+fn default_route_above(netdev: &str, snapshot: &Snapshot) -> (Route, Route) {
+    let mut maybe = None;
     let mut visited: BTreeSet<&str> = BTreeSet::new();
     let mut to_visit = vec![netdev];
     while let Some(name) = to_visit.pop() {
@@ -191,7 +203,12 @@ fn default_route_above(netdev: &str, snapshot: &Snapshot) -> Option<(String, Mil
             continue;
         }
         if facts.value.default_route {
-            return Some((name.clone(), facts.at));
+            return (Some((name.clone(), facts.at)), None);
+        }
+        match &facts.value.ovs_route {
+            Some(route) if route.sure => return (Some((route.port.clone(), facts.at)), None),
+            Some(route) => maybe = Some((route.port.clone(), facts.at)),
+            None => {}
         }
         to_visit.extend(facts.value.master.as_deref());
         to_visit.extend(
@@ -202,7 +219,7 @@ fn default_route_above(netdev: &str, snapshot: &Snapshot) -> Option<(String, Mil
                 .map(|(above, _)| above.as_str()),
         );
     }
-    None
+    (None, maybe)
 }
 
 #[cfg(test)]

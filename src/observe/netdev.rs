@@ -32,6 +32,19 @@ pub struct NetdevFacts {
     pub driver: Option<String>,
     /// Whether the default route of the main table goes out here.
     pub default_route: bool,
+    /// The default route of a virtual switch of which this is a port.
+    #[serde(default)]
+    pub ovs_route: Option<OvsRoute>,
+}
+
+/// A default route on a port of Open vSwitch's own (`br-ex` of OVN-Kubernetes), seen from another
+/// port of the same datapath.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OvsRoute {
+    /// The switch's own port with the route.
+    pub port: String,
+    /// Whether it is known to leave through here. Else it may leave through any port.
+    pub sure: bool,
 }
 
 /// Statistics of interest out of `ethtool -S`, by neutral names. Missing keys are not observable,

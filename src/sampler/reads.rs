@@ -4,11 +4,13 @@
 use super::output::Output;
 use crate::host::Host;
 use crate::observe::counters::PmaSkip;
+use crate::observe::netdev::OvsRoute;
 use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::Reading;
 use crate::source::netlink::{NetlinkError, dcb, rdma};
 use crate::source::{
-    counters, dot1x, ethtool, gids, gpudirect, gvnic, infiniband, link, netdev, pci, recorded, vf,
+    counters, dot1x, ethtool, gids, gpudirect, gvnic, infiniband, link, netdev, ovs, pci, recorded,
+    vf,
 };
 use crate::units::Bdf;
 use std::collections::{BTreeMap, BTreeSet};
@@ -254,6 +256,7 @@ pub struct NetdevRead {
     /// Reads until the routing tables, which can be long, are looked at again.
     routes_in: u32,
     default_route: bool,
+    ovs_route: Option<OvsRoute>,
 }
 
 /// Reads of an interface for one look at the routing tables.
@@ -267,6 +270,7 @@ impl NetdevRead {
             reader: None,
             routes_in: 0,
             default_route: false,
+            ovs_route: None,
         }
     }
 }
@@ -286,8 +290,10 @@ impl Read for NetdevRead {
                     .master
                     .as_ref()
                     .is_some_and(|master| routes.contains(master));
+            self.ovs_route = ovs::route_over(host, &routes, &self.name);
         }
         facts.default_route = self.default_route;
+        facts.ovs_route.clone_from(&self.ovs_route);
         Output::Netdev(facts)
     }
 }

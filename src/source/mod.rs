@@ -31,6 +31,7 @@ pub mod netlink;
 pub mod node_report;
 pub mod nvidia;
 pub mod nvidia_fs;
+pub mod ovs;
 pub mod pci;
 pub mod pci_text;
 pub mod pod_logs;

@@ -26,7 +26,8 @@ pub fn class_dir(name: &str) -> PathBuf {
     Path::new("sys/class/net").join(name)
 }
 
-/// One interface, once. `default_route` is left false: [`default_route_devices`] knows.
+/// One interface, once. Its routes are left out: [`default_route_devices`] and
+/// [`ovs::route_over`](crate::source::ovs::route_over) know.
 pub fn read(host: &Host, name: &str) -> NetdevFacts {
     NetdevReader::new(host, name).read(host)
 }
@@ -103,6 +104,7 @@ impl NetdevReader {
             pci: place.pci,
             driver: tree::link_name(host, dir.join("device/driver")),
             default_route: false,
+            ovs_route: None,
         }
     }
 

@@ -13,6 +13,7 @@ use selvage::simulate::{Node, NodeSpec};
 use selvage::units::Bdf;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 /// What a report says, as far as it is held here.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,17 +46,23 @@ fn words(value: &Value) -> Vec<String> {
 /// Writes the machine and asks the real binary; `profile` is what the Node's label says in life.
 /// Without the text form, which takes a look of its own.
 pub fn judged(spec: NodeSpec, profile: Option<&str>) -> Said {
-    look(spec, profile, false)
+    look(spec, profile, false, &|_| ())
+}
+
+/// The same where the tree is changed before it is judged.
+pub fn judged_after(spec: NodeSpec, profile: Option<&str>, change: &dyn Fn(&Path)) -> Said {
+    look(spec, profile, false, change)
 }
 
 /// The same with the text form's line on the platform.
 pub fn said(spec: NodeSpec, profile: Option<&str>) -> Said {
-    look(spec, profile, true)
+    look(spec, profile, true, &|_| ())
 }
 
-fn look(spec: NodeSpec, profile: Option<&str>, with_text: bool) -> Said {
+fn look(spec: NodeSpec, profile: Option<&str>, with_text: bool, change: &dyn Fn(&Path)) -> Said {
     let dir = scratch();
     Node::write(spec, dir.path()).expect("the machine is written");
+    change(dir.path());
     let flags = profile.map_or(Vec::new(), |name| vec!["--platform-profile", name]);
     let (code, json) = selvage(dir.path(), &[&["check", "-o", "json"], &flags[..]].concat());
     let mut sentence = String::new();

@@ -9,7 +9,7 @@ mod gpudirect;
 pub mod table;
 mod words;
 
-use crate::check::roles::{Role, RoleFacts, RoleOverrides};
+use crate::check::roles::{Role, RoleFacts, RoleOverrides, ShapeSays};
 use crate::glob;
 use crate::observe::machine::MachineFacts;
 use crate::observe::offer::NodeOffer;
@@ -292,6 +292,21 @@ pub fn known(
     ];
     let mut found = found.into_iter();
     found.find_map(|(source, shape)| Some((source, shape?)))
+}
+
+/// What the shape, where one is told, says of which ports are rails: only what is proven.
+pub fn says_of_roles(
+    settings: &PlatformSettings,
+    offer: Option<&NodeOffer>,
+    snapshot: &Snapshot,
+) -> ShapeSays {
+    match known(settings, offer, snapshot) {
+        Some((_, shape)) if shape.fabric == Fabric::Gvnic => ShapeSays::Gvnics,
+        Some((_, shape)) if shape.fabric == Fabric::None && shape.rails == (0, Sure::Yes) => {
+            ShapeSays::NoFabric
+        }
+        _ => ShapeSays::Nothing,
+    }
 }
 
 /// Google's product name is the same on all of its machines; the number of gVNICs beside eight GPUs

@@ -17,9 +17,13 @@ pub(super) fn unless_the_fabric<'a>(
     (gpus, told): (bool, bool),
     roles: &mut Roles,
 ) -> Vec<Port<'a>> {
-    let (gvnics, others): (Vec<_>, Vec<_>) =
+    let (mut gvnics, others): (Vec<_>, Vec<_>) =
         (ports.into_iter()).partition(|port| port.device.is_gvnic());
     let rdma = fabric.values().any(|seen| !seen.device.is_gvnic());
+    if let Some((own, why)) = own(&gvnics) {
+        let own = gvnics.remove(own);
+        decide(roles, &own, Role::Other, why);
+    }
     if !rdma && gpus && (told || gvnics.len() >= FEWEST) {
         return gvnics;
     }
@@ -31,4 +35,23 @@ pub(super) fn unless_the_fabric<'a>(
         decide(roles, port, Role::Other, why);
     }
     others
+}
+
+/// The node's own: the one with the default route, of several the first on the bus, where Google
+/// puts it. Secondary networks may hand out default routes as well.
+fn own(gvnics: &[Port<'_>]) -> Option<(usize, String)> {
+    let route = |port: &Port<'_>| {
+        let (interface, _) = port.seen.routes.get(&port.port.number)?;
+        Some(interface.clone())
+    };
+    let routed = gvnics.iter().filter(|port| route(port).is_some()).count();
+    let (place, port) = gvnics
+        .iter()
+        .enumerate()
+        .min_by_key(|(_, port)| (routed > 0 && route(port).is_none(), port.device.pci))?;
+    let why = match route(port) {
+        Some(interface) => format!("carries the default route ({interface})"),
+        None => "the machine's first gVNIC: its own interface".to_string(),
+    };
+    Some((place, why))
 }

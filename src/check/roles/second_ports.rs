@@ -11,14 +11,10 @@ pub(super) fn without_those_of_another_layer<'a>(
     ports: Vec<Port<'a>>,
     roles: &mut Roles,
 ) -> Vec<Port<'a>> {
-    let card = |port: &Port<'a>| {
-        let pci = port.device.pci;
-        pci.map_or_else(|| port.device.key.to_string(), |pci| pci.slot().to_string())
-    };
     let mut cards: BTreeMap<String, Vec<LinkLayer>> = BTreeMap::new();
     for port in &ports {
         cards
-            .entry(card(port))
+            .entry(port.card())
             .or_default()
             .push(port.port.link_layer);
     }
@@ -31,7 +27,7 @@ pub(super) fn without_those_of_another_layer<'a>(
         return ports;
     }
     let (out, open): (Vec<_>, Vec<_>) = ports.into_iter().partition(|port| {
-        port.port.link_layer == LinkLayer::Ethernet && cards.contains_key(&card(port))
+        port.port.link_layer == LinkLayer::Ethernet && cards.contains_key(&port.card())
     });
     for port in out {
         let why = "Ethernet port of a card whose InfiniBand port is there, too";

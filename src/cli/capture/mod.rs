@@ -127,7 +127,7 @@ pub fn capture(host: &Host, out: &Path, skip: Skip<'_>) -> Result<Summary, Captu
     node::pci(&mut copier, &ends);
     node::modules(&mut copier);
     node::drivers(&mut copier);
-    node::machine(&mut copier);
+    node::machine(&mut copier, &interfaces);
     logs::kernel(&mut copier);
     copier.finish()
 }

@@ -7,7 +7,7 @@ use crate::observe::reading::Reading;
 use crate::source::infiniband::pci_function_dir;
 use crate::source::modules::module_dir;
 use crate::source::{
-    dot1x, ethtool, gpudirect, netdev, netlink, recorded, routes, topology, tree, vf,
+    dot1x, ethtool, gpudirect, netdev, netlink, ovs, recorded, routes, topology, tree, vf,
 };
 use crate::units::Bdf;
 use std::collections::BTreeSet;
@@ -180,7 +180,7 @@ pub fn drivers(copier: &mut Copier<'_>) {
 }
 
 /// Kernel, boot and kind of machine.
-pub fn machine(copier: &mut Copier<'_>) {
+pub fn machine(copier: &mut Copier<'_>, interfaces: &BTreeSet<String>) {
     copier.files(
         "proc/sys/kernel",
         &["osrelease", "arch", "hostname", "random/boot_id"],
@@ -199,7 +199,11 @@ pub fn machine(copier: &mut Copier<'_>) {
     if let Reading::Value(bytes) = tree::read_bytes(host, "proc/cpuinfo", 8192) {
         copier.text("proc/cpuinfo", &processor(&String::from_utf8_lossy(&bytes)));
     }
-    if let Reading::Value(names) = routes::default_route_devices(host) {
+    if let Reading::Value(mut names) = routes::default_route_devices(host) {
+        // Hardware addresses stay behind, which tell the NIC below a virtual switch.
+        let over = |name: &&String| ovs::route_over(host, &names, name).is_some_and(|r| r.sure);
+        let below: Vec<String> = interfaces.iter().filter(over).cloned().collect();
+        names.extend(below);
         copier.text("proc/net/route", &default_routes(&names));
     }
 }

@@ -186,6 +186,32 @@ fn what_is_nobody_s_business_stays_out() {
     }
 }
 
+/// Without hardware addresses the replay could not tell the NIC below a virtual switch.
+#[test]
+fn the_nic_below_a_virtual_switch_is_named() {
+    let tree = TestTree::new();
+    let dir = tree.mlx5("mlx5_0", "0000:15:01.0", "0000:19:00.0");
+    tree.file(&format!("{dir}/ports/1/link_layer"), "Ethernet");
+    tree.file(&format!("{dir}/ports/1/gid_attrs/ndevs/0"), "eth0");
+    for name in ["eth0", "br-ex", "ovs-system"] {
+        let at = format!("devices/virtual/net/{name}");
+        tree.file(&format!("sys/{at}/address"), "52:54:00:00:00:01");
+        tree.link(&format!("sys/class/net/{name}"), &format!("../../{at}"));
+    }
+    tree.link("sys/devices/virtual/net/eth0/master", "../ovs-system");
+    tree.file(
+        "proc/net/route",
+        "br-ex\t00000000\t010200C0\t0003\t0\t0\t0\t00000000",
+    );
+    let (out, _) = captured(&tree, &|_, _| None);
+    for host in [tree.host(), Host::new(out.path())] {
+        let routes = netdev::default_route_devices(&host);
+        let over = crate::source::ovs::route_over(&host, routes.value().unwrap(), "eth0");
+        let over = over.map(|route| (route.port, route.sure));
+        assert_eq!(over, Some(("br-ex".to_string(), true)));
+    }
+}
+
 #[test]
 fn closed_counters_are_not_opened() {
     let tree = node();

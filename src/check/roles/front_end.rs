@@ -1,0 +1,115 @@
+//! The NIC by which the node is reached, and its card: no rails.
+
+use super::nearness::is_near;
+use super::{Port, Role, Roles, decide};
+use crate::observe::fabric::SeenFabric;
+use crate::observe::rdma::{Function, LinkLayer};
+use crate::units::DeviceKey;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// More interfaces with a default route than this, and the route does not tell a management NIC
+/// from a rail (each RoCE rail got one by DHCP). As many ports of a virtual switch may carry its.
+const MAX_ROUTES: usize = 2;
+
+/// Where default routes go.
+pub(super) struct Routes<'a> {
+    known: BTreeSet<&'a str>,
+    virtual_machine: bool,
+}
+
+impl<'a> Routes<'a> {
+    pub(super) fn of(fabric: &'a BTreeMap<DeviceKey, SeenFabric>, virtual_machine: bool) -> Self {
+        let hardware = fabric
+            .values()
+            .filter(|seen| seen.device.function != Function::Software);
+        let known = hardware
+            .flat_map(|seen| seen.routes.values())
+            .map(|(interface, _)| interface.as_str())
+            .collect();
+        Routes {
+            known,
+            virtual_machine,
+        }
+    }
+
+    /// The default route that a port carries, where that makes it a management NIC.
+    pub(super) fn by(&self, port: &Port<'a>) -> Option<&'a str> {
+        let (interface, _) = port.seen.routes.get(&port.port.number)?;
+        (self.known.len() <= MAX_ROUTES).then_some(interface)
+    }
+
+    fn near_a_gpu(&self, port: &Port<'_>) -> bool {
+        !self.virtual_machine && port.seen.distances.values().any(|d| is_near(*d))
+    }
+
+    /// Leaves out the ports that may carry the route of a virtual switch: rather no fabric than a
+    /// management NIC taken for one. Not those beside a GPU, and not many, as rails can be ports of
+    /// that switch, too. Those left out are added to the `carriers` of the route.
+    pub(super) fn without_possible<'p>(
+        &self,
+        ports: Vec<Port<'p>>,
+        carriers: &mut Vec<Port<'p>>,
+        roles: &mut Roles,
+    ) -> Vec<Port<'p>> {
+        let may = |port: &Port<'p>| -> Option<&'p str> {
+            let (interface, _) = port.seen.maybe_routes.get(&port.port.number)?;
+            let told = self.known.contains(interface.as_str()) || port.device.is_gvnic();
+            (!told && !self.near_a_gpu(port)).then_some(interface)
+        };
+        if ports.iter().filter_map(may).count() > MAX_ROUTES {
+            return ports;
+        }
+        let mut open = Vec::new();
+        for port in ports {
+            match may(&port) {
+                Some(interface) => {
+                    let why =
+                        format!("may carry the default route, a port of {interface}'s switch");
+                    decide(roles, &port, Role::Other, why);
+                    carriers.push(port);
+                }
+                None => open.push(port),
+            }
+        }
+        open
+    }
+
+    /// Leaves out the other Ethernet ports of a card by which the node is reached, where there is no
+    /// other card, and no GPU is beside it: nothing tells them from spare ones. `carriers`: the
+    /// ports that carry the route; `told`: those that the operator decided.
+    pub(super) fn without_sisters<'p>(
+        &self,
+        ports: Vec<Port<'p>>,
+        (carriers, told): (&[Port<'p>], &Roles),
+        roles: &mut Roles,
+    ) -> Vec<Port<'p>> {
+        let candidates = || ports.iter().filter(|port| !told.contains_key(&port.key));
+        let cards: BTreeSet<String> = candidates().map(Port::card).collect();
+        let sister = |port: &Port<'p>| {
+            port.port.link_layer == LinkLayer::Ethernet
+                && !self.near_a_gpu(port)
+                && (carriers.iter())
+                    .any(|of| of.card() == port.card() && of.kind().fits(&port.kind()))
+        };
+        if cards.len() != 1 || !candidates().all(sister) {
+            return ports;
+        }
+        for port in &ports {
+            let why = "beside the port with the default route, on the same card, and the only one";
+            decide(roles, port, Role::Other, why);
+        }
+        Vec::new()
+    }
+}
+
+/// Machines of a shape without a fabric: what is Ethernet is a plain NIC. Other ports are more than
+/// the table knows of, and stay.
+pub(super) fn without_ethernet<'a>(ports: Vec<Port<'a>>, roles: &mut Roles) -> Vec<Port<'a>> {
+    let (out, open): (Vec<_>, Vec<_>) =
+        (ports.into_iter()).partition(|port| port.port.link_layer == LinkLayer::Ethernet);
+    for port in out {
+        let why = "machines of this shape have no fabric";
+        decide(roles, &port, Role::Other, why);
+    }
+    open
+}
