@@ -3,6 +3,7 @@
 
 use crate::host::Host;
 use crate::observe::reading::Reading;
+use crate::source::netdev::class_dir;
 use crate::source::tree;
 use std::collections::BTreeSet;
 
@@ -10,8 +11,46 @@ use std::collections::BTreeSet;
 const RTF_UP: u32 = 0x0001;
 const RTF_REJECT: u32 = 0x0200;
 
-/// Interfaces of default routes, both protocols.
+/// Most interfaces one above the other (a VLAN in a VLAN over a bond).
+const MAX_STACK: usize = 4;
+
+/// Interfaces of default routes, both protocols, and those that they lie on where they are VLANs or
+/// the like.
 pub fn default_route_devices(host: &Host) -> Reading<BTreeSet<String>> {
+    routed(host).map(|mut routes| {
+        for name in routes.clone() {
+            let mut above = name;
+            for _ in 0..MAX_STACK {
+                let Some(below) = below(host, &above) else {
+                    break;
+                };
+                routes.insert(below.clone());
+                above = below;
+            }
+        }
+        routes
+    })
+}
+
+/// What a VLAN, a macvlan or an ipvlan lies on: its one `lower_*` link (net/core/dev.c,
+/// `netdev_adjacent_sysfs_add`). Bonds and bridges have such links too, to what names them `master`.
+fn below(host: &Host, name: &str) -> Option<String> {
+    let dir = class_dir(name);
+    let entries = tree::list(host, &dir);
+    let entries = entries.value()?;
+    let many = ["bonding", "bridge", "device"];
+    if entries.iter().any(|entry| many.contains(&entry.as_str())) {
+        return None;
+    }
+    let mut lowers = entries
+        .iter()
+        .filter_map(|entry| entry.strip_prefix("lower_"));
+    let one = lowers.next()?;
+    lowers.next().is_none().then(|| one.to_string())
+}
+
+/// Interfaces of default routes, both protocols.
+fn routed(host: &Host) -> Reading<BTreeSet<String>> {
     let v4 = read(host, "route").map(|text| parse_v4(&text));
     let v6 = read(host, "ipv6_route").map(|text| parse_v6(&text));
     match (v4, v6) {
@@ -113,5 +152,35 @@ fd000000000000000000000000000000 40 00000000000000000000000000000000 00 00000000
         assert_eq!(names(&tree), ["eth6", "pod0"]);
         tree.file("proc/1/net/route", V4);
         assert_eq!(names(&tree), ["eth0", "eth6"]);
+    }
+
+    #[test]
+    fn what_a_vlan_with_the_route_lies_on() {
+        for (route, links, want) in [
+            (
+                "bond0.7",
+                &["bond0.7/lower_bond0", "bond0/bonding", "bond0/lower_eth0"][..],
+                "bond0 bond0.7",
+            ),
+            (
+                "v9",
+                &["v9/lower_v7", "v7/lower_eth0", "eth0/device"],
+                "eth0 v7 v9",
+            ),
+            ("br0", &["br0/bridge", "br0/lower_eth0"], "br0"),
+            ("bond0", &["bond0/bonding", "bond0/lower_eth0"], "bond0"),
+            ("team0", &["team0/lower_eth0", "team0/lower_eth1"], "team0"),
+            ("a", &["a/lower_b", "b/lower_a"], "a b"),
+            ("gone", &[], "gone"),
+        ] {
+            let tree = TestTree::new();
+            tree.file("proc/net/route", &V4.replace("eth0", route));
+            for link in links {
+                tree.file(&format!("sys/class/net/{link}/ifindex"), "1");
+            }
+            let devices = default_route_devices(&tree.host());
+            let names: Vec<_> = devices.value().unwrap().iter().cloned().collect();
+            assert_eq!(names.join(" "), want);
+        }
     }
 }
