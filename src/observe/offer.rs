@@ -20,6 +20,31 @@ pub struct Offered {
     pub allocatable: Option<u64>,
     /// `status.capacity`: what the device plugin registered, healthy or not.
     pub capacity: Option<u64>,
+    /// The most of both since the agent started, as far as the Node told it.
+    #[serde(default)]
+    pub had: u64,
+}
+
+impl Offered {
+    /// The most that there is or was.
+    pub fn most(&self) -> u64 {
+        let now = self.allocatable.max(self.capacity).unwrap_or(0);
+        now.max(self.had)
+    }
+}
+
+impl NodeOffer {
+    /// The same with what each resource had before. The kubelet leaves the name of a resource whose
+    /// plugin went away on the Node, with nothing in it: by that alone a plugin that died is not to
+    /// be told from one that was replaced long ago. A name that the Node has no more is forgotten.
+    #[must_use]
+    pub fn after(mut self, before: Option<&NodeOffer>) -> Self {
+        for (name, offered) in &mut self.resources {
+            let before = before.and_then(|before| before.resources.get(name));
+            offered.had = offered.most().max(before.map_or(0, Offered::most));
+        }
+        self
+    }
 }
 
 /// Whether a resource counts whole GPUs, one each. Time slicing under the same name gives multiples.
