@@ -20,16 +20,18 @@ pub struct Offered {
     pub allocatable: Option<u64>,
     /// `status.capacity`: what the device plugin registered, healthy or not.
     pub capacity: Option<u64>,
-    /// The most of both since the agent started, as far as the Node told it.
+    /// The larger of both when it last was not 0, since the agent started.
     #[serde(default)]
     pub had: u64,
 }
 
 impl Offered {
-    /// The most that there is or was.
-    pub fn most(&self) -> u64 {
-        let now = self.allocatable.max(self.capacity).unwrap_or(0);
-        now.max(self.had)
+    /// How many there are, healthy or not; where none is left, how many there were.
+    pub fn size(&self) -> u64 {
+        match self.allocatable.max(self.capacity) {
+            None | Some(0) => self.had,
+            Some(now) => now,
+        }
     }
 }
 
@@ -41,7 +43,8 @@ impl NodeOffer {
     pub fn after(mut self, before: Option<&NodeOffer>) -> Self {
         for (name, offered) in &mut self.resources {
             let before = before.and_then(|before| before.resources.get(name));
-            offered.had = offered.most().max(before.map_or(0, Offered::most));
+            offered.had = before.map_or(0, Offered::size);
+            offered.had = offered.size();
         }
         self
     }

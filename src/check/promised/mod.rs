@@ -166,7 +166,7 @@ fn missing(context: &Context<'_>, offer: &NodeOffer) -> Option<Candidate> {
     let profile = context.profile?;
     let is_offered = |name: &str| {
         let offered = offer.resources.get(name);
-        offered.is_some_and(|of| of.most() > 0)
+        offered.is_some_and(|of| of.size() > 0)
     };
     let any = |kind: fn(&str) -> bool| {
         let mut names = offer.resources.keys();
@@ -208,14 +208,11 @@ fn missing(context: &Context<'_>, offer: &NodeOffer) -> Option<Candidate> {
 pub fn resources(context: &Context<'_>) -> Vec<Resource> {
     let resources = context.offer.into_iter().flat_map(|offer| &offer.resources);
     resources
-        .map(|(name, offered)| {
-            let most = offered.most();
-            Resource {
-                name: name.clone(),
-                allocatable: offered.allocatable,
-                capacity: offered.capacity,
-                devices: present(context, name, most).exactly(),
-            }
+        .map(|(name, offered)| Resource {
+            name: name.clone(),
+            allocatable: offered.allocatable,
+            capacity: offered.capacity,
+            devices: present(context, name, offered.size()).exactly(),
         })
         .collect()
 }

@@ -18,7 +18,7 @@ pub(super) fn of_resource(
     if is_whole_gpus(name) {
         return gpus(context, offer, name, allocatable);
     }
-    let most = offered.most();
+    let size = offered.size();
     let rails = context.rails().count() as u64;
     let told = |found: Candidate| {
         let found = found.with("allocatable", allocatable);
@@ -28,14 +28,14 @@ pub(super) fn of_resource(
         }
     };
     let numbers = |found: Candidate, devices: u64| told(found).with("devices", devices);
-    let present = present(context, name, most);
+    let present = present(context, name, size);
     // Whatever it counts, and wherever that is: there was some, and there is none.
     let counted = is_for_rdma(name) || present == Present::Slots;
-    if allocatable == 0 && most > 0 && rails > 0 && counted {
+    if allocatable == 0 && size > 0 && rails > 0 && counted {
         let message = format!(
-            "none of {name} is offered any more, of {most}: its device plugin is not up, or takes all for unhealthy"
+            "none of {name} is offered any more, of {size}: its device plugin is not up, or takes all for unhealthy"
         );
-        let found = told(say(context, &FEWER, name, message)).with("most", most);
+        let found = told(say(context, &FEWER, name, message)).with("had", size);
         return Some(found.with("devices", present.exactly().unwrap_or(rails)));
     }
     match present {

@@ -431,10 +431,18 @@ fn what_was_offered_before_is_not_forgotten_with_the_capacity() {
     for (before, now, want) in [
         (&[(EFA, 32, 32)][..], &[(GPU, 8, 8), (EFA, 0, 0)][..], &gone),
         (&[(EFA, 0, 0)], &[(GPU, 8, 8), (EFA, 0, 0)], &missing),
+        // Fewer than there were is not held against what there was.
+        (&[(EFA, 63, 63)], &[(GPU, 8, 8), (EFA, 0, 32)], &gone),
         // Whoever takes the name off the Node means it.
         (&[(EFA, 32, 32)], &[(GPU, 8, 8)], &missing),
     ] {
         assert_eq!(told(before, now), [want.as_str()], "{before:?} {now:?}");
+    }
+    // The number is the last that was not 0, over any number of looks.
+    let mut seen = offer(&[(EFA, 63, 63)]);
+    for (allocatable, capacity, want) in [(0, 63, 63), (8, 8, 8), (0, 8, 8), (0, 0, 8), (0, 0, 8)] {
+        seen = offer(&[(EFA, allocatable, capacity)]).after(Some(&seen));
+        assert_eq!(seen.resources[EFA].size(), want);
     }
 }
 
