@@ -34,6 +34,8 @@ pub struct Evaluator {
     jobs: Arc<Jobs>,
     platform: PlatformSettings,
     offer: Option<Arc<NodeOffer>>,
+    /// The last that was known, with what was offered before.
+    offered: Option<Arc<NodeOffer>>,
 }
 
 /// How to look.
@@ -71,6 +73,7 @@ impl Evaluator {
             jobs: Arc::default(),
             platform: PlatformSettings::default(),
             offer: None,
+            offered: None,
         }
     }
 
@@ -82,7 +85,10 @@ impl Evaluator {
 
     /// What the Node promises, until told otherwise; none: not known.
     pub fn set_offer(&mut self, offer: Option<Arc<NodeOffer>>) {
-        self.offer = offer;
+        self.offer = offer.map(|offer| {
+            let offer = Arc::unwrap_or_clone(offer).after(self.offered.as_deref());
+            Arc::clone(self.offered.insert(Arc::new(offer)))
+        });
     }
 
     /// What is known of this node's jobs, until told otherwise.

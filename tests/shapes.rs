@@ -127,6 +127,7 @@ impl Row<'_> {
         );
         let (state, finding) = match sure {
             // There is no rail left that could prove anything.
+            Sure::No if base.rails.len() == 1 => ("unknown", ""),
             _ if base.rails.len() == 1 => ("unknown", "FewerDevicesThanPromised"),
             Sure::Yes => ("degraded", "FewerDevicesThanPromised"),
             Sure::AtMost => ("ready", "FewerDevicesThanPromised (notice)"),

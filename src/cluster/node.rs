@@ -169,6 +169,7 @@ fn offer(status: &NodeStatus, labels: Option<&BTreeMap<String, String>>) -> Opti
             let offered = Offered {
                 allocatable: number(&allocatable, name),
                 capacity: number(&capacity, name),
+                had: 0,
             };
             offer.resources.insert(name.clone(), offered);
         }
@@ -289,6 +290,7 @@ mod tests {
         let offered = |allocatable, capacity| Offered {
             allocatable,
             capacity,
+            had: 0,
         };
         let want = [
             ("nvidia.com/gpu", offered(Some(8), None)),

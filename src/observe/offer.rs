@@ -20,6 +20,34 @@ pub struct Offered {
     pub allocatable: Option<u64>,
     /// `status.capacity`: what the device plugin registered, healthy or not.
     pub capacity: Option<u64>,
+    /// The larger of both when it last was not 0, since the agent started.
+    #[serde(default)]
+    pub had: u64,
+}
+
+impl Offered {
+    /// How many there are, healthy or not; where none is left, how many there were.
+    pub fn size(&self) -> u64 {
+        match self.allocatable.max(self.capacity) {
+            None | Some(0) => self.had,
+            Some(now) => now,
+        }
+    }
+}
+
+impl NodeOffer {
+    /// The same with what each resource had before. The kubelet leaves the name of a resource whose
+    /// plugin went away on the Node, with nothing in it: by that alone a plugin that died is not to
+    /// be told from one that was replaced long ago. A name that the Node has no more is forgotten.
+    #[must_use]
+    pub fn after(mut self, before: Option<&NodeOffer>) -> Self {
+        for (name, offered) in &mut self.resources {
+            let before = before.and_then(|before| before.resources.get(name));
+            offered.had = before.map_or(0, Offered::size);
+            offered.had = offered.size();
+        }
+        self
+    }
 }
 
 /// Whether a resource counts whole GPUs, one each. Time slicing under the same name gives multiples.

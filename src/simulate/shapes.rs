@@ -12,6 +12,7 @@ use super::presets_gcp as gcp;
 use super::spec::NodeSpec;
 use super::{PRESETS, about, names, preset};
 use crate::check::profile::{Provider, Shape, by_type};
+use crate::units::Bdf;
 use parts::{Driver, Nic, Use, rate};
 use table::{Body, Machine, in_order, machine_of};
 
@@ -42,7 +43,7 @@ pub fn listing() -> String {
         .iter()
         .map(|name| format!("{name:<15}{}\n", about(name)));
     let shapes =
-        in_order().map(|(shape, machine)| format!("{:<27}{}\n", machine.name, about_shape(shape)));
+        in_order().map(|(shape, machine)| format!("{:<32}{}\n", machine.name, about_shape(shape)));
     let shapes: String = shapes.collect();
     format!(
         "{}\nEvery known shape:\n{shapes}",
@@ -123,10 +124,10 @@ impl Build<'_> {
         }
     }
 
-    /// The rails' make, where they are mlx5 functions.
+    /// The rails' make, where they are mlx5 functions or like them.
     fn rail_model(&self) -> Option<Mlx5> {
         match self.machine.nic {
-            Nic::Mlx5(model) => Some(self.at(model, gbps(self.shape))),
+            Nic::Mlx5(model) | Nic::Ionic(model) => Some(self.at(model, gbps(self.shape))),
             _ => None,
         }
     }
@@ -199,7 +200,7 @@ impl Build<'_> {
         for n in 0..self.gpus {
             let gpu = &self.machine.gpu;
             let at = bdf(n + 1, 0, 0, 0);
-            let pci = cloud::vmbus_function(at, gpu.id, gpu.class, "nvidia", numa(n));
+            let pci = cloud::vmbus_function(at, gpu.id, gpu.class, self.gpu_driver(), numa(n));
             spec.add_gpu(pci, gpu.model);
         }
         for n in 0..self.rails {
@@ -312,7 +313,7 @@ impl Build<'_> {
             .filter_map(|(n, number)| {
                 let place = places::rail(spec, self.machine.body, n, (usual, ports))?;
                 let netdev = match infiniband {
-                    true => format!("ibp{}s0f{}", place.at.bus, place.at.function),
+                    true => infiniband_name(place.at),
                     false => format!("rdma{n}"),
                 };
                 Some(Device {
@@ -353,11 +354,14 @@ impl Build<'_> {
             infiniband,
             ..
         } = device;
+        if matches!(self.machine.nic, Nic::Ionic(_)) && device.place_is.is_none() {
+            return add_ionic(spec, &device);
+        }
         let name = format!("mlx5_{}", device.number);
         let class = if infiniband { 0x02_0700 } else { 0x02_0000 };
         spec.add_pci(place.function((0x15b3, model.device), class, "mlx5_core"));
         let netdev = match infiniband && device.place_is.is_some() {
-            true => format!("ibp{}s0f{}", place.at.bus, place.at.function),
+            true => infiniband_name(place.at),
             false => device.netdev,
         };
         if infiniband {
@@ -379,6 +383,37 @@ impl Build<'_> {
                 port.phys = 3;
             }
         }
+    }
+}
+
+/// As udev names an interface by its place.
+fn infiniband_name(at: Bdf) -> String {
+    match at.domain {
+        0 => format!("ibp{}s0f{}", at.bus, at.function),
+        domain => format!("ibP{domain}p{}s0f{}", at.bus, at.function),
+    }
+}
+
+/// A rail of AMD's Pensando: mlx5's counters and names of boards are not there.
+fn add_ionic(spec: &mut NodeSpec, device: &Device) {
+    let (place, netdev) = (device.place, device.netdev.as_str());
+    let name = format!("ionic_{}", device.number);
+    spec.add_pci(place.function((0x1dd8, device.model.device), 0x02_0000, "ionic"));
+    spec.add_roce(&name, place.at, device.model, netdev, false);
+    if let Some(rdma) = spec.rdma.iter_mut().find(|rdma| rdma.name == name) {
+        (rdma.hca_type, rdma.board_id) = (None, None);
+        for port in &mut rdma.ports {
+            (port.pma, port.hw, port.down_rate) = (None, None, None);
+        }
+    }
+    if let Some(netdev) = spec.netdev_mut(netdev) {
+        netdev.mtu = 4220;
+        netdev.ethtool = None;
+        netdev.dcb = Some(lossless(0));
+    }
+    if !spec.modules.iter().any(|module| module.name == "ionic") {
+        spec.add_module("ionic", None, "");
+        spec.add_module("ionic_rdma", None, "");
     }
 }
 

@@ -41,17 +41,19 @@ fn a_node_that_offers_no_efa_is_told() {
     let rig = rig_of("efa_p5", api, &at_once);
     let gpus = json!({"nvidia.com/gpu": "8"});
     promise(&rig, &gpus, &gpus);
-    let is = |reason: &str| finding(&rig) == Some((reason.to_string(), "verdict".to_string()));
-    until("ResourceMissing", || is("ResourceMissing"));
+    let is = |reason: &str, weight: &str| finding(&rig) == Some((reason.into(), weight.into()));
+    // With the DRA driver there is none: nothing to hold against the node.
+    until("ResourceMissing", || is("ResourceMissing", "notice"));
     let profile = [("profile", "AWS p5.48xlarge"), ("source", "instance_type")];
     let told = value(&rig.agent, "selvage_profile_info", &profile);
     assert_eq!(told, Some(1.0));
-    until("degraded", || is_in_state(&rig, "degraded"));
+    until("ready", || is_in_state(&rig, "ready"));
 
     let all = json!({"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32"});
     let fewer = json!({"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "30"});
     promise(&rig, &fewer, &all);
-    until("fewer", || is("ResourceFewerThanDevices"));
+    until("fewer", || is("ResourceFewerThanDevices", "verdict"));
+    until("degraded", || is_in_state(&rig, "degraded"));
     let told = |what: &str| value(&rig.agent, &format!("selvage_resource_{what}"), &EFA);
     let numbers = ["allocatable", "capacity", "devices"].map(told);
     assert_eq!(numbers, [Some(30.0), Some(32.0), Some(32.0)]);
@@ -59,6 +61,43 @@ fn a_node_that_offers_no_efa_is_told() {
     promise(&rig, &all, &all);
     until("an end of it", || finding(&rig).is_none());
     until("ready", || is_in_state(&rig, "ready"));
+
+    // A plugin that died long ago: the kubelet has taken the capacity away, and left the name.
+    let none = json!({"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "0"});
+    promise(&rig, &none, &none);
+    until("gone", || is("ResourceFewerThanDevices", "verdict"));
+    until("degraded", || is_in_state(&rig, "degraded"));
+    // Without the name it never was there.
+    promise(&rig, &gpus, &gpus);
+    until("forgotten", || is("ResourceMissing", "notice"));
+    until("ready", || is_in_state(&rig, "ready"));
+}
+
+/// A guest's functions cannot be counted; that there are none any more needs no count.
+#[test]
+fn a_plugin_that_dies_in_a_virtual_machine() {
+    let api = FakeApi::new(
+        json!({"node.kubernetes.io/instance-type": "Standard_ND96isr_H200_v5"}),
+        Value::Null,
+    );
+    let at_once = [
+        "--policy-promised-raise-after=0s",
+        "--policy-promised-clear-after=0s",
+        "--hysteresis-hold=0s",
+    ];
+    let rig = rig_of("azure_ndh200", api, &at_once);
+    let of = |count: &str| json!({"nvidia.com/gpu": "8", "rdma/ib": count});
+    let is = |weight: &str| {
+        finding(&rig) == Some(("ResourceFewerThanDevices".into(), weight.to_string()))
+    };
+    promise(&rig, &of("0"), &of("8"));
+    until("gone", || is("verdict"));
+    until("degraded", || is_in_state(&rig, "degraded"));
+    promise(&rig, &of("7"), &of("8"));
+    until("one fewer", || is("notice"));
+    until("ready", || is_in_state(&rig, "ready"));
+    promise(&rig, &of("8"), &of("8"));
+    until("an end of it", || finding(&rig).is_none());
 }
 
 /// With the settings as they are, a plugin that restarts is no finding.

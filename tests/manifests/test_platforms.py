@@ -146,7 +146,10 @@ class Kustomize(unittest.TestCase):
         for name, directory in PLATFORMS.items():
             with self.subTest(directory):
                 found = render.kustomize(platform_patches.WHERE / directory)
-                self.assertEqual(found, on_platform(name, objects("pytorchjob")))
+                must = on_platform(name, objects("pytorchjob"))
+                if name == "openshift-sriov":
+                    must[0]["metadata"]["namespace"] = OpenShift.namespace["metadata"]["name"]
+                self.assertEqual(found, must)
                 wrong = [line for line in example_checks.pods(found)
                          if name != "gcp-tcpxo" or not line.endswith(TCPXO)]
                 self.assertEqual(wrong + example_checks.custom(found) + example_checks.gangs(found), [])
@@ -252,7 +255,67 @@ class Shapes(unittest.TestCase):
                     self.assertIn(each, reasons, name)
 
 
+class Blocks(unittest.TestCase):
+    """What a platform's own documents hold a job to."""
+
+    def containers(self, page: str) -> list:
+        spec = block(PAGES[page])["spec"]
+        return [each for each in [*spec["initContainers"], *spec["containers"]]
+                if each["name"] in ("selvage-preflight", "job")]
+
+    def test_oci_networks_and_devices_are_the_same_functions(self):
+        """The resource is the network's, once for each; verbs devices are mounted."""
+        template = block(PAGES["oci-roce"])
+        names = [each.strip() for each in
+                 template["metadata"]["annotations"]["k8s.v1.cni.cncf.io/networks"].split(",")]
+        self.assertEqual(set(names), {"default/rdma-vf"})
+        for each in self.containers("oci-roce"):
+            self.assertEqual(each["resources"]["limits"], {"rdma/ib": None, "nvidia.com/rdma-vf": len(names)})
+            self.assertEqual(example_checks.mounted(each, "/dev/infiniband"), "infiniband")
+        self.assertIn("`nvidia.com/mlnxnics`", PAGES["oci-roce"])
+
+    def test_oci_on_the_hosts_network(self):
+        (text,) = [each for each in re.findall(r"```yaml\n(.*?)```", PAGES["oci-roce"], re.DOTALL)
+                   if "hostNetwork" in each]
+        spec = render.yaml.safe_load(text)["spec"]
+        self.assertEqual((spec["hostNetwork"], spec["dnsPolicy"]), (True, "ClusterFirstWithHostNet"))
+        for each in [*spec["initContainers"], *spec["containers"]]:
+            self.assertTrue(each["securityContext"]["privileged"])
+            self.assertEqual(example_checks.mounted(each, "/dev/infiniband"), "infiniband")
+            rails = example_checks.variables(each)["NCCL_IB_HCA"]
+            self.assertEqual((rails[0], rails.count(",") + 1), ("=", 16))
+
+    def test_azure_devices_by_either_name(self):
+        """As Azure's HPC images name them, and as the kernel does: eight InfiniBand functions and one beside."""
+        for each in self.containers("azure-ib"):
+            value = example_checks.variables(each)["NCCL_IB_HCA"]
+            self.assertEqual(value[0], "^")
+            out = value[1:].split(",")
+            for names, beside in (([f"mlx5_ib{n}" for n in range(8)], "mlx5_an0"),
+                                  ([f"mlx5_{n}" for n in range(8)], "mlx5_8")):
+                taken = [name for name in [*names, beside] if not any(name.startswith(part) for part in out)]
+                self.assertEqual(taken, names)
+
+    def test_azure_taints_are_tolerated(self):
+        tolerations = block(PAGES["azure-ib"])["spec"]["tolerations"]
+        self.assertIn({"key": "sku", "operator": "Equal", "value": "gpu", "effect": "NoSchedule"}, tolerations)
+        self.assertIn({"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}, tolerations)
+
+    def test_tcpxo_daemon_and_plugin_are_named_as_a_pair(self):
+        page = PAGES["gcp-tcpxo"]
+        (daemon,) = [each for each in block(page)["spec"]["initContainers"] if each["name"] == "tcpxo-daemon"]
+        version = daemon["image"].rsplit(":", 1)[1]
+        self.assertIn(f"the daemon {version} and the variables of plugin v1.0.15", page)
+        (args,) = daemon["args"]
+        self.assertEqual(re.findall(r"--(\w+)", args), ["num_hops"])
+        job = example_checks.variables(self.containers("gcp-tcpxo")[-1])
+        # Without it the plugin's checker ends the job.
+        self.assertEqual(job["NCCL_NVLSTREE_MAX_CHUNKSIZE"], "131072")
+        self.assertNotIn("NCCL_DEBUG", job)
+
+
 class OpenShift(unittest.TestCase):
+    (namespace,) = render.objects((ROOT / "examples/openshift-sriov/namespace.yaml").read_text())
     found = [each for name in ("scc.yaml", "sriov.yaml")
              for each in render.objects((ROOT / "examples/openshift-sriov" / name).read_text())]
     template = block(PAGES["openshift-sriov"])
@@ -266,6 +329,16 @@ class OpenShift(unittest.TestCase):
         self.assertEqual(network["spec"]["resourceName"], policy["resourceName"])
         names = self.template["metadata"]["annotations"]["k8s.v1.cni.cncf.io/networks"]
         self.assertEqual([each.strip() for each in names.split(",")], [network["metadata"]["name"]] * count)
+
+    def test_network_account_and_job_are_in_the_namespace_that_is_made(self):
+        name = self.namespace["metadata"]["name"]
+        self.assertEqual(self.namespace["kind"], "Namespace")
+        self.assertEqual(render.the(self.found, "SriovNetwork")["spec"]["networkNamespace"], name)
+        for kind in ("ServiceAccount", "Role", "RoleBinding"):
+            self.assertEqual(render.the(self.found, kind)["metadata"]["namespace"], name)
+        (job,) = render.kustomize(platform_patches.WHERE / "openshift")
+        self.assertEqual(job["metadata"]["namespace"], name)
+        self.assertIn(f"`{name}`", PAGES["openshift-sriov"])
 
     def test_functions_have_verbs(self):
         policy = render.the(self.found, "SriovNetworkNodePolicy")["spec"]

@@ -85,7 +85,7 @@ class Seeds(unittest.TestCase):
             "HPC-X", "NVSHMEM", "Xid 79", "NET/Socket", "NetworkPolicy", "efaDevicesPerGPU", "IPC_LOCK", "/dev/shm",
             "nccl-tests", "1, 2, 4, 8 nodes", "PyTorchJob", "elastic", "MPIJob", "TFJob", "PaddleJob", "JAXJob",
             "DeepSpeed", "Horovod", "Megatron", "LeaderWorkerSet", "NIM", "SGLang", "Volcano", "Kueue", "JobSet",
-            "MASTER_ADDR", "Topology spread", "placement groups", "nmp.nvidia.com", "checkpoint",
+            "hostIPC", "CPU limits", "VLAN", "NCCL versions", "root complex", "MASTER_ADDR", "Topology spread", "placement groups", "nmp.nvidia.com", "checkpoint",
         ):
             self.assertIn(name.lower(), systems.lower())
 

@@ -2,10 +2,11 @@
 //! fault of a node: see [`super::Profile`] for what may be made of a row.
 //!
 //! Sources: AWS: drivers/infiniband/hw/efa, aws-ofi-nccl's platform-aws, awsome-distributed-training's
-//! health checks. Azure: azurehpc-health-checks' conf files, aks-rdma-infiniband. GCP:
-//! cluster-toolkit's examples, docs/vpc/rdma-network-profiles. OCI: oci-hpc's check_gpu_setup.py,
-//! oci-hpc-oke. DGX: the user guides. What none of them says outright is [`Sure::No`] and is shown,
-//! never judged.
+//! health checks. Azure: azurehpc-health-checks' conf files, aks-rdma-infiniband, for GB200 the page of
+//! the size (learn.microsoft.com, ND-GB200-v6). GCP: cluster-toolkit's examples,
+//! docs/vpc/rdma-network-profiles. OCI: oci-hpc's check_gpu_setup.py, oci-hpc-oke (MI355X: its
+//! parameters by shape, which tell no rates). DGX: the user guides; GB200: NVIDIA Mission Control's.
+//! What none of them says outright is [`Sure::No`] and is shown, never judged.
 
 use super::{Fabric, Provider};
 
@@ -72,6 +73,7 @@ macro_rules! shapes {
 shapes! {
     Aws "AWS p4d.24xlarge" ["p4d.24xlarge"] ["p4d.24xlarge"] 4 Efa AtMost, 100 Yes, 8 &[("vpc.amazonaws.com/efa", Some(4))];
     Aws "AWS p4de.24xlarge" ["p4de.24xlarge"] ["p4de.24xlarge"] 4 Efa AtMost, 100 Yes, 8 &[("vpc.amazonaws.com/efa", Some(4))];
+    Aws "AWS p5.4xlarge" ["p5.4xlarge"] ["p5.4xlarge"] 1 Efa No, 100 No, 1 &[("vpc.amazonaws.com/efa", None)];
     Aws "AWS p5.48xlarge" ["p5.48xlarge"] ["p5.48xlarge"] 32 Efa AtMost, 100 Yes, 8 &[("vpc.amazonaws.com/efa", Some(32))];
     Aws "AWS p5e.48xlarge" ["p5e.48xlarge"] ["p5e.48xlarge"] 32 Efa AtMost, 100 Yes, 8 &[("vpc.amazonaws.com/efa", Some(32))];
     Aws "AWS p5en.48xlarge" ["p5en.48xlarge"] ["p5en.48xlarge"] 16 Efa AtMost, 200 Yes, 8 &[("vpc.amazonaws.com/efa", Some(16))];
@@ -84,9 +86,12 @@ shapes! {
     Azure "Azure ND96amsr_A100_v4" ["standard_nd96amsr_a100_v4"] [] 8 Infiniband Yes, 200 Yes, 8 AZURE;
     Azure "Azure ND96isr_H100_v5" ["standard_nd96isr_h100_v5"] [] 8 Infiniband Yes, 400 Yes, 8 AZURE;
     Azure "Azure ND96isr_H200_v5" ["standard_nd96isr_h200_v5" "standard_nd96isrf_h200_v5"] [] 8 Infiniband Yes, 400 Yes, 8 AZURE;
+    Azure "Azure ND96isr_MI300X_v5" ["standard_nd96isr_mi300x_v5"] [] 8 Infiniband Yes, 400 Yes, 8 AZURE;
+    Azure "Azure ND128isr_NDR_GB200_v6" ["standard_nd128isr_ndr_gb200_v6"] [] 4 Infiniband Yes, 400 Yes, 4 &[("rdma/ib", Some(4)), ("rdma/shared_ib", None)];
     Azure "Azure ND96is_H100_v5" ["standard_nd96is_h100_v5"] [] 0 None Yes, 0 No, 8 NONE;
     Azure "Azure ND96is_H200_v5" ["standard_nd96is_h200_v5"] [] 0 None Yes, 0 No, 8 NONE;
     Azure "Azure NCads_H100_v5" ["standard_nc*ads_h100_v5"] [] 0 None Yes, 0 No, 0 NONE;
+    Azure "Azure NC80adis_H100_v5" ["standard_nc80adis_h100_v5"] [] 0 None Yes, 0 No, 2 NONE;
 
     Gcp "GCP a3-highgpu-8g" ["a3-highgpu-8g"] [] 4 Gvnic Yes, 0 No, 8 NONE;
     Gcp "GCP a3-megagpu-8g" ["a3-megagpu-8g"] [] 8 Gvnic Yes, 0 No, 8 NONE;
@@ -106,9 +111,12 @@ shapes! {
     Oci "OCI BM.GPU.GB200.4" ["bm.gpu.gb200.4" "bm.gpu.gb200-v2.4"] [] 4 Roce Yes, 400 Yes, 4 VFS;
     Oci "OCI BM.GPU.GB300.4" ["bm.gpu.gb300.4"] [] 8 Roce Yes, 400 Yes, 4 VFS;
     Oci "OCI BM.GPU.MI300X.8" ["bm.gpu.mi300x.8"] [] 8 Roce Yes, 400 Yes, 8 VFS_8;
+    Oci "OCI BM.GPU.MI355X-v1.8" ["bm.gpu.mi355x-v1.8"] [] 8 Roce Yes, 400 No, 8 VFS_8;
+    Oci "OCI BM.GPU.MI355X.8" ["bm.gpu.mi355x.8"] [] 8 Roce Yes, 400 No, 8 NONE;
 
     Nvidia "DGX A100" ["dgxa100" "dgx-a100"] ["dgxa100*" "*dgx a100*"] 8 Mellanox Yes, 200 Yes, 8 NONE;
     Nvidia "DGX H100" ["dgxh100" "dgx-h100"] ["dgxh100*" "*dgx h100*"] 8 Mellanox Yes, 400 Yes, 8 NONE;
     Nvidia "DGX H200" ["dgxh200" "dgx-h200"] ["dgxh200*" "*dgx h200*"] 8 Mellanox Yes, 400 Yes, 8 NONE;
     Nvidia "DGX B200" ["dgxb200" "dgx-b200"] ["dgxb200*" "*dgx b200*"] 8 Mellanox Yes, 400 Yes, 8 NONE;
+    Nvidia "DGX GB200" ["dgxgb200" "dgx-gb200"] [] 4 Mellanox Yes, 400 Yes, 4 NONE;
 }

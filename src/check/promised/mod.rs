@@ -4,12 +4,13 @@
 //! counts only where it is sure what it is a number of: slots of shared devices are no NICs, and
 //! time slicing makes more GPUs out of few.
 
+mod numbers;
 mod resources;
 mod vfs;
 
-use super::profile::{Fabric, Profile, Source, Sure};
+use super::profile::{Fabric, Source, Sure};
 use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};
-use crate::observe::offer::{NodeOffer, Offered, is_whole_gpus};
+use crate::observe::offer::NodeOffer;
 use crate::observe::pod::{is_gpu_resource, is_rdma_resource};
 use crate::observe::snapshot::NetnsMode;
 pub use resources::{MOST_NICS, Present, is_for_rdma, present};
@@ -27,21 +28,21 @@ const MISSING: ReasonDoc = ReasonDoc {
     reason: "ResourceMissing",
     status: Status::Degraded,
     weight: Weight::Notice,
-    meaning: "Rails and GPUs are there, the Node offers GPUs, and no RDMA resource at all: pods run here without RDMA, and nothing tells them. Counts for the verdict where `platform.resource` names the resource, or on EFA, where pods have no other way. A notice elsewhere: on the host's network, or with resource claims, pods need none.",
-    remedy: "Look for the device plugin's pod on this node (EFA, RDMA shared, SR-IOV network device plugin; network operator): `kubectl get pods -A -o wide --field-selector spec.nodeName=NODE`. If pods are meant to go without, mute the check.",
+    meaning: "Rails and GPUs are there, the Node offers GPUs, and no RDMA resource at all: pods that ask for GPUs alone run here without RDMA, and nothing tells them. Counts for the verdict where `platform.resource` names the resource. A notice elsewhere: on the host's network, or with resource claims (DRA), pods need none.",
+    remedy: "Look for the device plugin's pod on this node (EFA, RDMA shared, SR-IOV network device plugin; network operator): `kubectl get pods -A -o wide --field-selector spec.nodeName=NODE`. Devices by DRA are `kubectl get resourceslices`. If pods are meant to go without, mute the check.",
 };
 const FEWER: ReasonDoc = ReasonDoc {
     reason: "ResourceFewerThanDevices",
     status: Status::Degraded,
     weight: Weight::Verdict,
-    meaning: "The device plugin offers fewer devices than the kernel has, or none any more: gangs that need all of them do not fit here. A notice where the plugin may have been told to offer fewer.",
+    meaning: "The device plugin offers fewer devices than the kernel has, or none any more: gangs that need all of them do not fit here. None of what there was (capacity, now or since the agent started) counts for the verdict, in virtual machines, too. A notice where the plugin may have been told to offer fewer, and where a virtual machine's number is only the shape's.",
     remedy: "Restart the device plugin's pod on this node, and read its log: it lists devices when it starts, and drops what it takes for unhealthy.",
 };
 const MORE: ReasonDoc = ReasonDoc {
     reason: "ResourceMoreThanDevices",
     status: Status::Degraded,
     weight: Weight::Verdict,
-    meaning: "The Node promises more devices than the kernel has: pods are placed here and fail to start, or run without RDMA. A notice for `rdma/…`, whose numbers may be slots.",
+    meaning: "The Node promises more devices than the kernel has: pods are placed here and fail to start, or run without RDMA. A notice for `rdma/…`, whose numbers may be slots, and where a virtual machine's number is only the shape's.",
     remedy: "Find out why devices are gone (driver, `sriov_numvfs`, `lspci`), then restart the device plugin's pod so that it counts anew.",
 };
 const RATIO: ReasonDoc = ReasonDoc {
@@ -96,7 +97,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         for (name, offered) in &offer.resources {
             // That none is there at all is told once.
             if missing.is_none() || offered.allocatable != Some(0) {
-                found.extend(of_resource(context, offer, name, *offered));
+                found.extend(numbers::of_resource(context, offer, name, *offered));
             }
         }
         found.extend(missing);
@@ -165,7 +166,7 @@ fn missing(context: &Context<'_>, offer: &NodeOffer) -> Option<Candidate> {
     let profile = context.profile?;
     let is_offered = |name: &str| {
         let offered = offer.resources.get(name);
-        offered.is_some_and(|of| of.allocatable.max(of.capacity).unwrap_or(0) > 0)
+        offered.is_some_and(|of| of.size() > 0)
     };
     let any = |kind: fn(&str) -> bool| {
         let mut names = offer.resources.keys();
@@ -193,185 +194,27 @@ fn missing(context: &Context<'_>, offer: &NodeOffer) -> Option<Candidate> {
         return None;
     }
     let message = format!(
-        "{rails} rails are there and GPUs are offered, but no RDMA resource: pods run here without RDMA"
+        "{rails} rails are there and GPUs are offered, but no RDMA resource: pods run here without RDMA, unless they have claims (DRA) or the host's network"
     );
-    let efa = fabric == Some(Fabric::Efa);
     let usual = profile.shape.and_then(|shape| shape.resources.first());
-    let mut found = say(context, &MISSING, "rdma", message)
-        .weighing(if efa { Weight::Verdict } else { Weight::Notice })
-        .with("rails", rails);
+    let mut found = say(context, &MISSING, "rdma", message).with("rails", rails);
     if let Some((usual, _)) = usual {
         found = found.with("usual", *usual);
     }
     Some(found)
 }
 
-fn of_resource(
-    context: &Context<'_>,
-    offer: &NodeOffer,
-    name: &str,
-    offered: Offered,
-) -> Option<Candidate> {
-    let allocatable = offered.allocatable?;
-    if is_whole_gpus(name) {
-        return gpus(context, offer, name, allocatable);
-    }
-    let most = allocatable.max(offered.capacity.unwrap_or(0));
-    let rails = context.rails().count() as u64;
-    let numbers = |found: Candidate, devices: u64| {
-        let found = found
-            .with("allocatable", allocatable)
-            .with("devices", devices);
-        match offered.capacity {
-            Some(capacity) => found.with("capacity", capacity),
-            None => found,
-        }
-    };
-    match present(context, name, most) {
-        Present::Exactly(have) if allocatable > have => {
-            let message = format!("{allocatable} of {name} are promised, and {have} are there");
-            Some(numbers(say(context, &MORE, name, message), have))
-        }
-        Present::Exactly(have) if allocatable < have => {
-            let message = if allocatable == 0 {
-                format!(
-                    "none of {name} is offered, and {have} are there: its device plugin is not up"
-                )
-            } else {
-                format!("{allocatable} of {name} are offered, and {have} are there")
-            };
-            // Where what is offered is all that the machine is known to have for pods, the rest is
-            // the platform's (EFA functions that no GPU is near).
-            let short = allocatable == 0
-                || usual_number(context.profile, name)
-                    .is_some_and(|usual| allocatable < u64::from(usual));
-            let weight = if short {
-                Weight::Verdict
-            } else {
-                Weight::Notice
-            };
-            Some(numbers(
-                say(context, &FEWER, name, message).weighing(weight),
-                have,
-            ))
-        }
-        Present::AtMost(most) if allocatable > most => {
-            let message = format!(
-                "{allocatable} of {name} are promised, and {most} functions are there that could be meant"
-            );
-            // The shared device plugin's names are free, and so is its number of slots.
-            let weight = match name.starts_with("rdma/") {
-                true => Weight::Notice,
-                false => Weight::Verdict,
-            };
-            let found = say(context, &MORE, name, message).weighing(weight);
-            Some(numbers(found, most))
-        }
-        Present::AtMost(_) if is_for_rdma(name) && rails > 0 && most > 0 && allocatable < rails => {
-            // A pool may be meant to be smaller, unless it was larger.
-            let gone = offered
-                .capacity
-                .is_some_and(|capacity| capacity > allocatable);
-            let message =
-                format!("{allocatable} of {name} are offered, and {rails} rails are there");
-            let weight = if gone && allocatable == 0 {
-                Weight::Verdict
-            } else {
-                Weight::Notice
-            };
-            Some(numbers(
-                say(context, &FEWER, name, message).weighing(weight),
-                rails,
-            ))
-        }
-        Present::AtMost(_) if is_for_rdma(name) && rails > 0 && allocatable > rails => {
-            Some(numbers(ratio(context, name, allocatable, rails)?, rails))
-        }
-        Present::Slots if allocatable == 0 && most > 0 && rails > 0 => {
-            let message =
-                format!("none of {name} is offered any more: its device plugin is not up");
-            Some(numbers(say(context, &FEWER, name, message), rails))
-        }
-        Present::Slots if is_for_rdma(name) && allocatable > 0 && none_there(context) => {
-            let message =
-                format!("{allocatable} slots of {name} are promised, and no RDMA device is there");
-            Some(numbers(say(context, &MORE, name, message), 0))
-        }
-        _ => None,
-    }
-}
-
 /// Every resource for RDMA and GPUs that the Node tells, with what there is of it.
 pub fn resources(context: &Context<'_>) -> Vec<Resource> {
     let resources = context.offer.into_iter().flat_map(|offer| &offer.resources);
     resources
-        .map(|(name, offered)| {
-            let most = offered.allocatable.max(offered.capacity).unwrap_or(0);
-            Resource {
-                name: name.clone(),
-                allocatable: offered.allocatable,
-                capacity: offered.capacity,
-                devices: present(context, name, most).exactly(),
-            }
+        .map(|(name, offered)| Resource {
+            name: name.clone(),
+            allocatable: offered.allocatable,
+            capacity: offered.capacity,
+            devices: present(context, name, offered.size()).exactly(),
         })
         .collect()
-}
-
-/// Whether the kernel was asked and has no RDMA device of any sort.
-fn none_there(context: &Context<'_>) -> bool {
-    (context.snapshot.devices.as_ref()).is_some_and(|devices| devices.value.is_empty())
-}
-
-/// What the shape's resource numbers.
-fn usual_number(profile: Option<&Profile>, name: &str) -> Option<u32> {
-    let shape = profile?.shape?;
-    let row = shape.resources.iter().find(|(of, _)| *of == name)?;
-    row.1
-}
-
-/// More in the pool than there are rails, so that per GPU another number is offered than there is.
-fn ratio(context: &Context<'_>, name: &str, offered: u64, rails: u64) -> Option<Candidate> {
-    let gpus = context.pci()?.gpus.len() as u64;
-    if gpus == 0 {
-        return None;
-    }
-    let per_gpu = |count: u64| match count % gpus {
-        0 => (count / gpus).to_string(),
-        _ => format!("{count}/{gpus}"),
-    };
-    let message = format!(
-        "{name} offers {} a GPU, and the hardware has {} (rails a GPU): {} of them share a NIC",
-        per_gpu(offered),
-        per_gpu(rails),
-        offered.div_ceil(rails),
-    );
-    let found = say(context, &RATIO, name, message)
-        .with("offered_per_gpu", offered as f64 / gpus as f64)
-        .with("rails_per_gpu", rails as f64 / gpus as f64);
-    Some(found)
-}
-
-fn gpus(
-    context: &Context<'_>,
-    offer: &NodeOffer,
-    name: &str,
-    allocatable: u64,
-) -> Option<Candidate> {
-    let have = present(context, name, allocatable).exactly()?;
-    // Parts of GPUs under names of their own: then these are those that are left.
-    let parts = offer.resources.iter().any(|(other, of)| {
-        is_gpu_resource(other) && other != name && of.allocatable.unwrap_or(0) > 0
-    });
-    // Time slicing keeps the name and multiplies the number.
-    let sliced = have > 0 && allocatable > have && allocatable.is_multiple_of(have);
-    if parts || sliced || have == 0 || allocatable == have {
-        return None;
-    }
-    let message = format!("{allocatable} of {name} are offered, and {have} GPUs are on the bus");
-    let found = say(context, &GPU_MISMATCH, name, message)
-        .with("allocatable", allocatable)
-        .with("devices", have);
-    Some(found)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@ use super::*;
 use crate::check::profile::{self, PlatformSettings};
 use crate::check::roles::RoleOverrides;
 use crate::check::testing::{Node, device, gpu, nic};
+use crate::observe::offer::Offered;
 use crate::observe::pci::{PciFacts, SriovFacts};
 use crate::observe::rdma::LinkLayer;
 
@@ -12,6 +13,7 @@ fn offer(resources: Offers<'_>) -> NodeOffer {
         let offered = Offered {
             allocatable: Some(*allocatable),
             capacity: Some(*capacity),
+            had: 0,
         };
         ((*name).to_string(), offered)
     };
@@ -102,13 +104,20 @@ fn efa_offered_and_present() {
             32,
             "auto",
             Some(&[(GPU, 8, 8), (EFA, 0, 0)]),
-            Some("ResourceMissing Verdict"),
+            Some("ResourceMissing Notice"),
+        ),
+        // The DRA driver publishes slices and no resource; a name that is left says no more.
+        (
+            32,
+            "p5.48xlarge",
+            Some(&[(GPU, 8, 8)]),
+            Some("ResourceMissing Notice"),
         ),
         (
             32,
-            "auto",
-            Some(&[(GPU, 8, 8)]),
-            Some("ResourceMissing Verdict"),
+            "p5.48xlarge",
+            Some(&[(EFA, 0, 0)]),
+            Some("ResourceFewerThanDevices Notice"),
         ),
         (
             31,
@@ -167,6 +176,12 @@ fn a_resource_that_is_not_there_at_all() {
             &["nvidia.com/mlnxnics ResourceMissing Verdict"],
         ),
         ("auto", "rdma/ib", &[(GPU, 8, 8), ("rdma/ib", 8, 8)], &[]),
+        (
+            "auto",
+            EFA,
+            &[(GPU, 8, 8)],
+            &["vpc.amazonaws.com/efa ResourceMissing Verdict"],
+        ),
         ("auto", "", &[(GPU, 8, 8), ("rdma/ib", 8, 8)], &[]),
         (
             "auto",
@@ -491,3 +506,6 @@ fn what_else_says_fewer_silences_the_table() {
         assert_eq!(node.run(&CHECK), [], "{case}");
     }
 }
+
+#[path = "gone_tests.rs"]
+mod gone;

@@ -14,6 +14,7 @@ fn offering(node: &mut Node, name: &str, count: u64) {
     let offered = |count| Offered {
         allocatable: Some(count),
         capacity: Some(count),
+        had: 0,
     };
     let resources = [("nvidia.com/gpu", 8), (name, count)];
     node.offer = Some(NodeOffer {

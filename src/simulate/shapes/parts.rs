@@ -64,6 +64,11 @@ pub(super) const MI300X: Gpu = Gpu {
     driver: Driver::Amdgpu,
     grace: false,
 };
+pub(super) const MI355X: Gpu = Gpu {
+    id: (0x1002, 0x75a3),
+    model: "AMD Instinct MI355X",
+    ..MI300X
+};
 
 /// What rails are made of.
 #[derive(Debug, Clone, Copy)]
@@ -74,6 +79,8 @@ pub(super) enum Nic {
     Gvnic,
     /// An mlx5 function.
     Mlx5(Mlx5),
+    /// An ionic function, of which the files tell no type and no board here.
+    Ionic(Mlx5),
     /// None at all.
     None,
 }
@@ -115,6 +122,14 @@ pub(super) const CX6_VF: Nic = Nic::Mlx5(Mlx5 {
     ..CX6
 });
 pub(super) const CX7_VF: Nic = Nic::Mlx5(VF);
+/// AMD's Pensando: what differs from an mlx5 function is put right where it is added.
+pub(super) const IONIC_RAIL: Nic = Nic::Ionic(Mlx5 {
+    device: 0x1002,
+    hca_type: "",
+    board_id: "",
+    firmware: "1.117.1-a-63",
+    ..CX7
+});
 
 /// A port that is no rail.
 #[derive(Debug, Clone, Copy)]

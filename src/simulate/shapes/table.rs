@@ -3,7 +3,7 @@
 //!
 //! Device numbers of OCI's and NVIDIA's machines by oci-hpc's check_gpu_setup.py and the DGX user
 //! guide, where these give them. Not told by any source, and plausible here: the numbers on DGX A100
-//! (as NCCL_IB_HCA is set there) and B200 (as on H100); which NIC carries OCI's front (the numbers that the rails leave free)
+//! (as NCCL_IB_HCA is set there) and B200 (as on H100); MI355X's GPU id, firmware and front; which NIC carries OCI's front (the numbers that the rails leave free)
 //! and at what rate; GPUs' driver versions; the rates of `assumed`.
 
 use super::parts::*;
@@ -106,6 +106,7 @@ const fn of(name: &'static str, body: Body, gpu: Gpu, nic: Nic) -> Machine {
 const MACHINES: &[Machine] = &[
     of("p4d.24xlarge", Switches(4), A100_40, Nic::Efa(0xefa1)),
     of("p4de.24xlarge", Switches(4), A100_80, Nic::Efa(0xefa1)),
+    of("p5.4xlarge", Switches(1), H100, Nic::Efa(0xefa2)),
     of("p5.48xlarge", Switches(8), H100, Nic::Efa(0xefa2)),
     of("p5e.48xlarge", Switches(8), H200, Nic::Efa(0xefa2)),
     of("p5en.48xlarge", Switches(8), H200, Nic::Efa(0xefa3)),
@@ -120,6 +121,8 @@ const MACHINES: &[Machine] = &[
         accelerated: true,
         ..of("Standard_ND96isr_H200_v5", Guest, H200, CX7_VF)
     },
+    of("Standard_ND96isr_MI300X_v5", Guest, MI300X, CX7_VF),
+    of("Standard_ND128isr_NDR_GB200_v6", Guest, GB200, CX7_VF),
     of("Standard_ND96is_H100_v5", Guest, H100, NO_RAILS),
     // Whether its accelerated networking is one, as the sister's, is not told; harmless it must be.
     Machine {
@@ -130,6 +133,7 @@ const MACHINES: &[Machine] = &[
         gpus: 1,
         ..of("Standard_NC40ads_H100_v5", Guest, H100_NVL, NO_RAILS)
     },
+    of("Standard_NC80adis_H100_v5", Guest, H100_NVL, NO_RAILS),
     of("a3-highgpu-8g", Guest, H100, Nic::Gvnic).assumed(200),
     of("a3-megagpu-8g", Guest, H100, Nic::Gvnic).assumed(200),
     of("a3-ultragpu-8g", Guest, H200, CX7_VF),
@@ -188,6 +192,12 @@ const MACHINES: &[Machine] = &[
     of("BM.GPU.MI300X.8", Switches(8), MI300X, CX7_RAIL)
         .rails(&[0..=0, 2..=5, 7..=9])
         .others(&[front(1, CONNECTX6_DX, 100), front(6, CONNECTX6_DX, 100)]),
+    of("BM.GPU.MI355X-v1.8", Switches(8), MI355X, CX7_RAIL)
+        .rails(&[0..=7])
+        .others(&[front(8, CONNECTX6_DX, 100), front(9, CONNECTX6_DX, 100)]),
+    of("BM.GPU.MI355X.8", Switches(8), MI355X, IONIC_RAIL)
+        .rails(&[0..=0, 2..=5, 7..=9])
+        .others(&[front(0, CONNECTX6_DX, 100), front(1, CONNECTX6_DX, 100)]),
     of("DGXA100", Switches(4), A100_80, CX6_RAIL)
         .rails(&[0..=3, 6..=9])
         .others(&[
@@ -209,6 +219,14 @@ const MACHINES: &[Machine] = &[
             front(2, BLUEFIELD3, 200),
             front(7, BLUEFIELD3, 200),
             front(8, BLUEFIELD3, 200),
+        ]),
+    of("DGXGB200", Grace, GB200, CX7_RAIL)
+        .rails(&[0..=1, 4..=5])
+        .others(&[
+            front(2, BLUEFIELD3, 200),
+            uncabled(3, BLUEFIELD3, 200),
+            front(6, BLUEFIELD3, 200),
+            uncabled(7, BLUEFIELD3, 200),
         ]),
 ];
 

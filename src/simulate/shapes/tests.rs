@@ -59,7 +59,10 @@ fn a_name_is_a_preset_or_a_type() {
         ("BM.GPU.B200.8", Some("bm-gpu-b200-8-1")),
         ("bm.gpu.gb200-v2.4", Some("bm-gpu-gb200-4-1")),
         ("dgx-h100", Some("dgxh100-1")),
-        ("Standard_NC80adis_H100_v5", None),
+        (
+            "Standard_NC80adis_H100_v5",
+            Some("standard-nc80adis-h100-v5-1"),
+        ),
         ("m5.large", None),
         ("", None),
     ] {

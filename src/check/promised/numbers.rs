@@ -1,0 +1,173 @@
+//! The number that the Node tells of a resource, against what there is of it.
+
+use super::resources::{Present, is_for_rdma, present};
+use super::{Candidate, Context, FEWER, GPU_MISMATCH, MORE, NodeOffer, RATIO, say};
+use crate::check::Weight;
+use crate::check::profile::Shape;
+use crate::observe::offer::{Offered, is_whole_gpus};
+use crate::observe::pod::is_gpu_resource;
+use crate::observe::snapshot::NetnsMode;
+
+pub(super) fn of_resource(
+    context: &Context<'_>,
+    offer: &NodeOffer,
+    name: &str,
+    offered: Offered,
+) -> Option<Candidate> {
+    let allocatable = offered.allocatable?;
+    if is_whole_gpus(name) {
+        return gpus(context, offer, name, allocatable);
+    }
+    let size = offered.size();
+    let rails = context.rails().count() as u64;
+    let told = |found: Candidate| {
+        let found = found.with("allocatable", allocatable);
+        match offered.capacity {
+            Some(capacity) => found.with("capacity", capacity),
+            None => found,
+        }
+    };
+    let numbers = |found: Candidate, devices: u64| told(found).with("devices", devices);
+    let present = present(context, name, size);
+    // Whatever it counts, and wherever that is: there was some, and there is none.
+    let counted = is_for_rdma(name) || present == Present::Slots;
+    if allocatable == 0 && size > 0 && rails > 0 && counted {
+        let message = format!(
+            "none of {name} is offered any more, of {size}: its device plugin is not up, or takes all for unhealthy"
+        );
+        let found = told(say(context, &FEWER, name, message)).with("had", size);
+        return Some(found.with("devices", present.exactly().unwrap_or(rails)));
+    }
+    match present {
+        Present::Exactly(have) if allocatable > have => {
+            let message = format!("{allocatable} of {name} are promised, and {have} are there");
+            Some(numbers(say(context, &MORE, name, message), have))
+        }
+        Present::Exactly(have) if allocatable < have => {
+            let message = match allocatable {
+                0 => format!("none of {name} is offered, and {have} are there"),
+                _ => format!("{allocatable} of {name} are offered, and {have} are there"),
+            };
+            // Where what is offered is all that the machine is known to have for pods, the rest is
+            // the platform's (EFA functions that no GPU is near). Of a name that never had any
+            // nobody knows whether a plugin should be there (DRA).
+            let short = allocatable > 0
+                && usual(context, name).is_some_and(|(_, usual)| allocatable < usual);
+            Some(numbers(
+                say(context, &FEWER, name, message).weighing(verdict_if(short)),
+                have,
+            ))
+        }
+        Present::AtMost(most) if allocatable > most => {
+            let message = format!(
+                "{allocatable} of {name} are promised, and {most} functions are there that could be meant"
+            );
+            // The shared device plugin's names are free, and so is its number of slots.
+            let weight = verdict_if(!name.starts_with("rdma/"));
+            let found = say(context, &MORE, name, message).weighing(weight);
+            Some(numbers(found, most))
+        }
+        // A pool may be meant to be smaller.
+        Present::AtMost(_) if is_for_rdma(name) && (1..rails).contains(&allocatable) => {
+            let message =
+                format!("{allocatable} of {name} are offered, and {rails} rails are there");
+            let found = say(context, &FEWER, name, message).weighing(Weight::Notice);
+            Some(numbers(found, rails))
+        }
+        Present::AtMost(_) if is_for_rdma(name) && rails > 0 && allocatable > rails => {
+            Some(numbers(ratio(context, name, allocatable, rails)?, rails))
+        }
+        Present::Slots if is_for_rdma(name) && allocatable > 0 && none_there(context) => {
+            let message =
+                format!("{allocatable} slots of {name} are promised, and no RDMA device is there");
+            Some(numbers(say(context, &MORE, name, message), 0))
+        }
+        Present::NotTold if rails > 0 && allocatable > 0 => {
+            let (shape, usual) = in_a_guest(context, name)?;
+            // Whoever set the plugin up may have split the functions into pools of other names.
+            let (doc, is) = match allocatable.cmp(&usual) {
+                std::cmp::Ordering::Less => (&FEWER, "offered"),
+                std::cmp::Ordering::Equal => return None,
+                std::cmp::Ordering::Greater => (&MORE, "promised"),
+            };
+            let message = format!(
+                "{allocatable} of {name} are {is}, where {} has {usual}",
+                shape.name
+            );
+            let found = say(context, doc, name, message).weighing(Weight::Notice);
+            Some(told(found).with("usual", usual).with("profile", shape.name))
+        }
+        _ => None,
+    }
+}
+
+fn verdict_if(is: bool) -> Weight {
+    match is {
+        true => Weight::Verdict,
+        false => Weight::Notice,
+    }
+}
+
+/// Whether the kernel was asked and has no RDMA device of any sort.
+fn none_there(context: &Context<'_>) -> bool {
+    (context.snapshot.devices.as_ref()).is_some_and(|devices| devices.value.is_empty())
+}
+
+/// The shape, and what its resource numbers.
+fn usual<'a>(context: &Context<'a>, name: &str) -> Option<(&'a Shape, u64)> {
+    let shape = context.profile?.shape?;
+    let row = shape.resources.iter().find(|(of, _)| *of == name)?;
+    Some((shape, u64::from(row.1?)))
+}
+
+/// The same in a virtual machine, whose functions have no physical ones beside them to count by.
+fn in_a_guest<'a>(context: &Context<'a>, name: &str) -> Option<(&'a Shape, u64)> {
+    let guest = context.pci()?.virtual_machine;
+    let held_by_pods = context.snapshot.netns_mode == Some(NetnsMode::Exclusive);
+    usual(context, name).filter(|_| guest && !held_by_pods)
+}
+
+/// More in the pool than there are rails, so that per GPU another number is offered than there is.
+fn ratio(context: &Context<'_>, name: &str, offered: u64, rails: u64) -> Option<Candidate> {
+    let gpus = context.pci()?.gpus.len() as u64;
+    if gpus == 0 {
+        return None;
+    }
+    let per_gpu = |count: u64| match count % gpus {
+        0 => (count / gpus).to_string(),
+        _ => format!("{count}/{gpus}"),
+    };
+    let message = format!(
+        "{name} offers {} a GPU, and the hardware has {} (rails a GPU): {} of them share a NIC",
+        per_gpu(offered),
+        per_gpu(rails),
+        offered.div_ceil(rails),
+    );
+    let found = say(context, &RATIO, name, message)
+        .with("offered_per_gpu", offered as f64 / gpus as f64)
+        .with("rails_per_gpu", rails as f64 / gpus as f64);
+    Some(found)
+}
+
+fn gpus(
+    context: &Context<'_>,
+    offer: &NodeOffer,
+    name: &str,
+    allocatable: u64,
+) -> Option<Candidate> {
+    let have = present(context, name, allocatable).exactly()?;
+    // Parts of GPUs under names of their own: then these are those that are left.
+    let parts = offer.resources.iter().any(|(other, of)| {
+        is_gpu_resource(other) && other != name && of.allocatable.unwrap_or(0) > 0
+    });
+    // Time slicing keeps the name and multiplies the number.
+    let sliced = have > 0 && allocatable > have && allocatable.is_multiple_of(have);
+    if parts || sliced || have == 0 || allocatable == have {
+        return None;
+    }
+    let message = format!("{allocatable} of {name} are offered, and {have} GPUs are on the bus");
+    let found = say(context, &GPU_MISMATCH, name, message)
+        .with("allocatable", allocatable)
+        .with("devices", have);
+    Some(found)
+}
