@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 pub struct Hosts {
     dir: tempfile::TempDir,
     nodes: Vec<Node>,
+    /// Those whose rails are down.
+    down: BTreeSet<usize>,
     /// Ends of the pipes that stand for the kernel's logs: a file would need an inotify instance
     /// each, of which a user has 128.
     _logs: Vec<File>,
@@ -36,6 +38,7 @@ impl Hosts {
         Hosts {
             dir,
             nodes,
+            down: BTreeSet::new(),
             _logs: logs,
         }
     }
@@ -49,9 +52,18 @@ impl Hosts {
         self.dir.path().join(format!("state-{index}"))
     }
 
+    /// Nodes whose rails are down.
+    pub fn down(&self) -> Vec<usize> {
+        self.down.iter().copied().collect()
+    }
+
     /// All rails of these nodes fall or come back.
     pub fn links(&mut self, nodes: impl IntoIterator<Item = usize>, up: bool) {
         for index in nodes {
+            match up {
+                true => self.down.remove(&index),
+                false => self.down.insert(index),
+            };
             let node = &mut self.nodes[index];
             let devices = node.spec().rdma.iter().map(|device| device.name.clone());
             let acts = devices.map(|device| Act::Link {

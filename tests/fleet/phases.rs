@@ -311,11 +311,9 @@ async fn unwritable(fleet: &mut Fleet, limit: usize) {
 async fn recover(fleet: &mut Fleet) {
     let began = Instant::now();
     let before = fleet.cluster.usage().await;
-    let down = fleet.seen.with(|nodes| {
-        let down = nodes.now.iter().filter(|(_, now)| !is_ready(now));
-        down.map(|(name, _)| name.clone()).collect()
-    });
-    fleet.hosts.links(indices(&down, fleet.count), true);
+    // Not by what is seen: an agent that has just begun may not have told yet.
+    let down = fleet.hosts.down();
+    fleet.hosts.links(down, true);
     let count = fleet.count;
     let well = |nodes: &Nodes| nodes.count(is_ready) == count;
     fleet
