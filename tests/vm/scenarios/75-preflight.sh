@@ -6,7 +6,7 @@ look() {
     local want=$1 filter=$2 rc=0
     shift 2
     env RANK=1 WORLD_SIZE=2 LOCAL_WORLD_SIZE=1 "$@" \
-        ${AS:-} selvage preflight -o json --timeout 2s ${ARGS:-} >/run/pf.json 2>/run/pf.err || rc=$?
+        ${AS:-} selvage preflight -o json --timeout 30s ${ARGS:-} >/run/pf.json 2>/run/pf.err || rc=$?
     [ $rc = "$want" ] || fail "preflight $* ended with $rc, not $want: $(wrong) $(tail -n 1 /run/pf.err)"
     jq -e "$filter" /run/pf.json >/dev/null || fail "preflight $* does not say $filter: $(wrong)"
 }
