@@ -151,16 +151,21 @@ pub fn parse_speed(text: &str) -> Reading<u64> {
 /// Legs of a bond: its `lower_*` links. Bridges, Open vSwitch and VRFs have such links too, to
 /// ports that are nobody's legs (taps, representors of virtual functions).
 fn lowers(host: &Host, name: &str) -> Vec<String> {
-    let dir = class_dir(name);
-    if !tree::exists(host, dir.join("bonding")) {
+    if !tree::exists(host, class_dir(name).join("bonding")) {
         return Vec::new();
     }
-    tree::list(host, dir)
+    lower_links(host, name, MAX_LOWERS)
+}
+
+/// What an interface lies on, of any kind: its `lower_*` links (net/core/dev.c,
+/// `netdev_adjacent_sysfs_add`), so many at most.
+pub(super) fn lower_links(host: &Host, name: &str, most: usize) -> Vec<String> {
+    tree::list(host, class_dir(name))
         .value()
         .into_iter()
         .flatten()
         .filter_map(|entry| entry.strip_prefix("lower_"))
-        .take(MAX_LOWERS)
+        .take(most)
         .map(Into::into)
         .collect()
 }

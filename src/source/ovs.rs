@@ -7,7 +7,7 @@
 
 use crate::host::Host;
 use crate::observe::netdev::OvsRoute;
-use crate::source::netdev::class_dir;
+use crate::source::netdev::{class_dir, lower_links};
 use crate::source::{attr, tree};
 use std::collections::BTreeSet;
 
@@ -50,11 +50,8 @@ fn leaves_by(
     if is_below(name) {
         return over(true);
     }
-    let ports = tree::list(host, class_dir(datapath));
-    let another = (ports.value().into_iter().flatten())
-        .filter_map(|entry| entry.strip_prefix("lower_"))
-        .take(MAX_PORTS)
-        .any(is_below);
+    let ports = lower_links(host, datapath, MAX_PORTS);
+    let another = ports.iter().any(|port| is_below(port));
     if another { None } else { over(false) }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::host::Host;
 use crate::observe::reading::Reading;
-use crate::source::netdev::class_dir;
+use crate::source::netdev::{class_dir, lower_links};
 use crate::source::tree;
 use std::collections::BTreeSet;
 
@@ -32,21 +32,17 @@ pub fn default_route_devices(host: &Host) -> Reading<BTreeSet<String>> {
     })
 }
 
-/// What a VLAN, a macvlan or an ipvlan lies on: its one `lower_*` link (net/core/dev.c,
-/// `netdev_adjacent_sysfs_add`). Bonds and bridges have such links too, to what names them `master`.
+/// What a VLAN, a macvlan or an ipvlan lies on: its one `lower_*` link. Bonds and bridges have such links too, to what names them `master`.
 fn below(host: &Host, name: &str) -> Option<String> {
     let dir = class_dir(name);
-    let entries = tree::list(host, &dir);
-    let entries = entries.value()?;
     let many = ["bonding", "bridge", "device"];
-    if entries.iter().any(|entry| many.contains(&entry.as_str())) {
+    if many.iter().any(|entry| tree::exists(host, dir.join(entry))) {
         return None;
     }
-    let mut lowers = entries
-        .iter()
-        .filter_map(|entry| entry.strip_prefix("lower_"));
-    let one = lowers.next()?;
-    lowers.next().is_none().then(|| one.to_string())
+    match lower_links(host, name, 2).as_slice() {
+        [one] => Some(one.clone()),
+        _ => None,
+    }
 }
 
 /// Interfaces of default routes, both protocols.

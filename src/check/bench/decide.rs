@@ -25,6 +25,12 @@ fn cannot(out: &mut BenchVerdict, reason: &'static str, summary: String, remedie
     tell(out, Verdict::Unknown, reason, summary, remedies);
 }
 
+/// What the rails would let it reach is not known.
+fn without_limit(out: &mut BenchVerdict) {
+    (out.expected_bytes_per_second, out.ceiling_bytes_per_second) = (None, None);
+    out.ratio = None;
+}
+
 /// What is told of a run without its end.
 const NO_END: &str =
     "the run did not come to its end (no line Out of bounds values, none Avg bus bandwidth)";
@@ -120,9 +126,7 @@ impl Ask<'_> {
         if let Some(why) = ranks::unclear(self.run, shape, self.nccl, self.collective)
             && self.tcp_by_log().is_none()
         {
-            // What so many ranks would be expected to reach is not known either.
-            (out.expected_bytes_per_second, out.ceiling_bytes_per_second) = (None, None);
-            out.ratio = None;
+            without_limit(out);
             if shape.holes {
                 (out.nranks, out.nodes) = (None, None);
             }
@@ -192,8 +196,7 @@ impl Ask<'_> {
             );
         };
         if named::excluded(self.run, collective) {
-            (out.expected_bytes_per_second, out.ceiling_bytes_per_second) = (None, None);
-            out.ratio = None;
+            without_limit(out);
             let lead = self.lead(out);
             return cannot(
                 out,

@@ -67,22 +67,11 @@ fn a_benchmark_that_nothing_names() {
     let mut run = run(C::AllReduce, &[8, 8], 390.0, 390.0);
     run.seats.clear();
     let mut nccl = log(Network::Ib, Fallback::No);
-    (nccl.nranks, nccl.nodes) = (Some(16), Some(2));
-    let got = judge(
-        &run,
-        Some(&rails(8, 400, None)),
-        Some(&nccl),
-        &LogFacts::default(),
-        None,
-    );
-    assert_eq!(got.verdict, Verdict::LineRate);
-    (nccl.nranks, nccl.nodes) = (Some(15), Some(2));
-    let got = judge(
-        &run,
-        Some(&rails(8, 400, None)),
-        Some(&nccl),
-        &LogFacts::default(),
-        None,
-    );
-    assert_eq!(got.reason, "NodesNotShown");
+    let mut of = |nranks| {
+        (nccl.nranks, nccl.nodes) = (Some(nranks), Some(2));
+        let rails = rails(8, 400, None);
+        judge(&run, Some(&rails), Some(&nccl), &LogFacts::default(), None)
+    };
+    assert_eq!(of(16).verdict, Verdict::LineRate);
+    assert_eq!(of(15).reason, "NodesNotShown");
 }

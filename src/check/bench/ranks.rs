@@ -76,15 +76,18 @@ pub(super) fn filled(
     }
     let mut listed: Vec<&Seat> = run.seats.iter().collect();
     listed.sort_by_key(|seat| seat.rank);
-    let known = |rank: u32| {
+    let host = |rank: u32| {
+        if listed.is_empty() {
+            return Some(format!("node {}", rank / gpus));
+        }
         let next = listed.partition_point(|seat| seat.rank < rank);
-        let (before, after) = (listed.get(next.checked_sub(1)?)?, listed.get(next)?);
-        (before.host == after.host).then(|| before.host.clone())
-    };
-    let host = |rank: u32| match listed.iter().find(|seat| seat.rank == rank) {
-        _ if listed.is_empty() => Some(format!("node {}", rank / gpus)),
-        Some(seat) => Some(seat.host.clone()),
-        None => known(rank),
+        let after = listed.get(next)?;
+        let same = || {
+            listed
+                .get(next.checked_sub(1)?)
+                .map(|before| before.host == after.host)
+        };
+        (after.rank == rank || same() == Some(true)).then(|| after.host.clone())
     };
     let group = listed.first().map_or(0, |seat| seat.group);
     let seat = |rank| {
