@@ -25,20 +25,22 @@ fn is_in_state(rig: &Rig, state: &str) -> bool {
     value(&rig.agent, "selvage_fabric_state", &[("state", state)]) == Some(1.0)
 }
 
-const EFA: [(&str, &str); 1] = [("resource", "vpc.amazonaws.com/efa")];
-
-#[test]
-fn a_node_that_offers_no_efa_is_told() {
-    let api = FakeApi::new(
-        json!({"node.kubernetes.io/instance-type": "p5.48xlarge"}),
-        Value::Null,
-    );
-    let at_once = [
+/// A node of that instance type, whose agent believes at once what it sees.
+fn at_once(preset: &str, kind: &str) -> Rig {
+    let labels = json!({"node.kubernetes.io/instance-type": kind});
+    let waits = [
         "--policy-promised-raise-after=0s",
         "--policy-promised-clear-after=0s",
         "--hysteresis-hold=0s",
     ];
-    let rig = rig_of("efa_p5", api, &at_once);
+    rig_of(preset, FakeApi::new(labels, Value::Null), &waits)
+}
+
+const EFA: [(&str, &str); 1] = [("resource", "vpc.amazonaws.com/efa")];
+
+#[test]
+fn a_node_that_offers_no_efa_is_told() {
+    let rig = at_once("efa_p5", "p5.48xlarge");
     let gpus = json!({"nvidia.com/gpu": "8"});
     promise(&rig, &gpus, &gpus);
     let is = |reason: &str, weight: &str| finding(&rig) == Some((reason.into(), weight.into()));
@@ -76,16 +78,7 @@ fn a_node_that_offers_no_efa_is_told() {
 /// A guest's functions cannot be counted; that there are none any more needs no count.
 #[test]
 fn a_plugin_that_dies_in_a_virtual_machine() {
-    let api = FakeApi::new(
-        json!({"node.kubernetes.io/instance-type": "Standard_ND96isr_H200_v5"}),
-        Value::Null,
-    );
-    let at_once = [
-        "--policy-promised-raise-after=0s",
-        "--policy-promised-clear-after=0s",
-        "--hysteresis-hold=0s",
-    ];
-    let rig = rig_of("azure_ndh200", api, &at_once);
+    let rig = at_once("azure_ndh200", "Standard_ND96isr_H200_v5");
     let of = |count: &str| json!({"nvidia.com/gpu": "8", "rdma/ib": count});
     let is = |weight: &str| {
         finding(&rig) == Some(("ResourceFewerThanDevices".into(), weight.to_string()))
