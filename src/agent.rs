@@ -3,7 +3,7 @@
 
 use crate::check::profile::GpuDirectTcp;
 use crate::config::Config;
-use crate::evaluate::{Evaluator, Look};
+use crate::evaluator::{Evaluator, Look};
 use crate::readiness::hold::TaintHold;
 use crate::report::catalogue::Detail;
 use crate::report::http::{self, ServeState};
@@ -15,7 +15,7 @@ use crate::source::kernel_log::state::ResumeState;
 use crate::state::{Saved, Saver};
 use crate::units::Millis;
 pub use events::Wake;
-pub use look::look_once;
+pub use one_shot::sample_once;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use tokio::sync::{mpsc, watch};
 mod cluster;
 mod events;
 mod jobs;
-mod look;
+mod one_shot;
 mod serve;
 mod start;
 mod suspects;

@@ -78,7 +78,7 @@ impl Handle {
 pub fn spawn(mut settings: Settings, clock: Clock, tx: mpsc::Sender<Wake>) -> Handle {
     let handle = Handle::default();
     let stopper = Arc::clone(&handle.stopper);
-    crate::thread::spawn("kmsg", move || {
+    crate::blocking::spawn("kmsg", move || {
         while !tx.is_closed() {
             let mut reached = settings.resume.take();
             let options = settings.options(reached.clone());

@@ -35,12 +35,13 @@
 )]
 
 pub mod agent;
+mod blocking;
 pub mod check;
 pub mod cli;
 pub mod clock;
 pub mod cluster;
 pub mod config;
-pub mod evaluate;
+pub mod evaluator;
 pub mod glob;
 mod hash;
 pub mod host;
@@ -50,10 +51,9 @@ pub mod observe;
 pub mod readiness;
 pub mod report;
 pub mod sampler;
-mod section;
+mod settings_macro;
 pub mod sidecar;
 pub mod simulate;
 pub mod source;
 pub mod state;
-mod thread;
 pub mod units;

@@ -159,7 +159,7 @@ impl Saver {
     pub fn start(state: StateDir) -> Self {
         let (queue, saved) = mpsc::sync_channel::<Saved>(1);
         let (end, ended) = mpsc::channel::<()>();
-        crate::thread::spawn("state", move || {
+        crate::blocking::spawn("state", move || {
             let mut told = String::new();
             for saved in saved {
                 let trouble = state.save(&saved).err().map(|error| error.to_string());

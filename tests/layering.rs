@@ -12,9 +12,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("source", &["hash", "host", "observe", "units"]),
     ("glob", &[]),
     ("hash", &[]),
-    ("thread", &[]),
-    ("section", &[]),
-    ("check", &["glob", "observe", "section", "units"]),
+    ("blocking", &[]),
+    ("settings_macro", &[]),
+    ("check", &["glob", "observe", "settings_macro", "units"]),
     ("readiness", &["check", "units"]),
     (
         "cluster",
@@ -24,18 +24,21 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "observe",
             "readiness",
             "report",
-            "section",
+            "settings_macro",
             "units",
         ],
     ),
     ("report", &["check", "observe", "readiness", "units"]),
-    ("config", &["check", "cluster", "glob", "section", "units"]),
+    (
+        "config",
+        &["check", "cluster", "glob", "settings_macro", "units"],
+    ),
     (
         "sampler",
         &["config", "glob", "host", "observe", "source", "units"],
     ),
     (
-        "evaluate",
+        "evaluator",
         &["check", "config", "observe", "readiness", "report", "units"],
     ),
     // The table of known shapes, of each of which it makes a machine.

@@ -1,6 +1,7 @@
 //! The writer on a thread and runtime of its own: nothing that it waits for, and no list of ten
 //! thousand nodes that it reads, holds up sampling or scraping.
 
+use crate::blocking;
 use crate::cluster::api::is_in_cluster;
 use crate::cluster::pods::{PodTable, PodWatch};
 use crate::cluster::settings::Mode;
@@ -8,7 +9,6 @@ use crate::cluster::writer::{VerdictChange, Wires};
 use crate::cluster::{EventSender, Told, Writer};
 use crate::config::{Config, PodSource};
 use crate::report::{ClusterStatus, Report, State};
-use crate::thread;
 use std::pin::Pin;
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
@@ -79,7 +79,7 @@ impl Cluster {
             let watch = PodWatch::new(settings, &node);
             parts.push(Box::pin(watch.run(table, stopped(stop))));
         }
-        thread::spawn_with_stack("cluster", STACK, move || {
+        blocking::spawn_with_stack("cluster", STACK, move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build();

@@ -1,10 +1,10 @@
 //! What reaches the agent without being asked for, and the threads that wait for it.
 
+use crate::blocking;
 use crate::observe::reading::Fault;
 use crate::source::kernel_log::follow::{KmsgItem, Way};
 use crate::source::kernel_log::state::ResumeState;
 use crate::source::netlink::{NetlinkError, monitor, route};
-use crate::thread;
 use crate::units::Millis;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -58,10 +58,10 @@ pub enum Wake {
 /// Threads that wait for the kernel's events. Each ends when the agent no longer listens.
 pub(super) fn spawn(tx: &mpsc::Sender<Wake>, rdma_netlink: bool) {
     let links = tx.clone();
-    thread::spawn("rtnetlink", move || watch_links(&links));
+    blocking::spawn("rtnetlink", move || watch_links(&links));
     if rdma_netlink {
         let devices = tx.clone();
-        thread::spawn("rdma-monitor", move || watch_devices(&devices));
+        blocking::spawn("rdma-monitor", move || watch_devices(&devices));
     }
 }
 fn watch_links(tx: &mpsc::Sender<Wake>) {
@@ -167,7 +167,7 @@ mod tests {
             drop(rx);
             first
         });
-        thread::spawn("links", move || watch_links(&tx));
+        blocking::spawn("links", move || watch_links(&tx));
         assert!(matches!(thread.join().unwrap(), Some(Wake::Lost)));
     }
 

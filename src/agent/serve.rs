@@ -2,10 +2,10 @@
 //! seconds. Secrets are swapped by renaming a link, so that it is contents that are compared.
 
 use super::AgentError;
+use crate::blocking;
 use crate::config::Config;
 use crate::report::http::guard::{Files, Guard};
 use crate::report::metrics::AgentStats;
-use crate::thread;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub(super) async fn guard(config: &Config) -> Result<Arc<Guard>, AgentError> {
     if files == Files::default() {
         return Ok(Arc::default());
     }
-    let opened = thread::ask("serve-files", move || Guard::open(files));
+    let opened = blocking::ask("serve-files", move || Guard::open(files));
     let opened = tokio::time::timeout(PATIENCE, opened).await.ok().flatten();
     let silent = || vec!["the files of [serve] do not answer".to_string()];
     let guard = opened
@@ -50,7 +50,7 @@ pub(super) fn watch(guard: &Arc<Guard>) -> JoinSet<()> {
         loop {
             tokio::time::sleep(EVERY).await;
             let looked = Arc::clone(&guard);
-            let look = thread::ask("serve-files", move || looked.reload());
+            let look = blocking::ask("serve-files", move || looked.reload());
             tokio::pin!(look);
             if tokio::time::timeout(PATIENCE, &mut look).await.is_err() {
                 guard.count_failure();

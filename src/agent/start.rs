@@ -1,15 +1,15 @@
 //! What is known before the first read. Each part is asked for on a thread of its own: a file that
 //! hangs is left aside.
 
+use crate::blocking;
 use crate::config::Config;
-use crate::evaluate::{Evaluator, Look};
+use crate::evaluator::{Evaluator, Look};
 use crate::host::Host;
 use crate::observe::history::Memory;
 use crate::observe::snapshot::Snapshot;
 use crate::report::Report;
-use crate::sampler::assemble;
+use crate::sampler::snapshot_update;
 use crate::state::{Saved, StateDir};
-use crate::thread;
 use std::sync::Arc;
 
 /// What was found.
@@ -25,16 +25,16 @@ pub(super) struct Found {
 pub(super) async fn find(config: &Config, keep: bool) -> Found {
     let patience = config.intervals.deadline.duration();
     let root = config.agent.host_root.clone();
-    let asked = thread::ask("host", move || Host::new(root)).await;
+    let asked = blocking::ask("host", move || Host::new(root)).await;
     let host = Arc::new(asked.unwrap_or_else(|| Host::new(&config.agent.host_root)));
     let boot_id = {
         let host = Arc::clone(&host);
-        thread::ask("boot-id", move || assemble::boot_id(&host))
+        blocking::ask("boot-id", move || snapshot_update::boot_id(&host))
     };
     let state = StateDir::new(config.agent.state_dir.as_deref());
     let saved = {
         let state = state.clone();
-        thread::ask("saved", move || {
+        blocking::ask("saved", move || {
             if keep {
                 state.prepare();
             }

@@ -49,7 +49,7 @@ pub(super) fn spawn(
     pods: impl Fn() -> Vec<PodFacts> + Send + 'static,
     tx: mpsc::Sender<Wake>,
 ) {
-    crate::thread::spawn_with_stack("suspects", STACK, move || {
+    crate::blocking::spawn_with_stack("suspects", STACK, move || {
         let view = Netlink::new(&host);
         let mut watch = SuspectWatch::new(view, settings.exclude);
         let mut suspects: BTreeMap<String, Suspect> = BTreeMap::new();

@@ -14,7 +14,7 @@ async fn a_single_look_knows_what_the_agent_saw_this_boot() {
     let mut config = Config::default();
     config.agent.host_root = tree.path("");
     config.agent.state_dir = Some(state.path().to_path_buf());
-    let look = async || look_once(&config).await.reasons;
+    let look = async || sample_once(&config).await.reasons;
     assert_eq!(look().await, Vec::<String>::new());
 
     let mut seen = crate::observe::history::History::default();

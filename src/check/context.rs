@@ -10,7 +10,7 @@ use crate::check::roles::{Role, RoleFacts};
 use crate::observe::dot1x::Dot1xFacts;
 use crate::observe::history::{History, PortHistory, ports_of};
 use crate::observe::netdev::NetdevFacts;
-use crate::observe::offer::NodeOffer;
+use crate::observe::node_resources::NodeResources;
 use crate::observe::rdma::{LinkFacts, LinkLayer, PortState, RdmaDevice, RdmaPort, true_rate};
 use crate::observe::reading::Stamped;
 use crate::observe::snapshot::{Snapshot, SourceHealth};
@@ -39,7 +39,7 @@ pub struct Context<'a> {
     /// What the machine is taken for; none where nobody asks.
     pub profile: Option<&'a Profile>,
     /// What the Node promises to pods; none where no API server has told.
-    pub offer: Option<&'a NodeOffer>,
+    pub offer: Option<&'a NodeResources>,
     ports: Rc<[PortView<'a>]>,
     gpudirect_verdict: Rc<GpuDirectVerdict>,
 }

@@ -15,7 +15,7 @@
 //!   Unknown with an empty key ([`WHOLE_NODE`]) speaks for every key of its check.
 
 use super::{Candidate, Finding, Status};
-use crate::section::section;
+use crate::settings_macro::section;
 use crate::units::{Millis, Span};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

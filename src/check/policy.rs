@@ -4,7 +4,7 @@
 
 use super::Timing;
 pub use super::expect::{GpuDirectExpectation, LosslessExpectation, XidAction, XidOverride};
-use crate::section::section;
+use crate::settings_macro::section;
 use crate::units::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

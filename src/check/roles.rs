@@ -38,7 +38,7 @@ use crate::observe::fabric::{SeenFabric, remember};
 use crate::observe::history::History;
 use crate::observe::rdma::{Function, PortState, RdmaDevice, RdmaPort};
 use crate::observe::snapshot::Snapshot;
-use crate::section::section;
+use crate::settings_macro::section;
 use crate::units::{DeviceKey, PortKey};
 use front_end::Routes;
 use kind::Kind;

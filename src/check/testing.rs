@@ -8,7 +8,7 @@ use crate::observe::counters::PortCounters;
 use crate::observe::gpudirect::{GpuDirectFacts, NvidiaDriver};
 use crate::observe::history::History;
 use crate::observe::netdev::{EthtoolFacts, NetdevFacts, PriorityFacts};
-use crate::observe::offer::NodeOffer;
+use crate::observe::node_resources::NodeResources;
 use crate::observe::pci::{PciFacts, PciFunction, PcieLink};
 use crate::observe::rdma::*;
 use crate::observe::reading::{Fault, FaultKind, Reading, Stamped};
@@ -27,7 +27,7 @@ pub struct Node {
     pub devices: Vec<RdmaDevice>,
     pub now: Millis,
     pub profile: Profile,
-    pub offer: Option<NodeOffer>,
+    pub offer: Option<NodeResources>,
 }
 
 /// PCI address of rail `i`.

@@ -138,7 +138,7 @@ fn look_here(matches: &ArgMatches) -> Result<Option<Rails>, Vec<String>> {
     let config = on_tree(config).map_err(|complaint| vec![complaint])?;
     init_log(&config, true);
     let report =
-        on_runtime(crate::agent::look_once(&config)).map_err(|error| vec![error.to_string()])?;
+        on_runtime(crate::agent::sample_once(&config)).map_err(|error| vec![error.to_string()])?;
     Ok(rails_here(&crate::report::json::encode(&report), matches))
 }
 

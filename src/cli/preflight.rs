@@ -5,6 +5,7 @@ mod asking;
 
 pub use arguments::{FailOn, Settings, command};
 
+use crate::blocking::spawn_with_stack;
 use crate::check::preflight::{
     self as items, FILES, Item, Options, libraries_wanted, master_to_ask, slot_asked,
 };
@@ -18,7 +19,6 @@ use crate::source::container::{
     cufile, environment, interfaces, libraries, limits, master, named, nodes, shm,
 };
 use crate::source::{gpudirect, infiniband};
-use crate::thread::spawn_with_stack;
 use asking::{Asked, Deadline, Lost, STACK, ask, on_each, stalled};
 use std::ffi::OsString;
 use std::io;

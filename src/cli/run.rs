@@ -112,7 +112,7 @@ pub(super) fn host_name(root: &Path) -> Option<String> {
     let root = root.to_path_buf();
     // The agent has not begun to serve, and a single look must not hang.
     let name = move || machine::host_name(&Host::new(root));
-    crate::thread::ask_within("host-name", PATIENCE, name).flatten()
+    crate::blocking::ask_within("host-name", PATIENCE, name).flatten()
 }
 
 fn capture_command(config: &Config, matches: &ArgMatches) -> u8 {
@@ -122,8 +122,8 @@ fn capture_command(config: &Config, matches: &ArgMatches) -> u8 {
     let host = Host::new(&config.agent.host_root);
     let asked = {
         let (host, state) = (host.clone(), config.agent.state_dir.clone());
-        crate::thread::ask_within("saved", PATIENCE, move || {
-            let boot_id = crate::sampler::assemble::boot_id(&host);
+        crate::blocking::ask_within("saved", PATIENCE, move || {
+            let boot_id = crate::sampler::snapshot_update::boot_id(&host);
             let saved = StateDir::new(state.as_deref()).load();
             saved.restricted_of(boot_id.as_deref())
         })
@@ -266,7 +266,7 @@ fn simulate_command(matches: &ArgMatches) -> u8 {
 
 fn look(config: &Config, print: impl FnOnce(&Report) -> io::Result<u8>) -> u8 {
     init_log(config, true);
-    let report = on_runtime(crate::agent::look_once(config));
+    let report = on_runtime(crate::agent::sample_once(config));
     match report.and_then(|report| print(&report)) {
         Ok(status) => status,
         Err(error) => told(&error),

@@ -2,7 +2,7 @@
 //! condition is kept as it is: it is written back or tested for word by word.
 
 use super::names::{CONDITION, Names};
-use crate::observe::offer::{NodeOffer, Offered};
+use crate::observe::node_resources::{NodeResources, Offered};
 use crate::observe::pod::{NodeDevices, is_gpu_resource, is_rdma_resource};
 use kube::core::{ApiResource, Object, ObjectMeta};
 use serde::{Deserialize, Serialize};
@@ -78,7 +78,7 @@ pub struct NodeView {
     /// GPUs and RDMA devices that pods may ask for; none where it is not told.
     pub devices: Option<NodeDevices>,
     /// What the node promises to pods; none where it is not told.
-    pub offer: Option<Arc<NodeOffer>>,
+    pub offer: Option<Arc<NodeResources>>,
 }
 
 impl NodeView {
@@ -154,13 +154,13 @@ fn devices(allocatable: &Map<String, Value>) -> NodeDevices {
 /// The label that the cloud's controller puts.
 const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 
-fn offer(status: &NodeStatus, labels: Option<&BTreeMap<String, String>>) -> Option<NodeOffer> {
+fn offer(status: &NodeStatus, labels: Option<&BTreeMap<String, String>>) -> Option<NodeResources> {
     let told = |part: &Option<Value>| part.as_ref()?.as_object().cloned();
     let allocatable = told(&status.allocatable)?;
     let capacity = told(&status.capacity).unwrap_or_default();
-    let mut offer = NodeOffer {
+    let mut offer = NodeResources {
         instance_type: labels.and_then(|labels| labels.get(INSTANCE_TYPE)).cloned(),
-        ..NodeOffer::default()
+        ..NodeResources::default()
     };
     let number = |part: &Map<String, Value>, name: &str| super::pods::count(part.get(name)?);
     for name in allocatable.keys().chain(capacity.keys()) {

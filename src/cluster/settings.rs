@@ -1,7 +1,7 @@
 //! Settings of what is written to the Kubernetes API.
 
 use crate::readiness::hold::HoldTimes;
-use crate::section::section;
+use crate::settings_macro::section;
 use crate::units::Span;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;

@@ -25,7 +25,7 @@ use crate::check::profile::PlatformSettings;
 use crate::check::roles::RoleOverrides;
 use crate::cluster::ClusterSettings;
 use crate::glob::Glob;
-use crate::section::section;
+use crate::settings_macro::section;
 use crate::units::Span;
 use listen::Listen;
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! What is read of the jobs on this node.
 
-use crate::section::section;
+use crate::settings_macro::section;
 use crate::units::Span;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;

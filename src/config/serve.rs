@@ -1,7 +1,7 @@
 //! Who may read what is served, and over what: TLS, client certificates, bearer tokens.
 
 use super::optional_path;
-use crate::section::section;
+use crate::settings_macro::section;
 use std::path::PathBuf;
 
 section! {

@@ -99,7 +99,7 @@ pub fn spawn(host: &Host, settings: Settings, mut wires: Wires) -> Arc<Progress>
     options.resume = kept::load(&wires.state, &mut book);
     let mut follower = Follower::new(options);
     let progress = follower.progress();
-    crate::thread::spawn_with_stack("pod-logs", STACK, move || {
+    crate::blocking::spawn_with_stack("pod-logs", STACK, move || {
         let mut totals = Totals::default();
         let mut told = Told::default();
         let (mut judged, mut said, mut kept) = (Millis(0), Millis(0), Millis(0));

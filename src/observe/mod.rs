@@ -14,7 +14,7 @@ pub mod machine;
 pub mod named;
 pub mod nccl;
 pub mod netdev;
-pub mod offer;
+pub mod node_resources;
 pub mod pci;
 pub mod pod;
 pub mod rdma;

@@ -1,18 +1,18 @@
 //! Runs every source off the async threads: each subject has one read in flight at most, a deadline,
 //! and its own descriptors. A read that hangs becomes a stalled observation; it delays nobody.
 
-pub mod assemble;
 mod clock;
+mod discovery;
 mod events;
-pub mod output;
 pub mod pool;
+pub mod reading;
 pub mod reads;
 pub mod schedule;
-mod subjects;
+pub mod snapshot_update;
 pub mod suspects;
 
 pub use clock::Clock;
-pub use subjects::excluded;
+pub use discovery::excluded;
 
 use crate::glob::Glob;
 use crate::host::Host;
@@ -20,8 +20,8 @@ use crate::observe::counters::PmaSkip;
 use crate::observe::reading::{Fault, Reading};
 use crate::observe::snapshot::{Snapshot, SourceHealth};
 use crate::units::{DeviceKey, Millis, PortKey};
-use output::{Output, panicked};
 use pool::Pool;
+use reading::{Output, panicked};
 use reads::{DevicesRead, GpuDirectRead, Read};
 use schedule::{Ended, Pace, Schedule, Subject};
 use std::collections::{BTreeMap, BTreeSet};
@@ -169,7 +169,7 @@ impl Sampler {
     pub fn snapshot(&mut self, wall: Option<jiff::Timestamp>) -> &Snapshot {
         self.snapshot.at = self.clock.now();
         self.snapshot.wall = wall;
-        assemble::sources(&mut self.snapshot, &self.schedule);
+        snapshot_update::sources(&mut self.snapshot, &self.schedule);
         &self.snapshot
     }
 
@@ -377,13 +377,13 @@ impl Sampler {
             } => Some(netdevs.clone()),
             _ => None,
         };
-        if assemble::worse(&self.snapshot, &output) || self.lacks_remembered(&output) {
+        if snapshot_update::worse(&self.snapshot, &output) || self.lacks_remembered(&output) {
             self.schedule.doubt(&done.subject, now);
         }
-        if assemble::left(&self.snapshot, &done.subject, &output) {
+        if snapshot_update::left(&self.snapshot, &done.subject, &output) {
             self.schedule.wake(&Subject::Devices, now);
         }
-        assemble::put(&mut self.snapshot, &done.subject, output, now);
+        snapshot_update::put(&mut self.snapshot, &done.subject, output, now);
         if let Some(netdevs) = netdevs {
             self.follow_devices(before.as_deref(), &netdevs);
         }

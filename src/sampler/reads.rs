@@ -1,7 +1,7 @@
 //! One blocking read per kind of subject: the bridge from `source/` to facts. Each value owns its
 //! descriptors and sockets, so that a read that hangs holds nobody else's.
 
-use super::output::Output;
+use super::reading::Output;
 use crate::host::Host;
 use crate::observe::counters::PmaSkip;
 use crate::observe::netdev::OvsRoute;
@@ -9,7 +9,7 @@ use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::Reading;
 use crate::source::netlink::{NetlinkError, dcb, rdma};
 use crate::source::{
-    counters, dot1x, ethtool, gids, gpudirect, gvnic, infiniband, link, netdev, ovs, pci, recorded,
+    counters, dot1x, ethtool, gids, gpudirect, gvnic, infiniband, link, netdev, ovs, pci, replay,
     vf,
 };
 use crate::units::Bdf;
@@ -319,7 +319,7 @@ impl Read for EthtoolRead {
         Output::Ethtool(if host.is_live() {
             self.reader.read()
         } else {
-            recorded::ethtool(host, &self.name)
+            replay::ethtool(host, &self.name)
         })
     }
 
@@ -339,7 +339,7 @@ impl Read for DcbRead {
         Output::Dcb(if host.is_live() {
             dcb::read(&self.name)
         } else {
-            recorded::dcb(host, &self.name)
+            replay::dcb(host, &self.name)
         })
     }
 }

@@ -151,14 +151,14 @@ fn a_bus_that_got_worse_is_looked_at_again() {
     ] {
         let mut snapshot = Snapshot::default();
         let before = scan(function(class, 32_000, 16, false));
-        assemble::put(
+        snapshot_update::put(
             &mut snapshot,
             &Subject::Pci,
             Output::Pci(Reading::Value(before)),
             Millis(1),
         );
         let now = scan(function(class, megatransfers, width, dead));
-        let got = assemble::worse(&snapshot, &Output::Pci(Reading::Value(now)));
+        let got = snapshot_update::worse(&snapshot, &Output::Pci(Reading::Value(now)));
         assert_eq!(got, want, "{class} {megatransfers} x{width} {dead}");
     }
 }

@@ -16,7 +16,7 @@ impl Wakes {
     /// Starts the thread; it ends when nobody listens any more.
     pub fn start(dir: &Path, tx: mpsc::Sender<()>) -> Self {
         let dir = dir.to_path_buf();
-        crate::thread::spawn("inotify", move || {
+        crate::blocking::spawn("inotify", move || {
             let Ok(inotify) = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC) else {
                 return;
             };

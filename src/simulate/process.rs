@@ -2,7 +2,7 @@
 //! they own.
 
 use super::node::{Node, none};
-use crate::source::recorded::{DeviceQueuePairs, QUEUE_PAIRS, QueuePairs};
+use crate::source::replay::{DeviceQueuePairs, QUEUE_PAIRS, QueuePairs};
 use std::io;
 
 /// Bytes of a TCP segment as the kernel hands it on (GRO, TSO).

@@ -4,7 +4,7 @@ use crate::host::Host;
 use crate::observe::rdma::{Gid, GidKind, GidTable, LinkLayer, RdmaDevice};
 use crate::observe::reading::Reading;
 use crate::source::rdma_port::port_dir;
-use crate::source::{attr, tree};
+use crate::source::{parse, tree};
 use std::path::Path;
 
 /// Slots looked at as a rule: tables have up to 256 (rxe: 1024), and what is used comes first.
@@ -84,8 +84,8 @@ fn with_attributes(host: &Host, dir: &Path, slot: u32, gid: String) -> Gid {
     Gid {
         index: slot,
         gid,
-        kind: attr::word(host, attribute("types")).and_then(|text| parse_kind(&text)),
-        netdev: attr::word(host, attribute("ndevs")),
+        kind: parse::word(host, attribute("types")).and_then(|text| parse_kind(&text)),
+        netdev: parse::word(host, attribute("ndevs")),
     }
 }
 

@@ -4,7 +4,7 @@ use crate::host::Host;
 use crate::observe::gpudirect::GpuDirectFacts;
 use crate::observe::reading::Reading;
 use crate::source::infiniband::{self, pci_function_dir};
-use crate::source::{attr, identity, machine, modules, nvidia, nvidia_fs, tree};
+use crate::source::{identity, machine, modules, nvidia, nvidia_fs, parse, tree};
 use std::collections::BTreeMap;
 
 /// Kernel parameters about the IOMMU.
@@ -25,7 +25,7 @@ pub fn read(host: &Host) -> GpuDirectFacts {
         modules: modules::read(host),
         driver: nvidia::driver(host),
         gpus: nvidia::gpus(host),
-        kernel_release: attr::word(host, "proc/sys/kernel/osrelease"),
+        kernel_release: parse::word(host, "proc/sys/kernel/osrelease"),
         arch: machine::arch(host),
         memory_peers: memory_peers(host),
         iommu_active: tree::list(host, "sys/class/iommu").map(|names| !names.is_empty()),
@@ -35,7 +35,7 @@ pub fn read(host: &Host) -> GpuDirectFacts {
             .unwrap_or_default(),
         nvidia_fs: nvidia_fs::read(host),
         efa_p2p: efa_p2p(host),
-        ofed_version: attr::word(host, modules::module_dir("mlx5_core").join("version")),
+        ofed_version: parse::word(host, modules::module_dir("mlx5_core").join("version")),
     }
 }
 
@@ -53,7 +53,7 @@ pub fn iommu_words(cmdline: &str) -> Vec<String> {
     cmdline
         .split_ascii_whitespace()
         .filter(|word| IOMMU_WORDS.iter().any(|known| word.starts_with(known)))
-        .filter_map(attr::clean)
+        .filter_map(parse::clean)
         .take(MAX)
         .collect()
 }
@@ -70,7 +70,7 @@ fn efa_p2p(host: &Host) -> BTreeMap<String, String> {
             continue;
         };
         if let Reading::Value(text) = tree::read_text(host, pci_function_dir(bdf).join("p2p")) {
-            providers.insert(bdf.to_string(), attr::clean(&text).unwrap_or_default());
+            providers.insert(bdf.to_string(), parse::clean(&text).unwrap_or_default());
         }
     }
     providers

@@ -6,7 +6,7 @@ use crate::host::Host;
 use crate::observe::rdma::{RdmaDevice, Sriov};
 use crate::observe::reading::{Fault, FaultKind, Reading};
 use crate::source::identity::{self, DriverSigns, Place};
-use crate::source::{attr, rdma_port, tree};
+use crate::source::{parse, rdma_port, tree};
 use crate::units::{Bdf, DeviceKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -69,10 +69,10 @@ fn device(host: &Host, name: &str, uverbs: &BTreeMap<String, String>) -> Option<
     let pci_dir = pci_dir(host, &dir, place.pci);
     let uevent = tree::read_text(host, pci_dir.join("uevent"));
     let uevent = uevent.value().map_or("", String::as_str);
-    let node_type = attr::word(host, at("node_type")).and_then(|text| leading_number(&text));
-    let hca_type = attr::word(host, at("hca_type"));
-    let node_guid = attr::word(host, at("node_guid"));
-    let parent = attr::name(host, at("parent"));
+    let node_type = parse::word(host, at("node_type")).and_then(|text| leading_number(&text));
+    let hca_type = parse::word(host, at("hca_type"));
+    let node_guid = parse::word(host, at("node_guid"));
+    let parent = parse::name(host, at("parent"));
     let parent_is_rdma = parent
         .as_deref()
         .is_some_and(|parent| tree::exists(host, class_dir(parent)));
@@ -81,7 +81,7 @@ fn device(host: &Host, name: &str, uverbs: &BTreeMap<String, String>) -> Option<
         .filter(|parent| !parent_is_rdma && (place.pci.is_none() || is_netdev(host, parent)));
     let driver = identity::driver(&DriverSigns {
         bound: tree::link_name(host, pci_dir.join("driver"))
-            .or_else(|| attr::uevent(uevent, "DRIVER")),
+            .or_else(|| parse::uevent(uevent, "DRIVER")),
         has_device: tree::exists(host, at("device")),
         software: place.software,
         parent_is_netdev: parent_netdev.is_some(),
@@ -100,10 +100,10 @@ fn device(host: &Host, name: &str, uverbs: &BTreeMap<String, String>) -> Option<
         pci: place.pci.filter(|_| !software),
         pci_id,
         node_type,
-        firmware: attr::word(host, at("fw_ver")),
-        board_id: attr::word(host, at("board_id")),
+        firmware: parse::word(host, at("fw_ver")),
+        board_id: parse::word(host, at("board_id")),
         hca_type,
-        sys_image_guid: attr::word(host, at("sys_image_guid")),
+        sys_image_guid: parse::word(host, at("sys_image_guid")),
         node_guid,
         function,
         sriov: sriov(host, &pci_dir),
@@ -143,7 +143,7 @@ fn locate(host: &Host, name: &str) -> Place {
     }
     let pci = tree::read_text(host, device.join("uevent"))
         .value()
-        .and_then(|text| attr::uevent(text, "PCI_SLOT_NAME"))
+        .and_then(|text| parse::uevent(text, "PCI_SLOT_NAME"))
         .and_then(|slot| slot.parse().ok());
     Place {
         pci,
@@ -166,18 +166,18 @@ pub fn pci_function_dir(bdf: Bdf) -> PathBuf {
 
 /// `vendor:device`, lower-case hex.
 pub fn pci_id(host: &Host, pci_dir: &Path) -> Option<String> {
-    let vendor = attr::hex(host, pci_dir.join("vendor"))?;
-    let device = attr::hex(host, pci_dir.join("device"))?;
+    let vendor = parse::hex(host, pci_dir.join("vendor"))?;
+    let device = parse::hex(host, pci_dir.join("device"))?;
     Some(format!("{vendor:04x}:{device:04x}"))
 }
 
 /// `numa_node`; none where the kernel says -1.
 pub fn numa_node(host: &Host, pci_dir: &Path) -> Option<u32> {
-    u32::try_from(attr::decimal(host, pci_dir.join("numa_node"))?).ok()
+    u32::try_from(parse::decimal(host, pci_dir.join("numa_node"))?).ok()
 }
 
 fn sriov(host: &Host, pci_dir: &Path) -> Option<Sriov> {
-    let read = |file: &str| u32::try_from(attr::decimal(host, pci_dir.join(file))?).ok();
+    let read = |file: &str| u32::try_from(parse::decimal(host, pci_dir.join(file))?).ok();
     Some(Sriov {
         total: read("sriov_totalvfs")?,
         enabled: read("sriov_numvfs")?,
@@ -195,7 +195,7 @@ fn uverbs(host: &Host) -> BTreeMap<String, String> {
     for name in tree::list(host, class).value().into_iter().flatten() {
         // The class has an `abi_version` file beside its devices.
         if name.starts_with("uverbs")
-            && let Some(device) = attr::word(host, class.join(name).join("ibdev"))
+            && let Some(device) = parse::word(host, class.join(name).join("ibdev"))
         {
             by_device.insert(device, name.clone());
         }

@@ -7,10 +7,10 @@
 use crate::host::Host;
 use crate::observe::rdma::{LinkFacts, LinkLayer, LinkRate, PhysState, PortState, RdmaDevice, Via};
 use crate::observe::reading::{Fault, FaultKind, Reading};
-use crate::source::attr;
 use crate::source::attribute::Attribute;
 use crate::source::directory::{Directory, Epoch};
 use crate::source::link_text::{parse_phys_state, parse_rate, parse_state};
+use crate::source::parse;
 use crate::source::rdma_port::port_dir;
 
 /// Reads the ports of one device again and again.
@@ -146,7 +146,7 @@ impl PortReader {
                 _ => files
                     .text(&mut self.lid)
                     .value()
-                    .and_then(|text| attr::parse_hex(text))
+                    .and_then(|text| parse::parse_hex(text))
                     .and_then(|lid| u32::try_from(lid).ok()),
             };
             self.rate_age = 0;
@@ -172,7 +172,7 @@ fn then<T>(file: &str, text: Reading<&str>, parse: impl Fn(&str) -> Option<T>) -
             kind: FaultKind::Malformed,
             detail: format!(
                 "{file}: unexpected text {:?}",
-                attr::clean(text).unwrap_or_default()
+                parse::clean(text).unwrap_or_default()
             ),
         }),
     })

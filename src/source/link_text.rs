@@ -1,7 +1,7 @@
 //! Texts of `ports/N/{state,phys_state,rate}`. Pure.
 
 use crate::observe::rdma::{LinkRate, PhysState, PortState};
-use crate::source::attr;
+use crate::source::parse;
 use crate::units::BitsPerSec;
 
 const STATES: &[(u32, &str)] = &[
@@ -74,7 +74,7 @@ pub fn parse_rate(text: &str) -> Option<LinkRate> {
         .next()
         .and_then(|lanes| lanes.strip_suffix('X'))
         .and_then(|lanes| lanes.parse().ok());
-    let speed = words.next().and_then(attr::clean);
+    let speed = words.next().and_then(parse::clean);
     Some(LinkRate {
         rate: BitsPerSec(whole * 1_000_000_000 + tenth * 100_000_000),
         lanes,

@@ -2,7 +2,7 @@
 
 use crate::host::Host;
 use crate::observe::machine::MachineFacts;
-use crate::source::{attr, tree};
+use crate::source::{parse, tree};
 
 /// First bytes of `/proc/cpuinfo` that are looked at: the first processor is enough, and on a big
 /// machine the whole costs milliseconds.
@@ -36,7 +36,8 @@ pub fn host_name(host: &Host) -> Option<String> {
 
 /// Whether the machine is a guest. Its PCI topology is then the hypervisor's invention.
 pub fn is_virtual(host: &Host) -> bool {
-    let dmi = |file: &str| attr::word(host, format!("sys/class/dmi/id/{file}")).unwrap_or_default();
+    let dmi =
+        |file: &str| parse::word(host, format!("sys/class/dmi/id/{file}")).unwrap_or_default();
     judge(&cpuinfo(host), &dmi("sys_vendor"), &dmi("product_name"))
 }
 
@@ -56,7 +57,7 @@ fn judge(cpuinfo: &str, vendor: &str, product: &str) -> bool {
 
 /// What the firmware calls the machine.
 pub fn facts(host: &Host) -> MachineFacts {
-    let dmi = |file: &str| attr::word(host, format!("sys/class/dmi/id/{file}"));
+    let dmi = |file: &str| parse::word(host, format!("sys/class/dmi/id/{file}"));
     MachineFacts {
         vendor: dmi("sys_vendor"),
         product: dmi("product_name"),
@@ -67,7 +68,7 @@ pub fn facts(host: &Host) -> MachineFacts {
 /// Machine architecture as the kernel calls it: `/proc/sys/kernel/arch` (since 6.1), else by the
 /// shape of `/proc/cpuinfo`.
 pub fn arch(host: &Host) -> Option<String> {
-    if let Some(arch) = attr::word(host, "proc/sys/kernel/arch") {
+    if let Some(arch) = parse::word(host, "proc/sys/kernel/arch") {
         return Some(arch);
     }
     let cpuinfo = cpuinfo(host);

@@ -2,7 +2,6 @@
 
 #[cfg(test)]
 mod any_text;
-pub mod attr;
 pub mod attribute;
 mod colour;
 pub mod container;
@@ -32,13 +31,14 @@ pub mod node_report;
 pub mod nvidia;
 pub mod nvidia_fs;
 pub mod ovs;
+pub mod parse;
 pub mod pci;
 pub mod pci_text;
 pub mod pod_logs;
 pub mod pod_processes;
-pub mod rdma_moved;
 pub mod rdma_port;
-pub mod recorded;
+pub mod rdma_traffic;
+pub mod replay;
 pub mod routes;
 #[cfg(test)]
 pub(crate) mod testtree;

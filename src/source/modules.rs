@@ -3,7 +3,7 @@
 use crate::host::Host;
 use crate::observe::gpudirect::{MODULES_OF_INTEREST, Module};
 use crate::observe::reading::Reading;
-use crate::source::{attr, tree};
+use crate::source::{parse, tree};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -30,7 +30,7 @@ pub fn read(host: &Host) -> Reading<BTreeMap<String, Module>> {
         let mut module = listed.remove(*name);
         if tree::exists(host, &dir) {
             let module = module.get_or_insert_with(Module::default);
-            let read = |file: &str| attr::word(host, dir.join(file));
+            let read = |file: &str| parse::word(host, dir.join(file));
             module.version = read("version");
             module.taint = read("taint").or(module.taint.take());
             module.state = read("initstate").or(module.state.take());

@@ -7,7 +7,7 @@ use crate::observe::reading::Reading;
 use crate::source::attribute::Attribute;
 use crate::source::directory::{Directory, Epoch};
 pub use crate::source::routes::default_route_devices;
-use crate::source::{attr, identity, tree};
+use crate::source::{identity, parse, tree};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -85,14 +85,15 @@ impl NetdevReader {
             .map(|carrier| carrier != 0);
         let carrier_changes = self.carrier_changes.read_u64(host, epoch, buffer);
         let operstate =
-            (self.operstate.read(host, epoch, buffer).value()).and_then(|t| attr::clean(t));
-        let flags = (self.flags.read(host, epoch, buffer).value()).and_then(|t| attr::parse_hex(t));
+            (self.operstate.read(host, epoch, buffer).value()).and_then(|t| parse::clean(t));
+        let flags =
+            (self.flags.read(host, epoch, buffer).value()).and_then(|t| parse::parse_hex(t));
         let mtu = (self.mtu.read(host, epoch, buffer).value()).and_then(|t| t.trim().parse().ok());
         let speed_mbps = self.read_speed(host, epoch, &(carrier.clone(), carrier_changes.clone()));
         let device = tree::canonical(host, dir.join("device"));
         let place = device.as_deref().map(identity::place).unwrap_or_default();
         NetdevFacts {
-            ifindex: attr::decimal(host, dir.join("ifindex")).and_then(|i| u32::try_from(i).ok()),
+            ifindex: parse::decimal(host, dir.join("ifindex")).and_then(|i| u32::try_from(i).ok()),
             carrier,
             operstate,
             admin_up: flags.map(|flags| flags & IFF_UP != 0),

@@ -4,7 +4,7 @@ use crate::host::Host;
 use crate::observe::gpudirect::{NvidiaDriver, NvidiaGpu};
 use crate::observe::reading::{Fault, FaultKind, Reading};
 use crate::source::modules::module_dir;
-use crate::source::{attr, tree};
+use crate::source::{parse, tree};
 
 const DIR: &str = "proc/driver/nvidia";
 
@@ -14,8 +14,8 @@ const MAX_GPUS: usize = 128;
 /// Version and flavour. The module's own version serves where the driver's file is missing or odd.
 pub fn driver(host: &Host) -> Reading<NvidiaDriver> {
     let dir = module_dir("nvidia");
-    let module_version = attr::word(host, dir.join("version")).and_then(|v| version(&v));
-    let taint = attr::word(host, dir.join("taint"));
+    let module_version = parse::word(host, dir.join("version")).and_then(|v| version(&v));
+    let taint = parse::word(host, dir.join("taint"));
     let told = tree::read_text(host, format!("{DIR}/version"));
     let line = told.value().and_then(|text| text.lines().next());
     let found = line.and_then(version).or(module_version);
@@ -89,7 +89,7 @@ fn parse_gpu(directory: &str, text: &str) -> NvidiaGpu {
         text.lines()
             .filter_map(|line| line.split_once(':'))
             .find(|(key, _)| key.trim() == name)
-            .and_then(|(_, value)| attr::clean(value))
+            .and_then(|(_, value)| parse::clean(value))
     };
     NvidiaGpu {
         pci: directory.to_ascii_lowercase(),

@@ -4,7 +4,7 @@ use crate::host::Host;
 use crate::observe::gpudirect::NvidiaFs;
 use crate::observe::reading::Reading;
 use crate::source::modules::module_dir;
-use crate::source::{attr, tree};
+use crate::source::{parse, tree};
 use std::collections::BTreeMap;
 
 const DIR: &str = "proc/driver/nvidia-fs";
@@ -19,7 +19,7 @@ const MAX_BRIDGES: usize = 1024;
 /// leave the version and the bridges.
 pub fn read(host: &Host) -> Reading<NvidiaFs> {
     let stats = tree::read_text(host, format!("{DIR}/stats"));
-    let module_version = attr::word(host, module_dir("nvidia_fs").join("version"));
+    let module_version = parse::word(host, module_dir("nvidia_fs").join("version"));
     let text = match (&stats, &module_version) {
         (Reading::Value(text), _) => text.as_str(),
         (_, Some(_)) => "",
@@ -41,7 +41,7 @@ fn driver_version(stats: &str) -> Option<String> {
     stats
         .lines()
         .find_map(|line| line.strip_prefix("NVFS Driver(version:"))
-        .and_then(|rest| attr::clean(rest.trim_end().trim_end_matches(')')))
+        .and_then(|rest| parse::clean(rest.trim_end().trim_end_matches(')')))
 }
 
 /// Bridges with ACS on, one PCI address a line.

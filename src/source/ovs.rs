@@ -8,7 +8,7 @@
 use crate::host::Host;
 use crate::observe::netdev::OvsRoute;
 use crate::source::netdev::{class_dir, lower_links};
-use crate::source::{attr, tree};
+use crate::source::{parse, tree};
 use std::collections::BTreeSet;
 
 /// What ovs-vswitchd names its datapath's device, `ovs-system` (ofproto/ofproto-dpif.c: `ovs-TYPE`).
@@ -71,7 +71,7 @@ fn is_own_port(host: &Host, name: &str) -> bool {
     let Some(entries) = tree::list(host, &dir).value().cloned() else {
         return false;
     };
-    let number = |file: &str| attr::decimal(host, dir.join(file));
+    let number = |file: &str| parse::decimal(host, dir.join(file));
     let other = ["device", "master", "bonding", "bridge", "tun_flags"];
     !entries
         .iter()
@@ -83,7 +83,7 @@ fn is_own_port(host: &Host, name: &str) -> bool {
 
 /// Hardware address, unless it is all zeros.
 fn address(host: &Host, name: &str) -> Option<String> {
-    let text = attr::word(host, class_dir(name).join("address"))?;
+    let text = parse::word(host, class_dir(name).join("address"))?;
     text.chars()
         .any(|c| c != '0' && c != ':')
         .then(|| text.to_ascii_lowercase())

@@ -7,7 +7,7 @@ use crate::observe::reading::Reading;
 use crate::source::infiniband::{numa_node, pci_function_dir, pci_id};
 use crate::source::pci_text::{acs_redirect, parse_aer, parse_link};
 use crate::source::topology::{self, PciPath};
-use crate::source::{attr, machine, tree};
+use crate::source::{machine, parse, tree};
 use crate::units::Bdf;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,7 +50,7 @@ fn classes(host: &Host) -> Reading<Vec<(Bdf, u64)>> {
         functions
             .filter_map(|name| name.parse().ok())
             .map(|bdf| {
-                let class = attr::hex(host, pci_function_dir(bdf).join("class"));
+                let class = parse::hex(host, pci_function_dir(bdf).join("class"));
                 (bdf, class.unwrap_or(0))
             })
             .collect()
@@ -73,7 +73,7 @@ fn gpus_among(host: &Host, classes: &[(Bdf, u64)]) -> Vec<Bdf> {
     let gpus: BTreeSet<Bdf> = classes
         .iter()
         .filter(|(bdf, class)| {
-            let vendor = || attr::hex(host, pci_function_dir(*bdf).join("vendor"));
+            let vendor = || parse::hex(host, pci_function_dir(*bdf).join("vendor"));
             // Few functions have such a class: ask the others for no more.
             driven.contains(bdf)
                 || (matches!(class >> 16, 0x03 | 0x12)
@@ -137,7 +137,7 @@ fn sriov(host: &Host, classes: &[(Bdf, u64)]) -> BTreeMap<String, SriovFacts> {
     network
         .filter_map(|(bdf, _)| {
             let dir = pci_function_dir(*bdf);
-            let number = |file: &str| u32::try_from(attr::decimal(host, dir.join(file))?).ok();
+            let number = |file: &str| u32::try_from(parse::decimal(host, dir.join(file))?).ok();
             let total = number("sriov_totalvfs").filter(|total| *total > 0)?;
             let enabled = number("sriov_numvfs")?;
             let functions = (0..enabled as usize).take(MAX_VFS).filter_map(|at| {
@@ -240,7 +240,7 @@ fn function(host: &Host, bdf: Bdf, parent: Option<Bdf>) -> PciFunction {
     let dir = pci_function_dir(bdf);
     PciFunction {
         id: pci_id(host, &dir).unwrap_or_default(),
-        class: attr::hex(host, dir.join("class"))
+        class: parse::hex(host, dir.join("class"))
             .map(|class| format!("{class:06x}"))
             .unwrap_or_default(),
         driver: tree::link_name(host, dir.join("driver")),

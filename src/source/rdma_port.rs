@@ -4,7 +4,7 @@ use crate::host::Host;
 use crate::observe::rdma::{LinkLayer, RdmaPort};
 use crate::observe::reading::{Fault, FaultKind, Reading};
 use crate::source::infiniband::class_dir;
-use crate::source::{attr, identity, tree};
+use crate::source::{identity, parse, tree};
 use std::path::{Path, PathBuf};
 
 /// GID slots looked at for a port's network device: the default GIDs come first.
@@ -52,7 +52,7 @@ pub fn ports(host: &Host, device: &str, parent: Option<&str>) -> (Vec<RdmaPort>,
 
 fn port(host: &Host, device: &str, number: u32, only: bool, parent: Option<&str>) -> RdmaPort {
     let dir = port_dir(device, number);
-    let link_layer = link_layer(attr::word(host, dir.join("link_layer")).as_deref());
+    let link_layer = link_layer(parse::word(host, dir.join("link_layer")).as_deref());
     let netdev = gid_netdev(host, device, &dir, link_layer)
         .or_else(|| parent.map(Into::into))
         .or_else(|| sibling_netdev(host, device, number, only));
@@ -81,7 +81,7 @@ fn gid_netdev(host: &Host, device: &str, dir: &Path, layer: LinkLayer) -> Option
         return None;
     }
     let ndevs = dir.join("gid_attrs/ndevs");
-    let name = (0..NDEV_SLOTS).find_map(|slot| attr::name(host, ndevs.join(slot.to_string())))?;
+    let name = (0..NDEV_SLOTS).find_map(|slot| parse::name(host, ndevs.join(slot.to_string())))?;
     let card = |dir: PathBuf| {
         let path = tree::canonical(host, dir.join("device"))?;
         Some(identity::place(&path).pci?.slot())
@@ -107,9 +107,9 @@ fn sibling_netdev(host: &Host, device: &str, port: u32, only: bool) -> Option<St
         .map(|name| {
             let at = dir.join(&name);
             Sibling {
-                dev_port: attr::decimal(host, at.join("dev_port")),
-                dev_id: attr::hex(host, at.join("dev_id")),
-                representor: attr::word(host, at.join("phys_port_name"))
+                dev_port: parse::decimal(host, at.join("dev_port")),
+                dev_id: parse::hex(host, at.join("dev_id")),
+                representor: parse::word(host, at.join("phys_port_name"))
                     .is_some_and(|port| port.contains("vf") || port.contains("sf")),
                 name,
             }

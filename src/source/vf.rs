@@ -3,19 +3,19 @@
 use crate::host::Host;
 use crate::observe::reading::Reading;
 use crate::observe::vf::VfLinks;
-use crate::source::{attr, netdev, netlink, recorded};
+use crate::source::{netdev, netlink, parse, replay};
 
 /// Of a network device: absent without virtual functions (`device/sriov_numvfs` missing or 0), and
 /// then netlink is not asked.
 pub fn links(host: &Host, name: &str) -> Reading<VfLinks> {
     let file = netdev::class_dir(name).join("device/sriov_numvfs");
-    if attr::decimal(host, file).unwrap_or(0) == 0 {
+    if parse::decimal(host, file).unwrap_or(0) == 0 {
         return Reading::Absent;
     }
     if host.is_live() {
         netlink::vf::read(name)
     } else {
-        recorded::vf_links(host, name)
+        replay::vf_links(host, name)
     }
 }
 
@@ -43,13 +43,13 @@ mod tests {
                 tree.files("sys/class/net/ens1/device", &[("sriov_numvfs", numvfs)]);
             }
             if let Some(text) = text {
-                tree.file(&recorded::vf_links_path("ens1"), text);
+                tree.file(&replay::vf_links_path("ens1"), text);
             }
             assert_eq!(links(&tree.host(), "ens1"), want, "{case}");
         }
         let tree = TestTree::new();
         tree.files("sys/class/net/ens1/device", &[("sriov_numvfs", "2")]);
-        tree.file(&recorded::vf_links_path("ens1"), "{\"states\":7}");
+        tree.file(&replay::vf_links_path("ens1"), "{\"states\":7}");
         let got = links(&tree.host(), "ens1");
         assert!(matches!(got, Reading::Failed(fault) if fault.kind == FaultKind::Malformed));
     }

@@ -166,7 +166,7 @@ async fn events(
     let report = Report {
         node: NODE.into(),
         full_window: true,
-        ..selvage::agent::look_once(&config).await
+        ..selvage::agent::sample_once(&config).await
     };
     let (_reports, reports) = watch::channel(Arc::new(report));
     let (_changes, changes) = mpsc::channel(1);

@@ -51,7 +51,7 @@ pub fn ready() -> Report {
             .enable_all()
             .build()
             .expect("a runtime");
-        let mut report = runtime.block_on(selvage::agent::look_once(&config));
+        let mut report = runtime.block_on(selvage::agent::sample_once(&config));
         report.node = "node-1".into();
         report.state = State::Ready;
         report.reasons.clear();

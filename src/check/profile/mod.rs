@@ -12,10 +12,10 @@ mod words;
 use crate::check::roles::{Role, RoleFacts, RoleOverrides, ShapeSays};
 use crate::glob;
 use crate::observe::machine::MachineFacts;
-use crate::observe::offer::NodeOffer;
+use crate::observe::node_resources::NodeResources;
 use crate::observe::rdma::{LinkLayer, RdmaDevice, true_rate};
 use crate::observe::snapshot::Snapshot;
-use crate::section::section;
+use crate::settings_macro::section;
 use crate::units::{BitsPerSec, PortKey};
 pub use gpudirect::GpuDirectTcp;
 use serde::{Deserialize, Serialize};
@@ -244,7 +244,7 @@ fn provider(machine: &MachineFacts) -> Option<Provider> {
 /// What this machine is, the first that tells: settings, label, DMI, drivers; else what is seen.
 pub fn find(
     settings: &PlatformSettings,
-    offer: Option<&NodeOffer>,
+    offer: Option<&NodeResources>,
     snapshot: &Snapshot,
     (roles, overrides): (&BTreeMap<PortKey, RoleFacts>, &RoleOverrides),
 ) -> Profile {
@@ -272,7 +272,7 @@ pub fn find(
 /// The shape, where something tells it.
 pub fn known(
     settings: &PlatformSettings,
-    offer: Option<&NodeOffer>,
+    offer: Option<&NodeResources>,
     snapshot: &Snapshot,
 ) -> Option<(Source, &'static Shape)> {
     let word = settings.profile.trim();
@@ -297,7 +297,7 @@ pub fn known(
 /// What the shape, where one is told, says of which ports are rails: only what is proven.
 pub fn says_of_roles(
     settings: &PlatformSettings,
-    offer: Option<&NodeOffer>,
+    offer: Option<&NodeResources>,
     snapshot: &Snapshot,
 ) -> ShapeSays {
     match known(settings, offer, snapshot) {

@@ -89,9 +89,9 @@ fn found(word: &str, label: &str, machine: MachineFacts, drivers: &[(&str, usize
             .collect();
     }
     node.tick(1);
-    let offer = NodeOffer {
+    let offer = NodeResources {
         instance_type: Some(label.to_string()).filter(|label| !label.is_empty()),
-        ..NodeOffer::default()
+        ..NodeResources::default()
     };
     let settings = PlatformSettings {
         profile: word.into(),

@@ -10,7 +10,7 @@ mod vfs;
 
 use super::profile::{Fabric, Source, Sure};
 use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};
-use crate::observe::offer::NodeOffer;
+use crate::observe::node_resources::NodeResources;
 use crate::observe::pod::{is_gpu_resource, is_rdma_resource};
 use crate::observe::snapshot::NetnsMode;
 pub use resources::{MOST_NICS, Present, is_for_rdma, present};
@@ -162,7 +162,7 @@ fn fewer_than_promised(context: &Context<'_>) -> Option<Candidate> {
 }
 
 /// No RDMA resource at all.
-fn missing(context: &Context<'_>, offer: &NodeOffer) -> Option<Candidate> {
+fn missing(context: &Context<'_>, offer: &NodeResources) -> Option<Candidate> {
     let profile = context.profile?;
     let is_offered = |name: &str| {
         let offered = offer.resources.get(name);

@@ -1,16 +1,16 @@
 //! The number that the Node tells of a resource, against what there is of it.
 
 use super::resources::{Present, is_for_rdma, present};
-use super::{Candidate, Context, FEWER, GPU_MISMATCH, MORE, NodeOffer, RATIO, say};
+use super::{Candidate, Context, FEWER, GPU_MISMATCH, MORE, NodeResources, RATIO, say};
 use crate::check::Weight;
 use crate::check::profile::Shape;
-use crate::observe::offer::{Offered, is_whole_gpus};
+use crate::observe::node_resources::{Offered, is_whole_gpus};
 use crate::observe::pod::is_gpu_resource;
 use crate::observe::snapshot::NetnsMode;
 
 pub(super) fn of_resource(
     context: &Context<'_>,
-    offer: &NodeOffer,
+    offer: &NodeResources,
     name: &str,
     offered: Offered,
 ) -> Option<Candidate> {
@@ -151,7 +151,7 @@ fn ratio(context: &Context<'_>, name: &str, offered: u64, rails: u64) -> Option<
 
 fn gpus(
     context: &Context<'_>,
-    offer: &NodeOffer,
+    offer: &NodeResources,
     name: &str,
     allocatable: u64,
 ) -> Option<Candidate> {

@@ -2,7 +2,7 @@
 //! most resources only an upper bound is known.
 
 use super::Context;
-use crate::observe::offer::{is_shared_by_name, is_whole_gpus};
+use crate::observe::node_resources::{is_shared_by_name, is_whole_gpus};
 use crate::observe::pci::{PciFacts, gives_away};
 use crate::observe::rdma::Function;
 use crate::observe::snapshot::NetnsMode;

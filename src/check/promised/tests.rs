@@ -2,13 +2,13 @@ use super::*;
 use crate::check::profile::{self, PlatformSettings};
 use crate::check::roles::RoleOverrides;
 use crate::check::testing::{Node, device, gpu, nic};
-use crate::observe::offer::Offered;
+use crate::observe::node_resources::Offered;
 use crate::observe::pci::{PciFacts, SriovFacts};
 use crate::observe::rdma::LinkLayer;
 
 type Offers<'a> = &'a [(&'a str, u64, u64)];
 
-fn offer(resources: Offers<'_>) -> NodeOffer {
+fn offer(resources: Offers<'_>) -> NodeResources {
     let offered = |(name, allocatable, capacity): &(&str, u64, u64)| {
         let offered = Offered {
             allocatable: Some(*allocatable),
@@ -17,7 +17,7 @@ fn offer(resources: Offers<'_>) -> NodeOffer {
         };
         ((*name).to_string(), offered)
     };
-    NodeOffer {
+    NodeResources {
         instance_type: None,
         resources: resources.iter().map(offered).collect(),
     }

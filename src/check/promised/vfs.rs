@@ -1,8 +1,8 @@
 //! Virtual functions that cannot be what a resource stands for.
 
-use super::{Candidate, Context, NodeOffer, ReasonDoc, Status, is_for_rdma, say};
+use super::{Candidate, Context, NodeResources, ReasonDoc, Status, is_for_rdma, say};
 use crate::check::{PortView, Weight};
-use crate::observe::offer::is_shared_by_name;
+use crate::observe::node_resources::is_shared_by_name;
 use crate::observe::pci::gives_away;
 use crate::observe::vf::{VfLink, VfLinks};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,7 @@ pub(super) const LINK_DISABLED: ReasonDoc = ReasonDoc {
 };
 
 /// The resource whose pods get RDMA devices, one function each or a slot of a shared one.
-fn resource(offer: &NodeOffer) -> Option<(&String, u64)> {
+fn resource(offer: &NodeResources) -> Option<(&String, u64)> {
     let offered = offer.resources.iter();
     offered
         .map(|(name, of)| (name, of.allocatable.unwrap_or(0)))
@@ -32,7 +32,7 @@ fn resource(offer: &NodeOffer) -> Option<(&String, u64)> {
 }
 
 /// Virtual functions of the rails' NICs that no verbs can come of.
-pub(super) fn without_verbs(context: &Context<'_>, offer: &NodeOffer) -> Option<Candidate> {
+pub(super) fn without_verbs(context: &Context<'_>, offer: &NodeResources) -> Option<Candidate> {
     let (name, offered) = resource(offer)?;
     let pci = context.pci()?;
     let rails: BTreeSet<String> = (context.rails())
@@ -69,7 +69,7 @@ pub(super) fn without_verbs(context: &Context<'_>, offer: &NodeOffer) -> Option<
 const NAMED: usize = 4;
 
 /// Virtual functions of the rails that are switched off.
-pub(super) fn link_disabled(context: &Context<'_>, offer: &NodeOffer) -> Option<Candidate> {
+pub(super) fn link_disabled(context: &Context<'_>, offer: &NodeResources) -> Option<Candidate> {
     let (name, offered) = offer
         .resources
         .iter()

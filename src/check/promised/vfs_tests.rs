@@ -2,7 +2,7 @@ use super::*;
 use crate::check::promised::CHECK;
 use crate::check::testing::{Node, nic};
 use crate::observe::netdev::NetdevFacts;
-use crate::observe::offer::Offered;
+use crate::observe::node_resources::Offered;
 use crate::observe::pci::SriovFacts;
 use crate::observe::reading::{FaultKind, Reading, Stamped};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ fn offering(node: &mut Node, name: &str, count: u64) {
         had: 0,
     };
     let resources = [("nvidia.com/gpu", 8), (name, count)];
-    node.offer = Some(NodeOffer {
+    node.offer = Some(NodeResources {
         instance_type: None,
         resources: resources.map(|(name, n)| (name.into(), offered(n))).into(),
     });

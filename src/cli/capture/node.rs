@@ -7,7 +7,7 @@ use crate::observe::reading::Reading;
 use crate::source::infiniband::pci_function_dir;
 use crate::source::modules::module_dir;
 use crate::source::{
-    dot1x, ethtool, gpudirect, netdev, netlink, ovs, recorded, routes, topology, tree, vf,
+    dot1x, ethtool, gpudirect, netdev, netlink, ovs, replay, routes, topology, tree, vf,
 };
 use crate::units::Bdf;
 use std::collections::BTreeSet;
@@ -57,9 +57,9 @@ pub fn interface(copier: &mut Copier<'_>, name: &str) {
         copier.text(dot1x::path(name), &dot1x::text(facts));
     }
     if !copier.host.is_live() {
-        copier.file(recorded::ethtool_path(name));
-        copier.file(recorded::dcb_path(name));
-        copier.file(recorded::vf_links_path(name));
+        copier.file(replay::ethtool_path(name));
+        copier.file(replay::dcb_path(name));
+        copier.file(replay::vf_links_path(name));
         return;
     }
     if let Ok((driver, statistics)) = ethtool::dump(name)
@@ -69,17 +69,17 @@ pub fn interface(copier: &mut Copier<'_>, name: &str) {
         for (statistic, value) in statistics {
             let _ = writeln!(text, "{statistic}: {value}");
         }
-        copier.text(recorded::ethtool_path(name), &text);
+        copier.text(replay::ethtool_path(name), &text);
     }
     if let Reading::Value(facts) = netlink::dcb::read(name)
         && let Ok(text) = serde_json::to_string(&facts)
     {
-        copier.text(recorded::dcb_path(name), &text);
+        copier.text(replay::dcb_path(name), &text);
     }
     if let Reading::Value(links) = vf::links(copier.host, name)
         && let Ok(text) = serde_json::to_string(&links)
     {
-        copier.text(recorded::vf_links_path(name), &text);
+        copier.text(replay::vf_links_path(name), &text);
     }
 }
 

@@ -1,8 +1,8 @@
 //! Reads files of the host with a deadline: a capture is wanted most where something hangs.
 
+use crate::blocking;
 use crate::host::Host;
 use crate::source::tree;
-use crate::thread;
 use nix::errno::Errno;
 use std::collections::BTreeSet;
 use std::io;
@@ -63,7 +63,7 @@ impl Reader {
 fn start(host: Host) -> (mpsc::Sender<Question>, mpsc::Receiver<Answer>) {
     let (ask, questions) = mpsc::channel::<Question>();
     let (answer, answers) = mpsc::channel();
-    thread::spawn("capture", move || {
+    blocking::spawn("capture", move || {
         for (path, limit) in questions {
             if answer.send(tree::read_raw(&host, path, limit)).is_err() {
                 return;

@@ -2,7 +2,7 @@ use super::*;
 use crate::source::counters::CounterReader;
 use crate::source::link::LinkReader;
 use crate::source::testtree::TestTree;
-use crate::source::{gids, gpudirect, recorded};
+use crate::source::{gids, gpudirect, replay};
 
 const PORT: &str = "sys/class/infiniband/mlx5_0/ports/1";
 
@@ -128,7 +128,7 @@ fn all(host: &Host) -> String {
     }
     for interface in netdev::of_rdma(host, &devices) {
         text += &format!("{interface} {:#?}\n", netdev::read(host, &interface));
-        text += &format!("{:#?}\n", recorded::ethtool(host, &interface));
+        text += &format!("{:#?}\n", replay::ethtool(host, &interface));
     }
     let rdma: Vec<_> = devices.iter().filter_map(|device| device.pci).collect();
     text += &format!("{:#?}\n", netdev::default_route_devices(host));

@@ -1,7 +1,7 @@
 //! Questions on threads of their own, to be given up.
 
+use crate::blocking::spawn_with_stack;
 use crate::observe::reading::{Fault, FaultKind, Reading};
-use crate::thread::spawn_with_stack;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 

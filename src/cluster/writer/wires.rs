@@ -4,7 +4,7 @@ use crate::cluster::desired;
 use crate::cluster::events::{self, Notice};
 use crate::cluster::mute::Mutes;
 use crate::cluster::pod_events::PodNotice;
-use crate::observe::offer::NodeOffer;
+use crate::observe::node_resources::NodeResources;
 use crate::observe::pod::NodeDevices;
 use crate::report::{ClusterStatus, Report, State};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub struct Told {
     /// GPUs and RDMA devices that pods on the node may ask for; none until the node tells.
     pub devices: Option<NodeDevices>,
     /// What the node promises to pods; none until the node tells.
-    pub offer: Option<Arc<NodeOffer>>,
+    pub offer: Option<Arc<NodeResources>>,
 }
 
 /// A change of verdict, to be told as an event.

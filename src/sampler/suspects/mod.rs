@@ -22,7 +22,7 @@ use crate::observe::traffic::{
 use crate::source::device_checkpoint::Allocations;
 use crate::source::infiniband::class_dir;
 use crate::source::pod_processes::{self, Found, PodPids, net};
-use crate::source::rdma_moved::{self, DeviceMoved};
+use crate::source::rdma_traffic::{self, DeviceMoved};
 use crate::source::tree;
 use crate::units::Millis;
 use queue_pairs::{Busy, Listing};
@@ -274,10 +274,10 @@ impl<V: RdmaView> SuspectWatch<V> {
         for device in devices {
             let pma = !self.restricted.contains(&device) && !self.is_excluded(host, &device);
             let ports = self.listing.as_ref().map_or(1, |l| l.ports(&device));
-            let mut moved = rdma_moved::read(host, &device, ports, pma);
+            let mut moved = rdma_traffic::read(host, &device, ports, pma);
             if moved == DeviceMoved::Restricted {
                 self.restricted.insert(device.clone());
-                moved = rdma_moved::read(host, &device, ports, false);
+                moved = rdma_traffic::read(host, &device, ports, false);
             }
             if let DeviceMoved::Bytes(bytes) = moved
                 && let Some((from, gain)) =

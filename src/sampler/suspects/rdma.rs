@@ -6,7 +6,7 @@ use crate::observe::snapshot::NetnsMode;
 use crate::source::netlink::NetlinkError;
 use crate::source::netlink::rdma::Client;
 use crate::source::netlink::rdma::queue_pairs::{QpKind, QpOwner, QueuePair};
-use crate::source::recorded::{self, QueuePairs};
+use crate::source::replay::{self, QueuePairs};
 
 /// What the watch asks of RDMA netlink; a test may answer itself.
 pub trait RdmaView {
@@ -47,7 +47,7 @@ impl Netlink {
     }
 
     fn recorded(&self) -> Option<QueuePairs> {
-        recorded::queue_pairs(self.tree.as_ref()?).value().cloned()
+        replay::queue_pairs(self.tree.as_ref()?).value().cloned()
     }
 
     /// After a failure the socket may hold the rest of an answer: the next request gets another.

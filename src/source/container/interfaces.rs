@@ -4,7 +4,7 @@ use crate::host::Host;
 use crate::observe::container::Interface;
 use crate::observe::reading::{Fault, FaultKind, Reading};
 use crate::source::netdev::class_dir;
-use crate::source::{attr, tree};
+use crate::source::{parse, tree};
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 use std::collections::BTreeMap;
@@ -97,9 +97,9 @@ fn recorded(host: &Host) -> Reading<Vec<Interface>> {
         names
             .into_iter()
             .map(|name| {
-                let up = attr::hex(host, class_dir(&name).join("flags"))
+                let up = parse::hex(host, class_dir(&name).join("flags"))
                     .is_some_and(|flags| flags & 1 != 0);
-                let carrier = attr::word(host, class_dir(&name).join("carrier"));
+                let carrier = parse::word(host, class_dir(&name).join("carrier"));
                 Interface {
                     running: up && carrier.as_deref() == Some("1"),
                     addresses: of(&addresses, &name),

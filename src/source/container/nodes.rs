@@ -7,7 +7,7 @@ use crate::observe::reading::{Fault, FaultKind, Reading};
 use crate::source::link_text::{parse_rate, parse_state};
 use crate::source::netdev::class_dir;
 use crate::source::rdma_port::port_dir;
-use crate::source::{attr, gids, tree};
+use crate::source::{gids, parse, tree};
 use crate::units::BitsPerSec;
 use nix::fcntl::OFlag;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
@@ -85,7 +85,7 @@ fn rate(host: &Host, device: &RdmaDevice, port: &RdmaPort) -> Option<BitsPerSec>
     let path = port_dir(&device.name, port.number).join("rate");
     let told = parse_rate(tree::read_text(host, path).value()?)?.rate;
     let netdev = port.netdev.as_ref();
-    let speed = netdev.and_then(|name| attr::decimal(host, class_dir(name).join("speed")));
+    let speed = netdev.and_then(|name| parse::decimal(host, class_dir(name).join("speed")));
     true_rate(port.link_layer, &device.driver, told, speed)
 }
 

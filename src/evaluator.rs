@@ -10,7 +10,7 @@ use crate::check::roles::{self, RoleOverrides};
 use crate::check::{self, Context, xid_seen};
 use crate::observe::history::{History, Memory};
 use crate::observe::kernel::KernelEvent;
-use crate::observe::offer::NodeOffer;
+use crate::observe::node_resources::NodeResources;
 use crate::observe::snapshot::Snapshot;
 use crate::readiness::diary::Diary;
 use crate::readiness::{self, FoldInputs, VerdictTracker};
@@ -33,9 +33,9 @@ pub struct Evaluator {
     generation: u64,
     jobs: Arc<Jobs>,
     platform: PlatformSettings,
-    offer: Option<Arc<NodeOffer>>,
+    offer: Option<Arc<NodeResources>>,
     /// The last that was known, with what was offered before.
-    offered: Option<Arc<NodeOffer>>,
+    offered: Option<Arc<NodeResources>>,
 }
 
 /// How to look.
@@ -84,7 +84,7 @@ impl Evaluator {
     }
 
     /// What the Node promises, until told otherwise; none: not known.
-    pub fn set_offer(&mut self, offer: Option<Arc<NodeOffer>>) {
+    pub fn set_offer(&mut self, offer: Option<Arc<NodeResources>>) {
         self.offer = offer.map(|offer| {
             let offer = Arc::unwrap_or_clone(offer).after(self.offered.as_deref());
             Arc::clone(self.offered.insert(Arc::new(offer)))

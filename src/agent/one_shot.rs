@@ -3,7 +3,7 @@
 use super::plan;
 use super::start::{self, Found};
 use crate::config::Config;
-use crate::evaluate::{Evaluator, Look};
+use crate::evaluator::{Evaluator, Look};
 use crate::jobs::{self, Settings};
 use crate::observe::history::Memory;
 use crate::observe::reading::{Fault, FaultKind};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// Looks once: every source is read, nothing is waited for beyond the deadline, what is seen is
 /// believed. Nothing is written.
-pub async fn look_once(config: &Config) -> Report {
+pub async fn sample_once(config: &Config) -> Report {
     let clock = Clock::starting_at(crate::clock::monotonic());
     let Found {
         host,

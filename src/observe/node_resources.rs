@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// The Node as the API server has it, as far as promises go.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct NodeOffer {
+pub struct NodeResources {
     /// Label `node.kubernetes.io/instance-type`, set by the cloud's controller.
     pub instance_type: Option<String>,
     /// Resources that stand for GPUs or RDMA devices, by name; also those of which none is left.
@@ -35,12 +35,12 @@ impl Offered {
     }
 }
 
-impl NodeOffer {
+impl NodeResources {
     /// The same with what each resource had before. The kubelet leaves the name of a resource whose
     /// plugin went away on the Node, with nothing in it: by that alone a plugin that died is not to
     /// be told from one that was replaced long ago. A name that the Node has no more is forgotten.
     #[must_use]
-    pub fn after(mut self, before: Option<&NodeOffer>) -> Self {
+    pub fn after(mut self, before: Option<&NodeResources>) -> Self {
         for (name, offered) in &mut self.resources {
             let before = before.and_then(|before| before.resources.get(name));
             offered.had = before.map_or(0, Offered::size);

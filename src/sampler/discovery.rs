@@ -5,7 +5,7 @@ use super::reads::{
     PciRead, VfLinksRead,
 };
 use super::schedule::Subject;
-use super::{Sampler, assemble};
+use super::{Sampler, snapshot_update};
 use crate::glob::{self, Glob};
 use crate::observe::counters::PmaSkip;
 use crate::observe::rdma::RdmaDevice;
@@ -42,7 +42,7 @@ impl Sampler {
         self.schedule.retain(keep);
         self.readers.retain(|subject, _| keep(subject));
         self.outdated.retain(keep);
-        assemble::forget(&mut self.snapshot, &devices, netdevs);
+        snapshot_update::forget(&mut self.snapshot, &devices, netdevs);
 
         let plan = self.plan.clone();
         for device in devices.iter() {

@@ -1,6 +1,6 @@
 //! Puts what was read into the snapshot.
 
-use super::output::Output;
+use super::reading::Output;
 use super::schedule::{Idle, Schedule, Subject};
 use crate::host::Host;
 use crate::observe::pci::PciFunction;
