@@ -4,7 +4,7 @@
 use super::AgentError;
 use crate::blocking;
 use crate::config::Config;
-use crate::report::http::guard::{Files, Guard};
+use crate::report::http::tls_auth::{Files, TlsAuth};
 use crate::report::metrics::AgentStats;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const EVERY: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The guard that the settings ask for, or why there can be none.
-pub(super) async fn guard(config: &Config) -> Result<Arc<Guard>, AgentError> {
+pub(super) async fn guard(config: &Config) -> Result<Arc<TlsAuth>, AgentError> {
     let serve = &config.serve;
     let files = Files {
         tls_cert: serve.tls_cert.clone(),
@@ -29,7 +29,7 @@ pub(super) async fn guard(config: &Config) -> Result<Arc<Guard>, AgentError> {
     if files == Files::default() {
         return Ok(Arc::default());
     }
-    let opened = blocking::ask("serve-files", move || Guard::open(files));
+    let opened = blocking::ask("serve-files", move || TlsAuth::open(files));
     let opened = tokio::time::timeout(PATIENCE, opened).await.ok().flatten();
     let silent = || vec!["the files of [serve] do not answer".to_string()];
     let guard = opened
@@ -40,7 +40,7 @@ pub(super) async fn guard(config: &Config) -> Result<Arc<Guard>, AgentError> {
 
 /// Looks at the files until the answer is dropped. One look at a time: when a file hangs, it is
 /// waited for.
-pub(super) fn watch(guard: &Arc<Guard>) -> JoinSet<()> {
+pub(super) fn watch(guard: &Arc<TlsAuth>) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     if !guard.has_files() {
         return tasks;
@@ -63,7 +63,7 @@ pub(super) fn watch(guard: &Arc<Guard>) -> JoinSet<()> {
 }
 
 /// Says what is allowed, and hardly meant.
-pub(super) fn warn(guard: &Guard, address: IpAddr) {
+pub(super) fn warn(guard: &TlsAuth, address: IpAddr) {
     if guard.has_tokens() && !guard.is_tls() && !address.is_loopback() {
         tracing::warn!(
             "serve.token_file without serve.tls_cert: tokens cross the network readably"
@@ -76,7 +76,7 @@ pub(super) fn warn(guard: &Guard, address: IpAddr) {
 }
 
 /// What the process tells of itself at a scrape.
-pub(super) fn stats(guard: Arc<Guard>) -> impl Fn() -> AgentStats + Send + Sync {
+pub(super) fn stats(guard: Arc<TlsAuth>) -> impl Fn() -> AgentStats + Send + Sync {
     let has_files = guard.has_files();
     move || AgentStats {
         certificate_expires: guard.certificate_expires(),

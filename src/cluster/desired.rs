@@ -7,7 +7,7 @@ use crate::check::{Finding, Weight};
 use crate::observe::rdma::LinkLayer;
 use crate::readiness::VERDICT_DOCS;
 use crate::readiness::hold::Tainting;
-use crate::report::view::{self, PortView};
+use crate::report::port_view::{self, ReportedPort};
 use crate::report::{Report, Role, State};
 use crate::units::cut;
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,8 +95,8 @@ pub fn desired(report: &Report, settings: &ClusterSettings, names: &Names) -> Op
 }
 
 fn labels(report: &Report, names: &Names) -> BTreeMap<String, Want> {
-    let ports = view::ports(report);
-    let rails: Vec<&PortView<'_>> = ports.iter().filter(|port| port.is_rail()).collect();
+    let ports = port_view::ports(report);
+    let rails: Vec<&ReportedPort<'_>> = ports.iter().filter(|port| port.is_rail()).collect();
     let count = report
         .roles
         .values()
@@ -113,13 +113,13 @@ fn labels(report: &Report, names: &Names) -> BTreeMap<String, Want> {
             names::GPUDIRECT,
             known(
                 report.gpudirect.path != Path::Unknown,
-                view::path_name(report.gpudirect.path).to_string(),
+                port_view::path_name(report.gpudirect.path).to_string(),
             ),
         ),
         (
             names::GDS,
-            match view::gds_ready(report) {
-                Some(ready) => Want::Set(view::gds_name(Some(ready)).to_string()),
+            match port_view::gds_ready(report) {
+                Some(ready) => Want::Set(port_view::gds_name(Some(ready)).to_string()),
                 None => Want::Keep,
             },
         ),
@@ -130,7 +130,7 @@ fn labels(report: &Report, names: &Names) -> BTreeMap<String, Want> {
         .collect()
 }
 
-fn fabric_kind(rails: &[&PortView<'_>], count: usize, enumerated: bool) -> Want {
+fn fabric_kind(rails: &[&ReportedPort<'_>], count: usize, enumerated: bool) -> Want {
     if !enumerated {
         return Want::Keep;
     }
@@ -144,7 +144,7 @@ fn fabric_kind(rails: &[&PortView<'_>], count: usize, enumerated: bool) -> Want 
     }
 }
 
-fn kind_of(rail: &PortView<'_>) -> Option<&'static str> {
+fn kind_of(rail: &ReportedPort<'_>) -> Option<&'static str> {
     if rail.device.driver == "efa" {
         return Some("efa");
     }
@@ -159,7 +159,7 @@ fn kind_of(rail: &PortView<'_>) -> Option<&'static str> {
 }
 
 /// The slowest rate known among the rails, in Gbit/s.
-fn rail_gbps(rails: &[&PortView<'_>]) -> Want {
+fn rail_gbps(rails: &[&ReportedPort<'_>]) -> Want {
     let slowest = rails.iter().filter_map(|rail| rail.rate()).min();
     match slowest {
         Some(rate) => {
@@ -215,7 +215,7 @@ fn message(report: &Report) -> String {
             .iter()
             .filter(|finding| finding.weight == Weight::Verdict && finding.reason == *reason)
             .collect();
-        found.sort_by_cached_key(|finding| view::natural(&finding.subject));
+        found.sort_by_cached_key(|finding| port_view::natural(&finding.subject));
         let mut subjects: Vec<&str> = found.iter().map(|f| f.subject.as_str()).collect();
         subjects.retain(|subject| !subject.is_empty());
         subjects.dedup();

@@ -246,6 +246,6 @@ pub fn markdown() -> String {
             family.name, family.help
         );
     }
-    out.push_str(&super::select::markdown());
+    out.push_str(&super::default_counters::markdown());
     out
 }

@@ -7,8 +7,6 @@ use super::metrics::{self, AgentStats};
 use super::page;
 use super::runbooks::{self, Asked};
 use bytes::Bytes;
-use forms::Forms;
-use guard::Guard;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
@@ -16,12 +14,14 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use response_cache::ResponseCache;
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use timed::TimedStream;
+use tls_auth::TlsAuth;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -31,10 +31,10 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 
 mod auth;
-mod forms;
-pub mod guard;
+mod response_cache;
 mod timed;
 mod tls;
+pub mod tls_auth;
 mod x509;
 
 /// Content type of the Prometheus text format.
@@ -86,7 +86,7 @@ pub trait Answers: Send + Sync + 'static {
     /// Bounds on what clients can take.
     fn limits(&self) -> Limits;
     /// TLS and who may ask.
-    fn guard(&self) -> &Guard;
+    fn guard(&self) -> &TlsAuth;
 }
 
 /// What the agent's server answers from.
@@ -95,8 +95,8 @@ pub struct ServeState {
     stats: Box<dyn Fn() -> AgentStats + Send + Sync>,
     options: metrics::Options,
     limits: Limits,
-    guard: Arc<Guard>,
-    forms: Mutex<Forms>,
+    guard: Arc<TlsAuth>,
+    forms: Mutex<ResponseCache>,
 }
 
 impl ServeState {
@@ -119,7 +119,7 @@ impl ServeState {
 
     /// The same behind a guard; without one it is plain HTTP for all.
     #[must_use]
-    pub fn guarded(mut self, guard: Arc<Guard>) -> Self {
+    pub fn guarded(mut self, guard: Arc<TlsAuth>) -> Self {
         self.guard = guard;
         self
     }
@@ -176,7 +176,7 @@ impl Answers for ServeState {
         self.limits
     }
 
-    fn guard(&self) -> &Guard {
+    fn guard(&self) -> &TlsAuth {
         &self.guard
     }
 }
@@ -389,8 +389,8 @@ async fn requests(
 }
 
 #[cfg(test)]
-mod guard_tests;
-#[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tls_auth_tests;
 #[cfg(test)]
 mod tls_tests;

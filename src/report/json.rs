@@ -7,8 +7,8 @@ mod nccl;
 mod platform;
 
 use super::cluster::ClusterView;
-use super::select;
-use super::view::{self, PortView};
+use super::default_counters;
+use super::port_view::{self, ReportedPort};
 use super::{Report, State};
 use crate::check::{Finding, Status, Weight};
 use crate::observe::dot1x::Dot1xFacts;
@@ -228,7 +228,7 @@ impl<'a> Document<'a> {
                 .collect(),
             muted: &report.muted,
             platform: platform::Platform::of(report),
-            ports: view::ports(report)
+            ports: port_view::ports(report)
                 .into_iter()
                 .map(|view| port(report, &view))
                 .collect(),
@@ -237,7 +237,7 @@ impl<'a> Document<'a> {
                 .iter()
                 .map(|found| finding(report, found))
                 .collect(),
-            gpus: view::gpu_count(report),
+            gpus: port_view::gpu_count(report),
             gpudirect: gpudirect(report),
             gds: gds(report),
             modules: modules(report),
@@ -264,14 +264,14 @@ impl<'a> Document<'a> {
 }
 
 fn time(report: &Report, at: Millis) -> Option<String> {
-    view::wall_at(report, at).map(|wall| wall.to_string())
+    port_view::wall_at(report, at).map(|wall| wall.to_string())
 }
 
 fn read<T: Clone>(reading: &Reading<T>) -> Option<T> {
     reading.value().cloned()
 }
 
-fn port<'a>(report: &'a Report, view: &PortView<'a>) -> Port<'a> {
+fn port<'a>(report: &'a Report, view: &ReportedPort<'a>) -> Port<'a> {
     let device = view.device;
     let pcie = view.pci().and_then(|address| {
         let pci = report.snapshot.pci.as_ref()?;
@@ -288,9 +288,9 @@ fn port<'a>(report: &'a Report, view: &PortView<'a>) -> Port<'a> {
         pci: view.pci(),
         driver: &device.driver,
         netdev: view.port.netdev.as_deref(),
-        link_layer: view::link_layer(view.port.link_layer),
-        state: view::state_name(view.state()),
-        phys_state: view::phys_state_name(view.phys_state()),
+        link_layer: port_view::link_layer(view.port.link_layer),
+        state: port_view::state_name(view.state()),
+        phys_state: port_view::phys_state_name(view.phys_state()),
         rate_bits_per_second: view.rate().map(|rate| rate.0),
         rail: view.is_rail(),
         role_reason: view.role.map(|role| role.why.as_str()),
@@ -310,7 +310,7 @@ fn port<'a>(report: &'a Report, view: &PortView<'a>) -> Port<'a> {
             master: netdev.master.as_deref(),
         }),
         dot1x: view.dot1x,
-        gids: view::roce_v2_gids(report, view).map(|gids| {
+        gids: port_view::roce_v2_gids(report, view).map(|gids| {
             gids.into_iter()
                 .take(MAX_GIDS)
                 .map(|gid| GidOut {
@@ -322,7 +322,7 @@ fn port<'a>(report: &'a Report, view: &PortView<'a>) -> Port<'a> {
                 .collect()
         }),
         link_transitions: edges.unwrap_or(0),
-        counters: select::nonzero_errors(view),
+        counters: default_counters::nonzero_errors(view),
     }
 }
 
@@ -342,10 +342,10 @@ fn finding<'a>(report: &Report, found: &'a Finding) -> FindingOut<'a> {
 }
 
 fn gpudirect(report: &Report) -> GpuDirect<'_> {
-    let facts = view::gpudirect(report);
+    let facts = port_view::gpudirect(report);
     let driver = facts.and_then(|facts| facts.driver.value());
     GpuDirect {
-        path: view::path_name(report.gpudirect.path),
+        path: port_view::path_name(report.gpudirect.path),
         why: &report.gpudirect.why,
         driver_version: driver.map(|driver| driver.version.as_str()),
         open_kernel_module: driver.and_then(|driver| driver.open),
@@ -361,9 +361,9 @@ fn gpudirect(report: &Report) -> GpuDirect<'_> {
 }
 
 fn gds(report: &Report) -> Gds<'_> {
-    let nvidia_fs = view::gpudirect(report).and_then(|facts| facts.nvidia_fs.value());
+    let nvidia_fs = port_view::gpudirect(report).and_then(|facts| facts.nvidia_fs.value());
     Gds {
-        state: view::gds_name(view::gds_ready(report)),
+        state: port_view::gds_name(port_view::gds_ready(report)),
         version: nvidia_fs.and_then(|fs| fs.version.as_deref()),
         errors: nvidia_fs
             .into_iter()
@@ -376,7 +376,7 @@ fn gds(report: &Report) -> Gds<'_> {
 
 fn modules(report: &Report) -> BTreeMap<&'static str, ModuleOut<'_>> {
     // A list that was not read says nothing of any module.
-    let Some(loaded) = view::modules(report) else {
+    let Some(loaded) = port_view::modules(report) else {
         return BTreeMap::new();
     };
     MODULES_OF_INTEREST
@@ -400,7 +400,7 @@ fn sources(report: &Report) -> Vec<Source<'_>> {
         .map(|health| Source {
             source: &health.source,
             subject: &health.subject,
-            up: view::source_up(health),
+            up: port_view::source_up(health),
             absent: health.absent,
             last_ok: health.last_ok.and_then(|at| time(report, at)),
             duration_seconds: health.micros as f64 / 1e6,

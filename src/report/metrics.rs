@@ -2,7 +2,7 @@
 //! so what is gone from the node is gone from the next scrape.
 
 use super::catalogue::{self as cat, Detail};
-use super::view::{self, PortView};
+use super::port_view::{self, ReportedPort};
 use super::{ClusterStatus, Report, State};
 use crate::check::gpudirect::Path;
 use crate::check::{Finding, Status, Weight};
@@ -11,14 +11,14 @@ use crate::units::Millis;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+mod exposition;
 pub(crate) mod nccl;
 mod pci;
 mod pfc;
 mod platform;
 mod port;
-mod sheet;
 
-pub(crate) use sheet::Sheet;
+pub(crate) use exposition::Exposition;
 
 /// Most series of [`cat::FINDING`]: what stands beyond the worst ones is in the counts.
 const MAX_FINDINGS: usize = 64;
@@ -57,10 +57,10 @@ pub fn encode(report: &Report, stats: &AgentStats, options: Options) -> String {
 
 /// The part that follows from the report alone.
 pub fn encode_report(report: &Report, options: Options) -> String {
-    let mut sheet = Sheet::with_capacity(options.detail, 64 * 1024);
+    let mut sheet = Exposition::with_capacity(options.detail, 64 * 1024);
     verdict(&mut sheet, report);
     platform::families(&mut sheet, report);
-    let ports = view::ports(report);
+    let ports = port_view::ports(report);
     port::families(&mut sheet, report, &ports);
     pfc::families(&mut sheet, report);
     pci::families(&mut sheet, report, &ports);
@@ -76,7 +76,7 @@ pub fn encode_report(report: &Report, options: Options) -> String {
 
 /// The part that changes with every scrape.
 pub fn encode_agent(stats: &AgentStats, report: &Report) -> String {
-    let mut sheet = Sheet::new(Detail::Default);
+    let mut sheet = Exposition::new(Detail::Default);
     sheet.one(
         &cat::REPORT_AGE,
         stats
@@ -96,7 +96,7 @@ pub fn encode_agent(stats: &AgentStats, report: &Report) -> String {
 }
 
 /// Memory and CPU time of the process.
-pub(crate) fn encode_process(sheet: &mut Sheet, stats: &AgentStats) {
+pub(crate) fn encode_process(sheet: &mut Exposition, stats: &AgentStats) {
     sheet.one(
         &cat::PROCESS_RESIDENT,
         stats.resident_bytes.map(|bytes| bytes as f64),
@@ -139,7 +139,7 @@ fn status_name(finding: &Finding) -> &'static str {
     }
 }
 
-fn verdict(sheet: &mut Sheet, report: &Report) {
+fn verdict(sheet: &mut Exposition, report: &Report) {
     sheet.add(&cat::BUILD_INFO, [([env!("CARGO_PKG_VERSION")], 1.0)]);
     sheet.one(&cat::FABRIC_READY, Some(flag(report.state == State::Ready)));
     sheet.add(
@@ -153,7 +153,7 @@ fn verdict(sheet: &mut Sheet, report: &Report) {
             ([state.as_str()], count.copied().unwrap_or(0) as f64)
         }),
     );
-    let since = view::wall_at(report, report.since);
+    let since = port_view::wall_at(report, report.since);
     sheet.one(
         &cat::FABRIC_STATE_SINCE,
         since.map(|at| at.as_second() as f64),
@@ -194,7 +194,7 @@ fn verdict(sheet: &mut Sheet, report: &Report) {
     );
 }
 
-fn kernel_log(sheet: &mut Sheet, report: &Report) {
+fn kernel_log(sheet: &mut Exposition, report: &Report) {
     // The totals count and outlive the bounded list of Xids; the list knows the classes.
     let classes: BTreeMap<u32, &str> = report
         .xids
@@ -238,10 +238,10 @@ fn kernel_log(sheet: &mut Sheet, report: &Report) {
     );
 }
 
-fn gpudirect(sheet: &mut Sheet, report: &Report) {
+fn gpudirect(sheet: &mut Exposition, report: &Report) {
     sheet.add(
         &cat::KERNEL_MODULE_LOADED,
-        view::modules(report).into_iter().flat_map(|modules| {
+        port_view::modules(report).into_iter().flat_map(|modules| {
             MODULES_OF_INTEREST
                 .iter()
                 .map(|name| ([(*name).to_string()], flag(modules.contains_key(*name))))
@@ -252,13 +252,13 @@ fn gpudirect(sheet: &mut Sheet, report: &Report) {
         &cat::GPUDIRECT_PATH,
         paths.map(|path| {
             (
-                [view::path_name(path).to_string()],
+                [port_view::path_name(path).to_string()],
                 flag(path == report.gpudirect.path),
             )
         }),
     );
-    sheet.one(&cat::GDS_READY, view::gds_ready(report).map(flag));
-    let errors = view::gpudirect(report)
+    sheet.one(&cat::GDS_READY, port_view::gds_ready(report).map(flag));
+    let errors = port_view::gpudirect(report)
         .and_then(|facts| facts.nvidia_fs.value())
         .map(|nvidia_fs| &nvidia_fs.errors);
     sheet.add(
@@ -271,8 +271,8 @@ fn gpudirect(sheet: &mut Sheet, report: &Report) {
     );
 }
 
-fn sources(sheet: &mut Sheet, report: &Report) {
-    let sources = view::sources(report);
+fn sources(sheet: &mut Exposition, report: &Report) {
+    let sources = port_view::sources(report);
     sheet.add(
         &cat::SOURCE_UP,
         sources
@@ -298,7 +298,7 @@ fn sources(sheet: &mut Sheet, report: &Report) {
     sheet.one(&cat::REPORT_GENERATION, Some(report.generation as f64));
 }
 
-fn cluster(sheet: &mut Sheet, cluster: &ClusterStatus) {
+fn cluster(sheet: &mut Exposition, cluster: &ClusterStatus) {
     let results = cluster.results.iter();
     sheet.add(
         &cat::NODE_WRITES,
@@ -327,7 +327,7 @@ fn cluster(sheet: &mut Sheet, cluster: &ClusterStatus) {
 }
 
 /// Labels of a port's series.
-pub(crate) fn port_labels<'a>(port: &'a PortView<'_>) -> [&'a str; 2] {
+pub(crate) fn port_labels<'a>(port: &'a ReportedPort<'_>) -> [&'a str; 2] {
     [&port.device.name, &port.number]
 }
 

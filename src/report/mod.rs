@@ -3,18 +3,18 @@
 pub mod bench;
 pub mod catalogue;
 pub mod cluster;
+pub mod default_counters;
 pub mod http;
 pub mod json;
 pub mod metrics;
 pub mod nccl;
 pub mod page;
+pub mod port_view;
 pub mod preflight;
 pub mod runbooks;
-pub mod select;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod text;
-pub mod view;
 
 use crate::check::Finding;
 pub use crate::check::nccl_jobs::Jobs;

@@ -10,19 +10,19 @@ mod findings;
 mod html;
 mod jobs;
 mod markdown;
-mod marks;
 mod node;
-mod plan;
 mod runbook;
+mod severity_icon;
 mod tables;
+mod topology_layout;
 mod verdict;
 
-use super::{Report, Role, view};
+use super::{Report, Role, port_view};
 use html::Html;
-use marks::{Mark, Marks};
-use plan::Plan;
 pub use runbook::encode as runbook;
+use severity_icon::{Severity, SeverityIndex};
 use std::time::Duration;
+use topology_layout::Layout;
 
 /// What the page may do: show itself. No script, no request, no frame around it.
 pub const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; \
@@ -62,11 +62,11 @@ mod room {
 
 /// HTML of the page.
 pub fn encode(report: &Report, refresh: Refresh) -> String {
-    let found = Marks::of(report);
-    let plan = plan::of(report, &found);
+    let found = SeverityIndex::of(report);
+    let plan = topology_layout::of(report, &found);
     let mut html = Html::new();
     html.part(room::TOP);
-    let mark = Mark::of_state(report.state);
+    let mark = Severity::of_state(report.state);
     let titles = [report.state.as_str(), &report.node, "selvage"];
     open(&mut html, mark, &titles);
     header(&mut html, report, &plan, refresh);
@@ -114,7 +114,7 @@ pub fn encode(report: &Report, refresh: Refresh) -> String {
 }
 
 /// The document's head, and its body's begin.
-fn open(html: &mut Html, mark: Mark, titles: &[&str]) {
+fn open(html: &mut Html, mark: Severity, titles: &[&str]) {
     html.raw("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n");
     html.raw("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
     html.raw("<meta name=\"color-scheme\" content=\"light dark\">\n");
@@ -137,7 +137,7 @@ fn close(html: &mut Html) {
     html.raw("</body></html>\n");
 }
 
-fn header(html: &mut Html, report: &Report, plan: &Plan<'_>, refresh: Refresh) {
+fn header(html: &mut Html, report: &Report, plan: &Layout<'_>, refresh: Refresh) {
     html.raw("<a class=\"skip\" href=\"#main\">Skip to the verdict</a>\n<header><b class=\"brand\">selvage</b>\n");
     html.raw("<nav aria-label=\"Sections\"><ul><li><a href=\"#fabric\">Fabric</a></li><li><a href=\"#findings\">Findings</a></li><li><a href=\"#events\">Changes</a></li>");
     if jobs::any(report) {
@@ -162,7 +162,7 @@ fn header(html: &mut Html, report: &Report, plan: &Plan<'_>, refresh: Refresh) {
     html.raw("</p></header>\n");
 }
 
-fn fabric(html: &mut Html, report: &Report, plan: &Plan<'_>) {
+fn fabric(html: &mut Html, report: &Report, plan: &Layout<'_>) {
     html.raw("<section aria-labelledby=\"fabric\"><h2 id=\"fabric\">Fabric</h2>\n");
     let sentence = match (&report.snapshot.devices, plan.ports.is_empty()) {
         (None, _) => Some("RDMA devices could not be listed: nothing is known of the fabric."),
@@ -191,7 +191,7 @@ fn footer(html: &mut Html, report: &Report) {
     );
     html.raw(env!("CARGO_PKG_VERSION"));
     html.raw(" · generated ");
-    match view::wall_at(report, report.snapshot.at) {
+    match port_view::wall_at(report, report.snapshot.at) {
         Some(wall) => verdict::stamp(html, wall),
         None => html.raw("at an unknown time"),
     }

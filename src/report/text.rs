@@ -1,7 +1,7 @@
 //! The report for a person at a terminal: one line that says it, a table of rails, then what is
 //! wrong, why and what to do.
 
-use super::view::{self, PortView, ago};
+use super::port_view::{self, ReportedPort, ago};
 use super::{Report, State};
 use crate::check::{Finding, Status, Weight};
 use crate::observe::pci::gives_away;
@@ -50,7 +50,7 @@ pub fn encode(report: &Report, style: Style) -> String {
     };
     headline(&mut page, report);
     page.line("");
-    let ports = view::ports(report);
+    let ports = port_view::ports(report);
     rails(&mut page, report, &ports);
     others(&mut page, &ports);
     supplicants(&mut page, &ports);
@@ -100,7 +100,7 @@ fn headline(page: &mut Page, report: &Report) {
 }
 
 /// Reasons of the findings about a port, by its identity or its shown name.
-fn reasons(report: &Report, port: &PortView<'_>) -> String {
+fn reasons(report: &Report, port: &ReportedPort<'_>) -> String {
     let key = port.key.to_string();
     let name = port.name();
     let mut reasons: Vec<&str> = report
@@ -119,21 +119,21 @@ fn reasons(report: &Report, port: &PortView<'_>) -> String {
     }
 }
 
-fn rate(port: &PortView<'_>) -> String {
+fn rate(port: &ReportedPort<'_>) -> String {
     port.rate()
         .map_or_else(|| "-".to_string(), |rate| rate.to_string())
 }
 
 /// Logical state, with the physical one where it says more.
-fn state(port: &PortView<'_>) -> String {
-    let name = view::state_name(port.state());
+fn state(port: &ReportedPort<'_>) -> String {
+    let name = port_view::state_name(port.state());
     match port.state() {
         None | Some(PortState::Active) => name.to_string(),
-        Some(_) => format!("{name}/{}", view::phys_state_name(port.phys_state())),
+        Some(_) => format!("{name}/{}", port_view::phys_state_name(port.phys_state())),
     }
 }
 
-fn rails(page: &mut Page, report: &Report, ports: &[PortView<'_>]) {
+fn rails(page: &mut Page, report: &Report, ports: &[ReportedPort<'_>]) {
     if report.snapshot.devices.is_none() {
         page.line("RDMA devices could not be listed.");
         return;
@@ -142,7 +142,7 @@ fn rails(page: &mut Page, report: &Report, ports: &[PortView<'_>]) {
         page.line("No RDMA device on this node.");
         return;
     }
-    let rails: Vec<&PortView<'_>> = ports.iter().filter(|port| port.is_rail()).collect();
+    let rails: Vec<&ReportedPort<'_>> = ports.iter().filter(|port| port.is_rail()).collect();
     if rails.is_empty() {
         page.line("No port is a rail (compute fabric).");
         return;
@@ -195,8 +195,8 @@ fn table(page: &mut Page, rows: &[[String; 6]]) {
     }
 }
 
-fn others(page: &mut Page, ports: &[PortView<'_>]) {
-    let others: Vec<&PortView<'_>> = ports.iter().filter(|port| !port.is_rail()).collect();
+fn others(page: &mut Page, ports: &[ReportedPort<'_>]) {
+    let others: Vec<&ReportedPort<'_>> = ports.iter().filter(|port| !port.is_rail()).collect();
     if others.is_empty() {
         return;
     }
@@ -212,7 +212,9 @@ fn others(page: &mut Page, ports: &[PortView<'_>]) {
     } else {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for port in &others {
-            *counts.entry(view::state_name(port.state())).or_default() += 1;
+            *counts
+                .entry(port_view::state_name(port.state()))
+                .or_default() += 1;
         }
         let told: Vec<String> = counts
             .iter()
@@ -224,7 +226,7 @@ fn others(page: &mut Page, ports: &[PortView<'_>]) {
 }
 
 /// What 802.1X says of the ports that have a supplicant.
-fn supplicants(page: &mut Page, ports: &[PortView<'_>]) {
+fn supplicants(page: &mut Page, ports: &[ReportedPort<'_>]) {
     let all = || ports.iter().filter_map(|port| Some((port, port.dot1x?)));
     let (mut of, mut authorized) = (0, 0);
     for (_, facts) in all() {
@@ -243,10 +245,10 @@ fn supplicants(page: &mut Page, ports: &[PortView<'_>]) {
 
 fn node_facts(page: &mut Page, report: &Report) {
     // Without the bus, the driver's list tells only of GPUs that are there.
-    let gpus = view::gpu_count(report)
+    let gpus = port_view::gpu_count(report)
         .filter(|count| *count > 0 || report.snapshot.pci.is_some())
         .map_or("unknown".into(), |count| count.to_string());
-    let driver = view::gpudirect(report)
+    let driver = port_view::gpudirect(report)
         .and_then(|facts| facts.driver.value())
         .map(|driver| {
             let kind = match driver.open {
@@ -257,8 +259,8 @@ fn node_facts(page: &mut Page, report: &Report) {
             format!(" (driver {}{kind})", driver.version)
         })
         .unwrap_or_default();
-    let gds = view::gds_name(view::gds_ready(report));
-    let path = view::path_name(report.gpudirect.path);
+    let gds = port_view::gds_name(port_view::gds_ready(report));
+    let path = port_view::path_name(report.gpudirect.path);
     let why = if report.gpudirect.why.is_empty() {
         String::new()
     } else {
@@ -314,7 +316,7 @@ fn disabled_functions(report: &Report) -> Option<String> {
 }
 
 fn blind_sources(page: &mut Page, report: &Report) {
-    let blind: Vec<String> = view::sources(report)
+    let blind: Vec<String> = port_view::sources(report)
         .into_iter()
         .filter(|(_, source)| !source.up)
         .map(|(name, source)| match source.stalled {

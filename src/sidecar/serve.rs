@@ -3,9 +3,9 @@
 use crate::check::nccl::NcclVerdict;
 use crate::observe::pod::ContainerKey;
 use crate::report::catalogue::{self as cat, Detail};
-use crate::report::http::guard::Guard;
+use crate::report::http::tls_auth::TlsAuth;
 use crate::report::http::{self, Answers, Limits, METRICS_TYPE};
-use crate::report::metrics::{Sheet, encode_process, nccl};
+use crate::report::metrics::{Exposition, encode_process, nccl};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{HeaderMap, Method, Response, StatusCode};
@@ -57,7 +57,7 @@ impl Page {
                 verdict: &scrape.verdict,
             })
             .collect();
-        let mut sheet = Sheet::new(Detail::Default);
+        let mut sheet = Exposition::new(Detail::Default);
         sheet.add(&cat::BUILD_INFO, [([env!("CARGO_PKG_VERSION")], 1.0)]);
         nccl::containers(&mut sheet, &told);
         sheet.one(&cat::NCCL_LOG_BYTES, Some(self.bytes as f64));
@@ -70,7 +70,7 @@ impl Page {
 
 struct Serve {
     page: watch::Receiver<Arc<Page>>,
-    guard: Guard,
+    guard: TlsAuth,
 }
 
 impl Answers for Serve {
@@ -101,7 +101,7 @@ impl Answers for Serve {
         }
     }
 
-    fn guard(&self) -> &Guard {
+    fn guard(&self) -> &TlsAuth {
         &self.guard
     }
 }
@@ -114,7 +114,7 @@ pub(super) fn start(
 ) {
     let state = Arc::new(Serve {
         page,
-        guard: Guard::default(),
+        guard: TlsAuth::default(),
     });
     tokio::spawn(async move {
         let stopped = async {

@@ -281,7 +281,7 @@ pub fn order(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::select;
+    use crate::report::default_counters;
     use std::path::Path;
 
     /// Names of hardware counters that the checks' code spells out, tests left aside.
@@ -315,7 +315,7 @@ mod tests {
     fn all_that_is_needed_is_read() {
         let by_checks = named_by_checks();
         assert!(by_checks.len() > 20, "the scan saw only {by_checks:?}");
-        let exported = select::HW
+        let exported = default_counters::HW
             .iter()
             .flat_map(|hw| hw.errors.iter().chain(hw.congestion))
             .map(|name| name.to_string());
@@ -325,10 +325,10 @@ mod tests {
             .filter(|name| hw_order(name).is_none())
             .collect();
         assert!(unread.is_empty(), "not in HW_ESSENTIAL: {unread:?}");
-        let pma = select::PMA_TRAFFIC
+        let pma = default_counters::PMA_TRAFFIC
             .iter()
-            .chain(select::PMA_INFINIBAND)
-            .chain(select::PMA_ETHERNET);
+            .chain(default_counters::PMA_INFINIBAND)
+            .chain(default_counters::PMA_ETHERNET);
         let unread: Vec<&&str> = pma.filter(|name| pma_order(name).is_none()).collect();
         assert!(unread.is_empty(), "not in ESSENTIAL: {unread:?}");
     }

@@ -3,7 +3,7 @@
 use super::Bench;
 use crate::check::bench::{BenchVerdict, Verdict};
 use crate::report::catalogue::{Detail, Family, Kind};
-use crate::report::metrics::Sheet;
+use crate::report::metrics::Exposition;
 use std::collections::BTreeMap;
 
 const fn gauge(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Family {
@@ -68,7 +68,7 @@ pub fn encode(bench: &Bench, seconds: i64) -> String {
         rows.filter_map(move |(name, run)| Some(([*name], value(run)?)))
             .collect::<Vec<_>>()
     };
-    let mut sheet = Sheet::new(Detail::Default);
+    let mut sheet = Exposition::new(Detail::Default);
     let placed = worst.iter().flat_map(|(name, run)| {
         let sides = [
             ("out_of_place", run.out_of_place),

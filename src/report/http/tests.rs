@@ -21,7 +21,7 @@ async fn start(report: Report, limits: Limits) -> Server {
     start_guarded(report, limits, Arc::default()).await
 }
 
-pub(super) async fn start_guarded(report: Report, limits: Limits, guard: Arc<Guard>) -> Server {
+pub(super) async fn start_guarded(report: Report, limits: Limits, guard: Arc<TlsAuth>) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (reports, receiver) = watch::channel(Arc::new(report));

@@ -1,6 +1,6 @@
 //! Families about what NCCL uses in this node's jobs.
 
-use super::Sheet;
+use super::Exposition;
 use super::cat;
 use super::flag;
 use crate::check::nccl::{Fallback, NcclVerdict};
@@ -26,7 +26,7 @@ pub(crate) struct Told<'a> {
     pub verdict: &'a NcclVerdict,
 }
 
-pub(super) fn families(sheet: &mut Sheet, jobs: &Jobs) {
+pub(super) fn families(sheet: &mut Exposition, jobs: &Jobs) {
     // The same of a container's name: the worst stands first.
     let mut names = BTreeSet::new();
     let told: Vec<Told<'_>> = jobs
@@ -58,7 +58,7 @@ pub(super) fn families(sheet: &mut Sheet, jobs: &Jobs) {
     suspects(sheet, jobs);
 }
 
-fn suspects(sheet: &mut Sheet, jobs: &Jobs) {
+fn suspects(sheet: &mut Exposition, jobs: &Jobs) {
     // A pod made anew under its name may be there beside its forerunner.
     let mut series: BTreeMap<[&str; 3], f64> = BTreeMap::new();
     for suspect in jobs.suspects.values().take(MAX_PODS) {
@@ -81,7 +81,7 @@ fn suspects(sheet: &mut Sheet, jobs: &Jobs) {
 }
 
 /// What each container's NCCL uses. What is not known has no series.
-pub(crate) fn containers(sheet: &mut Sheet, told: &[Told<'_>]) {
+pub(crate) fn containers(sheet: &mut Exposition, told: &[Told<'_>]) {
     fn labels<'a>(told: &Told<'a>) -> [&'a str; 3] {
         let key = told.key;
         [&key.namespace, &key.pod, &key.container]

@@ -1,19 +1,19 @@
 //! Series of GPUs and RDMA functions on the PCI bus.
 
-use super::Sheet;
+use super::Exposition;
 use crate::observe::pci::{PciFunction, PcieLink};
 use crate::report::Report;
 use crate::report::catalogue as cat;
-use crate::report::view::PortView;
+use crate::report::port_view::ReportedPort;
 use std::collections::BTreeSet;
 
-pub(super) fn families(sheet: &mut Sheet, report: &Report, ports: &[PortView<'_>]) {
+pub(super) fn families(sheet: &mut Exposition, report: &Report, ports: &[ReportedPort<'_>]) {
     let Some(pci) = report.snapshot.pci.as_ref().map(|pci| &pci.value) else {
         return;
     };
     sheet.one(&cat::GPUS, Some(pci.gpus.len() as f64));
     // Bridges are among the functions too; their ends say the same of the link.
-    let nics = ports.iter().filter_map(PortView::pci);
+    let nics = ports.iter().filter_map(ReportedPort::pci);
     let ends: BTreeSet<String> = pci
         .gpus
         .iter()

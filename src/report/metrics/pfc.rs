@@ -1,16 +1,16 @@
 //! Series of the Ethernet side: PFC, pause, drops, carrier.
 
-use super::{Sheet, flag};
+use super::{Exposition, flag};
 use crate::observe::netdev::{DcbFacts, EthtoolFacts, PriorityFacts};
 use crate::report::Report;
 use crate::report::catalogue::{self as cat, Detail, Family};
-use crate::report::select;
+use crate::report::default_counters;
 use std::collections::{BTreeMap, BTreeSet};
 
 const RECEIVE: &str = "receive";
 const TRANSMIT: &str = "transmit";
 
-pub(super) fn families(sheet: &mut Sheet, report: &Report) {
+pub(super) fn families(sheet: &mut Exposition, report: &Report) {
     let snapshot = &report.snapshot;
     let ethtool: Vec<(&str, &EthtoolFacts)> = snapshot
         .ethtool
@@ -75,7 +75,7 @@ pub(super) fn families(sheet: &mut Sheet, report: &Report) {
     sheet.add(
         &cat::ETHTOOL,
         ethtool.iter().flat_map(|(netdev, facts)| {
-            select::ETHTOOL.iter().filter_map(move |name| {
+            default_counters::ETHTOOL.iter().filter_map(move |name| {
                 let labels = [(*netdev).to_string(), (*name).to_string()];
                 Some((labels, *facts.other.get(*name)? as f64))
             })
@@ -117,7 +117,7 @@ fn priorities_in_use(ethtool: &[(&str, &EthtoolFacts)], dcb: &[(&str, &DcbFacts)
 }
 
 fn both_ways(
-    sheet: &mut Sheet,
+    sheet: &mut Exposition,
     family: &Family,
     priorities: &[(&str, u8, &PriorityFacts)],
     values: impl Fn(&PriorityFacts) -> [Option<f64>; 2],

@@ -1,10 +1,10 @@
 //! Series of the machine's shape, and of what the Node promises.
 
-use super::Sheet;
+use super::Exposition;
 use crate::report::catalogue::{self as cat, Family};
 use crate::report::{Report, Resource};
 
-pub(super) fn families(sheet: &mut Sheet, report: &Report) {
+pub(super) fn families(sheet: &mut Exposition, report: &Report) {
     let profile = &report.profile;
     // Nothing was looked at yet.
     let looked = report.snapshot.devices.is_some() || profile.shape.is_some();

@@ -1,15 +1,15 @@
 //! Series of RDMA ports.
 
-use super::{Sheet, flag, port_labels};
+use super::{Exposition, flag, port_labels};
 use crate::observe::counters::{CounterKind, hw_kind, pma_kind};
 use crate::observe::rdma::PortState;
 use crate::report::catalogue::{self as cat, Detail, Family};
-use crate::report::select::{self, Traffic};
-use crate::report::view::{self, PortView};
+use crate::report::default_counters::{self, Traffic};
+use crate::report::port_view::{self, ReportedPort};
 use crate::report::{Report, Role};
 use std::borrow::Cow;
 
-pub(super) fn families(sheet: &mut Sheet, report: &Report, ports: &[PortView<'_>]) {
+pub(super) fn families(sheet: &mut Exposition, report: &Report, ports: &[ReportedPort<'_>]) {
     // Before the first enumeration nothing is known of rails: no series, not 0.
     let rails = ports.iter().filter(|port| port.is_rail()).count();
     sheet.one(
@@ -32,13 +32,13 @@ pub(super) fn families(sheet: &mut Sheet, report: &Report, ports: &[PortView<'_>
     });
 
     let full = sheet.detail == Detail::Full;
-    let counted: Vec<&PortView<'_>> = ports
+    let counted: Vec<&ReportedPort<'_>> = ports
         .iter()
-        .filter(|port| full || select::counted_by_default(port))
+        .filter(|port| full || default_counters::counted_by_default(port))
         .collect();
-    let traffic: Vec<(&PortView<'_>, Traffic)> = counted
+    let traffic: Vec<(&ReportedPort<'_>, Traffic)> = counted
         .iter()
-        .filter_map(|port| Some((*port, select::traffic(port.counters?))))
+        .filter_map(|port| Some((*port, default_counters::traffic(port.counters?))))
         .collect();
     let mut moved = |family: &Family, pick: fn(&Traffic) -> Option<u64>| {
         let values = traffic
@@ -86,10 +86,10 @@ pub(super) fn families(sheet: &mut Sheet, report: &Report, ports: &[PortView<'_>
 }
 
 fn each(
-    sheet: &mut Sheet,
+    sheet: &mut Exposition,
     family: &Family,
-    ports: &[PortView<'_>],
-    value: impl Fn(&PortView<'_>) -> Option<f64>,
+    ports: &[ReportedPort<'_>],
+    value: impl Fn(&ReportedPort<'_>) -> Option<f64>,
 ) {
     sheet.add(
         family,
@@ -99,7 +99,7 @@ fn each(
     );
 }
 
-fn info<'a>(port: &'a PortView<'_>) -> [Cow<'a, str>; 8] {
+fn info<'a>(port: &'a ReportedPort<'_>) -> [Cow<'a, str>; 8] {
     let rail = match port.role.map(|role| role.role) {
         Some(Role::Rail) => "true",
         Some(Role::Other) => "false",
@@ -111,14 +111,14 @@ fn info<'a>(port: &'a PortView<'_>) -> [Cow<'a, str>; 8] {
         number.into(),
         port.pci().unwrap_or_default().into(),
         port.port.netdev.as_deref().unwrap_or_default().into(),
-        view::link_layer(port.port.link_layer).into(),
+        port_view::link_layer(port.port.link_layer).into(),
         port.device.driver.as_str().into(),
         port.device.firmware.as_deref().unwrap_or_default().into(),
         rail.into(),
     ]
 }
 
-fn with_counter<'a>(port: &'a PortView<'_>, counter: &'a str) -> [&'a str; 3] {
+fn with_counter<'a>(port: &'a ReportedPort<'_>, counter: &'a str) -> [&'a str; 3] {
     let [device, number] = port_labels(port);
     [device, number, counter]
 }
@@ -128,19 +128,25 @@ fn is_saturated(name: &str, value: u64) -> bool {
 }
 
 /// PMA counters to export, traffic left out.
-fn pma_values<'a>(port: &'a PortView<'_>, full: bool) -> impl Iterator<Item = (&'a str, u64)> + 'a {
+fn pma_values<'a>(
+    port: &'a ReportedPort<'_>,
+    full: bool,
+) -> impl Iterator<Item = (&'a str, u64)> + 'a {
     let layer = port.port.link_layer;
     port.counters
         .into_iter()
         .flat_map(|counters| counters.pma.iter())
         .filter_map(|(name, reading)| Some((name, *reading.value()?)))
-        .filter(move |(name, _)| !select::PMA_TRAFFIC.contains(name))
-        .filter(move |(name, _)| full || select::pma_by_default(layer, name))
+        .filter(move |(name, _)| !default_counters::PMA_TRAFFIC.contains(name))
+        .filter(move |(name, _)| full || default_counters::pma_by_default(layer, name))
 }
 
 /// Hardware counters to export. A device-wide counter that a port has under the same name is the
 /// port's: one series must not come twice.
-fn hw_values<'a>(port: &'a PortView<'_>, full: bool) -> impl Iterator<Item = (&'a str, u64)> + 'a {
+fn hw_values<'a>(
+    port: &'a ReportedPort<'_>,
+    full: bool,
+) -> impl Iterator<Item = (&'a str, u64)> + 'a {
     let driver = port.device.driver.as_str();
     let layer = port.port.link_layer;
     port.counters
@@ -153,7 +159,7 @@ fn hw_values<'a>(port: &'a PortView<'_>, full: bool) -> impl Iterator<Item = (&'
             counters.hw.iter().chain(device_wide)
         })
         .filter_map(|(name, reading)| Some((name, *reading.value()?)))
-        .filter(move |(name, _)| full || select::hw_by_default(driver, layer, name))
+        .filter(move |(name, _)| full || default_counters::hw_by_default(driver, layer, name))
 }
 
 #[cfg(test)]

@@ -2,11 +2,11 @@
 //! GPUs stand on the left, the PCIe switch is the bar between, ports with their links on the right.
 
 use super::html::{Html, cut};
-use super::marks::{About, Mark};
-use super::plan::{Above, Gpu, Group, MAX_GROUPS, Plan, Port};
+use super::severity_icon::{About, Severity};
+use super::topology_layout::{Above, Gpu, Group, Layout, MAX_GROUPS, Port};
 use crate::observe::pci::PcieLink;
 use crate::observe::reading::Reading;
-use crate::report::view;
+use crate::report::port_view;
 use std::fmt::Write as _;
 
 /// Width of a drawing, and the height of a row, in its own units; about a pixel each.
@@ -20,7 +20,7 @@ const NIC: (i32, i32) = (119, 102);
 const LINK_END: i32 = 340;
 
 /// Draws the plan's groups.
-pub(super) fn groups(html: &mut Html, plan: &Plan<'_>) {
+pub(super) fn groups(html: &mut Html, plan: &Layout<'_>) {
     html.raw("<div class=\"groups\">\n");
     for (number, group) in plan.groups.iter().take(MAX_GROUPS).enumerate() {
         one(html, number, group);
@@ -40,12 +40,12 @@ pub(super) fn groups(html: &mut Html, plan: &Plan<'_>) {
 fn legend(html: &mut Html) {
     html.raw("<ul class=\"legend\" aria-label=\"Legend\">");
     for (mark, words) in [
-        (Mark::Ok, "ok"),
-        (Mark::Failing, "failing"),
-        (Mark::Degraded, "degraded"),
-        (Mark::Unknown, "unknown"),
-        (Mark::Notice, "notice only"),
-        (Mark::Off, "not in use"),
+        (Severity::Ok, "ok"),
+        (Severity::Failing, "failing"),
+        (Severity::Degraded, "degraded"),
+        (Severity::Unknown, "unknown"),
+        (Severity::Notice, "notice only"),
+        (Severity::Off, "not in use"),
     ] {
         html.raw("<li>");
         mark.draw(html);
@@ -105,10 +105,10 @@ fn one(html: &mut Html, number: usize, group: &Group<'_>) {
 }
 
 /// Class of a group's edge: only what asks to be looked at has a colour.
-fn edge(mark: Mark) -> &'static str {
+fn edge(mark: Severity) -> &'static str {
     match mark {
-        Mark::Failing | Mark::Degraded | Mark::Unknown => mark.class(),
-        Mark::Ok | Mark::Off | Mark::Notice => "none",
+        Severity::Failing | Severity::Degraded | Severity::Unknown => mark.class(),
+        Severity::Ok | Severity::Off | Severity::Notice => "none",
     }
 }
 
@@ -190,7 +190,7 @@ fn wire(html: &mut Html, class: &str, from: i32, to: i32, y: i32) {
     shape(html, "line", class, &ends);
 }
 
-fn glyph(html: &mut Html, mark: Mark, (x, y): (i32, i32)) {
+fn glyph(html: &mut Html, mark: Severity, (x, y): (i32, i32)) {
     html.open(
         "g",
         &[
@@ -225,7 +225,7 @@ fn draw_gpu(html: &mut Html, gpu: &Gpu<'_>, y: i32, wired: bool) {
     let name = format!("GPU {}", gpu.number);
     let lines = [("name", name.as_str()), ("sub", gpu.address.as_str())];
     node(html, &class, GPU, y, lines);
-    if gpu.mark != Mark::Ok {
+    if gpu.mark != Severity::Ok {
         glyph(html, gpu.mark, (GPU.0 + GPU.1 - 19, y - 16));
     }
 }
@@ -268,10 +268,10 @@ fn pcie_wire(about: &About<'_>) -> String {
 }
 
 /// How the link itself is: a link that is up is drawn whole, whatever else is with its NIC.
-fn link(port: &Port<'_>) -> Mark {
+fn link(port: &Port<'_>) -> Severity {
     match port.link {
-        Mark::Notice if port.view.is_up() => Mark::Ok,
-        Mark::Notice => Mark::Off,
+        Severity::Notice if port.view.is_up() => Severity::Ok,
+        Severity::Notice => Severity::Off,
         mark => mark,
     }
 }
@@ -285,8 +285,8 @@ pub(super) fn state(port: &Port<'_>) -> String {
         (false, _, None) => "state unknown".into(),
         (false, _, state) => format!(
             "{}/{}",
-            view::state_name(state),
-            view::phys_state_name(view.phys_state())
+            port_view::state_name(state),
+            port_view::phys_state_name(view.phys_state())
         ),
     }
 }
@@ -325,7 +325,7 @@ fn described(group: &Group<'_>) -> String {
     all.join("; ")
 }
 
-fn said(mark: Mark, about: &About<'_>) -> String {
+fn said(mark: Severity, about: &About<'_>) -> String {
     match about.reason() {
         Some(reason) => format!("{} ({reason})", mark.word()),
         None => mark.word().to_string(),

@@ -1,11 +1,11 @@
 //! What changed lately, newest first.
 
 use super::html::Html;
-use super::marks::Mark;
+use super::severity_icon::Severity;
 use super::tables::table;
 use super::verdict::time;
 use crate::readiness::diary::{Change, Entry, What};
-use crate::report::{Report, view};
+use crate::report::{Report, port_view};
 
 /// Changes shown.
 const MAX_EVENTS: usize = 24;
@@ -34,13 +34,13 @@ pub(super) fn write(html: &mut Html, report: &Report) {
 
 fn one(html: &mut Html, report: &Report, entry: &Entry) {
     html.raw("<tr><td class=\"num\">");
-    html.text(&view::ago(report, entry.at));
+    html.text(&port_view::ago(report, entry.at));
     html.raw(" ago <small class=\"dim\">");
     time(html, report, entry.at);
     html.raw("</small></td><td>");
     match &entry.change {
         Change::State { from, to, reasons } => {
-            Mark::of_state(*to).badge(html, to.as_str());
+            Severity::of_state(*to).badge(html, to.as_str());
             html.raw("</td><th scope=\"row\">the node</th><td class=\"wide\">was ");
             html.text(from.as_str());
             if !reasons.is_empty() {
@@ -50,17 +50,17 @@ fn one(html: &mut Html, report: &Report, entry: &Entry) {
             }
         }
         Change::Raised { what, message } => {
-            let mark = Mark::judged(what.weight, what.status);
+            let mark = Severity::judged(what.weight, what.status);
             mark.badge(html, mark.word());
             about(html, what);
             html.raw(": ");
             html.text(message);
         }
         Change::Cleared { what, stood } => {
-            Mark::Ok.badge(html, "cleared");
+            Severity::Ok.badge(html, "cleared");
             about(html, what);
             html.raw(", which stood for ");
-            html.text(&view::span(*stood));
+            html.text(&port_view::span(*stood));
         }
     }
     html.raw("</td></tr>\n");

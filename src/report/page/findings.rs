@@ -1,11 +1,11 @@
 //! Findings, worst first: what is so, what was seen, what to do.
 
 use super::html::Html;
-use super::marks::{MAX_FINDINGS, Mark};
+use super::severity_icon::{MAX_FINDINGS, Severity};
 use super::tables::more;
 use super::verdict::time;
 use crate::check::Finding;
-use crate::report::{Report, runbooks, view};
+use crate::report::{Report, port_view, runbooks};
 use crate::units::Millis;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ pub(super) fn write(html: &mut Html, report: &Report) {
 }
 
 fn one(html: &mut Html, report: &Report, number: usize, finding: &Finding) {
-    let mark = Mark::of(finding);
+    let mark = Severity::of(finding);
     html.open(
         "article",
         &[
@@ -76,7 +76,7 @@ pub(super) fn account(
     remedy: &str,
 ) {
     html.raw("for ");
-    html.text(&view::ago(report, since));
+    html.text(&port_view::ago(report, since));
     html.raw(", since ");
     time(html, report, since);
     html.raw("</p>\n<p>");

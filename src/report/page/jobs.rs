@@ -2,7 +2,7 @@
 
 use super::findings::account;
 use super::html::Html;
-use super::marks::Mark;
+use super::severity_icon::Severity;
 use super::tables::more;
 use super::verdict::{stamp, time};
 use crate::check::nccl::{Fallback, NcclVerdict, Network};
@@ -11,7 +11,7 @@ use crate::check::nccl_jobs::{ContainerVerdict, Via};
 use crate::check::nccl_pods::NoRdma;
 use crate::check::nccl_suspect::{State, Suspect};
 use crate::observe::pod::Job;
-use crate::report::{Report, view};
+use crate::report::{Report, port_view};
 
 /// Jobs, suspects and pods shown of each kind.
 const MAX_JOBS: usize = 24;
@@ -85,19 +85,19 @@ pub(super) fn write(html: &mut Html, report: &Report) {
 }
 
 /// How a job does, in a word and a mark.
-fn verdict(verdict: &NcclVerdict) -> (Mark, String) {
+fn verdict(verdict: &NcclVerdict) -> (Severity, String) {
     if verdict.init_hangs_since.is_some() {
-        return (Mark::Degraded, "init hangs".into());
+        return (Severity::Degraded, "init hangs".into());
     }
     match verdict.tcp_fallback {
-        Fallback::Yes => (Mark::Degraded, "fell back to TCP".into()),
-        Fallback::Configured => (Mark::Notice, "TCP, as configured".into()),
-        Fallback::Unknown => (Mark::Unknown, "network not known".into()),
+        Fallback::Yes => (Severity::Degraded, "fell back to TCP".into()),
+        Fallback::Configured => (Severity::Notice, "TCP, as configured".into()),
+        Fallback::Unknown => (Severity::Unknown, "network not known".into()),
         Fallback::No => {
             let network = network(verdict.network);
             match verdict.remedies.is_empty() {
-                true => (Mark::Ok, network.into()),
-                false => (Mark::Notice, network.into()),
+                true => (Severity::Ok, network.into()),
+                false => (Severity::Notice, network.into()),
             }
         }
     }
@@ -119,7 +119,7 @@ fn network(network: Network) -> &'static str {
     }
 }
 
-fn title(html: &mut Html, (mark, word): (Mark, &str), subject: &str, job: Option<&Job>) {
+fn title(html: &mut Html, (mark, word): (Severity, &str), subject: &str, job: Option<&Job>) {
     html.open("article", &[("class", &format!("item i-{}", mark.class()))]);
     html.raw("<h3>");
     mark.badge(html, word);
@@ -147,7 +147,7 @@ fn one(html: &mut Html, report: &Report, job: &ContainerVerdict) {
         Via::Remembered => "from lines that are gone",
     });
     html.raw(" · for ");
-    html.text(&view::ago(report, job.since));
+    html.text(&port_view::ago(report, job.since));
     html.raw(", since ");
     time(html, report, job.since);
     html.raw("</p>\n");
@@ -242,7 +242,7 @@ fn notice(html: &mut Html, what: &'static str, [subject, message, remedy]: [&str
     if html.is_full() {
         return;
     }
-    title(html, (Mark::Notice, what), subject, None);
+    title(html, (Severity::Notice, what), subject, None);
     html.raw("<p>");
     html.prose(message);
     html.raw("</p>\n");
@@ -257,7 +257,7 @@ fn suspect(html: &mut Html, report: &Report, pod: &Suspect) {
     }
     title(
         html,
-        (Mark::Notice, "suspect"),
+        (Severity::Notice, "suspect"),
         &pod.subject(),
         pod.pod.job.as_ref(),
     );

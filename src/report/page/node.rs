@@ -1,13 +1,13 @@
 //! The node's other facts: driver and GPUDirect, Xids, the cluster, the sources.
 
 use super::html::Html;
-use super::marks::Mark;
+use super::severity_icon::Severity;
 use super::tables::{cell, head, more, table};
 use super::verdict::{taint, time};
 use crate::observe::gpudirect::MODULES_OF_INTEREST;
 use crate::observe::snapshot::SourceHealth;
 use crate::report::cluster::ClusterStatus;
-use crate::report::{Report, view};
+use crate::report::{Report, port_view};
 use crate::units::Millis;
 use std::collections::BTreeMap;
 
@@ -43,7 +43,7 @@ fn joined(words: &[String]) -> String {
 
 /// Driver, GPUDirect RDMA and Storage, modules.
 pub(super) fn gpudirect(html: &mut Html, report: &Report) {
-    let facts = view::gpudirect(report);
+    let facts = port_view::gpudirect(report);
     html.raw("<dl class=\"facts\">\n");
     let driver = facts.and_then(|facts| facts.driver.value()).map(|driver| {
         let kind = match driver.open {
@@ -62,13 +62,13 @@ pub(super) fn gpudirect(html: &mut Html, report: &Report) {
     fact(
         html,
         "GPUDirect RDMA",
-        Some(view::path_name(report.gpudirect.path)),
+        Some(port_view::path_name(report.gpudirect.path)),
     );
     fact(html, "… because", Some(&joined(&report.gpudirect.why)));
     fact(
         html,
         "GPUDirect Storage",
-        Some(view::gds_name(view::gds_ready(report))),
+        Some(port_view::gds_name(port_view::gds_ready(report))),
     );
     let peers = facts.and_then(|facts| facts.memory_peers.value());
     fact(
@@ -91,7 +91,7 @@ pub(super) fn gpudirect(html: &mut Html, report: &Report) {
 }
 
 fn modules(html: &mut Html, report: &Report) {
-    let Some(loaded) = view::modules(report) else {
+    let Some(loaded) = port_view::modules(report) else {
         html.raw("<p class=\"dim\">The list of kernel modules could not be read.</p>\n");
         return;
     };
@@ -215,7 +215,7 @@ impl<'a> Source<'a> {
             return;
         }
         self.stalled += usize::from(health.stalled_since.is_some());
-        let fails = !view::source_up(health) && health.stalled_since.is_none();
+        let fails = !port_view::source_up(health) && health.stalled_since.is_none();
         self.failing += usize::from(fails);
         self.micros = self.micros.max(health.micros);
         self.never |= health.last_ok.is_none();
@@ -229,13 +229,13 @@ impl<'a> Source<'a> {
         }
     }
 
-    fn told(&self) -> (Mark, &'static str) {
+    fn told(&self) -> (Severity, &'static str) {
         match (self.stalled, self.failing) {
-            (1.., _) => (Mark::Failing, "stalled"),
-            (0, 1..) if self.detail.is_none() => (Mark::Unknown, "not read yet"),
-            (0, 1..) => (Mark::Degraded, "failing"),
-            (0, 0) if self.absent == self.subjects => (Mark::Off, "absent"),
-            (0, 0) => (Mark::Ok, "up"),
+            (1.., _) => (Severity::Failing, "stalled"),
+            (0, 1..) if self.detail.is_none() => (Severity::Unknown, "not read yet"),
+            (0, 1..) => (Severity::Degraded, "failing"),
+            (0, 0) if self.absent == self.subjects => (Severity::Off, "absent"),
+            (0, 0) => (Severity::Ok, "up"),
         }
     }
 }
@@ -292,7 +292,7 @@ fn source_row(html: &mut Html, report: &Report, name: &str, source: &Source<'_>)
     cell(html, "num", read.then_some(millis.as_str()));
     let age = match (source.never, source.last_ok) {
         (true, _) if read => Some("never read".to_string()),
-        (_, at) => at.map(|at| view::ago(report, at)),
+        (_, at) => at.map(|at| port_view::ago(report, at)),
     };
     cell(html, "num", age.as_deref());
     cell(html, "wide", source.detail);

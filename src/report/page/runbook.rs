@@ -1,7 +1,7 @@
 //! A runbook as a page: the look of the page at `/`, and no word of this node.
 
 use super::html::Html;
-use super::marks::Mark;
+use super::severity_icon::Severity;
 use super::{close, markdown, open};
 use crate::report::runbooks::Page;
 
@@ -12,7 +12,7 @@ const ROOM: usize = 128 * 1024;
 pub fn encode(page: &Page) -> String {
     let mut html = Html::new();
     html.part(ROOM);
-    open(&mut html, Mark::Notice, &[page.title(), "selvage"]);
+    open(&mut html, Severity::Notice, &[page.title(), "selvage"]);
     html.raw(
         "<a class=\"skip\" href=\"#main\">Skip to the text</a>\n\
          <header><b class=\"brand\">selvage</b>\n<nav aria-label=\"Pages\"><ul>\

@@ -2,10 +2,10 @@
 
 use super::drawing::pcie;
 use super::html::Html;
-use super::plan::{Gpu, Plan, Port};
+use super::topology_layout::{Gpu, Layout, Port};
 use crate::observe::pci::Distance;
 use crate::report::Report;
-use crate::report::view;
+use crate::report::port_view;
 
 /// Rows of a table.
 const MAX_ROWS: usize = 64;
@@ -62,7 +62,7 @@ pub(super) fn more(html: &mut Html, count: usize, shown: usize, what: &'static s
 }
 
 /// All ports, worst first.
-pub(super) fn ports(html: &mut Html, plan: &Plan<'_>) {
+pub(super) fn ports(html: &mut Html, plan: &Layout<'_>) {
     if plan.ports.is_empty() {
         return;
     }
@@ -113,10 +113,10 @@ fn port_row(html: &mut Html, port: &Port<'_>) {
         false => port.about.links(html),
     }
     html.raw("</td>");
-    let state = view::state_name(view.state());
+    let state = port_view::state_name(view.state());
     let state = match view.is_up() || view.state().is_none() {
         true => state.to_string(),
-        false => format!("{state}/{}", view::phys_state_name(view.phys_state())),
+        false => format!("{state}/{}", port_view::phys_state_name(view.phys_state())),
     };
     cell(html, "", Some(&state));
     cell(
@@ -131,7 +131,7 @@ fn port_row(html: &mut Html, port: &Port<'_>) {
         "num",
         port.numa().map(|node| node.to_string()).as_deref(),
     );
-    cell(html, "", Some(view::link_layer(view.port.link_layer)));
+    cell(html, "", Some(port_view::link_layer(view.port.link_layer)));
     cell(html, "id", view.port.netdev.as_deref());
     let role = if view.is_rail() { "rail" } else { "other" };
     let role = match view.role {
@@ -143,7 +143,7 @@ fn port_row(html: &mut Html, port: &Port<'_>) {
 }
 
 /// All GPUs, worst first.
-pub(super) fn gpus(html: &mut Html, report: &Report, plan: &Plan<'_>) {
+pub(super) fn gpus(html: &mut Html, report: &Report, plan: &Layout<'_>) {
     if plan.gpus.is_empty() {
         return;
     }
@@ -175,7 +175,7 @@ fn gpu_row(html: &mut Html, report: &Report, gpu: &Gpu<'_>) {
     gpu.mark.badge(html, gpu.mark.word());
     html.raw("</td>");
     cell(html, "id", Some(&gpu.address));
-    let driven = view::gpudirect(report).and_then(|facts| {
+    let driven = port_view::gpudirect(report).and_then(|facts| {
         let mut gpus = facts.gpus.iter();
         gpus.find(|driven| driven.pci.parse() == Ok(gpu.bdf))
     });

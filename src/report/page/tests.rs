@@ -33,10 +33,10 @@ pub(super) fn assert_has(report: &Report, parts: &[&str]) {
 #[test]
 fn every_state_has_its_word_and_shape() {
     for (state, word, shape) in [
-        (State::Ready, "is ready", Mark::Ok),
-        (State::Degraded, "is degraded", Mark::Degraded),
-        (State::Unready, "is unready", Mark::Failing),
-        (State::Unknown, "is unknown", Mark::Unknown),
+        (State::Ready, "is ready", Severity::Ok),
+        (State::Degraded, "is degraded", Severity::Degraded),
+        (State::Unready, "is unready", Severity::Failing),
+        (State::Unknown, "is unknown", Severity::Unknown),
     ] {
         let mut report = node(8, LinkLayer::Infiniband);
         report.state = state;
@@ -47,12 +47,12 @@ fn every_state_has_its_word_and_shape() {
         assert_has(&report, &[word]);
     }
     let marks = [
-        Mark::Ok,
-        Mark::Off,
-        Mark::Notice,
-        Mark::Unknown,
-        Mark::Degraded,
-        Mark::Failing,
+        Severity::Ok,
+        Severity::Off,
+        Severity::Notice,
+        Severity::Unknown,
+        Severity::Degraded,
+        Severity::Failing,
     ];
     for (n, one) in marks.iter().enumerate() {
         for other in &marks[n + 1..] {
@@ -107,10 +107,10 @@ fn a_broken_node_is_told_in_full() {
 #[test]
 fn the_worst_is_drawn_first() {
     let report = broken();
-    let found = Marks::of(&report);
-    let plan = plan::of(&report, &found);
+    let found = SeverityIndex::of(&report);
+    let plan = topology_layout::of(&report, &found);
     let first = plan.groups.first().unwrap();
-    assert_eq!(first.mark(), Mark::Failing);
+    assert_eq!(first.mark(), Severity::Failing);
     let page = text(&report);
     let ports = page.split("Ports, worst first").nth(1).unwrap();
     assert!(
@@ -247,13 +247,13 @@ fn behind_switches(report: &mut Report) {
 fn gpus_and_ports_stand_by_the_switch_above_them() {
     let mut report = node(8, LinkLayer::Infiniband);
     behind_switches(&mut report);
-    let found = Marks::of(&report);
-    let plan = plan::of(&report, &found);
+    let found = SeverityIndex::of(&report);
+    let plan = topology_layout::of(&report, &found);
     assert_eq!(plan.groups.len(), 8);
     for (n, group) in plan.groups.iter().enumerate() {
         assert_eq!(
             group.above,
-            plan::Above::Switch(format!("{:02x}:00.0", 0xb0 + n))
+            topology_layout::Above::Switch(format!("{:02x}:00.0", 0xb0 + n))
         );
         assert_eq!(group.numa, Some(u32::from(n >= 4)));
         assert_eq!((group.gpus.len(), group.ports.len()), (1, 1));
@@ -262,12 +262,12 @@ fn gpus_and_ports_stand_by_the_switch_above_them() {
     }
     // Without bridges they stand by NUMA node, or all together, in pieces.
     let report = node(12, LinkLayer::Infiniband);
-    let found = Marks::of(&report);
-    let plan = plan::of(&report, &found);
+    let found = SeverityIndex::of(&report);
+    let plan = topology_layout::of(&report, &found);
     assert!(
         plan.groups
             .iter()
-            .all(|group| group.above == plan::Above::Unseen)
+            .all(|group| group.above == topology_layout::Above::Unseen)
     );
     let ports: usize = plan.groups.iter().map(|group| group.ports.len()).sum();
     assert_eq!(ports, 12);
@@ -281,9 +281,9 @@ fn what_is_gone_has_a_place_in_the_drawing() {
         key: "0000:17:00.0".into(),
         ..finding("device_missing", "mlx5_7", "RailVanished", Status::Failing)
     }];
-    let found = Marks::of(&report);
-    let plan = plan::of(&report, &found);
-    assert_eq!(plan.groups[0].above, plan::Above::Gone);
+    let found = SeverityIndex::of(&report);
+    let plan = topology_layout::of(&report, &found);
+    assert_eq!(plan.groups[0].above, topology_layout::Above::Gone);
     assert_has(&report, &["No longer there mlx5_7 RailVanished"]);
 }
 
@@ -296,14 +296,14 @@ fn a_port_that_is_down_without_a_finding_is_no_alarm() {
         .links
         .insert(key.clone(), link(PortState::Down, PhysState::Polling));
     report.roles.get_mut(&key).unwrap().role = Role::Other;
-    let found = Marks::of(&report);
-    let plan = plan::of(&report, &found);
+    let found = SeverityIndex::of(&report);
+    let plan = topology_layout::of(&report, &found);
     let port = plan
         .ports
         .iter()
         .find(|port| port.name() == "mlx5_7")
         .unwrap();
-    assert_eq!(port.mark, Mark::Off);
+    assert_eq!(port.mark, Severity::Off);
     assert_has(
         &report,
         &["Rails 7 of 7 up", "not in use", "and 1 other port"],
@@ -312,14 +312,14 @@ fn a_port_that_is_down_without_a_finding_is_no_alarm() {
     let mut notice = finding("link_state", "mlx5_7/1", "LinkDown", Status::Failing);
     notice.weight = Weight::Notice;
     report.findings.push(notice);
-    let found = Marks::of(&report);
-    let plan = plan::of(&report, &found);
+    let found = SeverityIndex::of(&report);
+    let plan = topology_layout::of(&report, &found);
     let port = plan
         .ports
         .iter()
         .find(|port| port.name() == "mlx5_7")
         .unwrap();
-    assert_eq!(port.mark, Mark::Notice);
+    assert_eq!(port.mark, Severity::Notice);
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! The top of the page: what is so, since when, why, and what to do where no finding says it.
 
 use super::html::Html;
-use super::marks::{self, Mark, Marks};
-use super::plan::Plan;
+use super::severity_icon::{self, Severity, SeverityIndex};
+use super::topology_layout::Layout;
 use crate::check::gpudirect::Path;
 use crate::check::nccl::Fallback;
 use crate::readiness;
 use crate::report::cluster::ClusterStatus;
-use crate::report::{Report, State, Tainting, runbooks, view};
+use crate::report::{Report, State, Tainting, port_view, runbooks};
 use crate::units::Millis;
 
 /// Reasons, muted checks and notes shown.
@@ -15,7 +15,7 @@ const MAX_REASONS: usize = 16;
 
 /// `<time>` of a moment, in whole seconds of UTC; nothing where there is no wall time.
 pub(super) fn time(html: &mut Html, report: &Report, at: Millis) {
-    if let Some(wall) = view::wall_at(report, at) {
+    if let Some(wall) = port_view::wall_at(report, at) {
         stamp(html, wall);
     }
 }
@@ -32,8 +32,8 @@ pub(super) fn stamp(html: &mut Html, wall: jiff::Timestamp) {
 }
 
 /// The banner.
-pub(super) fn banner(html: &mut Html, report: &Report, found: &Marks<'_>) {
-    let mark = Mark::of_state(report.state);
+pub(super) fn banner(html: &mut Html, report: &Report, found: &SeverityIndex<'_>) {
+    let mark = Severity::of_state(report.state);
     html.open(
         "section",
         &[
@@ -48,8 +48,8 @@ pub(super) fn banner(html: &mut Html, report: &Report, found: &Marks<'_>) {
     html.leaf("em", &[("class", mark.class())], report.state.as_str());
     html.raw("</h1>\n<p class=\"since\">");
     html.raw("for ");
-    html.text(&view::ago(report, report.since));
-    if view::wall_at(report, report.since).is_some() {
+    html.text(&port_view::ago(report, report.since));
+    if port_view::wall_at(report, report.since).is_some() {
         html.raw(", since ");
         time(html, report, report.since);
     }
@@ -78,7 +78,7 @@ pub(super) fn banner(html: &mut Html, report: &Report, found: &Marks<'_>) {
     html.raw("</div></section>\n");
 }
 
-fn reasons(html: &mut Html, report: &Report, found: &Marks<'_>) {
+fn reasons(html: &mut Html, report: &Report, found: &SeverityIndex<'_>) {
     if report.reasons.is_empty() {
         return;
     }
@@ -86,7 +86,7 @@ fn reasons(html: &mut Html, report: &Report, found: &Marks<'_>) {
     for reason in report.reasons.iter().take(MAX_REASONS) {
         html.raw("<li>");
         match found.of_reason(reason) {
-            Some(number) => marks::link(html, number, reason),
+            Some(number) => severity_icon::link(html, number, reason),
             None => html.leaf("span", &[], reason),
         }
         html.raw("</li>");
@@ -118,13 +118,13 @@ fn muted(html: &mut Html, report: &Report) {
 }
 
 /// The strip of figures below the banner.
-pub(super) fn tiles(html: &mut Html, report: &Report, plan: &Plan<'_>) {
+pub(super) fn tiles(html: &mut Html, report: &Report, plan: &Layout<'_>) {
     html.raw("<dl class=\"tiles\">\n");
     rails(html, report, plan);
     gpus(html, report, plan);
-    let path = view::path_name(report.gpudirect.path);
+    let path = port_view::path_name(report.gpudirect.path);
     let mark = match report.gpudirect.path {
-        Path::None if !plan.gpus.is_empty() && !plan.ports.is_empty() => Some(Mark::Degraded),
+        Path::None if !plan.gpus.is_empty() && !plan.ports.is_empty() => Some(Severity::Degraded),
         _ => None,
     };
     tile(html, "GPUDirect RDMA", path, mark, "");
@@ -137,7 +137,7 @@ pub(super) fn tiles(html: &mut Html, report: &Report, plan: &Plan<'_>) {
     html.raw("</dl>\n");
 }
 
-fn tile(html: &mut Html, name: &'static str, value: &str, mark: Option<Mark>, more: &str) {
+fn tile(html: &mut Html, name: &'static str, value: &str, mark: Option<Severity>, more: &str) {
     html.raw("<div><dt>");
     html.raw(name);
     html.raw("</dt><dd><b>");
@@ -152,7 +152,7 @@ fn tile(html: &mut Html, name: &'static str, value: &str, mark: Option<Mark>, mo
     html.raw("</dd></div>\n");
 }
 
-fn rails(html: &mut Html, report: &Report, plan: &Plan<'_>) {
+fn rails(html: &mut Html, report: &Report, plan: &Layout<'_>) {
     let rails: Vec<_> = plan
         .ports
         .iter()
@@ -171,19 +171,19 @@ fn rails(html: &mut Html, report: &Report, plan: &Plan<'_>) {
         (true, 0) => "none".into(),
         (true, all) => format!("{up} of {all} up"),
     };
-    let mark = worst.filter(|mark| *mark > Mark::Notice);
+    let mark = worst.filter(|mark| *mark > Severity::Notice);
     tile(html, "Rails", &value, mark, &more);
 }
 
-fn gpus(html: &mut Html, report: &Report, plan: &Plan<'_>) {
-    let value = view::gpu_count(report)
+fn gpus(html: &mut Html, report: &Report, plan: &Layout<'_>) {
+    let value = port_view::gpu_count(report)
         .filter(|count| *count > 0 || report.snapshot.pci.is_some())
         .map_or("unknown".into(), |count| count.to_string());
     let worst = plan.gpus.iter().map(|gpu| gpu.mark).max();
     let bad = plan
         .gpus
         .iter()
-        .filter(|gpu| gpu.mark > Mark::Notice)
+        .filter(|gpu| gpu.mark > Severity::Notice)
         .count();
     let more = match bad {
         0 => String::new(),
@@ -193,23 +193,28 @@ fn gpus(html: &mut Html, report: &Report, plan: &Plan<'_>) {
         html,
         "GPUs",
         &value,
-        worst.filter(|mark| *mark > Mark::Notice),
+        worst.filter(|mark| *mark > Severity::Notice),
         &more,
     );
 }
 
 fn findings(html: &mut Html, report: &Report) {
-    let count = |mark: Mark| {
+    let count = |mark: Severity| {
         let found = report
             .findings
             .iter()
-            .filter(|f| Mark::of(f) == mark)
+            .filter(|f| Severity::of(f) == mark)
             .count();
         (found > 0).then(|| format!("{found} {}", mark.word()))
     };
-    let all = [Mark::Failing, Mark::Degraded, Mark::Unknown, Mark::Notice];
+    let all = [
+        Severity::Failing,
+        Severity::Degraded,
+        Severity::Unknown,
+        Severity::Notice,
+    ];
     let words: Vec<String> = all.into_iter().filter_map(count).collect();
-    let worst = report.findings.iter().map(Mark::of).max();
+    let worst = report.findings.iter().map(Severity::of).max();
     let value = match report.findings.len() {
         0 => "none".to_string(),
         all => all.to_string(),
@@ -218,7 +223,7 @@ fn findings(html: &mut Html, report: &Report) {
         html,
         "Findings",
         &value,
-        worst.filter(|mark| *mark > Mark::Notice),
+        worst.filter(|mark| *mark > Severity::Notice),
         &words.join(", "),
     );
 }
@@ -234,7 +239,10 @@ fn jobs(html: &mut Html, report: &Report) {
         .count();
     let (mark, more) = match fallen {
         0 => (None, String::new()),
-        fallen => (Some(Mark::Degraded), format!("{fallen} fell back to TCP")),
+        fallen => (
+            Some(Severity::Degraded),
+            format!("{fallen} fell back to TCP"),
+        ),
     };
     tile(html, "NCCL jobs", &jobs.len().to_string(), mark, &more);
 }
@@ -243,7 +251,7 @@ fn jobs(html: &mut Html, report: &Report) {
 pub(super) fn taint(
     report: &Report,
     status: &ClusterStatus,
-) -> (&'static str, Option<Mark>, String) {
+) -> (&'static str, Option<Severity>, String) {
     let budget = status.budget.as_ref().map_or(String::new(), |budget| {
         format!(
             ", {} of {} nodes that may be tainted are",
@@ -264,18 +272,18 @@ pub(super) fn taint(
             ];
             let more: Vec<&str> = more.into_iter().filter(|part| !part.is_empty()).collect();
             let mark = match report.state {
-                State::Ready | State::Degraded => Mark::Degraded,
-                State::Unready | State::Unknown => Mark::Failing,
+                State::Ready | State::Degraded => Severity::Degraded,
+                State::Unready | State::Unknown => Severity::Failing,
             };
             ("applied", Some(mark), more.join("; "))
         }
         (_, Some(why)) => (
             "withheld",
-            Some(Mark::Degraded),
+            Some(Severity::Degraded),
             format!("{}{budget}", withheld(why)),
         ),
         (_, None) if report.tainting == Tainting::Want => {
-            ("wanted", Some(Mark::Degraded), muted.into())
+            ("wanted", Some(Severity::Degraded), muted.into())
         }
         (Some(false), None) => ("none", None, muted.into()),
         (None, None) => ("unknown", None, "the Node was not seen yet".into()),

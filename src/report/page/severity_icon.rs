@@ -3,7 +3,7 @@
 
 use super::html::Html;
 use crate::check::{Finding, Status, Weight};
-use crate::report::view::PortView;
+use crate::report::port_view::ReportedPort;
 use crate::report::{Report, State};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ pub(super) const MAX_FINDINGS: usize = 48;
 
 /// How something is, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Mark {
+pub(super) enum Severity {
     /// As it should be.
     Ok,
     /// Not in use, and nothing says that it should be.
@@ -27,84 +27,84 @@ pub(super) enum Mark {
     Failing,
 }
 
-impl Mark {
+impl Severity {
     /// Of a finding.
-    pub(super) fn of(finding: &Finding) -> Mark {
-        Mark::judged(finding.weight, finding.status)
+    pub(super) fn of(finding: &Finding) -> Severity {
+        Severity::judged(finding.weight, finding.status)
     }
 
     /// Of a finding's weight and status.
-    pub(super) fn judged(weight: Weight, status: Status) -> Mark {
+    pub(super) fn judged(weight: Weight, status: Status) -> Severity {
         match (weight, status) {
-            (Weight::Notice, _) => Mark::Notice,
-            (_, Status::Failing) => Mark::Failing,
-            (_, Status::Degraded) => Mark::Degraded,
-            (_, Status::Unknown) => Mark::Unknown,
+            (Weight::Notice, _) => Severity::Notice,
+            (_, Status::Failing) => Severity::Failing,
+            (_, Status::Degraded) => Severity::Degraded,
+            (_, Status::Unknown) => Severity::Unknown,
         }
     }
 
     /// Of the verdict.
-    pub(super) fn of_state(state: State) -> Mark {
+    pub(super) fn of_state(state: State) -> Severity {
         match state {
-            State::Ready => Mark::Ok,
-            State::Degraded => Mark::Degraded,
-            State::Unready => Mark::Failing,
-            State::Unknown => Mark::Unknown,
+            State::Ready => Severity::Ok,
+            State::Degraded => Severity::Degraded,
+            State::Unready => Severity::Failing,
+            State::Unknown => Severity::Unknown,
         }
     }
 
     /// The same, as far as it is worth looking there first: a notice, or a port that nobody uses, is
     /// no reason to.
-    pub(super) fn attention(self) -> Mark {
-        match self > Mark::Notice {
+    pub(super) fn attention(self) -> Severity {
+        match self > Severity::Notice {
             true => self,
-            false => Mark::Ok,
+            false => Severity::Ok,
         }
     }
 
     /// The word beside the shape.
     pub(super) fn word(self) -> &'static str {
         match self {
-            Mark::Ok => "ok",
-            Mark::Off => "not in use",
-            Mark::Notice => "notice",
-            Mark::Unknown => "unknown",
-            Mark::Degraded => "degraded",
-            Mark::Failing => "failing",
+            Severity::Ok => "ok",
+            Severity::Off => "not in use",
+            Severity::Notice => "notice",
+            Severity::Unknown => "unknown",
+            Severity::Degraded => "degraded",
+            Severity::Failing => "failing",
         }
     }
 
     /// Class that gives the colour.
     pub(super) fn class(self) -> &'static str {
         match self {
-            Mark::Ok => "ok",
-            Mark::Off => "off",
-            Mark::Notice => "note",
-            Mark::Unknown => "unk",
-            Mark::Degraded => "deg",
-            Mark::Failing => "bad",
+            Severity::Ok => "ok",
+            Severity::Off => "off",
+            Severity::Notice => "note",
+            Severity::Unknown => "unk",
+            Severity::Degraded => "deg",
+            Severity::Failing => "bad",
         }
     }
 
     /// The shape, in a box of 16 by 16: of another outline for each.
     pub(super) fn shape(self) -> &'static str {
         match self {
-            Mark::Ok => {
+            Severity::Ok => {
                 "<circle class=\"s\" cx=\"8\" cy=\"8\" r=\"7\"/><path class=\"g\" d=\"M4.6 8.3l2.3 2.3 4.5-4.9\"/>"
             }
-            Mark::Off => {
+            Severity::Off => {
                 "<circle class=\"r\" cx=\"8\" cy=\"8\" r=\"6\"/><path class=\"q\" d=\"M5 8h6\"/>"
             }
-            Mark::Notice => {
+            Severity::Notice => {
                 "<rect class=\"r\" x=\"2\" y=\"2\" width=\"12\" height=\"12\" rx=\"3\"/><path class=\"q\" d=\"M8 7.2v4M8 4.6v.2\"/>"
             }
-            Mark::Unknown => {
+            Severity::Unknown => {
                 "<path class=\"s\" d=\"M8 .6L15.4 8 8 15.4.6 8z\"/><path class=\"g\" d=\"M6.2 6.4a1.8 1.8 0 1 1 2.6 1.6c-.6.3-.8.6-.8 1.2M8 11.3v.1\"/>"
             }
-            Mark::Degraded => {
+            Severity::Degraded => {
                 "<path class=\"s\" d=\"M8 1.2L15.4 14.6H.6z\"/><path class=\"g\" d=\"M8 6.2v3.8M8 12.2v.1\"/>"
             }
-            Mark::Failing => {
+            Severity::Failing => {
                 "<path class=\"s\" d=\"M5 .8h6L15.2 5v6L11 15.2H5L.8 11V5z\"/><path class=\"g\" d=\"M5.4 5.4l5.2 5.2M10.6 5.4l-5.2 5.2\"/>"
             }
         }
@@ -113,16 +113,16 @@ impl Mark {
     /// Icon of the browser's tab.
     pub(super) fn icon(self) -> &'static str {
         match self {
-            Mark::Ok => {
+            Severity::Ok => {
                 "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Ccircle cx='8' cy='8' r='7' fill='%23178a4c'/%3E%3C/svg%3E"
             }
-            Mark::Degraded => {
+            Severity::Degraded => {
                 "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Cpath d='M8 1l7 14H1z' fill='%23d08700'/%3E%3C/svg%3E"
             }
-            Mark::Failing => {
+            Severity::Failing => {
                 "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Cpath d='M5 1h6l4 4v6l-4 4H5l-4-4V5z' fill='%23d92d20'/%3E%3C/svg%3E"
             }
-            Mark::Off | Mark::Notice | Mark::Unknown => {
+            Severity::Off | Severity::Notice | Severity::Unknown => {
                 "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Cpath d='M8 0l8 8-8 8-8-8z' fill='%237a5af8'/%3E%3C/svg%3E"
             }
         }
@@ -154,12 +154,12 @@ impl Mark {
 
 /// Findings by what they are about.
 #[derive(Debug)]
-pub(super) struct Marks<'a> {
+pub(super) struct SeverityIndex<'a> {
     findings: &'a [Finding],
     about: BTreeMap<&'a str, Vec<usize>>,
 }
 
-impl<'a> Marks<'a> {
+impl<'a> SeverityIndex<'a> {
     /// Of a report.
     pub(super) fn of(report: &'a Report) -> Self {
         let mut about: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
@@ -171,7 +171,7 @@ impl<'a> Marks<'a> {
                 about.entry(name).or_default().push(number);
             }
         }
-        Marks {
+        SeverityIndex {
             findings: &report.findings,
             about,
         }
@@ -193,7 +193,7 @@ impl<'a> Marks<'a> {
     }
 
     /// Findings about a port, its device, its PCI function or its network device.
-    pub(super) fn port(&self, port: &PortView<'_>) -> About<'a> {
+    pub(super) fn port(&self, port: &ReportedPort<'_>) -> About<'a> {
         self.named(&[
             Some(port.name()),
             Some(port.key.to_string()),
@@ -223,26 +223,29 @@ pub(super) struct About<'a>(pub(super) Vec<(usize, &'a Finding)>);
 
 impl About<'_> {
     /// The worst of them.
-    pub(super) fn mark(&self) -> Option<Mark> {
-        self.0.iter().map(|(_, finding)| Mark::of(finding)).max()
+    pub(super) fn mark(&self) -> Option<Severity> {
+        self.0
+            .iter()
+            .map(|(_, finding)| Severity::of(finding))
+            .max()
     }
 
     /// The worst of those that are not about the card's PCIe link: how the port itself is.
-    fn beyond_pcie(&self) -> Option<Mark> {
+    fn beyond_pcie(&self) -> Option<Severity> {
         let beyond = self.0.iter().filter(|(_, finding)| !on_pcie(finding));
-        beyond.map(|(_, finding)| Mark::of(finding)).max()
+        beyond.map(|(_, finding)| Severity::of(finding)).max()
     }
 
     /// The worst of those about the card's PCIe link.
-    pub(super) fn pcie(&self) -> Option<Mark> {
+    pub(super) fn pcie(&self) -> Option<Severity> {
         let on = self.0.iter().filter(|(_, finding)| on_pcie(finding));
-        on.map(|(_, finding)| Mark::of(finding)).max()
+        on.map(|(_, finding)| Severity::of(finding)).max()
     }
 
     /// The worst one's reason.
     pub(super) fn reason(&self) -> Option<&str> {
         // Of equals the first, which is where `max_by_key` takes the last.
-        let worst = self.0.iter().rev().max_by_key(|(_, f)| Mark::of(f));
+        let worst = self.0.iter().rev().max_by_key(|(_, f)| Severity::of(f));
         worst.map(|(_, finding)| finding.reason.as_str())
     }
 
@@ -280,21 +283,21 @@ fn on_pcie(finding: &Finding) -> bool {
 }
 
 /// How a port is: by the findings about it, else by its state.
-pub(super) fn of_port(port: &PortView<'_>, about: &About<'_>) -> Mark {
+pub(super) fn of_port(port: &ReportedPort<'_>, about: &About<'_>) -> Severity {
     let state = of_state(port);
     about.mark().unwrap_or(state).max(state)
 }
 
 /// How a port's link into the fabric is: what is on its PCIe side is none of it.
-pub(super) fn of_link(port: &PortView<'_>, about: &About<'_>) -> Mark {
+pub(super) fn of_link(port: &ReportedPort<'_>, about: &About<'_>) -> Severity {
     let state = of_state(port);
     about.beyond_pcie().unwrap_or(state).max(state)
 }
 
-fn of_state(port: &PortView<'_>) -> Mark {
+fn of_state(port: &ReportedPort<'_>) -> Severity {
     match (port.is_up(), port.state()) {
-        (true, _) => Mark::Ok,
-        (false, None) => Mark::Unknown,
-        (false, Some(_)) => Mark::Off,
+        (true, _) => Severity::Ok,
+        (false, None) => Severity::Unknown,
+        (false, Some(_)) => Severity::Off,
     }
 }

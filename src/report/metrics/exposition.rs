@@ -9,14 +9,14 @@ use std::fmt::Write;
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// The exposition so far.
-pub(crate) struct Sheet {
+pub(crate) struct Exposition {
     pub(super) detail: Detail,
     text: String,
 }
 
-impl Sheet {
+impl Exposition {
     pub(crate) fn new(detail: Detail) -> Self {
-        Sheet {
+        Exposition {
             detail,
             text: String::new(),
         }
@@ -24,7 +24,7 @@ impl Sheet {
 
     /// With room for a text about as long as the last one.
     pub(super) fn with_capacity(detail: Detail, bytes: usize) -> Self {
-        Sheet {
+        Exposition {
             detail,
             text: String::with_capacity(bytes),
         }
@@ -206,12 +206,12 @@ mod tests {
                 .iter()
                 .flat_map(|label| values.map(|value| ([*label, "1"], value)))
                 .collect();
-            let mut sheet = Sheet::new(Detail::Default);
+            let mut sheet = Exposition::new(Detail::Default);
             sheet.add(&two, series.clone());
             assert_eq!(sheet.into_text(), library(&two, &series));
 
             let none = family(kind, &[]);
-            let mut sheet = Sheet::new(Detail::Default);
+            let mut sheet = Exposition::new(Detail::Default);
             sheet.one(&none, Some(2.5));
             assert_eq!(sheet.into_text(), library(&none, &[([], 2.5)]));
         }
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn infinity_is_spelt_as_prometheus_does() {
-        let mut sheet = Sheet::new(Detail::Default);
+        let mut sheet = Exposition::new(Detail::Default);
         sheet.one(&family(Kind::Gauge, &[]), Some(f64::INFINITY));
         sheet.one(&family(Kind::Gauge, &[]), Some(f64::NEG_INFINITY));
         let text = sheet.into_text();
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_family_without_values_is_left_out() {
-        let mut sheet = Sheet::new(Detail::Default);
+        let mut sheet = Exposition::new(Detail::Default);
         sheet.one(&family(Kind::Gauge, &[]), None);
         assert_eq!(sheet.into_text(), "");
     }

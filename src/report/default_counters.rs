@@ -1,7 +1,7 @@
 //! Which counters are exported by default. A fixed choice by driver and link layer, never by value:
 //! a series that appears with its first error has lost that error for `rate()`.
 
-use super::view::PortView;
+use super::port_view::ReportedPort;
 use crate::observe::counters::{Counts, PortCounters};
 use crate::observe::rdma::{Function, LinkLayer};
 use std::collections::BTreeMap;
@@ -166,13 +166,13 @@ pub fn hw_by_default(driver: &str, layer: LinkLayer, name: &str) -> bool {
 
 /// VFs lent to guests are the guests' to watch: by default they are told, not counted. A node may
 /// have hundreds.
-pub fn counted_by_default(port: &PortView<'_>) -> bool {
+pub fn counted_by_default(port: &ReportedPort<'_>) -> bool {
     port.device.function != Function::VirtualOfHost
 }
 
 /// Error counters of a port that are not zero, by name: all of PMA's that saturate but the
 /// congestion and management ones, and the driver's own of the table.
-pub fn nonzero_errors(port: &PortView<'_>) -> BTreeMap<String, u64> {
+pub fn nonzero_errors(port: &ReportedPort<'_>) -> BTreeMap<String, u64> {
     let Some(counters) = port.counters else {
         return BTreeMap::new();
     };

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 /// What was encoded last.
 #[derive(Default)]
-pub(super) struct Forms {
+pub(super) struct ResponseCache {
     metrics: MetricsCache,
     json: Encoded,
     page: Encoded,
@@ -60,7 +60,7 @@ impl ServeState {
     fn kept(
         &self,
         report: &Report,
-        form: impl FnOnce(&mut Forms) -> &mut Encoded,
+        form: impl FnOnce(&mut ResponseCache) -> &mut Encoded,
         encode: impl FnOnce(&Report) -> String,
     ) -> Bytes {
         match self.forms.try_lock() {

@@ -1,11 +1,11 @@
 //! What stands beside what: GPUs and ports by the PCIe switch above them, else by NUMA node. Pure;
 //! `drawing.rs` draws it.
 
-use super::marks::{About, Mark, Marks, of_link, of_port};
+use super::severity_icon::{About, Severity, SeverityIndex, of_link, of_port};
 use crate::observe::pci::{PciFacts, PciFunction};
 use crate::observe::rdma::Function;
 use crate::report::Report;
-use crate::report::view::{self, PortView};
+use crate::report::port_view::{self, ReportedPort};
 use crate::units::Bdf;
 use std::collections::BTreeMap;
 
@@ -27,21 +27,21 @@ pub(super) struct Gpu<'a> {
     /// Its address as shown.
     pub(super) address: String,
     pub(super) function: Option<&'a PciFunction>,
-    pub(super) mark: Mark,
+    pub(super) mark: Severity,
     pub(super) about: About<'a>,
 }
 
 /// A port.
 #[derive(Debug, Clone)]
 pub(super) struct Port<'a> {
-    pub(super) view: PortView<'a>,
+    pub(super) view: ReportedPort<'a>,
     /// Its function's address as shown; empty where there is none.
     pub(super) address: String,
     pub(super) function: Option<&'a PciFunction>,
     /// The worst about it, its card and its links.
-    pub(super) mark: Mark,
+    pub(super) mark: Severity,
     /// Of its link into the fabric alone.
-    pub(super) link: Mark,
+    pub(super) link: Severity,
     pub(super) about: About<'a>,
 }
 
@@ -83,19 +83,19 @@ pub(super) struct Group<'a> {
     pub(super) gpus: Vec<Gpu<'a>>,
     pub(super) ports: Vec<Port<'a>>,
     /// What is gone, in words, with what is said of it.
-    pub(super) gone: Vec<(String, Mark, String)>,
+    pub(super) gone: Vec<(String, Severity, String)>,
 }
 
 impl Group<'_> {
     /// The worst in it.
-    pub(super) fn mark(&self) -> Mark {
+    pub(super) fn mark(&self) -> Severity {
         let gpus = self.gpus.iter().map(|gpu| gpu.mark);
         let ports = self.ports.iter().map(|port| port.mark);
         let gone = self.gone.iter().map(|(_, mark, _)| *mark);
-        let marks: Vec<Mark> = gpus.chain(ports).chain(gone).collect();
-        let worst = marks.iter().copied().max().unwrap_or(Mark::Off);
+        let marks: Vec<Severity> = gpus.chain(ports).chain(gone).collect();
+        let worst = marks.iter().copied().max().unwrap_or(Severity::Off);
         // A port that is not in use beside one that is says nothing of the group.
-        match marks.contains(&Mark::Ok) {
+        match marks.contains(&Severity::Ok) {
             true => worst.attention(),
             false => worst,
         }
@@ -104,7 +104,7 @@ impl Group<'_> {
 
 /// The node, laid out.
 #[derive(Debug)]
-pub(super) struct Plan<'a> {
+pub(super) struct Layout<'a> {
     /// Worst first; those that are well in the order of NUMA nodes and addresses.
     pub(super) groups: Vec<Group<'a>>,
     /// All GPUs, by number.
@@ -116,10 +116,10 @@ pub(super) struct Plan<'a> {
 }
 
 /// Lays out a report.
-pub(super) fn of<'a>(report: &'a Report, marks: &Marks<'a>) -> Plan<'a> {
+pub(super) fn of<'a>(report: &'a Report, marks: &SeverityIndex<'a>) -> Layout<'a> {
     let pci = report.snapshot.pci.as_ref().map(|pci| &pci.value);
     let function = |address: &str| pci.and_then(|pci| pci.functions.get(address));
-    let all = view::ports(report);
+    let all = port_view::ports(report);
     let whole = domains(pci, &all);
     let gpus: Vec<Gpu<'_>> = pci
         .map_or(&[][..], |pci| &pci.gpus)
@@ -132,7 +132,7 @@ pub(super) fn of<'a>(report: &'a Report, marks: &Marks<'a>) -> Plan<'a> {
                 bdf: *bdf,
                 address: shown(&bdf.to_string(), whole),
                 function: function(&bdf.to_string()),
-                mark: about.mark().unwrap_or(Mark::Ok),
+                mark: about.mark().unwrap_or(Severity::Ok),
                 about,
             }
         })
@@ -168,7 +168,7 @@ pub(super) fn of<'a>(report: &'a Report, marks: &Marks<'a>) -> Plan<'a> {
         let worst = std::cmp::Reverse(group.mark().attention());
         (worst, !compute && group.gone.is_empty())
     });
-    Plan {
+    Layout {
         left_out: count.saturating_sub(ports.len()),
         groups,
         gpus,
@@ -177,7 +177,7 @@ pub(super) fn of<'a>(report: &'a Report, marks: &Marks<'a>) -> Plan<'a> {
 }
 
 /// Whether addresses differ in their domains, so that these have to be shown.
-fn domains(pci: Option<&PciFacts>, ports: &[PortView<'_>]) -> bool {
+fn domains(pci: Option<&PciFacts>, ports: &[ReportedPort<'_>]) -> bool {
     let gpus = pci.into_iter().flat_map(|pci| pci.gpus.iter().copied());
     let mut all = gpus.chain(ports.iter().filter_map(|port| port.device.pci));
     all.any(|bdf| bdf.domain != 0)
@@ -305,9 +305,9 @@ fn gone<'a>(report: &Report, gpus: &[Gpu<'_>], ports: &[Port<'_>]) -> Option<Gro
         .filter(|(number, finding)| finding.check == "device_missing" && !placed(*number))
         .map(|(_, finding)| {
             let reason = finding.reason.clone();
-            (finding.subject.clone(), Mark::of(finding), reason)
+            (finding.subject.clone(), Severity::of(finding), reason)
         })
-        .filter(|(_, mark, _)| *mark > Mark::Unknown)
+        .filter(|(_, mark, _)| *mark > Severity::Unknown)
         .take(MAX_ROWS)
         .collect();
     (!gone.is_empty()).then_some(Group {

@@ -20,7 +20,7 @@ pub const GDS_MODULE: &str = "nvidia_fs";
 
 /// One port with all that the report holds of it.
 #[derive(Debug, Clone)]
-pub struct PortView<'a> {
+pub struct ReportedPort<'a> {
     /// Its identity.
     pub key: PortKey,
     /// Its device.
@@ -43,7 +43,7 @@ pub struct PortView<'a> {
     pub dot1x: Option<&'a Dot1xFacts>,
 }
 
-impl PortView<'_> {
+impl ReportedPort<'_> {
     /// As people write it: `mlx5_0/1`.
     pub fn name(&self) -> String {
         format!("{}/{}", self.device.name, self.port.number)
@@ -94,15 +94,15 @@ impl PortView<'_> {
 /// Ports of the devices that exist now, in the order of their names, numbers compared as numbers.
 /// State and counters of a device that is gone are left out, and so is a second device of the same
 /// name (another network namespace's), since labels could not tell them apart.
-pub fn ports(report: &Report) -> Vec<PortView<'_>> {
+pub fn ports(report: &Report) -> Vec<ReportedPort<'_>> {
     let snapshot = &report.snapshot;
     let mut shown = BTreeSet::new();
-    let mut ports: Vec<PortView<'_>> = ports_of(snapshot)
+    let mut ports: Vec<ReportedPort<'_>> = ports_of(snapshot)
         .filter(|(device, port)| shown.insert((device.name.as_str(), port.number)))
         .map(|(device, port)| {
             let key = device.port_key(port.number);
             let link = snapshot.links.get(&key);
-            PortView {
+            ReportedPort {
                 link: link
                     .filter(|link| is_fresh(report, link.at, ("link", &key.device.0)))
                     .map(|link| &link.value),
@@ -163,7 +163,7 @@ pub fn natural(name: &str) -> Vec<(String, u64)> {
 
 /// GIDs of RoCE v2, which are what `NCCL_IB_GID_INDEX` can name on Ethernet; none until the table
 /// was read.
-pub fn roce_v2_gids<'a>(report: &'a Report, port: &PortView<'_>) -> Option<Vec<&'a Gid>> {
+pub fn roce_v2_gids<'a>(report: &'a Report, port: &ReportedPort<'_>) -> Option<Vec<&'a Gid>> {
     if port.port.link_layer != LinkLayer::Ethernet {
         return None;
     }

@@ -1,7 +1,7 @@
 //! Real handshakes over loopback: who gets what, and what a change of the files does.
 
-use super::guard::Files;
 use super::tests::{Server, start_guarded};
+use super::tls_auth::Files;
 use super::*;
 use crate::report::testing::empty;
 use pki::{Authority, Client, Leaf, ask};
@@ -63,8 +63,8 @@ pub(super) fn tls(leaf: &Leaf) -> [(&'static str, &str); 2] {
     [("tls.crt", &leaf.chain), ("tls.key", &leaf.key)]
 }
 
-pub(super) async fn serve_secret(secret: &Secret, limits: Limits) -> (Server, Arc<Guard>) {
-    let guard = Arc::new(Guard::open(secret.files()).unwrap());
+pub(super) async fn serve_secret(secret: &Secret, limits: Limits) -> (Server, Arc<TlsAuth>) {
+    let guard = Arc::new(TlsAuth::open(secret.files()).unwrap());
     let server = start_guarded(empty(), limits, Arc::clone(&guard)).await;
     (server, guard)
 }
@@ -310,7 +310,7 @@ fn what_stops_the_start() {
         (vec![("ca.crt", leaf.chain.as_str())], "one is missing"),
     ] {
         let secret = Secret::new(&files);
-        let faults = Guard::open(secret.files()).err().unwrap_or_default();
+        let faults = TlsAuth::open(secret.files()).err().unwrap_or_default();
         assert_eq!(faults.len(), 1, "{want}: {faults:?}");
         assert!(faults[0].contains(want), "{want}: {faults:?}");
         assert!(!faults[0].contains("MIG"), "a key is quoted: {faults:?}");
@@ -325,7 +325,7 @@ fn what_stops_the_start() {
         token_file: Some(secret.path("")),
         ..secret.files()
     };
-    let faults = Guard::open(files).err().unwrap_or_default();
+    let faults = TlsAuth::open(files).err().unwrap_or_default();
     assert_eq!(faults.len(), 3, "{faults:?}");
     assert!(faults[0].starts_with("serve.tls_cert: /"), "{faults:?}");
     assert!(

@@ -35,7 +35,7 @@ pub struct Files {
 
 /// Holds who may ask what, and over what. The default: anybody everything, over plain HTTP.
 #[derive(Default)]
-pub struct Guard {
+pub struct TlsAuth {
     parts: Mutex<Parts>,
     now: RwLock<Access>,
     failures: AtomicU64,
@@ -67,7 +67,7 @@ impl Access {
     }
 }
 
-impl Guard {
+impl TlsAuth {
     /// Reads the files.
     ///
     /// # Errors
@@ -88,7 +88,7 @@ impl Guard {
         });
         // Never open, and never plain, for want of what was asked for.
         match faults.is_empty() {
-            true => Ok(Guard {
+            true => Ok(TlsAuth {
                 parts: Mutex::new(parts),
                 now: RwLock::new(access),
                 failures: AtomicU64::new(0),
