@@ -53,6 +53,7 @@ pub mod report;
 pub mod sampler;
 mod settings_macro;
 pub mod sidecar;
+#[cfg(feature = "demo")]
 pub mod simulate;
 pub mod source;
 pub mod state;

@@ -12,7 +12,7 @@ mod support;
 
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
-use selvage::simulate::Act;
+use selvage::simulate::Event;
 use serde_json::Value;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -74,14 +74,14 @@ fn a_read_that_hangs_is_told_and_delays_nobody() {
     );
     until_metric(&agent, "selvage_source_stalled", &[("source", "link")], 1.0);
     // Neighbours go on: a link that falls now is seen, and who asks is answered.
-    let link = |device: &str, up| Act::Link {
+    let link = |device: &str, up| Event::Link {
         device: device.into(),
         port: 1,
         up,
     };
     let labels = [("device", "mlx5_4"), ("port", "1")];
     until_metric(&agent, "selvage_port_up", &labels, 1.0);
-    node.act(&link("mlx5_4", false)).unwrap();
+    node.apply(&link("mlx5_4", false)).unwrap();
     until_metric(&agent, "selvage_port_up", &labels, 0.0);
     assert_eq!(get(&agent.address, "/healthz").0, 200);
     let finding = until("finding", || {
@@ -106,7 +106,7 @@ fn a_kernel_event_is_counted_once_over_a_kill() {
     let (dir, mut node) = node("h100_ib");
     let state = support::scratch();
     let state_flag = format!("--state-dir={}", state.path().display());
-    let xid = |text: &str| Act::Kmsg {
+    let xid = |text: &str| Event::Kmsg {
         priority: 4,
         micros: 0,
         text: text.into(),
@@ -118,7 +118,7 @@ fn a_kernel_event_is_counted_once_over_a_kill() {
     {
         let agent = Server::agent(dir.path(), &[&state_flag]);
         until_metric(&agent, "selvage_fabric_state", &[("state", "ready")], 1.0);
-        node.act(&xid(&text)).unwrap();
+        node.apply(&xid(&text)).unwrap();
         until_metric(&agent, "selvage_fabric_state", &[("state", "unready")], 1.0);
         let memory = state.path().join("memory.json");
         until("state file that knows the Xid", || {
@@ -132,13 +132,13 @@ fn a_kernel_event_is_counted_once_over_a_kill() {
     let seen = metrics(&agent);
     assert_eq!(value(&seen, "selvage_gpu_xid_total", &count), Some(1.0));
     // And it goes on from there.
-    let reset = Act::Kmsg {
+    let reset = Event::Kmsg {
         priority: 4,
         micros: 0,
         text: text.replace("79,", "48,"),
         device: None,
     };
-    node.act(&reset).unwrap();
+    node.apply(&reset).unwrap();
     until_metric(&agent, "selvage_gpu_xid_total", &[("xid", "48")], 1.0);
     assert_eq!(
         value(&metrics(&agent), "selvage_gpu_xid_total", &count),
@@ -152,7 +152,7 @@ fn a_device_that_goes_takes_its_series_along() {
     let agent = Server::agent(dir.path(), &["--intervals-devices=200ms"]);
     let labels = [("device", "mlx5_2"), ("port", "1")];
     until_metric(&agent, "selvage_port_up", &labels, 1.0);
-    node.act(&Act::RemoveDevice("mlx5_2".into())).unwrap();
+    node.apply(&Event::RemoveDevice("mlx5_2".into())).unwrap();
     until("end of the series", || {
         let told = |series: &Series| {
             series.family != "selvage_finding"
@@ -242,7 +242,7 @@ fn without_a_boot_id_nothing_is_remembered_of_an_earlier_run() {
         agent.terminate();
     }
     assert!(state.path().join("memory.json").exists());
-    node.act(&Act::RemoveDevice("mlx5_3".into())).unwrap();
+    node.apply(&Event::RemoveDevice("mlx5_3".into())).unwrap();
     let agent = Server::agent(dir.path(), &flags);
     until("first full window", || {
         (get(&agent.address, "/readyz").0 == 200).then_some(())

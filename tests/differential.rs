@@ -10,7 +10,7 @@
 
 mod support;
 
-use selvage::simulate::{Act, flapping};
+use selvage::simulate::{Event, flapping};
 use std::collections::BTreeMap;
 use std::path::Path;
 use support::{Series, Server, get, node, parse, selvage};
@@ -255,9 +255,9 @@ fn a_rail_that_flaps() {
     let (dir, mut node) = node("flapping");
     let exporter = Server::node_exporter(dir.path());
     let mut compared = compare_tree("flapping", &exporter, dir.path());
-    for act in flapping() {
-        node.act(&act).unwrap();
-        node.act(&Act::Traffic {
+    for event in flapping() {
+        node.apply(&event).unwrap();
+        node.apply(&Event::Traffic {
             millis: 5000,
             percent: 70,
         })

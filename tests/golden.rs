@@ -12,7 +12,7 @@
 mod support;
 
 use selvage::report::catalogue::CATALOGUE;
-use selvage::simulate::{Act, Node, PRESETS};
+use selvage::simulate::{Event, Node, PRESETS};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use support::{node, selvage};
@@ -232,26 +232,26 @@ fn job_that_fell_back(root: &Path) {
 }
 
 fn trouble(node: &mut Node) {
-    let kmsg = |text: &str| Act::Kmsg {
+    let kmsg = |text: &str| Event::Kmsg {
         priority: 3,
         micros: 0,
         text: text.into(),
         device: None,
     };
     let gpu = "0000:9d:00.0".parse().unwrap();
-    for act in [
-        Act::Link {
+    for event in [
+        Event::Link {
             device: "mlx5_3".into(),
             port: 1,
             up: false,
         },
-        Act::Rate {
+        Event::Rate {
             device: "mlx5_5".into(),
             port: 1,
             rate: "200 Gb/sec (2X NDR)".into(),
             speed: 200_000,
         },
-        Act::Counter {
+        Event::Counter {
             device: "mlx5_1".into(),
             port: 1,
             name: "link_downed".into(),
@@ -261,29 +261,29 @@ fn trouble(node: &mut Node) {
         kmsg(
             "NVRM: Xid (PCI:0000:9d:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)",
         ),
-        Act::ConfigDead {
+        Event::ConfigDead {
             pci: gpu,
             dead: true,
         },
-        Act::UnloadModule("nvidia_peermem".into()),
-        Act::MemoryPeers(Some(Vec::new())),
-        Act::NvidiaFsErrors(3),
-        Act::Aer {
+        Event::UnloadModule("nvidia_peermem".into()),
+        Event::MemoryPeers(Some(Vec::new())),
+        Event::NvidiaFsErrors(3),
+        Event::Aer {
             pci: "0000:18:00.0".parse().unwrap(),
             add: [40, 0, 0],
         },
-        Act::PcieLink {
+        Event::PcieLink {
             pci: "0000:18:00.0".parse().unwrap(),
             speed: "32.0 GT/s PCIe".into(),
             width: 8,
         },
-        Act::Ethtool {
+        Event::Ethtool {
             netdev: "enp64s0np0".into(),
             name: "rx_prio3_discards".into(),
             add: 500,
         },
     ] {
-        node.act(&act).unwrap();
+        node.apply(&event).unwrap();
     }
 }
 

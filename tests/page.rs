@@ -10,7 +10,7 @@
 
 mod support;
 
-use selvage::simulate::{Act, Node};
+use selvage::simulate::{Event, Node};
 use serde_json::json;
 use std::path::Path;
 use std::process::Command;
@@ -63,31 +63,31 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-fn act(node: &mut Node, acts: Vec<Act>) {
-    for act in acts {
-        node.act(&act).expect("the act");
+fn apply(node: &mut Node, events: Vec<Event>) {
+    for event in events {
+        node.apply(&event).expect("the event");
     }
 }
 
 /// It works with less.
 fn degrade(node: &mut Node) {
     let nic = "0000:18:00.0".parse().unwrap();
-    act(
+    apply(
         node,
         vec![
-            Act::Rate {
+            Event::Rate {
                 device: "mlx5_5".into(),
                 port: 1,
                 rate: "200 Gb/sec (2X NDR)".into(),
                 speed: 200_000,
             },
-            Act::PcieLink {
+            Event::PcieLink {
                 pci: nic,
                 speed: "32.0 GT/s PCIe".into(),
                 width: 8,
             },
-            Act::UnloadModule("nvidia_peermem".into()),
-            Act::MemoryPeers(Some(Vec::new())),
+            Event::UnloadModule("nvidia_peermem".into()),
+            Event::MemoryPeers(Some(Vec::new())),
         ],
     );
 }
@@ -95,16 +95,16 @@ fn degrade(node: &mut Node) {
 /// A rail and a GPU are lost.
 fn wreck(node: &mut Node) {
     let gpu = "0000:9d:00.0".parse().unwrap();
-    let kmsg = |text: &str| Act::Kmsg {
+    let kmsg = |text: &str| Event::Kmsg {
         priority: 3,
         micros: 0,
         text: text.into(),
         device: None,
     };
-    act(
+    apply(
         node,
         vec![
-            Act::Link {
+            Event::Link {
                 device: "mlx5_3".into(),
                 port: 1,
                 up: false,
@@ -113,7 +113,7 @@ fn wreck(node: &mut Node) {
             kmsg(
                 "NVRM: Xid (PCI:0000:9d:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)",
             ),
-            Act::ConfigDead {
+            Event::ConfigDead {
                 pci: gpu,
                 dead: true,
             },

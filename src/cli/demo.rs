@@ -7,10 +7,15 @@ mod stage;
 mod targets;
 mod view;
 
+use super::complain;
+use super::run::{FAILED, USAGE, print_out, to_the_end};
+use super::runtime::stop_signal;
 use crate::agent::AgentError;
+use crate::host::Host;
 use crate::report::Report;
 use crate::simulate::api::{self, Objects};
-use crate::simulate::{Node, Role, cast, preset};
+use crate::simulate::{self, Node, Role, cast, preset};
+use crate::source::tree;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use futures::stream::{FuturesUnordered, StreamExt};
 use place::{Directory, free_address};
@@ -47,8 +52,86 @@ const SPEEDS: std::ops::RangeInclusive<f64> = 0.1..=8.0;
 /// The most nodes: each is a real agent with threads of its own.
 const MOST_NODES: u64 = 64;
 
-/// The subcommand.
-pub fn command() -> Command {
+/// `selvage demo` and `selvage simulate`.
+pub(super) fn commands() -> [Command; 2] {
+    [demo(), simulate()]
+}
+
+/// Runs one of [`commands`] and returns its exit status.
+pub(super) fn run_command(name: &str, matches: &ArgMatches) -> u8 {
+    match name {
+        "demo" => demo_command(matches),
+        _ => simulate_command(matches),
+    }
+}
+
+fn simulate() -> Command {
+    Command::new("simulate")
+        .about(
+            "Write a simulated node's files, to read with --host-root; without DIR, list the nodes",
+        )
+        .override_usage("selvage simulate\n       selvage simulate <NODE> <DIR>")
+        .arg(
+            Arg::new("node").value_name("NODE").requires("dir").help(
+                "One of the list that is printed without arguments: a node, or an instance type",
+            ),
+        )
+        .arg(
+            Arg::new("dir")
+                .value_name("DIR")
+                .help("New or empty directory")
+                .value_parser(clap::value_parser!(PathBuf)),
+        )
+}
+
+fn simulate_command(matches: &ArgMatches) -> u8 {
+    let (Some(node), Some(dir)) = (
+        matches.get_one::<String>("node"),
+        matches.get_one::<PathBuf>("dir"),
+    ) else {
+        return print_out(&simulate::listing());
+    };
+    let there = tree::list(&Host::new(dir), ".");
+    if there.value().is_some_and(|names| !names.is_empty()) {
+        complain(format_args!(
+            "{} is not empty; name a new or empty directory",
+            dir.display()
+        ));
+        return FAILED;
+    }
+    let Some(spec) = simulate::by_name(node) else {
+        complain(format_args!(
+            "no simulated node {node:?}; there are: {}; and by instance type: {}",
+            simulate::PRESETS.join(", "),
+            simulate::shape_names().join(", ")
+        ));
+        return USAGE;
+    };
+    match simulate::Node::write(spec, dir) {
+        Ok(_) => 0,
+        Err(error) => {
+            complain(format_args!("{}: {error}", dir.display()));
+            FAILED
+        }
+    }
+}
+
+fn demo_command(matches: &ArgMatches) -> u8 {
+    let args = DemoArgs::of(matches);
+    if args.once && args.nodes > 1 {
+        complain("--once is for one node: a fleet's faults stand");
+        return USAGE;
+    }
+    let run = async {
+        let stop = stop_signal()?;
+        run(&args, io::stdout(), stop)
+            .await
+            .map_err(io::Error::other)
+    };
+    to_the_end(run)
+}
+
+fn demo() -> Command {
     Command::new("demo")
         .about("Simulated GPU nodes with faults coming and going: no hardware, no cluster")
         .arg(
@@ -264,7 +347,7 @@ fn stage(member: &Member, objects: &Arc<Mutex<Objects>>) -> io::Result<Stage> {
         .unwrap_or_else(std::sync::PoisonError::into_inner)
         .create_node(&role.name, labels, Value::Null, allocatable);
     let mut node = Node::write(spec, &member.root)?;
-    role.before.iter().try_for_each(|act| node.act(act))?;
+    role.before.iter().try_for_each(|event| node.apply(event))?;
     Ok(Stage::new(&role.name, node, objects))
 }
 

@@ -4,6 +4,7 @@ pub mod bench;
 pub mod capture;
 pub mod check;
 pub mod cleanup;
+#[cfg(feature = "demo")]
 pub mod demo;
 pub mod kmsg;
 pub mod nccl;

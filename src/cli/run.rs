@@ -1,9 +1,9 @@
 //! From arguments to exit status.
 
+#[cfg(feature = "demo")]
+use super::demo;
 use super::runtime::{on_runtime, stop_signal};
-use super::{
-    bench, capture, check, cleanup, complain, demo, kmsg, nccl, preflight, sidecar, syntax,
-};
+use super::{bench, capture, check, cleanup, complain, kmsg, nccl, preflight, sidecar, syntax};
 use crate::agent::AgentError;
 use crate::config::{self, Config, LogFormat};
 use crate::host::Host;
@@ -11,8 +11,7 @@ use crate::observe::counters::PmaSkip;
 use crate::observe::rdma::RdmaDevice;
 use crate::report::text::Style;
 use crate::report::{Report, metrics};
-use crate::simulate;
-use crate::source::{machine, tree};
+use crate::source::machine;
 use crate::state::StateDir;
 use clap::ArgMatches;
 use std::io::{self, IsTerminal, Write};
@@ -46,8 +45,8 @@ pub fn main() -> ExitCode {
         Some(("nccl", matches)) => nccl_command(matches),
         Some(("sidecar", matches)) => sidecar_command(matches),
         Some(("preflight", matches)) => preflight_command(matches),
-        Some(("demo", matches)) => demo_command(matches),
-        Some(("simulate", matches)) => simulate_command(matches),
+        #[cfg(feature = "demo")]
+        Some((name @ ("demo" | "simulate"), matches)) => demo::run_command(name, matches),
         Some(("config", _)) => print_out(&config::to_toml_defaults()),
         Some((name, matches)) => match config::load(matches, host_name) {
             Ok(config) => with_config(name, config, matches),
@@ -232,38 +231,6 @@ fn kmsg_command(matches: &ArgMatches) -> u8 {
     }
 }
 
-fn simulate_command(matches: &ArgMatches) -> u8 {
-    let (Some(node), Some(dir)) = (
-        matches.get_one::<String>("node"),
-        matches.get_one::<PathBuf>("dir"),
-    ) else {
-        return print_out(&simulate::listing());
-    };
-    let there = tree::list(&Host::new(dir), ".");
-    if there.value().is_some_and(|names| !names.is_empty()) {
-        complain(format_args!(
-            "{} is not empty; name a new or empty directory",
-            dir.display()
-        ));
-        return FAILED;
-    }
-    let Some(spec) = simulate::by_name(node) else {
-        complain(format_args!(
-            "no simulated node {node:?}; there are: {}; and by instance type: {}",
-            simulate::PRESETS.join(", "),
-            simulate::shape_names().join(", ")
-        ));
-        return USAGE;
-    };
-    match simulate::Node::write(spec, dir) {
-        Ok(_) => 0,
-        Err(error) => {
-            complain(format_args!("{}: {error}", dir.display()));
-            FAILED
-        }
-    }
-}
-
 fn look(config: &Config, print: impl FnOnce(&Report) -> io::Result<u8>) -> u8 {
     init_log(config, true);
     let report = on_runtime(crate::agent::sample_once(config));
@@ -331,23 +298,8 @@ fn preflight_command(matches: &ArgMatches) -> u8 {
     }
 }
 
-fn demo_command(matches: &ArgMatches) -> u8 {
-    let args = demo::DemoArgs::of(matches);
-    if args.once && args.nodes > 1 {
-        complain("--once is for one node: a fleet's faults stand");
-        return USAGE;
-    }
-    let run = async {
-        let stop = stop_signal()?;
-        demo::run(&args, io::stdout(), stop)
-            .await
-            .map_err(io::Error::other)
-    };
-    to_the_end(run)
-}
-
 /// Runs what serves until it is stopped, and gives the exit status.
-fn to_the_end(run: impl Future<Output = io::Result<()>>) -> u8 {
+pub(super) fn to_the_end(run: impl Future<Output = io::Result<()>>) -> u8 {
     match on_runtime(run).and_then(|ended| ended) {
         Ok(()) => 0,
         Err(error) => {

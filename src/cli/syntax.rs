@@ -1,7 +1,7 @@
 //! What can be said on the command line. Options of a command that stands in a file of its own are
 //! there.
 
-use super::{bench, cleanup, demo, preflight, sidecar};
+use super::{bench, cleanup, preflight, sidecar};
 use crate::config;
 use clap::{Arg, ArgAction, Command};
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ pub(super) fn command() -> Command {
             .value_parser(clap::value_parser!(PathBuf))
             .help("Files to read; - or none: standard input")
     };
-    Command::new("selvage")
+    let command = Command::new("selvage")
         .about("Watches a GPU node's fabric and says when it is not fit for a gang")
         .version(env!("CARGO_PKG_VERSION"))
         .subcommand_required(true)
@@ -65,24 +65,9 @@ pub(super) fn command() -> Command {
         ))
         .subcommand(sidecar::command())
         .subcommand(preflight::command(output()))
-        .subcommand(cleanup::command())
-        .subcommand(demo::command())
-        .subcommand(
-            Command::new("simulate")
-                .about("Write a simulated node's files, to read with --host-root; without DIR, list the nodes")
-                .override_usage("selvage simulate\n       selvage simulate <NODE> <DIR>")
-                .arg(
-                    Arg::new("node")
-                        .value_name("NODE")
-                        .requires("dir")
-                        .help("One of the list that is printed without arguments: a node, or an instance type"),
-                )
-                .arg(
-                    Arg::new("dir")
-                        .value_name("DIR")
-                        .help("New or empty directory")
-                        .value_parser(clap::value_parser!(PathBuf)),
-                ),
-        )
+        .subcommand(cleanup::command());
+    #[cfg(feature = "demo")]
+    let command = command.subcommands(super::demo::commands());
+    command
         .subcommand(Command::new("config").about("Print every setting with its default, as TOML"))
 }

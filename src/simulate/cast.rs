@@ -2,8 +2,8 @@
 //! it says otherwise, so that whoever looks later sees the same.
 
 use super::PLAY_LENGTH;
-use super::act::Act;
 use super::cast_jobs as jobs;
+use super::event::Event;
 use super::play::{Scene, play};
 use super::script::{Script, counter, function, hw_counter, link};
 use std::time::Duration;
@@ -31,11 +31,11 @@ pub struct Role {
     /// Share of the links' rate that its jobs use, in percent; 0: no traffic.
     pub load: u64,
     /// What has happened before its agent looks for the first time.
-    pub before: Vec<Act>,
+    pub before: Vec<Event>,
     /// What happens once, by the time since the start.
     pub scenes: Vec<Scene>,
     /// What happens again and again: from when on, and how often.
-    pub again: Vec<([Duration; 2], Act)>,
+    pub again: Vec<([Duration; 2], Event)>,
     /// What is played from its beginning when it has ended, and how long it takes.
     pub play: Option<(Vec<Scene>, Duration)>,
     /// When its agent goes away for good.
@@ -100,17 +100,17 @@ fn storm(script: &mut Script) {
     // Often, as a NIC counts all the time: a sample must not fall between two steps.
     const STEP: f64 = 0.25;
     let part = |a_second: f64| (a_second * STEP / script.speed) as u64;
-    let add = |name: &str, add| Act::Ethtool {
+    let add = |name: &str, add| Event::Ethtool {
         netdev: "enp64s0np0".into(),
         name: name.into(),
         add,
     };
-    let paused = Act::All(vec![
+    let paused = Event::All(vec![
         add("rx_prio3_pause", part(11_000.0)),
         add("rx_prio3_pause_duration", part(820_000.0)),
         add("rx_prio3_pause_transition", part(5_500.0)),
     ]);
-    let surge = Act::All(vec![
+    let surge = Event::All(vec![
         add("rx_prio3_discards", 40),
         add("rx_discards_phy", 40),
         hw_counter("mlx5_1", "np_cnp_sent", 30_000),
@@ -137,7 +137,7 @@ fn lost_gpu(script: &mut Script) {
         "GpuRecoveryRequired",
         "XidDegraded",
     ];
-    let dead = Act::ConfigDead {
+    let dead = Event::ConfigDead {
         pci: function(0x9d),
         dead: true,
     };
@@ -192,14 +192,14 @@ fn dirty_link(script: &mut Script) {
     // A counter of 16 bits at its end.
     let stuck = counter("mlx5_10", "port_rcv_errors", 65_535);
     script.role.before.push(stuck);
-    let half = Act::Rate {
+    let half = Event::Rate {
         device: "mlx5_5".into(),
         port: 1,
         rate: "200 Gb/sec (2X NDR)".into(),
         speed: 200_000,
     };
     script.at(8.0, half);
-    let errors = Act::All(vec![
+    let errors = Event::All(vec![
         counter("mlx5_9", "symbol_error", 6),
         counter("mlx5_9", "port_rcv_errors", 1),
         hw_counter("mlx5_9", "packet_seq_err", 60),
@@ -216,12 +216,12 @@ fn no_peermem(script: &mut Script) {
         "nvidia_peermem and the RDMA device plugin are gone; a job without GPUDirect";
     script.role.state = Some("degraded");
     script.role.reasons = &["GpuDirectPathMissing", "ResourceFewerThanDevices"];
-    let gone = Act::All(vec![
-        Act::UnloadModule("nvidia_peermem".into()),
-        Act::MemoryPeers(Some(Vec::new())),
+    let gone = Event::All(vec![
+        Event::UnloadModule("nvidia_peermem".into()),
+        Event::MemoryPeers(Some(Vec::new())),
     ]);
     script.at(5.0, gone);
-    script.at(5.0, Act::PluginGoes("rdma/hca_shared_devices_a".into()));
+    script.at(5.0, Event::PluginGoes("rdma/hca_shared_devices_a".into()));
     jobs::vision(script);
 }
 
@@ -230,10 +230,10 @@ fn loose_cable(script: &mut Script) {
     script.role.about = "rail mlx5_4 flaps, the NIC of mlx5_9 is hot; the taint is withheld";
     script.role.state = Some("unready");
     script.role.reasons = &["LinkFlapping", "NicTemperature", "NicModuleFault"];
-    let flap = Act::All(vec![
+    let flap = Event::All(vec![
         counter("mlx5_4", "link_downed", 1),
         counter("mlx5_4", "link_error_recovery", 1),
-        Act::Carrier {
+        Event::Carrier {
             netdev: "ibp79s0".into(),
             up: true,
             edges: 2,
@@ -279,7 +279,7 @@ fn no_fabric(script: &mut Script) {
     script.role.about = "a server without fabric: nothing shows that it is ready; no list of PCI";
     script.role.state = Some("unknown");
     script.role.reasons = &["NoFabric", "SourceFailing"];
-    script.role.before.push(Act::Refuse {
+    script.role.before.push(Event::Refuse {
         path: "sys/bus/pci/devices".into(),
         errno: nix::libc::EIO,
     });
@@ -296,7 +296,7 @@ fn bad_jobs(script: &mut Script) {
         "NcclSuspect",
         "PcieWidthReduced",
     ];
-    let narrow = Act::PcieLink {
+    let narrow = Event::PcieLink {
         pci: function(0xce),
         speed: "32.0 GT/s PCIe".into(),
         width: 8,
@@ -313,9 +313,9 @@ fn going(script: &mut Script) {
     script.role.reasons = &["KernelLogLost"];
     script.role.leaves = Some(script.secs(60.0));
     // A reader tells of what it lost when it reads on.
-    let lost = Act::All(vec![
-        Act::KmsgTooLarge,
-        Act::Kmsg {
+    let lost = Event::All(vec![
+        Event::KmsgTooLarge,
+        Event::Kmsg {
             priority: 6,
             micros: 0,
             text: "mlx5_core 0000:18:00.0: Port module event: module 0, Cable plugged".into(),

@@ -1,6 +1,6 @@
 //! The fleet's jobs.
 
-use super::act::Act;
+use super::event::Event;
 use super::nccl::{Carrier, Gang, IB_RAILS, ROCE_RAILS};
 use super::pod::PodSpec;
 use super::process::ProcessSpec;
@@ -99,12 +99,12 @@ fn uid(name: &str) -> String {
 /// A pod that comes to the node and prints what its gang prints; then its own words, every while.
 fn runs(script: &mut Script, secs: f64, mut pod: PodSpec, gang: Gang) {
     pod.gpus = gang.ranks;
-    script.at(secs, Act::PodComes(Box::new(pod.clone())));
-    for (after, act) in gang.lines(&pod) {
-        script.at(secs + 1.0 + after.as_secs_f64(), act);
+    script.at(secs, Event::PodComes(Box::new(pod.clone())));
+    for (after, event) in gang.lines(&pod) {
+        script.at(secs + 1.0 + after.as_secs_f64(), event);
     }
     if !gang.hangs {
-        let says = Act::PodSays {
+        let says = Event::PodSays {
             uid: pod.uid,
             restart: 0,
             lines: vec!["throughput 3021.7 tokens/s/GPU".into()],
@@ -146,7 +146,7 @@ const fn roce(gdr: bool) -> Carrier {
 pub(super) fn llama(script: &mut Script, index: u32) {
     let pod = pod("research", Maker::PyTorch, "llama-pretrain", index);
     if index == 2 {
-        let trouble = Act::PodSays {
+        let trouble = Event::PodSays {
             uid: pod.uid.clone(),
             restart: 0,
             lines: vec![
@@ -171,7 +171,7 @@ pub(super) fn llama(script: &mut Script, index: u32) {
             queue_pairs: true,
             tcp: 0,
         };
-        script.at(4.0, Act::ProcessComes(process));
+        script.at(4.0, Event::ProcessComes(process));
     }
     runs(script, 3.0, pod, gang(3, index, ib(true)));
 }
@@ -231,9 +231,9 @@ pub(super) fn silent(script: &mut Script) {
         queue_pairs: false,
         tcp: 0,
     };
-    script.at(5.0, Act::PodComes(Box::new(pod)));
-    script.at(6.0, Act::ProcessComes(process));
-    let moves = Act::Tcp {
+    script.at(5.0, Event::PodComes(Box::new(pod)));
+    script.at(6.0, Event::ProcessComes(process));
+    let moves = Event::Tcp {
         pid: 31_207,
         bytes: 620_000_000,
     };

@@ -10,17 +10,20 @@ fn every_act_fits_its_node() {
     for role in cast(15, 1.0) {
         let dir = tempfile::tempdir().unwrap();
         let mut node = Node::write(preset(role.preset).unwrap(), dir.path()).unwrap();
-        let mut scenes: Vec<(Duration, &Act)> =
-            role.scenes.iter().map(|(at, act, _)| (*at, act)).collect();
-        scenes.extend(role.again.iter().map(|([from, _], act)| (*from, act)));
+        let mut scenes: Vec<(Duration, &Event)> = role
+            .scenes
+            .iter()
+            .map(|(at, event, _)| (*at, event))
+            .collect();
+        scenes.extend(role.again.iter().map(|([from, _], event)| (*from, event)));
         scenes.sort_by_key(|(at, _)| *at);
-        let acts = role
+        let events = role
             .before
             .iter()
-            .chain(scenes.into_iter().map(|(_, act)| act));
-        for act in acts {
-            let done = node.act(act);
-            assert!(done.is_ok(), "{}: {done:?} {act:?}", role.name);
+            .chain(scenes.into_iter().map(|(_, event)| event));
+        for event in events {
+            let done = node.apply(event);
+            assert!(done.is_ok(), "{}: {done:?} {event:?}", role.name);
         }
         assert!(!role.about.is_empty());
     }
@@ -32,8 +35,8 @@ fn names_and_pods_are_told_apart() {
     let names: BTreeSet<&str> = roles.iter().map(|role| role.name.as_str()).collect();
     assert_eq!(names.len(), 64);
     let mut uids = BTreeSet::new();
-    for act in roles.iter().flat_map(|role| &role.scenes) {
-        if let Act::PodComes(pod) = &act.1 {
+    for event in roles.iter().flat_map(|role| &role.scenes) {
+        if let Event::PodComes(pod) = &event.1 {
             assert!(uids.insert(pod.uid.clone()), "{}", pod.name);
         }
     }

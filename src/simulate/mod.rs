@@ -7,11 +7,11 @@
 //! virtual functions' link states in `selvage/vf_links/<if>.json`, queue pairs in
 //! `selvage/queue_pairs.json`.
 
-mod act;
 pub mod api;
 mod build;
 mod cast;
 mod cast_jobs;
+mod event;
 mod files;
 mod load;
 mod names;
@@ -33,8 +33,8 @@ mod script;
 mod shapes;
 mod spec;
 
-pub use act::{Act, flapping};
 pub use cast::{Role, Timing, cast};
+pub use event::{Event, flapping};
 pub use nccl::{Carrier, Gang};
 pub use node::Node;
 pub use play::{PLAY_LENGTH, PLAY_PRESET, Scene, play};

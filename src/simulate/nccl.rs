@@ -1,7 +1,7 @@
 //! What NCCL prints of a job (`NCCL_DEBUG=INFO`), as data: the ranks of a gang on one node. The
 //! grammar is that of 2.22 and later.
 
-use super::act::Act;
+use super::event::Event;
 use super::pod::PodSpec;
 use std::time::Duration;
 
@@ -53,9 +53,9 @@ pub struct Gang {
 
 impl Gang {
     /// What the pod's processes print, and when after their start.
-    pub fn lines(&self, pod: &PodSpec) -> Vec<(Duration, Act)> {
+    pub fn lines(&self, pod: &PodSpec) -> Vec<(Duration, Event)> {
         let at = Duration::from_millis;
-        let says = |lines: Vec<String>| Act::PodSays {
+        let says = |lines: Vec<String>| Event::PodSays {
             uid: pod.uid.clone(),
             restart: 0,
             lines,

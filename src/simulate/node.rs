@@ -1,6 +1,6 @@
 //! A written node and its changes at run time. Each file changes in one step.
 
-use super::act::Act;
+use super::event::Event;
 use super::files::Files;
 use super::spec::*;
 use super::{net, pci, pod, proc, rdma};
@@ -58,11 +58,11 @@ impl Node {
     }
 
     /// Lets one thing happen. What names something that the node does not have is an error.
-    pub fn act(&mut self, act: &Act) -> io::Result<()> {
-        match act {
-            Act::All(acts) => acts.iter().try_for_each(|act| self.act(act)),
-            Act::Link { device, port, up } => self.link(device, *port, *up),
-            Act::PortState {
+    pub fn apply(&mut self, event: &Event) -> io::Result<()> {
+        match event {
+            Event::All(events) => events.iter().try_for_each(|event| self.apply(event)),
+            Event::Link { device, port, up } => self.link(device, *port, *up),
+            Event::PortState {
                 device,
                 port,
                 state,
@@ -71,39 +71,39 @@ impl Node {
                 port.state = *state;
                 port.phys = *phys;
             }),
-            Act::Rate {
+            Event::Rate {
                 device,
                 port,
                 rate,
                 speed,
             } => self.rate(device, *port, rate, *speed),
-            Act::Counter {
+            Event::Counter {
                 device,
                 port,
                 name,
                 add,
             } => self.counter(device, *port, "counters", name, *add),
-            Act::HwCounter {
+            Event::HwCounter {
                 device,
                 port,
                 name,
                 add,
             } => self.counter(device, *port, "hw_counters", name, *add),
-            Act::Ethtool { netdev, name, add } => self.ethtool(netdev, &[(name, *add)]),
-            Act::Carrier { netdev, up, edges } => self.netdev(netdev, |netdev| {
+            Event::Ethtool { netdev, name, add } => self.ethtool(netdev, &[(name, *add)]),
+            Event::Carrier { netdev, up, edges } => self.netdev(netdev, |netdev| {
                 netdev.carrier = *up;
                 netdev.carrier_changes += edges;
             }),
-            Act::AdminUp { netdev, up } => self.admin_up(netdev, *up),
-            Act::Pfc { netdev, enabled } => self.pfc(netdev, *enabled),
-            Act::Traffic { millis, percent } => self.traffic(*millis, *percent),
-            Act::LoadModule(module) => self.load(module),
-            Act::UnloadModule(name) => self.unload(name),
-            Act::MemoryPeers(peers) => {
+            Event::AdminUp { netdev, up } => self.admin_up(netdev, *up),
+            Event::Pfc { netdev, enabled } => self.pfc(netdev, *enabled),
+            Event::Traffic { millis, percent } => self.traffic(*millis, *percent),
+            Event::LoadModule(module) => self.load(module),
+            Event::UnloadModule(name) => self.unload(name),
+            Event::MemoryPeers(peers) => {
                 self.spec.memory_peers.clone_from(peers);
                 proc::write_memory_peers(&mut self.files, &self.spec)
             }
-            Act::Kmsg {
+            Event::Kmsg {
                 priority,
                 micros,
                 text,
@@ -117,28 +117,28 @@ impl Node {
                 });
                 self.kmsg(*priority, *micros, text, dictionary.unwrap_or_default())
             }
-            Act::KmsgTooLarge => self.kmsg(4, 0, &"x".repeat(TOO_LARGE), Vec::new()),
-            Act::PodComes(pod) => self.pod_comes(pod),
-            Act::PodSays {
+            Event::KmsgTooLarge => self.kmsg(4, 0, &"x".repeat(TOO_LARGE), Vec::new()),
+            Event::PodComes(pod) => self.pod_comes(pod),
+            Event::PodSays {
                 uid,
                 restart,
                 lines,
             } => self.pod_says(uid, *restart, lines),
-            Act::ProcessComes(process) => self.process_comes(process),
-            Act::Tcp { pid, bytes } => self.tcp(*pid, *bytes),
-            Act::PodGoes(uid) => self.pod_goes(uid),
-            Act::PluginGoes(_) => Ok(()),
-            Act::RemoveDevice(name) => self.remove(name).map(drop),
-            Act::AddDevice(device) => self.add(device.as_ref().clone()),
-            Act::RenameDevice(old, new) => {
+            Event::ProcessComes(process) => self.process_comes(process),
+            Event::Tcp { pid, bytes } => self.tcp(*pid, *bytes),
+            Event::PodGoes(uid) => self.pod_goes(uid),
+            Event::PluginGoes(_) => Ok(()),
+            Event::RemoveDevice(name) => self.remove(name).map(drop),
+            Event::AddDevice(device) => self.add(device.as_ref().clone()),
+            Event::RenameDevice(old, new) => {
                 let mut device = self.remove(old)?;
                 device.name.clone_from(new);
                 self.add(device)
             }
-            Act::ConfigDead { pci: bdf, dead } => {
+            Event::ConfigDead { pci: bdf, dead } => {
                 self.function(*bdf, |pci| pci.dead = *dead, pci::write_config)
             }
-            Act::PcieLink {
+            Event::PcieLink {
                 pci: bdf,
                 speed,
                 width,
@@ -147,7 +147,7 @@ impl Node {
                 |pci| pci.link = (speed.clone(), *width),
                 pci::write_link,
             ),
-            Act::Aer { pci: bdf, add } => self.function(
+            Event::Aer { pci: bdf, add } => self.function(
                 *bdf,
                 |pci| {
                     let totals = pci.aer.get_or_insert([0; 3]);
@@ -157,12 +157,12 @@ impl Node {
                 },
                 pci::write_aer,
             ),
-            Act::Refuse { path, errno } => self.files.refuse(path, *errno),
-            Act::NvidiaFsErrors(add) => {
+            Event::Refuse { path, errno } => self.files.refuse(path, *errno),
+            Event::NvidiaFsErrors(add) => {
                 self.spec.nvidia_fs = Some(self.spec.nvidia_fs.unwrap_or(0) + add);
                 proc::write_nvidia_fs(&mut self.files, &self.spec)
             }
-            Act::Reboot { boot_id } => self.reboot(boot_id),
+            Event::Reboot { boot_id } => self.reboot(boot_id),
         }
     }
 
@@ -194,7 +194,7 @@ impl Node {
         let device = self.spec.device(name).ok_or_else(|| none(name))?;
         let bdf = device.pci;
         let word = if up { "up" } else { "down" };
-        self.act(&Act::Kmsg {
+        self.apply(&Event::Kmsg {
             priority: 6,
             micros: 0,
             text: format!("mlx5_core {bdf} {netdev}: Link {word}"),

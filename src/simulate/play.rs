@@ -1,14 +1,14 @@
 //! The play of `selvage demo`: what goes wrong on an 8-rail node within a minute and a half, as data.
 
-use super::act::Act;
 use super::cast_jobs;
+use super::event::Event;
 use super::nccl::Gang;
 use super::pod::PodSpec;
 use super::spec::ModuleSpec;
 use std::time::Duration;
 
 /// When, what, and what to tell of it (nothing where a line above has told already).
-pub type Scene = (Duration, Act, &'static str);
+pub type Scene = (Duration, Event, &'static str);
 
 /// Name of the preset that [`play()`] is written for.
 pub const PLAY_PRESET: &str = "h100_roce";
@@ -25,18 +25,18 @@ const LOAD: u64 = 70;
 struct Script(Vec<Scene>);
 
 impl Script {
-    fn at(&mut self, millis: u64, act: Act, say: &'static str) {
-        self.0.push((Duration::from_millis(millis), act, say));
+    fn at(&mut self, millis: u64, event: Event, say: &'static str) {
+        self.0.push((Duration::from_millis(millis), event, say));
     }
 
     fn kmsg(&mut self, millis: u64, text: String, say: &'static str) {
-        let act = Act::Kmsg {
+        let event = Event::Kmsg {
             priority: 3,
             micros: 0,
             text,
             device: None,
         };
-        self.at(millis, act, say);
+        self.at(millis, event, say);
     }
 }
 
@@ -45,7 +45,7 @@ impl Script {
 pub fn play(speed: f64) -> Vec<Scene> {
     let mut script = Script(Vec::new());
     for second in 0..PLAY_LENGTH.as_secs() {
-        let traffic = Act::Traffic {
+        let traffic = Event::Traffic {
             millis: (1000.0 / speed) as u64,
             percent: LOAD,
         };
@@ -53,7 +53,7 @@ pub fn play(speed: f64) -> Vec<Scene> {
     }
     script.at(
         0,
-        Act::All(Vec::new()),
+        Event::All(Vec::new()),
         "A job runs over eight rails; all is well.",
     );
     flaps(&mut script);
@@ -68,8 +68,8 @@ pub fn play(speed: f64) -> Vec<Scene> {
     scenes
 }
 
-fn link(device: &str, up: bool) -> Act {
-    Act::Link {
+fn link(device: &str, up: bool) -> Event {
+    Event::Link {
         device: device.into(),
         port: 1,
         up,
@@ -89,7 +89,7 @@ fn flaps(script: &mut Script) {
 }
 
 fn rate(script: &mut Script) {
-    let rate = |rate: &str, speed| Act::Rate {
+    let rate = |rate: &str, speed| Event::Rate {
         device: "mlx5_5".into(),
         port: 1,
         rate: rate.into(),
@@ -117,12 +117,12 @@ fn storm(script: &mut Script, speed: f64) {
         } else {
             ""
         };
-        let add = |name: &str, add| Act::Ethtool {
+        let add = |name: &str, add| Event::Ethtool {
             netdev: "enp64s0np0".into(),
             name: name.into(),
             add,
         };
-        let paused = Act::All(vec![
+        let paused = Event::All(vec![
             add("rx_prio3_pause", (11_000.0 / step) as u64),
             add("rx_prio3_pause_duration", (900_000.0 / step) as u64),
             add("rx_prio3_pause_transition", (5_500.0 / step) as u64),
@@ -131,7 +131,7 @@ fn storm(script: &mut Script, speed: f64) {
     }
     script.at(
         50_000,
-        Act::All(Vec::new()),
+        Event::All(Vec::new()),
         "The slow receiver behind it is gone; the pauses end.",
     );
 }
@@ -139,9 +139,9 @@ fn storm(script: &mut Script, speed: f64) {
 fn peermem(script: &mut Script) {
     script.at(
         56_000,
-        Act::All(vec![
-            Act::UnloadModule("nvidia_peermem".into()),
-            Act::MemoryPeers(Some(Vec::new())),
+        Event::All(vec![
+            Event::UnloadModule("nvidia_peermem".into()),
+            Event::MemoryPeers(Some(Vec::new())),
         ]),
         "Somebody restarts the RDMA stack; nvidia_peermem does not come back.",
     );
@@ -152,9 +152,9 @@ fn peermem(script: &mut Script) {
     };
     script.at(
         64_000,
-        Act::All(vec![
-            Act::MemoryPeers(Some(vec!["nv_mem".into()])),
-            Act::LoadModule(module),
+        Event::All(vec![
+            Event::MemoryPeers(Some(vec!["nv_mem".into()])),
+            Event::LoadModule(module),
         ]),
         "modprobe nvidia_peermem.",
     );
@@ -164,12 +164,12 @@ fn peermem(script: &mut Script) {
 fn jobs(script: &mut Script) {
     let [well, short, mended] = cast_jobs::of_the_play();
     let mut run = |(pod, gang): (PodSpec, Gang), from: u64, to: u64, say: [&'static str; 2]| {
-        for (after, act) in gang.lines(&pod) {
+        for (after, event) in gang.lines(&pod) {
             let millis = u64::try_from(after.as_millis()).unwrap_or(0);
-            script.at(from + 200 + millis, act, "");
+            script.at(from + 200 + millis, event, "");
         }
-        script.at(to, Act::PodGoes(pod.uid.clone()), say[1]);
-        script.at(from, Act::PodComes(Box::new(pod)), say[0]);
+        script.at(to, Event::PodGoes(pod.uid.clone()), say[1]);
+        script.at(from, Event::PodComes(Box::new(pod)), say[0]);
     };
     run(well, 500, 95_000, ["", ""]);
     run(
@@ -202,7 +202,7 @@ fn down(script: &mut Script) {
 }
 
 fn gpu(script: &mut Script) {
-    let dead = |dead| Act::ConfigDead {
+    let dead = |dead| Event::ConfigDead {
         pci: crate::units::Bdf {
             domain: 0,
             bus: 0x9d,
@@ -253,11 +253,11 @@ mod tests {
         let spec = preset(PLAY_PRESET).unwrap();
         let mut node = Node::write(spec.clone(), dir.path()).unwrap();
         let mut before = Duration::ZERO;
-        for (at, act, say) in play(1.0) {
+        for (at, event, say) in play(1.0) {
             assert!(at >= before && at < PLAY_LENGTH, "{say}");
             before = at;
-            if !matches!(act, Act::Traffic { .. }) {
-                node.act(&act).unwrap();
+            if !matches!(event, Event::Traffic { .. }) {
+                node.apply(&event).unwrap();
             }
         }
         let end = node.spec();

@@ -1,8 +1,8 @@
 //! How a part of the fleet is written down.
 
 use super::PLAY_PRESET;
-use super::act::Act;
 use super::cast::{Role, Timing};
+use super::event::Event;
 use crate::units::Bdf;
 use std::time::Duration;
 
@@ -35,37 +35,37 @@ impl Script {
         Duration::from_secs_f64(secs / self.speed)
     }
 
-    pub(super) fn at(&mut self, secs: f64, act: Act) {
+    pub(super) fn at(&mut self, secs: f64, event: Event) {
         let at = self.secs(secs);
-        self.role.scenes.push((at, act, ""));
+        self.role.scenes.push((at, event, ""));
     }
 
-    pub(super) fn every(&mut self, secs: f64, act: Act) {
-        self.again(secs, secs, act);
+    pub(super) fn every(&mut self, secs: f64, event: Event) {
+        self.again(secs, secs, event);
     }
 
-    pub(super) fn again(&mut self, from: f64, secs: f64, act: Act) {
+    pub(super) fn again(&mut self, from: f64, secs: f64, event: Event) {
         let times = [from, secs].map(|secs| self.secs(secs));
-        self.role.again.push((times, act));
+        self.role.again.push((times, event));
     }
 
     /// A kernel-log line, soon and then again: a line that is told once is forgotten after a while.
     pub(super) fn kmsg(&mut self, secs: f64, again: Option<f64>, priority: u32, text: String) {
-        let act = Act::Kmsg {
+        let event = Event::Kmsg {
             priority,
             micros: 0,
             text,
             device: None,
         };
         if let Some(again) = again {
-            self.every(again, act.clone());
+            self.every(again, event.clone());
         }
-        self.at(secs, act);
+        self.at(secs, event);
     }
 }
 
-pub(super) fn counter(device: &str, name: &str, add: u64) -> Act {
-    Act::Counter {
+pub(super) fn counter(device: &str, name: &str, add: u64) -> Event {
+    Event::Counter {
         device: device.into(),
         port: 1,
         name: name.into(),
@@ -73,8 +73,8 @@ pub(super) fn counter(device: &str, name: &str, add: u64) -> Act {
     }
 }
 
-pub(super) fn hw_counter(device: &str, name: &str, add: u64) -> Act {
-    Act::HwCounter {
+pub(super) fn hw_counter(device: &str, name: &str, add: u64) -> Event {
+    Event::HwCounter {
         device: device.into(),
         port: 1,
         name: name.into(),
@@ -82,8 +82,8 @@ pub(super) fn hw_counter(device: &str, name: &str, add: u64) -> Act {
     }
 }
 
-pub(super) fn link(device: &str, up: bool) -> Act {
-    Act::Link {
+pub(super) fn link(device: &str, up: bool) -> Event {
+    Event::Link {
         device: device.into(),
         port: 1,
         up,

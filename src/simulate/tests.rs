@@ -138,12 +138,12 @@ fn a_roce_link_falls_as_the_kernel_shows_it() {
         .trim()
         .parse()
         .unwrap();
-    let fall = Act::Link {
+    let fall = Event::Link {
         device: "mlx5_2".into(),
         port: 1,
         up: false,
     };
-    node.act(&fall).unwrap();
+    node.apply(&fall).unwrap();
     let port = "sys/class/infiniband/mlx5_2/ports/1";
     for (path, want) in [
         (format!("{port}/state"), "1: DOWN\n".to_string()),
@@ -173,7 +173,7 @@ fn a_roce_link_falls_as_the_kernel_shows_it() {
 fn counters_rise_and_error_counters_stick() {
     let (_dir, mut node) = written("h100_ib");
     for _ in 0..2 {
-        node.act(&Act::Counter {
+        node.apply(&Event::Counter {
             device: "mlx5_0".into(),
             port: 1,
             name: "local_link_integrity_errors".into(),
@@ -188,7 +188,7 @@ fn counters_rise_and_error_counters_stick() {
     );
     let data = format!("{dir}/port_rcv_data");
     let before: u64 = text(&node, &data).trim().parse().unwrap();
-    node.act(&Act::Traffic {
+    node.apply(&Event::Traffic {
         millis: 1000,
         percent: 100,
     })
@@ -201,10 +201,10 @@ fn counters_rise_and_error_counters_stick() {
 #[test]
 fn devices_come_and_go_under_other_names() {
     let (_dir, mut node) = written("h100_ib");
-    node.act(&Act::RemoveDevice("mlx5_3".into())).unwrap();
+    node.apply(&Event::RemoveDevice("mlx5_3".into())).unwrap();
     assert!(!names(&node, "sys/class/infiniband").contains(&"mlx5_3".into()));
     assert_eq!(names(&node, "sys/class/infiniband_verbs").len(), 12);
-    node.act(&Act::RenameDevice("mlx5_4".into(), "ibp79s0".into()))
+    node.apply(&Event::RenameDevice("mlx5_4".into(), "ibp79s0".into()))
         .unwrap();
     assert!(names(&node, "sys/class/infiniband").contains(&"ibp79s0".into()));
     assert_eq!(
@@ -212,13 +212,13 @@ fn devices_come_and_go_under_other_names() {
         "ibp79s0\n"
     );
     let device = preset("h100_ib").unwrap().device("mlx5_3").unwrap().clone();
-    node.act(&Act::AddDevice(Box::new(device))).unwrap();
+    node.apply(&Event::AddDevice(Box::new(device))).unwrap();
     assert_eq!(
         text(&node, "sys/class/infiniband/mlx5_3/ports/1/state"),
         "4: ACTIVE\n"
     );
     assert!(
-        node.act(&Act::RemoveDevice("mlx5_99".into())).is_err(),
+        node.apply(&Event::RemoveDevice("mlx5_99".into())).is_err(),
         "a name that does not exist is a mistake in the play"
     );
 }
@@ -227,15 +227,15 @@ fn devices_come_and_go_under_other_names() {
 fn modules_peers_and_dead_gpus() {
     let (_dir, mut node) = written("h100_ib");
     assert!(text(&node, "proc/modules").contains("nvidia_peermem 16384 0 - Live"));
-    node.act(&Act::UnloadModule("nvidia_peermem".into()))
+    node.apply(&Event::UnloadModule("nvidia_peermem".into()))
         .unwrap();
-    node.act(&Act::MemoryPeers(Some(Vec::new()))).unwrap();
+    node.apply(&Event::MemoryPeers(Some(Vec::new()))).unwrap();
     assert!(!text(&node, "proc/modules").contains("nvidia_peermem"));
     assert!(!node.root().join("sys/module/nvidia_peermem").exists());
     assert!(names(&node, "sys/kernel/mm/memory_peers").is_empty());
     assert!(node.root().join("sys/kernel/mm/memory_peers").exists());
     let gpu = "0000:1b:00.0".parse().unwrap();
-    node.act(&Act::ConfigDead {
+    node.apply(&Event::ConfigDead {
         pci: gpu,
         dead: true,
     })
@@ -248,7 +248,7 @@ fn modules_peers_and_dead_gpus() {
 fn an_interface_that_is_set_down_answers_einval() {
     let (_dir, mut node) = written("h100_roce");
     for (up, observable) in [(false, false), (true, true)] {
-        node.act(&Act::AdminUp {
+        node.apply(&Event::AdminUp {
             netdev: "enp24s0np0".into(),
             up,
         })
@@ -263,7 +263,7 @@ fn an_interface_that_is_set_down_answers_einval() {
 #[test]
 fn ethtool_files_are_as_ethtool_prints_and_dcb_reads_back() {
     let (_dir, mut node) = written("h100_roce");
-    node.act(&Act::Ethtool {
+    node.apply(&Event::Ethtool {
         netdev: "enp24s0np0".into(),
         name: "rx_prio3_pause".into(),
         add: 7,

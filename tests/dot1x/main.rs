@@ -16,12 +16,12 @@ mod support;
 mod bench;
 
 use bench::{Bench, IF, PATIENCE, RAIL};
-use selvage::simulate::Act;
+use selvage::simulate::Event;
 use std::time::{Duration, Instant};
 use support::node;
 
-fn link(up: bool) -> Act {
-    Act::Link {
+fn link(up: bool) -> Event {
+    Event::Link {
         device: "mlx5_3".into(),
         port: 1,
         up,
@@ -93,7 +93,7 @@ fn let_in_and_shut_out_later() {
     bench.until("false HELD FAILURE");
 
     // The switch takes the link, too: that is the finding, and it names the cause.
-    bench.node.act(&link(false)).unwrap();
+    bench.node.apply(&link(false)).unwrap();
     let said = bench.look();
     assert_eq!(said.told(), ["mlx5_3/1 LinkDown failing verdict"]);
     let finding = said.findings()[0];
@@ -108,7 +108,7 @@ fn let_in_and_shut_out_later() {
     );
 
     // Mended.
-    bench.node.act(&link(true)).unwrap();
+    bench.node.apply(&link(true)).unwrap();
     bench.control(&["set_network", "0", "password", "\"right\""]);
     bench.control(&["reassociate"]);
     let said = bench.until("true AUTHENTICATED SUCCESS");

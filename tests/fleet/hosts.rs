@@ -3,7 +3,7 @@
 use crate::support::scratch;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
-use selvage::simulate::{Act, Node, NodeSpec, preset};
+use selvage::simulate::{Event, Node, NodeSpec, preset};
 use selvage::units::Bdf;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -66,12 +66,13 @@ impl Hosts {
             };
             let node = &mut self.nodes[index];
             let devices = node.spec().rdma.iter().map(|device| device.name.clone());
-            let acts = devices.map(|device| Act::Link {
+            let events = devices.map(|device| Event::Link {
                 device,
                 port: 1,
                 up,
             });
-            node.act(&Act::All(acts.collect())).expect("links change");
+            node.apply(&Event::All(events.collect()))
+                .expect("links change");
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::fake_api::{FakeApi, Wrong};
 use crate::support::{self, Server, get, node, parse, scratch};
-use selvage::simulate::Act;
+use selvage::simulate::Event;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -74,8 +74,8 @@ pub fn rig_of(preset: &str, api: FakeApi, args: &[&str]) -> Rig {
     }
 }
 
-fn link(up: bool) -> Act {
-    Act::Link {
+fn link(up: bool) -> Event {
+    Event::Link {
         device: "mlx5_3".into(),
         port: 1,
         up,
@@ -102,7 +102,7 @@ fn an_operator_mutes_a_check_for_a_time() {
         &["--cluster-clear=1s"],
     );
     until("labels", || label(&rig.api) == "ready");
-    rig.node.act(&link(false)).unwrap();
+    rig.node.apply(&link(false)).unwrap();
     until("taint", || ours(&rig.api.node()));
     assert_eq!(label(&rig.api), "unready");
     let mute = |api: &FakeApi, text: &str| {
@@ -168,7 +168,7 @@ fn a_server_that_never_answers_holds_up_nothing() {
     for method in ["GET", "PATCH", "POST", "PUT"] {
         rig.api.fail(method, "", 1_000_000, Wrong::Stall);
     }
-    rig.node.act(&link(false)).unwrap();
+    rig.node.apply(&link(false)).unwrap();
     until("a write that stalls", || {
         rig.api.writes().last().is_some_and(|seen| seen.code == 0)
     });
@@ -183,7 +183,7 @@ fn a_server_that_never_answers_holds_up_nothing() {
     // The node is looked at all the while.
     let port = [("device", "mlx5_4"), ("port", "1")];
     rig.node
-        .act(&Act::Link {
+        .apply(&Event::Link {
             device: "mlx5_4".into(),
             port: 1,
             up: false,

@@ -1,7 +1,7 @@
 //! Lets a part of the cast happen on its node.
 
 use crate::simulate::api::Objects;
-use crate::simulate::{Act, Node, Role, Scene};
+use crate::simulate::{Event, Node, Role, Scene};
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -28,24 +28,24 @@ impl Stage {
     }
 
     /// On a thread of its own: a disk takes its time, and the agents are to answer meanwhile.
-    async fn act(&self, act: &Act) -> io::Result<()> {
-        self.tell(act);
-        let (node, act) = (Arc::clone(&self.node), act.clone());
+    async fn apply(&self, event: &Event) -> io::Result<()> {
+        self.tell(event);
+        let (node, event) = (Arc::clone(&self.node), event.clone());
         let write = move || {
             let mut node = node.lock().unwrap_or_else(PoisonError::into_inner);
             node.set_now(crate::clock::monotonic().0.saturating_mul(1000));
-            node.act(&act)
+            node.apply(&event)
         };
         tokio::task::spawn_blocking(write).await?
     }
 
     /// Pods that come and go are the API server's, too.
-    fn tell(&self, act: &Act) {
+    fn tell(&self, event: &Event) {
         let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
-        match act {
-            Act::PodComes(pod) => objects.put_pod(pod.object(&self.name)),
-            Act::PodGoes(uid) => drop(objects.delete_pod(uid)),
-            Act::PluginGoes(resource) => objects.plugin_goes(&self.name, resource),
+        match event {
+            Event::PodComes(pod) => objects.put_pod(pod.object(&self.name)),
+            Event::PodGoes(uid) => drop(objects.delete_pod(uid)),
+            Event::PluginGoes(resource) => objects.plugin_goes(&self.name, resource),
             _ => {}
         }
     }
@@ -62,8 +62,8 @@ impl Stage {
             Box::pin(self.scenes(&role.scenes)),
             Box::pin(self.load(role.load, speed)),
         ];
-        for (times, act) in &role.again {
-            parts.push(Box::pin(self.again(*times, act)));
+        for (times, event) in &role.again {
+            parts.push(Box::pin(self.again(*times, event)));
         }
         let all = futures::future::try_join_all(parts);
         match &role.play {
@@ -81,18 +81,18 @@ impl Stage {
         let start = Instant::now();
         let mut scenes: Vec<&Scene> = scenes.iter().collect();
         scenes.sort_by_key(|(at, _, _)| *at);
-        for (at, act, _) in scenes {
+        for (at, event, _) in scenes {
             tokio::time::sleep_until(start + *at).await;
-            self.act(act).await?;
+            self.apply(event).await?;
         }
         std::future::pending().await
     }
 
-    async fn again(&self, [from, every]: [Duration; 2], act: &Act) -> io::Result<()> {
+    async fn again(&self, [from, every]: [Duration; 2], event: &Event) -> io::Result<()> {
         let mut ticks = tokio::time::interval_at(Instant::now() + from, every);
         loop {
             ticks.tick().await;
-            self.act(act).await?;
+            self.apply(event).await?;
         }
     }
 
@@ -107,11 +107,11 @@ impl Stage {
         let mut ticks = tokio::time::interval_at(Instant::now() + every, every);
         for swing in SWING.iter().cycle() {
             ticks.tick().await;
-            let traffic = Act::Traffic {
+            let traffic = Event::Traffic {
                 millis: u64::try_from(every.as_millis()).unwrap_or(0),
                 percent: percent + swing,
             };
-            self.act(&traffic).await?;
+            self.apply(&traffic).await?;
         }
         Ok(())
     }
@@ -127,12 +127,12 @@ impl Stage {
     ) -> io::Result<()> {
         loop {
             let start = Instant::now();
-            for (at, act, words) in scenes {
+            for (at, event, words) in scenes {
                 tokio::time::sleep_until(start + at.div_f64(speed)).await;
                 if !words.is_empty() {
                     say(&format!("{}  {words}", minutes(*at)));
                 }
-                self.act(act).await?;
+                self.apply(event).await?;
             }
             tokio::time::sleep_until(start + length).await;
             if once {

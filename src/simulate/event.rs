@@ -7,7 +7,7 @@ use crate::units::Bdf;
 
 /// One thing that happens.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Act {
+pub enum Event {
     /// A link falls or comes back, with all that a kernel shows of it: state, physical state,
     /// carrier and its edge, `link_downed`, and for Ethernet the driver's line in the kernel log.
     Link {
@@ -188,27 +188,27 @@ pub enum Act {
         boot_id: String,
     },
     /// Several at one moment.
-    All(Vec<Act>),
+    All(Vec<Event>),
 }
 
 /// What one rail goes through between successive samples of the `flapping` preset: three falls,
 /// each over before the next sample, so that only counters and carrier edges tell.
-pub fn flapping() -> Vec<Act> {
+pub fn flapping() -> Vec<Event> {
     let (device, netdev) = ("mlx5_4".to_string(), "ibp79s0".to_string());
-    let flap = Act::All(vec![
-        Act::Counter {
+    let flap = Event::All(vec![
+        Event::Counter {
             device: device.clone(),
             port: 1,
             name: "link_downed".into(),
             add: 1,
         },
-        Act::Counter {
+        Event::Counter {
             device,
             port: 1,
             name: "link_error_recovery".into(),
             add: 1,
         },
-        Act::Carrier {
+        Event::Carrier {
             netdev,
             up: true,
             edges: 2,
