@@ -142,7 +142,7 @@ def cost(board):
     ), 8, 8)
     judged = f"rate(selvage_report_generations_total{{{NODE}}}[$__rate_interval])"
     board.add(lines(
-        "Evaluations", "How often agents judge anew: the ten that do so least at the end of the time "
+        "Evaluations", "How often agents re-evaluate: the ten that do so least often at the end of the time "
         "range, and the median. A flat zero is an agent that stands still.",
         [Q(highest(f"sum by ({HOST}) ({judged})", f"sum by ({HOST}) ({judged[:-1]} @ end()))",
                    aggregation="bottomk"), EACH),
@@ -194,7 +194,7 @@ def versions(board):
         empty="No agent serves TLS.",
     ), 4, 6)
     board.add(stat(
-        "Reloads that failed", "Attempts to take in certificates or tokens anew that failed, in the "
+        "Reloads that failed", "Attempts to reload certificates or tokens that failed, in the "
         "time range. It should be 0.",
         [Q(f"sum(increase(selvage_serve_reload_failures_total{{{NODE}}}[$__range]))", "failed")],
         steps=[(None, GOOD), (1, BAD)], empty="No agent has such files.", decimals=0,

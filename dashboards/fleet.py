@@ -47,8 +47,8 @@ def now(board):
     ), 4, 4)
     board.add(stat(
         "Reports stale",
-        "Agents that answer and have not judged anew for two minutes. It should be 0: their "
-        "verdicts are not known, though the counts beside still hold them.",
+        "Agents that answer and have not judged again for two minutes. It should be 0: their "
+        "verdicts are not known, though the counts next to this panel still include them.",
         [Q(zero_of(f"count({stale(FLEET)})",
                    f"count(selvage_report_age_seconds{{{FLEET}}})"), "stale")],
         steps=[(None, GOOD), (1, BAD)],
@@ -283,13 +283,13 @@ def jobs(board):
         "Pods with GPUs that move many bytes by TCP and own no RDMA queue pair: a fallback that no "
         "log admits, or a data set. A suspicion, not a verdict.",
         [Q(suspects(FLEET))], [*columns, Col("job", "Job")],
-        sort=["namespace"], empty="No pod that could be looked at is suspect.",
+        sort=["namespace"], empty="No pod that could be inspected is suspect.",
     ), 10, 8)
 
 
 def benchmarks(board):
     board.row("Benchmarks")
-    empty = "no data: nobody leaves results of selvage nccl --bench --textfile for node_exporter."
+    empty = "no data: no node has results of selvage nccl --bench --textfile for node_exporter."
     ratio = f"max by ({HOST}, collective) (selvage_bench_ratio{{{FLEET}}})"
     board.add(lines(
         "Bus bandwidth of line rate",

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the dashboards beside it: python3 dashboards/generate.py. With --check it writes nothing and
+"""Writes the dashboards alongside it: python3 dashboards/generate.py. With --check it writes nothing and
 says which of them are not what it would write. Needs what requirements.txt names."""
 
 import json

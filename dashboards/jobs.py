@@ -118,14 +118,14 @@ def over_time(board):
         colors=NETWORKS, stack=True, empty=NO_JOB, decimals=0,
     ), 12, 8)
     board.add(lines(
-        "Channels by transport", "Connections that NCCL told of: net_ are between nodes, p2p and "
+        "Channels by transport", "Connections that NCCL reported: net_ are between nodes, p2p and "
         "shm within one.",
         [Q(f"sum by (transport) ({one('selvage_nccl_channels', 'transport')})", "{{transport}}")],
         stack=True, empty="no data: no connection in view (NCCL_DEBUG=INFO tells of them)",
         decimals=0,
     ), 12, 8)
     board.add(bars(
-        "Channels by job and transport", "The same now, by job. A job with net_socket beside net_ib "
+        "Channels by job and transport", "The same now, by job. A job with net_socket alongside net_ib "
         "has ranks that do not see the fabric.",
         Q(f"sum by (job, transport) ({one('selvage_nccl_channels', 'transport')})",
           "{{job}} {{transport}}"),
@@ -151,7 +151,7 @@ def troubles(board):
     board.row("Fallbacks, hangs and suspects")
     board.add(table(
         "Silent fallbacks with cause", "Containers on TCP though nothing asks for that, with the "
-        "causes that NCCL told of, if any. There should be none.",
+        "causes that NCCL reported, if any. There should be none.",
         [Q(mine(fallbacks(JOBS)))],
         [*WHO, Col("container", "Container"), NODE, Col("cause", "Cause"),
          Col("nccl_version", "NCCL", width=90)],
@@ -161,7 +161,7 @@ def troubles(board):
         "Suspects", "Pods with GPUs, many bytes by TCP and no RDMA queue pair. Run them with "
         "NCCL_DEBUG=INFO to know.",
         [Q(suspects(JOBS))], [*WHO, NODE],
-        sort=["namespace"], empty="No pod that could be looked at is suspect.",
+        sort=["namespace"], empty="No pod that could be inspected is suspect.",
     ), 10, 8)
     board.add(lines(
         "TCP: silent and by setting", "Containers on TCP, those that fell back apart from those "
@@ -191,7 +191,7 @@ def logs(board):
          "their own."),
         (6, "Log bytes read", "selvage_nccl_log_bytes_total", "Bps",
          "Bytes of containers' logs that the agents read."),
-        (6, "Lines not looked at", "selvage_nccl_log_lines_dropped_total", "cps",
+        (6, "Lines not checked", "selvage_nccl_log_lines_dropped_total", "cps",
          "Lines that were too long or torn. It should be 0; else a fallback may go unseen."),
         (6, "Log bytes lost", "selvage_nccl_log_bytes_lost_total", "Bps",
          "Bytes that were gone before they could be read. It should be 0; else raise the kubelet's "

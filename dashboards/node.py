@@ -46,7 +46,7 @@ def verdict(board):
         colors={**STATES, "stale": BAD}, name=True,
     ), 4, 4)
     board.add(stat(
-        "Report's age", "Since when the agent has not judged anew. Seconds; above two minutes it "
+        "Report's age", "Time since the agent last evaluated the node. Seconds; above two minutes it "
         "lives and stands still, and its verdict counts for nothing.",
         [Q(f"max(selvage_report_age_seconds{{{NODE}}})", "age")], "s",
         steps=[(None, PLAIN), (STALE_AFTER, BAD)], decimals=0,
@@ -58,7 +58,7 @@ def verdict(board):
     ), 3, 4)
     up = rails(f"max by ({PORT}) (selvage_port_up{{{NODE}}})", NODE)
     board.add(stat(
-        "Rails up", "Rails that are active, beside all rails that the agent sees. Both should be "
+        "Rails up", "Rails that are active, and all rails that the agent sees. Both should be "
         "the number that was bought: a NIC off the bus is missing from both.",
         [Q(f"sum({up})", "up"), Q(f"sum(selvage_rails{{{NODE}}})", "rails")],
         wide=True, empty=NO_RAIL,
@@ -74,7 +74,7 @@ def verdict(board):
         colors={"dmabuf": GOOD, "peermem": GOOD, "none": BAD, "unknown": QUIET}, name=True,
     ), 3, 4)
     board.add(stat(
-        "GPUDirect Storage", "Whether nvidia-fs runs. Absent is well where nobody uses it.",
+        "GPUDirect Storage", "Whether nvidia-fs runs. Absent is well where no one uses it.",
         [Q(f"max(selvage_gds_ready{{{NODE}}})", "GDS")],
         values={0: ("absent", QUIET), 1: ("ready", GOOD)},
     ), 3, 4)
@@ -150,7 +150,7 @@ def throughput(board):
         moved = rails(
             f"max by ({PORT}) (instance_device_port:selvage_port_{name}:rate5m{{{NODE}}})", NODE)
         board.add(lines(
-            f"Bytes {verb}", f"RDMA bytes {verb} by each rail, beside the line rate of the slowest "
+            f"Bytes {verb}", f"RDMA bytes {verb} by each rail, alongside the line rate of the slowest "
             "rail. In a collective the rails should move alike.",
             [Q(moved, "{{device}}/{{port}}"), Q(f"min({rate})", "line rate", QUIET, dashed=True)],
             "Bps", empty=NO_RULES,

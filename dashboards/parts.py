@@ -11,7 +11,7 @@ from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 DATASOURCE = models.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
-# Of Okabe and Ito's palette, which is told apart with any colour vision. No panel says anything by
+# Of Okabe and Ito's palette, which can be told apart with any colour vision. No panel says anything by
 # colour alone: states are written out, too.
 GOOD, WARN, BAD, QUIET, PLAIN = "#009E73", "#E69F00", "#D55E00", "#999999", "#56B4E9"
 STATES = {"ready": GOOD, "degraded": WARN, "unready": BAD, "unknown": QUIET}
@@ -166,7 +166,7 @@ def stat(title, text, queries, unit="short", *, steps=None, values=None, colors=
 
 
 def bars(title, text, query, unit="short", *, steps=None, empty=NO_AGENT, decimals=None):
-    """Values now beside each other."""
+    """Current values next to each other."""
     panel = _dress(bargauge.Panel(), title, text, unit, steps, None, empty, decimals)
     panel.color_scheme(_scheme(models.FieldColorModeId.THRESHOLDS)).min(0)
     panel.display_mode(kinds.BarGaugeDisplayMode.BASIC).value_mode(kinds.BarGaugeValueMode.TEXT)

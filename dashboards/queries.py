@@ -38,7 +38,7 @@ FAILED = "|".join((
 # As in the recording rule instance_device_port:selvage_port_errors:increase1h.
 PORT_ERRORS = ".*error.*|link_downed|.*_discards|VL15_dropped"
 
-# Above this age of its report nobody knows a node's verdict, whatever the agent still serves.
+# Above this age of its report a node's verdict is stale, whatever the agent still serves.
 STALE_AFTER = 120
 STALE = f"max by ({HOST}) (selvage_report_age_seconds{{@}}) > {STALE_AFTER}"
 NOT_READY = (
@@ -152,7 +152,7 @@ def networks(selector):
 
 
 def fallbacks(selector):
-    """A row for each cause that NCCL told of, or one where it told of none."""
+    """A row for each cause that NCCL reported, or one row if it reported none."""
     fallback = f"max by ({CONTAINER}) (selvage_nccl_tcp_fallback{{{selector}}}) == 1"
     cause = f"max by ({CONTAINER}, cause) (selvage_nccl_warnings_total{{{selector}}} > 0)"
     return (

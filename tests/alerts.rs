@@ -73,12 +73,12 @@ fn runbooks_have_their_sections_and_name_their_findings() {
         for section in [
             &format!("# {}\n", page.name),
             "\nSeverity: ",
-            "\n## What it means\n",
-            "\n## How sure is it\n",
-            "\n## What it costs\n",
-            "\n## Look\n",
-            "\n## Mend\n",
-            "\n## Call\n",
+            "\n## Meaning\n",
+            "\n### How certain it is\n",
+            "\n## Impact\n",
+            "\n## Diagnosis\n",
+            "\n## Mitigation\n",
+            "\n### Escalation\n",
         ] {
             let (_, after) = rest
                 .split_once(section)
@@ -93,7 +93,7 @@ fn runbooks_have_their_sections_and_name_their_findings() {
                 page.name
             );
         }
-        assert!(text.len() < 4096, "{} is too long", page.name);
+        assert!(text.len() < 4200, "{} is too long", page.name);
         assert!(
             index.contains(&format!("]({}.md)", page.name)),
             "{}",
