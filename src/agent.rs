@@ -8,7 +8,7 @@ use crate::readiness::hold::TaintHold;
 use crate::report::catalogue::Detail;
 use crate::report::http::{self, ServeState};
 use crate::report::metrics::Options;
-use crate::report::{Report, Tainting};
+use crate::report::{ClusterStatus, Report, Tainting};
 use crate::sampler::{Clock, Plan, Remembered, Sampler};
 use crate::source::kernel_log::follow::Way;
 use crate::source::kernel_log::state::ResumeState;
@@ -62,7 +62,7 @@ const AT_ONCE: usize = 256;
 pub async fn run(
     config: Config,
     shutdown: impl Future<Output = ()>,
-    mut observer: impl FnMut(&Report),
+    mut observer: impl FnMut(&Report, Option<&Arc<ClusterStatus>>),
 ) -> Result<(), AgentError> {
     let guard = serve::guard(&config).await?;
     let listener = tokio::net::TcpListener::bind(config.agent.listen.addresses().as_slice())
@@ -82,6 +82,7 @@ pub async fn run(
     let cluster = cluster::Cluster::start(&config, report_rx.clone(), stop_rx.clone());
     let serve = ServeState::new(
         report_rx,
+        cluster.status(),
         serve::stats(Arc::clone(&guard)),
         metrics_options(&config),
         http::Limits::default(),
@@ -135,6 +136,7 @@ pub async fn run(
         full_window: false,
         saver: Saver::start(state),
         hold: TaintHold::new(config.cluster.hold_times()),
+        node_seen: false,
         cluster,
         jobs,
         tcp: None,
@@ -159,7 +161,11 @@ pub async fn run(
         tokio::select! {
             () = &mut shutdown => break,
             () = node.sampler.run_until_change() => {}
-            () = node.cluster.heard() => {}
+            change = node.cluster.changed() => if change == cluster::Change::Status {
+                // Shown, and nothing to judge by.
+                observer(&report_tx.borrow(), node.cluster.status().borrow().as_ref());
+                continue;
+            },
             Some(wake) = wake_rx.recv() => {
                 let mut next = Some(wake);
                 while let Some(wake) = next {
@@ -172,7 +178,7 @@ pub async fn run(
         let report = node.report();
         log_change(&report_tx.borrow(), &report);
         node.cluster.note_change(&report);
-        observer(&report);
+        observer(&report, node.cluster.status().borrow().as_ref());
         report_tx.send_replace(Arc::new(report));
         node.save_if_due();
         if taken == AT_ONCE {
@@ -211,6 +217,8 @@ struct Node {
     save_now: bool,
     full_window: bool,
     hold: TaintHold,
+    /// The Node object has been seen.
+    node_seen: bool,
     cluster: cluster::Cluster,
     jobs: jobs::JobsPart,
     /// What the machine's jobs need beside them, by the last report's profile.
@@ -221,11 +229,11 @@ impl Node {
     fn report(&mut self) -> Report {
         self.full_window |= self.sampler.full_window();
         let wall = jiff::Timestamp::now();
-        let told = self.cluster.told();
-        self.evaluator.mute(told.mutes.checks(wall));
+        let facts = self.cluster.node();
+        self.evaluator.mute(facts.mutes.checks(wall));
         self.jobs.health(&mut self.sampler, self.clock);
-        self.evaluator.set_jobs(self.jobs.jobs(&told, self.tcp));
-        self.evaluator.set_offer(told.offer.clone());
+        self.evaluator.set_jobs(self.jobs.jobs(&facts, self.tcp));
+        self.evaluator.set_offer(facts.offer.clone());
         let mut report = self.evaluator.evaluate(
             self.sampler.snapshot(Some(wall)),
             Look::Watching {
@@ -234,17 +242,18 @@ impl Node {
         );
         self.tcp = report.profile.gpudirect_tcp();
         let now = report.snapshot.at;
-        if self.cluster.found_tainted() {
+        if facts.found_tainted == Some(true) && !self.node_seen {
             self.hold.adopt(now);
         }
+        self.node_seen |= facts.found_tainted.is_some();
         let tainting = self.hold.update(report.state, report.full_window, now);
         // Until the node has been seen, nothing says whether a taint is to be waited for.
-        report.tainting = match told.tainted {
-            Some(_) => tainting,
-            None => Tainting::Keep,
+        report.tainting = if self.node_seen {
+            tainting
+        } else {
+            Tainting::Keep
         };
-        report.taint_muted = told.mutes.taint(wall);
-        report.cluster = self.cluster.status(&told);
+        report.taint_muted = facts.mutes.taint(wall);
         report
     }
 

@@ -176,7 +176,6 @@ impl Evaluator {
             muted: self.policy.mute.iter().cloned().collect(),
             tainting: Tainting::default(),
             taint_muted: false,
-            cluster: None,
             jobs: Arc::clone(&self.jobs),
             profile,
             resources,

@@ -6,7 +6,7 @@ use crate::cluster::api::is_in_cluster;
 use crate::cluster::pods::{PodTable, PodWatch};
 use crate::cluster::settings::Mode;
 use crate::cluster::writer::{VerdictChange, Wires};
-use crate::cluster::{EventSender, Told, Writer};
+use crate::cluster::{EventSender, NodeFacts, Writer};
 use crate::config::{Config, PodSource};
 use crate::report::{ClusterStatus, Report, State};
 use std::pin::Pin;
@@ -19,15 +19,25 @@ const WAITING: usize = 64;
 /// TLS and JSON go deeper than one call.
 const STACK: usize = 1024 * 1024;
 
+/// What has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    /// What the Node object says of what is judged: mutes, devices, promises.
+    Node,
+    /// What the writer has done: for those who show it.
+    Status,
+}
+
 /// The agent's end of the wires to the writer.
 pub(super) struct Cluster {
-    /// None where there is no cluster to tell.
-    told: Option<watch::Receiver<Told>>,
+    /// What the writer has done; `None` in it where nothing is written.
+    status: watch::Receiver<Option<Arc<ClusterStatus>>>,
+    node: watch::Receiver<NodeFacts>,
+    writes: bool,
     changes: mpsc::Sender<VerdictChange>,
     events: EventSender,
     pods: watch::Receiver<Arc<PodTable>>,
     state: Option<State>,
-    found: bool,
 }
 
 impl Cluster {
@@ -40,13 +50,16 @@ impl Cluster {
         let (changes, changes_rx) = mpsc::channel(WAITING);
         let (events, events_rx) = EventSender::channel();
         let (table, pods) = watch::channel(Arc::new(PodTable::default()));
+        let (status, status_rx) = watch::channel(None);
+        let (node, node_rx) = watch::channel(NodeFacts::default());
         let mut cluster = Cluster {
-            told: None,
+            status: status_rx,
+            node: node_rx,
+            writes: false,
             changes,
             events,
             pods,
             state: None,
-            found: false,
         };
         let writes = config.cluster.mode != Mode::Off;
         let asks = match config.nccl.pods {
@@ -61,22 +74,22 @@ impl Cluster {
             tracing::info!("no Kubernetes cluster here: nothing is written to a Node");
             return cluster;
         }
-        let (settings, node) = (config.cluster.clone(), config.agent.node_name.clone());
+        let (settings, name) = (config.cluster.clone(), config.agent.node_name.clone());
         let mut parts: Vec<Pin<Box<dyn Future<Output = ()> + Send>>> = Vec::new();
         if writes {
-            let (told, told_rx) = watch::channel(Told::default());
             let wires = Wires {
                 reports,
                 changes: changes_rx,
                 pods: events_rx,
-                told,
+                status,
+                node,
             };
-            let writer = Writer::new(settings.clone(), &node);
+            let writer = Writer::new(settings.clone(), &name);
             parts.push(Box::pin(writer.run(wires, stopped(stop.clone()))));
-            cluster.told = Some(told_rx);
+            cluster.writes = true;
         }
         if asks {
-            let watch = PodWatch::new(settings, &node);
+            let watch = PodWatch::new(settings, &name);
             parts.push(Box::pin(watch.run(table, stopped(stop))));
         }
         blocking::spawn_with_stack("cluster", STACK, move || {
@@ -103,44 +116,32 @@ impl Cluster {
         self.events.clone()
     }
 
-    /// Waits until the writer tells something new.
-    pub async fn heard(&mut self) {
-        if let Some(told) = &mut self.told
-            && told.changed().await.is_ok()
-        {
-            return;
-        }
-        // No writer, or it has ended.
-        self.told = None;
-        std::future::pending().await
-    }
-
-    /// What the writer last told.
-    pub fn told(&self) -> Told {
-        self.told
-            .as_ref()
-            .map_or_else(Told::default, |told| told.borrow().clone())
-    }
-
-    /// Whether the node was just seen for the first time, with our taint on it.
-    pub fn found_tainted(&mut self) -> bool {
-        match self.told().tainted {
-            Some(tainted) if !self.found => {
-                self.found = true;
-                tainted
-            }
-            _ => false,
+    /// Waits until the writer or the Node object has news; for ever where nothing writes.
+    pub async fn changed(&mut self) -> Change {
+        let (changed, change) = tokio::select! {
+            changed = self.node.changed() => (changed, Change::Node),
+            changed = self.status.changed() => (changed, Change::Status),
+        };
+        match changed {
+            Ok(()) => change,
+            // There is no writer, or it has ended.
+            Err(_) => std::future::pending().await,
         }
     }
 
-    /// For the report.
-    pub fn status(&self, told: &Told) -> Option<Arc<ClusterStatus>> {
-        self.told.is_some().then(|| Arc::new(told.status.clone()))
+    /// What the Node object last said.
+    pub fn node(&self) -> NodeFacts {
+        self.node.borrow().clone()
+    }
+
+    /// What the writer has done.
+    pub fn status(&self) -> watch::Receiver<Option<Arc<ClusterStatus>>> {
+        self.status.clone()
     }
 
     /// A change of verdict is told as an event.
     pub fn note_change(&mut self, report: &Report) {
-        if !report.full_window || self.state == Some(report.state) || self.told.is_none() {
+        if !report.full_window || self.state == Some(report.state) || !self.writes {
             return;
         }
         let change = VerdictChange::of(report, self.state.is_none());

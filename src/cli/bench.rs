@@ -139,7 +139,10 @@ fn look_here(matches: &ArgMatches) -> Result<Option<Rails>, Vec<String>> {
     init_log(&config, true);
     let report =
         on_runtime(crate::agent::sample_once(&config)).map_err(|error| vec![error.to_string()])?;
-    Ok(rails_here(&crate::report::json::encode(&report), matches))
+    Ok(rails_here(
+        &crate::report::json::encode(&report, None),
+        matches,
+    ))
 }
 
 /// What a run of the command came to.

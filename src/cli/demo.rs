@@ -369,7 +369,7 @@ async fn run_agent(
     kubeconfig: &Path,
     mut stop: watch::Receiver<bool>,
     say: &impl Fn(&str),
-    told: impl FnMut(&Report),
+    mut told: impl FnMut(&Report),
 ) -> Result<(), AgentError> {
     let role = &member.role;
     let place = Place {
@@ -391,7 +391,7 @@ async fn run_agent(
             () = leaves => say(&format!("       {}  its agent goes away", role.name)),
         }
     };
-    crate::agent::run(config, stop, told).await
+    crate::agent::run(config, stop, |report, _| told(report)).await
 }
 
 /// What is said first: where to look.

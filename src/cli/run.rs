@@ -244,7 +244,7 @@ fn agent(config: &Config) -> u8 {
     init_log(config, false);
     let run = async {
         let stop = stop_signal()?;
-        crate::agent::run(config.clone(), stop, |_| {})
+        crate::agent::run(config.clone(), stop, |_, _| {})
             .await
             .map_err(io::Error::other)
     };

@@ -27,4 +27,4 @@ pub mod writer;
 pub use pace::Limits;
 pub use pod_events::{EventKind, EventSender, PodNotice, PodRef};
 pub use settings::ClusterSettings;
-pub use writer::{Told, Writer};
+pub use writer::{NodeFacts, Writer};

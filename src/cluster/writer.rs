@@ -26,7 +26,7 @@ mod bring;
 mod room;
 mod wires;
 
-pub use wires::{Told, VerdictChange, Wires};
+pub use wires::{NodeFacts, VerdictChange, Wires};
 
 /// Conflicts in a row after which the server is taken to mean it: a policy that denies a write may
 /// answer as a failed test does.
@@ -48,7 +48,8 @@ pub struct Writer {
     adopted: Option<String>,
     /// The first verdict since the start, until the node as found is known.
     first: Option<VerdictChange>,
-    told: Told,
+    status: ClusterStatus,
+    facts: NodeFacts,
     backoff: Backoff,
     conflicts: u32,
     aways: u32,
@@ -98,14 +99,12 @@ impl Writer {
         let now = Instant::now();
         Writer {
             names: Names::new(&settings),
-            told: Told {
-                status: ClusterStatus {
-                    mode: settings.mode.as_str(),
-                    dry_run: settings.dry_run,
-                    ..ClusterStatus::default()
-                },
-                ..Told::default()
+            status: ClusterStatus {
+                mode: settings.mode.as_str(),
+                dry_run: settings.dry_run,
+                ..ClusterStatus::default()
             },
+            facts: NodeFacts::default(),
             settings,
             node: node.to_string(),
             limits,
@@ -165,8 +164,8 @@ impl Writer {
             match api::connect(&self.settings).await {
                 Ok(connected) => return Some(connected),
                 Err(error) => {
-                    self.told.status.api_up = Some(false);
-                    self.told.status.error = Some(error.to_string());
+                    self.status.api_up = Some(false);
+                    self.status.error = Some(error.to_string());
                     self.tell(wires);
                     tracing::warn!(%error, "no way to the API server");
                 }
@@ -256,31 +255,31 @@ impl Writer {
                 let error = error.to_string();
                 // A watch that is taken up again says nothing by itself: read what was missed.
                 self.view = None;
-                self.told.status.api_up = Some(false);
-                self.told.status.error = Some(format!("watch the Node: {}", cut(error, 300)));
+                self.status.api_up = Some(false);
+                self.status.error = Some(format!("watch the Node: {}", cut(error, 300)));
                 return;
             }
         }
-        self.told.status.api_up = Some(true);
+        self.status.api_up = Some(true);
     }
 
     fn see(&mut self, view: NodeView) {
         self.heard_at = Instant::now();
         let tainted = view.is_tainted(&self.names);
-        self.told.tainted = Some(tainted);
-        self.told.status.taint_applied = Some(tainted);
+        self.facts.found_tainted.get_or_insert(tainted);
+        self.status.taint_applied = Some(tainted);
         let is_check = |id: &str| CHECKS.iter().any(|check| check.id == id);
         let mutes = view
             .annotations
             .get(&self.names.mute())
             .map_or_else(Mutes::default, |text| Mutes::parse(text, is_check));
-        if view.devices != self.told.devices {
-            self.told.devices.clone_from(&view.devices);
+        if view.devices != self.facts.devices {
+            self.facts.devices.clone_from(&view.devices);
         }
-        if view.offer != self.told.offer {
-            self.told.offer.clone_from(&view.offer);
+        if view.offer != self.facts.offer {
+            self.facts.offer.clone_from(&view.offer);
         }
-        if mutes != self.told.mutes {
+        if mutes != self.facts.mutes {
             for complaint in &mutes.complaints {
                 tracing::warn!(
                     annotation = self.names.mute(),
@@ -288,7 +287,7 @@ impl Writer {
                     "mute not understood"
                 );
             }
-            self.told.mutes = mutes;
+            self.facts.mutes = mutes;
         }
         self.view = Some(view);
     }
@@ -317,10 +316,17 @@ impl Writer {
     }
 
     fn tell(&self, wires: &Wires) {
-        wires.told.send_if_modified(|told| {
-            let differs = *told != self.told;
+        wires.status.send_if_modified(|shown| {
+            let differs = shown.as_deref() != Some(&self.status);
             if differs {
-                told.clone_from(&self.told);
+                *shown = Some(Arc::new(self.status.clone()));
+            }
+            differs
+        });
+        wires.node.send_if_modified(|shown| {
+            let differs = *shown != self.facts;
+            if differs {
+                shown.clone_from(&self.facts);
             }
             differs
         });
@@ -335,8 +341,8 @@ impl Writer {
             self.aways = 0;
             // What failed before is done, or no longer needed.
             if self.view.is_some() {
-                self.told.status.api_up = Some(true);
-                self.told.status.error = None;
+                self.status.api_up = Some(true);
+                self.status.error = None;
             }
             return again;
         };
@@ -367,8 +373,8 @@ impl Writer {
             tracing::debug!(%error, "conflict");
         } else {
             tracing::warn!(%error, again_in = ?wait, "API server");
-            self.told.status.api_up = Some(false);
-            self.told.status.error = Some(error.to_string());
+            self.status.api_up = Some(false);
+            self.status.error = Some(error.to_string());
         }
         self.quiet_until = Instant::now() + wait;
         again.sooner(wait);

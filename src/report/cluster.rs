@@ -55,12 +55,12 @@ pub struct ClusterView<'a> {
 }
 
 impl<'a> ClusterView<'a> {
-    /// None where there is no cluster to tell.
-    pub fn of(report: &'a Report) -> Option<Self> {
-        report.cluster.as_deref().map(|status| ClusterView {
+    /// Joins what was judged of the taint with what the writer did about it.
+    pub fn new(report: &Report, status: &'a ClusterStatus) -> Self {
+        ClusterView {
             tainting: report.tainting,
             taint_muted: report.taint_muted,
             status,
-        })
+        }
     }
 }

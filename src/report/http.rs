@@ -2,10 +2,10 @@
 //! Bounded in connections, header size, header time and write time, so that no client can hold it
 //! up.
 
-use super::Report;
 use super::metrics::{self, AgentStats};
-use super::page;
+use super::page::{self, Refresh};
 use super::runbooks::{self, Asked};
+use super::{ClusterStatus, Report};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -14,7 +14,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use response_cache::ResponseCache;
+use response_cache::{ResponseCache, Shown};
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -92,6 +92,7 @@ pub trait Answers: Send + Sync + 'static {
 /// What the agent's server answers from.
 pub struct ServeState {
     reports: watch::Receiver<Arc<Report>>,
+    cluster: watch::Receiver<Option<Arc<ClusterStatus>>>,
     stats: Box<dyn Fn() -> AgentStats + Send + Sync>,
     options: metrics::Options,
     limits: Limits,
@@ -100,15 +101,18 @@ pub struct ServeState {
 }
 
 impl ServeState {
-    /// `stats` is asked at each scrape; it must not block.
+    /// `cluster` is what the writer of the Node has done, `None` where nothing writes it. `stats` is
+    /// asked at each scrape; it must not block.
     pub fn new(
         reports: watch::Receiver<Arc<Report>>,
+        cluster: watch::Receiver<Option<Arc<ClusterStatus>>>,
         stats: impl Fn() -> AgentStats + Send + Sync + 'static,
         options: metrics::Options,
         limits: Limits,
     ) -> Self {
         ServeState {
             reports,
+            cluster,
             stats: Box::new(stats),
             options,
             limits,
@@ -148,19 +152,22 @@ impl Answers for ServeState {
         }
         // The guard of the channel is let go at once: no writer ever waits for an encoding.
         let report = Arc::clone(&self.reports.borrow());
+        let cluster = self.cluster.borrow().clone();
+        let shown = Shown { report, cluster };
+        let report = &shown.report;
         match route {
-            "/metrics" => respond(StatusCode::OK, METRICS_TYPE, self.metrics(&report)),
-            "/report" => respond(StatusCode::OK, "application/json", self.json(&report)),
+            "/metrics" => respond(StatusCode::OK, METRICS_TYPE, self.metrics(&shown)),
+            "/report" => respond(StatusCode::OK, "application/json", self.json(&shown)),
             "/healthz" => plain(StatusCode::OK, "ok\n"),
             "/readyz" if report.full_window => plain(StatusCode::OK, "first full window seen\n"),
             "/readyz" => plain(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "the first full window has not been seen\n",
             ),
-            "/paused" => html(self.still_page(&report)),
+            "/paused" => html(self.page(&shown, Refresh::Off)),
             "/" => {
-                let mut response = html(self.page(&report));
-                let again = HeaderValue::from(u16::from(page::refresh_seconds(&report)));
+                let mut response = html(self.page(&shown, Refresh::On));
+                let again = HeaderValue::from(u16::from(page::refresh_seconds(report)));
                 response.headers_mut().insert(header::REFRESH, again);
                 response
             }

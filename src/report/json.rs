@@ -9,7 +9,7 @@ mod platform;
 use super::cluster::ClusterView;
 use super::default_counters;
 use super::port_view::{self, ReportedPort};
-use super::{Report, State};
+use super::{ClusterStatus, Report, State};
 use crate::check::{Finding, Status, Weight};
 use crate::observe::dot1x::Dot1xFacts;
 use crate::observe::gpudirect::{MODULES_OF_INTEREST, NvidiaGpu};
@@ -28,13 +28,13 @@ pub const SCHEMA: &str = "selvage.dev/report/v1";
 const MAX_GIDS: usize = 16;
 
 /// The report as one JSON object, on one line.
-pub fn encode(report: &Report) -> String {
-    serde_json::to_string(&Document::new(report)).unwrap_or_else(failed)
+pub fn encode(report: &Report, cluster: Option<&ClusterStatus>) -> String {
+    serde_json::to_string(&Document::new(report, cluster)).unwrap_or_else(failed)
 }
 
 /// The same over several lines, for people.
 pub fn encode_pretty(report: &Report) -> String {
-    indent::indent(&encode(report))
+    indent::indent(&encode(report, None))
 }
 
 fn failed(error: serde_json::Error) -> String {
@@ -71,7 +71,7 @@ pub struct Document<'a> {
     nccl: nccl::Nccl<'a>,
     /// What changed of late, newest last.
     events: Vec<events::Event<'a>>,
-    /// None where there is no cluster to tell.
+    /// `None` where no Node is written.
     cluster: Option<ClusterView<'a>>,
 }
 
@@ -207,7 +207,7 @@ struct Source<'a> {
 
 impl<'a> Document<'a> {
     /// Takes the report apart.
-    pub fn new(report: &'a Report) -> Self {
+    pub fn new(report: &'a Report, cluster: Option<&'a ClusterStatus>) -> Self {
         let snapshot = &report.snapshot;
         Document {
             schema: SCHEMA,
@@ -258,7 +258,7 @@ impl<'a> Document<'a> {
             sources: sources(report),
             nccl: nccl::Nccl::of(report),
             events: events::of(report),
-            cluster: ClusterView::of(report),
+            cluster: cluster.map(|status| ClusterView::new(report, status)),
         }
     }
 }

@@ -68,9 +68,6 @@ pub fn encode_report(report: &Report, options: Options) -> String {
     gpudirect(&mut sheet, report);
     sources(&mut sheet, report);
     nccl::families(&mut sheet, &report.jobs);
-    if let Some(cluster) = &report.cluster {
-        self::cluster(&mut sheet, cluster);
-    }
     sheet.into_text()
 }
 
@@ -298,7 +295,9 @@ fn sources(sheet: &mut Exposition, report: &Report) {
     sheet.one(&cat::REPORT_GENERATION, Some(report.generation as f64));
 }
 
-fn cluster(sheet: &mut Exposition, cluster: &ClusterStatus) {
+/// What the writer of the Node did: encoded at each scrape, for it changes between reports.
+pub fn encode_cluster(cluster: &ClusterStatus) -> String {
+    let mut sheet = Exposition::new(Detail::Default);
     let results = cluster.results.iter();
     sheet.add(
         &cat::NODE_WRITES,
@@ -324,6 +323,7 @@ fn cluster(sheet: &mut Exposition, cluster: &ClusterStatus) {
             ]
         }),
     );
+    sheet.into_text()
 }
 
 /// Labels of a port's series.

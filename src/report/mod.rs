@@ -67,8 +67,6 @@ pub struct Report {
     pub tainting: Tainting,
     /// An operator has muted the taint for a time.
     pub taint_muted: bool,
-    /// How the telling of the cluster goes; none where there is none to tell.
-    pub cluster: Option<Arc<ClusterStatus>>,
     /// What is known of this node's jobs.
     pub jobs: Arc<Jobs>,
     /// What the machine is taken for.

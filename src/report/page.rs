@@ -17,7 +17,7 @@ mod tables;
 mod topology_layout;
 mod verdict;
 
-use super::{Report, Role, port_view};
+use super::{ClusterStatus, Report, Role, port_view};
 use html::Html;
 pub use runbook::encode as runbook;
 use severity_icon::{Severity, SeverityIndex};
@@ -61,7 +61,7 @@ mod room {
 }
 
 /// HTML of the page.
-pub fn encode(report: &Report, refresh: Refresh) -> String {
+pub fn encode(report: &Report, cluster: Option<&ClusterStatus>, refresh: Refresh) -> String {
     let found = SeverityIndex::of(report);
     let plan = topology_layout::of(report, &found);
     let mut html = Html::new();
@@ -69,10 +69,10 @@ pub fn encode(report: &Report, refresh: Refresh) -> String {
     let mark = Severity::of_state(report.state);
     let titles = [report.state.as_str(), &report.node, "selvage"];
     open(&mut html, mark, &titles);
-    header(&mut html, report, &plan, refresh);
+    header(&mut html, report, cluster.is_some(), &plan, refresh);
     html.raw("<main id=\"main\">\n");
     verdict::banner(&mut html, report, &found);
-    verdict::tiles(&mut html, report, &plan);
+    verdict::tiles(&mut html, report, cluster, &plan);
     html.part(room::FABRIC);
     fabric(&mut html, report, &plan);
     html.part(room::FINDINGS);
@@ -102,7 +102,9 @@ pub fn encode(report: &Report, refresh: Refresh) -> String {
     html.raw("</section>\n<section aria-labelledby=\"xids\"><h2 id=\"xids\">Xids</h2>\n");
     node::xids(&mut html, report);
     html.raw("</section>\n");
-    node::cluster(&mut html, report);
+    if let Some(status) = cluster {
+        node::cluster(&mut html, report, status);
+    }
     html.raw("<section aria-labelledby=\"sources\"><h2 id=\"sources\">Sources</h2>\n");
     html.part(room::NODE);
     node::sources(&mut html, report);
@@ -137,7 +139,13 @@ fn close(html: &mut Html) {
     html.raw("</body></html>\n");
 }
 
-fn header(html: &mut Html, report: &Report, plan: &Layout<'_>, refresh: Refresh) {
+fn header(
+    html: &mut Html,
+    report: &Report,
+    has_cluster: bool,
+    plan: &Layout<'_>,
+    refresh: Refresh,
+) {
     html.raw("<a class=\"skip\" href=\"#main\">Skip to the verdict</a>\n<header><b class=\"brand\">selvage</b>\n");
     html.raw("<nav aria-label=\"Sections\"><ul><li><a href=\"#fabric\">Fabric</a></li><li><a href=\"#findings\">Findings</a></li><li><a href=\"#events\">Changes</a></li>");
     if jobs::any(report) {
@@ -147,7 +155,7 @@ fn header(html: &mut Html, report: &Report, plan: &Layout<'_>, refresh: Refresh)
         html.raw("<li><a href=\"#ports\">Ports</a></li>");
     }
     html.raw("<li><a href=\"#gpus\">GPUs</a></li><li><a href=\"#xids\">Xids</a></li>");
-    if report.cluster.is_some() {
+    if has_cluster {
         html.raw("<li><a href=\"#cluster\">Cluster</a></li>");
     }
     html.raw("<li><a href=\"#sources\">Sources</a></li></ul></nav>\n<p class=\"again\">");

@@ -87,7 +87,6 @@ pub fn empty() -> Report {
         muted: Vec::new(),
         tainting: crate::report::Tainting::default(),
         taint_muted: false,
-        cluster: None,
         jobs: Arc::default(),
         profile: crate::report::Profile::default(),
         resources: Vec::new(),

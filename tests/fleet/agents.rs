@@ -126,20 +126,22 @@ fn work(mut orders: mpsc::UnboundedReceiver<Do>, told: &Arc<Mutex<Told>>) {
                 Do::Start(node, config) => {
                     let told = Arc::clone(told);
                     let agent = async move {
-                        let observe = |report: &selvage::report::Report| {
-                            let mut told = told.lock().unwrap();
-                            told.reports += 1;
-                            if let Some(status) = &report.cluster {
-                                told.status.insert(node, Arc::clone(status));
-                            }
-                            if told.state.insert(node, report.state) != Some(report.state) {
-                                told.verdicts.push(Verdict {
-                                    at: Instant::now(),
-                                    node,
-                                    state: report.state,
-                                });
-                            }
-                        };
+                        let observe =
+                            |report: &selvage::report::Report,
+                             status: Option<&Arc<ClusterStatus>>| {
+                                let mut told = told.lock().unwrap();
+                                told.reports += 1;
+                                if let Some(status) = status {
+                                    told.status.insert(node, Arc::clone(status));
+                                }
+                                if told.state.insert(node, report.state) != Some(report.state) {
+                                    told.verdicts.push(Verdict {
+                                        at: Instant::now(),
+                                        node,
+                                        state: report.state,
+                                    });
+                                }
+                            };
                         let run = selvage::agent::run(*config, std::future::pending(), observe);
                         run.await.expect("the agent runs");
                     };

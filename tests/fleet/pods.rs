@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use selvage::cluster::pods::{Health, PodTable, PodWatch};
 use selvage::cluster::writer::Wires;
-use selvage::cluster::{ClusterSettings, EventKind, EventSender, PodRef, Told, Writer};
+use selvage::cluster::{ClusterSettings, EventKind, EventSender, NodeFacts, PodRef, Writer};
 use selvage::config::Config;
 use selvage::report::Report;
 use serde_json::json;
@@ -171,12 +171,14 @@ async fn events(
     let (_reports, reports) = watch::channel(Arc::new(report));
     let (_changes, changes) = mpsc::channel(1);
     let (sender, pods) = EventSender::channel();
-    let (told, _told) = watch::channel(Told::default());
+    let (status, _status) = watch::channel(None);
+    let (node, _node_facts) = watch::channel(NodeFacts::default());
     let wires = Wires {
         reports,
         changes,
         pods,
-        told,
+        status,
+        node,
     };
     let writer = tokio::spawn(Writer::new(settings, NODE).run(wires, stopped));
     let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), "ml");

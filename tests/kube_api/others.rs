@@ -201,7 +201,7 @@ fn a_report_that_does_not_know_what_is_muted_is_not_acted_on() {
     until("a look", || writer.told().tainted.is_some());
     writer.calm(&api);
     assert!(api.writes().is_empty(), "{:?}", api.writes());
-    assert_eq!(writer.told().mutes.until.len(), 2);
+    assert_eq!(writer.told().facts.mutes.until.len(), 2);
     writer.report(Report {
         muted: vec!["link_state".into()],
         taint_muted: true,

@@ -2,9 +2,9 @@
 
 use crate::fake_api::FakeApi;
 use selvage::cluster::writer::{VerdictChange, Wires};
-use selvage::cluster::{ClusterSettings, EventSender, Limits, Told, Writer};
+use selvage::cluster::{ClusterSettings, EventSender, Limits, NodeFacts, Writer};
 use selvage::config::Config;
-use selvage::report::{Report, State, Tainting};
+use selvage::report::{ClusterStatus, Report, State, Tainting};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -73,12 +73,22 @@ pub fn unready() -> Report {
     }
 }
 
+/// What a writer last said, on both of its channels.
+pub struct Told {
+    pub status: ClusterStatus,
+    /// Whether the node carries our taint; none until it was seen.
+    pub tainted: Option<bool>,
+    #[allow(dead_code, reason = "not every test binary looks at it")]
+    pub facts: NodeFacts,
+}
+
 /// A writer that runs.
 pub struct Running {
     pub reports: watch::Sender<Arc<Report>>,
     pub changes: mpsc::Sender<VerdictChange>,
     pub events: EventSender,
-    pub told: watch::Receiver<Told>,
+    status: watch::Receiver<Option<Arc<ClusterStatus>>>,
+    node: watch::Receiver<NodeFacts>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
     dir: tempfile::TempDir,
@@ -115,13 +125,15 @@ impl Running {
         }));
         let (changes, changes_rx) = mpsc::channel(64);
         let (events, pods) = EventSender::channel();
-        let (told_tx, told) = watch::channel(Told::default());
+        let (status_tx, status) = watch::channel(None);
+        let (node_tx, node) = watch::channel(NodeFacts::default());
         let (stop, stopped) = oneshot::channel::<()>();
         let wires = Wires {
             reports: reports_rx,
             changes: changes_rx,
             pods,
-            told: told_tx,
+            status: status_tx,
+            node: node_tx,
         };
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
@@ -140,7 +152,8 @@ impl Running {
             reports,
             changes,
             events,
-            told,
+            status,
+            node,
             stop: Some(stop),
             thread: Some(thread),
             dir,
@@ -172,7 +185,13 @@ impl Running {
     }
 
     pub fn told(&self) -> Told {
-        self.told.borrow().clone()
+        let status = self.status.borrow().clone();
+        let status = status.map(|status| (*status).clone()).unwrap_or_default();
+        Told {
+            tainted: status.taint_applied,
+            status,
+            facts: self.node.borrow().clone(),
+        }
     }
 
     /// Reports come as ever, and nothing is asked of the server for a while.

@@ -46,7 +46,7 @@ impl Writer {
         self.note_pending(&desired);
         if self.settings.dry_run {
             teller.clear();
-            self.told.status.withheld = self.withheld_by_settings(report);
+            self.status.withheld = self.withheld_by_settings(report);
             return Ok(());
         }
         let labelled = self.write_labels(api, &desired, again).await;
@@ -76,7 +76,7 @@ impl Writer {
     /// Whether a report was judged with what the node's annotation mutes.
     fn knows_mutes(&self, report: &Report) -> bool {
         let now = jiff::Timestamp::now();
-        let mutes = &self.told.mutes;
+        let mutes = &self.facts.mutes;
         let known = |check: &str| report.muted.iter().any(|muted| muted == check);
         mutes.checks(now).all(known) && (report.taint_muted || !mutes.taint(now))
     }
@@ -199,7 +199,7 @@ impl Writer {
     }
 
     fn published(&mut self, published: Result<(), ApiError>) -> Result<(), ApiError> {
-        *self.told.status.writes.entry("event").or_default() += u64::from(published.is_ok());
+        *self.status.writes.entry("event").or_default() += u64::from(published.is_ok());
         self.count(&published);
         match published {
             // Refused for good: that must not hold up what matters.
@@ -219,7 +219,7 @@ impl Writer {
     ) -> Result<(), ApiError> {
         self.count(&answer);
         let view = answer?;
-        *self.told.status.writes.entry(what).or_default() += 1;
+        *self.status.writes.entry(what).or_default() += 1;
         self.see(view);
         Ok(())
     }
@@ -229,14 +229,14 @@ impl Writer {
             Ok(_) => "ok",
             Err(error) => error.failure.as_str(),
         };
-        *self.told.status.results.entry(result).or_default() += 1;
+        *self.status.results.entry(result).or_default() += 1;
         self.count_read(answer);
     }
 
     fn count_read<T>(&mut self, answer: &Result<T, ApiError>) {
         if answer.is_ok() {
-            self.told.status.api_up = Some(true);
-            self.told.status.error = None;
+            self.status.api_up = Some(true);
+            self.status.error = None;
         }
     }
 
@@ -279,10 +279,10 @@ impl Writer {
                 let body = serde_json::Value::Array(patch.operations.clone());
                 tracing::info!(%body, "would write");
             }
-            *self.told.status.results.entry("dry_run").or_default() += pending.len() as u64;
+            *self.status.results.entry("dry_run").or_default() += pending.len() as u64;
             self.would_write = Some(desired.clone());
         }
-        self.told.status.pending = pending;
+        self.status.pending = pending;
     }
 }
 

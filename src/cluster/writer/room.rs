@@ -24,8 +24,8 @@ impl Writer {
         again: &mut Again,
         teller: &mut Teller,
     ) -> Result<(), ApiError> {
-        let before = self.told.status.withheld;
-        self.told.status.withheld = self.withheld_by_settings(report);
+        let before = self.status.withheld;
+        self.status.withheld = self.withheld_by_settings(report);
         let Some(view) = self.view.clone() else {
             return Ok(());
         };
@@ -37,12 +37,12 @@ impl Writer {
         {
             // Another hand changes them back each time.
             again.sooner(wait);
-            self.told.status.withheld = before;
+            self.status.withheld = before;
             return self.settle_ledger(api, waits).await;
         }
         if planned.as_ref().is_some_and(|patch| patch.taints) {
             // Until it is put, what was said of it stands.
-            self.told.status.withheld = before;
+            self.status.withheld = before;
             if !self
                 .ask_for_room(api, desired, &view, again, teller)
                 .await?
@@ -96,7 +96,7 @@ impl Writer {
             let released = taint::release(api, &self.settings, &self.names, &view).await;
             allowed(released)?;
             self.claimed = None;
-            self.told.status.budget = None;
+            self.status.budget = None;
         }
         Ok(())
     }
@@ -118,12 +118,12 @@ impl Writer {
         if wait.is_zero() {
             let asked = taint::ask(api, &self.settings, &self.names, view).await;
             if asked.is_err() {
-                self.told.status.withheld = Some("api");
+                self.status.withheld = Some("api");
             }
             let room = match asked {
                 Ok((room, budget)) => {
                     if budget.is_some() {
-                        self.told.status.budget = budget;
+                        self.status.budget = budget;
                     }
                     Ok(room)
                 }
@@ -163,14 +163,14 @@ impl Writer {
             again.sooner(wait);
         }
         if let Some((why, words)) = self.withheld.clone() {
-            if !self.was_withheld(&words) && self.told.status.withheld != Some(why) {
+            if !self.was_withheld(&words) && self.status.withheld != Some(why) {
                 teller.push(Notice {
                     normal: false,
                     reason: "FabricTaintWithheld",
                     note: format!("{words} {}", desired.condition.message),
                 });
             }
-            self.told.status.withheld = Some(why);
+            self.status.withheld = Some(why);
             let message = format!("{words} {}", desired.condition.message);
             desired.condition.message = cut(message, MESSAGE_MAX);
         }
@@ -178,7 +178,7 @@ impl Writer {
     }
 
     fn why_withheld(&self, why: Withheld) -> (&'static str, String) {
-        let limit = self.told.status.budget.as_ref().map_or(0, |b| b.limit);
+        let limit = self.status.budget.as_ref().map_or(0, |b| b.limit);
         match why {
             Withheld::Spent => {
                 let words = format!(
@@ -204,7 +204,7 @@ impl Writer {
     pub(super) fn withheld_by_settings(&self, report: &Report) -> Option<&'static str> {
         let wanted = report.tainting == Tainting::Want
             && report.state == State::Unready
-            && self.told.status.taint_applied == Some(false);
+            && self.status.taint_applied == Some(false);
         if !wanted {
             None
         } else if report.taint_muted {

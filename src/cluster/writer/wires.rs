@@ -10,18 +10,16 @@ use crate::report::{ClusterStatus, Report, State};
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
-/// What the writer tells the agent.
+/// What the Node object says that the agent judges by.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Told {
-    /// How it goes.
-    pub status: ClusterStatus,
-    /// Whether the node carries our taint; none until the node was seen.
-    pub tainted: Option<bool>,
-    /// What an operator muted.
+pub struct NodeFacts {
+    /// Whether the Node carried our taint when it was first seen; `None` until then.
+    pub found_tainted: Option<bool>,
+    /// Checks, and the taint, that an operator muted by annotation.
     pub mutes: Mutes,
-    /// GPUs and RDMA devices that pods on the node may ask for; none until the node tells.
+    /// GPUs and RDMA devices that pods on the node may request; `None` until the kubelet reports.
     pub devices: Option<NodeDevices>,
-    /// What the node promises to pods; none until the node tells.
+    /// What the Node promises to pods; `None` until the kubelet reports.
     pub offer: Option<Arc<NodeResources>>,
 }
 
@@ -55,6 +53,8 @@ pub struct Wires {
     pub changes: mpsc::Receiver<VerdictChange>,
     /// Events on pods, each.
     pub pods: mpsc::Receiver<PodNotice>,
-    /// What the agent is told.
-    pub told: watch::Sender<Told>,
+    /// What the writer has done, for those who show it. `None` until it runs.
+    pub status: watch::Sender<Option<Arc<ClusterStatus>>>,
+    /// What the Node says, for the agent.
+    pub node: watch::Sender<NodeFacts>,
 }

@@ -3,8 +3,9 @@
 use super::ServeState;
 use crate::report::metrics::{self, MetricsCache};
 use crate::report::page::{self, Refresh};
-use crate::report::{Report, json};
+use crate::report::{ClusterStatus, Report, json};
 use bytes::Bytes;
+use std::sync::Arc;
 
 /// What was encoded last.
 #[derive(Default)]
@@ -15,57 +16,69 @@ pub(super) struct ResponseCache {
     still_page: Encoded,
 }
 
-/// One form, kept until the next report.
+/// A report and what the writer of the Node has done, joined for one answer.
+pub(super) struct Shown {
+    pub report: Arc<Report>,
+    /// `None` where no Node is written.
+    pub cluster: Option<Arc<ClusterStatus>>,
+}
+
+/// One form, kept until the report or the writer's status changes.
 #[derive(Default)]
-struct Encoded(Option<(u64, Bytes)>);
+struct Encoded(Option<(u64, Option<Arc<ClusterStatus>>, Bytes)>);
 
 impl Encoded {
-    fn of(&mut self, report: &Report, encode: impl FnOnce(&Report) -> String) -> Bytes {
-        if let Some((generation, body)) = &self.0
-            && *generation == report.generation
+    fn of(&mut self, shown: &Shown, encode: impl FnOnce(&Shown) -> String) -> Bytes {
+        if let Some((generation, cluster, body)) = &self.0
+            && *generation == shown.report.generation
+            && *cluster == shown.cluster
         {
             return body.clone();
         }
-        let body = Bytes::from(encode(report));
-        self.0 = Some((report.generation, body.clone()));
+        let body = Bytes::from(encode(shown));
+        self.0 = Some((shown.report.generation, shown.cluster.clone(), body.clone()));
         body
     }
 }
 
 impl ServeState {
-    pub(super) fn metrics(&self, report: &Report) -> Bytes {
+    pub(super) fn metrics(&self, shown: &Shown) -> Bytes {
+        let report = &shown.report;
         let fixed = match self.forms.try_lock() {
             Ok(mut forms) => forms.metrics.report(report, self.options),
             // In use or poisoned: encode without it rather than wait.
             Err(_) => metrics::encode_report(report, self.options).into(),
         };
         let agent = metrics::encode_agent(&(self.stats)(), report);
-        [fixed.as_bytes(), agent.as_bytes()].concat().into()
+        let cluster = shown.cluster.as_deref().map(metrics::encode_cluster);
+        let cluster = cluster.unwrap_or_default();
+        [fixed.as_bytes(), cluster.as_bytes(), agent.as_bytes()]
+            .concat()
+            .into()
     }
 
-    pub(super) fn json(&self, report: &Report) -> Bytes {
-        self.kept(report, |forms| &mut forms.json, json::encode)
+    pub(super) fn json(&self, shown: &Shown) -> Bytes {
+        let encode = |shown: &Shown| json::encode(&shown.report, shown.cluster.as_deref());
+        self.kept(shown, |forms| &mut forms.json, encode)
     }
 
-    pub(super) fn page(&self, report: &Report) -> Bytes {
-        let encode = |report: &Report| page::encode(report, Refresh::On);
-        self.kept(report, |forms| &mut forms.page, encode)
-    }
-
-    pub(super) fn still_page(&self, report: &Report) -> Bytes {
-        let encode = |report: &Report| page::encode(report, Refresh::Off);
-        self.kept(report, |forms| &mut forms.still_page, encode)
+    pub(super) fn page(&self, shown: &Shown, refresh: Refresh) -> Bytes {
+        let encode = |shown: &Shown| page::encode(&shown.report, shown.cluster.as_deref(), refresh);
+        match refresh {
+            Refresh::On => self.kept(shown, |forms| &mut forms.page, encode),
+            Refresh::Off => self.kept(shown, |forms| &mut forms.still_page, encode),
+        }
     }
 
     fn kept(
         &self,
-        report: &Report,
+        shown: &Shown,
         form: impl FnOnce(&mut ResponseCache) -> &mut Encoded,
-        encode: impl FnOnce(&Report) -> String,
+        encode: impl FnOnce(&Shown) -> String,
     ) -> Bytes {
         match self.forms.try_lock() {
-            Ok(mut forms) => form(&mut forms).of(report, encode),
-            Err(_) => encode(report).into(),
+            Ok(mut forms) => form(&mut forms).of(shown, encode),
+            Err(_) => encode(shown).into(),
         }
     }
 }

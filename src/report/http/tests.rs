@@ -29,7 +29,14 @@ pub(super) async fn start_guarded(report: Report, limits: Limits, guard: Arc<Tls
         resident_bytes: Some(12_345_678),
         ..AgentStats::default()
     };
-    let state = ServeState::new(receiver, stats, metrics::Options::default(), limits);
+    let cluster = watch::channel(None).1;
+    let state = ServeState::new(
+        receiver,
+        cluster,
+        stats,
+        metrics::Options::default(),
+        limits,
+    );
     let state = Arc::new(state.guarded(guard));
     let (stop, stopped) = oneshot::channel::<()>();
     let task = tokio::spawn(serve(listener, state, async {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 fn parsed(report: &Report) -> Value {
-    serde_json::from_str(&encode(report)).unwrap()
+    serde_json::from_str(&encode(report, None)).unwrap()
 }
 
 #[test]

@@ -101,7 +101,6 @@ fn every_family_is_in_the_catalogue_and_every_one_can_be_exported() {
     let counters = &mut Arc::make_mut(counters).value;
     counters.pma.insert("link_downed", Reading::Value(255));
     counters.hw.insert("active_qps", Reading::Value(3));
-    report.cluster = Some(Arc::new(told_cluster()));
     report.jobs = Arc::new(jobs());
     report.resources = vec![crate::report::Resource {
         name: "vpc.amazonaws.com/efa".into(),
@@ -116,7 +115,7 @@ fn every_family_is_in_the_catalogue_and_every_one_can_be_exported() {
         certificate_expires: Some(1),
         reload_failures: Some(1),
     };
-    let text = encode(&report, &stats, FULL);
+    let text = encode(&report, &stats, FULL) + &encode_cluster(&told_cluster());
     let mut exported: Vec<&str> = text
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
@@ -252,10 +251,9 @@ fn told_cluster() -> ClusterStatus {
 
 #[test]
 fn what_the_cluster_was_told_is_exported() {
-    let mut report = node(1, LinkLayer::Infiniband);
+    let report = node(1, LinkLayer::Infiniband);
     assert!(!encode(&report, &AgentStats::default(), FULL).contains("selvage_node_"));
-    report.cluster = Some(Arc::new(told_cluster()));
-    let text = encode(&report, &AgentStats::default(), FULL);
+    let text = encode_cluster(&told_cluster());
     for line in [
         "selvage_node_writes_total{result=\"ok\"} 5",
         "selvage_node_api_up 1",

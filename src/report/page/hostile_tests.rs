@@ -67,7 +67,13 @@ fn poisoned(evil: &str) -> Report {
     snapshot(&mut report, evil);
     jobs(&mut report, evil);
     report.diary = diary(evil);
-    report.cluster = Some(Arc::new(ClusterStatus {
+    report
+}
+
+/// What the writer of the Node says, with text from outside in every place.
+fn poisoned_status(evil: &str) -> ClusterStatus {
+    let text = || evil.to_string();
+    ClusterStatus {
         mode: "all",
         error: Some(text()),
         taint_applied: Some(false),
@@ -79,8 +85,7 @@ fn poisoned(evil: &str) -> Report {
             nodes: 12,
         }),
         ..ClusterStatus::default()
-    }));
-    report
+    }
 }
 
 fn snapshot(report: &mut Report, evil: &str) {
@@ -271,8 +276,8 @@ proptest! {
     fn text_from_outside_makes_no_tag(evil in evil()) {
         // A text of blanks alone may be told as nothing, and the same one again but once.
         let evil = format!("x{evil}");
-        let page = scan(&encode(&poisoned(&evil), Refresh::On));
-        let plain = scan(&encode(&poisoned("plain"), Refresh::On));
+        let page = scan(&encode(&poisoned(&evil), Some(&poisoned_status(&evil)), Refresh::On));
+        let plain = scan(&encode(&poisoned("plain"), Some(&poisoned_status("plain")), Refresh::On));
         prop_assert_eq!(page.tags, plain.tags);
         prop_assert_eq!(page.links, plain.links);
         prop_assert_eq!(page.ids, plain.ids);
@@ -281,14 +286,18 @@ proptest! {
     /// Backticks make code, and nothing else.
     #[test]
     fn code_is_closed(evil in "[`<>&\"a ]{0,40}") {
-        scan(&encode(&poisoned(&evil), Refresh::Off));
+        scan(&encode(&poisoned(&evil), Some(&poisoned_status(&evil)), Refresh::Off));
     }
 }
 
 #[test]
 fn what_was_put_in_can_be_read() {
     let evil = "ml/<img src=x onerror=alert('1')>/a&b \"]]>";
-    let page = scan(&encode(&poisoned(evil), Refresh::On));
+    let page = scan(&encode(
+        &poisoned(evil),
+        Some(&poisoned_status(evil)),
+        Refresh::On,
+    ));
     // Title, heading, two reasons, findings, jobs …
     assert!(page.text.matches(evil).count() > 50, "{}", page.text);
 }
@@ -328,7 +337,7 @@ fn hostile_reports_make_pages_of_a_bounded_size() {
         };
         report.snapshot.sources.insert(name, health);
     }
-    let page = encode(&report, Refresh::On);
+    let page = encode(&report, None, Refresh::On);
     scan(&page);
     assert!(page.len() < 256 * 1024, "{} B", page.len());
 }
@@ -346,7 +355,7 @@ fn absurdly_many_ports_and_gpus_are_counted_rather_than_drawn() {
         };
         pci.gpus.push(gpu);
     }
-    let page = encode(&report, Refresh::On);
+    let page = encode(&report, None, Refresh::On);
     let scanned = scan(&page);
     assert!(page.len() < 256 * 1024, "{} B", page.len());
     assert!(scanned.text.contains(" more groups, in the table"));
@@ -361,7 +370,7 @@ fn a_loop_of_bridges_ends() {
     for (name, next) in names.iter().zip(names.iter().cycle().skip(1)) {
         pci.functions.get_mut(name).unwrap().parent = Some(next.clone());
     }
-    scan(&encode(&report, Refresh::On));
+    scan(&encode(&report, None, Refresh::On));
 }
 
 #[test]
@@ -369,13 +378,13 @@ fn moments_beyond_the_calendar_do_no_harm() {
     let mut report = poisoned("x");
     report.snapshot.at = Millis(u64::MAX);
     report.since = Millis(0);
-    scan(&encode(&report, Refresh::On));
+    scan(&encode(&report, None, Refresh::On));
     report.snapshot.wall = None;
-    scan(&encode(&report, Refresh::On));
+    scan(&encode(&report, None, Refresh::On));
     report.snapshot.at = Millis(0);
     report.since = Millis(u64::MAX);
-    scan(&encode(&report, Refresh::On));
+    scan(&encode(&report, None, Refresh::On));
     let empty: BTreeMap<_, _> = BTreeMap::new();
     report.snapshot.sources = empty;
-    scan(&encode(&report, Refresh::On));
+    scan(&encode(&report, None, Refresh::On));
 }

@@ -143,10 +143,7 @@ pub(super) fn xids(html: &mut Html, report: &Report) {
 }
 
 /// How telling the cluster goes.
-pub(super) fn cluster(html: &mut Html, report: &Report) {
-    let Some(status) = &report.cluster else {
-        return;
-    };
+pub(super) fn cluster(html: &mut Html, report: &Report, status: &ClusterStatus) {
     let (word, _, why) = taint(report, status);
     html.raw("<section aria-labelledby=\"cluster\"><h2 id=\"cluster\">Cluster</h2>\n<dl class=\"facts\">\n");
     fact(html, "Mode", Some(status.mode));

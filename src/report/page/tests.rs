@@ -10,16 +10,21 @@ use crate::units::Millis;
 use std::sync::Arc;
 
 pub(super) fn page(report: &Report) -> Scanned {
-    scan(&encode(report, Refresh::On))
+    scan(&encode(report, None, Refresh::On))
+}
+
+/// The same where a Node is written.
+pub(super) fn page_with(report: &Report, cluster: &ClusterStatus) -> Scanned {
+    scan(&encode(report, Some(cluster), Refresh::On))
 }
 
 /// Text without line breaks and double spaces.
 pub(super) fn text(report: &Report) -> String {
-    let words: Vec<String> = page(report)
-        .text
-        .split_whitespace()
-        .map(str::to_string)
-        .collect();
+    words(&page(report))
+}
+
+pub(super) fn words(page: &Scanned) -> String {
+    let words: Vec<String> = page.text.split_whitespace().map(str::to_string).collect();
     words.join(" ")
 }
 
@@ -40,7 +45,7 @@ fn every_state_has_its_word_and_shape() {
     ] {
         let mut report = node(8, LinkLayer::Infiniband);
         report.state = state;
-        let page = encode(&report, Refresh::On);
+        let page = encode(&report, None, Refresh::On);
         let banner = page.split("<section class=\"banner").nth(1).unwrap();
         let banner = banner.split("</section>").next().unwrap();
         assert!(banner.contains(shape.shape()), "{word}");
@@ -159,12 +164,12 @@ fn the_first_window_and_muted_checks_are_told() {
 #[test]
 fn a_reduced_pcie_link_is_drawn_on_its_own_stroke() {
     let drawn = |report: &Report| {
-        let page = encode(report, Refresh::On);
+        let page = encode(report, None, Refresh::On);
         let (_, from) = page.split_once("class=\"groups\"").unwrap();
         from.split("class=\"legend\"").next().unwrap().to_string()
     };
     let rails = |report: &Report| {
-        let page = encode(report, Refresh::On);
+        let page = encode(report, None, Refresh::On);
         let tile = page.split("<dt>Rails</dt>").nth(1).unwrap();
         tile.split("</div>").next().unwrap().to_string()
     };
@@ -344,7 +349,7 @@ fn sizes_of_usual_pages() {
         if ports == 8 {
             behind_switches(&mut report);
         }
-        let page = encode(&report, Refresh::On);
+        let page = encode(&report, None, Refresh::On);
         assert!(page.len() < 64 * 1024, "{ports} ports: {} B", page.len());
     }
 }

@@ -118,7 +118,12 @@ fn muted(html: &mut Html, report: &Report) {
 }
 
 /// The strip of figures below the banner.
-pub(super) fn tiles(html: &mut Html, report: &Report, plan: &Layout<'_>) {
+pub(super) fn tiles(
+    html: &mut Html,
+    report: &Report,
+    cluster: Option<&ClusterStatus>,
+    plan: &Layout<'_>,
+) {
     html.raw("<dl class=\"tiles\">\n");
     rails(html, report, plan);
     gpus(html, report, plan);
@@ -130,7 +135,7 @@ pub(super) fn tiles(html: &mut Html, report: &Report, plan: &Layout<'_>) {
     tile(html, "GPUDirect RDMA", path, mark, "");
     findings(html, report);
     jobs(html, report);
-    if let Some(status) = &report.cluster {
+    if let Some(status) = cluster {
         let (word, mark, more) = taint(report, status);
         tile(html, "Taint", word, mark, &more);
     }
