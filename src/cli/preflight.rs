@@ -1,11 +1,10 @@
-//! `selvage preflight`: looks from inside a container, and ends.
+//! `selvage preflight`: reads a training container from inside, judges it and exits.
 
 mod arguments;
-mod asking;
+mod bounded;
 
-pub use arguments::{FailOn, Settings, command};
+pub use arguments::{Settings, command};
 
-use crate::blocking::spawn_with_stack;
 use crate::check::preflight::{
     self as items, FILES, Item, Options, libraries_wanted, master_to_ask, slot_asked,
 };
@@ -16,48 +15,45 @@ use crate::observe::reading::Reading;
 use crate::readiness;
 use crate::report::{self, State};
 use crate::source::container::{
-    cufile, environment, interfaces, libraries, limits, master, named, nodes, shm,
+    cufile, environment, interfaces, libraries, limits, master, nodes, referenced_files, shm,
 };
 use crate::source::{gpudirect, infiniband};
-use asking::{Asked, Deadline, Lost, STACK, ask, on_each, stalled};
+use bounded::{Deadline, Missing, Pending, stalled, start, stream};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// Time beyond `--timeout` for a resolver that keeps its own.
+/// Time beyond `--timeout` for a resolver that keeps a timeout of its own.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Most time that NCCL's own files get.
+/// Longest wait for NCCL's own files.
 const CONF: Duration = Duration::from_secs(5);
 
-/// Copies this program into a directory, for another image to run: a static program needs nothing
-/// else.
+/// Copies this program into a directory, for another image to run: it is static and needs nothing
+/// else. The copy appears under its name only when it is complete, and may replace a running one.
 ///
 /// # Errors
-/// What reading or writing answered.
+/// The error of reading the program or writing the copy.
 pub fn copy_to(dir: &Path) -> io::Result<PathBuf> {
-    let target = dir.join("selvage");
-    let beside = dir.join(".selvage.new");
-    // Whole under its name or not at all; and a name that a running program has is no hindrance.
-    std::fs::copy(std::env::current_exe()?, &beside)?;
-    std::fs::rename(&beside, &target)?;
+    let (target, partial) = (dir.join("selvage"), dir.join(".selvage.new"));
+    std::fs::copy(std::env::current_exe()?, &partial)?;
+    std::fs::rename(&partial, &target)?;
     Ok(target)
 }
 
-/// What was found.
+/// Result of one run.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// The verdict.
+    /// The verdict over all items.
     pub state: State,
-    /// Every item.
+    /// Every item, in the order of the table.
     pub items: Vec<Item>,
 }
 
 impl Outcome {
-    /// As text or JSON.
-    pub fn told(&self, output: super::check::Output) -> String {
+    /// The outcome as text or JSON.
+    pub fn rendered(&self, output: super::check::Output) -> String {
         match output {
             super::check::Output::Json => report::preflight::json(self.state, &self.items),
             super::check::Output::Text(style) => {
@@ -67,81 +63,52 @@ impl Outcome {
     }
 }
 
-/// Looks and judges.
+/// Reads the container and judges it.
 pub fn run(
     settings: &Settings,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Outcome {
-    let variables: Vec<_> = variables.into_iter().collect();
-    let facts = gather(settings, variables);
-    let options = Options {
-        gpus: settings.gpus,
+    let environment = Environment {
+        variables: environment::of_process(variables),
+        ..Environment::default()
     };
-    let items = items::judge(&facts, options);
+    let gpus = settings.gpus;
+    let items = items::judge(&gather(settings, environment), Options { gpus });
     Outcome {
         state: readiness::preflight::fold(&items),
         items,
     }
 }
 
-/// Reads everything at once, each part on a thread of its own: one that hangs costs its own item.
-fn gather(settings: &Settings, variables: Vec<(OsString, OsString)>) -> ContainerFacts {
+/// Reads everything at once, each part on a separate thread: a hung read costs only its own items.
+fn gather(settings: &Settings, mut environment: Environment) -> ContainerFacts {
     let host = Host::new(&settings.root);
     let files = Deadline::after(settings.timeout);
     let network = Deadline::after(settings.timeout + GRACE);
-    let part = |name: &'static str| {
-        let host = host.clone();
-        (name, host)
-    };
-    // NCCL's files may hang on a file system that does: nobody else waits for them but who asks for
-    // what they name.
-    let environment = environment::of_process(variables);
-    let conf: Vec<_> = environment::conf_files(&environment)
-        .into_iter()
-        .map(|file| {
-            let ((name, of), own) = (part("settings"), file.clone());
-            (ask(name, move || environment::read_file(&of, &own)), file)
-        })
-        .collect();
-    let asked_master = ask_master(&host, &environment, settings.timeout);
-    let (name, of) = part("rdma");
-    let rdma = ask(name, move || infiniband::enumerate(&of));
-    let (name, of) = part("interfaces");
-    let interfaces = ask(name, move || interfaces::read(&of));
-    let (name, of) = part("links");
-    let links = ask(name, move || interfaces::links(&of));
-    let (name, of) = part("limits");
-    let privileges = ask(name, move || limits::read(&of));
-    let (name, of) = part("shm");
-    let shm = ask(name, move || shm::read(&of));
-    let (name, of) = part("gpus");
-    let gpus = ask(name, move || nodes::gpus(&of));
-    let (name, of) = part("gpudirect");
-    let gpudirect = ask(name, move || gpudirect::read(&of));
-    let (name, of) = part("gds");
+    let master = probe_master(&host, &environment, settings.timeout);
+    let rdma = start("rdma", &host, infiniband::enumerate);
+    let interfaces = start("interfaces", &host, interfaces::read);
+    let links = start("links", &host, interfaces::links);
+    let privileges = start("limits", &host, limits::read);
+    let shm = start("shm", &host, shm::read);
+    let gpus = start("gpus", &host, nodes::gpus);
+    let gpudirect = start("gpudirect", &host, gpudirect::read);
+    add_nccl_files(&host, &mut environment, settings.timeout);
     let own = environment.clone();
-    let storage = ask(name, move || cufile::read(&of, &own));
-    let patience = Deadline::after((settings.timeout / 2).min(CONF));
-    let conf = conf
-        .into_iter()
-        .map(|(asked, file)| (patience.reading(&file, &asked), file));
-    let environment = environment::with_files(environment, conf.collect());
-    let (name, of) = part("named");
+    let storage = start("gds", &host, move |host| cufile::read(host, &own));
     let own = environment.clone();
-    let named_files = ask(name, move || named::read(&of, &own, FILES));
-    let (name, of) = part("libraries");
+    let referenced_files = start("referenced", &host, move |host| {
+        referenced_files::read(host, &own, FILES)
+    });
     let own = environment.clone();
-    let libraries = ask(name, move || {
-        let wanted = libraries_wanted(&own);
-        (
-            libraries::has_loader(&of),
-            libraries::find(&of, &own, &wanted),
-        )
+    let libraries = start("libraries", &host, move |host| {
+        let found = libraries::find(host, &own, &libraries_wanted(&own));
+        (libraries::has_loader(host), found)
     });
     let rdma = files
         .reading("/sys/class/infiniband", &rdma)
-        .map(|devices| look(&host, devices, slot_asked(&environment), files));
-    // Without an answer there may well be a loader: then its items are unknown, not skipped.
+        .map(|devices| open(&host, devices, slot_asked(&environment), files));
+    // Without an answer there may well be a loader: its items are then unknown, not skipped.
     let (has_loader, libraries) = files.wait(&libraries).unwrap_or((true, Default::default()));
     ContainerFacts {
         rdma,
@@ -152,81 +119,92 @@ fn gather(settings: &Settings, variables: Vec<(OsString, OsString)>) -> Containe
         gpus: files.reading("/dev", &gpus),
         gpudirect: files.wait(&gpudirect).unwrap_or_default(),
         storage: files.wait(&storage).unwrap_or_default(),
-        named_files: files.wait(&named_files).unwrap_or_default(),
+        referenced_files: files.wait(&referenced_files).unwrap_or_default(),
         libraries,
         has_loader,
-        master: match asked_master {
-            None => MasterFacts::default(),
-            Some(asked) => network.last(&asked).unwrap_or_else(|lost| MasterFacts {
-                addresses: match lost {
-                    Lost::Late => stalled("the resolver"),
-                    Lost::Unasked => Reading::NotObservable,
-                },
-                ..MasterFacts::default()
-            }),
-        },
+        master: master.map_or_else(MasterFacts::default, |pending| {
+            network
+                .wait(&pending)
+                .unwrap_or_else(|missing| MasterFacts {
+                    addresses: match missing {
+                        Missing::Late => stalled("the resolver"),
+                        Missing::NoThread => Reading::NotObservable,
+                    },
+                    ..MasterFacts::default()
+                })
+        }),
         environment,
     }
 }
 
-/// Devices, opened and looked at on threads of their own: one that hangs costs itself, and of
-/// more than [`asking::THREADS`] those that come after it on its thread.
-fn look(
+/// Adds the settings of NCCL's own files. These may be on a file system that hangs, which delays
+/// only the reads that depend on a setting.
+fn add_nccl_files(host: &Host, environment: &mut Environment, timeout: Duration) {
+    let deadline = Deadline::after((timeout / 2).min(CONF));
+    let pending: Vec<_> = environment::conf_files(environment)
+        .into_iter()
+        .map(|file| {
+            let path = file.clone();
+            let read = move |host: &Host| environment::read_file(host, &path);
+            (file, start("settings", host, read))
+        })
+        .collect();
+    let read = pending.into_iter().map(|(file, pending)| {
+        let lines = deadline.reading(&file, &pending);
+        (file, lines)
+    });
+    environment::add_files(environment, read);
+}
+
+/// Opens each device's uverbs node and then reads its ports, on a thread per device.
+fn open(
     host: &Host,
     devices: Vec<RdmaDevice>,
     slot: Option<u32>,
     deadline: Deadline,
 ) -> Vec<SeenDevice> {
-    let of = host.clone();
-    let opened = on_each("uverbs", STACK, devices.clone(), move |device| {
-        nodes::open_uverbs(&of, &device)
-    });
-    let of = host.clone();
-    let seen = on_each("ports", STACK, devices.clone(), move |device| {
-        nodes::look(&of, device, Reading::Absent, slot)
-    });
-    let opened = deadline.each(&opened, devices.len());
-    let seen = deadline.each(&seen, devices.len());
+    let start = |device: &RdmaDevice| {
+        let (host, device) = (host.clone(), device.clone());
+        stream("uverbs", move |results| {
+            let node = nodes::open_uverbs(&host, &device);
+            // Valid until the ports are read, in case that hangs.
+            let _ = results.send(SeenDevice {
+                node: node.clone().and_then(|()| stalled("reading its ports")),
+                ports: Vec::new(),
+                device: device.clone(),
+            });
+            let _ = results.send(nodes::ports(&host, device, node, slot));
+        })
+    };
+    let pending: Vec<Pending<SeenDevice>> = devices.iter().map(start).collect();
+    let devices = devices.into_iter().zip(pending);
     devices
-        .into_iter()
-        .zip(opened.into_iter().zip(seen))
-        .map(|(device, (node, seen))| {
-            let lost = |lost: Lost, what: &str| match lost {
-                Lost::Late => stalled(what),
-                Lost::Unasked => Reading::NotObservable,
-            };
-            let node = node.unwrap_or_else(|why| lost(why, "opening its uverbs node"));
-            match seen {
-                Ok(seen) => SeenDevice { node, ..seen },
-                Err(why) => SeenDevice {
-                    node: match node {
-                        Reading::Value(()) => lost(why, "reading its ports"),
-                        other => other,
+        .map(|(device, pending)| {
+            deadline
+                .wait(&pending)
+                .unwrap_or_else(|missing| SeenDevice {
+                    node: match missing {
+                        Missing::Late => stalled("opening its uverbs node"),
+                        Missing::NoThread => Reading::NotObservable,
                     },
                     ports: Vec::new(),
                     device,
-                },
-            }
+                })
         })
         .collect()
 }
 
-/// Asks for the master, where this is a running system and not a directory tree.
-fn ask_master(
+/// Resolves and contacts the master; `None` for a directory tree, or without a master.
+fn probe_master(
     host: &Host,
     environment: &Environment,
     timeout: Duration,
-) -> Option<Asked<MasterFacts>> {
-    if !host.is_live() {
-        return None;
-    }
-    let (name, port) = master_to_ask(environment)?;
+) -> Option<Pending<MasterFacts>> {
+    let (name, port) = master_to_ask(environment).filter(|_| host.is_live())?;
     let name = name.to_string();
-    let (tx, rx) = channel();
-    spawn_with_stack("master", STACK, move || {
-        master::ask(&name, port, timeout, |facts| {
-            let _ = tx.send(facts);
+    Some(stream("master", move |results| {
+        master::probe(&name, port, timeout, |facts| {
+            let _ = results.send(facts);
         });
-    });
-    Some(Asked(rx))
+    }))
 }

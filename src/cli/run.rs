@@ -269,7 +269,14 @@ fn sidecar_command(matches: &ArgMatches) -> u8 {
 }
 
 fn preflight_command(matches: &ArgMatches) -> u8 {
-    if let Some(dir) = matches.get_one::<PathBuf>("copy-to") {
+    let settings = match preflight::Settings::of(matches) {
+        Ok(settings) => settings,
+        Err(error) => {
+            complain(error);
+            return USAGE;
+        }
+    };
+    if let Some(dir) = &settings.copy_to {
         return match preflight::copy_to(dir) {
             Ok(path) => print_out(&format!("{}\n", path.display())),
             Err(error) => {
@@ -278,7 +285,6 @@ fn preflight_command(matches: &ArgMatches) -> u8 {
             }
         };
     }
-    let settings = preflight::Settings::of(matches);
     if !settings.root.is_dir() {
         complain(format_args!(
             "--host-root {}: no such directory",
@@ -287,7 +293,7 @@ fn preflight_command(matches: &ArgMatches) -> u8 {
         return USAGE;
     }
     let outcome = preflight::run(&settings, std::env::vars_os());
-    let told = print_out(&outcome.told(match output_form(matches) {
+    let told = print_out(&outcome.rendered(match output_form(matches) {
         "json" => check::Output::Json,
         _ => check::Output::Text(style()),
     }));

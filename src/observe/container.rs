@@ -1,42 +1,42 @@
-//! What one container can see of the fabric from inside, without privileges.
+//! Facts about the fabric as an unprivileged training container sees it.
 
 use super::gpudirect::GpuDirectFacts;
 use super::rdma::{Gid, GidTable, PortState, RdmaDevice};
 use super::reading::Reading;
 use crate::units::BitsPerSec;
-use serde::Serialize;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::IpAddr;
 
-/// All of it, read once.
+/// Everything that `selvage preflight` reads, once.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ContainerFacts {
     /// Variables about the fabric and the job.
     pub environment: Environment,
-    /// RDMA devices in this container's `/sys`, with what of their ports was read.
+    /// RDMA devices in this container's `/sys`, with the state of their ports.
     pub rdma: Reading<Vec<SeenDevice>>,
     /// Network interfaces of this network namespace.
     pub interfaces: Reading<Vec<Interface>>,
-    /// Names in `/sys/class/net` with their drivers, such as `mlx5_core` or `gve`; none for virtual
-    /// ones. Known also where the addresses are not.
+    /// Names in `/sys/class/net` with their drivers, such as `mlx5_core` or `gve`; `None` for
+    /// virtual interfaces. Available even where the addresses are not.
     pub links: Reading<BTreeMap<String, Option<String>>>,
-    /// Locked memory, capabilities, user namespace.
+    /// What decides whether this process may pin memory.
     pub privileges: Privileges,
-    /// `/dev/shm`.
+    /// Size of the file system at `/dev/shm`.
     pub shm: Reading<SharedMemory>,
-    /// GPUs: `/dev/nvidiaN` nodes, or what the driver lists where there are none.
+    /// Number of GPUs: `/dev/nvidiaN` nodes, or what the driver lists if there are none.
     pub gpus: Reading<u32>,
-    /// What GPUDirect stands on.
+    /// Kernel modules and driver features that GPUDirect needs.
     pub gpudirect: GpuDirectFacts,
-    /// GPUDirect Storage from in here.
+    /// GPUDirect Storage as this container sees it.
     pub storage: StorageFacts,
-    /// Files that settings of NCCL name, by the setting, as far as they could be looked for.
-    pub named_files: BTreeMap<String, Reading<()>>,
-    /// Libraries that were looked for, by name.
+    /// Whether the files that NCCL settings refer to exist, by setting.
+    pub referenced_files: BTreeMap<String, Reading<()>>,
+    /// Result of each library search, by library name.
     pub libraries: BTreeMap<String, Library>,
-    /// Whether this image holds shared libraries at all: a static tool's image does not.
+    /// Whether this image has a dynamic loader: a static tool's image has none.
     pub has_loader: bool,
-    /// The job's master.
+    /// Whether the job's master resolves and answers.
     pub master: MasterFacts,
 }
 
@@ -45,177 +45,165 @@ pub struct ContainerFacts {
 pub struct Environment {
     /// Variables of the process; bytes that are not UTF-8 are replaced.
     pub variables: BTreeMap<String, String>,
-    /// `NAME=value` lines of NCCL's files: value and file. A variable of the process wins over
-    /// them, the user's file over `/etc/nccl.conf` (NCCL, src/misc/param.cc).
+    /// `NAME=value` lines of NCCL's own files, as value and file. The process environment takes
+    /// precedence over them, the user's file over `/etc/nccl.conf` (NCCL, src/misc/param.cc).
     pub nccl_files: BTreeMap<String, (String, String)>,
-    /// Files of NCCL's that are there and were not read, each with why.
+    /// Error messages for NCCL files that exist but could not be read.
     pub unread: Vec<String>,
 }
 
 impl Environment {
-    /// A variable of the process.
+    /// A variable of the process; `None` if it is unset.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str)
     }
 
-    /// A setting as NCCL sees it, with where it comes from.
-    pub fn nccl(&self, name: &str) -> Option<Setting<'_>> {
-        let from_file = || {
-            let (value, file) = self.nccl_files.get(name)?;
-            Some(Setting {
-                value,
-                file: Some(file),
-            })
+    /// A setting as NCCL sees it, with its origin.
+    pub fn nccl(&self, name: &'static str) -> Option<Setting<'_>> {
+        let (value, file) = match (self.get(name), self.nccl_files.get(name)) {
+            (Some(value), _) => (value, None),
+            (None, Some((value, file))) => (value.as_str(), Some(file.as_str())),
+            (None, None) => return None,
         };
-        self.get(name)
-            .map(|value| Setting { value, file: None })
-            .or_else(from_file)
+        Some(Setting { name, value, file })
     }
 }
 
-/// One setting.
+/// One NCCL setting. It is displayed as `NCCL_NET=Socket (in /etc/nccl.conf)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setting<'a> {
-    /// As it was given.
+    /// Name of the variable.
+    pub name: &'static str,
+    /// The value exactly as written.
     pub value: &'a str,
-    /// The file it stands in; none: the environment.
+    /// The file that sets it; `None` for the process environment.
     pub file: Option<&'a str>,
+}
+
+impl fmt::Display for Setting<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.name, self.value)?;
+        self.file.map_or(Ok(()), |file| write!(f, " (in {file})"))
+    }
 }
 
 /// An RDMA device in this container's `/sys`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SeenDevice {
-    /// As enumerated.
+    /// The device as sysfs lists it.
     pub device: RdmaDevice,
-    /// `/dev/infiniband/uverbsN` opened for reading and writing: absent where there is no node.
+    /// Result of opening `/dev/infiniband/uverbsN` read-write; absent if there is no such node.
     pub node: Reading<()>,
-    /// Ports, in the device's order.
+    /// Ports in the device's own order.
     pub ports: Vec<SeenPort>,
 }
 
-/// One port of such a device.
+/// One port of an RDMA device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SeenPort {
-    /// Number, from 1.
+    /// Port number, counted from 1.
     pub number: u32,
-    /// `ports/N/state`.
+    /// Contents of `ports/N/state`.
     pub state: Reading<PortState>,
-    /// Its rate, where it is known.
+    /// The port's rate; `None` if it cannot be determined.
     pub rate: Option<BitsPerSec>,
-    /// GID table, of which the first slots are read.
+    /// The GID table, of which only the first slots are read.
     pub gids: Reading<GidTable>,
-    /// The slot that a setting names: none where it is empty, absent beyond the table's end, not
-    /// observable where no setting names one.
+    /// The GID slot that a setting selects: `None` if the slot is empty, absent beyond the end of
+    /// the table, not observable if no setting selects one.
     pub asked: Reading<Option<Gid>>,
 }
 
 /// One network interface.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Interface {
-    /// Name.
+    /// Kernel name, such as `eth0`.
     pub name: String,
     /// IFF_RUNNING: up, and with a link.
     pub running: bool,
-    /// Its addresses, in the order in which getifaddrs(3) gives them.
+    /// Addresses in the order of getifaddrs(3).
     pub addresses: Vec<IpAddr>,
 }
 
-/// What lets a process pin memory.
+/// What decides whether a process may pin memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Privileges {
-    /// Soft RLIMIT_MEMLOCK in bytes; none: unlimited.
+    /// Soft RLIMIT_MEMLOCK in bytes; `None` if unlimited.
     pub memlock: Reading<Option<u64>>,
-    /// The machine's memory in bytes: `MemTotal` of `/proc/meminfo`, the node's own in a container.
+    /// The node's memory in bytes: `MemTotal` of `/proc/meminfo`, the same inside a container.
     pub memory: Reading<u64>,
-    /// `CapEff` of `/proc/self/status`.
+    /// Effective capabilities: `CapEff` of `/proc/self/status`.
     pub effective: Reading<u64>,
-    /// `CapBnd`.
+    /// Capability bounding set: `CapBnd` of `/proc/self/status`.
     pub bounding: Reading<u64>,
-    /// Effective user id.
+    /// Effective user id of this process.
     pub uid: Reading<u32>,
-    /// Whether this is the machine's first user namespace: elsewhere capabilities lift no limit of
-    /// the RDMA core (drivers/infiniband/core/umem.c asks `capable`, not `ns_capable`).
+    /// Whether this is the initial user namespace: in any other, capabilities do not lift the RDMA
+    /// core's limit (drivers/infiniband/core/umem.c checks `capable`, not `ns_capable`).
     pub first_user_namespace: Reading<bool>,
 }
 
-/// A file system at `/dev/shm`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+/// The file system at `/dev/shm`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SharedMemory {
-    /// Bytes in all.
+    /// Total size in bytes.
     pub size: u64,
-    /// Bytes that are free.
+    /// Bytes that are still free.
     pub free: u64,
-    /// Whether it is a tmpfs.
-    pub tmpfs: bool,
 }
 
-/// GPUDirect Storage from in here.
+/// GPUDirect Storage as this container sees it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StorageFacts {
     /// The file that cuFile would read: `CUFILE_ENV_PATH_JSON`, or `/etc/cufile.json`.
     pub path: String,
-    /// What of it matters.
-    pub cufile: Reading<CuFile>,
-    /// How many `/dev/nvidia-fsN` there are.
+    /// `properties.allow_compat_mode` of that file, true unless set: reads then go through host
+    /// memory where GDS is unavailable.
+    pub compat_mode: Reading<bool>,
+    /// Number of `/dev/nvidia-fsN` nodes.
     pub nodes: Reading<u32>,
 }
 
-/// `cufile.json`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct CuFile {
-    /// `properties.allow_compat_mode`: reads go through host memory where GDS cannot.
-    pub allow_compat_mode: Option<bool>,
-}
-
-/// What a search for a shared library by the loader's rules came to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case", tag = "found")]
+/// Result of searching for a shared library by the loader's rules.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Library {
-    /// A file that this machine's loader would take.
+    /// A file that this machine's loader would accept.
     Usable {
-        /// Where.
+        /// Full path of the file.
         path: String,
     },
-    /// A file that it would not take.
+    /// A file that the loader would reject.
     Unusable {
-        /// Where.
+        /// Full path of the file.
         path: String,
-        /// Why not.
+        /// Reason for the rejection.
         why: String,
     },
-    /// In none of the directories.
-    Missing {
-        /// Directories looked into.
-        directories: usize,
-    },
-    /// A directory or file could not be read.
-    Unknown {
-        /// Why.
-        why: String,
-    },
+    /// Not in any of the loader's directories.
+    Missing,
 }
 
-/// `MASTER_ADDR` and `MASTER_PORT`, asked from here.
+/// What `MASTER_ADDR` and `MASTER_PORT` lead to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MasterFacts {
-    /// Addresses that the name has; absent: the resolver knows none.
+    /// Addresses that the name resolves to; absent if resolution was not attempted.
     pub addresses: Reading<Vec<IpAddr>>,
-    /// What connecting came to.
+    /// Result of connecting to the port.
     pub connection: Connection,
 }
 
-/// What came of connecting.
+/// Result of connecting to the master.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Connection {
-    /// It was not tried.
+    /// No attempt was made.
     #[default]
     NotTried,
-    /// Somebody listens.
+    /// A process is listening.
     Connected,
-    /// The host answers that nobody listens.
+    /// The host answered that the port is closed.
     Refused,
-    /// No answer within the time.
+    /// There was no answer within the timeout.
     TimedOut,
-    /// The kernel says that it cannot be reached.
+    /// The kernel reported an error, such as a missing route.
     Failed(String),
 }

@@ -12,6 +12,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+#[path = "../../src/source/container/testing.rs"]
+mod elf_file;
 mod namespaces;
 mod page;
 mod rows;

@@ -145,7 +145,7 @@ pub const ROWS: &[Row] = &[
     (
         "libibverbs of another machine",
         |c| {
-            let head = selvage::source::container::elf::head(183);
+            let head = crate::elf_file::head(183);
             std::fs::write(c.path("usr/lib64/libibverbs.so.1"), head).unwrap();
         },
         &[],
@@ -154,7 +154,7 @@ pub const ROWS: &[Row] = &[
     (
         "a plugin without its libfabric",
         |c| {
-            let file = selvage::source::container::dynamic::library(62, &["libfabric.so.1"], None);
+            let file = crate::elf_file::library(62, &["libfabric.so.1"], None);
             std::fs::write(c.path("usr/lib64/libnccl-net.so"), file).unwrap();
         },
         &[],

@@ -58,7 +58,7 @@ impl Container {
     pub fn library(&self, path: &str) {
         let path = self.path(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, selvage::source::container::elf::head(62)).unwrap();
+        std::fs::write(path, crate::elf_file::head(62)).unwrap();
     }
 
     pub fn status(&self, capabilities: &str, uid: u32) {

@@ -86,7 +86,7 @@ pub(super) fn gds(scene: &Scene<'_>) -> Item {
     if !scene.facts.has_loader {
         return Item::skipped(ID, OTHER_IMAGE);
     }
-    match &storage.cufile {
+    match &storage.compat_mode {
         Reading::Absent if asked.starts_with("CUFILE") => {
             return Item::degraded(
                 ID,
@@ -106,11 +106,7 @@ pub(super) fn gds(scene: &Scene<'_>) -> Item {
         _ => {}
     }
     // Compatibility mode is allowed unless the file forbids it.
-    let compat = storage
-        .cufile
-        .value()
-        .and_then(|cufile| cufile.allow_compat_mode)
-        .unwrap_or(true);
+    let compat = storage.compat_mode.value().copied().unwrap_or(true);
     let loaded = match (
         &scene.facts.gpudirect.nvidia_fs,
         &scene.facts.gpudirect.modules,

@@ -29,7 +29,7 @@ pub(super) fn files(id: &'static str, scene: &Scene<'_>) -> Option<Item> {
     if !scene.facts.has_loader {
         return None;
     }
-    let is_missing = |name: &str| scene.facts.named_files.get(name) == Some(&Reading::Absent);
+    let is_missing = |name: &str| scene.facts.referenced_files.get(name) == Some(&Reading::Absent);
     if let Some(asked) = scene.nccl(GRAPH)
         && is_missing(GRAPH)
     {
@@ -123,9 +123,9 @@ mod tests {
             // Not looked at, as what is relative to a directory that is not ours.
             assert_eq!(told(&facts, "nccl_settings"), "ok");
             let found = |reading| [(name.to_string(), reading)].into();
-            facts.named_files = found(Reading::Value(()));
+            facts.referenced_files = found(Reading::Value(()));
             assert_eq!(told(&facts, "nccl_settings"), "ok");
-            facts.named_files = found(Reading::Absent);
+            facts.referenced_files = found(Reading::Absent);
             assert_eq!(told(&facts, "nccl_settings"), want);
             assert!(
                 item(&facts, "nccl_settings")

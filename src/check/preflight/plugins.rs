@@ -74,7 +74,7 @@ pub(super) fn libibverbs(scene: &Scene<'_>) -> Item {
                 .fix("install libibverbs1 and ibverbs-providers in the image, for this machine");
             scene.if_it_matters(item)
         }
-        Some(Library::Missing { .. }) => match scene.does_without() {
+        Some(Library::Missing) => match scene.does_without() {
             Some(why) => Item::skipped(ID, format!("{VERBS} is not in the image; {why}")),
             None => Item::failing(
                 ID,
@@ -83,7 +83,6 @@ pub(super) fn libibverbs(scene: &Scene<'_>) -> Item {
             )
             .fix("install libibverbs1 and ibverbs-providers in the image, or add their directory to LD_LIBRARY_PATH"),
         },
-        Some(Library::Unknown { why }) => Item::unknown(ID, "LibraryUnreadable", why.clone()),
         None => Item::unknown(ID, "LibraryUnreadable", "the image's libraries could not be looked through in time"),
     }
 }
@@ -180,11 +179,6 @@ pub(super) fn net_plugin(scene: &Scene<'_>) -> Item {
             "LibraryUnreadable",
             "the image's libraries could not be looked through in time",
         );
-    }
-    if let Some(Library::Unknown { why }) =
-        found().find(|library| matches!(library, Library::Unknown { .. }))
-    {
-        return Item::unknown(ID, "LibraryUnreadable", why.clone());
     }
     let told = names.join(", ");
     let what = match found().find(|library| matches!(library, Library::Unusable { .. })) {

@@ -42,10 +42,8 @@ impl Asked<'_> {
 
 /// A setting and where it stands.
 pub(super) fn told(name: &str, setting: Setting<'_>) -> String {
-    match setting.file {
-        Some(file) => format!("{name}={} (in {file})", setting.value),
-        None => format!("{name}={}", setting.value),
-    }
+    let _ = name;
+    setting.to_string()
 }
 
 /// Facts with what follows from them.

@@ -33,7 +33,6 @@ pub(super) fn good() -> ContainerFacts {
         shm: Reading::Value(SharedMemory {
             size: 64 << 30,
             free: 64 << 30,
-            tmpfs: true,
         }),
         gpus: Reading::Value(8),
         has_loader: true,
@@ -53,7 +52,7 @@ pub(super) fn good() -> ContainerFacts {
     );
     facts
         .libraries
-        .insert("libnccl-net.so".into(), Library::Missing { directories: 8 });
+        .insert("libnccl-net.so".into(), Library::Missing);
     set(
         &mut facts,
         &[

@@ -1,161 +1,99 @@
-//! The command line of `selvage preflight`, and the variables that stand for it.
+//! The command line of `selvage preflight`, and the environment variables that replace its flags.
 
 use crate::cli::check;
 use crate::report::State;
 use crate::units::{BadSpan, Span};
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::builder::{FalseyValueParser, Resettable};
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Least and longest `--timeout`.
-const LEAST: Duration = Duration::from_millis(100);
-const LONGEST: Duration = Duration::from_secs(3600);
+/// Settings of one run.
+#[derive(Debug, Clone, Args)]
+pub struct Settings {
+    /// Print the same, and exit 0 whatever was found
+    #[arg(long, env = "SELVAGE_PREFLIGHT_WARN", value_parser = FalseyValueParser::new())]
+    pub warn: bool,
+    /// Exit 0 on milder verdicts: `unready` ignores degraded and unknown, `degraded` ignores unknown
+    #[arg(
+        long,
+        env = "SELVAGE_PREFLIGHT_FAIL_ON",
+        value_name = "VERDICT",
+        default_value = "any"
+    )]
+    pub fail_on: FailOn,
+    /// GPUs that the job uses here, if this container cannot see them
+    #[arg(long, env = "SELVAGE_PREFLIGHT_GPUS", value_name = "N", value_parser = clap::value_parser!(u32).range(..=1024))]
+    pub gpus: Option<u32>,
+    /// How long to wait for MASTER_ADDR and for a device that does not answer, 100ms to 1h
+    #[arg(long, env = "SELVAGE_PREFLIGHT_TIMEOUT", value_name = "TIME", default_value = "5s", value_parser = timeout)]
+    pub timeout: Duration,
+    /// Only copy this program to DIR/selvage, for an init container of the training image
+    #[arg(long, value_name = "DIR")]
+    pub copy_to: Option<PathBuf>,
+    /// Directory that replaces / for sys, proc, dev and etc
+    #[arg(
+        long = "host-root",
+        env = "SELVAGE_HOST_ROOT",
+        value_name = "DIR",
+        default_value = "/"
+    )]
+    pub root: PathBuf,
+}
 
-/// Reads `--timeout`.
-fn timeout(text: &str) -> Result<Span, String> {
-    let span: Span = text.parse().map_err(|error: BadSpan| error.to_string())?;
-    match (LEAST..=LONGEST).contains(&span.0) {
-        true => Ok(span),
-        false => Err("a time from 100ms to 1h".into()),
+impl Settings {
+    /// The parsed command line.
+    ///
+    /// # Errors
+    /// None after clap has accepted the command line.
+    pub fn of(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Settings::from_arg_matches(matches)
     }
 }
 
-/// An argument that a variable may give, too. One that is empty, as manifests have it for "none",
-/// counts as unset.
-fn or_variable(arg: Arg, name: &'static str) -> Arg {
-    match std::env::var_os(name) {
-        Some(value) if value.is_empty() => arg,
-        _ => arg.env(name),
-    }
-}
-
-/// Which verdicts end with an exit status other than 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Which verdicts cause a non-zero exit status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum FailOn {
     /// Every verdict but ready.
+    #[value(help = None)]
     Any,
     /// Degraded and unready.
+    #[value(help = None)]
     Degraded,
     /// Unready alone.
+    #[value(help = None)]
     Unready,
 }
 
 impl FailOn {
-    /// What `--fail-on` takes.
-    const WORDS: [&'static str; 3] = ["any", "degraded", "unready"];
-
-    fn of(word: &str) -> Self {
-        match word {
-            "unready" => FailOn::Unready,
-            "degraded" => FailOn::Degraded,
-            _ => FailOn::Any,
-        }
-    }
-
-    /// Exit status of a verdict.
+    /// Exit status for a verdict.
     pub fn exit_status(self, state: State) -> u8 {
-        let fails = match self {
-            FailOn::Any => true,
-            FailOn::Degraded => matches!(state, State::Degraded | State::Unready),
-            FailOn::Unready => state == State::Unready,
+        let passes = match self {
+            FailOn::Any => false,
+            FailOn::Degraded => state == State::Unknown,
+            FailOn::Unready => state != State::Unready,
         };
-        match fails {
-            true => check::exit_status(state),
-            false => 0,
-        }
+        if passes { 0 } else { check::exit_status(state) }
     }
 }
 
-/// The command line.
+fn timeout(text: &str) -> Result<Duration, String> {
+    let Span(time) = text.parse().map_err(|error: BadSpan| error.to_string())?;
+    match (Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&time) {
+        true => Ok(time),
+        false => Err("not between 100ms and 1h".into()),
+    }
+}
+
+/// The subcommand. An empty variable, as manifests write "none", counts as unset.
 pub fn command(output: Arg) -> Command {
-    Command::new("preflight")
-        .about("In a training container: can the job in here use the fabric? Exit 0 ready, 1 degraded, 2 unready, 3 unknown")
-        .arg(output)
-        .arg(or_variable(
-            Arg::new("warn")
-                .long("warn")
-                .action(ArgAction::SetTrue)
-                .value_parser(clap::builder::FalseyValueParser::new())
-                .help("Print the same, and exit 0 whatever was found"),
-            "SELVAGE_PREFLIGHT_WARN",
-        ))
-        .arg(or_variable(
-            Arg::new("fail-on")
-                .long("fail-on")
-                .value_name("VERDICT")
-                .default_value("any")
-                .value_parser(FailOn::WORDS)
-                .help("Exit 0 on what is better: `unready` lets degraded and unknown pass, `degraded` unknown alone, `any` neither"),
-            "SELVAGE_PREFLIGHT_FAIL_ON",
-        ))
-        .arg(or_variable(
-            Arg::new("gpus")
-                .long("gpus")
-                .value_name("N")
-                .value_parser(clap::value_parser!(u32).range(..=1024))
-                .help("GPUs that the job uses here, where they are not this container's own to see"),
-            "SELVAGE_PREFLIGHT_GPUS",
-        ))
-        .arg(or_variable(
-            Arg::new("timeout")
-                .long("timeout")
-                .value_name("TIME")
-                .default_value("5s")
-                .value_parser(timeout)
-                .help("How long to wait for MASTER_ADDR, and for a device that does not answer: 5s, 2m; 100ms to 1h"),
-            "SELVAGE_PREFLIGHT_TIMEOUT",
-        ))
-        .arg(
-            Arg::new("copy-to")
-                .long("copy-to")
-                .value_name("DIR")
-                .value_parser(clap::value_parser!(PathBuf))
-                .help("Only copy this program to DIR/selvage, for an init container of the training image to run"),
-        )
-        .arg(or_variable(
-            Arg::new("host-root")
-                .long("host-root")
-                .value_name("DIR")
-                .default_value("/")
-                .value_parser(clap::value_parser!(PathBuf))
-                .help("Where sys, proc, dev and etc are looked for"),
-            "SELVAGE_HOST_ROOT",
-        ))
-}
-
-/// What the command line says.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// Where to look.
-    pub root: PathBuf,
-    /// How long to wait.
-    pub timeout: Duration,
-    /// GPUs, where told.
-    pub gpus: Option<u32>,
-    /// Whether the exit status is 0 whatever was found.
-    pub warn: bool,
-    /// Which verdicts end otherwise.
-    pub fail_on: FailOn,
-}
-
-impl Settings {
-    /// From the parsed command line.
-    pub fn of(matches: &ArgMatches) -> Self {
-        Settings {
-            root: matches
-                .get_one::<PathBuf>("host-root")
-                .cloned()
-                .unwrap_or_else(|| "/".into()),
-            timeout: matches
-                .get_one::<Span>("timeout")
-                .map_or(LEAST, |span| span.0),
-            gpus: matches.get_one::<u32>("gpus").copied(),
-            warn: matches.get_flag("warn"),
-            fail_on: matches
-                .get_one::<String>("fail-on")
-                .map_or(FailOn::Any, |word| FailOn::of(word)),
-        }
-    }
+    let command = Command::new("preflight")
+        .about("In a training container: can the job use the fabric? Exit 0 ready, 1 degraded, 2 unready, 3 unknown")
+        .arg(output);
+    Settings::augment_args(command).mut_args(|arg| match arg.get_env().and_then(std::env::var_os) {
+        Some(value) if value.is_empty() => arg.env(Resettable::Reset),
+        _ => arg,
+    })
 }
 
 #[cfg(test)]
@@ -175,8 +113,9 @@ mod tests {
             ("degraded", [0, 1, 2, 0]),
             ("unready", [0, 0, 2, 0]),
         ] {
-            let got = verdicts.map(|state| FailOn::of(word).exit_status(state));
-            assert_eq!(got, want, "{word}");
+            let word = FailOn::from_str(word, false).unwrap();
+            let got = verdicts.map(|state| word.exit_status(state));
+            assert_eq!(got, want, "{word:?}");
         }
     }
 }

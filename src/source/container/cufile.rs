@@ -1,63 +1,51 @@
-//! `cufile.json` (GPUDirect Storage's settings; NVIDIA's own file has `//` comments).
+//! `cufile.json`: GPUDirect Storage's settings. The file that NVIDIA ships has `//` comments.
 
+use super::{malformed, nodes};
 use crate::host::Host;
-use crate::observe::container::{CuFile, Environment, StorageFacts};
-use crate::observe::reading::{Fault, FaultKind, Reading};
-use crate::source::{container::nodes, tree};
+use crate::observe::container::{Environment, StorageFacts};
+use crate::observe::reading::Reading;
+use crate::source::tree;
 
 /// Where cuFile looks without `CUFILE_ENV_PATH_JSON`.
 const DEFAULT: &str = "/etc/cufile.json";
 
-/// Longest file taken.
+/// Bytes of the file that are read at most.
 const MAX: usize = 256 << 10;
 
-/// The file that cuFile would read, and the driver's nodes.
-pub fn read(host: &Host, environment: &Environment) -> StorageFacts {
-    let path = environment
-        .get("CUFILE_ENV_PATH_JSON")
-        .filter(|path| !path.is_empty())
-        .unwrap_or(DEFAULT)
-        .to_string();
+/// The file that cuFile would read, and the driver's device nodes.
+pub(crate) fn read(host: &Host, environment: &Environment) -> StorageFacts {
+    let variable = environment.get("CUFILE_ENV_PATH_JSON");
+    let path = variable.filter(|path| !path.is_empty()).unwrap_or(DEFAULT);
     let relative = path.trim_start_matches('/');
-    let cufile = if relative.is_empty() || !tree::exists(host, relative) {
+    let compat_mode = if relative.is_empty() || !tree::exists(host, relative) {
         Reading::Absent
     } else if tree::is_file(host, relative) {
         tree::read_bytes(host, relative, MAX)
             .and_then(|bytes| parse(&String::from_utf8_lossy(&bytes)))
     } else {
-        malformed("no regular file")
+        malformed("not a regular file")
     };
     StorageFacts {
-        cufile,
+        path: path.to_string(),
+        compat_mode,
         nodes: nodes::nvidia_fs(host),
-        path,
     }
 }
 
-fn malformed(what: &str) -> Reading<CuFile> {
-    Reading::Failed(Fault {
-        kind: FaultKind::Malformed,
-        detail: what.to_string(),
-    })
-}
-
-/// What of the file matters.
-pub fn parse(text: &str) -> Reading<CuFile> {
-    let json: serde_json::Value = match serde_json::from_str(&without_comments(text)) {
-        Ok(json) => json,
-        Err(error) => return malformed(&error.to_string()),
-    };
-    if !json.is_object() {
-        return malformed("no JSON object");
+/// `properties.allow_compat_mode`, true unless set.
+fn parse(text: &str) -> Reading<bool> {
+    match serde_json::from_str::<serde_json::Value>(&without_comments(text)) {
+        Err(error) => malformed(error.to_string()),
+        Ok(json) if !json.is_object() => malformed("not a JSON object"),
+        Ok(json) => {
+            let compat = json.pointer("/properties/allow_compat_mode");
+            Reading::Value(compat.and_then(|value| value.as_bool()).unwrap_or(true))
+        }
     }
-    let compat = json.pointer("/properties/allow_compat_mode");
-    Reading::Value(CuFile {
-        allow_compat_mode: compat.and_then(serde_json::Value::as_bool),
-    })
 }
 
-/// Takes out `//` comments, which stand outside of strings, and commas before a closing bracket,
-/// both of which cuFile's reader passes over.
+/// Removes `//` comments outside of strings and commas before a closing bracket, both of which
+/// cuFile's parser ignores.
 fn without_comments(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
@@ -75,10 +63,8 @@ fn without_comments(text: &str) -> String {
                 continue;
             }
             '}' | ']' if !in_string => {
-                let kept = out.trim_end();
-                if kept.ends_with(',') {
-                    out.truncate(kept.len() - 1);
-                }
+                let kept = out.trim_end().trim_end_matches(',').len();
+                out.truncate(kept);
             }
             _ => {}
         }
@@ -95,14 +81,9 @@ mod tests {
 
     #[test]
     fn files_as_they_are_shipped() {
-        let file = "{\n // NOTE : \"comments\"\n \"logging\": { // \"dir\": \"/x\",\n \"level\": \"ERROR//\" },\n \"properties\": { \"allow_compat_mode\": true, // yes\n \"gds_rdma_write_support\": true, } }";
-        assert_eq!(
-            parse(file),
-            Reading::Value(CuFile {
-                allow_compat_mode: Some(true)
-            })
-        );
-        assert_eq!(parse("{}"), Reading::Value(CuFile::default()));
+        let file = "{\n // NOTE : \"comments\"\n \"logging\": { // \"dir\": \"/x\",\n \"level\": \"ERROR//\" },\n \"properties\": { \"allow_compat_mode\": false, // yes\n \"gds_rdma_write_support\": true, } }";
+        assert_eq!(parse(file), Reading::Value(false));
+        assert_eq!(parse("{}"), Reading::Value(true));
         for broken in ["", "[]", "{", "{\"properties\": }", "\u{fffd}"] {
             assert!(matches!(parse(broken), Reading::Failed(_)), "{broken:?}");
         }
@@ -113,15 +94,26 @@ mod tests {
         let tree = TestTree::bare();
         let mut environment = Environment::default();
         let got = read(&tree.host(), &environment);
-        assert_eq!((got.path.as_str(), got.cufile), (DEFAULT, Reading::Absent));
+        assert_eq!(
+            (got.path.as_str(), got.compat_mode),
+            (DEFAULT, Reading::Absent)
+        );
         tree.file("etc/cufile.json", "{}");
-        assert!(read(&tree.host(), &environment).cufile.value().is_some());
+        assert!(
+            read(&tree.host(), &environment)
+                .compat_mode
+                .value()
+                .is_some()
+        );
         let variables = &mut environment.variables;
         variables.insert("CUFILE_ENV_PATH_JSON".into(), "/own/cufile.json".into());
-        assert_eq!(read(&tree.host(), &environment).cufile, Reading::Absent);
+        assert_eq!(
+            read(&tree.host(), &environment).compat_mode,
+            Reading::Absent
+        );
         tree.dir("own/cufile.json");
         assert!(matches!(
-            read(&tree.host(), &environment).cufile,
+            read(&tree.host(), &environment).compat_mode,
             Reading::Failed(_)
         ));
     }

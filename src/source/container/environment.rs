@@ -1,14 +1,14 @@
-//! Settings of the job: the process environment, and the files that NCCL reads over it.
+//! The job's settings: the process environment, and the files that NCCL reads in addition.
 
 use crate::host::Host;
 use crate::observe::container::Environment;
 use crate::observe::reading::{FaultKind, Reading};
 use crate::source::tree;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::Path;
 
-/// Beginnings of the names that are kept. Nothing else of an environment is looked at: the rest is
-/// none of ours, and may be secret.
+/// Prefixes of the variables that are kept. All others are ignored: they do not concern the fabric
+/// and may be secret.
 const KEPT: &[&str] = &[
     "NCCL_",
     "GLOO_",
@@ -39,49 +39,36 @@ const KEPT: &[&str] = &[
     "HOME",
 ];
 
-/// Longest value kept, in bytes: of lists of directories, as much as the kernel lets a variable have
-/// (`MAX_ARG_STRLEN`). How many variables there are the kernel bounds too, by their bytes.
+/// Longest value that is kept, in bytes; lists of directories may be as long as the kernel allows
+/// (`MAX_ARG_STRLEN`).
 const MAX_VALUE: usize = 4096;
 const MAX_LIST: usize = 128 << 10;
 
-/// NCCL reads at most so much of a line of its files (src/misc/param.cc).
+/// NCCL reads at most this many bytes of a line of its files (src/misc/param.cc).
 const MAX_LINE: usize = 4095;
 
-/// Settings among `variables`, and those of NCCL's files below the root.
-pub fn read(host: &Host, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Environment {
-    let environment = of_process(variables);
-    let files: Vec<_> = conf_files(&environment)
-        .into_iter()
-        .map(|file| (read_file(host, &file), file))
-        .collect();
-    with_files(environment, files)
-}
-
-/// Settings among a process' variables alone.
-pub fn of_process(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Environment {
-    let variables = variables
-        .into_iter()
-        .filter_map(|(name, value)| Some((name.to_str()?.to_string(), value)))
+/// The relevant variables of a process. Bytes that are not UTF-8 are replaced.
+pub(crate) fn of_process(
+    variables: impl IntoIterator<Item = (OsString, OsString)>,
+) -> BTreeMap<String, String> {
+    let variables = variables.into_iter();
+    let named = variables.filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+    named
         .filter(|(name, _)| KEPT.iter().any(|kept| name.starts_with(kept)))
         .map(|(name, value)| {
-            let most = match name.ends_with("_PATH") {
-                true => MAX_LIST,
-                false => MAX_VALUE,
-            };
-            (name, cut(&value.to_string_lossy(), most))
+            let is_list = name.ends_with("_PATH");
+            let most = if is_list { MAX_LIST } else { MAX_VALUE };
+            let value = truncated(&value.to_string_lossy(), most).to_string();
+            (name, value)
         })
-        .collect();
-    Environment {
-        variables,
-        ..Environment::default()
-    }
+        .collect()
 }
 
 /// `NAME=value` lines of one file.
-pub type Lines = Vec<(String, String)>;
+pub(crate) type Lines = Vec<(String, String)>;
 
-/// Settings of one of NCCL's files. May hang where its file system does.
-pub fn read_file(host: &Host, file: &str) -> Reading<Lines> {
+/// Settings of one NCCL file. Hangs where its file system does.
+pub(crate) fn read_file(host: &Host, file: &str) -> Reading<Lines> {
     let path = file.strip_prefix('/').unwrap_or(file);
     if path.is_empty() || !tree::is_file(host, path) {
         return Reading::Absent;
@@ -89,63 +76,53 @@ pub fn read_file(host: &Host, file: &str) -> Reading<Lines> {
     tree::read_text(host, path).map(|text| parse(&text))
 }
 
-/// The environment with what NCCL's files say, in their order.
-pub fn with_files(
-    mut environment: Environment,
-    files: Vec<(Reading<Lines>, String)>,
-) -> Environment {
-    for (settings, file) in files {
+/// Adds the settings of NCCL's files in their order: the first file that has a name wins. A file
+/// that may not be read is ignored, as NCCL does.
+pub(crate) fn add_files(
+    environment: &mut Environment,
+    files: impl IntoIterator<Item = (String, Reading<Lines>)>,
+) {
+    for (file, settings) in files {
         match settings {
             Reading::Value(settings) => {
                 for (name, value) in settings {
-                    // `setenv` without overwriting: the first one that says it wins.
                     let known = environment.nccl_files.entry(name);
                     known.or_insert_with(|| (value, file.clone()));
                 }
             }
-            // What may not be read is nothing to NCCL either.
             Reading::Failed(fault) if fault.kind != FaultKind::Denied => {
                 environment.unread.push(fault.detail);
             }
             _ => {}
         }
     }
-    environment
 }
 
-/// NCCL's files, in the order in which they are read: `NCCL_CONF_FILE` or else `~/.nccl.conf`, then
+/// NCCL's files in the order in which they are read: `NCCL_CONF_FILE` or else `~/.nccl.conf`, then
 /// `/etc/nccl.conf`.
-pub fn conf_files(environment: &Environment) -> Vec<String> {
-    let own = environment
-        .get("NCCL_CONF_FILE")
-        .filter(|file| !file.is_empty());
-    let user = match (own, environment.get("HOME")) {
-        (Some(file), _) => Some(file.to_string()),
-        (None, Some(home)) => Some(Path::new(home).join(".nccl.conf").display().to_string()),
-        _ => None,
-    };
+pub(crate) fn conf_files(environment: &Environment) -> Vec<String> {
+    let file = environment.get("NCCL_CONF_FILE").map(str::to_string);
+    let home = || Some(format!("{}/.nccl.conf", environment.get("HOME")?));
+    let user = file.filter(|file| !file.is_empty()).or_else(home);
     user.into_iter().chain(["/etc/nccl.conf".into()]).collect()
 }
 
-/// `NAME=value` lines; `#` in the first column begins a comment. Blanks are part of names and
-/// values. Names that are not NCCL's are left out: they come too late for whoever reads them.
-pub fn parse(text: &str) -> Lines {
+/// `NAME=value` lines; `#` in the first column starts a comment. Blanks are part of names and
+/// values. Other names than NCCL's are left out: they take effect too late for everything else.
+fn parse(text: &str) -> Lines {
     text.lines()
-        .map(|line| cut(line, MAX_LINE))
+        .map(|line| truncated(line, MAX_LINE))
         .filter(|line| !line.starts_with('#'))
-        .filter_map(|line| {
-            let (name, value) = line.split_once('=')?;
-            (name.starts_with("NCCL_")).then(|| (name.to_string(), value.to_string()))
-        })
+        .filter_map(|line| line.split_once('='))
+        .filter(|(name, _)| name.starts_with("NCCL_"))
+        .map(|(name, value)| (name.to_string(), value.to_string()))
         .collect()
 }
 
-fn cut(text: &str, most: usize) -> String {
-    let mut end = text.len().min(most);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.get(..end).unwrap_or_default().to_string()
+/// The first `most` bytes, without a character that would be cut.
+fn truncated(text: &str, most: usize) -> &str {
+    let mut ends = (0..=most.min(text.len())).rev();
+    ends.find_map(|end| text.get(..end)).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -153,6 +130,19 @@ mod tests {
     use super::*;
     use crate::source::testtree::TestTree;
     use std::os::unix::ffi::OsStringExt;
+
+    fn read(host: &Host, variables: Vec<(OsString, OsString)>) -> Environment {
+        let mut environment = Environment {
+            variables: of_process(variables),
+            ..Environment::default()
+        };
+        let files = conf_files(&environment);
+        let files: Vec<_> = (files.into_iter())
+            .map(|file| (file.clone(), read_file(host, &file)))
+            .collect();
+        add_files(&mut environment, files);
+        environment
+    }
 
     fn of(pairs: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
         let pairs = pairs.iter();

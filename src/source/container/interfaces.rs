@@ -10,15 +10,15 @@ use nix::net::if_::InterfaceFlags;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// Addresses of a directory tree that stands for a container: `NAME ADDRESS` lines.
-pub const RECORDED: &str = "selvage/addresses";
+/// File of a directory tree that records addresses, as `NAME ADDRESS` lines.
+const RECORDED: &str = "selvage/addresses";
 
-/// Most interfaces and addresses taken.
+/// Most interfaces and addresses that are read.
 const MAX: usize = 1024;
 
-/// Interfaces of this network namespace; of a directory tree, those of its `/sys`, with the
-/// addresses of [`RECORDED`].
-pub fn read(host: &Host) -> Reading<Vec<Interface>> {
+/// Interfaces of this network namespace; for a directory tree those of its `/sys`, with the
+/// recorded addresses.
+pub(crate) fn read(host: &Host) -> Reading<Vec<Interface>> {
     if host.is_live() {
         live()
     } else {
@@ -27,23 +27,19 @@ pub fn read(host: &Host) -> Reading<Vec<Interface>> {
 }
 
 /// Names in `/sys/class/net`, each with its driver.
-pub fn links(host: &Host) -> Reading<BTreeMap<String, Option<String>>> {
+pub(crate) fn links(host: &Host) -> Reading<BTreeMap<String, Option<String>>> {
+    let driver = |name: &str| tree::link_name(host, class_dir(name).join("device/driver"));
     names(host).map(|names| {
-        let links = names.into_iter().map(|name| {
-            let driver = tree::link_name(host, class_dir(&name).join("device/driver"));
-            (name, driver)
-        });
-        links.collect()
+        let names = names.into_iter();
+        names.map(|name| (name.clone(), driver(&name))).collect()
     })
 }
 
-/// Names of what is an interface in `/sys/class/net`; `bonding_masters` is none.
+/// Interfaces in `/sys/class/net`, which also holds files such as `bonding_masters`.
 fn names(host: &Host) -> Reading<Vec<String>> {
-    tree::list(host, "sys/class/net").map(|names| {
-        let names = names.into_iter();
-        let names = names.filter(|name| tree::exists(host, class_dir(name).join("flags")));
-        names.take(MAX).collect()
-    })
+    let is_interface = |name: &String| tree::exists(host, class_dir(name).join("flags"));
+    tree::list(host, "sys/class/net")
+        .map(|names| names.into_iter().filter(is_interface).take(MAX).collect())
 }
 
 fn live() -> Reading<Vec<Interface>> {
@@ -57,66 +53,48 @@ fn live() -> Reading<Vec<Interface>> {
         }
     };
     let mut interfaces: Vec<Interface> = Vec::new();
-    for address in addresses.take(MAX) {
-        let at = interface(&mut interfaces, &address.interface_name);
-        at.running = address.flags.contains(InterfaceFlags::IFF_RUNNING);
-        let Some(storage) = address.address else {
-            continue;
-        };
-        let ip = match (storage.as_sockaddr_in(), storage.as_sockaddr_in6()) {
-            (Some(v4), _) => IpAddr::V4(v4.ip()),
-            (_, Some(v6)) => IpAddr::V6(v6.ip()),
-            _ => continue,
-        };
-        at.addresses.push(ip);
+    for entry in addresses.take(MAX) {
+        let name = entry.interface_name;
+        let storage = entry.address.as_ref();
+        let v4 = storage.and_then(|s| Some(IpAddr::V4(s.as_sockaddr_in()?.ip())));
+        let v6 = storage.and_then(|s| Some(IpAddr::V6(s.as_sockaddr_in6()?.ip())));
+        let address = v4.or(v6);
+        match interfaces.iter_mut().find(|known| known.name == name) {
+            Some(known) => known.addresses.extend(address),
+            None => interfaces.push(Interface {
+                name,
+                running: entry.flags.contains(InterfaceFlags::IFF_RUNNING),
+                addresses: address.into_iter().collect(),
+            }),
+        }
     }
     Reading::Value(interfaces)
 }
 
-/// The interface of this name, made where it is new.
-fn interface<'a>(all: &'a mut Vec<Interface>, name: &str) -> &'a mut Interface {
-    let at = match all.iter().position(|known| known.name == name) {
-        Some(at) => at,
-        None => {
-            all.push(Interface {
-                name: name.to_string(),
-                ..Interface::default()
-            });
-            all.len() - 1
-        }
-    };
-    #[expect(clippy::indexing_slicing, reason = "found or pushed above")]
-    &mut all[at]
-}
-
 fn recorded(host: &Host) -> Reading<Vec<Interface>> {
-    let Reading::Value(addresses) = tree::read_text(host, RECORDED) else {
+    let Reading::Value(lines) = tree::read_text(host, RECORDED) else {
         return Reading::NotObservable;
     };
-    names(host).map(|names| {
-        names
-            .into_iter()
-            .map(|name| {
-                let up = parse::hex(host, class_dir(&name).join("flags"))
-                    .is_some_and(|flags| flags & 1 != 0);
-                let carrier = parse::word(host, class_dir(&name).join("carrier"));
-                Interface {
-                    running: up && carrier.as_deref() == Some("1"),
-                    addresses: of(&addresses, &name),
-                    name,
-                }
-            })
+    let addresses = |of: &str| {
+        let lines = lines.lines().filter_map(|line| line.split_once(' '));
+        let own = lines.filter(|(name, _)| *name == of);
+        own.filter_map(|(_, address)| address.trim().parse().ok())
             .collect()
+    };
+    let is_running = |name: &str| {
+        let flags = parse::hex(host, class_dir(name).join("flags"));
+        let carrier = parse::word(host, class_dir(name).join("carrier"));
+        flags.is_some_and(|flags| flags & 1 != 0) && carrier.as_deref() == Some("1")
+    };
+    names(host).map(|names| {
+        let names = names.into_iter();
+        let interfaces = names.map(|name| Interface {
+            running: is_running(&name),
+            addresses: addresses(&name),
+            name,
+        });
+        interfaces.collect()
     })
-}
-
-fn of(recorded: &str, name: &str) -> Vec<IpAddr> {
-    recorded
-        .lines()
-        .filter_map(|line| line.split_once(' '))
-        .filter(|(owner, _)| *owner == name)
-        .filter_map(|(_, address)| address.trim().parse().ok())
-        .collect()
 }
 
 #[cfg(test)]

@@ -1,33 +1,36 @@
-//! Finding a shared library as the loader does (ld.so(8)): `LD_LIBRARY_PATH`, `/etc/ld.so.cache`,
-//! the default directories. The RUNPATH of whoever loads it is not known here. Of what a library
-//! itself needs, only the network's own libraries are looked for: others (CUDA's, the C library's)
-//! are in a process that runs NCCL already, wherever it has them from.
+//! Finds a shared library as the loader does (ld.so(8)): `LD_LIBRARY_PATH`, `/etc/ld.so.cache`, the
+//! default directories. The RUNPATH of the program that loads it is unknown here. Of the libraries
+//! that a library itself needs, only the network's own are searched: a process that runs NCCL
+//! already has the others (CUDA's, the C library's).
 
-use super::{dynamic, elf};
 use crate::host::Host;
 use crate::observe::container::{Environment, Library};
 use crate::observe::reading::Reading;
 use crate::source::{machine, tree};
+use elf::endian::AnyEndian;
+use elf::file::{Class, FileHeader, parse_ident};
+use elf::string_table::StringTable;
+use elf::{ElfBytes, abi};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Most bytes of the cache read; images have some hundred KiB.
+/// Bytes of the cache that are read at most; images have some hundred KiB.
 const MAX_CACHE: usize = 8 << 20;
 
-/// Most directories of `LD_LIBRARY_PATH`, and of one RUNPATH, looked into.
-const MAX_DIRECTORIES: usize = 2048;
-
-/// Begins the cache's present format (sysdeps/generic/dl-cache.h).
+/// Starts the cache's present format (sysdeps/generic/dl-cache.h).
 const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 
-/// The cache's header and one entry, in bytes.
+/// Sizes of the cache's header and of one entry, in bytes.
 const CACHE_HEADER: usize = 48;
 const CACHE_ENTRY: usize = 24;
 
-/// Most bytes read of a library.
+/// Bytes of a library that are read at most.
 const MAX_LIBRARY: usize = 32 << 20;
 
-/// Beginnings of the libraries that a plugin brings along or misses.
+/// Bytes of a 64-bit ELF header.
+const HEADER: usize = 64;
+
+/// Prefixes of the libraries that a network plugin needs.
 const NETWORK: &[&str] = &[
     "libfabric.so",
     "libibverbs.so",
@@ -41,7 +44,7 @@ const NETWORK: &[&str] = &[
     "libnl-",
 ];
 
-/// Directories that the loader looks into at the end.
+/// Directories that the loader searches last.
 const DEFAULT: &[&str] = &[
     "/lib64",
     "/usr/lib64",
@@ -53,32 +56,33 @@ const DEFAULT: &[&str] = &[
     "/usr/lib",
 ];
 
-/// What the loader would find for each of `names`.
-pub fn find(host: &Host, environment: &Environment, names: &[String]) -> BTreeMap<String, Library> {
-    let cache = tree::read_bytes(host, "etc/ld.so.cache", MAX_CACHE);
+/// Searches for each of `names`.
+pub(crate) fn find(
+    host: &Host,
+    environment: &Environment,
+    names: &[String],
+) -> BTreeMap<String, Library> {
     let own = environment.get("LD_LIBRARY_PATH").unwrap_or_default();
-    let mut own = own
-        .split([':', ';'])
-        .filter(|directory| directory.starts_with('/'));
+    let cache = tree::read_bytes(host, "etc/ld.so.cache", MAX_CACHE);
     let search = Search {
         host,
-        own: own.by_ref().take(MAX_DIRECTORIES).map(Into::into).collect(),
-        cut: own.next().is_some(),
-        cache: cache
-            .value()
-            .map(|bytes| parse_cache(bytes))
-            .unwrap_or_default(),
+        own: absolute(own.split([':', ';']).map(str::to_string)),
+        cache: cache.value().map(|c| parse_cache(c)).unwrap_or_default(),
         arch: machine::arch(host),
     };
+    let names = names.iter();
     names
-        .iter()
         .map(|name| (name.clone(), search.library(name)))
         .collect()
 }
 
-/// Whether there is a dynamic loader here: an image that holds nothing but a static program is not
-/// the one that NCCL will run in.
-pub fn has_loader(host: &Host) -> bool {
+fn absolute(directories: impl Iterator<Item = String>) -> Vec<String> {
+    directories.filter(|path| path.starts_with('/')).collect()
+}
+
+/// Whether the image has a dynamic loader: one that holds nothing but a static program is not the
+/// image that NCCL will run in.
+pub(crate) fn has_loader(host: &Host) -> bool {
     [
         "etc/ld.so.cache",
         "lib64/ld-linux-x86-64.so.2",
@@ -92,140 +96,175 @@ pub fn has_loader(host: &Host) -> bool {
 
 struct Search<'a> {
     host: &'a Host,
-    /// Of `LD_LIBRARY_PATH`.
+    /// Directories of `LD_LIBRARY_PATH`.
     own: Vec<String>,
-    /// Whether it has more directories than are looked into.
-    cut: bool,
+    /// Paths by library name, from `/etc/ld.so.cache`.
     cache: BTreeMap<String, Vec<String>>,
     arch: Option<String>,
 }
 
 impl Search<'_> {
-    /// A library, and of the network's libraries those that it needs.
+    /// A library together with the network libraries that it needs.
     fn library(&self, name: &str) -> Library {
-        let found = self.file(name, &[]);
-        let Library::Usable { path } = &found else {
+        let (found, file) = self.file(name, &[]);
+        let (Library::Usable { path }, Some(dynamic)) = (&found, dynamic(&file)) else {
             return found;
         };
-        let file = tree::read_bytes(self.host, path.trim_start_matches('/'), MAX_LIBRARY);
-        let Some(dynamic) = file.value().and_then(|file| dynamic::parse(file)) else {
-            return found;
-        };
-        let origin = Path::new(path).parent().map(Path::display);
-        let origin = origin.map_or(String::new(), |origin| origin.to_string());
-        let runpath: Vec<String> = dynamic
-            .runpath
-            .iter()
-            .flat_map(|runpath| runpath.split(':'))
-            .map(|directory| {
-                directory
-                    .replace("$ORIGIN", &origin)
-                    .replace("${ORIGIN}", &origin)
-            })
-            .filter(|directory| directory.starts_with('/'))
-            .take(MAX_DIRECTORIES)
-            .collect();
-        let missing = dynamic.needed.iter().find_map(|needed| {
-            let network = NETWORK.iter().any(|known| needed.starts_with(known));
-            match self.file(needed, &runpath) {
-                Library::Usable { .. } => None,
-                Library::Unusable { path, why } if network => {
-                    Some(format!("it needs {needed}, and {path}: {why}"))
+        let origin = Path::new(path).parent().unwrap_or(Path::new("/"));
+        let origin = origin.to_string_lossy();
+        let runpath = dynamic.runpath.unwrap_or_default();
+        let runpath = absolute(runpath.split(':').map(|directory| {
+            directory
+                .replace("$ORIGIN", &origin)
+                .replace("${ORIGIN}", &origin)
+        }));
+        let is_network = |needed: &&String| NETWORK.iter().any(|known| needed.starts_with(known));
+        for needed in dynamic.needed.iter().filter(is_network) {
+            let why = match self.file(needed, &runpath).0 {
+                Library::Usable { .. } => continue,
+                Library::Unusable { path, why } => format!("it needs {needed}, and {path}: {why}"),
+                Library::Missing => {
+                    format!("it needs {needed}, which is not where the loader looks")
                 }
-                Library::Unknown { .. } => None,
-                _ if network => Some(format!(
-                    "it needs {needed}, which is nowhere where the loader looks"
-                )),
-                _ => None,
-            }
-        });
-        match missing {
-            Some(why) => Library::Unusable {
-                path: path.clone(),
-                why,
-            },
-            None => found,
+            };
+            let path = path.clone();
+            return Library::Unusable { path, why };
         }
+        found
     }
 
-    /// A file of this name that the loader would take; `more`: directories between the process'
-    /// own and the cache.
-    fn file(&self, name: &str, more: &[String]) -> Library {
-        let mut candidates: Vec<String> = Vec::new();
-        if name.contains('/') {
-            candidates.push(name.to_string());
-        } else {
+    /// A file of this name that the loader would accept, with its contents; `runpath` is searched
+    /// between the process' own directories and the cache.
+    fn file(&self, name: &str, runpath: &[String]) -> (Library, Vec<u8>) {
+        let mut candidates = vec![name.to_string()];
+        if !name.contains('/') {
             let below = |directory: &str| format!("{}/{name}", directory.trim_end_matches('/'));
-            candidates.extend(self.own.iter().chain(more).map(|d| below(d)));
+            candidates = self.own.iter().chain(runpath).map(|d| below(d)).collect();
             candidates.extend(self.cache.get(name).into_iter().flatten().cloned());
             candidates.extend(DEFAULT.iter().map(|d| below(d)));
         }
-        let mut refused = None;
+        let mut rejected = Library::Missing;
         for path in candidates {
             let relative = path.trim_start_matches('/');
             if relative.is_empty() || !tree::exists(self.host, relative) {
                 continue;
             }
-            let why = match head_of(self.host, relative) {
-                Ok(head) => elf::objection(&head, self.arch.as_deref()),
-                Err(why) => Some(why),
+            let contents = match tree::is_file(self.host, relative) {
+                true => tree::read_bytes(self.host, relative, MAX_LIBRARY),
+                // Links below another root point out of it, and still are the container's own.
+                false => super::malformed("not a regular file"),
             };
-            match why {
-                None => return Library::Usable { path },
-                // The loader goes on where a library is of another machine, and gives up where it
-                // is broken; the first one found is the one to mend.
-                Some(why) => {
-                    refused.get_or_insert(Library::Unusable { path, why });
-                }
+            let why = match contents {
+                Reading::Value(file) => match objection(&file, self.arch.as_deref()) {
+                    None => return (Library::Usable { path }, file),
+                    Some(why) => why,
+                },
+                Reading::Failed(fault) => fault.detail,
+                _ => "cannot be read".into(),
+            };
+            // The loader skips a library of another machine and stops at a broken one: report the
+            // first that it would meet.
+            if rejected == Library::Missing {
+                rejected = Library::Unusable { path, why };
             }
         }
-        if self.cut && !name.contains('/') {
-            return Library::Unknown {
-                why: format!(
-                    "{name} is not in the first {MAX_DIRECTORIES} directories of LD_LIBRARY_PATH, which has more"
-                ),
-            };
-        }
-        refused.unwrap_or(Library::Missing {
-            directories: self.own.len() + more.len() + DEFAULT.len(),
-        })
+        (rejected, Vec::new())
     }
 }
 
-fn head_of(host: &Host, path: &str) -> Result<Vec<u8>, String> {
-    if !tree::is_file(host, path) {
-        // Links below another root point out of it, and still are the container's own.
-        return Err("no regular file behind the name".into());
+/// Why the loader rejects a file, judged by its ELF header; `None` if nothing speaks against it.
+fn objection(file: &[u8], arch: Option<&str>) -> Option<String> {
+    if file.is_empty() {
+        return Some("the file is empty".into());
     }
-    match tree::read_bytes(host, Path::new(path), elf::HEADER) {
-        Reading::Value(head) => Ok(head),
-        Reading::Failed(fault) => Err(fault.detail),
-        _ => Err("cannot be read".into()),
+    if !file.starts_with(&abi::ELFMAGIC) {
+        return Some("not an ELF file".into());
     }
-}
-
-/// Paths by soname.
-pub fn parse_cache(bytes: &[u8]) -> BTreeMap<String, Vec<String>> {
-    let mut paths: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    // An old header may stand in front; offsets count from the new one.
-    let Some(start) = memchr::memmem::find(bytes, MAGIC) else {
-        return paths;
+    let header = file.get(..HEADER);
+    let Some((ident, tail)) = header.and_then(|head| head.split_at_checked(abi::EI_NIDENT)) else {
+        return Some("truncated".into());
     };
+    let header = parse_ident::<AnyEndian>(ident);
+    let header = match header.and_then(|ident| FileHeader::parse_tail(ident, tail)) {
+        Ok(header) => header,
+        Err(error) => return Some(error.to_string()),
+    };
+    // All machines with these NICs and GPUs are 64-bit and little-endian.
+    let wanted = match arch {
+        Some("x86_64") => abi::EM_X86_64,
+        Some("aarch64") => abi::EM_AARCH64,
+        _ => header.e_machine,
+    };
+    if header.class != Class::ELF64 {
+        Some("a 32-bit library".into())
+    } else if header.endianness != AnyEndian::Little {
+        Some("a big-endian library".into())
+    } else if header.e_type != abi::ET_DYN {
+        Some("not a shared library".into())
+    } else if header.e_machine != wanted {
+        let name = elf::to_str::e_machine_to_human_str(header.e_machine);
+        Some(format!("built for {}", name.unwrap_or("another machine")))
+    } else {
+        None
+    }
+}
+
+/// What a library asks of the loader.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Dynamic {
+    /// `DT_NEEDED`, in order.
+    needed: Vec<String>,
+    /// `DT_RUNPATH`, else `DT_RPATH`, as written: `$ORIGIN` is the library's own directory.
+    runpath: Option<String>,
+}
+
+/// The dynamic section; `None` if the file is truncated or inconsistent.
+fn dynamic(file: &[u8]) -> Option<Dynamic> {
+    let elf = ElfBytes::<AnyEndian>::minimal_parse(file).ok()?;
+    let entries = elf.dynamic().ok()??.iter();
+    let entries: Vec<(i64, u64)> = entries
+        .map(|entry| (entry.d_tag, entry.d_val()))
+        .take_while(|(tag, _)| *tag != abi::DT_NULL)
+        .collect();
+    let values = |wanted: i64| {
+        let entries = entries.iter().filter(move |(tag, _)| *tag == wanted);
+        entries.map(|(_, value)| *value)
+    };
+    // The string table's address is the one in memory; segments map it to the file.
+    let strings = values(abi::DT_STRTAB).next()?;
+    let load = elf.segments()?.iter().find(|segment| {
+        let offset = strings.checked_sub(segment.p_vaddr);
+        segment.p_type == abi::PT_LOAD && offset.is_some_and(|at| at < segment.p_filesz)
+    })?;
+    let start = load.p_offset.checked_add(strings - load.p_vaddr)?;
+    let strings = StringTable::new(file.get(usize::try_from(start).ok()?..)?);
+    let text = |at: u64| Some(strings.get(usize::try_from(at).ok()?).ok()?.to_string());
+    let runpath = values(abi::DT_RUNPATH).chain(values(abi::DT_RPATH)).next();
+    Some(Dynamic {
+        needed: values(abi::DT_NEEDED).map(text).collect::<Option<_>>()?,
+        runpath: match runpath {
+            Some(at) => Some(text(at)?),
+            None => None,
+        },
+    })
+}
+
+/// Paths by library name.
+fn parse_cache(bytes: &[u8]) -> BTreeMap<String, Vec<String>> {
+    let mut paths: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    // A header of the old format may precede; offsets count from the new one.
+    let start = memchr::memmem::find(bytes, MAGIC).unwrap_or(bytes.len());
     let bytes = bytes.get(start..).unwrap_or_default();
     let word = |at: usize| -> Option<usize> {
-        let word = bytes.get(at..at.checked_add(4)?)?;
-        usize::try_from(u32::from_le_bytes(word.try_into().ok()?)).ok()
+        let word = bytes.get(at..)?.first_chunk()?;
+        usize::try_from(u32::from_le_bytes(*word)).ok()
     };
     let text = |at: usize| -> Option<String> {
-        let rest = bytes.get(at..)?;
-        let rest = rest.get(..rest.len().min(4096))?;
-        let end = memchr::memchr(0, rest)?;
-        Some(String::from_utf8_lossy(rest.get(..end)?).into_owned())
+        let text = StringTable::new(bytes).get_raw(at).ok()?;
+        Some(String::from_utf8_lossy(text).into_owned())
     };
     let count = word(MAGIC.len()).unwrap_or(0);
-    let most = bytes.len().saturating_sub(CACHE_HEADER) / CACHE_ENTRY;
-    for entry in 0..count.min(most) {
-        let at = CACHE_HEADER + entry * CACHE_ENTRY;
+    for at in (CACHE_HEADER..bytes.len()).step_by(CACHE_ENTRY).take(count) {
         if let (Some(key), Some(value)) = (word(at + 4), word(at + 8))
             && let (Some(key), Some(value)) = (text(key), text(value))
         {
@@ -237,6 +276,7 @@ pub fn parse_cache(bytes: &[u8]) -> BTreeMap<String, Vec<String>> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing;
     use super::*;
     use crate::source::testtree::TestTree;
     use proptest::prelude::*;
@@ -284,9 +324,9 @@ mod tests {
         let tree = TestTree::bare();
         tree.file("proc/sys/kernel/arch", "x86_64");
         let none = Environment::default();
-        let missing = |library| matches!(library, Library::Missing { .. });
+        let missing = |library| matches!(library, Library::Missing);
         assert!(missing(found(&tree, &none, "libnccl-net.so")));
-        tree.bytes("opt/ofi/lib/libnccl-net.so", &elf::head(62));
+        tree.bytes("opt/ofi/lib/libnccl-net.so", &testing::head(62));
         assert!(missing(found(&tree, &none, "libnccl-net.so")));
         let at = |path: &str| Library::Usable { path: path.into() };
         assert_eq!(
@@ -312,7 +352,7 @@ mod tests {
             found(&tree, &none, "/opt/ofi/lib/libnccl-net.so"),
             at("/opt/ofi/lib/libnccl-net.so")
         );
-        tree.bytes("usr/lib64/liby.so", &elf::head(62));
+        tree.bytes("usr/lib64/liby.so", &testing::head(62));
         assert_eq!(found(&tree, &none, "liby.so"), at("/usr/lib64/liby.so"));
     }
 
@@ -320,16 +360,52 @@ mod tests {
     fn a_long_list_of_directories() {
         let tree = TestTree::bare();
         tree.file("proc/sys/kernel/arch", "x86_64");
-        tree.bytes("opt/far/libx.so", &elf::head(62));
-        for (before, want) in [(70, "usable"), (MAX_DIRECTORIES, "unknown")] {
-            let path = format!("{}/opt/far", "/nowhere:".repeat(before));
-            let environment = with(&[("LD_LIBRARY_PATH", &path)]);
-            let got = match found(&tree, &environment, "libx.so") {
-                Library::Usable { .. } => "usable",
-                Library::Unknown { .. } => "unknown",
-                other => panic!("{other:?}"),
-            };
-            assert_eq!(got, want, "{before}");
+        tree.bytes("opt/far/libx.so", &testing::head(62));
+        let path = format!("{}/opt/far", "/nowhere:".repeat(3000));
+        let environment = with(&[("LD_LIBRARY_PATH", &path)]);
+        let got = found(&tree, &environment, "libx.so");
+        assert!(matches!(got, Library::Usable { .. }), "{got:?}");
+    }
+
+    #[test]
+    fn what_the_loader_rejects() {
+        let good = testing::head(62);
+        assert_eq!(objection(&good, Some("x86_64")), None);
+        assert_eq!(objection(&good, None), None);
+        assert_eq!(objection(&testing::head(183), Some("aarch64")), None);
+        let with = |at: usize, byte: u8| {
+            let mut head = testing::head(62);
+            head[at] = byte;
+            objection(&head, Some("x86_64")).unwrap()
+        };
+        assert_eq!(with(4, 1), "a 32-bit library");
+        assert_eq!(with(5, 2), "a big-endian library");
+        assert_eq!(with(16, 2), "not a shared library");
+        assert!(with(18, 183).starts_with("built for "));
+        assert_eq!(objection(b"", None).unwrap(), "the file is empty");
+        assert_eq!(objection(b"#!/bin/sh", None).unwrap(), "not an ELF file");
+        assert_eq!(objection(b"\x7fELF", None).unwrap(), "truncated");
+    }
+
+    #[test]
+    fn dynamic_sections() {
+        let file = testing::library(62, &["libfabric.so.1", "libc.so.6"], Some("$ORIGIN/../lib"));
+        let got = dynamic(&file).unwrap();
+        assert_eq!(got.needed, ["libfabric.so.1", "libc.so.6"]);
+        assert_eq!(got.runpath.as_deref(), Some("$ORIGIN/../lib"));
+        assert_eq!(
+            dynamic(&testing::library(62, &[], None)),
+            Some(Dynamic::default())
+        );
+        for cut in 0..file.len() {
+            let got = dynamic(&file[..cut]);
+            assert!(got.is_none(), "{cut}: {got:?}");
+        }
+        let host = Host::new("/");
+        let path = "lib/x86_64-linux-gnu/libm.so.6";
+        if let Reading::Value(file) = tree::read_bytes(&host, path, MAX_LIBRARY) {
+            let got = dynamic(&file).expect("a dynamic section");
+            assert!(got.needed.iter().any(|name| name == "libc.so.6"), "{got:?}");
         }
     }
 
@@ -341,9 +417,9 @@ mod tests {
         tree.link("usr/lib/libl.so", "libgone.so");
         tree.dir("usr/lib/libd.so");
         for (name, want) in [
-            ("liba.so", "no ELF file"),
-            ("libl.so", "no regular file behind the name"),
-            ("libd.so", "no regular file behind the name"),
+            ("liba.so", "not an ELF file"),
+            ("libl.so", "not a regular file"),
+            ("libd.so", "not a regular file"),
         ] {
             match found(&tree, &none, name) {
                 Library::Unusable { why, .. } => assert_eq!(why, want, "{name}"),
@@ -351,7 +427,7 @@ mod tests {
             }
         }
         // Another directory has a good one.
-        tree.bytes("opt/liba.so", &elf::head(62));
+        tree.bytes("opt/liba.so", &testing::head(62));
         assert!(matches!(
             found(&tree, &with(&[("LD_LIBRARY_PATH", "/opt")]), "liba.so"),
             Library::Usable { .. }
@@ -364,7 +440,7 @@ mod tests {
         let path = "opt/ofi/lib/libnccl-net.so";
         let environment = with(&[("LD_LIBRARY_PATH", "/opt/ofi/lib")]);
         let needs = |needed: &[&str], runpath| {
-            tree.bytes(path, &dynamic::library(62, needed, runpath));
+            tree.bytes(path, &testing::library(62, needed, runpath));
             found(&tree, &environment, "libnccl-net.so")
         };
         let usable = |library| matches!(library, Library::Usable { .. });
@@ -377,7 +453,7 @@ mod tests {
             }
             other => panic!("{other:?}"),
         }
-        tree.bytes("opt/efa/lib/libfabric.so.1", &elf::head(62));
+        tree.bytes("opt/efa/lib/libfabric.so.1", &testing::head(62));
         assert!(!usable(needs(&["libfabric.so.1"], None)));
         assert!(usable(needs(
             &["libfabric.so.1"],
@@ -397,6 +473,18 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn any_bytes_are_a_library(mut file in proptest::collection::vec(any::<u8>(), 0..400), at in 0usize..300, byte in any::<u8>()) {
+            objection(&file, None);
+            dynamic(&file);
+            file = testing::library(62, &["liba.so"], Some("/x"));
+            if let Some(place) = file.get_mut(at) {
+                *place = byte;
+            }
+            objection(&file, Some("x86_64"));
+            dynamic(&file);
+        }
+
         #[test]
         fn any_bytes_are_a_cache(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), count in any::<u32>()) {
             parse_cache(&bytes);

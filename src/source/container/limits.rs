@@ -1,91 +1,56 @@
-//! What lets this process pin memory: `/proc/self/limits`, `/proc/self/status`,
-//! `/proc/self/uid_map`; and how much there is: `/proc/meminfo`.
+//! What decides whether this process may pin memory: `/proc/self/limits`, `/proc/self/status`,
+//! `/proc/self/uid_map` and `/proc/meminfo`. Containers and saved trees may have only parts of these
+//! files, so every field is read alone.
 
+use super::malformed;
 use crate::host::Host;
 use crate::observe::container::Privileges;
-use crate::observe::reading::{Fault, FaultKind, Reading};
+use crate::observe::reading::Reading;
 use crate::source::tree;
 
-/// All of it.
-pub fn read(host: &Host) -> Privileges {
+/// Reads all privileges of this process.
+pub(crate) fn read(host: &Host) -> Privileges {
     let status = tree::read_text(host, "proc/self/status");
-    let field = |name: &str| status.clone().and_then(|text| status_field(&text, name));
+    let hex = |text: &str| u64::from_str_radix(text.trim(), 16).ok();
+    let mask = |name| status.clone().and_then(|text| field(&text, name, hex));
+    let effective_uid = |text: &str| text.split_ascii_whitespace().nth(1)?.parse().ok();
     Privileges {
-        memlock: tree::read_text(host, "proc/self/limits").and_then(|text| parse_memlock(&text)),
-        memory: tree::read_text(host, "proc/meminfo").and_then(|text| mem_total(&text)),
-        effective: field("CapEff").and_then(|text| hex(&text)),
-        bounding: field("CapBnd").and_then(|text| hex(&text)),
-        uid: field("Uid").and_then(|text| effective_uid(&text)),
+        memlock: tree::read_text(host, "proc/self/limits").and_then(|text| memlock(&text)),
+        memory: tree::read_text(host, "proc/meminfo").and_then(|text| {
+            field(&text, "MemTotal:", |rest| {
+                let kib: u64 = rest.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
+                Some(kib.saturating_mul(1024))
+            })
+        }),
+        effective: mask("CapEff:"),
+        bounding: mask("CapBnd:"),
+        uid: status.and_then(|text| field(&text, "Uid:", effective_uid)),
+        // The initial namespace maps all user ids onto themselves.
         first_user_namespace: tree::read_text(host, "proc/self/uid_map")
-            .map(|text| is_whole(&text)),
+            .map(|map| map.split_ascii_whitespace().eq(["0", "0", "4294967295"])),
     }
 }
 
-fn malformed<T>(what: &str) -> Reading<T> {
-    Reading::Failed(Fault {
-        kind: FaultKind::Malformed,
-        detail: what.to_string(),
+/// Soft limit of the line `Max locked memory  8388608  8388608  bytes` (fs/proc/base.c); `None` if
+/// unlimited.
+fn memlock(limits: &str) -> Reading<Option<u64>> {
+    field(limits, "Max locked memory", |rest| {
+        match rest.split_ascii_whitespace().next()? {
+            "unlimited" => Some(None),
+            number => number.parse().ok().map(Some),
+        }
     })
 }
 
-/// Soft limit of the line `Max locked memory  8388608  8388608  bytes` (fs/proc/base.c); none:
-/// unlimited.
-pub fn parse_memlock(text: &str) -> Reading<Option<u64>> {
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("Max locked memory"));
-    let soft = line.and_then(|rest| rest.split_ascii_whitespace().next());
-    match soft {
-        Some("unlimited") => Reading::Value(None),
-        Some(number) => match number.parse() {
-            Ok(bytes) => Reading::Value(Some(bytes)),
-            Err(_) => malformed("/proc/self/limits: no number of bytes"),
-        },
+/// The rest of the line that begins with `name`, parsed.
+fn field<T>(text: &str, name: &str, parse: impl FnOnce(&str) -> Option<T>) -> Reading<T> {
+    match text.lines().find_map(|line| line.strip_prefix(name)) {
         None => Reading::Absent,
+        Some(rest) => match parse(rest) {
+            Some(value) => Reading::Value(value),
+            None => malformed(format!("{name} unexpected value {:?}", rest.trim())),
+        },
     }
-}
-
-fn status_field(text: &str, name: &str) -> Reading<String> {
-    let value = text.lines().find_map(|line| {
-        let (key, value) = line.split_once(':')?;
-        (key == name).then(|| value.trim().to_string())
-    });
-    value.map_or(Reading::Absent, Reading::Value)
-}
-
-/// `MemTotal:       2113513824 kB`, in bytes.
-fn mem_total(text: &str) -> Reading<u64> {
-    let mut lines = text.lines();
-    let Some(line) = lines.find_map(|line| line.strip_prefix("MemTotal:")) else {
-        return Reading::Absent;
-    };
-    let number = line.trim().strip_suffix("kB").map(str::trim_end);
-    match number.and_then(|number| number.parse::<u64>().ok()) {
-        Some(kib) => Reading::Value(kib.saturating_mul(1024)),
-        None => malformed("/proc/meminfo: no number of kB"),
-    }
-}
-
-fn hex(text: &str) -> Reading<u64> {
-    match u64::from_str_radix(text, 16) {
-        Ok(bits) => Reading::Value(bits),
-        Err(_) => malformed("/proc/self/status: no capability set"),
-    }
-}
-
-/// `Uid:` real, effective, saved, file system.
-fn effective_uid(text: &str) -> Reading<u32> {
-    let uid = text.split_ascii_whitespace().nth(1);
-    match uid.and_then(|uid| uid.parse().ok()) {
-        Some(uid) => Reading::Value(uid),
-        None => malformed("/proc/self/status: no user id"),
-    }
-}
-
-/// Whether a map of user ids is the first namespace's: all of them, onto themselves.
-fn is_whole(text: &str) -> bool {
-    let words: Vec<&str> = text.split_ascii_whitespace().collect();
-    words == ["0", "0", "4294967295"]
 }
 
 #[cfg(test)]
@@ -94,7 +59,7 @@ mod tests {
     use crate::source::testtree::TestTree;
 
     #[test]
-    fn memlock() {
+    fn memlock_limits() {
         const HEAD: &str =
             "Limit                     Soft Limit           Hard Limit           Units     \n";
         for (line, want) in [
@@ -108,10 +73,10 @@ mod tests {
             ),
             ("Max open files 1 1 files", Reading::Absent),
         ] {
-            assert_eq!(parse_memlock(&format!("{HEAD}{line}\n")), want, "{line}");
+            assert_eq!(memlock(&format!("{HEAD}{line}\n")), want, "{line}");
         }
         assert!(matches!(
-            parse_memlock("Max locked memory  -5 x bytes"),
+            memlock("Max locked memory  -5 x bytes"),
             Reading::Failed(_)
         ));
     }

@@ -1,23 +1,47 @@
-//! The job's master: does its name resolve, does the host answer.
+//! The job's master: whether its name resolves and its host answers.
 
 use crate::observe::container::{Connection, MasterFacts};
 use crate::observe::reading::{Fault, FaultKind, Reading};
-use std::io;
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-/// Between two attempts to resolve: a headless service's names appear with their pods.
-const AGAIN: Duration = Duration::from_millis(500);
+/// Delay between two attempts to resolve: a headless Service publishes names as its pods appear.
+const RETRY: Duration = Duration::from_millis(500);
 
-/// Most addresses of one name tried.
+/// Addresses of one name that are tried at most.
 const MAX_ADDRESSES: usize = 16;
 
-/// Least time given to one connection.
+/// Shortest timeout of one connection attempt.
 const LEAST: Duration = Duration::from_millis(200);
 
-/// Resolves a name, again and again for as long as `patience` lasts. The resolver itself may take
-/// longer: ask it on a thread of its own.
-pub fn resolve(name: &str, patience: Duration) -> Reading<Vec<IpAddr>> {
+/// Resolves and connects within one `timeout`, reporting each result as soon as it is known: first
+/// the addresses with a connection that has not answered yet, then the outcome. Without a `port`
+/// nothing is connected to. The resolver may exceed the timeout: call this on a separate thread.
+pub(crate) fn probe(
+    name: &str,
+    port: Option<u16>,
+    timeout: Duration,
+    mut report: impl FnMut(MasterFacts),
+) {
+    let start = now();
+    let addresses = resolve(name, timeout);
+    let mut facts = MasterFacts {
+        addresses,
+        connection: Connection::NotTried,
+    };
+    if let (Reading::Value(known), Some(port)) = (&facts.addresses, port) {
+        report(MasterFacts {
+            connection: Connection::TimedOut,
+            ..facts.clone()
+        });
+        facts.connection = connect(known, port, timeout.saturating_sub(start.elapsed()));
+    }
+    report(facts);
+}
+
+/// Resolves a name, retrying for as long as `timeout` lasts.
+fn resolve(name: &str, timeout: Duration) -> Reading<Vec<IpAddr>> {
     let start = now();
     loop {
         let detail = match (name, 0).to_socket_addrs() {
@@ -32,35 +56,32 @@ pub fn resolve(name: &str, patience: Duration) -> Reading<Vec<IpAddr>> {
             }
             Err(error) => error.to_string(),
         };
-        if start.elapsed() + AGAIN >= patience {
+        if start.elapsed() + RETRY >= timeout {
             return Reading::Failed(Fault {
                 kind: FaultKind::Other,
                 detail,
             });
         }
-        std::thread::sleep(AGAIN);
+        std::thread::sleep(RETRY);
     }
 }
 
-/// Connects to the first address that answers, and closes the connection without a word.
-pub fn connect(addresses: &[IpAddr], port: u16, patience: Duration) -> Connection {
+/// Connects to the first address that accepts, and closes the connection at once. A refusal by any
+/// address outweighs silence of the others.
+fn connect(addresses: &[IpAddr], port: u16, timeout: Duration) -> Connection {
     let start = now();
     let mut outcome = Connection::NotTried;
-    let mut left = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
-    for address in addresses {
-        let each = patience.saturating_sub(start.elapsed()) / left.max(1);
-        left = left.saturating_sub(1);
+    for (address, left) in addresses.iter().zip((1..=addresses.len() as u32).rev()) {
+        let each = timeout.saturating_sub(start.elapsed()) / left;
         let target = SocketAddr::new(*address, port);
-        let error = match TcpStream::connect_timeout(&target, each.max(LEAST)) {
+        let this = match TcpStream::connect_timeout(&target, each.max(LEAST)) {
             Ok(_) => return Connection::Connected,
-            Err(error) => error,
+            Err(error) => match error.kind() {
+                ErrorKind::ConnectionRefused => Connection::Refused,
+                ErrorKind::TimedOut => Connection::TimedOut,
+                _ => Connection::Failed(format!("{target}: {error}")),
+            },
         };
-        let this = match error.kind() {
-            io::ErrorKind::ConnectionRefused => Connection::Refused,
-            io::ErrorKind::TimedOut => Connection::TimedOut,
-            _ => Connection::Failed(format!("{target}: {error}")),
-        };
-        // An answer says more than silence, whichever address it comes from.
         if outcome == Connection::NotTried || this == Connection::Refused {
             outcome = this;
         }
@@ -68,31 +89,7 @@ pub fn connect(addresses: &[IpAddr], port: u16, patience: Duration) -> Connectio
     outcome
 }
 
-/// Both, within one `patience`, each told as soon as it is known: first the addresses, with a
-/// connection that had no answer yet, then what became of it. `port`: none where none is told, or
-/// nothing is to be connected to.
-pub fn ask(name: &str, port: Option<u16>, patience: Duration, mut tell: impl FnMut(MasterFacts)) {
-    let start = now();
-    let addresses = resolve(name, patience);
-    let (Reading::Value(known), Some(port)) = (&addresses, port) else {
-        tell(MasterFacts {
-            addresses,
-            connection: Connection::NotTried,
-        });
-        return;
-    };
-    tell(MasterFacts {
-        addresses: addresses.clone(),
-        connection: Connection::TimedOut,
-    });
-    let connection = connect(known, port, patience.saturating_sub(start.elapsed()));
-    tell(MasterFacts {
-        addresses,
-        connection,
-    });
-}
-
-#[expect(clippy::disallowed_methods, reason = "how long to go on asking")]
+#[expect(clippy::disallowed_methods, reason = "bounds the retries")]
 fn now() -> Instant {
     Instant::now()
 }
@@ -114,12 +111,12 @@ mod tests {
         assert_eq!(connect(&[local], port, SHORT), Connection::Refused);
         assert_eq!(connect(&[], port, SHORT), Connection::NotTried);
         let all = |name: &str, port: Option<u16>| {
-            let mut told = Vec::new();
-            ask(name, port, SHORT, |facts| told.push(facts));
-            told
+            let mut reported = Vec::new();
+            probe(name, port, SHORT, |facts| reported.push(facts));
+            reported
         };
         let got = all("127.0.0.1", Some(port));
-        // The addresses are told before anything is connected to.
+        // The addresses are reported before any connection is attempted.
         let connections: Vec<_> = got.iter().map(|facts| &facts.connection).collect();
         assert_eq!(connections, [&Connection::TimedOut, &Connection::Refused]);
         for facts in got {

@@ -1,14 +1,24 @@
-//! What a container can see of the fabric from inside, without privileges: each reader is one
-//! bounded look, to be given up by its caller where it hangs.
+//! Readers for what an unprivileged container can see of the fabric. Each is one bounded read that
+//! its caller may abandon if it hangs.
 
-pub mod cufile;
-pub mod dynamic;
-pub mod elf;
-pub mod environment;
-pub mod interfaces;
-pub mod libraries;
-pub mod limits;
-pub mod master;
-pub mod named;
-pub mod nodes;
-pub mod shm;
+use crate::observe::reading::{Fault, FaultKind, Reading};
+
+pub(crate) mod cufile;
+pub(crate) mod environment;
+pub(crate) mod interfaces;
+pub(crate) mod libraries;
+pub(crate) mod limits;
+pub(crate) mod master;
+pub(crate) mod nodes;
+pub(crate) mod referenced_files;
+pub(crate) mod shm;
+#[cfg(test)]
+mod testing;
+
+/// A file that was read and does not have the documented format.
+fn malformed<T>(detail: impl Into<String>) -> Reading<T> {
+    Reading::Failed(Fault {
+        kind: FaultKind::Malformed,
+        detail: detail.into(),
+    })
+}

@@ -1,8 +1,9 @@
 //! Device nodes: `/dev/infiniband/uverbsN`, `/dev/nvidiaN`, `/dev/nvidia-fsN`.
 
+use super::malformed;
 use crate::host::Host;
 use crate::observe::container::{SeenDevice, SeenPort};
-use crate::observe::rdma::{RdmaDevice, RdmaPort, true_rate};
+use crate::observe::rdma::{PortState, RdmaDevice, RdmaPort, true_rate};
 use crate::observe::reading::{Fault, FaultKind, Reading};
 use crate::source::link_text::{parse_rate, parse_state};
 use crate::source::netdev::class_dir;
@@ -11,19 +12,16 @@ use crate::source::{gids, parse, tree};
 use crate::units::BitsPerSec;
 use nix::fcntl::OFlag;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// Where the nodes of RDMA devices are.
-const DIR: &str = "dev/infiniband";
-
-/// Opens a device's uverbs node as libibverbs does, and closes it. Absent: there is no such node
-/// in this container. May hang in a driver whose device is stuck: ask it on a thread of its own.
-pub fn open_uverbs(host: &Host, device: &RdmaDevice) -> Reading<()> {
+/// Opens a device's uverbs node as libibverbs does, and closes it; absent if this container has no
+/// such node. May hang in the driver of a stuck device: call it on a separate thread.
+pub(crate) fn open_uverbs(host: &Host, device: &RdmaDevice) -> Reading<()> {
     let Reading::Value(name) = &device.uverbs else {
         return device.uverbs.clone().map(|_| ());
     };
-    let relative = Path::new(DIR).join(name);
-    let path = host.path(&relative);
+    let shown = Path::new("/dev/infiniband").join(name);
+    let path = host.path(Path::new("dev/infiniband").join(name));
     let open = || -> std::io::Result<bool> {
         host.errnos().check(&path)?;
         let flags = OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
@@ -36,12 +34,9 @@ pub fn open_uverbs(host: &Host, device: &RdmaDevice) -> Reading<()> {
     };
     match open() {
         Ok(true) => Reading::Value(()),
-        Ok(false) => Reading::Failed(Fault {
-            kind: FaultKind::Malformed,
-            detail: format!("/{}: not a character device", relative.display()),
-        }),
-        // An open that is refused is a fault, whatever the errno: the node was asked.
-        Err(error) => match tree::classify(&error, &Path::new("/").join(relative)) {
+        Ok(false) => malformed(format!("{}: not a character device", shown.display())),
+        // A refused open is a fault whatever the errno, because the device was asked.
+        Err(error) => match tree::classify(&error, &shown) {
             Reading::NotObservable => Reading::Failed(Fault {
                 kind: FaultKind::Other,
                 detail: error.to_string(),
@@ -51,16 +46,22 @@ pub fn open_uverbs(host: &Host, device: &RdmaDevice) -> Reading<()> {
     }
 }
 
-/// A device's ports as they are seen from here. `node`: what [`open_uverbs`] gave; `slot`: the GID
-/// that a setting names.
-pub fn look(host: &Host, device: RdmaDevice, node: Reading<()>, slot: Option<u32>) -> SeenDevice {
+/// A device's ports as this container sees them. `node`: the result of [`open_uverbs`]; `slot`: the
+/// GID slot that a setting selects.
+pub(crate) fn ports(
+    host: &Host,
+    device: RdmaDevice,
+    node: Reading<()>,
+    slot: Option<u32>,
+) -> SeenDevice {
+    let name = &device.name;
     let ports = device.ports.iter().map(|port| SeenPort {
         number: port.number,
-        state: state(host, &port_dir(&device.name, port.number).join("state")),
+        state: state(host, &port_dir(name, port.number).join("state")),
         rate: rate(host, &device, port),
         gids: gids::read(host, &device, port.number),
         asked: slot.map_or(Reading::NotObservable, |slot| {
-            gids::read_slot(host, &device.name, port.number, slot)
+            gids::read_slot(host, name, port.number, slot)
         }),
     });
     SeenDevice {
@@ -70,52 +71,44 @@ pub fn look(host: &Host, device: RdmaDevice, node: Reading<()>, slot: Option<u32
     }
 }
 
-fn state(host: &Host, path: &PathBuf) -> Reading<crate::observe::rdma::PortState> {
+fn state(host: &Host, path: &Path) -> Reading<PortState> {
     tree::read_text(host, path).and_then(|text| match parse_state(&text) {
         Some(state) => Reading::Value(state),
-        None => Reading::Failed(Fault {
-            kind: FaultKind::Malformed,
-            detail: format!("/{}: no port state", path.display()),
-        }),
+        None => malformed(format!("/{}: not a port state", path.display())),
     })
 }
 
-/// A port's rate; of a RoCE port of which mlx5 tells none, that of its network device.
+/// A port's rate; for a RoCE port without one of its own, that of its network device.
 fn rate(host: &Host, device: &RdmaDevice, port: &RdmaPort) -> Option<BitsPerSec> {
     let path = port_dir(&device.name, port.number).join("rate");
-    let told = parse_rate(tree::read_text(host, path).value()?)?.rate;
+    let own = parse_rate(tree::read_text(host, path).value()?)?.rate;
     let netdev = port.netdev.as_ref();
     let speed = netdev.and_then(|name| parse::decimal(host, class_dir(name).join("speed")));
-    true_rate(port.link_layer, &device.driver, told, speed)
+    true_rate(port.link_layer, &device.driver, own, speed)
 }
 
-/// GPUs that this container was given: `/dev/nvidiaN`; where there is no such node, those that the
-/// driver lists (a privileged container, or another kind of node).
-pub fn gpus(host: &Host) -> Reading<u32> {
+/// GPUs that this container was given: `/dev/nvidiaN`; without such a node those that the driver
+/// lists (a privileged container, or another kind of node).
+pub(crate) fn gpus(host: &Host) -> Reading<u32> {
     let nodes = count(host, "nvidia");
-    if matches!(nodes, Reading::Value(count) if count > 0) {
-        return nodes;
-    }
     match tree::list(host, "proc/driver/nvidia/gpus") {
-        Reading::Value(names) => Reading::Value(u32::try_from(names.len()).unwrap_or(u32::MAX)),
-        // Without the driver there is none.
+        Reading::Value(names) if !matches!(nodes, Reading::Value(1..)) => {
+            Reading::Value(u32::try_from(names.len()).unwrap_or(u32::MAX))
+        }
         _ => nodes,
     }
 }
 
-/// `/dev/nvidia-fsN`.
-pub fn nvidia_fs(host: &Host) -> Reading<u32> {
+/// Number of `/dev/nvidia-fsN` nodes.
+pub(crate) fn nvidia_fs(host: &Host) -> Reading<u32> {
     count(host, "nvidia-fs")
 }
 
-/// Entries of `/dev` that are a name and a number.
+/// Entries of `/dev` that consist of a name and a number.
 fn count(host: &Host, stem: &str) -> Reading<u32> {
     tree::list(host, "dev").map(|names| {
-        let numbered = names.iter().filter(|name| {
-            name.strip_prefix(stem)
-                .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
-        });
-        u32::try_from(numbered.count()).unwrap_or(u32::MAX)
+        let numbers = names.iter().filter_map(|name| name.strip_prefix(stem));
+        u32::try_from(numbers.filter(|n| n.parse::<u32>().is_ok()).count()).unwrap_or(u32::MAX)
     })
 }
 
@@ -153,7 +146,7 @@ mod tests {
     fn ports_as_seen() {
         let tree = tree();
         let host = tree.host();
-        let seen = look(&host, device(&tree), Reading::Value(()), Some(3));
+        let seen = super::ports(&host, device(&tree), Reading::Value(()), Some(3));
         assert_eq!(
             seen.ports[0].state,
             Reading::Value(crate::observe::rdma::PortState::Active)

@@ -1,4 +1,4 @@
-//! `/dev/shm` (shm_overview(7)).
+//! Size of `/dev/shm` (shm_overview(7)).
 
 use crate::host::Host;
 use crate::observe::container::SharedMemory;
@@ -6,49 +6,31 @@ use crate::observe::reading::Reading;
 use crate::source::tree;
 use std::path::Path;
 
-/// `TMPFS_MAGIC` of include/uapi/linux/magic.h.
-const TMPFS_MAGIC: i64 = 0x0102_1994;
+/// File of a directory tree that records size and free space: `SIZE FREE`, in bytes.
+const RECORDED: &str = "selvage/shm";
 
-/// What a directory tree records of it: size and free bytes.
-pub const RECORDED: &str = "selvage/shm";
-
-/// Size and room.
-pub fn read(host: &Host) -> Reading<SharedMemory> {
+/// Size and free space; not observable in a directory tree that did not record them.
+pub(crate) fn read(host: &Host) -> Reading<SharedMemory> {
     if !host.is_live() {
-        return match tree::read_text(host, RECORDED) {
-            Reading::Value(text) => parse(&text),
-            // A tree of files has no such file system, recorded or not.
-            _ => Reading::NotObservable,
-        };
+        let text = tree::read_text(host, RECORDED);
+        let recorded = text.value().and_then(|text| parse(text));
+        return recorded.map_or(Reading::NotObservable, Reading::Value);
     }
-    let path = host.path("dev/shm");
-    match nix::sys::statvfs::statvfs(&path) {
-        Ok(fs) => {
-            let block = fs.fragment_size();
-            Reading::Value(SharedMemory {
-                size: fs.blocks().saturating_mul(block),
-                free: fs.blocks_available().saturating_mul(block),
-                tmpfs: nix::sys::statfs::statfs(&path)
-                    .is_ok_and(|fs| fs.filesystem_type().0 == TMPFS_MAGIC),
-            })
-        }
+    match nix::sys::statvfs::statvfs(&host.path("dev/shm")) {
+        Ok(fs) => Reading::Value(SharedMemory {
+            size: fs.blocks().saturating_mul(fs.fragment_size()),
+            free: fs.blocks_available().saturating_mul(fs.fragment_size()),
+        }),
         Err(errno) => tree::classify(&errno.into(), Path::new("/dev/shm")),
     }
 }
 
-/// `SIZE FREE`, in bytes.
-fn parse(text: &str) -> Reading<SharedMemory> {
-    let mut numbers = text
-        .split_ascii_whitespace()
-        .map(|word| word.parse::<u64>().ok());
-    match (numbers.next().flatten(), numbers.next().flatten()) {
-        (Some(size), Some(free)) => Reading::Value(SharedMemory {
-            size,
-            free,
-            tmpfs: true,
-        }),
-        _ => Reading::NotObservable,
-    }
+fn parse(text: &str) -> Option<SharedMemory> {
+    let (size, free) = text.split_once(' ')?;
+    Some(SharedMemory {
+        size: size.parse().ok()?,
+        free: free.trim().parse().ok()?,
+    })
 }
 
 #[cfg(test)]

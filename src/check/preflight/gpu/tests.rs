@@ -1,5 +1,4 @@
 use super::super::testing::*;
-use crate::observe::container::CuFile;
 use crate::observe::gpudirect::{Module, NvidiaFs};
 use crate::observe::reading::{FaultKind, Reading};
 
@@ -45,11 +44,7 @@ fn nics_and_gpu_memory() {
 #[test]
 fn storage() {
     let asked = [("CUFILE_ENV_PATH_JSON", "/etc/cufile.json")];
-    let file = |compat| {
-        Reading::Value(CuFile {
-            allow_compat_mode: compat,
-        })
-    };
+    let file = |compat: Option<bool>| Reading::Value(compat.unwrap_or(true));
     let loaded = Reading::Value(NvidiaFs::default());
     for (cufile, module, nodes, want) in [
         (file(Some(false)), loaded.clone(), Reading::Value(16), "ok"),
@@ -97,19 +92,19 @@ fn storage() {
         ),
     ] {
         let mut facts = with(&asked);
-        facts.storage.cufile = cufile.clone();
+        facts.storage.compat_mode = cufile.clone();
         facts.storage.nodes = nodes;
         facts.gpudirect.nvidia_fs = module;
         assert_eq!(told(&facts, "gds"), want, "{cufile:?}");
     }
     // Another image than the one that has the file.
     let mut facts = with(&asked);
-    facts.storage.cufile = Reading::Absent;
+    facts.storage.compat_mode = Reading::Absent;
     facts.has_loader = false;
     assert_eq!(told(&facts, "gds"), "skipped");
     // A file that nobody points to asks for nothing.
     let mut facts = good();
-    facts.storage.cufile = file(Some(false));
+    facts.storage.compat_mode = file(Some(false));
     assert_eq!(told(&facts, "gds"), "skipped");
     set(&mut facts, &[("NVIDIA_GDS", "enabled")]);
     assert_eq!(told(&facts, "gds"), "failing GdsMissing");

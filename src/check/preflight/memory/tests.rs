@@ -139,11 +139,7 @@ fn shared_memory() {
     ] {
         let mut facts = good();
         facts.gpus = gpus.map_or(Reading::Absent, Reading::Value);
-        facts.shm = Reading::Value(SharedMemory {
-            size,
-            free,
-            tmpfs: true,
-        });
+        facts.shm = Reading::Value(SharedMemory { size, free });
         assert_eq!(told(&facts, "shm"), want, "{size} {free} {gpus:?}");
     }
     let mut facts = good();

@@ -1,17 +1,18 @@
-//! Files that a setting of NCCL's names: whether they are there.
+//! Files that NCCL settings refer to: whether they exist.
 
+use super::malformed;
 use crate::host::Host;
 use crate::observe::container::Environment;
-use crate::observe::reading::{Fault, FaultKind, Reading};
+use crate::observe::reading::Reading;
 use crate::source::tree;
 use std::collections::BTreeMap;
 
-/// Of each of these settings, where it is set: whether its file is there. An empty name is no
-/// file; one that is relative belongs to a working directory that is not known here, and is left out.
-pub fn read(
+/// For each of these settings that is set, whether its file exists. An empty name counts as a missing
+/// file. Relative names are left out: they depend on a working directory that is unknown here.
+pub(crate) fn read(
     host: &Host,
     environment: &Environment,
-    settings: &[&str],
+    settings: &[&'static str],
 ) -> BTreeMap<String, Reading<()>> {
     let mut found = BTreeMap::new();
     for name in settings {
@@ -22,10 +23,7 @@ pub fn read(
             None if setting.value.is_empty() => Reading::Absent,
             None => continue,
             Some(path) if tree::is_file(host, path) => Reading::Value(()),
-            Some(path) if tree::exists(host, path) => Reading::Failed(Fault {
-                kind: FaultKind::Malformed,
-                detail: "no regular file".into(),
-            }),
+            Some(path) if tree::exists(host, path) => malformed("not a regular file"),
             Some(_) => Reading::Absent,
         };
         found.insert((*name).to_string(), reading);
@@ -39,7 +37,7 @@ mod tests {
     use crate::source::testtree::TestTree;
 
     #[test]
-    fn there_or_not() {
+    fn present_or_missing() {
         let tree = TestTree::bare();
         tree.file("etc/topo.xml", "<system/>");
         tree.dir("etc/dir");
