@@ -14,7 +14,6 @@ fn container(name: &str, restart: u32) -> Container {
             container: name.into(),
         },
         restart,
-        serial: u64::from(restart),
     }
 }
 

@@ -1,66 +1,65 @@
-//! The follower: looks, and waits between them.
+//! The follower: polls all logs, and waits in between.
 
+use super::discovery::Tree;
+use super::input::Slots;
 use super::log::{Log, Tools};
-use super::options::{Options, PollStats, Sink};
-use super::state::ResumeState;
-use super::tree::{Logs, Tree};
-use super::watch::{Target, Told, Watches};
+use super::options::{Options, PollStats, ResumeState, Sink};
+use super::watch::{InotifyEvent, Target, Watches};
 use crate::units::Millis;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Pause between looks where inotify tells nothing.
-const UNTOLD_PAUSE: Duration = Duration::from_millis(500);
+/// Pause between polls while lines come.
+const PAUSE: Duration = Duration::from_millis(70);
 
-/// Where the follower's thread is, for others to see: a read may hang in the kernel.
+/// Longest pause where inotify does not report everything.
+const UNWATCHED_PAUSE: Duration = Duration::from_millis(500);
+
+/// Where the follower's thread is, visible to others: a read may hang in the kernel.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// When the look in progress began, one added; 0: none is.
+    /// When the poll in progress began, in milliseconds plus one; 0: none is.
     busy: AtomicU64,
-    /// Looks done.
-    looks: AtomicU64,
 }
 
 impl Progress {
-    /// How long the look in progress has taken; none between looks.
+    /// How long the poll in progress has taken; `None` between polls.
     #[must_use]
     pub fn busy_for(&self, now: Millis) -> Option<Duration> {
         let began = self.busy.load(Ordering::Acquire).checked_sub(1)?;
         Some(now.since(Millis(began)))
     }
-
-    /// Looks done.
-    #[must_use]
-    pub fn looks(&self) -> u64 {
-        self.looks.load(Ordering::Acquire)
-    }
 }
 
-/// Follows the logs of all pods.
+/// Logs by serial number.
+pub(super) type Logs = BTreeMap<u64, Log>;
+
+/// Follows all logs below one directory.
 pub struct Follower {
     tools: Tools,
     tree: Tree,
     logs: Logs,
     progress: Arc<Progress>,
-    /// The log that lagged behind and was read last.
+    /// The log that was read last of those that lag behind.
     served: u64,
 }
 
 impl Follower {
-    /// Opens nothing yet: that happens at the first look.
+    /// Opens nothing yet: that happens at the first poll.
     #[must_use]
     pub fn new(mut options: Options) -> Self {
         let resume = options.resume.take();
         options.buffer = options.buffer.max(options.longest_line + 1);
         Follower {
             tools: Tools {
+                now: Millis(0),
                 buf: vec![0; options.buffer],
                 watches: Watches::new(options.watch),
                 stats: PollStats::default(),
-                held: 0,
-                unpacking: 0,
-                unreadable: 0,
+                open: Slots::default(),
+                unpacking: Slots::default(),
                 options,
             },
             tree: Tree::new(resume),
@@ -70,63 +69,67 @@ impl Follower {
         }
     }
 
-    /// Where this thread is, for others.
+    /// Shows other threads whether a poll hangs.
     #[must_use]
     pub fn progress(&self) -> Arc<Progress> {
         Arc::clone(&self.progress)
     }
 
-    /// One look: hands over what is new, within the bounds, and waits for nothing but the disk.
+    /// Hands over what is new, within the limits; waits for nothing but the disk.
     pub fn poll(&mut self, now: Millis, sink: &mut dyn Sink) -> PollStats {
         let busy = now.0.saturating_add(1);
         self.progress.busy.store(busy, Ordering::Release);
+        self.tools.now = now;
         self.tools.stats = PollStats::default();
         self.take_events();
         let (logs, tools) = (&mut self.logs, &mut self.tools);
-        self.tree.look(now, logs, tools, sink);
+        self.tree.look(logs, tools, sink);
         for log in logs.values_mut() {
-            log.turn(now, tools, sink);
+            log.turn(tools, sink);
         }
-        self.catch_up(now, sink);
+        self.catch_up(sink);
         let stats = self.conclude(sink);
         self.progress.busy.store(0, Ordering::Release);
-        self.progress.looks.fetch_add(1, Ordering::AcqRel);
         stats
+    }
+
+    /// Hands over what is left, a last line without a newline too: the writers have ended.
+    pub fn finish(&mut self, sink: &mut dyn Sink) {
+        for log in self.logs.values_mut() {
+            log.finish(&mut self.tools, sink);
+        }
     }
 
     fn take_events(&mut self) {
         let (logs, tree) = (&mut self.logs, &mut self.tree);
-        self.tools.watches.take(|told| match told {
-            Told::At(Target::Root) => tree.told = true,
-            Told::At(Target::Pod(pod)) => tree.tell(&pod),
-            Told::At(Target::Container(serial)) => {
+        self.tools.watches.take(|event| match event {
+            InotifyEvent::Changed(Target::Tree) => tree.changed = true,
+            InotifyEvent::Changed(Target::Container(serial)) => {
                 if let Some(log) = logs.get_mut(&serial) {
-                    log.told = true;
+                    log.changed = true;
                 }
             }
-            Told::At(Target::File(serial)) => {
+            InotifyEvent::Changed(Target::File(serial)) => {
                 if let Some(log) = logs.get_mut(&serial) {
-                    log.file_watch = None;
+                    log.file_watched = false;
                     log.wake();
                 }
             }
-            Told::Everything => {
-                tree.tell_all();
+            InotifyEvent::Overflow => {
+                tree.changed = true;
                 for log in logs.values_mut() {
-                    log.told = true;
+                    log.changed = true;
                     log.wake();
                 }
             }
         });
     }
 
-    /// Reads the files that lag behind, in turn, from where the last look stopped: what is left of
-    /// the bound, a quarter of it at least.
-    fn catch_up(&mut self, now: Millis, sink: &mut dyn Sink) {
-        let most = self.tools.options.backlog as u64;
-        let mut left = most
+    /// Reads the logs that lag behind, in turn, from where the last poll stopped, up to the limit:
+    /// one of them at least.
+    fn catch_up(&mut self, sink: &mut dyn Sink) {
+        let mut left = (self.tools.options.backlog as u64)
             .saturating_sub(self.tools.stats.bytes)
-            .max(most / 4)
             .max(1);
         let mut behind: Vec<u64> = (self.logs.iter())
             .filter(|(_, log)| log.behind)
@@ -134,73 +137,60 @@ impl Follower {
             .collect();
         let after = behind.partition_point(|serial| *serial <= self.served);
         behind.rotate_left(after);
-        while !behind.is_empty() {
-            let mut still = Vec::new();
-            for serial in behind {
-                let Some(log) = self.logs.get_mut(&serial) else {
-                    continue;
+        while left > 0 && !behind.is_empty() {
+            behind.retain(|serial| {
+                let Some(log) = self.logs.get_mut(serial).filter(|_| left > 0) else {
+                    return false;
                 };
-                if left == 0 {
-                    return;
-                }
-                let buffer = self.tools.options.buffer;
-                let cost = log.look_on(buffer, now, &mut self.tools, sink);
+                let cost = log.advance(self.tools.options.buffer, &mut self.tools, sink);
                 left = left.saturating_sub(cost);
-                self.served = serial;
-                if log.behind {
-                    still.push(serial);
-                }
-            }
-            behind = still;
+                self.served = *serial;
+                log.behind
+            });
         }
     }
 
-    /// Takes leave of what is finished, and sums up.
+    /// Drops the logs that are finished, and sums up.
     fn conclude(&mut self, sink: &mut dyn Sink) -> PollStats {
-        let tools = &mut self.tools;
-        let (mut lively, mut behind) = (0, 0);
         self.logs.retain(|_, log| {
-            lively += usize::from(log.lively);
-            behind += usize::from(log.behind);
             if log.finished {
-                log.bury(tools);
                 sink.gone(&log.who);
             }
             !log.finished
         });
-        tools.stats.lively = lively;
-        tools.stats.behind = behind;
-        tools.stats.containers = self.logs.len();
-        tools.stats.open_files = tools.held;
-        tools.stats.unreadable = tools.unreadable;
-        tools.stats.clone()
+        let stats = &mut self.tools.stats;
+        let count = |what: fn(&Log) -> bool| self.logs.values().filter(|log| what(log)).count();
+        stats.lively = count(|log| log.lively);
+        stats.behind = count(|log| log.behind);
+        stats.unreadable = count(|log| log.faulty);
+        stats.containers = self.logs.len();
+        stats.open_files = self.tools.open.taken();
+        stats.clone()
     }
 
-    /// Waits until there may be something new, so long at most: while lines come, for the pause
-    /// between looks; otherwise until inotify tells of something.
+    /// Waits until there may be something new, `most` at the longest: while lines come, for the pause
+    /// between polls; otherwise until inotify reports something.
     pub fn wait(&self, most: Duration) {
-        let pause = self.tools.options.pause.min(most);
-        if self.logs.values().any(|log| log.lively || log.told) {
-            return std::thread::sleep(pause);
+        if self.logs.values().any(|log| log.lively || log.changed) {
+            return std::thread::sleep(PAUSE.min(most));
         }
-        let untold = self.logs.values().any(Log::untold);
-        let most = if untold { most.min(UNTOLD_PAUSE) } else { most };
+        let watched = self.tree.watched && self.logs.values().all(Log::is_watched);
+        let most = if watched {
+            most
+        } else {
+            most.min(UNWATCHED_PAUSE)
+        };
         if !self.tools.watches.wait(most) {
-            std::thread::sleep(most.min(UNTOLD_PAUSE));
+            std::thread::sleep(most);
         }
     }
 
     /// How far everything was read, for the next run's [`Options::resume`].
     #[must_use]
     pub fn state(&self) -> ResumeState {
-        let unseen = self.tree.unseen().cloned();
+        let logs = self.logs.values().filter_map(Log::mark);
         ResumeState {
-            logs: self
-                .logs
-                .values()
-                .filter_map(Log::mark)
-                .chain(unseen)
-                .collect(),
+            logs: logs.chain(self.tree.unseen().cloned()).collect(),
         }
     }
 }

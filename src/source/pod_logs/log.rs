@@ -1,64 +1,67 @@
-//! One container's log: which of its files is read, and how far it was.
+//! One container's log: which of its files is read, how far, and when it is looked at again.
 
-use super::cut::Joins;
-use super::files::{self, Changes, Entry};
-use super::fingerprint::Fingerprint;
-use super::input::{self, Input};
-use super::losses::Left;
+use super::input::{self, Input, Slot, Slots, Then};
+use super::line_framing::{self, Joins};
+use super::listing::{self, Entry, Listing, is_gone};
 use super::names::Age;
-use super::options::{Container, Options, PollStats, Sink};
-use super::state::Mark;
+use super::options::{Container, Fingerprint, Layout, Mark, Options, PollStats, Sink};
+use super::truncation::LeftFile;
 use super::watch::{Target, Watches};
-use crate::observe::reading::{Fault, Reading};
+use crate::observe::reading::{Fault, FaultKind, Reading};
 use crate::source::tree::classify;
 use crate::units::Millis;
-use nix::sys::inotify::WatchDescriptor;
+use memchr::{memchr, memrchr};
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// How often what nothing watches is looked at.
+/// Interval of checks of what inotify does not watch.
 const UNWATCHED_EVERY: Duration = Duration::from_secs(1);
 
-/// How often the size of a resting file that nothing watches is.
-const UNTOLD_EVERY: Duration = Duration::from_millis(500);
+/// How long a rotated file is read on after its last line: the runtime may still be writing to it
+/// while the new one is there.
+const LINGER: Duration = Duration::from_millis(500);
+
+/// Polls in a row that find nothing before a file is left to inotify, its descriptor closed.
+const QUIET_POLLS: u8 = 8;
+
+/// What a read costs at least, in bytes; and where bytes are unpacked.
+const MIN_COST: u64 = 4 << 10;
+const MIN_COST_UNPACKING: u64 = 256 << 10;
 
 /// What all logs share.
 pub(super) struct Tools {
+    /// Moment of this poll.
+    pub(super) now: Millis,
     pub(super) options: Options,
     pub(super) buf: Vec<u8>,
     pub(super) watches: Watches,
     pub(super) stats: PollStats,
     /// Files held open.
-    pub(super) held: usize,
-    /// Of these: compressed ones. Each takes some 50 KiB.
-    pub(super) unpacking: usize,
-    pub(super) unreadable: usize,
+    pub(super) open: Slots,
+    /// Of these, compressed ones. Each takes some 50 KiB.
+    pub(super) unpacking: Slots,
 }
 
-/// Which file to begin with.
-pub(super) enum Begin {
-    /// All of this is news.
-    Oldest,
-    /// The current one.
-    Newest,
-    /// Where an earlier run stopped.
-    At(Box<Mark>),
-}
-
-/// The file that is read.
-pub(super) struct Ours {
-    pub(super) path: Box<Path>,
+/// The place in the file that is read; outlives its descriptor and the agent.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Place {
     pub(super) inode: u64,
-    pub(super) device: u64,
-    pub(super) age: Age,
-    pub(super) compressed: bool,
     pub(super) first: Fingerprint,
     /// Where the first line not yet handled begins.
     pub(super) offset: u64,
+}
+
+/// The file that is read.
+pub(super) struct OpenFile {
+    pub(super) path: Box<Path>,
+    pub(super) device: u64,
+    pub(super) compressed: bool,
     /// Where the last read ended: the beginning of a line may lie between.
     pub(super) end: u64,
-    /// It was compressed, so whole, and is at its end.
+    /// It is compressed and was read to its end.
     pub(super) spent: bool,
     pub(super) input: Input,
 }
@@ -66,208 +69,174 @@ pub(super) struct Ours {
 /// One container's log.
 pub(super) struct Log {
     pub(super) who: Container,
-    pub(super) dir: Box<Path>,
-    pub(super) dir_watch: Option<WatchDescriptor>,
-    pub(super) file_watch: Option<WatchDescriptor>,
-    pub(super) changes: Changes,
-    /// Something says that the directory changed.
-    pub(super) told: bool,
-    /// What bears its name and inode number is another file.
-    pub(super) strange: bool,
+    serial: u64,
+    /// The container's directory; in a flat layout, the file itself.
+    dir: Box<Path>,
+    dir_watched: bool,
+    pub(super) file_watched: bool,
+    /// Something changed: the directory is listed at the next turn.
+    pub(super) changed: bool,
     /// Files of other directories belong to it.
-    pub(super) linked: bool,
-    pub(super) begin: Begin,
-    pub(super) ours: Option<Ours>,
+    linked: bool,
+    /// Begin with the current file; otherwise with the oldest.
+    pub(super) newest: bool,
+    /// Without a file: where an earlier run stopped.
+    pub(super) place: Option<Place>,
+    pub(super) file: Option<OpenFile>,
     /// Stamp of the youngest rotated file that is known to be older than the one that is read.
     pub(super) older: Option<u64>,
     /// The file that was read before: its writer should be done with it.
-    pub(super) left: Option<Left>,
-    /// Since when a newer file is there.
+    pub(super) left: Option<LeftFile>,
+    /// Since when a newer file exists.
     pub(super) superseded: Option<Millis>,
     /// The directory is gone.
-    pub(super) doomed: bool,
-    /// Nothing is left to do.
+    pub(super) removed: bool,
+    /// There is nothing left to do.
     pub(super) finished: bool,
-    /// Read at each look; otherwise left to inotify and to checks.
+    /// Read at each poll; otherwise left to inotify and to checks.
     pub(super) lively: bool,
+    /// Polls in a row that found nothing.
     pub(super) quiet: u8,
-    /// More was there than a look would take.
+    /// The file holds more than the last poll took.
     pub(super) behind: bool,
     pub(super) joins: Joins,
+    /// The rest of a line that is too long is skipped.
     pub(super) within_long: bool,
-    pub(super) trouble: bool,
+    /// It cannot be read at the moment.
+    pub(super) faulty: bool,
     pub(super) check_at: Millis,
 }
 
+/// Outcome of a read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// Bytes were read, and nothing more is there for now.
+    New,
+    /// More is there than was asked for.
+    More,
+    /// Nothing new.
+    Nothing,
+    /// Nothing new, and nothing will come.
+    Ended,
+    /// It cannot be read.
+    Failed,
+}
+
 impl Log {
-    pub(super) fn new(who: Container, dir: Box<Path>, begin: Begin, tools: &mut Tools) -> Self {
-        let dir_watch = tools.watches.dir(&dir, Target::Container(who.serial));
+    pub(super) fn new(
+        serial: u64,
+        mut who: Container,
+        dir: Box<Path>,
+        mark: Option<Mark>,
+        newest: bool,
+        tools: &mut Tools,
+    ) -> Self {
+        who.restart = mark.as_ref().map_or(0, |mark| mark.restart);
+        let flat = tools.options.layout == Layout::Flat;
         Log {
+            // A flat layout has one directory for all.
+            dir_watched: flat || tools.watches.dir(&dir, Target::Container(serial)),
             who,
+            serial,
             dir,
-            dir_watch,
-            file_watch: None,
-            changes: Changes::default(),
-            told: true,
-            strange: false,
+            file_watched: false,
+            changed: true,
             linked: false,
-            begin,
-            ours: None,
-            older: None,
+            newest,
+            older: mark.as_ref().and_then(|mark| mark.older),
+            within_long: mark.as_ref().is_some_and(|mark| mark.within_long),
+            place: mark.map(|mark| Place {
+                inode: mark.inode,
+                first: mark.first,
+                offset: mark.offset,
+            }),
+            file: None,
             left: None,
             superseded: None,
-            doomed: false,
+            removed: false,
             finished: false,
             lively: false,
             quiet: 0,
             behind: false,
             joins: Joins::default(),
-            within_long: false,
-            trouble: false,
+            faulty: false,
             check_at: Millis(0),
         }
     }
 
-    /// Looks at the directory and at the file's size and beginning.
-    pub(super) fn check(&mut self, now: Millis, tools: &mut Tools, sink: &mut dyn Sink) {
-        let every = if self.dir_watch.is_none() || self.linked || self.ours.is_none() {
-            UNWATCHED_EVERY
-        } else {
-            tools.options.check_every
-        };
-        // Not all at once.
-        let spread = every / 64 * u32::try_from(self.who.serial % 16).unwrap_or(0);
-        self.check_at = now.plus(every + spread);
-        let told = std::mem::take(&mut self.told);
-        match files::stamp(&self.dir) {
-            Ok(stamp)
-                if self
-                    .changes
-                    .seen(stamp, told || self.linked || self.ours.is_none()) =>
-            {
-                self.relist(now, tools, sink);
-            }
-            Ok(_) => {}
-            Err(error) if gone(&error) => self.doom(tools, sink),
+    /// A turn among all others: checks what is due, reads a share of what is new.
+    pub(super) fn turn(&mut self, tools: &mut Tools, sink: &mut dyn Sink) {
+        if !self.removed && (self.changed || tools.now >= self.check_at) {
+            self.check(tools, sink);
+        }
+        if self.lively && !self.finished {
+            self.advance(tools.options.share, tools, sink);
+        }
+    }
+
+    /// Lists the directory, and compares the file's size and beginning with what was read.
+    fn check(&mut self, tools: &mut Tools, sink: &mut dyn Sink) {
+        self.changed = false;
+        match self.list(tools) {
+            Ok(listing) => self.relist(&listing, tools, sink),
+            Err(error) if is_gone(&error) => self.remove(tools, sink),
             Err(error) => self.fail(&error, tools),
         }
-        self.look_back(now, tools, sink);
+        self.look_back(tools, sink);
         if let Err(error) = self.verify(tools, sink) {
-            if gone(&error) {
-                self.told = true;
+            if is_gone(&error) {
+                self.changed = true;
             } else {
                 self.fail(&error, tools);
             }
         }
-        if !self.lively && self.file_watch.is_none() {
-            self.check_at = self.check_at.min(now.plus(UNTOLD_EVERY));
-        }
-    }
-
-    /// The directory is gone: what is open is read to its end.
-    pub(super) fn doom(&mut self, tools: &mut Tools, sink: &mut dyn Sink) {
-        self.doomed = true;
-        match &self.ours {
-            Some(ours) if !matches!(ours.input, Input::Closed) => self.wake(),
-            _ => {
-                if self.lively {
-                    self.lose_rest(tools, sink);
-                }
-                self.finished = true;
-            }
-        }
-    }
-
-    /// The directory's files, and the place of ours among them.
-    fn relist(&mut self, now: Millis, tools: &mut Tools, sink: &mut dyn Sink) {
-        let listing = match files::list(&self.dir, &tools.options.root) {
-            Ok(listing) => listing,
-            Err(error) => {
-                self.told = gone(&error);
-                return self.fail(&error, tools);
-            }
+        let every = if self.is_watched() && self.file.is_some() {
+            tools.options.check_every
+        } else {
+            UNWATCHED_EVERY
         };
+        // Not all at once.
+        let spread = every / 64 * u32::try_from(self.serial % 16).unwrap_or(0);
+        let due = tools.now.plus(every + spread);
+        let left = self.left.as_ref().map_or(due, LeftFile::until);
+        self.check_at = due.min(left);
+    }
+
+    pub(super) fn list(&self, tools: &Tools) -> io::Result<Listing> {
+        match tools.options.layout {
+            Layout::Pods => listing::list(&self.dir, &tools.options.root),
+            Layout::Flat => listing::single(&self.dir),
+        }
+    }
+
+    /// The log was removed: what is open is read to its end.
+    pub(super) fn remove(&mut self, tools: &mut Tools, sink: &mut dyn Sink) {
+        self.removed = true;
+        if self.is_open() {
+            return self.wake();
+        }
+        if self.lively {
+            self.lose_rest(tools, sink);
+        }
+        self.finished = true;
+    }
+
+    fn relist(&mut self, listing: &Listing, tools: &mut Tools, sink: &mut dyn Sink) {
         self.linked = listing.linked;
-        match listing.odd {
-            Some(odd) if !self.trouble => {
-                self.set_trouble(true, tools);
-                tools.stats.fault = Some(Fault {
-                    kind: crate::observe::reading::FaultKind::Other,
-                    detail: odd,
-                });
-            }
-            Some(_) => {}
-            None => self.set_trouble(false, tools),
-        }
-        let entries = &listing.entries;
-        if self.ours.is_none() {
-            return self.start(entries, now, tools, sink);
-        }
-        match self.still(entries) {
-            Some(at) => {
-                self.note_place(entries, at);
-                self.supersede(at + 1 < entries.len(), now);
-            }
-            None if self.holds() => {
-                let newer = entries.iter().any(|entry| self.newer(entry));
-                self.supersede(newer, now);
-            }
-            None => self.recover(entries, now, tools, sink),
-        }
-    }
-
-    /// Where the file that is read stands.
-    pub(super) fn place(&self, entries: &[Entry]) -> Option<usize> {
-        let ours = self.ours.as_ref()?;
-        entries.iter().position(|entry| {
-            entry.inode == ours.inode
-                && entry.restart == self.who.restart
-                && entry.compressed == ours.compressed
-        })
-    }
-
-    /// The same, unless another file came to its inode number while it was not open.
-    pub(super) fn still(&mut self, entries: &[Entry]) -> Option<usize> {
-        let strange = std::mem::take(&mut self.strange);
-        let at = self.place(entries)?;
-        let (ours, entry) = (self.ours.as_ref()?, entries.get(at)?);
-        let fits = || input::fits(&entry.path, entry.compressed, ours.first).unwrap_or(false);
-        (self.holds() || !strange && fits()).then_some(at)
-    }
-
-    /// Takes over where it stands now: it may have been renamed.
-    pub(super) fn note_place(&mut self, entries: &[Entry], at: usize) {
-        let (Some(ours), Some(entry)) = (&mut self.ours, entries.get(at)) else {
-            return;
-        };
-        if *ours.path != *entry.path {
-            ours.path = entry.path.clone().into_boxed_path();
-        }
-        ours.age = entry.age;
-        let older = entries.iter().take(at + 1).rev();
-        let stamps = older
-            .filter(|older| older.restart == entry.restart)
-            .filter_map(|older| match older.age {
-                Age::Stamp(stamp) => Some(stamp),
-                _ => None,
+        if let Some(odd) = &listing.odd
+            && !self.faulty
+        {
+            tools.stats.fault = Some(Fault {
+                kind: FaultKind::Other,
+                detail: odd.clone(),
             });
-        if let Some(stamp) = stamps.max() {
-            self.older = Some(stamp);
         }
+        self.faulty = listing.odd.is_some();
+        self.follow(&listing.entries, tools, sink);
     }
 
-    /// Whether a file is known to be newer than the one that was read last.
-    pub(super) fn newer(&self, entry: &Entry) -> bool {
-        entry.restart > self.who.restart
-            || entry.restart == self.who.restart
-                && match entry.age {
-                    Age::Stamp(stamp) => self.older.is_none_or(|older| stamp > older),
-                    Age::Number(_) | Age::Live => true,
-                }
-    }
-
-    fn supersede(&mut self, yes: bool, now: Millis) {
-        if !yes {
+    pub(super) fn supersede(&mut self, superseded: bool, now: Millis) {
+        if !superseded {
             self.superseded = None;
         } else if self.superseded.is_none() {
             self.superseded = Some(now);
@@ -280,56 +249,292 @@ impl Log {
         self.quiet = 0;
     }
 
-    /// Only looks will find what is written to it.
-    pub(super) fn untold(&self) -> bool {
-        let resting = self.ours.is_some() && !self.lively;
-        self.dir_watch.is_none() || self.linked || resting && self.file_watch.is_none()
+    /// inotify reports what is written to it, and new files.
+    pub(super) fn is_watched(&self) -> bool {
+        let resting = self.file.is_some() && !self.lively;
+        self.dir_watched && !self.linked && (self.file_watched || !resting)
     }
 
-    pub(super) fn holds(&self) -> bool {
-        (self.ours.as_ref()).is_some_and(|ours| !matches!(ours.input, Input::Closed))
+    pub(super) fn is_open(&self) -> bool {
+        (self.file.as_ref()).is_some_and(|file| !matches!(file.input, Input::Closed))
     }
 
     pub(super) fn fail(&mut self, error: &io::Error, tools: &mut Tools) {
-        let path = self.ours.as_ref().map_or(&self.dir, |ours| &ours.path);
-        if let (Reading::Failed(fault), false) = (classify::<()>(error, path), self.trouble) {
+        let path = self.file.as_ref().map_or(&self.dir, |file| &file.path);
+        if let (Reading::Failed(fault), false) = (classify::<()>(error, path), self.faulty) {
             tools.stats.fault = Some(fault);
         }
-        self.set_trouble(true, tools);
+        self.faulty = true;
     }
 
-    pub(super) fn set_trouble(&mut self, trouble: bool, tools: &mut Tools) {
-        match (self.trouble, trouble) {
-            (false, true) => tools.unreadable += 1,
-            (true, false) => tools.unreadable -= 1,
-            _ => {}
-        }
-        self.trouble = trouble;
-    }
-
-    /// Where an other run would go on.
+    /// Where another run would go on.
     pub(super) fn mark(&self) -> Option<Mark> {
-        let Some(ours) = &self.ours else {
-            return match &self.begin {
-                Begin::At(mark) => Some((**mark).clone()),
-                _ => None,
-            };
-        };
+        let place = self.place?;
         Some(Mark {
             uid: self.who.key.uid.clone(),
             container: self.who.key.container.clone(),
             restart: self.who.restart,
-            inode: ours.inode,
-            first: ours.first,
-            offset: ours.offset,
+            inode: place.inode,
+            first: place.first,
+            offset: place.offset,
             older: self.older,
             within_long: self.within_long,
         })
     }
+
+    /// Reads at most `most` bytes and decides what comes next. Returns the cost, in bytes.
+    pub(super) fn advance(&mut self, most: usize, tools: &mut Tools, sink: &mut dyn Sink) -> u64 {
+        let before = tools.stats.bytes;
+        let outcome = self.read(most, false, tools, sink);
+        self.behind = outcome == Outcome::More;
+        match outcome {
+            // The beginning of a line, longer than was asked for.
+            Outcome::More if tools.stats.bytes == before => {}
+            Outcome::New | Outcome::More => {
+                self.quiet = 0;
+                // Its writer is not done with it.
+                self.superseded = self.superseded.map(|_| tools.now);
+            }
+            Outcome::Ended if self.removed => self.finished = true,
+            Outcome::Ended => self.next_file(tools, sink),
+            Outcome::Nothing => self.idle(tools, sink),
+            Outcome::Failed => {
+                // Tried again at the next check; where it was renamed or removed, that is now.
+                self.lively = self.changed;
+                self.finished |= self.removed;
+            }
+        }
+        let file = self.file.as_ref();
+        let unpacking = file.is_some_and(|file| matches!(file.input, Input::Gz { .. }));
+        if tools.open.taken() > tools.options.open_files && !unpacking {
+            self.close();
+        }
+        let min = if unpacking {
+            MIN_COST_UNPACKING
+        } else {
+            MIN_COST
+        };
+        (tools.stats.bytes - before).max(min)
+    }
+
+    /// At the end of what is there.
+    fn idle(&mut self, tools: &mut Tools, sink: &mut dyn Sink) {
+        let rotated = (self.superseded)
+            .is_some_and(|since| tools.now.since(since) >= LINGER && self.quiet > 0);
+        if rotated || self.removed {
+            match self.read(tools.options.buffer, true, tools, sink) {
+                Outcome::More => self.behind = true,
+                _ if self.removed => self.finished = true,
+                _ => self.next_file(tools, sink),
+            }
+            return;
+        }
+        self.quiet = self.quiet.saturating_add(1);
+        if self.quiet == 1 && self.is_cut_back() {
+            self.restart_file(tools, sink);
+        } else if self.quiet >= QUIET_POLLS && self.superseded.is_none() {
+            self.rest(tools);
+        }
+    }
+
+    /// Leaves a file that nothing is written to to inotify, or to the checks.
+    fn rest(&mut self, tools: &mut Tools) {
+        let Some(file) = &self.file else {
+            return;
+        };
+        if let Input::Plain(open, _) = &file.input {
+            self.file_watched = tools.watches.file(open, Target::File(self.serial));
+            // Written to before the watch was there?
+            if !open.metadata().is_ok_and(|meta| meta.len() == file.end) {
+                self.quiet = 0;
+                return;
+            }
+        }
+        self.lively = false;
+        self.close();
+        if !self.file_watched {
+            self.check_at = Millis(0);
+        }
+    }
+
+    /// What is left, up to some MiB, when no more will be written.
+    pub(super) fn finish(&mut self, tools: &mut Tools, sink: &mut dyn Sink) {
+        for _ in 0..1024 {
+            if self.read(tools.options.buffer, true, tools, sink) != Outcome::More {
+                break;
+            }
+        }
+    }
+
+    /// Reads at most `most` bytes. With `last`, a line without a newline counts as well.
+    fn read(&mut self, most: usize, last: bool, tools: &mut Tools, sink: &mut dyn Sink) -> Outcome {
+        match &self.file {
+            None => return Outcome::Nothing,
+            Some(file) if file.spent => return Outcome::Ended,
+            Some(_) => {}
+        }
+        if !self.is_open() && !self.reopen(tools) {
+            return Outcome::Failed;
+        }
+        let mut buf = std::mem::take(&mut tools.buf);
+        let most = most.min(buf.len());
+        let room = buf.get_mut(..most).unwrap_or_default();
+        let outcome = self.read_into(room, last, tools, sink);
+        tools.buf = buf;
+        outcome
+    }
+
+    fn read_into(
+        &mut self,
+        room: &mut [u8],
+        last: bool,
+        tools: &mut Tools,
+        sink: &mut dyn Sink,
+    ) -> Outcome {
+        let (Some(file), Some(place)) = (&mut self.file, &mut self.place) else {
+            return Outcome::Nothing;
+        };
+        let (bytes, then) = match file.input.fill(place.offset, room) {
+            Ok(filled) => filled,
+            Err(error) => {
+                // What is compressed does not change: it will not get better.
+                file.spent = file.compressed;
+                let spent = file.spent;
+                self.fail(&error, tools);
+                if !spent {
+                    return Outcome::Failed;
+                }
+                self.lose(0, tools, sink);
+                self.close();
+                return Outcome::Ended;
+            }
+        };
+        let bytes = room.get(..bytes).unwrap_or_default();
+        let end = place.offset + bytes.len() as u64;
+        let fresh = end > file.end;
+        file.end = file.end.max(end);
+        if place.offset == 0 {
+            place.first.extend(bytes);
+        }
+        let ended = then == Then::End || last && then == Then::Pause;
+        let passed = self.hand_over(bytes, ended, tools, sink);
+        tools.stats.bytes += passed as u64;
+        if let (Some(file), Some(place)) = (&mut self.file, &mut self.place) {
+            file.input.pass(bytes, passed);
+            place.offset += passed as u64;
+            file.spent = then == Then::End;
+        }
+        match then {
+            Then::More => Outcome::More,
+            Then::End => {
+                self.close();
+                Outcome::Ended
+            }
+            Then::Pause if passed > 0 || fresh => Outcome::New,
+            Then::Pause => Outcome::Nothing,
+        }
+    }
+
+    /// Hands over the whole lines; where the file `ended`, the last one is whole too. Returns the
+    /// number of bytes that are done with.
+    fn hand_over(
+        &mut self,
+        bytes: &[u8],
+        ended: bool,
+        tools: &mut Tools,
+        sink: &mut dyn Sink,
+    ) -> usize {
+        let longest = tools.options.longest_line;
+        let mut from = 0;
+        if self.within_long {
+            let newline = memchr(b'\n', bytes);
+            self.within_long = newline.is_none();
+            from = newline.map_or(bytes.len(), |newline| newline + 1);
+        }
+        let rest = bytes.get(from..).unwrap_or_default();
+        let whole = match memrchr(b'\n', rest) {
+            _ if ended => rest.len(),
+            newline => newline.map_or(0, |newline| newline + 1),
+        };
+        let region = rest.get(..whole).unwrap_or_default();
+        let done = line_framing::cut(region, longest, &mut self.joins, &self.who, sink);
+        tools.stats.lines += done.lines;
+        tools.stats.lines_dropped += done.too_long;
+        if from + whole == 0 && bytes.len() > longest {
+            self.within_long = true;
+            tools.stats.lines_dropped += 1;
+            return bytes.len();
+        }
+        from + whole
+    }
+
+    /// Opens a file that was closed. False: it is not the same any more.
+    fn reopen(&mut self, tools: &mut Tools) -> bool {
+        let (Some(file), Some(place)) = (&mut self.file, &self.place) else {
+            return false;
+        };
+        let opened = listing::open(&file.path).and_then(|(open, meta)| {
+            let same = (meta.ino(), meta.dev()) == (place.inode, file.device)
+                && meta.len() >= place.offset
+                && place.first.fits(&input::beginning(&open)?);
+            Ok(same.then_some(open))
+        });
+        match opened {
+            Ok(Some(open)) => {
+                file.input = Input::Plain(open, tools.open.take());
+                return true;
+            }
+            Ok(None) => self.changed = true,
+            Err(error) => {
+                self.changed = is_gone(&error);
+                self.fail(&error, tools);
+            }
+        }
+        false
+    }
 }
 
-/// Not there (any more).
-pub(super) fn gone(error: &io::Error) -> bool {
-    use io::ErrorKind::{NotADirectory, NotFound};
-    matches!(error.kind(), NotFound | NotADirectory)
+impl OpenFile {
+    /// Opens a file at a place; `None` where the name is another file's by now.
+    pub(super) fn open(
+        entry: &Entry,
+        mut place: Place,
+        tools: &Tools,
+    ) -> io::Result<Option<(OpenFile, Place)>> {
+        let (file, meta) = listing::open(&entry.path)?;
+        if meta.ino() != entry.inode {
+            return Ok(None);
+        }
+        place.inode = meta.ino();
+        let input = if entry.compressed {
+            let gz = input::Gz::open(&entry.path, place.offset)?;
+            Input::Gz {
+                gz: Box::new(gz),
+                _slots: [tools.open.take(), tools.unpacking.take()],
+            }
+        } else {
+            place.first.extend(&input::beginning(&file)?);
+            Input::Plain(file, tools.open.take())
+        };
+        let file = OpenFile {
+            path: entry.path.clone().into(),
+            device: meta.dev(),
+            compressed: entry.compressed,
+            end: place.offset,
+            spent: false,
+            input,
+        };
+        Ok(Some((file, place)))
+    }
 }
+
+/// Stamp of a file that the kubelet rotated.
+pub(super) fn stamp(entry: &Entry) -> Option<u64> {
+    match entry.age {
+        Age::Stamp(stamp) => Some(stamp),
+        Age::Number(_) | Age::Live => None,
+    }
+}
+
+/// A plain file with its slot, kept although it is not read.
+pub(super) type Held = (File, Slot);

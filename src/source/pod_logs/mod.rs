@@ -1,44 +1,40 @@
-//! Follows the logs of all pods on the node: `/var/log/pods/NAMESPACE_POD_UID/CONTAINER/N.log`.
+//! Follows growing log files: those of all pods on the node
+//! (`/var/log/pods/NAMESPACE_POD_UID/CONTAINER/N.log`), or all files of one directory.
 //!
 //! N counts restarts. The kubelet rotates a log by renaming it (`0.log.20241114-101112`), has the
-//! runtime open a new `0.log`, and compresses all rotated ones but the youngest (`.gz`). With Docker
+//! runtime open a new `0.log`, and compresses all rotated files but the youngest (`.gz`). With Docker
 //! `0.log` is a link into another directory, where `.1` is the youngest rotated file.
 //!
-//! One file a container is read at a time, by its inode: a renamed file is read to its end before the
-//! newer one is begun. Who comes late finds his place in a rotated file, compressed or not, by the
-//! file's beginning. What is gone is told as lost.
+//! One file per container is read at a time, identified by its inode: a renamed file is read to its
+//! end before the newer one is begun. After a restart of the agent, the place in a rotated file,
+//! compressed or not, is found by the file's beginning. Bytes that are gone are reported as lost.
 //!
-//! Looks ([`Follower::poll`]) find everything; inotify only makes them come sooner. A file that is
-//! written to is read at each look, by one system call; one that rests has an inotify watch for its
-//! next write and no descriptor. A line that is not whole is left where it is and read again, so
-//! nothing is carried in memory and the resume point is always the beginning of a line.
+//! Polling ([`Follower::poll`]) finds everything; inotify only makes it come sooner. A file that is
+//! being written to is read at each poll, by one system call; a quiet one has an inotify watch for
+//! its next write and no descriptor. A partial line is left in the file and read again, so nothing is
+//! carried in memory and the resume point is always the beginning of a line.
 //!
-//! Bounds: bytes of one file in a look before all others had their turn; bytes of files that lag
-//! behind in a look, together, which also bounds the work of catching up after a start; the length of
-//! a line; files open; containers; rotated bytes caught up on.
+//! Limits: bytes of one file per poll before all others had their turn; bytes of one poll, which also
+//! bounds the work of catching up after a start; the length of a line; open files; containers;
+//! rotated bytes caught up on.
 //!
 //! A read may hang, so all of this belongs on a thread of its own; [`Progress`] shows it.
 
-mod cut;
-mod files;
-mod fingerprint;
-mod follow_on;
+mod discovery;
 mod follower;
 mod input;
+mod line_framing;
+mod listing;
 mod log;
-mod losses;
 mod names;
 mod options;
-mod read;
-mod state;
-mod tree;
+mod rotation;
+mod truncation;
 mod watch;
 
-pub use cut::PARTIAL_TAGS;
-pub use fingerprint::Fingerprint;
 pub use follower::{Follower, Progress};
-pub use options::{Container, Options, PollStats, Sink};
-pub use state::{Mark, ResumeState};
+pub use line_framing::PARTIAL_TAGS;
+pub use options::{Container, Fingerprint, Layout, Mark, Options, PollStats, ResumeState, Sink};
 
 #[cfg(test)]
 mod tests;

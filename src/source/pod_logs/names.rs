@@ -2,7 +2,7 @@
 
 /// A pod's directory: `NAMESPACE_POD_UID`. None of the three holds `_` (DNS labels and UUIDs; a
 /// static pod's is a hash).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct PodDir<'a> {
     pub(super) namespace: &'a str,
     pub(super) pod: &'a str,
@@ -48,8 +48,8 @@ pub(super) fn log(name: &str) -> Option<(u32, &str)> {
     Some((decimal(number)?, rest))
 }
 
-/// What follows a log's name: its age, and whether it is compressed. The kubelet's unfinished
-/// `.tmp` is nothing.
+/// What follows a log's name: its age, and whether it is compressed. `None` for the kubelet's
+/// unfinished `.tmp`.
 pub(super) fn suffix(rest: &str) -> Option<(Age, bool)> {
     let Some(rest) = rest.strip_prefix('.') else {
         return rest.is_empty().then_some((Age::Live, false));

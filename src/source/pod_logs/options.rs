@@ -1,101 +1,104 @@
-//! What the follower is told, what it tells, and to whom.
+//! What the follower takes and gives: settings, the sink for lines, statistics, the resume point.
 
-use super::state::ResumeState;
+use crate::hash::fnv1a;
 use crate::host::Host;
 use crate::observe::pod::ContainerKey;
 use crate::observe::reading::{Fault, Reading};
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// One container whose log is followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Container {
-    /// As its directory names it.
+    /// As its directory names it. In [`Layout::Flat`] the container is the file's name, all else empty.
     pub key: ContainerKey,
-    /// How often it was restarted before the file that is read now: other lines, other processes.
+    /// Restarts before the file that is read now: other lines, other processes.
     pub restart: u32,
-    /// Never given twice by one follower.
-    pub serial: u64,
 }
 
-/// Who wants lines.
+/// Receives lines.
 pub trait Sink {
-    /// Where in `chunk` (whole lines) the next interesting byte is, at or after `from`. What it looks
-    /// for must not span a newline. With [`super::PARTIAL_TAGS`] among it, no split line is missed.
+    /// Position in `chunk` (whole lines) of the next interesting byte at or after `from`. The pattern
+    /// must not span a newline. With [`super::PARTIAL_TAGS`] among the patterns, no split line is missed.
     fn wants(&self, chunk: &[u8], from: usize) -> Option<usize>;
 
     /// A line that holds an interesting byte, or continues one that the runtime split: whole, with
     /// the runtime's framing, without the newline.
     fn line(&mut self, container: &Container, line: &[u8]);
 
-    /// So many bytes at least were gone before they could be read (0: nobody knows how many). What
-    /// comes next does not join on.
+    /// At least `bytes` were gone before they could be read (0: number unknown). The next line does
+    /// not continue the last one.
     fn lost(&mut self, container: &Container, bytes: u64);
 
-    /// The container's directory is gone, and all that could be read was.
+    /// The container's log was removed, and everything that could be read was handed over.
     fn gone(&mut self, container: &Container);
+}
+
+/// Which files below [`Options::dir`] are followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// The kubelet's: a directory per pod, in it one per container, in it rotated files.
+    Pods,
+    /// Each regular file of the directory is a log of its own.
+    Flat,
 }
 
 /// How to follow.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Links that lead to an absolute path lead below this.
+    /// Absolute link targets are resolved below this directory.
     pub root: PathBuf,
-    /// The directory of all pods' directories.
-    pub pods: PathBuf,
-    /// Where an earlier run stopped. Without it, what is there at the first look is read from the
-    /// beginning of each container's current file; containers that come later, from their first line.
+    /// The directory that holds all logs.
+    pub dir: PathBuf,
+    /// How `dir` is organised.
+    pub layout: Layout,
+    /// Where an earlier run stopped. Without it, reading begins with the current file of each
+    /// container found at the first poll, and with the first line of containers that appear later.
     pub resume: Option<ResumeState>,
-    /// Wake by inotify. Looks find everything without it, later.
+    /// Use inotify. Without it, polling finds everything later.
     pub watch: bool,
-    /// Pause between looks while lines come.
-    pub pause: Duration,
-    /// Looks in a row that find nothing before a file is left to inotify, its descriptor closed.
-    pub quiet_looks: u8,
-    /// How long a rotated file is read on after its last line: the runtime may still be writing to
-    /// it while the new one is there.
-    pub linger: Duration,
-    /// How often directories that inotify watches are looked at all the same; the others, every second.
+    /// Interval of full checks where inotify works; elsewhere it is one second.
     pub check_every: Duration,
     /// Longest line handed over, in bytes.
     pub longest_line: usize,
-    /// Size of the one buffer that is read into; more than a line at least.
+    /// Size of the read buffer; raised to hold one line at least.
     pub buffer: usize,
-    /// Bytes of one file read in a look before all others had their turn.
+    /// Bytes of one file read per poll before all others had their turn.
     pub share: usize,
-    /// Bytes of files that lag behind read in one look, together.
+    /// Bytes per poll after which no more is read from files that lag behind.
     pub backlog: usize,
-    /// Bytes of rotated files that are caught up on, a container; what is older is lost.
+    /// Bytes of rotated files caught up on, per container; older bytes are lost.
     pub catch_up: u64,
-    /// Containers followed.
+    /// Most containers followed.
     pub containers: usize,
-    /// Files held open; more are opened for each look, at three times the cost.
+    /// Most files held open; others are opened for each read, at three times the cost.
     pub open_files: usize,
 }
 
-/// Most files held open where the process may have that many twice.
+/// Most files held open where the process may have twice as many.
 const OPEN_FILES: usize = 4096;
 
 impl Options {
-    /// The usual; a relative `pods` is below the host's root.
+    /// Default settings for the pods' logs; a relative `dir` is below the host's root.
     #[must_use]
-    pub fn new(host: &Host, pods: impl AsRef<Path>) -> Self {
+    pub fn new(host: &Host, dir: impl AsRef<Path>) -> Self {
         use nix::sys::resource::{Resource, getrlimit};
-        let pods = host.path(pods);
+        let dir = host.path(dir);
         let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(256, |(soft, _)| soft);
+        let below_root = dir.starts_with(host.root());
         Options {
-            root: if pods.starts_with(host.root()) {
-                host.root().to_path_buf()
+            root: if below_root {
+                host.root()
             } else {
-                PathBuf::from("/")
-            },
-            pods,
+                Path::new("/")
+            }
+            .to_path_buf(),
+            dir,
+            layout: Layout::Pods,
             resume: None,
             watch: true,
-            pause: Duration::from_millis(70),
-            quiet_looks: 8,
-            linger: Duration::from_millis(500),
-            check_every: Duration::from_secs(5),
+            check_every: Duration::from_secs(15),
             longest_line: 64 << 10,
             buffer: 128 << 10,
             share: 16 << 10,
@@ -107,14 +110,14 @@ impl Options {
     }
 }
 
-/// What one look came to.
+/// What one poll found and did.
 #[derive(Debug, Clone, Default)]
 pub struct PollStats {
     /// Containers followed.
     pub containers: usize,
-    /// Of these: read at each look.
+    /// Of these, containers whose file is read at each poll.
     pub lively: usize,
-    /// Of these: more was there than this look would take.
+    /// Of these, containers that hold more than this poll would take.
     pub behind: usize,
     /// Files held open.
     pub open_files: usize,
@@ -122,25 +125,119 @@ pub struct PollStats {
     pub bytes: u64,
     /// Lines handed over.
     pub lines: u64,
-    /// Bytes that were gone before they could be read, as far as known.
-    pub bytes_lost: u64,
-    /// How often bytes were gone, known how many or not.
+    /// Times that bytes were gone before they could be read.
     pub gaps: u64,
-    /// Lines too long to be handed over that were wanted or may have been.
+    /// Wanted lines that were too long to be handed over.
     pub lines_dropped: u64,
-    /// Files that were cut back or overwritten in place, and were begun anew.
+    /// Files that were cut back or overwritten in place, and are read from their start again.
     pub truncated: u64,
     /// Files finished after the next one was there.
     pub rotations: u64,
-    /// Names that are no pod's, container's or log's, found by this look.
+    /// Names that belong to no pod or container.
     pub odd_names: u64,
-    /// Containers beyond the bound, left aside.
+    /// Containers beyond the limit.
     pub left_aside: usize,
-    /// Whether the directory of all pods could be listed the last time.
+    /// Whether the directory of all logs can be listed.
     pub root: Reading<()>,
     /// Containers whose log cannot be read at the moment.
     pub unreadable: usize,
-    /// The last trouble found by this look: a file or directory that cannot be read, a link that
-    /// leads nowhere.
+    /// The last fault of this poll: a file or directory that cannot be read, a dangling link.
     pub fault: Option<Fault>,
+}
+
+/// The resume point of all containers. It outlives a reboot: files are identified by their
+/// beginnings, not by their device.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ResumeState {
+    /// One per container.
+    pub logs: Vec<Mark>,
+}
+
+/// How far one container's log was read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    /// UID of the pod.
+    pub uid: String,
+    /// Name of the container.
+    pub container: String,
+    /// Restart number of the file that is read.
+    pub restart: u32,
+    /// Its inode number: the first guess where to find it.
+    pub inode: u64,
+    /// Its beginning, which identifies it.
+    pub first: Fingerprint,
+    /// Byte offset of the first line not yet handled; in a compressed file, of its content.
+    pub offset: u64,
+    /// Stamp of the youngest rotated file that is known to be older (`20241114101112`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub older: Option<u64>,
+    /// The line at the offset exceeds the longest line: its rest is skipped.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub within_long: bool,
+}
+
+/// A hash of a file's first bytes: distinguishes it from another file that got the same inode number.
+/// A log only grows, so they stay, and a CRI line opens with a stamp in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Fingerprint {
+    /// Number of bytes hashed; 0: the file was empty, so nothing identifies it.
+    pub len: u16,
+    /// Their hash (FNV-1a, 64 bits).
+    pub hash: u64,
+}
+
+impl Fingerprint {
+    /// Most bytes hashed.
+    pub(super) const MAX: usize = 256;
+
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        let first = bytes.get(..Self::MAX).unwrap_or(bytes);
+        Self {
+            len: u16::try_from(first.len()).unwrap_or_default(),
+            hash: fnv1a(first),
+        }
+    }
+
+    /// Takes more of the same file's beginning into account.
+    pub(super) fn extend(&mut self, bytes: &[u8]) {
+        if usize::from(self.len) < bytes.len().min(Self::MAX) {
+            *self = Self::of(bytes);
+        }
+    }
+
+    /// Whether a file that begins with `bytes` may be the same one.
+    pub(super) fn fits(self, bytes: &[u8]) -> bool {
+        bytes
+            .get(..usize::from(self.len))
+            .is_some_and(|first| self.len == 0 || fnv1a(first) == self.hash)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_grew_is_the_same_and_another_is_not() {
+        const MAX: usize = Fingerprint::MAX;
+        let long = [b'x'; 2 * MAX];
+        let mut other = long;
+        other[MAX - 1] = b'y';
+        for (before, now, same) in [
+            (&b""[..], &b"abc"[..], true),
+            (b"abc", b"abcdef", true),
+            (b"abc", b"abd", false),
+            (b"abc", b"ab", false),
+            (&long[..], &long[..], true),
+            (&long[..MAX], &long[..], true),
+            (&long[..], &other[..], false),
+        ] {
+            assert_eq!(Fingerprint::of(before).fits(now), same, "{before:?}");
+        }
+        let mut first = Fingerprint::of(b"abc");
+        first.extend(b"ab");
+        assert_eq!(first, Fingerprint::of(b"abc"));
+        first.extend(&long);
+        assert_eq!(first, Fingerprint::of(&long));
+    }
 }

@@ -1,47 +1,44 @@
-//! Wakes the follower sooner than its next look. Nothing depends on it: where inotify is refused,
-//! its limits are reached or a file system tells nothing, looks alone find everything.
+//! inotify, which brings the next poll forward. Nothing depends on it: where it is refused, its limits
+//! are reached or a file system sends no events, polling alone finds everything.
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::time::Duration;
 
-/// What a watch is on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The subject of a watch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target {
-    /// The directory of all pods.
-    Root,
-    /// A pod's directory, by name.
-    Pod(Box<str>),
-    /// A container's directory, by serial number.
+    /// The directory of all logs, or a pod's.
+    Tree,
+    /// A container's directory, by the log's serial number.
     Container(u64),
-    /// A file that rests, by its container's.
+    /// A quiet file, by its log's serial number.
     File(u64),
 }
 
-/// Batches of events taken in one go.
+/// Most batches of events taken in one go.
 const MAX_BATCHES: usize = 1024;
 
-/// The watches.
+/// Watches end with what they watch; events of one that is stale cost a look.
 pub(super) struct Watches {
     inotify: Option<Inotify>,
     targets: HashMap<i32, Target>,
 }
 
-/// Something happened.
-pub(super) enum Told {
-    /// At this.
-    At(Target),
-    /// The queue ran over: anything may have.
-    Everything,
+/// What inotify reports.
+pub(super) enum InotifyEvent {
+    Changed(Target),
+    /// The queue overflowed: anything may have changed.
+    Overflow,
 }
 
 impl Watches {
-    /// With inotify where it is to be had.
+    /// With inotify where it is wanted and available.
     pub(super) fn new(wanted: bool) -> Self {
         let flags = InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC;
         Watches {
@@ -50,8 +47,8 @@ impl Watches {
         }
     }
 
-    /// Watches a directory's names. False: nobody will tell.
-    pub(super) fn dir(&mut self, path: &Path, target: Target) -> Option<WatchDescriptor> {
+    /// Watches a directory's names; calling it again changes nothing. False: no events will come.
+    pub(super) fn dir(&mut self, path: &Path, target: Target) -> bool {
         let flags = AddWatchFlags::IN_CREATE
             | AddWatchFlags::IN_MOVE
             | AddWatchFlags::IN_DELETE
@@ -63,34 +60,23 @@ impl Watches {
     }
 
     /// Watches for the next write to an open file, once.
-    pub(super) fn file(&mut self, file: &File, target: Target) -> Option<WatchDescriptor> {
+    pub(super) fn file(&mut self, file: &File, target: Target) -> bool {
         // By its descriptor: the name may be another file's by now.
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let flags = AddWatchFlags::IN_MODIFY | AddWatchFlags::IN_ONESHOT;
         self.add(Path::new(&path), flags, target)
     }
 
-    fn add(
-        &mut self,
-        path: &Path,
-        flags: AddWatchFlags,
-        target: Target,
-    ) -> Option<WatchDescriptor> {
-        let watch = self.inotify.as_ref()?.add_watch(path, flags).ok()?;
-        self.targets.insert(watch.as_raw(), target);
-        Some(watch)
-    }
-
-    /// Ends a watch; one that is gone is no matter.
-    pub(super) fn end(&mut self, watch: WatchDescriptor) {
-        self.targets.remove(&watch.as_raw());
-        if let Some(inotify) = &self.inotify {
-            let _ = inotify.rm_watch(watch);
+    fn add(&mut self, path: &Path, flags: AddWatchFlags, target: Target) -> bool {
+        let watch = (self.inotify.as_ref()).and_then(|inotify| inotify.add_watch(path, flags).ok());
+        if let Some(watch) = watch {
+            self.targets.insert(watch.as_raw(), target);
         }
+        watch.is_some()
     }
 
-    /// What happened since the last time.
-    pub(super) fn take(&mut self, mut told: impl FnMut(Told)) {
+    /// Takes what happened since the last call.
+    pub(super) fn take(&mut self, mut take: impl FnMut(InotifyEvent)) {
         let Some(inotify) = &self.inotify else {
             return;
         };
@@ -100,23 +86,23 @@ impl Watches {
             };
             for event in events {
                 if event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW) {
-                    told(Told::Everything);
+                    take(InotifyEvent::Overflow);
                 } else if event.mask.contains(AddWatchFlags::IN_IGNORED) {
                     self.targets.remove(&event.wd.as_raw());
                 } else if let Some(target) = self.targets.get(&event.wd.as_raw()) {
-                    told(Told::At(target.clone()));
+                    take(InotifyEvent::Changed(*target));
                 }
             }
         }
     }
 
-    /// Waits until something happens, so long at most. False: nothing can tell.
-    pub(super) fn wait(&self, most: Duration) -> bool {
+    /// Blocks until an inotify event or `timeout`. Returns false if inotify is unavailable.
+    pub(super) fn wait(&self, timeout: Duration) -> bool {
         let Some(inotify) = &self.inotify else {
             return false;
         };
-        let most = PollTimeout::try_from(most).unwrap_or(PollTimeout::MAX);
+        let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX);
         let mut fds = [PollFd::new(inotify.as_fd(), PollFlags::POLLIN)];
-        matches!(poll(&mut fds, most), Ok(_) | Err(Errno::EINTR))
+        matches!(poll(&mut fds, timeout), Ok(_) | Err(Errno::EINTR))
     }
 }

@@ -20,7 +20,7 @@ fn what_is_no_regular_file_is_not_waited_for() {
     rig.remove("3.log");
     nix::unistd::mkfifo(&rig.path("3.log"), Mode::S_IRWXU).unwrap();
     rig.settle();
-    assert!(files::open(&rig.path("3.log")).is_err());
+    assert!(listing::open(&rig.path("3.log")).is_err());
 }
 
 #[test]

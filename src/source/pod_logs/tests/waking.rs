@@ -3,7 +3,7 @@ use super::*;
 fn awaited() -> Rig {
     Rig::new(|options| {
         options.watch = true;
-        // Looks alone would take for ever.
+        // Polling alone would take far too long.
         options.check_every = Duration::from_secs(1 << 30);
     })
 }
@@ -72,5 +72,4 @@ fn progress_shows_a_look_that_hangs() {
     rig.follower.poll(Millis(2000), &mut slow);
     assert_eq!(slow.1, Some(Duration::from_secs(7)));
     assert_eq!(progress.busy_for(Millis(9000)), None);
-    assert_eq!(progress.looks(), 1);
 }

@@ -66,13 +66,3 @@ fn files_are_listed_oldest_first_and_once() {
         ]
     );
 }
-
-#[test]
-fn a_directory_that_changed_is_listed_twice_more() {
-    let mut changes = Changes::default();
-    let stamp = Stamp(1, 2, 3, 4);
-    let seen: Vec<bool> = (0..5).map(|_| changes.seen(stamp, false)).collect();
-    assert_eq!(seen, [true, true, true, false, false]);
-    assert!(changes.seen(stamp, true));
-    assert!(changes.seen(Stamp(1, 2, 3, 5), false));
-}

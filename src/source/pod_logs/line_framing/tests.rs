@@ -37,7 +37,6 @@ fn cut_with(text: &str, longest: usize, lie: Option<usize>) -> (Vec<String>, Cut
             container: "d".into(),
         },
         restart: 0,
-        serial: 0,
     };
     let cut = cut(
         text.as_bytes(),

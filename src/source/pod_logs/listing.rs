@@ -1,0 +1,214 @@
+//! Lists, resolves and opens files below the root: what the directories hold is judged here, before
+//! anything is read.
+
+use super::names::{self, Age};
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fs::{File, FileType, Metadata};
+use std::io;
+use std::os::unix::fs::{DirEntryExt, MetadataExt, OpenOptionsExt};
+use std::path::{Component, Path, PathBuf};
+
+/// Most links followed on the way to one file.
+const MAX_HOPS: usize = 16;
+
+/// Most names read in one container's directory: a kubelet keeps a handful.
+const MAX_NAMES: usize = 4096;
+
+/// One file of a container's log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) restart: u32,
+    pub(super) age: Age,
+    pub(super) compressed: bool,
+    /// Where it is, links followed.
+    pub(super) path: PathBuf,
+    pub(super) inode: u64,
+}
+
+/// A container's files, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    pub(super) entries: Vec<Entry>,
+    /// A log that is not a regular file, or a link that leads to none.
+    pub(super) odd: Option<String>,
+    /// Files of another directory are among them, whose changes this one does not show.
+    pub(super) linked: bool,
+}
+
+/// A name in a directory.
+pub(super) struct Name {
+    pub(super) name: String,
+    pub(super) kind: FileType,
+    inode: u64,
+}
+
+/// The first `most` UTF-8 names in a directory, and the number of all others.
+pub(super) fn names(dir: &Path, most: usize) -> io::Result<(Vec<Name>, u64)> {
+    let mut found = Vec::new();
+    let mut others = 0;
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "log directories are not kernel files; the caller judges their errors"
+    )]
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        match (entry.file_name().into_string(), entry.file_type()) {
+            (Ok(name), Ok(kind)) if found.len() < most => found.push(Name {
+                name,
+                kind,
+                inode: entry.ino(),
+            }),
+            _ => others += 1,
+        }
+    }
+    Ok((found, others))
+}
+
+/// Lists a container's directory.
+pub(super) fn list(dir: &Path, root: &Path) -> io::Result<Listing> {
+    let mut listing = Listing::default();
+    for found in names(dir, MAX_NAMES)?.0 {
+        let Some((restart, suffix)) = names::log(&found.name) else {
+            continue;
+        };
+        let Some((age, compressed)) = names::suffix(suffix) else {
+            continue;
+        };
+        let path = dir.join(&found.name);
+        if found.kind.is_file() {
+            listing.entries.push(Entry {
+                restart,
+                age,
+                compressed,
+                path,
+                inode: found.inode,
+            });
+        } else if found.kind.is_symlink() && age == Age::Live {
+            match linked(&path, root, restart) {
+                Ok(entries) => {
+                    listing.entries.extend(entries);
+                    listing.linked = true;
+                }
+                Err(error) => listing.odd = Some(format!("{}: {error}", path.display())),
+            }
+        } else {
+            listing.odd = Some(format!("{}: not a regular file", path.display()));
+        }
+    }
+    let key = |file: &Entry| (file.restart, file.age.rank());
+    (listing.entries).sort_by_key(|file| (key(file), file.compressed));
+    // While the kubelet compresses, both are there.
+    (listing.entries).dedup_by_key(|file| key(file));
+    Ok(listing)
+}
+
+/// The one file of a log that is not rotated.
+pub(super) fn single(path: &Path) -> io::Result<Listing> {
+    let meta = std::fs::symlink_metadata(path)?;
+    let entry = Entry {
+        restart: 0,
+        age: Age::Live,
+        compressed: false,
+        path: path.to_path_buf(),
+        inode: meta.ino(),
+    };
+    Ok(Listing {
+        entries: meta.is_file().then_some(entry).into_iter().collect(),
+        ..Listing::default()
+    })
+}
+
+/// The file that a link leads to, and the ones rotated away next to it.
+fn linked(link: &Path, root: &Path, restart: u32) -> io::Result<Vec<Entry>> {
+    let real = resolve(root, link)?;
+    let name = real.file_name().and_then(|name| name.to_str());
+    let (Some(dir), Some(base)) = (real.parent(), name) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let files = names(dir, MAX_NAMES)?.0.into_iter();
+    let files = files.filter(|found| found.kind.is_file());
+    let entries: Vec<Entry> = files
+        .filter_map(|found| {
+            let (age, compressed) = names::suffix(found.name.strip_prefix(base)?)?;
+            Some(Entry {
+                restart,
+                age,
+                compressed,
+                path: dir.join(&found.name),
+                inode: found.inode,
+            })
+        })
+        .collect();
+    if !entries.iter().any(|entry| entry.age == Age::Live) {
+        return Err(io::Error::other("links to no regular file"));
+    }
+    Ok(entries)
+}
+
+/// `path` with every link followed as the host itself would: an absolute target begins at `root`, and
+/// none leads out of it. Only root on the node could swap directories meanwhile.
+pub(super) fn resolve(root: &Path, path: &Path) -> io::Result<PathBuf> {
+    let below = path.strip_prefix(root).map_err(io::Error::other)?;
+    let mut left: VecDeque<OsString> = parts(below).collect();
+    let mut real: Vec<OsString> = Vec::new();
+    let full = |parts: &[OsString]| root.join(parts.iter().collect::<PathBuf>());
+    let mut hops = 0;
+    while let Some(part) = left.pop_front() {
+        if part == ".." {
+            real.pop();
+            continue;
+        }
+        real.push(part);
+        let target = match std::fs::read_link(full(&real)) {
+            Ok(target) => target,
+            // Not a link.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => continue,
+            Err(error) => return Err(error),
+        };
+        hops += 1;
+        if hops > MAX_HOPS {
+            return Err(nix::errno::Errno::ELOOP.into());
+        }
+        real.pop();
+        if target.is_absolute() {
+            real.clear();
+        }
+        left = parts(&target).chain(left).collect();
+    }
+    Ok(full(&real))
+}
+
+fn parts(path: &Path) -> impl Iterator<Item = OsString> {
+    path.components().filter_map(|part| match part {
+        Component::Normal(part) => Some(part.to_os_string()),
+        Component::ParentDir => Some("..".into()),
+        _ => None,
+    })
+}
+
+/// Opens a regular file and nothing else: never waits for a FIFO, follows a link or takes a terminal.
+pub(super) fn open(path: &Path) -> io::Result<(File, Metadata)> {
+    use nix::libc::{O_NOATIME, O_NOCTTY, O_NOFOLLOW, O_NONBLOCK};
+    let plain = O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+    let open = |flags| File::options().read(true).custom_flags(flags).open(path);
+    let file = match open(plain | O_NOATIME) {
+        // Only the owner may leave the access time alone.
+        Err(error) if error.raw_os_error() == Some(nix::libc::EPERM) => open(plain)?,
+        other => other?,
+    };
+    let meta = file.metadata()?;
+    if !meta.is_file() {
+        return Err(io::Error::other("not a regular file"));
+    }
+    Ok((file, meta))
+}
+
+/// The file does not exist (any more).
+pub(super) fn is_gone(error: &io::Error) -> bool {
+    use io::ErrorKind::{NotADirectory, NotFound};
+    matches!(error.kind(), NotFound | NotADirectory)
+}
+
+#[cfg(test)]
+mod tests;

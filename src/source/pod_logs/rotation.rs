@@ -1,0 +1,225 @@
+//! From one file of a container to the next: where to begin, where to go on, what is lost in between.
+
+use super::input;
+use super::listing::{Entry, is_gone};
+use super::log::{Log, OpenFile, Place, Tools, stamp};
+use super::names::Age;
+use super::options::Sink;
+use std::io;
+
+/// Most compressed files open at a time; others wait.
+const MAX_UNPACKING: usize = 4;
+
+/// How much larger compressed logs are once unpacked, for judging what catching up would cost.
+const UNPACKED_RATIO: u64 = 10;
+
+impl Log {
+    /// Goes on with what the directory holds now.
+    pub(super) fn follow(&mut self, entries: &[Entry], tools: &mut Tools, sink: &mut dyn Sink) {
+        if self.place.is_none() {
+            return self.begin(entries, tools, sink);
+        }
+        let more_after = |at: usize| at + 1 < entries.len();
+        match self.locate(entries) {
+            // It was renamed just now.
+            Err(_) => self.changed = true,
+            Ok(Some(at)) if self.is_open() || self.is_at(entries.get(at)) => {
+                self.note_place(entries, at);
+                self.supersede(more_after(at), tools.now);
+            }
+            Ok(Some(at)) => {
+                let place = self.place.unwrap_or_default();
+                self.open(entries, at, place, tools);
+            }
+            Ok(None) if self.is_open() => {
+                let newer = entries.iter().any(|entry| self.is_newer(entry));
+                self.supersede(newer, tools.now);
+            }
+            Ok(None) => self.lose_file(entries, tools, sink),
+        }
+    }
+
+    /// Opens the first file.
+    fn begin(&mut self, entries: &[Entry], tools: &mut Tools, sink: &mut dyn Sink) {
+        let at = match self.newest {
+            true => entries.len().checked_sub(1),
+            false => entries.iter().position(|entry| self.is_newer(entry)),
+        };
+        if let Some(at) = at {
+            let (at, skipped) = within_limit(entries, at, tools.options.catch_up);
+            if self.open(entries, at, Place::default(), tools)
+                && let Some(bytes) = skipped
+            {
+                self.lose(bytes, tools, sink);
+            }
+        }
+    }
+
+    /// The file is gone, or was cut back while it was closed.
+    fn lose_file(&mut self, entries: &[Entry], tools: &mut Tools, sink: &mut dyn Sink) {
+        let inode = self.place.map(|place| place.inode);
+        let cut_back = self.file.is_some()
+            && (entries.iter()).any(|entry| Some(entry.inode) == inode && !entry.compressed);
+        tools.stats.truncated += u64::from(cut_back);
+        // A quiet file had been read: it ended, or was removed. What an earlier run left may have grown.
+        let unread = self.file.is_none() || self.lively && !cut_back;
+        let rest = self.unread_bytes();
+        if unread || rest > 0 || self.behind {
+            self.lose(rest, tools, sink);
+        }
+        self.within_long = false;
+        (self.file, self.place, self.newest) = (None, None, false);
+        self.begin(entries, tools, sink);
+    }
+
+    /// The file that is read is at its end, and a newer one exists.
+    pub(super) fn next_file(&mut self, tools: &mut Tools, sink: &mut dyn Sink) {
+        let entries = match self.list(tools) {
+            Ok(listing) => listing.entries,
+            Err(error) => {
+                self.changed = true;
+                return self.fail(&error, tools);
+            }
+        };
+        let next = match self.locate(&entries) {
+            Ok(Some(at)) => {
+                self.note_place(&entries, at);
+                Some(at + 1).filter(|next| *next < entries.len())
+            }
+            Ok(None) => entries.iter().position(|entry| self.is_newer(entry)),
+            Err(_) => None,
+        };
+        let opened = next.is_some_and(|at| {
+            let (at, skipped) = within_limit(&entries, at, tools.options.catch_up);
+            let opened = self.open(&entries, at, Place::default(), tools);
+            if let (true, Some(bytes)) = (opened, skipped) {
+                self.lose(bytes, tools, sink);
+            }
+            opened
+        });
+        if opened {
+            tools.stats.rotations += 1;
+        } else {
+            // The next check finds the newer file again.
+            self.superseded = None;
+            self.lively &= !(self.file.as_ref()).is_some_and(|file| file.spent);
+            self.check_at = tools.now;
+        }
+    }
+
+    /// Which entry is the file that is read: the one of its inode number, unless another file got that
+    /// while it was closed; else, compressed or copied, the one that begins like it. An error where it
+    /// was renamed meanwhile.
+    fn locate(&self, entries: &[Entry]) -> io::Result<Option<usize>> {
+        let Some(place) = self.place else {
+            return Ok(None);
+        };
+        let youngest_first = entries.iter().enumerate().rev();
+        let mut candidates: Vec<(usize, &Entry)> = youngest_first
+            .filter(|(_, entry)| entry.restart == self.who.restart)
+            .collect();
+        candidates.sort_by_key(|(_, entry)| entry.inode != place.inode);
+        for (at, entry) in candidates {
+            let by_inode = entry.inode == place.inode;
+            // An open file's inode number is its own; an empty file has nothing else.
+            let same = if place.first.len == 0 || by_inode && self.is_open() {
+                by_inode
+            } else {
+                match input::is_same(entry, place.first, place.offset) {
+                    Err(error) if is_gone(&error) => return Err(error),
+                    same => same.unwrap_or(false),
+                }
+            };
+            if same {
+                return Ok(Some(at));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether the closed file is this entry, as it was when it was opened.
+    fn is_at(&self, entry: Option<&Entry>) -> bool {
+        let (Some(file), Some(place), Some(entry)) = (&self.file, self.place, entry) else {
+            return false;
+        };
+        (entry.inode, entry.compressed) == (place.inode, file.compressed)
+    }
+
+    /// Takes over where the file stands now: it may have been renamed.
+    fn note_place(&mut self, entries: &[Entry], at: usize) {
+        let (Some(file), Some(entry)) = (&mut self.file, entries.get(at)) else {
+            return;
+        };
+        if *file.path != *entry.path {
+            file.path = entry.path.clone().into();
+        }
+        let upto = entries.iter().take(at + 1);
+        let stamps = upto.filter(|older| older.restart == entry.restart);
+        if let Some(stamp) = stamps.filter_map(stamp).max() {
+            self.older = Some(stamp);
+        }
+    }
+
+    /// Whether a file is known to be newer than the one that was read last.
+    fn is_newer(&self, entry: &Entry) -> bool {
+        let known_older = matches!(entry.age, Age::Stamp(_)) && stamp(entry) <= self.older;
+        entry.restart > self.who.restart || entry.restart == self.who.restart && !known_older
+    }
+
+    /// Goes over to a file. False: not now; it is tried again.
+    fn open(&mut self, entries: &[Entry], at: usize, place: Place, tools: &mut Tools) -> bool {
+        let Some(entry) = entries.get(at) else {
+            return false;
+        };
+        if entry.compressed && tools.unpacking.taken() >= MAX_UNPACKING {
+            self.changed = true;
+            return false;
+        }
+        let (file, place) = match OpenFile::open(entry, place, tools) {
+            Ok(Some(opened)) => opened,
+            Ok(None) => {
+                self.changed = true;
+                return false;
+            }
+            Err(error) => {
+                self.changed = is_gone(&error);
+                self.fail(&error, tools);
+                return false;
+            }
+        };
+        self.leave(tools);
+        self.file_watched = false;
+        self.newest = false;
+        if entry.restart != self.who.restart {
+            self.who.restart = entry.restart;
+            self.older = None;
+            self.joins = Default::default();
+        }
+        self.within_long &= place.offset > 0;
+        (self.file, self.place) = (Some(file), Some(place));
+        self.note_place(entries, at);
+        self.superseded = (at + 1 < entries.len()).then_some(tools.now);
+        // Read in this very poll, once all others had their turn.
+        self.behind = true;
+        self.wake();
+        true
+    }
+}
+
+/// The first file from `at` on from which all rotated bytes are within the limit, and the bytes
+/// skipped if that is another one.
+fn within_limit(entries: &[Entry], at: usize, most: u64) -> (usize, Option<u64>) {
+    let size = |entry: &Entry| std::fs::symlink_metadata(&entry.path).map_or(0, |meta| meta.len());
+    let (mut total, mut first, mut skipped) = (0u64, at, None);
+    // The current file always counts as within.
+    for (index, entry) in entries.iter().enumerate().skip(at).rev().skip(1) {
+        let bytes = size(entry);
+        let ratio = if entry.compressed { UNPACKED_RATIO } else { 1 };
+        total = total.saturating_add(bytes.saturating_mul(ratio));
+        if total > most {
+            first = first.max(index + 1);
+            skipped = Some(skipped.unwrap_or(0) + bytes);
+        }
+    }
+    (first, skipped)
+}
