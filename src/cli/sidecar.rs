@@ -6,7 +6,7 @@ use crate::units::Span;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::path::PathBuf;
 
-/// The command.
+/// The subcommand with its flags.
 pub fn command() -> Command {
     let text = |id: &'static str, env: &'static str, help: &'static str| {
         Arg::new(id)
@@ -17,7 +17,7 @@ pub fn command() -> Command {
             .help(help)
     };
     Command::new("sidecar")
-        .about("Beside a training container: follow its NCCL log files, serve metrics, print each change of verdict as a JSON line")
+        .about("Run next to a training container: follow its NCCL log files, serve metrics, print each change of verdict as a JSON line")
         .arg(
             Arg::new("dir")
                 .long("dir")
@@ -33,7 +33,7 @@ pub fn command() -> Command {
                 .env("SELVAGE_LISTEN")
                 .value_name("ADDRESS:PORT")
                 .default_value(":9950")
-                .help("Address to serve /metrics on; none: nowhere"),
+                .help("Address to serve /metrics on; none: do not serve"),
         )
         .arg(
             Arg::new("exit-when-done")
@@ -41,7 +41,7 @@ pub fn command() -> Command {
                 .env("SELVAGE_SIDECAR_EXIT_WHEN_DONE")
                 .action(ArgAction::SetTrue)
                 .value_parser(clap::builder::FalseyValueParser::new())
-                .help("End once the job is done, where this is no native sidecar: a file DIR/done is there, or the pod shares its PID namespace and no process that wrote a log is left"),
+                .help("End once the job is done (not needed in a native sidecar): a file DIR/done exists, or the pod shares its PID namespace and every process that wrote a log has ended"),
         )
         .arg(
             Arg::new("init-hang-after")
@@ -50,17 +50,17 @@ pub fn command() -> Command {
                 .value_name("SPAN")
                 .default_value("5m")
                 .value_parser(clap::value_parser!(Span))
-                .help("An init that takes longer hangs"),
+                .help("Report an NCCL init that takes longer as hanging"),
         )
-        .arg(text("namespace", "SELVAGE_POD_NAMESPACE", "Label of its series; empty: the scraper's own stands"))
-        .arg(text("pod", "SELVAGE_POD_NAME", "The same, the pod"))
-        .arg(text("container", "SELVAGE_CONTAINER", "The same, the training container, where files do not name it"))
+        .arg(text("namespace", "SELVAGE_POD_NAMESPACE", "Namespace label of its series; empty: left to the scraper"))
+        .arg(text("pod", "SELVAGE_POD_NAME", "Pod label of its series; empty: left to the scraper"))
+        .arg(text("container", "SELVAGE_CONTAINER", "Container label, for files whose names do not tell their container"))
 }
 
-/// What was said on the command line and in the environment.
+/// Settings from the command line and the environment.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The invalid value, and why.
 pub fn settings(matches: &ArgMatches) -> Result<Settings, String> {
     let text = |id: &str| matches.get_one::<String>(id).cloned().unwrap_or_default();
     let listen = match text("listen").as_str() {

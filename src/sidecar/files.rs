@@ -1,203 +1,173 @@
-//! The log files of a directory: each NCCL process writes one (`NCCL_DEBUG_FILE`), `%h.%p.log` or
+//! NCCL's log files in one directory: each process writes one (`NCCL_DEBUG_FILE`), `%h.%p.log` or
 //! with the container's name in front.
 
+use crate::host::Host;
 use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::log::Limits;
+use crate::observe::reading::Reading;
 use crate::source::nccl::Reader;
+use crate::source::pod_logs::{Container, Follower, Layout, Options, Sink};
+use crate::units::Millis;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-/// Files followed; a node has 8 or 16 GPUs, and a process a GPU.
+/// Most files followed; a node has 8 or 16 GPUs, with a process each.
 const MAX_FILES: usize = 1024;
 
-/// Containers told apart, by the names of files.
+/// Most containers, by the names of files.
 const MAX_CONTAINERS: usize = 16;
 
-/// Bytes of one file taken before the others have their turn.
-const SHARE: u64 = 4 << 20;
-
-/// Bytes read at once.
-const PIECE: usize = 64 * 1024;
-
-/// Its presence says that the job is done.
+/// A file of this name says that the job is done.
 const DONE: &str = "done";
 
-/// One file.
-struct Followed {
-    inode: u64,
-    offset: u64,
-    reader: Reader,
-}
-
-/// What one look found.
+/// What one poll found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Look {
+pub(super) struct Poll {
     /// Bytes read.
-    pub bytes: u64,
-    /// More is there than one look takes.
-    pub more: bool,
+    pub(super) bytes: u64,
+    /// There is more than one poll takes.
+    pub(super) more: bool,
     /// Why the directory or a file cannot be read.
-    pub fault: Option<String>,
+    pub(super) fault: Option<String>,
 }
 
-/// The files and what they come to, by container (empty where names do not tell).
-pub struct Files {
+/// The files of a directory, and what they say.
+pub(super) struct Files {
     dir: PathBuf,
-    /// Container of files whose names tell none.
+    follower: Follower,
+    collected: Collected,
+    /// Why a file cannot be read.
+    fault: Option<String>,
+}
+
+/// Lines so far.
+struct Collected {
+    /// Container of files whose names do not tell it.
     container: String,
-    files: BTreeMap<String, Followed>,
+    readers: BTreeMap<String, Reader>,
     logs: BTreeMap<String, NcclLog>,
-    piece: Vec<u8>,
-    done: bool,
+    read_at: Option<jiff::Timestamp>,
+    /// Why lines are passed over.
+    fault: Option<String>,
 }
 
 impl Files {
-    /// Files below a directory; nothing is opened yet.
-    pub fn new(dir: &Path, container: &str) -> Self {
+    /// Nothing is opened yet. `container` owns the files whose names do not tell their container.
+    pub(super) fn new(dir: &Path, container: &str) -> Self {
+        let options = Options {
+            layout: Layout::Flat,
+            containers: MAX_FILES,
+            // The directory may be on a file system without inotify events.
+            check_every: Duration::from_secs(1),
+            ..Options::new(&Host::new("/"), dir)
+        };
         Files {
             dir: dir.to_path_buf(),
-            container: container.to_string(),
-            files: BTreeMap::new(),
-            logs: BTreeMap::new(),
-            piece: vec![0; PIECE],
-            done: false,
+            follower: Follower::new(options),
+            collected: Collected {
+                container: container.to_string(),
+                readers: BTreeMap::new(),
+                logs: BTreeMap::new(),
+                read_at: None,
+                fault: None,
+            },
+            fault: None,
         }
     }
 
-    /// What each container's files come to.
-    pub fn logs(&self) -> &BTreeMap<String, NcclLog> {
-        &self.logs
+    /// State of each container's NCCL (empty name: unknown container).
+    pub(super) fn logs(&self) -> &BTreeMap<String, NcclLog> {
+        &self.collected.logs
     }
 
-    /// Whether somebody has told that the job is done.
-    pub fn done(&self) -> bool {
-        self.done
+    /// Whether the job was declared done.
+    pub(super) fn is_done(&self) -> bool {
+        let done = std::fs::symlink_metadata(self.dir.join(DONE));
+        done.is_ok_and(|meta| meta.is_file())
     }
 
-    /// Processes whose files there are, by the names of those.
-    pub fn pids(&self) -> BTreeSet<u32> {
-        self.files.keys().filter_map(|name| pid_of(name)).collect()
-    }
-
-    /// Takes in what is new. What cannot be read stops no other.
-    pub fn look(&mut self, read_at: Option<jiff::Timestamp>) -> Look {
-        let mut look = Look::default();
-        let names = match self.names() {
-            Ok(names) => names,
-            Err(error) => {
-                look.fault = Some(format!("{}: {error}", self.dir.display()));
-                return look;
-            }
-        };
-        self.files.retain(|name, _| names.contains(name));
-        for name in names {
-            if let Err(error) = self.follow(&name, read_at, &mut look)
-                && error.kind() != io::ErrorKind::NotFound
-            {
-                look.fault = Some(format!("{name}: {error}"));
-            }
-        }
-        look
-    }
-
-    /// Ends what is not ended by a newline: nobody writes any more.
-    pub fn finish(&mut self) {
-        for (name, followed) in &mut self.files {
-            if let Some(log) = self
-                .logs
-                .get_mut(container_of(name).unwrap_or(&self.container))
-            {
-                followed.reader.finish(log, None);
-            }
-        }
-    }
-
-    fn names(&mut self) -> io::Result<BTreeSet<String>> {
-        let mut names = BTreeSet::new();
+    /// Processes that have a file, by the files' names.
+    pub(super) fn pids(&self) -> BTreeSet<u32> {
         #[expect(
             clippy::disallowed_methods,
             reason = "the directory shared with the job"
         )]
-        let entries = fs::read_dir(&self.dir)?;
-        for entry in entries.flatten().take(4 * MAX_FILES) {
-            let Ok(name) = entry.file_name().into_string() else {
-                continue;
-            };
-            if name == DONE {
-                self.done |= entry.file_type().is_ok_and(|kind| kind.is_file());
-            } else if names.len() < MAX_FILES {
-                names.insert(name);
-            }
-        }
-        Ok(names)
+        let entries = std::fs::read_dir(&self.dir).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        (names.take(4 * MAX_FILES))
+            .filter_map(|name| pid_of(&name))
+            .collect()
     }
 
-    fn follow(
-        &mut self,
-        name: &str,
-        read_at: Option<jiff::Timestamp>,
-        look: &mut Look,
-    ) -> io::Result<()> {
-        let path = self.dir.join(name);
-        let meta = fs::symlink_metadata(&path)?;
-        // The job's processes can put anything there: a link, a pipe that blocks.
-        if !meta.is_file() {
-            return Ok(());
+    /// Reads what is new. A file that cannot be read does not block the others.
+    pub(super) fn poll(&mut self, now: Millis, read_at: Option<jiff::Timestamp>) -> Poll {
+        self.collected.read_at = read_at;
+        let stats = self.follower.poll(now, &mut self.collected);
+        let root = match stats.root {
+            Reading::Value(()) => None,
+            Reading::Failed(fault) => Some(fault.detail),
+            Reading::Absent | Reading::NotObservable => {
+                Some(format!("{}: no such directory", self.dir.display()))
+            }
+        };
+        if stats.fault.is_some() || stats.unreadable == 0 {
+            self.fault = stats.fault.map(|fault| fault.detail);
         }
-        let known = self
-            .files
-            .get(name)
-            .map(|known| (known.inode, known.offset));
-        if known == Some((meta.ino(), meta.len())) {
-            return Ok(());
+        let file = self.fault.as_ref().or(self.collected.fault.as_ref());
+        Poll {
+            bytes: stats.bytes,
+            more: stats.behind > 0,
+            fault: root.or_else(|| file.cloned()),
         }
-        let mut file = File::options()
-            .read(true)
-            .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK)
-            .open(&path)?;
-        let meta = file.metadata()?;
-        let followed = self
-            .files
-            .entry(name.to_string())
-            .or_insert_with(|| Followed {
-                inode: meta.ino(),
-                offset: 0,
-                reader: Reader::default(),
-            });
-        // Another file of this name, or cut back: NCCL opens with mode w.
-        if followed.inode != meta.ino() || meta.len() < followed.offset {
-            *followed = Followed {
-                inode: meta.ino(),
-                offset: 0,
-                reader: Reader::default(),
-            };
+    }
+
+    /// Blocks until there may be something new, `most` at the longest.
+    pub(super) fn wait(&self, most: Duration) {
+        self.follower.wait(most);
+    }
+
+    /// Ends what does not end in a newline: nothing more will be written.
+    pub(super) fn finish(&mut self) {
+        let collected = &mut self.collected;
+        self.follower.finish(collected);
+        for (name, reader) in &mut collected.readers {
+            let container = container_of(name).unwrap_or(&collected.container);
+            if let Some(log) = collected.logs.get_mut(container) {
+                reader.finish(log, None);
+            }
         }
-        file.seek(SeekFrom::Start(followed.offset))?;
+    }
+}
+
+impl Sink for Collected {
+    /// These files hold nothing but NCCL's lines.
+    fn wants(&self, _: &[u8], from: usize) -> Option<usize> {
+        Some(from)
+    }
+
+    fn line(&mut self, file: &Container, line: &[u8]) {
+        let name = &file.key.container;
+        if name == DONE {
+            return;
+        }
         let container = container_of(name).unwrap_or(&self.container);
         if self.logs.len() >= MAX_CONTAINERS && !self.logs.contains_key(container) {
-            return Err(io::Error::other("names one container too many"));
+            self.fault = Some(format!("{name}: more than {MAX_CONTAINERS} containers"));
+            return;
         }
-        let log = self
-            .logs
-            .entry(container.to_string())
+        let log = (self.logs.entry(container.to_string()))
             .or_insert_with(|| NcclLog::new(Limits::CONTAINER));
-        let mut taken = 0;
-        while taken < SHARE {
-            let read = file.read(&mut self.piece)?;
-            if read == 0 {
-                break;
-            }
-            let piece = self.piece.get(..read).unwrap_or_default();
-            followed.reader.feed(piece, log, read_at);
-            taken += read as u64;
-            followed.offset += read as u64;
-        }
-        look.bytes += taken;
-        look.more |= taken >= SHARE;
-        Ok(())
+        let reader = self.readers.entry(name.clone()).or_default();
+        reader.take_line(line, log, self.read_at);
+    }
+
+    fn lost(&mut self, file: &Container, _: u64) {
+        self.readers.remove(&file.key.container);
+    }
+
+    fn gone(&mut self, file: &Container) {
+        self.readers.remove(&file.key.container);
     }
 }
 
@@ -218,6 +188,7 @@ fn pid_of(name: &str) -> Option<u32> {
 mod tests {
     use super::*;
     use crate::check::nccl::{Beside, Fallback, judge};
+    use std::fs;
 
     const CHANNEL: &str = "n1:7:8 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/";
 
@@ -225,45 +196,70 @@ mod tests {
         judge(&files.logs()[container], &Beside::default()).tcp_fallback
     }
 
+    /// Bytes that a second of polling gives.
+    fn read(files: &mut Files, now: &mut u64) -> u64 {
+        let mut bytes = 0;
+        for _ in 0..16 {
+            *now += 80;
+            let poll = files.poll(Millis(*now), None);
+            assert_eq!(poll.fault, None);
+            bytes += poll.bytes;
+        }
+        bytes
+    }
+
     #[test]
     fn grown_new_cut_back_and_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let mut files = Files::new(dir.path(), "");
-        assert_eq!(files.look(None), Look::default());
+        let mut now = 0;
+        assert_eq!(read(&mut files, &mut now), 0);
         let file = dir.path().join("n1.7.log");
         fs::write(&file, format!("{CHANNEL}Soc")).unwrap();
-        files.look(None);
-        assert_eq!(fallback(&files, ""), Fallback::Unknown, "half a line");
+        read(&mut files, &mut now);
+        assert!(files.logs().is_empty(), "half a line");
         fs::write(&file, format!("{CHANNEL}Socket/0\n")).unwrap();
-        files.look(None);
+        read(&mut files, &mut now);
         assert_eq!(fallback(&files, ""), Fallback::Yes);
         // A second container's own.
         let other = dir.path().join("trainer.n1.9.log");
         fs::write(&other, format!("{CHANNEL}IB/0\n")).unwrap();
-        files.look(None);
+        read(&mut files, &mut now);
         assert_eq!(fallback(&files, "trainer"), Fallback::No);
         assert_eq!(files.pids(), [7, 9].into());
         // Cut back: read from the start.
         fs::write(&other, "n1:9:9 [0] NCCL INFO Using network IB\n").unwrap();
-        let look = files.look(None);
-        assert_eq!(look.bytes, 38);
-        assert_eq!(files.look(None).bytes, 0);
-        assert!(!files.done());
+        assert_eq!(read(&mut files, &mut now), 38);
+        assert_eq!(read(&mut files, &mut now), 0);
+        // Replaced.
+        fs::remove_file(&other).unwrap();
+        fs::write(&other, "n1:9:9 [0] NCCL INFO Using network IB\n").unwrap();
+        assert_eq!(read(&mut files, &mut now), 38);
+        assert!(!files.is_done());
         fs::write(dir.path().join("done"), "").unwrap();
-        files.look(None);
-        assert!(files.done());
+        assert!(files.is_done());
     }
 
     #[test]
-    fn what_is_no_file_is_left_alone() {
+    fn the_last_line_may_lack_its_newline() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("n1.7.log"), format!("{CHANNEL}Socket/0")).unwrap();
+        let mut files = Files::new(dir.path(), "");
+        read(&mut files, &mut 0);
+        files.finish();
+        assert_eq!(fallback(&files, ""), Fallback::Yes);
+    }
+
+    #[test]
+    fn what_is_not_a_file_is_ignored() {
         let dir = tempfile::tempdir().unwrap();
         nix::unistd::mkfifo(&dir.path().join("a.1.log"), nix::sys::stat::Mode::S_IRWXU).unwrap();
         fs::create_dir(dir.path().join("b.2.log")).unwrap();
         std::os::unix::fs::symlink("/etc/passwd", dir.path().join("c.3.log")).unwrap();
         let mut files = Files::new(dir.path(), "");
-        assert_eq!(files.look(None), Look::default());
+        assert_eq!(files.poll(Millis(1), None), Poll::default());
         let mut gone = Files::new(&dir.path().join("none"), "");
-        assert!(gone.look(None).fault.is_some());
+        assert!(gone.poll(Millis(1), None).fault.is_some());
     }
 
     #[test]

@@ -1,85 +1,88 @@
-//! Beside a training container: follows its NCCL log files, serves metrics, prints each change of
-//! verdict as a JSON line.
+//! Runs next to a training container: follows its NCCL log files, serves metrics, prints each change
+//! of verdict as a JSON line.
 
 mod files;
+mod processes;
 mod serve;
-mod wake;
 
 use crate::check::nccl::{Beside, NcclVerdict, judge};
+use crate::observe::pod::ContainerKey;
 use crate::source::nccl::anchor::VERDICT_SCHEMA;
 use files::Files;
 use serde::Serialize;
 use serve::Page;
-pub use serve::Scrape;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
-use wake::Wakes;
 
-/// Longest time between looks: what inotify does not tell is found by then.
-const LOOK: Duration = Duration::from_secs(1);
+/// Longest pause between polls, which is also how soon a shutdown is noticed.
+const WAIT: Duration = Duration::from_millis(250);
 
 /// Shortest time between two lines about one container for counts alone.
 const COUNTS: Duration = Duration::from_secs(15);
 
-/// Looks at the end, of some MiB a file each.
-const LAST_LOOKS: usize = 16;
+/// Most polls at the end, of some MiB each.
+const LAST_POLLS: usize = 16;
 
-/// With `exit_when_done`: how long no process of the job is seen before that is believed.
+/// With `exit_when_done`: how long all processes of the job must be gone.
 const GONE: Duration = Duration::from_secs(10);
 
-/// What the sidecar is told.
+/// Settings from the command line and the environment.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Directory of the log files.
     pub dir: PathBuf,
-    /// Addresses to serve on; none: nowhere.
+    /// Addresses to serve on; `None`: serve nothing.
     pub listen: Option<Vec<std::net::SocketAddr>>,
-    /// Ends once the job is done.
+    /// End once the job is done.
     pub exit_when_done: bool,
-    /// An init that takes longer hangs.
+    /// An NCCL init that takes longer is reported as hanging.
     pub hang_after: Duration,
-    /// Labels of its series, where the environment tells them.
+    /// `namespace` label of its series; empty leaves it to the scraper.
     pub namespace: String,
-    /// …
+    /// `pod` label of its series; empty leaves it to the scraper.
     pub pod: String,
-    /// …, for files whose names tell none.
+    /// `container` label for files whose names do not tell their container.
     pub container: String,
 }
 
-/// What stops a sidecar.
+/// Why a sidecar ends early.
 #[derive(Debug, thiserror::Error)]
 pub enum SidecarError {
-    /// The address cannot be had.
+    /// The address is not available.
     #[error("cannot listen: {0}; --listen names another address, or none")]
     Listen(io::Error),
     /// Standard output is closed.
     #[error("writing output: {0}")]
     Write(io::Error),
+    /// A bug.
+    #[error("following log files: {0}")]
+    Reader(tokio::task::JoinError),
 }
 
-/// A line on standard output; the node agent takes it from the container's log.
+/// A line on standard output; the node agent reads it from the container's log.
 #[derive(Debug, Serialize)]
-struct TellLine<'a> {
+struct VerdictLine<'a> {
     schema: &'static str,
     time: String,
     container: &'a str,
     verdict: &'a NcclVerdict,
 }
 
-/// Runs until `shutdown`, or until the job is done if that is asked for.
+/// Runs until `shutdown`, or until the job is done if that is wanted.
 ///
 /// # Errors
 /// [`SidecarError`].
 pub async fn run(
     settings: Settings,
-    mut out: impl Write,
+    mut out: impl Write + Send + 'static,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), SidecarError> {
     let (page_tx, page_rx) = watch::channel(Arc::new(Page::default()));
@@ -90,75 +93,68 @@ pub async fn run(
             .map_err(SidecarError::Listen)?;
         serve::start(listener, page_rx, stop_rx);
     }
-    let (wake_tx, mut wake_rx) = mpsc::channel(1);
-    let _wakes = Wakes::start(&settings.dir, wake_tx);
-    let mut sidecar = Sidecar {
-        files: Files::new(&settings.dir, &settings.container),
-        told: BTreeMap::new(),
-        current: BTreeMap::new(),
-        seen: None,
-        bytes: 0,
-        fault: None,
-        settings,
-    };
-    tokio::pin!(shutdown);
-    loop {
-        let (more, done) = sidecar.step(&mut out)?;
-        page_tx.send_replace(Arc::new(sidecar.page()));
-        if done {
-            break;
-        }
-        if more {
-            // Whoever asks is answered, and who stops is heard, however much there is.
-            tokio::select! {
-                biased;
-                () = &mut shutdown => break,
-                () = tokio::task::yield_now() => continue,
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopping = Arc::clone(&stop);
+    let mut reader = tokio::task::spawn_blocking(move || {
+        let mut sidecar = Sidecar {
+            files: Files::new(&settings.dir, &settings.container),
+            printed: BTreeMap::new(),
+            page: Page::default(),
+            last_seen: None,
+            settings,
+        };
+        while !stopping.load(Ordering::Relaxed) {
+            let (more, done) = sidecar.step(&mut out)?;
+            page_tx.send_replace(Arc::new(sidecar.page.clone()));
+            if done {
+                break;
+            }
+            if !more {
+                sidecar.files.wait(WAIT);
             }
         }
-        tokio::select! {
-            () = &mut shutdown => break,
-            Some(()) = wake_rx.recv() => {}
-            () = tokio::time::sleep(LOOK) => {}
+        sidecar.print_rest(&mut out)
+    });
+    let ended = tokio::select! {
+        () = shutdown => {
+            stop.store(true, Ordering::Relaxed);
+            (&mut reader).await
         }
-    }
-    sidecar.last_words(&mut out)?;
+        ended = &mut reader => ended,
+    };
     let _ = stop_tx.send(true);
-    Ok(())
+    ended.unwrap_or_else(|error| Err(SidecarError::Reader(error)))
 }
 
 struct Sidecar {
     settings: Settings,
     files: Files,
-    /// What was last told of each container, and when.
-    told: BTreeMap<String, (NcclVerdict, Instant)>,
-    /// What is so of each now: lines about counts alone wait, metrics do not.
-    current: BTreeMap<String, NcclVerdict>,
+    /// The last verdict printed about each container, and when.
+    printed: BTreeMap<String, (NcclVerdict, Instant)>,
+    /// Current state: lines about counts alone wait, metrics do not.
+    page: Page,
     /// When a process of the job was last seen.
-    seen: Option<Instant>,
-    bytes: u64,
-    fault: Option<String>,
+    last_seen: Option<Instant>,
 }
 
 impl Sidecar {
-    /// One look: whether more is there at once, and whether the job is done.
+    /// One poll: whether there is more to read, and whether the job is done.
     fn step(&mut self, out: &mut impl Write) -> Result<(bool, bool), SidecarError> {
         let wall = jiff::Timestamp::now();
-        let look = self.files.look(Some(wall));
-        self.bytes += look.bytes;
-        if look.fault != self.fault {
-            if let Some(fault) = &look.fault {
+        let poll = self.files.poll(crate::clock::monotonic(), Some(wall));
+        self.page.bytes += poll.bytes;
+        if poll.fault != self.page.fault {
+            if let Some(fault) = &poll.fault {
                 super::cli::complain(fault);
             }
-            self.fault = look.fault;
+            self.page.fault = poll.fault;
         }
-        self.tell(out, wall, false)?;
+        self.print_changes(out, wall, false)?;
         let done = self.settings.exit_when_done && self.is_done();
-        Ok((look.more, done))
+        Ok((poll.more, done))
     }
 
-    /// Prints what changed.
-    fn tell(
+    fn print_changes(
         &mut self,
         out: &mut impl Write,
         wall: jiff::Timestamp,
@@ -174,14 +170,20 @@ impl Sidecar {
                 continue;
             }
             let verdict = judge(log, &beside);
-            self.current.insert(container.clone(), verdict.clone());
-            let due = self.told.get(container).is_none_or(|(told, at)| {
-                differs(told, &verdict) || *told != verdict && (last || now - *at >= COUNTS)
+            let key = ContainerKey {
+                namespace: self.settings.namespace.clone(),
+                pod: self.settings.pod.clone(),
+                uid: String::new(),
+                container: container.clone(),
+            };
+            self.page.containers.insert(key, verdict.clone());
+            let due = self.printed.get(container).is_none_or(|(printed, at)| {
+                differ(printed, &verdict) || *printed != verdict && (last || now - *at >= COUNTS)
             });
             if !due {
                 continue;
             }
-            let line = TellLine {
+            let line = VerdictLine {
                 schema: VERDICT_SCHEMA,
                 time: wall.to_string(),
                 container,
@@ -192,58 +194,43 @@ impl Sidecar {
             out.write_all(text.as_bytes())
                 .and_then(|()| out.flush())
                 .map_err(SidecarError::Write)?;
-            self.told.insert(container.clone(), (verdict, now));
+            self.printed.insert(container.clone(), (verdict, now));
         }
         Ok(())
     }
 
-    /// What was written up to the end.
-    fn last_words(&mut self, out: &mut impl Write) -> Result<(), SidecarError> {
+    /// What was written up to now, within limits: the end of the pod does not wait.
+    fn print_rest(&mut self, out: &mut impl Write) -> Result<(), SidecarError> {
         let wall = jiff::Timestamp::now();
-        // What was written up to now, within reason: the pod's end does not wait for ever.
-        for _ in 0..LAST_LOOKS {
-            if !self.files.look(Some(wall)).more {
+        for _ in 0..LAST_POLLS {
+            if !self.files.poll(crate::clock::monotonic(), Some(wall)).more {
                 break;
             }
         }
         self.files.finish();
-        self.tell(out, wall, true)
+        self.print_changes(out, wall, true)
     }
 
-    /// Somebody says so by a file `done`; or the pod's processes are visible (shareProcessNamespace),
-    /// and none of those that wrote a log has been there for a while.
+    /// A file `done` says so; or the pod's processes are visible (shareProcessNamespace), and none of
+    /// those that wrote a log has been there for a while.
     fn is_done(&mut self) -> bool {
-        if self.files.done() {
+        if self.files.is_done() {
             return true;
         }
         let pids = self.files.pids();
-        if pids.is_empty() || !wake::shares_processes() {
+        if pids.is_empty() || !processes::are_shared() {
             return false;
         }
         let now = Instant::now();
-        if self.seen.is_none() || pids.iter().any(|pid| wake::is_alive(*pid)) {
-            self.seen = Some(now);
+        if self.last_seen.is_none() || pids.into_iter().any(processes::is_alive) {
+            self.last_seen = Some(now);
         }
-        self.seen.is_some_and(|seen| now - seen >= GONE)
-    }
-
-    fn page(&self) -> Page {
-        let containers = self.current.iter().map(|(container, verdict)| Scrape {
-            namespace: self.settings.namespace.clone(),
-            pod: self.settings.pod.clone(),
-            container: container.clone(),
-            verdict: verdict.clone(),
-        });
-        Page {
-            containers: containers.collect(),
-            bytes: self.bytes,
-            fault: self.fault.clone(),
-        }
+        self.last_seen.is_some_and(|seen| now - seen >= GONE)
     }
 }
 
 /// Whether two verdicts differ in more than counts.
-fn differs(a: &NcclVerdict, b: &NcclVerdict) -> bool {
+fn differ(a: &NcclVerdict, b: &NcclVerdict) -> bool {
     let key = |verdict: &NcclVerdict| {
         (
             verdict.network,
@@ -257,6 +244,3 @@ fn differs(a: &NcclVerdict, b: &NcclVerdict) -> bool {
     };
     key(a) != key(b)
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,4 +1,4 @@
-//! What the sidecar serves: its metrics, and that it lives.
+//! The sidecar's HTTP endpoints: metrics and liveness.
 
 use crate::check::nccl::NcclVerdict;
 use crate::observe::pod::ContainerKey;
@@ -9,52 +9,30 @@ use crate::report::metrics::{Exposition, encode_process, nccl};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{HeaderMap, Method, Response, StatusCode};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 
-/// One container as it is scraped.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Scrape {
-    /// Labels; empty where nothing tells them, so that the scraper's own stand.
-    pub namespace: String,
-    /// …
-    pub pod: String,
-    /// …
-    pub container: String,
-    /// The verdict.
-    pub verdict: NcclVerdict,
-}
-
-/// What is served now.
+/// The state that is served.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Page {
-    pub containers: Vec<Scrape>,
-    pub bytes: u64,
-    pub fault: Option<String>,
+    /// Labels, empty where the environment does not set them, with each container's verdict.
+    pub(super) containers: BTreeMap<ContainerKey, NcclVerdict>,
+    /// Bytes of log files read.
+    pub(super) bytes: u64,
+    /// Why the directory or a file cannot be read.
+    pub(super) fault: Option<String>,
 }
 
 impl Page {
-    /// Prometheus text.
-    pub fn metrics(&self) -> String {
-        let keys: Vec<ContainerKey> = self
-            .containers
-            .iter()
-            .map(|scrape| ContainerKey {
-                namespace: scrape.namespace.clone(),
-                pod: scrape.pod.clone(),
-                uid: String::new(),
-                container: scrape.container.clone(),
-            })
-            .collect();
-        let told: Vec<nccl::Told<'_>> = keys
-            .iter()
-            .zip(&self.containers)
-            .map(|(key, scrape)| nccl::Told {
+    fn metrics(&self) -> String {
+        let told: Vec<nccl::Told<'_>> = (self.containers.iter())
+            .map(|(key, verdict)| nccl::Told {
                 job: None,
                 key,
-                verdict: &scrape.verdict,
+                verdict,
             })
             .collect();
         let mut sheet = Exposition::new(Detail::Default);
@@ -106,7 +84,7 @@ impl Answers for Serve {
     }
 }
 
-/// Serves until told to stop.
+/// Serves until `stop` becomes true.
 pub(super) fn start(
     listener: TcpListener,
     page: watch::Receiver<Arc<Page>>,
