@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(read(&mut files, &mut now), 0);
         // Replaced.
         fs::remove_file(&other).unwrap();
-        fs::write(&other, "n1:9:9 [0] NCCL INFO Using network IB\n").unwrap();
+        fs::write(&other, "n1:9:9 [1] NCCL INFO Using network IB\n").unwrap();
         assert_eq!(read(&mut files, &mut now), 38);
         assert!(!files.is_done());
         fs::write(dir.path().join("done"), "").unwrap();
