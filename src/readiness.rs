@@ -57,10 +57,10 @@ pub const NO_DATA: &str = "NoData";
 /// Reason of Unknown where rails are read, and none was up at any moment of this boot.
 pub const NO_ACTIVE_RAIL: &str = "NoActiveRail";
 
-/// What the fold takes besides findings.
+/// Input of the fold other than findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FoldInputs {
-    /// The proof.
+    /// What shows that the fabric works, as opposed to the absence of findings.
     pub proof: Proof,
     /// Rails that configuration expects; none: it says nothing.
     pub expected_rails: Option<u32>,
@@ -71,7 +71,7 @@ pub struct FoldInputs {
 /// The verdict of one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// The state.
+    /// The verdict that holds after this fold.
     pub state: State,
     /// Reasons of the findings that decided, sorted, without repeats; empty when ready.
     pub reasons: Vec<String>,
@@ -131,7 +131,7 @@ pub fn fold(findings: &[Finding], inputs: FoldInputs) -> Verdict {
 /// A change from one state to another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// The state left.
+    /// The verdict that held before the change.
     pub from: State,
     /// What was entered, and why.
     pub to: Verdict,
@@ -145,8 +145,8 @@ pub struct VerdictTracker {
 }
 
 impl VerdictTracker {
-    /// Takes the verdict of `now`. The first one is no change. Other reasons for the same state are
-    /// kept, and are no change.
+    /// Takes the verdict of `now`. The first one is not a change. Other reasons for the same state are
+    /// kept, and are not a change.
     pub fn update(&mut self, verdict: Verdict, now: Millis) -> Option<Change> {
         let Some((current, since)) = &mut self.current else {
             self.current = Some((verdict, now));

@@ -30,13 +30,13 @@ pub struct Context<'a> {
     pub history: &'a History,
     /// Which ports are rails.
     pub roles: &'a BTreeMap<PortKey, RoleFacts>,
-    /// Thresholds.
+    /// Validated thresholds and expectations from the configuration.
     pub policy: &'a Policy,
     /// Now, on the clock of the snapshot's stamps.
     pub now: Millis,
-    /// Jobs on this node; none where nobody looks at them.
+    /// Jobs on this node; none where jobs are not watched.
     pub jobs: Option<&'a Jobs>,
-    /// What the machine is taken for; none where nobody asks.
+    /// What the machine is taken for; none where no profile is asked for.
     pub profile: Option<&'a Profile>,
     /// What the Node promises to pods; none where no API server has told.
     pub offer: Option<&'a NodeResources>,
@@ -44,14 +44,14 @@ pub struct Context<'a> {
     gpudirect_verdict: Rc<GpuDirectVerdict>,
 }
 
-/// One port with what is known of it.
+/// One port with the known facts about it.
 #[derive(Debug, Clone)]
 pub struct PortView<'a> {
-    /// Its device.
+    /// RDMA device that the port belongs to.
     pub device: &'a RdmaDevice,
-    /// The port.
+    /// Facts about the port itself.
     pub port: &'a RdmaPort,
-    /// Its identity.
+    /// Identity of the port, stable over renames.
     pub key: PortKey,
     /// For people: `mlx5_3/1`.
     pub subject: String,
@@ -61,7 +61,7 @@ pub struct PortView<'a> {
     pub link: Option<&'a LinkFacts>,
     /// When its counters were last read.
     pub counted_at: Option<Millis>,
-    /// Its past.
+    /// What earlier snapshots showed of the port; `None` before the first one.
     pub history: Option<&'a PortHistory>,
     /// The past of its network device's statistics, by the names of
     /// [`ethtool_names`](crate::observe::history::ethtool_names).
@@ -142,7 +142,7 @@ impl<'a> PortView<'a> {
 }
 
 impl<'a> Context<'a> {
-    /// The moment of a snapshot that `history` has taken in already.
+    /// The moment of a snapshot that `history` already holds.
     pub fn new(
         snapshot: &'a Snapshot,
         history: &'a History,

@@ -12,7 +12,7 @@
 //!   [`Hysteresis::flap_max_factor`].
 //! - **Unknown neither raises nor clears.** While a check says Unknown of a key, what it said of
 //!   that key before stays where it was, raised or waiting; the clock of both waits stops. An
-//!   Unknown with an empty key ([`WHOLE_NODE`]) speaks for every key of its check.
+//!   Unknown with an empty key ([`WHOLE_NODE`]) stands for every key of its check.
 
 use super::{Candidate, Finding, Status};
 use crate::settings_macro::section;
@@ -147,7 +147,7 @@ impl Debouncer {
         findings
     }
 
-    /// Candidates that were not taken in because the memory was full of standing ones.
+    /// Candidates that were dropped because the memory was full of standing ones.
     pub fn refused(&self) -> u64 {
         self.refused
     }
@@ -186,7 +186,7 @@ impl Debouncer {
 impl Entry {
     /// Moves on by one step; false when there is nothing left to remember.
     fn step(&mut self, seen: Seen, passed: Duration, now: Millis, settings: &Hysteresis) -> bool {
-        // Only time between two like sightings has been seen; what lies beside a blind one has not.
+        // Only time between two like sightings has been seen; what lies next to a blind one has not.
         let counted = if self.last == seen {
             passed
         } else {

@@ -16,7 +16,7 @@ const RAIL_VANISHED: ReasonDoc = ReasonDoc {
     reason: "RailVanished",
     status: Status::Failing,
     weight: Weight::Verdict,
-    meaning: "An RDMA device that was a rail this boot is no longer there.",
+    meaning: "An RDMA device that was a rail this boot has disappeared.",
     remedy: "Look in the kernel log for its PCI address: the driver was unloaded or reset, or the NIC fell off the bus (then power-cycle the node).",
 };
 const RAIL_MOVED: ReasonDoc = ReasonDoc {
@@ -30,7 +30,7 @@ const DEVICE_VANISHED: ReasonDoc = ReasonDoc {
     reason: "DeviceVanished",
     status: Status::Degraded,
     weight: Weight::Notice,
-    meaning: "An RDMA device that is no rail, and was up this boot, is no longer there.",
+    meaning: "An RDMA device that is not a rail, and was up this boot, has disappeared.",
     remedy: "Look in the kernel log for its PCI address; nothing is to be done if somebody removed it on purpose.",
 };
 const MISSING_RAIL: ReasonDoc = ReasonDoc {
@@ -44,8 +44,8 @@ const GPU_VANISHED: ReasonDoc = ReasonDoc {
     reason: "GpuVanished",
     status: Status::Failing,
     weight: Weight::Verdict,
-    meaning: "A GPU that was on the PCI bus this boot is no longer there.",
-    remedy: "Power-cycle the node; if it stays away, have power and seating of the GPU looked at.",
+    meaning: "A GPU that was on the PCI bus this boot has disappeared.",
+    remedy: "Power-cycle the node; if it stays away, have power and seating of the GPU checked.",
 };
 const MISSING_GPU: ReasonDoc = ReasonDoc {
     reason: "MissingGpu",
@@ -73,14 +73,14 @@ const RAIL_WITHOUT_DRIVER: ReasonDoc = ReasonDoc {
     status: Status::Degraded,
     weight: Weight::Verdict,
     meaning: "A NIC in a rail's place (nearest to a GPU, or of the rails' make) is on the PCI bus and has no RDMA device. Unknown where no rail is up; a notice where the place is not a rail's.",
-    remedy: "`dmesg | grep ADDRESS` tells why the driver did not probe (`lspci -k` shows it), or which module is not loaded (`mlx5_ib`, `bnxt_re`, `efa`). A NIC that is no rail is left alone once `expect.rails` is set.",
+    remedy: "`dmesg | grep ADDRESS` tells why the driver did not probe (`lspci -k` shows it), or which module is not loaded (`mlx5_ib`, `bnxt_re`, `efa`). A NIC that is not a rail is left alone once `expect.rails` is set.",
 };
 const GPU_NOT_ON_BUS: ReasonDoc = ReasonDoc {
     reason: "GpuNotOnBus",
     status: Status::Failing,
     weight: Weight::Verdict,
     meaning: "The NVIDIA driver has a GPU (/proc/driver/nvidia/gpus) that is not on the PCI bus: it was there when the driver was loaded.",
-    remedy: "Power-cycle the node; if it stays away, have power and seating of the GPU looked at.",
+    remedy: "Power-cycle the node; if it stays away, have power and seating of the GPU checked.",
 };
 const BUS_UNREADABLE: ReasonDoc = ReasonDoc {
     reason: "BusUnreadable",
@@ -119,7 +119,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     found.extend(without_driver::rails_without_driver(context));
     if context.snapshot.pci.is_some() && context.pci().is_none() {
         let timing = context.policy.device_missing.timing();
-        // An empty key speaks for every key of the check.
+        // An empty key stands for every key of the check.
         found.push(BUS_UNREADABLE.candidate(
             ID,
             (WHOLE_NODE, "pci"),
@@ -134,7 +134,7 @@ fn moved(context: &Context<'_>) -> bool {
     context.snapshot.netns_mode == Some(NetnsMode::Exclusive)
 }
 
-/// Out of sight often and long enough that it is no driver reload.
+/// Out of sight often and long enough that it is not a driver reload.
 fn is_gone(context: &Context<'_>, missed: u32, last_seen: Millis) -> bool {
     let policy = &context.policy.device_missing;
     missed >= policy.missed && context.now.since(last_seen) >= policy.gone_after.0
@@ -226,7 +226,7 @@ fn gpus(context: &Context<'_>) -> Vec<Candidate> {
                     ID,
                     (address.clone(), address.clone()),
                     policy.timing(),
-                    format!("GPU {address} is no longer on the PCI bus"),
+                    format!("GPU {address} has left the PCI bus"),
                 )
                 .with("address", address.as_str())
                 .with("missed", seen.missed)

@@ -135,7 +135,7 @@ fn dead_config_space_counts_when_a_second_look_confirms_it() {
     assert!(node.run(&CHECK).iter().all(waits));
 }
 
-/// Puts a NIC without an RDMA device beside GPU `at`, where rail `gone` was.
+/// Puts a NIC without an RDMA device next to GPU `at`, where rail `gone` was.
 fn bare(node: &mut Node, gone: usize, bend: impl FnOnce(&mut BareNic)) {
     let mut pci = node.snapshot.pci.as_ref().unwrap().value.clone();
     for i in (0..8).filter(|i| *i != gone) {
@@ -161,12 +161,12 @@ fn nics_without_an_rdma_device_by_their_place() {
     type Bend = fn(&mut BareNic);
     let rows: [(&str, Bend, &str); 6] = [
         (
-            "beside its GPU",
+            "next to its GPU",
             |_| (),
             "0000:1a:00.0 RailWithoutDriver Degraded Verdict",
         ),
         (
-            "Ethernet of another make beside it",
+            "Ethernet of another make next to it",
             |nic| {
                 (nic.id, nic.class, nic.driver) =
                     ("14e4:1760".into(), "020000".into(), Some("bnxt_en".into()))
@@ -179,7 +179,7 @@ fn nics_without_an_rdma_device_by_their_place() {
             "0000:1a:00.0 RailWithoutDriver Degraded Notice",
         ),
         (
-            "of another make beside a GPU that has a rail",
+            "of another make next to a GPU that has a rail",
             |nic| {
                 nic.id = "15b3:1017".into();
                 nic.distances = [(gpu(3), Distance::Pix)].into_iter().collect();

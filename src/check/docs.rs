@@ -9,10 +9,10 @@ pub fn checks_markdown() -> String {
         "# Checks\n\nMade from the table of checks: change `src/check/`, then run `UPDATE_GOLDEN=1 cargo test --test docs`.\n\n\
          A finding is *failing* (something is lost: the node is unready), *degraded* (it works with less) or *unknown* \
          (the sources cannot tell, which never makes a node unready). A *notice* is shown and exported, but does not move \
-         the verdict; what is said of ports that are no rails is always a notice. Every check can be left out by `mute`, \
+         the verdict; what is said of ports that are not rails is always a notice. Every check can be left out by `mute`, \
          and every threshold set, in the policy.\n\n\
          A rail is a port of the compute fabric. Never one are the port with the default route (also below a VLAN or Open vSwitch, \
-         as OVN-Kubernetes has it), the other ports of its card where there is no other card and no GPU beside it, the \
+         as OVN-Kubernetes has it), the other ports of its card without another card and no GPU next to it, the \
          machine's own gVNIC, and Ethernet on a shape that is known to have no fabric; `role_reason` in the report says \
          which rule decided, `rails.include` overrides it.\n\n| check | looks at | reasons |\n|---|---|---|\n",
     );

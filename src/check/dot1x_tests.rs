@@ -145,7 +145,7 @@ fn what_was_authorized_this_boot_needs_no_other_evidence() {
 }
 
 #[test]
-fn a_port_that_nobody_asks_is_no_evidence() {
+fn a_port_without_a_supplicant_is_not_evidence() {
     // A supplicant that authenticates nothing calls its port authorized.
     let mut node = Node::roce();
     for i in 0..8 {
@@ -180,7 +180,7 @@ fn a_link_that_is_down_is_that_first() {
     for (says, seen_up, before) in [
         (held(), false, true),
         (asking(), false, false),
-        // Nobody answers where there is no link: no cause of it, unless it was so before.
+        // No answer comes without a link: no cause of it, unless it was so before.
         (unanswered(), false, false),
         (unanswered(), true, true),
     ] {
@@ -227,7 +227,7 @@ fn what_a_hung_read_left_is_not_gone_by() {
     set(&mut node, 3, Reading::Value(held()));
     node.set_stalled("dot1x", "", Millis::from_secs(90));
     assert_eq!(node.told(&CHECK), Vec::<String>::new());
-    // Another supplicant's failure is no word about this one.
+    // Another supplicant's failure says nothing about this one.
     let mut node = self::node(8);
     set(&mut node, 3, Reading::Value(held()));
     node.set_fault("dot1x", "", FaultKind::Other);

@@ -1,4 +1,4 @@
-//! Whether NVIDIA's driver was loaded anew and its devices answer: what a reset under drivers that
+//! Whether NVIDIA's driver was reloaded and its devices answer: what a reset under drivers that
 //! tell none (before 565, without Xid 154) leaves behind.
 
 use super::Context;

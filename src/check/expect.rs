@@ -12,7 +12,7 @@ pub enum GpuDirectExpectation {
     Auto,
     /// Its absence is always judged.
     Required,
-    /// Never judged.
+    /// The operator does not want GPUDirect judged on this node.
     Off,
 }
 
@@ -33,7 +33,7 @@ pub enum LosslessExpectation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum XidAction {
-    /// Counted only.
+    /// Exported as a metric, never a finding.
     Ignore,
     /// An application's fault: counted, told in the Xid list.
     App,
@@ -47,7 +47,7 @@ pub enum XidAction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct XidOverride {
-    /// What it is.
+    /// How findings for this Xid weigh.
     pub action: XidAction,
     /// Only from this many on (default 1) …
     #[serde(default = "one")]

@@ -1,4 +1,4 @@
-//! GPUDirect Storage.
+//! GPUDirect Storage: whether nvidia-fs is loaded where something on the node expects it.
 
 use super::context::span_text;
 use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};

@@ -59,7 +59,7 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         .get(&port.key)
         .and_then(|table| context.fresh(table, "gids", &port.key.device.0));
     let Some(table) = table else {
-        // Before the first look nothing is known; a look that gave no table is told.
+        // Before the first look nothing is known; a look that gave no table is reported.
         let looked = context
             .health("gids", &port.key.device.0)
             .is_some_and(|health| {

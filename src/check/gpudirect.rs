@@ -23,7 +23,7 @@ pub enum Path {
 /// The verdict with its reasons.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuDirectVerdict {
-    /// The path.
+    /// The path that GPUDirect RDMA can take on this node.
     pub path: Path,
     /// What speaks for and against, one short sentence each.
     pub why: Vec<String>,
@@ -49,7 +49,7 @@ const DMABUF_DRIVERS: &[&str] = &[
     "ice",
 ];
 
-/// One prerequisite.
+/// State of one prerequisite of a GPUDirect path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
     Yes,
@@ -73,7 +73,7 @@ pub fn judge_path(facts: &GpuDirectFacts, devices: &[&RdmaDevice]) -> GpuDirectV
         Answer::CannotTell => why.push("whether the NVIDIA driver is loaded cannot be read".into()),
     }
     if devices.is_empty() {
-        why.push("there is no RDMA device".into());
+        why.push("no RDMA device found".into());
         return GpuDirectVerdict {
             path: Path::None,
             why,

@@ -175,7 +175,7 @@ fn unread(context: &Context<'_>, required: bool) -> Option<Candidate> {
         PATH_UNKNOWN
             .candidate(
                 ID,
-                // An empty key speaks for every key of the check.
+                // An empty key stands for every key of the check.
                 (WHOLE_NODE, "path"),
                 context.policy.gpudirect.timing(),
                 "the GPU driver's files were not read",

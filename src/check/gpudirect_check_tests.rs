@@ -53,7 +53,7 @@ fn unread_is_unknown_and_counts_only_where_required() {
 }
 
 #[test]
-fn lost_client_beside_dmabuf_is_a_notice() {
+fn lost_client_with_dmabuf_is_a_notice() {
     let mut node = Node::infiniband();
     node.bend_gpudirect(|facts| {
         facts.modules = Reading::Value([("nvidia_peermem".to_string(), Module::default())].into());

@@ -8,7 +8,7 @@ use crate::observe::rdma::LinkLayer;
 /// How many of the rails like one are up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peers {
-    /// Up.
+    /// Number of peers with an active link.
     pub up: usize,
     /// All, with the one that is asked about.
     pub of: usize,
@@ -34,13 +34,13 @@ impl Peers {
     }
 
     /// Whether they show that a port should be up: two at least, and half of them. One that is up
-    /// is no rule for the others.
+    /// is not a rule for the others.
     pub fn are_up(self) -> bool {
         self.up >= 2 && self.up * 2 >= self.of
     }
 }
 
-/// Of one make, or both beside a GPU, and in the same place on their cards.
+/// Of one make, or both next to a GPU, and in the same place on their cards.
 fn alike(context: &Context<'_>, a: &PortView<'_>, b: &PortView<'_>) -> bool {
     let make = Kind::of(a.device, a.port).fits(&Kind::of(b.device, b.port));
     same_place(a, b) && (make || (near_gpu(context, a) && near_gpu(context, b)))

@@ -142,7 +142,7 @@ const RULES: &[Rule] = &[
 pub const CHECK: Check = Check {
     id: ID,
     title: "Link errors",
-    what: "How fast the error counters of each port rise: InfiniBand's own (PMA), RoCE's ICRC errors, and the physical-layer errors of the Ethernet side. Only rises since the agent first looked count, and what a link counts while it trains is left out. A counter that stuck at its end is told by counter_saturated.",
+    what: "How fast the error counters of each port rise: InfiniBand's own (PMA), RoCE's ICRC errors, and the physical-layer errors of the Ethernet side. Only rises since the first sample count, and what a link counts while it trains is left out. A counter stuck at its maximum is reported by counter_saturated.",
     reasons: &[
         SYMBOL,
         RECOVERY,

@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn ladder() {
-        // (edges, seconds until judged, what is told)
+        // (edges, seconds until judged, what is reported)
         for (edges, later, want) in [
             (4, 1, None),
             (6, 1, Some("mlx5_2/1 LinkUnstable Degraded Verdict")),

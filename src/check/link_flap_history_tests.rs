@@ -34,7 +34,7 @@ enum See {
 }
 
 #[test]
-fn a_fall_is_two_edges_whoever_sees_it_first() {
+fn a_fall_is_two_edges_no_matter_what_sees_it_first() {
     use See::*;
     let rows: &[(&[See], u64)] = &[
         // The poll first, the counter after it.

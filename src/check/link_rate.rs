@@ -26,7 +26,7 @@ const LANES_REDUCED: ReasonDoc = ReasonDoc {
     reason: "LaneWidthReduced",
     status: Status::Degraded,
     weight: Weight::Verdict,
-    meaning: "A rail runs on fewer lanes than its like: some lanes of the cable or module are dead.",
+    meaning: "A rail runs on fewer lanes than its peers: some lanes of the cable or module are dead.",
     remedy: "Reseat the cable, then replace it and the modules; clean optical connectors.",
 };
 const BELOW_BEST: ReasonDoc = ReasonDoc {
@@ -184,7 +184,7 @@ fn lanes(port: &PortView<'_>) -> Option<u32> {
     port.link?.rate.value()?.lanes
 }
 
-/// The most common value; of several the highest, so that of two that differ the slower is told.
+/// The most common value; of several the highest, so that of two that differ the slower is reported.
 fn most_common<T: Ord + Copy>(values: impl Iterator<Item = T>) -> Option<T> {
     let mut counts: BTreeMap<T, usize> = BTreeMap::new();
     for value in values {
@@ -283,7 +283,7 @@ mod tests {
             node.history.ports.remove(&key(1));
             node.tick(1);
             assert_eq!(node.run(&CHECK).first().map(|c| c.reason), want);
-            // The lie is no best rate, either: a later 25 Gb/s must not be held against it.
+            // The lie is not a best rate, either: a later 25 Gb/s must not be held against it.
             let best = node.history.ports[&key(1)]
                 .best_rate
                 .map(|rate| rate.gbps());

@@ -16,7 +16,7 @@ const LINK_DOWN: ReasonDoc = ReasonDoc {
     reason: "LinkDown",
     status: Status::Failing,
     weight: Weight::Verdict,
-    meaning: "A rail has no link, though it was up this boot, its like are up, or configuration expects it.",
+    meaning: "A rail has no link, though it was up this boot, its peers are up, or configuration expects it.",
     remedy: "Check cable, module and the switch port at the other end; `ip link show` or `ibstat` on the node shows this side. A port that is down on purpose can be left out: `rails.exclude = [\"mlx5_4/1\"]`, or `--rails-exclude mlx5_4/1`.",
 };
 const LINK_INIT: ReasonDoc = ReasonDoc {
@@ -74,7 +74,7 @@ const WRONG_LINK_LAYER: ReasonDoc = ReasonDoc {
 pub const CHECK: Check = Check {
     id: ID,
     title: "Link state",
-    what: "State and physical state of every port. Only rails move the verdict. A port that was never up is no failure without evidence: at least two and half of the rails like it (of its make, or beside a GPU as it is) are up, itself up earlier this boot, or `expect.rails`. EFA prints a constant state, which is never evidence. Of a gVNIC (A3 High and Mega) the interface's carrier is taken, and while a pod has the interface nothing is said. Both legs of a bond are looked at, as the RDMA port stays active on one. Where wpa_supplicant authenticates a port (802.1X), what it says on its control socket counts, too: a port that is not authorized is up and carries nothing.",
+    what: "State and physical state of every port. Only rails move the verdict. A port that was never up is no failure without evidence: at least two and half of the rails like it (of its make, or next to a GPU as it is) are up, itself up earlier this boot, or `expect.rails`. EFA prints a constant state, which is never evidence. Of a gVNIC (A3 High and Mega) the interface's carrier is taken, and while a pod has the interface nothing is said. Both legs of a bond are checked, as the RDMA port stays active on one. Where wpa_supplicant authenticates a port (802.1X), what it says on its control socket counts, too: a port that is not authorized is up and carries nothing.",
     reasons: &[
         LINK_DOWN,
         LINK_INIT,
@@ -120,7 +120,7 @@ fn unlisted_ports<'a>(context: &'a Context<'_>) -> impl Iterator<Item = Candidat
                 .map(move |key| {
                     let subject = format!("{}/{}", device.name, key.port);
                     let message =
-                        format!("state of {subject} is not known: it is no longer listed");
+                        format!("state of {subject} is not known: it has left the list");
                     let about = (key.to_string(), subject);
                     STATE_UNREADABLE
                         .candidate(ID, about, policy.timing(), message)
@@ -279,11 +279,11 @@ fn unconfigured(
 
 /// What says that a port that is down should be up.
 enum Evidence {
-    /// Something does.
+    /// Evidence shows that the port should be up; the text names it.
     Of(&'static str),
-    /// Too few of its like are up to say.
+    /// Too few of its peers are up to say.
     Weak(Peers),
-    /// Nothing.
+    /// Nothing shows whether the port should be up.
     None,
 }
 
@@ -311,7 +311,7 @@ fn evidence(context: &Context<'_>, port: &PortView<'_>, ports: &[PortView<'_>]) 
     }
 }
 
-/// A port in the wrong mode is well by itself, and useless.
+/// A port in the wrong mode is healthy on its own and useless here.
 fn judge_layer(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     if !port.rail {
         return None;

@@ -124,7 +124,7 @@ fn never_up_needs_evidence() {
     peers.set_link(5, super::super::testing::link(400, 4));
     peers.tick(1);
     let reasons: Vec<_> = peers.run(&CHECK).iter().map(|c| c.reason).collect();
-    assert_eq!(reasons, ["LinkUnproven"; 7], "one is no rule");
+    assert_eq!(reasons, ["LinkUnproven"; 7], "one is not a rule");
     for i in 0..3 {
         peers.set_link(i, super::super::testing::link(400, 4));
     }
@@ -244,8 +244,8 @@ fn one_odd_attribute_does_not_take_a_rail_out_of_its_like() {
     }
 }
 
-/// Puts each NIC beside the GPU of its number.
-fn beside_gpus(node: &mut Node) {
+/// Puts each NIC next to the GPU of its number.
+fn next_to_gpus(node: &mut Node) {
     use super::super::testing::gpu;
     use crate::observe::pci::Distance;
     let mut pci = node.snapshot.pci.as_ref().unwrap().value.clone();
@@ -257,7 +257,7 @@ fn beside_gpus(node: &mut Node) {
 }
 
 #[test]
-fn beside_a_gpu_another_model_or_mode_is_like_its_sisters() {
+fn next_to_a_gpu_another_model_or_mode_is_a_peer() {
     let other_model = |node: &mut Node| {
         node.devices[3].pci_id = Some("15b3:1023".into());
         node.devices[3].hca_type = Some("MT4131".into());
@@ -266,17 +266,17 @@ fn beside_a_gpu_another_model_or_mode_is_like_its_sisters() {
         told_of_a_rail_never_up(other_model),
         ["mlx5_3/1 NeverUp Unknown Notice"]
     );
-    let beside = |node: &mut Node| {
+    let nearby = |node: &mut Node| {
         other_model(node);
-        beside_gpus(node);
+        next_to_gpus(node);
     };
     assert_eq!(
-        told_of_a_rail_never_up(beside),
+        told_of_a_rail_never_up(nearby),
         ["mlx5_3/1 LinkDown Failing Verdict"]
     );
     let flipped = |node: &mut Node| {
         node.devices[3].ports[0].link_layer = LinkLayer::Ethernet;
-        beside_gpus(node);
+        next_to_gpus(node);
     };
     assert_eq!(
         told_of_a_rail_never_up(flipped),
@@ -294,7 +294,7 @@ fn a_port_in_another_mode_than_its_sisters_is_degraded_though_up() {
         (3, LinkLayer::Unspecified, 0),
         (3, LinkLayer::Ethernet, 1),
         (4, LinkLayer::Ethernet, 2),
-        // Three of eight: no longer a slip, and nobody knows which mode is meant.
+        // Three of eight: no longer a slip, and it is unknown which mode is meant.
         (5, LinkLayer::Ethernet, 0),
     ] {
         node.devices[i].ports[0].link_layer = layer;

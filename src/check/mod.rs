@@ -66,7 +66,7 @@ pub enum Status {
     Unknown,
     /// It works with less.
     Degraded,
-    /// Lost for sure.
+    /// The evidence proves that the subject does not work.
     Failing,
 }
 
@@ -100,7 +100,7 @@ pub struct Candidate {
     pub subject: String,
     /// Reason in CamelCase out of the check's closed list: `LinkDown`.
     pub reason: &'static str,
-    /// How bad.
+    /// Severity, before the debounce machine believes it.
     pub status: Status,
     /// Whether it moves the verdict.
     pub weight: Weight,
@@ -123,19 +123,19 @@ pub struct Finding {
     pub key: String,
     /// For people and labels.
     pub subject: String,
-    /// How bad.
+    /// Severity of the believed finding.
     pub status: Status,
     /// Whether it moves the verdict.
     pub weight: Weight,
-    /// Reason in CamelCase.
+    /// CamelCase reason from the check's closed list; alerts select by it.
     pub reason: String,
     /// First moment at which it was seen in this stretch.
     pub since: Millis,
     /// One sentence: what is so.
     pub message: String,
-    /// What to do.
+    /// First action for the operator, in one or two sentences.
     pub remedy: String,
-    /// What was seen.
+    /// Observed values by name: few, bounded, JSON scalars.
     pub evidence: BTreeMap<String, serde_json::Value>,
 }
 
@@ -150,22 +150,22 @@ pub struct ReasonDoc {
     pub weight: Weight,
     /// What is so when it stands.
     pub meaning: &'static str,
-    /// What to do.
+    /// The usual remedy, as docs/checks.md prints it.
     pub remedy: &'static str,
 }
 
-/// One check.
+/// A row of [`CHECKS`]: identity, documentation and the judging function.
 #[derive(Debug)]
 pub struct Check {
-    /// `link_state`.
+    /// Stable id such as `link_state`; label value, silence key and policy section.
     pub id: &'static str,
-    /// A few words.
+    /// Heading in docs/checks.md.
     pub title: &'static str,
     /// What it goes by, and what it leaves alone; one paragraph.
     pub what: &'static str,
     /// Every reason that it can give.
     pub reasons: &'static [ReasonDoc],
-    /// The function.
+    /// Judges one moment; pure, so that the same context gives the same candidates.
     pub run: fn(&Context<'_>) -> Vec<Candidate>,
 }
 

@@ -74,7 +74,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             .pci
             .is_some()
             .then(|| {
-                // An empty key speaks for every key of the check: what stands, stands.
+                // An empty key stands for every key of the check: what stands, stands.
                 UNREADABLE.candidate(
                     ID,
                     (WHOLE_NODE, "pci"),

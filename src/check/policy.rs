@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Limit {
     /// Judged when the increase is above this.
     pub more_than: u64,
-    /// Within this long.
+    /// Window over which events are counted.
     pub within: Span,
 }
 
@@ -92,7 +92,7 @@ section! {
         rate_gbps: Option<f64> = None,
         /// GPUDirect Storage (nvidia-fs) must be there.
         gds: bool = false,
-        /// GPUDirect RDMA.
+        /// Which GPUDirect RDMA path the node must offer.
         gpudirect: GpuDirectExpectation = GpuDirectExpectation::Auto,
         /// Whether the Ethernet fabric is lossless.
         lossless: LosslessExpectation = LosslessExpectation::Auto,
@@ -243,7 +243,7 @@ check_section! {
         /// And that long it must be out of sight: a driver reload takes seconds for a device. Heuristic.
         gone_after: Span = Span::from_secs(15),
         /// Config space that reads all ones must do so this long: a reset reads so for a moment, and
-        /// the bus is looked at again after 4 s.
+        /// the bus is read again after 4 s.
         dead_raise_after: Span = Span::from_secs(5),
         /// Devices appear late while a node boots (EFA: 15 s), so expected numbers wait.
         expected_raise_after: Span = Span::from_secs(30),
@@ -274,7 +274,7 @@ check_section! {
     Xid, raise 0, clear 0, {
         /// The operator's word by code, above the driver's (Xid 154) and above the table.
         overrides: BTreeMap<u32, XidOverride> = BTreeMap::new(),
-        /// After the driver took its verdict back (154 to `None`), or was loaded anew, this long
+        /// After the driver took its verdict back (154 to `None`), or was reloaded, this long
         /// without another Xid of that GPU clears it. Heuristic.
         quiet: Span = Span::from_secs(60),
         /// Codes that follow from another (43, 45, 94, 95) within this long belong to it. Heuristic.
@@ -282,7 +282,7 @@ check_section! {
         /// Degraded Xids stand this long after the last one. Heuristic.
         degraded_for: Span = Span::from_secs(3600),
         /// Fatal Xids stand this long after the last one; not set: until the driver takes its
-        /// verdict back (154 to `None`) or was loaded anew, or a reboot. A GPU reset under drivers
+        /// verdict back (154 to `None`) or was reloaded, or a reboot. A GPU reset under drivers
         /// before 565 tells nothing in the log.
         fatal_for: Option<Span> = None,
         /// One code, not of hardware for sure, on this many GPUs at once is the job's, not the GPUs'.
@@ -304,10 +304,10 @@ check_section! {
 check_section! {
     /// `sxid`.
     Sxid, raise 0, clear 0, {
-        /// A non-fatal SXid is told this long after the last one. Heuristic.
+        /// A non-fatal SXid is reported for this long after the last one. Heuristic.
         nonfatal_for: Span = Span::from_secs(3600),
         /// A fatal SXid stands this long after the last one; not set: until NVIDIA's driver was
-        /// loaded anew, or a reboot.
+        /// reloaded, or a reboot.
         fatal_for: Option<Span> = None,
     }
 }
@@ -315,9 +315,9 @@ check_section! {
 check_section! {
     /// `source_health`.
     SourceHealth, raise 5, clear 5, {
-        /// A source that fails must do so this long before it is told. Heuristic.
+        /// A source that fails must do so this long before it is reported. Heuristic.
         failing_raise_after: Span = Span::from_secs(30),
-        /// Lost kernel-log records are told this long. Heuristic.
+        /// Lost kernel-log records are reported for this long. Heuristic.
         lost_for: Span = Span::from_secs(3600),
     }
 }
@@ -376,12 +376,12 @@ impl Policy {
         let mut complaints = Vec::new();
         for id in &self.mute {
             if !super::CHECKS.iter().any(|check| check.id == id) {
-                complaints.push(format!("mute: there is no check {id:?}"));
+                complaints.push(format!("mute: no such check: {id:?}"));
             }
         }
         let share = |name: &str, value: f64, complaints: &mut Vec<String>| {
             if !(value > 0.0 && value <= 1.0) {
-                complaints.push(format!("{name}: {value} is no share between 0 and 1"));
+                complaints.push(format!("{name}: {value} is not a share between 0 and 1"));
             }
         };
         share("link_rate.below", self.link_rate.below, &mut complaints);
@@ -402,7 +402,7 @@ impl Policy {
         if let Some(rate) = self.expect.rate_gbps
             && !(rate > 0.0 && rate.is_finite())
         {
-            complaints.push(format!("expect.rate_gbps: {rate} is no rate"));
+            complaints.push(format!("expect.rate_gbps: {rate} is not a rate"));
         }
         if self.device_missing.missed == 0 {
             complaints.push("device_missing.missed: must be at least 1".into());

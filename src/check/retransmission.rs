@@ -177,7 +177,7 @@ fn loss(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let much = increase.by > policy.loss_share_from
         && share.is_some_and(|share| share > policy.loss_share);
     // A fabric that is lossy by design loses some all the time: there only the share tells. Where
-    // neither configuration nor flow control says which it is, a rate whose share nobody knows is
+    // neither configuration nor flow control says which it is, a rate whose share is unknown is
     // told, and moves nothing.
     let (judged, weight) = match (is_lossless(context, port), share) {
         (Some(true), _) => (many || much, port.weight()),
@@ -224,7 +224,7 @@ fn worst(
         .max_by_key(|(_, increase)| increase.by)
 }
 
-/// Whether losses were seen beside it, or it came before and now again.
+/// Whether losses were seen with it, or it came before and now again.
 fn has_company(context: &Context<'_>, port: &PortView<'_>, counters: &[&'static str]) -> bool {
     let rose = |counters: &[&'static str], within: Duration| {
         worst(context, port, counters, within).map_or(0, |(_, increase)| increase.by)

@@ -5,9 +5,9 @@
 //! 1. `rails.exclude`, then `rails.include` (once anything is included, nothing else is a rail).
 //!    What is excluded port by port still counts as of its kind below.
 //! 2. Never a rail: SMI sub-devices; VFs and sub-functions whose parent is on this host; NICs that
-//!    carry the default route, also below a virtual switch; software devices beside hardware ones;
+//!    carry the default route, also below a virtual switch; software devices where hardware ones exist;
 //!    Ethernet on machines of a shape that has no fabric. The other ports of the card with the
-//!    default route are none where there is no other card, and no GPU beside it.
+//!    default route are none without another card, and no GPU next to it.
 //! 3. Bare metal with GPUs behind PCIe switches: for each GPU the nearest NICs below the same root
 //!    port (PIX, PXB). If NICs of one kind serve most GPUs, other kinds are rails only where a GPU
 //!    has fewer of that kind than is usual. A NIC of the rails' make in a place like theirs is one without a GPU.
@@ -16,11 +16,11 @@
 //!    never up counts as if it were as fast as the fastest: rather an unproven fabric than a
 //!    management NIC taken for one.
 //!
-//! Google's gVNICs do no RDMA: they are rails only where there is no RDMA device, with GPUs, and four
-//! or more of them beside the node's own (A3 High and Mega), or any where the shape is told. The
+//! Google's gVNICs do no RDMA: they are rails only where no RDMA device found, with GPUs, and four
+//! or more of them next to the node's own (A3 High and Mega), or any where the shape is known. The
 //! node's own never is, also where all have default routes.
 //!
-//! Before 3: of cards with an InfiniBand and an Ethernet port (VPI), the Ethernet port is no rail.
+//! Before 3: of cards with an InfiniBand and an Ethernet port (VPI), the Ethernet port is not a rail.
 //!
 //! All of it is judged from what devices *are*, remembered in [`History::fabric`] and `best_rate`,
 //! never from what their links do now: a fault does not change a role.
@@ -58,7 +58,7 @@ pub enum Role {
 /// Role of one port and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoleFacts {
-    /// The role.
+    /// Rail or not, and by which rule.
     pub role: Role,
     /// One line: which rule decided.
     pub why: String,
@@ -84,11 +84,11 @@ pub enum ShapeSays {
     Nothing,
     /// The rails are gVNICs.
     Gvnics,
-    /// There is no fabric.
+    /// No port can be compute fabric.
     NoFabric,
 }
 
-/// What there is to prove that the fabric is well, besides the absence of findings.
+/// What there is to prove that the fabric is well, other than the absence of findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Proof {
     /// RDMA devices have been enumerated.
@@ -118,7 +118,7 @@ pub fn roles(
     )
 }
 
-/// The same where the history has taken in this snapshot already.
+/// The same where the history already holds this snapshot.
 pub fn roles_of_taken_in(
     snapshot: &Snapshot,
     history: &History,
@@ -267,7 +267,7 @@ fn decide(roles: &mut Roles, port: &Port<'_>, role: Role, why: impl Into<String>
     roles.insert(port.key.clone(), RoleFacts { role, why });
 }
 
-/// Rule 1.
+/// Rule 1: the operator's include and exclude lists.
 fn overridden(ports: &[Port<'_>], overrides: &RoleOverrides) -> Roles {
     let mut told = Roles::new();
     for port in ports {
@@ -283,7 +283,7 @@ fn overridden(ports: &[Port<'_>], overrides: &RoleOverrides) -> Roles {
 }
 
 /// A kind of NIC that is excluded altogether makes place for the next. One excluded port of a kind
-/// does not: else the storage NIC beside a rail would be promoted when that rail is excluded.
+/// does not: else the storage NIC next to a rail would be promoted when that rail is excluded.
 fn without_excluded_kinds<'a>(ports: Vec<Port<'a>>, told: &Roles) -> Vec<Port<'a>> {
     let open: BTreeSet<_> = ports
         .iter()
@@ -312,11 +312,11 @@ fn barred<'a>(
             format!("management sub-device of {parent}")
         } else if device.function == Function::Software {
             if !hardware {
-                let why = "software device, and there is no hardware one";
+                let why = "software device, and no hardware one exists";
                 decide(roles, &port, Role::Rail, why);
                 continue;
             }
-            "software device beside hardware ones".to_string()
+            "software device where hardware ones exist".to_string()
         } else if parent_on_host(device, fabric) {
             "virtual function or sub-function of a device on this host".to_string()
         } else if device.is_gvnic() {

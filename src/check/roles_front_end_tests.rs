@@ -89,7 +89,7 @@ pub(super) fn machines() -> Vec<(&'static str, Node, Vec<String>)> {
     vec![
         ("OVN over Azure's NIC", azure_without_ib(), vec![]),
         (
-            "OVN beside rails",
+            "OVN next to rails",
             oci.over_switch("eth0", true),
             numbered("mlx5_", 0..16),
         ),

@@ -207,7 +207,7 @@ pub(super) fn numbered(prefix: &str, numbers: impl IntoIterator<Item = usize>) -
 
 pub(super) const H100_RAILS: [usize; 8] = [0, 3, 4, 5, 6, 9, 10, 11];
 
-/// DGX H100: eight single-port ConnectX-7 beside the GPUs, two dual-port ones for storage.
+/// DGX H100: eight single-port ConnectX-7 next to the GPUs, two dual-port ones for storage.
 pub(super) fn dgx_h100() -> Node {
     let mut gpu = 0;
     let devices = (0..12)
@@ -371,8 +371,8 @@ pub(super) fn machines() -> Vec<(&'static str, Node, Vec<String>)> {
     let mut smi = dgx_h100();
     smi.devices[1].device.smi_parent = Some("mlx5_0".into());
     smi.devices[1].near = vec![(0, Distance::Pix)];
-    let mut rxe_beside = pfs_with_vfs();
-    rxe_beside.devices.extend(two_rxe().devices);
+    let mut rxe_and_hardware = pfs_with_vfs();
+    rxe_and_hardware.devices.extend(two_rxe().devices);
     let mut all_routed = Node::new(
         (0..4)
             .map(|n| dev(&format!("mlx5_{n} mlx5_core 15b3:1 - eth e{n}"), n, 400))
@@ -399,7 +399,7 @@ pub(super) fn machines() -> Vec<(&'static str, Node, Vec<String>)> {
             numbered("mlx5_", 4..12),
         ),
         ("two rxe", two_rxe(), names("rxe0 rxe1")),
-        ("rxe beside hardware", rxe_beside, numbered("mlx5_", 0..4)),
+        ("rxe next to hardware", rxe_and_hardware, numbered("mlx5_", 0..4)),
         ("GB200", gb200(), names("mlx5_0 mlx5_1 mlx5_4 mlx5_5")),
         ("SMI sub-device", smi, numbered("mlx5_", H100_RAILS)),
         ("IB before Ethernet", ib_before_ethernet, names("ib_a")),

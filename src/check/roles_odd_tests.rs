@@ -34,7 +34,7 @@ fn one_odd_attribute_takes_no_rail_out() {
 }
 
 #[test]
-fn beside_gpus_a_card_of_another_model_or_mode_is_a_rail_and_what_else_is_there_is_none() {
+fn next_to_gpus_a_card_of_another_model_or_mode_is_a_rail_and_no_other_port() {
     for (n, other_mode) in [(0, false), (3, false), (0, true), (3, true)] {
         let mut node = hgx_with_bond();
         node.netdevs.clear();

@@ -220,12 +220,12 @@ fn fewer_gvnics_are_a_fabric_where_the_shape_is_told() {
         let rails = roles.values().filter(|facts| facts.role == Role::Rail);
         assert_eq!(rails.count(), want, "{gvnics_there} {says:?}");
     }
-    let mut beside = Node::new(gvnics(2), 8).guest().route("eth0");
+    let mut nearby = Node::new(gvnics(2), 8).guest().route("eth0");
     let rail = dev("mlx5_0 mlx5_core 15b3:101e - eth -", 0x90, 400);
-    beside.devices.push(rail);
-    beside.rails();
-    let snapshot = beside.snapshot();
-    let roles = roles_of_taken_in(&snapshot, &beside.history, (&beside.overrides, told));
+    nearby.devices.push(rail);
+    nearby.rails();
+    let snapshot = nearby.snapshot();
+    let roles = roles_of_taken_in(&snapshot, &nearby.history, (&nearby.overrides, told));
     let rails = roles.values().filter(|facts| facts.role == Role::Rail);
     assert_eq!(rails.count(), 1, "RDMA is the fabric all the same");
 }

@@ -303,7 +303,7 @@ impl Node {
         self.snapshot.sources.insert(name.into(), health);
     }
 
-    /// Moves time on, stamps devices and PCI anew, and takes the snapshot into the history.
+    /// Moves time on, stamps devices and PCI again, and takes the snapshot into the history.
     pub fn tick(&mut self, secs: u64) {
         self.now = self.now.plus(std::time::Duration::from_secs(secs));
         self.snapshot.at = self.now;

@@ -9,7 +9,7 @@ pub struct Dot1xFacts {
     /// `suppPortStatus`: whether the supplicant takes its port for authorized.
     pub authorized: Option<bool>,
     /// `Supplicant PAE state`: `AUTHENTICATED`, `HELD` (failed, waits 60 s before it tries again),
-    /// `CONNECTING` (asks, and nobody has answered) …
+    /// `CONNECTING` (asks, and no answer has come) …
     pub pae_state: Option<String>,
     /// `EAP state`: `SUCCESS`, `FAILURE`, `IDLE` …
     pub eap_state: Option<String>,
@@ -19,7 +19,7 @@ pub struct Dot1xFacts {
     /// `key_mgmt`: `IEEE 802.1X (no WPA)` on a wired port that authenticates; missing while nothing
     /// is tried.
     pub key_mgmt: Option<String>,
-    /// `selectedMethod`: `13 (EAP-TLS)`; missing where nobody answered this attempt, and where it was
+    /// `selectedMethod`: `13 (EAP-TLS)`; missing where no answer came in this attempt, and where it was
     /// refused by name.
     pub method: Option<String>,
 }

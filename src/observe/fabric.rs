@@ -77,7 +77,7 @@ pub fn remember(memory: &mut BTreeMap<DeviceKey, SeenFabric>, snapshot: &Snapsho
     }
 }
 
-/// What is kept longest: physical functions beside GPUs, then other whole NICs, then what hangs on
+/// What is kept longest: physical functions next to GPUs, then other whole NICs, then what hangs on
 /// these; of equals the one that was seen last.
 fn worth(seen: &SeenFabric) -> (bool, bool, Millis) {
     let device = &seen.device;

@@ -52,7 +52,7 @@ pub struct History {
     /// What the kernel log said this boot.
     #[serde(default)]
     pub kernel: KernelLog,
-    /// Totals for metrics.
+    /// Counts since the agent started, exported as counters.
     pub totals: Totals,
     /// `carrier_changes` by interface as an earlier run of the agent last read them, until they are
     /// read again.
@@ -86,11 +86,11 @@ pub struct PortHistory {
     pub state: Option<(PortState, Millis)>,
     /// Link edges (up or down, each counts one) with their moments.
     pub edges: VecDeque<(Millis, u64)>,
-    /// Its counters.
+    /// Tracked counters of the port, by name.
     pub counters: Tracks,
     /// Falls that polls saw since `link_downed` last rose.
     polled_downs: u64,
-    /// When `link_downed` told of falls that no poll had seen, until the next poll.
+    /// When `link_downed` reported falls that no poll had seen, until the next poll.
     #[serde(skip)]
     counted_ahead: Option<Millis>,
     /// The rise that ends a fall counted ahead is counted, too.
@@ -106,7 +106,7 @@ pub struct PortHistory {
 /// AER totals of one PCI function, those that it has.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct AerTracks {
-    /// Corrected errors.
+    /// AER `TOTAL_ERR_COR` over time; `None` where the kernel has no such file.
     pub correctable: Option<Track>,
     /// Uncorrected ones that the link survives.
     pub nonfatal: Option<Track>,
@@ -117,9 +117,9 @@ pub struct AerTracks {
 /// A device seen this boot.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SeenDevice {
-    /// Last name.
+    /// Device name when it was last seen; renames keep the key.
     pub name: String,
-    /// Its ports' numbers.
+    /// Port numbers that the device had when last seen.
     pub ports: Vec<u32>,
     /// Enumerations in a row that did not show it.
     pub missed: u32,

@@ -42,7 +42,7 @@ pub struct SriovFacts {
     pub functions: BTreeMap<String, Option<String>>,
 }
 
-/// Most virtual functions of one function that are looked at.
+/// Most virtual functions of one function that are read.
 pub const MAX_VFS: usize = 256;
 
 /// A network function without an RDMA device: its driver failed to probe, is not loaded, or was

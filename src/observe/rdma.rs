@@ -43,7 +43,7 @@ pub struct RdmaDevice {
     pub function: Function,
     /// SR-IOV: VFs that could exist and that do; none where the function has no SR-IOV files.
     pub sriov: Option<Sriov>,
-    /// Parent device's name of an SMI sub-device (multi-plane XDR HCAs); such a device is no rail.
+    /// Parent device's name of an SMI sub-device (multi-plane XDR HCAs); such a device is not a rail.
     pub smi_parent: Option<String>,
     /// NUMA node; none where the kernel says -1.
     pub numa_node: Option<u32>,
@@ -301,7 +301,7 @@ pub enum Via {
 pub struct GidTable {
     /// Slots that hold a GID.
     pub gids: Vec<Gid>,
-    /// Whether the whole table was looked at (reading stops after a bound on big tables).
+    /// Whether the whole table was read (reading stops after a bound on big tables).
     pub complete: bool,
 }
 

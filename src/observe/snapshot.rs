@@ -35,7 +35,7 @@ pub struct Snapshot {
     pub counters: BTreeMap<PortKey, Arc<Stamped<PortCounters>>>,
     /// GID tables.
     pub gids: BTreeMap<PortKey, Arc<Stamped<GidTable>>>,
-    /// Network devices of RDMA ports (and those above and beside them), by name.
+    /// Network devices of RDMA ports (and those above and next to them), by name.
     pub netdevs: BTreeMap<String, Arc<Stamped<NetdevFacts>>>,
     /// ethtool statistics by network device.
     pub ethtool: BTreeMap<String, Arc<Stamped<Reading<EthtoolFacts>>>>,

@@ -15,9 +15,9 @@ const KEEP: Duration = Duration::from_secs(24 * 3600);
 /// A stretch of time that ends now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// Its end.
+    /// End of the window, in monotonic milliseconds.
     pub now: Millis,
-    /// Its length.
+    /// Length of the window.
     pub length: Duration,
 }
 
@@ -27,7 +27,7 @@ impl Window {
         Window { now, length }
     }
 
-    /// Its start.
+    /// Start of the window; 0 if the window is longer than the clock has run.
     pub fn start(self) -> Millis {
         self.now.minus(self.length)
     }
@@ -62,7 +62,7 @@ pub struct Track {
 }
 
 impl Track {
-    /// Nothing seen yet.
+    /// A track without samples: the first one is the baseline.
     pub fn new(kind: CounterKind) -> Self {
         Track {
             kind,
@@ -82,7 +82,7 @@ impl Track {
         self.push_with(at, value, false)
     }
 
-    /// The same; where the sample's source was `reset`, a value below the last is no wrap.
+    /// The same; where the sample's source was `reset`, a value below the last is not a wrap.
     pub fn push_with(&mut self, at: Millis, value: u64, reset: bool) -> u64 {
         // What is beyond its nominal end is wider than that (extended counters).
         if matches!(self.kind, CounterKind::Saturating { max } if value > max) {
@@ -136,7 +136,7 @@ impl Track {
         by
     }
 
-    /// Last value.
+    /// Last raw value read; `None` before the first sample.
     pub fn value(&self) -> Option<u64> {
         self.last.map(|(_, value)| value)
     }

@@ -12,39 +12,39 @@ use std::time::Duration;
 /// Entries kept: some hours of a nervous node, days of a quiet one.
 const MOST: usize = 64;
 
-/// One change.
+/// A change of the verdict or of one finding, with its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// When.
+    /// Monotonic time of the snapshot that showed the change.
     pub at: Millis,
-    /// What.
+    /// The verdict's or a finding's change.
     pub change: Change,
 }
 
-/// What changed.
+/// Kinds of change, as `/report` lists them under `events`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Change {
-    /// The verdict.
+    /// The node's verdict went from one state to another.
     State {
-        /// Before.
+        /// State before the change.
         from: State,
-        /// After.
+        /// State after the change.
         to: State,
         /// Why, as the report had it then.
         reasons: Vec<String>,
     },
     /// A finding is believed, or got better or worse.
     Raised {
-        /// About what.
+        /// Check, subject and reason of the finding.
         #[serde(flatten)]
         what: What,
-        /// Its sentence.
+        /// The finding's message when it was raised.
         message: String,
     },
     /// A finding is over.
     Cleared {
-        /// About what.
+        /// Check, subject and reason of the finding that cleared.
         #[serde(flatten)]
         what: What,
         /// How long it stood.
@@ -58,11 +58,11 @@ pub enum Change {
 pub struct What {
     /// The check's id.
     pub check: String,
-    /// Subject for people.
+    /// Display name of the subject, such as `mlx5_3/1`.
     pub subject: String,
-    /// Reason in CamelCase.
+    /// CamelCase reason from the check's list.
     pub reason: String,
-    /// How bad.
+    /// Severity of the finding when it changed.
     pub status: Status,
     /// Whether it moves the verdict.
     pub weight: Weight,
@@ -84,7 +84,7 @@ pub struct Diary {
 }
 
 impl Diary {
-    /// Takes in what holds now; what is new by that. The first verdict is no change: there was none
+    /// Takes in what holds now; what is new by that. The first verdict is not a change: there was none
     /// before.
     pub fn note(
         &mut self,

@@ -5,15 +5,15 @@ use super::{NO_ACTIVE_RAIL, NO_DATA, NO_FABRIC, STARTING};
 /// A reason of the verdict that no finding explains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VerdictDoc {
-    /// The reason.
+    /// CamelCase reason that a verdict without findings carries, such as `NoFabric`.
     pub reason: &'static str,
-    /// What is known.
+    /// What the evidence says when this reason stands.
     pub meaning: &'static str,
-    /// What to do.
+    /// First action for the operator.
     pub remedy: &'static str,
 }
 
-/// All of them.
+/// Every reason that comes from the fold itself and not from a check.
 pub const VERDICT_DOCS: [VerdictDoc; 4] = [
     VerdictDoc {
         reason: STARTING,

@@ -10,11 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What a NIC without an RDMA device is taken for.
 enum Guess<'a> {
-    /// A rail, beside this GPU if that is known.
+    /// A rail, next to this GPU if that is known.
     Rail(Option<&'a str>),
     /// Of the rails' make, in another place.
     Spare,
-    /// Something else.
+    /// Neither a former rail nor a NIC next to a GPU.
     Other,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn rails_without_driver(context: &Context<'_>) -> Vec<Candidate> {
         .filter(|(_, nic)| !nic.is_given_away())
         // A driver without an RDMA device to be seen: a pod holds it.
         .filter(|(_, nic)| nic.driver.is_none() || !moved(context))
-        // One that was there earlier this boot has vanished, and that is told.
+        // One that was there earlier this boot has vanished, and that is reported.
         .filter(|(address, _)| {
             !context
                 .history
@@ -77,7 +77,7 @@ pub(super) fn rails_without_driver(context: &Context<'_>) -> Vec<Candidate> {
                 candidate = candidate.with("driver", driver.as_str());
             }
             if up == 0 && !context.profile.is_some_and(Profile::says_rails) {
-                // With nothing to go by, nobody knows what is lost.
+                // With nothing to go by, it is unknown what is lost.
                 candidate.status = Status::Unknown;
             }
             Some(candidate)
@@ -104,11 +104,11 @@ fn guess<'a>(
             Guess::Other
         };
     }
-    let mut beside = (nic.distances.iter())
+    let mut nearby = (nic.distances.iter())
         .filter(|(gpu, distance)| best.get(gpu.as_str()) == Some(distance))
         .map(|(gpu, _)| gpu.as_str());
-    let unserved = beside.clone().find(|gpu| !served.contains(gpu));
-    match (unserved, beside.next()) {
+    let unserved = nearby.clone().find(|gpu| !served.contains(gpu));
+    match (unserved, nearby.next()) {
         (Some(gpu), _) => Guess::Rail(Some(gpu)),
         (None, Some(gpu)) if like_rails && undriven => Guess::Rail(Some(gpu)),
         _ if like_rails && undriven => Guess::Spare,
@@ -123,7 +123,7 @@ fn models<'a>(context: &Context<'a>) -> BTreeSet<&'a str> {
         .collect()
 }
 
-/// GPUs beside which there is a rail.
+/// GPUs with a rail next to them.
 fn served<'a>(context: &Context<'a>, pci: &'a PciFacts) -> BTreeSet<&'a str> {
     (context.rails())
         .filter_map(|rail| pci.distances.get(&rail.device.pci?.to_string()))

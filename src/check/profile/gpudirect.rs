@@ -1,20 +1,20 @@
 //! How GPUDirect RDMA is had on a fabric, and what does not exist there: told in the report, so that
-//! nobody looks for it, and held against the checks by a test over every shape.
+//! it is not searched for, and held against the checks by a test over every shape.
 
 use super::{Fabric, Profile, Provider};
 
-/// GPUDirect over gVNICs: NCCL's plugin hands GPU memory to a daemon beside the job (RxDM), which
+/// GPUDirect over gVNICs: NCCL's plugin hands GPU memory to a daemon alongside the job (RxDM), which
 /// alone drives the interfaces. Google's A3 High has the first, A3 Mega the second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GpuDirectTcp {
-    /// GPUDirect-TCPX.
+    /// GPUDirect-TCPX (A3 High).
     Tcpx,
     /// GPUDirect-TCPXO, NCCL's plugin FasTrak.
     Tcpxo,
 }
 
 impl GpuDirectTcp {
-    /// For people.
+    /// Display name in report and page.
     pub fn name(self) -> &'static str {
         match self {
             GpuDirectTcp::Tcpx => "TCPX",
@@ -52,7 +52,7 @@ impl Fabric {
                 Some("DMA-BUF with NVIDIA's open kernel modules, or nvidia_peermem")
             }
             Fabric::Gvnic => Some(
-                "no module: the daemon beside the job imports DMA-BUF (/dev/dmabuf_import_helper)",
+                "no module: the daemon alongside the job imports DMA-BUF (/dev/dmabuf_import_helper)",
             ),
             Fabric::None => None,
         }
@@ -71,7 +71,7 @@ impl Fabric {
         }
     }
 
-    /// What such a fabric does not have, so that nobody looks for it.
+    /// What such a fabric does not have, so that it is not searched for.
     pub fn lacks(self) -> &'static [&'static str] {
         match self {
             Fabric::Efa => &[
@@ -198,7 +198,7 @@ mod tests {
             ),
             (
                 "a3-megagpu-8g",
-                "GPUDirect RDMA by no module: the daemon beside the job imports DMA-BUF (/dev/dmabuf_import_helper); no RDMA devices, no GID tables, no PFC, no nvidia_peermem",
+                "GPUDirect RDMA by no module: the daemon alongside the job imports DMA-BUF (/dev/dmabuf_import_helper); no RDMA devices, no GID tables, no PFC, no nvidia_peermem",
             ),
             ("Standard_ND96is_H100_v5", "no InfiniBand, no RDMA devices"),
             (

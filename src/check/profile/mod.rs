@@ -31,7 +31,7 @@ section! {
         /// or none (only what is seen counts).
         profile: String = "auto".to_string(),
         /// Resource by which pods get RDMA devices here (`vpc.amazonaws.com/efa`,
-        /// `rdma/hca_shared_devices_a`, `nvidia.com/mlnxnics`): its absence is then a fault. Empty: whatever is offered.
+        /// `rdma/hca_shared_devices_a`, `nvidia.com/mlnxnics`): its absence is then a fault. Empty: any resource that is offered.
         resource: String = String::new(),
     }
 }
@@ -49,7 +49,7 @@ impl PlatformSettings {
             complaints.push(("platform.profile".into(), message));
         }
         if !self.resource.is_empty() && self.resource.split_once('/').is_none() {
-            let message = format!("{:?} is no resource: DOMAIN/NAME", self.resource);
+            let message = format!("{:?} is not a resource: DOMAIN/NAME", self.resource);
             complaints.push(("platform.resource".into(), message));
         }
         complaints
@@ -73,7 +73,7 @@ pub enum Provider {
 }
 
 impl Provider {
-    /// For people.
+    /// Display name in report and page.
     pub fn as_str(self) -> &'static str {
         match self {
             Provider::Aws => "AWS",
@@ -99,7 +99,7 @@ pub enum Fabric {
     Mellanox,
     /// Google's gVNIC under GPUDirect-TCPX(O): no RDMA device at all.
     Gvnic,
-    /// No fabric.
+    /// The machine is sold without a compute fabric.
     None,
 }
 
@@ -132,7 +132,7 @@ pub enum Source {
     Set,
     /// By the Node's label `node.kubernetes.io/instance-type`.
     InstanceType,
-    /// By DMI.
+    /// Recognised by the DMI vendor and product strings.
     Dmi,
     /// By PCI functions and their drivers.
     Pci,
@@ -159,7 +159,7 @@ impl Source {
 pub struct Profile {
     /// How that is known.
     pub source: Source,
-    /// The known shape.
+    /// Row of the table of known machines; `None` for an unknown machine.
     pub shape: Option<&'static Shape>,
     /// Whose machine it is, where only that is known.
     pub provider: Option<Provider>,
@@ -294,7 +294,7 @@ pub fn known(
     found.find_map(|(source, shape)| Some((source, shape?)))
 }
 
-/// What the shape, where one is told, says of which ports are rails: only what is proven.
+/// What the shape, where one is known, says of which ports are rails: only what is proven.
 pub fn says_of_roles(
     settings: &PlatformSettings,
     offer: Option<&NodeResources>,
@@ -309,7 +309,7 @@ pub fn says_of_roles(
     }
 }
 
-/// Google's product name is the same on all of its machines; the number of gVNICs beside eight GPUs
+/// Google's product name is the same on all of its machines; the number of gVNICs next to eight GPUs
 /// tells A3 High (five with the node's own) from A3 Mega (nine).
 fn by_drivers(provider: Option<Provider>, snapshot: &Snapshot) -> Option<&'static Shape> {
     let gpus = snapshot.pci.as_ref()?.value.gpus.len();

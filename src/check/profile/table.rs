@@ -17,16 +17,16 @@ pub enum Sure {
     Yes,
     /// Not confirmed: told, never judged.
     No,
-    /// Most that there can be: whoever launches the machine attaches as many as they like.
+    /// Most that there can be: the launch template decides how many are attached.
     AtMost,
 }
 
-/// One shape.
+/// A machine or instance type with a known fabric.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Shape {
     /// As people say it.
     pub name: &'static str,
-    /// Whose.
+    /// Vendor or cloud that sells the machine.
     pub provider: Provider,
     /// Patterns over the instance type, in lower case (`node.kubernetes.io/instance-type`; on EC2
     /// also DMI's product). [`Shape::name`]'s last word is among them.
@@ -39,7 +39,7 @@ pub struct Shape {
     pub rails: (u32, Sure),
     /// Rate of each in Gb/s; 0: not known.
     pub gbps: (u32, Sure),
-    /// GPUs.
+    /// Number of GPUs that the machine is sold with.
     pub gpus: u32,
     /// Resources that device plugins offer there, the usual one first, with the number where it
     /// counts devices. Which plugin runs is the owner's choice.

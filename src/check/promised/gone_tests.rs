@@ -15,7 +15,7 @@ fn a_plugin_that_dies_in_a_virtual_machine() {
         (azure, "rdma/shared_ib", 0, 63, fewer),
         ("a3-ultragpu-8g", "rdma/roce", 0, 8, fewer),
         ("auto", "nvidia.com/mlnxnics", 0, 16, fewer),
-        // Of others nobody knows that they are for RDMA.
+        // Of others it is unknown that they are for RDMA.
         ("auto", "openshift.io/dpdk", 0, 8, None),
         ("auto", "rdma/ib", 7, 8, None),
         (
@@ -83,7 +83,7 @@ fn what_was_offered_before_is_not_forgotten_with_the_capacity() {
         (&[(EFA, 0, 0)], &[(GPU, 8, 8), (EFA, 0, 0)], &missing),
         // Fewer than there were is not held against what there was.
         (&[(EFA, 63, 63)], &[(GPU, 8, 8), (EFA, 0, 32)], &gone),
-        // Whoever takes the name off the Node means it.
+        // Taking the name off the Node is deliberate.
         (&[(EFA, 32, 32)], &[(GPU, 8, 8)], &missing),
     ] {
         assert_eq!(told(before, now), [want.as_str()], "{before:?} {now:?}");

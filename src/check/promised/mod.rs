@@ -1,7 +1,7 @@
 //! What the Node promises to pods, against what the kernel has; and what such a machine should have.
 //!
 //! What is said of resources needs the API server; without it there is nothing to say. A number
-//! counts only where it is sure what it is a number of: slots of shared devices are no NICs, and
+//! counts only where it is sure what it is a number of: slots of shared devices are not NICs, and
 //! time slicing makes more GPUs out of few.
 
 mod numbers;
@@ -21,7 +21,7 @@ const FEWER_THAN_PROMISED: ReasonDoc = ReasonDoc {
     reason: "FewerDevicesThanPromised",
     status: Status::Degraded,
     weight: Weight::Notice,
-    meaning: "Machines of this shape have more rails. Counts for the verdict where the shape is told by settings, label or DMI, its number is proven and fixed, and the GPUs are all there; where the owner chooses the number at launch (EFA) it is a notice. Unknown where no rail is there at all.",
+    meaning: "Machines of this shape have more rails. Counts for the verdict where the shape is known by settings, label or DMI, its number is proven and fixed, and the GPUs are all there; where the owner chooses the number at launch (EFA) it is a notice. Unknown where no rail is there at all.",
     remedy: "Compare `lspci` with a node of the same shape. Attached fewer on purpose (EFA interfaces of the launch template), or the table is old: set `policy.expect.rails`, or `platform.profile = \"none\"`.",
 };
 const MISSING: ReasonDoc = ReasonDoc {
@@ -43,7 +43,7 @@ const MORE: ReasonDoc = ReasonDoc {
     status: Status::Degraded,
     weight: Weight::Verdict,
     meaning: "The Node promises more devices than the kernel has: pods are placed here and fail to start, or run without RDMA. A notice for `rdma/…`, whose numbers may be slots, and where a virtual machine's number is only the shape's.",
-    remedy: "Find out why devices are gone (driver, `sriov_numvfs`, `lspci`), then restart the device plugin's pod so that it counts anew.",
+    remedy: "Find out why devices are gone (driver, `sriov_numvfs`, `lspci`), then restart the device plugin's pod so that it counts again.",
 };
 const RATIO: ReasonDoc = ReasonDoc {
     reason: "ResourceRatio",
@@ -95,7 +95,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     if let Some(offer) = context.offer {
         let missing = missing(context, offer);
         for (name, offered) in &offer.resources {
-            // That none is there at all is told once.
+            // That none is there at all is reported once.
             if missing.is_none() || offered.allocatable != Some(0) {
                 found.extend(numbers::of_resource(context, offer, name, *offered));
             }
@@ -155,7 +155,7 @@ fn fewer_than_promised(context: &Context<'_>) -> Option<Candidate> {
         .with("promised", promised)
         .with("profile", shape.name);
     if profile.rails == 0 {
-        // With no rail to go by, nobody knows what is lost; and no fabric is not a part of one.
+        // With no rail to go by, it is unknown what is lost; and no fabric is not a part of one.
         found.status = Status::Unknown;
     }
     Some(found)
@@ -177,7 +177,7 @@ fn missing(context: &Context<'_>, offer: &NodeResources) -> Option<Candidate> {
         return None;
     }
     if let Some(named) = &profile.resource {
-        // Another one is no replacement for the one that jobs are written for.
+        // Another one is not a replacement for the one that jobs are written for.
         return (!is_offered(named)).then(|| {
             let message = format!(
                 "{rails} rails are there, and the Node offers no {named}: pods run here without RDMA"

@@ -50,7 +50,7 @@ pub(super) fn of_resource(
             };
             // Where what is offered is all that the machine is known to have for pods, the rest is
             // the platform's (EFA functions that no GPU is near). Of a name that never had any
-            // nobody knows whether a plugin should be there (DRA).
+            // it is unknown whether a plugin should be there (DRA).
             let short = allocatable > 0
                 && usual(context, name).is_some_and(|(_, usual)| allocatable < usual);
             Some(numbers(
@@ -84,7 +84,7 @@ pub(super) fn of_resource(
         }
         Present::NotTold if rails > 0 && allocatable > 0 => {
             let (shape, usual) = in_a_guest(context, name)?;
-            // Whoever set the plugin up may have split the functions into pools of other names.
+            // The plugin's owner may have split the functions into pools of other names.
             let (doc, is) = match allocatable.cmp(&usual) {
                 std::cmp::Ordering::Less => (&FEWER, "offered"),
                 std::cmp::Ordering::Equal => return None,
@@ -120,7 +120,7 @@ fn usual<'a>(context: &Context<'a>, name: &str) -> Option<(&'a Shape, u64)> {
     Some((shape, u64::from(row.1?)))
 }
 
-/// The same in a virtual machine, whose functions have no physical ones beside them to count by.
+/// The same in a virtual machine, whose functions have no physical ones next to them to count by.
 fn in_a_guest<'a>(context: &Context<'a>, name: &str) -> Option<(&'a Shape, u64)> {
     let guest = context.pci()?.virtual_machine;
     let held_by_pods = context.snapshot.netns_mode == Some(NetnsMode::Exclusive);

@@ -64,7 +64,7 @@ pub fn present(context: &Context<'_>, name: &str, offered: u64) -> Present {
         return Present::NotTold;
     };
     if pci.virtual_machine {
-        // A guest's functions have no physical ones beside them to count by.
+        // A guest's functions have no physical ones next to them to count by.
         return Present::NotTold;
     }
     let sub_functions = devices

@@ -367,7 +367,7 @@ fn gpus_offered_and_present() {
         (&[(GPU, 7, 8)], true),
         (&[(GPU, 9, 9)], true),
         (&[(GPU, 0, 8)], true),
-        // Time slicing, under the same name or another; MIG beside whole GPUs.
+        // Time slicing, under the same name or another; MIG next to whole GPUs.
         (&[(GPU, 32, 32)], false),
         (&[("nvidia.com/gpu.shared", 32, 32)], false),
         (&[(GPU, 7, 7), ("nvidia.com/mig-1g.10gb", 7, 7)], false),
@@ -385,7 +385,7 @@ fn gpus_offered_and_present() {
             "{resources:?} {told:?}"
         );
     }
-    // Those that went to virtual machines are nobody's here.
+    // Those that went to virtual machines do not count here.
     let mut node = Node::roce();
     node.bend_pci(&gpu(7), |function| {
         function.driver = Some("vfio-pci".into())
@@ -412,7 +412,7 @@ fn a_table_never_fails_a_node() {
             Some("FewerDevicesThanPromised Verdict"),
         ),
         (7, "BM.GPU.H100.8", Some("FewerDevicesThanPromised Verdict")),
-        // None at all is no part of a fabric.
+        // None at all is not part of a fabric.
         (
             0,
             "Standard_ND96isr_H100_v5",

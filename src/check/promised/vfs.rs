@@ -20,7 +20,7 @@ pub(super) const LINK_DISABLED: ReasonDoc = ReasonDoc {
     status: Status::Degraded,
     weight: Weight::Notice,
     meaning: "Virtual functions of RoCE rails are set to `disable`: whatever the port is, a pod that gets such a function has no link. Counts for the verdict where all functions of a rail are set so. Not judged on InfiniBand, where functions are down until their pod comes.",
-    remedy: "`ip link set PF vf N state auto` on the node (the message names both). For good: `linkState: auto` in the SriovNetwork (`link_state` in the NetworkAttachmentDefinition's config), which the CNI sets anew for each pod.",
+    remedy: "`ip link set PF vf N state auto` on the node (the message names both). For good: `linkState: auto` in the SriovNetwork (`link_state` in the NetworkAttachmentDefinition's config), which the CNI sets again for each pod.",
 };
 
 /// The resource whose pods get RDMA devices, one function each or a slot of a shared one.
@@ -52,7 +52,7 @@ pub(super) fn without_verbs(context: &Context<'_>, offer: &NodeResources) -> Opt
     let message = format!(
         "{without} of {all} virtual functions of the rails are bound to vfio-pci and have no verbs, while {name} is offered"
     );
-    // With others left, nobody knows which of them the resource is.
+    // With others left, it is unknown which of them the resource is.
     let weight = if without == all && offered <= all {
         Weight::Verdict
     } else {

@@ -23,7 +23,7 @@ fn offering(node: &mut Node, name: &str, count: u64) {
     });
 }
 
-/// Eight rails with so many functions each, whose states are told.
+/// Eight rails with so many functions each, whose states are known.
 fn node(each: u32) -> Node {
     let mut node = Node::roce();
     let mut pci = node.snapshot.pci.as_ref().unwrap().value.clone();

@@ -8,7 +8,7 @@ use crate::units::BitsPerSec;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Rule 4.
+/// Rule 4: without GPUs to go by, the model with most ports at the highest rate.
 pub(super) fn by_bandwidth(ports: &[Port<'_>], history: &History, roles: &mut Roles) {
     let kinds: Vec<_> = kinds(ports)
         .into_iter()
@@ -58,7 +58,7 @@ pub(super) fn by_bandwidth(ports: &[Port<'_>], history: &History, roles: &mut Ro
 }
 
 /// Boards of one kind, two or more and fewer than half, that were up and never as fast as the rest:
-/// what one model is sold as twice, for the fabric and for storage. One odd board is no such thing.
+/// what one model is sold as twice, for the fabric and for storage. One odd board is not that.
 fn slower_boards<'a>(
     ports: &'a [Port<'_>],
     kind: &Kind<'_>,

@@ -43,7 +43,7 @@ impl<'a> Routes<'a> {
     }
 
     /// Leaves out the ports that may carry the route of a virtual switch: rather no fabric than a
-    /// management NIC taken for one. Not those beside a GPU, and not many, as rails can be ports of
+    /// management NIC taken for one. Not those next to a GPU, and not many, as rails can be ports of
     /// that switch, too. Those left out are added to the `carriers` of the route.
     pub(super) fn without_possible<'p>(
         &self,
@@ -75,7 +75,7 @@ impl<'a> Routes<'a> {
     }
 
     /// Leaves out the other Ethernet ports of a card by which the node is reached, where there is no
-    /// other card, and no GPU is beside it: nothing tells them from spare ones. `carriers`: the
+    /// other card, and no GPU is next to it: nothing tells them from spare ones. `carriers`: the
     /// ports that carry the route; `told`: those that the operator decided.
     pub(super) fn without_sisters<'p>(
         &self,
@@ -95,7 +95,7 @@ impl<'a> Routes<'a> {
             return ports;
         }
         for port in &ports {
-            let why = "beside the port with the default route, on the same card, and the only one";
+            let why = "next to the port with the default route, on the same card, and the only one";
             decide(roles, port, Role::Other, why);
         }
         Vec::new()

@@ -5,7 +5,7 @@ use crate::observe::fabric::SeenFabric;
 use crate::units::DeviceKey;
 use std::collections::BTreeMap;
 
-/// Fewest gVNICs beside the node's own that are a fabric: A3 High has four.
+/// Fewest gVNICs next to the node's own that are a fabric: A3 High has four.
 const FEWEST: usize = 4;
 
 /// Leaves gVNICs out, unless they are the only fabric that there can be. `gpus`: some were seen
@@ -29,7 +29,7 @@ pub(super) fn unless_the_fabric<'a>(
     }
     for port in &gvnics {
         let why = match rdma {
-            true => "a gVNIC beside RDMA devices",
+            true => "a gVNIC next to RDMA devices",
             false => "a gVNIC: an ordinary interface of the machine",
         };
         decide(roles, port, Role::Other, why);

@@ -1,17 +1,17 @@
 //! What makes NICs alike.
 //!
 //! What could not be read is like everything, and never a kind of its own: else one junk attribute
-//! would make a rail another thing. The board id (PSID) is no part of it: one fabric has boards of
+//! would make a rail another thing. The board id (PSID) is not part of it: one fabric has boards of
 //! several batches.
 
 use super::Port;
 use crate::observe::rdma::{LinkLayer, RdmaDevice, RdmaPort};
 use std::borrow::Cow;
 
-/// What is known of a NIC's make and use.
+/// Known facts about a NIC's make and use.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kind<'a> {
-    /// Kernel driver.
+    /// Name of the bound kernel driver; `None` if unbound or unreadable.
     pub driver: Option<&'a str>,
     /// PCI `vendor:device`, or what the driver calls the model.
     pub model: Option<Cow<'a, str>>,

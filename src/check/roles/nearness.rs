@@ -16,7 +16,7 @@ pub(super) fn is_near(distance: Distance) -> bool {
 }
 
 /// For each port that is among the nearest of some GPU: those GPUs. A NIC without an RDMA device
-/// keeps its place beside its GPU: what is further off is not the nearest.
+/// keeps its place next to its GPU: what is further off is not the nearest.
 pub(super) fn nearest<'p>(ports: &'p [Port<'_>], bare: &[&'p BareNic]) -> Near<'p> {
     let mut best: BTreeMap<&str, Distance> = BTreeMap::new();
     let of_ports = ports.iter().flat_map(|port| &port.seen.distances);
@@ -64,7 +64,7 @@ fn most_common(numbers: impl Iterator<Item = usize>) -> Option<usize> {
     most.map(|(number, _)| *number)
 }
 
-/// Rule 3.
+/// Rule 3: ports of NICs that are nearest to a GPU by PCI topology.
 pub(super) fn by_nearness(
     ports: &[Port<'_>],
     near: &Near<'_>,

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub struct Tracks {
     /// PMA, by file name.
     pub pma: Named<Track>,
-    /// Hardware counters.
+    /// Tracked counters of `hw_counters/`, by file name.
     pub hw: Named<Track>,
     /// Device-wide ones, told with the first port.
     pub device_hw: Named<Track>,

@@ -55,7 +55,7 @@ impl PortHistory {
     fn polled(&mut self, was_up: bool, up: bool, at: Millis) -> u64 {
         let ahead = self.counted_ahead.is_some_and(|counted| at > counted);
         if ahead {
-            // Falls that are over when the first poll after them comes are no poll's.
+            // Falls that are over when the first poll after them comes belong to no poll.
             self.counted_ahead = None;
         }
         match (was_up, up) {

@@ -27,7 +27,7 @@ pub struct Memory {
     /// What the devices are.
     #[serde(default)]
     pub fabric: BTreeMap<DeviceKey, SeenFabric>,
-    /// GPUs by address.
+    /// PCI addresses of GPUs seen this boot.
     pub gpus: Vec<String>,
     /// What the kernel log said: the log itself is not read twice.
     #[serde(default)]
@@ -41,7 +41,7 @@ pub struct KeptLink {
     pub state: Option<(PortState, Millis)>,
     /// Its last edges with their moments, bounded.
     pub edges: Vec<(Millis, u64)>,
-    /// Its `link_downed` as last read: what it fell while no agent ran is told by the difference.
+    /// Its `link_downed` as last read: what it fell while no agent ran follows from the difference.
     pub link_downed: Option<u64>,
     /// Its interface's name and `carrier_changes` as last read.
     pub carrier_changes: Option<(String, u64)>,
