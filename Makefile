@@ -1,8 +1,21 @@
-# Two commands do it all: `make demo` and `make test`.
+# Two commands do it all: `make demo` and `make test`. CONTRIBUTING.md says what each suite proves.
 STATIC_TARGET := x86_64-unknown-linux-gnu
-STATIC := target/static/$(STATIC_TARGET)/image/selvage
+# What the container image holds: no demo.
+STATIC := target/static/selvage
+# What the system suites run: the same build with the demo's simulated nodes.
+RIG := target/static/selvage-rig
+VM_KERNELS ?= 6.1 6.12
+# Integration tests that need root or a Debian package; so do the tests in preflight's `namespaces`.
+HOST_TESTS := differential dot1x
+UNIT_TESTS := $(filter-out $(HOST_TESTS),$(patsubst tests/%.rs,%,$(wildcard tests/*.rs)) \
+    $(patsubst tests/%/main.rs,%,$(wildcard tests/*/main.rs)))
 
-.PHONY: demo test bench fuzz bench-vm build static lint deps test-rust test-vm test-manifests test-cluster test-fleet test-alerts test-dashboards test-page test-stack demo-stack pictures bench-cluster golden
+.PHONY: help demo demo-stack build static rig deps check lint test-unit test-rules test-manifests \
+    test test-host test-alerts test-dashboards test-page test-stack test-vm \
+    test-system test-vm-all test-cluster test-fleet pictures golden bench bench-vm bench-cluster fuzz
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
 demo: build ## a simulated GPU node with faults coming and going
 	@target/release/selvage demo
@@ -16,66 +29,88 @@ build:
 # glibc before 2.36 cannot start a static binary whose relocations are packed (half a megabyte less).
 RELR := $(shell getconf GNU_LIBC_VERSION | awk '{ split($$2, v, "."); if (v[1] > 2 || v[2] >= 36) print "-C link-arg=-Wl,-z,pack-relative-relocs" }')
 
-# Functions that compile to the same are linked once, where the linker can (lld, rustc's own on x86-64).
+# Identical functions are linked once, where the linker can (lld, rustc's own on x86-64).
 ICF = $(shell out=$$(mktemp) && echo 'fn main() {}' | rustc - -o "$$out" -C link-arg=-Wl,--icf=all 2>/dev/null \
     && echo "-C link-arg=-Wl,--icf=all"; rm -f "$$out")
 
-# A static binary: what the container image and the VM hold.
-static:
-	RUSTFLAGS="-C target-feature=+crt-static $(RELR) $(ICF)" cargo build --profile image --locked \
-	    --target $(STATIC_TARGET) --target-dir target/static
+STATIC_BUILD = RUSTFLAGS="-C target-feature=+crt-static $(RELR) $(ICF)" cargo build --profile image --locked \
+    --target $(STATIC_TARGET) --target-dir target/static
+STATIC_BUILT := target/static/$(STATIC_TARGET)/image/selvage
 
-deps: ## packages that the suites need (root, apt); installed ones are left alone
+static: ## the static binary of the container image
+	$(STATIC_BUILD) --no-default-features
+	@ln -f $(STATIC_BUILT) $(STATIC)
+
+rig:
+	$(STATIC_BUILD)
+	@ln -f $(STATIC_BUILT) $(RIG)
+
+deps: ## install the Debian packages that the suites need (root, apt)
 	tests/deps
+
+check: lint test-unit test-rules test-manifests ## what every commit passes: no root, no apt, minutes
 
 lint:
 	cargo fmt --check
 	cargo clippy --all-targets --locked -- -D warnings
+	tests/lib/cargo-deny check bans licenses sources
 
-test: deps lint test-rust test-manifests test-alerts test-dashboards test-page test-stack test-vm test-cluster test-fleet
+test-unit: ## unit, golden, layering and docs tests
+	cargo test --locked --lib --bins $(addprefix --test ,$(UNIT_TESTS)) -- --skip namespaces::
 
-test-rust:
-	cargo test --locked
-
-test-vm: static
-	tests/vm/run --kernel all --bin $(STATIC)
+test-rules: ## alerting rules by promtool
+	tests/alerts/run test_rules
 
 test-manifests: ## overlays, chart and admission policy; no cluster needed
 	tests/manifests/run
 
-test-alerts: ## rules by promtool, inhibition on a real Alertmanager, and that each test can fail
+test: deps check test-host test-alerts test-dashboards test-page test-stack test-vm ## everything but the system suites
+
+test-host: ## network namespaces, hostapd and wpa_supplicant, node_exporter
+	cargo test --locked $(addprefix --test ,$(HOST_TESTS))
+	cargo test --locked --test preflight namespaces::
+
+test-alerts: ## rules, inhibition on a real Alertmanager, and that each test can fail
 	tests/alerts/run
-
-test-stack: static ## every query and alert on a real Prometheus that watches the demo's fleet
-	tests/stack/run $(STATIC)
-
-pictures: deps build ## docs/images, out of a real browser and a real Prometheus
-	tests/stack/pictures target/release/selvage docs/images
 
 test-dashboards: ## generator, layout, queries and Grafana's own types; no Grafana needed
 	tests/dashboards/run
 
-test-page: ## the agent's page in a real browser: axe, keyboard, narrow, pictures in target/page
+test-page: ## the agent's page in a real browser: axe, keyboard, narrow; pictures in target/page
 	tests/page/run
 
-golden: ## write the golden files anew; review the diff
-	UPDATE_GOLDEN=1 cargo test --locked
+test-stack: rig ## every query and alert on a real Prometheus that watches the demo's fleet
+	tests/stack/run $(RIG)
 
-bench: deps static bench-vm bench-cluster ## ratios against node_exporter, ripgrep and mtail; latencies
-	benches/run $(STATIC)
-	python3 benches/nccl.py --selvage $(STATIC) --gz
+test-vm: rig ## real kernels in QEMU: the newest one
+	tests/vm/run --kernel $(lastword $(VM_KERNELS)) --bin $(RIG)
 
-fuzz: ## five minutes of any bytes as an NCCL log
-	tests/fuzz/run
+test-system: deps test-vm-all test-cluster test-fleet ## both kernels, a real cluster, 300 agents
 
-bench-vm: static
-	tests/vm/run --kernel all --bin $(STATIC) --bench
+test-vm-all: rig
+	$(foreach kernel,$(VM_KERNELS),tests/vm/run --kernel $(kernel) --bin $(RIG) &&) true
 
-test-cluster: static ## the agent on a real Kubernetes cluster (root; builds Kubernetes once)
-	tests/cluster/run --bin $(STATIC)
+test-cluster: rig ## the agent on a real Kubernetes cluster (root; builds Kubernetes once)
+	tests/cluster/run --bin $(RIG)
 
 test-fleet: ## 300 agents against a real API server; the budget's bound in its history
 	tests/cluster/fleet
 
-bench-cluster: ## from a fault seen to the API server's taking the patch, one node
+golden: ## rewrite the golden files; review the diff
+	UPDATE_GOLDEN=1 cargo test --locked
+
+pictures: deps build ## docs/images, from a real browser and a real Prometheus
+	tests/stack/pictures target/release/selvage docs/images
+
+bench: deps static bench-vm bench-cluster ## ratios against node_exporter, ripgrep and mtail; fails on a missed bar
+	benches/run $(STATIC) --check
+	python3 benches/nccl.py --selvage $(STATIC) --gz --check
+
+bench-vm: static
+	tests/vm/run --kernel all --bin $(STATIC) --bench
+
+bench-cluster: ## from a fault to the API server's acceptance of the patch, one node
 	FLEET_PROFILE=release tests/cluster/fleet latency
+
+fuzz: ## five minutes of random bytes as an NCCL log
+	tests/fuzz/run

@@ -43,9 +43,9 @@ install_tools() { # LIST
         printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod +x "$policy" && own_policy=1
     fi
     # shellcheck disable=SC2086
-    DEBIAN_FRONTEND=noninteractive quietly apt-get install -y --no-install-recommends $want || {
+    DEBIAN_FRONTEND=noninteractive quietly apt-get -o DPkg::Lock::Timeout=600 install -y --no-install-recommends $want || {
         quietly apt-get update
-        DEBIAN_FRONTEND=noninteractive quietly apt-get install -y --no-install-recommends $want || rc=1
+        DEBIAN_FRONTEND=noninteractive quietly apt-get -o DPkg::Lock::Timeout=600 install -y --no-install-recommends $want || rc=1
     }
     [ -z "$own_policy" ] || rm -f "$policy"
     [ "$rc" = 0 ] || die "apt-get could not install: $want"

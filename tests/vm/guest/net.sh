@@ -22,7 +22,7 @@ veth_pair() {
 # leave the machine's own table and really cross.
 two_end_rules() {
     ip rule show | grep -q '^100:' || ip rule add pref 100 lookup local
-    ip rule del pref 0 2>/dev/null
+    ip rule del pref 0 2>/dev/null || true # a scenario before may have deleted it
     ip rule add pref 10 iif lo to 10.9.0.2 lookup 1002
     ip rule add pref 11 iif lo to 10.9.0.1 lookup 1001
     two_end_routes "$1" "$2"

@@ -63,9 +63,9 @@ install_host_tools() {
     command -v apt-get >/dev/null || die "missing packages and no apt-get: $want"
     [ "$(id -u)" = 0 ] || die "not root; missing packages, install them first: apt-get install $want"
     say "installing $want"
-    if ! DEBIAN_FRONTEND=noninteractive quietly apt-get install -y --no-install-recommends $want; then
+    if ! DEBIAN_FRONTEND=noninteractive quietly apt-get -o DPkg::Lock::Timeout=600 install -y --no-install-recommends $want; then
         apt_update_once
-        DEBIAN_FRONTEND=noninteractive quietly apt-get install -y --no-install-recommends $want ||
+        DEBIAN_FRONTEND=noninteractive quietly apt-get -o DPkg::Lock::Timeout=600 install -y --no-install-recommends $want ||
             die "apt-get could not install: $want"
     fi
     want=$(missing_packages | sort -u | tr '\n' ' ')

@@ -18,6 +18,6 @@ scenario() {
     wait_for 10 "rxe1 DOWN" sys_state rxe1 1
     # Never seen up by this process: its peers are the evidence.
     check 2 '.state == "unready" and (.reasons | index("LinkDown") != null)'
-    selvage check --config /guest/policy.toml >/run/check.txt 2>&1
+    selvage check --config /guest/policy.toml >/run/check.txt 2>&1 || true # its status is the verdict
     grep -q rxe1 /run/check.txt || fail "the table does not name rxe1"
 }

@@ -3,7 +3,7 @@
 
 # look "jq filter": the report of one look, whatever it comes to.
 look() {
-    selvage check -o json --config /guest/policy.toml >/run/check.json 2>/run/check.err
+    selvage check -o json --config /guest/policy.toml >/run/check.json 2>/run/check.err || true
     jq -e "$1" /run/check.json >/dev/null ||
         fail "selvage check does not say $1: $(jq -c '.platform.sriov' /run/check.json 2>/dev/null | cut -c1-300) $(tail -n 1 /run/check.err)"
 }
@@ -26,7 +26,7 @@ scenario() {
     look '.platform.sriov == {testnic0: {total: null, enabled: 4, drivers: {}, link_states: {auto: 2, enable: 1, disable: 1}, link_disabled: [1]}}'
     # Nobody promises functions here: no finding.
     look '.state == "ready" and ([.findings[].reason] | index("VfLinkDisabled")) == null'
-    selvage check --config /guest/policy.toml >/run/check.txt 2>&1
+    selvage check --config /guest/policy.toml >/run/check.txt 2>&1 || true
     grep -q '^Virtual functions switched off: testnic0 vf 1$' /run/check.txt || fail "the text: $(grep -i virtual /run/check.txt)"
 
     # The agent, from one scan to the next.
