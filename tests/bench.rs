@@ -123,7 +123,7 @@ fn a_run_without_its_end_is_no_line_rate() {
         // `head -c`.
         (
             all[..all.find("# Out of b").unwrap() + 9].to_string(),
-            "did not come to its end",
+            "did not complete",
         ),
     ] {
         std::fs::write(&file, &text).unwrap();
@@ -155,7 +155,7 @@ fn a_run_without_its_end_is_no_line_rate() {
     let run = &value["inputs"][0]["runs"][0];
     assert_eq!((status, run["reason"].as_str()), (2, Some("TcpInLog")));
     assert!(
-        run["notes"].to_string().contains("did not come to its end"),
+        run["notes"].to_string().contains("did not complete"),
         "{run}"
     );
     // So do wrong results.

@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "a counting allocator")]
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use selvage::check::nccl::{Beside, judge};
+use selvage::check::nccl::{JobContext, judge};
 use selvage::observe::nccl::NcclLog;
 use selvage::observe::nccl::log::Limits;
 use selvage::source::nccl::Reader;
@@ -111,7 +111,7 @@ fn held_after(limits: Limits, line: fn(u32) -> String, lines: u32) -> (usize, us
         drop(line);
         most = most.max(HELD.load(Ordering::Relaxed) - before);
     }
-    judge(&log, &Beside::default());
+    judge(&log, &JobContext::default());
     (most, HELD.load(Ordering::Relaxed) - before)
 }
 

@@ -12,7 +12,7 @@ mod support {
 }
 
 use proptest::prelude::*;
-use selvage::check::nccl::{Beside, NcclVerdict, judge};
+use selvage::check::nccl::{JobContext, NcclVerdict, judge};
 use selvage::observe::nccl::NcclLog;
 use selvage::observe::nccl::log::Limits;
 use selvage::source::nccl::Reader;
@@ -44,7 +44,7 @@ fn pieces<'a>(bytes: &'a [u8], cuts: &[prop::sample::Index]) -> Vec<&'a [u8]> {
 }
 
 fn verdict(text: &str) -> NcclVerdict {
-    let mut verdict = judge(&state([text.as_bytes()]).0, &Beside::default());
+    let mut verdict = judge(&state([text.as_bytes()]).0, &JobContext::default());
     // Of what shows the same thing the first line is kept, whoever printed it.
     verdict.evidence.clear();
     verdict
@@ -86,13 +86,13 @@ proptest! {
         }
         reader.finish(&mut log, None);
         prop_assert_eq!(&whole.0, &log);
-        judge(&log, &Beside::default());
+        judge(&log, &JobContext::default());
     }
 
     #[test]
     fn junk_harms_nothing(bytes in prop::collection::vec(any::<u8>(), 0..4096)) {
         let (log, _, _) = state([bytes.as_slice()]);
-        judge(&log, &Beside::default());
+        judge(&log, &JobContext::default());
     }
 
     /// Order within each process is kept, and ranks of one communicator are different processes, as

@@ -119,8 +119,7 @@ fn unlisted_ports<'a>(context: &'a Context<'_>) -> impl Iterator<Item = Candidat
                 .filter(|key| device.ports.iter().all(|port| port.number != key.port))
                 .map(move |key| {
                     let subject = format!("{}/{}", device.name, key.port);
-                    let message =
-                        format!("state of {subject} is not known: it has left the list");
+                    let message = format!("state of {subject} is not known: it has left the list");
                     let about = (key.to_string(), subject);
                     STATE_UNREADABLE
                         .candidate(ID, about, policy.timing(), message)

@@ -302,12 +302,12 @@ fn evidence(candidate: &mut Candidate, container: &ContainerVerdict) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::nccl::{Beside, judge};
+    use crate::check::nccl::{JobContext, judge};
     use crate::observe::nccl::NcclLog;
     use crate::observe::nccl::log::Limits;
 
     fn verdict(fallback: Fallback, network: Network) -> NcclVerdict {
-        let mut verdict = judge(&NcclLog::new(Limits::CONTAINER), &Beside::default());
+        let mut verdict = judge(&NcclLog::new(Limits::CONTAINER), &JobContext::default());
         verdict.tcp_fallback = fallback;
         verdict.network = network;
         verdict

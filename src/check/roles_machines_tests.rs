@@ -399,7 +399,11 @@ pub(super) fn machines() -> Vec<(&'static str, Node, Vec<String>)> {
             numbered("mlx5_", 4..12),
         ),
         ("two rxe", two_rxe(), names("rxe0 rxe1")),
-        ("rxe next to hardware", rxe_and_hardware, numbered("mlx5_", 0..4)),
+        (
+            "rxe next to hardware",
+            rxe_and_hardware,
+            numbered("mlx5_", 0..4),
+        ),
         ("GB200", gb200(), names("mlx5_0 mlx5_1 mlx5_4 mlx5_5")),
         ("SMI sub-device", smi, numbered("mlx5_", H100_RAILS)),
         ("IB before Ethernet", ib_before_ethernet, names("ib_a")),

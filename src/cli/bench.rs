@@ -1,4 +1,4 @@
-//! `selvage nccl --bench`: outputs of nccl-tests, and logs beside them, to verdicts.
+//! `selvage nccl --bench`: reads outputs of nccl-tests, with NCCL's log in them, and judges each run.
 
 use super::complain;
 use super::nccl::{self, Scanned};
@@ -6,129 +6,153 @@ use super::run::{
     FAILED, USAGE, files_of, host_name, init_log, on_tree, output_form, print_out, style,
 };
 use super::runtime::on_runtime;
-use crate::check::bench::{LogFacts, Verdict, judge, nothing};
-use crate::check::nccl::{self as judging, Beside};
+use crate::check::bench::{LogFacts, Verdict, judge, no_output};
+use crate::check::nccl::{self as judging, JobContext};
 use crate::config;
 use crate::observe::bench::{BenchLog, Collective, Rails};
 use crate::report::bench::{Bench, Input, textfile};
-use crate::source::nccl_tests::{Reader, parse_json};
+use crate::source::bench_output::{Reader, parse_json};
 use crate::source::node_report;
 use crate::units::BitsPerSec;
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{ArgMatches, Args, Command, FromArgMatches, value_parser};
 use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a file of `-J` that are read: results of thousands of sizes are some MiB.
+/// Largest `-J` file that is read: results of thousands of sizes take some MiB.
 const MAX_JSON: usize = 64 << 20;
 
-/// Bytes of a node's report: one is some hundred KiB.
+/// Largest node report that is read; one is some hundred KiB.
 const MAX_REPORT: u64 = 16 << 20;
 
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Benchmarks")]
+struct BenchArgs {
+    /// Read what nccl-tests printed and compare its bus bandwidth with the node's rails; exit 0 line rate, 1 below, 2 TCP in the log or wrong results, 3 cannot tell
+    #[arg(long)]
+    bench: bool,
+    /// Rails of each node; else of --node-report, else of this node
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1024))]
+    #[arg(requires_all = ["bench", "rate_gbps"])]
+    rails: Option<u32>,
+    /// Rate of a rail in Gb/s
+    #[arg(long, value_name = "G", value_parser = rate, requires_all = ["bench", "rails"])]
+    rate_gbps: Option<BitsPerSec>,
+    /// GPUs of each node, if fewer ranks than that run on it
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1024))]
+    #[arg(requires = "bench")]
+    gpus: Option<u32>,
+    /// Saved /report of one of the nodes (selvage check -o json); - is standard input
+    #[arg(long, value_name = "FILE", alias = "report", conflicts_with = "rails")]
+    #[arg(requires = "bench")]
+    node_report: Option<PathBuf>,
+    /// What ran, if the output does not name it
+    #[arg(long, value_name = "NAME", value_parser = collective, requires = "bench")]
+    collective: Option<Collective>,
+    /// Also write the results as Prometheus text
+    #[arg(long, value_name = "FILE", requires = "bench")]
+    textfile: Option<PathBuf>,
+    /// Where this node's sys, proc and dev are [default: /] [env: SELVAGE_HOST_ROOT]
+    #[arg(
+        id = "agent.host_root",
+        long = "host-root",
+        value_name = "DIR",
+        requires = "bench"
+    )]
+    _host_root: Option<String>,
+}
+
 /// Adds the flags of `--bench` to the command `nccl`.
-pub fn add_args(command: Command) -> Command {
-    let of_bench = |name: &'static str, value: &'static str, help: &'static str| {
-        Arg::new(name)
-            .long(name)
-            .value_name(value)
-            .help(help)
-            .help_heading("Benchmarks")
-            .requires("bench")
-    };
-    let paths = clap::value_parser!(PathBuf);
-    command
-        .arg(
-            Arg::new("bench")
-                .long("bench")
-                .action(ArgAction::SetTrue)
-                .help_heading("Benchmarks")
-                .help("Read what nccl-tests printed and compare its bus bandwidth with the node's rails; exit 0 line rate, 1 below, 2 TCP's number or wrong results, 3 cannot tell"),
-        )
-        .arg(
-            of_bench("rails", "N", "Rails of each node; else of --node-report, else of this node")
-                .value_parser(clap::value_parser!(u32).range(1..=1024))
-                .requires("rate-gbps"),
-        )
-        .arg(
-            of_bench("rate-gbps", "G", "Rate of a rail in Gb/s")
-                .value_parser(rate)
-                .requires("rails"),
-        )
-        .arg(
-            of_bench("gpus", "N", "GPUs of each node, where fewer ranks than that run on it")
-                .value_parser(clap::value_parser!(u32).range(1..=1024)),
-        )
-        .arg(
-            of_bench("node-report", "FILE", "/report of one of the nodes, saved (selvage check -o json); - is standard input")
-                .alias("report")
-                .value_parser(paths.clone())
-                .conflicts_with("rails"),
-        )
-        .arg(
-            of_bench("collective", "NAME", "What ran, where the output does not name it")
-                .value_parser(|name: &str| {
-                    Collective::of(name).ok_or("no benchmark of nccl-tests: all_reduce, all_gather, …")
-                }),
-        )
-        .arg(
-            of_bench("textfile", "FILE", "Also write the results as Prometheus text")
-                .value_parser(paths),
-        )
-        .arg(
-            Arg::new("agent.host_root")
-                .long("host-root")
-                .value_name("DIR")
-                .help("Where this node's sys, proc and dev are [default: /] [env: SELVAGE_HOST_ROOT]")
-                .help_heading("Benchmarks")
-                .requires("bench"),
-        )
+pub(super) fn add_args(command: Command) -> Command {
+    BenchArgs::augment_args(command).next_help_heading(None)
 }
 
-/// A rate in Gb/s as bits a second.
-fn rate(text: &str) -> Result<BitsPerSec, String> {
-    let gbps: f64 = text.parse().map_err(|_| "no number")?;
-    if !(0.1..=100_000.0).contains(&gbps) {
-        return Err("a rate in Gb/s, such as 400".into());
+fn collective(name: &str) -> Result<Collective, &'static str> {
+    Collective::of(name).ok_or("not a benchmark of nccl-tests: all_reduce, all_gather, …")
+}
+
+fn rate(text: &str) -> Result<BitsPerSec, &'static str> {
+    let gbps: f64 = text.parse().map_err(|_| "not a number")?;
+    match (0.1..=100_000.0).contains(&gbps) {
+        true => Ok(BitsPerSec((gbps * 1e9).round() as u64)),
+        false => Err("not a rate in Gb/s, such as 400"),
     }
-    Ok(BitsPerSec((gbps * 1e9).round() as u64))
 }
 
-/// `selvage nccl --bench …`; the exit status.
-pub fn command(matches: &ArgMatches) -> u8 {
-    let rails = match rails(matches) {
-        Ok(Some(rails)) => Ok(Some(rails)),
-        Ok(None) => look_here(matches),
-        Err(complaint) => Err(vec![complaint]),
+/// Runs `selvage nccl --bench` and returns the exit status.
+pub(super) fn command(matches: &ArgMatches) -> u8 {
+    let Ok(args) = BenchArgs::from_arg_matches(matches) else {
+        return USAGE;
     };
-    let rails = match rails {
+    let files = files_of(matches);
+    let rails = match rails(&args, &files, matches) {
         Ok(rails) => rails,
         Err(complaints) => {
             complaints.iter().for_each(complain);
             return USAGE;
         }
     };
-    let named = matches.get_one("collective").copied();
-    let outcome = run(&files_of(matches), rails, named);
-    for trouble in &outcome.troubles {
-        complain(crate::report::text::clean(trouble));
+    let outcome = run(&files, rails, args.collective);
+    for error in &outcome.errors {
+        complain(crate::report::text::clean(error));
     }
-    let told = print_out(&match output_form(matches) {
+    let printed = print_out(&match output_form(matches) {
         "json" => crate::report::bench::json(&outcome.bench),
         _ => crate::report::bench::text(&outcome.bench, style()),
     });
-    if let Some(path) = matches.get_one::<PathBuf>("textfile") {
-        let now = jiff::Timestamp::now().as_second();
-        if let Err(error) = write_textfile(path, &outcome.bench, now) {
-            complain(format_args!("{}: {error}", path.display()));
-            return FAILED;
-        }
+    if let Some(path) = &args.textfile
+        && let Err(error) = write_textfile(path, &outcome.bench)
+    {
+        complain(format_args!("{}: {error}", path.display()));
+        return FAILED;
     }
-    if told == 0 { outcome.status() } else { told }
+    if printed == 0 {
+        outcome.status()
+    } else {
+        printed
+    }
 }
 
-/// The rails of this node, if it is one with GPUs.
-fn look_here(matches: &ArgMatches) -> Result<Option<Rails>, Vec<String>> {
+/// The rails by the flags, by a node's report, or else of this node if it has GPUs: a launcher's NIC
+/// is not a rail.
+fn rails(
+    args: &BenchArgs,
+    files: &[PathBuf],
+    matches: &ArgMatches,
+) -> Result<Option<Rails>, Vec<String>> {
+    let mut rails = if let (Some(count), Some(rate)) = (args.rails, args.rate_gbps) {
+        let from = "--rails".into();
+        Rails {
+            count,
+            rate,
+            fastest: None,
+            gpus: None,
+            kind: None,
+            from,
+            trouble: None,
+        }
+    } else if let Some(path) = &args.node_report {
+        let stdin = Path::new("-");
+        if path == stdin && (files.is_empty() || files.iter().any(|file| file == stdin)) {
+            let both = "standard input cannot be both the report and the output of nccl-tests";
+            return Err(vec![both.into()]);
+        }
+        let read = report_text(path).and_then(|text| node_report::rails(&text, "the report of"));
+        read.map_err(|error| vec![format!("{}: {error}", path.display())])?
+    } else {
+        let report = check_this_node(matches)?;
+        match node_report::rails(&report, "this node,") {
+            Ok(rails) if rails.gpus.is_some() => rails,
+            _ => return Ok(None),
+        }
+    };
+    rails.gpus = args.gpus.or(rails.gpus);
+    Ok(Some(rails))
+}
+
+/// The report of this node.
+fn check_this_node(matches: &ArgMatches) -> Result<String, Vec<String>> {
     let config = config::load(matches, host_name).map_err(|complaints| {
         complaints
             .iter()
@@ -137,156 +161,104 @@ fn look_here(matches: &ArgMatches) -> Result<Option<Rails>, Vec<String>> {
     })?;
     let config = on_tree(config).map_err(|complaint| vec![complaint])?;
     init_log(&config, true);
-    let report =
-        on_runtime(crate::agent::sample_once(&config)).map_err(|error| vec![error.to_string()])?;
-    Ok(rails_here(
-        &crate::report::json::encode(&report, None),
-        matches,
-    ))
+    let report = on_runtime(crate::agent::sample_once(&config));
+    let report = report.map_err(|error| vec![error.to_string()])?;
+    Ok(crate::report::json::encode(&report, None))
 }
 
-/// What a run of the command came to.
+/// Reads a report from a regular file or standard input (`-`). A pipe without a writer would block
+/// the open, hence `O_NONBLOCK`.
+fn report_text(path: &Path) -> Result<String, String> {
+    let input: Box<dyn Read> = if path == Path::new("-") {
+        Box::new(io::stdin())
+    } else {
+        let mut options = OpenOptions::new();
+        let options = options.read(true).custom_flags(nix::libc::O_NONBLOCK);
+        let file = options.open(path).map_err(|error| error.to_string())?;
+        if !file
+            .metadata()
+            .map_err(|error| error.to_string())?
+            .is_file()
+        {
+            return Err("not a regular file: save the report to one, or give - to read it from standard input".into());
+        }
+        Box::new(file)
+    };
+    let mut text = String::new();
+    let read = input.take(MAX_REPORT + 1).read_to_string(&mut text);
+    match read.map_err(|error| error.to_string())? as u64 > MAX_REPORT {
+        true => Err("not a report: larger than 16 MiB".into()),
+        false => Ok(text),
+    }
+}
+
+/// Verdicts, and inputs that could not be read.
 #[derive(Debug, Default)]
-pub struct Outcome {
-    /// Verdicts.
-    pub bench: Bench,
-    /// Inputs that could not be read.
-    pub troubles: Vec<String>,
+struct Outcome {
+    bench: Bench,
+    errors: Vec<String>,
 }
 
 impl Outcome {
-    /// 2 wrong results or TCP's number, 1 below line rate, 3 it cannot be told, 0 line rate.
-    pub fn status(&self) -> u8 {
+    /// The exit status, by the worst verdict.
+    fn status(&self) -> u8 {
         match self.bench.verdict() {
             Verdict::WrongResults | Verdict::Tcp => 2,
             Verdict::Below => 1,
             Verdict::Unknown => 3,
-            Verdict::LineRate if !self.troubles.is_empty() => 3,
+            Verdict::LineRate if !self.errors.is_empty() => 3,
             Verdict::LineRate => 0,
         }
     }
 }
 
-/// The rails that flags and files name. None: they name none.
-pub fn rails(matches: &ArgMatches) -> Result<Option<Rails>, String> {
-    let gpus = matches.get_one::<u32>("gpus").copied();
-    let told = matches
-        .get_one::<u32>("rails")
-        .zip(matches.get_one::<BitsPerSec>("rate-gbps"));
-    if let Some((count, rate)) = told {
-        return Ok(Some(Rails {
-            count: *count,
-            rate: *rate,
-            fastest: None,
-            gpus,
-            kind: None,
-            from: "--rails".into(),
-            trouble: None,
-        }));
-    }
-    let Some(path) = matches.get_one::<PathBuf>("node-report") else {
-        return Ok(None);
-    };
-    let stdin = Path::new("-");
-    let files = files_of(matches);
-    if path == stdin && (files.is_empty() || files.iter().any(|file| file == stdin)) {
-        return Err("standard input cannot be both the report and the output of nccl-tests".into());
-    }
-    let name = path.display();
-    let text = report_text(path).map_err(|error| format!("{name}: {error}"))?;
-    let rails = node_report::rails(&text, "the report of");
-    let rails = rails.map_err(|error| format!("{name}: {error}"))?;
-    Ok(Some(with_gpus(rails, gpus)))
-}
-
-/// A node's report: a regular file, or standard input (`-`). A pipe that nobody writes to would hang
-/// for ever, and so is refused.
-fn report_text(path: &Path) -> Result<String, String> {
-    let mut text = String::new();
-    let read = if path == Path::new("-") {
-        io::stdin().take(MAX_REPORT + 1).read_to_string(&mut text)
-    } else {
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(nix::libc::O_NONBLOCK)
-            .open(path)
-            .map_err(|error| error.to_string())?;
-        let kind = file.metadata().map_err(|error| error.to_string())?;
-        if !kind.is_file() {
-            return Err("is no regular file: save the report to one, or give - to read it from standard input".into());
-        }
-        file.take(MAX_REPORT + 1).read_to_string(&mut text)
-    };
-    read.map_err(|error| error.to_string())?;
-    if text.len() as u64 > MAX_REPORT {
-        return Err("is no report: larger than 16 MiB".into());
-    }
-    Ok(text)
-}
-
-/// The rails of this node, out of its report; none unless it has GPUs: a launcher's NIC is no rail.
-pub fn rails_here(report: &str, matches: &ArgMatches) -> Option<Rails> {
-    let rails = node_report::rails(report, "this node,").ok()?;
-    rails.gpus?;
-    Some(with_gpus(rails, matches.get_one::<u32>("gpus").copied()))
-}
-
-fn with_gpus(mut rails: Rails, gpus: Option<u32>) -> Rails {
-    rails.gpus = gpus.or(rails.gpus);
-    rails
-}
-
-/// Reads the inputs, `-` or none being standard input, and judges their runs.
-pub fn run(paths: &[PathBuf], rails: Option<Rails>, named: Option<Collective>) -> Outcome {
+/// Judges all runs in the inputs; `-` or no path is standard input.
+fn run(paths: &[PathBuf], rails: Option<Rails>, named: Option<Collective>) -> Outcome {
     let stdin = [PathBuf::from("-")];
     let paths = if paths.is_empty() { &stdin } else { paths };
     let mut outcome = Outcome::default();
     for path in paths {
-        match read(path) {
-            Ok(((log, trouble), bench)) => {
-                outcome.troubles.extend(trouble);
-                let facts = LogFacts::of(&log);
-                let verdict = judging::judge(&log, &Beside::default());
-                let nccl = log.is_nccl().then_some(verdict);
-                let runs = bench.runs.iter();
-                let mut runs: Vec<_> = runs
-                    .map(|run| judge(run, rails.as_ref(), nccl.as_ref(), &facts, named))
-                    .collect();
-                if runs.is_empty() {
-                    runs.push(nothing());
-                }
-                if bench.dropped > 0 {
-                    let name = path.display();
-                    let more = format!("{name}: {} more runs are left out", bench.dropped);
-                    outcome.troubles.push(more);
-                }
-                outcome.bench.inputs.push(Input {
-                    name: path.display().to_string(),
-                    runs,
-                    nccl,
-                });
+        let name = path.display().to_string();
+        let ((log, error), bench) = match read(path) {
+            Ok(read) => read,
+            Err(error) => {
+                outcome.errors.push(format!("{name}: {error}"));
+                continue;
             }
-            Err(error) => outcome
-                .troubles
-                .push(format!("{}: {error}", path.display())),
+        };
+        outcome.errors.extend(error);
+        let facts = LogFacts::of(&log);
+        let nccl = log
+            .is_nccl()
+            .then(|| judging::judge(&log, &JobContext::default()));
+        let judged = |run| judge(run, rails.as_ref(), nccl.as_ref(), &facts, named);
+        let mut runs: Vec<_> = bench.runs.iter().map(judged).collect();
+        if runs.is_empty() {
+            runs.push(no_output());
         }
+        if bench.dropped > 0 {
+            outcome
+                .errors
+                .push(format!("{name}: {} more runs are left out", bench.dropped));
+        }
+        outcome.bench.inputs.push(Input { name, runs, nccl });
     }
     outcome.bench.rails = rails;
     outcome
 }
 
-/// One input by both readers at once.
+/// Reads one input as NCCL's log, as printed output and as a `-J` file at the same time.
 fn read(path: &Path) -> io::Result<(Scanned, BenchLog)> {
     let mut reader = Reader::default();
-    // A file of `-J` is one object; anything else is known by its first byte.
+    // `None` as soon as the input cannot be a `-J` file, which is one JSON object.
     let mut json: Option<Vec<u8>> = Some(Vec::new());
-    let scanned = nccl::read_path(path, &mut |piece| {
+    let (log, mut error) = nccl::read_path(path, &mut |piece| {
         reader.feed(piece);
         let Some(text) = &mut json else { return };
-        // Blanks before it are not kept, so that each piece is looked at once.
-        let piece = match text.is_empty() {
-            true => piece.trim_ascii_start(),
-            false => piece,
+        let piece = if text.is_empty() {
+            piece.trim_ascii_start()
+        } else {
+            piece
         };
         let other = text.is_empty() && piece.first().is_some_and(|byte| *byte != b'{');
         if other || text.len() + piece.len() > MAX_JSON {
@@ -295,49 +267,42 @@ fn read(path: &Path) -> io::Result<(Scanned, BenchLog)> {
             text.extend_from_slice(piece);
         }
     })?;
-    let ((log, trouble), text) = (scanned, json.unwrap_or_default());
-    let text = std::str::from_utf8(&text).unwrap_or_default();
-    let bench = match parse_json(text) {
-        Ok(bench) => bench,
-        Err(cut) => {
-            let bench = reader.finish();
-            // NCCL and launchers begin no file with a brace.
-            if cut && bench.runs.is_empty() && trouble.is_none() {
-                let name = path.display();
-                let cut = format!(
-                    "{name}: begins as a file of -J and is cut before its end: give it whole, or what nccl-tests printed"
-                );
-                return Ok(((log, Some(cut)), bench));
-            }
-            bench
-        }
+    let text = json.unwrap_or_default();
+    let cut = match parse_json(std::str::from_utf8(&text).unwrap_or_default()) {
+        Ok(bench) => return Ok(((log, error), bench)),
+        Err(cut) => cut,
     };
-    Ok(((log, trouble), bench))
+    let bench = reader.finish();
+    // NCCL and launchers do not begin a file with a brace.
+    if cut && bench.runs.is_empty() && error.is_none() {
+        let name = path.display();
+        error = Some(format!(
+            "{name}: begins as a file of -J and is cut before its end: give the whole file, or what nccl-tests printed"
+        ));
+    }
+    Ok(((log, error), bench))
 }
 
-/// Writes the results as metrics: whole or not at all, since others read the file at any time.
-pub fn write_textfile(path: &Path, bench: &Bench, seconds: i64) -> io::Result<()> {
-    let text = textfile::encode(bench, seconds);
+/// Writes the results as metrics, in one step: collectors may read the file at any time.
+fn write_textfile(path: &Path, bench: &Bench) -> io::Result<()> {
+    let now = jiff::Timestamp::now().as_second();
+    let text = textfile::encode(bench, now).map_err(io::Error::other)?;
     let name = path
         .file_name()
-        .ok_or_else(|| io::Error::other("names no file"))?;
-    // A rename puts a file in the place of whatever is there: a device, a link, a pipe.
-    match std::fs::symlink_metadata(path) {
-        Ok(there) if !there.is_file() => {
-            return Err(io::Error::other(
-                "is there and is no regular file: not replaced",
-            ));
-        }
-        _ => {}
+        .ok_or_else(|| io::Error::other("not a file name"))?;
+    // A rename would replace a device, a link or a pipe.
+    if std::fs::symlink_metadata(path).is_ok_and(|there| !there.is_file()) {
+        return Err(io::Error::other(
+            "exists and is not a regular file: not replaced",
+        ));
     }
-    // In the same directory, since a rename does not leave its file system; the collector reads
-    // only what ends in .prom.
+    // In the same directory, because a rename stays within a file system; the collector reads only
+    // names that end in .prom.
     let mut scratch = name.to_os_string();
     scratch.push(format!(".{}.tmp", std::process::id()));
     let scratch = path.with_file_name(scratch);
     let write = || {
-        let mut options = OpenOptions::new();
-        let mut file = options
+        let mut file = OpenOptions::new()
             .write(true)
             .create(true)
             .truncate(true)

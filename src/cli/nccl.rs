@@ -1,7 +1,7 @@
 //! `selvage nccl`: logs to verdicts, from files and pipes.
 
 use super::packed::unpacker;
-use crate::check::nccl::{Beside, Fallback, judge};
+use crate::check::nccl::{Fallback, JobContext, judge};
 use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::log::Limits;
 use crate::report::nccl::Input;
@@ -56,7 +56,7 @@ pub fn run(paths: &[PathBuf]) -> Outcome {
                 outcome.troubles.extend(trouble);
                 outcome.inputs.push(Input {
                     name,
-                    verdict: judge(&log, &Beside::default()),
+                    verdict: judge(&log, &JobContext::default()),
                 });
             }
             Err(error) => outcome.troubles.push(format!("{name}: {error}")),

@@ -6,7 +6,7 @@ use kinds::Announced;
 pub use kinds::{Change, Pod, SavedVerdict};
 
 use super::word::sidecar_verdict;
-use crate::check::nccl::{Beside, Fallback, NcclVerdict, judge};
+use crate::check::nccl::{Fallback, JobContext, NcclVerdict, judge};
 use crate::check::nccl_jobs::{ContainerVerdict, Outcomes, Via};
 use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::log::Limits;
@@ -177,7 +177,7 @@ impl Book {
             let firm = matches!(pod, Pod::Known(_) | Pod::Untold);
             changed |= finished != entry.finished;
             entry.finished = finished;
-            let beside = Beside {
+            let beside = JobContext {
                 pod: facts,
                 container: facts.and_then(|pod| pod.containers.get(&key.container)),
                 node_gpus,
@@ -326,7 +326,7 @@ impl Entry {
     }
 
     /// What it comes to: by its own lines, a sidecar's word, or what was known before.
-    fn verdict(&self, beside: &Beside<'_>) -> (Arc<NcclVerdict>, Via) {
+    fn verdict(&self, beside: &JobContext<'_>) -> (Arc<NcclVerdict>, Via) {
         if let Some(told) = &self.told {
             return (Arc::new(told.clone()), Via::Sidecar);
         }

@@ -1,226 +1,195 @@
-//! What a run of nccl-tests printed: its table, who took part, and how it ended. Plain facts;
-//! bandwidths in bytes a second (the table's GB/s are 1e9: `1.0E9` in nccl-tests' `*GetBw`).
+//! What one run of nccl-tests printed: its table, its ranks and how it ended. Bandwidths are in bytes
+//! a second; the table's GB/s are 1e9 bytes (`*GetBw` of nccl-tests divides by `1.0E9`).
 
 use crate::units::BitsPerSec;
 use serde::{Deserialize, Serialize};
 
-/// What a benchmark of nccl-tests runs.
+/// A benchmark of nccl-tests, named after its program: `all_reduce_perf` is [`Self::AllReduce`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "each is the name of its program")]
 pub enum Collective {
-    /// `all_reduce_perf`.
     AllReduce,
-    /// `all_gather_perf`.
     AllGather,
-    /// `reduce_scatter_perf`.
     ReduceScatter,
-    /// `broadcast_perf`.
     Broadcast,
-    /// `reduce_perf`.
     Reduce,
-    /// `alltoall_perf`.
     Alltoall,
-    /// `alltoallv_perf`.
     Alltoallv,
-    /// `sendrecv_perf`.
     Sendrecv,
-    /// `gather_perf`.
     Gather,
-    /// `scatter_perf`.
     Scatter,
-    /// `hypercube_perf`.
     Hypercube,
 }
 
 impl Collective {
-    /// All of them.
-    pub const ALL: [Collective; 11] = [
-        Collective::AllReduce,
-        Collective::AllGather,
-        Collective::ReduceScatter,
-        Collective::Broadcast,
-        Collective::Reduce,
-        Collective::Alltoall,
-        Collective::Alltoallv,
-        Collective::Sendrecv,
-        Collective::Gather,
-        Collective::Scatter,
-        Collective::Hypercube,
+    /// Every benchmark and its name in JSON and metrics: the program's without `_perf`.
+    const NAMES: [(Collective, &'static str); 11] = [
+        (Collective::AllReduce, "all_reduce"),
+        (Collective::AllGather, "all_gather"),
+        (Collective::ReduceScatter, "reduce_scatter"),
+        (Collective::Broadcast, "broadcast"),
+        (Collective::Reduce, "reduce"),
+        (Collective::Alltoall, "alltoall"),
+        (Collective::Alltoallv, "alltoallv"),
+        (Collective::Sendrecv, "sendrecv"),
+        (Collective::Gather, "gather"),
+        (Collective::Scatter, "scatter"),
+        (Collective::Hypercube, "hypercube"),
     ];
 
-    /// As in JSON and metrics: the program's name without `_perf`.
+    /// The name in JSON and metrics.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Collective::AllReduce => "all_reduce",
-            Collective::AllGather => "all_gather",
-            Collective::ReduceScatter => "reduce_scatter",
-            Collective::Broadcast => "broadcast",
-            Collective::Reduce => "reduce",
-            Collective::Alltoall => "alltoall",
-            Collective::Alltoallv => "alltoallv",
-            Collective::Sendrecv => "sendrecv",
-            Collective::Gather => "gather",
-            Collective::Scatter => "scatter",
-            Collective::Hypercube => "hypercube",
-        }
+        let named = Self::NAMES.iter().find(|(one, _)| *one == self);
+        named.map_or("unknown", |(_, name)| name)
     }
 
-    /// By the name of its program: `./build/all_reduce_perf`, `all_reduce_perf_mpi`, `all_reduce`.
+    /// By program name: `./build/all_reduce_perf`, `all_reduce_perf_mpi`, `all_reduce`.
     pub fn of(program: &str) -> Option<Self> {
-        let name = program.rsplit('/').next()?;
-        let name = name.split_once("_perf").map_or(name, |(name, _)| name);
-        Self::ALL.into_iter().find(|one| one.as_str() == name)
+        let file = program.rsplit('/').next()?;
+        let name = file.split_once("_perf").map_or(file, |(name, _)| name);
+        let named = Self::NAMES.iter().find(|(_, known)| *known == name);
+        named.map(|(one, _)| *one)
     }
 }
 
-/// One measurement of a row: out of place, or in place.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Measure {
-    /// Microseconds of one operation.
-    pub micros: f64,
-    /// Algorithm bandwidth, bytes a second.
-    pub alg: f64,
-    /// Bus bandwidth, bytes a second.
-    pub bus: f64,
-    /// Elements that were wrong; none: not checked, or the layout of before 2022-08, whose column
-    /// is a difference and no count.
+/// One side of a table row: out of place (separate send and receive buffers) or in place.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Measurement {
+    /// Algorithm bandwidth: size divided by time.
+    pub algbw: f64,
+    /// Bus bandwidth: algorithm bandwidth times the collective's factor.
+    pub busbw: f64,
+    /// Wrong elements. `None` if results were not checked, or in layouts before 2022-08, whose column
+    /// holds a difference instead of a count.
     pub wrong: Option<u64>,
 }
 
-/// A row of the table.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// A table row: one message size, with at least one of its sides measured.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// Bytes of the operation.
+    /// Message size in bytes.
     pub size: u64,
-    /// Elements a rank.
-    pub count: u64,
-    /// `float`, `bfloat16` ….
-    pub dtype: String,
-    /// `sum` …; none where it is `none` or not printed.
-    pub redop: Option<String>,
-    /// The root's rank; none where it is -1 or not printed.
-    pub root: Option<u32>,
-    /// Into another buffer.
-    pub out_of_place: Option<Measure>,
-    /// Into the same.
-    pub in_place: Option<Measure>,
-    /// Number of its line, from 1; 0 in a JSON file.
+    /// The out-of-place measurement.
+    pub out_of_place: Option<Measurement>,
+    /// The in-place measurement.
+    pub in_place: Option<Measurement>,
+    /// Line number from 1; 0 for a row of a `-J` file.
     pub line: u64,
 }
 
-/// One rank, as the head of the output names it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seat {
-    /// Rank.
+impl Row {
+    /// The measurements that are present.
+    pub fn sides(&self) -> impl Iterator<Item = Measurement> {
+        [self.out_of_place, self.in_place].into_iter().flatten()
+    }
+}
+
+/// A rank, as the list above the table names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rank {
+    /// Its number, in its group or over all groups.
     pub rank: u32,
-    /// Communicator it belongs to (`NCCL_TESTS_SPLIT`).
+    /// The communicator that it belongs to; more than one with `NCCL_TESTS_SPLIT`.
     pub group: u32,
-    /// Its process.
-    pub pid: u32,
-    /// Its host.
+    /// The host that it runs on.
     pub host: String,
 }
 
 /// One run of one benchmark.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Run {
-    /// What its own lines, or the command before it, say that it runs.
+    /// The benchmark that the output, or the command line before it, names.
     pub collective: Option<Collective>,
-    /// nccl-tests' version, where told (2.17 and later).
-    pub version: Option<String>,
-    /// Ranks, in the order printed.
-    pub seats: Vec<Seat>,
-    /// A rank was named twice: processes that do not know of each other.
-    pub apart: bool,
-    /// Rows, in the order printed.
+    /// The list of ranks, in the order printed.
+    pub ranks: Vec<Rank>,
+    /// A rank was listed twice: the processes did not join into one communicator.
+    pub separate: bool,
+    /// Table rows, in the order printed.
     pub rows: Vec<Row>,
-    /// Rows with out-of-bounds results, as its end says.
+    /// Number of wrong values given by the line `Out of bounds values`.
     pub out_of_bounds: Option<u64>,
-    /// Average over all rows, small ones too, bytes a second.
-    pub average: Option<f64>,
-    /// The first line about its failing: number and text.
+    /// Line number and text of the first error message.
     pub failure: Option<(u64, String)>,
-    /// It came to its end: the lines below the table are there.
+    /// The line `Avg bus bandwidth` was printed: the run completed.
     pub ended: bool,
-    /// Whether results were checked: by its first line (`validation: 1`), else by the table; none:
-    /// neither tells.
+    /// Results were checked, by the header (`validation: 1`) or else by the table. `None` if neither
+    /// shows it.
     pub checked: Option<bool>,
-    /// Its first line was seen: a run that died there is one.
+    /// The first header line was printed, so that a run that died right after it is still reported.
     pub started: bool,
-    /// Measurements without a count of wrong elements where one should be: `-3`, `nan`.
+    /// Measurements whose `#wrong` column is not a count (`-3`, `nan`).
     pub uncounted: u64,
-    /// Rows, or sides of one, left out: cut inside a number, or figures that do not belong together.
+    /// Rows left out: cut inside a number, or size, time and bandwidth disagree.
     pub torn_rows: u64,
-    /// A rank's line was cut.
+    /// A line of the rank list was cut.
     pub torn_ranks: bool,
 }
 
 impl Run {
-    /// Nothing is known of it yet.
+    /// Whether nothing of a run has been read yet.
     pub fn is_empty(&self) -> bool {
         *self == Run::default()
     }
 
-    /// A line of its end was seen, at least the first of them.
+    /// Whether at least the first of the lines below the table was printed.
     pub fn is_over(&self) -> bool {
         self.ended || self.out_of_bounds.is_some()
     }
 
-    /// Wrong elements in all rows; none: nothing was checked, or not all counts are ones.
+    /// Wrong elements of all rows. `None` if results were not checked or some counts are unreadable.
     pub fn wrong(&self) -> Option<u64> {
-        let counts = self.rows.iter().flat_map(|row| {
-            let measures = [row.out_of_place, row.in_place];
-            measures.into_iter().flatten().filter_map(|m| m.wrong)
-        });
-        // `Out of bounds values : 0 OK` stands below a table that nothing checked (`-c 0`) too.
-        let told = |bad: &u64| *bad > 0 || self.checked == Some(true);
-        let out_of_bounds = self.out_of_bounds.filter(told);
-        let sum = counts.chain(out_of_bounds).reduce(u64::saturating_add);
+        let counts = self.rows.iter().flat_map(Row::sides);
+        let counts = counts.filter_map(|side| side.wrong);
+        // `Out of bounds values : 0 OK` is printed for unchecked results (`-c 0`) too.
+        let counts_for = |wrong: &u64| *wrong > 0 || self.checked == Some(true);
+        let below_table = self.out_of_bounds.filter(counts_for);
+        let sum = counts.chain(below_table).reduce(u64::saturating_add);
         sum.filter(|sum| *sum > 0 || self.uncounted == 0)
     }
 }
 
-/// The runs of one input.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+/// The runs found in one input.
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct BenchLog {
     /// In the order printed.
     pub runs: Vec<Run>,
-    /// Runs that were one too many to keep.
+    /// Runs beyond the number that is kept.
     pub dropped: u64,
 }
 
-/// Who carries data over a node's rails: settings and remedies differ.
+/// What carries data over a node's rails; settings and remedies differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RailKind {
     /// InfiniBand or RoCE, by NCCL's own transport.
     Verbs,
-    /// AWS' EFA, by a libfabric plugin.
+    /// AWS EFA, by a libfabric plugin.
     Efa,
-    /// Google's gVNIC, by GPUDirect-TCPX(O).
+    /// Google gVNIC, by GPUDirect-TCPX or -TCPXO.
     Gvnic,
 }
 
-/// A node's rails, for what it can do at best.
+/// A node's rails, which set the bandwidth that a benchmark can reach.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rails {
-    /// How many.
+    /// Number of rails, including those that are down.
     pub count: u32,
     /// Rate of the slowest, in bits a second.
     #[serde(rename = "rate_bits_per_second")]
     pub rate: BitsPerSec,
-    /// They differ: the fastest.
+    /// Rate of the fastest, if the rates differ.
     #[serde(rename = "fastest_bits_per_second")]
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub fastest: Option<BitsPerSec>,
-    /// GPUs of the node, where known.
+    /// Number of GPUs of the node.
     pub gpus: Option<u32>,
-    /// What they are, where known.
+    /// Kind of the rails, if all are of one known kind.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub kind: Option<RailKind>,
-    /// Where this comes from, in a few words.
+    /// Where these facts come from, for people: `--rails`, `the report of node-1`.
     pub from: String,
-    /// State and reasons that the node's own report gives, if not ready.
+    /// State and reasons in the node's report, if it is not ready.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub trouble: Option<String>,
 }
@@ -230,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_programs() {
+    fn program_names() {
         for (name, want) in [
             ("all_reduce_perf", Some(Collective::AllReduce)),
             ("./build/all_gather_perf", Some(Collective::AllGather)),
@@ -243,9 +212,9 @@ mod tests {
         ] {
             assert_eq!(Collective::of(name), want, "{name}");
         }
-        for one in Collective::ALL {
-            let json = serde_json::to_value(one).unwrap();
-            assert_eq!(json, one.as_str());
+        for (one, name) in Collective::NAMES {
+            assert_eq!(serde_json::to_value(one).unwrap(), name);
+            assert_eq!(one.as_str(), name);
         }
     }
 }

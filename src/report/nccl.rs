@@ -107,14 +107,14 @@ fn plural(n: u32) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::nccl::{Beside, judge};
+    use crate::check::nccl::{JobContext, judge};
     use crate::observe::nccl::NcclLog;
     use crate::observe::nccl::log::Limits;
 
     #[test]
     fn text_from_a_log_steers_no_terminal() {
         let log = NcclLog::new(Limits::FILE);
-        let mut verdict = judge(&log, &Beside::default());
+        let mut verdict = judge(&log, &JobContext::default());
         verdict.summary = "a\u{1b}[31mb".into();
         let input = Input {
             name: "x\u{1b}]0;y".into(),

@@ -187,13 +187,13 @@ fn pid_of(name: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::nccl::{Beside, Fallback, judge};
+    use crate::check::nccl::{Fallback, JobContext, judge};
     use std::fs;
 
     const CHANNEL: &str = "n1:7:8 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/";
 
     fn fallback(files: &Files, container: &str) -> Fallback {
-        judge(&files.logs()[container], &Beside::default()).tcp_fallback
+        judge(&files.logs()[container], &JobContext::default()).tcp_fallback
     }
 
     /// Bytes that a second of polling gives.

@@ -5,7 +5,7 @@ mod files;
 mod processes;
 mod serve;
 
-use crate::check::nccl::{Beside, NcclVerdict, judge};
+use crate::check::nccl::{JobContext, NcclVerdict, judge};
 use crate::observe::pod::ContainerKey;
 use crate::source::nccl::anchor::VERDICT_SCHEMA;
 use files::Files;
@@ -160,9 +160,9 @@ impl Sidecar {
         wall: jiff::Timestamp,
         last: bool,
     ) -> Result<(), SidecarError> {
-        let beside = Beside {
+        let beside = JobContext {
             now: Some((wall, self.settings.hang_after)),
-            ..Beside::default()
+            ..JobContext::default()
         };
         let now = Instant::now();
         for (container, log) in self.files.logs() {

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod any_text;
 pub mod attribute;
+pub mod bench_output;
 mod colour;
 pub mod container;
 pub mod container_log;
@@ -24,7 +25,6 @@ pub mod machine;
 pub mod modules;
 pub mod name_lists;
 pub mod nccl;
-pub mod nccl_tests;
 pub mod netdev;
 pub mod netlink;
 pub mod node_report;

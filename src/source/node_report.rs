@@ -33,12 +33,12 @@ struct Port {
 /// among them: the node has it, and what it cannot do is what a benchmark shows.
 pub fn rails(text: &str, from: &str) -> Result<Rails, String> {
     let report: Report =
-        serde_json::from_str(text).map_err(|error| format!("is no report: {error}"))?;
+        serde_json::from_str(text).map_err(|error| format!("not a report: {error}"))?;
     // Another version may mean something else by the same names.
     if report.schema != "selvage.dev/report/v1" {
         let schema: String = report.schema.chars().take(80).collect();
         return Err(format!(
-            "is no report of selvage.dev/report/v1: its schema is {schema:?}"
+            "not a report of selvage.dev/report/v1: its schema is {schema:?}"
         ));
     }
     let count = report.ports.iter().filter(|port| port.rail).count();
@@ -50,7 +50,7 @@ pub fn rails(text: &str, from: &str) -> Result<Rails, String> {
     let mut kinds = kinds.filter_map(|port| kind(&port.driver));
     let first = kinds.next();
     let (Some(slowest), Some(fastest)) = (rates().min(), rates().max()) else {
-        return Err("tells of no rail whose rate is known".into());
+        return Err("contains no rail with a known rate".into());
     };
     let trouble = match (report.state.as_str(), report.reasons.is_empty()) {
         ("degraded" | "unready", false) => {
@@ -133,11 +133,11 @@ mod tests {
             assert_eq!(got.kind, kind, "{drivers:?}");
         }
         for (text, says) in [
-            ("x", "is no report"),
-            ("{}", "is no report"),
-            (r#"{"schema":"selvage.dev/nccl/v1"}"#, "is no report"),
+            ("x", "not a report"),
+            ("{}", "not a report"),
+            (r#"{"schema":"selvage.dev/nccl/v1"}"#, "not a report"),
             (&good.replace("report/v1", "report/v2"), "report/v2"),
-            (&good.replace("report/v1", "report/"), "is no report"),
+            (&good.replace("report/v1", "report/"), "not a report"),
             (r#"{"schema":"selvage.dev/report/v1"}"#, "no rail"),
             (&report("ready", &[port(true, "null")]), "no rail"),
             (&report("ready", &[port(true, "0")]), "no rail"),

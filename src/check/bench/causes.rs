@@ -1,7 +1,7 @@
-//! Why a run is slower than its rails, as far as the log and the node's report tell.
+//! Why a run is slower than its rails, as far as the log and the node's report show.
 
 use super::Limit;
-use super::shape::Shape;
+use super::topology::Topology;
 use super::verdict::LogFacts;
 use crate::check::nccl::{NcclVerdict, Network};
 use crate::observe::bench::{RailKind, Rails};
@@ -9,89 +9,81 @@ use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::event::{Net, Transport};
 use std::collections::BTreeSet;
 
-/// Settings that cost bandwidth where they are set, and what for. From NCCL's documentation of its
-/// environment variables.
-const SETTINGS: [(&str, &str); 11] = [
-    (
-        "NCCL_IB_HCA",
-        "it chooses the NICs: all rails must be among them",
-    ),
-    (
-        "NCCL_PXN_DISABLE",
-        "1 keeps GPUs from their neighbours' NICs",
-    ),
-    (
-        "NCCL_NET_GDR_LEVEL",
-        "LOC or a low level turns GPUDirect RDMA off",
-    ),
-    ("NCCL_NET_GDR_READ", "0 sends by way of the host's memory"),
-    ("NCCL_PROTO", "LL and LL128 are for small messages"),
-    ("NCCL_ALGO", "it takes the choice from NCCL"),
-    ("NCCL_MAX_NCHANNELS", "few channels do not fill all rails"),
-    ("NCCL_MAX_CTAS", "few channels do not fill all rails"),
-    ("NCCL_P2P_DISABLE", "1 takes NVLink away inside the node"),
-    (
-        "NCCL_SHM_DISABLE",
-        "1 makes ranks of one node use the network",
-    ),
-    ("NCCL_IB_DISABLE", "1 forbids RDMA"),
+/// Settings that can cost bandwidth, and what each does (NCCL's documentation of its environment
+/// variables).
+const SETTINGS: [&str; 11] = [
+    "NCCL_IB_HCA: it selects the NICs; all rails must be among them",
+    "NCCL_PXN_DISABLE: 1 keeps GPUs from using their neighbours' NICs",
+    "NCCL_NET_GDR_LEVEL: LOC or a low level turns GPUDirect RDMA off",
+    "NCCL_NET_GDR_READ: 0 sends through host memory",
+    "NCCL_PROTO: LL and LL128 are for small messages",
+    "NCCL_ALGO: it overrides NCCL's choice",
+    "NCCL_MAX_NCHANNELS: few channels do not fill all rails",
+    "NCCL_MAX_CTAS: few channels do not fill all rails",
+    "NCCL_P2P_DISABLE: 1 turns NVLink off inside the node",
+    "NCCL_SHM_DISABLE: 1 makes ranks of one node use the network",
+    "NCCL_IB_DISABLE: 1 forbids RDMA",
 ];
 
-/// What carries data: by the log's connections, else by what the rails are.
-fn kind(nccl: Option<&NcclVerdict>, rails: &Rails) -> Option<RailKind> {
+/// What to do if no log shows which network was used.
+const NO_LOG: &str = "Run it again with NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=INIT,ENV,NET (mpirun -x …) and give its output too: the log shows which network and which NICs were used.";
+
+/// What carries data: by the log's connections, or else by the kind of the rails.
+fn kind(nccl: Option<&NcclVerdict>, rails: &Rails) -> RailKind {
     match nccl.map(|nccl| nccl.network) {
-        Some(Network::Ib | Network::Roce | Network::IbOrRoce) => Some(RailKind::Verbs),
-        // libfabric drives NICs of others too.
-        Some(Network::Ofi) => Some(RailKind::Efa),
-        Some(Network::Fastrak | Network::Tcpx) => Some(RailKind::Gvnic),
-        _ => rails.kind,
+        Some(Network::Ib | Network::Roce | Network::IbOrRoce) => RailKind::Verbs,
+        Some(Network::Ofi) => RailKind::Efa,
+        Some(Network::Fastrak | Network::Tcpx) => RailKind::Gvnic,
+        _ => rails.kind.unwrap_or(RailKind::Verbs),
     }
 }
 
-/// How to see that all rails are in use.
-fn see_rails(kind: Option<RailKind>) -> &'static str {
+/// How to see whether all rails are in use.
+fn see_rails(kind: RailKind) -> &'static str {
     match kind {
-        None | Some(RailKind::Verbs) => {
+        RailKind::Verbs => {
             "See which NICs NCCL uses: NCCL_DEBUG=INFO, NCCL_DEBUG_SUBSYS=INIT,ENV,NET; NCCL_IB_HCA, the pod's RDMA resources."
         }
-        Some(RailKind::Efa) => {
-            "See how many NICs the libfabric plugin (aws-ofi-nccl) found: NCCL_DEBUG=INFO logs NET/OFI Selected provider is efa (found … nics); the pod must ask for all of its node's vpc.amazonaws.com/efa, and fi_info -p efa in it list them."
+        RailKind::Efa => {
+            "See how many NICs the libfabric plugin (aws-ofi-nccl) found: NCCL_DEBUG=INFO logs NET/OFI Selected provider is efa (found … nics); the pod must ask for all of its node's vpc.amazonaws.com/efa, and fi_info -p efa in it lists them."
         }
-        Some(RailKind::Gvnic) => {
+        RailKind::Gvnic => {
             "See that the plugin has all interfaces: NCCL_FASTRAK_IFNAME (TCPXO) or NCCL_GPUDIRECTTCPX_SOCKET_IFNAME (TCPX) names all of the pod's GPU networks, and the pod has an interface in each."
         }
     }
 }
 
-/// What is left where nothing in particular is seen.
-fn compare(kind: Option<RailKind>) -> &'static str {
+/// What to do if nothing in particular is found.
+fn compare_nodes(kind: RailKind) -> &'static str {
     match kind {
-        None | Some(RailKind::Verbs) => {
+        RailKind::Verbs => {
             "Compare pairs of nodes to find the slow one; then selvage check there: rate and width of links and PCIe, errors, PFC pauses; on RoCE ECN and routing by the switches."
         }
-        Some(RailKind::Efa) => {
+        RailKind::Efa => {
             "Compare pairs of nodes to find the slow one; then selvage check there; nodes in one placement group, current versions of the EFA driver, libfabric and aws-ofi-nccl."
         }
-        Some(RailKind::Gvnic) => {
-            "Compare pairs of nodes to find the slow one; then selvage check there; nodes in one compact placement, the plugin's settings as its version asks for (nccl-env-profile.sh), its receive daemon beside each pod."
+        RailKind::Gvnic => {
+            "Compare pairs of nodes to find the slow one; then selvage check there; nodes in one compact placement, the plugin's settings as its version requires (nccl-env-profile.sh), its receive daemon in each pod."
         }
     }
 }
 
-/// What the log tells beside its verdict.
+/// The facts of a log that explain a bandwidth.
 pub(super) fn facts(log: &NcclLog) -> LogFacts {
     let over_ib = log.whole.over.get(&Transport::Net(Net::Ib)).copied();
     let listed: BTreeSet<u32> = log.links.iter().map(|(number, _)| *number).collect();
-    let set = |name: &str| {
+    let ring = |algorithm: &String| algorithm.eq_ignore_ascii_case("ring");
+    let costly = |setting: &str| {
+        let (name, _) = setting.split_once(':')?;
         let value = log.env.get(name)?;
-        // Defaults said aloud, and what is asked for to measure.
+        // Defaults that are spelled out, and what is set for a measurement.
         let harmless = match name {
             "NCCL_NET_GDR_READ" => value == "1",
             "NCCL_PROTO" => value.eq_ignore_ascii_case("simple"),
-            "NCCL_ALGO" => value.eq_ignore_ascii_case("ring"),
+            "NCCL_ALGO" => ring(value),
             name => value == "0" && name.ends_with("_DISABLE"),
         };
-        (!harmless).then(|| value.clone())
+        (!harmless).then(|| (name.to_string(), value.clone()))
     };
     LogFacts {
         nics: (over_ib > Some(0) && !log.whole.nics.is_empty())
@@ -99,31 +91,28 @@ pub(super) fn facts(log: &NcclLog) -> LogFacts {
         listed: (!listed.is_empty()).then_some(listed.len() as u32),
         mnnvl: log.mnnvl || log.whole.over.contains_key(&Transport::Mnnvl),
         in_network: log.whole.over.contains_key(&Transport::CollNet),
-        ring: log
-            .env
-            .get("NCCL_ALGO")
-            .is_some_and(|algo| algo.eq_ignore_ascii_case("ring")),
+        ring: log.env.get("NCCL_ALGO").is_some_and(ring),
         settings: SETTINGS
             .iter()
-            .filter_map(|(name, _)| Some(((*name).to_string(), set(name)?)))
+            .filter_map(|setting| costly(setting))
             .collect(),
     }
 }
 
-/// What is told of a run below line rate: notes of what was seen, and remedies.
-pub(super) fn slow(
+/// Notes and remedies for a run below line rate.
+pub(super) fn of_low_bandwidth(
     nccl: Option<&NcclVerdict>,
     facts: &LogFacts,
-    shape: &Shape,
+    topology: &Topology,
     rails: &Rails,
-    few: Option<u32>,
+    limit: Limit,
+    best: f64,
 ) -> (Vec<String>, Vec<String>) {
     let (mut notes, mut remedies) = (Vec::new(), Vec::new());
     let kind = kind(nccl, rails);
-    let rdma = nccl.filter(|nccl| !matches!(nccl.network, Network::Unknown | Network::None));
-    // Of IB and RoCE alone: plugins put several NICs into one.
-    let able = rails.count.min(shape.least());
-    if let Some(listed) = facts.listed.filter(|listed| *listed < able) {
+    // NICs in the log are those of verbs; plugins show several as one.
+    let fewer = |nics: &u32| *nics < rails.count.min(topology.fewest_ranks());
+    if let Some(listed) = facts.listed.filter(fewer) {
         notes.push(format!(
             "NCCL found {listed} NICs; the node has {} rails",
             rails.count
@@ -132,58 +121,55 @@ pub(super) fn slow(
             Some(value) => format!("NCCL_IB_HCA is {value}: name all rails, or unset it."),
             None => "Give the pod all RDMA devices of its node (its resource request), and look for ports that are down: selvage check.".into(),
         });
-    } else if let Some(nics) = facts.nics.filter(|nics| *nics < able) {
+    } else if let Some(nics) = facts.nics.filter(fewer) {
         notes.push(format!(
-            "connections in the log go over {nics} NICs; the node has {} rails",
+            "connections in the log use {nics} NICs; the node has {} rails",
             rails.count
         ));
         remedies.push("One rank for each GPU of the node (mpirun -N, or -g); a topology in the container that shows each GPU its NIC (no VM that hides PCIe; NCCL_TOPO_FILE).".into());
-    } else if let Some(few) = few {
+    } else if let Some(few) = few_rails(limit, rails, best) {
         notes.push(format!(
-            "the number is what {few} of {} rails carry",
+            "the bandwidth is what {few} of {} rails carry",
             rails.count
         ));
         if facts.nics.is_none() {
             remedies.push(see_rails(kind).into());
         }
     }
-    // Plugins read none of NCCL's settings for verbs.
-    let verbs = matches!(kind, None | Some(RailKind::Verbs));
-    let read = |name: &str| verbs || !name.starts_with("NCCL_IB_");
-    for (name, why) in SETTINGS.into_iter().filter(|(name, _)| read(name)) {
-        if let Some(value) = facts.setting(name) {
-            notes.push(format!("{name}={value}: {why}"));
+    // Plugins ignore NCCL's settings for verbs.
+    let applies = |name: &str| kind == RailKind::Verbs || !name.starts_with("NCCL_IB_");
+    for (name, effect) in SETTINGS
+        .iter()
+        .filter_map(|setting| setting.split_once(':'))
+    {
+        if let Some(value) = facts.setting(name).filter(|_| applies(name)) {
+            notes.push(format!("{name}={value}:{effect}"));
         }
     }
     if let Some(trouble) = &rails.trouble {
         notes.push(format!("{} says {trouble}", rails.from));
-        remedies.push("Mend what the node's own report names first: selvage check there.".into());
+        remedies.push("Fix what the node's own report names first: selvage check there.".into());
     }
-    match rdma {
+    let shown = |nccl: &&NcclVerdict| !matches!(nccl.network, Network::Unknown | Network::None);
+    match nccl.filter(shown) {
         Some(nccl) => remedies.extend(nccl.remedies.iter().take(3).cloned()),
         None => remedies.push(NO_LOG.into()),
     }
     if remedies.is_empty() {
-        remedies.push(compare(kind).into());
+        remedies.push(compare_nodes(kind).into());
     }
     (notes, remedies)
 }
 
-/// What to do where no log says which network was used.
-pub(super) const NO_LOG: &str = "Run it again with NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=INIT,ENV,NET (mpirun -x …) and give its output along: the log says which network and which NICs were used.";
-
-/// How many rails alone would give this number, if it is near one: 80 to 100 % of one, 88 to 98 % of
-/// two or more, up to half of those in use (beyond, the steps lie too close to say anything).
-pub(super) fn few_rails(ratio: f64, limit: Limit, rails: &Rails) -> Option<u32> {
+/// The number of rails that would give this bandwidth: at 80 to 100 % for one rail, at 88 to 98 % for
+/// several, up to half of those in use, beyond which the steps lie too close together.
+fn few_rails(limit: Limit, rails: &Rails, best: f64) -> Option<u32> {
     let rate = rails.rate.bytes_per_sec();
+    let moved = best / limit.expected * limit.node;
     let in_use = (limit.node / rate).round();
-    (1..=rails.count)
-        .take_while(|few| f64::from(*few) <= in_use / 2.0)
-        .find(|few| {
-            let part = ratio * limit.node / (rate * f64::from(*few));
-            match few {
-                1 => (0.8..=1.0).contains(&part),
-                _ => (0.88..=0.98).contains(&part),
-            }
-        })
+    let mut few = (1..=rails.count).take_while(|few| f64::from(*few) <= in_use / 2.0);
+    few.find(|few| match (few, moved / (rate * f64::from(*few))) {
+        (1, part) => (0.8..=1.0).contains(&part),
+        (_, part) => (0.88..=0.98).contains(&part),
+    })
 }

@@ -1,53 +1,86 @@
-//! What a benchmark's numbers say of the rails: line rate, some part of it, or what TCP gives.
+//! Judges a benchmark's bandwidth against what the rails can carry.
 //!
-//! The rule, in this order. Wrong results fail whatever the speed. A run inside one node says
-//! nothing of rails. What NCCL's log proves to be TCP is TCP's number. Everything else is the best
-//! bus bandwidth of large sizes against what the node's rails can carry ([`limit`]); without a log a
-//! very small part of it looks like TCP, and is said to *look* like it.
+//! In this order: wrong results fail at any speed; a run inside one node says nothing about rails; TCP
+//! is reported only if NCCL's log proves it; everything else is the best bus bandwidth of large
+//! messages compared with the [`limit`] that the node's rails set.
 
 mod causes;
 mod decide;
 mod limit;
-mod named;
-mod ranks;
-mod shape;
-mod tell;
+mod rank_list;
+mod topology;
 mod verdict;
 
 pub use limit::{Limit, limit};
-pub use shape::{Shape, shape};
-pub use verdict::{BenchVerdict, LogFacts, Peak, Verdict, judge, nothing};
+pub use topology::{Topology, topology};
+pub use verdict::{BenchVerdict, LogFacts, Peak, Verdict, no_output};
 
-/// From this part of the expected bandwidth on a run is at line rate. What NCCL's makers name as
-/// good is 46 to 49 GB/s of a 400 Gb/s rail, 92 % and more, and 24 of a 200 Gb/s one (NVIDIA/nccl-tests
-/// issues 252, 267, 290); 80 % leaves room for EFA, for encapsulation and for a busy fabric.
-/// Heuristic.
+use crate::check::nccl::NcclVerdict;
+use crate::observe::bench::{Collective, Rails, Run};
+
+/// Line rate begins at this part of the expected bandwidth. NCCL's developers call 46 to 49 GB/s good
+/// for a 400 Gb/s rail, 92 % and more, and 24 for a 200 Gb/s one (NVIDIA/nccl-tests issues 252, 267,
+/// 290); 80 % leaves room for EFA, encapsulation and a busy fabric. Heuristic.
 pub const LINE_RATE: f64 = 0.8;
 
-/// Below this part, and without a log, a number may be TCP's. Heuristic: of eight rails one alone is
-/// 12.5 %, and that has a name of its own.
-pub const TCP_BELOW: f64 = 0.2;
-
-/// … if it is also no more than this, in bytes a second: 200 Gb/s, the widest front-end network of
-/// the known shapes (10 to 25 Gb/s is usual). Over it, TCP would have to spread over several NICs.
-/// Heuristic.
-pub const TCP_AT_MOST: f64 = 25e9;
-
-/// Sizes from here on are large, in bytes: below it latency counts, and protocols (LL, LL128) and
-/// algorithms are others. Bandwidth is flat from 64 MiB to some GiB on, depending on ranks.
-/// Heuristic.
+/// Smallest message size that counts as large, in bytes. Below it latency and other protocols (LL,
+/// LL128) matter; bandwidth is flat from 64 MiB to some GiB on, depending on the ranks. Heuristic.
 pub const LARGE: u64 = 64 << 20;
 
-/// A larger size below this part of the best number is a fall, if it is also below line rate. Between
-/// algorithms that NCCL takes by size (Tree, NVLSTree, Ring) a step of a fifth is usual. Heuristic.
+/// Bandwidth falls with size if a larger message stays below this part of the best. Steps of a fifth
+/// are usual between the algorithms that NCCL selects by size (Tree, NVLSTree, Ring). Heuristic.
 pub const FALL: f64 = 0.7;
 
-/// A number this much over what is possible is measured against the wrong rails.
+/// Above this multiple of what is possible, the rails given are not those of the nodes.
 pub const TOLERANCE: f64 = 1.05;
 
+/// Judges a run. `nccl` is the verdict on NCCL's log in the same input, if there are lines of NCCL's;
+/// `name` is the benchmark that the user names.
+pub fn judge(
+    run: &Run,
+    rails: Option<&Rails>,
+    nccl: Option<&NcclVerdict>,
+    facts: &LogFacts,
+    name: Option<Collective>,
+) -> BenchVerdict {
+    let collective = name.or(run.collective);
+    let topology = topology(run, nccl);
+    let tcp = nccl.filter(|nccl| nccl.proves_tcp());
+    let unclear = topology.as_ref().and_then(|topology| {
+        let why = rank_list::unclear(run, topology, nccl, collective);
+        why.filter(|_| tcp.is_none())
+    });
+    let limit = match (collective, &topology, rails) {
+        (Some(collective), Some(topology), Some(rails))
+            if topology.nodes.len() > 1 && unclear.is_none() =>
+        {
+            limit(collective, topology, rails)
+        }
+        _ => None,
+    };
+    let known = topology
+        .as_ref()
+        .filter(|topology| !(topology.holes && unclear.is_some()));
+    let mut verdict = verdict::measured(run, collective, known, limit);
+    let case = decide::Case {
+        run,
+        rails,
+        nccl,
+        tcp,
+        facts,
+        topology: topology.as_ref(),
+        unclear,
+        collective,
+        limit,
+        best: verdict.bus_bandwidth_bytes_per_second,
+    };
+    case.decide().apply(&mut verdict);
+    verdict.notes.extend(case.general_notes(verdict.reason));
+    case.add_evidence(&mut verdict);
+    verdict
+}
+
 #[cfg(test)]
-mod doubt_tests;
-#[cfg(test)]
-mod named_tests;
+mod reliability_tests;
 #[cfg(test)]
 mod tests;

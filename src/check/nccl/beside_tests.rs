@@ -30,9 +30,9 @@ fn a_gang_of_pods_spans_nodes() {
             gang,
             ..PodFacts::default()
         };
-        let beside = Beside {
+        let beside = JobContext {
             pod: Some(&pod),
-            ..Beside::default()
+            ..JobContext::default()
         };
         let got = judge(&log(SELECTED), &beside);
         assert_eq!((got.tcp_fallback, got.multi_node), (want, gang), "{got:#?}");
@@ -43,9 +43,9 @@ fn a_gang_of_pods_spans_nodes() {
 #[test]
 fn the_nodes_gpus_alone_prove_nothing() {
     for gpus in [None, Some(2), Some(8)] {
-        let beside = Beside {
+        let beside = JobContext {
             node_gpus: gpus,
-            ..Beside::default()
+            ..JobContext::default()
         };
         let got = judge(&log(SELECTED), &beside).tcp_fallback;
         assert_eq!(got, Fallback::Unknown, "{gpus:?}");
@@ -64,9 +64,9 @@ fn the_manifest_asks_for_sockets_or_for_efa() {
         (&[], &["rdma/hca"], OFF, Fallback::Configured),
     ] {
         let container = container(env, rdma);
-        let beside = Beside {
+        let beside = JobContext {
             container: Some(&container),
-            ..Beside::default()
+            ..JobContext::default()
         };
         let got = judge(&log(&format!("{before}\n{FALLBACK}")), &beside);
         assert_eq!(got.tcp_fallback, want, "{env:?} {rdma:?} {before}");
@@ -98,9 +98,9 @@ fn an_init_that_does_not_end() {
     let mut reader = Reader::default();
     reader.feed(SELECTED.trim().as_bytes(), &mut log, Some(began));
     reader.feed(b"\n", &mut log, Some(began));
-    let at = |text: &str| Beside {
+    let at = |text: &str| JobContext {
         now: Some((text.parse().unwrap(), Duration::from_secs(300))),
-        ..Beside::default()
+        ..JobContext::default()
     };
     let early = judge(&log, &at("2026-03-01T10:04:59Z"));
     assert_eq!(early.init_hangs_since, None);

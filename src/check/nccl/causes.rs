@@ -1,6 +1,6 @@
 //! What led to it, and what to do about it, in plain words.
 
-use super::Beside;
+use super::JobContext;
 use super::span::Span;
 use super::verdict::Fallback;
 use crate::observe::nccl::process::Process;
@@ -43,7 +43,7 @@ const OTHERS: &[Trouble] = &[
 /// Causes, the likeliest root first.
 pub(super) fn causes(
     log: &NcclLog,
-    beside: &Beside<'_>,
+    beside: &JobContext<'_>,
     span: &Span,
     fallback: Fallback,
     gdrdma: Option<bool>,
@@ -108,7 +108,7 @@ pub(super) fn causes(
 }
 
 /// A plugin was asked for, by name or with EFA devices, and none was found.
-fn plugin_lacking(log: &NcclLog, beside: &Beside<'_>) -> bool {
+fn plugin_lacking(log: &NcclLog, beside: &JobContext<'_>) -> bool {
     let name = log.env.get("NCCL_NET_PLUGIN").map(String::as_str);
     let name = name.or(variable(beside, "NCCL_NET_PLUGIN"));
     let asked = name.is_some_and(|name| !matches!(name, "" | "none")) || asks_for_efa(beside);
@@ -129,12 +129,12 @@ fn leads_nowhere(log: &NcclLog) -> bool {
 }
 
 /// A variable of the container's manifest.
-pub(super) fn variable<'a>(beside: &Beside<'a>, name: &str) -> Option<&'a str> {
+pub(super) fn variable<'a>(beside: &JobContext<'a>, name: &str) -> Option<&'a str> {
     beside.container?.env.get(name).map(String::as_str)
 }
 
 /// Whether the container asks for EFA devices.
-pub(super) fn asks_for_efa(beside: &Beside<'_>) -> bool {
+pub(super) fn asks_for_efa(beside: &JobContext<'_>) -> bool {
     let rdma = beside.container.map(|container| &container.rdma);
     rdma.is_some_and(|rdma| rdma.keys().any(|name| name.ends_with("/efa")))
 }

@@ -1,6 +1,6 @@
 //! A job's way through init.
 
-use super::Beside;
+use super::JobContext;
 use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::process::Stage;
 
@@ -18,7 +18,7 @@ pub struct Hang {
 }
 
 /// Whether the init of a communicator of this log takes longer than it may.
-pub(super) fn hang(log: &NcclLog, beside: &Beside<'_>) -> Option<Hang> {
+pub(super) fn hang(log: &NcclLog, beside: &JobContext<'_>) -> Option<Hang> {
     let (now, patience) = beside.now?;
     // What failed does not hang.
     if log.init_trails > 0 {

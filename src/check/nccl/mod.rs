@@ -21,7 +21,7 @@ use std::time::Duration;
 
 /// What is known of a job beside its log.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Beside<'a> {
+pub struct JobContext<'a> {
     /// Its pod.
     pub pod: Option<&'a PodFacts>,
     /// Its container.
@@ -33,7 +33,7 @@ pub struct Beside<'a> {
 }
 
 /// Judges a log.
-pub fn judge(log: &NcclLog, beside: &Beside<'_>) -> NcclVerdict {
+pub fn judge(log: &NcclLog, beside: &JobContext<'_>) -> NcclVerdict {
     let span = span::span(log, beside);
     let used = network::used(log, &span, beside);
     let hang = job::hang(log, beside);

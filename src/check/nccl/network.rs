@@ -2,7 +2,7 @@
 
 use super::span::{Span, distinct_hosts, group_span};
 use super::verdict::Fallback;
-use super::{Beside, causes};
+use super::{JobContext, causes};
 use crate::observe::nccl::event::Transport;
 use crate::observe::nccl::group::Group;
 use crate::observe::nccl::log::Link;
@@ -77,7 +77,7 @@ pub(super) struct Used {
     pub fallback: Fallback,
 }
 
-pub(super) fn used(log: &NcclLog, span: &Span, beside: &Beside<'_>) -> Used {
+pub(super) fn used(log: &NcclLog, span: &Span, beside: &JobContext<'_>) -> Used {
     let nets: BTreeSet<Net> = log.whole.nets().map(|(net, _)| net).collect();
     if nets.len() > 1
         && let Some(used) = by_widest(log, span, beside)
@@ -115,7 +115,7 @@ fn tcp(net: Net) -> bool {
 }
 
 /// Where communicators use different networks, the widest that is still in use says.
-fn by_widest(log: &NcclLog, span: &Span, beside: &Beside<'_>) -> Option<Used> {
+fn by_widest(log: &NcclLog, span: &Span, beside: &JobContext<'_>) -> Option<Used> {
     let hosts = distinct_hosts(log);
     let with_net = |group: &&Group| group.tally.nets().next().is_some();
     let (key, group) = log
@@ -139,7 +139,7 @@ fn by_widest(log: &NcclLog, span: &Span, beside: &Beside<'_>) -> Option<Used> {
 }
 
 /// Connections over something other than plain TCP.
-fn carried(log: &NcclLog, tally: &Tally, net: Net, span: &Span, beside: &Beside<'_>) -> Used {
+fn carried(log: &NcclLog, tally: &Tally, net: Net, span: &Span, beside: &JobContext<'_>) -> Used {
     // The net serves between containers of one host too.
     let stays = span.multi == Some(false);
     if net == Net::Ofi && log.live().any(|process| process.ofi_tcp) {
@@ -156,7 +156,7 @@ fn carried(log: &NcclLog, tally: &Tally, net: Net, span: &Span, beside: &Beside<
 }
 
 /// Connections over NCCL's own TCP, or FastSocket's.
-fn over_tcp(log: &NcclLog, tally: &Tally, span: &Span, beside: &Beside<'_>) -> Used {
+fn over_tcp(log: &NcclLog, tally: &Tally, span: &Span, beside: &JobContext<'_>) -> Used {
     let stays = tally.crosses() == Some(false) && !tally.shares_devices() && !log.shared_names;
     if span.multi == Some(false) && span.firm || stays && span.multi != Some(true) {
         return Used {
@@ -190,7 +190,7 @@ fn perhaps_asked(log: &NcclLog) -> bool {
 }
 
 /// No connection over a net is in view: what was chosen, and what was found.
-fn chosen(log: &NcclLog, span: &Span, beside: &Beside<'_>) -> Used {
+fn chosen(log: &NcclLog, span: &Span, beside: &JobContext<'_>) -> Used {
     let nets: BTreeSet<Net> = log.live().filter_map(Process::net).collect();
     let other = nets.iter().find(|net| !tcp(**net)).copied();
     if nets.iter().any(|net| tcp(*net)) {
@@ -221,7 +221,7 @@ fn chosen(log: &NcclLog, span: &Span, beside: &Beside<'_>) -> Used {
     }
 }
 
-fn tcp_chosen(log: &NcclLog, span: &Span, beside: &Beside<'_>) -> Used {
+fn tcp_chosen(log: &NcclLog, span: &Span, beside: &JobContext<'_>) -> Used {
     let configured = configured(log, beside);
     let fallback = match span.multi {
         Some(false) if span.firm || !configured => {
@@ -244,7 +244,7 @@ fn tcp_chosen(log: &NcclLog, span: &Span, beside: &Beside<'_>) -> Used {
     }
 }
 
-fn nothing_shown(log: &NcclLog, beside: &Beside<'_>) -> Used {
+fn nothing_shown(log: &NcclLog, beside: &JobContext<'_>) -> Used {
     // The first net that comes up wins, and with a plugin that says nothing of a failure the
     // connections in view were made after that.
     let plugin = log
@@ -265,7 +265,7 @@ fn nothing_shown(log: &NcclLog, beside: &Beside<'_>) -> Used {
 }
 
 /// libfabric over a TCP provider is TCP under another name.
-fn ofi_over_tcp(log: &NcclLog, span: &Span, beside: &Beside<'_>) -> Used {
+fn ofi_over_tcp(log: &NcclLog, span: &Span, beside: &JobContext<'_>) -> Used {
     let asked = log.live().any(|process| process.ofi_asked)
         || causes::variable(beside, "FI_PROVIDER").is_some();
     Used {
@@ -281,7 +281,7 @@ fn ofi_over_tcp(log: &NcclLog, span: &Span, beside: &Beside<'_>) -> Used {
 
 /// Whether a setting asked for sockets. NCCL_IB_DISABLE=1 is routine on EFA images, whose plugin
 /// does not read it: where that plugin failed, or EFA devices were asked for, it excuses nothing.
-pub(super) fn configured(log: &NcclLog, beside: &Beside<'_>) -> bool {
+pub(super) fn configured(log: &NcclLog, beside: &JobContext<'_>) -> bool {
     let any = |what: fn(&Process) -> bool| log.live().any(what);
     if any(|process| process.asks_socket || process.fast_socket)
         || log.whole.net(Net::FastSocket) > 0

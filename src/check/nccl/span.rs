@@ -1,6 +1,6 @@
 //! Whether a job spans nodes.
 
-use super::Beside;
+use super::JobContext;
 use crate::observe::nccl::group::{Group, GroupKey};
 use crate::observe::nccl::{NcclLog, Trouble};
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ pub(super) struct Span {
     pub firm: bool,
 }
 
-pub(super) fn span(log: &NcclLog, beside: &Beside<'_>) -> Span {
+pub(super) fn span(log: &NcclLog, beside: &JobContext<'_>) -> Span {
     let told = told(log, beside);
     if told.is_some() {
         return Span {
@@ -39,7 +39,7 @@ pub(super) fn span(log: &NcclLog, beside: &Beside<'_>) -> Span {
     }
 }
 
-fn told(log: &NcclLog, beside: &Beside<'_>) -> Option<bool> {
+fn told(log: &NcclLog, beside: &JobContext<'_>) -> Option<bool> {
     let hosts = distinct_hosts(log);
     // Earlier runs tell nothing of this one, nor does a line whose number of ranks is torn.
     let torn = |key: &GroupKey, group: &Group| {
@@ -131,7 +131,7 @@ pub(super) fn group_span(
     key: GroupKey,
     group: &Group,
     hosts: &DistinctHosts,
-    beside: &Beside<'_>,
+    beside: &JobContext<'_>,
 ) -> Option<bool> {
     if let Some(nodes) = group.nodes {
         return Some(nodes > 1);

@@ -21,7 +21,7 @@ pub(super) fn log(lines: &str) -> NcclLog {
 }
 
 pub(super) fn verdict(lines: &str) -> NcclVerdict {
-    judge(&log(lines), &Beside::default())
+    judge(&log(lines), &JobContext::default())
 }
 
 use Fallback::{Configured, No, Unknown, Yes};

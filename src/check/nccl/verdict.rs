@@ -3,7 +3,7 @@
 use super::job::{self, Hang};
 use super::network::{Network, Used};
 use super::span::Span;
-use super::{Beside, causes};
+use super::{JobContext, causes};
 use crate::observe::nccl::event::Transport;
 use crate::observe::nccl::log::Shows;
 use crate::observe::nccl::{NcclLog, Net, Trouble};
@@ -96,9 +96,17 @@ pub struct NcclVerdict {
     pub unknown_lines: u64,
 }
 
+impl NcclVerdict {
+    /// Whether the log proves that TCP carries data between nodes.
+    pub fn proves_tcp(&self) -> bool {
+        matches!(self.tcp_fallback, Fallback::Yes | Fallback::Configured)
+            || self.network == Network::Socket
+    }
+}
+
 pub(super) fn verdict(
     log: &NcclLog,
-    beside: &Beside<'_>,
+    beside: &JobContext<'_>,
     span: &Span,
     used: Used,
     hang: Option<Hang>,

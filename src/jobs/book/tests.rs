@@ -235,7 +235,7 @@ fn a_sidecar_speaks_for_the_container_it_names() {
         let mut log = NcclLog::new(Limits::CONTAINER);
         let mut reader = Reader::default();
         reader.take_line(OVER_IB.as_bytes(), &mut log, None);
-        let verdict = judge(&log, &Beside::default());
+        let verdict = judge(&log, &JobContext::default());
         serde_json::json!({"schema": VERDICT_SCHEMA, "time": "x", "container": container, "verdict": verdict})
     };
     let mut played = Played::new();

@@ -1,4 +1,4 @@
-//! Verdicts on benchmarks: as JSON, for people, and as a text file of metrics.
+//! Benchmark verdicts as JSON, as text for people, and as metrics in a text file.
 
 pub mod textfile;
 
@@ -9,36 +9,36 @@ use crate::check::nccl::{NcclVerdict, Network};
 use crate::observe::bench::Rails;
 use serde::Serialize;
 
-/// Name and version of the form.
+/// Name and version of the JSON schema.
 pub const SCHEMA: &str = "selvage.dev/bench/v1";
 
-/// One input and what its runs come to.
+/// One input and the verdicts on its runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Input {
-    /// File, or `-`.
+    /// File name, or `-` for standard input.
     pub name: String,
-    /// Its runs, at least one: a verdict that there is none.
+    /// The verdict on each run; one that says `NoTable` if there is none.
     pub runs: Vec<BenchVerdict>,
-    /// The verdict on the NCCL log in it; none where no line is NCCL's.
+    /// The verdict on NCCL's log in the same input, if it has lines of NCCL's.
     pub nccl: Option<NcclVerdict>,
 }
 
-/// All inputs.
+/// The verdicts on all inputs.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Bench {
-    /// What the runs are measured against.
+    /// The rails that the runs are measured against.
     pub rails: Option<Rails>,
-    /// In the order given.
+    /// The inputs, in the order given.
     pub inputs: Vec<Input>,
 }
 
 impl Bench {
-    /// All runs.
+    /// The runs of all inputs.
     pub fn runs(&self) -> impl Iterator<Item = &BenchVerdict> {
         self.inputs.iter().flat_map(|input| &input.runs)
     }
 
-    /// The worst verdict: one bad run is enough, and what cannot be told is no line rate.
+    /// The worst verdict. Unknown is worse than line rate.
     pub fn verdict(&self) -> Verdict {
         let worst = self.runs().map(|run| run.verdict).max();
         worst.unwrap_or(Verdict::Unknown)
@@ -65,7 +65,7 @@ pub fn json(bench: &Bench) -> String {
     text
 }
 
-/// For people.
+/// `selvage nccl --bench` as text for people.
 pub fn text(bench: &Bench, style: Style) -> String {
     let mut page = Page {
         out: String::new(),
@@ -80,13 +80,13 @@ pub fn text(bench: &Bench, style: Style) -> String {
                 page.line("");
             }
             first = false;
-            one(&mut page, run, input, bench.rails.as_ref(), several);
+            print(&mut page, run, input, bench.rails.as_ref(), several);
         }
     }
     page.out
 }
 
-fn one(page: &mut Page, run: &BenchVerdict, input: &Input, rails: Option<&Rails>, named: bool) {
+fn print(page: &mut Page, run: &BenchVerdict, input: &Input, rails: Option<&Rails>, named: bool) {
     let (colour, word) = match run.verdict {
         Verdict::LineRate => (Colour::Green, "LINE RATE".to_string()),
         Verdict::Below => (Colour::Yellow, below(run)),
@@ -101,7 +101,12 @@ fn one(page: &mut Page, run: &BenchVerdict, input: &Input, rails: Option<&Rails>
     };
     let lead = format!("{}  ", page.paint(colour, &word));
     page.wrapped(&lead, 2, &format!("{name}{}", run.summary));
-    let facts = facts(run, input, rails);
+    let facts = [
+        ranks(run),
+        rails.map(rails_text),
+        input.nccl.as_ref().and_then(network),
+    ];
+    let facts: Vec<String> = facts.into_iter().flatten().collect();
     if !facts.is_empty() {
         page.wrapped("  ", 2, &facts.join("; "));
     }
@@ -123,49 +128,38 @@ fn below(run: &BenchVerdict) -> String {
     }
 }
 
-fn facts(run: &BenchVerdict, input: &Input, rails: Option<&Rails>) -> Vec<String> {
-    let mut facts = Vec::new();
-    if let (Some(nranks), Some(nodes)) = (run.nranks, run.nodes) {
-        let s = |n: u32| if n == 1 { "" } else { "s" };
-        facts.push(format!(
-            "{nranks} rank{} on {nodes} node{}",
-            s(nranks),
-            s(nodes)
-        ));
-    }
-    if let Some(rails) = rails {
-        let fastest = match rails.fastest {
-            Some(fastest) => format!(" (the slowest; the fastest {fastest})"),
-            None => String::new(),
-        };
-        facts.push(format!(
-            "{} rail{} of {}{fastest} by {}",
-            rails.count,
-            if rails.count == 1 { "" } else { "s" },
-            rails.rate,
-            rails.from
-        ));
-    }
-    if let Some(nccl) = &input.nccl {
-        let version = nccl.nccl_version.as_deref().unwrap_or("log");
-        let gdr = match nccl.gdrdma {
-            _ if nccl.network == Network::Socket => "",
-            Some(true) => " with GPUDirect RDMA",
-            Some(false) => " without GPUDirect RDMA",
-            None => "",
-        };
-        if nccl.network != Network::Unknown {
-            let network = match nccl.network {
-                Network::Socket => "tcp",
-                other => other.as_str(),
-            };
-            facts.push(format!("NCCL {version} over {network}{gdr}"));
-        }
-    }
-    if run.collective_inferred {
-        facts.push("the benchmark is named by its figures".into());
-    }
-    facts
+fn plural(n: u32) -> &'static str {
+    if n == 1 { "" } else { "s" }
+}
+
+fn ranks(run: &BenchVerdict) -> Option<String> {
+    let (ranks, nodes) = (run.nranks?, run.nodes?);
+    let (s, nodes_s) = (plural(ranks), plural(nodes));
+    Some(format!("{ranks} rank{s} on {nodes} node{nodes_s}"))
+}
+
+fn rails_text(rails: &Rails) -> String {
+    let fastest = rails
+        .fastest
+        .map(|fastest| format!(" (the slowest; the fastest {fastest})"));
+    let (fastest, s) = (fastest.unwrap_or_default(), plural(rails.count));
+    format!(
+        "{} rail{s} of {}{fastest} by {}",
+        rails.count, rails.rate, rails.from
+    )
+}
+
+/// Version and network, if the log shows a network.
+fn network(nccl: &NcclVerdict) -> Option<String> {
+    let (network, gdr) = match (nccl.network, nccl.gdrdma) {
+        (Network::Unknown, _) => return None,
+        (Network::Socket, _) => ("tcp", ""),
+        (other, Some(true)) => (other.as_str(), " with GPUDirect RDMA"),
+        (other, Some(false)) => (other.as_str(), " without GPUDirect RDMA"),
+        (other, None) => (other.as_str(), ""),
+    };
+    let version = nccl.nccl_version.as_deref().unwrap_or("log");
+    Some(format!("NCCL {version} over {network}{gdr}"))
 }
 
 #[cfg(test)]

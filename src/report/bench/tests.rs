@@ -1,9 +1,9 @@
 use super::*;
-use crate::check::bench::nothing;
+use crate::check::bench::no_output;
 
 fn bench(verdicts: &[(Verdict, Option<f64>)]) -> Bench {
     let runs = verdicts.iter().map(|(verdict, ratio)| {
-        let mut run = nothing();
+        let mut run = no_output();
         run.verdict = *verdict;
         run.ratio = *ratio;
         run
@@ -41,7 +41,7 @@ fn of_equal_verdicts_the_lower_number_is_exported() {
         [below(0.5), below(0.3), (Verdict::LineRate, Some(0.1))],
         [(Verdict::LineRate, Some(0.1)), below(0.3), below(0.5)],
     ] {
-        let text = textfile::encode(&bench(&verdicts), 7);
+        let text = textfile::encode(&bench(&verdicts), 7).unwrap();
         assert!(
             text.contains("selvage_bench_ratio{collective=\"unknown\"} 0.3\n"),
             "{text}"

@@ -1,96 +1,101 @@
-//! Results as a text file of metrics: for node_exporter's textfile collector, or a Pushgateway.
+//! Results as Prometheus text, for node_exporter's textfile collector or a Pushgateway.
 
 use super::Bench;
 use crate::check::bench::{BenchVerdict, Verdict};
-use crate::report::catalogue::{Detail, Family, Kind};
-use crate::report::metrics::Exposition;
+use prometheus::{GaugeVec, Opts, Registry, TextEncoder};
 use std::collections::BTreeMap;
 
-const fn gauge(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Family {
-    Family {
-        name,
-        help,
-        kind: Kind::Gauge,
-        labels,
-        detail: Detail::Default,
-    }
+/// A metric family of the file; all are gauges.
+#[derive(Debug, Clone, Copy)]
+pub struct Family {
+    /// Name of the metric.
+    pub name: &'static str,
+    labels: &'static [&'static str],
+    help: &'static str,
 }
 
-const BANDWIDTH: Family = gauge(
-    "selvage_bench_bus_bandwidth_bytes_per_second",
-    &["collective", "placement"],
-    "Best bus bandwidth of sizes from 64 MiB on, into another buffer or in place.",
-);
-const EXPECTED: Family = gauge(
-    "selvage_bench_expected_bytes_per_second",
-    &["collective"],
-    "Bus bandwidth at line rate, by the rails of a node.",
-);
-const RATIO: Family = gauge(
-    "selvage_bench_ratio",
-    &["collective"],
-    "Best bus bandwidth by the expected one.",
-);
-const VERDICT: Family = gauge(
-    "selvage_bench_verdict",
-    &["collective", "verdict"],
-    "1 for the verdict on the benchmark, 0 for the others.",
-);
-const WRONG: Family = gauge(
-    "selvage_bench_wrong_results",
-    &["collective"],
-    "Results that the benchmark found wrong; absent where it did not check.",
-);
-const TIMESTAMP: Family = gauge(
-    "selvage_bench_timestamp_seconds",
-    &[],
-    "When the results were judged, in seconds since 1970.",
-);
+const BANDWIDTH: Family = Family {
+    name: "selvage_bench_bus_bandwidth_bytes_per_second",
+    labels: &["collective", "placement"],
+    help: "Best bus bandwidth of message sizes from 64 MiB on, out of place or in place.",
+};
+const EXPECTED: Family = Family {
+    name: "selvage_bench_expected_bytes_per_second",
+    labels: &["collective"],
+    help: "Bus bandwidth at line rate, by the rails of a node.",
+};
+const RATIO: Family = Family {
+    name: "selvage_bench_ratio",
+    labels: &["collective"],
+    help: "Best bus bandwidth divided by the expected one.",
+};
+const VERDICT: Family = Family {
+    name: "selvage_bench_verdict",
+    labels: &["collective", "verdict"],
+    help: "1 for the verdict on the benchmark, 0 for the others.",
+};
+const WRONG: Family = Family {
+    name: "selvage_bench_wrong_results",
+    labels: &["collective"],
+    help: "Wrong elements that the benchmark found; absent if it did not check.",
+};
+const TIMESTAMP: Family = Family {
+    name: "selvage_bench_timestamp_seconds",
+    labels: &[],
+    help: "When the results were judged, in seconds since 1970.",
+};
 
 /// All families of the file.
-pub const FAMILIES: [&Family; 6] = [&BANDWIDTH, &EXPECTED, &RATIO, &VERDICT, &WRONG, &TIMESTAMP];
+pub const FAMILIES: [Family; 6] = [BANDWIDTH, EXPECTED, RATIO, VERDICT, WRONG, TIMESTAMP];
 
-/// The file. Of runs of one collective the worst is told. `seconds`: now, Unix time.
-pub fn encode(bench: &Bench, seconds: i64) -> String {
+/// The text file. Of several runs of a collective the worst is exported. `seconds` is the time.
+pub fn encode(bench: &Bench, seconds: i64) -> prometheus::Result<String> {
+    let registry = Registry::new();
+    let gauge = |family: &Family| {
+        let gauge = GaugeVec::new(Opts::new(family.name, family.help), family.labels)?;
+        registry.register(Box::new(gauge.clone()))?;
+        prometheus::Result::Ok(gauge)
+    };
+    let (bandwidth, expected) = (gauge(&BANDWIDTH)?, gauge(&EXPECTED)?);
+    let (ratio, verdict, wrong) = (gauge(&RATIO)?, gauge(&VERDICT)?, gauge(&WRONG)?);
+    let set = |gauge: &GaugeVec, labels: &[&str], value: Option<f64>| {
+        if let Some(value) = value {
+            gauge.with_label_values(labels).set(value);
+        }
+    };
+    for (name, run) in worst_by_collective(bench) {
+        for (side, peak) in [
+            ("out_of_place", run.out_of_place),
+            ("in_place", run.in_place),
+        ] {
+            set(
+                &bandwidth,
+                &[name, side],
+                peak.map(|peak| peak.bytes_per_second),
+            );
+        }
+        set(&expected, &[name], run.expected_bytes_per_second);
+        set(&ratio, &[name], run.ratio);
+        for (one, verdict_name) in Verdict::NAMES {
+            let stands = f64::from(u8::from(one == run.verdict));
+            set(&verdict, &[name, verdict_name], Some(stands));
+        }
+        set(&wrong, &[name], run.wrong.map(|wrong| wrong as f64));
+    }
+    set(&gauge(&TIMESTAMP)?, &[], Some(seconds as f64));
+    TextEncoder::new().encode_to_string(&registry.gather())
+}
+
+fn worst_by_collective(bench: &Bench) -> BTreeMap<&'static str, &BenchVerdict> {
     let mut worst: BTreeMap<&str, &BenchVerdict> = BTreeMap::new();
+    // Of equal verdicts the lower bandwidth counts; an unknown one is lower than any.
+    let order = |run: &BenchVerdict| (run.verdict, -run.ratio.unwrap_or(0.0));
     for run in bench.runs() {
         let name = run.collective.map_or("unknown", |one| one.as_str());
         let known = worst.entry(name).or_insert(run);
-        // The lower of two of the same kind; none is as bad as can be.
-        let rank = |run: &BenchVerdict| (run.verdict, -run.ratio.unwrap_or(0.0));
-        let (new, old) = (rank(run), rank(known));
-        if new.0 > old.0 || (new.0 == old.0 && new.1 > old.1) {
+        if order(run) > order(known) {
             *known = run;
         }
     }
-    let each = |value: fn(&BenchVerdict) -> Option<f64>| {
-        let rows = worst.iter();
-        rows.filter_map(move |(name, run)| Some(([*name], value(run)?)))
-            .collect::<Vec<_>>()
-    };
-    let mut sheet = Exposition::new(Detail::Default);
-    let placed = worst.iter().flat_map(|(name, run)| {
-        let sides = [
-            ("out_of_place", run.out_of_place),
-            ("in_place", run.in_place),
-        ];
-        sides
-            .into_iter()
-            .filter_map(|(side, peak)| Some(([*name, side], peak?.bytes_per_second)))
-    });
-    sheet.add(&BANDWIDTH, placed);
-    sheet.add(&EXPECTED, each(|run| run.expected_bytes_per_second));
-    sheet.add(&RATIO, each(|run| run.ratio));
-    let verdicts = worst.iter().flat_map(|(name, run)| {
-        Verdict::ALL.into_iter().map(|one| {
-            (
-                [*name, one.as_str()],
-                f64::from(u8::from(one == run.verdict)),
-            )
-        })
-    });
-    sheet.add(&VERDICT, verdicts);
-    sheet.add(&WRONG, each(|run| run.wrong.map(|wrong| wrong as f64)));
-    sheet.one(&TIMESTAMP, Some(seconds as f64));
-    sheet.into_text()
+    worst
 }

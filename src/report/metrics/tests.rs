@@ -1,5 +1,5 @@
 use super::*;
-use crate::check::nccl::{Beside, Fallback, judge};
+use crate::check::nccl::{Fallback, JobContext, judge};
 use crate::check::nccl_jobs::{ContainerVerdict, Jobs, LogReading, Via};
 use crate::observe::counters::PortCounters;
 use crate::observe::nccl::log::Limits;
@@ -160,7 +160,7 @@ fn suspects() -> Arc<BTreeMap<String, crate::check::nccl_suspect::Suspect>> {
 /// Two pods' containers under one name, the first with everything that can be told.
 fn jobs() -> Jobs {
     let container = |uid: &str, fallback| {
-        let mut verdict = judge(&NcclLog::new(Limits::CONTAINER), &Beside::default());
+        let mut verdict = judge(&NcclLog::new(Limits::CONTAINER), &JobContext::default());
         verdict.tcp_fallback = fallback;
         verdict.gdrdma = Some(true);
         verdict.nccl_version = Some("2.21.5".into());

@@ -2,7 +2,7 @@
 
 use super::scan::scan;
 use super::*;
-use crate::check::nccl::{Beside, EvidenceLine, Fallback, NcclVerdict, judge};
+use crate::check::nccl::{EvidenceLine, Fallback, JobContext, NcclVerdict, judge};
 use crate::check::nccl_daemon::DaemonTrouble;
 use crate::check::nccl_jobs::{ContainerVerdict, LogReading, Via};
 use crate::check::nccl_pods::NoRdma;
@@ -174,7 +174,7 @@ fn diary(evil: &str) -> Arc<[Entry]> {
 }
 
 fn verdict(evil: &str) -> NcclVerdict {
-    let mut verdict = judge(&NcclLog::new(Limits::FILE), &Beside::default());
+    let mut verdict = judge(&NcclLog::new(Limits::FILE), &JobContext::default());
     verdict.nccl_version = Some(evil.into());
     verdict.tcp_fallback = Fallback::Yes;
     verdict.channels.insert(evil.into(), 3);

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use selvage::check::nccl::{Beside, judge};
+use selvage::check::nccl::{JobContext, judge};
 use selvage::observe::nccl::NcclLog;
 use selvage::observe::nccl::log::Limits;
 use selvage::source::nccl::Reader;
@@ -26,5 +26,5 @@ fuzz_target!(|bytes: &[u8]| {
     let (head, tail) = log.split_at(usize::from(*skip).min(log.len()));
     let pieces = std::iter::once(head).chain(tail.chunks(usize::from(*size) + 1));
     assert_eq!(whole, state(pieces));
-    judge(&whole.0, &Beside::default());
+    judge(&whole.0, &JobContext::default());
 });

@@ -3,56 +3,67 @@
 use super::tests::{judged, log, rails, run};
 use super::*;
 use crate::check::nccl::{Fallback, Network};
-use crate::observe::bench::{Collective as C, Measure, Run};
+use crate::observe::bench::{Collective as C, Measurement, Run};
 
 #[test]
 fn a_log_of_absurd_numbers_costs_nothing() {
     let mut bare = run(C::AllReduce, &[8, 8], 374.56, 374.56);
-    bare.seats.clear();
+    bare.ranks.clear();
     for (nranks, nodes) in [(4_000_000_000, 4_000_000_000), (u32::MAX, 1), (2 << 20, 2)] {
         let mut nccl = log(Network::Ib, Fallback::No);
         (nccl.nranks, nccl.nodes) = (Some(nranks), Some(nodes));
-        assert_eq!(shape(&bare, Some(&nccl)), None, "{nranks} {nodes}");
+        assert_eq!(topology(&bare, Some(&nccl)), None, "{nranks} {nodes}");
         let dgx = rails(8, 400, Some(8));
         let got = judge(&bare, Some(&dgx), Some(&nccl), &LogFacts::default(), None);
         assert_eq!(got.reason, "NodesNotShown");
     }
 }
 
-/// A table alone, of nodes that are said to have eight GPUs.
+/// A table without a list of ranks may be of any number of nodes: it is never guessed.
 #[test]
 fn a_table_without_a_list_of_ranks() {
-    let dgx = rails(8, 400, Some(8));
-    for (nodes, bus, verdict, reason) in [
-        (&[8, 8][..], 390.0, Verdict::LineRate, "LineRate"),
-        (&[8, 8], 3.17, Verdict::Tcp, "TcpByNumber"),
-        // TCP's on full nodes, and a fifth of the one rail that each node might use.
-        (&[8, 8], 12.0, Verdict::Below, "BelowLineRate"),
-        // Sixteen nodes with a rank each would be at line rate.
-        (&[8, 8], 45.0, Verdict::Unknown, "NodesNotShown"),
-        // One node, or eight.
-        (&[4, 4], 390.0, Verdict::Unknown, "NodesNotShown"),
-        (&[8, 4], 390.0, Verdict::Unknown, "NodesNotShown"),
+    for (nodes, busbw) in [(&[8, 8][..], 390.0), (&[8, 8], 3.17), (&[4, 4], 390.0)] {
+        let mut run = run(C::AllReduce, nodes, busbw, busbw);
+        run.ranks.clear();
+        let got = judged(&run, &rails(8, 400, Some(8)));
+        let want = (Verdict::Unknown, "NodesNotShown", None);
+        assert_eq!((got.verdict, got.reason, got.ratio), want, "{got:?}");
+    }
+}
+
+/// A benchmark that nothing names is never guessed from its figures.
+#[test]
+fn a_benchmark_without_a_name() {
+    for collective in [C::AllReduce, C::AllGather, C::Alltoall, C::Sendrecv] {
+        let mut run = run(collective, &[8, 8], 390.0, 390.0);
+        run.collective = None;
+        let got = judged(&run, &rails(8, 400, Some(8)));
+        assert_eq!((got.reason, got.collective), ("CollectiveNotNamed", None));
+        assert!(!got.collective_inferred && got.ratio.is_none(), "{got:?}");
+    }
+}
+
+/// NCCL's log gives ranks and nodes if the list of ranks is missing.
+#[test]
+fn ranks_and_nodes_by_the_log() {
+    let mut bare = run(C::AllReduce, &[8, 8], 390.0, 390.0);
+    bare.ranks.clear();
+    let mut nccl = log(Network::Ib, Fallback::No);
+    for (nranks, verdict, reason) in [
+        (16, Verdict::LineRate, "LineRate"),
+        (15, Verdict::Unknown, "NodesNotShown"),
+        // The factor is that of 16 ranks.
+        (32, Verdict::Unknown, "RanksUnclear"),
     ] {
-        let mut run = run(C::AllReduce, nodes, bus, bus);
-        run.seats.clear();
-        let got = judged(&run, &dgx);
-        assert_eq!((got.verdict, got.reason), (verdict, reason), "{got:?}");
-        let got = judged(&run, &rails(8, 400, None));
-        assert_eq!(got.reason, "NodesNotShown");
+        (nccl.nranks, nccl.nodes) = (Some(nranks), Some(2));
+        let rails = rails(8, 400, None);
+        let got = judge(&bare, Some(&rails), Some(&nccl), &LogFacts::default(), None);
+        assert_eq!(
+            (got.verdict, got.reason),
+            (verdict, reason),
+            "{nranks}: {got:?}"
+        );
     }
-    // Figures too coarse to tell 200 ranks from 208.
-    let mut run = run(C::AllReduce, &[8; 25], 390.0, 390.0);
-    run.seats.clear();
-    let row = &mut run.rows[0];
-    for side in [&mut row.out_of_place, &mut row.in_place] {
-        *side = side.map(|side| Measure {
-            alg: 0.5e9,
-            bus: 1e9,
-            ..side
-        });
-    }
-    assert_eq!(judged(&run, &dgx).reason, "NodesNotShown");
 }
 
 /// Half of what the rails carry must not read as line rate because half of a node's ranks are lost.
@@ -61,14 +72,13 @@ fn lists_of_ranks_that_are_not_whole() {
     let dgx = rails(8, 400, Some(8));
     let at = |collective, lose: &[u32]| {
         let mut run = run(collective, &[8, 8], 200.0, 200.0);
-        run.seats.retain(|seat| !lose.contains(&seat.rank));
+        run.ranks.retain(|rank| !lose.contains(&rank.rank));
         run
     };
     for (collective, lose, reason) in [
         (C::AllReduce, &[][..], "BelowLineRate"),
         (C::AllReduce, &[12, 13, 14, 15], "RanksUnclear"),
-        // Between ranks of one host, and the figures and the GPUs of a node say how many.
-        (C::AllReduce, &[10, 11, 12, 13], "BelowLineRate"),
+        (C::AllReduce, &[10, 11, 12, 13], "RanksUnclear"),
         (C::AllReduce, &[7, 8], "RanksUnclear"),
         (C::AllReduce, &[15], "RanksUnclear"),
         (C::AllReduce, &[0], "RanksUnclear"),
@@ -85,14 +95,11 @@ fn lists_of_ranks_that_are_not_whole() {
     }
     let mid = at(C::AllReduce, &[1, 2, 3, 4, 5, 6, 9, 10, 11, 12, 13, 14]);
     let got = judged(&mid, &dgx);
-    assert_eq!((got.nranks, got.nodes), (Some(16), Some(2)));
-    assert!(got.notes[0].contains("has 4 of 16"), "{got:?}");
-    let got = judged(&mid, &rails(8, 400, None));
     assert_eq!(
         (got.reason, got.nranks, got.nodes),
         ("RanksUnclear", None, None)
     );
-    // What the log tells counts, either way.
+    // NCCL's log confirms or contradicts the list.
     let with = |run: &Run, nranks| {
         let mut nccl = log(Network::Ib, Fallback::No);
         nccl.nranks = Some(nranks);
@@ -116,17 +123,17 @@ fn lists_of_ranks_that_are_not_whole() {
     let lost = at(C::AllReduce, &[15]);
     let got = judge(&lost, Some(&dgx), Some(&nccl), &LogFacts::default(), None);
     assert_eq!(got.reason, "TcpInLog");
-    // Numbered anew in each communicator.
+    // Each communicator numbers its ranks from zero.
     let mut split = run(C::Broadcast, &[8, 8], 48.0, 48.0);
-    for seat in &mut split.seats {
-        (seat.group, seat.rank) = (seat.rank % 8, seat.rank / 8);
+    for rank in &mut split.ranks {
+        (rank.group, rank.rank) = (rank.rank % 8, rank.rank / 8);
     }
     assert_eq!(judged(&split, &dgx).reason, "LineRate");
     // Figures that no number of ranks gives.
     let mut odd = run(C::AllReduce, &[8, 8], 374.0, 374.0);
     let row = &mut odd.rows[0];
     for side in [&mut row.out_of_place, &mut row.in_place] {
-        *side = side.map(|side| Measure { alg: 2e9, ..side });
+        *side = side.map(|side| Measurement { algbw: 2e9, ..side });
     }
     assert_eq!(judged(&odd, &dgx).reason, "RanksUnclear");
 }
@@ -195,7 +202,7 @@ fn counts_that_are_none_and_rows_left_out() {
     assert!(
         got.notes
             .join(" ")
-            .contains("2 of the table's measurements are left out")
+            .contains("2 of the table's rows are left out")
     );
     torn.rows.clear();
     let got = judged(&torn, &dgx);
