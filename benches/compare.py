@@ -11,9 +11,9 @@ whole process.
 Three comparisons, told apart in the table:
   default  the tree with every counter, selvage as it comes: it leaves closed what neither a check
            nor a default metric needs. The bars are for this one.
-  full     the same tree with --counters-full: selvage reads and exports every file. Of hw_counters,
+  full     the same tree with counters.full: selvage reads and exports every file. Of hw_counters,
            more than half of the files, this node_exporter reads none.
-  same     a tree without hw_counters, with --counters-full: both read and export the same counters
+  same     a tree without hw_counters, with counters.full: both read and export the same counters
            (selvage also judges them, and reads the network devices, PCI and GID tables).
 """
 
@@ -178,10 +178,10 @@ def selvage(options, period=None, full=False, tree=None):
     port = free_port()
     argv = [options.selvage, "agent", "--host-root", tree or options.tree]
     argv += ["--listen", f"127.0.0.1:{port}"]
-    argv += ["--state-dir", ""] + (["--counters-full"] if full else [])
+    argv += ["--set", "agent.state_dir="] + (["--set", "counters.full=true"] if full else [])
     if period:
-        argv += ["--intervals-link", f"{int(period * 1000)}ms"]
-        argv += ["--intervals-counters", f"{int(period * 1000)}ms"]
+        argv += ["--set", f"intervals.link={int(period * 1000)}ms"]
+        argv += ["--set", f"intervals.counters={int(period * 1000)}ms"]
     return Program(argv, port, settle=3.0)
 
 
@@ -272,13 +272,13 @@ def table(result):
     row("system calls a sample + scrape", "", 1, "syscalls")
     row("series exported", "", 1, "series")
     row("idle CPU at default intervals", "%", 1, "idle_cpu_percent", verdict("idle_cpu_percent"))
-    for title, numbers in (("selvage", ours), ("selvage --counters-full", full)):
+    for title, numbers in (("selvage", ours), ("selvage counters.full", full)):
         if names := numbers.get("syscalls_by_name"):
             told = ", ".join(f"{name} {count:g}" for name, count in names.items())
             print(f"{title}, calls a sample: {told}")
     print("The bars are for the default configuration, which reads what checks and metrics need of a tree")
-    print("with every counter; full is with --counters-full. node_exporter reads no hw_counters; in the row")
-    print("of the same files there are none, and selvage runs with --counters-full: both export the same")
+    print("with every counter; full is with counters.full. node_exporter reads no hw_counters; in the row")
+    print("of the same files there are none, and selvage runs with counters.full: both export the same")
     print("counters, and selvage does its other work besides.")
 
 

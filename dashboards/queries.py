@@ -13,7 +13,7 @@ PORT = "cluster, instance, device, port"
 CONTAINER = "cluster, namespace, pod, container"
 
 # Hardware counters by what they tell, as each driver names them. Lists of what is wanted: with
-# --counters-full an agent exports traffic among them.
+# counters.full an agent exports traffic among them.
 CNP = "np_cnp_sent|rp_cnp_handled|(rx|tx)_cnp_pkts|cnp(Handled|Sent)|(received|sent)_cnps|RxECNMrkd"
 # Packets lost, late or out of order, and connections given up for that (the check retransmission).
 LOSS = "|".join((

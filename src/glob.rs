@@ -1,42 +1,17 @@
-//! Name patterns as settings tell them: `*` any run of characters, `?` any one.
+//! Name patterns in settings: `*` matches any run of characters, `?` any single one.
 
 use serde::{Deserialize, Serialize};
+use wildmatch::WildMatch;
 
-/// A pattern over a whole name; everything else than `*` and `?` stands for itself.
+/// A pattern over a whole name; every character other than `*` and `?` matches itself.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Glob(pub String);
 
 impl Glob {
-    /// Whether the whole of `name` fits.
+    /// Whether the pattern matches the whole of `name`.
     pub fn matches(&self, name: &str) -> bool {
-        let pattern: Vec<char> = self.0.chars().collect();
-        let name: Vec<char> = name.chars().collect();
-        let (mut p, mut n) = (0, 0);
-        // Where the last `*` was, and how much of the name it has taken: on a mismatch it takes one
-        // more. Only the last one matters, so that time is bounded by length times length.
-        let mut star: Option<(usize, usize)> = None;
-        while let Some(c) = name.get(n) {
-            match pattern.get(p) {
-                Some('*') => {
-                    star = Some((p, n));
-                    p += 1;
-                }
-                Some(want) if want == c || *want == '?' => {
-                    p += 1;
-                    n += 1;
-                }
-                _ => match &mut star {
-                    Some((star_p, taken)) => {
-                        *taken += 1;
-                        p = *star_p + 1;
-                        n = *taken;
-                    }
-                    None => return false,
-                },
-            }
-        }
-        pattern.iter().skip(p).all(|c| *c == '*')
+        matches(&self.0, name)
     }
 }
 
@@ -46,12 +21,12 @@ impl From<&str> for Glob {
     }
 }
 
-/// Whether the whole of `name` fits the pattern's text.
+/// Whether the pattern matches the whole of `name`.
 pub fn matches(pattern: &str, name: &str) -> bool {
-    Glob::from(pattern).matches(name)
+    WildMatch::new(pattern).matches(name)
 }
 
-/// Whether any pattern fits the name.
+/// Whether any of the patterns matches the name.
 pub fn any_matches(patterns: &[Glob], name: &str) -> bool {
     patterns.iter().any(|pattern| pattern.matches(name))
 }

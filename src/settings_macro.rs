@@ -1,9 +1,8 @@
-//! A section of the settings: fields with their words and defaults side by side, told once. Help,
-//! `selvage config` and docs/config.md come from the same doc comments.
+//! Declares a section of the settings. Each field's documentation and default stand side by side and
+//! are the only source of `selvage config`, `--help` and docs/config.md.
 
-/// Declares a settings struct. Each field: doc comments, `name: Type = default,`. Gives the struct
-/// with `Default`, serde (unknown keys refused, missing ones defaulted), and `HELP`: each field's
-/// name with its doc text, in order.
+/// Declares a settings struct from fields written as doc comments and `name: Type = default,`.
+/// Generates the struct, `Default`, serde (unknown keys refused, missing ones defaulted) and `HELP`.
 macro_rules! section {
     ($(#[$doc:meta])* $name:ident {
         $($(#[doc = $field_doc:literal])* $(#[serde($($serde:tt)*)])? $field:ident: $type:ty = $default:expr,)*
@@ -22,7 +21,7 @@ macro_rules! section {
         }
 
         impl $name {
-            /// Each field's name with its help text.
+            /// Each field's name with its doc comment, in the order of the fields.
             pub const HELP: &'static [(&'static str, &'static str)] =
                 &[$((stringify!($field), concat!($($field_doc, "\n"),*)),)*];
         }

@@ -70,7 +70,10 @@ fn a_read_that_hangs_is_told_and_delays_nobody() {
     mkfifo(&state, Mode::S_IRWXU).unwrap();
     let agent = Server::agent(
         dir.path(),
-        &["--intervals-link=100ms", "--intervals-deadline=300ms"],
+        &[
+            "--set=intervals.link=100ms",
+            "--set=intervals.deadline=300ms",
+        ],
     );
     until_metric(&agent, "selvage_source_stalled", &[("source", "link")], 1.0);
     // Neighbours go on: a link that falls now is seen, and who asks is answered.
@@ -105,7 +108,7 @@ fn a_read_that_hangs_is_told_and_delays_nobody() {
 fn a_kernel_event_is_counted_once_over_a_kill() {
     let (dir, mut node) = node("h100_ib");
     let state = support::scratch();
-    let state_flag = format!("--state-dir={}", state.path().display());
+    let state_flag = format!("--set=agent.state_dir={}", state.path().display());
     let xid = |text: &str| Event::Kmsg {
         priority: 4,
         micros: 0,
@@ -149,7 +152,7 @@ fn a_kernel_event_is_counted_once_over_a_kill() {
 #[test]
 fn a_device_that_goes_takes_its_series_along() {
     let (dir, mut node) = node("h100_roce");
-    let agent = Server::agent(dir.path(), &["--intervals-devices=200ms"]);
+    let agent = Server::agent(dir.path(), &["--set=intervals.devices=200ms"]);
     let labels = [("device", "mlx5_2"), ("port", "1")];
     until_metric(&agent, "selvage_port_up", &labels, 1.0);
     node.apply(&Event::RemoveDevice("mlx5_2".into())).unwrap();
@@ -189,19 +192,23 @@ fn files_that_hang_at_the_start_hold_up_neither_service_nor_end() {
     ] {
         hang(&dir.path().join(file));
     }
-    let state_flag = format!("--state-dir={}", state.path().display());
-    let mut agent = Server::agent(dir.path(), &[&state_flag, "--intervals-deadline=30s"]);
+    let state_flag = format!("--set=agent.state_dir={}", state.path().display());
+    let mut agent = Server::agent(dir.path(), &[&state_flag, "--set=intervals.deadline=30s"]);
     assert_eq!(get(&agent.address, "/healthz").0, 200);
     assert_eq!(get(&agent.address, "/readyz").0, 503);
     assert_eq!(report(&agent)["state"], "unknown");
     agent.terminate();
-    let flags = [&state_flag, "--intervals-deadline=300ms"];
+    let flags = [&state_flag, "--set=intervals.deadline=300ms"];
     let agent = Server::agent(dir.path(), &flags);
     let labels = [("device", "mlx5_4"), ("port", "1")];
     until_metric(&agent, "selvage_port_up", &labels, 1.0);
     let (code, text) = support::selvage(
         dir.path(),
-        &["check", "--intervals-deadline=300ms", "--log-level=error"],
+        &[
+            "check",
+            "--set=intervals.deadline=300ms",
+            "--log-level=error",
+        ],
     );
     assert!(text.contains("mlx5_4"), "{code} {text}");
 }
@@ -229,10 +236,10 @@ fn without_a_boot_id_nothing_is_remembered_of_an_earlier_run() {
     std::fs::remove_file(dir.path().join("proc/sys/kernel/random/boot_id")).unwrap();
     let state = support::scratch();
     let flags = [
-        format!("--state-dir={}", state.path().display()),
-        "--intervals-devices=200ms".into(),
-        "--intervals-counters=200ms".into(),
-        "--intervals-ethtool=200ms".into(),
+        format!("--set=agent.state_dir={}", state.path().display()),
+        "--set=intervals.devices=200ms".into(),
+        "--set=intervals.counters=200ms".into(),
+        "--set=intervals.ethtool=200ms".into(),
     ];
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let labels = [("device", "mlx5_3"), ("port", "1")];

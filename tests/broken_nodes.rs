@@ -224,7 +224,7 @@ fn a_rail_without_its_driver_is_missed() {
             "{name}"
         );
     }
-    let expected = &["--policy-expect-rails", "7"];
+    let expected = &["--set", "policy.expect.rails=7"];
     let (state, _) = judged("h100_ib", |t| t.without_driver("mlx5_4", false), expected);
     assert_eq!(state, "ready", "the operator says that seven are all");
     let expected = &["--platform-profile", "Standard_ND96isr_H200_v5"];
@@ -347,7 +347,7 @@ fn nothing_readable_is_unknown() {
         }),
     ];
     for (name, spoil) in rows {
-        let (state, reasons) = judged("h100_ib", spoil, &["--policy-expect-rails", "0"]);
+        let (state, reasons) = judged("h100_ib", spoil, &["--set", "policy.expect.rails=0"]);
         assert_eq!(
             (state.as_str(), reasons),
             ("unknown", vec!["NoData".to_string()]),

@@ -158,7 +158,7 @@ fn ours(series: &[Series]) -> Values {
 
 /// The exposition with every counter, as the real binary prints it once.
 fn exposition(root: &Path) -> String {
-    let (code, text) = selvage(root, &["metrics", "--counters-full"]);
+    let (code, text) = selvage(root, &["metrics", "--set=counters.full=true"]);
     assert_eq!(code, 0, "{text}");
     text
 }

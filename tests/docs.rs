@@ -46,9 +46,11 @@ fn the_page_of_checks_is_up_to_date() {
 fn the_page_of_settings_is_up_to_date() {
     let settings = selvage::config::to_toml_defaults();
     let page = format!(
-        "# Settings\n\nWhat `selvage config` prints. Flags win over environment variables, those \
-         over the file (`--config FILE` or `SELVAGE_CONFIG`), that over the defaults. Unknown keys \
-         and impossible values are refused, all at once.\n\n```toml\n{settings}```\n"
+        "# Settings\n\nThe output of `selvage config`. Flags and `--set KEY=VALUE` override environment \
+         variables, those override the file (`--config FILE` or `SELVAGE_CONFIG`), and that overrides \
+         the defaults. Unknown keys and invalid values are refused, all at once; unknown `SELVAGE_…` \
+         variables only give a warning. `selvage config --effective` prints the settings in force and \
+         where each was written.\n\n```toml\n{settings}```\n"
     );
     generated("docs/config.md", &page);
 }

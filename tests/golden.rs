@@ -160,7 +160,7 @@ impl Golden {
 
     fn node(&mut self, name: &str, node: &Node, full: bool) {
         let detail: &[&str] = if full {
-            &["metrics", "--counters-full"]
+            &["metrics", "--set=counters.full=true"]
         } else {
             &["metrics"]
         };

@@ -19,14 +19,14 @@ use support::{Server, get, node};
 
 /// Short intervals: a look at each node takes seconds.
 const QUICK: &[&str] = &[
-    "--cluster-mode=off",
-    "--intervals-link=200ms",
-    "--intervals-counters=300ms",
-    "--intervals-ethtool=300ms",
-    "--intervals-netdev=300ms",
-    "--intervals-devices=1s",
-    "--intervals-pci=1s",
-    "--intervals-gpudirect=300ms",
+    "--set=cluster.mode=off",
+    "--set=intervals.link=200ms",
+    "--set=intervals.counters=300ms",
+    "--set=intervals.ethtool=300ms",
+    "--set=intervals.netdev=300ms",
+    "--set=intervals.devices=1s",
+    "--set=intervals.pci=1s",
+    "--set=intervals.gpudirect=300ms",
 ];
 
 /// A node and the agent on it.

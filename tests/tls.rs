@@ -31,8 +31,11 @@ fn write(dir: &Path, name: &str, text: &str) -> String {
 
 fn write_leaf(dir: &Path, leaf: &Leaf) -> [String; 2] {
     [
-        format!("--serve-tls-cert={}", write(dir, "tls.crt", &leaf.chain)),
-        format!("--serve-tls-key={}", write(dir, "tls.key", &leaf.key)),
+        format!(
+            "--set=serve.tls_cert={}",
+            write(dir, "tls.crt", &leaf.chain)
+        ),
+        format!("--set=serve.tls_key={}", write(dir, "tls.key", &leaf.key)),
     ]
 }
 
@@ -58,8 +61,8 @@ async fn an_agent_behind_tls() {
         &[
             &cert,
             &key,
-            &format!("--serve-tls-client-ca={ca}"),
-            &format!("--serve-token-file={token}"),
+            &format!("--set=serve.tls_client_ca={ca}"),
+            &format!("--set=serve.token_file={token}"),
         ],
     );
     let address = agent.address.as_str();
@@ -108,9 +111,9 @@ fn files_that_will_not_do_stop_it_before_it_serves() {
     for (args, want) in [
         (
             vec![
-                "--serve-tls-cert=/nonesuch",
+                "--set=serve.tls_cert=/nonesuch",
                 &key,
-                "--serve-token-file=/nonesuch",
+                "--set=serve.token_file=/nonesuch",
             ],
             &[
                 "selvage: serve.tls_cert: /nonesuch: cannot be read: No such file",
@@ -118,18 +121,18 @@ fn files_that_will_not_do_stop_it_before_it_serves() {
             ][..],
         ),
         (
-            vec![&cert, &format!("--serve-tls-key={strange}")],
+            vec![&cert, &format!("--set=serve.tls_key={strange}")],
             &["it is not the certificate's key"],
         ),
         (
             vec![&cert],
-            &["flag --serve-tls-cert: serve.tls_cert: is of no use without serve.tls_key"],
+            &["flag --set: serve.tls_cert: has no effect without serve.tls_key"],
         ),
     ] {
         let done = Command::new(env!("CARGO_BIN_EXE_selvage"))
             .arg("agent")
             .arg(format!("--host-root={}", tree.path().display()))
-            .args(["--listen=127.0.0.1:0", "--state-dir="])
+            .args(["--listen=127.0.0.1:0", "--set=agent.state_dir="])
             .args(&args)
             .stdin(Stdio::null())
             .output()

@@ -159,7 +159,7 @@ fn check_this_node(matches: &ArgMatches) -> Result<String, Vec<String>> {
             .map(ToString::to_string)
             .collect::<Vec<_>>()
     })?;
-    let config = on_tree(config).map_err(|complaint| vec![complaint])?;
+    let config = on_tree(config.config).map_err(|complaint| vec![complaint])?;
     init_log(&config, true);
     let report = on_runtime(crate::agent::sample_once(&config));
     let report = report.map_err(|error| vec![error.to_string()])?;

@@ -1,13 +1,13 @@
-//! `selvage check`: prints a report and says by exit status what it comes to.
+//! `selvage check`: prints a report and derives the exit status from its verdict.
 
 use crate::report::text::{self, Style};
 use crate::report::{Report, State, json};
 use std::io::{self, Write};
 
-/// Form of what is printed (`-o`).
+/// Output format (`-o`), also of `selvage preflight`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
-    /// For a person.
+    /// Text for a terminal of this style.
     Text(Style),
     /// `selvage.dev/report/v1`.
     Json,

@@ -8,7 +8,7 @@ mod targets;
 mod view;
 
 use super::complain;
-use super::run::{FAILED, USAGE, print_out, to_the_end};
+use super::run::{FAILED, USAGE, print_out, serve};
 use super::runtime::stop_signal;
 use crate::agent::AgentError;
 use crate::host::Host;
@@ -128,7 +128,7 @@ fn demo_command(matches: &ArgMatches) -> u8 {
             .await
             .map_err(io::Error::other)
     };
-    to_the_end(run)
+    serve(run)
 }
 
 fn demo() -> Command {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::packed::unpacker;
+use super::compression::unpacker;
 
 use crate::check::xid_codes::{self, Disposition, Overrides};
 use crate::observe::kernel::{Detail, EventKind, KernelEvent};

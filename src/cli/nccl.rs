@@ -1,6 +1,6 @@
 //! `selvage nccl`: logs to verdicts, from files and pipes.
 
-use super::packed::unpacker;
+use super::compression::unpacker;
 use crate::check::nccl::{Fallback, JobContext, judge};
 use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::log::Limits;

@@ -3,9 +3,9 @@
 #[cfg(feature = "demo")]
 use super::demo;
 use super::runtime::{on_runtime, stop_signal};
-use super::{bench, capture, check, cleanup, complain, kmsg, nccl, preflight, sidecar, syntax};
+use super::{args, bench, capture, check, cleanup, complain, kmsg, nccl, preflight, sidecar};
 use crate::agent::AgentError;
-use crate::config::{self, Config, LogFormat};
+use crate::config::{self, Config, Loaded, LogFormat};
 use crate::host::Host;
 use crate::observe::counters::PmaSkip;
 use crate::observe::rdma::RdmaDevice;
@@ -24,51 +24,47 @@ pub const USAGE: u8 = 64;
 /// Exit status when something outside failed.
 pub const FAILED: u8 = 70;
 
-/// How long a file is waited for that is not one of the sources.
+/// How long to wait for a single file, such as the host name, before the sources start.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Runs the command line and gives the exit status.
+/// Runs the command line and returns the exit status.
 pub fn main() -> ExitCode {
-    let matches = match syntax::command().try_get_matches() {
-        Ok(matches) => matches,
-        Err(error) => {
-            let _ = error.print();
-            return if error.use_stderr() {
-                ExitCode::from(USAGE)
-            } else {
-                ExitCode::SUCCESS
-            };
-        }
+    let status = match args::parse(std::env::args_os().collect()) {
+        Ok(matches) => run(&matches),
+        Err(status) => status,
     };
-    let status = match matches.subcommand() {
+    ExitCode::from(status)
+}
+
+fn run(matches: &ArgMatches) -> u8 {
+    match matches.subcommand() {
         Some(("kmsg", matches)) => kmsg_command(matches),
         Some(("nccl", matches)) => nccl_command(matches),
         Some(("sidecar", matches)) => sidecar_command(matches),
         Some(("preflight", matches)) => preflight_command(matches),
         #[cfg(feature = "demo")]
         Some((name @ ("demo" | "simulate"), matches)) => demo::run_command(name, matches),
-        Some(("config", _)) => print_out(&config::to_toml_defaults()),
+        Some(("config", matches)) if !matches.get_flag("effective") => {
+            print_out(&config::to_toml_defaults())
+        }
         Some((name, matches)) => match config::load(matches, host_name) {
-            Ok(config) => with_config(name, config, matches),
+            Ok(loaded) => with_settings(name, loaded, matches),
             Err(complaints) => {
-                for complaint in &complaints {
-                    complain(complaint);
-                }
+                complaints.iter().for_each(complain);
                 USAGE
             }
         },
         None => USAGE,
-    };
-    ExitCode::from(status)
+    }
 }
 
-/// What holds for a directory tree in place of a host.
+/// Adapts the settings to a directory tree that stands in for a host.
 pub(super) fn on_tree(mut config: Config) -> Result<Config, String> {
     let root = &config.agent.host_root;
     if !root.is_dir() {
         return Err(format!("--host-root {}: no such directory", root.display()));
     }
-    // What this machine remembers of itself is nothing to another's tree, nor the other way about.
+    // State saved on this machine does not belong to the tree of another one.
     let default = Config::default().agent.state_dir;
     if config.agent.state_dir == default && !Host::new(root).is_live() {
         config.agent.state_dir = None;
@@ -76,40 +72,47 @@ pub(super) fn on_tree(mut config: Config) -> Result<Config, String> {
     Ok(config)
 }
 
-fn with_config(name: &str, config: Config, matches: &ArgMatches) -> u8 {
-    let config = match on_tree(config) {
+fn with_settings(name: &str, loaded: Loaded, matches: &ArgMatches) -> u8 {
+    if name == "config" {
+        for warning in &loaded.warnings {
+            complain(warning);
+        }
+        return print_out(&loaded.to_toml());
+    }
+    let settings = loaded.changed();
+    let config = match on_tree(loaded.config) {
         Ok(config) => &{ config },
         Err(complaint) => {
             complain(complaint);
             return USAGE;
         }
     };
+    init_log(config, name != "agent");
+    for warning in &loaded.warnings {
+        tracing::warn!("unknown environment variable ignored: {warning}");
+    }
     match name {
-        "agent" => agent(config),
-        "check" => look(config, |report| {
+        "agent" => agent(config, &settings),
+        "check" => sample(config, |report| {
             let output = match output_form(matches) {
                 "json" => check::Output::Json,
                 _ => check::Output::Text(style()),
             };
             check::print(report, output, &mut io::stdout().lock())
         }),
-        "metrics" => look(config, |report| {
+        "metrics" => sample(config, |report| {
             let stats = crate::clock::process_stats();
             let text = metrics::encode(report, &stats, crate::agent::metrics_options(config));
             Ok(print_out(&text))
         }),
         "capture" => capture_command(config, matches),
-        "cleanup" => {
-            init_log(config, true);
-            cleanup::run(config, matches)
-        }
+        "cleanup" => cleanup::run(config, matches),
         _ => USAGE,
     }
 }
 
 pub(super) fn host_name(root: &Path) -> Option<String> {
     let root = root.to_path_buf();
-    // The agent has not begun to serve, and a single look must not hang.
     let name = move || machine::host_name(&Host::new(root));
     crate::blocking::ask_within("host-name", PATIENCE, name).flatten()
 }
@@ -143,7 +146,7 @@ fn capture_command(config: &Config, matches: &ArgMatches) -> u8 {
                 complain(trouble);
             }
             print_out(&format!(
-                "{summary}\nIt tells the host's name, kernel command line, addresses and kernel log: look through it before it leaves your hands.\n"
+                "{summary}\nIt contains the host's name, kernel command line, addresses and kernel log: review it before you share it.\n"
             ))
         }
         Err(error) => {
@@ -159,7 +162,7 @@ pub(super) fn output_form(matches: &ArgMatches) -> &str {
         .map_or("text", String::as_str)
 }
 
-/// Colour only on a terminal that wants it (NO_COLOR is honoured).
+/// Colour only on a terminal and without NO_COLOR.
 pub(super) fn style() -> Style {
     let terminal = io::stdout().is_terminal();
     let columns = std::env::var("COLUMNS")
@@ -175,12 +178,12 @@ pub(super) fn print_out(text: &str) -> u8 {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => 0,
-        Err(error) => told(&error),
+        Err(error) => write_failed(&error),
     }
 }
 
-/// A reader that hung up (`| head`) is no failure.
-fn told(error: &io::Error) -> u8 {
+/// Exit status after a failed write. A closed pipe (`| head`) is not a failure.
+fn write_failed(error: &io::Error) -> u8 {
     if error.kind() == io::ErrorKind::BrokenPipe {
         return 0;
     }
@@ -201,11 +204,15 @@ fn nccl_command(matches: &ArgMatches) -> u8 {
     for trouble in &outcome.troubles {
         complain(crate::report::text::clean(trouble));
     }
-    let told = print_out(&match output_form(matches) {
+    let printed = print_out(&match output_form(matches) {
         "json" => crate::report::nccl::json(&outcome.inputs),
         _ => crate::report::nccl::text(&outcome.inputs, style()),
     });
-    if told == 0 { outcome.status() } else { told }
+    if printed == 0 {
+        outcome.status()
+    } else {
+        printed
+    }
 }
 
 fn kmsg_command(matches: &ArgMatches) -> u8 {
@@ -220,7 +227,7 @@ fn kmsg_command(matches: &ArgMatches) -> u8 {
                 return FAILED;
             }
             if summary.events == 0 && !json {
-                complain(format_args!("no event in {} lines", summary.lines));
+                complain(format_args!("no events in {} lines", summary.lines));
             }
             0
         }
@@ -231,24 +238,27 @@ fn kmsg_command(matches: &ArgMatches) -> u8 {
     }
 }
 
-fn look(config: &Config, print: impl FnOnce(&Report) -> io::Result<u8>) -> u8 {
-    init_log(config, true);
+fn sample(config: &Config, print: impl FnOnce(&Report) -> io::Result<u8>) -> u8 {
     let report = on_runtime(crate::agent::sample_once(config));
     match report.and_then(|report| print(&report)) {
         Ok(status) => status,
-        Err(error) => told(&error),
+        Err(error) => write_failed(&error),
     }
 }
 
-fn agent(config: &Config) -> u8 {
-    init_log(config, false);
+fn agent(config: &Config, settings: &str) -> u8 {
+    let version = env!("CARGO_PKG_VERSION");
+    let node = &config.agent.node_name;
+    tracing::info!(version, %node, settings, "selvage agent started");
     let run = async {
         let stop = stop_signal()?;
         crate::agent::run(config.clone(), stop, |_, _| {})
             .await
             .map_err(io::Error::other)
     };
-    to_the_end(run)
+    let status = serve(run);
+    tracing::info!(status, "selvage agent stopped");
+    status
 }
 
 fn sidecar_command(matches: &ArgMatches) -> u8 {
@@ -265,7 +275,7 @@ fn sidecar_command(matches: &ArgMatches) -> u8 {
             .await
             .map_err(io::Error::other)
     };
-    to_the_end(run)
+    serve(run)
 }
 
 fn preflight_command(matches: &ArgMatches) -> u8 {
@@ -293,28 +303,27 @@ fn preflight_command(matches: &ArgMatches) -> u8 {
         return USAGE;
     }
     let outcome = preflight::run(&settings, std::env::vars_os());
-    let told = print_out(&outcome.rendered(match output_form(matches) {
+    let printed = print_out(&outcome.rendered(match output_form(matches) {
         "json" => check::Output::Json,
         _ => check::Output::Text(style()),
     }));
-    match told {
+    match printed {
         0 if settings.warn => 0,
         0 => settings.fail_on.exit_status(outcome.state),
-        _ => told,
+        _ => printed,
     }
 }
 
-/// Runs what serves until it is stopped, and gives the exit status.
-pub(super) fn to_the_end(run: impl Future<Output = io::Result<()>>) -> u8 {
+/// Runs a service until it is stopped, and returns the exit status.
+pub(super) fn serve(run: impl Future<Output = io::Result<()>>) -> u8 {
     match on_runtime(run).and_then(|ended| ended) {
         Ok(()) => 0,
         Err(error) => {
             for line in error.to_string().lines() {
                 complain(line);
             }
-            let agents = error.get_ref().and_then(|error| error.downcast_ref());
-            match agents {
-                // Files that a setting names, and that will not do.
+            match error.get_ref().and_then(|error| error.downcast_ref()) {
+                // A setting names a file that cannot be used.
                 Some(AgentError::Serve(_)) => USAGE,
                 _ => FAILED,
             }
@@ -322,7 +331,7 @@ pub(super) fn to_the_end(run: impl Future<Output = io::Result<()>>) -> u8 {
     }
 }
 
-/// The agent's own log, on standard error. A single look says only what went wrong.
+/// Starts the agent's own log on standard error; `quiet` limits it to warnings and errors.
 pub(super) fn init_log(config: &Config, quiet: bool) {
     let level = if quiet {
         config.agent.log_level.level().min(tracing::Level::WARN)
@@ -332,7 +341,7 @@ pub(super) fn init_log(config: &Config, quiet: bool) {
     let log = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(io::stderr)
-        // What cannot be written is lost; telling of it would panic.
+        // A failed write is ignored: reporting it would panic.
         .log_internal_errors(false)
         .with_target(false)
         .with_ansi(io::stderr().is_terminal());

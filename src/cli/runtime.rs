@@ -1,12 +1,12 @@
-//! What the async part of a command runs on.
+//! The async runtime and the stop signals of commands that need them.
 
 use std::future::Future;
 use std::io;
 
-/// Threads for what blocks once, such as the kernel log of a single look; reads have their own.
+/// Threads for blocking work, such as reading the kernel log once; periodic reads have their own.
 const BLOCKING: usize = 4;
 
-/// Stack of such a thread in bytes.
+/// Stack size of such a thread, in bytes.
 const BLOCKING_STACK: usize = 256 * 1024;
 
 /// Resolves at SIGTERM, SIGINT or, when the terminal is closed, SIGHUP.
@@ -24,8 +24,8 @@ pub(crate) fn stop_signal() -> io::Result<impl Future<Output = ()>> {
     })
 }
 
-/// Runs a future on one thread, with readers beside it. Readers that are stuck in the kernel are
-/// left behind: the process ends all the same.
+/// Runs a future on one thread. Reader threads stuck in the kernel do not keep the process from
+/// ending.
 pub(crate) fn on_runtime<T>(future: impl Future<Output = T>) -> io::Result<T> {
     raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -39,15 +39,15 @@ pub(crate) fn on_runtime<T>(future: impl Future<Output = T>) -> io::Result<T> {
     Ok(result)
 }
 
-/// Kernel files stay open between reads, a thousand of them on a node with many ports. The soft
-/// limit is low for the sake of select(2), which nobody here calls.
+/// Kernel files stay open between reads, a thousand of them on a node with many ports. The default
+/// soft limit is low only for programs that call select(2).
 fn raise_descriptor_limit() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     const ENOUGH: u64 = 32 * 1024;
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
         && soft < ENOUGH.min(hard)
     {
-        // Without it, files are opened at each read.
+        // Without the higher limit, files are opened for each read.
         let _ = setrlimit(Resource::RLIMIT_NOFILE, ENOUGH.min(hard), hard);
     }
 }

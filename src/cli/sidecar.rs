@@ -17,7 +17,7 @@ pub fn command() -> Command {
             .help(help)
     };
     Command::new("sidecar")
-        .about("Run next to a training container: follow its NCCL log files, serve metrics, print each change of verdict as a JSON line")
+        .about("Run next to a training container: follow its NCCL logs, serve metrics, print verdicts")
         .arg(
             Arg::new("dir")
                 .long("dir")

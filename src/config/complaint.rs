@@ -1,23 +1,26 @@
-//! What is wrong with the settings, where it was written, and what was meant perhaps.
+//! Configuration errors: location, message and a "did you mean" suggestion.
 
 use std::fmt;
+use strsim::damerau_levenshtein;
 
-/// Where a setting was written.
+/// Where a setting was written. Ordered as complaints are listed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
-    /// Nowhere: the default.
+    /// Not written anywhere: the default.
     Default,
-    /// In the settings file; the line counts from 1, where it is known.
+    /// The settings file, with a line from 1 where one is known.
     File {
         /// The file's name as given.
         name: String,
-        /// The line.
+        /// `None` where the complaint is about the file as a whole.
         line: Option<usize>,
     },
-    /// In an environment variable of this name.
+    /// The environment variable of this name.
     Environment(String),
-    /// In a flag of this name.
+    /// The flag of this name, without dashes.
     Flag(String),
+    /// Read from the machine: the host name.
+    Host,
 }
 
 impl fmt::Display for Origin {
@@ -31,18 +34,19 @@ impl fmt::Display for Origin {
             Origin::File { name, line: None } => f.write_str(name),
             Origin::Environment(name) => write!(f, "environment {name}"),
             Origin::Flag(name) => write!(f, "flag --{name}"),
+            Origin::Host => f.write_str("host name"),
         }
     }
 }
 
-/// One thing that is wrong.
+/// One thing that is wrong with the settings.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Complaint {
     /// Where it was written.
     pub origin: Origin,
-    /// The setting, where one is known.
+    /// The setting concerned, if one is.
     pub key: Option<String>,
-    /// What is wrong.
+    /// A sentence for the operator, without origin and key.
     pub message: String,
 }
 
@@ -56,55 +60,35 @@ impl fmt::Display for Complaint {
     }
 }
 
-/// The known name nearest to what was written, if near enough to be meant.
-pub fn nearest<'a>(written: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let last = |name: &'a str| name.rsplit('.').next().unwrap_or(name);
-    let written_last = written.rsplit('.').next().unwrap_or(written);
+/// `; did you mean …?`, or nothing if no known name is near enough.
+pub(crate) fn suggestion<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    nearest(written, known).map_or(String::new(), |near| format!("; did you mean {near}?"))
+}
+
+/// The known name nearest to what was written. A known name in the wrong section is nearer than any
+/// misspelling; `-`, `_` and case do not count.
+fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let plain = |text: &str| -> String {
+        let start: String = text.chars().take(128).collect();
+        start.replace('-', "_").to_lowercase()
+    };
+    let written = plain(written);
+    let (section, name) = written.rsplit_once('.').unwrap_or(("", &written));
     known
-        .map(|name| {
-            // The right name in the wrong section is nearer than any misspelling.
-            let distance = if last(name) == written_last {
-                1
-            } else {
-                distance(written, name)
+        .into_iter()
+        .filter(|known| !known.is_empty())
+        .map(|known| {
+            let candidate = plain(known);
+            let (its_section, its_name) = candidate.rsplit_once('.').unwrap_or(("", &candidate));
+            let distance = match its_name == name {
+                true => 1,
+                false => damerau_levenshtein(&written, &candidate),
             };
-            (distance, distance_of_sections(written, name), name)
+            (distance, damerau_levenshtein(section, its_section), known)
         })
-        .filter(|(distance, _, name)| *distance <= 1 + name.len() / 6)
+        .filter(|(distance, _, known)| *distance <= 1 + known.len() / 6)
         .min()
-        .map(|(_, _, name)| name)
-}
-
-fn distance_of_sections(a: &str, b: &str) -> usize {
-    let section = |key: &str| {
-        key.rsplit_once('.')
-            .map_or(String::new(), |(s, _)| s.into())
-    };
-    distance(&section(a), &section(b))
-}
-
-/// Levenshtein distance with `-`, `_` and case told as alike.
-fn distance(a: &str, b: &str) -> usize {
-    let alike = |c: char| {
-        if c == '-' {
-            '_'
-        } else {
-            c.to_ascii_lowercase()
-        }
-    };
-    let a: Vec<char> = a.chars().take(128).map(alike).collect();
-    let b: Vec<char> = b.chars().take(128).map(alike).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.iter().enumerate() {
-        let mut next = vec![i + 1];
-        for ((to, above_left), above) in b.iter().zip(&row).zip(row.iter().skip(1)) {
-            let left = next.last().copied().unwrap_or(0);
-            let swap = above_left + usize::from(from != to);
-            next.push(swap.min(above + 1).min(left + 1));
-        }
-        row = next;
-    }
-    row.last().copied().unwrap_or(0)
+        .map(|(_, _, known)| known)
 }
 
 #[cfg(test)]
@@ -132,7 +116,7 @@ mod tests {
             ("colour", None),
             ("", None),
         ] {
-            assert_eq!(nearest(written, known.into_iter()), want, "{written}");
+            assert_eq!(nearest(written, known), want, "{written}");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Raw layers: what a file, the environment and flags say, as keys with values and origins. Nothing
-//! here knows a type; whether a value fits is found by trying it on the defaults.
+//! Raw layers: what a file, the environment and the command line say, as keys with values and origins.
+//! Nothing here knows a setting's type; whether a value fits is found by trying it on the defaults.
 
 use super::Config;
-use super::complaint::{Complaint, Origin, nearest};
+use super::complaint::{Complaint, Origin, suggestion};
 use super::settings::{Setting, defaults, setting, settings};
 use crate::units::Span;
 use serde_json::Value;
@@ -11,132 +11,210 @@ use toml::de::{DeTable, DeValue};
 /// One value as written.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Raw {
-    /// Path; below a map, with the entry's name.
+    /// The setting's path; below a map, with the entry's name.
     pub key: String,
-    /// The value.
+    /// The value, which may be of the wrong type.
     pub value: Value,
     /// Where it was written.
     pub origin: Origin,
 }
 
-/// Takes a settings file apart. A file that is no TOML gives complaints only.
-pub(super) fn from_file(name: &str, text: &str) -> (Vec<Raw>, Vec<Complaint>) {
-    let line_at = |offset: usize| {
-        let before = text.as_bytes().get(..offset).unwrap_or(text.as_bytes());
-        before.iter().filter(|byte| **byte == b'\n').count() + 1
-    };
-    let origin = |line| Origin::File {
-        name: name.to_string(),
-        line,
-    };
-    let (table, errors) = DeTable::parse_recoverable(text);
-    let mut complaints: Vec<Complaint> = errors
-        .iter()
-        .map(|error| Complaint {
-            origin: origin(error.span().map(|span| line_at(span.start))),
-            key: None,
-            message: format!("not TOML: {}", error.message()),
-        })
-        .collect();
-    if !complaints.is_empty() {
-        return (Vec::new(), complaints);
+/// Everything that was written, in the order in which later values win.
+#[derive(Debug, Default)]
+pub(super) struct Layers {
+    /// Values of known settings.
+    pub raws: Vec<Raw>,
+    /// What cannot be used.
+    pub complaints: Vec<Complaint>,
+    /// What is ignored: unknown environment variables with our prefix.
+    pub warnings: Vec<Complaint>,
+}
+
+impl Layers {
+    fn refuse(&mut self, origin: Origin, key: &str, message: impl Into<String>) {
+        self.complaints.push(Complaint {
+            origin,
+            key: (!key.is_empty()).then(|| key.to_string()),
+            message: message.into(),
+        });
     }
-    let mut raws = Vec::new();
-    let mut todo: Vec<(String, &DeTable<'_>)> = vec![(String::new(), table.get_ref())];
-    while let Some((path, table)) = todo.pop() {
+
+    fn add(&mut self, origin: Origin, key: &str, value: Result<Value, String>) {
+        match value {
+            Ok(value) => self.raws.push(Raw {
+                key: key.to_string(),
+                value,
+                origin,
+            }),
+            Err(message) => self.refuse(origin, key, message),
+        }
+    }
+
+    /// Adds a settings file. A file that is not TOML adds complaints only.
+    pub fn file(&mut self, name: &str, text: &str) {
+        let origin = |offset: Option<usize>| Origin::File {
+            name: name.to_string(),
+            line: offset.map(|offset| {
+                let before = text.as_bytes().get(..offset).unwrap_or(text.as_bytes());
+                before.iter().filter(|byte| **byte == b'\n').count() + 1
+            }),
+        };
+        let (table, errors) = DeTable::parse_recoverable(text);
+        for error in &errors {
+            let at = origin(error.span().map(|span| span.start));
+            self.refuse(at, "", format!("not TOML: {}", error.message()));
+        }
+        if errors.is_empty() {
+            self.table("", table.get_ref(), &origin);
+        }
+    }
+
+    fn table(
+        &mut self,
+        path: &str,
+        table: &DeTable<'_>,
+        origin: &impl Fn(Option<usize>) -> Origin,
+    ) {
         for (name, value) in table {
-            let key = match path.as_str() {
-                "" => name.get_ref().to_string(),
-                path => format!("{path}.{}", name.get_ref()),
-            };
-            let origin = origin(Some(line_at(name.span().start)));
-            match (value.get_ref(), place(&key)) {
+            let key = format!("{path}.{}", name.get_ref());
+            let key = key.trim_start_matches('.');
+            let at = origin(Some(name.span().start));
+            match (value.get_ref(), place(key)) {
                 (DeValue::Table(inner), Place::Section | Place::Map) => {
-                    todo.push((key, inner));
+                    self.table(key, inner, origin);
                 }
-                (_, Place::Section) => complaints.push(Complaint {
-                    origin,
-                    message: "is a section, not a value".into(),
-                    key: Some(key),
-                }),
-                (_, Place::Map) => complaints.push(Complaint {
-                    origin,
-                    message: "is a table of entries, not a value".into(),
-                    key: Some(key),
-                }),
-                (_, Place::Nowhere) => complaints.push(unknown(&key, origin)),
-                (value, Place::Leaf | Place::Entry) => match plain(value) {
-                    Ok(value) => raws.push(Raw { key, value, origin }),
-                    Err(message) => complaints.push(Complaint {
+                (value, place) => self.value(at, key, &place, || plain(value)),
+            }
+        }
+    }
+
+    /// Adds a value that is not taken apart further.
+    fn value(
+        &mut self,
+        origin: Origin,
+        key: &str,
+        place: &Place,
+        value: impl FnOnce() -> Result<Value, String>,
+    ) {
+        match place {
+            Place::Section => self.refuse(origin, key, "is a section, not a value"),
+            Place::Map => self.refuse(origin, key, "is a table of entries, not a value"),
+            Place::Nowhere => {
+                let keys = settings().iter().map(|setting| setting.key.as_str());
+                let sections = settings()
+                    .iter()
+                    .map(|setting| setting.section_and_name().0);
+                let meant = suggestion(key, keys.chain(sections));
+                self.refuse(origin, key, format!("no such setting{meant}"));
+            }
+            Place::Leaf(_) | Place::Entry(_) => self.add(origin, key, value()),
+        }
+    }
+
+    /// Adds the variables that name settings. Unknown ones are ignored with a warning: containers
+    /// inherit variables that are not meant for us.
+    pub fn environment(&mut self, variables: impl IntoIterator<Item = (String, String)>) {
+        for (name, text) in variables {
+            if !name.starts_with("SELVAGE_") || is_foreign(&name) {
+                continue;
+            }
+            let origin = Origin::Environment(name.clone());
+            match settings().iter().find(|setting| setting.env == name) {
+                Some(setting) => self.text(origin, setting, &text),
+                None => {
+                    let known = settings().iter().map(|setting| setting.env.as_str());
+                    self.warnings.push(Complaint {
+                        message: format!("no such setting{}", suggestion(&name, known)),
+                        key: None,
                         origin,
-                        key: Some(key),
-                        message,
-                    }),
-                },
+                    });
+                }
             }
         }
     }
-    (raws, complaints)
-}
 
-/// Takes the settings out of an environment.
-pub(super) fn from_environment(
-    variables: impl IntoIterator<Item = (String, String)>,
-) -> (Vec<Raw>, Vec<Complaint>) {
-    let mut raws = Vec::new();
-    let mut complaints = Vec::new();
-    for (name, text) in variables {
-        if !name.starts_with("SELVAGE_") || is_not_ours(&name) {
-            continue;
-        }
-        let origin = Origin::Environment(name.clone());
-        match settings().iter().find(|setting| setting.env == name) {
-            Some(setting) => take_text(setting, &text, origin, &mut raws, &mut complaints),
-            None => {
-                let known = settings().iter().map(|setting| setting.env.as_str());
-                complaints.push(Complaint {
-                    message: format!("no such setting{}", suggestion(&name, known)),
-                    key: None,
-                    origin,
-                });
+    /// Adds the text of one flag or variable.
+    pub fn text(&mut self, origin: Origin, setting: &Setting, text: &str) {
+        self.add(origin, &setting.key, typed(Some(setting), text));
+    }
+
+    /// Adds one `--set key=value`.
+    pub fn set(&mut self, written: &str) {
+        let origin = Origin::Flag("set".into());
+        match written.split_once('=') {
+            None => self.refuse(
+                origin,
+                "",
+                format!("{written:?} is not of the form key=value"),
+            ),
+            Some((key, text)) => {
+                let key = key.trim();
+                let place = place(key);
+                let setting = match &place {
+                    Place::Leaf(setting) => Some(*setting),
+                    _ => None,
+                };
+                self.value(origin, key, &place, || typed(setting, text));
             }
         }
     }
-    (raws, complaints)
+
+    /// Lays the layers over the defaults; the last value of a key wins. Every value is tried alone,
+    /// so that each wrong one is reported and none hides the next.
+    pub fn merge(&mut self) -> Option<Config> {
+        let mut merged = defaults();
+        for raw in &self.raws {
+            match trial(&raw.key, &raw.value) {
+                Ok(()) => put(&mut merged, &raw.key, raw.value.clone()),
+                Err(message) => self.complaints.push(Complaint {
+                    origin: raw.origin.clone(),
+                    key: Some(raw.key.clone()),
+                    message,
+                }),
+            }
+        }
+        serde_json::from_value(merged)
+            .map_err(|error| {
+                let message = format!("the settings do not fit together: {error}");
+                self.refuse(Origin::Default, "", message);
+            })
+            .ok()
+    }
+
+    /// Where a key, an entry of it or a part of it was written last.
+    pub fn origin_of(&self, key: &str) -> Origin {
+        let within = |inner: &str, outer: &str| {
+            let rest = inner.strip_prefix(outer);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        let said = |raw: &&Raw| within(&raw.key, key) || within(key, &raw.key);
+        let last = self.raws.iter().rev().find(said);
+        last.map_or(Origin::Default, |raw| raw.origin.clone())
+    }
 }
 
-/// Variables with our prefix that are no settings: what Kubernetes sets for a Service called
-/// `selvage` or `selvage-…` (SELVAGE_SERVICE_HOST, SELVAGE_PORT_9949_TCP_ADDR), and what tests set.
-fn is_not_ours(name: &str) -> bool {
+/// Variables with our prefix that are not settings: what Kubernetes sets for a Service called
+/// `selvage` or `selvage-…` (SELVAGE_SERVICE_HOST, SELVAGE_PORT_9949_TCP_ADDR), what other commands
+/// read, and what tests set.
+fn is_foreign(name: &str) -> bool {
     let port = |(_, after): (&str, &str)| after.starts_with(|c: char| c.is_ascii_digit());
     matches!(name, "SELVAGE_CONFIG" | "SELVAGE_CORPUS")
-        || name.starts_with("SELVAGE_TEST_")
+        || ["SELVAGE_TEST_", "SELVAGE_SIDECAR_", "SELVAGE_PREFLIGHT_"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
         || name.ends_with("_SERVICE_HOST")
         || name.contains("_SERVICE_PORT")
         || name.ends_with("_PORT")
         || name.rsplit_once("_PORT_").is_some_and(port)
 }
 
-/// Takes the text of one flag or variable, in the form that the setting's default has.
-pub(super) fn take_text(
-    setting: &Setting,
-    text: &str,
-    origin: Origin,
-    raws: &mut Vec<Raw>,
-    complaints: &mut Vec<Complaint>,
-) {
-    let key = setting.key.clone();
-    match typed(setting, text) {
-        Ok(value) => raws.push(Raw { key, value, origin }),
-        Err(message) => complaints.push(Complaint {
-            origin,
-            key: Some(key),
-            message,
-        }),
+/// The value of a text: TOML where it is a list, a table or quoted; else by the default's type.
+fn typed(setting: Option<&Setting>, text: &str) -> Result<Value, String> {
+    if text.starts_with(['[', '{', '"', '\''])
+        && let Ok(value) = DeValue::parse(text)
+    {
+        return plain(value.get_ref());
     }
-}
-
-fn typed(setting: &Setting, text: &str) -> Result<Value, String> {
     let number = || -> Option<Value> {
         let whole = text.parse::<i64>().ok().map(Value::from);
         let real = || text.parse::<f64>().ok().filter(|real| real.is_finite());
@@ -147,19 +225,19 @@ fn typed(setting: &Setting, text: &str) -> Result<Value, String> {
         "false" | "no" | "off" | "0" => Some(Value::Bool(false)),
         _ => None,
     };
+    let Some(setting) = setting else {
+        return Ok(Value::from(text));
+    };
     match &setting.default {
         Value::Bool(_) => boolean().ok_or_else(|| format!("{text:?} is neither true nor false")),
-        Value::Number(_) => number().ok_or_else(|| format!("{text:?} is no number")),
+        Value::Number(_) => number().ok_or_else(|| format!("{text:?} is not a number")),
         Value::Array(_) => Ok(text
             .split(',')
             .map(str::trim)
             .filter(|item| !item.is_empty())
             .map(Value::from)
             .collect()),
-        // Nothing by default, so that nothing tells the type: the first that fits.
-        Value::Null if text.parse::<f64>().is_ok_and(|number| !number.is_finite()) => {
-            Err(format!("{text} is no finite number"))
-        }
+        // Without a default there is no type to go by: the first that fits.
         Value::Null => Ok([number(), boolean()]
             .into_iter()
             .flatten()
@@ -169,33 +247,7 @@ fn typed(setting: &Setting, text: &str) -> Result<Value, String> {
     }
 }
 
-/// Lays the layers over the defaults, the last word on a key wins. Every value is tried alone, so
-/// that each wrong one is complained about and one does not hide the next.
-pub(super) fn merge(raws: &[Raw], complaints: &mut Vec<Complaint>) -> Option<Config> {
-    let mut merged = defaults();
-    for raw in raws {
-        match trial(&raw.key, &raw.value) {
-            Ok(()) => put(&mut merged, &raw.key, raw.value.clone()),
-            Err(message) => complaints.push(Complaint {
-                origin: raw.origin.clone(),
-                key: Some(raw.key.clone()),
-                message,
-            }),
-        }
-    }
-    match serde_json::from_value(merged) {
-        Ok(config) => Some(config),
-        Err(error) => {
-            complaints.push(Complaint {
-                origin: Origin::Default,
-                key: None,
-                message: format!("the settings do not fit together: {error}"),
-            });
-            None
-        }
-    }
-}
-
+/// Whether the defaults with this one value deserialise.
 fn trial(key: &str, value: &Value) -> Result<(), String> {
     let mut alone = defaults();
     put(&mut alone, key, value.clone());
@@ -204,49 +256,47 @@ fn trial(key: &str, value: &Value) -> Result<(), String> {
         .map_err(|error| hint(key, value).unwrap_or_else(|| error.to_string()))
 }
 
-/// What to write where the value is of another type than the setting.
+/// What to write instead of a value of the wrong type.
 fn hint(key: &str, value: &Value) -> Option<String> {
-    let setting = match (setting(key), map_of(key)) {
-        (Some(setting), _) => setting,
-        (None, Some(_)) => {
+    let unit = |value: &Value| format!("a length of time has a unit: write \"{value}s\"");
+    let setting = match place(key) {
+        Place::Leaf(setting) => setting,
+        _ => {
             let within = value.get("within").filter(|within| within.is_number())?;
-            return Some(format!("within: {}", unit_missing(within)));
+            return Some(format!("within: {}", unit(within)));
         }
-        _ => return None,
     };
     match (&setting.default, value) {
-        (Value::String(default), Value::Number(_)) if is_time(default) => Some(unit_missing(value)),
+        (Value::String(default), Value::Number(_)) if default.parse::<Span>().is_ok() => {
+            Some(unit(value))
+        }
         (Value::String(_), Value::Number(_) | Value::Bool(_)) => {
             Some(format!("is a text: write \"{value}\""))
         }
         (Value::Array(_), Value::String(_)) => Some(format!("is a list: write [{value}]")),
         (Value::Array(_), _) => Some("is a list of names: write [\"mlx5_0\"]".into()),
         (Value::Bool(_), _) => Some(format!("{value} is neither true nor false")),
-        (Value::Number(_) | Value::Null, Value::String(text)) if text.parse::<f64>().is_ok() => {
-            Some(format!("is a number: write {text}"))
+        (Value::Number(_) | Value::Null, Value::String(text)) => {
+            let number = text.parse::<f64>().ok()?;
+            Some(match number.is_finite() {
+                true => format!("is a number: write {text}"),
+                false => format!("{text} is not a finite number"),
+            })
         }
         _ => None,
     }
 }
 
-fn unit_missing(value: &Value) -> String {
-    format!("a length of time has a unit: write \"{value}s\"")
-}
-
-fn is_time(text: &str) -> bool {
-    text.parse::<Span>().is_ok()
-}
-
 fn put(tree: &mut Value, key: &str, value: Value) {
-    let mut at = tree;
-    // A map's entry may hold dots in its name; it is the last part whatever it holds.
+    // The name of a map's entry may contain dots; it is always the last part.
     let (path, entry) = match place(key) {
-        Place::Entry => {
-            let map = map_of(key).map_or(key, |map| map.key.as_str());
-            (map, key.strip_prefix(map).and_then(|e| e.strip_prefix('.')))
+        Place::Entry(map) => {
+            let entry = key.strip_prefix(&map.key).and_then(|e| e.strip_prefix('.'));
+            (map.key.as_str(), entry)
         }
         _ => (key, None),
     };
+    let mut at = tree;
     for part in path.split('.').chain(entry) {
         let Value::Object(fields) = at else {
             return;
@@ -257,60 +307,37 @@ fn put(tree: &mut Value, key: &str, value: Value) {
 }
 
 /// What a key names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
+    /// A section of settings.
     Section,
-    Leaf,
+    /// A setting with one value.
+    Leaf(&'static Setting),
+    /// A setting whose entries the operator names.
     Map,
-    Entry,
+    /// An entry of that map.
+    Entry(&'static Setting),
+    /// Not a setting.
     Nowhere,
 }
 
 fn place(key: &str) -> Place {
-    match setting(key) {
-        Some(setting) if setting.is_map() => return Place::Map,
-        Some(_) => return Place::Leaf,
-        None => {}
+    if let Some(setting) = setting(key) {
+        return match setting.is_map() {
+            true => Place::Map,
+            false => Place::Leaf(setting),
+        };
     }
-    let is_section = |setting: &Setting| {
-        let rest = setting.key.strip_prefix(key);
+    let below = |inner: &str, outer: &str| {
+        let rest = inner.strip_prefix(outer);
         rest.is_some_and(|rest| rest.starts_with('.'))
     };
-    if settings().iter().any(is_section) {
-        Place::Section
-    } else if map_of(key).is_some() {
-        Place::Entry
-    } else {
-        Place::Nowhere
+    if settings().iter().any(|setting| below(&setting.key, key)) {
+        return Place::Section;
     }
-}
-
-fn map_of(key: &str) -> Option<&'static Setting> {
-    settings().iter().find(|setting| {
-        let rest = key.strip_prefix(setting.key.as_str());
-        setting.is_map() && rest.is_some_and(|rest| rest.starts_with('.'))
-    })
-}
-
-fn unknown(key: &str, origin: Origin) -> Complaint {
-    let mut sections: Vec<&str> = Vec::new();
-    for setting in settings() {
-        let (section, _) = setting.section_and_name();
-        if sections.last() != Some(&section) {
-            sections.push(section);
-        }
-    }
-    let known = settings().iter().map(|setting| setting.key.as_str());
-    Complaint {
-        origin,
-        message: format!("no such setting{}", suggestion(key, known.chain(sections))),
-        key: Some(key.to_string()),
-    }
-}
-
-fn suggestion<'a>(written: &str, known: impl Iterator<Item = &'a str>) -> String {
-    nearest(written, known.filter(|name| !name.is_empty()))
-        .map_or(String::new(), |near| format!("; did you mean {near}?"))
+    let map = settings()
+        .iter()
+        .find(|map| map.is_map() && below(key, &map.key));
+    map.map_or(Place::Nowhere, Place::Entry)
 }
 
 /// A parsed TOML value as a plain one.
@@ -327,8 +354,8 @@ fn plain(value: &DeValue<'_>) -> Result<Value, String> {
             .ok()
             .filter(|number| number.is_finite())
             .map(Value::from)
-            .ok_or_else(|| format!("{} is no finite number", number.as_str())),
-        DeValue::Datetime(_) => Err("a date is no value of any setting".into()),
+            .ok_or_else(|| format!("{} is not a finite number", number.as_str())),
+        DeValue::Datetime(_) => Err("a date is not a value of any setting".into()),
         DeValue::Array(items) => items.iter().map(|item| plain(item.get_ref())).collect(),
         DeValue::Table(table) => table
             .iter()

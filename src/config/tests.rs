@@ -1,12 +1,13 @@
-//! What people write, and what they are told.
+//! What operators write, and the settings or complaints that come of it.
 
-use super::settings::{SECTIONS, defaults};
+use super::settings::{SECTIONS, defaults, settings};
 use super::*;
 use std::collections::BTreeSet;
+use std::path::Path;
 
-/// Flags (in words), environment (`NAME=value` in words) and file in; settings or complaints out.
-fn build(flags: &str, environment: &str, file: &str) -> Result<Config, Vec<String>> {
-    let command = add_args(clap::Command::new("selvage").no_binary_name(true));
+/// Command line (in words), environment (`NAME=value` in words) and file in; settings out.
+fn loaded(flags: &str, environment: &str, file: &str) -> Result<load::Loaded, Vec<String>> {
+    let command = add_agent_args(clap::Command::new("selvage").no_binary_name(true));
     let matches = command
         .try_get_matches_from(flags.split_whitespace())
         .unwrap();
@@ -14,9 +15,13 @@ fn build(flags: &str, environment: &str, file: &str) -> Result<Config, Vec<Strin
         let (name, value) = pair.split_once('=').unwrap();
         (name.to_string(), value.to_string())
     });
-    let file = (!file.is_empty()).then_some(("s.toml", file));
-    from_matches(&matches, environment, file)
+    let file = (!file.is_empty()).then(|| ("s.toml".to_string(), Ok(file.to_string())));
+    load::merge(&matches, environment, file)
         .map_err(|complaints| complaints.iter().map(Complaint::to_string).collect())
+}
+
+fn build(flags: &str, environment: &str, file: &str) -> Result<Config, Vec<String>> {
+    loaded(flags, environment, file).map(|loaded| loaded.config)
 }
 
 #[test]
@@ -32,7 +37,7 @@ fn nothing_written_gives_the_defaults() {
 fn flags_win_over_environment_over_file_over_defaults() {
     let file = "[intervals]\nlink = \"2s\"\npci = \"2m\"\ngids = \"2m\"\n";
     let env = "SELVAGE_INTERVALS_LINK=3s SELVAGE_INTERVALS_PCI=3m";
-    let config = build("--intervals-link=4s", env, file).unwrap();
+    let config = build("--set intervals.link=4s", env, file).unwrap();
     assert_eq!(config.intervals.link, Span::from_secs(4));
     assert_eq!(config.intervals.pci, Span::from_secs(180));
     assert_eq!(config.intervals.gids, Span::from_secs(120));
@@ -42,15 +47,19 @@ fn flags_win_over_environment_over_file_over_defaults() {
 #[test]
 fn each_way_of_writing_each_type() {
     let config = build(
-        "--listen 127.0.0.1:0 --kmsg-all-facilities --rails-exclude mlx5_an0,eth* \
-         --rails-exclude mlx5_9 --state-dir= --hysteresis-flap-count 5",
+        "--listen 127.0.0.1:0 --dry-run --rails-exclude mlx5_an0,eth* --rails-exclude mlx5_9 \
+         --set agent.kmsg_all_facilities=on --set agent.state_dir= \
+         --set hysteresis.flap_count=5 --set policy.expect.rate_gbps=12.5 \
+         --set counters.exclude=['a*','b'] --set agent.node_name=5",
         "SELVAGE_COUNTERS_FULL=yes SELVAGE_RAILS_INCLUDE=mlx5_?,ib* SELVAGE_LOG_FORMAT=json \
          SELVAGE_HOST_ROOT=/host",
         "[policy.xid.overrides.79]\naction = \"ignore\"\n",
     )
     .unwrap();
     assert_eq!(config.agent.listen.to_string(), "127.0.0.1:0");
-    assert!(config.agent.kmsg_all_facilities);
+    assert!(config.agent.kmsg_all_facilities && config.cluster.dry_run);
+    assert_eq!(config.agent.node_name, "5");
+    assert_eq!(config.policy.expect.rate_gbps, Some(12.5));
     assert_eq!(config.agent.state_dir, None);
     assert_eq!(config.agent.log_format, LogFormat::Json);
     assert_eq!(config.kmsg_path(), Path::new("/host/dev/kmsg"));
@@ -59,7 +68,11 @@ fn each_way_of_writing_each_type() {
     let texts = |globs: &[Glob]| globs.iter().map(|g| g.0.clone()).collect::<Vec<_>>();
     assert_eq!(texts(&config.rails.exclude), ["mlx5_an0", "eth*", "mlx5_9"]);
     assert_eq!(texts(&config.rails.include), ["mlx5_?", "ib*"]);
+    assert_eq!(texts(&config.counters.exclude), ["a*", "b"]);
     assert_eq!(config.policy.xid.overrides.len(), 1);
+    let set = "--set policy.xid.overrides.79={action='ignore'}";
+    let overrides = build(set, "", "").unwrap().policy.xid.overrides;
+    assert_eq!(overrides, config.policy.xid.overrides);
 }
 
 #[test]
@@ -111,8 +124,9 @@ action = \"explode\"
 action = \"ignore\"
 ";
     let complaints = build(
-        "--intervals-link=soon --hysteresis-flap-max-factor=0",
-        "SELVAGE_INTERVAL_LINK=1s SELVAGE_COUNTERS_FULL=perhaps",
+        "--set intervals.link=soon --set hysteresis.flap_max_factor=0 --set policy.link_flap \
+         --set policy.link_flap=1 --set intervals.lnik=1s --log-format=xml",
+        "SELVAGE_COUNTERS_FULL=perhaps",
         file,
     )
     .unwrap_err();
@@ -129,9 +143,12 @@ action = \"ignore\"
         "s.toml:20: policy.xid.overrides.79: unknown variant `explode`",
         "s.toml:23: policy.xid.overrides.sixty: invalid",
         "environment SELVAGE_COUNTERS_FULL: counters.full: \"perhaps\" is neither true nor false",
-        "environment SELVAGE_INTERVAL_LINK: no such setting; did you mean SELVAGE_INTERVALS_LINK?",
-        "flag --hysteresis-flap-max-factor: hysteresis.flap_max_factor: 0 is not between 1 and 1000",
-        "flag --intervals-link: intervals.link: not a length of time: \"soon\"",
+        "flag --log-format: agent.log_format: unknown variant `xml`",
+        "flag --set: \"policy.link_flap\" is not of the form key=value",
+        "flag --set: hysteresis.flap_max_factor: 0 is not between 1 and 1000",
+        "flag --set: intervals.link: not a length of time: \"soon\"",
+        "flag --set: intervals.lnik: no such setting; did you mean intervals.link?",
+        "flag --set: policy.link_flap: is a section, not a value",
     ];
     for want in want {
         assert!(
@@ -146,33 +163,45 @@ action = \"ignore\"
 fn what_would_be_accepted_and_mean_nothing_is_refused() {
     for (flags, file, want) in [
         (
-            "--policy-expect-rate-gbps=inf",
+            "--set policy.expect.rate_gbps=inf",
             "",
-            "inf is no finite number",
+            "inf is not a finite number",
         ),
         (
-            "--policy-expect-rate-gbps=nan",
+            "--set policy.expect.rate_gbps=nan",
             "",
-            "nan is no finite number",
+            "nan is not a finite number",
         ),
         (
-            "--policy-expect-rate-gbps=1e999",
+            "--set policy.expect.rate_gbps=1e999",
             "",
-            "1e999 is no finite number",
+            "1e999 is not a finite number",
         ),
-        ("--policy-link-rate-below=inf", "", "\"inf\" is no number"),
-        ("", "rails.exclude = ['[']", "\"[\" fits no name: '['"),
-        ("", "rails.include = ['mlx5_{0,1}']", "fits no name: '{'"),
+        (
+            "--set policy.link_rate.below=inf",
+            "",
+            "\"inf\" is not a number",
+        ),
+        (
+            "",
+            "rails.exclude = ['[']",
+            "\"[\" matches no name: names do not contain '['",
+        ),
+        (
+            "",
+            "rails.include = ['mlx5_{0,1}']",
+            "names do not contain '{'",
+        ),
         ("", "counters.exclude = ['']", "an empty pattern"),
         (
             "",
             "policy.link_flap.degraded.within = '0s'",
-            "policy.link_flap.degraded.within: nothing can be counted within no time",
+            "policy.link_flap.degraded.within: must be longer than no time",
         ),
         (
             "",
             "policy.xid.storm_within = '0s'",
-            "policy.xid.storm_within: nothing",
+            "policy.xid.storm_within: must be longer",
         ),
         (
             "",
@@ -180,19 +209,19 @@ fn what_would_be_accepted_and_mean_nothing_is_refused() {
             "there is no check \"link_stat\"; did you mean link_state?",
         ),
         (
-            "--serve-tls-cert=/c",
+            "--set serve.tls_cert=/c",
             "",
-            "flag --serve-tls-cert: serve.tls_cert: is of no use without serve.tls_key",
+            "flag --set: serve.tls_cert: has no effect without serve.tls_key",
         ),
         (
             "",
             "serve.tls_key = '/k'",
-            "s.toml:1: serve.tls_key: is of no use without serve.tls_cert",
+            "s.toml:1: serve.tls_key: has no effect without serve.tls_cert",
         ),
         (
-            "--serve-token-file=/t --serve-tls-client-ca=/a",
+            "--set serve.token_file=/t --set serve.tls_client_ca=/a",
             "",
-            "serve.tls_client_ca: is of no use without serve.tls_cert",
+            "serve.tls_client_ca: has no effect without serve.tls_cert",
         ),
         ("", "intervals.link = 10", "write \"10s\""),
         (
@@ -229,32 +258,6 @@ fn the_form_of_a_map_is_shown_and_right() {
 }
 
 #[test]
-fn help_is_by_section_and_policy_comes_last() {
-    let help = |command: clap::Command| {
-        let mut command = command.no_binary_name(true);
-        command.render_long_help().to_string()
-    };
-    let agent = help(add_agent_args(clap::Command::new("selvage")));
-    let headings: Vec<&str> = (agent.lines())
-        .filter(|line| !line.starts_with(' ') && line.ends_with(':'))
-        .collect();
-    assert_eq!(headings[..3], ["Options:", "Serve:", "Intervals:"]);
-    let policy = headings
-        .iter()
-        .position(|heading| heading.starts_with("Policy"));
-    assert!(
-        headings[policy.unwrap()..]
-            .iter()
-            .all(|heading| heading.starts_with("Policy"))
-    );
-    assert!(headings.contains(&"Policy: link_state:"), "{headings:?}");
-    let check = help(add_args(clap::Command::new("selvage")));
-    for only in ["--listen", "--serve-tls-cert"] {
-        assert!(agent.contains(only) && !check.contains(only), "{only}");
-    }
-}
-
-#[test]
 fn what_is_no_toml() {
     let complaints = build("--log-level=loud", "", "[intervals\nlink = \n").unwrap_err();
     assert!(
@@ -262,7 +265,7 @@ fn what_is_no_toml() {
         "{complaints:?}"
     );
     let flag = complaints.iter().any(|said| said.contains("--log-level"));
-    assert!(flag, "the flags are looked at all the same: {complaints:?}");
+    assert!(flag, "flags are checked all the same: {complaints:?}");
 }
 
 #[test]
@@ -307,12 +310,49 @@ fn variables_that_kubernetes_sets_for_a_service_of_our_name_are_left_alone() {
     let env = "SELVAGE_SERVICE_HOST=10.0.0.1 SELVAGE_SERVICE_PORT_METRICS=9949 \
                SELVAGE_PORT=tcp://10.0.0.1:9949 SELVAGE_PORT_9949_TCP_ADDR=10.0.0.1 \
                SELVAGE_WEB_PORT_80_TCP=tcp://10.0.0.1:80 SELVAGE_CONFIG=x HOME=/root";
-    assert_eq!(build("", env, "").unwrap(), Config::default());
+    let loaded = loaded("", env, "").unwrap();
+    assert_eq!(loaded.config, Config::default());
+    assert_eq!(loaded.warnings, []);
 }
 
 #[test]
-fn every_setting_has_help_a_flag_and_a_variable_of_its_own() {
-    let mut flags: BTreeSet<&str> = ["config", "help", "version", "output", "color"].into();
+fn unknown_variables_are_ignored_with_a_warning() {
+    let loaded = loaded("", "SELVAGE_INTERVAL_LINK=1s", "").unwrap();
+    assert_eq!(loaded.config, Config::default());
+    let warnings: Vec<String> = loaded.warnings.iter().map(ToString::to_string).collect();
+    let want =
+        "environment SELVAGE_INTERVAL_LINK: no such setting; did you mean SELVAGE_INTERVALS_LINK?";
+    assert_eq!(warnings, [want]);
+}
+
+#[test]
+fn the_settings_in_force_tell_where_each_was_written() {
+    let loaded = loaded(
+        "--set intervals.link=4s --log-level=debug",
+        "SELVAGE_INTERVALS_PCI=3m",
+        "[policy.xid.overrides.79]\naction = \"ignore\"\n",
+    )
+    .unwrap();
+    let text = loaded.to_toml();
+    for line in [
+        "agent.listen = \":9949\" # default",
+        "agent.log_level = \"debug\" # flag --log-level",
+        "intervals.link = \"4s\" # flag --set",
+        "intervals.pci = \"3m\" # environment SELVAGE_INTERVALS_PCI",
+        "policy.xid.overrides.79 = { action = \"ignore\", count = 1 } # s.toml:1",
+        "# policy.expect.rails is not set",
+    ] {
+        assert!(text.lines().any(|got| got == line), "{line}\n{text}");
+    }
+    assert_eq!(build("", "", &text).unwrap(), loaded.config);
+    let changed = loaded.changed();
+    assert!(changed.starts_with("agent.log_level = \"debug\" (flag --log-level), "));
+    assert!(!changed.contains("default"), "{changed}");
+}
+
+#[test]
+fn every_setting_has_help_and_a_variable_of_its_own() {
+    let mut flags: BTreeSet<&str> = ["config", "set", "help", "version", "output"].into();
     let mut envs: BTreeSet<&str> = BTreeSet::new();
     assert!(settings().len() > 30);
     for setting in settings() {
@@ -320,7 +360,9 @@ fn every_setting_has_help_a_flag_and_a_variable_of_its_own() {
         if setting.is_map() {
             continue;
         }
-        assert!(flags.insert(&setting.flag), "--{} twice", setting.flag);
+        if let Some(flag) = &setting.flag {
+            assert!(flags.insert(flag), "--{flag} twice");
+        }
         assert!(envs.insert(&setting.env), "{} twice", setting.env);
     }
     for (section, help) in SECTIONS {
@@ -330,7 +372,7 @@ fn every_setting_has_help_a_flag_and_a_variable_of_its_own() {
         for (field, _) in *help {
             assert!(
                 fields.get(*field).is_some(),
-                "{section}.{field} is no setting"
+                "{section}.{field} is not a setting"
             );
         }
     }
@@ -354,19 +396,17 @@ fn every_default_survives_being_written_out() {
         let serde_json::Value::String(text) = &setting.default else {
             continue;
         };
-        let flag = format!("--{}={text}", setting.flag);
-        assert_eq!(build(&flag, "", "").unwrap(), Config::default(), "{flag}");
+        let set = format!("--set {}={text}", setting.key);
+        assert_eq!(build(&set, "", "").unwrap(), Config::default(), "{set}");
     }
 }
 
 #[test]
 fn the_nodes_name() {
     let name = |set: &str, node: Option<&str>, host: Option<&str>| {
-        let mut config = Config::default();
-        config.agent.node_name = set.into();
-        resolve(config, node.map(String::from), host.map(String::from))
-            .agent
-            .node_name
+        let mut loaded = loaded(&format!("--node-name={set}"), "", "").unwrap();
+        loaded.resolve_node_name(node.map(String::from), |_| host.map(String::from));
+        loaded.config.agent.node_name
     };
     assert_eq!(name("set", Some("env"), Some("host")), "set");
     assert_eq!(name("", Some("env"), Some("host")), "env");

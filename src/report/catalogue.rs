@@ -218,7 +218,7 @@ pub fn markdown() -> String {
         "# Metrics\n\n\
          Generated from `src/report/catalogue.rs`; a test holds it equal (`UPDATE_GOLDEN=1 cargo test` rewrites it).\n\n\
          A value that could not be observed has no series: absent is not zero. Series of ports that\n\
-         are gone are gone with the next scrape. *full* means: only with `--counters-full`.\n\n\
+         are gone are gone with the next scrape. *full* means: only with `counters.full`.\n\n\
          `promtool check metrics` complains of three names, which are meant: `selvage_port_counter_total`,\n\
          `selvage_port_hw_counter_total` and `selvage_port_counter_saturated` hold the word *counter*, as\n\
          the kernel's directories do.\n\n\

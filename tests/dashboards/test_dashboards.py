@@ -204,7 +204,7 @@ class Queries(unittest.TestCase):
         for counter in names.counters():
             with self.subTest(counter=counter):
                 self.assertEqual(len([each for each in drawn if re.fullmatch(each, counter)]), 1)
-        # What --counters-full exports beside: traffic, and events that are nobody's loss.
+        # What counters.full exports beside: traffic, and events that are nobody's loss.
         for counter in (
             "rx_bytes", "tx_pkts", "rdma_read_wrs", "submitted_cmds", "retrans_bytes", "lifespan",
             "rx_write_requests", "resp_cqe_flush_error", "ip4InOctets", "sent_pkts", "rx_read_req",

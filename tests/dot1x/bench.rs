@@ -92,7 +92,7 @@ impl Net {
 
     /// One look at the node below `root`.
     pub fn look(&self, root: &Path) -> Said {
-        self.look_with(root, "--state-dir=")
+        self.look_with(root, "--set=agent.state_dir=")
     }
 
     fn look_with(&self, root: &Path, state: &str) -> Said {

@@ -52,7 +52,7 @@ fn let_in_and_shut_out_later() {
             "check",
             "--host-root",
             bench.root().to_str().unwrap(),
-            "--state-dir=",
+            "--set=agent.state_dir=",
         ],
     );
     let text = String::from_utf8(text.stdout).unwrap();
@@ -199,10 +199,10 @@ fn the_agent_waits_and_remembers() {
     bench.until("true AUTHENTICATED SUCCESS");
     let state = bench.files.path().join("state");
     std::fs::create_dir(&state).unwrap();
-    let state = format!("--state-dir={}", state.to_str().unwrap());
+    let state = format!("--set=agent.state_dir={}", state.to_str().unwrap());
     let args = [
-        "--intervals-dot1x=200ms",
-        "--policy-link-state-unauthorized-raise-after=1s",
+        "--set=intervals.dot1x=200ms",
+        "--set=policy.link_state.unauthorized_raise_after=1s",
         state.as_str(),
     ];
     let mut agent = bench.agent(&args);

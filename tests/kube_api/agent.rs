@@ -57,11 +57,11 @@ pub fn rig_of(preset: &str, api: FakeApi, args: &[&str]) -> Rig {
     let config = dir.path().join("kubeconfig");
     std::fs::write(&config, api.kubeconfig("token: x")).unwrap();
     let mut all = vec![
-        format!("--cluster-kubeconfig={}", config.display()),
-        "--cluster-hold=0s".into(),
-        "--intervals-link=100ms".into(),
-        "--intervals-counters=200ms".into(),
-        "--intervals-ethtool=200ms".into(),
+        format!("--set=cluster.kubeconfig={}", config.display()),
+        "--set=cluster.hold=0s".into(),
+        "--set=intervals.link=100ms".into(),
+        "--set=intervals.counters=200ms".into(),
+        "--set=intervals.ethtool=200ms".into(),
     ];
     all.extend(args.iter().map(|arg| (*arg).to_string()));
     let all: Vec<&str> = all.iter().map(String::as_str).collect();
@@ -86,7 +86,7 @@ fn link(up: bool) -> Event {
 fn a_node_found_tainted_waits_the_clear_time() {
     let taint =
         json!([{"key": "selvage.dev/fabric-unready", "value": "LinkDown", "effect": "NoSchedule"}]);
-    let rig = rig(FakeApi::new(json!({}), taint), &["--cluster-clear=2s"]);
+    let rig = rig(FakeApi::new(json!({}), taint), &["--set=cluster.clear=2s"]);
     until("labels", || label(&rig.api) == "ready");
     let labelled = Instant::now();
     assert!(ours(&rig.api.node()), "ready is not yet clear");
@@ -99,7 +99,7 @@ fn a_node_found_tainted_waits_the_clear_time() {
 fn an_operator_mutes_a_check_for_a_time() {
     let mut rig = rig(
         FakeApi::new(json!({}), Value::Null),
-        &["--cluster-clear=1s"],
+        &["--set=cluster.clear=1s"],
     );
     until("labels", || label(&rig.api) == "ready");
     rig.node.apply(&link(false)).unwrap();

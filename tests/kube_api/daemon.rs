@@ -56,7 +56,7 @@ fn start(preset: &str, label: &str) -> Rig {
         json!({"node.kubernetes.io/instance-type": label}),
         Value::Null,
     );
-    let rig = rig_of(preset, api, &["--hysteresis-hold=0s"]);
+    let rig = rig_of(preset, api, &["--set=hysteresis.hold=0s"]);
     rig.api.change(|node| {
         node["status"]["allocatable"] = json!({"nvidia.com/gpu": "8"});
         node["status"]["capacity"] = json!({"nvidia.com/gpu": "8"});

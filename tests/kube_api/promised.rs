@@ -29,9 +29,9 @@ fn is_in_state(rig: &Rig, state: &str) -> bool {
 fn at_once(preset: &str, kind: &str) -> Rig {
     let labels = json!({"node.kubernetes.io/instance-type": kind});
     let waits = [
-        "--policy-promised-raise-after=0s",
-        "--policy-promised-clear-after=0s",
-        "--hysteresis-hold=0s",
+        "--set=policy.promised.raise_after=0s",
+        "--set=policy.promised.clear_after=0s",
+        "--set=hysteresis.hold=0s",
     ];
     rig_of(preset, FakeApi::new(labels, Value::Null), &waits)
 }
@@ -111,7 +111,7 @@ fn a_plugin_that_restarts_is_waited_for() {
 /// a pool of more than there are is a promise that nobody keeps.
 #[test]
 fn pools_of_virtual_functions() {
-    let at_once = ["--policy-promised-raise-after=0s"];
+    let at_once = ["--set=policy.promised.raise_after=0s"];
     let pool = json!({"nvidia.com/gpu": "8", "openshift.io/mlx5rdma": "8"});
     for (preset, offer, want) in [
         ("openshift_vfio", &pool, Some("VfsWithoutVerbs")),

@@ -127,8 +127,8 @@ impl Server {
             .arg(format!("--host-root={}", root.display()))
             .arg(format!("--listen={address}"))
             .arg("--node-name=node-1");
-        if !args.iter().any(|arg| arg.starts_with("--state-dir")) {
-            command.arg("--state-dir=");
+        if !args.iter().any(|arg| arg.contains("agent.state_dir=")) {
+            command.arg("--set=agent.state_dir=");
         }
         command.args(args);
         Server::start(command, address, "serving")
@@ -169,7 +169,7 @@ pub fn selvage(root: &Path, args: &[&str]) -> (i32, String) {
         .args(args)
         .arg("--host-root")
         .arg(root)
-        .args(["--state-dir", "", "--node-name", "node-1"])
+        .args(["--set=agent.state_dir=", "--node-name", "node-1"])
         .output()
         .expect("selvage runs");
     assert!(

@@ -106,7 +106,7 @@ reset_guest() {
 agent_start() {
     mkdir -p $STATE_DIR
     ${AGENT_WRAP:-} /usr/bin/setpriv --no-new-privs --inh-caps=-all --bounding-set=-all,+syslog \
-        selvage agent --listen 127.0.0.1:9949 --state-dir $STATE_DIR \
+        selvage agent --listen 127.0.0.1:9949 --set agent.state_dir=$STATE_DIR \
         --config /guest/policy.toml --node-name vm-node "$@" >>$AGENT_LOG 2>&1 &
     AGENT_PID=$!
     echo $AGENT_PID >/run/agent.pid

@@ -7,7 +7,7 @@ scenario() {
     local d c before
     rxe_pair
     # By default only what tells of trouble is exported, and rxe has no PMA.
-    agent_start --counters-full
+    agent_start --set counters.full=true
     until_metric 30 'selvage_port_hw_counter_total{device="rxeA",port="1",counter="sent_pkts"}' present
     before=$(now_value 'selvage_port_hw_counter_total{device="rxeA",counter="rdma_sends"}')
     must pingpong 200

@@ -3,7 +3,7 @@
 
 scenario() {
     rxe_pair
-    agent_start --intervals-link 60s --intervals-netdev 60s --intervals-devices 60s
+    agent_start --set intervals.link=60s --set intervals.netdev=60s --set intervals.devices=60s
     until_metric 30 'selvage_port_up' == 2
     # The reads that follow the start.
     sleep 3

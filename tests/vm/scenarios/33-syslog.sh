@@ -7,7 +7,7 @@ XID='selvage_gpu_xid_total'
 look() {
     # Its status is the verdict.
     setpriv --no-new-privs --inh-caps=-all --bounding-set=-all,+syslog \
-        selvage check -o json --config /guest/policy.toml --state-dir= --kmsg-source "$1" >/run/look || true
+        selvage check -o json --config /guest/policy.toml --set agent.state_dir= --set "agent.kmsg_source=$1" >/run/look || true
     jq -e "[.sources[] | select(.source == \"kernel_log\" and .via == \"$1\")] | length == 1" /run/look >/dev/null || return
     # Each run computes wall time again.
     jq -c '[[.xid[] | del(.first, .last)], [.findings[] | select(.check == "xid" or .check == "nic_kernel") | [.reason, .subject]]]' /run/look
@@ -19,7 +19,7 @@ scenario() {
     must insmod $OWN/kmsgtest.ko
     echo 1 >/proc/sys/kernel/dmesg_restrict
     klog "NVRM: Xid (PCI:0000:17:00): 31, pid=1942, name=train, Ch 00000002, intr 00000000. MMU Fault: ENGINE GRAPHICS"
-    agent_start --kmsg-source syslog
+    agent_start --set agent.kmsg_source=syslog
     read_by syslog
     until_metric 30 $XID'{pci="0000:17:00",xid="31"}' == 1
     # The same text again is an event again.
@@ -40,13 +40,13 @@ scenario() {
     sleep 2
     agent_stop
     klog "NVRM: Xid (PCI:0000:9b:00): 119, pid=1240590, name=gpud, Timeout after 6s of waiting for RPC response from GPU4 GSP!"
-    agent_start --kmsg-source syslog
+    agent_start --set agent.kmsg_source=syslog
     until_metric 30 $XID'{pci="0000:9b:00",xid="119"}' == 1
     sleep 3
     agent_kill
     sleep 0.5
     klog "NVRM: Xid (PCI:0000:ab:00): 63, pid=1896, Row Remapper: New row marked for remapping, reset gpu to activate."
-    agent_start --kmsg-source device
+    agent_start --set agent.kmsg_source=device
     read_by device
     until_metric 30 $XID'{pci="0000:ab:00",xid="63"}' == 1
     sleep 2
@@ -104,7 +104,7 @@ scenario() {
     # Neither way: told, with what is lacking.
     must chmod 000 /dev/kmsg
     setpriv --no-new-privs --inh-caps=-all --bounding-set=-all \
-        selvage check -o json --config /guest/policy.toml --state-dir= >/run/look || true
+        selvage check -o json --config /guest/policy.toml --set agent.state_dir= >/run/look || true
     jq -e '[.findings[] | select(.reason == "KernelLogBlind" and (.remedy | contains("CAP_SYSLOG")))] | length == 1' /run/look >/dev/null ||
         fail "no KernelLogBlind: $(head -c 300 /run/look)"
     chmod 644 /dev/kmsg

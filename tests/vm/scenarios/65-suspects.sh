@@ -3,7 +3,7 @@
 # limit: 400
 
 # Seconds instead of minutes, and what an emulated machine can move.
-WATCH="--nccl-suspects-every 3s --policy-nccl-suspect-bytes-per-second 300000 --policy-nccl-suspect-after 6s"
+WATCH="--set nccl.suspects_every=3s --set policy.nccl.suspect_bytes_per_second=300000 --set policy.nccl.suspect_after=6s"
 
 thought() { printf '.nccl.suspects | any(.pod == "%s" and .state == "%s" and .reason == "%s")' "$@"; }
 

@@ -1,0 +1,219 @@
+//! The command line. Commands in files of their own declare their arguments there.
+
+use super::run::USAGE;
+use super::{bench, cleanup, complain, preflight, sidecar};
+use crate::config;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Parses the command line of the process.
+///
+/// # Errors
+/// The exit status, after help or every complaint was printed.
+pub(super) fn parse(mut args: Vec<OsString>) -> Result<ArgMatches, u8> {
+    let mut complaints = Vec::new();
+    loop {
+        match command().try_get_matches_from(&args) {
+            Ok(matches) if complaints.is_empty() => return Ok(matches),
+            Ok(matches) => {
+                complaints.extend(wrong_settings(&matches));
+                break;
+            }
+            Err(error) => match unknown_flag(&error) {
+                // Without it, parsing finds the next complaint.
+                Some((flag, complaint)) if remove(&mut args, &flag) => complaints.push(complaint),
+                _ if complaints.is_empty() => {
+                    let _ = error.print();
+                    return Err(if error.use_stderr() { USAGE } else { 0 });
+                }
+                _ => {
+                    let text = error.to_string();
+                    complaints.extend(text.lines().next().map(str::to_string));
+                    break;
+                }
+            },
+        }
+    }
+    complaints.iter().for_each(complain);
+    Err(USAGE)
+}
+
+fn wrong_settings(matches: &ArgMatches) -> Vec<String> {
+    let Some((_, matches)) = matches.subcommand() else {
+        return Vec::new();
+    };
+    match matches
+        .try_contains_id("config")
+        .map(|_| config::load(matches, |_| None))
+    {
+        Ok(Err(complaints)) => complaints.iter().map(ToString::to_string).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The unknown flag that an error is about, and a complaint that names what to write instead.
+fn unknown_flag(error: &clap::Error) -> Option<(String, String)> {
+    let ContextValue::String(flag) = error.get(ContextKind::InvalidArg)? else {
+        return None;
+    };
+    if error.kind() != ErrorKind::UnknownArgument || !flag.starts_with("--") {
+        return None;
+    }
+    let meant = match (
+        config::flag_hint(flag.trim_start_matches('-')),
+        error.get(ContextKind::SuggestedArg),
+    ) {
+        (Some(set), _) => format!("; use {set}"),
+        (None, Some(ContextValue::String(near))) => format!("; did you mean {near}?"),
+        _ => String::new(),
+    };
+    Some((flag.clone(), format!("{flag}: no such flag{meant}")))
+}
+
+/// Removes a flag with its value; false if it is not there.
+fn remove(args: &mut Vec<OsString>, flag: &str) -> bool {
+    let text = |arg: &OsString| arg.to_string_lossy().into_owned();
+    let with_value = format!("{flag}=");
+    let found = |arg: &OsString| *arg == *flag || text(arg).starts_with(&with_value);
+    let Some(at) = args.iter().position(found) else {
+        return false;
+    };
+    let bare = args.remove(at) == *flag;
+    if bare
+        && args
+            .get(at)
+            .is_some_and(|next| !text(next).starts_with('-'))
+    {
+        args.remove(at);
+    }
+    true
+}
+
+/// All commands with their arguments.
+fn command() -> Command {
+    let output = || {
+        Arg::new("output")
+            .short('o')
+            .long("output")
+            .value_name("FORM")
+            .value_parser(["text", "json"])
+            .default_value("text")
+            .help("Output format")
+    };
+    let files = || {
+        Arg::new("files")
+            .value_name("FILE")
+            .action(ArgAction::Append)
+            .value_parser(clap::value_parser!(PathBuf))
+            .help("Files to read; - or none: standard input")
+    };
+    let command = Command::new("selvage")
+        .about("Watches a GPU node's RDMA fabric and reports when the node is not fit for a multi-node job")
+        .version(env!("CARGO_PKG_VERSION"))
+        .max_term_width(100)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(config::add_agent_args(Command::new("agent").about(
+            "Watch this node, judge it, serve metrics and the report (the DaemonSet)",
+        )))
+        .subcommand(config::add_args(
+            Command::new("check")
+                .about("Read this node once and print the verdict")
+                .after_help("Exit status: 0 ready, 1 degraded, 2 unready, 3 unknown")
+                .arg(output()),
+        ))
+        .subcommand(config::add_args(
+            Command::new("metrics").about("Read this node once and print the metrics"),
+        ))
+        .subcommand(
+            Command::new("kmsg")
+                .about("Decode kernel-log text (raw records, dmesg, journal) into events")
+                .arg(output())
+                .arg(files()),
+        )
+        .subcommand(bench::add_args(
+            Command::new("nccl")
+                .about("Read NCCL logs: which network did each job use, was TCP a silent fallback?")
+                .after_help("Exit status: 0 no fallback, 1 fallback found, 3 cannot tell")
+                .arg(output())
+                .arg(files()),
+        ))
+        .subcommand(config::add_args(
+            Command::new("capture")
+                .about("Save what the sources read here, to attach to a report and replay with --host-root")
+                .arg(
+                    Arg::new("dir")
+                        .value_name("DIR")
+                        .required(true)
+                        .value_parser(clap::value_parser!(PathBuf))
+                        .help("New or empty directory"),
+                ),
+        ))
+        .subcommand(sidecar::command())
+        .subcommand(preflight::command(output()))
+        .subcommand(cleanup::command())
+        .subcommand(config::add_agent_args(
+            Command::new("config")
+                .about("Print every setting with default and meaning, or the settings in force")
+                .arg(
+                    Arg::new("effective")
+                        .long("effective")
+                        .action(ArgAction::SetTrue)
+                        .help("Print the settings in force and where each was written"),
+                ),
+        ));
+    #[cfg(feature = "demo")]
+    let command = command.subcommands(super::demo::commands());
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_fits_a_screen() {
+        let mut all = command();
+        all.build();
+        let names = all.get_subcommands().map(|sub| sub.get_name().to_string());
+        let names: Vec<String> = names.filter(|name| name != "help").collect();
+        let mut checked = vec![("selvage".to_string(), all.clone())];
+        for name in names {
+            let sub = all.find_subcommand_mut(&name).unwrap().clone();
+            checked.push((name, sub));
+        }
+        let mut too_long = Vec::new();
+        for (name, sub) in checked {
+            let mut sub = sub.term_width(100);
+            for (text, most) in [
+                (sub.render_help().to_string(), 25),
+                (sub.render_long_help().to_string(), 60),
+            ] {
+                let wide = text.lines().any(|line| line.chars().count() > 100);
+                if wide || text.lines().count() > most {
+                    too_long.push(format!("{name}: more than {most} lines\n{text}"));
+                }
+            }
+        }
+        assert!(too_long.is_empty(), "{}", too_long.join("\n\n"));
+    }
+
+    #[test]
+    fn an_unknown_flag_is_removed_with_its_value() {
+        for (before, after) in [
+            (
+                "selvage check --x --host-root /",
+                "selvage check --host-root /",
+            ),
+            ("selvage check --x 1 -o json", "selvage check -o json"),
+            ("selvage check --x=1 a", "selvage check a"),
+        ] {
+            let mut args: Vec<OsString> = before.split(' ').map(Into::into).collect();
+            assert!(remove(&mut args, "--x"));
+            assert_eq!(args.join(std::ffi::OsStr::new(" ")), after, "{before}");
+        }
+        assert!(!remove(&mut vec!["selvage".into()], "--x"));
+    }
+}

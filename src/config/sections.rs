@@ -1,0 +1,221 @@
+//! The sections of the settings that belong to the process: where it listens, what it reads and how
+//! often. Thresholds are in [`crate::check::policy`], the Kubernetes part in [`crate::cluster`].
+
+use super::listen::Listen;
+use crate::glob::Glob;
+use crate::settings_macro::section;
+use crate::units::Span;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+section! {
+    /// The process itself: where it listens, what it reads, what it logs.
+    AgentSettings {
+        /// Address to serve on, `ADDRESS:PORT`; without an address, all of them.
+        listen: Listen = Listen::any(9949),
+        /// The node's name. Empty: NODE_NAME from the environment, else the host name.
+        node_name: String = String::new(),
+        /// Directory that holds `sys`, `proc`, `dev` and `var/log/pods`.
+        host_root: PathBuf = PathBuf::from("/"),
+        /// Directory for state that survives restarts; empty: none is kept.
+        #[serde(with = "optional_path")]
+        state_dir: Option<PathBuf> = Some(PathBuf::from("/var/lib/selvage")),
+        /// Level of the agent's own log: error, warn, info, debug, trace.
+        log_level: LogLevel = LogLevel::Info,
+        /// Format of the agent's own log: text, json.
+        log_format: LogFormat = LogFormat::Text,
+        /// Kernel log device; a relative path is below the host root.
+        kmsg: PathBuf = PathBuf::from("dev/kmsg"),
+        /// How the kernel log is read: auto, device, syslog. syslog(2) needs CAP_SYSLOG but no
+        /// device; auto falls back to it where the device is absent or not permitted, as in any
+        /// unprivileged container. In a directory tree the file is always read.
+        kmsg_source: KmsgSource = KmsgSource::Auto,
+        /// Accept kernel-log records of every facility, not only the kernel's. For tests: any
+        /// process on the node can then write an Xid.
+        kmsg_all_facilities: bool = false,
+        /// Where RDMA facts are read: auto, netlink, sysfs.
+        rdma_source: RdmaSource = RdmaSource::Auto,
+    }
+}
+
+section! {
+    /// TLS and authentication (docs/tls.md). Unset: plain HTTP, open to every client that can reach
+    /// the address. Changed files are reloaded.
+    Serve {
+        /// Certificate chain (PEM), leaf first; empty: plain HTTP.
+        #[serde(with = "optional_path")]
+        tls_cert: Option<PathBuf> = None,
+        /// Its private key, unencrypted (PEM: PKCS#8, SEC1 or PKCS#1).
+        #[serde(with = "optional_path")]
+        tls_key: Option<PathBuf> = None,
+        /// Authorities (PEM) for client certificates: /metrics, /report and / then need a client
+        /// certificate or a token from token_file. Probes need neither.
+        #[serde(with = "optional_path")]
+        tls_client_ca: Option<PathBuf> = None,
+        /// Bearer tokens, one a line: /metrics, /report and / then need one of them or a client
+        /// certificate signed by tls_client_ca. Probes need neither.
+        #[serde(with = "optional_path")]
+        token_file: Option<PathBuf> = None,
+    }
+}
+
+section! {
+    /// How often each source is read. Kernel events trigger reads in between.
+    Intervals {
+        /// Port state.
+        link: Span = Span::from_secs(1),
+        /// Counters of RDMA ports.
+        counters: Span = Span::from_secs(10),
+        /// Statistics of Ethernet devices: pause, discards.
+        ethtool: Span = Span::from_secs(15),
+        /// Network devices: carrier, speed.
+        netdev: Span = Span::from_secs(5),
+        /// Enumeration of RDMA devices.
+        devices: Span = Span::from_secs(30),
+        /// GID tables.
+        gids: Span = Span::from_secs(60),
+        /// PCI functions: links, errors, GPUs present.
+        pci: Span = Span::from_secs(60),
+        /// Drivers and modules of the GPUDirect path.
+        gpudirect: Span = Span::from_secs(10),
+        /// DCB settings: PFC, ETS, trust.
+        dcb: Span = Span::from_secs(60),
+        /// 802.1X state from wpa_supplicant, where it runs.
+        dot1x: Span = Span::from_secs(30),
+        /// A read that takes longer than this counts as stalled.
+        deadline: Span = Span::from_secs(5),
+    }
+}
+
+section! {
+    /// Which counters are read and exported.
+    Counters {
+        /// RDMA devices whose port counters are never opened: patterns over name or PCI address.
+        exclude: Vec<Glob> = Vec::new(),
+        /// Read and export every counter, not only the default selection.
+        full: bool = false,
+    }
+}
+
+section! {
+    /// Jobs on this node: NCCL's logs, and what the kernel shows of jobs that log nothing.
+    Nccl {
+        /// Follow the node's pod logs for lines that NCCL writes.
+        logs: bool = true,
+        /// Where the kubelet keeps pod logs; a relative path is below the host root.
+        pod_logs: PathBuf = PathBuf::from("var/log/pods"),
+        /// Where a pod's job, variables and resource requests come from: auto, api, paths. auto asks
+        /// the API server and falls back to the logs' paths where that is not allowed or
+        /// cluster.mode is off.
+        pods: PodSource = PodSource::Auto,
+        /// Look for pods with GPUs that move bytes by TCP and own no RDMA queue pair. Sees other
+        /// pods' processes only with the host's PID namespace (hostPID).
+        suspects: bool = true,
+        /// How often to look for such pods.
+        suspects_every: Span = Span::from_secs(30),
+        /// Most containers to keep NCCL state for; those silent longest are dropped first.
+        containers: usize = 512,
+    }
+}
+
+/// Declares an enum that is written in snake case in the settings.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum $name {
+            $($(#[$variant_doc])* $variant,)*
+        }
+    };
+}
+
+words! {
+    /// Least severe level that the agent's own log shows.
+    LogLevel {
+        /// Failures that need an operator.
+        Error,
+        /// Failures that the agent works around.
+        Warn,
+        /// Start, shutdown and changes of state.
+        Info,
+        /// Details for finding faults in the agent.
+        Debug,
+        /// Every detail.
+        Trace,
+    }
+}
+
+words! {
+    /// Format of the agent's own log.
+    LogFormat {
+        /// Lines for people.
+        Text,
+        /// One JSON object a line.
+        Json,
+    }
+}
+
+words! {
+    /// How the kernel log is read.
+    KmsgSource {
+        /// The device, or syslog(2) where it is absent or not permitted.
+        Auto,
+        /// Only the device.
+        Device,
+        /// Only syslog(2).
+        Syslog,
+    }
+}
+
+words! {
+    /// Where RDMA facts are read.
+    RdmaSource {
+        /// RDMA netlink where the kernel answers, files elsewhere.
+        Auto,
+        /// RDMA netlink.
+        Netlink,
+        /// Only files under /sys.
+        Sysfs,
+    }
+}
+
+words! {
+    /// Where facts about pods come from.
+    PodSource {
+        /// The API server if it allows reading pods, else the logs' paths.
+        Auto,
+        /// The API server.
+        Api,
+        /// Only the paths of the logs.
+        Paths,
+    }
+}
+
+impl LogLevel {
+    /// The same level in `tracing`'s terms.
+    pub fn level(self) -> tracing::Level {
+        match self {
+            LogLevel::Error => tracing::Level::ERROR,
+            LogLevel::Warn => tracing::Level::WARN,
+            LogLevel::Info => tracing::Level::INFO,
+            LogLevel::Debug => tracing::Level::DEBUG,
+            LogLevel::Trace => tracing::Level::TRACE,
+        }
+    }
+}
+
+/// An optional path in the settings: empty text means none.
+mod optional_path {
+    use serde::{Deserialize, Deserializer, Serializer};
+    use std::path::{Path, PathBuf};
+
+    pub fn serialize<S: Serializer>(path: &Option<PathBuf>, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&path.as_deref().unwrap_or(Path::new("")).display())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<PathBuf>, D::Error> {
+        let text = String::deserialize(from)?;
+        Ok((!text.is_empty()).then(|| PathBuf::from(text)))
+    }
+}
