@@ -4,7 +4,7 @@
 use crate::check::profile::GpuDirectTcp;
 use crate::config::Config;
 use crate::evaluator::{Evaluator, Look};
-use crate::readiness::hold::TaintHold;
+use crate::readiness::taint_hysteresis::TaintHysteresis;
 use crate::report::catalogue::Detail;
 use crate::report::http::{self, ServeState};
 use crate::report::metrics::Options;
@@ -82,7 +82,7 @@ pub async fn run(
     let cluster = cluster::Cluster::start(&config, report_rx.clone(), stop_rx.clone());
     let serve = ServeState::new(
         report_rx,
-        cluster.status(),
+        cluster.status.clone(),
         serve::stats(Arc::clone(&guard)),
         metrics_options(&config),
         http::Limits::default(),
@@ -135,7 +135,7 @@ pub async fn run(
         save_now: false,
         full_window: false,
         saver: Saver::start(state),
-        hold: TaintHold::new(config.cluster.hold_times()),
+        hold: TaintHysteresis::new(config.cluster.hold_times()),
         node_seen: false,
         cluster,
         jobs,
@@ -163,7 +163,7 @@ pub async fn run(
             () = node.sampler.run_until_change() => {}
             change = node.cluster.changed() => if change == cluster::Change::Status {
                 // Shown, and nothing to judge by.
-                observer(&report_tx.borrow(), node.cluster.status().borrow().as_ref());
+                observer(&report_tx.borrow(), node.cluster.status.borrow().as_ref());
                 continue;
             },
             Some(wake) = wake_rx.recv() => {
@@ -178,7 +178,7 @@ pub async fn run(
         let report = node.report();
         log_change(&report_tx.borrow(), &report);
         node.cluster.note_change(&report);
-        observer(&report, node.cluster.status().borrow().as_ref());
+        observer(&report, node.cluster.status.borrow().as_ref());
         report_tx.send_replace(Arc::new(report));
         node.save_if_due();
         if taken == AT_ONCE {
@@ -216,7 +216,7 @@ struct Node {
     saved_at: Millis,
     save_now: bool,
     full_window: bool,
-    hold: TaintHold,
+    hold: TaintHysteresis,
     /// The Node object has been seen.
     node_seen: bool,
     cluster: cluster::Cluster,

@@ -3,8 +3,8 @@
 
 pub mod diary;
 mod explained;
-pub mod hold;
 pub mod preflight;
+pub mod taint_hysteresis;
 
 pub use crate::check::roles::Proof;
 use crate::check::{Finding, Status, Weight};

@@ -1,15 +1,15 @@
-//! The writer on a thread and runtime of its own: nothing that it waits for, and no list of ten
-//! thousand nodes that it reads, holds up sampling or scraping.
+//! The writer of the Node and the watch of its pods, on a thread and runtime of their own, so that a
+//! slow API server or a list of ten thousand nodes never delays sampling or scraping.
 
 use crate::blocking;
 use crate::cluster::api::is_in_cluster;
 use crate::cluster::pods::{PodTable, PodWatch};
 use crate::cluster::settings::Mode;
-use crate::cluster::writer::{VerdictChange, Wires};
+use crate::cluster::writer::{VerdictChange, WriterChannels};
 use crate::cluster::{EventSender, NodeFacts, Writer};
 use crate::config::{Config, PodSource};
 use crate::report::{ClusterStatus, Report, State};
-use std::pin::Pin;
+use futures::future::OptionFuture;
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
@@ -19,7 +19,7 @@ const WAITING: usize = 64;
 /// TLS and JSON go deeper than one call.
 const STACK: usize = 1024 * 1024;
 
-/// What has changed.
+/// Which side has news.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     /// What the Node object says of what is judged: mutes, devices, promises.
@@ -28,15 +28,17 @@ pub(super) enum Change {
     Status,
 }
 
-/// The agent's end of the wires to the writer.
+/// The agent's end of the channels to the writer.
 pub(super) struct Cluster {
     /// What the writer has done; `None` in it where nothing is written.
-    status: watch::Receiver<Option<Arc<ClusterStatus>>>,
+    pub status: watch::Receiver<Option<Arc<ClusterStatus>>>,
     node: watch::Receiver<NodeFacts>,
     writes: bool,
     changes: mpsc::Sender<VerdictChange>,
-    events: EventSender,
-    pods: watch::Receiver<Arc<PodTable>>,
+    /// Takes events on pods, and drops them where no Node is written.
+    pub events: EventSender,
+    /// The node's pods as the API server has them; `off` where they are not watched.
+    pub pods: watch::Receiver<Arc<PodTable>>,
     state: Option<State>,
 }
 
@@ -71,52 +73,39 @@ impl Cluster {
             return cluster;
         }
         if !is_in_cluster(&config.cluster) {
-            tracing::info!("no Kubernetes cluster here: nothing is written to a Node");
+            tracing::info!("not in a Kubernetes cluster; no Node is written");
             return cluster;
         }
         let (settings, name) = (config.cluster.clone(), config.agent.node_name.clone());
-        let mut parts: Vec<Pin<Box<dyn Future<Output = ()> + Send>>> = Vec::new();
-        if writes {
-            let wires = Wires {
-                reports,
-                changes: changes_rx,
-                pods: events_rx,
-                status,
-                node,
-            };
-            let writer = Writer::new(settings.clone(), &name);
-            parts.push(Box::pin(writer.run(wires, stopped(stop.clone()))));
-            cluster.writes = true;
-        }
-        if asks {
-            let watch = PodWatch::new(settings, &name);
-            parts.push(Box::pin(watch.run(table, stopped(stop))));
-        }
+        let channels = WriterChannels {
+            reports,
+            changes: changes_rx,
+            pod_events: events_rx,
+            status,
+            node,
+        };
+        let writer = Writer::new(settings.clone(), &name).run(channels, stopped(stop.clone()));
+        let watch = PodWatch::new(settings, &name).run(table, stopped(stop));
+        cluster.writes = writes;
         blocking::spawn_with_stack("cluster", STACK, move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build();
             match runtime {
                 Ok(runtime) => {
-                    runtime.block_on(futures::future::join_all(parts));
+                    let writer = OptionFuture::from(writes.then_some(writer));
+                    let watch = OptionFuture::from(asks.then_some(watch));
+                    runtime.block_on(futures::future::join(writer, watch));
                 }
-                Err(error) => tracing::error!(%error, "nothing can be written to the Node"),
+                Err(error) => {
+                    tracing::error!(%error, "cannot start the cluster's runtime; the Node is not written")
+                }
             }
         });
         cluster
     }
 
-    /// The node's pods as the API server has them; `off` where nobody asks it.
-    pub fn pods(&self) -> watch::Receiver<Arc<PodTable>> {
-        self.pods.clone()
-    }
-
-    /// Where events on pods are handed in; what is, goes nowhere where nothing is written.
-    pub fn events(&self) -> EventSender {
-        self.events.clone()
-    }
-
-    /// Waits until the writer or the Node object has news; for ever where nothing writes.
+    /// Waits for news of the writer or the Node object. Never returns where nothing writes.
     pub async fn changed(&mut self) -> Change {
         let (changed, change) = tokio::select! {
             changed = self.node.changed() => (changed, Change::Node),
@@ -124,7 +113,7 @@ impl Cluster {
         };
         match changed {
             Ok(()) => change,
-            // There is no writer, or it has ended.
+            // The writer was never started, or has ended.
             Err(_) => std::future::pending().await,
         }
     }
@@ -134,19 +123,14 @@ impl Cluster {
         self.node.borrow().clone()
     }
 
-    /// What the writer has done.
-    pub fn status(&self) -> watch::Receiver<Option<Arc<ClusterStatus>>> {
-        self.status.clone()
-    }
-
-    /// A change of verdict is told as an event.
+    /// Has a change of verdict published as an event.
     pub fn note_change(&mut self, report: &Report) {
         if !report.full_window || self.state == Some(report.state) || !self.writes {
             return;
         }
         let change = VerdictChange::of(report, self.state.is_none());
         self.state = Some(report.state);
-        // More than fit are not told one by one: the condition tells what is.
+        // What does not fit is not published; the condition has the latest verdict.
         let _ = self.changes.try_send(change);
     }
 }

@@ -10,10 +10,11 @@ use crate::check::nccl_pods::gpus_without_rdma;
 use crate::check::nccl_suspect::Suspect;
 use crate::check::profile::GpuDirectTcp;
 use crate::cluster::NodeFacts;
+use crate::cluster::node::devices;
 use crate::cluster::pods::{Health, PodTable};
 use crate::config::Config;
 use crate::jobs::{self, Settings, Wires};
-use crate::observe::pod::PodFacts;
+use crate::observe::pod::{NodeDevices, PodFacts};
 use crate::sampler::{Clock, Sampler};
 use crate::source::pod_logs::Progress;
 use std::collections::BTreeMap;
@@ -53,12 +54,12 @@ impl JobsPart {
         tx: &mpsc::Sender<Wake>,
     ) -> Self {
         let node_gpus = Arc::new(AtomicU32::new(0));
-        let pods = cluster.pods();
+        let pods = cluster.pods.clone();
         let progress = Settings::of(config).map(|settings| {
             let wires = Wires {
                 clock,
                 pods: pods.clone(),
-                events: cluster.events(),
+                events: cluster.events.clone(),
                 node_gpus: Arc::clone(&node_gpus),
                 state: found.state.clone(),
                 tx: tx.clone(),
@@ -105,19 +106,22 @@ impl JobsPart {
     /// What is known now, on a machine that needs this daemon beside its jobs, if any.
     pub fn jobs(&mut self, node: &NodeFacts, tcp: Option<GpuDirectTcp>) -> Arc<Jobs> {
         // As the device plugins count them: parts of a GPU (MIG) can be ranks of their own.
-        let gpus = node.devices.as_ref().map_or(0, |devices| devices.gpus);
+        let devices = node.offer.as_deref().map(devices);
+        let gpus = devices.as_ref().map_or(0, |devices| devices.gpus);
         let gpus = u32::try_from(gpus).unwrap_or(0);
         self.node_gpus.store(gpus, Ordering::Relaxed);
         let table = Arc::clone(&self.pods.borrow());
         let no_rdma: Vec<_> = table
             .by_uid
             .values()
-            .filter_map(|pod| gpus_without_rdma(pod, node.devices.as_ref()))
+            .filter_map(|pod| gpus_without_rdma(pod, devices.as_ref()))
             .collect();
         if self.jobs.no_rdma != no_rdma {
             Arc::make_mut(&mut self.jobs).no_rdma = no_rdma;
         }
-        let daemon_troubles = tcp.map_or_else(Vec::new, |tcp| daemon_troubles(&table, tcp, node));
+        let daemon_troubles = tcp.map_or_else(Vec::new, |tcp| {
+            daemon_troubles(&table, tcp, devices.as_ref())
+        });
         if self.jobs.daemon_troubles != daemon_troubles {
             Arc::make_mut(&mut self.jobs).daemon_troubles = daemon_troubles;
         }
@@ -149,11 +153,15 @@ fn has_daemon(pod: &PodFacts) -> bool {
 }
 
 /// Pods whose daemon is missing or down.
-fn daemon_troubles(table: &PodTable, tcp: GpuDirectTcp, node: &NodeFacts) -> Vec<DaemonTrouble> {
+fn daemon_troubles(
+    table: &PodTable,
+    tcp: GpuDirectTcp,
+    node: Option<&NodeDevices>,
+) -> Vec<DaemonTrouble> {
     let pods = || table.by_uid.values().filter(|pod| !pod.finished);
     // One that has none of its own can only be served by another pod's.
     let another = pods().any(|pod| has_daemon(pod));
     pods()
-        .filter_map(|pod| daemon_trouble(pod, tcp, node.devices.as_ref(), another))
+        .filter_map(|pod| daemon_trouble(pod, tcp, node, another))
         .collect()
 }

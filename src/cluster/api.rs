@@ -1,22 +1,22 @@
 //! Requests to the API server, each with a deadline.
 
 use super::budget::{Group, Ledger, Listed};
-use super::failure::chain;
-pub use super::failure::{ApiError, Failure, bounded, is_unauthorized};
-use super::kubeconfig;
+use super::error::{ApiError, ErrorKind, bounded, chain};
 use super::names::{FIELD_MANAGER, Names};
-use super::node::{NodeObject, NodeSpec, NodeView, resource, text};
-use super::pace::Limits;
+use super::node::{NodeObject, NodeView, resource, text};
+use super::rate_limit::Limits;
 use super::settings::{ClusterSettings, is_dns_name};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ListMeta, MicroTime};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
-use kube::config::KubeConfigOptions;
-use kube::core::{Request, Selector};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::Selector;
 use kube::{Api, Client, Config};
-use serde::Deserialize;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::path::Path;
 use std::time::Duration;
 
@@ -24,49 +24,83 @@ use std::time::Duration;
 /// is held as a whole.
 const PAGE: u32 = 25;
 
-/// No way to reach an API server is known, or it cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct ConnectError(String);
+/// What errors of the client's configuration call it.
+const CONNECT: &str = "configure the API client";
 
 /// Whether there is an API server to talk to: a kubeconfig is set, or this is a pod.
 pub fn is_in_cluster(settings: &ClusterSettings) -> bool {
     !settings.kubeconfig.is_empty() || std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()
 }
 
-/// A client, by kubeconfig or as a pod has it; its token and CA files are read again as they change.
+/// A client, by the kubeconfig of the settings or as a pod has it, and the namespace of the budget's
+/// Leases. Token and CA files are read again as they change.
 ///
 /// # Errors
 /// Why the configuration cannot be used.
-pub async fn connect(settings: &ClusterSettings) -> Result<(Client, String), ConnectError> {
-    let mut config = if settings.kubeconfig.is_empty() {
-        Config::incluster().map_err(|error| ConnectError(chain(&error)))?
+pub async fn connect(
+    settings: &ClusterSettings,
+    limits: &Limits,
+) -> Result<(Client, String), ApiError> {
+    let failed = |error: &dyn std::error::Error| ApiError::other(CONNECT, chain(error));
+    let config = if settings.kubeconfig.is_empty() {
+        Config::incluster().map_err(|error| failed(&error))?
     } else {
-        let file = kubeconfig::read(Path::new(&settings.kubeconfig)).map_err(ConnectError)?;
+        let path = Path::new(&settings.kubeconfig);
+        let file = Kubeconfig::read_from(path).map_err(|error| {
+            ApiError::other(CONNECT, format!("{}: {}", path.display(), chain(&error)))
+        })?;
         Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
             .await
-            .map_err(|error| ConnectError(chain(&error)))?
+            .map_err(|error| failed(&error))?
     };
+    client(config, settings, limits)
+}
+
+/// A client as kubectl has it: the current context of `KUBECONFIG` or `~/.kube/config`. For a person
+/// at a terminal.
+///
+/// # Errors
+/// Why the configuration cannot be used.
+pub async fn connect_as_user(
+    settings: &ClusterSettings,
+    limits: &Limits,
+) -> Result<(Client, String), ApiError> {
+    if is_in_cluster(settings) {
+        return connect(settings, limits).await;
+    }
+    let config = Config::from_kubeconfig(&KubeConfigOptions::default()).await;
+    let config = config.map_err(|error| ApiError::other(CONNECT, chain(&error)))?;
+    client(config, settings, limits)
+}
+
+fn client(
+    mut config: Config,
+    settings: &ClusterSettings,
+    limits: &Limits,
+) -> Result<(Client, String), ApiError> {
     config.connect_timeout = Some(Duration::from_secs(5));
-    // One policy of waiting: the writer's.
+    config.read_timeout = Some(limits.idle);
+    config.reset_reader_on_write = true;
+    // The callers retry, each with its own backoff.
     config.default_retry = false;
+    let in_pod = settings.kubeconfig.is_empty() && is_in_cluster(settings);
     let namespace = match settings.namespace.as_str() {
-        "" if settings.kubeconfig.is_empty() => config.default_namespace.clone(),
+        "" if in_pod => config.default_namespace.clone(),
         "" => "selvage".into(),
         namespace => namespace.into(),
     };
-    let client = Client::try_from(config).map_err(|error| ConnectError(chain(&error)))?;
+    let client = Client::try_from(config);
+    let client = client.map_err(|error| ApiError::other(CONNECT, chain(&error)))?;
     Ok((client, namespace))
 }
 
-/// The requests that the writer makes.
+/// The requests about one Node and its group.
 #[derive(Clone)]
 pub struct NodeApi {
-    client: Client,
     nodes: Api<NodeObject>,
     leases: Api<Lease>,
     node: String,
-    ledger: String,
+    ledger_key: String,
     taint: String,
     limits: Limits,
 }
@@ -75,33 +109,30 @@ pub struct NodeApi {
 #[derive(Debug, Clone)]
 pub struct LedgerLease {
     lease: Lease,
-    /// The ledger.
+    /// The ledger in its annotation.
     pub ledger: Ledger,
 }
 
 impl NodeApi {
-    /// For one node.
-    pub fn new(client: Client, namespace: &str, node: &str, names: &Names) -> Self {
+    /// The requests about `node`; the Leases are in `namespace`.
+    pub fn new(client: Client, namespace: &str, node: &str, names: &Names, limits: Limits) -> Self {
         NodeApi {
             nodes: Api::all_with(client.clone(), &resource()),
-            leases: Api::namespaced(client.clone(), namespace),
-            client,
+            leases: Api::namespaced(client, namespace),
             node: node.to_string(),
-            ledger: names.ledger(),
+            ledger_key: names.ledger(),
             taint: names.taint(),
-            limits: Limits::default(),
+            limits,
         }
     }
 
-    /// With other deadlines.
+    /// The same about another Node.
     #[must_use]
-    pub fn limited(self, limits: Limits) -> Self {
-        NodeApi { limits, ..self }
-    }
-
-    /// The client.
-    pub fn client(&self) -> Client {
-        self.client.clone()
+    pub fn for_node(&self, node: &str) -> Self {
+        NodeApi {
+            node: node.to_string(),
+            ..self.clone()
+        }
     }
 
     /// All Nodes, for the watch.
@@ -109,17 +140,18 @@ impl NodeApi {
         self.nodes.clone()
     }
 
+    /// All Leases of the namespace.
+    pub fn leases(&self) -> Api<Lease> {
+        self.leases.clone()
+    }
+
     /// The Node as it is now.
     ///
     /// # Errors
     /// As any request.
     pub async fn get(&self) -> Result<NodeView, ApiError> {
-        let node = bounded(
-            "read the Node",
-            self.limits.deadline,
-            self.nodes.get(&self.node),
-        )
-        .await?;
+        let request = self.nodes.get(&self.node);
+        let node = bounded("read the Node", self.limits.deadline, request).await?;
         Ok(NodeView::of(&node))
     }
 
@@ -129,17 +161,17 @@ impl NodeApi {
     /// As any request.
     pub async fn apply_labels(&self, body: &Value) -> Result<NodeView, ApiError> {
         let params = PatchParams::apply(FIELD_MANAGER).force();
-        let patch = Patch::Apply(body);
-        self.patch("write the labels", &params, &patch).await
+        self.patch("write the labels", &params, &Patch::Apply(body))
+            .await
     }
 
-    /// Merge patch of metadata.
+    /// Merge patch of the metadata.
     ///
     /// # Errors
     /// As any request.
     pub async fn merge(&self, body: &Value) -> Result<NodeView, ApiError> {
-        let patch = Patch::Merge(body);
-        self.patch("clean up labels", &own_params(), &patch).await
+        self.patch("clean up labels", &own_params(), &Patch::Merge(body))
+            .await
     }
 
     /// Strategic merge patch of the status.
@@ -147,39 +179,34 @@ impl NodeApi {
     /// # Errors
     /// As any request.
     pub async fn patch_status(&self, body: &Value) -> Result<NodeView, ApiError> {
-        let patch = Patch::Strategic(body);
         let params = own_params();
+        let patch = Patch::Strategic(body);
         let request = self.nodes.patch_status(&self.node, &params, &patch);
         let node = bounded("write the condition", self.limits.deadline, request).await?;
         Ok(NodeView::of(&node))
     }
 
-    /// JSON patch of the taints. A test that fails is a conflict.
+    /// JSON patch of the taints. A failed `test` operation is a conflict.
     ///
     /// # Errors
     /// As any request.
     pub async fn patch_taints(&self, operations: &[Value]) -> Result<NodeView, ApiError> {
-        let patch: kube::core::params::Patch<()> = Patch::Json(
-            serde_json::from_value(Value::Array(operations.to_vec())).map_err(|error| {
-                ApiError {
-                    what: "write the taint",
-                    failure: Failure::Other,
-                    message: error.to_string(),
-                }
-            })?,
-        );
-        let answer = self.patch("write the taint", &own_params(), &patch).await;
-        answer.map_err(|error| match error.failure {
-            // The server calls a failed test an invalid request.
-            Failure::Invalid => ApiError {
-                failure: Failure::Conflict,
+        const WHAT: &str = "write the taint";
+        let operations = serde_json::from_value(Value::Array(operations.to_vec()));
+        let operations = operations.map_err(|error| ApiError::other(WHAT, error))?;
+        let patch = Patch::<()>::Json(operations);
+        let answer = self.patch(WHAT, &own_params(), &patch).await;
+        answer.map_err(|error| match error.kind {
+            // The server answers a failed test as an invalid request.
+            ErrorKind::Invalid => ApiError {
+                kind: ErrorKind::Conflict,
                 ..error
             },
             _ => error,
         })
     }
 
-    async fn patch<P: serde::Serialize + std::fmt::Debug>(
+    async fn patch<P: Serialize + Debug>(
         &self,
         what: &'static str,
         params: &PatchParams,
@@ -190,20 +217,16 @@ impl NodeApi {
         Ok(NodeView::of(&node))
     }
 
-    /// The ledger of a group; none where there is no Lease yet.
+    /// The ledger of a group; `None` if its Lease does not exist yet.
     ///
     /// # Errors
     /// As any request.
     pub async fn ledger(&self, lease: &str) -> Result<Option<LedgerLease>, ApiError> {
-        let lease = bounded(
-            "read the budget",
-            self.limits.deadline,
-            self.leases.get_opt(lease),
-        )
-        .await?;
+        let request = self.leases.get_opt(lease);
+        let lease = bounded("read the budget", self.limits.deadline, request).await?;
         Ok(lease.map(|lease| {
             let annotations = lease.metadata.annotations.as_ref();
-            let text = annotations.and_then(|a| a.get(&self.ledger));
+            let text = annotations.and_then(|all| all.get(&self.ledger_key));
             LedgerLease {
                 ledger: Ledger::parse(text.map(String::as_str)),
                 lease,
@@ -211,11 +234,11 @@ impl NodeApi {
         }))
     }
 
-    /// Writes a ledger in place of the one that was read (none: there was no Lease), only if nobody
-    /// else has meanwhile.
+    /// Writes a ledger in place of the one that was read (`None`: there was no Lease), unless it has
+    /// changed since.
     ///
     /// # Errors
-    /// [`Failure::Conflict`] if somebody has; else as any request.
+    /// [`ErrorKind::Conflict`] if it has; else as any request.
     pub async fn write_ledger(
         &self,
         name: &str,
@@ -226,7 +249,7 @@ impl NodeApi {
         lease.metadata.name = Some(name.to_string());
         lease.metadata.managed_fields = None;
         let annotations = lease.metadata.annotations.get_or_insert_with(BTreeMap::new);
-        annotations.insert(self.ledger.clone(), ledger.to_text());
+        annotations.insert(self.ledger_key.clone(), ledger.to_text());
         let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
         spec.holder_identity = Some(self.node.clone());
         spec.renew_time = Some(MicroTime(jiff::Timestamp::now()));
@@ -234,33 +257,20 @@ impl NodeApi {
             field_manager: Some(FIELD_MANAGER.into()),
             ..PostParams::default()
         };
-        let what = "write the budget";
-        let lease = match read {
-            Some(_) => {
-                bounded(
-                    what,
-                    self.limits.deadline,
-                    self.leases.replace(name, &params, &lease),
-                )
-                .await?
-            }
-            None => {
-                bounded(
-                    what,
-                    self.limits.deadline,
-                    self.leases.create(&params, &lease),
-                )
-                .await?
+        let write = async {
+            match read {
+                Some(_) => self.leases.replace(name, &params, &lease).await,
+                None => self.leases.create(&params, &lease).await,
             }
         };
         Ok(LedgerLease {
-            lease,
+            lease: bounded("write the budget", self.limits.deadline, write).await?,
             ledger: ledger.clone(),
         })
     }
 
-    /// The nodes of a group, page by page, as they are now (not from a cache), and those that have
-    /// an entry in its ledger without being listed: somebody may have changed their labels.
+    /// The nodes of a group as they are now (not from a cache), and nodes that have an entry in its
+    /// ledger without being listed: their labels may have changed.
     ///
     /// # Errors
     /// As any request.
@@ -269,76 +279,55 @@ impl NodeApi {
         selector: &Selector,
         ledger: &Ledger,
     ) -> Result<Group, ApiError> {
-        let mut group = self.list_members(selector).await?;
-        let strangers = ledger.claims.keys().filter(|name| is_dns_name(name));
-        let strangers: Vec<&String> = strangers
-            .filter(|name| !group.contains_key(*name))
-            .collect();
-        for name in strangers {
-            let found = self.nodes.get_opt(name);
-            let found = bounded("look up a node", self.limits.deadline, found).await?;
-            if let Some(node) = found {
-                let version = node.metadata.resource_version.unwrap_or_default();
-                group.insert(name.clone(), self.listed(version, &node.spec, false));
+        let mut group = Group::new();
+        let params = ListParams::default().labels_from(selector).limit(PAGE);
+        let take = |node: NodeObject| {
+            let name = node.metadata.name.clone().unwrap_or_default();
+            group.insert(name, self.listed(&node, true));
+        };
+        each("list the group", &self.nodes, params, self.limits, take).await?;
+        for name in ledger.claims.keys().filter(|name| is_dns_name(name)) {
+            if group.contains_key(name) {
+                continue;
+            }
+            let request = self.nodes.get_opt(name);
+            let node = bounded("look up a node", self.limits.deadline, request).await?;
+            if let Some(node) = node {
+                group.insert(name.clone(), self.listed(&node, false));
             }
         }
         Ok(group)
     }
 
-    fn listed(&self, resource_version: String, spec: &NodeSpec, counted: bool) -> Listed {
-        let mut taints = spec.taints.iter().flatten();
+    fn listed(&self, node: &NodeObject, counted: bool) -> Listed {
+        let mut taints = node.spec.taints.iter().flatten();
         Listed {
-            resource_version,
+            resource_version: node.metadata.resource_version.clone().unwrap_or_default(),
             tainted: taints.any(|taint| text(taint, "key") == self.taint),
             counted,
         }
     }
+}
 
-    async fn list_members(&self, selector: &Selector) -> Result<Group, ApiError> {
-        let mut group = Group::new();
-        let mut params = ListParams::default().labels_from(selector).limit(PAGE);
-        loop {
-            let what = "list the group";
-            let request = Request::new(self.nodes.resource_url()).list(&params);
-            let request = request.map_err(|error| ApiError {
-                what,
-                failure: Failure::Other,
-                message: error.to_string(),
-            })?;
-            let answer = self.client.request::<GroupPage>(request);
-            let page = bounded(what, self.limits.list_deadline, answer).await?;
-            for node in page.items {
-                let listed = self.listed(node.metadata.resource_version, &node.spec, true);
-                group.insert(node.metadata.name, listed);
-            }
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => params = params.continue_token(&token),
-                None => return Ok(group),
-            }
+/// Lists objects page by page, holding one page at a time.
+///
+/// # Errors
+/// As any request.
+pub(super) async fn each<K: Clone + Debug + DeserializeOwned>(
+    what: &'static str,
+    api: &Api<K>,
+    mut params: ListParams,
+    limits: Limits,
+    mut take: impl FnMut(K),
+) -> Result<(), ApiError> {
+    loop {
+        let page = bounded(what, limits.list_deadline, api.list(&params)).await?;
+        page.items.into_iter().for_each(&mut take);
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok(()),
         }
     }
-}
-
-/// A page of nodes, as far as the budget looks: what else they hold is passed over, not kept.
-#[derive(Deserialize)]
-struct GroupPage {
-    #[serde(default)]
-    metadata: ListMeta,
-    items: Vec<GroupNode>,
-}
-
-#[derive(Deserialize)]
-struct GroupNode {
-    metadata: GroupMeta,
-    #[serde(default)]
-    spec: NodeSpec,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct GroupMeta {
-    name: String,
-    resource_version: String,
 }
 
 fn own_params() -> PatchParams {

@@ -1,4 +1,4 @@
-//! Who may carry the taint. Pure: the ledger and the rules; the API is asked elsewhere.
+//! The rules by which nodes may carry the taint. Pure: requests to the API are made elsewhere.
 //!
 //! One Lease per group of nodes holds a ledger: the names of the nodes that may be tainted, each with
 //! the version of the Node object that its taint patch tests for. Three rules keep the bound, with
@@ -8,18 +8,19 @@
 //!    there are fewer entries than the limit, and *before* it patches its Node.
 //! 2. The patch that puts the taint tests for the very `resourceVersion` that stands in the ledger.
 //!    So, however late it arrives, it can only succeed on the object that the entry speaks of.
-//! 3. An entry may be dropped by anybody who has seen, having read the ledger before, that the node is
-//!    gone, or that it carries no taint and its version is another than the entry's: then the patch
-//!    that the entry stood for can never succeed any more. The drop is itself a compare-and-swap, so
-//!    an entry renewed meanwhile is not lost. (Names in the ledger that no node can have are dropped
-//!    as well.)
+//! 3. Any agent may drop an entry after it has seen, having read the ledger before, that the node is
+//!    gone, or that it carries no taint and has another version than the entry: then the patch that
+//!    the entry stood for can no longer succeed. The drop is itself a compare-and-swap, so that an
+//!    entry renewed meanwhile is not lost. (Names in the ledger that no node can have are dropped as
+//!    well.)
 //!
 //! Hence at every instant the tainted nodes are among the entries, and the entries are at most the
-//! limit. The owner gives its entry back by the same proof: it has seen its object untainted at a
-//! later version than the entry's, so that no patch of its own can still be on its way; and an entry
-//! is renewed only to a later version, never to that of a view which is behind. (Nodes found tainted without an entry — the Lease was deleted by hand — are entered even
-//! beyond it: they are the truth, and keep new ones out.) Recovery asks nobody: the taint is taken
-//! off first, the entry afterwards.
+//! limit. The owner returns its entry by the same proof: it has seen its object untainted at a later
+//! version than the entry's, so that no patch of its own can still be under way; and an entry is
+//! renewed only to a later version, never to that of a stale view. (Nodes found tainted without an
+//! entry, because the Lease was deleted by hand, are entered even beyond the limit: they carry the
+//! taint, and keep new ones out.) Recovery needs no permission: the taint is removed first, the entry
+//! afterwards.
 
 use super::settings::BudgetMax;
 use crate::hash::fnv1a;
@@ -31,7 +32,7 @@ use std::time::Duration;
 pub const COUNT_GOOD_FOR: Duration = Duration::from_secs(600);
 /// While the budget is full, entries are looked through for dead ones this often at most.
 pub const SWEEP_EVERY: Duration = Duration::from_secs(60);
-/// Who has taken on counting is waited for this long.
+/// A node that has started to count is given this long.
 pub const COUNT_PATIENCE: Duration = Duration::from_secs(20);
 
 /// The ledger, as the Lease's annotation holds it.
@@ -46,7 +47,7 @@ pub struct Ledger {
     /// When they were counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<jiff::Timestamp>,
-    /// Who is counting them now, since when: the others wait rather than count all at once.
+    /// The node that is counting them now, and since when: the others wait instead of counting too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counting: Option<(String, jiff::Timestamp)>,
 }
@@ -58,7 +59,7 @@ pub struct Listed {
     pub resource_version: String,
     /// Whether it carries our taint.
     pub tainted: bool,
-    /// Whether it is one of the group; else it only has an entry.
+    /// Whether it is in the group; else it only has an entry.
     pub counted: bool,
 }
 
@@ -74,48 +75,48 @@ pub enum Step {
     ClaimThenGo(Ledger),
     /// Write this ledger, which says that we count; then list the group and ask again with it.
     Count(Ledger),
-    /// Somebody else is counting: look again soon.
+    /// Another node is counting: ask again soon.
     Wait,
-    /// The entry speaks of a later version of the object than the asker has seen: read it anew.
+    /// The entry has a later version of the object than the asker has seen: read it again.
     Stale,
-    /// The budget is spent (or does not know this node): write the ledger if it is told, and leave
-    /// the node untainted.
+    /// The budget is spent, or does not count this node: leave the node untainted, and write this
+    /// ledger if there is one.
     Withhold(Withheld, Option<Ledger>),
 }
 
-/// Why there is no room.
+/// Why no slot is granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Withheld {
-    /// As many as may be carry it.
+    /// As many nodes as the limit carry the taint.
     Spent,
-    /// This node is not among those that the group counts.
+    /// The group does not count this node.
     NotInGroup,
 }
 
-/// Who asks, for what, when.
+/// A request for a slot.
 #[derive(Debug, Clone, Copy)]
 pub struct Asker<'a> {
-    /// The node.
+    /// Name of the node that asks.
     pub node: &'a str,
     /// Version of its object, which the patch will test for.
     pub resource_version: &'a str,
-    /// The bound.
+    /// The setting `cluster.budget_max`.
     pub max: BudgetMax,
-    /// Whether it is one of those that the group counts, by its labels at that version.
+    /// Whether the group counts it, by its labels at that version.
     pub in_group: bool,
-    /// Now, in wall time: only says when to count anew.
+    /// Wall time, which only decides when to count again.
     pub now: jiff::Timestamp,
 }
 
 impl Ledger {
-    /// Reads the annotation; what cannot be made out is an empty ledger that was never counted, so
-    /// that the group is listed first.
+    /// Parses the annotation. A broken one is an empty ledger that was never counted, so that the
+    /// group is listed first.
     pub fn parse(text: Option<&str>) -> Self {
         text.and_then(|text| serde_json::from_str(text).ok())
             .unwrap_or_default()
     }
 
-    /// For the annotation.
+    /// The annotation's value, as JSON.
     pub fn to_text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
@@ -125,8 +126,8 @@ impl Ledger {
         max.of(self.nodes.unwrap_or(0))
     }
 
-    /// What to do for a node that is to be tainted. `group` is the list, where it has been taken
-    /// since this ledger was read.
+    /// What to do for a node that is to be tainted. `group` is the list, if it was read after this
+    /// ledger.
     pub fn ask(&self, asker: Asker<'_>, group: Option<&Group>) -> Step {
         let Asker {
             node,
@@ -145,7 +146,7 @@ impl Ledger {
         }
         let mut ledger = self.clone();
         if let Some(group) = group {
-            ledger.take_in(group, now);
+            ledger.update_from(group, now);
         }
         if !in_group || group.is_some_and(|group| !counts(group, node)) {
             let counted = group.is_some().then_some(ledger);
@@ -187,7 +188,8 @@ impl Ledger {
         }
     }
 
-    /// The ledger with a node that was found tainted entered, whatever the limit; none where it is.
+    /// The ledger with an entry for a node that was found tainted, even beyond the limit; `None` if it
+    /// has one.
     pub fn adopted(&self, node: &str, resource_version: &str) -> Option<Ledger> {
         (!self.claims.contains_key(node)).then(|| {
             let mut ledger = self.clone();
@@ -196,8 +198,8 @@ impl Ledger {
         })
     }
 
-    /// The ledger without a node that was seen untainted at this version; none where it has no
-    /// entry, or one whose patch may still succeed on that very version.
+    /// The ledger without a node that was seen untainted at this version; `None` if it has no entry,
+    /// or one whose patch may still succeed on that very version.
     pub fn released(&self, node: &str, resource_version: &str) -> Option<Ledger> {
         let entry = self.claims.get(node)?;
         let moved = is_later(resource_version, entry).unwrap_or(resource_version != entry);
@@ -208,15 +210,15 @@ impl Ledger {
         })
     }
 
-    /// The ledger without a node, whatever its entry.
+    /// The ledger without a node, even if its patch may still succeed.
     pub fn without(&self, node: &str) -> Ledger {
         let mut ledger = self.clone();
         ledger.claims.remove(node);
         ledger
     }
 
-    /// Takes in the group as listed: its size, who is tainted, whose entry is dead.
-    fn take_in(&mut self, group: &Group, now: jiff::Timestamp) {
+    /// Updates the ledger from the listed group: its size, tainted nodes, dead entries.
+    fn update_from(&mut self, group: &Group, now: jiff::Timestamp) {
         self.claims.retain(|node, version| {
             group
                 .get(node)
@@ -236,14 +238,14 @@ impl Ledger {
     }
 }
 
-/// Whether a version is later than another; none where they are no numbers, as they are on every API
+/// Whether a version is later than another; `None` unless they are numbers, as they are on every API
 /// server in use.
 fn is_later(version: &str, than: &str) -> Option<bool> {
     Some(version.parse::<u64>().ok()? > than.parse::<u64>().ok()?)
 }
 
-/// Whether a moment lies within a span before now. Nodes' clocks differ: what lies in the future by
-/// more than the span is not believed.
+/// Whether a moment lies within a span of now. Nodes' clocks differ: a moment further in the future is
+/// not trusted.
 fn is_within(at: jiff::Timestamp, span: Duration, now: jiff::Timestamp) -> bool {
     now.duration_since(at).unsigned_abs() < span
 }
@@ -252,10 +254,10 @@ fn counts(group: &Group, node: &str) -> bool {
     group.get(node).is_some_and(|listed| listed.counted)
 }
 
-/// What the name of every group's Lease begins with.
+/// Prefix of the name of every group's Lease.
 pub const LEASE: &str = "selvage-budget";
 
-/// Name of a group's Lease. `value` is the group label's; empty where all nodes are one group.
+/// Name of a group's Lease. `value` is the group label's; empty if all nodes are one group.
 pub fn lease_name(value: &str) -> String {
     if value.is_empty() {
         return LEASE.into();
@@ -277,5 +279,4 @@ pub fn lease_name(value: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "budget_tests.rs"]
 mod tests;

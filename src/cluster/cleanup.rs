@@ -1,19 +1,24 @@
-//! Leaving: takes all that is ours off one node or all of them.
+//! Removes everything of ours from one node or all of them, before an uninstall.
 
-use super::api::{ApiError, bounded};
+use super::api::{NodeApi, each};
 use super::budget::LEASE;
-use super::names::{FIELD_MANAGER, Names};
-use super::node::{NodeObject, NodeView, resource, text};
-use super::plan::condition_removal;
-use k8s_openapi::api::coordination::v1::Lease;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
-use kube::{Api, Client};
+use super::desired::WantedTaint;
+use super::error::{ApiError, ErrorKind, bounded};
+use super::names::Names;
+use super::node::NodeView;
+use super::rate_limit::Limits;
+use super::reconcile::{condition_removal, taints};
+use super::settings::TaintEffect;
+use kube::api::{DeleteParams, ListParams};
 use serde_json::{Map, Value, json};
-use std::time::Duration;
 
-const DEADLINE: Duration = Duration::from_secs(15);
+/// Attempts at a Node whose taints change meanwhile.
+const ATTEMPTS: usize = 10;
 
-/// What there is of ours on a node.
+/// Nodes or Leases a page.
+const PAGE: u32 = 100;
+
+/// The patches that remove what is ours from a node.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Removal {
     /// Merge patch of the labels.
@@ -28,190 +33,152 @@ impl Removal {
     /// Names of what is removed.
     pub fn parts(&self) -> Vec<&'static str> {
         [
-            self.labels.as_ref().map(|_| "labels"),
-            self.taints.as_ref().map(|_| "taint"),
-            self.condition.as_ref().map(|_| "condition"),
+            ("labels", self.labels.is_some()),
+            ("taint", self.taints.is_some()),
+            ("condition", self.condition.is_some()),
         ]
         .into_iter()
-        .flatten()
+        .filter_map(|(part, there)| there.then_some(part))
         .collect()
     }
 }
 
-/// What it takes to leave a node as if we had never been there. The startup taint goes, too: nobody
-/// would be left to take it off. The mute annotation is the operator's and stays.
+/// The patches that leave a node as if the agent had never run. The startup taint goes, too: no agent
+/// is left to remove it. The mute annotation belongs to the operator and stays.
 pub fn removal(node: &NodeView, names: &Names) -> Removal {
-    let labels: Map<String, Value> = node
-        .labels
-        .keys()
-        .filter(|key| names.is_own_label(key))
-        .map(|key| (key.clone(), Value::Null))
-        .collect();
-    let mut ours = names.former_taints();
-    ours.push(names.taint());
-    let is_ours = |taint: &&Value| {
-        let key = text(taint, "key");
-        ours.iter().any(|ours| ours == key) || names.is_startup_taint(key)
-    };
-    let left: Vec<&Value> = node.taints().filter(|taint| !is_ours(taint)).collect();
-    let found = node.taints.as_deref().unwrap_or_default();
-    let taints = (left.len() < found.len()).then(|| {
-        let guard = json!({"op": "test", "path": "/spec/taints", "value": found});
-        let change = if left.is_empty() {
-            json!({"op": "remove", "path": "/spec/taints"})
-        } else {
-            json!({"op": "replace", "path": "/spec/taints", "value": left})
-        };
-        vec![guard, change]
-    });
+    let ours = node.labels.keys().filter(|key| names.is_own_label(key));
+    let labels: Map<String, Value> = ours.map(|key| (key.clone(), Value::Null)).collect();
+    let patch = taints(
+        &WantedTaint::Absent,
+        true,
+        node,
+        names,
+        TaintEffect::NoSchedule,
+    );
     Removal {
         labels: (!labels.is_empty()).then(|| json!({"metadata": {"labels": labels}})),
-        taints,
+        taints: patch.map(|patch| patch.operations),
         condition: condition_removal(node),
     }
 }
 
-/// Which nodes.
+/// Which nodes to clean.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Which {
-    /// This one.
+    /// The node of this name.
     One(String),
-    /// All, and the budget's Leases.
+    /// All nodes, and the budget's Leases.
     All,
 }
 
-/// Does it, telling of each node that had something; how many nodes and Leases were cleaned.
+/// Cleans nodes, and reports each that had something to `say`; gives the number of nodes and Leases.
 ///
 /// # Errors
-/// The first request that failed; other nodes are cleaned all the same.
+/// The first request that failed; the other nodes are cleaned all the same.
 pub async fn clean(
-    client: Client,
-    namespace: &str,
+    api: &NodeApi,
     names: &Names,
     which: &Which,
     dry_run: bool,
     mut say: impl FnMut(&str, &[&str]),
 ) -> Result<(usize, usize), ApiError> {
-    let nodes: Api<NodeObject> = Api::all_with(client.clone(), &resource());
-    let mut cleaned = 0;
-    let mut failed = None;
-    let mut params = ListParams::default().limit(100);
+    let mut params = ListParams::default().limit(PAGE);
     if let Which::One(name) = which {
         params = params.fields(&format!("metadata.name={name}"));
     }
-    loop {
-        let page = bounded("list the nodes", DEADLINE, nodes.list(&params)).await?;
-        for node in &page.items {
-            let view = NodeView::of(node);
-            let parts = removal(&view, names).parts();
-            if parts.is_empty() {
-                continue;
-            }
-            if !dry_run {
-                match unless_gone(clean_one(&nodes, view.clone(), names).await) {
-                    Ok(true) => {}
-                    Ok(false) => continue,
-                    // The others are cleaned all the same.
-                    Err(error) => {
-                        say(&view.name, &["nothing, or not all"]);
-                        failed.get_or_insert(error);
-                        continue;
-                    }
-                }
-            }
-            cleaned += 1;
-            say(&view.name, &parts);
+    let mut found = Vec::new();
+    let limits = Limits::default();
+    each("list the nodes", &api.nodes(), params, limits, |node| {
+        let view = NodeView::of(&node);
+        if !removal(&view, names).parts().is_empty() {
+            found.push(view);
         }
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params = params.continue_token(&token),
-            None => break,
-        }
-    }
-    let mut leases_gone = 0;
-    if *which == Which::All {
-        let leases: Api<Lease> = Api::namespaced(client, namespace);
-        let found = bounded(
-            "list the leases",
-            DEADLINE,
-            leases.list(&ListParams::default()),
-        )
-        .await?;
-        for lease in found.items {
-            let name = lease.metadata.name.unwrap_or_default();
-            if !name.starts_with(LEASE) {
-                continue;
-            }
-            if !dry_run {
-                let params = DeleteParams::default();
-                let deleted = leases.delete(&name, &params);
-                if !unless_gone(bounded("delete a lease", DEADLINE, deleted).await)? {
+    })
+    .await?;
+    let mut cleaned = 0;
+    let mut failed = None;
+    for view in found {
+        let (name, parts) = (view.name.clone(), removal(&view, names).parts());
+        if !dry_run {
+            match unless_gone(clean_one(&api.for_node(&name), view, names).await) {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(error) => {
+                    say(&name, &["nothing, or not all"]);
+                    failed.get_or_insert(error);
                     continue;
                 }
             }
-            leases_gone += 1;
-            say(&format!("lease {name}"), &["budget"]);
         }
+        cleaned += 1;
+        say(&name, &parts);
     }
-    failed.map_or(Ok((cleaned, leases_gone)), Err)
+    let leases = match which {
+        Which::One(_) => 0,
+        Which::All => clean_leases(api, dry_run, say).await?,
+    };
+    failed.map_or(Ok((cleaned, leases)), Err)
 }
 
-/// Whether it was done; false where somebody else took the object away first: nothing is left to do.
+async fn clean_leases(
+    api: &NodeApi,
+    dry_run: bool,
+    mut say: impl FnMut(&str, &[&str]),
+) -> Result<usize, ApiError> {
+    let limits = Limits::default();
+    let params = ListParams::default().limit(PAGE);
+    let mut found = Vec::new();
+    each("list the leases", &api.leases(), params, limits, |lease| {
+        found.extend(lease.metadata.name.filter(|name| name.starts_with(LEASE)));
+    })
+    .await?;
+    let mut gone = 0;
+    for name in found {
+        if !dry_run {
+            let (leases, params) = (api.leases(), DeleteParams::default());
+            let deleted = leases.delete(&name, &params);
+            if !unless_gone(bounded("delete a lease", limits.deadline, deleted).await)? {
+                continue;
+            }
+        }
+        gone += 1;
+        say(&format!("lease {name}"), &["budget"]);
+    }
+    Ok(gone)
+}
+
+/// False if the object was deleted meanwhile: nothing is left to do.
 fn unless_gone<T>(answer: Result<T, ApiError>) -> Result<bool, ApiError> {
     match answer {
         Ok(_) => Ok(true),
-        Err(error) if error.failure == super::api::Failure::NotFound => Ok(false),
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-async fn clean_one(
-    nodes: &Api<NodeObject>,
-    mut view: NodeView,
-    names: &Names,
-) -> Result<(), ApiError> {
-    let name = view.name.clone();
-    let params = PatchParams {
-        field_manager: Some(FIELD_MANAGER.into()),
-        ..PatchParams::default()
-    };
-    for _ in 0..10 {
+async fn clean_one(api: &NodeApi, mut view: NodeView, names: &Names) -> Result<(), ApiError> {
+    let mut conflict = None;
+    for _ in 0..ATTEMPTS {
         let removal = removal(&view, names);
-        if let Some(operations) = &removal.taints {
-            let operations = Value::Array(operations.clone());
-            let patch: Patch<()> =
-                Patch::Json(serde_json::from_value(operations).unwrap_or_default());
-            let sent = nodes.patch(&name, &params, &patch);
-            if let Err(error) = bounded("remove the taint", DEADLINE, sent).await {
-                use super::api::Failure::{Conflict, Invalid};
-                if !matches!(error.failure, Conflict | Invalid) {
-                    return Err(error);
-                }
-                // Somebody changed the list meanwhile.
-                view = NodeView::of(&bounded("read the node", DEADLINE, nodes.get(&name)).await?);
-                continue;
+        if let Some(operations) = &removal.taints
+            && let Err(error) = api.patch_taints(operations).await
+        {
+            if error.kind != ErrorKind::Conflict {
+                return Err(error);
             }
+            conflict = Some(error);
+            view = api.get().await?;
+            continue;
         }
         if let Some(body) = &removal.labels {
-            let patch = Patch::Merge(body);
-            bounded(
-                "remove the labels",
-                DEADLINE,
-                nodes.patch(&name, &params, &patch),
-            )
-            .await?;
+            api.merge(body).await?;
         }
         if let Some(body) = &removal.condition {
-            let patch = Patch::Strategic(body);
-            let sent = nodes.patch_status(&name, &params, &patch);
-            bounded("remove the condition", DEADLINE, sent).await?;
+            api.patch_status(body).await?;
         }
         return Ok(());
     }
-    Err(ApiError {
-        what: "remove the taint",
-        failure: super::api::Failure::Conflict,
-        message: format!("the taints of {name} keep changing"),
-    })
+    conflict.map_or(Ok(()), Err)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What the Node should carry, from the report alone. Pure.
+//! What the Node should carry, by the report alone. Pure.
 
 use super::names::{self, Names, label_value};
 use super::settings::{ClusterSettings, Mode};
@@ -6,9 +6,8 @@ use crate::check::gpudirect::Path;
 use crate::check::{Finding, Weight};
 use crate::observe::rdma::LinkLayer;
 use crate::readiness::VERDICT_DOCS;
-use crate::readiness::hold::Tainting;
 use crate::report::port_view::{self, ReportedPort};
-use crate::report::{Report, Role, State};
+use crate::report::{Report, Role, State, Tainting};
 use crate::units::cut;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,9 +17,9 @@ pub const MESSAGE_MAX: usize = 1024;
 /// What a label should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Want {
-    /// This value.
+    /// Has this value.
     Set(String),
-    /// Whatever it is: nothing is known.
+    /// Keeps its value: the sources cannot tell.
     Keep,
 }
 
@@ -29,30 +28,37 @@ pub enum Want {
 pub struct WantedCondition {
     /// True, False or Unknown.
     pub status: &'static str,
-    /// CamelCase.
+    /// In CamelCase: of the first finding, or of the verdict.
     pub reason: String,
-    /// Sorted and bounded; without numbers that move.
+    /// Sorted and bounded, without numbers that move.
     pub message: String,
 }
 
 /// What our taint should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WantedTaint {
-    /// As it is.
+    /// Stays as it is found.
     Keep,
-    /// Not there.
+    /// Is removed, if it is there.
     Absent,
-    /// There, with this value.
+    /// Is put with this value.
     Present {
         /// First reason of the verdict.
         value: String,
     },
 }
 
+impl WantedTaint {
+    /// Whether it should be there.
+    pub fn is_present(&self) -> bool {
+        matches!(self, WantedTaint::Present { .. })
+    }
+}
+
 /// What the Node should carry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Desired {
-    /// The verdict that it follows from.
+    /// The verdict from which the rest follows.
     pub state: State,
     /// Labels by full name.
     pub labels: BTreeMap<String, Want>,
@@ -60,13 +66,13 @@ pub struct Desired {
     pub condition: WantedCondition,
     /// Whether the mode has the condition written.
     pub writes_condition: bool,
-    /// Our taint.
+    /// What our taint should be.
     pub taint: WantedTaint,
-    /// Whether the taint that the node joined with has done its work.
+    /// Whether the taint that the node joined with is removed.
     pub end_startup: bool,
 }
 
-/// What the Node should carry; none before the first full window, and where nothing is written.
+/// What the Node should carry; `None` before the first full window, and if nothing is written.
 pub fn desired(report: &Report, settings: &ClusterSettings, names: &Names) -> Option<Desired> {
     if !report.full_window || settings.mode == Mode::Off {
         return None;
@@ -78,13 +84,13 @@ pub fn desired(report: &Report, settings: &ClusterSettings, names: &Names) -> Op
         condition: condition(report),
         writes_condition: settings.mode >= Mode::Condition,
         taint: match report.tainting {
-            // What an earlier mode put goes, but not for what cannot be told.
+            // What an earlier mode put is removed, but not by an unknown verdict.
             _ if !taints && report.state == State::Unknown => WantedTaint::Keep,
             _ if !taints => WantedTaint::Absent,
             _ if report.taint_muted => WantedTaint::Absent,
             Tainting::Keep => WantedTaint::Keep,
             Tainting::Clear => WantedTaint::Absent,
-            // It is put for what is unready now, never for what was or for what cannot be told.
+            // Only a node that is unready now is tainted, not one that was, or whose verdict is unknown.
             Tainting::Want if report.state == State::Unready => WantedTaint::Present {
                 value: label_value(report.reasons.first().map_or("Unready", |r| r)),
             },
@@ -136,7 +142,7 @@ fn fabric_kind(rails: &[&ReportedPort<'_>], count: usize, enumerated: bool) -> W
     }
     let kinds: BTreeSet<&str> = rails.iter().filter_map(|rail| kind_of(rail)).collect();
     match (kinds.len(), kinds.first()) {
-        // Rails that are all gone now were of some kind.
+        // Rails that are gone now had a kind.
         (0, _) if count > 0 => Want::Keep,
         (0, _) => Want::Set("none".into()),
         (1, Some(kind)) => Want::Set((*kind).to_string()),
@@ -158,7 +164,7 @@ fn kind_of(rail: &ReportedPort<'_>) -> Option<&'static str> {
     }
 }
 
-/// The slowest rate known among the rails, in Gbit/s.
+/// The lowest known rate of the rails, in Gbit/s.
 fn rail_gbps(rails: &[&ReportedPort<'_>]) -> Want {
     let slowest = rails.iter().filter_map(|rail| rail.rate()).min();
     match slowest {
@@ -170,7 +176,7 @@ fn rail_gbps(rails: &[&ReportedPort<'_>]) -> Want {
     }
 }
 
-/// The verdict in the condition's words.
+/// The verdict as a condition.
 pub fn condition(report: &Report) -> WantedCondition {
     let (status, healthy) = match report.state {
         State::Ready => ("True", "FabricReady"),
@@ -201,11 +207,11 @@ fn message(report: &Report) -> String {
         let well = if rails {
             "every rail works as it should"
         } else {
-            "there is no rail, and none is expected"
+            "the node has no rails, and none are expected"
         };
         return match muted.as_str() {
             "" => well.into(),
-            muted => format!("{well}, as far as is looked.{muted}"),
+            muted => format!("{well}, by the checks that are not muted.{muted}"),
         };
     }
     let mut parts = Vec::new();
@@ -230,12 +236,11 @@ fn message(report: &Report) -> String {
     format!("{}: {}{muted}", report.state.as_str(), parts.join(" "))
 }
 
-/// The remedy that goes with a reason which no finding brings.
+/// The remedy of a reason that comes without a finding.
 fn remedy(reason: &str) -> Option<&'static str> {
     let mut docs = VERDICT_DOCS.iter();
     docs.find(|doc| doc.reason == reason).map(|doc| doc.remedy)
 }
 
 #[cfg(test)]
-#[path = "desired_tests.rs"]
 mod tests;

@@ -1,5 +1,5 @@
-//! What a pod is a part of, and whether that has more than one pod: by the marks that operators put
-//! on the pods they make. Pure.
+//! The job that a pod belongs to, and whether it has more than one pod, by the marks that operators put
+//! on the pods they create. Pure.
 //!
 //! Where the names are from: Kubeflow training-operator `pkg/apis/kubeflow.org/v1/common_types.go`
 //! (before 1.4: `job-name`, `pytorch-job-name` …), mpi-operator `v2beta1/constants.go`, Trainer
@@ -10,12 +10,12 @@
 use crate::observe::pod::{ContainerFacts, Job};
 use std::collections::BTreeMap;
 
-/// What an operator wrote on a pod.
+/// The marks of an operator on a pod.
 #[derive(Debug, Clone, Copy)]
 pub struct Marks<'a> {
-    /// Labels.
+    /// The labels of the pod.
     pub labels: &'a BTreeMap<String, String>,
-    /// Annotations.
+    /// The annotations of the pod.
     pub annotations: &'a BTreeMap<String, String>,
     /// Kind and name of the owner that controls it.
     pub owner: Option<(&'a str, &'a str)>,
@@ -82,7 +82,7 @@ impl<'a> Marks<'a> {
     }
 }
 
-/// What the pod is a part of: the mark of the operator that knows most, else its owner.
+/// The job that the pod belongs to, by the most specific mark, else its owner.
 pub fn job(marks: &Marks<'_>) -> Option<Job> {
     let (kind, name) = by_marks(marks).or_else(|| by_owner(marks))?;
     Some(Job {
@@ -128,7 +128,7 @@ fn by_marks<'a>(marks: &Marks<'a>) -> Option<(&'a str, &'a str)> {
     let batch = BATCH.iter().find_map(|key| marks.label(key))?;
     let kind = match marks.owner {
         Some((kind, _)) if old => kind,
-        // `job-name` is a word that anybody may use.
+        // Any author may use the label `job-name`.
         Some(("Job", _)) | None => "Job",
         Some(_) => return None,
     };
@@ -152,7 +152,7 @@ fn kubeflow_kind<'a>(marks: &Marks<'a>) -> &'a str {
 fn by_owner<'a>(marks: &Marks<'a>) -> Option<(&'a str, &'a str)> {
     let (kind, name) = marks.owner?;
     match kind {
-        // A mirror of a static pod is the node's own.
+        // The mirror of a static pod.
         "Node" => None,
         "ReplicaSet" => {
             let hash = marks.label(TEMPLATE_HASH);
@@ -163,15 +163,14 @@ fn by_owner<'a>(marks: &Marks<'a>) -> Option<(&'a str, &'a str)> {
     }
 }
 
-/// Whether the gang that the pod belongs to is meant to have more than one pod. What proves several
-/// counts before what proves one: a variable may be left from a template.
+/// Whether the pod's gang is meant to have more than one pod. Proof of several outweighs proof of one:
+/// a variable may be left over from a template.
 pub fn gang(marks: &Marks<'_>, containers: &BTreeMap<String, ContainerFacts>) -> Option<bool> {
     let sizes = [LWS_SIZE, KUEUE_COUNT]
         .into_iter()
         .filter_map(|key| marks.number(key))
         .map(|size| size > 1);
-    // An index above 0 proves a second pod. Not of a plain Job: its pods may know nothing of each
-    // other.
+    // An index above 0 proves a second pod, but not in a plain Job, whose pods may be independent.
     let in_jobset = marks.either(JOBSET).is_some();
     let indexed = [
         (KUBEFLOW_INDEX, true),
@@ -192,8 +191,8 @@ pub fn gang(marks: &Marks<'_>, containers: &BTreeMap<String, ContainerFacts>) ->
     all.reduce(|one, other| one || other)
 }
 
-/// What a container's variables prove: torchrun's and LeaderWorkerSet's count nodes, `WORLD_SIZE`
-/// counts processes (PyTorchJob: pods), of which a pod has one a GPU as a rule.
+/// What a container's variables prove: those of torchrun and LeaderWorkerSet count nodes, `WORLD_SIZE`
+/// counts processes (PyTorchJob: pods), as a rule one for each GPU.
 fn by_variables(container: &ContainerFacts) -> Option<bool> {
     let variable = |name: &str| container.env.get(name).map(|value| value.trim());
     let nodes = ["NNODES", "PET_NNODES", "LWS_GROUP_SIZE", "NUM_NODES"]
@@ -225,5 +224,4 @@ fn nodes(text: &str) -> Option<bool> {
 }
 
 #[cfg(test)]
-#[path = "job_tests.rs"]
 mod tests;

@@ -1,30 +1,28 @@
-//! Tells the cluster: labels, condition, taint and events of this node's object.
+//! Writes the verdict to this node's object: labels, condition, taint and events.
 //!
-//! Level-triggered: [`desired`] says what the Node should carry, [`plan`] what differs, both pure;
-//! [`writer`] alone talks to the API server. [`budget`] keeps the number of tainted nodes bounded.
-//! [`pods`] is the other way round: what the server tells of the node's pods.
+//! Level-triggered: [`desired`] says what the Node should carry, [`reconcile`] which patches it takes,
+//! both pure; [`writer`] alone writes. [`budget`] bounds the number of tainted nodes. [`pods`] goes the
+//! other way: what the API server knows of the node's pods.
 
 pub mod api;
 pub mod budget;
 pub mod cleanup;
 pub mod desired;
-pub mod events;
-pub mod failure;
-pub mod group;
+pub mod error;
+mod event_recorder;
+mod events;
 pub mod job;
-mod kubeconfig;
-pub mod mute;
 pub mod names;
 pub mod node;
-mod pace;
-pub mod plan;
-mod pod_events;
+mod node_group;
 pub mod pods;
+mod rate_limit;
+pub mod reconcile;
 pub mod settings;
-mod taint;
+pub mod silence;
 pub mod writer;
 
-pub use pace::Limits;
-pub use pod_events::{EventKind, EventSender, PodNotice, PodRef};
+pub use events::{EventKind, EventRequest, EventSender, PodRef};
+pub use rate_limit::Limits;
 pub use settings::ClusterSettings;
 pub use writer::{NodeFacts, Writer};

@@ -1,4 +1,4 @@
-//! Names of what is ours on a Node, and what fits into a label.
+//! Names of our labels, taints and annotations, and the syntax of label values.
 
 use super::settings::ClusterSettings;
 
@@ -6,19 +6,19 @@ use super::settings::ClusterSettings;
 pub const CONDITION: &str = "FabricReady";
 /// Field manager of every write.
 pub const FIELD_MANAGER: &str = "selvage";
-/// Labels, without prefix. What is no longer written stays listed, so that it is cleaned up.
+/// Labels, without prefix. Those of earlier versions stay listed, so that they are cleaned up.
 pub const LABELS: [&str; 6] = [FABRIC, FABRIC_KIND, RAILS, RAIL_GBPS, GPUDIRECT, GDS];
-/// The verdict.
+/// Label of the verdict.
 pub const FABRIC: &str = "fabric";
-/// The kind of network.
+/// Label of the kind of network.
 pub const FABRIC_KIND: &str = "fabric-kind";
-/// How many rails there are.
+/// Label of the number of rails.
 pub const RAILS: &str = "rails";
-/// Rate of the slowest rail, in Gbit/s.
+/// Label of the lowest rail's rate, in Gbit/s.
 pub const RAIL_GBPS: &str = "rail-gbps";
-/// GPUDirect RDMA's path.
+/// Label of GPUDirect RDMA's path.
 pub const GPUDIRECT: &str = "gpudirect";
-/// GPUDirect Storage.
+/// Label of GPUDirect Storage.
 pub const GDS: &str = "gds";
 
 /// Name of the taint that a node joins with.
@@ -35,7 +35,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// As the settings say.
+    /// The names that the settings choose.
     pub fn new(settings: &ClusterSettings) -> Self {
         Names {
             prefix: settings.prefix.clone(),
@@ -58,14 +58,14 @@ impl Names {
         self.own(STARTUP)
     }
 
-    /// Whether it is the key of the taint that a node joins with, under this prefix or one used
-    /// before: what makes the nodes may not know the new one yet.
+    /// Whether it is the key of the taint that a node joins with, under this prefix or a former one:
+    /// the provisioner may still use that.
     pub fn is_startup_taint(&self, key: &str) -> bool {
         let under = |prefix: &String| key.strip_prefix(prefix.as_str()) == Some(STARTUP);
         under(&self.prefix) || self.former.iter().any(under)
     }
 
-    /// Annotation by which an operator mutes.
+    /// Annotation by which an operator mutes checks and the taint.
     pub fn mute(&self) -> String {
         self.own("mute")
     }
@@ -75,13 +75,13 @@ impl Names {
         self.own("ledger")
     }
 
-    /// Keys of our taint under prefixes used before.
+    /// Keys of our taint under former prefixes.
     pub fn former_taints(&self) -> Vec<String> {
         let taint = |prefix: &String| format!("{prefix}fabric-unready");
         self.former.iter().map(taint).collect()
     }
 
-    /// Whether a label is one of ours, under this prefix or one used before.
+    /// Whether a label is one of ours, under this prefix or a former one.
     pub fn is_own_label(&self, key: &str) -> bool {
         let under = |prefix: &String| {
             key.strip_prefix(prefix.as_str())
@@ -91,8 +91,8 @@ impl Names {
     }
 }
 
-/// Text made fit for a label's value: what does not fit becomes a dash, ends are trimmed, and it is
-/// cut at 63.
+/// Text as a label's value: other characters become dashes, and it is cut at 63 and trimmed at both
+/// ends.
 pub fn label_value(text: &str) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let plain: String = text

@@ -1,5 +1,5 @@
-//! The Node as the API server shows it, as far as we look. What we do not know of a taint or
-//! condition is kept as it is: it is written back or tested for word by word.
+//! The parts of a Node that we read. Taints and conditions are kept as they were received, with fields
+//! that we do not know, because patches test for them and write them back.
 
 use super::names::{CONDITION, Names};
 use crate::observe::node_resources::{NodeResources, Offered};
@@ -10,79 +10,77 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What we read of `spec`.
+/// The part of `spec` that we read.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeSpec {
-    /// All taints, as written.
+    /// All taints, as received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taints: Option<Vec<Value>>,
 }
 
-/// What we read of `status`.
+/// The part of `status` that we read.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeStatus {
-    /// All conditions, as written.
+    /// All conditions, as received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Vec<Value>>,
-    /// What pods may ask for, as written.
+    /// What pods may request, as received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocatable: Option<Value>,
-    /// What the node has of it, healthy or not, as written.
+    /// What the node has, healthy or not, as received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<Value>,
 }
 
-/// A Node object with what we read of it.
+/// A Node object, reduced to the parts that we read.
 pub type NodeObject = Object<NodeSpec, NodeStatus>;
 
-/// Node, as kube names resources.
+/// The resource of [`NodeObject`].
 pub fn resource() -> ApiResource {
     ApiResource::erase::<k8s_openapi::api::core::v1::Node>(&())
 }
 
-/// Our condition as it stands.
+/// Our condition as the Node has it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {
     /// True, False or Unknown.
     pub status: String,
-    /// CamelCase.
+    /// In CamelCase; a schema that alerts rely on.
     pub reason: String,
-    /// For people.
+    /// Text for people, bounded.
     pub message: String,
-    /// Last sign of life.
+    /// When the agent last confirmed it.
     pub last_heartbeat_time: Option<jiff::Timestamp>,
-    /// Last change of status.
+    /// When its status last changed.
     pub last_transition_time: Option<jiff::Timestamp>,
 }
 
-/// The Node, looked through for what concerns us.
+/// The facts of a Node that the writer works with.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeView {
-    /// Its name.
+    /// `metadata.name`
     pub name: String,
-    /// Its UID.
+    /// `metadata.uid`, which events need
     pub uid: String,
-    /// Version of the object.
+    /// Version of the object, which the taint patch tests for.
     pub resource_version: String,
-    /// Labels.
+    /// All labels, ours and others.
     pub labels: BTreeMap<String, String>,
     /// Labels that our field manager owns.
     pub owned_labels: Vec<String>,
-    /// Annotations.
+    /// All annotations, of which the mute is ours.
     pub annotations: BTreeMap<String, String>,
-    /// All taints, in order, as written; none where the list is missing.
+    /// All taints, in order, as received; `None` if the list is missing.
     pub taints: Option<Vec<Value>>,
-    /// Our condition.
+    /// Our condition, if it is there.
     pub condition: Option<Condition>,
-    /// GPUs and RDMA devices that pods may ask for; none where it is not told.
-    pub devices: Option<NodeDevices>,
-    /// What the node promises to pods; none where it is not told.
+    /// What the Node promises to pods; `None` before the kubelet reports.
     pub offer: Option<Arc<NodeResources>>,
 }
 
 impl NodeView {
-    /// Looks through a Node.
+    /// Extracts them from a Node.
     pub fn of(node: &NodeObject) -> Self {
         let ObjectMeta {
             name,
@@ -97,7 +95,7 @@ impl NodeView {
             .into_iter()
             .flatten()
             .find(|condition| text(condition, "type") == CONDITION)
-            // What cannot be made out is written anew.
+            // One that cannot be decoded is replaced.
             .map(|condition| serde_json::from_value(condition.clone()).unwrap_or_default());
         NodeView {
             name: name.clone().unwrap_or_default(),
@@ -108,11 +106,6 @@ impl NodeView {
             annotations: annotations.clone().unwrap_or_default(),
             taints: node.spec.taints.clone(),
             condition,
-            devices: node
-                .status
-                .as_ref()
-                .and_then(|status| status.allocatable.as_ref()?.as_object())
-                .map(devices),
             offer: (node.status.as_ref())
                 .and_then(|status| offer(status, labels.as_ref()))
                 .map(Arc::new),
@@ -129,35 +122,36 @@ impl NodeView {
         self.taints().any(|taint| text(taint, "key") == key)
     }
 
-    /// All taints.
+    /// All taints, ours and others.
     pub fn taints(&self) -> impl Iterator<Item = &Value> {
         self.taints.iter().flatten()
     }
 }
 
-/// Most RDMA resources of a node that are kept.
+/// Most resources of a node that are kept: operators choose their names.
 const RESOURCES: usize = 64;
 
-fn devices(allocatable: &Map<String, Value>) -> NodeDevices {
+/// The devices that pods may request.
+pub fn devices(offer: &NodeResources) -> NodeDevices {
     let mut devices = NodeDevices::default();
-    for (name, quantity) in allocatable {
-        let count = super::pods::count(quantity).unwrap_or(0);
+    for (name, offered) in &offer.resources {
+        let count = offered.allocatable.unwrap_or(0);
         if is_gpu_resource(name) {
             devices.gpus = devices.gpus.saturating_add(count);
-        } else if count > 0 && is_rdma_resource(name) && devices.rdma.len() < RESOURCES {
+        } else if count > 0 {
             devices.rdma.insert(name.clone(), count);
         }
     }
     devices
 }
 
-/// The label that the cloud's controller puts.
+/// The label that the cloud's controller sets.
 const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 
 fn offer(status: &NodeStatus, labels: Option<&BTreeMap<String, String>>) -> Option<NodeResources> {
-    let told = |part: &Option<Value>| part.as_ref()?.as_object().cloned();
-    let allocatable = told(&status.allocatable)?;
-    let capacity = told(&status.capacity).unwrap_or_default();
+    let entries = |part: &Option<Value>| part.as_ref()?.as_object().cloned();
+    let allocatable = entries(&status.allocatable)?;
+    let capacity = entries(&status.capacity).unwrap_or_default();
     let mut offer = NodeResources {
         instance_type: labels.and_then(|labels| labels.get(INSTANCE_TYPE)).cloned(),
         ..NodeResources::default()
@@ -177,7 +171,7 @@ fn offer(status: &NodeStatus, labels: Option<&BTreeMap<String, String>>) -> Opti
     Some(offer)
 }
 
-/// A text field of an object; empty where it has none.
+/// A text field of an object; empty if missing.
 pub fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object.get(field).and_then(Value::as_str).unwrap_or("")
 }
@@ -259,7 +253,8 @@ mod tests {
     fn what_pods_may_ask_for() {
         let devices = |allocatable: Value| {
             let node = json!({"metadata": {"name": "a"}, "spec": {}, "status": {"allocatable": allocatable}});
-            NodeView::of(&serde_json::from_value(node).unwrap()).devices
+            let view = NodeView::of(&serde_json::from_value(node).unwrap());
+            view.offer.as_deref().map(super::devices)
         };
         let told = devices(json!({
             "cpu": "96", "nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32",
@@ -307,7 +302,7 @@ mod tests {
         let bare = json!({"metadata": {"name": "a"}, "spec": {}});
         let view = NodeView::of(&serde_json::from_value(bare).unwrap());
         assert_eq!((view.taints, view.condition), (None, None));
-        assert_eq!(view.devices, None, "not told is not none");
+        assert_eq!(view.offer, None, "not reported is not zero");
         let odd = json!({"metadata": {"name": "a"}, "spec": {}, "status": {"conditions": [{"type": "FabricReady", "lastHeartbeatTime": "never"}, 5]}});
         let view = NodeView::of(&serde_json::from_value(odd).unwrap());
         assert_eq!(view.condition, Some(Condition::default()));

@@ -1,6 +1,6 @@
-//! Settings of what is written to the Kubernetes API.
+//! Settings of what is written to the Node.
 
-use crate::readiness::hold::HoldTimes;
+use crate::readiness::taint_hysteresis::HoldTimes;
 use crate::settings_macro::section;
 use crate::units::Span;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -11,9 +11,9 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Nothing: the API server is not even asked.
+    /// Nothing; no request is made.
     Off,
-    /// Labels.
+    /// Labels only.
     Labels,
     /// Labels and the condition.
     Condition,
@@ -22,7 +22,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// As settings and the report write it.
+    /// The value in settings and the report.
     pub fn as_str(self) -> &'static str {
         match self {
             Mode::Off => "off",
@@ -33,17 +33,17 @@ impl Mode {
     }
 }
 
-/// What the taint does to pods that do not tolerate it.
+/// Effect of the taint on pods that do not tolerate it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TaintEffect {
-    /// New ones stay away; those that run go on.
+    /// New pods stay away; running ones stay.
     NoSchedule,
-    /// Those that run are evicted, too.
+    /// Running pods are evicted, too.
     NoExecute,
 }
 
 impl TaintEffect {
-    /// As the API writes it.
+    /// The value in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             TaintEffect::NoSchedule => "NoSchedule",
@@ -55,9 +55,9 @@ impl TaintEffect {
 /// How many nodes of a group may carry the taint at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BudgetMax {
-    /// This many.
+    /// This many nodes.
     Nodes(u32),
-    /// This part of the group, in percent, rounded down, but at least one.
+    /// This share of the group, in percent, rounded down, but at least one node.
     Percent(u32),
 }
 
@@ -83,7 +83,7 @@ impl fmt::Display for BudgetMax {
     }
 }
 
-/// Text that is no budget.
+/// Text that cannot be parsed as a budget.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a budget: {0:?}; write a number of nodes (\"3\") or 1% to 100% of them (\"10%\")")]
 pub struct BadBudget(pub String);
@@ -129,31 +129,31 @@ section! {
         /// How much is written: off, labels, condition (labels and the condition), all (the taint,
         /// too).
         mode: Mode = Mode::All,
-        /// Decide everything, write nothing; what would be written is logged and exported.
+        /// Decide, but write nothing; pending writes are logged and exported.
         dry_run: bool = false,
         /// Prefix of labels, taints and annotations.
         prefix: String = "selvage.dev/".to_string(),
-        /// Prefixes used before: labels and taints under them are removed.
+        /// Former prefixes; labels and taints under them are removed.
         former_prefixes: Vec<String> = Vec::new(),
-        /// What the taint does: NoSchedule, or NoExecute, which evicts what runs.
+        /// Effect of the taint: NoSchedule, or NoExecute, which evicts running pods.
         taint_effect: TaintEffect = TaintEffect::NoSchedule,
-        /// Unready this long before the node is tainted.
+        /// How long the node must be unready before it is tainted.
         hold: Span = Span::from_secs(30),
-        /// Better this long before the taint goes.
+        /// How long the node must be better before the taint is removed.
         clear: Span = Span::from_secs(300),
-        /// A node that flaps waits longer to clear each time, up to this long.
+        /// A node that flaps waits twice as long each time, up to this long.
         clear_max: Span = Span::from_secs(3600),
         /// Taints cleared within this long count as flapping.
         flap_window: Span = Span::from_secs(3600),
         /// How often the condition's heartbeat is written while nothing changes; 0: never.
         heartbeat: Span = Span::from_secs(300),
-        /// How many nodes of a group may carry the taint at once: a number or a part ("10%", at
+        /// How many nodes of a group may carry the taint at once: a number or a share ("10%", at
         /// least one).
         budget_max: BudgetMax = BudgetMax::Percent(10),
         /// Label whose value divides nodes into groups with a budget each (a node pool's); empty:
         /// all nodes are one group.
         budget_group_label: String = String::new(),
-        /// Nodes that a group counts, by label: key, !key, key=value, key!=value, joined by commas.
+        /// Label selector of the nodes that count: key, !key, key=value, key!=value, joined by commas.
         /// Empty: those with a fabric label.
         budget_selector: String = String::new(),
         /// Namespace of the budget's Lease; empty: the service account's.
@@ -164,7 +164,7 @@ section! {
 }
 
 impl ClusterSettings {
-    /// How long a verdict must stand.
+    /// How long a verdict must stand before the taint follows.
     pub fn hold_times(&self) -> HoldTimes {
         HoldTimes {
             hold: self.hold.duration(),
@@ -174,7 +174,7 @@ impl ClusterSettings {
         }
     }
 
-    /// What is wrong: key and sentence each.
+    /// Every invalid setting: its key and what is wrong with it.
     pub fn complaints(&self) -> Vec<(String, String)> {
         let mut complaints = Vec::new();
         let mut complain = |key: &str, message: String| {
@@ -187,7 +187,7 @@ impl ClusterSettings {
                 complain(
                     key,
                     format!(
-                        "{prefix:?} is no label prefix: a DNS name followed by a slash, such as \"selvage.dev/\""
+                        "{prefix:?} is not a label prefix: a DNS name followed by a slash, such as \"selvage.dev/\""
                     ),
                 );
             }
@@ -196,10 +196,10 @@ impl ClusterSettings {
             complain("former_prefixes", format!("{:?} is in use", self.prefix));
         }
         if !self.budget_group_label.is_empty() && !is_label_key(&self.budget_group_label) {
-            let message = format!("{:?} is no label key", self.budget_group_label);
+            let message = format!("{:?} is not a label key", self.budget_group_label);
             complain("budget_group_label", message);
         }
-        if let Err(message) = super::group::parse(&self.budget_selector) {
+        if let Err(message) = super::node_group::parse(&self.budget_selector) {
             complain("budget_selector", message);
         }
         if self.clear_max < self.clear {
@@ -231,12 +231,12 @@ impl ClusterSettings {
     }
 }
 
-/// A DNS subdomain and a slash (Kubernetes label syntax).
+/// Whether it is a DNS subdomain and a slash (Kubernetes label syntax).
 fn is_prefix(text: &str) -> bool {
     text.strip_suffix('/').is_some_and(is_dns_name)
 }
 
-/// A DNS subdomain, as objects' names are.
+/// Whether it is a DNS subdomain, as names of objects are.
 pub(super) fn is_dns_name(name: &str) -> bool {
     let part = |part: &str| {
         let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
@@ -249,7 +249,7 @@ pub(super) fn is_dns_name(name: &str) -> bool {
     name.len() <= 253 && name.split('.').all(part)
 }
 
-/// A label's key, with or without prefix.
+/// Whether it is a label's key, with or without prefix.
 pub(super) fn is_label_key(text: &str) -> bool {
     let name = match text.split_once('/') {
         Some((prefix, name)) if is_prefix(&format!("{prefix}/")) => name,

@@ -25,7 +25,7 @@ pub use crate::check::xid_seen::XidSeen;
 use crate::observe::snapshot::Snapshot;
 pub use crate::readiness::State;
 pub use crate::readiness::diary::Entry;
-pub use crate::readiness::hold::Tainting;
+pub use crate::readiness::taint_hysteresis::Tainting;
 use crate::units::{Millis, PortKey};
 pub use cluster::ClusterStatus;
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@ use crate::cluster::Cluster;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use selvage::cluster::pods::{Health, PodTable, PodWatch};
-use selvage::cluster::writer::Wires;
+use selvage::cluster::writer::WriterChannels;
 use selvage::cluster::{ClusterSettings, EventKind, EventSender, NodeFacts, PodRef, Writer};
 use selvage::config::Config;
 use selvage::report::Report;
@@ -173,14 +173,14 @@ async fn events(
     let (sender, pods) = EventSender::channel();
     let (status, _status) = watch::channel(None);
     let (node, _node_facts) = watch::channel(NodeFacts::default());
-    let wires = Wires {
+    let channels = WriterChannels {
         reports,
         changes,
-        pods,
+        pod_events: pods,
         status,
         node,
     };
-    let writer = tokio::spawn(Writer::new(settings, NODE).run(wires, stopped));
+    let writer = tokio::spawn(Writer::new(settings, NODE).run(channels, stopped));
     let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), "ml");
     let late = pods.get("late").await.expect("a pod");
     let about = PodRef {

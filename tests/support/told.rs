@@ -1,7 +1,7 @@
 //! The real writer against [`FakeApi`], on a thread of its own, with short times.
 
 use crate::fake_api::FakeApi;
-use selvage::cluster::writer::{VerdictChange, Wires};
+use selvage::cluster::writer::{VerdictChange, WriterChannels};
 use selvage::cluster::{ClusterSettings, EventSender, Limits, NodeFacts, Writer};
 use selvage::config::Config;
 use selvage::report::{ClusterStatus, Report, State, Tainting};
@@ -21,9 +21,10 @@ pub fn short() -> Limits {
     Limits {
         deadline: ms(400),
         list_deadline: ms(400),
+        idle: Duration::from_secs(2),
         backoff: (ms(20), ms(100)),
-        words_every: ms(100),
-        ask_again: (ms(30), ms(60)),
+        message_every: ms(100),
+        budget_backoff: (ms(30), ms(60)),
         busy: ms(20),
         forbidden: (ms(20), ms(100)),
         ..Limits::default()
@@ -128,10 +129,10 @@ impl Running {
         let (status_tx, status) = watch::channel(None);
         let (node_tx, node) = watch::channel(NodeFacts::default());
         let (stop, stopped) = oneshot::channel::<()>();
-        let wires = Wires {
+        let channels = WriterChannels {
             reports: reports_rx,
             changes: changes_rx,
-            pods,
+            pod_events: pods,
             status: status_tx,
             node: node_tx,
         };
@@ -145,7 +146,7 @@ impl Running {
                 let stopped = async {
                     let _ = stopped.await;
                 };
-                writer.run(wires, stopped).await;
+                writer.run(channels, stopped).await;
             });
         });
         let mut running = Running {

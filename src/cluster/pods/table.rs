@@ -1,29 +1,30 @@
-//! What is known of the node's pods, bounded.
+//! The node's pods, bounded in number.
 
+use super::object::PodObject;
 use crate::observe::pod::PodFacts;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Most pods that are kept. kubelet's default is 110 a node, platforms go up to some 250; those that
-/// ended stay listed until they are collected.
+/// Most pods that are kept. kubelet's default is 110 a node, platforms go up to some 250; pods that
+/// have ended stay listed until they are collected.
 const PODS: usize = 1024;
 
-/// How it stands with what is known of pods.
+/// Whether the table can be relied on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Health {
-    /// Nobody asks: no cluster, or the settings say so.
+    /// The pods are not watched: no cluster, or switched off by the settings.
     #[default]
     Off,
     /// As the API server has it now.
     Known,
-    /// The API server does not allow it. Nothing is known.
+    /// The API server denies access, so the table is empty.
     Forbidden,
-    /// Not heard of yet, or the API server is away: what was known last.
+    /// Not listed yet, or the API server cannot be reached: as last known.
     Away,
 }
 
 impl Health {
-    /// As metrics and the report write it.
+    /// The value in metrics and the report.
     pub fn as_str(self) -> &'static str {
         match self {
             Health::Off => "off",
@@ -37,20 +38,20 @@ impl Health {
 /// The pods of this node.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PodTable {
-    /// By UID; of a static pod by its hash: as the directories in `/var/log/pods` are called.
+    /// By UID; a static pod by its hash: the name of its directory in `/var/log/pods`.
     pub by_uid: BTreeMap<String, Arc<PodFacts>>,
-    /// How far that can be relied on.
+    /// Whether `by_uid` is current.
     pub health: Health,
-    /// Why it is not known, in words.
+    /// The error that keeps it from being current.
     pub error: Option<String>,
-    /// Pods that could not be made out, since the start.
+    /// Pods that could not be decoded, since the start.
     pub skipped: u64,
-    /// Pods that there was no room for, since the start.
+    /// Pods dropped at the bound, since the start.
     pub left_out: u64,
 }
 
 impl PodTable {
-    /// A pod by namespace and name, where its UID is not known.
+    /// A pod by namespace and name, for callers without its UID.
     pub fn named(&self, namespace: &str, name: &str) -> Option<&Arc<PodFacts>> {
         let is = |pod: &&Arc<PodFacts>| pod.name == name && pod.namespace == namespace;
         // Of two that had the same name, the one that runs.
@@ -59,8 +60,35 @@ impl PodTable {
         found.first().copied()
     }
 
+    /// The same health and totals without any pod: what a list begins with.
+    pub(super) fn emptied(&self) -> PodTable {
+        PodTable {
+            by_uid: BTreeMap::new(),
+            health: self.health,
+            error: self.error.clone(),
+            skipped: self.skipped,
+            left_out: self.left_out,
+        }
+    }
+
+    /// Whether a pod is known with just these facts.
+    pub(super) fn has(&self, pod: &PodObject) -> bool {
+        let known = pod.key.as_ref().and_then(|key| self.by_uid.get(key));
+        known.is_some_and(|known| pod.facts.as_ref() == Some(known.as_ref()))
+    }
+
+    /// Takes a pod from a list or watch.
+    pub(super) fn apply(&mut self, pod: PodObject) {
+        match (pod.key, pod.facts) {
+            (Some(key), Some(facts)) => {
+                self.put(&key, facts);
+            }
+            _ => self.skipped += 1,
+        }
+    }
+
     /// Puts a pod; whether that changed anything.
-    pub(super) fn put(&mut self, key: &str, facts: PodFacts) -> bool {
+    fn put(&mut self, key: &str, facts: PodFacts) -> bool {
         if let Some(known) = self.by_uid.get_mut(key) {
             let differs = **known != facts;
             if differs {

@@ -1,19 +1,19 @@
-//! How long a verdict must stand before the node's taint follows it. The waiting itself is the
-//! machine that all checks share.
+//! How long a verdict must stand before the node's taint follows it.
 
 use super::State;
-use crate::check::debounce::{Debouncer, Hysteresis, WHOLE_NODE};
-use crate::check::{Candidate, Status, Timing, Weight};
-use crate::units::{Millis, Span};
+use crate::units::Millis;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::time::Duration;
+
+/// Most clearings that are remembered.
+const FLAPS: usize = 31;
 
 /// What the taint should do, as far as the verdict over time says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tainting {
-    /// Nothing is known that would change it: it stays as it is found.
+    /// The verdict does not justify a change.
     #[default]
     Keep,
     /// The node has been unready for the hold time.
@@ -22,12 +22,12 @@ pub enum Tainting {
     Clear,
 }
 
-/// How long to wait.
+/// How long a verdict must stand, by the settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HoldTimes {
     /// Unready this long before the taint is wanted.
     pub hold: Duration,
-    /// Better this long before the taint goes.
+    /// Better this long before the taint is removed.
     pub clear: Duration,
     /// Clearing never takes longer than this, however often the node flaps.
     pub clear_max: Duration,
@@ -35,86 +35,95 @@ pub struct HoldTimes {
     pub flap_window: Duration,
 }
 
-/// Follows the verdict.
+/// Follows the verdict over time.
 #[derive(Debug, Clone)]
-pub struct TaintHold {
+pub struct TaintHysteresis {
     times: HoldTimes,
-    machine: Debouncer,
-    raised: bool,
+    wanted: bool,
+    /// How long the verdict has contradicted `wanted`. Time between a known and an unknown verdict
+    /// does not count, and an unknown verdict stops the clock.
+    stood: Duration,
+    /// Whether the last verdict was unready (`None` inside: unknown), and when it was given.
+    last: Option<(Option<bool>, Millis)>,
+    /// When the taint was cleared, within the flap window.
+    clears: VecDeque<Millis>,
 }
 
-impl TaintHold {
+impl TaintHysteresis {
     /// One that has seen nothing.
     pub fn new(times: HoldTimes) -> Self {
-        let factor = times.clear_max.as_millis() / times.clear.as_millis().max(1);
-        let machine = Debouncer::new(Hysteresis {
-            hold: Span::default(),
-            flap_window: Span(times.flap_window),
-            flap_count: 1,
-            flap_max_factor: u32::try_from(factor).unwrap_or(u32::MAX).max(1),
-        });
-        TaintHold {
+        TaintHysteresis {
             times,
-            machine,
-            raised: false,
+            wanted: false,
+            stood: Duration::ZERO,
+            last: None,
+            clears: VecDeque::new(),
         }
     }
 
     /// The node carries the taint from before: it then goes only after the clear time.
     pub fn adopt(&mut self, now: Millis) {
-        if !self.raised {
-            self.step(
-                vec![candidate(Status::Failing, self.times, Duration::ZERO)],
-                now,
-            );
+        if !self.wanted {
+            self.wanted = true;
+            self.stood = Duration::ZERO;
+            self.last = Some((Some(true), now));
         }
     }
 
-    /// Takes the verdict of `now`. Before the first full window nothing changes, and unknown
-    /// changes nothing either: it stops both waits.
+    /// Takes the verdict of `now`. Before the first full window nothing changes, and unknown changes
+    /// nothing either: it stops both waits.
     pub fn update(&mut self, state: State, full_window: bool, now: Millis) -> Tainting {
         if !full_window {
             return Tainting::Keep;
         }
-        let candidates = match state {
-            State::Unready => vec![candidate(Status::Failing, self.times, self.times.hold)],
-            State::Unknown => vec![Candidate {
-                key: WHOLE_NODE.to_string(),
-                ..candidate(Status::Unknown, self.times, Duration::ZERO)
-            }],
-            State::Ready | State::Degraded => Vec::new(),
+        let unready = match state {
+            State::Unready => Some(true),
+            State::Ready | State::Degraded => Some(false),
+            State::Unknown => None,
         };
-        self.step(candidates, now);
-        match (self.raised, state) {
+        let counted = match self.last {
+            Some((last, at)) if last == unready => now.since(at),
+            _ => Duration::ZERO,
+        };
+        self.last = Some((unready, now));
+        match unready {
+            Some(unready) if unready == self.wanted => self.stood = Duration::ZERO,
+            Some(unready) => {
+                self.stood += counted;
+                let wait = self.wait(now);
+                if self.stood >= wait {
+                    self.wanted = unready;
+                    self.stood = Duration::ZERO;
+                    if !unready {
+                        self.clears.push_back(now);
+                    }
+                }
+            }
+            None => {}
+        }
+        match (self.wanted, unready) {
             (true, _) => Tainting::Want,
-            (false, State::Unknown) => Tainting::Keep,
-            (false, _) => Tainting::Clear,
+            (false, None) => Tainting::Keep,
+            (false, Some(_)) => Tainting::Clear,
         }
     }
 
-    fn step(&mut self, candidates: Vec<Candidate>, now: Millis) {
-        let believed = self.machine.step(candidates, now);
-        self.raised = believed
-            .iter()
-            .any(|finding| finding.status == Status::Failing);
-    }
-}
-
-fn candidate(status: Status, times: HoldTimes, raise_after: Duration) -> Candidate {
-    Candidate {
-        check: "taint",
-        key: "node".to_string(),
-        subject: String::new(),
-        reason: "Unready",
-        status,
-        weight: Weight::Verdict,
-        message: String::new(),
-        remedy: String::new(),
-        evidence: BTreeMap::new(),
-        timing: Timing {
-            raise_after,
-            clear_after: times.clear,
-        },
+    /// How long a verdict against `wanted` must stand. Each clearing of late doubles the next wait.
+    fn wait(&mut self, now: Millis) -> Duration {
+        if !self.wanted {
+            return self.times.hold;
+        }
+        let start = now.minus(self.times.flap_window);
+        // Beyond so many, one more makes no difference.
+        while self.clears.len() > FLAPS || self.clears.front().is_some_and(|at| *at < start) {
+            self.clears.pop_front();
+        }
+        let doublings = u32::try_from(self.clears.len()).unwrap_or(u32::MAX);
+        let wait = self
+            .times
+            .clear
+            .saturating_mul(2u32.saturating_pow(doublings));
+        wait.min(self.times.clear_max)
     }
 }
 
@@ -132,7 +141,11 @@ mod tests {
     };
 
     /// Verdicts second by second; gives the seconds at which the answer changed.
-    fn play(hold: &mut TaintHold, from: u64, verdicts: &[(State, u64)]) -> Vec<(u64, Tainting)> {
+    fn play(
+        hold: &mut TaintHysteresis,
+        from: u64,
+        verdicts: &[(State, u64)],
+    ) -> Vec<(u64, Tainting)> {
         let mut now = from;
         let mut changes: Vec<(u64, Tainting)> = Vec::new();
         for (state, seconds) in verdicts {
@@ -186,14 +199,14 @@ mod tests {
             ),
         ];
         for (verdicts, want) in rows {
-            let mut hold = TaintHold::new(TIMES);
+            let mut hold = TaintHysteresis::new(TIMES);
             assert_eq!(play(&mut hold, 0, verdicts), want, "{verdicts:?}");
         }
     }
 
     #[test]
     fn flapping_clears_later_each_time_up_to_the_most() {
-        let mut hold = TaintHold::new(TIMES);
+        let mut hold = TaintHysteresis::new(TIMES);
         let mut took = Vec::new();
         let mut now = 0;
         for _ in 0..5 {
@@ -210,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_restart_changes_nothing_until_the_first_window_and_then_waits() {
-        let mut hold = TaintHold::new(TIMES);
+        let mut hold = TaintHysteresis::new(TIMES);
         assert_eq!(hold.update(Unready, false, Millis(0)), Keep);
         assert_eq!(hold.update(Ready, false, Millis(100_000)), Keep);
         // The taint was found on the node: seeing the node ready is not yet enough.
@@ -225,7 +238,7 @@ mod tests {
 
     #[test]
     fn no_hold_is_at_once() {
-        let mut hold = TaintHold::new(HoldTimes {
+        let mut hold = TaintHysteresis::new(HoldTimes {
             hold: Duration::ZERO,
             ..TIMES
         });

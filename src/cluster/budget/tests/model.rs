@@ -271,7 +271,7 @@ proptest! {
         if let Some(node) = free.filter(|_| tainted.len() < limit) {
             // Read, count, list, claim.
             let granted = (0..4).any(|_| world.ask(node, false));
-            prop_assert!(granted, "no room beside {tainted:?}: {:?}", world.ledger);
+            prop_assert!(granted, "no room next to {tainted:?}: {:?}", world.ledger);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 /// Name that stands for the taint in place of a check's.
 pub const TAINT: &str = "taint";
 
-/// Longest annotation that is looked at, in bytes.
+/// Longest annotation that is parsed, in bytes.
 const MAX: usize = 4096;
 
 /// What is muted until when.
@@ -13,7 +13,7 @@ const MAX: usize = 4096;
 pub struct Mutes {
     /// Check, or [`TAINT`], to the moment at which it ends.
     pub until: BTreeMap<String, jiff::Timestamp>,
-    /// What could not be made out; nothing is muted by it.
+    /// Entries that cannot be parsed; they mute nothing.
     pub complaints: Vec<String>,
 }
 
@@ -64,11 +64,11 @@ fn parse_entry(
         .ok_or_else(|| format!("{entry:?} has no end: write CHECK=2026-11-22T06:00:00Z"))?;
     let (what, until) = (what.trim(), until.trim());
     if what != TAINT && !is_check(what) {
-        return Err(format!("there is no check {what:?}"));
+        return Err(format!("unknown check {what:?}"));
     }
     let until = until
         .parse()
-        .map_err(|_| format!("{until:?} is no time: write it as 2026-11-22T06:00:00Z"))?;
+        .map_err(|_| format!("{until:?} is not a time: write it as 2026-11-22T06:00:00Z"))?;
     Ok((what.to_string(), until))
 }
 

@@ -43,7 +43,7 @@ fn labels_are_applied_only_where_they_differ() {
     fn labels_of(view: &NodeView) -> Option<Value> {
         super::labels(&wanted(WANT, WantedTaint::Keep, false), view)
     }
-    // They are so, whoever put them; others' labels are not looked at.
+    // They are as they should be, and others' labels do not matter.
     assert_eq!(
         applied(json!({"selvage.dev/fabric": "ready", "zone": "a"}), &[]),
         None
@@ -107,7 +107,13 @@ fn ours(value: &str, effect: &str) -> Value {
 /// Applies the patch as the API server would, and checks what every patch must hold.
 fn patched(taints: &Value, want: &Desired) -> Option<(Vec<Value>, TaintPatch)> {
     let view = node(json!({}), taints.clone(), json!([]));
-    let patch = super::taints(want, &view, &names(), TaintEffect::NoSchedule)?;
+    let patch = super::taints(
+        &want.taint,
+        want.end_startup,
+        &view,
+        &names(),
+        TaintEffect::NoSchedule,
+    )?;
     let operations: json_patch::Patch =
         serde_json::from_value(Value::Array(patch.operations.clone())).unwrap();
     let object = |taints: &Value, version: &str| {
@@ -235,7 +241,7 @@ fn the_condition_is_written_when_it_differs_or_its_heartbeat_is_due() {
     let fresh = "2026-11-21T09:59:00Z";
     let kept = Some("2026-11-20T00:00:00Z");
     let new = Some("2026-11-21T10:00:00Z");
-    use ConditionWrite::{Change, Heartbeat, Words};
+    use ConditionWrite::{Change, Heartbeat, Message};
     for (view, why, since) in [
         (standing("False", "LinkDown", "words", fresh), None, None),
         (
@@ -256,7 +262,7 @@ fn the_condition_is_written_when_it_differs_or_its_heartbeat_is_due() {
         ),
         (
             standing("False", "LinkDown", "other", fresh),
-            Some(Words),
+            Some(Message),
             kept,
         ),
         (
@@ -316,7 +322,13 @@ fn the_startup_taint_of_a_former_prefix_ends_as_well() {
         ),
     ] {
         let wanted = wanted(&[], taint.clone(), end);
-        let patch = taints(&wanted, &view, &names(), TaintEffect::NoSchedule);
+        let patch = taints(
+            &wanted.taint,
+            wanted.end_startup,
+            &view,
+            &names(),
+            TaintEffect::NoSchedule,
+        );
         assert_eq!(patch.is_some_and(|p| p.ends_startup), ends, "{taint:?}");
     }
 }

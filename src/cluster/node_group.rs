@@ -1,4 +1,4 @@
-//! Which nodes share a budget with this one.
+//! The nodes that share a budget with this one.
 
 use super::budget::lease_name;
 use super::names::{FABRIC, FABRIC_KIND, Names, is_label_name};
@@ -6,16 +6,16 @@ use super::settings::{ClusterSettings, is_label_key};
 use kube::core::{Expression, Selector, SelectorExt};
 use std::collections::BTreeMap;
 
-/// The group of a node.
+/// A group of nodes with one budget.
 #[derive(Debug, Clone)]
-pub struct GroupOf {
+pub struct NodeGroup {
     /// Name of the Lease that holds its ledger.
     pub lease: String,
-    /// Its nodes.
+    /// Selects its nodes.
     pub selector: Selector,
 }
 
-impl GroupOf {
+impl NodeGroup {
     /// The group of a node with these labels.
     pub fn new(
         settings: &ClusterSettings,
@@ -24,7 +24,7 @@ impl GroupOf {
     ) -> Self {
         let mut selector = match parse(&settings.budget_selector) {
             Ok(selector) if !selector.selects_all() => selector,
-            // Refused with the settings.
+            // A bad selector is rejected with the settings.
             _ => Selector::from_iter([
                 Expression::Exists(names.own(FABRIC)),
                 Expression::NotEqual(names.own(FABRIC_KIND), "none".into()),
@@ -38,13 +38,13 @@ impl GroupOf {
                 value => Expression::Equal(label.clone(), value.into()),
             }]);
         }
-        GroupOf {
+        NodeGroup {
             lease: lease_name(value),
             selector,
         }
     }
 
-    /// Whether a node with these labels is one of it.
+    /// Whether a node with these labels is in the group.
     pub fn holds(&self, labels: &BTreeMap<String, String>) -> bool {
         self.selector.matches(labels)
     }
@@ -53,7 +53,7 @@ impl GroupOf {
 /// Reads a selector: `key`, `!key`, `key=value`, `key!=value`, joined by commas.
 ///
 /// # Errors
-/// What part is none.
+/// The part that cannot be parsed.
 pub fn parse(text: &str) -> Result<Selector, String> {
     let parts = text
         .split(',')
@@ -64,7 +64,7 @@ pub fn parse(text: &str) -> Result<Selector, String> {
 }
 
 fn expression(part: &str) -> Result<Expression, String> {
-    let bad = || format!("{part:?} is none of key, !key, key=value, key!=value");
+    let bad = || format!("{part:?} is not one of key, !key, key=value, key!=value");
     let key = |key: &str| {
         let key = key.trim();
         is_label_key(key).then(|| key.to_string()).ok_or_else(bad)
@@ -122,7 +122,7 @@ mod tests {
             ("selvage.dev/fabric", "ready"),
             ("selvage.dev/fabric-kind", "roce"),
         ]);
-        let group = GroupOf::new(&settings, &names, &ours);
+        let group = NodeGroup::new(&settings, &names, &ours);
         assert_eq!(group.lease, "selvage-budget");
         assert_eq!(
             group.selector.to_string(),
@@ -145,7 +145,7 @@ mod tests {
             ..ClusterSettings::default()
         };
         let names = Names::new(&settings);
-        let of = |labels: &BTreeMap<String, String>| GroupOf::new(&settings, &names, labels);
+        let of = |labels: &BTreeMap<String, String>| NodeGroup::new(&settings, &names, labels);
         let a = labels(&[("gpu", ""), ("pool", "H100_a")]);
         let group = of(&a);
         assert_eq!(group.selector.to_string(), "gpu,pool=H100_a");

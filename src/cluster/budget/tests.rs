@@ -1,6 +1,5 @@
 use super::*;
 
-#[path = "budget_model.rs"]
 mod model;
 
 const MINUTE: i64 = 60;
@@ -194,7 +193,7 @@ fn a_node_outside_the_group_gets_nothing() {
         matches!(step, Step::Withhold(Withheld::NotInGroup, Some(_))),
         "{step:?}"
     );
-    // Not even where nobody may be tainted.
+    // Not even where no node may be tainted.
     let none = Asker {
         max: BudgetMax::Nodes(0),
         ..asker(0)

@@ -1,0 +1,281 @@
+//! Publishes Events: on the Node one for each change of verdict, and one when a taint is withheld; on
+//! a Pod one for each change in its job.
+//!
+//! kube's `Recorder` does not serve here: it counts an event up by its reason alone, so that another
+//! rail's failure within six minutes would show the first one's message, and it gives an event another
+//! name on each attempt, so that a request whose answer is lost makes two.
+
+use super::error::{ApiError, ErrorKind, bounded};
+use super::events::{EventKind, EventRequest};
+use super::names::FIELD_MANAGER;
+use super::rate_limit::Limits;
+use crate::units::cut;
+use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::json;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Most events on the Node that wait for the API server, and as many on pods; the oldest are dropped.
+const WAITING: usize = 16;
+
+/// Longest message of an event, in bytes (core/v1 validation).
+const MESSAGE_MAX: usize = 1024;
+
+/// Longest name of an object (DNS subdomain), in bytes.
+const NAME_MAX: usize = 253;
+
+/// Longest `reportingInstance`, in bytes.
+const INSTANCE_MAX: usize = 128;
+
+/// Namespace of events about objects without a namespace.
+const NAMESPACE: &str = "default";
+
+/// A repetition within this long is counted in the earlier event; events live an hour.
+const SERIES: Duration = Duration::from_secs(360);
+
+/// Most events that are remembered to be counted up.
+const PUBLISHED_MAX: usize = 128;
+
+/// Publishes events in order, and keeps those that cannot be published until they can.
+///
+/// Events of the core group, as kubelet's own about its Node.
+pub(super) struct EventRecorder {
+    node: String,
+    deadline: Duration,
+    queue: VecDeque<EventRequest>,
+    /// What was published lately.
+    published: Vec<Event>,
+}
+
+impl EventRecorder {
+    pub fn new(node: &str, limits: Limits) -> Self {
+        EventRecorder {
+            node: node.to_string(),
+            deadline: limits.deadline,
+            queue: VecDeque::new(),
+            published: Vec::new(),
+        }
+    }
+
+    /// Queues an event. The Node's last one is not repeated; on a pod, the latest of a reason
+    /// replaces one that waits.
+    pub fn push(&mut self, request: EventRequest) {
+        let on_pod = request.pod.is_some();
+        let of_its_kind = |had: &&EventRequest| had.pod.is_some() == on_pod;
+        if on_pod {
+            self.queue
+                .retain(|had| had.pod != request.pod || had.reason != request.reason);
+        } else if let Some(last) = self.queue.iter().rev().find(of_its_kind)
+            && (last.reason, &last.message) == (request.reason, &request.message)
+        {
+            return;
+        }
+        if self.queue.iter().filter(of_its_kind).count() >= WAITING {
+            self.pop(on_pod);
+        }
+        self.queue.push_back(request);
+    }
+
+    /// Queues an event before all others.
+    pub fn push_first(&mut self, request: EventRequest) {
+        self.queue.push_front(request);
+    }
+
+    /// Drops all that wait.
+    pub fn clear(&mut self) {
+        self.queue.clear();
+    }
+
+    /// Whether events on the Node, or on pods, wait.
+    pub fn has(&self, on_pod: bool) -> bool {
+        let mut queue = self.queue.iter();
+        queue.any(|request| request.pod.is_some() == on_pod)
+    }
+
+    fn pop(&mut self, on_pod: bool) -> Option<EventRequest> {
+        let mut queue = self.queue.iter();
+        let at = queue.position(|request| request.pod.is_some() == on_pod)?;
+        self.queue.remove(at)
+    }
+
+    /// Publishes the oldest event on the Node with this UID, or on pods.
+    ///
+    /// # Errors
+    /// As any request. The event then waits on, unless it was rejected for good.
+    pub async fn publish(
+        &mut self,
+        client: &Client,
+        uid: &str,
+        on_pod: bool,
+    ) -> Result<(), ApiError> {
+        let Some(request) = self.pop(on_pod) else {
+            return Ok(());
+        };
+        let now = jiff::Timestamp::now();
+        self.published.retain(|event| is_recent(event, now));
+        let event = self.event(&request, uid);
+        let mut published = self.published.iter();
+        let earlier = published.position(|earlier| repeats(earlier, &event));
+        let earlier = earlier.map(|at| self.published.remove(at));
+        let sent = match earlier.clone() {
+            Some(earlier) => self.count_up(client, earlier, event).await,
+            None => self.create(client, event).await,
+        };
+        let error = match sent {
+            Ok(event) => {
+                self.remember(event);
+                return Ok(());
+            }
+            Err(error) => error,
+        };
+        match error.kind {
+            // The earlier event was deleted: the next attempt creates one.
+            ErrorKind::NotFound if earlier.is_some() => {
+                self.queue.push_front(request);
+                Ok(())
+            }
+            _ if error.is_final() || error.kind == ErrorKind::Conflict => Err(error),
+            _ => {
+                self.queue.push_front(request);
+                earlier.into_iter().for_each(|event| self.remember(event));
+                Err(error)
+            }
+        }
+    }
+
+    async fn create(&self, client: &Client, event: Event) -> Result<Event, ApiError> {
+        let params = PostParams {
+            field_manager: Some(FIELD_MANAGER.into()),
+            ..PostParams::default()
+        };
+        let api = api(client, &event);
+        let request = api.create(&params, &event);
+        match bounded("write an event", self.deadline, request).await {
+            // An earlier attempt has succeeded, though its answer was lost.
+            Err(error) if error.kind != ErrorKind::Conflict => Err(error),
+            _ => Ok(event),
+        }
+    }
+
+    async fn count_up(
+        &self,
+        client: &Client,
+        earlier: Event,
+        event: Event,
+    ) -> Result<Event, ApiError> {
+        let mut body = json!({
+            "count": earlier.count.unwrap_or(1).saturating_add(1),
+            "lastTimestamp": event.last_timestamp,
+        });
+        if let Some(body) = body.as_object_mut()
+            && event.message != earlier.message
+        {
+            body.insert("message".into(), json!(event.message));
+        }
+        let params = PatchParams {
+            field_manager: Some(FIELD_MANAGER.into()),
+            ..PatchParams::default()
+        };
+        let name = earlier.metadata.name.clone().unwrap_or_default();
+        let api = api(client, &earlier);
+        let patch = Patch::Merge(&body);
+        let request = api.patch(&name, &params, &patch);
+        bounded("write an event", self.deadline, request).await?;
+        Ok(Event {
+            count: Some(earlier.count.unwrap_or(1).saturating_add(1)),
+            last_timestamp: event.last_timestamp,
+            message: event.message,
+            ..earlier
+        })
+    }
+
+    fn remember(&mut self, event: Event) {
+        if self.published.len() >= PUBLISHED_MAX {
+            self.published.remove(0);
+        }
+        self.published.push(event);
+    }
+
+    fn event(&self, request: &EventRequest, uid: &str) -> Event {
+        let about = match &request.pod {
+            // `kubectl describe` finds events by the object's UID.
+            None => ("Node", None, &self.node, uid),
+            Some(pod) => ("Pod", Some(&pod.namespace), &pod.name, pod.uid.as_str()),
+        };
+        let (kind, namespace, name, uid) = about;
+        Event {
+            metadata: ObjectMeta {
+                namespace: Some(namespace.map_or_else(|| NAMESPACE.into(), String::clone)),
+                name: Some(event_name(name, request.at)),
+                ..ObjectMeta::default()
+            },
+            count: Some(1),
+            first_timestamp: Some(Time(request.at)),
+            last_timestamp: Some(Time(request.at)),
+            type_: Some(match request.kind {
+                EventKind::Normal => "Normal".into(),
+                EventKind::Warning => "Warning".into(),
+            }),
+            reason: Some(request.reason.into()),
+            message: Some(cut(request.message.clone(), MESSAGE_MAX)),
+            involved_object: ObjectReference {
+                api_version: Some("v1".into()),
+                kind: Some(kind.into()),
+                namespace: namespace.cloned(),
+                name: Some(name.clone()),
+                uid: Some(uid.into()),
+                ..ObjectReference::default()
+            },
+            source: Some(EventSource {
+                component: Some(FIELD_MANAGER.into()),
+                host: Some(self.node.clone()),
+            }),
+            reporting_component: Some(FIELD_MANAGER.into()),
+            reporting_instance: Some(cut(self.node.clone(), INSTANCE_MAX)),
+            ..Event::default()
+        }
+    }
+}
+
+fn api(client: &Client, event: &Event) -> Api<Event> {
+    let namespace = event.metadata.namespace.as_deref().unwrap_or(NAMESPACE);
+    Api::namespaced(client.clone(), namespace)
+}
+
+/// The name of an event: no longer than the name of any object, and no part of it ends with a dot.
+fn event_name(object: &str, at: jiff::Timestamp) -> String {
+    let stamp = format!("{:x}", at.as_nanosecond());
+    let object: String = object.chars().take(NAME_MAX - stamp.len() - 1).collect();
+    format!("{}.{stamp}", object.trim_end_matches(['.', '-']))
+}
+
+/// Whether an event is counted in an earlier one. A pod's messages hold numbers that move.
+fn repeats(earlier: &Event, event: &Event) -> bool {
+    let on_pod = event.involved_object.kind.as_deref() == Some("Pod");
+    earlier.type_ == event.type_
+        && earlier.reason == event.reason
+        && earlier.involved_object == event.involved_object
+        && (on_pod || earlier.message == event.message)
+}
+
+fn is_recent(event: &Event, now: jiff::Timestamp) -> bool {
+    let last = event.last_timestamp.as_ref();
+    last.is_some_and(|last| now.duration_since(last.0).unsigned_abs() < SERIES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_of_a_node_with_the_longest_name_has_a_valid_name() {
+        let at = jiff::Timestamp::from_second(1_795_000_000).unwrap_or_default();
+        let long = format!("{}.{}", "a".repeat(235), "b".repeat(17));
+        let named = event_name(&long, at);
+        assert!(named.len() <= NAME_MAX && !named.contains(".."), "{named}");
+        assert!(event_name("gpu-1", at).starts_with("gpu-1."));
+    }
+}

@@ -1,0 +1,390 @@
+//! Puts and lifts the taint, within the group's budget: the rules of `budget.rs` carried out.
+
+use super::{Context, Writer};
+use crate::cluster::api::{LedgerLease, NodeApi};
+use crate::cluster::budget::{Asker, Ledger, Step, Withheld};
+use crate::cluster::desired::{Desired, MESSAGE_MAX, WantedTaint};
+use crate::cluster::error::{ApiError, ErrorKind};
+use crate::cluster::events::{EventKind, EventRequest};
+use crate::cluster::node::NodeView;
+use crate::cluster::node_group::NodeGroup;
+use crate::cluster::rate_limit::{self, Limits};
+use crate::cluster::settings::Mode;
+use crate::report::cluster::BudgetStatus;
+use crate::report::{Report, State, Tainting};
+use crate::units::cut;
+use kube::runtime::utils::Backoff;
+use kube::runtime::watcher::ExponentialBackoff;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Attempts in a row at a ledger that others write, too.
+const ATTEMPTS: u32 = 12;
+
+/// Where this node stands with its group's budget.
+pub(super) struct TaintBudget {
+    /// The ledger may hold an entry of ours, granted for this version of the Node (empty: unknown).
+    entry: Option<String>,
+    /// The Lease that is known to hold the entry of this tainted node.
+    recorded_in: Option<String>,
+    /// Why the last request for a slot was refused.
+    refusal: Option<Refusal>,
+    /// No slot is requested before this.
+    retry_at: Instant,
+    backoff: ExponentialBackoff,
+}
+
+#[derive(Debug, Clone)]
+struct Refusal {
+    /// The value of the metric's label `reason`.
+    reason: &'static str,
+    /// The sentence that the condition's message begins with.
+    sentence: String,
+}
+
+impl TaintBudget {
+    pub fn new(limits: &Limits, now: Instant) -> Self {
+        TaintBudget {
+            entry: None,
+            recorded_in: None,
+            refusal: None,
+            retry_at: now,
+            backoff: rate_limit::backoff(limits.budget_backoff),
+        }
+    }
+
+    /// A slot is not wanted, or was granted: forgets earlier refusals.
+    fn reset(&mut self) {
+        self.refusal = None;
+        self.retry_at = Instant::now();
+        self.backoff.reset();
+    }
+}
+
+/// The answer to a request for a slot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Slot {
+    /// The ledger has the entry: patch the Node at this version.
+    Granted,
+    /// No slot is free.
+    Withheld(Withheld),
+    /// Other nodes are writing the ledger: try again soon.
+    Busy,
+}
+
+impl Writer {
+    /// Puts or lifts the taint. A taint that is withheld is taken out of `desired`, and the reason is
+    /// put in front of the condition's message.
+    pub(super) async fn write_taint(
+        &mut self,
+        api: &NodeApi,
+        desired: &mut Desired,
+        report: &Report,
+    ) -> Result<(), ApiError> {
+        let before = self.status.withheld;
+        self.status.withheld = self.withheld_by_settings(report);
+        let wanted = desired.taint.is_present();
+        let mut patch = self.patches(desired).taints;
+        let wait = self.rate.taints.wait(Instant::now());
+        if patch.is_some() && !wait.is_zero() {
+            // Another writer reverts the taints each time.
+            self.requeue.within(wait);
+            self.status.withheld = before;
+            return self.settle_entry(api, wanted).await;
+        }
+        if patch.as_ref().is_some_and(|patch| patch.taints) {
+            // Until it is put, the earlier reason stands.
+            self.status.withheld = before;
+            if !self.acquire_slot(api, desired).await? {
+                desired.taint = WantedTaint::Keep;
+                patch = self.patches(desired).taints;
+            }
+        } else {
+            self.budget.reset();
+        }
+        if let Some(patch) = patch {
+            let answer = api.patch_taints(&patch.operations).await;
+            self.note_write("taint", answer)?;
+            let _ = self.rate.taints.take(Instant::now());
+            if patch.untaints {
+                // There may be an entry, of this agent or an earlier one.
+                self.budget.entry.get_or_insert_default();
+            }
+            tracing::info!(
+                taints = patch.taints,
+                untaints = patch.untaints,
+                ends_startup = patch.ends_startup,
+                "taints of the Node patched"
+            );
+        }
+        // Last, so that an unusable ledger never delays recovery.
+        self.settle_entry(api, wanted).await
+    }
+
+    /// Requests a slot of the budget, unless it is too early; whether the taint may be put.
+    async fn acquire_slot(
+        &mut self,
+        api: &NodeApi,
+        desired: &mut Desired,
+    ) -> Result<bool, ApiError> {
+        let Some(view) = self.view.clone() else {
+            return Ok(false);
+        };
+        if self.budget.retry_at <= Instant::now() {
+            let requested = request_slot(api, &self.context, &view).await;
+            let wait = match self.take_slot(requested, &view)? {
+                None => return Ok(true),
+                Some(wait) => wait,
+            };
+            self.budget.retry_at = Instant::now() + wait;
+        }
+        let wait = self
+            .budget
+            .retry_at
+            .saturating_duration_since(Instant::now());
+        self.requeue.within(wait);
+        if let Some(Refusal { reason, sentence }) = self.budget.refusal.clone() {
+            let message = format!("{sentence} {}", desired.condition.message);
+            let stands = view.condition.as_ref().map(|stands| &stands.message);
+            let is_news = !stands.is_some_and(|stands| stands.starts_with(&sentence));
+            if is_news && self.status.withheld != Some(reason) {
+                let event = EventRequest::on_node(
+                    EventKind::Warning,
+                    "FabricTaintWithheld",
+                    message.clone(),
+                );
+                self.events.push(event);
+            }
+            self.status.withheld = Some(reason);
+            desired.condition.message = cut(message, MESSAGE_MAX);
+        }
+        Ok(false)
+    }
+
+    /// Takes the answer to a request for a slot: `None` if it is granted, else the wait before the
+    /// next.
+    fn take_slot(
+        &mut self,
+        requested: Result<(Slot, Option<BudgetStatus>), ApiError>,
+        view: &NodeView,
+    ) -> Result<Option<Duration>, ApiError> {
+        let refusal = match requested {
+            Ok((slot, budget)) => {
+                if budget.is_some() {
+                    self.status.budget = budget;
+                }
+                match slot {
+                    Slot::Granted => {
+                        self.budget.entry = Some(view.resource_version.clone());
+                        self.budget.recorded_in = Some(self.context.group_of(view).lease);
+                        self.budget.reset();
+                        return Ok(None);
+                    }
+                    Slot::Busy => {
+                        let wait = self.context.limits.busy;
+                        return Ok(Some(wait.mul_f64(0.5 + fastrand::f64())));
+                    }
+                    Slot::Withheld(why) => self.refusal(why),
+                }
+            }
+            Err(error) => {
+                self.status.withheld = Some("api");
+                if !error.is_final() {
+                    return Err(error);
+                }
+                // A permission is missing; labels and condition are written all the same.
+                tracing::warn!(%error, "the budget's Lease cannot be used; withholding the taint");
+                Refusal {
+                    reason: "api",
+                    sentence: "The taint is withheld: the budget's Lease cannot be used.".into(),
+                }
+            }
+        };
+        self.budget.refusal = Some(refusal);
+        Ok(Some(self.budget.backoff.next().unwrap_or_default()))
+    }
+
+    fn refusal(&self, why: Withheld) -> Refusal {
+        let limit = self.status.budget.as_ref().map_or(0, |budget| budget.limit);
+        let (reason, sentence) = match why {
+            Withheld::Spent => (
+                "budget",
+                format!(
+                    "The taint is withheld: as many nodes of the group carry it as may ({limit})."
+                ),
+            ),
+            Withheld::NotInGroup => (
+                "not_in_group",
+                "The taint is withheld: the budget's selector does not match the node.".into(),
+            ),
+        };
+        Refusal { reason, sentence }
+    }
+
+    /// Keeps the ledger true: a tainted node has an entry, and a node that is not tainted, and not
+    /// about to be, has none.
+    async fn settle_entry(&mut self, api: &NodeApi, wanted: bool) -> Result<(), ApiError> {
+        let Some(view) = &self.view else {
+            return Ok(());
+        };
+        let lease = self.context.group_of(view).lease;
+        let (name, version) = (&view.name, &view.resource_version);
+        if view.is_tainted(&self.context.names) {
+            if self.budget.recorded_in.as_ref() != Some(&lease) {
+                let adopt = |ledger: Ledger| ledger.adopted(name, version);
+                unless_rejected(amend(api, &lease, adopt).await)?;
+                self.budget.recorded_in = Some(lease);
+                self.budget.entry.get_or_insert_default();
+            }
+            return Ok(());
+        }
+        self.budget.recorded_in = None;
+        // While the Node is at the version that was granted, our patch may still be under way.
+        let moved = |granted: &String| granted != version;
+        if !wanted && self.budget.entry.as_ref().is_some_and(moved) {
+            let release = |ledger: Ledger| ledger.released(name, version);
+            unless_rejected(amend(api, &lease, release).await)?;
+            self.budget.entry = None;
+            self.status.budget = None;
+        }
+        Ok(())
+    }
+
+    /// Why the settings or an operator withhold a wanted taint.
+    pub(super) fn withheld_by_settings(&self, report: &Report) -> Option<&'static str> {
+        let settings = &self.context.settings;
+        let wanted = report.tainting == Tainting::Want
+            && report.state == State::Unready
+            && self.status.taint_applied == Some(false);
+        match wanted {
+            false => None,
+            true if report.taint_muted => Some("muted"),
+            true if settings.mode != Mode::All => Some("mode"),
+            true => settings.dry_run.then_some("dry_run"),
+        }
+    }
+}
+
+impl Context {
+    fn group_of(&self, view: &NodeView) -> NodeGroup {
+        NodeGroup::new(&self.settings, &self.names, &view.labels)
+    }
+}
+
+/// Requests a slot in the group's ledger for this node at its present version.
+async fn request_slot(
+    api: &NodeApi,
+    context: &Context,
+    node: &NodeView,
+) -> Result<(Slot, Option<BudgetStatus>), ApiError> {
+    let group = context.group_of(node);
+    let max = context.settings.budget_max;
+    let mut read: Option<LedgerLease> = None;
+    let mut listed = None;
+    for attempt in 0..ATTEMPTS {
+        if read.is_none() {
+            read = api.ledger(&group.lease).await?;
+            listed = None;
+        }
+        let ledger = read.as_ref().map(|r| r.ledger.clone()).unwrap_or_default();
+        let asker = Asker {
+            node: &node.name,
+            resource_version: &node.resource_version,
+            max,
+            in_group: group.holds(&node.labels),
+            now: jiff::Timestamp::now(),
+        };
+        let (next, slot) = match ledger.ask(asker, listed.as_ref()) {
+            Step::Go => (None, Some(Slot::Granted)),
+            Step::Wait => (None, Some(Slot::Busy)),
+            Step::ClaimThenGo(next) => (Some(next), Some(Slot::Granted)),
+            Step::Withhold(why, next) => (next, Some(Slot::Withheld(why))),
+            Step::Count(next) => (Some(next), None),
+            Step::Stale => {
+                check_version(api, node).await?;
+                // The entry is not ours: a Lease restored from another cluster, or a forged one.
+                (Some(ledger.without(&node.name)), None)
+            }
+        };
+        let status = |ledger: &Ledger| BudgetStatus {
+            lease: group.lease.clone(),
+            claimed: ledger.claims.len(),
+            limit: ledger.limit(max),
+            nodes: ledger.nodes.unwrap_or(0),
+        };
+        let Some(next) = next else {
+            return Ok((slot.unwrap_or(Slot::Busy), Some(status(&ledger))));
+        };
+        match api.write_ledger(&group.lease, read.as_ref(), &next).await {
+            Ok(written) => {
+                if let Some(slot) = slot {
+                    return Ok((slot, Some(status(&next))));
+                }
+                read = Some(written);
+                listed = Some(api.list_group(&group.selector, &next).await?);
+            }
+            Err(error) if error.kind == ErrorKind::Conflict => {
+                read = None;
+                back_off(attempt).await;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((Slot::Busy, None))
+}
+
+/// Fails with a conflict if the Node has a later version than the one seen. Read after the ledger was,
+/// so that no patch of ours can test for a version later than this.
+async fn check_version(api: &NodeApi, node: &NodeView) -> Result<(), ApiError> {
+    let now = api.get().await?;
+    if now.resource_version == node.resource_version {
+        return Ok(());
+    }
+    Err(ApiError {
+        what: "ask the budget",
+        kind: ErrorKind::Conflict,
+        message: "the Node as seen is behind the ledger".into(),
+    })
+}
+
+/// Changes a ledger, as long as `change` finds something to change.
+async fn amend(
+    api: &NodeApi,
+    lease: &str,
+    change: impl Fn(Ledger) -> Option<Ledger>,
+) -> Result<(), ApiError> {
+    let mut conflict = None;
+    for attempt in 0..ATTEMPTS {
+        let read = api.ledger(lease).await?;
+        let ledger = read.as_ref().map(|read| read.ledger.clone());
+        let Some(next) = change(ledger.unwrap_or_default()) else {
+            return Ok(());
+        };
+        match api.write_ledger(lease, read.as_ref(), &next).await {
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind == ErrorKind::Conflict => {
+                conflict = Some(error);
+                back_off(attempt).await;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    conflict.map_or(Ok(()), Err)
+}
+
+/// Jittered exponential backoff after a conflict.
+async fn back_off(attempt: u32) {
+    let most = Duration::from_millis(10 << attempt.min(6));
+    tokio::time::sleep(most.mul_f64(fastrand::f64())).await;
+}
+
+/// A ledger that may not be written is logged, and does not delay anything.
+fn unless_rejected(answer: Result<(), ApiError>) -> Result<(), ApiError> {
+    match answer {
+        Err(error) if error.is_final() => {
+            tracing::warn!(%error, "the budget's ledger cannot be updated");
+            Ok(())
+        }
+        other => other,
+    }
+}
