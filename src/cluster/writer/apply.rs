@@ -221,6 +221,11 @@ impl Writer {
     /// Notes what differs. A dry run logs what would be written, whenever that changes.
     fn note_pending(&mut self, desired: &Desired) {
         let patches = self.patches(desired);
+        let mut shown = desired.clone();
+        if patches.taints.is_none() {
+            // A taint that needs no patch is not worth another log line.
+            (shown.taint, shown.end_startup) = (WantedTaint::Keep, false);
+        }
         let condition = patches
             .condition
             .filter(|(why, _)| *why != ConditionWrite::Heartbeat)
@@ -237,12 +242,12 @@ impl Writer {
             .into_iter()
             .filter_map(|(what, body)| Some((what, body?)));
         let pending: Vec<(&'static str, serde_json::Value)> = pending.collect();
-        if self.context.settings.dry_run && self.logged.as_ref() != Some(desired) {
+        if self.context.settings.dry_run && self.logged.as_ref() != Some(&shown) {
             for (what, body) in &pending {
                 tracing::info!(what, %body, "dry run: would patch the Node");
             }
             *self.status.results.entry("dry_run").or_default() += pending.len() as u64;
-            self.logged = Some(desired.clone());
+            self.logged = Some(shown);
         }
         self.status.pending = pending.into_iter().map(|(what, _)| what).collect();
     }
