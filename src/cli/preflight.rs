@@ -5,9 +5,8 @@ mod bounded;
 
 pub use arguments::{Settings, command};
 
-use crate::check::preflight::{
-    self as items, FILES, Item, Options, libraries_wanted, master_to_ask, slot_asked,
-};
+use super::check::Output;
+use crate::check::preflight::{self, FILES, libraries_wanted, master_to_ask, slot_asked};
 use crate::host::Host;
 use crate::observe::container::{ContainerFacts, Environment, MasterFacts, SeenDevice};
 use crate::observe::rdma::RdmaDevice;
@@ -42,42 +41,23 @@ pub fn copy_to(dir: &Path) -> io::Result<PathBuf> {
     Ok(target)
 }
 
-/// Result of one run.
-#[derive(Debug, Clone)]
-pub struct Outcome {
-    /// The verdict over all items.
-    pub state: State,
-    /// Every item, in the order of the table.
-    pub items: Vec<Item>,
-}
-
-impl Outcome {
-    /// The outcome as text or JSON.
-    pub fn rendered(&self, output: super::check::Output) -> String {
-        match output {
-            super::check::Output::Json => report::preflight::json(self.state, &self.items),
-            super::check::Output::Text(style) => {
-                report::preflight::text(self.state, &self.items, style)
-            }
-        }
-    }
-}
-
-/// Reads the container and judges it.
+/// Reads the container and judges it: the verdict and the report.
 pub fn run(
     settings: &Settings,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
-) -> Outcome {
+    output: Output,
+) -> (State, String) {
     let environment = Environment {
         variables: environment::of_process(variables),
         ..Environment::default()
     };
-    let gpus = settings.gpus;
-    let items = items::judge(&gather(settings, environment), Options { gpus });
-    Outcome {
-        state: readiness::preflight::fold(&items),
-        items,
-    }
+    let items = preflight::judge(&gather(settings, environment), settings.gpus);
+    let state = readiness::preflight::fold(&items);
+    let report = match output {
+        Output::Json => report::preflight::json(state, &items),
+        Output::Text(style) => report::preflight::text(state, &items, style),
+    };
+    (state, report)
 }
 
 /// Reads everything at once, each part on a separate thread: a hung read costs only its own items.

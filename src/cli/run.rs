@@ -13,7 +13,7 @@ use crate::report::text::Style;
 use crate::report::{Report, metrics};
 use crate::source::machine;
 use crate::state::StateDir;
-use clap::ArgMatches;
+use clap::{ArgMatches, FromArgMatches};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -279,7 +279,7 @@ fn sidecar_command(matches: &ArgMatches) -> u8 {
 }
 
 fn preflight_command(matches: &ArgMatches) -> u8 {
-    let settings = match preflight::Settings::of(matches) {
+    let settings = match preflight::Settings::from_arg_matches(matches) {
         Ok(settings) => settings,
         Err(error) => {
             complain(error);
@@ -302,15 +302,15 @@ fn preflight_command(matches: &ArgMatches) -> u8 {
         ));
         return USAGE;
     }
-    let outcome = preflight::run(&settings, std::env::vars_os());
-    let printed = print_out(&outcome.rendered(match output_form(matches) {
+    let output = match output_form(matches) {
         "json" => check::Output::Json,
         _ => check::Output::Text(style()),
-    }));
-    match printed {
+    };
+    let (state, report) = preflight::run(&settings, std::env::vars_os(), output);
+    match print_out(&report) {
         0 if settings.warn => 0,
-        0 => settings.fail_on.exit_status(outcome.state),
-        _ => printed,
+        0 => settings.fail_on.exit_status(state),
+        failed => failed,
     }
 }
 

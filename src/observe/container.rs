@@ -92,10 +92,17 @@ impl fmt::Display for Setting<'_> {
 pub struct SeenDevice {
     /// The device as sysfs lists it.
     pub device: RdmaDevice,
-    /// Result of opening `/dev/infiniband/uverbsN` read-write; absent if there is no such node.
+    /// Result of opening `/dev/infiniband/uverbsN` read-write; absent if the node does not exist.
     pub node: Reading<()>,
     /// Ports in the device's own order.
     pub ports: Vec<SeenPort>,
+}
+
+impl SeenDevice {
+    /// Whether this container can open the device.
+    pub fn is_open(&self) -> bool {
+        self.node == Reading::Value(())
+    }
 }
 
 /// One port of an RDMA device.
@@ -114,7 +121,14 @@ pub struct SeenPort {
     pub asked: Reading<Option<Gid>>,
 }
 
-/// One network interface.
+impl SeenPort {
+    /// Whether the port's state is ACTIVE.
+    pub fn is_active(&self) -> bool {
+        self.state == Reading::Value(PortState::Active)
+    }
+}
+
+/// One network interface of the container.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Interface {
     /// Kernel name, such as `eth0`.

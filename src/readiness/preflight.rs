@@ -1,9 +1,9 @@
-//! One verdict from the items of `selvage preflight`.
+//! The verdict of `selvage preflight` over its items.
 
 use super::State;
 use crate::check::preflight::{Item, ItemStatus};
 
-/// The worst item decides. What was skipped says nothing, and nothing alone is no readiness.
+/// The worst item decides. Skipped items do not count; without any other item the verdict is unknown.
 pub fn fold(items: &[Item]) -> State {
     let worst = items
         .iter()

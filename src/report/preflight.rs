@@ -1,13 +1,12 @@
-//! What `selvage preflight` found, as JSON and for people.
+//! The report of `selvage preflight`, as JSON and as text.
 
 use super::State;
-use super::json::indent::indent;
 use super::text::Style;
 use super::text::writer::{Colour, Page};
 use crate::check::preflight::{Item, ItemStatus};
 use serde::Serialize;
 
-/// `selvage preflight -o json`: one object.
+/// The output of `selvage preflight -o json`: one object.
 pub fn json(state: State, items: &[Item]) -> String {
     #[derive(Serialize)]
     struct Document<'a> {
@@ -22,99 +21,84 @@ pub fn json(state: State, items: &[Item]) -> String {
         reasons: reasons(items),
         items,
     };
-    let mut text = indent(&serde_json::to_string(&document).unwrap_or_default());
-    text.push('\n');
-    text
+    serde_json::to_string_pretty(&document).unwrap_or_default() + "\n"
 }
 
-/// Reasons of the items that are of the worst kind, each once.
+/// Reasons of the items with the worst status, each once.
 fn reasons(items: &[Item]) -> Vec<&'static str> {
-    let counts = |item: &&Item| item.status >= ItemStatus::Unknown;
-    let worst = items.iter().filter(counts).map(|item| item.status).max();
-    let mut reasons: Vec<&'static str> = items
-        .iter()
-        .filter(|item| Some(item.status) == worst)
-        .filter_map(|item| item.reason)
-        .collect();
+    let statuses = items.iter().map(|item| item.status);
+    let worst = statuses
+        .max()
+        .filter(|status| *status >= ItemStatus::Unknown);
+    let worst = items.iter().filter(|item| Some(item.status) == worst);
+    let mut reasons: Vec<&'static str> = worst.filter_map(|item| item.reason).collect();
     reasons.sort_unstable();
     reasons.dedup();
     reasons
 }
 
-/// What is said of a job that asks for TCP.
-const AS_ASKED: &str = "the job will use TCP, as its settings ask";
+/// The verdict in one sentence.
+fn headline(state: State, items: &[Item]) -> &'static str {
+    let of = |id: &str| items.iter().find(|item| item.item == id);
+    let is_tcp = of("nccl_network").is_some_and(|item| item.evidence.contains_key("network"));
+    // The job needs no RDMA device, and has no platform whose rails are something else.
+    let needs_none = of("uverbs").is_some_and(|item| {
+        item.status == ItemStatus::Skipped && !item.evidence.contains_key("rails")
+    });
+    match state {
+        State::Ready | State::Degraded if is_tcp => "the job will use TCP, as its settings ask",
+        State::Ready if needs_none => "no problem found, and the job does not need the fabric",
+        State::Ready => "the job in this container can use the fabric",
+        State::Degraded => "the job will run with less than is available",
+        State::Unready => "the job will fail, or fall back to TCP",
+        State::Unknown => "not enough could be checked",
+    }
+}
 
-/// For people: the verdict, then one line an item, with the remedy below what is wrong.
+/// The verdict, then one line an item, with the remedy below each problem.
 pub fn text(state: State, items: &[Item], style: Style) -> String {
     let mut page = Page {
         out: String::new(),
         width: style.width.clamp(40, 160),
         colour: style.colour,
     };
-    let of = |item: &str| items.iter().find(|known| known.item == item);
-    let tcp = of("nccl_network").is_some_and(|item| {
-        item.evidence
-            .get("network")
-            .is_some_and(|net| net == "Socket")
-    });
-    // Neither RDMA devices nor a platform that has its rails elsewhere, and nobody wants them.
-    let without = of("uverbs").is_some_and(|item| {
-        item.status == ItemStatus::Skipped && !item.evidence.contains_key("rails")
-    });
-    let (colour, says) = match state {
-        State::Ready if tcp => (Colour::Green, AS_ASKED),
-        State::Degraded if tcp => (Colour::Yellow, AS_ASKED),
-        State::Ready if without => (
-            Colour::Green,
-            "nothing here is wrong, and the job does without the fabric",
-        ),
-        State::Ready => (
-            Colour::Green,
-            "the job in this container can use the fabric",
-        ),
-        State::Degraded => (Colour::Yellow, "the job will run with less than there is"),
-        State::Unready => (Colour::Red, "the job will fail, or fall back to TCP"),
-        State::Unknown => (Colour::Magenta, "what was seen does not tell"),
+    let status = match state {
+        State::Ready => ItemStatus::Ok,
+        State::Degraded => ItemStatus::Degraded,
+        State::Unready => ItemStatus::Failing,
+        State::Unknown => ItemStatus::Unknown,
     };
     let word = state.as_str().to_uppercase();
-    let reasons = reasons(items);
-    let reasons = match reasons.is_empty() {
-        true => String::new(),
-        false => format!(": {}", reasons.join(", ")),
-    };
-    let lead = format!("{}  ", page.paint(colour, &word));
-    page.whole(&lead, word.len() + 2, &format!("{says}{reasons}"));
+    let mut sentence = headline(state, items).to_string();
+    if !reasons(items).is_empty() {
+        sentence = format!("{sentence}: {}", reasons(items).join(", "));
+    }
+    let lead = format!("{}  ", painted(&page, status, &word));
+    page.whole(&lead, word.len() + 2, &sentence);
     page.line("");
     let widest = items.iter().map(|item| item.item.len()).max().unwrap_or(0);
+    let indent = 2 + 8 + 2 + widest + 2;
     for item in items {
-        one(&mut page, item, widest);
+        let word = painted(&page, item.status, &format!("{:<8}", item.status.as_str()));
+        let lead = format!("  {word}  {:<widest$}  ", item.item);
+        page.whole(&lead, indent, &item.message);
+        if !item.remedy.is_empty() {
+            let lead = format!("{:indent$}fix: ", "");
+            page.whole(&lead, indent + 5, &item.remedy);
+        }
     }
     page.out
 }
 
-fn one(page: &mut Page, item: &Item, widest: usize) {
-    let colour = match item.status {
-        ItemStatus::Ok => Some(Colour::Green),
-        ItemStatus::Skipped => None,
-        ItemStatus::Unknown => Some(Colour::Magenta),
-        ItemStatus::Degraded => Some(Colour::Yellow),
-        ItemStatus::Failing => Some(Colour::Red),
+fn painted(page: &Page, status: ItemStatus, text: &str) -> String {
+    let colour = match status {
+        ItemStatus::Ok => Colour::Green,
+        ItemStatus::Skipped => return text.to_string(),
+        ItemStatus::Unknown => Colour::Magenta,
+        ItemStatus::Degraded => Colour::Yellow,
+        ItemStatus::Failing => Colour::Red,
     };
-    let word = format!("{:<8}", item.status.as_str());
-    let word = match colour {
-        Some(colour) => page.paint(colour, &word),
-        None => word,
-    };
-    let lead = format!("  {word}  {:<widest$}  ", item.item);
-    let indent = 2 + 8 + 2 + widest + 2;
-    page.whole(&lead, indent, &item.message);
-    if !item.remedy.is_empty() {
-        page.whole(
-            &format!("{}fix: ", " ".repeat(indent)),
-            indent + 5,
-            &item.remedy,
-        );
-    }
+    page.paint(colour, text)
 }
 
 #[cfg(test)]

@@ -1,16 +1,17 @@
-//! RDMA devices: their nodes and ports.
+//! RDMA devices: their nodes in /dev/infiniband and the state of their ports.
 
-use super::scene::{Fabric, Scene, alike, port_name};
-use super::{Item, ItemStatus};
+use super::context::{Context, Fabric, Port, is_alike, port_name, port_names};
+use super::item::Item;
+use super::wording::{count, list};
 use crate::observe::container::SeenDevice;
 use crate::observe::rdma::PortState;
 use crate::observe::reading::{FaultKind, Reading};
 
-/// How the resource is asked for. The name is the cluster's own; on EFA there is but one.
-pub(super) fn ask(scene: &Scene<'_>) -> &'static str {
-    match scene.efa.is_some() || scene.fabric == Fabric::Efa {
+/// How to request an RDMA device. The resource's name is the cluster's own; EFA has only one.
+pub(super) fn request(context: &Context<'_>) -> &'static str {
+    match context.efa.is_some() || context.fabric == Fabric::Efa {
         true => {
-            "resources.limits of the container: `\"vpc.amazonaws.com/efa\": 4`, as many as the node offers (`kubectl describe node`, under Allocatable; none there: the EFA device plugin); where the fabric is no EFA, that cluster's RDMA resource"
+            "resources.limits of the container: `\"vpc.amazonaws.com/efa\": 4`, as many as the node offers (`kubectl describe node`, under Allocatable; if it lists none, install the EFA device plugin); if the fabric is not EFA, that cluster's RDMA resource"
         }
         false => {
             "resources.limits of the container: the RDMA resource that this cluster's device plugin offers, such as `\"rdma/hca_shared_devices_a\": 1`, `\"nvidia.com/mlnxnics\": 1`, `\"openshift.io/…\": 1` or `\"vpc.amazonaws.com/efa\": 4` (`kubectl describe node` lists them under Allocatable)"
@@ -18,300 +19,236 @@ pub(super) fn ask(scene: &Scene<'_>) -> &'static str {
     }
 }
 
-/// Names listed in a message.
-const NAMES: usize = 12;
+fn names(devices: &[SeenDevice], node: impl Fn(&Reading<()>) -> bool) -> Vec<String> {
+    let found = devices.iter().filter(|device| node(&device.node));
+    found.map(|device| device.device.name.clone()).collect()
+}
 
-/// Nodes in `/dev/infiniband`.
-pub(super) fn uverbs(scene: &Scene<'_>) -> Item {
-    const ID: &str = "uverbs";
-    let devices = match &scene.facts.rdma {
+/// Judges the nodes in `/dev/infiniband`.
+pub(super) fn uverbs(context: &Context<'_>) -> Item {
+    let devices = match &context.facts.rdma {
         Reading::Value(devices) => devices,
-        Reading::Failed(fault) => {
-            return Item::unknown(ID, "RdmaUnreadable", fault.detail.clone());
-        }
-        _ => return Item::unknown(ID, "RdmaUnreadable", "/sys/class/infiniband cannot be read"),
+        Reading::Failed(fault) => return Item::unknown("RdmaUnreadable", &fault.detail),
+        _ => return Item::unknown("RdmaUnreadable", "/sys/class/infiniband cannot be read"),
     };
     if devices.is_empty() {
-        return missing(
-            scene,
-            ID,
-            "NoRdmaDevice",
-            "there is no RDMA device in this container",
-        );
+        return missing(context, "NoRdmaDevice", "this container has no RDMA device");
     }
-    let names = |wanted: &dyn Fn(&SeenDevice) -> bool| -> Vec<String> {
-        let found = devices.iter().filter(|device| wanted(device));
-        found.map(|device| device.device.name.clone()).collect()
-    };
-    let fault = |device: &SeenDevice, kind: FaultKind| matches!(&device.node, Reading::Failed(fault) if fault.kind == kind);
-    let open = names(&|device| device.node == Reading::Value(()));
-    let absent = names(&|device| device.node == Reading::Absent);
-    let denied = names(&|device| fault(device, FaultKind::Denied));
-    let stalled = names(&|device| fault(device, FaultKind::Stalled));
-    let unasked = names(&|device| device.node == Reading::NotObservable);
-    let bad: Vec<String> = names(&|device| {
-        !matches!(
-            device.node,
-            Reading::Value(()) | Reading::Absent | Reading::NotObservable
-        )
-    });
-    let item = if !unasked.is_empty() && bad.is_empty() {
-        let item = Item::unknown(
-            ID,
-            "NoThread",
-            format!(
-                "no thread could be started to open {}: this container's limit of processes is reached, and NCCL starts threads too",
-                list(&unasked)
-            ),
-        )
-        .fix("the limit of processes: `ulimit -u`, the pids cgroup (kubelet's podPidsLimit)");
-        scene.if_it_matters(item)
-    } else if !open.is_empty() && bad.is_empty() {
-        let others = match absent.len() {
-            0 => String::new(),
-            1 => "; 1 more is the node's and not given to this container".into(),
-            more => format!("; {more} more are the node's and not given to this container"),
-        };
-        let told = format!(
-            "{} open: {}{others}",
-            count(open.len(), "device"),
-            list(&open)
+    let open = names(devices, |node| *node == Reading::Value(()));
+    let not_given = names(devices, |node| *node == Reading::Absent);
+    let not_asked = names(devices, |node| *node == Reading::NotObservable);
+    let refused = names(devices, |node| matches!(node, Reading::Failed(_)));
+    let item = if !refused.is_empty() {
+        judge_refused(context, devices, &open, &refused)
+    } else if !not_asked.is_empty() {
+        let item = Item::unknown("NoThread", format!("no thread could be started to open {}: this container's process limit is reached, and NCCL starts threads too", list(&not_asked)))
+            .fix("the process limit: `ulimit -u`, the pids cgroup (kubelet's podPidsLimit)");
+        context.if_rdma_matters(item)
+    } else if open.is_empty() {
+        let what = format!(
+            "the node has {} ({}), and this container has no /dev/infiniband/uverbs* for any",
+            count(not_given.len(), "RDMA device"),
+            list(&not_given)
         );
-        match scene.short_of_rails(open.len(), open.len() + kin(devices)) {
-            Some(could) => Item::degraded(
-                ID,
-                "UverbsFewer",
-                format!("{told}: the job's GPUs here could have {could}"),
-            )
-            .fix(ask(scene)),
-            None => Item::ok(ID, told),
-        }
-    } else if !stalled.is_empty() {
-        let item = Item::failing(
-            ID,
-            "UverbsStalled",
-            format!("opening {} does not return: the job would hang there", list(&stalled)),
-        )
-        .fix("the device or its driver is stuck: `selvage check` and the kernel log on the node; drain it");
-        // NCCL opens the devices on one node too, unless it is told to take TCP.
-        match scene.tcp {
-            Some(_) => scene.if_it_matters(item),
-            None => item,
-        }
-    } else if open.is_empty() && bad.is_empty() {
-        missing(
-            scene,
-            ID,
-            "NoUverbs",
-            &format!(
-                "the node has {} ({}), and this container has no /dev/infiniband/uverbs* for any",
-                count(absent.len(), "RDMA device"),
-                list(&absent)
-            ),
-        )
+        missing(context, "NoUverbs", &what)
     } else {
-        let (status, reason) = if open.is_empty() {
-            match denied.is_empty() {
-                true => (ItemStatus::Failing, "UverbsBroken"),
-                false => (ItemStatus::Failing, "UverbsDenied"),
-            }
-        } else {
-            (ItemStatus::Degraded, "UverbsPartly")
-        };
-        let why = devices.iter().find_map(|device| match &device.node {
-            Reading::Failed(fault) => Some(fault.detail.clone()),
-            _ => None,
-        });
-        let why = why.unwrap_or_else(|| "no answer".into());
-        let remedy = if denied.is_empty() {
-            "look at the device on the node: `selvage check`, kernel log".to_string()
-        } else {
-            format!(
-                "a node mounted from the host is refused by the device cgroup: ask for the resource instead. {}",
-                ask(scene)
-            )
-        };
-        let item = Item::new(
-            ID,
-            status,
-            Some(reason),
-            format!("{} cannot be opened: {why}", list(&bad)),
-        )
-        .fix(remedy);
-        scene.if_it_matters(item)
+        judge_open(context, devices, &open, not_given.len())
     };
     item.with("open", open)
-        .with("not_given", absent.len())
-        .with("refused", bad)
+        .with("not_given", not_given.len())
+        .with("refused", refused)
 }
 
-/// How many devices like those that open are the node's, active, and not given to this container.
-fn kin(devices: &[SeenDevice]) -> usize {
-    let opens = |device: &SeenDevice| device.node == Reading::Value(());
-    let active = |device: &SeenDevice| {
-        let mut ports = device.ports.iter();
-        ports.any(|port| port.state == Reading::Value(PortState::Active))
+/// All devices that were given to this container open: whether they are enough.
+fn judge_open(
+    context: &Context<'_>,
+    devices: &[SeenDevice],
+    open: &[String],
+    not_given: usize,
+) -> Item {
+    let others = match not_given {
+        0 => String::new(),
+        1 => "; 1 more belongs to the node and is not given to this container".into(),
+        more => format!("; {more} more belong to the node and are not given to this container"),
     };
-    devices
-        .iter()
-        .filter(|device| device.node == Reading::Absent && active(device))
-        .filter(|device| {
-            devices
-                .iter()
-                .any(|other| opens(other) && alike(device, other))
-        })
-        .count()
+    let shown = format!(
+        "{} open: {}{others}",
+        count(open.len(), "device"),
+        list(open)
+    );
+    // Active devices of the same kind that were not given to this container.
+    let is_kin = |device: &&SeenDevice| {
+        device.node == Reading::Absent
+            && device.ports.iter().any(|port| port.is_active())
+            && (devices.iter()).any(|other| other.is_open() && is_alike(device, other))
+    };
+    let kin = devices.iter().filter(is_kin).count();
+    match context.short_of_rails(open.len(), open.len() + kin) {
+        Some(could) => {
+            let message = format!("{shown}: the job's GPUs here could use {could}");
+            Item::degraded("UverbsFewer", message).fix(request(context))
+        }
+        None => Item::ok(shown),
+    }
 }
 
-/// There is nothing to open: whether that is wrong depends on what the job wants.
-fn missing(scene: &Scene<'_>, id: &'static str, reason: &'static str, what: &str) -> Item {
-    if scene.fabric == Fabric::TcpRails {
-        return Item::skipped(
-            id,
-            format!("{what}; this platform's rails are network interfaces (GPUDirect-TCPX, TCPXO)"),
+/// Some devices exist and do not open.
+fn judge_refused(
+    context: &Context<'_>,
+    devices: &[SeenDevice],
+    open: &[String],
+    refused: &[String],
+) -> Item {
+    let of = |kind| {
+        names(
+            devices,
+            |node| matches!(node, Reading::Failed(fault) if fault.kind == kind),
         )
+    };
+    let stalled = of(FaultKind::Stalled);
+    if !stalled.is_empty() {
+        let message = format!(
+            "opening {} does not return: the job would hang there",
+            list(&stalled)
+        );
+        let item = Item::failing("UverbsStalled", message)
+            .fix("the device or its driver is stuck: `selvage check` and the kernel log on the node; drain it");
+        // NCCL opens the devices on one node too, unless it is configured for TCP.
+        return match context.tcp {
+            Some(_) => context.if_rdma_matters(item),
+            None => item,
+        };
+    }
+    let mut faults = devices.iter().filter_map(|device| match &device.node {
+        Reading::Failed(fault) => Some(fault.detail.as_str()),
+        _ => None,
+    });
+    let why = faults.next().unwrap_or("no answer");
+    let message = format!("{} cannot be opened: {why}", list(refused));
+    let is_denied = !of(FaultKind::Denied).is_empty();
+    let item = match (open.is_empty(), is_denied) {
+        (false, _) => Item::degraded("UverbsPartly", message),
+        (true, true) => Item::failing("UverbsDenied", message),
+        (true, false) => Item::failing("UverbsBroken", message),
+    };
+    context.if_rdma_matters(item.fix(match is_denied {
+        true => format!("the device cgroup refuses a node that is mounted from the host: request the resource instead. {}", request(context)),
+        false => "inspect the device on the node: `selvage check`, kernel log".into(),
+    }))
+}
+
+/// There is nothing to open: whether that is wrong depends on what the job needs.
+fn missing(context: &Context<'_>, reason: &'static str, what: &str) -> Item {
+    if context.fabric == Fabric::TcpRails {
+        return Item::skipped(format!(
+            "{what}; this platform's rails are network interfaces (GPUDirect-TCPX, TCPXO)"
+        ))
         .with("rails", "interfaces");
     }
-    if let Some(why) = scene.does_without() {
-        return Item::skipped(id, format!("{what}; {why}"));
+    if let Some(why) = context.without_rdma() {
+        return Item::skipped(format!("{what}; {why}"));
     }
-    match &scene.wanted {
+    let request = request(context);
+    match &context.wanted {
         Some(why) => Item::failing(
-            id,
             reason,
             format!("{what}, and {why}: NCCL will use TCP, or end"),
         )
-        .fix(ask(scene)),
+        .fix(request),
         None => Item::unknown(
-            id,
             reason,
-            format!("{what}; nothing here tells whether RDMA is wanted. NCCL will use TCP"),
+            format!("{what}; nothing here shows whether RDMA is wanted. NCCL will use TCP"),
         )
-        .fix(format!("where RDMA is wanted: {}", ask(scene))),
+        .fix(format!("if RDMA is wanted: {request}")),
     }
 }
 
-/// States of the ports.
-pub(super) fn ports(scene: &Scene<'_>) -> Item {
-    const ID: &str = "rdma_ports";
-    if scene.fabric == Fabric::Efa {
-        return Item::skipped(ID, "EFA always says ACTIVE, which tells nothing");
+/// Why the ports are not judged.
+pub(super) fn rdma_ports_skip(context: &Context<'_>) -> Option<&'static str> {
+    match context.fabric {
+        Fabric::Efa => Some("EFA always reports ACTIVE, which proves nothing"),
+        _ if context.ports().is_empty() => Some("no device can be opened"),
+        _ => None,
     }
-    let ports: Vec<_> = scene.ports().collect();
-    if ports.is_empty() {
-        return Item::skipped(ID, "no device can be opened");
-    }
-    let named = |state: PortState| -> Vec<String> {
-        ports
-            .iter()
-            .filter(|(_, port)| port.state == Reading::Value(state))
-            .map(|(device, port)| port_name(device, port))
-            .collect()
-    };
-    let active = named(PortState::Active);
-    let init = named(PortState::Init);
-    let unread: Vec<String> = ports
-        .iter()
-        .filter(|(_, port)| port.state.value().is_none())
-        .map(|(device, port)| port_name(device, port))
-        .collect();
-    let down: Vec<String> = ports
-        .iter()
-        .filter(|(_, port)| port.state.value().is_some_and(|s| *s != PortState::Active))
-        .map(|(device, port)| port_name(device, port))
-        .collect();
-    let total = ports.len();
-    let hint = if init.is_empty() {
-        "the link is down: `selvage check` on the node says why (cable, switch port, interface that is down); or take another node"
-    } else {
-        "the link is up and no subnet manager has configured the port: look at the subnet manager"
-    };
-    let item = if active.is_empty() && down.is_empty() {
-        Item::unknown(
-            ID,
-            "PortStateUnreadable",
-            format!("the state of {} cannot be read", list(&unread)),
-        )
-    } else if active.is_empty() {
-        Item::failing(
-            ID,
-            "NoActivePort",
-            format!("none of {total} ports is active: {}", list(&down)),
-        )
-        .fix(hint)
-    } else {
-        let selection = scene.hca_list();
-        let asked_for = |name: &String| {
-            let (device, port) = name.rsplit_once(':').unwrap_or((name, ""));
-            selection.selects(device, port.parse().ok())
-        };
-        let of = |all: &[String]| -> Vec<String> {
-            all.iter().filter(|name| asked_for(name)).cloned().collect()
-        };
-        // Of those that the list leaves; unset, it leaves all.
-        let missed = of(&down);
-        let named = !selection.excludes && !selection.entries.is_empty();
-        // Given to this container and no other: each is meant to be used.
-        let given = (scene.devices().iter()).any(|device| device.node == Reading::Absent);
-        let fewer = scene
-            .gpus
-            .is_some_and(|gpus| u32::try_from(of(&active).len()).is_ok_and(|left| left < gpus));
-        if named && !missed.is_empty() {
-            Item::degraded(
-                ID,
-                "PortDown",
-                format!("NCCL_IB_HCA selects {}, not active", list(&missed)),
-            )
-            .fix(hint)
-        } else if !missed.is_empty() && (given || fewer) {
-            Item::degraded(
-                ID,
-                "PortDown",
-                format!(
-                    "{} of {total} ports are not active: {}",
-                    missed.len(),
-                    list(&missed)
-                ),
-            )
-            .fix(hint)
-        } else {
-            let rest = match down.len() {
-                0 => String::new(),
-                _ => format!("; NCCL leaves out {}", list(&down)),
-            };
-            Item::ok(ID, format!("{} of {total} active{rest}", active.len()))
+}
+
+/// Judges the states of the ports.
+pub(super) fn rdma_ports(context: &Context<'_>) -> Item {
+    let ports = context.ports();
+    let (readable, unread): (Vec<Port<'_>>, Vec<Port<'_>>) =
+        (ports.iter()).partition(|(_, port)| port.state.value().is_some());
+    let (active, down): (Vec<Port<'_>>, Vec<Port<'_>>) =
+        (readable.into_iter()).partition(|(_, port)| port.is_active());
+    let is_init = |(_, port): &Port<'_>| port.state == Reading::Value(PortState::Init);
+    let remedy = match ports.iter().any(is_init) {
+        true => {
+            "the link is up and no subnet manager has configured the port: check the subnet manager"
+        }
+        false => {
+            "the link is down: `selvage check` on the node says why (cable, switch port, disabled interface); or use another node"
         }
     };
-    let item = scene.if_it_matters(item);
-    item.with("active", active)
-        .with("not_active", down)
-        .with("unread", unread)
+    let (active_names, down_names) = (port_names(&active), port_names(&down));
+    let item = if active.is_empty() && down.is_empty() {
+        let names = list(&port_names(&unread));
+        Item::unknown(
+            "PortStateUnreadable",
+            format!("the state of {names} cannot be read"),
+        )
+    } else if active.is_empty() {
+        let message = format!(
+            "none of {} ports is active: {}",
+            ports.len(),
+            list(&down_names)
+        );
+        Item::failing("NoActivePort", message).fix(remedy)
+    } else if let Some(message) = missed(context, ports.len(), &active, &down) {
+        Item::degraded("PortDown", message).fix(remedy)
+    } else {
+        let rest = match down.is_empty() {
+            true => String::new(),
+            false => format!("; NCCL leaves out {}", list(&down_names)),
+        };
+        Item::ok(format!("{} of {} active{rest}", active.len(), ports.len()))
+    };
+    item.with("active", active_names)
+        .with("not_active", down_names)
+        .with("unread", port_names(&unread))
 }
 
-/// `3 devices`.
-pub(super) fn count(number: usize, what: &str) -> String {
-    match number {
-        1 => format!("1 {what}"),
-        _ => format!("{number} {what}s"),
+/// Inactive ports that the job would use, as a message: `NCCL_IB_HCA` names them, or they were given
+/// to this container and not to others, or too few are left for the GPUs.
+fn missed(
+    context: &Context<'_>,
+    all: usize,
+    active: &[Port<'_>],
+    down: &[Port<'_>],
+) -> Option<String> {
+    let list_read = context.hca_list();
+    let selected = |ports: &[Port<'_>]| -> Vec<String> {
+        let selected = ports.iter().filter(|port| list_read.selects_port(port));
+        selected.map(port_name).collect()
+    };
+    let missed = selected(down);
+    if missed.is_empty() {
+        return None;
     }
-}
-
-/// Names to choose from; there is at least one.
-pub(super) fn any_of(names: &[String]) -> String {
-    match names {
-        [only] => only.clone(),
-        _ => format!("one or more of {}", list(names)),
+    if !list_read.excludes && !list_read.entries.is_empty() {
+        return Some(format!("NCCL_IB_HCA selects {}, not active", list(&missed)));
     }
-}
-
-/// Names, of which the first few are told.
-pub(super) fn list(names: &[String]) -> String {
-    let shown = names.iter().take(NAMES).cloned().collect::<Vec<_>>();
-    match names.len().saturating_sub(NAMES) {
-        0 if names.is_empty() => "none".into(),
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
-    }
+    let is_share = context
+        .devices()
+        .iter()
+        .any(|device| device.node == Reading::Absent);
+    let left = u32::try_from(selected(active).len()).unwrap_or(u32::MAX);
+    let too_few = context.gpus.is_some_and(|gpus| left < gpus);
+    (is_share || too_few).then(|| {
+        format!(
+            "{} of {all} ports are not active: {}",
+            missed.len(),
+            list(&missed)
+        )
+    })
 }
 
 #[cfg(test)]

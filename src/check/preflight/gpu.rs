@@ -1,156 +1,127 @@
 //! GPUDirect: NIC to GPU memory, storage to GPU memory.
 
-use super::Item;
+use super::context::{Context, Fabric};
+use super::item::Item;
 use super::plugins::OTHER_IMAGE;
-use super::scene::{Fabric, Scene};
 use crate::check::gpudirect::{Path, judge_path};
 use crate::observe::reading::Reading;
 
-/// Whether NICs reach GPU memory. `/proc/modules`, `/sys/module` and `/proc/driver/nvidia` are the
-/// node's own, in a container too.
-pub(super) fn gpudirect(scene: &Scene<'_>) -> Item {
-    scene.if_it_matters(path(scene))
+/// Why the item does not apply.
+pub(super) fn gpudirect_skip(context: &Context<'_>) -> Option<&'static str> {
+    match (context.gpus, context.fabric) {
+        (Some(0), _) => Some("this container has no GPU"),
+        (None, _) => Some("whether there are GPUs cannot be read"),
+        (Some(_), Fabric::Verbs | Fabric::Efa) => None,
+        _ => Some("this container has no RDMA device"),
+    }
 }
 
-fn path(scene: &Scene<'_>) -> Item {
-    const ID: &str = "gpudirect";
-    match scene.gpus {
-        Some(0) => return Item::skipped(ID, "there is no GPU in this container"),
-        None => return Item::skipped(ID, "whether there are GPUs cannot be read"),
-        Some(_) => {}
+/// Judges whether NICs reach GPU memory. `/proc/modules`, `/sys/module` and `/proc/driver/nvidia` are
+/// the node's own, in a container too.
+pub(super) fn gpudirect(context: &Context<'_>) -> Item {
+    let level = context.nccl("NCCL_NET_GDR_LEVEL");
+    if let Some(level) = level.filter(|level| ["LOC", "0"].contains(&level.value)) {
+        let message = format!("{level} keeps NICs from GPU memory: data goes through host memory");
+        return Item::degraded("GdrDisabled", message).fix("NCCL_NET_GDR_LEVEL: unset it");
     }
-    match scene.fabric {
-        Fabric::Verbs | Fabric::Efa => {}
-        _ => return Item::skipped(ID, "there is no RDMA device"),
+    let mut ports = context.selected();
+    if ports.is_empty() {
+        ports = context.ports();
     }
-    if let Some(asked) = scene.nccl("NCCL_NET_GDR_LEVEL")
-        && ["LOC", "0"].contains(&asked.setting.value)
-    {
-        return Item::degraded(
-            ID,
-            "GdrDisabled",
-            format!(
-                "{} keeps NICs from GPU memory: data goes through host memory",
-                asked.told()
-            ),
-        )
-        .fix("NCCL_NET_GDR_LEVEL: unset it");
+    if ports.is_empty() {
+        return Item::skipped("no device can be used");
     }
-    let devices: Vec<_> = match scene.selected().is_empty() {
-        true => scene.ports().map(|(device, _)| &device.device).collect(),
-        false => scene
-            .selected()
-            .iter()
-            .map(|(device, _)| &device.device)
-            .collect(),
-    };
-    if devices.is_empty() {
-        return Item::skipped(ID, "no device can be used");
-    }
-    let verdict = judge_path(&scene.facts.gpudirect, &devices);
+    let devices: Vec<_> = ports.iter().map(|(device, _)| &device.device).collect();
+    let verdict = judge_path(&context.facts.gpudirect, &devices);
     let why = verdict.why.join("; ");
-    let no_dmabuf = scene.nccl_number("NCCL_DMABUF_ENABLE") == Some(0);
     match verdict.path {
-        Path::Dmabuf if no_dmabuf => Item::degraded(
-            ID,
-            "GdrDisabled",
-            format!("NCCL_DMABUF_ENABLE=0, and DMA-BUF is the path here ({why})"),
-        )
-        .fix("NCCL_DMABUF_ENABLE: unset it"),
-        Path::Dmabuf => Item::ok(ID, format!("dmabuf ({why})")),
-        Path::Peermem => Item::ok(ID, format!("peermem ({why})")),
-        Path::None => Item::degraded(
-            ID,
-            "NoGpuDirect",
-            format!("{why}: RDMA works, and data goes through host memory"),
-        )
-        .fix("on the node: the open NVIDIA kernel module (DMA-BUF), or `modprobe nvidia-peermem`; GPU operator: driver.kernelModuleType=open or driver.rdma.enabled=true"),
-        Path::Unknown => Item::unknown(ID, "GpuDirectUnreadable", why),
+        Path::Dmabuf if context.nccl_number("NCCL_DMABUF_ENABLE") == Some(0) => {
+            let message = format!("NCCL_DMABUF_ENABLE=0, and DMA-BUF is the path here ({why})");
+            Item::degraded("GdrDisabled", message).fix("NCCL_DMABUF_ENABLE: unset it")
+        }
+        Path::Dmabuf => Item::ok(format!("dmabuf ({why})")),
+        Path::Peermem => Item::ok(format!("peermem ({why})")),
+        Path::None => Item::degraded("NoGpuDirect", format!("{why}: RDMA works, and data goes through host memory"))
+            .fix("on the node: the open NVIDIA kernel module (DMA-BUF), or `modprobe nvidia-peermem`; GPU operator: driver.kernelModuleType=open or driver.rdma.enabled=true"),
+        Path::Unknown => Item::unknown("GpuDirectUnreadable", why),
     }
 }
 
-/// GPUDirect Storage.
-pub(super) fn gds(scene: &Scene<'_>) -> Item {
-    const ID: &str = "gds";
-    let environment = &scene.facts.environment;
-    let storage = &scene.facts.storage;
-    let asked = match (
-        environment.get("CUFILE_ENV_PATH_JSON"),
-        environment.get("NVIDIA_GDS"),
-    ) {
-        (Some(path), _) if !path.is_empty() => format!("CUFILE_ENV_PATH_JSON={path}"),
-        (_, Some("enabled" | "true" | "1" | "yes" | "on")) => "NVIDIA_GDS is set".into(),
-        _ => return Item::skipped(ID, "nothing asks for it (CUFILE_ENV_PATH_JSON, NVIDIA_GDS)"),
-    };
-    // The file is the image's, and this is another.
-    if !scene.facts.has_loader {
-        return Item::skipped(ID, OTHER_IMAGE);
+/// The setting that asks for GPUDirect Storage, and whether it names a settings file.
+fn gds_setting(context: &Context<'_>) -> Option<(String, bool)> {
+    let environment = &context.facts.environment;
+    let path = environment
+        .get("CUFILE_ENV_PATH_JSON")
+        .filter(|path| !path.is_empty());
+    if let Some(path) = path {
+        return Some((format!("CUFILE_ENV_PATH_JSON={path}"), true));
     }
+    let enabled = ["enabled", "true", "1", "yes", "on"].contains(&environment.get("NVIDIA_GDS")?);
+    enabled.then(|| ("NVIDIA_GDS is set".into(), false))
+}
+
+/// Why the item does not apply. The settings file belongs to the training image.
+pub(super) fn gds_skip(context: &Context<'_>) -> Option<&'static str> {
+    match gds_setting(context) {
+        None => Some("nothing asks for it (CUFILE_ENV_PATH_JSON, NVIDIA_GDS)"),
+        Some(_) => (!context.facts.has_loader).then_some(OTHER_IMAGE),
+    }
+}
+
+/// Judges GPUDirect Storage: cuFile's settings, then the driver.
+pub(super) fn gds(context: &Context<'_>) -> Item {
+    let storage = &context.facts.storage;
+    let (setting, names_file) = gds_setting(context).unwrap_or_default();
     match &storage.compat_mode {
-        Reading::Absent if asked.starts_with("CUFILE") => {
-            return Item::degraded(
-                ID,
-                "CufileMissing",
-                format!("{asked}: there is no such file; cuFile takes its defaults instead"),
-            )
-            .fix("CUFILE_ENV_PATH_JSON: unset it, or mount the file there (`volumeMounts`, a ConfigMap)");
+        Reading::Absent if names_file => {
+            let message =
+                format!("{setting}: the file does not exist; cuFile uses its defaults instead");
+            return Item::degraded("CufileMissing", message)
+                .fix("CUFILE_ENV_PATH_JSON: unset it, or mount the file there (`volumeMounts`, a ConfigMap)");
         }
         Reading::Failed(fault) => {
-            return Item::failing(
-                ID,
-                "CufileBroken",
-                format!("{}: {}", storage.path, fault.detail),
-            )
-            .fix(format!("{}: mend the JSON", storage.path));
+            let message = format!("{}: {}", storage.path, fault.detail);
+            return Item::failing("CufileBroken", message)
+                .fix(format!("{}: correct the JSON", storage.path));
         }
         _ => {}
     }
-    // Compatibility mode is allowed unless the file forbids it.
-    let compat = storage.compat_mode.value().copied().unwrap_or(true);
-    let loaded = match (
-        &scene.facts.gpudirect.nvidia_fs,
-        &scene.facts.gpudirect.modules,
-    ) {
+    let gpudirect = &context.facts.gpudirect;
+    let is_loaded = match (&gpudirect.nvidia_fs, &gpudirect.modules) {
         (Reading::Value(_), _) => Some(true),
         (_, Reading::Value(modules)) => Some(modules.contains_key("nvidia_fs")),
         _ => None,
     };
-    let lacking = match (loaded, &storage.nodes) {
-        (Some(false), _) => "the node's nvidia-fs module is not loaded",
-        (_, Reading::Value(0) | Reading::Absent) => "this container has no /dev/nvidia-fs*",
+    let (lacking, remedy) = match (is_loaded, &storage.nodes) {
+        (Some(false), _) => (
+            "the node's nvidia-fs module is not loaded",
+            "load nvidia-fs on the node (GPU operator: gds.enabled=true)",
+        ),
+        (_, Reading::Value(0) | Reading::Absent) => (
+            "this container has no /dev/nvidia-fs*",
+            "env NVIDIA_GDS=enabled, for the NVIDIA container runtime to pass /dev/nvidia-fs* in",
+        ),
         (None, _) => {
-            return Item::unknown(
-                ID,
-                "GdsUnreadable",
-                format!("{asked}; whether nvidia-fs is loaded cannot be read"),
-            );
+            let message = format!("{setting}; whether nvidia-fs is loaded cannot be read");
+            return Item::unknown("GdsUnreadable", message);
         }
         (Some(true), _) => {
-            return Item::ok(
-                ID,
-                format!("{asked}; nvidia-fs is loaded and its nodes are here"),
-            );
+            return Item::ok(format!(
+                "{setting}; nvidia-fs is loaded and its nodes are here"
+            ));
         }
     };
-    let remedy = if loaded == Some(false) {
-        "load nvidia-fs on the node (GPU operator: gds.enabled=true)"
-    } else {
-        "env NVIDIA_GDS=enabled, for the NVIDIA container runtime to hand /dev/nvidia-fs* in"
+    let item = match storage.compat_mode.value() {
+        Some(false) => Item::failing(
+            "GdsMissing",
+            format!("{setting}, {lacking}, and `allow_compat_mode` is false: reads will fail"),
+        ),
+        _ => Item::degraded(
+            "GdsMissing",
+            format!("{setting}, and {lacking}: reads go through host memory"),
+        ),
     };
-    match compat {
-        true => Item::degraded(
-            ID,
-            "GdsMissing",
-            format!("{asked}, and {lacking}: reads go through host memory"),
-        )
-        .fix(remedy),
-        false => Item::failing(
-            ID,
-            "GdsMissing",
-            format!("{asked}, {lacking}, and `allow_compat_mode` is false: reads will fail"),
-        )
-        .fix(remedy),
-    }
+    item.fix(remedy)
 }
 
 #[cfg(test)]

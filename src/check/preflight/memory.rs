@@ -1,215 +1,190 @@
 //! Pinned memory and shared memory.
 
-use super::scene::{Fabric, Scene};
-use super::{Item, ItemStatus};
+use super::context::{Context, Fabric};
+use super::item::Item;
+use crate::observe::container::{Privileges, SharedMemory};
 use crate::observe::reading::Reading;
 
 /// Bit of CAP_IPC_LOCK (include/uapi/linux/capability.h).
 const CAP_IPC_LOCK: u64 = 1 << 14;
 
-/// A memlock limit up to here is somebody's default: 64 KiB before Linux 5.16, 8 MiB since, 64 MiB
-/// of some distributions. A single NCCL connection pins about 10 MiB.
+/// A memlock limit up to here is a default: 64 KiB before Linux 5.16, 8 MiB since, 64 MiB in some
+/// distributions. A single NCCL connection pins about 10 MiB.
 const DEFAULT_LIMITS: u64 = 64 << 20;
 
-/// One pool of a GPU's proxy thread (`ncclProxyOpsPool`, src/include/proxy.h: some 10 to 33 MB by
-/// version), and one connection's buffers (9,637,888 bytes, as NCCL's own messages tell), each
-/// rounded up: what NCCL cannot start without, of each GPU.
+/// What NCCL cannot start without, for each GPU: a pool of the GPU's proxy thread
+/// (`ncclProxyOpsPool`, src/include/proxy.h: 10 to 33 MB by version) and the buffers of one connection
+/// (9,637,888 bytes by NCCL's own messages), each rounded up.
 const NCCL_PER_GPU: u64 = 48 << 20;
 
-/// Room for what shares it: data loaders' batches. Below this a job of today's kind fails sooner or
-/// later with a bus error.
+/// Space for data loaders' batches. With less a typical job eventually fails with a bus error.
 const COMFORT_PER_GPU: u64 = 1 << 30;
 
-/// What guides advise.
+/// What guides recommend for each GPU.
 const ADVISED_PER_GPU: u64 = 8 << 30;
 
-/// What container runtimes give where nothing is said.
+/// The default of container runtimes.
 const RUNTIMES_DEFAULT: u64 = 64 << 20;
 
 const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
 
-/// Whether memory may be registered with the NIC.
-pub(super) fn memlock(scene: &Scene<'_>) -> Item {
-    const ID: &str = "memlock";
-    if matches!(scene.fabric, Fabric::None | Fabric::TcpRails) {
-        return Item::skipped(ID, "there is no RDMA device to register memory with");
-    }
-    let privileges = &scene.facts.privileges;
-    let has = |set: &Reading<u64>| set.value().is_some_and(|bits| bits & CAP_IPC_LOCK != 0);
-    let capable = has(&privileges.effective);
-    let first = privileges.first_user_namespace != Reading::Value(false);
-    let limit = match &privileges.memlock {
-        Reading::Value(None) => return Item::ok(ID, "locked memory is not limited"),
-        Reading::Value(Some(limit)) => *limit,
-        _ if capable && first => return Item::ok(ID, "CAP_IPC_LOCK is effective"),
-        Reading::Failed(fault) => {
-            return Item::unknown(ID, "LimitUnreadable", fault.detail.clone());
-        }
-        _ => return Item::unknown(ID, "LimitUnreadable", "/proc/self/limits cannot be read"),
-    };
-    let shown = size(limit);
-    if capable && first {
-        return Item::ok(ID, format!("CAP_IPC_LOCK lifts the limit of {shown}"))
-            .with("memlock_bytes", limit);
-    }
-    if let Reading::Value(memory) = privileges.memory
-        && limit >= memory
-    {
-        return Item::ok(
-            ID,
-            format!(
-                "locked memory is limited to {shown}, and the machine has {} in all",
-                size(memory)
-            ),
-        )
-        .with("memlock_bytes", limit);
-    }
-    if privileges.effective.value().is_none() {
-        return Item::unknown(
-            ID,
-            "LimitUnreadable",
-            format!("locked memory is limited to {shown}, and the capabilities cannot be read"),
-        );
-    }
-    let because = if capable {
-        "and CAP_IPC_LOCK lifts it in the machine's first user namespace only, and this is another (`hostUsers: false`)"
-    } else if has(&privileges.bounding) && matches!(privileges.uid, Reading::Value(uid) if uid != 0)
-    {
-        "and IPC_LOCK was added to the container, but a process that is not root does not get it"
-    } else {
-        "and CAP_IPC_LOCK is not effective"
-    };
-    let remedy = if capable {
-        "leave `hostUsers: false` out, or have the node's container runtime start with LimitMEMLOCK=infinity"
-    } else if has(&privileges.bounding) && matches!(privileges.uid, Reading::Value(uid) if uid != 0)
-    {
-        "securityContext.runAsUser: 0 with capabilities.add: [\"IPC_LOCK\"]; or LimitMEMLOCK=infinity for the node's container runtime"
-    } else {
-        "securityContext.capabilities.add: [\"IPC_LOCK\"] of the container; or LimitMEMLOCK=infinity for the node's container runtime (docker: --ulimit memlock=-1)"
-    };
-    let (status, reason) = match (scene.does_without(), limit <= DEFAULT_LIMITS) {
-        (Some(why), _) => {
-            return Item::skipped(ID, format!("locked memory is limited to {shown}; {why}"))
-                .with("memlock_bytes", limit);
-        }
-        (None, true) => (ItemStatus::Failing, "MemlockTooLow"),
-        (None, false) => (ItemStatus::Degraded, "MemlockLimited"),
-    };
-    if scene.ports().next().is_none() && scene.wanted.is_none() {
-        return Item::unknown(
-            ID,
-            reason,
-            format!("locked memory is limited to {shown}, {because}; this container can open no RDMA device, and nothing here tells whether RDMA is wanted"),
-        )
-        .fix(format!("where RDMA is wanted: {remedy}"))
-        .with("memlock_bytes", limit);
-    }
-    Item::new(
-        ID,
-        status,
-        Some(reason),
-        format!("locked memory is limited to {shown}, {because}. NCCL pins about 10 MiB a connection and fails with `Cannot allocate memory`"),
-    )
-    .fix(remedy)
-    .with("memlock_bytes", limit)
+const SHM_FIX: &str = "volumes: `- name: dshm, emptyDir: {medium: Memory}` mounted at /dev/shm, in this container and the init container that runs preflight (docker: --shm-size)";
+
+/// Why the item does not apply.
+pub(super) fn memlock_skip(context: &Context<'_>) -> Option<&'static str> {
+    matches!(context.fabric, Fabric::None | Fabric::TcpRails)
+        .then_some("without an RDMA device no memory is registered")
 }
 
-/// `/dev/shm` against the GPUs.
-pub(super) fn shm(scene: &Scene<'_>) -> Item {
-    const ID: &str = "shm";
-    const FIX: &str = "volumes: `- name: dshm, emptyDir: {medium: Memory}` mounted at /dev/shm, in this container and the init container that looks (docker: --shm-size)";
-    let shm = match &scene.facts.shm {
-        Reading::Value(shm) => shm,
-        Reading::Absent => {
-            return Item::failing(ID, "NoShm", "there is no /dev/shm").fix(FIX);
-        }
-        Reading::Failed(fault) => {
-            return Item::unknown(ID, "ShmUnreadable", fault.detail.clone());
-        }
-        Reading::NotObservable => {
-            return Item::unknown(ID, "ShmUnreadable", "the size of /dev/shm cannot be read");
-        }
+/// Judges whether memory may be registered with a NIC.
+pub(super) fn memlock(context: &Context<'_>) -> Item {
+    let privileges = &context.facts.privileges;
+    let is_capable = has_ipc_lock(&privileges.effective);
+    let lifts = is_capable && privileges.first_user_namespace != Reading::Value(false);
+    let limit = match &privileges.memlock {
+        Reading::Value(None) => return Item::ok("locked memory is not limited"),
+        Reading::Value(Some(limit)) => *limit,
+        _ if lifts => return Item::ok("CAP_IPC_LOCK is effective"),
+        Reading::Failed(fault) => return Item::unknown("LimitUnreadable", &fault.detail),
+        _ => return Item::unknown("LimitUnreadable", "/proc/self/limits cannot be read"),
     };
-    if scene
-        .nccl_number("NCCL_SHM_DISABLE")
-        .is_some_and(|n| n != 0)
-    {
-        return Item::ok(
-            ID,
-            format!(
-                "{}, and NCCL_SHM_DISABLE keeps NCCL out of it",
-                size(shm.size)
-            ),
-        )
-        .with("size_bytes", shm.size);
+    let limited = format!("locked memory is limited to {}", size(limit));
+    let item = match privileges.memory {
+        _ if lifts => Item::ok(format!("CAP_IPC_LOCK lifts the limit of {}", size(limit))),
+        Reading::Value(memory) if limit >= memory => Item::ok(format!(
+            "{limited}, and the machine has {} in all",
+            size(memory)
+        )),
+        _ if privileges.effective.value().is_none() => {
+            let message = format!("{limited}, and the capabilities cannot be read");
+            Item::unknown("LimitUnreadable", message)
+        }
+        _ => limited_memlock(context, limit, &limited),
+    };
+    item.with("memlock_bytes", limit)
+}
+
+fn has_ipc_lock(set: &Reading<u64>) -> bool {
+    set.value().is_some_and(|bits| bits & CAP_IPC_LOCK != 0)
+}
+
+/// The limit applies to this process.
+fn limited_memlock(context: &Context<'_>, limit: u64, limited: &str) -> Item {
+    let (because, remedy) = why_limited(&context.facts.privileges);
+    let is_default = limit <= DEFAULT_LIMITS;
+    let reason = if is_default {
+        "MemlockTooLow"
+    } else {
+        "MemlockLimited"
+    };
+    if context.ports().is_empty() && context.wanted.is_none() {
+        let message = format!(
+            "{limited}, {because}; this container can open no RDMA device, and nothing here shows whether RDMA is wanted"
+        );
+        return Item::unknown(reason, message).fix(format!("if RDMA is wanted: {remedy}"));
     }
-    let told = match shm.size.saturating_sub(shm.free) > shm.size / 10 {
-        true => format!("{} of which {} are free", size(shm.size), size(shm.free)),
-        false => size(shm.size),
+    let message = format!(
+        "{limited}, {because}. NCCL pins about 10 MiB a connection and fails with `Cannot allocate memory`"
+    );
+    let item = match is_default {
+        true => Item::failing(reason, message),
+        false => Item::degraded(reason, message),
     };
-    let item = match scene.gpus {
-        None | Some(0) => {
-            if shm.size <= RUNTIMES_DEFAULT {
-                let default = match shm.size == RUNTIMES_DEFAULT {
-                    true => ", the container runtime's default",
-                    false => "",
-                };
-                Item::degraded(
-                    ID,
-                    "ShmSmall",
-                    format!("{told}{default}, and the number of GPUs is not known (--gpus)"),
-                )
-                .fix(FIX)
-            } else {
-                Item::ok(
-                    ID,
-                    format!("{told}; the number of GPUs is not known (--gpus)"),
-                )
-            }
+    item.fix(remedy)
+}
+
+/// Why the capability does not lift the limit, and what to change.
+fn why_limited(privileges: &Privileges) -> (&'static str, &'static str) {
+    let is_root = !matches!(privileges.uid, Reading::Value(1..));
+    if has_ipc_lock(&privileges.effective) {
+        (
+            "and CAP_IPC_LOCK lifts it in the initial user namespace only, and this is another (`hostUsers: false`)",
+            "remove `hostUsers: false`, or have the node's container runtime start with LimitMEMLOCK=infinity",
+        )
+    } else if has_ipc_lock(&privileges.bounding) && !is_root {
+        (
+            "and IPC_LOCK was added to the container, but a process that is not root does not get it",
+            "securityContext.runAsUser: 0 with capabilities.add: [\"IPC_LOCK\"]; or LimitMEMLOCK=infinity for the node's container runtime",
+        )
+    } else {
+        (
+            "and CAP_IPC_LOCK is not effective",
+            "securityContext.capabilities.add: [\"IPC_LOCK\"] of the container; or LimitMEMLOCK=infinity for the node's container runtime (docker: --ulimit memlock=-1)",
+        )
+    }
+}
+
+/// Judges the size of `/dev/shm` against the number of GPUs.
+pub(super) fn shm(context: &Context<'_>) -> Item {
+    let shm = match &context.facts.shm {
+        Reading::Value(shm) => *shm,
+        Reading::Absent => return Item::failing("NoShm", "/dev/shm does not exist").fix(SHM_FIX),
+        Reading::Failed(fault) => return Item::unknown("ShmUnreadable", &fault.detail),
+        Reading::NotObservable => {
+            return Item::unknown("ShmUnreadable", "the size of /dev/shm cannot be read");
         }
-        Some(gpus) => {
-            let each = |bytes: u64| bytes.saturating_mul(u64::from(gpus));
-            // A single GPU has nobody on its node to share with.
-            let need = if gpus > 1 { each(NCCL_PER_GPU) } else { 0 };
-            if shm.free < need {
-                Item::failing(
-                    ID,
-                    "ShmTooSmall",
-                    format!(
-                        "{told} for {gpus} GPUs; NCCL itself takes up to {} there and ends without",
-                        size(need)
-                    ),
-                )
-                .fix(FIX)
-            } else if shm.free < each(COMFORT_PER_GPU) {
-                Item::degraded(
-                    ID,
-                    "ShmSmall",
-                    format!("{told} for {gpus} GPUs: enough for NCCL ({}), little beside it for data loaders (1 GiB a GPU is a low estimate, 8 GiB often advised)", size(need)),
-                )
-                .fix(FIX)
-            } else if shm.size < each(ADVISED_PER_GPU) {
-                Item::ok(
-                    ID,
-                    format!(
-                        "{told} for {gpus} GPUs: enough for NCCL; guides advise 8 GiB a GPU where data loaders share much"
-                    ),
-                )
-            } else {
-                Item::ok(ID, format!("{told} for {gpus} GPUs"))
-            }
+    };
+    let total = size(shm.size);
+    if context.nccl_flag("NCCL_SHM_DISABLE") {
+        let item = Item::ok(format!(
+            "{total}, and NCCL_SHM_DISABLE keeps NCCL from using it"
+        ));
+        return item.with("size_bytes", shm.size);
+    }
+    let shown = match shm.size.saturating_sub(shm.free) > shm.size / 10 {
+        true => format!("{total} of which {} are free", size(shm.free)),
+        false => total,
+    };
+    let item = match context.gpus {
+        Some(gpus @ 1..) => shm_for(gpus, shm, &format!("{shown} for {gpus} GPUs")),
+        _ if shm.size > RUNTIMES_DEFAULT => {
+            Item::ok(format!("{shown}; the number of GPUs is unknown (--gpus)"))
+        }
+        _ => {
+            let default = match shm.size == RUNTIMES_DEFAULT {
+                true => ", the container runtime's default",
+                false => "",
+            };
+            let message = format!("{shown}{default}, and the number of GPUs is unknown (--gpus)");
+            Item::degraded("ShmSmall", message).fix(SHM_FIX)
         }
     };
     item.with("size_bytes", shm.size)
         .with("free_bytes", shm.free)
 }
 
-/// Bytes in the unit that shows them whole.
+fn shm_for(gpus: u32, shm: SharedMemory, shown: &str) -> Item {
+    let each = |bytes: u64| bytes.saturating_mul(u64::from(gpus));
+    // A single GPU shares memory with no other on its node.
+    let need = if gpus > 1 { each(NCCL_PER_GPU) } else { 0 };
+    if shm.free < need {
+        let message = format!(
+            "{shown}; NCCL itself uses up to {} there and ends without",
+            size(need)
+        );
+        Item::failing("ShmTooSmall", message).fix(SHM_FIX)
+    } else if shm.free < each(COMFORT_PER_GPU) {
+        let message = format!(
+            "{shown}: enough for NCCL ({}), and little more for data loaders (1 GiB a GPU is a low estimate, 8 GiB often recommended)",
+            size(need)
+        );
+        Item::degraded("ShmSmall", message).fix(SHM_FIX)
+    } else if shm.size < each(ADVISED_PER_GPU) {
+        Item::ok(format!(
+            "{shown}: enough for NCCL; guides recommend 8 GiB a GPU if data loaders share much"
+        ))
+    } else {
+        Item::ok(shown)
+    }
+}
+
+/// Bytes in the largest unit that is not below 1.
 fn size(bytes: u64) -> String {
     match bytes {
         0..1024 => format!("{bytes} bytes"),
         1024..MIB => format!("{} KiB", bytes >> 10),
-        MIB..0x4000_0000 => format!("{} MiB", bytes >> 20),
+        MIB..GIB => format!("{} MiB", bytes >> 20),
         _ => format!("{} GiB", bytes >> 30),
     }
 }

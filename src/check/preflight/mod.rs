@@ -1,232 +1,291 @@
-//! Judges what a container can see of the fabric: can the job in here use it? One item a question,
-//! each with what to change where the answer is no.
+//! Judges from inside a training container whether its job can use the fabric. Each item is a row of
+//! one table and says what to change if its answer is no.
 
+mod context;
 mod devices;
 mod gid;
 mod gpu;
-mod hca;
+mod heterogeneous;
 mod interfaces;
+mod item;
 mod job;
-mod lists;
+mod master;
 mod memory;
-mod mixed;
-mod named;
-pub mod nccl_list;
+mod nccl_ib_hca;
+mod nccl_list;
+mod network;
+mod plugin_names;
 mod plugins;
-mod reasons;
-mod scene;
+mod ranks;
+mod referenced_files;
 mod settings;
 #[cfg(test)]
 mod testing;
+mod ucx_openmpi;
+mod wording;
 
-pub use gid::slot_asked;
-pub use job::master_to_ask;
-pub use named::FILES;
-pub use plugins::libraries_wanted;
-pub use reasons::REASONS;
+pub(crate) use gid::slot_asked;
+pub use item::{Item, ItemStatus};
+pub(crate) use job::master_to_ask;
+pub(crate) use plugin_names::libraries_wanted;
+pub(crate) use referenced_files::FILES;
 
 use crate::observe::container::ContainerFacts;
-use scene::Scene;
-use serde::Serialize;
-use serde_json::Value;
-use std::collections::BTreeMap;
+use context::Context;
 
-/// What became of one item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ItemStatus {
-    /// It was looked at, and it is as it should be.
-    Ok,
-    /// It does not apply here; the message says why.
-    Skipped,
-    /// It could not be looked at, or what is wanted is not known.
-    Unknown,
-    /// The job will run with less.
-    Degraded,
-    /// The job will fail, or fall back to TCP.
-    Failing,
+/// One row of the table.
+struct Row {
+    id: &'static str,
+    /// Why the item does not apply; `None` if it does.
+    skip: fn(&Context<'_>) -> Option<&'static str>,
+    judge: fn(&Context<'_>) -> Item,
+    /// Whether problems are skipped for a job that does not need RDMA.
+    rdma_only: bool,
+    /// Every reason that the item can have.
+    reasons: &'static [&'static str],
 }
 
-impl ItemStatus {
-    /// As in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ItemStatus::Ok => "ok",
-            ItemStatus::Skipped => "skipped",
-            ItemStatus::Unknown => "unknown",
-            ItemStatus::Degraded => "degraded",
-            ItemStatus::Failing => "failing",
-        }
-    }
-}
+const ROW: Row = Row {
+    id: "",
+    skip: |_| None,
+    judge: |_| Item::ok(""),
+    rdma_only: false,
+    reasons: &[],
+};
 
-/// One question and its answer.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Item {
-    /// Which question.
-    pub item: &'static str,
-    /// The answer.
-    pub status: ItemStatus,
-    /// Why, as one word; none where all is well.
-    pub reason: Option<&'static str>,
-    /// One sentence with names and numbers.
-    pub message: String,
-    /// What to change: the variable or the manifest's line.
-    pub remedy: String,
-    /// What it was judged by.
-    pub evidence: BTreeMap<&'static str, Value>,
-}
-
-impl Item {
-    fn new(
-        item: &'static str,
-        status: ItemStatus,
-        reason: Option<&'static str>,
-        message: impl Into<String>,
-    ) -> Self {
-        Item {
-            item,
-            status,
-            reason,
-            message: message.into(),
-            remedy: String::new(),
-            evidence: BTreeMap::new(),
-        }
-    }
-
-    fn ok(item: &'static str, message: impl Into<String>) -> Self {
-        Item::new(item, ItemStatus::Ok, None, message)
-    }
-
-    fn skipped(item: &'static str, message: impl Into<String>) -> Self {
-        Item::new(item, ItemStatus::Skipped, None, message)
-    }
-
-    fn unknown(item: &'static str, reason: &'static str, message: impl Into<String>) -> Self {
-        Item::new(item, ItemStatus::Unknown, Some(reason), message)
-    }
-
-    fn degraded(item: &'static str, reason: &'static str, message: impl Into<String>) -> Self {
-        Item::new(item, ItemStatus::Degraded, Some(reason), message)
-    }
-
-    fn failing(item: &'static str, reason: &'static str, message: impl Into<String>) -> Self {
-        Item::new(item, ItemStatus::Failing, Some(reason), message)
-    }
-
-    fn fix(mut self, remedy: impl Into<String>) -> Self {
-        self.remedy = remedy.into();
-        self
-    }
-
-    #[inline(never)]
-    fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
-        self.evidence.insert(name, value.into());
-        self
-    }
-}
-
-/// What the caller knows besides.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Options {
-    /// How many GPUs the job uses here; none: as many as are seen.
-    pub gpus: Option<u32>,
-}
-
-/// A question: its name, what has to hold, and the function that answers.
-type Row = (&'static str, &'static str, fn(&Scene<'_>) -> Item);
-
-/// Names of the items and what each asks, in order.
-pub fn questions() -> impl Iterator<Item = (&'static str, &'static str)> {
-    ITEMS.iter().map(|(name, asks, _)| (*name, *asks))
-}
-
-/// Every item, in the order in which they are told.
+/// Every item, in the order of the report.
 const ITEMS: &[Row] = &[
-    (
-        "uverbs",
-        "RDMA devices have a node in /dev/infiniband that opens",
-        devices::uverbs,
-    ),
-    (
-        "rdma_ports",
-        "their ports are active from in here",
-        devices::ports,
-    ),
-    (
-        "ib_hca",
-        "NCCL_IB_HCA selects ports that exist, as NCCL reads it",
-        hca::ib_hca,
-    ),
-    (
-        "gid_index",
-        "NCCL_IB_GID_INDEX, or NCCL's own choice, is a RoCE v2 address that fits",
-        gid::gid_index,
-    ),
-    (
-        "nccl_network",
-        "no setting asks for TCP, or for a network that is not here",
-        settings::network,
-    ),
-    (
-        "nccl_settings",
-        "NCCL reads the other settings as they were meant",
-        settings::others,
-    ),
-    (
-        "libibverbs",
-        "libibverbs is where the loader looks",
-        plugins::libibverbs,
-    ),
-    (
-        "net_plugin",
-        "the network plugin that is asked for, or that the platform needs, is where the loader looks",
-        plugins::net_plugin,
-    ),
-    (
-        "socket_ifname",
-        "NCCL_SOCKET_IFNAME, or NCCL's own choice, is an interface that joins the nodes",
-        interfaces::nccl,
-    ),
-    (
-        "gloo_ifname",
-        "GLOO_SOCKET_IFNAME names interfaces that have an address",
-        interfaces::gloo,
-    ),
-    (
-        "ucx_devices",
-        "UCX_NET_DEVICES and UCX_TLS name what exists",
-        lists::ucx,
-    ),
-    (
-        "mpi_ifname",
-        "Open MPI's interface lists name what exists",
-        lists::mpi,
-    ),
-    ("memlock", "memory may be pinned", memory::memlock),
-    ("shm", "/dev/shm has room for the GPUs", memory::shm),
-    ("gpudirect", "NICs can reach GPU memory", gpu::gpudirect),
-    ("gds", "GPUDirect Storage, where it is asked for", gpu::gds),
-    ("ranks", "rank variables make sense", job::ranks),
-    ("master", "MASTER_ADDR resolves and answers", job::master),
+    // RDMA devices have a node in /dev/infiniband that opens.
+    Row {
+        id: "uverbs",
+        judge: devices::uverbs,
+        reasons: &[
+            "NoRdmaDevice",
+            "NoUverbs",
+            "UverbsDenied",
+            "UverbsPartly",
+            "UverbsFewer",
+            "UverbsBroken",
+            "NoThread",
+            "UverbsStalled",
+            "RdmaUnreadable",
+        ],
+        ..ROW
+    },
+    // Their ports are active from inside the container.
+    Row {
+        id: "rdma_ports",
+        skip: devices::rdma_ports_skip,
+        judge: devices::rdma_ports,
+        rdma_only: true,
+        reasons: &["NoActivePort", "PortDown", "PortStateUnreadable"],
+        ..ROW
+    },
+    // NCCL_IB_HCA selects ports that exist, as NCCL reads it.
+    Row {
+        id: "ib_hca",
+        skip: nccl_ib_hca::ib_hca_skip,
+        judge: nccl_ib_hca::ib_hca,
+        reasons: &[
+            "HcaMatchesNothing",
+            "HcaMixed",
+            "HcaPartly",
+            "HcaPrefix",
+            "HcaFewer",
+        ],
+        ..ROW
+    },
+    // NCCL_IB_GID_INDEX, or NCCL's own choice, is a RoCE v2 address that works here.
+    Row {
+        id: "gid_index",
+        skip: gid::gid_index_skip,
+        judge: gid::gid_index,
+        rdma_only: true,
+        reasons: &[
+            "GidNotRoceV2",
+            "GidEmpty",
+            "GidLinkLocal",
+            "GidOfAnotherInterface",
+            "NoUsableGid",
+            "GidUnreadable",
+        ],
+        ..ROW
+    },
+    // No setting asks for TCP, or for a network that is not here.
+    Row {
+        id: "nccl_network",
+        judge: settings::network,
+        reasons: &["TcpConfigured", "NetNotAvailable", "RdmaUnreadable"],
+        ..ROW
+    },
+    // NCCL reads the other settings as intended.
+    Row {
+        id: "nccl_settings",
+        judge: settings::others,
+        reasons: &[
+            "SettingsUnreadable",
+            "GraphFileMissing",
+            "TopoFileMissing",
+            "NoRailInterface",
+            "NotANumber",
+            "NotAnAddressFamily",
+            "P2pDisabled",
+        ],
+        ..ROW
+    },
+    // Libibverbs is where the loader looks.
+    Row {
+        id: "libibverbs",
+        skip: plugins::libibverbs_skip,
+        judge: plugins::libibverbs,
+        rdma_only: true,
+        reasons: &["LibibverbsMissing", "LibraryUnreadable"],
+        ..ROW
+    },
+    // The network plugin that is configured, or that the platform needs, is where the loader looks.
+    Row {
+        id: "net_plugin",
+        judge: plugins::net_plugin,
+        reasons: &["PluginMissing", "OfiProvider", "LibraryUnreadable"],
+        ..ROW
+    },
+    // NCCL_SOCKET_IFNAME, or NCCL's own choice, is an interface that other nodes reach.
+    Row {
+        id: "socket_ifname",
+        judge: interfaces::socket_ifname,
+        reasons: &[
+            "NoInterface",
+            "InterfacePartly",
+            "LocalInterface",
+            "LinkLocalAddress",
+            "InterfacesUnreadable",
+        ],
+        ..ROW
+    },
+    // GLOO_SOCKET_IFNAME names interfaces that have an address.
+    Row {
+        id: "gloo_ifname",
+        skip: interfaces::gloo_ifname_skip,
+        judge: interfaces::gloo_ifname,
+        reasons: &["NoInterface", "LocalInterface", "InterfacesUnreadable"],
+        ..ROW
+    },
+    // UCX_NET_DEVICES and UCX_TLS name what exists.
+    Row {
+        id: "ucx_devices",
+        skip: ucx_openmpi::ucx_devices_skip,
+        judge: ucx_openmpi::ucx_devices,
+        reasons: &[
+            "NoUcxDevice",
+            "UcxPartly",
+            "UcxNewForm",
+            "UcxWithoutRdma",
+            "InterfacesUnreadable",
+        ],
+        ..ROW
+    },
+    // Open MPI's interface lists name what exists.
+    Row {
+        id: "mpi_ifname",
+        skip: ucx_openmpi::mpi_ifname_skip,
+        judge: ucx_openmpi::mpi_ifname,
+        reasons: &["NoInterface", "MpiPartly", "InterfacesUnreadable"],
+        ..ROW
+    },
+    // Memory may be pinned.
+    Row {
+        id: "memlock",
+        skip: memory::memlock_skip,
+        judge: memory::memlock,
+        rdma_only: true,
+        reasons: &["MemlockTooLow", "MemlockLimited", "LimitUnreadable"],
+        ..ROW
+    },
+    // /dev/shm has room for the GPUs.
+    Row {
+        id: "shm",
+        judge: memory::shm,
+        reasons: &["ShmTooSmall", "ShmSmall", "NoShm", "ShmUnreadable"],
+        ..ROW
+    },
+    // NICs can reach GPU memory.
+    Row {
+        id: "gpudirect",
+        skip: gpu::gpudirect_skip,
+        judge: gpu::gpudirect,
+        rdma_only: true,
+        reasons: &["NoGpuDirect", "GdrDisabled", "GpuDirectUnreadable"],
+        ..ROW
+    },
+    // GPUDirect Storage works if it is configured.
+    Row {
+        id: "gds",
+        skip: gpu::gds_skip,
+        judge: gpu::gds,
+        reasons: &[
+            "CufileMissing",
+            "CufileBroken",
+            "GdsMissing",
+            "GdsUnreadable",
+        ],
+        ..ROW
+    },
+    // Rank variables are consistent.
+    Row {
+        id: "ranks",
+        skip: ranks::ranks_skip,
+        judge: ranks::ranks,
+        reasons: &["RankNotANumber", "RankOutOfRange", "MoreRanksThanGpus"],
+        ..ROW
+    },
+    // MASTER_ADDR resolves and answers.
+    Row {
+        id: "master",
+        judge: master::master,
+        reasons: &[
+            "MasterUnresolvable",
+            "MasterUnset",
+            "MasterPort",
+            "MasterIsLoopback",
+            "MasterNotListening",
+            "MasterSilent",
+            "MasterUnreachable",
+        ],
+        ..ROW
+    },
 ];
 
-/// Answers every question.
-pub fn judge(facts: &ContainerFacts, options: Options) -> Vec<Item> {
-    let scene = Scene::new(facts, options);
-    ITEMS
-        .iter()
-        .map(|(name, _, answer)| {
-            let item = answer(&scene);
-            debug_assert_eq!(item.item, *name);
-            debug_assert!(
-                item.reason.is_none_or(|reason| {
-                    REASONS.iter().any(|row| (row.0, row.1) == (*name, reason))
-                }),
-                "{name}: a reason without a row: {:?}",
-                item.reason
-            );
-            item
-        })
-        .collect()
+/// Names of the items, in order.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    ITEMS.iter().map(|row| row.id)
+}
+
+/// Every item with each reason that it can have.
+pub fn reasons() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let rows = ITEMS.iter();
+    rows.flat_map(|row| row.reasons.iter().map(|reason| (row.id, *reason)))
+}
+
+/// Judges every item. `gpus`: how many the job uses here; `None` for all that the container sees.
+pub fn judge(facts: &ContainerFacts, gpus: Option<u32>) -> Vec<Item> {
+    let context = Context::new(facts, gpus);
+    let judged = ITEMS.iter().map(|row| {
+        let mut item = match (row.skip)(&context) {
+            Some(why) => Item::skipped(why),
+            None => (row.judge)(&context),
+        };
+        debug_assert!(
+            item.reason
+                .is_none_or(|reason| row.reasons.contains(&reason)),
+            "{}: {:?} is not in the table",
+            row.id,
+            item.reason
+        );
+        if row.rdma_only {
+            item = context.if_rdma_matters(item);
+        }
+        item.item = row.id;
+        item
+    });
+    judged.collect()
 }

@@ -5,77 +5,81 @@
 //! - a leading `^` excludes, then a `=` asks for whole names (`^=` both; `=^` is a name that begins
 //!   with `^`); otherwise an entry is a prefix;
 //! - entries end at commas; blanks belong to names, and nothing trims them;
-//! - `name:port` narrows to a port; what is no number is port 0, which no device has; `name:` and
-//!   `name` mean any port; a third and fourth part (rail, plane) do not select;
-//! - no entry at all selects everything, and with `^` nothing.
+//! - `name:port` narrows to a port; a word is port 0, which no device has; `name:` and `name` mean
+//!   any port; a third and fourth part (rail, plane) do not select;
+//! - an empty list selects everything, and with `^` nothing.
+
+use crate::observe::container::{SeenDevice, SeenPort};
 
 /// Longest name that NCCL keeps of an entry (`netIf::prefix`, 64 bytes with the end).
 const MAX_NAME: usize = 63;
 
-/// Entries that NCCL takes of `NCCL_IB_HCA` (`MAX_IB_DEVS`).
-pub const MAX_HCAS: usize = 32;
+/// Entries that NCCL reads of `NCCL_IB_HCA` (`MAX_IB_DEVS`).
+pub(super) const MAX_HCAS: usize = 32;
 
-/// Entries that NCCL takes of `NCCL_SOCKET_IFNAME` (`MAX_IFS`).
-pub const MAX_INTERFACES: usize = 16;
+/// Entries that NCCL reads of `NCCL_SOCKET_IFNAME` (`MAX_IFS`).
+pub(super) const MAX_INTERFACES: usize = 16;
 
-/// Any port.
+/// NCCL's number for any port.
 const ANY: i64 = -1;
 
 /// A list as NCCL reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NcclList {
-    /// What matches is left out.
+pub(super) struct NcclList {
+    /// Matches are left out.
     pub excludes: bool,
-    /// Whole names are meant.
+    /// Entries are whole names.
     pub exact: bool,
-    /// The entries.
     pub entries: Vec<Entry>,
-    /// Entries beyond those that NCCL takes.
-    pub ignored: usize,
 }
 
-/// One entry.
+/// One entry of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    /// Name, or beginning of a name.
+pub(super) struct Entry {
+    /// A name or the prefix of one.
     pub name: String,
-    /// Port; -1 is any.
+    /// Port number; -1 is any.
     pub port: i64,
 }
 
 impl NcclList {
-    /// Reads a list of which NCCL takes at most `most` entries.
+    /// Reads a list of which NCCL uses at most `most` entries.
     pub fn parse(text: &str, most: usize) -> Self {
         let (excludes, text) = strip(text, '^');
         let (exact, text) = strip(text, '=');
-        let mut all = text.split(',').filter_map(entry);
-        let entries = all.by_ref().take(most).collect();
         NcclList {
             excludes,
             exact,
-            entries,
-            ignored: all.count(),
+            entries: text.split(',').filter_map(entry).take(most).collect(),
         }
     }
 
-    /// Whether NCCL takes what has this name; `port`: that of an RDMA device.
+    /// Whether NCCL selects this name; `port`: that of an RDMA device.
     pub fn selects(&self, name: &str, port: Option<u32>) -> bool {
-        let named = self.entries.is_empty()
-            || (self.entries.iter()).any(|entry| self.names(entry, name, port));
-        named != self.excludes
+        let mut entries = self.entries.iter();
+        let is_matched =
+            self.entries.is_empty() || entries.any(|entry| self.matches(entry, name, port));
+        is_matched != self.excludes
     }
 
-    /// Whether one entry names it.
-    pub fn names(&self, entry: &Entry, name: &str, port: Option<u32>) -> bool {
-        let called = if self.exact {
-            name == entry.name
-        } else {
-            name.starts_with(&entry.name)
+    pub fn selects_port(&self, (device, port): &(&SeenDevice, &SeenPort)) -> bool {
+        self.selects(&device.device.name, Some(port.number))
+    }
+
+    /// Whether one entry matches a name.
+    pub fn matches(&self, entry: &Entry, name: &str, port: Option<u32>) -> bool {
+        let is_name = match self.exact {
+            true => name == entry.name,
+            false => name.starts_with(&entry.name),
         };
-        called && port.is_none_or(|port| entry.port == ANY || entry.port == i64::from(port))
+        is_name && port.is_none_or(|port| entry.port == ANY || entry.port == i64::from(port))
     }
 
-    /// An entry that no name can fit because of blanks around it, as people write lists.
+    pub fn matches_port(&self, entry: &Entry, (device, port): &(&SeenDevice, &SeenPort)) -> bool {
+        self.matches(entry, &device.device.name, Some(port.number))
+    }
+
+    /// An entry that matches no name because of the blanks around it.
     pub fn with_blanks(&self) -> Option<&Entry> {
         let mut entries = self.entries.iter();
         entries.find(|entry| entry.name.trim() != entry.name)
@@ -93,20 +97,17 @@ fn entry(text: &str) -> Option<Entry> {
     let mut parts = text.split(':');
     let name = parts.next().filter(|name| !name.is_empty())?;
     let port = parts.next().filter(|port| !port.is_empty());
-    let mut end = name.len().min(MAX_NAME);
-    while !name.is_char_boundary(end) {
-        end -= 1;
-    }
+    let mut ends = (0..=name.len().min(MAX_NAME)).rev();
     Some(Entry {
-        name: name.get(..end).unwrap_or_default().to_string(),
+        name: ends.find_map(|end| name.get(..end))?.to_string(),
         port: port.map_or(ANY, |port| leading_integer(port, 10).unwrap_or(0)),
     })
 }
 
-/// A number as NCCL reads one (`strtoll` with base 0): leading blanks and what follows the digits
-/// are passed over, `0x` and `0` choose the base, and a word is 0. None where NCCL keeps its
-/// default: nothing given, or too large a number.
-pub fn number(text: &str) -> Option<i64> {
+/// A number as NCCL reads it (`strtoll` with base 0): it ignores leading blanks and what follows the
+/// digits, `0x` and `0` select the base, and a word is 0. `None` if NCCL keeps its default: an empty
+/// value, or too large a number.
+pub(super) fn parse_number(text: &str) -> Option<i64> {
     if text.is_empty() {
         return None;
     }
@@ -119,24 +120,23 @@ pub fn number(text: &str) -> Option<i64> {
     leading_integer(text, base)
 }
 
-/// The integer that a text begins with, 0 for none; none if it is too large.
+/// The integer at the start of a text, 0 if there is none; `None` if it is too large.
 pub(super) fn leading_integer(text: &str, base: u32) -> Option<i64> {
     let text = text.trim_start_matches([' ', '\t', '\n', '\u{b}', '\u{c}', '\r']);
-    let (negative, text) = match text.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, text.strip_prefix('+').unwrap_or(text)),
-    };
+    let (is_negative, text) = strip(text, '-');
+    let text = text
+        .strip_prefix('+')
+        .filter(|_| !is_negative)
+        .unwrap_or(text);
     let text = match base {
         16 => text.get(2..).unwrap_or_default(),
         _ => text,
     };
-    let mut value: i64 = 0;
-    for digit in text.chars().map_while(|c| c.to_digit(base)) {
-        value = value
-            .checked_mul(i64::from(base))?
-            .checked_add(i64::from(digit))?;
-    }
-    Some(if negative { -value } else { value })
+    let mut digits = text.chars().map_while(|c| c.to_digit(base)).map(i64::from);
+    let value = digits.try_fold(0i64, |value, digit| {
+        value.checked_mul(i64::from(base))?.checked_add(digit)
+    })?;
+    Some(if is_negative { -value } else { value })
 }
 
 #[cfg(test)]
@@ -194,7 +194,7 @@ mod tests {
             ("=mlx5_1:0x1", ""),
             ("=mlx5_1:2:7:3", "mlx5_1:2"),
             ("=mlx5_1:99999999999999999999", ""),
-            // Case and wildcards are no such thing.
+            // Names are case-sensitive, and wildcards do not exist.
             ("MLX5", ""),
             ("mlx5_*", ""),
             ("mlx5_0;rocep1s0", ""),
@@ -229,8 +229,7 @@ mod tests {
     #[test]
     fn long_lists_and_names() {
         let many = vec!["a"; 40].join(",");
-        let list = NcclList::parse(&many, MAX_HCAS);
-        assert_eq!((list.entries.len(), list.ignored), (32, 8));
+        assert_eq!(NcclList::parse(&many, MAX_HCAS).entries.len(), 32);
         let long = "x".repeat(80);
         let list = NcclList::parse(&format!("={long}"), MAX_HCAS);
         assert!(list.selects(&"x".repeat(63), Some(1)) && !list.selects(&long, Some(1)));
@@ -259,7 +258,7 @@ mod tests {
             ("99999999999999999999", None),
             ("\u{fffd}", Some(0)),
         ] {
-            assert_eq!(number(text), want, "{text:?}");
+            assert_eq!(parse_number(text), want, "{text:?}");
         }
     }
 
@@ -268,7 +267,7 @@ mod tests {
         fn any_text_is_read(text in ".{0,80}", name in ".{0,20}", port in 0u32..9) {
             let list = NcclList::parse(&text, MAX_HCAS);
             let _ = list.selects(&name, Some(port));
-            let _ = number(&text);
+            let _ = parse_number(&text);
             // A list and its exclusion never agree.
             let not = NcclList::parse(&format!("^{text}"), MAX_HCAS);
             if !list.excludes {

@@ -1,9 +1,11 @@
-//! Settings that choose NCCL's network, and those that NCCL reads otherwise than they were meant.
+//! Settings that choose NCCL's network, and settings that NCCL reads differently than intended.
 
-use super::Item;
-use super::devices::count;
-use super::nccl_list::number;
-use super::scene::{Fabric, Scene};
+use super::context::{Context, Fabric};
+use super::item::Item;
+use super::nccl_list::parse_number;
+use super::referenced_files::{missing_file, missing_rail};
+use super::wording::count;
+use crate::observe::container::Setting;
 
 /// Settings that NCCL reads as whole numbers, among those that people set by hand.
 const NUMBERS: &[&str] = &[
@@ -32,184 +34,138 @@ const NUMBERS: &[&str] = &[
     "NCCL_MAX_NCHANNELS",
 ];
 
-/// Which network NCCL will take, by its settings.
-pub(super) fn network(scene: &Scene<'_>) -> Item {
-    const ID: &str = "nccl_network";
-    let usable = scene.selected().len();
-    let disabled = scene
-        .nccl_number("NCCL_IB_DISABLE")
-        .is_some_and(|number| number != 0);
-    if let Some(asked) = scene.nccl("NCCL_NET") {
-        let told = asked.told();
-        let value = asked.setting.value;
+/// Judges which network NCCL will use.
+pub(super) fn network(context: &Context<'_>) -> Item {
+    let usable = context.selected().len();
+    if let Some(setting) = context.nccl("NCCL_NET") {
+        let value = setting.value;
         if value.trim().is_empty() || value.trim() != value {
-            return Item::failing(
-                ID,
-                "NetNotAvailable",
-                format!("{told:?}: no network has this name, blanks included, and NCCL ends instead of taking another"),
-            )
-            .fix("NCCL_NET: unset it, or IB");
+            let message = format!(
+                "{:?}: no network has this name, blanks included, and NCCL ends instead of choosing another",
+                setting.to_string()
+            );
+            return Item::failing("NetNotAvailable", message).fix("NCCL_NET: unset it, or IB");
         }
         if value.eq_ignore_ascii_case("ib") {
-            if disabled {
-                return Item::failing(
-                    ID,
-                    "NetNotAvailable",
-                    format!("{told}, and NCCL_IB_DISABLE forbids it: NCCL ends"),
-                )
-                .fix("NCCL_IB_DISABLE: unset it");
-            }
-            return match (scene.fabric, usable) {
-                (Fabric::Unknown, _) => Item::unknown(
-                    ID,
-                    "RdmaUnreadable",
-                    format!("{told}; RDMA devices could not be listed"),
-                ),
-                (_, 0) => Item::failing(
-                    ID,
-                    "NetNotAvailable",
-                    format!("{told}, and there is no usable port: NCCL ends (`network IB not found`) instead of taking TCP"),
-                )
-                .fix("see to uverbs, rdma_ports and ib_hca; or unset NCCL_NET"),
-                (_, many) => Item::ok(
-                    ID,
-                    format!("{told}: NCCL's own transport over {}", count(many, "port")),
-                ),
-            };
+            return ib(context, setting, usable);
         }
         if !value.eq_ignore_ascii_case("socket") {
-            return Item::ok(ID, format!("{told}: a plugin's network (net_plugin)"));
+            return Item::ok(format!("{setting}: a plugin's network (net_plugin)"));
         }
     }
-    if let Some(asked) = &scene.tcp {
-        let told = asked.told();
-        let sockets = |item: Item| item.with("network", "Socket");
-        if scene.is_one_node() {
-            return sockets(Item::ok(
-                ID,
-                format!("{told} asks for TCP, and the job is of one node"),
-            ));
-        }
-        // Devices that this container was not given are the node's all the same.
-        let here = !scene.devices().is_empty() || scene.fabric == Fabric::TcpRails;
-        let gpus = scene.gpus.is_some_and(|gpus| gpus > 0);
-        let why = match (here, scene.is_many_nodes() && gpus) {
-            (true, _) => "though RDMA is here",
-            (false, true) => "and the job's GPUs are on several nodes",
-            (false, false) => {
-                return sockets(Item::ok(
-                    ID,
-                    format!("{told} asks for TCP, and there is no RDMA device"),
-                ));
-            }
-        };
-        return sockets(Item::degraded(
-            ID,
-            "TcpConfigured",
-            format!("{told} asks for TCP, {why}"),
-        ))
-        .fix(format!(
-            "{}: take it out{}",
-            asked.name,
-            asked
-                .setting
-                .file
-                .map_or(String::new(), |file| format!(" of {file}"))
-        ));
+    if let Some(setting) = context.tcp {
+        return tcp(context, setting).with("network", "Socket");
     }
-    match (scene.fabric, scene.plugin()) {
-        (_, Some(path)) => Item::ok(ID, format!("NCCL tries the plugin {path} first")),
-        (Fabric::Verbs, None) if usable > 0 => Item::ok(
-            ID,
-            format!("NCCL's own transport over {}", count(usable, "port")),
-        ),
-        _ => Item::skipped(ID, "no setting chooses a network"),
+    match (context.fabric, context.plugin()) {
+        (_, Some(path)) => Item::ok(format!("NCCL tries the plugin {path} first")),
+        (Fabric::Verbs, None) if usable > 0 => Item::ok(format!(
+            "NCCL's own transport over {}",
+            count(usable, "port")
+        )),
+        _ => Item::skipped("no setting chooses a network"),
     }
 }
 
-/// The other settings.
-pub(super) fn others(scene: &Scene<'_>) -> Item {
-    const ID: &str = "nccl_settings";
-    let named = super::named::files(ID, scene).or_else(|| super::named::rails(ID, scene));
-    if let Some(wrong) = named {
+/// `NCCL_NET=IB`: NCCL ends without a usable port.
+fn ib(context: &Context<'_>, setting: Setting<'_>, usable: usize) -> Item {
+    if context.nccl_flag("NCCL_IB_DISABLE") {
+        let message = format!("{setting}, and NCCL_IB_DISABLE forbids it: NCCL ends");
+        return Item::failing("NetNotAvailable", message).fix("NCCL_IB_DISABLE: unset it");
+    }
+    match (context.fabric, usable) {
+        (Fabric::Unknown, _) => {
+            Item::unknown("RdmaUnreadable", format!("{setting}; RDMA devices could not be listed"))
+        }
+        (_, 0) => Item::failing("NetNotAvailable", format!("{setting}, and no port is usable: NCCL ends (`network IB not found`) instead of using TCP"))
+            .fix("fix uverbs, rdma_ports and ib_hca; or unset NCCL_NET"),
+        (_, many) => Item::ok(format!("{setting}: NCCL's own transport over {}", count(many, "port"))),
+    }
+}
+
+/// A setting asks for TCP: wrong if the job could have used RDMA. Devices that this container was not
+/// given count as well.
+fn tcp(context: &Context<'_>, setting: Setting<'_>) -> Item {
+    let has_rdma = !context.devices().is_empty() || context.fabric == Fabric::TcpRails;
+    let has_gpus = context.gpus.is_some_and(|gpus| gpus > 0);
+    let why = match (has_rdma, context.is_many_nodes() && has_gpus) {
+        _ if context.is_one_node() => {
+            return Item::ok(format!(
+                "{setting} asks for TCP, and the job runs on one node"
+            ));
+        }
+        (true, _) => "though RDMA is here",
+        (false, true) => "and the job's GPUs are on several nodes",
+        (false, false) => {
+            return Item::ok(format!(
+                "{setting} asks for TCP, and the node has no RDMA device"
+            ));
+        }
+    };
+    let from = setting
+        .file
+        .map_or(String::new(), |file| format!(" from {file}"));
+    Item::degraded("TcpConfigured", format!("{setting} asks for TCP, {why}"))
+        .fix(format!("{}: remove it{from}", setting.name))
+}
+
+/// Judges the other settings.
+pub(super) fn others(context: &Context<'_>) -> Item {
+    let environment = &context.facts.environment;
+    let wrong = missing_file(context)
+        .or_else(|| missing_rail(context))
+        .or_else(|| {
+            NUMBERS
+                .iter()
+                .find_map(|name| not_a_number(context.nccl(name)?))
+        })
+        .or_else(|| p2p_disabled(context))
+        .or_else(|| wrong_family(context.nccl("NCCL_SOCKET_FAMILY")?));
+    if let Some(wrong) = wrong {
         return wrong;
     }
-    for name in NUMBERS {
-        let Some(asked) = scene.nccl(name) else {
-            continue;
-        };
-        let value = asked.setting.value;
-        let begins = value
-            .trim_start()
-            .trim_start_matches(['+', '-'])
-            .starts_with(|c: char| c.is_ascii_digit());
-        if !value.is_empty() && !begins {
-            return Item::degraded(
-                ID,
-                "NotANumber",
-                format!(
-                    "{}: NCCL reads a number here, and takes this for 0",
-                    asked.told()
-                ),
-            )
-            .fix(format!("{name}: a number"));
-        }
-        if !value.is_empty() && number(value).is_none() {
-            return Item::degraded(
-                ID,
-                "NotANumber",
-                format!(
-                    "{}: too large a number, NCCL keeps its default",
-                    asked.told()
-                ),
-            )
-            .fix(format!("{name}: a number"));
-        }
+    if !environment.unread.is_empty() {
+        let message = format!(
+            "{}: its settings are unknown",
+            environment.unread.join("; ")
+        );
+        return Item::unknown("SettingsUnreadable", message)
+            .fix("the file system of the file; NCCL_CONF_FILE names another");
     }
-    if scene
-        .nccl_number("NCCL_P2P_DISABLE")
-        .is_some_and(|n| n != 0)
-        && scene.gpus.is_some_and(|gpus| gpus > 1)
-    {
-        return Item::degraded(
-            ID,
-            "P2pDisabled",
-            "NCCL_P2P_DISABLE=1: GPUs of this node talk through host memory instead of NVLink or PCIe",
-        )
-        .fix("NCCL_P2P_DISABLE: unset it");
+    let names = environment
+        .variables
+        .keys()
+        .chain(environment.nccl_files.keys());
+    match names.filter(|name| name.starts_with("NCCL_")).count() {
+        0 => Item::ok("none is set"),
+        number => Item::ok(format!("{number} set, each read as written")),
     }
-    if let Some(asked) = scene.nccl("NCCL_SOCKET_FAMILY")
-        && !["AF_INET", "AF_INET6"].contains(&asked.setting.value)
-    {
-        return Item::degraded(
-            ID,
-            "NotAnAddressFamily",
-            format!(
-                "{}: NCCL knows AF_INET and AF_INET6 and passes this over",
-                asked.told()
-            ),
-        )
-        .fix("NCCL_SOCKET_FAMILY: AF_INET or AF_INET6");
-    }
-    let unread = &scene.facts.environment.unread;
-    if !unread.is_empty() {
-        return Item::unknown(
-            ID,
-            "SettingsUnreadable",
-            format!("{}: what it sets is not known here", unread.join("; ")),
-        )
-        .fix("the file system of the file; NCCL_CONF_FILE names another");
-    }
-    let set = scene.facts.environment.variables.keys();
-    let files = scene.facts.environment.nccl_files.keys();
-    let number_set = set
-        .chain(files)
-        .filter(|name| name.starts_with("NCCL_"))
-        .count();
-    match number_set {
-        0 => Item::ok(ID, "none is set"),
-        _ => Item::ok(ID, format!("{number_set} set, each read as it stands")),
-    }
+}
+
+fn not_a_number(setting: Setting<'_>) -> Option<Item> {
+    let digits = setting.value.trim_start().trim_start_matches(['+', '-']);
+    let why = match parse_number(setting.value) {
+        _ if setting.value.is_empty() => return None,
+        None => "the number is too large, NCCL keeps its default",
+        Some(_) if digits.starts_with(|c: char| c.is_ascii_digit()) => return None,
+        Some(_) => "NCCL reads a number here, and takes this for 0",
+    };
+    let item = Item::degraded("NotANumber", format!("{setting}: {why}"));
+    Some(item.fix(format!("{}: a number", setting.name)))
+}
+
+fn p2p_disabled(context: &Context<'_>) -> Option<Item> {
+    let matters = context.gpus.is_some_and(|gpus| gpus > 1);
+    (matters && context.nccl_flag("NCCL_P2P_DISABLE")).then(|| {
+        let message = "NCCL_P2P_DISABLE=1: GPUs of this node communicate through host memory instead of NVLink or PCIe";
+        Item::degraded("P2pDisabled", message).fix("NCCL_P2P_DISABLE: unset it")
+    })
+}
+
+fn wrong_family(setting: Setting<'_>) -> Option<Item> {
+    (!["AF_INET", "AF_INET6"].contains(&setting.value)).then(|| {
+        let message = format!("{setting}: NCCL knows AF_INET and AF_INET6 and ignores this");
+        Item::degraded("NotAnAddressFamily", message).fix("NCCL_SOCKET_FAMILY: AF_INET or AF_INET6")
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Containers for tests.
 
-use super::{Item, ItemStatus, Options, judge};
+use super::{Item, ItemStatus, judge};
 use crate::observe::container::{
     ContainerFacts, Interface, Library, Privileges, SeenDevice, SeenPort, SharedMemory,
 };
@@ -152,13 +152,13 @@ pub(super) fn fault<T>(kind: FaultKind) -> Reading<T> {
 }
 
 pub(super) fn item(facts: &ContainerFacts, name: &str) -> Item {
-    let mut items = judge(facts, Options::default());
+    let mut items = judge(facts, None);
     items.retain(|item| item.item == name);
     items.pop().expect("such an item")
 }
 
 /// Status and reason of one item. What is wrong names what to change, what is not ok says why.
-pub(super) fn told(facts: &ContainerFacts, name: &str) -> String {
+pub(super) fn verdict(facts: &ContainerFacts, name: &str) -> String {
     let item = item(facts, name);
     assert!(!item.message.is_empty(), "{name}");
     if item.status >= ItemStatus::Degraded {
@@ -169,4 +169,12 @@ pub(super) fn told(facts: &ContainerFacts, name: &str) -> String {
         Some(reason) => format!("{} {reason}", item.status.as_str()),
         None => item.status.as_str().to_string(),
     }
+}
+
+/// A good container with these variables and no others.
+pub(super) fn only(variables: &[(&str, &str)]) -> ContainerFacts {
+    let mut facts = good();
+    facts.environment.variables.clear();
+    set(&mut facts, variables);
+    facts
 }

@@ -4,7 +4,7 @@ use crate::cli::check;
 use crate::report::State;
 use crate::units::{BadSpan, Span};
 use clap::builder::{FalseyValueParser, Resettable};
-use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
+use clap::{Arg, Args, Command, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -41,26 +41,16 @@ pub struct Settings {
     pub root: PathBuf,
 }
 
-impl Settings {
-    /// The parsed command line.
-    ///
-    /// # Errors
-    /// None after clap has accepted the command line.
-    pub fn of(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        Settings::from_arg_matches(matches)
-    }
-}
-
 /// Which verdicts cause a non-zero exit status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum FailOn {
     /// Every verdict but ready.
     #[value(help = None)]
     Any,
-    /// Degraded and unready.
+    /// Degraded and unready, not unknown.
     #[value(help = None)]
     Degraded,
-    /// Unready alone.
+    /// Unready alone, not degraded or unknown.
     #[value(help = None)]
     Unready,
 }

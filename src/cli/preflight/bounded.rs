@@ -12,10 +12,10 @@ const STACK: usize = 512 * 1024;
 /// Results that a thread will send, each more complete than the one before.
 pub(super) struct Pending<T>(Receiver<T>);
 
-/// Why there is no result.
+/// Why a result is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
-    /// The deadline passed.
+    /// The deadline passed before any result.
     Late,
     /// No thread could be started, or it ended without a result.
     NoThread,

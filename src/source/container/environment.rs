@@ -14,8 +14,8 @@ const KEPT: &[&str] = &[
     "GLOO_",
     "UCX_",
     "FI_",
-    "OFI_NCCL_",
     "OMPI_",
+    "PRTE_MCA_",
     "PMI_",
     "MPI_LOCAL",
     "SLURM_",
@@ -34,7 +34,6 @@ const KEPT: &[&str] = &[
     "GROUP_WORLD_SIZE",
     "CUFILE_",
     "NVIDIA_GDS",
-    "CUDA_VISIBLE_DEVICES",
     "LD_LIBRARY_PATH",
     "HOME",
 ];
@@ -108,7 +107,7 @@ pub(crate) fn conf_files(environment: &Environment) -> Vec<String> {
 }
 
 /// `NAME=value` lines; `#` in the first column starts a comment. Blanks are part of names and
-/// values. Other names than NCCL's are left out: they take effect too late for everything else.
+/// values. Only NCCL's own names are kept: others would take effect too late.
 fn parse(text: &str) -> Lines {
     text.lines()
         .map(|line| truncated(line, MAX_LINE))

@@ -96,7 +96,7 @@ pub(crate) fn has_loader(host: &Host) -> bool {
 
 struct Search<'a> {
     host: &'a Host,
-    /// Directories of `LD_LIBRARY_PATH`.
+    /// Directories of `LD_LIBRARY_PATH`, in order.
     own: Vec<String>,
     /// Paths by library name, from `/etc/ld.so.cache`.
     cache: BTreeMap<String, Vec<String>>,
@@ -212,7 +212,7 @@ fn objection(file: &[u8], arch: Option<&str>) -> Option<String> {
 /// What a library asks of the loader.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Dynamic {
-    /// `DT_NEEDED`, in order.
+    /// Libraries of `DT_NEEDED`, in order.
     needed: Vec<String>,
     /// `DT_RUNPATH`, else `DT_RPATH`, as written: `$ORIGIN` is the library's own directory.
     runpath: Option<String>,

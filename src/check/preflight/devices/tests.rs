@@ -1,5 +1,5 @@
 use super::super::testing::*;
-use super::super::{Options, judge};
+use super::super::{ItemStatus, judge};
 use super::*;
 use crate::observe::container::ContainerFacts;
 use crate::observe::rdma::LinkLayer;
@@ -12,7 +12,7 @@ fn nodes(facts: &mut ContainerFacts, node: &Reading<()>, which: std::ops::Range<
 
 #[test]
 fn a_good_container_has_nothing_to_say() {
-    for item in judge(&good(), Options::default()) {
+    for item in judge(&good(), None) {
         assert!(item.status <= ItemStatus::Skipped, "{item:?}");
     }
 }
@@ -21,32 +21,32 @@ fn a_good_container_has_nothing_to_say() {
 fn nodes_of_devices() {
     let denied = fault(FaultKind::Denied);
     let mut facts = good();
-    assert_eq!(told(&facts, "uverbs"), "ok");
+    assert_eq!(verdict(&facts, "uverbs"), "ok");
     nodes(&mut facts, &Reading::Absent, 1..8);
-    assert_eq!(told(&facts, "uverbs"), "degraded UverbsFewer");
+    assert_eq!(verdict(&facts, "uverbs"), "degraded UverbsFewer");
     nodes(&mut facts, &denied, 1..2);
-    assert_eq!(told(&facts, "uverbs"), "degraded UverbsPartly");
+    assert_eq!(verdict(&facts, "uverbs"), "degraded UverbsPartly");
     nodes(&mut facts, &denied, 0..8);
-    assert_eq!(told(&facts, "uverbs"), "failing UverbsDenied");
+    assert_eq!(verdict(&facts, "uverbs"), "failing UverbsDenied");
     assert!(item(&facts, "uverbs").remedy.contains("resources.limits"));
     nodes(&mut facts, &fault(FaultKind::Gone), 0..8);
-    assert_eq!(told(&facts, "uverbs"), "failing UverbsBroken");
+    assert_eq!(verdict(&facts, "uverbs"), "failing UverbsBroken");
     nodes(&mut facts, &Reading::Absent, 0..8);
-    assert_eq!(told(&facts, "uverbs"), "failing NoUverbs");
+    assert_eq!(verdict(&facts, "uverbs"), "failing NoUverbs");
     nodes(&mut facts, &Reading::NotObservable, 2..3);
-    assert_eq!(told(&facts, "uverbs"), "unknown NoThread");
+    assert_eq!(verdict(&facts, "uverbs"), "unknown NoThread");
     nodes(&mut facts, &Reading::NotObservable, 0..8);
-    assert_eq!(told(&facts, "uverbs"), "unknown NoThread");
+    assert_eq!(verdict(&facts, "uverbs"), "unknown NoThread");
     nodes(&mut facts, &fault(FaultKind::Stalled), 3..4);
-    assert_eq!(told(&facts, "uverbs"), "failing UverbsStalled");
+    assert_eq!(verdict(&facts, "uverbs"), "failing UverbsStalled");
     facts.rdma = fault(FaultKind::Denied);
-    assert_eq!(told(&facts, "uverbs"), "unknown RdmaUnreadable");
+    assert_eq!(verdict(&facts, "uverbs"), "unknown RdmaUnreadable");
     facts.rdma = Reading::Absent;
-    assert_eq!(told(&facts, "uverbs"), "unknown RdmaUnreadable");
+    assert_eq!(verdict(&facts, "uverbs"), "unknown RdmaUnreadable");
 }
 
 #[test]
-fn nodes_that_nobody_opens_may_refuse() {
+fn refused_nodes_do_not_matter_without_rdma() {
     for (variables, kind, want) in [
         (&[("WORLD_SIZE", "8")][..], FaultKind::Denied, "skipped"),
         (&[("NCCL_IB_DISABLE", "1")], FaultKind::Denied, "skipped"),
@@ -62,12 +62,12 @@ fn nodes_that_nobody_opens_may_refuse() {
         for which in [0..8, 3..4] {
             let mut facts = with(variables);
             nodes(&mut facts, &fault(kind), which);
-            assert_eq!(told(&facts, "uverbs"), want, "{variables:?} {kind:?}");
+            assert_eq!(verdict(&facts, "uverbs"), want, "{variables:?} {kind:?}");
         }
     }
     let mut facts = with(&[("WORLD_SIZE", "8")]);
     devices(&mut facts)[0].ports[0].state = Reading::Value(PortState::Down);
-    assert_eq!(told(&facts, "rdma_ports"), "skipped");
+    assert_eq!(verdict(&facts, "rdma_ports"), "skipped");
 }
 
 #[test]
@@ -84,39 +84,39 @@ fn a_share_of_the_rails() {
         let mut facts = with(&[("LOCAL_WORLD_SIZE", local)]);
         facts.gpus = Reading::Value(gpus);
         nodes(&mut facts, &Reading::Absent, given..8);
-        assert_eq!(told(&facts, "uverbs"), want, "{given} {gpus}");
+        assert_eq!(verdict(&facts, "uverbs"), want, "{given} {gpus}");
     }
-    // A machine that has one for two GPUs; beside them a card for storage that was not given.
+    // A machine that has one for two GPUs; and a storage card that was not given.
     let mut facts = good();
     nodes(&mut facts, &Reading::Absent, 4..8);
     for device in &mut devices(&mut facts)[4..] {
         device.device.pci_id = Some("15b3:101d".into());
     }
-    assert_eq!(told(&facts, "uverbs"), "ok");
+    assert_eq!(verdict(&facts, "uverbs"), "ok");
     // Nor are rails missed that are down, or where the job stays on its node.
     let mut facts = good();
     nodes(&mut facts, &Reading::Absent, 4..8);
     for device in &mut devices(&mut facts)[4..] {
         device.ports[0].state = Reading::Value(PortState::Down);
     }
-    assert_eq!(told(&facts, "uverbs"), "ok");
+    assert_eq!(verdict(&facts, "uverbs"), "ok");
     let mut facts = with(&[("WORLD_SIZE", "8")]);
     nodes(&mut facts, &Reading::Absent, 1..8);
-    assert_eq!(told(&facts, "uverbs"), "ok");
+    assert_eq!(verdict(&facts, "uverbs"), "ok");
     // EFA: 32 devices, of which one was given.
     let mut facts = good();
     let efa = (0..32).map(|i| device(&format!("rdmap{i}s0"), LinkLayer::Unspecified));
     facts.rdma = Reading::Value(efa.collect());
     nodes(&mut facts, &Reading::Absent, 8..32);
-    assert_eq!(told(&facts, "uverbs"), "ok");
+    assert_eq!(verdict(&facts, "uverbs"), "ok");
     nodes(&mut facts, &Reading::Absent, 1..8);
-    assert_eq!(told(&facts, "uverbs"), "degraded UverbsFewer");
+    assert_eq!(verdict(&facts, "uverbs"), "degraded UverbsFewer");
     let remedy = item(&facts, "uverbs").remedy;
     assert!(remedy.contains("resources.limits"), "{remedy}");
     assert!(!remedy.contains("rdma/hca"), "{remedy}");
-    // Nobody misses them who asks for TCP.
+    // TCP does not need them.
     set(&mut facts, &[("NCCL_NET", "Socket")]);
-    assert_eq!(told(&facts, "uverbs"), "ok");
+    assert_eq!(verdict(&facts, "uverbs"), "ok");
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn no_device_is_wrong_only_where_rdma_is_wanted() {
         let mut facts = with(variables);
         facts.rdma = Reading::Value(Vec::new());
         facts.gpus = gpus.map_or(Reading::Absent, Reading::Value);
-        assert_eq!(told(&facts, "uverbs"), want, "{variables:?} {gpus:?}");
+        assert_eq!(verdict(&facts, "uverbs"), want, "{variables:?} {gpus:?}");
     }
 }
 
@@ -149,25 +149,25 @@ fn states_of_ports() {
         devices(facts)[at].ports[0].state = state;
     };
     let mut facts = good();
-    assert_eq!(told(&facts, "rdma_ports"), "ok");
+    assert_eq!(verdict(&facts, "rdma_ports"), "ok");
     // Fewer active ports than GPUs.
     state(&mut facts, 0, Reading::Value(PortState::Down));
-    assert_eq!(told(&facts, "rdma_ports"), "degraded PortDown");
-    // Beside eight GPUs' ports, others may be unused.
+    assert_eq!(verdict(&facts, "rdma_ports"), "degraded PortDown");
+    // With fewer GPUs some ports may be unused.
     facts.gpus = Reading::Value(4);
-    assert_eq!(told(&facts, "rdma_ports"), "ok");
+    assert_eq!(verdict(&facts, "rdma_ports"), "ok");
     // Not so where each was given to this container.
     nodes(&mut facts, &Reading::Absent, 7..8);
-    assert_eq!(told(&facts, "rdma_ports"), "degraded PortDown");
+    assert_eq!(verdict(&facts, "rdma_ports"), "degraded PortDown");
     // Nor where a list of what to leave out leaves it; what it does leave out may be down.
     let mut facts = with(&[("NCCL_IB_HCA", "^mlx5_1")]);
     state(&mut facts, 1, Reading::Value(PortState::Down));
     facts.gpus = Reading::Value(7);
-    assert_eq!(told(&facts, "rdma_ports"), "ok");
+    assert_eq!(verdict(&facts, "rdma_ports"), "ok");
     for at in 2..8 {
         state(&mut facts, at, Reading::Value(PortState::Down));
     }
-    assert_eq!(told(&facts, "rdma_ports"), "degraded PortDown");
+    assert_eq!(verdict(&facts, "rdma_ports"), "degraded PortDown");
     let message = item(&facts, "rdma_ports").message;
     assert!(
         message.contains("mlx5_2:1") && !message.contains("mlx5_1:1"),
@@ -177,20 +177,20 @@ fn states_of_ports() {
     let mut facts = with(&[("NCCL_IB_HCA", "=mlx5_0,mlx5_1")]);
     facts.gpus = Reading::Value(1);
     state(&mut facts, 0, Reading::Value(PortState::Init));
-    assert_eq!(told(&facts, "rdma_ports"), "degraded PortDown");
+    assert_eq!(verdict(&facts, "rdma_ports"), "degraded PortDown");
     assert!(item(&facts, "rdma_ports").remedy.contains("subnet manager"));
     for at in 0..8 {
         state(&mut facts, at, Reading::Value(PortState::Down));
     }
-    assert_eq!(told(&facts, "rdma_ports"), "failing NoActivePort");
+    assert_eq!(verdict(&facts, "rdma_ports"), "failing NoActivePort");
     set(&mut facts, &[("WORLD_SIZE", "8")]);
-    assert_eq!(told(&facts, "rdma_ports"), "skipped");
+    assert_eq!(verdict(&facts, "rdma_ports"), "skipped");
     for at in 0..8 {
         state(&mut facts, at, fault(FaultKind::Gone));
     }
-    assert_eq!(told(&facts, "rdma_ports"), "skipped");
+    assert_eq!(verdict(&facts, "rdma_ports"), "skipped");
     set(&mut facts, &[("WORLD_SIZE", "16")]);
-    assert_eq!(told(&facts, "rdma_ports"), "unknown PortStateUnreadable");
+    assert_eq!(verdict(&facts, "rdma_ports"), "unknown PortStateUnreadable");
     nodes(&mut facts, &Reading::Absent, 0..8);
-    assert_eq!(told(&facts, "rdma_ports"), "skipped");
+    assert_eq!(verdict(&facts, "rdma_ports"), "skipped");
 }

@@ -2,6 +2,7 @@ use super::super::testing::*;
 use super::*;
 use crate::observe::container::ContainerFacts;
 
+const ID: &str = "gid_index";
 const V6: &str = "2001:0db8:0000:0000:0000:0000:0000:0001";
 const OTHER: &str = "0000:0000:0000:0000:0000:ffff:0a0a:0001";
 
@@ -90,7 +91,7 @@ fn a_network_that_nccl_is_kept_to() {
         with_table(&mut facts, two());
         let got = item(&facts, ID);
         assert_eq!(got.evidence["index"]["mlx5_0:1"], index, "{range}");
-        assert_eq!(told(&facts, ID), want, "{range}");
+        assert_eq!(verdict(&facts, ID), want, "{range}");
         let named = got.remedy.starts_with("NCCL_IB_ADDR_RANGE");
         assert_eq!(named, index == 0, "{range}: {}", got.remedy);
     }
@@ -115,14 +116,14 @@ fn an_index_that_is_set() {
         ("2", "degraded GidNotRoceV2"),
         ("1", "degraded GidLinkLocal"),
         ("7", "failing GidEmpty"),
-        // Below 0, and what is no number that C reads: NCCL chooses, or takes 0.
+        // Below 0 NCCL chooses; a word is 0.
         ("-1", "ok"),
         ("", "ok"),
         ("three", "degraded GidNotRoceV2"),
         ("99999999999999999999", "ok"),
     ] {
         let facts = with(&[("NCCL_IB_GID_INDEX", index)]);
-        assert_eq!(told(&facts, ID), want, "{index:?}");
+        assert_eq!(verdict(&facts, ID), want, "{index:?}");
     }
     let facts = with(&[("NCCL_IB_GID_INDEX", "2")]);
     assert!(
@@ -135,14 +136,14 @@ fn an_index_that_is_set() {
 #[test]
 fn roce_v1_where_it_is_asked_for() {
     let facts = with(&[("NCCL_IB_ROCE_VERSION_NUM", "1")]);
-    assert_eq!(told(&facts, ID), "ok");
+    assert_eq!(verdict(&facts, ID), "ok");
     assert_eq!(item(&facts, ID).evidence["index"]["mlx5_0:1"], 2);
     for (version, want) in [("1", "ok"), ("2", "degraded GidNotRoceV2")] {
         let facts = with(&[
             ("NCCL_IB_GID_INDEX", "0"),
             ("NCCL_IB_ROCE_VERSION_NUM", version),
         ]);
-        assert_eq!(told(&facts, ID), want, "{version}");
+        assert_eq!(verdict(&facts, ID), want, "{version}");
     }
 }
 
@@ -162,10 +163,10 @@ fn an_address_of_somebody_else() {
     let mut gids = gids();
     gids.gids.push(gid(5, OTHER, GidKind::RoceV2));
     with_table(&mut facts, gids);
-    assert_eq!(told(&facts, ID), "degraded GidOfAnotherInterface");
+    assert_eq!(verdict(&facts, ID), "degraded GidOfAnotherInterface");
     // None of them is this container's: the shared device plugin leaves the interface outside.
     facts.interfaces = Reading::Value(vec![interface("eth0", &["10.244.0.5"])]);
-    assert_eq!(told(&facts, ID), "ok");
+    assert_eq!(verdict(&facts, ID), "ok");
 }
 
 #[test]
@@ -176,20 +177,20 @@ fn nothing_that_will_do() {
     ];
     let mut facts = good();
     with_table(&mut facts, table(only_local.clone(), true));
-    assert_eq!(told(&facts, ID), "degraded NoUsableGid");
+    assert_eq!(verdict(&facts, ID), "degraded NoUsableGid");
     with_table(&mut facts, table(only_local, false));
-    assert_eq!(told(&facts, ID), "unknown GidUnreadable");
+    assert_eq!(verdict(&facts, ID), "unknown GidUnreadable");
     with_table(&mut facts, table(Vec::new(), true));
-    assert_eq!(told(&facts, ID), "failing NoUsableGid");
+    assert_eq!(verdict(&facts, ID), "failing NoUsableGid");
     for device in devices(&mut facts) {
         device.ports[0].gids = Reading::NotObservable;
     }
-    assert_eq!(told(&facts, ID), "unknown GidUnreadable");
+    assert_eq!(verdict(&facts, ID), "unknown GidUnreadable");
     let mut facts = with(&[("NCCL_IB_GID_INDEX", "30")]);
     let mut partly = gids();
     partly.complete = false;
     with_table(&mut facts, partly);
-    assert_eq!(told(&facts, ID), "unknown GidUnreadable");
+    assert_eq!(verdict(&facts, ID), "unknown GidUnreadable");
     for (asked, want) in [
         (Reading::Value(Some(gid(30, V4, GidKind::RoceV2))), "ok"),
         (
@@ -206,7 +207,7 @@ fn nothing_that_will_do() {
         for device in devices(&mut facts) {
             device.ports[0].asked = asked.clone();
         }
-        assert_eq!(told(&facts, ID), want, "{asked:?}");
+        assert_eq!(verdict(&facts, ID), want, "{asked:?}");
     }
 }
 
@@ -219,14 +220,14 @@ fn where_it_does_not_matter() {
     ] {
         let mut facts = with(variables);
         set(&mut facts, &[("NCCL_IB_GID_INDEX", "7")]);
-        assert_eq!(told(&facts, ID), "skipped", "{variables:?}");
+        assert_eq!(verdict(&facts, ID), "skipped", "{variables:?}");
         assert!(item(&facts, ID).message.contains("slot 7 is empty"));
         set(&mut facts, &[("NCCL_IB_GID_INDEX", "3")]);
-        assert_eq!(told(&facts, ID), "ok", "{variables:?}");
+        assert_eq!(verdict(&facts, ID), "ok", "{variables:?}");
     }
     let mut facts = with(&[("NCCL_IB_GID_INDEX", "0")]);
     facts.rdma = Reading::Value(vec![device("mlx5_0", LinkLayer::Infiniband)]);
-    assert_eq!(told(&facts, ID), "skipped");
+    assert_eq!(verdict(&facts, ID), "skipped");
     facts.rdma = Reading::Value(Vec::new());
-    assert_eq!(told(&facts, ID), "skipped");
+    assert_eq!(verdict(&facts, ID), "skipped");
 }

@@ -4,41 +4,45 @@ use crate::observe::reading::{FaultKind, Reading};
 
 #[test]
 fn nics_and_gpu_memory() {
-    assert_eq!(told(&good(), "gpudirect"), "ok");
+    assert_eq!(verdict(&good(), "gpudirect"), "ok");
     for (variables, want) in [
         (&[("NCCL_NET_GDR_LEVEL", "LOC")][..], "degraded GdrDisabled"),
         (&[("NCCL_NET_GDR_LEVEL", "0")], "degraded GdrDisabled"),
         (&[("NCCL_NET_GDR_LEVEL", "SYS")], "ok"),
         (&[("NCCL_DMABUF_ENABLE", "0")], "degraded GdrDisabled"),
     ] {
-        assert_eq!(told(&with(variables), "gpudirect"), want, "{variables:?}");
+        assert_eq!(
+            verdict(&with(variables), "gpudirect"),
+            want,
+            "{variables:?}"
+        );
     }
     let mut facts = good();
     if let Reading::Value(driver) = &mut facts.gpudirect.driver {
         driver.open = Some(false);
     }
-    assert_eq!(told(&facts, "gpudirect"), "degraded NoGpuDirect");
+    assert_eq!(verdict(&facts, "gpudirect"), "degraded NoGpuDirect");
     // On one node no NIC has a part in it.
     let world = facts
         .environment
         .variables
         .insert("WORLD_SIZE".into(), "8".into());
-    assert_eq!(told(&facts, "gpudirect"), "skipped");
+    assert_eq!(verdict(&facts, "gpudirect"), "skipped");
     set(&mut facts, &[("WORLD_SIZE", world.as_deref().unwrap())]);
     if let Reading::Value(modules) = &mut facts.gpudirect.modules {
         modules.insert("nvidia_peermem".into(), Module::default());
     }
-    assert_eq!(told(&facts, "gpudirect"), "ok");
+    assert_eq!(verdict(&facts, "gpudirect"), "ok");
     facts.gpudirect.driver = Reading::Absent;
     facts.gpudirect.modules = fault(FaultKind::Denied);
-    assert_eq!(told(&facts, "gpudirect"), "unknown GpuDirectUnreadable");
+    assert_eq!(verdict(&facts, "gpudirect"), "unknown GpuDirectUnreadable");
     facts.gpus = Reading::Value(0);
-    assert_eq!(told(&facts, "gpudirect"), "skipped");
+    assert_eq!(verdict(&facts, "gpudirect"), "skipped");
     facts.gpus = Reading::Absent;
-    assert_eq!(told(&facts, "gpudirect"), "skipped");
+    assert_eq!(verdict(&facts, "gpudirect"), "skipped");
     let mut facts = good();
     facts.rdma = Reading::Value(Vec::new());
-    assert_eq!(told(&facts, "gpudirect"), "skipped");
+    assert_eq!(verdict(&facts, "gpudirect"), "skipped");
 }
 
 #[test]
@@ -95,20 +99,20 @@ fn storage() {
         facts.storage.compat_mode = cufile.clone();
         facts.storage.nodes = nodes;
         facts.gpudirect.nvidia_fs = module;
-        assert_eq!(told(&facts, "gds"), want, "{cufile:?}");
+        assert_eq!(verdict(&facts, "gds"), want, "{cufile:?}");
     }
     // Another image than the one that has the file.
     let mut facts = with(&asked);
     facts.storage.compat_mode = Reading::Absent;
     facts.has_loader = false;
-    assert_eq!(told(&facts, "gds"), "skipped");
-    // A file that nobody points to asks for nothing.
+    assert_eq!(verdict(&facts, "gds"), "skipped");
+    // A file without a setting asks for nothing.
     let mut facts = good();
     facts.storage.compat_mode = file(Some(false));
-    assert_eq!(told(&facts, "gds"), "skipped");
+    assert_eq!(verdict(&facts, "gds"), "skipped");
     set(&mut facts, &[("NVIDIA_GDS", "enabled")]);
-    assert_eq!(told(&facts, "gds"), "failing GdsMissing");
+    assert_eq!(verdict(&facts, "gds"), "failing GdsMissing");
     facts.gpudirect.modules = fault(FaultKind::Denied);
     facts.storage.nodes = Reading::Value(16);
-    assert_eq!(told(&facts, "gds"), "unknown GdsUnreadable");
+    assert_eq!(verdict(&facts, "gds"), "unknown GdsUnreadable");
 }

@@ -54,7 +54,7 @@ fn what_nccl_takes() {
     ] {
         let facts = on(POD, &[("NCCL_SOCKET_IFNAME", value)]);
         assert_eq!(selected(&facts), want, "{value:?}");
-        assert_eq!(told(&facts, "socket_ifname"), answer, "{value:?}");
+        assert_eq!(verdict(&facts, "socket_ifname"), answer, "{value:?}");
     }
 }
 
@@ -107,7 +107,7 @@ fn what_nccl_takes_of_itself() {
     ] {
         let facts = on(names, &[]);
         assert_eq!(selected(&facts), want, "{names:?}");
-        assert_eq!(told(&facts, "socket_ifname"), answer, "{names:?}");
+        assert_eq!(verdict(&facts, "socket_ifname"), answer, "{names:?}");
     }
 }
 
@@ -131,13 +131,13 @@ fn families_and_links() {
 #[test]
 fn one_node_may_use_what_is_local() {
     let facts = on(POD, &[("NCCL_SOCKET_IFNAME", "lo"), ("WORLD_SIZE", "8")]);
-    assert_eq!(told(&facts, "socket_ifname"), "ok");
+    assert_eq!(verdict(&facts, "socket_ifname"), "ok");
     // Where nothing tells how many nodes there are.
     let mut facts = on(&[("lo", &["127.0.0.1"])], &[]);
     facts.environment.variables.clear();
-    assert_eq!(told(&facts, "socket_ifname"), "unknown LocalInterface");
+    assert_eq!(verdict(&facts, "socket_ifname"), "unknown LocalInterface");
     set(&mut facts, &[("NCCL_SOCKET_IFNAME", "lo")]);
-    assert_eq!(told(&facts, "socket_ifname"), "degraded LocalInterface");
+    assert_eq!(verdict(&facts, "socket_ifname"), "degraded LocalInterface");
 }
 
 #[test]
@@ -149,7 +149,11 @@ fn interfaces_that_cannot_be_listed() {
     ]);
     facts.interfaces = fault(crate::observe::reading::FaultKind::Other);
     for item in ["socket_ifname", "gloo_ifname", "ucx_devices", "mpi_ifname"] {
-        assert_eq!(told(&facts, item), "unknown InterfacesUnreadable", "{item}");
+        assert_eq!(
+            verdict(&facts, item),
+            "unknown InterfacesUnreadable",
+            "{item}"
+        );
     }
 }
 
@@ -167,9 +171,9 @@ fn gloo_takes_whole_names() {
         ("lo", "failing LocalInterface"),
     ] {
         let facts = on(POD, &[("GLOO_SOCKET_IFNAME", value)]);
-        assert_eq!(told(&facts, "gloo_ifname"), want, "{value:?}");
+        assert_eq!(verdict(&facts, "gloo_ifname"), want, "{value:?}");
     }
-    assert_eq!(told(&good(), "gloo_ifname"), "skipped");
+    assert_eq!(verdict(&good(), "gloo_ifname"), "skipped");
 }
 
 #[test]
@@ -186,7 +190,7 @@ fn names_that_are_passed_over_are_told() {
         POD,
         &[("NCCL_SOCKET_IFNAME", "eth0,eth7"), ("NCCL_NET", "Socket")],
     );
-    assert_eq!(told(&facts, "socket_ifname"), "degraded InterfacePartly");
+    assert_eq!(verdict(&facts, "socket_ifname"), "degraded InterfacePartly");
     assert_eq!(
         item(&facts, "socket_ifname").remedy,
         "NCCL_SOCKET_IFNAME: eth0"

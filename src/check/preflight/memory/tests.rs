@@ -41,7 +41,7 @@ fn pinned_memory() {
         privileges.uid = Reading::Value(uid);
         privileges.first_user_namespace = Reading::Value(first);
         assert_eq!(
-            told(&facts, "memlock"),
+            verdict(&facts, "memlock"),
             want,
             "{limit:?} {effective:x} {uid} {first}"
         );
@@ -49,7 +49,7 @@ fn pinned_memory() {
 }
 
 #[test]
-fn nobody_pins_memory_without_a_device() {
+fn memory_is_not_pinned_without_a_device() {
     for (variables, gpus, given, want) in [
         // Any pod; the launcher of an MPI job.
         (&[][..], 8, Reading::Absent, "unknown MemlockTooLow"),
@@ -82,7 +82,7 @@ fn nobody_pins_memory_without_a_device() {
         for device in devices(&mut facts) {
             device.node = given.clone();
         }
-        assert_eq!(told(&facts, "memlock"), want, "{variables:?} {gpus}");
+        assert_eq!(verdict(&facts, "memlock"), want, "{variables:?} {gpus}");
     }
 }
 
@@ -105,16 +105,16 @@ fn each_cause_has_its_own_remedy() {
 fn pinned_memory_that_cannot_be_told() {
     let mut facts = good();
     facts.privileges.memlock = fault(FaultKind::Denied);
-    assert_eq!(told(&facts, "memlock"), "ok", "the capability is enough");
+    assert_eq!(verdict(&facts, "memlock"), "ok", "the capability is enough");
     facts.privileges.effective = Reading::Absent;
-    assert_eq!(told(&facts, "memlock"), "unknown LimitUnreadable");
+    assert_eq!(verdict(&facts, "memlock"), "unknown LimitUnreadable");
     facts.privileges.memlock = Reading::Value(Some(1));
-    assert_eq!(told(&facts, "memlock"), "unknown LimitUnreadable");
+    assert_eq!(verdict(&facts, "memlock"), "unknown LimitUnreadable");
     facts.privileges.effective = Reading::Value(0);
     set(&mut facts, &[("NCCL_NET", "Socket")]);
-    assert_eq!(told(&facts, "memlock"), "skipped");
+    assert_eq!(verdict(&facts, "memlock"), "skipped");
     facts.rdma = Reading::Value(Vec::new());
-    assert_eq!(told(&facts, "memlock"), "skipped");
+    assert_eq!(verdict(&facts, "memlock"), "skipped");
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn shared_memory() {
         (4 * GIB, 4 * GIB, Some(8), "degraded ShmSmall"),
         (64 * MIB, 64 * MIB, Some(8), "failing ShmTooSmall"),
         (64 * MIB, 64 * MIB, Some(2), "failing ShmTooSmall"),
-        // Alone on its node: nobody to share with, but data loaders.
+        // Alone on its node: only data loaders share it.
         (64 * MIB, 64 * MIB, Some(1), "degraded ShmSmall"),
         // Large, and full.
         (64 * GIB, MIB, Some(8), "failing ShmTooSmall"),
@@ -140,16 +140,16 @@ fn shared_memory() {
         let mut facts = good();
         facts.gpus = gpus.map_or(Reading::Absent, Reading::Value);
         facts.shm = Reading::Value(SharedMemory { size, free });
-        assert_eq!(told(&facts, "shm"), want, "{size} {free} {gpus:?}");
+        assert_eq!(verdict(&facts, "shm"), want, "{size} {free} {gpus:?}");
     }
     let mut facts = good();
     facts.shm = Reading::Absent;
-    assert_eq!(told(&facts, "shm"), "failing NoShm");
+    assert_eq!(verdict(&facts, "shm"), "failing NoShm");
     facts.shm = Reading::NotObservable;
-    assert_eq!(told(&facts, "shm"), "unknown ShmUnreadable");
+    assert_eq!(verdict(&facts, "shm"), "unknown ShmUnreadable");
     facts.shm = fault(FaultKind::Stalled);
-    assert_eq!(told(&facts, "shm"), "unknown ShmUnreadable");
+    assert_eq!(verdict(&facts, "shm"), "unknown ShmUnreadable");
     facts.shm = Reading::Value(SharedMemory::default());
     set(&mut facts, &[("NCCL_SHM_DISABLE", "1")]);
-    assert_eq!(told(&facts, "shm"), "ok");
+    assert_eq!(verdict(&facts, "shm"), "ok");
 }

@@ -1,6 +1,6 @@
 use super::super::testing::*;
 use super::*;
-use crate::observe::container::ContainerFacts;
+use crate::observe::container::{ContainerFacts, Environment};
 use crate::observe::rdma::LinkLayer;
 use crate::observe::reading::Reading;
 
@@ -60,44 +60,44 @@ fn names_that_nccl_tries() {
 #[test]
 fn where_the_plugin_is_a_choice() {
     let mut facts = good();
-    assert_eq!(told(&facts, "net_plugin"), "ok");
+    assert_eq!(verdict(&facts, "net_plugin"), "ok");
     lib(&mut facts, "libnccl-net.so", broken());
-    assert_eq!(told(&facts, "net_plugin"), "degraded PluginMissing");
+    assert_eq!(verdict(&facts, "net_plugin"), "degraded PluginMissing");
     lib(&mut facts, "libnccl-net.so", usable());
-    assert_eq!(told(&facts, "net_plugin"), "ok");
+    assert_eq!(verdict(&facts, "net_plugin"), "ok");
     facts.libraries.clear();
-    assert_eq!(told(&facts, "net_plugin"), "unknown LibraryUnreadable");
+    assert_eq!(verdict(&facts, "net_plugin"), "unknown LibraryUnreadable");
 
     let mut facts = with(&[("NCCL_NET_PLUGIN", "spcx")]);
     lib(&mut facts, "spcx", missing());
     lib(&mut facts, "libnccl-net-spcx.so", missing());
-    assert_eq!(told(&facts, "net_plugin"), "degraded PluginMissing");
+    assert_eq!(verdict(&facts, "net_plugin"), "degraded PluginMissing");
     // Asked for by name of its network: then NCCL ends.
     set(&mut facts, &[("NCCL_NET", "IBext")]);
-    assert_eq!(told(&facts, "net_plugin"), "failing PluginMissing");
+    assert_eq!(verdict(&facts, "net_plugin"), "failing PluginMissing");
     lib(&mut facts, "libnccl-net-spcx.so", usable());
-    assert_eq!(told(&facts, "net_plugin"), "ok");
+    assert_eq!(verdict(&facts, "net_plugin"), "ok");
     assert_eq!(
-        told(&with(&[("NCCL_NET_PLUGIN", "none")]), "net_plugin"),
+        verdict(&with(&[("NCCL_NET_PLUGIN", "none")]), "net_plugin"),
         "ok"
     );
 }
 
 #[test]
 fn efa_needs_its_plugin() {
-    assert_eq!(told(&efa(&[]), "net_plugin"), "failing PluginMissing");
+    assert_eq!(verdict(&efa(&[]), "net_plugin"), "failing PluginMissing");
     let mut facts = efa(&[]);
     lib(&mut facts, "libnccl-net.so", usable());
-    assert_eq!(told(&facts, "net_plugin"), "ok");
+    assert_eq!(verdict(&facts, "net_plugin"), "ok");
     // Routine on images for EFA, and no wish for TCP.
     set(
         &mut facts,
         &[("NCCL_IB_DISABLE", "1"), ("FI_PROVIDER", "efa")],
     );
-    assert_eq!(told(&facts, "net_plugin"), "ok");
-    assert_eq!(told(&facts, "nccl_network"), "ok");
+    assert_eq!(verdict(&facts, "net_plugin"), "ok");
+    assert_eq!(verdict(&facts, "nccl_network"), "ok");
     set(&mut facts, &[("FI_PROVIDER", "tcp")]);
-    assert_eq!(told(&facts, "net_plugin"), "failing OfiProvider");
+    assert_eq!(verdict(&facts, "net_plugin"), "failing OfiProvider");
     for (provider, want) in [
         ("^tcp", "ok"),
         ("^tcp,sockets", "ok"),
@@ -106,16 +106,16 @@ fn efa_needs_its_plugin() {
         ("efa;ofi_rxd", "ok"),
     ] {
         set(&mut facts, &[("FI_PROVIDER", provider)]);
-        assert_eq!(told(&facts, "net_plugin"), want, "{provider}");
+        assert_eq!(verdict(&facts, "net_plugin"), want, "{provider}");
     }
     let facts = efa(&[("NCCL_NET_PLUGIN", "none")]);
-    assert_eq!(told(&facts, "net_plugin"), "failing PluginMissing");
+    assert_eq!(verdict(&facts, "net_plugin"), "failing PluginMissing");
     for item in ["rdma_ports", "ib_hca", "gid_index", "libibverbs"] {
-        assert_eq!(told(&efa(&[]), item), "skipped", "{item}");
+        assert_eq!(verdict(&efa(&[]), item), "skipped", "{item}");
     }
     let facts = efa(&[("NCCL_NET", "Socket")]);
-    assert_eq!(told(&facts, "net_plugin"), "skipped");
-    assert_eq!(told(&facts, "nccl_network"), "degraded TcpConfigured");
+    assert_eq!(verdict(&facts, "net_plugin"), "skipped");
+    assert_eq!(verdict(&facts, "nccl_network"), "degraded TcpConfigured");
 }
 
 #[test]
@@ -124,16 +124,16 @@ fn tcp_rails_need_their_plugin_and_no_rdma() {
     facts.rdma = Reading::Value(Vec::new());
     let gve = |name: String| (name, Some("gve".to_string()));
     facts.links = Reading::Value((0..5).map(|i| gve(format!("eth{i}"))).collect());
-    assert_eq!(told(&facts, "uverbs"), "skipped");
-    assert_eq!(told(&facts, "net_plugin"), "failing PluginMissing");
-    assert_eq!(told(&facts, "memlock"), "skipped");
+    assert_eq!(verdict(&facts, "uverbs"), "skipped");
+    assert_eq!(verdict(&facts, "net_plugin"), "failing PluginMissing");
+    assert_eq!(verdict(&facts, "memlock"), "skipped");
     lib(&mut facts, "libnccl-net.so", usable());
-    assert_eq!(told(&facts, "net_plugin"), "ok");
+    assert_eq!(verdict(&facts, "net_plugin"), "ok");
     // Two such interfaces are an ordinary machine.
     facts.links = Reading::Value((0..2).map(|i| gve(format!("eth{i}"))).collect());
-    assert_eq!(told(&facts, "uverbs"), "failing NoRdmaDevice");
+    assert_eq!(verdict(&facts, "uverbs"), "failing NoRdmaDevice");
     set(&mut facts, &[("NCCL_FASTRAK_CTRL_DEV", "eth0")]);
-    assert_eq!(told(&facts, "uverbs"), "skipped");
+    assert_eq!(verdict(&facts, "uverbs"), "skipped");
     for (net, want) in [
         ("FasTrak", "skipped"),
         ("fastrak", "skipped"),
@@ -142,8 +142,12 @@ fn tcp_rails_need_their_plugin_and_no_rdma() {
     ] {
         let mut facts = with(&[("NCCL_NET", net)]);
         facts.rdma = Reading::Value(Vec::new());
-        assert_eq!(told(&facts, "uverbs"), want, "{net}");
-        assert_eq!(told(&facts, "net_plugin"), "failing PluginMissing", "{net}");
+        assert_eq!(verdict(&facts, "uverbs"), want, "{net}");
+        assert_eq!(
+            verdict(&facts, "net_plugin"),
+            "failing PluginMissing",
+            "{net}"
+        );
     }
 }
 
@@ -163,7 +167,7 @@ fn efa_that_is_meant_and_not_given() {
             lib(&mut facts, &name, missing());
         }
         assert_eq!(
-            told(&facts, "uverbs"),
+            verdict(&facts, "uverbs"),
             "failing NoRdmaDevice",
             "{variables:?}"
         );
@@ -173,7 +177,7 @@ fn efa_that_is_meant_and_not_given() {
             "{remedy}"
         );
         assert_eq!(
-            told(&facts, "net_plugin"),
+            verdict(&facts, "net_plugin"),
             "failing PluginMissing",
             "{variables:?}"
         );
@@ -185,28 +189,28 @@ fn efa_that_is_meant_and_not_given() {
     ] {
         let mut facts = with(variables);
         facts.rdma = Reading::Value(Vec::new());
-        assert_eq!(told(&facts, "uverbs"), "skipped", "{variables:?}");
-        assert_eq!(told(&facts, "nccl_network"), "degraded TcpConfigured");
-        assert_eq!(told(&facts, "net_plugin"), "skipped", "{variables:?}");
+        assert_eq!(verdict(&facts, "uverbs"), "skipped", "{variables:?}");
+        assert_eq!(verdict(&facts, "nccl_network"), "degraded TcpConfigured");
+        assert_eq!(verdict(&facts, "net_plugin"), "skipped", "{variables:?}");
     }
 }
 
 #[test]
 fn verbs_library() {
     let mut facts = good();
-    assert_eq!(told(&facts, "libibverbs"), "ok");
+    assert_eq!(verdict(&facts, "libibverbs"), "ok");
     lib(&mut facts, VERBS, missing());
-    assert_eq!(told(&facts, "libibverbs"), "failing LibibverbsMissing");
+    assert_eq!(verdict(&facts, "libibverbs"), "failing LibibverbsMissing");
     lib(&mut facts, VERBS, broken());
-    assert_eq!(told(&facts, "libibverbs"), "failing LibibverbsMissing");
+    assert_eq!(verdict(&facts, "libibverbs"), "failing LibibverbsMissing");
     facts.libraries.clear();
-    assert_eq!(told(&facts, "libibverbs"), "unknown LibraryUnreadable");
+    assert_eq!(verdict(&facts, "libibverbs"), "unknown LibraryUnreadable");
     facts.has_loader = false;
-    assert_eq!(told(&facts, "libibverbs"), "skipped");
-    assert_eq!(told(&facts, "net_plugin"), "skipped");
+    assert_eq!(verdict(&facts, "libibverbs"), "skipped");
+    assert_eq!(verdict(&facts, "net_plugin"), "skipped");
     let mut facts = with(&[("NCCL_NET", "Socket")]);
     lib(&mut facts, VERBS, missing());
-    assert_eq!(told(&facts, "libibverbs"), "skipped");
+    assert_eq!(verdict(&facts, "libibverbs"), "skipped");
     lib(&mut facts, VERBS, broken());
-    assert_eq!(told(&facts, "libibverbs"), "skipped");
+    assert_eq!(verdict(&facts, "libibverbs"), "skipped");
 }

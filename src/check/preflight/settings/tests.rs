@@ -27,7 +27,7 @@ fn which_network() {
         (&[("NCCL_NET", "Socket"), ("WORLD_SIZE", "8")], "ok"),
     ] {
         assert_eq!(
-            told(&with(variables), "nccl_network"),
+            verdict(&with(variables), "nccl_network"),
             want,
             "{variables:?}"
         );
@@ -51,19 +51,19 @@ fn a_file_of_nccl_is_named() {
 fn networks_that_are_not_there() {
     let mut facts = with(&[("NCCL_NET", "IB")]);
     facts.rdma = Reading::Value(Vec::new());
-    assert_eq!(told(&facts, "nccl_network"), "failing NetNotAvailable");
+    assert_eq!(verdict(&facts, "nccl_network"), "failing NetNotAvailable");
     facts.rdma = fault(crate::observe::reading::FaultKind::Denied);
-    assert_eq!(told(&facts, "nccl_network"), "unknown RdmaUnreadable");
+    assert_eq!(verdict(&facts, "nccl_network"), "unknown RdmaUnreadable");
     // TCP asked for, and nothing better seen here: less than GPUs on several nodes want.
     let mut facts = with(&[("NCCL_NET", "Socket")]);
     facts.rdma = Reading::Value(Vec::new());
-    assert_eq!(told(&facts, "nccl_network"), "degraded TcpConfigured");
-    assert_eq!(told(&facts, "uverbs"), "skipped");
+    assert_eq!(verdict(&facts, "nccl_network"), "degraded TcpConfigured");
+    assert_eq!(verdict(&facts, "uverbs"), "skipped");
     facts.gpus = Reading::Value(0);
-    assert_eq!(told(&facts, "nccl_network"), "ok");
+    assert_eq!(verdict(&facts, "nccl_network"), "ok");
     facts.gpus = Reading::Value(8);
     set(&mut facts, &[("WORLD_SIZE", "8")]);
-    assert_eq!(told(&facts, "nccl_network"), "ok");
+    assert_eq!(verdict(&facts, "nccl_network"), "ok");
     assert_eq!(item(&facts, "nccl_network").evidence["network"], "Socket");
 }
 
@@ -76,14 +76,14 @@ fn ib_disable_does_not_bind_plugins() {
             path: "/opt/hpcx/libnccl-net.so".into(),
         },
     );
-    assert_eq!(told(&facts, "nccl_network"), "ok");
+    assert_eq!(verdict(&facts, "nccl_network"), "ok");
     // HPC-X's has a switch of its own; both switches leave TCP.
     set(&mut facts, &[("NCCL_IBEXT_DISABLE", "1")]);
-    assert_eq!(told(&facts, "nccl_network"), "degraded TcpConfigured");
+    assert_eq!(verdict(&facts, "nccl_network"), "degraded TcpConfigured");
     set(&mut facts, &[("NCCL_IB_DISABLE", "0")]);
-    assert_eq!(told(&facts, "nccl_network"), "ok");
+    assert_eq!(verdict(&facts, "nccl_network"), "ok");
     set(&mut facts, &[("NCCL_IBEXT_DISABLE", "yes")]);
-    assert_eq!(told(&facts, "nccl_settings"), "degraded NotANumber");
+    assert_eq!(verdict(&facts, "nccl_settings"), "degraded NotANumber");
 }
 
 #[test]
@@ -109,17 +109,20 @@ fn settings_that_nccl_reads_otherwise() {
         (&[("NCCL_DEBUG", "INFO")], "ok"),
     ] {
         assert_eq!(
-            told(&with(variables), "nccl_settings"),
+            verdict(&with(variables), "nccl_settings"),
             want,
             "{variables:?}"
         );
     }
     let mut facts = with(&[("NCCL_P2P_DISABLE", "1")]);
     facts.gpus = Reading::Value(1);
-    assert_eq!(told(&facts, "nccl_settings"), "ok");
+    assert_eq!(verdict(&facts, "nccl_settings"), "ok");
     let mut facts = good();
     facts.environment.unread = vec!["/home/a/.nccl.conf: no answer in time".into()];
-    assert_eq!(told(&facts, "nccl_settings"), "unknown SettingsUnreadable");
+    assert_eq!(
+        verdict(&facts, "nccl_settings"),
+        "unknown SettingsUnreadable"
+    );
     set(&mut facts, &[("NCCL_IB_TC", "auto")]);
-    assert_eq!(told(&facts, "nccl_settings"), "degraded NotANumber");
+    assert_eq!(verdict(&facts, "nccl_settings"), "degraded NotANumber");
 }

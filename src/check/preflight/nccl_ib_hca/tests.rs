@@ -27,12 +27,12 @@ fn what_ib_hca_comes_to() {
         ("ib0", "failing HcaMatchesNothing"),
     ] {
         let facts = with(&[("NCCL_IB_HCA", value)]);
-        assert_eq!(told(&facts, "ib_hca"), want, "{value:?}");
+        assert_eq!(verdict(&facts, "ib_hca"), want, "{value:?}");
     }
-    assert_eq!(told(&good(), "ib_hca"), "ok");
-    // Where TCP is asked for, a list that fits nothing stops nobody.
+    assert_eq!(verdict(&good(), "ib_hca"), "ok");
+    // A list that matches nothing does no harm if TCP is configured.
     let facts = with(&[("NCCL_IB_HCA", "x"), ("NCCL_NET", "Socket")]);
-    assert_eq!(told(&facts, "ib_hca"), "degraded HcaMatchesNothing");
+    assert_eq!(verdict(&facts, "ib_hca"), "degraded HcaMatchesNothing");
 }
 
 #[test]
@@ -44,14 +44,17 @@ fn prefixes_that_take_more_than_was_meant() {
         facts
     };
     let facts = node("mlx5_0,mlx5_1");
-    assert_eq!(told(&facts, "ib_hca"), "degraded HcaPrefix");
+    assert_eq!(verdict(&facts, "ib_hca"), "degraded HcaPrefix");
     let item = item(&facts, "ib_hca");
     assert!(item.message.contains("mlx5_10"), "{}", item.message);
     assert!(item.remedy.contains("`=mlx5_0,mlx5_1`"), "{}", item.remedy);
-    assert_eq!(told(&node("=mlx5_0,mlx5_1"), "ib_hca"), "degraded HcaFewer");
-    assert_eq!(told(&node("mlx5"), "ib_hca"), "ok");
+    assert_eq!(
+        verdict(&node("=mlx5_0,mlx5_1"), "ib_hca"),
+        "degraded HcaFewer"
+    );
+    assert_eq!(verdict(&node("mlx5"), "ib_hca"), "ok");
     let all: Vec<String> = (0..16).map(|i| format!("mlx5_{i}")).collect();
-    assert_eq!(told(&node(&all.join(",")), "ib_hca"), "ok");
+    assert_eq!(verdict(&node(&all.join(",")), "ib_hca"), "ok");
 }
 
 /// Devices by name, link layer and Gb/s.
@@ -102,7 +105,7 @@ fn front_end_ports_are_no_rails() {
             "failing HcaMatchesNothing",
             "NCCL_IB_HCA: `mlx5_ib`",
         ),
-        // Nobody asked for the slow ones, and NCCL's search prefers others: told, and no fault.
+        // The slow ones are not asked for, and NCCL's search prefers others: a note.
         (&oci, None, "ok", ""),
         (
             &oci,
@@ -120,14 +123,14 @@ fn front_end_ports_are_no_rails() {
         (&oci, Some("^=mlx5_2,mlx5_11,^ens"), "ok", ""),
     ] {
         let facts = of(value, all);
-        assert_eq!(told(&facts, "ib_hca"), want, "{value:?}");
+        assert_eq!(verdict(&facts, "ib_hca"), want, "{value:?}");
         let item = item(&facts, "ib_hca");
         assert_eq!(item.remedy, fix, "{value:?}");
         if want.ends_with("HcaMixed") {
             assert!(item.message.contains("100 Gb/s"), "{}", item.message);
             // What is advised is well.
             let value = fix.split('`').nth(1);
-            assert_eq!(told(&of(value, all), "ib_hca"), "ok", "{value:?}");
+            assert_eq!(verdict(&of(value, all), "ib_hca"), "ok", "{value:?}");
         }
     }
     let item = item(&of(None, &oci), "ib_hca");
@@ -139,7 +142,7 @@ fn front_end_ports_are_no_rails() {
     // A job of one node, or over TCP, has no use for any.
     let mut facts = of(Some("mlx5"), &azure);
     set(&mut facts, &[("WORLD_SIZE", "8")]);
-    assert_eq!(told(&facts, "ib_hca"), "ok");
+    assert_eq!(verdict(&facts, "ib_hca"), "ok");
     // Half of them slower is a design, and so is a fabric whose rates are near each other.
     for ports in [
         &[("a0", Ethernet, 400), ("a1", Ethernet, 200)][..],
@@ -149,7 +152,7 @@ fn front_end_ports_are_no_rails() {
             ("a2", Ethernet, 300),
         ],
     ] {
-        assert_eq!(told(&node(Some("a"), ports), "ib_hca"), "ok");
+        assert_eq!(verdict(&node(Some("a"), ports), "ib_hca"), "ok");
     }
 }
 
@@ -168,7 +171,7 @@ fn one_port_of_two_is_left_out_by_its_number() {
         seen.number = 2;
         device.ports.push(seen);
     }
-    assert_eq!(told(&facts, "ib_hca"), "degraded HcaMixed");
+    assert_eq!(verdict(&facts, "ib_hca"), "degraded HcaMixed");
     assert_eq!(
         item(&facts, "ib_hca").remedy,
         "NCCL_IB_HCA: `=mlx5_0:2,mlx5_1:2,mlx5_2:2,mlx5_3:2`"
@@ -193,7 +196,7 @@ fn a_list_that_names_more_than_is_given() {
             device.device.name = "mlx5_9".into();
             devices(&mut facts).remove(0);
         }
-        assert_eq!(told(&facts, "ib_hca"), want, "{value} {given}");
+        assert_eq!(verdict(&facts, "ib_hca"), want, "{value} {given}");
         if given == 2 && want == "ok" {
             let message = item(&facts, "ib_hca").message;
             assert!(
@@ -214,16 +217,16 @@ fn a_list_of_fewer_rails_than_gpus() {
     ] {
         let mut facts = with(&[("NCCL_IB_HCA", value)]);
         facts.gpus = Reading::Value(gpus);
-        assert_eq!(told(&facts, "ib_hca"), want, "{value} {gpus}");
+        assert_eq!(verdict(&facts, "ib_hca"), want, "{value} {gpus}");
         set(&mut facts, &[("WORLD_SIZE", "8")]);
-        assert_eq!(told(&facts, "ib_hca"), "ok", "on one node");
+        assert_eq!(verdict(&facts, "ib_hca"), "ok", "on one node");
     }
     // Four rails for eight GPUs; the other cards are for something else.
     let mut facts = with(&[("NCCL_IB_HCA", "=mlx5_0,mlx5_1,mlx5_2,mlx5_3")]);
     for device in &mut devices(&mut facts)[4..] {
         device.device.pci_id = Some("15b3:101d".into());
     }
-    assert_eq!(told(&facts, "ib_hca"), "ok");
+    assert_eq!(verdict(&facts, "ib_hca"), "ok");
     assert!(item(&facts, "ib_hca").remedy.is_empty());
 }
 

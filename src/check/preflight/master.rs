@@ -1,0 +1,114 @@
+//! The job's master: its name, its port, and whether it answers.
+
+use super::context::Context;
+use super::item::{Item, ItemStatus};
+use super::job::{is_on_masters_node, is_own, master_name, master_port, master_rank, parse_port};
+use crate::observe::container::Connection;
+use crate::observe::reading::{FaultKind, Reading};
+use std::net::IpAddr;
+
+/// Judges name and port, then what they lead to.
+pub(super) fn master(context: &Context<'_>) -> Item {
+    let environment = &context.facts.environment;
+    let port = master_port(environment);
+    let Some((name, value)) = master_name(environment) else {
+        return unset(context);
+    };
+    if let Some((variable, port)) = port
+        && parse_port(port).is_none()
+    {
+        return Item::failing("MasterPort", format!("{variable}={port:?} is not a port"))
+            .fix(format!("env {variable}: a number from 1 to 65535"));
+    }
+    match &context.facts.master.addresses {
+        Reading::Value(addresses) => reached(context, (name, value), addresses),
+        Reading::Failed(fault) => {
+            let why = match fault.kind {
+                FaultKind::Stalled => "the resolver does not answer",
+                _ => &fault.detail,
+            };
+            Item::degraded("MasterUnresolvable", format!("{name}={value} does not resolve: {why}; it may yet, if rank 0's pod is still starting: torch retries for minutes"))
+                .fix(format!("env {name}: a name of this namespace. A headless Service publishes a pod's name once the pod is ready, or at once with `publishNotReadyAddresses: true`; --timeout waits longer"))
+        }
+        Reading::NotObservable => Item::unknown(
+            "MasterUnresolvable",
+            format!("no thread could be started to resolve {name}={value}"),
+        ),
+        Reading::Absent => Item::skipped("not asked: this is a directory tree, not a container"),
+    }
+}
+
+/// `MASTER_ADDR` is not set, or empty although something needs it.
+fn unset(context: &Context<'_>) -> Item {
+    let environment = &context.facts.environment;
+    let why = match (master_port(environment), &context.nodes) {
+        (Some((port, _)), _) => Some(format!("{port} is set")),
+        (None, Some((true, why))) => Some(format!("the job spans several nodes ({why})")),
+        _ => None,
+    };
+    match why.filter(|_| environment.get("MASTER_ADDR").is_some()) {
+        Some(why) => Item::failing("MasterUnset", format!("MASTER_ADDR is empty, and {why}"))
+            .fix("env MASTER_ADDR: the name of rank 0's pod"),
+        None => Item::skipped("MASTER_ADDR is not set"),
+    }
+}
+
+/// The name resolves: whether it can be the master's, and whether the master answers.
+fn reached(context: &Context<'_>, (name, value): (&str, &str), addresses: &[IpAddr]) -> Item {
+    let environment = &context.facts.environment;
+    let shown: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    let all = shown.join(", ");
+    let target = match master_port(environment) {
+        Some((_, port)) => format!("{value}:{port}"),
+        None => value.to_string(),
+    };
+    let loopback = addresses.iter().all(IpAddr::is_loopback);
+    // On rank 0's own node the name may resolve to loopback (/etc/hosts), and torch listens on all
+    // addresses.
+    let item = if loopback && context.is_many_nodes() && !is_on_masters_node(environment) {
+        let message = format!(
+            "{name}={value} is {all}, this container itself, and the job spans several nodes"
+        );
+        Item::failing("MasterIsLoopback", message)
+            .fix(format!("env {name}: the name of rank 0's pod"))
+    } else if let Some(rank) = master_rank(environment) {
+        let note = match is_own(context.facts, addresses) {
+            Some(false) => "; not an address of this container, so it must be a Service's",
+            _ => "",
+        };
+        Item::ok(format!(
+            "{rank}=0: this is the master, which listens at {target} itself ({all}{note})"
+        ))
+    } else {
+        answered(
+            &context.facts.master.connection,
+            (name, value),
+            &target,
+            &all,
+        )
+    };
+    item.with("addresses", shown)
+}
+
+fn answered(connection: &Connection, (name, value): (&str, &str), target: &str, all: &str) -> Item {
+    match connection {
+        Connection::Connected => Item::ok(format!("{target} ({all}) is listening")),
+        Connection::NotTried => Item::ok(format!("{value} resolves to {all}; no port is set to connect to")),
+        // The host is reachable, or the address is that of a Service without a pod.
+        Connection::Refused => Item::new(
+            ItemStatus::Skipped,
+            Some("MasterNotListening"),
+            format!("{target} ({all}) answers, and nothing listens there yet: rank 0 may not have started"),
+        ),
+        Connection::TimedOut => Item::degraded(
+            "MasterSilent",
+            format!("{target} ({all}) does not answer: rank 0's pod is not up, or a NetworkPolicy drops the packets"),
+        )
+        .fix("a NetworkPolicy that lets the job's pods talk to each other on all ports; --timeout waits longer"),
+        Connection::Failed(why) => Item::degraded("MasterUnreachable", format!("{name}={value}: {why}"))
+            .fix("the pod's routes; NetworkPolicies"),
+    }
+}
+
+#[cfg(test)]
+mod tests;
