@@ -1,15 +1,19 @@
-//! The loop that owns a node: sampler, kernel log and events in; judged reports out. The only file
-//! that may name every layer.
+//! The loop that owns a node: samples, kernel log and events come in, reports go out. The only
+//! file that may name every layer.
 
 use crate::check::profile::GpuDirectTcp;
+use crate::clock::Clock;
 use crate::config::Config;
 use crate::evaluator::{Evaluator, Look};
+use crate::host::Host;
+use crate::kernel_log::{self, Update};
+use crate::readiness::State;
 use crate::readiness::taint_hysteresis::TaintHysteresis;
 use crate::report::catalogue::Detail;
 use crate::report::http::{self, ServeState};
 use crate::report::metrics::Options;
 use crate::report::{ClusterStatus, Report, Tainting};
-use crate::sampler::{Clock, Plan, Remembered, Sampler};
+use crate::sampler::{Plan, Remembered, Sampler};
 use crate::source::kernel_log::follow::Way;
 use crate::source::kernel_log::state::ResumeState;
 use crate::state::{Saved, Saver};
@@ -35,25 +39,34 @@ pub enum AgentError {
     /// The listen address cannot be bound.
     #[error("cannot listen on {address}: {source}; --listen names another address")]
     Listen {
-        /// The address.
+        /// The address as configured.
         address: String,
-        /// Why.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// Certificate, key, client authorities or tokens are of no use: one line each.
+    /// Certificate, key, client authorities or tokens cannot be used: one line each.
     #[error("{}", .0.join("\n"))]
     Serve(Vec<String>),
 }
 
-/// How often what is remembered is written to the state directory, at most.
+/// Shortest time between writes of the state file.
 const SAVE_EVERY: Duration = Duration::from_secs(10);
 
-/// Wakes that may wait to be taken in: beyond, the kernel log and the event sockets wait, whose own
+/// Time between reports while nothing changes.
+const SETTLED: Duration = Duration::from_secs(5);
+
+/// Time between reports while a finding, the taint or the first full window is waited for.
+const UNSETTLED: Duration = Duration::from_secs(1);
+
+/// Wakes that may wait in the channel: beyond, the kernel log and the event sockets wait, whose own
 /// overruns are counted.
 const WAITING: usize = 1024;
 
-/// Wakes taken in for one evaluation, at most.
+/// Most wakes handled before one evaluation.
 const AT_ONCE: usize = 256;
+
+/// How long the server and the state file may take at shutdown.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Runs until `shutdown` resolves. `observer` sees every report (the demo's terminal view).
 ///
@@ -62,7 +75,7 @@ const AT_ONCE: usize = 256;
 pub async fn run(
     config: Config,
     shutdown: impl Future<Output = ()>,
-    mut observer: impl FnMut(&Report, Option<&Arc<ClusterStatus>>),
+    observer: impl FnMut(&Report, Option<&Arc<ClusterStatus>>),
 ) -> Result<(), AgentError> {
     let guard = serve::guard(&config).await?;
     let listener = tokio::net::TcpListener::bind(config.agent.listen.addresses().as_slice())
@@ -73,11 +86,12 @@ pub async fn run(
         })?;
     if let Ok(address) = listener.local_addr() {
         let root = config.agent.host_root.display();
-        tracing::info!(%address, tls = guard.is_tls(), %root, "serving");
+        let (tls, node) = (guard.is_tls(), &config.agent.node_name);
+        tracing::info!(%address, tls, %root, %node, "selvage agent started");
         serve::warn(&guard, address.ip());
     }
     let _watching = serve::watch(&guard);
-    let (report_tx, report_rx) = watch::channel(Arc::new(start::report(&config)));
+    let (reports, report_rx) = watch::channel(Arc::new(start::report(&config)));
     let (stop_tx, stop_rx) = watch::channel(false);
     let cluster = cluster::Cluster::start(&config, report_rx.clone(), stop_rx.clone());
     let serve = ServeState::new(
@@ -90,108 +104,29 @@ pub async fn run(
     .guarded(guard);
     let server = tokio::spawn(http::serve(listener, Arc::new(serve), stopped(stop_rx)));
     tokio::pin!(shutdown);
-    // Whatever hangs from here on: who asks is answered, and who stops is heard.
+    // Whatever hangs from here on, requests are answered and a stop signal is obeyed.
     let found = tokio::select! {
         () = &mut shutdown => return Ok(()),
         found = start::find(&config, true) => found,
     };
-    tracing::debug!(live = found.host.is_live(), "watching");
     let clock = Clock::starting_at(crate::clock::monotonic());
-
-    let (wake_tx, mut wake_rx) = mpsc::channel(WAITING);
-    let jobs = jobs::JobsPart::start(&config, &found, &cluster, clock, &wake_tx);
-    let start::Found {
-        host,
-        boot_id,
-        saved,
-        state,
-    } = found;
-    let log = crate::kernel_log::settings(
-        &host,
-        &config.agent,
-        boot_id.as_deref(),
-        saved.kernel_log.clone(),
-    );
-    let mut node = Node {
-        sampler: Sampler::new(
-            Arc::clone(&host),
-            plan(&config),
-            clock,
-            boot_id.clone(),
-            saved.restricted_of(boot_id.as_deref()),
-        ),
-        evaluator: Evaluator::new(
-            config.agent.node_name.clone(),
-            config.policy.clone(),
-            config.role_overrides(),
-            saved.memory_to_restore(boot_id.as_deref()),
-            config.hysteresis.clone(),
-        )
-        .on_platform(config.platform.clone()),
-        clock,
-        saved_at: clock.now(),
-        kernel_log: saved.kernel_log.clone(),
-        saved,
-        save_now: false,
-        full_window: false,
-        saver: Saver::start(state),
-        hold: TaintHysteresis::new(config.cluster.hold_times()),
-        node_seen: false,
-        cluster,
-        jobs,
-        tcp: None,
-    };
-    if let Some(memory) = node.saved.memory_of(boot_id.as_deref()) {
-        let remembered = Remembered {
-            devices: memory.devices.keys().cloned().collect(),
-            gpus: memory.gpus.iter().cloned().collect(),
-        };
-        node.sampler.remember(remembered);
-    }
-
-    report_tx.send_replace(Arc::new(node.report()));
-    let kernel_log = crate::kernel_log::spawn(log, clock, wake_tx.clone());
-    if host.is_live() {
+    let (wake_tx, wakes) = mpsc::channel(WAITING);
+    let mut node = Node::new(&config, found, cluster, clock, &wake_tx);
+    reports.send_replace(Arc::new(node.report()));
+    let kernel_log = node.follow_kernel_log(&config, &wake_tx);
+    if node.host.is_live() {
         events::spawn(&wake_tx, config.uses_netlink());
     }
     drop(wake_tx);
 
-    loop {
-        let mut taken = 0;
-        tokio::select! {
-            () = &mut shutdown => break,
-            () = node.sampler.run_until_change() => {}
-            change = node.cluster.changed() => if change == cluster::Change::Status {
-                // Shown, and nothing to judge by.
-                observer(&report_tx.borrow(), node.cluster.status.borrow().as_ref());
-                continue;
-            },
-            Some(wake) = wake_rx.recv() => {
-                let mut next = Some(wake);
-                while let Some(wake) = next {
-                    node.take(wake);
-                    taken += 1;
-                    next = (taken < AT_ONCE).then(|| wake_rx.try_recv().ok()).flatten();
-                }
-            }
-        }
-        let report = node.report();
-        log_change(&report_tx.borrow(), &report);
-        node.cluster.note_change(&report);
-        observer(&report, node.cluster.status.borrow().as_ref());
-        report_tx.send_replace(Arc::new(report));
-        node.save_if_due();
-        if taken == AT_ONCE {
-            // A flood: those who ask come in between.
-            tokio::task::yield_now().await;
-        }
-    }
+    node.watch(shutdown, wakes, &reports, observer).await;
     kernel_log.stop();
     node.save_now = true;
     node.save_if_due();
     let _ = stop_tx.send(true);
-    let _ = tokio::time::timeout(Duration::from_secs(2), server).await;
-    node.saver.finish(Duration::from_secs(2));
+    let _ = tokio::time::timeout(PATIENCE, server).await;
+    node.saver.finish(PATIENCE);
+    tracing::info!("selvage agent stopped");
     Ok(())
 }
 
@@ -199,33 +134,134 @@ pub async fn run(
 fn log_change(before: &Report, now: &Report) {
     if (before.state, &before.reasons) != (now.state, &now.reasons) {
         let reasons = now.reasons.join(", ");
-        tracing::info!(state = now.state.as_str(), %reasons, "verdict");
+        tracing::info!(state = now.state.as_str(), %reasons, "verdict changed");
     }
 }
 
-/// What the loop owns.
+/// Everything that the loop owns.
 struct Node {
+    host: Arc<Host>,
+    boot_id: Option<String>,
     sampler: Sampler,
     evaluator: Evaluator,
     clock: Clock,
     saver: Saver,
-    /// As last written.
+    /// Content of the state file as last written.
     saved: Saved,
-    /// How far the kernel log was taken in.
+    /// How far the kernel log has been processed.
     kernel_log: Option<ResumeState>,
     saved_at: Millis,
     save_now: bool,
     full_window: bool,
+    /// When the node is judged again though nothing changes.
+    due: Millis,
     hold: TaintHysteresis,
     /// The Node object has been seen.
     node_seen: bool,
     cluster: cluster::Cluster,
     jobs: jobs::JobsPart,
-    /// What the machine's jobs need beside them, by the last report's profile.
+    /// Extra needs of jobs on this machine (GPUDirect-TCP), by the last report.
     tcp: Option<GpuDirectTcp>,
 }
 
 impl Node {
+    fn new(
+        config: &Config,
+        found: start::Found,
+        cluster: cluster::Cluster,
+        clock: Clock,
+        wakes: &mpsc::Sender<Wake>,
+    ) -> Self {
+        let jobs = jobs::JobsPart::start(config, &found, &cluster, clock, wakes);
+        let start::Found {
+            host,
+            boot_id,
+            saved,
+            state,
+        } = found;
+        let restricted = saved.restricted_of(boot_id.as_deref());
+        let memory = saved.memory_to_restore(boot_id.as_deref());
+        let mut sampler = Sampler::new(
+            Arc::clone(&host),
+            plan(config),
+            clock,
+            boot_id.clone(),
+            restricted,
+        );
+        sampler.remember(Remembered {
+            devices: memory.devices.keys().cloned().collect(),
+            gpus: memory.gpus.iter().cloned().collect(),
+        });
+        Node {
+            host,
+            sampler,
+            evaluator: start::evaluator(config, config.policy.clone(), memory),
+            clock,
+            saver: Saver::start(state),
+            kernel_log: saved.kernel_log.clone(),
+            saved,
+            boot_id,
+            saved_at: clock.now(),
+            save_now: false,
+            full_window: false,
+            due: clock.now(),
+            hold: TaintHysteresis::new(config.cluster.hold_times()),
+            node_seen: false,
+            cluster,
+            jobs,
+            tcp: None,
+        }
+    }
+
+    /// Starts the thread that follows the kernel log.
+    fn follow_kernel_log(&self, config: &Config, wakes: &mpsc::Sender<Wake>) -> kernel_log::Handle {
+        let resume = self.kernel_log.clone();
+        let boot_id = self.boot_id.as_deref();
+        let settings = kernel_log::settings(&self.host, &config.agent, boot_id, resume);
+        kernel_log::spawn(settings, self.clock, wakes.clone())
+    }
+
+    /// Judges the node whenever something changed or a wait may be over, until `shutdown` resolves.
+    async fn watch(
+        &mut self,
+        mut shutdown: impl Future<Output = ()> + Unpin,
+        mut wakes: mpsc::Receiver<Wake>,
+        reports: &watch::Sender<Arc<Report>>,
+        mut observer: impl FnMut(&Report, Option<&Arc<ClusterStatus>>),
+    ) {
+        loop {
+            let mut handled = 0;
+            tokio::select! {
+                () = &mut shutdown => return,
+                () = self.sampler.run_until_change() => {}
+                () = tokio::time::sleep_until(self.clock.instant(self.due)) => {}
+                change = self.cluster.changed() => if change == cluster::Change::Status {
+                    // Shown, without a new verdict.
+                    observer(&reports.borrow(), self.cluster.status.borrow().as_ref());
+                    continue;
+                },
+                Some(wake) = wakes.recv() => {
+                    let mut next = Some(wake);
+                    while let Some(wake) = next {
+                        self.handle(wake);
+                        handled += 1;
+                        next = (handled < AT_ONCE).then(|| wakes.try_recv().ok()).flatten();
+                    }
+                }
+            }
+            let report = self.report();
+            log_change(&reports.borrow(), &report);
+            self.cluster.note_change(&report);
+            observer(&report, self.cluster.status.borrow().as_ref());
+            reports.send_replace(Arc::new(report));
+            self.save_if_due();
+            if handled == AT_ONCE {
+                // In a flood of events, requests get their turn.
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
     fn report(&mut self) -> Report {
         self.full_window |= self.sampler.full_window();
         let wall = jiff::Timestamp::now();
@@ -247,38 +283,30 @@ impl Node {
         }
         self.node_seen |= facts.found_tainted.is_some();
         let tainting = self.hold.update(report.state, report.full_window, now);
-        // Until the node has been seen, nothing says whether a taint is to be waited for.
+        // Until the Node has been seen, it is unknown whether it carries the taint.
         report.tainting = if self.node_seen {
             tainting
         } else {
             Tainting::Keep
         };
         report.taint_muted = facts.mutes.taint(wall);
+        let hold_settled = match tainting {
+            Tainting::Want => report.state == State::Unready,
+            Tainting::Clear => report.state != State::Unready,
+            Tainting::Keep => report.full_window,
+        };
+        let mut sources = report.snapshot.sources.values();
+        let settled = report.full_window
+            && hold_settled
+            && self.evaluator.is_settled()
+            && !sources.any(|health| health.stalled_since.is_some());
+        self.due = now.plus(if settled { SETTLED } else { UNSETTLED });
         report
     }
 
-    fn take(&mut self, wake: Wake) {
+    fn handle(&mut self, wake: Wake) {
         match wake {
-            // Kept in the same file as what the event led to, and never one without the other:
-            // after a kill, an event is either remembered and skipped, or forgotten and read again.
-            Wake::Kernel { at, item, through } => {
-                self.evaluator.push_event(at, item.historic, &item.event);
-                self.kernel_log = Some(through);
-                self.save_now = true;
-            }
-            Wake::KernelThrough(through) => self.kernel_log = Some(through),
-            Wake::KernelLog {
-                lost,
-                fault,
-                absent,
-                via,
-            } => {
-                self.evaluator.add_records_lost(lost.unwrap_or(0));
-                if lost.is_none() {
-                    let via = via.map(Way::name);
-                    self.sampler.set_kernel_log(fault, absent, via);
-                }
-            }
+            Wake::KernelLog(update) => self.handle_kernel_log(update),
             Wake::Suspects(suspects) => self.jobs.suspects(suspects),
             Wake::Jobs(told) => self.jobs.logs(*told),
             Wake::Netdev(name) => self.sampler.netdev_changed(&name),
@@ -288,7 +316,25 @@ impl Node {
         }
     }
 
-    /// Writes what is to be remembered if it changed: at once after a kernel event or when a port
+    fn handle_kernel_log(&mut self, update: Update) {
+        match update {
+            // Saved in the same file as its consequences, and never one without the other: after a
+            // kill, an event is either remembered and skipped, or forgotten and read again.
+            Update::Event { at, item, through } => {
+                self.evaluator.push_event(at, item.historic, &item.event);
+                self.kernel_log = Some(through);
+                self.save_now = true;
+            }
+            Update::Through(through) => self.kernel_log = Some(through),
+            Update::Lost(lost) => self.evaluator.add_records_lost(lost),
+            Update::Health { fault, absent, via } => {
+                let via = via.map(Way::name);
+                (self.sampler).set_health("kernel_log", fault, absent, None, via);
+            }
+        }
+    }
+
+    /// Writes the state file if its content changed: at once after a kernel event or when a port
     /// was found restricted, else every few seconds.
     fn save_if_due(&mut self) {
         let now = self.clock.now();
@@ -310,21 +356,10 @@ async fn stopped(mut stop: watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-/// How the sampler is to read.
+/// How the sampler reads.
 pub fn plan(config: &Config) -> Plan {
-    let every = &config.intervals;
     Plan {
-        link: every.link.duration(),
-        counters: every.counters.duration(),
-        ethtool: every.ethtool.duration(),
-        netdev: every.netdev.duration(),
-        devices: every.devices.duration(),
-        gids: every.gids.duration(),
-        pci: every.pci.duration(),
-        gpudirect: every.gpudirect.duration(),
-        dcb: every.dcb.duration(),
-        dot1x: every.dot1x.duration(),
-        deadline: every.deadline.duration(),
+        intervals: config.intervals.clone(),
         netlink: config.uses_netlink(),
         essential_only: !config.counters.full,
         exclude: config.counters.exclude.clone(),

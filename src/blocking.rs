@@ -1,16 +1,16 @@
-//! Threads for what blocks for ever, one each.
+//! A thread each for calls that may block without end.
 
 use std::time::Duration;
 
 /// Stack of a thread that makes one call.
 const SMALL: usize = 128 * 1024;
 
-/// Starts a small named thread. If there can be none, that is logged and `body` is dropped.
+/// Starts a small named thread. A failure to start it is logged, and `body` dropped.
 pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) {
     spawn_with_stack(name, SMALL, body);
 }
 
-/// The same for what needs a deeper stack, in bytes; whether there is such a thread now.
+/// The same with a stack of so many bytes; true if the thread was started.
 pub(crate) fn spawn_with_stack(
     name: &str,
     stack: usize,
@@ -26,8 +26,8 @@ pub(crate) fn spawn_with_stack(
     spawned.is_ok()
 }
 
-/// What `question` answers, asked on a thread of its own; none if there can be no thread, or it
-/// panicked. Given up, it leaves the thread behind.
+/// Runs `question` on a thread of its own; `None` if no thread can be started, or it panicked. When
+/// the future is dropped, the thread is left behind.
 pub(crate) async fn ask<T: Send + 'static>(
     name: &str,
     question: impl FnOnce() -> T + Send + 'static,
@@ -39,7 +39,7 @@ pub(crate) async fn ask<T: Send + 'static>(
     rx.await.ok()
 }
 
-/// The same where nothing is async yet; none if there is no answer within `patience`.
+/// The same outside of async code; `None` if no answer came within `patience`.
 pub(crate) fn ask_within<T: Send + 'static>(
     name: &str,
     patience: Duration,

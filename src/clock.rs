@@ -1,4 +1,5 @@
-//! The machine's clocks and the process's own use of it: the edge where time becomes an input.
+//! The machine's clocks and this process's own use of the machine: the edge where time becomes an
+//! input.
 
 use crate::report::metrics::AgentStats;
 use crate::units::Millis;
@@ -11,6 +12,33 @@ pub fn monotonic() -> Millis {
         let millis = time.tv_sec().saturating_mul(1000) + time.tv_nsec() / 1_000_000;
         Millis(u64::try_from(millis).unwrap_or(0))
     })
+}
+
+/// Monotonic time in milliseconds from an origin.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock {
+    origin: tokio::time::Instant,
+    offset: Millis,
+}
+
+impl Clock {
+    /// A clock that reads `now` at this moment. Uses tokio's clock, which tests can pause.
+    pub fn starting_at(now: Millis) -> Self {
+        Clock {
+            origin: tokio::time::Instant::now(),
+            offset: now,
+        }
+    }
+
+    /// Now.
+    pub fn now(&self) -> Millis {
+        self.offset.plus(self.origin.elapsed())
+    }
+
+    /// The instant of a moment.
+    pub fn instant(&self, at: Millis) -> tokio::time::Instant {
+        self.origin + at.since(self.offset)
+    }
 }
 
 /// CPU time and memory of this process.

@@ -1,5 +1,5 @@
-//! Facts in, report out: history, roles, checks, debounce and the fold, in that order. Pure but for
-//! its own memory: time comes with the snapshot.
+//! Facts in, report out: history, roles, checks, debounce and the fold, in that order. Pure except
+//! for its own memory: time comes with the snapshot.
 
 use crate::check::debounce::{self, Debouncer, Hysteresis};
 use crate::check::nccl_jobs::Jobs;
@@ -34,11 +34,11 @@ pub struct Evaluator {
     jobs: Arc<Jobs>,
     platform: PlatformSettings,
     offer: Option<Arc<NodeResources>>,
-    /// The last that was known, with what was offered before.
+    /// The last known, merged with earlier ones.
     offered: Option<Arc<NodeResources>>,
 }
 
-/// How to look.
+/// How often the node is sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
     /// Over time: findings wait before they are believed. The flag says whether the first full
@@ -47,12 +47,12 @@ pub enum Look {
         /// Every source has answered.
         full_window: bool,
     },
-    /// One look: what is seen is believed.
+    /// One sample, believed at once.
     Once,
 }
 
 impl Evaluator {
-    /// A judge that goes on from what an earlier run remembered.
+    /// An evaluator that continues from what an earlier run remembered.
     pub fn new(
         node: String,
         policy: Policy,
@@ -77,13 +77,13 @@ impl Evaluator {
         }
     }
 
-    /// With what the operator says of the machine.
+    /// With the operator's settings about the machine.
     #[must_use]
     pub fn on_platform(self, platform: PlatformSettings) -> Self {
         Evaluator { platform, ..self }
     }
 
-    /// What the Node promises, until told otherwise; none: not known.
+    /// Sets what the Node offers; `None` if unknown.
     pub fn set_offer(&mut self, offer: Option<Arc<NodeResources>>) {
         self.offer = offer.map(|offer| {
             let offer = Arc::unwrap_or_clone(offer).after(self.offered.as_deref());
@@ -91,18 +91,18 @@ impl Evaluator {
         });
     }
 
-    /// What is known of this node's jobs, until told otherwise.
+    /// Sets the state of this node's jobs.
     pub fn set_jobs(&mut self, jobs: Arc<Jobs>) {
         self.jobs = jobs;
     }
 
-    /// Leaves these checks out as well, until told otherwise.
+    /// Sets the checks that are muted in addition to the policy's.
     pub fn mute<'a>(&mut self, checks: impl Iterator<Item = &'a str>) {
         self.policy.mute = self.muted.clone();
         self.policy.mute.extend(checks.map(str::to_string));
     }
 
-    /// Takes in an event of the kernel log.
+    /// Adds an event of the kernel log.
     pub fn push_event(&mut self, at: Millis, historic: bool, event: &KernelEvent) {
         self.history.push_event(at, historic, event);
     }
@@ -117,7 +117,13 @@ impl Evaluator {
         self.history.memory()
     }
 
-    /// Judges a snapshot.
+    /// Whether the verdict on the same facts stays the same: no finding waits to be raised or to
+    /// clear, and no link edge is to be compared with the next sample.
+    pub fn is_settled(&self) -> bool {
+        self.debouncer.is_settled() && !self.history.awaits_sample()
+    }
+
+    /// Judges a snapshot and reports the verdict with its reasons.
     pub fn evaluate(&mut self, snapshot: &Snapshot, look: Look) -> Report {
         self.history.push(snapshot);
         let now = snapshot.at;
@@ -149,7 +155,7 @@ impl Evaluator {
         );
         let (state, reasons) = (verdict.state, verdict.reasons.clone());
         self.tracker.update(verdict, now);
-        // On one look nothing has changed: all of it is as it was found.
+        // In a single sample nothing has changed.
         if look != Look::Once {
             self.diary.note(now, state, &reasons, &findings);
         }

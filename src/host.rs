@@ -1,19 +1,78 @@
 //! The roots that everything is read below, and what kind of host they belong to.
 
-use crate::source::name_lists::NameLists;
+pub mod recording;
+
+use recording::Recording;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// `SYSFS_MAGIC` of include/uapi/linux/magic.h.
 const SYSFS_MAGIC: i64 = 0x6265_6572;
+
+/// Longest list of errors read.
+const MAX_ERRNOS: u64 = 1 << 20;
+
+/// Name of the file in a captured tree that lists which paths answered with an errno instead of
+/// text: one `ERRNO path` a line, such as `22 sys/class/infiniband/mlx5_0/ports/1/counters/symbol_error`.
+pub const ERRNO_FILE: &str = ".selvage-errno";
+
+/// Errors recorded in a captured tree, which a directory of plain files cannot show.
+#[derive(Debug, Default, Clone)]
+pub struct RecordedErrnos {
+    by_path: HashMap<PathBuf, i32>,
+}
+
+impl RecordedErrnos {
+    /// Reads `root/.selvage-errno`; lines that do not parse are left out. No file: no errors.
+    pub fn load(root: &Path) -> Self {
+        let mut by_path = HashMap::new();
+        if let Ok(text) = read_regular(&root.join(ERRNO_FILE)) {
+            for line in text.lines() {
+                let Some((errno, path)) = line.trim().split_once(' ') else {
+                    continue;
+                };
+                if let Ok(errno) = errno.parse() {
+                    by_path.insert(root.join(path.trim().trim_start_matches('/')), errno);
+                }
+            }
+        }
+        RecordedErrnos { by_path }
+    }
+
+    /// Fails with the errno recorded for a path, if there is one.
+    pub fn check(&self, path: &Path) -> io::Result<()> {
+        match self.by_path.get(path) {
+            Some(errno) => Err(io::Error::from_raw_os_error(*errno)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Text of a file that must be a regular one: opening a pipe would wait for its writer.
+fn read_regular(path: &Path) -> io::Result<String> {
+    let file = File::options()
+        .read(true)
+        .custom_flags(nix::libc::O_NONBLOCK)
+        .open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_ERRNOS).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
 
 /// Where `sys`, `proc`, `dev` and `var/log/pods` are looked for.
 #[derive(Debug, Clone)]
 pub struct Host {
     root: PathBuf,
     live: bool,
-    errnos: std::sync::Arc<crate::source::tree::RecordedErrnos>,
-    budget: std::sync::Arc<crate::source::directory::Budget>,
-    names: std::sync::Arc<NameLists>,
+    errnos: Arc<RecordedErrnos>,
+    recording: Option<Arc<Recording>>,
 }
 
 impl Host {
@@ -26,18 +85,24 @@ impl Host {
         let errnos = if live {
             Default::default()
         } else {
-            crate::source::tree::RecordedErrnos::load(&root)
+            RecordedErrnos::load(&root)
         };
         Host {
             root,
             live,
-            errnos: std::sync::Arc::new(errnos),
-            budget: Default::default(),
-            names: Default::default(),
+            errnos: Arc::new(errnos),
+            recording: None,
         }
     }
 
-    /// The root.
+    /// The same host, with everything that is read through [`crate::source::tree`] recorded.
+    #[must_use]
+    pub fn recorded_by(self, recording: Arc<Recording>) -> Self {
+        let recording = Some(recording);
+        Host { recording, ..self }
+    }
+
+    /// The directory that everything is read below.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -52,18 +117,13 @@ impl Host {
         self.root.join(path)
     }
 
-    /// Errors recorded beside a captured tree.
-    pub(crate) fn errnos(&self) -> &crate::source::tree::RecordedErrnos {
+    /// Errors recorded in a captured tree.
+    pub(crate) fn errnos(&self) -> &RecordedErrnos {
         &self.errnos
     }
 
-    /// Lists of names that readers share.
-    pub(crate) fn names(&self) -> &NameLists {
-        &self.names
-    }
-
-    /// How many descriptors may be kept open.
-    pub(crate) fn budget(&self) -> &std::sync::Arc<crate::source::directory::Budget> {
-        &self.budget
+    /// The capture in progress, if this host is being captured.
+    pub(crate) fn recording(&self) -> Option<&Recording> {
+        self.recording.as_deref()
     }
 }

@@ -1,10 +1,9 @@
 //! The thread that follows the kernel log for the agent.
 
-use crate::agent::Wake;
+use crate::clock::Clock;
 use crate::config::{AgentSettings, KmsgSource};
 use crate::host::Host;
 use crate::observe::reading::{Fault, FaultKind};
-use crate::sampler::Clock;
 use crate::source::kernel_log::follow::{
     Delivery, FollowError, FollowOptions, KmsgFollower, KmsgItem, Stopper, Way,
 };
@@ -57,6 +56,33 @@ impl Settings {
 /// Time between attempts to open a log that cannot be followed, live and in a tree.
 const RETRY: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(1)];
 
+/// News of the kernel log, in order.
+#[derive(Debug)]
+pub enum Update {
+    /// A decoded record.
+    Event {
+        /// Moment of the record, on the agent's clock.
+        at: Millis,
+        /// The decoded event.
+        item: Box<KmsgItem>,
+        /// Its place: saved together with its consequences.
+        through: ResumeState,
+    },
+    /// The log was read up to here, with no event since the last one.
+    Through(ResumeState),
+    /// So many more records were overwritten before they were read.
+    Lost(u64),
+    /// The log's own health.
+    Health {
+        /// Why it cannot be followed, if so.
+        fault: Option<Fault>,
+        /// This root has no kernel log.
+        absent: bool,
+        /// The way it is read, once it is.
+        via: Option<Way>,
+    },
+}
+
 /// Ends the thread.
 #[derive(Debug, Default)]
 pub struct Handle {
@@ -75,19 +101,24 @@ impl Handle {
 
 /// Starts following. Events and the log's own health go to `tx`, in order; where they are not taken
 /// in as fast as they come, the thread waits, and the log's own overrun is counted.
-pub fn spawn(mut settings: Settings, clock: Clock, tx: mpsc::Sender<Wake>) -> Handle {
+pub fn spawn<M: From<Update> + Send + 'static>(
+    mut settings: Settings,
+    clock: Clock,
+    tx: mpsc::Sender<M>,
+) -> Handle {
     let handle = Handle::default();
     let stopper = Arc::clone(&handle.stopper);
     crate::blocking::spawn("kmsg", move || {
+        let tell = |update: Update| tx.blocking_send(update.into()).is_ok();
         while !tx.is_closed() {
             let mut reached = settings.resume.take();
             let options = settings.options(reached.clone());
-            let follow = || follow(&settings, options, &mut reached, &stopper, clock, &tx);
+            let follow = || follow(&settings, options, &mut reached, &stopper, clock, &tell);
             let Some(health) = health_after(catch_unwind(AssertUnwindSafe(follow))) else {
                 return;
             };
             settings.resume = reached;
-            if tx.blocking_send(health).is_err() {
+            if !tell(health) {
                 return;
             }
             std::thread::sleep(if settings.live { RETRY[0] } else { RETRY[1] });
@@ -97,7 +128,7 @@ pub fn spawn(mut settings: Settings, clock: Clock, tx: mpsc::Sender<Wake>) -> Ha
 }
 
 /// What to tell of the log when following it has ended; none if it was asked to end.
-fn health_after(ended: std::thread::Result<Result<(), FollowError>>) -> Option<Wake> {
+fn health_after(ended: std::thread::Result<Result<(), FollowError>>) -> Option<Update> {
     let (fault, absent) = match ended {
         Ok(Ok(())) => return None,
         Ok(Err(error)) => fault_of(&error),
@@ -109,8 +140,7 @@ fn health_after(ended: std::thread::Result<Result<(), FollowError>>) -> Option<W
             (Some(fault), false)
         }
     };
-    Some(Wake::KernelLog {
-        lost: None,
+    Some(Update::Health {
         fault,
         absent,
         via: None,
@@ -124,7 +154,7 @@ fn follow(
     reached: &mut Option<ResumeState>,
     stopper: &Mutex<Option<Stopper>>,
     clock: Clock,
-    tx: &mpsc::Sender<Wake>,
+    tell: &dyn Fn(Update) -> bool,
 ) -> Result<(), FollowError> {
     let mut follower = KmsgFollower::open(options)?;
     *stopper.lock().unwrap_or_else(PoisonError::into_inner) = Some(follower.stopper());
@@ -137,8 +167,7 @@ fn follow(
         // Opening it says little: it is well once it was read.
         if !std::mem::replace(&mut told_well, true) {
             tracing::info!(way = way.name(), "the kernel log is read");
-            let _ = tx.blocking_send(Wake::KernelLog {
-                lost: None,
+            tell(Update::Health {
                 fault: None,
                 absent: false,
                 via: Some(way),
@@ -151,7 +180,7 @@ fn follow(
                     place: item.place,
                 };
                 *reached = Some(through.clone());
-                let _ = tx.blocking_send(Wake::Kernel {
+                tell(Update::Event {
                     at: settings.moment(&item, clock.now()),
                     item,
                     through,
@@ -159,18 +188,13 @@ fn follow(
             }
             Some(Delivery::Through(state)) => {
                 *reached = Some(state.clone());
-                let _ = tx.blocking_send(Wake::KernelThrough(state));
+                tell(Update::Through(state));
             }
             None => {}
         }
         let lost = stats.lost.load(Ordering::Relaxed);
         if lost != told_lost {
-            let _ = tx.blocking_send(Wake::KernelLog {
-                lost: Some(lost - told_lost),
-                fault: None,
-                absent: false,
-                via: None,
-            });
+            tell(Update::Lost(lost - told_lost));
             told_lost = lost;
         }
     };
@@ -302,7 +326,7 @@ mod tests {
     #[test]
     fn a_reader_that_panicked_is_not_well() {
         let health = health_after(Err(Box::new("a bug")));
-        let Some(Wake::KernelLog { fault, absent, .. }) = health else {
+        let Some(Update::Health { fault, absent, .. }) = health else {
             panic!("{health:?}");
         };
         assert!(fault.is_some() && !absent);

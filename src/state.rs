@@ -1,4 +1,4 @@
-//! What is remembered over restarts of the agent, as one small JSON file. Losing it costs memory
+//! State that outlives a restart of the agent, as one small JSON file. Losing it costs the memory
 //! of this boot, nothing else.
 
 use crate::observe::history::Memory;
@@ -14,27 +14,27 @@ use std::time::Duration;
 
 const FILE: &str = "memory.json";
 const VERSION: u32 = 1;
-/// Longest file taken back.
+/// Longest state file read.
 const MAX: u64 = 8 << 20;
 
-/// Where state lives; none: nothing is kept.
+/// The state directory; without one nothing is kept.
 #[derive(Debug, Clone)]
 pub struct StateDir(Option<PathBuf>);
 
-/// What was read back.
+/// Content of the state file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saved {
     version: u32,
-    /// What the history remembers.
+    /// The history's memory of this boot.
     pub memory: Memory,
     /// Ports whose PMA counters must not be opened, for the memory's boot.
     pub restricted: Vec<PortKey>,
-    /// How far the kernel log was read and its events taken into `memory`.
+    /// How far the kernel log was read with its events recorded in `memory`.
     pub kernel_log: Option<ResumeState>,
 }
 
 impl Saved {
-    /// What to remember now.
+    /// The state to write now.
     pub fn new(memory: Memory, restricted: Vec<PortKey>, kernel_log: Option<ResumeState>) -> Self {
         Saved {
             version: VERSION,
@@ -53,13 +53,12 @@ impl Saved {
         }
     }
 
-    /// What a history starts from. Without a boot id it starts anew: nothing would tell that the
-    /// node was rebooted meanwhile.
+    /// What a history starts from: empty without a boot id, since a reboot could not be detected.
     pub fn memory_to_restore(&self, boot_id: Option<&str>) -> Memory {
         self.memory_of(boot_id).cloned().unwrap_or_default()
     }
 
-    /// What the history remembers, if the file is of this boot.
+    /// The history's memory, if the file is of this boot.
     pub fn memory_of(&self, boot_id: Option<&str>) -> Option<&Memory> {
         let same = boot_id.is_some() && self.memory.boot_id.as_deref() == boot_id;
         same.then_some(&self.memory)
@@ -77,7 +76,7 @@ impl StateDir {
         if let Some(dir) = &self.0
             && let Err(error) = std::fs::create_dir_all(dir)
         {
-            tracing::warn!(dir = %dir.display(), %error, "no state directory: restarts will not be remembered");
+            tracing::warn!(dir = %dir.display(), %error, "cannot create the state directory; a restart of the agent will forget what it saw");
         }
     }
 
@@ -86,20 +85,20 @@ impl StateDir {
         self.0.as_ref().map(|dir| dir.join(name))
     }
 
-    /// What an earlier run left; nothing if there is no file, or it is damaged (logged).
+    /// State of an earlier run; empty if the file is missing or damaged (logged).
     pub fn load(&self) -> Saved {
         let saved: Saved = self.read(FILE).unwrap_or_default();
         match saved.version {
             VERSION => saved,
             0 => Saved::default(),
             version => {
-                tracing::warn!(file = FILE, version, "state file left aside");
+                tracing::warn!(file = FILE, version, "state file ignored");
                 Saved::default()
             }
         }
     }
 
-    /// A file of it, as JSON; none if there is no file, or it is damaged (logged).
+    /// Reads a JSON file of the directory; `None` if it is missing or damaged (logged).
     pub fn read<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
         let path = self.file(name)?;
         let read = || -> io::Result<T> {
@@ -109,7 +108,7 @@ impl StateDir {
                 .custom_flags(nix::libc::O_NONBLOCK)
                 .open(&path)?;
             if !file.metadata()?.is_file() {
-                return Err(io::Error::other("no regular file"));
+                return Err(io::Error::other("not a regular file"));
             }
             file.take(MAX).read_to_string(&mut text)?;
             Ok(serde_json::from_str(&text)?)
@@ -118,13 +117,13 @@ impl StateDir {
             Ok(value) => Some(value),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "state file left aside");
+                tracing::warn!(path = %path.display(), %error, "state file ignored");
                 None
             }
         }
     }
 
-    /// Writes what the history remembers.
+    /// Writes the state file.
     ///
     /// # Errors
     /// As [`StateDir::write`].
@@ -132,7 +131,7 @@ impl StateDir {
         self.write(FILE, saved)
     }
 
-    /// Writes a file of it anew, whole or not at all.
+    /// Replaces a file of the directory, whole or not at all.
     ///
     /// # Errors
     /// Why it could not be; the old file is as it was.
@@ -148,26 +147,26 @@ impl StateDir {
     }
 }
 
-/// Writes state on a thread of its own: a disk that hangs holds up nobody else.
+/// Writes state on a thread of its own: a hung disk does not hold up the agent.
 pub struct Saver {
     queue: mpsc::SyncSender<Saved>,
     ended: mpsc::Receiver<()>,
 }
 
 impl Saver {
-    /// Starts the thread.
+    /// Starts the thread that writes into `state`.
     pub fn start(state: StateDir) -> Self {
         let (queue, saved) = mpsc::sync_channel::<Saved>(1);
         let (end, ended) = mpsc::channel::<()>();
         crate::blocking::spawn("state", move || {
-            let mut told = String::new();
+            let mut logged = String::new();
             for saved in saved {
                 let trouble = state.save(&saved).err().map(|error| error.to_string());
                 // Once for as long as it stays the same.
-                if let Some(error) = trouble.as_ref().filter(|error| **error != told) {
-                    tracing::warn!(%error, "state not saved");
+                if let Some(error) = trouble.as_ref().filter(|error| **error != logged) {
+                    tracing::warn!(%error, "cannot write the state file");
                 }
-                told = trouble.unwrap_or_default();
+                logged = trouble.unwrap_or_default();
             }
             drop(end);
         });
@@ -184,7 +183,7 @@ impl Saver {
     pub fn finish(self, patience: Duration) {
         drop(self.queue);
         if let Err(mpsc::RecvTimeoutError::Timeout) = self.ended.recv_timeout(patience) {
-            tracing::warn!("state not saved: the disk does not answer");
+            tracing::warn!("state file not written: the disk does not answer");
         }
     }
 }
@@ -220,9 +219,9 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_hangs_holds_up_nobody() {
+    fn a_hung_disk_does_not_hold_up_the_agent() {
         let dir = tempfile::tempdir().unwrap();
-        // Opening a pipe nobody reads blocks, as a dead disk does.
+        // Opening a pipe that has no reader blocks, as a dead disk does.
         let path = dir.path().join("memory.new");
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
         let saver = Saver::start(StateDir::new(Some(dir.path())));
@@ -247,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_regular_file_is_left_aside() {
+    fn only_a_regular_file_is_read() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(FILE);
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
@@ -260,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_boot_id_nothing_is_taken_back() {
+    fn without_a_boot_id_nothing_is_restored() {
         let saved = |boot_id: Option<&str>| {
             let memory = Memory {
                 boot_id: boot_id.map(Into::into),
@@ -287,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_is_left_aside() {
+    fn a_damaged_file_is_ignored() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::new(Some(dir.path()));
         for junk in ["", "{", "[]", "{\"version\":99}", "\u{0}\u{1}"] {

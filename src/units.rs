@@ -10,11 +10,11 @@ use std::time::Duration;
 pub struct Bdf {
     /// PCI domain (segment); wider than 16 bits under some hypervisors (VMD, Hyper-V).
     pub domain: u32,
-    /// Bus number.
+    /// Bus number within the domain.
     pub bus: u8,
-    /// Device (slot) number.
+    /// Device (slot) number, at most 31.
     pub device: u8,
-    /// Function number.
+    /// Function number of the device, at most 7.
     pub function: u8,
 }
 
@@ -105,7 +105,7 @@ impl fmt::Display for DeviceKey {
 /// One port of one RDMA device. Text form: `DEVICE_KEY/PORT`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortKey {
-    /// The device.
+    /// The device that has the port.
     pub device: DeviceKey,
     /// Port number, from 1.
     pub port: u32,
@@ -136,7 +136,7 @@ impl<'de> Deserialize<'de> for PortKey {
     }
 }
 
-/// Bits a second, as link rates are told.
+/// Bits a second: the unit of link rates.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
 )]
@@ -154,7 +154,7 @@ impl BitsPerSec {
         self.0 as f64 / 1e9
     }
 
-    /// Bytes a second, as Prometheus metrics are told.
+    /// Bytes a second: the unit of Prometheus metrics.
     pub fn bytes_per_sec(self) -> f64 {
         self.0 as f64 / 8.0
     }
@@ -167,7 +167,7 @@ impl fmt::Display for BitsPerSec {
 }
 
 /// Milliseconds on the node's monotonic clock (`CLOCK_BOOTTIME` where live): the only time that
-/// judging uses. Wall time is for display.
+/// checks use. Wall time is for display.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
 )]
@@ -175,7 +175,7 @@ impl fmt::Display for BitsPerSec {
 pub struct Millis(pub u64);
 
 impl Millis {
-    /// From whole seconds.
+    /// A value of so many whole seconds.
     pub const fn from_secs(secs: u64) -> Self {
         Millis(secs.saturating_mul(1000))
     }
@@ -202,17 +202,17 @@ impl Millis {
     }
 }
 
-/// A length of time in settings, told as `250ms`, `10s`, `5m`, `1h` or `1h30m`.
+/// A length of time in settings, written as `250ms`, `10s`, `5m`, `1h` or `1h30m`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Span(pub Duration);
 
 impl Span {
-    /// From milliseconds.
+    /// A value of so many milliseconds.
     pub const fn from_millis(millis: u64) -> Self {
         Span(Duration::from_millis(millis))
     }
 
-    /// From whole seconds.
+    /// A value of so many whole seconds.
     pub const fn from_secs(secs: u64) -> Self {
         Span(Duration::from_secs(secs))
     }
@@ -255,7 +255,7 @@ impl fmt::Display for Span {
     }
 }
 
-/// Text that is no length of time.
+/// Text that is not a length of time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a length of time: {0:?}; write it as 250ms, 10s, 5m, 1h or 1h30m")]
 pub struct BadSpan(pub String);
@@ -264,7 +264,7 @@ impl FromStr for Span {
     type Err = BadSpan;
 
     /// Whole numbers with a unit, longest unit first, each unit at most once. A bare number other
-    /// than `0` is refused: nobody knows whether it means seconds.
+    /// than `0` is refused: its unit would be a guess.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let bad = || BadSpan(text.to_string());
         if text == "0" {

@@ -1,58 +1,40 @@
-//! What reaches the agent without being asked for, and the threads that wait for it.
+//! Events that wake the agent, and the threads that wait for them.
 
 use crate::blocking;
-use crate::observe::reading::Fault;
-use crate::source::kernel_log::follow::{KmsgItem, Way};
-use crate::source::kernel_log::state::ResumeState;
+use crate::kernel_log;
 use crate::source::netlink::{NetlinkError, monitor, route};
-use crate::units::Millis;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Time between looks whether anybody still listens.
+/// Time between checks whether the agent still listens.
 const WAIT: Duration = Duration::from_secs(30);
 
-/// Time between attempts to listen to RDMA events where there is no RDMA.
+/// Time between attempts to subscribe to RDMA events while ib_core is not loaded.
 const LATER: Duration = Duration::from_secs(180);
 
-/// Something that reached the agent without being asked for.
+/// An event for the agent's loop.
 #[derive(Debug)]
 pub enum Wake {
-    /// A decoded kernel-log record.
-    Kernel {
-        /// Moment of the record, on the agent's clock.
-        at: Millis,
-        /// The event.
-        item: Box<KmsgItem>,
-        /// Its place: kept together with what it leads to.
-        through: ResumeState,
-    },
-    /// The kernel log was read up to here, all events handed over; no event lies between the last
-    /// one and this.
-    KernelThrough(ResumeState),
-    /// The kernel log's own health.
-    KernelLog {
-        /// More records were overwritten before they were read.
-        lost: Option<u64>,
-        /// Why it cannot be followed, if so.
-        fault: Option<Fault>,
-        /// There is no kernel log under this root.
-        absent: bool,
-        /// The way it is read, once it is.
-        via: Option<Way>,
-    },
-    /// What is thought of the pods with GPUs.
+    /// News of the kernel log.
+    KernelLog(kernel_log::Update),
+    /// New suspicions about pods with GPUs.
     Suspects(std::collections::BTreeMap<String, crate::check::nccl_suspect::Suspect>),
-    /// What pods' logs tell of NCCL changed.
+    /// NCCL facts from pods' logs changed.
     Jobs(Box<crate::jobs::Told>),
-    /// A network device changed.
+    /// A network device changed, by name.
     Netdev(String),
-    /// DCB settings changed.
+    /// DCB settings of an interface changed.
     Dcb,
     /// RDMA devices came or went.
     Devices,
-    /// Events were lost.
+    /// Events were lost: everything is to be read again.
     Lost,
+}
+
+impl From<kernel_log::Update> for Wake {
+    fn from(update: kernel_log::Update) -> Self {
+        Wake::KernelLog(update)
+    }
 }
 
 /// Threads that wait for the kernel's events. Each ends when the agent no longer listens.
@@ -64,23 +46,21 @@ pub(super) fn spawn(tx: &mpsc::Sender<Wake>, rdma_netlink: bool) {
         blocking::spawn("rdma-monitor", move || watch_devices(&devices));
     }
 }
+
 fn watch_links(tx: &mpsc::Sender<Wake>) {
     let mut monitor = match route::LinkMonitor::open() {
         Ok(monitor) => monitor,
         Err(error) => {
-            tracing::warn!(%error, "no rtnetlink events; polling only");
+            tracing::warn!(%error, "cannot subscribe to rtnetlink; link changes are found by polling");
             return;
         }
     };
-    // What changed between the first reads and this was told to nobody.
+    // Changes between the first reads and the subscription were missed.
     let mut events = vec![route::LinkEvent::Lost];
     while !tx.is_closed() {
         for event in events {
             let wake = match event {
-                route::LinkEvent::Link(link) => match link.name {
-                    Some(name) => Wake::Netdev(name),
-                    None => continue,
-                },
+                route::LinkEvent::Link(name) => Wake::Netdev(name),
                 route::LinkEvent::DcbChanged(_) => Wake::Dcb,
                 route::LinkEvent::Lost => Wake::Lost,
             };
@@ -89,21 +69,21 @@ fn watch_links(tx: &mpsc::Sender<Wake>) {
             }
         }
         events = monitor.wait(WAIT).unwrap_or_else(|error| {
-            tracing::warn!(%error, "rtnetlink");
+            tracing::warn!(%error, "rtnetlink subscription failed; reading everything again");
             std::thread::sleep(Duration::from_secs(1));
             vec![route::LinkEvent::Lost]
         });
     }
 }
 
-/// What to do about the RDMA event monitor.
+/// Whether to subscribe to RDMA events.
 #[derive(Debug, PartialEq, Eq)]
 enum Outlook {
-    /// It tells of devices.
+    /// Subscribe: this kernel sends the events.
     Listen,
     /// This kernel has none, and will not get one.
     Never,
-    /// Nothing is known yet: ib_core may be loaded later.
+    /// Unknown yet: ib_core may be loaded later.
     Later,
 }
 
@@ -128,7 +108,7 @@ fn watch_devices(tx: &mpsc::Sender<Wake>) {
             }
             Outlook::Never => {
                 tracing::info!(
-                    "no RDMA event monitor in this kernel; devices are found by polling"
+                    "this kernel has no RDMA event monitor (Linux 6.12); devices are found by polling"
                 );
                 return;
             }
@@ -145,9 +125,9 @@ fn listen(mut monitor: monitor::Monitor, tx: &mpsc::Sender<Wake>) {
             return;
         }
         changed = match monitor.wait(WAIT) {
-            Ok(events) => !events.is_empty(),
+            Ok(changed) => changed,
             Err(error) => {
-                tracing::warn!(%error, "RDMA monitor");
+                tracing::warn!(%error, "RDMA netlink subscription failed; enumerating devices again");
                 std::thread::sleep(Duration::from_secs(1));
                 true
             }

@@ -9,13 +9,14 @@ use crate::check::nccl_jobs::Jobs;
 use crate::check::nccl_pods::gpus_without_rdma;
 use crate::check::nccl_suspect::Suspect;
 use crate::check::profile::GpuDirectTcp;
+use crate::clock::Clock;
 use crate::cluster::NodeFacts;
 use crate::cluster::node::devices;
 use crate::cluster::pods::{Health, PodTable};
 use crate::config::Config;
 use crate::jobs::{self, Settings, Wires};
 use crate::observe::pod::{NodeDevices, PodFacts};
-use crate::sampler::{Clock, Sampler};
+use crate::sampler::Sampler;
 use crate::source::pod_logs::Progress;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -142,7 +143,7 @@ impl JobsPart {
         };
         let stalled = progress.busy_for(clock.now());
         let stalled = stalled.filter(|busy| *busy > self.deadline);
-        sampler.set_pod_logs(told.fault.clone(), told.absent, stalled);
+        sampler.set_health("pod_logs", told.fault.clone(), told.absent, stalled, None);
     }
 }
 

@@ -1,18 +1,19 @@
-//! A single look, for `selvage check` and `selvage metrics`.
+//! One sample and its verdict, for `selvage check` and `selvage metrics`.
 
 use super::plan;
 use super::start::{self, Found};
+use crate::clock::Clock;
 use crate::config::Config;
-use crate::evaluator::{Evaluator, Look};
+use crate::evaluator::Look;
 use crate::jobs::{self, Settings};
 use crate::observe::history::Memory;
 use crate::observe::reading::{Fault, FaultKind};
 use crate::report::Report;
-use crate::sampler::{Clock, Sampler};
+use crate::sampler::Sampler;
 use std::sync::Arc;
 
-/// Looks once: every source is read, nothing is waited for beyond the deadline, what is seen is
-/// believed. Nothing is written.
+/// Reads every source once, waits for none beyond its deadline, and believes what it sees. Nothing
+/// is written.
 pub async fn sample_once(config: &Config) -> Report {
     let clock = Clock::starting_at(crate::clock::monotonic());
     let Found {
@@ -29,24 +30,15 @@ pub async fn sample_once(config: &Config) -> Report {
         saved.restricted_of(boot_id.as_deref()),
     );
     let mut policy = config.policy.clone();
-    // There is one look: what it lacks is gone.
+    // There is one sample: what it lacks is gone.
     policy.device_missing.missed = 1;
     policy.device_missing.gone_after = Default::default();
-    let mut evaluator = Evaluator::new(
-        config.agent.node_name.clone(),
-        policy,
-        config.role_overrides(),
-        // What the agent saw this boot says what should be; the kernel log is read whole below.
-        Memory {
-            kernel: Default::default(),
-            ..saved
-                .memory_of(boot_id.as_deref())
-                .cloned()
-                .unwrap_or_default()
-        },
-        config.hysteresis.clone(),
-    )
-    .on_platform(config.platform.clone());
+    // What the agent saw this boot says what should be; the kernel log is read whole below.
+    let memory = Memory {
+        kernel: Default::default(),
+        ..saved.memory_to_restore(boot_id.as_deref())
+    };
+    let mut evaluator = start::evaluator(config, policy, memory);
     let log = crate::kernel_log::settings(&host, &config.agent, boot_id.as_deref(), None);
     let now = clock.now();
     let read = tokio::task::spawn_blocking(move || crate::kernel_log::read_existing(&log, now));
@@ -54,8 +46,8 @@ pub async fn sample_once(config: &Config) -> Report {
         let (host, patience) = (Arc::clone(&host), config.intervals.deadline.duration());
         tokio::task::spawn_blocking(move || jobs::look(&host, &settings, clock, patience))
     });
-    while !sampler.looked_once() {
-        sampler.run_until_change().await;
+    while !sampler.sampled_once() {
+        sampler.step().await;
     }
     if let Some(jobs) = jobs {
         let told = tokio::time::timeout(config.intervals.deadline.duration() * 2, jobs).await;
@@ -66,18 +58,18 @@ pub async fn sample_once(config: &Config) -> Report {
     match tokio::time::timeout(config.intervals.deadline.duration(), read).await {
         Ok(Ok(Ok(read))) => {
             let via = read.as_ref().map(|(way, _)| way.name());
-            sampler.set_kernel_log(None, read.is_none(), via);
+            sampler.set_health("kernel_log", None, read.is_none(), None, via);
             for (at, item) in read.map(|(_, items)| items).unwrap_or_default() {
                 evaluator.push_event(at, item.historic, &item.event);
             }
         }
-        Ok(Ok(Err(fault))) => sampler.set_kernel_log(Some(fault), false, None),
+        Ok(Ok(Err(fault))) => sampler.set_health("kernel_log", Some(fault), false, None, None),
         Ok(Err(_)) | Err(_) => {
             let fault = Fault {
                 kind: FaultKind::Stalled,
                 detail: "the kernel log did not answer".into(),
             };
-            sampler.set_kernel_log(Some(fault), false, None);
+            sampler.set_health("kernel_log", Some(fault), false, None, None);
         }
     }
     evaluator.evaluate(sampler.snapshot(Some(jiff::Timestamp::now())), Look::Once)

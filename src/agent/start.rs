@@ -1,7 +1,8 @@
-//! What is known before the first read. Each part is asked for on a thread of its own: a file that
-//! hangs is left aside.
+//! What the agent starts from: host, boot id and the state file. Each is read on a thread of its
+//! own: a file that hangs is skipped.
 
 use crate::blocking;
+use crate::check::policy::Policy;
 use crate::config::Config;
 use crate::evaluator::{Evaluator, Look};
 use crate::host::Host;
@@ -12,7 +13,7 @@ use crate::sampler::snapshot_update;
 use crate::state::{Saved, StateDir};
 use std::sync::Arc;
 
-/// What was found.
+/// The host and what an earlier run left.
 pub(super) struct Found {
     pub host: Arc<Host>,
     pub boot_id: Option<String>,
@@ -20,8 +21,8 @@ pub(super) struct Found {
     pub state: StateDir,
 }
 
-/// Looks for it, waiting for each part no longer than for a read. Without a host there is nothing
-/// to do: for that it waits. `keep`: state will be written, so that its directory is made.
+/// Waits for each part no longer than for a read, but for the host as long as it takes. `keep`:
+/// state will be written, so that its directory is made.
 pub(super) async fn find(config: &Config, keep: bool) -> Found {
     let patience = config.intervals.deadline.duration();
     let root = config.agent.host_root.clone();
@@ -46,10 +47,12 @@ pub(super) async fn find(config: &Config, keep: bool) -> Found {
         tokio::time::timeout(patience, saved),
     );
     if boot_id.is_err() {
-        tracing::warn!("the boot id does not answer: nothing is taken over from an earlier run");
+        tracing::warn!(
+            "the boot id could not be read in time; starting without the state of an earlier run"
+        );
     }
     if saved.is_err() {
-        tracing::warn!("the state file does not answer and is left aside");
+        tracing::warn!("the state file could not be read in time; starting without it");
     }
     Found {
         host,
@@ -59,25 +62,28 @@ pub(super) async fn find(config: &Config, keep: bool) -> Found {
     }
 }
 
-/// The report until then: nothing is known.
-pub(super) fn report(config: &Config) -> Report {
-    let mut evaluator = Evaluator::new(
+/// An evaluator with the configuration's settings.
+pub(super) fn evaluator(config: &Config, policy: Policy, memory: Memory) -> Evaluator {
+    Evaluator::new(
         config.agent.node_name.clone(),
-        config.policy.clone(),
+        policy,
         config.role_overrides(),
-        Memory::default(),
+        memory,
         config.hysteresis.clone(),
     )
-    .on_platform(config.platform.clone());
+    .on_platform(config.platform.clone())
+}
+
+/// The report until the first sample: everything is unknown. Those that follow count from 1.
+pub(super) fn report(config: &Config) -> Report {
+    let mut evaluator = evaluator(config, config.policy.clone(), Memory::default());
     let snapshot = Snapshot {
         at: crate::clock::monotonic(),
         wall: Some(jiff::Timestamp::now()),
         ..Snapshot::default()
     };
-    let report = evaluator.evaluate(&snapshot, Look::Watching { full_window: false });
-    // Those that follow count from 1.
     Report {
         generation: 0,
-        ..report
+        ..evaluator.evaluate(&snapshot, Look::Watching { full_window: false })
     }
 }

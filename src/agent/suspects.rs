@@ -3,10 +3,10 @@
 use super::Wake;
 use crate::check::nccl_suspect::{self, Suspect};
 use crate::check::policy;
+use crate::clock::Clock;
 use crate::config::Config;
 use crate::host::Host;
 use crate::observe::pod::PodFacts;
-use crate::sampler::Clock;
 use crate::sampler::suspects::{Netlink, SuspectWatch, gpu_pods};
 use crate::source::device_checkpoint;
 use crate::source::pod_processes::names;

@@ -21,8 +21,8 @@ async fn a_single_look_knows_what_the_agent_saw_this_boot() {
     let host = Arc::new(Host::new(tree.path("")));
     let clock = Clock::starting_at(Millis(1));
     let mut sampler = Sampler::new(host, plan(&config), clock, Some("a".into()), []);
-    while !sampler.looked_once() {
-        sampler.run_until_change().await;
+    while !sampler.sampled_once() {
+        sampler.step().await;
     }
     seen.push(sampler.snapshot(None));
     for (boot, want) in [("a", vec!["RailVanished"]), ("b", vec![])] {
@@ -32,7 +32,7 @@ async fn a_single_look_knows_what_the_agent_saw_this_boot() {
         StateDir::new(Some(state.path())).save(&saved).unwrap();
         if boot == "a" {
             tree.remove("sys/class/infiniband/mlx5_1");
-            // Else the function without a device is missed by itself, in any boot.
+            // Else the function without a device would be missed in any boot.
             tree.remove("sys/bus/pci/devices/0000:1a:00.0");
         }
         assert_eq!(look().await, want, "memory of boot {boot}");

@@ -39,8 +39,8 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             .counters
             .pma
             .iter()
-            .filter(|(name, track)| track.saturated() && !OF_NO_USE.contains(name))
-            .map(|(name, _)| name)
+            .filter(|(name, track)| track.saturated() && !OF_NO_USE.contains(&name.as_str()))
+            .map(|(name, _)| name.as_str())
             .collect();
         let Some(first) = stuck.first() else {
             continue;

@@ -147,6 +147,17 @@ impl Debouncer {
         findings
     }
 
+    /// Whether time alone changes nothing: no finding waits to be raised or to clear.
+    pub fn is_settled(&self) -> bool {
+        let settled = |entry: &Entry| {
+            matches!(
+                entry.phase,
+                Phase::Cleared | Phase::Raised { gone: None, .. }
+            )
+        };
+        self.entries.values().all(settled)
+    }
+
     /// Candidates that were dropped because the memory was full of standing ones.
     pub fn refused(&self) -> u64 {
         self.refused

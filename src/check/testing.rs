@@ -237,9 +237,9 @@ impl Node {
         for (name, count) in values {
             let reading = Reading::Value(*count);
             match name.split_once('.') {
-                Some(("hw", name)) => value.hw.insert(name, reading),
-                Some(("dev", name)) => value.device_hw.insert(name, reading),
-                _ => value.pma.insert(name, reading),
+                Some(("hw", name)) => value.hw.insert(name.to_string(), reading),
+                Some(("dev", name)) => value.device_hw.insert(name.to_string(), reading),
+                _ => value.pma.insert(name.to_string(), reading),
             };
         }
         let at = self.now;

@@ -7,8 +7,6 @@ use super::{args, bench, capture, check, cleanup, complain, kmsg, nccl, prefligh
 use crate::agent::AgentError;
 use crate::config::{self, Config, Loaded, LogFormat};
 use crate::host::Host;
-use crate::observe::counters::PmaSkip;
-use crate::observe::rdma::RdmaDevice;
 use crate::report::text::Style;
 use crate::report::{Report, metrics};
 use crate::source::machine;
@@ -130,17 +128,21 @@ fn capture_command(config: &Config, matches: &ArgMatches) -> u8 {
             saved.restricted_of(boot_id.as_deref())
         })
     };
-    let restricted = asked.unwrap_or_default();
-    let skip = |device: &RdmaDevice, port: u32| {
-        if crate::sampler::excluded(&config.counters.exclude, device) {
-            Some(PmaSkip::Excluded)
-        } else if restricted.contains(&device.port_key(port)) {
-            Some(PmaSkip::Restricted)
-        } else {
-            None
+    let plan = crate::agent::plan(config);
+    let captured = on_runtime(capture::capture(
+        &host,
+        dir,
+        plan,
+        asked.unwrap_or_default(),
+    ));
+    let captured = match captured {
+        Ok(captured) => captured,
+        Err(error) => {
+            complain(error);
+            return FAILED;
         }
     };
-    match capture::capture(&host, dir, &skip) {
+    match captured {
         Ok(summary) => {
             for trouble in &summary.troubles {
                 complain(trouble);

@@ -3,10 +3,7 @@
 use std::future::Future;
 use std::io;
 
-/// Threads for blocking work, such as reading the kernel log once; periodic reads have their own.
-const BLOCKING: usize = 4;
-
-/// Stack size of such a thread, in bytes.
+/// Stack in bytes of a thread for blocking reads.
 const BLOCKING_STACK: usize = 256 * 1024;
 
 /// Resolves at SIGTERM, SIGINT or, when the terminal is closed, SIGHUP.
@@ -24,30 +21,15 @@ pub(crate) fn stop_signal() -> io::Result<impl Future<Output = ()>> {
     })
 }
 
-/// Runs a future on one thread. Reader threads stuck in the kernel do not keep the process from
-/// ending.
+/// Runs a future on one thread, with blocking reads on others. Reads that are stuck in the kernel
+/// are left behind: the process ends all the same.
 pub(crate) fn on_runtime<T>(future: impl Future<Output = T>) -> io::Result<T> {
-    raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .max_blocking_threads(BLOCKING)
         .thread_stack_size(BLOCKING_STACK)
         .thread_keep_alive(std::time::Duration::from_secs(20))
         .build()?;
     let result = runtime.block_on(future);
     runtime.shutdown_background();
     Ok(result)
-}
-
-/// Kernel files stay open between reads, a thousand of them on a node with many ports. The default
-/// soft limit is low only for programs that call select(2).
-fn raise_descriptor_limit() {
-    use nix::sys::resource::{Resource, getrlimit, setrlimit};
-    const ENOUGH: u64 = 32 * 1024;
-    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
-        && soft < ENOUGH.min(hard)
-    {
-        // Without the higher limit, files are opened for each read.
-        let _ = setrlimit(Resource::RLIMIT_NOFILE, ENOUGH.min(hard), hard);
-    }
 }

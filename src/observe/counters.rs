@@ -1,12 +1,12 @@
 //! Counters of one RDMA port, with widths known.
 
-use super::named::Named;
 use super::rdma::Via;
 use super::reading::Reading;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
-/// Counters by name.
-pub type Counts = Named<Reading<u64>>;
+/// One reading of each counter, by name.
+pub type Counts = BTreeMap<String, Reading<u64>>;
 
 /// One sample of a port's counters. PMA data counters are in bytes already (the files hold 4-byte
 /// words; the source multiplies once).
@@ -41,12 +41,12 @@ pub enum PmaSkip {
 pub enum CounterKind {
     /// Sticks at its maximum (IBTA PortCounters): once there, every later delta is a blind 0.
     Saturating {
-        /// Highest value.
+        /// Its highest value.
         max: u64,
     },
     /// Wraps to 0 after its maximum (mlx5 hardware counters are 32-bit in firmware).
     Wrapping {
-        /// Highest value.
+        /// Its highest value.
         max: u64,
     },
     /// 64 bits: neither happens in a lifetime.

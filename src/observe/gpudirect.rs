@@ -72,9 +72,9 @@ pub struct NvidiaDriver {
 /// One GPU as the NVIDIA driver lists it. The directory stays after the GPU fell off the bus.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NvidiaGpu {
-    /// PCI address.
+    /// PCI address, as the driver prints it.
     pub pci: String,
-    /// Model name.
+    /// Marketing name of the model.
     pub model: Option<String>,
     /// UUID, once the GPU was initialised.
     pub uuid: Option<String>,
@@ -83,7 +83,7 @@ pub struct NvidiaGpu {
 /// nvidia-fs (GPUDirect Storage).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct NvidiaFs {
-    /// Module version.
+    /// Version of the module nvidia_fs.
     pub version: Option<String>,
     /// Error counts of the statistics file, by `Line/key`, such as `Reads/err`.
     pub errors: BTreeMap<String, u64>,

@@ -17,6 +17,7 @@ use super::kernel::KernelEvent;
 use super::kernel_log::KernelLog;
 use super::rdma::{PortState, RdmaDevice};
 use super::snapshot::Snapshot;
+pub use super::totals::Totals;
 use super::track::Track;
 use crate::units::{BitsPerSec, DeviceKey, Millis, PortKey};
 use serde::{Deserialize, Serialize};
@@ -139,24 +140,8 @@ pub struct SeenGpu {
     pub last_seen: Millis,
 }
 
-/// Totals since the agent started; they outlive the snapshots.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Totals {
-    /// Link edges by port.
-    pub link_edges: BTreeMap<PortKey, u64>,
-    /// Xids by GPU slot (`0000:17:00`, empty where the line told none) and code.
-    pub xids: BTreeMap<String, BTreeMap<u32, u64>>,
-    /// Kernel events of NICs and other devices by address (by slot where the line told no function,
-    /// empty where it told none) and event name (`nic_link_down`, `pcie_aer` …).
-    pub nic_events: BTreeMap<String, BTreeMap<String, u64>>,
-    /// Kernel-log records that were overwritten before they were read.
-    pub kmsg_records_lost: u64,
-    /// Changes of verdict by the state entered.
-    pub transitions: BTreeMap<String, u64>,
-}
-
 impl History {
-    /// Takes a snapshot in. Parts whose stamp has not moved since the last call change nothing, so
+    /// Adds a snapshot. Parts whose stamp has not moved since the last call change nothing, so
     /// that a snapshot may be pushed as often as one likes.
     pub fn push(&mut self, snapshot: &Snapshot) {
         self.begin_boot(snapshot.boot_id.as_deref());
@@ -204,10 +189,18 @@ impl History {
         };
     }
 
-    /// Takes in what the kernel log said `at` a moment. `historic`: it was in the log already when
+    /// Adds an event of the kernel log `at` a moment. `historic`: it was in the log already when
     /// the agent began to read.
     pub fn push_event(&mut self, at: Millis, historic: bool, event: &KernelEvent) {
         self.kernel.push(at, historic, event, &mut self.totals);
+    }
+
+    /// Whether more samples are awaited: to compare a fall that `link_downed` reported with the next
+    /// poll, or because a device or GPU is missing.
+    pub fn awaits_sample(&self) -> bool {
+        self.ports.values().any(|port| port.counted_ahead.is_some())
+            || self.devices.values().any(|device| device.missed > 0)
+            || self.gpus.values().any(|gpu| gpu.missed > 0)
     }
 
     /// The port's history, if it was ever sampled.

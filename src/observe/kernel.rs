@@ -66,7 +66,7 @@ impl EventKind {
 /// One event decoded from one kernel message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelEvent {
-    /// What happened.
+    /// What the record says happened.
     pub kind: EventKind,
     /// The Xid code; only on [`EventKind::Xid`].
     pub xid: Option<u32>,
@@ -118,7 +118,7 @@ pub enum Detail {
     Xid(XidDetail),
     /// An SXid's parts.
     Sxid(SxidDetail),
-    /// A link edge.
+    /// A NIC port's link went up or down.
     Link {
         /// Network or RDMA device name, when printed.
         name: Option<String>,
@@ -127,17 +127,17 @@ pub enum Detail {
     },
     /// A cable or module event.
     Module {
-        /// Module (cage) number.
+        /// Number of the transceiver cage, where named.
         module: Option<u32>,
         /// The driver's reason.
         reason: Option<String>,
     },
-    /// A power complaint.
+    /// The card complains about its power supply.
     Power {
         /// Watts that the slot offers, when printed.
         watts: Option<u32>,
     },
-    /// A health message.
+    /// A message of the NIC's health reporter.
     Health {
         /// What it is about.
         what: HealthKind,
@@ -158,9 +158,9 @@ pub enum Detail {
 /// Parts of an Xid message beyond code, device and process.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct XidDetail {
-    /// MIG GPU instance.
+    /// MIG GPU instance, where the GPU is partitioned.
     pub gpu_instance: Option<u32>,
-    /// MIG compute instance.
+    /// MIG compute instance, where the GPU is partitioned.
     pub compute_instance: Option<u32>,
     /// NVLink parts (Xid 74, 136, 144-150).
     pub nvlink: Option<NvLink>,
@@ -187,7 +187,7 @@ pub struct NvLink {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// `Fatal`.
+    /// `Fatal`: traffic through the switch stops.
     Fatal,
     /// `Nonfatal` or `Non-fatal`.
     Nonfatal,
@@ -232,13 +232,13 @@ impl RecoveryAction {
 /// Parts of an SXid message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SxidDetail {
-    /// NVSwitch error code.
+    /// The SXid error code.
     pub code: u32,
     /// Switch number in the driver's name.
     pub switch: Option<u32>,
     /// The first line's word; `None` on the detail lines of the same report.
     pub severity: Option<Severity>,
-    /// Switch link number.
+    /// Number of the switch's link, where named.
     pub link: Option<u32>,
 }
 
@@ -258,9 +258,9 @@ pub enum HealthKind {
     CommandFailed,
     /// The driver handles the device as bad, or failed to recover it.
     DeviceError,
-    /// Recovery began.
+    /// The driver began to recover the device.
     RecoveryStarted,
-    /// Recovery ended well.
+    /// The device works again.
     Recovered,
     /// Transmit or receive queues stand still.
     QueueTimeout,
@@ -272,7 +272,7 @@ pub enum HealthKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AerSeverity {
-    /// Corrected by hardware.
+    /// Corrected by hardware; no data was lost.
     Correctable,
     /// Not corrected, link still sound.
     NonFatal,

@@ -5,8 +5,8 @@ mod note;
 
 pub use note::Note;
 
-use super::history::Totals;
 use super::kernel::{Detail, EventKind, KernelEvent, NvLink, RecoveryAction, Severity, XidDetail};
+use super::totals::Totals;
 use crate::units::{Bdf, Millis};
 use note::{is_everyday, note_of};
 use serde::{Deserialize, Serialize};

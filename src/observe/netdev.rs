@@ -8,17 +8,17 @@ use std::collections::BTreeMap;
 /// `/sys/class/net/<if>` and rtnetlink.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct NetdevFacts {
-    /// Interface index.
+    /// Interface index; absent when the interface is gone.
     pub ifindex: Option<u32>,
     /// Carrier; reading it while the interface is administratively down gives EINVAL.
     pub carrier: Reading<bool>,
     /// RFC 2863 operstate text: `up`, `down`, `lowerlayerdown` …
     pub operstate: Option<String>,
-    /// IFF_UP.
+    /// IFF_UP: the administrator wants it up.
     pub admin_up: Option<bool>,
     /// Speed in Mb/s; not observable while the link is down (`-1`, EINVAL).
     pub speed_mbps: Reading<u64>,
-    /// MTU in bytes.
+    /// Largest packet that it sends, in bytes.
     pub mtu: Option<u32>,
     /// Edges of carrier since the interface was registered: every flap adds 2, however short.
     pub carrier_changes: Reading<u64>,
@@ -28,7 +28,7 @@ pub struct NetdevFacts {
     pub lowers: Vec<String>,
     /// PCI function behind it.
     pub pci: Option<Bdf>,
-    /// Driver.
+    /// Driver of the device below it.
     pub driver: Option<String>,
     /// Whether the default route of the main table goes out here.
     pub default_route: bool,
@@ -66,7 +66,7 @@ pub struct EthtoolFacts {
 /// us, `tx` pause means that we cannot drain and slow others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct PriorityFacts {
-    /// Frames.
+    /// Pause frames of this priority.
     pub pause: PauseCounts,
     /// Microseconds paused by the peer.
     pub rx_pause_micros: Option<u64>,
@@ -74,20 +74,20 @@ pub struct PriorityFacts {
     pub tx_pause_micros: Option<u64>,
     /// Packets dropped on receive for lack of buffer.
     pub rx_discards: Option<u64>,
-    /// Packets received.
+    /// Packets received in this priority.
     pub rx_packets: Option<u64>,
-    /// Bytes received.
+    /// Bytes received in this priority.
     pub rx_bytes: Option<u64>,
-    /// Bytes sent.
+    /// Bytes sent in this priority.
     pub tx_bytes: Option<u64>,
 }
 
 /// Pause frames by direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct PauseCounts {
-    /// Received.
+    /// Frames received from the peer.
     pub rx: Option<u64>,
-    /// Sent.
+    /// Frames sent to the peer.
     pub tx: Option<u64>,
 }
 
@@ -106,7 +106,7 @@ pub struct DcbFacts {
     pub dscp_to_priority: BTreeMap<u8, u8>,
     /// What packets are classified by.
     pub trust: Option<Trust>,
-    /// DCBX mode bits.
+    /// DCBX mode bits (DCB_CAP_DCBX_*).
     pub dcbx: Option<u8>,
     /// Priority to buffer (mlx5).
     pub prio_to_buffer: Option<[u8; 8]>,

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub struct PciFacts {
     /// GPUs and RDMA functions, and the root ports and switch ports above them.
     pub functions: BTreeMap<String, PciFunction>,
-    /// GPU addresses, sorted.
+    /// Addresses of all GPUs, sorted.
     pub gpus: Vec<Bdf>,
     /// How near each RDMA function is to each GPU, by `NIC -> GPU` address text.
     pub distances: BTreeMap<String, BTreeMap<String, Distance>>,
@@ -53,7 +53,7 @@ pub struct BareNic {
     pub id: String,
     /// Class code, six hex digits without 0x.
     pub class: String,
-    /// Bound driver.
+    /// The driver bound to it, if any.
     pub driver: Option<String>,
     /// How near it is to each GPU, by the GPU's address.
     pub distances: BTreeMap<String, Distance>,
@@ -83,14 +83,14 @@ pub fn gives_away(driver: &str) -> bool {
     .contains(&driver)
 }
 
-/// One PCI function.
+/// What one PCI function's files say.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct PciFunction {
     /// `vendor:device`, lower-case hex.
     pub id: String,
     /// Class code, six hex digits without 0x.
     pub class: String,
-    /// Bound driver.
+    /// The driver bound to it, if any.
     pub driver: Option<String>,
     /// Link now; `Unknown` or 0 (VFs, guests) is not observable.
     pub current: Reading<PcieLink>,
@@ -115,18 +115,18 @@ pub struct PciFunction {
 pub struct PcieLink {
     /// Megatransfers a second: 2500, 5000, 8000, 16000, 32000, 64000.
     pub megatransfers: u32,
-    /// Lanes.
+    /// Number of lanes.
     pub width: u32,
 }
 
 /// AER totals (`aer_dev_correctable`, `_nonfatal`, `_fatal`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct Aer {
-    /// TOTAL_ERR_COR.
+    /// TOTAL_ERR_COR: errors that hardware corrected.
     pub correctable: Option<u64>,
-    /// TOTAL_ERR_NONFATAL.
+    /// TOTAL_ERR_NONFATAL: uncorrected errors that the link survives.
     pub nonfatal: Option<u64>,
-    /// TOTAL_ERR_FATAL.
+    /// TOTAL_ERR_FATAL: uncorrected errors that the link does not survive.
     pub fatal: Option<u64>,
 }
 
@@ -140,6 +140,6 @@ pub enum Distance {
     Pxb,
     /// Through the CPU of one NUMA node (nvidia-smi: PHB, or NODE between host bridges).
     Phb,
-    /// Between NUMA nodes.
+    /// The path crosses NUMA nodes.
     Sys,
 }

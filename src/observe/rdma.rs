@@ -131,9 +131,9 @@ pub enum Function {
 /// SR-IOV numbers of a physical function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sriov {
-    /// `sriov_totalvfs`.
+    /// Most functions that it can have (`sriov_totalvfs`).
     pub total: u32,
-    /// `sriov_numvfs`.
+    /// Functions that it has now (`sriov_numvfs`).
     pub enabled: u32,
 }
 
@@ -141,7 +141,7 @@ pub struct Sriov {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, PartialOrd, Ord, Hash)]
 #[serde(rename_all = "snake_case")]
 pub enum LinkLayer {
-    /// `InfiniBand`.
+    /// `InfiniBand`: needs a subnet manager.
     Infiniband,
     /// `Ethernet`: RoCE or iWARP.
     Ethernet,
@@ -238,9 +238,9 @@ impl PhysState {
 /// State of one port at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkFacts {
-    /// Logical state.
+    /// Logical state of the link.
     pub state: Reading<PortState>,
-    /// Physical state.
+    /// State of the physical layer.
     pub phys_state: Reading<PhysState>,
     /// Rate as `ports/N/rate` tells it. It lies while the port is not active: a down mlx5 RoCE
     /// port prints 40 Gb/s.
@@ -254,9 +254,9 @@ pub struct LinkFacts {
 /// Speed and width of a link. Text in sysfs: `400 Gb/sec (4X NDR)`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkRate {
-    /// Bits a second.
+    /// Rate in bits a second.
     pub rate: BitsPerSec,
-    /// Lanes, from `(4X …)`.
+    /// Number of lanes, from `(4X …)`.
     pub lanes: Option<u32>,
     /// Speed name, such as `NDR`.
     pub speed: Option<String>,
@@ -290,9 +290,9 @@ pub fn true_rate(
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Via {
-    /// RDMA netlink (NLDEV).
+    /// From RDMA netlink (NLDEV).
     Netlink,
-    /// Files under /sys.
+    /// From files under /sys.
     Sysfs,
 }
 
@@ -318,12 +318,12 @@ pub struct Gid {
     pub netdev: Option<String>,
 }
 
-/// `gid_attrs/types/N`.
+/// Kind of a GID, from `gid_attrs/types/N`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GidKind {
-    /// `IB/RoCE v1`.
+    /// `IB/RoCE v1`: native InfiniBand, or RoCE that cannot be routed.
     IbOrRoceV1,
-    /// `RoCE v2`.
+    /// `RoCE v2`: RDMA over UDP, routable.
     RoceV2,
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading<T> {
-    /// It was read.
+    /// It was read, and this is its value.
     Value(T),
     /// This kernel or device does not have it (no such file, no such attribute).
     #[default]
@@ -14,7 +14,7 @@ pub enum Reading<T> {
     /// It exists but cannot be observed from here: EINVAL, EOPNOTSUPP, `N/A (no PMA)`, a VF's
     /// physical counters. Not zero, and not a fault.
     NotObservable,
-    /// Reading it failed.
+    /// Reading it failed; the fault says why.
     Failed(Fault),
 }
 
@@ -51,7 +51,7 @@ impl<T> Reading<T> {
 /// Why a read failed, by what a caller does next.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fault {
-    /// The class.
+    /// What kind of failure it is.
     pub kind: FaultKind,
     /// The path or request, and the system's own words. For people; never a label.
     pub detail: String,
@@ -69,7 +69,7 @@ pub enum FaultKind {
     Malformed,
     /// No answer within the deadline; the read may still be stuck in the kernel.
     Stalled,
-    /// Anything else.
+    /// Any other failure.
     Other,
 }
 
@@ -78,6 +78,6 @@ pub enum FaultKind {
 pub struct Stamped<T> {
     /// When the read finished.
     pub at: crate::units::Millis,
-    /// What it gave.
+    /// The value that was read.
     pub value: T,
 }

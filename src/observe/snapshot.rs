@@ -29,11 +29,11 @@ pub struct Snapshot {
     pub live: bool,
     /// RDMA devices; `None` until the first enumeration ended well.
     pub devices: Option<Stamped<Arc<Vec<RdmaDevice>>>>,
-    /// Port state.
+    /// State, rate and LID of each port.
     pub links: BTreeMap<PortKey, Arc<Stamped<LinkFacts>>>,
-    /// Port counters.
+    /// Counters of each port.
     pub counters: BTreeMap<PortKey, Arc<Stamped<PortCounters>>>,
-    /// GID tables.
+    /// GID tables of ports that have one.
     pub gids: BTreeMap<PortKey, Arc<Stamped<GidTable>>>,
     /// Network devices of RDMA ports (and those above and next to them), by name.
     pub netdevs: BTreeMap<String, Arc<Stamped<NetdevFacts>>>,
@@ -48,9 +48,9 @@ pub struct Snapshot {
     /// where there are any.
     #[serde(default)]
     pub vf_links: BTreeMap<String, Arc<Stamped<Reading<VfLinks>>>>,
-    /// PCI.
+    /// The last scan of the PCI bus.
     pub pci: Option<Arc<Stamped<PciFacts>>>,
-    /// GPUDirect and modules.
+    /// Drivers and modules of the GPUDirect path.
     pub gpudirect: Option<Arc<Stamped<GpuDirectFacts>>>,
     /// RDMA network-namespace mode, where the kernel told: in `exclusive` mode devices that were
     /// given to pods are not visible from here, and are not lost.
@@ -99,7 +99,7 @@ impl Snapshot {
     }
 }
 
-/// RDMA_NLDEV_SYS_ATTR_NETNS_MODE.
+/// How RDMA devices relate to network namespaces (RDMA_NLDEV_SYS_ATTR_NETNS_MODE).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NetnsMode {

@@ -75,7 +75,7 @@ impl Track {
         }
     }
 
-    /// Takes a sample and gives the increase since the one before. The first is a baseline (0). A
+    /// Adds a sample and returns the increase since the one before. The first is a baseline (0). A
     /// value below the last is a wrap where the counter wraps and was past half of its range, else a
     /// reset, which is a new baseline. A sample not newer than the last one changes nothing.
     pub fn push(&mut self, at: Millis, value: u64) -> u64 {
@@ -284,6 +284,36 @@ mod tests {
     }
 
     #[test]
+    fn a_wrap_leads_from_the_upper_half_to_the_lower() {
+        const MAX: u64 = u32::MAX as u64;
+        const HALF: u64 = MAX / 2;
+        for (last, value, want, resets) in [
+            (HALF, 0, 0, 1),
+            (HALF + 1, 0, MAX - HALF, 0),
+            (MAX, HALF, HALF + 1, 0),
+            (MAX, HALF + 1, 0, 1),
+            (MAX, MAX, 0, 0),
+        ] {
+            let (track, by) = pushed(U32, &[last, value]);
+            assert_eq!(by, [0, want], "{last} {value}");
+            assert_eq!(track.resets(), resets, "{last} {value}");
+        }
+        let (track, _) = pushed(U32, &[5]);
+        assert!(track.falls(4) && !track.falls(5));
+        assert!(!pushed(CounterKind::Gauge, &[5]).0.falls(4));
+    }
+
+    #[test]
+    fn an_earlier_run_s_value_counts_for_the_first_sample_only() {
+        let (first, _) = pushed(CounterKind::Wide, &[7]);
+        assert_eq!(first.rose_from(Some(4)), 3);
+        assert_eq!(first.rose_from(Some(9)), 0, "a reset");
+        assert_eq!(first.rose_from(None), 0);
+        let (second, _) = pushed(CounterKind::Wide, &[7, 9]);
+        assert_eq!(second.rose_from(Some(4)), 2);
+    }
+
+    #[test]
     fn a_source_that_was_reset_does_not_wrap() {
         let mut track = Track::new(U32);
         track.push(Millis(1), 3_000_000_000);
@@ -329,6 +359,16 @@ mod tests {
         );
         let (one, _) = pushed(CounterKind::Wide, &[77]);
         assert_eq!(one.increase(Window::last(KEEP, now)), None);
+    }
+
+    #[test]
+    fn a_window_begins_after_its_start() {
+        let (track, _) = pushed(CounterKind::Wide, &[0, 4, 4, 6]);
+        let by = |secs, now| {
+            let window = Window::last(Duration::from_secs(secs), Millis::from_secs(now));
+            track.increase(window).unwrap().by
+        };
+        assert_eq!((by(20, 40), by(21, 40), by(0, 40)), (2, 6, 0));
     }
 
     #[test]

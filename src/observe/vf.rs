@@ -23,7 +23,7 @@ pub enum VfLink {
 /// of them, or none was told.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct VfLinks {
-    /// By number.
+    /// Link states by the function's number.
     pub states: BTreeMap<u32, VfLink>,
 }
 

@@ -178,7 +178,7 @@ pub fn nonzero_errors(port: &ReportedPort<'_>) -> BTreeMap<String, u64> {
     };
     let hw = hw_selection(&port.device.driver).map_or(&[][..], |hw| hw.errors);
     let pma = counters.pma.iter().filter(|(name, _)| {
-        !matches!(*name, "port_xmit_wait" | "VL15_dropped")
+        !matches!(name.as_str(), "port_xmit_wait" | "VL15_dropped")
             && crate::observe::counters::PMA_SATURATING
                 .iter()
                 .any(|(known, _)| known == name)
@@ -187,7 +187,7 @@ pub fn nonzero_errors(port: &ReportedPort<'_>) -> BTreeMap<String, u64> {
         .hw
         .iter()
         .chain(counters.device_hw.iter())
-        .filter(|(name, _)| hw.contains(name));
+        .filter(|(name, _)| hw.contains(&name.as_str()));
     pma.chain(hardware)
         .filter_map(|(name, reading)| Some((name.to_string(), *reading.value()?)))
         .filter(|(_, value)| *value > 0)

@@ -1,4 +1,4 @@
-//! What events wake: rtnetlink, RDMA netlink MONITOR, DCB.
+//! What kernel events wake: rtnetlink, RDMA netlink MONITOR, DCB.
 
 use super::Sampler;
 use super::schedule::Subject;
@@ -8,65 +8,58 @@ impl Sampler {
     /// A network device changed (an rtnetlink event).
     pub fn netdev_changed(&mut self, name: &str) {
         let now = self.clock.now();
-        let subject = Subject::Netdev(name.to_string());
+        let subject = Subject::new("netdev", name);
         let mut known = self.schedule.contains(&subject);
         self.schedule.wake(&subject, now);
         if known {
-            self.outdated.insert(Subject::Ethtool(name.to_string()));
+            self.outdated.insert(Subject::new("ethtool", name));
         }
-        let owners: Vec<String> = ports_of(&self.snapshot)
-            .filter(|(_, port)| port.netdev.as_deref() == Some(name))
-            .map(|(device, _)| device.key.0.clone())
-            .collect();
-        for owner in owners {
+        for (device, _) in
+            ports_of(&self.snapshot).filter(|(_, port)| port.netdev.as_deref() == Some(name))
+        {
             known = true;
-            self.schedule.wake(&Subject::Link(owner.clone()), now);
+            let link = Subject::new("link", &device.key.0);
+            self.schedule.wake(&link, now);
         }
         if !known {
             // A new or renamed device may belong to a port: enumerate. Strangers (veth of pods)
             // come and go all day, so only if RDMA ports without a network device exist.
             let missing = ports_of(&self.snapshot).any(|(_, port)| {
-                port.netdev
-                    .as_ref()
-                    .is_none_or(|name| !self.snapshot.netdevs.contains_key(name))
+                let name = port.netdev.as_ref();
+                name.is_none_or(|name| !self.snapshot.netdevs.contains_key(name))
             });
             if missing {
-                self.schedule.wake(&Subject::Devices, now);
+                self.devices_changed();
             }
         }
     }
 
     /// DCB settings changed: statistics may have other names now.
     pub fn dcb_changed(&mut self) {
-        let now = self.clock.now();
-        for subject in self.readers.keys() {
-            match subject {
-                Subject::Dcb(_) => self.schedule.wake(subject, now),
-                // Read at their own pace: shares of time need samples that lie well apart.
-                Subject::Ethtool(_) => {
-                    self.outdated.insert(subject.clone());
-                }
-                _ => {}
-            }
-        }
+        self.wake_sources(&["dcb"]);
+        // Read at their own pace: shares of time need samples that lie well apart.
+        let ethtool = self
+            .readers
+            .keys()
+            .filter(|subject| subject.source == "ethtool");
+        self.outdated.extend(ethtool.cloned());
     }
 
     /// RDMA devices came, went or changed: enumerate now.
     pub fn devices_changed(&mut self) {
-        let now = self.clock.now();
-        self.schedule.wake(&Subject::Devices, now);
+        self.wake_sources(&["devices"]);
     }
 
-    /// Events were lost: read everything that events would have told of.
+    /// Events were lost: read everything that they could have reported.
     pub fn resync(&mut self) {
+        self.wake_sources(&["devices", "link", "netdev"]);
+    }
+
+    fn wake_sources(&mut self, sources: &[&str]) {
         let now = self.clock.now();
-        let subjects: Vec<Subject> = self.readers.keys().cloned().collect();
-        for subject in subjects {
-            if matches!(
-                subject,
-                Subject::Devices | Subject::Link(_) | Subject::Netdev(_)
-            ) {
-                self.schedule.wake(&subject, now);
+        for subject in self.readers.keys() {
+            if sources.contains(&subject.source) {
+                self.schedule.wake(subject, now);
             }
         }
     }

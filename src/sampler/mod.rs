@@ -1,104 +1,78 @@
-//! Runs every source off the async threads: each subject has one read in flight at most, a deadline,
-//! and its own descriptors. A read that hangs becomes a stalled observation; it delays nobody.
+//! Runs every source off the async threads: each subject has at most one read in flight, with a
+//! deadline. A hung read becomes a stalled observation and delays no other.
 
-mod clock;
 mod discovery;
 mod events;
 pub mod pool;
-pub mod reading;
-pub mod reads;
 pub mod schedule;
 pub mod snapshot_update;
+pub mod sources;
 pub mod suspects;
 
-pub use clock::Clock;
 pub use discovery::excluded;
 
+use crate::clock::Clock;
+use crate::config::Intervals;
 use crate::glob::Glob;
 use crate::host::Host;
-use crate::observe::counters::PmaSkip;
-use crate::observe::reading::{Fault, Reading};
+use crate::observe::reading::Fault;
 use crate::observe::snapshot::{Snapshot, SourceHealth};
 use crate::units::{DeviceKey, Millis, PortKey};
 use pool::Pool;
-use reading::{Output, panicked};
-use reads::{DevicesRead, GpuDirectRead, Read};
-use schedule::{Ended, Pace, Schedule, Subject};
+use schedule::{Pace, Schedule, Subject};
+use sources::{Inventory, Reader, SOURCES, Sample, Scope, Source};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// The source of pods' logs, as reports name it.
-const POD_LOGS: &str = "pod_logs";
-
 /// How often each source is read, and what is left alone.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Port state.
-    pub link: Duration,
-    /// Counters of RDMA ports.
-    pub counters: Duration,
-    /// ethtool statistics.
-    pub ethtool: Duration,
-    /// Network devices.
-    pub netdev: Duration,
-    /// Enumeration of RDMA devices.
-    pub devices: Duration,
-    /// GID tables.
-    pub gids: Duration,
-    /// PCI.
-    pub pci: Duration,
-    /// Drivers and modules.
-    pub gpudirect: Duration,
-    /// DCB settings.
-    pub dcb: Duration,
-    /// 802.1X.
-    pub dot1x: Duration,
-    /// Deadline of each read.
-    pub deadline: Duration,
+    /// Time between reads of each source, and the deadline of one read.
+    pub intervals: Intervals,
     /// Ask RDMA netlink where the kernel has it.
     pub netlink: bool,
-    /// Only the PMA counters that checks and metrics use (each file is a firmware command).
+    /// Only the counters that checks and metrics use (each PMA file is a firmware command).
     pub essential_only: bool,
     /// Devices whose PMA counters are never opened: name globs.
     pub exclude: Vec<Glob>,
 }
 
-/// What ended, with its reader, which comes back to be used again.
+/// A read that ended, with its reader, which comes back to be used again.
 struct Done {
     subject: Subject,
     generation: u64,
-    reader: Box<dyn Read>,
-    output: Result<Output, ()>,
+    reader: Reader,
+    sample: Sample,
     took: Duration,
 }
 
-/// The sampler.
+/// Reads the node's sources and keeps the snapshot of what they gave.
 pub struct Sampler {
     host: Arc<Host>,
     plan: Plan,
     clock: Clock,
     schedule: Schedule,
-    readers: BTreeMap<Subject, (u64, Option<Box<dyn Read>>)>,
+    readers: BTreeMap<Subject, (u64, Option<Reader>)>,
     generation: u64,
     snapshot: Snapshot,
-    skips: BTreeMap<PortKey, PmaSkip>,
+    /// Ports whose PMA counters must not be opened.
+    restricted: BTreeSet<PortKey>,
     newly_restricted: bool,
     /// Network devices as last enumerated.
     netdevs: BTreeSet<String>,
-    /// What an earlier run of this boot saw, until the first look has been compared with it.
+    /// What an earlier run of this boot saw, until the first sample has been compared with it.
     remembered: Remembered,
-    /// Readers to be told that names may have changed, before their next read: one that is out just
-    /// now may have looked too early.
+    /// Subjects whose names may have changed since their last read began.
     outdated: BTreeSet<Subject>,
     pool: Pool<Done>,
-    /// Reads that were handed over, until a thread was seen to have taken them up.
-    handed: Vec<Handed>,
+    /// Reads that were queued, until a worker was seen to have started them.
+    queued: Vec<Queued>,
 }
 
-/// A read on its way to a thread, which sets the moment when it begins.
-struct Handed {
+/// A read on its way to a worker, which sets the moment when it begins.
+struct Queued {
     subject: Subject,
     generation: u64,
     began: Arc<OnceLock<Millis>>,
@@ -107,9 +81,9 @@ struct Handed {
 /// Devices and GPUs (by address) that an earlier run saw.
 #[derive(Debug, Clone, Default)]
 pub struct Remembered {
-    /// RDMA devices.
+    /// Keys of RDMA devices.
     pub devices: BTreeSet<DeviceKey>,
-    /// GPUs.
+    /// PCI addresses of GPUs.
     pub gpus: BTreeSet<String>,
 }
 
@@ -133,34 +107,23 @@ impl Sampler {
             schedule: Schedule::default(),
             readers: BTreeMap::new(),
             generation: 0,
-            skips: restricted
-                .into_iter()
-                .map(|key| (key, PmaSkip::Restricted))
-                .collect(),
+            restricted: restricted.into_iter().collect(),
             newly_restricted: false,
             netdevs: BTreeSet::new(),
             remembered: Remembered::default(),
             outdated: BTreeSet::new(),
             plan,
             pool: Pool::new(),
-            handed: Vec::new(),
+            queued: Vec::new(),
         };
-        let netlink = sampler.plan.netlink;
-        sampler.add(
-            Subject::Devices,
-            sampler.plan.devices,
-            Box::new(DevicesRead { netlink }),
-        );
-        sampler.add(
-            Subject::GpuDirect,
-            sampler.plan.gpudirect,
-            Box::new(GpuDirectRead),
-        );
+        for source in SOURCES.iter().filter(|source| source.scope == Scope::Node) {
+            sampler.add(source, "");
+        }
         sampler
     }
 
-    /// What is missing of this is looked for a few times more before the first full window ends: a
-    /// restart of the agent is no recovery.
+    /// Missing devices and GPUs of this are looked for a few times more before the first full window
+    /// ends: a restart of the agent does not count as a recovery.
     pub fn remember(&mut self, remembered: Remembered) {
         self.remembered = remembered;
     }
@@ -169,121 +132,116 @@ impl Sampler {
     pub fn snapshot(&mut self, wall: Option<jiff::Timestamp>) -> &Snapshot {
         self.snapshot.at = self.clock.now();
         self.snapshot.wall = wall;
-        snapshot_update::sources(&mut self.snapshot, &self.schedule);
+        schedule::report_health(&mut self.snapshot, &self.schedule);
         &self.snapshot
     }
 
-    /// Health of the kernel log, which is followed elsewhere.
-    pub fn set_kernel_log(
+    /// Health of a source that is followed elsewhere: the kernel log, pods' logs. `stalled`: for how
+    /// long a read has been out, if too long; `via`: the way it is read, where there are several.
+    pub fn set_health(
         &mut self,
+        source: &'static str,
         fault: Option<Fault>,
         absent: bool,
+        stalled: Option<Duration>,
         via: Option<&'static str>,
     ) {
-        let ok = fault.is_none() && !absent;
-        let health = SourceHealth {
-            source: "kernel_log".into(),
-            subject: "".into(),
-            last_ok: ok.then(|| self.clock.now()),
-            micros: 0,
-            stalled_since: None,
-            fault,
-            absent,
-            via: via.map(Into::into),
-        };
-        self.snapshot.sources.insert("kernel_log".into(), health);
-    }
-
-    /// Health of the pods' logs, which are followed elsewhere; `stalled`: how long a read has been
-    /// out, if too long.
-    pub fn set_pod_logs(&mut self, fault: Option<Fault>, absent: bool, stalled: Option<Duration>) {
         let now = self.clock.now();
         let health = SourceHealth {
-            source: POD_LOGS.into(),
+            source: source.into(),
             subject: "".into(),
             last_ok: (fault.is_none() && !absent && stalled.is_none()).then_some(now),
             micros: 0,
             stalled_since: stalled.map(|stalled| now.minus(stalled)),
             fault,
             absent,
-            via: None,
+            via: via.map(Into::into),
         };
-        self.snapshot.sources.insert(POD_LOGS.into(), health);
+        self.snapshot.sources.insert(source.into(), health);
     }
 
     /// Ports found restricted so far; `true` if there are new ones since the last call.
     pub fn restricted(&mut self) -> (bool, Vec<PortKey>) {
         let new = std::mem::take(&mut self.newly_restricted);
-        let ports = self
-            .skips
-            .iter()
-            .filter(|(_, skip)| **skip == PmaSkip::Restricted)
-            .map(|(key, _)| key.clone())
-            .collect();
-        (new, ports)
+        (new, self.restricted.iter().cloned().collect())
     }
 
     /// Whether every source has answered: counters twice (a rate needs two samples), the rest once,
     /// and nothing that was there before is still being looked for.
     pub fn full_window(&self) -> bool {
         let now = self.clock.now();
+        let in_doubt = |source| self.schedule.in_doubt(&Subject::new(source, ""), now);
         self.snapshot.devices.is_some()
-            && !self.schedule.in_doubt(&Subject::Devices, now)
-            && !self.schedule.in_doubt(&Subject::Pci, now)
-            && self.schedule.answered(|subject| match subject {
-                Subject::Counters(_) | Subject::Ethtool(_) => 2,
-                _ => 1,
+            && !in_doubt("devices")
+            && !in_doubt("pci")
+            && self.schedule.answered(|subject| {
+                sources::source(subject.source).map_or(1, |source| source.samples)
             })
     }
 
-    /// Whether every source has answered once or is stalled: enough for a single look.
-    pub fn looked_once(&self) -> bool {
+    /// Whether every source has answered once or is stalled: enough for a one-shot sample.
+    pub fn sampled_once(&self) -> bool {
         self.schedule.answered(|_| 1) && self.schedule.quiet()
     }
 
-    /// Runs reads until facts have changed or something newly stalled. Cancel safe.
+    /// Runs reads until facts or a source's health have changed. Cancel safe.
     pub async fn run_until_change(&mut self) {
-        loop {
-            let now = self.clock.now();
-            let due = self.schedule.start_due(now);
-            let work: Vec<_> = due
-                .into_iter()
-                .filter_map(|subject| self.work(subject))
-                .collect();
-            self.pool.submit(now, work);
-            self.pool.attend(now);
-            self.note_begun();
-            if self.schedule.mark_stalled(now) {
-                return;
-            }
-            let wake = [self.schedule.next_attention(), self.pool.next_attention()]
-                .into_iter()
-                .flatten()
-                .min()
-                .unwrap_or_else(|| now.plus(Duration::from_secs(1)));
-            tokio::select! {
-                () = self.pool.news() => {}
-                () = tokio::time::sleep_until(self.clock.instant(wake)) => {}
-            }
-            let done = self.pool.take();
-            if done.is_empty() {
-                continue;
-            }
-            for done in done {
-                self.take(done);
-            }
-            return;
-        }
+        while !self.step().await {}
     }
 
-    fn add(&mut self, subject: Subject, interval: Duration, reader: Box<dyn Read>) {
+    /// Starts what is due and waits for the next answers or the next due time. True if facts or a
+    /// source's health have changed. Cancel safe.
+    pub async fn step(&mut self) -> bool {
+        let now = self.clock.now();
+        let due = self.schedule.start_due(now);
+        let work: Vec<_> = (due.into_iter())
+            .filter_map(|subject| self.work(subject))
+            .collect();
+        self.pool.submit(now, work);
+        self.pool.attend(now);
+        self.note_begun();
+        if self.schedule.mark_stalled(now) {
+            return true;
+        }
+        let wake = [self.schedule.next_attention(), self.pool.next_attention()]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or_else(|| now.plus(Duration::from_secs(1)));
+        tokio::select! {
+            () = self.pool.news() => {}
+            () = tokio::time::sleep_until(self.clock.instant(wake)) => {}
+        }
+        let mut changed = false;
+        for done in self.pool.take() {
+            changed |= self.merge(done);
+        }
+        changed
+    }
+
+    /// Adds a source's subject, due at once, unless it is there already or does not apply.
+    fn add(&mut self, source: &'static Source, name: &str) {
+        let subject = Subject::new(source.name, name);
+        if self.schedule.contains(&subject) {
+            return;
+        }
+        let devices = self.snapshot.devices.as_ref();
+        let inventory = Inventory {
+            plan: &self.plan,
+            devices: devices.map_or(&[], |devices| devices.value.as_slice()),
+            netdevs: &self.netdevs,
+            restricted: &self.restricted,
+        };
+        let Some(reader) = (source.reader)(&inventory, name) else {
+            return;
+        };
         let pace = Pace {
-            interval,
-            deadline: self.plan.deadline,
+            interval: (source.interval)(&self.plan).duration(),
+            deadline: self.plan.intervals.deadline.duration(),
         };
         self.generation += 1;
-        self.readers
-            .insert(subject.clone(), (self.generation, Some(reader)));
+        let reader = (self.generation, Some(reader));
+        self.readers.insert(subject.clone(), reader);
         self.schedule.add(subject, pace, self.clock.now());
     }
 
@@ -292,14 +250,12 @@ impl Sampler {
         let (generation, slot) = self.readers.get_mut(&subject)?;
         let generation = *generation;
         let mut reader = slot.take()?;
-        if self.outdated.remove(&subject) {
-            reader.invalidate();
-        }
+        let renamed = self.outdated.remove(&subject);
         let host = Arc::clone(&self.host);
         let urgent = self.schedule.is_woken(&subject);
-        let vital = subject.is_vital();
+        let vital = sources::source(subject.source).is_some_and(|source| source.vital);
         let began = Arc::new(OnceLock::new());
-        self.handed.push(Handed {
+        self.queued.push(Queued {
             subject: subject.clone(),
             generation,
             began: Arc::clone(&began),
@@ -309,12 +265,12 @@ impl Sampler {
             #[expect(clippy::disallowed_methods, reason = "the duration of a read")]
             let start = std::time::Instant::now();
             let _ = began.set(clock.now());
-            let output = catch_unwind(AssertUnwindSafe(|| reader.read(&host))).map_err(|_| ());
+            let sample = catch_unwind(AssertUnwindSafe(|| reader(&host, renamed)));
             Done {
                 subject,
                 generation,
                 reader,
-                output,
+                sample: sample.unwrap_or_else(|_| Sample::panicked()),
                 took: start.elapsed(),
             }
         };
@@ -325,82 +281,60 @@ impl Sampler {
         })
     }
 
-    /// Tells the schedule which reads were taken up: only those can hang.
+    /// Tells the schedule which reads were started: only those can hang.
     fn note_begun(&mut self) {
         let (schedule, readers) = (&mut self.schedule, &self.readers);
-        self.handed.retain(|handed| {
-            let known = readers.get(&handed.subject);
-            if known.is_none_or(|(generation, _)| *generation != handed.generation) {
+        self.queued.retain(|queued| {
+            let known = readers.get(&queued.subject);
+            if known.is_none_or(|(generation, _)| *generation != queued.generation) {
                 return false;
             }
-            match handed.began.get() {
-                Some(at) => schedule.began(&handed.subject, *at),
+            match queued.began.get() {
+                Some(at) => schedule.began(&queued.subject, *at),
                 None => return true,
             }
             false
         });
     }
 
-    fn take(&mut self, done: Done) {
+    /// Merges a finished read. True if facts or the source's health have changed.
+    fn merge(&mut self, done: Done) -> bool {
         // A reader of an older generation belongs to a device that has gone or was re-registered.
         match self.readers.get_mut(&done.subject) {
             Some((generation, slot)) if *generation == done.generation => {
                 *slot = Some(done.reader);
             }
-            _ => return,
+            _ => return false,
         }
         let now = self.clock.now();
-        let ended = match &done.output {
-            Ok(output) => output.ended(),
-            Err(()) => Ended::Failed(panicked()),
-        };
-        self.schedule.end(&done.subject, now, done.took, ended);
-        let Ok(output) = done.output else { return };
-        if let Output::Counters { restricted, .. } = &output {
-            for port in restricted {
-                let key = PortKey {
-                    device: DeviceKey(done.subject.name().to_string()),
-                    port: *port,
-                };
-                if self.skips.insert(key, PmaSkip::Restricted).is_none() {
-                    self.newly_restricted = true;
-                }
-            }
-        }
+        let (subject, sample) = (done.subject, done.sample);
+        let health_changed = self.schedule.end(&subject, now, done.took, sample.ended);
         let before = self.snapshot.devices.as_ref().map(|d| Arc::clone(&d.value));
-        // An enumeration that failed says nothing of interfaces either.
-        let netdevs = match &output {
-            Output::Devices {
-                devices: Reading::Value(_),
-                netdevs,
-                ..
-            } => Some(netdevs.clone()),
-            _ => None,
-        };
-        if snapshot_update::worse(&self.snapshot, &output) || self.lacks_remembered(&output) {
-            self.schedule.doubt(&done.subject, now);
+        let changes = (sample.merge)(&mut self.snapshot, now);
+        for port in changes.restricted {
+            self.newly_restricted |= self.restricted.insert(port);
         }
-        if snapshot_update::left(&self.snapshot, &done.subject, &output) {
-            self.schedule.wake(&Subject::Devices, now);
+        if changes.doubt || self.lacks_remembered(&subject) {
+            self.schedule.doubt(&subject, now);
         }
-        snapshot_update::put(&mut self.snapshot, &done.subject, output, now);
-        if let Some(netdevs) = netdevs {
+        if changes.left {
+            self.devices_changed();
+        }
+        if let Some(netdevs) = changes.netdevs {
             self.follow_devices(before.as_deref(), &netdevs);
         }
+        changes.changed || health_changed
     }
 
-    /// Whether a first look lacks what an earlier run saw.
-    fn lacks_remembered(&mut self, output: &Output) -> bool {
-        match output {
-            Output::Devices {
-                devices: Reading::Value(now),
-                ..
-            } => std::mem::take(&mut self.remembered.devices)
+    /// Whether a first sample lacks what an earlier run saw.
+    fn lacks_remembered(&mut self, subject: &Subject) -> bool {
+        match (subject.source, &self.snapshot.devices, &self.snapshot.pci) {
+            ("devices", Some(now), _) => std::mem::take(&mut self.remembered.devices)
                 .iter()
-                .any(|key| !now.iter().any(|device| device.key == *key)),
-            Output::Pci(Reading::Value(now)) => std::mem::take(&mut self.remembered.gpus)
+                .any(|key| !now.value.iter().any(|device| device.key == *key)),
+            ("pci", _, Some(now)) => std::mem::take(&mut self.remembered.gpus)
                 .iter()
-                .any(|address| !now.gpus.iter().any(|gpu| gpu.to_string() == *address)),
+                .any(|address| !now.value.gpus.iter().any(|gpu| gpu.to_string() == *address)),
             _ => false,
         }
     }

@@ -1,89 +1,37 @@
 //! When each subject is read next. Pure: time comes in, decisions go out.
 
-use crate::observe::reading::Fault;
+use super::snapshot_update::Ended;
+use super::sources::source;
+use crate::observe::reading::{Fault, FaultKind};
+use crate::observe::snapshot::{Snapshot, SourceHealth};
 use crate::units::Millis;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// One thing that is read as a whole, independently of every other.
+/// One thing that is read as a whole, independently of every other: a source with the device or
+/// interface that is read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Subject {
-    /// The list of RDMA devices.
-    Devices,
-    /// PCI functions.
-    Pci,
-    /// Drivers and modules of the GPUDirect path.
-    GpuDirect,
-    /// 802.1X of all network devices.
-    Dot1x,
-    /// Port state of one device, by device key.
-    Link(String),
-    /// Counters of one device, by device key.
-    Counters(String),
-    /// GID tables of one device, by device key.
-    Gids(String),
-    /// One network device's link.
-    Netdev(String),
-    /// One network device's ethtool statistics.
-    Ethtool(String),
-    /// One network device's DCB settings.
-    Dcb(String),
-    /// Link states of one network device's virtual functions.
-    VfLinks(String),
+pub struct Subject {
+    /// Name of the source, as in [`SOURCES`](super::sources::SOURCES).
+    pub source: &'static str,
+    /// Device key or interface; empty where there is only one.
+    pub name: String,
 }
 
 impl Subject {
-    /// Name of the source, as in metrics and the report.
-    pub fn source(&self) -> &'static str {
-        match self {
-            Subject::Devices => "devices",
-            Subject::Pci => "pci",
-            Subject::GpuDirect => "gpudirect",
-            Subject::Dot1x => "dot1x",
-            Subject::Link(_) => "link",
-            Subject::Counters(_) => "counters",
-            Subject::Gids(_) => "gids",
-            Subject::Netdev(_) => "netdev",
-            Subject::Ethtool(_) => "ethtool",
-            Subject::Dcb(_) => "dcb",
-            Subject::VfLinks(_) => "vf_links",
-        }
+    /// A source's subject.
+    pub fn new(source: &'static str, name: &str) -> Self {
+        let name = name.to_string();
+        Subject { source, name }
     }
 
-    /// Which one of that source; empty where there is only one.
-    pub fn name(&self) -> &str {
-        match self {
-            Subject::Devices | Subject::Pci | Subject::GpuDirect | Subject::Dot1x => "",
-            Subject::Link(name)
-            | Subject::Counters(name)
-            | Subject::Gids(name)
-            | Subject::Netdev(name)
-            | Subject::Ethtool(name)
-            | Subject::Dcb(name)
-            | Subject::VfLinks(name) => name,
-        }
-    }
-
-    /// What says whether the node has its rails and GPUs: read as long as anything is.
-    pub fn is_vital(&self) -> bool {
-        matches!(self, Subject::Devices | Subject::Pci | Subject::Link(_))
-    }
-
-    /// Whether a hung read of `other` keeps this one from being begun: both ask one driver, which
-    /// is likely to keep a second thread as well. Port state and carrier are asked for all the same.
+    /// Whether a hung read of `other` keeps this one from being started.
     fn waits_for(&self, other: &Subject) -> bool {
-        match (self, other) {
-            (
-                Subject::Counters(name) | Subject::Gids(name),
-                Subject::Link(hung) | Subject::Counters(hung) | Subject::Gids(hung),
-            )
-            | (
-                Subject::Ethtool(name) | Subject::Dcb(name) | Subject::VfLinks(name),
-                Subject::Netdev(hung)
-                | Subject::Ethtool(hung)
-                | Subject::Dcb(hung)
-                | Subject::VfLinks(hung),
-            ) => self != other && name == hung,
+        if self == other || self.name != other.name {
+            return false;
+        }
+        match (source(self.source), source(other.source)) {
+            (Some(this), Some(other)) => this.held_back && this.scope == other.scope,
             _ => false,
         }
     }
@@ -92,27 +40,16 @@ impl Subject {
 /// Why a subject is not being read though it is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Idle {
-    /// It was handed over at that moment, and every thread that may take it is stuck.
+    /// It was queued at that moment, and every worker that may take it is stuck.
     NoReader(Millis),
     /// Another read of the same device hangs.
     DeviceHangs,
 }
 
-/// How a finished read went.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
-    /// It gave facts.
-    Ok,
-    /// This kernel or tree does not have the source.
-    Absent,
-    /// It failed.
-    Failed(Fault),
-}
-
 /// How often and how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
-    /// Time between starts.
+    /// Time between two starts.
     pub interval: Duration,
     /// After this long without an answer the subject is stalled.
     pub deadline: Duration,
@@ -123,9 +60,9 @@ pub struct Pace {
 pub struct Slot {
     pace: Pace,
     due: Millis,
-    /// Handed over to be read.
+    /// Queued to be read.
     started: Option<Millis>,
-    /// A thread took it up.
+    /// A worker started it.
     began: Option<Millis>,
     /// Why it is not being read though it is due.
     pub idle: Option<Idle>,
@@ -151,7 +88,7 @@ impl Slot {
     }
 }
 
-/// All subjects.
+/// All subjects with their next start.
 #[derive(Debug, Default)]
 pub struct Schedule {
     slots: BTreeMap<Subject, Slot>,
@@ -171,7 +108,7 @@ const LAST_FOLLOW_UP: Duration = Duration::from_millis(200);
 /// interval.
 const SLACK: Duration = Duration::from_millis(250);
 
-/// What is gone is looked for again after these, so that a loss is believed within seconds however
+/// Something that is gone is looked for again after these, so that a loss is believed within seconds however
 /// slow the regular pace; the last one is past the default of `device_missing.gone_after`.
 const DOUBTS: [Duration; 3] = [
     Duration::from_secs(4),
@@ -208,7 +145,7 @@ impl Schedule {
         self.slots.contains_key(subject)
     }
 
-    /// All slots.
+    /// Every subject with its slot.
     pub fn slots(&self) -> impl Iterator<Item = (&Subject, &Slot)> {
         self.slots.iter()
     }
@@ -225,7 +162,7 @@ impl Schedule {
         }
     }
 
-    /// What the subject showed before is missing: look a few times more before it is believed.
+    /// Something that the subject showed before is missing: read again before it is believed.
     pub fn doubt(&mut self, subject: &Subject, now: Millis) {
         if let Some(slot) = self.slots.get_mut(subject) {
             let soon = now.plus(LAST_FOLLOW_UP);
@@ -240,13 +177,13 @@ impl Schedule {
         (self.slots.get(subject)).is_some_and(|slot| slot.extra.iter().any(|at| *at > soon))
     }
 
-    /// Whether an event woke the subject a moment ago, or it is looked at again.
+    /// Whether an event woke the subject a moment ago, or it is being read again out of doubt.
     pub fn is_woken(&self, subject: &Subject) -> bool {
         (self.slots.get(subject)).is_some_and(|slot| !slot.extra.is_empty())
     }
 
     /// Subjects to start now. Each is marked as out; a subject that is out is never started again
-    /// before it ended, however late it is. What would be due a moment later is taken along: fewer
+    /// before it ended, however late it is. Subjects due a moment later are started along with them: fewer
     /// wake-ups.
     pub fn start_due(&mut self, now: Millis) -> Vec<Subject> {
         let mut due = Vec::new();
@@ -278,8 +215,7 @@ impl Schedule {
         due
     }
 
-    /// Holds back what would ask a device that keeps another read, and lets go what need wait no
-    /// longer.
+    /// Holds back subjects of a device that keeps another read, and releases the others.
     fn hold_back(&mut self) {
         let hung: Vec<Subject> = (self.slots.iter())
             .filter(|(_, slot)| slot.stalled_since.is_some())
@@ -293,7 +229,7 @@ impl Schedule {
         }
     }
 
-    /// A thread took the read up: its deadline counts from here.
+    /// A worker started the read: its deadline counts from here.
     pub fn began(&mut self, subject: &Subject, at: Millis) {
         if let Some(slot) = self.slots.get_mut(subject)
             && slot.started.is_some()
@@ -303,11 +239,18 @@ impl Schedule {
         }
     }
 
-    /// A read ended.
-    pub fn end(&mut self, subject: &Subject, now: Millis, took: Duration, ended: Ended) {
+    /// A read ended. True if the source's health differs from before, or this was its first answer.
+    pub fn end(&mut self, subject: &Subject, now: Millis, took: Duration, ended: Ended) -> bool {
         let Some(slot) = self.slots.get_mut(subject) else {
-            return;
+            return false;
         };
+        let before = (
+            slot.fault.clone(),
+            slot.absent,
+            slot.stalled_since,
+            slot.idle,
+        );
+        let first = slot.ended == 0;
         slot.started = None;
         slot.idle = None;
         slot.stalled_since = None;
@@ -321,9 +264,10 @@ impl Schedule {
                 slot.last_ok = Some(now);
             }
         }
+        first || before != (slot.fault.clone(), slot.absent, None, None)
     }
 
-    /// Marks reads that are out beyond their deadline, and those that nobody took up for as long.
+    /// Marks reads that are out beyond their deadline, and those that no worker started for as long.
     /// True if one was newly marked.
     pub fn mark_stalled(&mut self, now: Millis) -> bool {
         let mut any = false;
@@ -361,7 +305,7 @@ impl Schedule {
             .min()
     }
 
-    /// Reads that hang.
+    /// How many reads hang.
     pub fn hung(&self) -> usize {
         let hung = |slot: &&Slot| slot.stalled_since.is_some();
         self.slots.values().filter(hung).count()
@@ -390,6 +334,49 @@ impl Schedule {
 fn next_due(due: Millis, interval: Duration, now: Millis) -> Millis {
     let next = due.plus(interval);
     if next > now { next } else { now.plus(interval) }
+}
+
+/// Sources whose health is set by others ([`super::Sampler::set_health`]).
+const FOLLOWED_ELSEWHERE: [&str; 2] = ["kernel_log", "pod_logs"];
+
+/// Brings the health of every scheduled source up to date; those followed elsewhere stay.
+pub fn report_health(snapshot: &mut Snapshot, schedule: &Schedule) {
+    let hung = schedule.hung();
+    let healths = schedule.slots().map(|(subject, slot)| {
+        let health = SourceHealth {
+            source: subject.source.into(),
+            subject: subject.name.as_str().into(),
+            last_ok: slot.last_ok,
+            micros: u64::try_from(slot.took.as_micros()).unwrap_or(u64::MAX),
+            stalled_since: slot.stalled_since,
+            fault: match slot.idle {
+                Some(idle) => Some(unread(idle, hung)),
+                None => slot.fault.clone(),
+            },
+            absent: slot.absent,
+            via: None,
+        };
+        // `link/0000:19:00.0`, or the source alone where there is only one subject.
+        let key = match subject.name.as_str() {
+            "" => subject.source.into(),
+            name => format!("{}/{name}", subject.source).into(),
+        };
+        (key, health)
+    });
+    (snapshot.sources).retain(|_, health| FOLLOWED_ELSEWHERE.contains(&&*health.source));
+    snapshot.sources.extend(healths);
+}
+
+/// Why a subject that is due is not being read.
+fn unread(idle: Idle, hung: usize) -> Fault {
+    let detail = match idle {
+        Idle::NoReader(_) => format!("waits for a free reader: {hung} other reads hang"),
+        Idle::DeviceHangs => "left alone while another read of the device hangs".to_string(),
+    };
+    Fault {
+        kind: FaultKind::Other,
+        detail,
+    }
 }
 
 #[cfg(test)]

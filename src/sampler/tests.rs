@@ -1,22 +1,14 @@
 use super::*;
 use crate::observe::pci::{PciFacts, PciFunction, PcieLink};
+use crate::observe::reading::Reading;
 use crate::source::testtree::TestTree;
+use snapshot_update::Ended;
 
 const SECOND: Duration = Duration::from_secs(1);
 
 fn plan() -> Plan {
     Plan {
-        link: SECOND,
-        counters: SECOND,
-        ethtool: SECOND,
-        netdev: SECOND,
-        devices: SECOND,
-        gids: SECOND,
-        pci: SECOND,
-        gpudirect: SECOND,
-        dcb: SECOND,
-        dot1x: SECOND,
-        deadline: 5 * SECOND,
+        intervals: Intervals::default(),
         netlink: false,
         essential_only: true,
         exclude: Vec::new(),
@@ -37,37 +29,32 @@ fn sampler(host: Host) -> Sampler {
     Sampler::new(Arc::new(host), plan(), clock, None, [])
 }
 
-/// Reads a subject here and now, and takes the result in.
-fn read(sampler: &mut Sampler, subject: Subject) {
-    let host = Arc::clone(&sampler.host);
-    let (generation, slot) = sampler.readers.get_mut(&subject).unwrap();
-    let (generation, mut reader) = (*generation, slot.take().unwrap());
-    let output = Ok(reader.read(&host));
-    sampler.take(Done {
-        subject,
-        generation,
-        reader,
-        output,
-        took: Duration::ZERO,
-    });
+/// Reads a subject here and now, and merges the result. Whether anything changed.
+fn read(sampler: &mut Sampler, subject: Subject) -> bool {
+    let job = sampler.work(subject).unwrap();
+    sampler.merge((job.work)())
+}
+
+fn devices() -> Subject {
+    Subject::new("devices", "")
 }
 
 fn link() -> Subject {
-    Subject::Link("0000:19:00.0".into())
+    Subject::new("link", "0000:19:00.0")
 }
 
 #[tokio::test]
 async fn a_failed_enumeration_forgets_no_interface() {
     let tree = tree();
     let mut sampler = sampler(tree.host());
-    read(&mut sampler, Subject::Devices);
-    read(&mut sampler, Subject::Netdev("eth0".into()));
+    read(&mut sampler, devices());
+    read(&mut sampler, Subject::new("netdev", "eth0"));
     assert!(sampler.snapshot.netdevs.contains_key("eth0"));
     tree.errno(5, "sys/class/infiniband");
     sampler.host = Arc::new(tree.host());
-    read(&mut sampler, Subject::Devices);
+    read(&mut sampler, devices());
     assert!(sampler.snapshot.netdevs.contains_key("eth0"));
-    assert!(sampler.schedule.contains(&Subject::Ethtool("eth0".into())));
+    assert!(sampler.schedule.contains(&Subject::new("ethtool", "eth0")));
 }
 
 #[tokio::test]
@@ -79,9 +66,9 @@ async fn what_an_earlier_run_saw_is_looked_for_before_the_first_window_ends() {
             devices: BTreeSet::from([DeviceKey(device.into())]),
             gpus: BTreeSet::new(),
         });
-        read(&mut sampler, Subject::Devices);
+        read(&mut sampler, devices());
         let now = sampler.clock.now();
-        let in_doubt = sampler.schedule.in_doubt(&Subject::Devices, now);
+        let in_doubt = sampler.schedule.in_doubt(&devices(), now);
         assert_eq!(in_doubt, doubt, "{device}");
         // Told once: later looks compare with each other.
         assert!(sampler.remembered.devices.is_empty());
@@ -92,14 +79,12 @@ async fn what_an_earlier_run_saw_is_looked_for_before_the_first_window_ends() {
 async fn a_device_that_leaves_while_it_is_read_is_looked_for_at_once() {
     let tree = tree();
     let mut sampler = sampler(tree.host());
-    read(&mut sampler, Subject::Devices);
+    read(&mut sampler, devices());
     read(&mut sampler, link());
-    assert!(!sampler.schedule.is_woken(&Subject::Devices));
+    assert!(!sampler.schedule.is_woken(&devices()));
     tree.remove("sys/class/infiniband/mlx5_0");
-    // The reader keeps an open file for as long as the directory looks settled.
-    sampler.host = Arc::new(tree.host());
     read(&mut sampler, link());
-    assert!(sampler.schedule.is_woken(&Subject::Devices));
+    assert!(sampler.schedule.is_woken(&devices()));
 }
 
 #[tokio::test]
@@ -107,17 +92,17 @@ async fn an_interface_that_is_renamed_is_looked_for_at_once() {
     let tree = tree();
     tree.file("sys/class/net/eth0/ifindex", "7");
     let mut sampler = sampler(tree.host());
-    read(&mut sampler, Subject::Devices);
-    read(&mut sampler, Subject::Netdev("eth0".into()));
-    assert!(!sampler.schedule.is_woken(&Subject::Devices));
+    read(&mut sampler, devices());
+    read(&mut sampler, Subject::new("netdev", "eth0"));
+    assert!(!sampler.schedule.is_woken(&devices()));
     tree.remove("sys/class/net/eth0");
     for woken in [true, false] {
-        read(&mut sampler, Subject::Netdev("eth0".into()));
-        assert_eq!(sampler.schedule.is_woken(&Subject::Devices), woken);
+        read(&mut sampler, Subject::new("netdev", "eth0"));
+        assert_eq!(sampler.schedule.is_woken(&devices()), woken);
         // Once is enough.
         let _ = sampler.schedule.start_due(sampler.clock.now().plus(SECOND));
         sampler.schedule.end(
-            &Subject::Devices,
+            &devices(),
             sampler.clock.now().plus(SECOND),
             SECOND,
             Ended::Ok,
@@ -149,26 +134,19 @@ fn a_bus_that_got_worse_is_looked_at_again() {
         ("030200", 2_500, 16, false, false),
         ("030200", 2_500, 8, false, true),
     ] {
-        let mut snapshot = Snapshot::default();
         let before = scan(function(class, 32_000, 16, false));
-        snapshot_update::put(
-            &mut snapshot,
-            &Subject::Pci,
-            Output::Pci(Reading::Value(before)),
-            Millis(1),
-        );
         let now = scan(function(class, megatransfers, width, dead));
-        let got = snapshot_update::worse(&snapshot, &Output::Pci(Reading::Value(now)));
+        let got = snapshot_update::worse_bus(Some(&before), &now);
         assert_eq!(got, want, "{class} {megatransfers} x{width} {dead}");
     }
 }
 
 #[tokio::test]
-async fn names_are_read_anew_by_a_reader_that_was_out_when_they_changed() {
+async fn names_are_read_again_by_a_reader_that_was_out_when_they_changed() {
     let tree = tree();
     let mut sampler = sampler(tree.host());
-    read(&mut sampler, Subject::Devices);
-    let subject = Subject::Ethtool("eth0".into());
+    read(&mut sampler, devices());
+    let subject = Subject::new("ethtool", "eth0");
     let work = sampler.work(subject.clone());
     assert!(work.is_some());
     sampler.dcb_changed();
@@ -180,7 +158,22 @@ async fn names_are_read_anew_by_a_reader_that_was_out_when_they_changed() {
         !sampler.schedule.is_woken(&subject),
         "no samples close together"
     );
-    sampler.take((work.unwrap().work)());
+    sampler.merge((work.unwrap().work)());
     let _ = sampler.work(subject.clone());
     assert!(!sampler.outdated.contains(&subject));
+}
+
+#[tokio::test]
+async fn only_what_changed_asks_for_another_verdict() {
+    let tree = tree();
+    let mut sampler = sampler(tree.host());
+    assert!(read(&mut sampler, devices()));
+    assert!(read(&mut sampler, link()), "the first answer");
+    assert!(!read(&mut sampler, link()), "the same again");
+    tree.file("sys/class/infiniband/mlx5_0/ports/1/state", "1: DOWN");
+    assert!(read(&mut sampler, link()));
+    let counters = Subject::new("counters", "0000:19:00.0");
+    for _ in 0..2 {
+        assert!(read(&mut sampler, counters.clone()), "each sample counts");
+    }
 }

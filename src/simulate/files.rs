@@ -1,6 +1,6 @@
 //! Files below a simulated root: written whole or not at all, so that a reader never sees half a value.
 
-use crate::source::tree::ERRNO_FILE;
+use crate::host::ERRNO_FILE;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Component, Path, PathBuf};

@@ -2,13 +2,10 @@
 
 use crate::host::Host;
 use crate::observe::counters::{Counts, counted};
-use crate::observe::named::{self, Names};
 use crate::observe::reading::Reading;
-use crate::source::attribute::Attribute;
-use crate::source::directory::Directory;
 use crate::source::tree;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 /// PMA files that checks and metrics need, in the order of reading. An error counter comes first:
 /// it is what a restricted function refuses, before anything else is asked of it.
@@ -114,6 +111,9 @@ pub const HW_ESSENTIAL: &[&str] = &[
     "unresponsive_remote_events",
 ];
 
+/// Longest text of a counter.
+const MAX_TEXT: usize = 4096;
+
 /// Most files taken of one directory.
 const MAX_FILES: usize = 512;
 
@@ -143,119 +143,67 @@ pub struct Round {
     pub stopped: bool,
 }
 
-/// A directory of counters.
+/// A directory of counters that is read again and again.
 #[derive(Debug)]
 pub struct CounterDir {
     path: PathBuf,
-    directory: Option<Directory>,
     rank: fn(&str) -> Option<usize>,
-    names: Names,
-    /// In the order of reading.
-    files: Vec<CounterFile>,
-    listed: bool,
     essential_only: bool,
-    stop_at_einval: bool,
-    reads: u64,
-}
-
-#[derive(Debug)]
-struct CounterFile {
-    /// Place among the names.
-    place: usize,
-    attribute: Attribute,
-    /// Answered EINVAL before: not observable, and not asked again.
-    closed: bool,
+    /// File names in the order of reading; empty until they have been listed.
+    files: Vec<String>,
+    /// Files that answered EINVAL: not observable, and not opened again.
+    closed: BTreeSet<String>,
 }
 
 impl CounterDir {
-    /// A directory below the root, not listed yet.
-    pub fn new(path: PathBuf, rank: fn(&str) -> Option<usize>) -> Self {
+    /// A directory below the root, not listed yet. `essential_only` takes only files that have a rank.
+    pub fn new(path: PathBuf, rank: fn(&str) -> Option<usize>, essential_only: bool) -> Self {
         CounterDir {
             path,
-            directory: None,
             rank,
-            names: Names::default(),
+            essential_only,
             files: Vec::new(),
-            listed: false,
-            essential_only: false,
-            stop_at_einval: false,
-            reads: 0,
+            closed: BTreeSet::new(),
         }
     }
 
-    /// Takes only files that have a rank.
-    pub fn set_essential_only(&mut self, yes: bool) {
-        self.essential_only = yes;
-        self.listed = false;
-    }
-
-    /// Whether the first EINVAL ends the round.
-    pub fn stop_at_einval(&mut self, yes: bool) {
-        self.stop_at_einval = yes;
-    }
-
-    /// Files read so far.
-    pub fn reads(&self) -> u64 {
-        self.reads
-    }
-
-    /// Reads every file once. A directory that is missing gives nothing, and is looked for again
-    /// next time.
-    pub fn read(&mut self, host: &Host, buffer: &mut Vec<u8>) -> Round {
+    /// Reads every file once, up to the first EINVAL where `stop_at_einval`. A missing directory
+    /// gives no values and is listed again next time.
+    pub fn read(&mut self, host: &Host, stop_at_einval: bool) -> Round {
         let mut round = Round::default();
-        let path = &self.path;
-        let directory = (self.directory).get_or_insert_with(|| Directory::new(host, path));
-        let epoch = directory.epoch(host);
-        if directory.is_missing() {
-            self.listed = false;
-            return round;
+        if self.files.is_empty() {
+            let names = tree::list(host, &self.path).value().cloned();
+            self.files = order(names.unwrap_or_default(), self.rank, self.essential_only);
         }
-        if !self.listed {
-            self.list(host);
-        }
-        let mut values = vec![Reading::NotObservable; self.names.len()];
         let mut present = false;
-        for file in &mut self.files {
-            if file.closed || round.stopped {
-                present = true;
-                continue;
-            }
-            self.reads += 1;
-            let value = (file.attribute.read_u64(host, epoch, buffer)).and_then(counted);
-            if file.attribute.errno() == Some(EINVAL) {
-                round.stopped = self.stop_at_einval;
-                file.closed = !self.stop_at_einval;
+        for name in &self.files {
+            let mut value = Reading::NotObservable;
+            if !round.stopped && !self.closed.contains(name) {
+                let path = self.path.join(name);
+                let answer = tree::read_raw(host, &path, MAX_TEXT);
+                if let Err(error) = &answer
+                    && error.raw_os_error() == Some(EINVAL)
+                {
+                    round.stopped = stop_at_einval;
+                    if !stop_at_einval {
+                        self.closed.insert(name.clone());
+                    }
+                }
+                value = match answer {
+                    Ok(bytes) => tree::parse_u64(&String::from_utf8_lossy(&bytes), &path),
+                    Err(error) => tree::classify(&error, &host.path(&path)),
+                }
+                .and_then(counted);
             }
             present |= value != Reading::Absent;
-            if let Some(slot) = values.get_mut(file.place) {
-                *slot = value;
-            }
+            round.values.insert(name.clone(), value);
         }
-        round.values = Counts::new(Arc::clone(&self.names), values);
-        // All gone: the device was registered anew, perhaps with other counters.
-        self.listed = present;
+        if !present {
+            // The device was registered again, perhaps with other counters.
+            self.files.clear();
+            round.values.clear();
+        }
         round
-    }
-
-    fn list(&mut self, host: &Host) {
-        let names = match tree::list(host, &self.path) {
-            Reading::Value(names) => names,
-            _ => Vec::new(),
-        };
-        let ordered = order(names, self.rank, self.essential_only);
-        let names = ordered.iter().map(|name| name.as_str().into()).collect();
-        self.names = host.names().share(named::names(names));
-        self.files = ordered
-            .into_iter()
-            .filter_map(|name| {
-                let place = self.names.binary_search_by(|known| (**known).cmp(&name));
-                Some(CounterFile {
-                    place: place.ok()?,
-                    attribute: Attribute::new(host, self.path.join(&name)),
-                    closed: false,
-                })
-            })
-            .collect();
     }
 }
 

@@ -85,7 +85,7 @@ pub fn parse(bytes: &[u8]) -> Result<Allocations, String> {
     Ok(pods)
 }
 
-/// Reads it. Absent where no plugin gave anything yet, or where this is no node of Kubernetes.
+/// Reads it. Absent where no plugin gave anything yet, or on a node without a kubelet.
 /// Pods that ended stay in it until the kubelet next gives a device.
 pub fn read(host: &Host) -> Reading<Allocations> {
     tree::read_bytes(host, PATH, MAX_BYTES).and_then(|bytes| match parse(&bytes) {

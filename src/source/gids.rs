@@ -7,18 +7,18 @@ use crate::source::rdma_port::port_dir;
 use crate::source::{parse, tree};
 use std::path::Path;
 
-/// Slots looked at as a rule: tables have up to 256 (rxe: 1024), and what is used comes first.
+/// Slots read as a rule: tables have up to 256 (rxe: 1024), and what is used comes first.
 const MAX_SLOTS: u32 = 16;
 
 /// Empty slots in a row after which the rest is left alone, as a rule.
 const MAX_EMPTY: u32 = 8;
 
-/// Slots looked at where an address that RoCE can use did not turn up among the first ones: only a
+/// Slots read where an address that RoCE can use did not turn up among the first ones: only a
 /// table that was seen to its end tells that there is none.
 pub const ALL_SLOTS: u32 = 1024;
 
 /// Filled slots among the first of a port's table, of an Ethernet port until a RoCE v2 address that
-/// can be routed is found. `complete` is told only where the table's end was reached.
+/// can be routed is found. `complete` is set only where the table's end was reached.
 pub fn read(host: &Host, device: &RdmaDevice, port: u32) -> Reading<GidTable> {
     let ethernet = (device.ports.iter())
         .any(|known| known.number == port && known.link_layer == LinkLayer::Ethernet);
@@ -114,7 +114,7 @@ pub fn parse_gid(text: &str) -> Option<String> {
     (!address.is_unspecified()).then(|| text.to_string())
 }
 
-/// `gid_attrs/types/N`.
+/// Parses `gid_attrs/types/N`; `None` for words of later kernels.
 pub fn parse_kind(text: &str) -> Option<GidKind> {
     match text.trim() {
         "IB/RoCE v1" => Some(GidKind::IbOrRoceV1),

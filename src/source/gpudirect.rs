@@ -3,8 +3,8 @@
 use crate::host::Host;
 use crate::observe::gpudirect::GpuDirectFacts;
 use crate::observe::reading::Reading;
-use crate::source::infiniband::{self, pci_function_dir};
-use crate::source::{identity, machine, modules, nvidia, nvidia_fs, parse, tree};
+use crate::source::infiniband::pci_function_dir;
+use crate::source::{identity, machine, modules, nvidia, nvidia_fs, parse, rdma_port, tree};
 use std::collections::BTreeMap;
 
 /// Kernel parameters about the IOMMU.
@@ -62,9 +62,9 @@ pub fn iommu_words(cmdline: &str) -> Vec<String> {
 /// line where none is registered.
 fn efa_p2p(host: &Host) -> BTreeMap<String, String> {
     let mut providers = BTreeMap::new();
-    let names = tree::list(host, infiniband::CLASS);
+    let names = tree::list(host, rdma_port::CLASS);
     for name in names.value().into_iter().flatten().take(MAX) {
-        let device = infiniband::class_dir(name).join("device");
+        let device = rdma_port::class_dir(name).join("device");
         let Some(bdf) = tree::canonical(host, &device).and_then(|path| identity::place(&path).pci)
         else {
             continue;

@@ -1,4 +1,4 @@
-//! Google's virtual NICs (driver gve), which are the GPUs' fabric where there is no RDMA at all: A3
+//! Google's virtual NICs (driver gve), which are the GPUs' fabric on machines without any RDMA: A3
 //! High and Mega under GPUDirect-TCPX(O). Listed by the functions that the driver holds, since an
 //! interface that a pod took into its network namespace is not to be seen from here.
 
@@ -82,7 +82,7 @@ fn device(host: &Host, bdf: Bdf, netdev: Option<String>) -> RdmaDevice {
     }
 }
 
-/// After the place, as rdma-core names devices that it knows no better name for: the interface's
+/// After the place, as rdma-core names devices by default: the interface's
 /// name goes with it into a pod.
 fn name(bdf: Bdf) -> String {
     match bdf.domain {
@@ -99,10 +99,10 @@ pub struct GvnicLinkReader {
 
 impl GvnicLinkReader {
     /// A reader of `device`'s port.
-    pub fn new(host: &Host, device: &RdmaDevice) -> Self {
+    pub fn new(device: &RdmaDevice) -> Self {
         let name = device.ports.iter().find_map(|port| port.netdev.as_deref());
         GvnicLinkReader {
-            netdev: name.map(|name| NetdevReader::new(host, name)),
+            netdev: name.map(|name| NetdevReader::new(name)),
         }
     }
 
@@ -119,7 +119,7 @@ impl GvnicLinkReader {
             return link;
         };
         let facts = reader.read(host);
-        // What is administratively down answers with EINVAL.
+        // An interface that is administratively down answers with EINVAL.
         let carrier = match facts.carrier {
             Reading::NotObservable if facts.admin_up == Some(false) => Reading::Value(false),
             other => other,
@@ -128,7 +128,7 @@ impl GvnicLinkReader {
             true => PortState::Active,
             false => PortState::Down,
         });
-        // As RoCE ports tell it: the one word for unplugged and switched off.
+        // As RoCE ports report it: one word for unplugged and switched off.
         link.phys_state = carrier.map(|up| match up {
             true => PhysState::LinkUp,
             false => PhysState::Disabled,
@@ -192,7 +192,7 @@ mod tests {
         function(&tree, "0000:07:00.0", None);
         let host = tree.host();
         let devices = enumerate(&host);
-        let mut reader = GvnicLinkReader::new(&host, &devices[0]);
+        let mut reader = GvnicLinkReader::new(&devices[0]);
         let link = reader.read(&host);
         assert_eq!(link.state, Reading::Value(PortState::Active));
         assert_eq!(link.rate.value().map(|rate| rate.rate.gbps()), Some(200.0));
@@ -204,10 +204,10 @@ mod tests {
 
         tree.file("sys/class/net/eth1/flags", "0x1002");
         tree.errno(22, "sys/class/net/eth1/carrier");
-        let down = GvnicLinkReader::new(&host, &devices[0]).read(&host);
+        let down = GvnicLinkReader::new(&devices[0]).read(&host);
         assert_eq!(down.state, Reading::Value(PortState::Down));
 
-        let in_a_pod = GvnicLinkReader::new(&host, &devices[1]).read(&host);
+        let in_a_pod = GvnicLinkReader::new(&devices[1]).read(&host);
         assert_eq!(in_a_pod.state, Reading::NotObservable);
         tree.remove("sys/class/net/eth1");
         assert_eq!(reader.read(&host).state, Reading::Absent);

@@ -47,9 +47,9 @@ pub struct DriverSigns {
     pub software: bool,
     /// It has a `parent` file that names a network device (rxe.c `parent_show`).
     pub parent_is_netdev: bool,
-    /// `node_type` number.
+    /// The number in `node_type` (1: channel adapter, 4: RNIC).
     pub node_type: Option<u32>,
-    /// `hca_type`.
+    /// Content of `hca_type`, such as `MT4129`.
     pub hca_type: Option<String>,
 }
 

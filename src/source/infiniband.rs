@@ -6,21 +6,14 @@ use crate::host::Host;
 use crate::observe::rdma::{RdmaDevice, Sriov};
 use crate::observe::reading::{Fault, FaultKind, Reading};
 use crate::source::identity::{self, DriverSigns, Place};
-use crate::source::{parse, rdma_port, tree};
+use crate::source::rdma_port::{self, CLASS, class_dir};
+use crate::source::{parse, tree};
 use crate::units::{Bdf, DeviceKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The class directory.
-pub const CLASS: &str = "sys/class/infiniband";
-
 /// Most devices taken; SR-IOV hosts have a few hundred.
 const MAX_DEVICES: usize = 1024;
-
-/// Directory of a device below the root.
-pub fn class_dir(name: &str) -> PathBuf {
-    Path::new(CLASS).join(name)
-}
 
 /// All RDMA devices, by name. A `/sys` without the class has none (its modules are not loaded); no
 /// `/sys` at all, or an empty one, is absent: a kernel always has classes.
@@ -51,7 +44,7 @@ pub fn left_out(host: &Host) -> Option<Fault> {
     let all = names.value().map_or(0, Vec::len);
     (all > MAX_DEVICES).then(|| Fault {
         kind: FaultKind::Other,
-        detail: format!("{all} RDMA devices, of which {MAX_DEVICES} are looked at"),
+        detail: format!("{all} RDMA devices, of which {MAX_DEVICES} are read"),
     })
 }
 
@@ -193,7 +186,7 @@ fn uverbs(host: &Host) -> BTreeMap<String, String> {
     let class = Path::new("sys/class/infiniband_verbs");
     let mut by_device = BTreeMap::new();
     for name in tree::list(host, class).value().into_iter().flatten() {
-        // The class has an `abi_version` file beside its devices.
+        // The class also has a file, `abi_version`.
         if name.starts_with("uverbs")
             && let Some(device) = parse::word(host, class.join(name).join("ibdev"))
         {

@@ -123,7 +123,7 @@ mod tests {
             ("0: <unknown>", Some(PhysState::Unknown)),
             ("2: Polling", Some(PhysState::Polling)),
             ("3: Disabled", Some(PhysState::Disabled)),
-            // A fixture of another project: the number stands, the name is no physical state's.
+            // A fixture of another project: the number counts, the name is not a physical state.
             ("4: ACTIVE", Some(PhysState::Training)),
             ("5: Polling", None),
         ] {

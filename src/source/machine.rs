@@ -4,7 +4,7 @@ use crate::host::Host;
 use crate::observe::machine::MachineFacts;
 use crate::source::{parse, tree};
 
-/// First bytes of `/proc/cpuinfo` that are looked at: the first processor is enough, and on a big
+/// First bytes of `/proc/cpuinfo` that are read: the first processor is enough, and on a big
 /// machine the whole costs milliseconds.
 const CPUINFO: usize = 8192;
 

@@ -2,7 +2,6 @@
 
 #[cfg(test)]
 mod any_text;
-pub mod attribute;
 pub mod bench_output;
 mod colour;
 pub mod container;
@@ -10,7 +9,6 @@ pub mod container_log;
 pub mod counter_files;
 pub mod counters;
 pub mod device_checkpoint;
-pub mod directory;
 pub mod dot1x;
 pub mod ethtool;
 pub mod gids;
@@ -23,7 +21,6 @@ pub mod link;
 pub mod link_text;
 pub mod machine;
 pub mod modules;
-pub mod name_lists;
 pub mod nccl;
 pub mod netdev;
 pub mod netlink;

@@ -4,9 +4,6 @@ use crate::host::Host;
 use crate::observe::netdev::NetdevFacts;
 use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::Reading;
-use crate::source::attribute::Attribute;
-use crate::source::directory::{Directory, Epoch};
-pub use crate::source::routes::default_route_devices;
 use crate::source::{identity, parse, tree};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -26,79 +23,48 @@ pub fn class_dir(name: &str) -> PathBuf {
     Path::new("sys/class/net").join(name)
 }
 
-/// One interface, once. Its routes are left out: [`default_route_devices`] and
+/// One interface, once. Its routes are left out: [`routes`](crate::source::routes) and
 /// [`ovs::route_over`](crate::source::ovs::route_over) know.
 pub fn read(host: &Host, name: &str) -> NetdevFacts {
-    NetdevReader::new(host, name).read(host)
+    NetdevReader::new(name).read(host)
 }
 
 /// Reads one interface again and again.
 #[derive(Debug)]
 pub struct NetdevReader {
     name: String,
-    directory: Directory,
-    carrier: Attribute,
-    carrier_changes: Attribute,
-    operstate: Attribute,
-    flags: Attribute,
-    mtu: Attribute,
-    speed: Attribute,
     last_speed: Option<(Link, Reading<u64>)>,
     speed_age: u32,
-    buffer: Vec<u8>,
-    reads: u64,
 }
 
-/// What a change of speed cannot come without.
+/// Carrier and its changes: a change of speed cannot come without one of these.
 type Link = (Reading<bool>, Reading<u64>);
 
 impl NetdevReader {
-    /// A reader of one interface; nothing is opened yet.
-    pub fn new(host: &Host, name: &str) -> Self {
-        let dir = class_dir(name);
-        let attribute = |file: &str| Attribute::new(host, dir.join(file));
+    /// A reader of one interface.
+    pub fn new(name: &str) -> Self {
         NetdevReader {
             name: name.to_string(),
-            directory: Directory::new(host, &dir),
-            carrier: attribute("carrier"),
-            carrier_changes: attribute("carrier_changes"),
-            operstate: attribute("operstate"),
-            flags: attribute("flags"),
-            mtu: attribute("mtu"),
-            speed: attribute("speed"),
             last_speed: None,
             speed_age: 0,
-            buffer: Vec::with_capacity(4096),
-            reads: 0,
         }
     }
 
     /// The interface now. Of one that is gone, everything is absent.
     pub fn read(&mut self, host: &Host) -> NetdevFacts {
         let dir = class_dir(&self.name);
-        self.reads += 5;
-        let epoch = self.directory.epoch(host);
-        let buffer = &mut self.buffer;
-        let carrier = self
-            .carrier
-            .read_u64(host, epoch, buffer)
-            .map(|carrier| carrier != 0);
-        let carrier_changes = self.carrier_changes.read_u64(host, epoch, buffer);
-        let operstate =
-            (self.operstate.read(host, epoch, buffer).value()).and_then(|t| parse::clean(t));
-        let flags =
-            (self.flags.read(host, epoch, buffer).value()).and_then(|t| parse::parse_hex(t));
-        let mtu = (self.mtu.read(host, epoch, buffer).value()).and_then(|t| t.trim().parse().ok());
-        let speed_mbps = self.read_speed(host, epoch, &(carrier.clone(), carrier_changes.clone()));
+        let carrier = tree::read_u64(host, dir.join("carrier")).map(|carrier| carrier != 0);
+        let carrier_changes = tree::read_u64(host, dir.join("carrier_changes"));
+        let speed_mbps = self.read_speed(host, (carrier.clone(), carrier_changes.clone()));
         let device = tree::canonical(host, dir.join("device"));
         let place = device.as_deref().map(identity::place).unwrap_or_default();
         NetdevFacts {
             ifindex: parse::decimal(host, dir.join("ifindex")).and_then(|i| u32::try_from(i).ok()),
             carrier,
-            operstate,
-            admin_up: flags.map(|flags| flags & IFF_UP != 0),
+            operstate: parse::word(host, dir.join("operstate")),
+            admin_up: parse::hex(host, dir.join("flags")).map(|flags| flags & IFF_UP != 0),
             speed_mbps,
-            mtu,
+            mtu: parse::decimal(host, dir.join("mtu")).and_then(|mtu| mtu.try_into().ok()),
             carrier_changes,
             master: tree::link_name(host, dir.join("master")),
             lowers: lowers(host, &self.name),
@@ -109,30 +75,22 @@ impl NetdevReader {
         }
     }
 
-    /// Attributes read so far.
-    pub fn reads(&self) -> u64 {
-        self.reads
-    }
-
-    fn read_speed(&mut self, host: &Host, epoch: Epoch, link: &Link) -> Reading<u64> {
+    fn read_speed(&mut self, host: &Host, link: Link) -> Reading<u64> {
         if matches!(link.0, Reading::Value(false) | Reading::NotObservable) {
             return Reading::NotObservable;
         }
         if let Some((at, speed)) = &self.last_speed
-            && at == link
+            && *at == link
             && host.is_live()
             && self.speed_age < SPEED_EVERY
         {
             self.speed_age += 1;
             return speed.clone();
         }
-        self.reads += 1;
-        let speed = self
-            .speed
-            .read(host, epoch, &mut self.buffer)
-            .and_then(parse_speed);
+        let text = tree::read_text(host, class_dir(&self.name).join("speed"));
+        let speed = text.and_then(|text| parse_speed(&text));
         self.speed_age = 0;
-        self.last_speed = Some((link.clone(), speed.clone()));
+        self.last_speed = Some((link, speed.clone()));
         speed
     }
 }
@@ -150,7 +108,7 @@ pub fn parse_speed(text: &str) -> Reading<u64> {
 }
 
 /// Legs of a bond: its `lower_*` links. Bridges, Open vSwitch and VRFs have such links too, to
-/// ports that are nobody's legs (taps, representors of virtual functions).
+/// ports that are not legs of a bond (taps, representors of virtual functions).
 fn lowers(host: &Host, name: &str) -> Vec<String> {
     if !tree::exists(host, class_dir(name).join("bonding")) {
         return Vec::new();
@@ -257,7 +215,7 @@ mod tests {
         let dir = eth(&tree, "eth3");
         tree.file(&format!("{dir}/carrier"), "0");
         let host = tree.host();
-        let mut reader = NetdevReader::new(&host, "eth3");
+        let mut reader = NetdevReader::new("eth3");
         let got = reader.read(&host);
         assert_eq!(got.carrier, Reading::Value(false));
         assert_eq!(got.speed_mbps, Reading::NotObservable);

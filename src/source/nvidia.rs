@@ -8,7 +8,6 @@ use crate::source::{parse, tree};
 
 const DIR: &str = "proc/driver/nvidia";
 
-/// Most GPUs taken.
 const MAX_GPUS: usize = 128;
 
 /// Version and flavour. The module's own version serves where the driver's file is missing or odd.

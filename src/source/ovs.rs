@@ -17,7 +17,7 @@ const DATAPATH: &str = "ovs-";
 /// `ARPHRD_ETHER` of include/uapi/linux/if_arp.h.
 const ETHERNET: u64 = 1;
 
-/// Most ports of a datapath looked at; each pod on the node has one.
+/// Most ports of a datapath that are read; each pod on the node has one.
 const MAX_PORTS: usize = 1024;
 
 /// The default route that may leave through a port of a datapath. `routes`: interfaces with a
@@ -44,7 +44,7 @@ fn leaves_by(
         Some(OvsRoute { port, sure })
     };
     let wanted = address(host, route);
-    // A captured tree has no addresses; it names the NIC beside the route.
+    // A captured tree has no addresses; it names the NIC with the route.
     let is_below =
         |port: &str| routes.contains(port) || (wanted.is_some() && address(host, port) == wanted);
     if is_below(name) {
@@ -65,7 +65,7 @@ fn datapath(host: &Host, name: &str) -> Option<String> {
 }
 
 /// Whether an interface looks like a port of a switch's own: a virtual Ethernet device with nothing
-/// above, below or beside it. Nothing in `/sys` says so outright.
+/// above, below or paired with it. Nothing in `/sys` says so outright.
 fn is_own_port(host: &Host, name: &str) -> bool {
     let dir = class_dir(name);
     let Some(entries) = tree::list(host, &dir).value().cloned() else {

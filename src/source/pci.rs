@@ -13,7 +13,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Most functions of a machine looked at.
+/// Most functions of a machine that are read.
 const MAX_FUNCTIONS: usize = 16_384;
 
 /// Size of PCI Express config space.
@@ -103,7 +103,7 @@ fn bare_among(host: &Host, classes: &[(Bdf, u64)], rdma: &[Bdf]) -> BTreeMap<Bdf
         .collect();
     let candidates = classes.iter().filter(|(bdf, class)| {
         matches!(class >> 8, INFINIBAND | ETHERNET)
-            // A leg of a bond has its driver; a port of a card that nobody drives is missing.
+            // A leg of a bond has its driver; a port of a card without any driver is missing.
             && (!cards.contains(&bdf.slot())
                 || !rdma.contains(bdf) && driver(host, *bdf).is_none())
     });
@@ -255,7 +255,7 @@ fn function(host: &Host, bdf: Bdf, parent: Option<Bdf>) -> PciFunction {
     }
 }
 
-/// `current_link_*` or `max_link_*`.
+/// Reads `current_link_*` or `max_link_*`, by the first word.
 fn link(host: &Host, dir: &Path, which: &str) -> Reading<PcieLink> {
     let file = |what: &str| -> PathBuf { dir.join(format!("{which}_link_{what}")) };
     tree::read_text(host, file("speed")).and_then(|speed| {

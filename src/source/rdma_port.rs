@@ -3,15 +3,22 @@
 use crate::host::Host;
 use crate::observe::rdma::{LinkLayer, RdmaPort};
 use crate::observe::reading::{Fault, FaultKind, Reading};
-use crate::source::infiniband::class_dir;
 use crate::source::{identity, parse, tree};
 use std::path::{Path, PathBuf};
 
-/// GID slots looked at for a port's network device: the default GIDs come first.
+/// Class directory of RDMA devices.
+pub const CLASS: &str = "sys/class/infiniband";
+
+/// GID slots read for a port's network device: the default GIDs come first.
 const NDEV_SLOTS: u32 = 4;
 
 /// Most ports of one device taken.
 const MAX_PORTS: usize = 64;
+
+/// Directory of a device below the root.
+pub fn class_dir(name: &str) -> PathBuf {
+    Path::new(CLASS).join(name)
+}
 
 /// Directory of a port below the root.
 pub fn port_dir(device: &str, port: u32) -> PathBuf {
@@ -118,7 +125,7 @@ fn sibling_netdev(host: &Host, device: &str, port: u32, only: bool) -> Option<St
     choose_netdev(&siblings, port, only)
 }
 
-/// A network device beside an RDMA port.
+/// A network device of an RDMA port's PCI function.
 #[derive(Debug, Clone, Default)]
 struct Sibling {
     name: String,
@@ -138,7 +145,7 @@ fn choose_netdev(siblings: &[Sibling], port: u32, only: bool) -> Option<String> 
         .collect();
     ours.sort_by(|a, b| a.name.cmp(&b.name));
     let index = u64::from(port.checked_sub(1)?);
-    // A driver that knows neither file's meaning leaves 0 in it: 0 tells nothing by itself.
+    // A driver that knows neither file's meaning leaves 0 in it: 0 alone means nothing.
     let matches = |s: &&&Sibling| {
         let told = s.dev_port.unwrap_or(0).max(s.dev_id.unwrap_or(0));
         told == index

@@ -3,7 +3,7 @@
 
 use crate::host::Host;
 use crate::observe::reading::Reading;
-use crate::source::infiniband::class_dir;
+use crate::source::rdma_port::class_dir;
 use crate::source::rdma_port::port_dir;
 use crate::source::tree;
 use std::path::Path;

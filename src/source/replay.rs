@@ -59,18 +59,18 @@ pub struct QueuePairs {
     pub devices: Vec<DeviceQueuePairs>,
 }
 
-/// One device's.
+/// One device's part of [`QueuePairs`].
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DeviceQueuePairs {
-    /// Its name.
+    /// Name of the RDMA device.
     pub name: String,
-    /// Its ports.
+    /// How many ports it has.
     pub ports: u32,
     /// PIDs of the owners of its connected queue pairs, one for each.
     pub connected: Vec<u32>,
 }
 
-/// Recorded queue pairs.
+/// Reads the queue pairs recorded for a simulated node.
 pub fn queue_pairs(host: &Host) -> Reading<QueuePairs> {
     json(host, QUEUE_PAIRS)
 }

@@ -1,8 +1,10 @@
 //! Trees of files for tests, with the real kernel's links.
 
+use crate::host::ERRNO_FILE;
 use crate::host::Host;
-use crate::source::tree::ERRNO_FILE;
+use crate::host::recording::Recording;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// A temporary root.
 pub(crate) struct TestTree {
@@ -26,6 +28,12 @@ impl TestTree {
 
     pub fn host(&self) -> Host {
         Host::new(self.dir.path())
+    }
+
+    /// A host that counts the files it opens.
+    pub fn recorded_host(&self) -> (Host, Arc<Recording>) {
+        let recording = Arc::<Recording>::default();
+        (self.host().recorded_by(Arc::clone(&recording)), recording)
     }
 
     pub fn path(&self, path: &str) -> PathBuf {

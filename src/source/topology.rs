@@ -8,11 +8,11 @@ use std::path::{Component, Path};
 /// A PCI function's place: its host bridge, and the ports and switches above it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PciPath {
-    /// `pciDDDD:BB`.
+    /// The host bridge's directory, `pciDDDD:BB`.
     pub host_bridge: Option<String>,
     /// Ports from the root down, without the function itself.
     pub bridges: Vec<Bdf>,
-    /// The function.
+    /// The function at the end of the path.
     pub function: Option<Bdf>,
 }
 

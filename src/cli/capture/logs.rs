@@ -1,6 +1,6 @@
 //! The kernel log of a capture.
 
-use super::copier::Copier;
+use crate::host::Host;
 use crate::source::kernel_log::input::{self, Input};
 use crate::source::kernel_log::state::Place;
 use crate::source::kernel_log::{open, record};
@@ -10,23 +10,20 @@ use std::collections::VecDeque;
 /// Most bytes kept: the newest.
 const MAX_BYTES: usize = 1 << 20;
 
-/// Most records looked at: a log that grows as fast as it is read must end.
+/// Most records read: a log that grows as fast as it is read must end.
 const MAX_RECORDS: usize = 200_000;
 
-/// The kernel's own records that are still in its ring, as raw records in a regular `dev/kmsg`.
-/// Those of user space stay out: nobody knows what they hold.
-pub fn kernel(copier: &mut Copier<'_>) {
-    // Not through a link to somebody else's file.
-    let inside = tree::canonical(copier.host, "dev/kmsg");
-    let opened = inside.map(|path| input::open(&copier.host.path(path)));
+/// The kernel's own records that are still in its ring, as raw records for a regular `dev/kmsg`;
+/// `None` if there are none. Records of user space stay out: they may hold anything.
+pub fn kernel(host: &Host) -> Option<String> {
+    // Not through a link that leads out of the root.
+    let inside = tree::canonical(host, "dev/kmsg");
+    let opened = inside.map(|path| input::open(&host.path(path)));
     let mut log = match opened {
         Some(Ok(log)) => log,
         // As for the agent: refused to a container, the log is still there.
-        _ if copier.host.is_live() => match open::syslog(Place::default()) {
-            Ok(log) => log,
-            Err(_) => return,
-        },
-        _ => return,
+        _ if host.is_live() => open::syslog(Place::default()).ok()?,
+        _ => return None,
     };
     let mut kept: VecDeque<String> = VecDeque::new();
     let mut bytes = 0;
@@ -58,7 +55,5 @@ pub fn kernel(copier: &mut Copier<'_>) {
         text.push_str(record.trim_end_matches('\n'));
         text.push('\n');
     }
-    if !text.is_empty() {
-        copier.text("dev/kmsg", &text);
-    }
+    (!text.is_empty()).then_some(text)
 }

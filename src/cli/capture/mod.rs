@@ -1,29 +1,32 @@
 //! `selvage capture`: saves what the sources read on this node as a tree of files, to attach to a
 //! report and replay with `--host-root`.
 //!
-//! Links are made anew, so that addresses and names resolve as they did on the node. What
-//! answered with an errno is told in [`tree::ERRNO_FILE`]; what a tree cannot hold (ethtool, DCB)
-//! lies below `selvage/`. Left out are host names, hardware addresses of interfaces, routes but the
-//! default ones, kernel parameters but those about the IOMMU, and log lines of user space. GIDs
-//! stay: they hold the ports' addresses.
+//! Every source is read once by the agent's own sampler, from a host that records what is opened
+//! ([`crate::host::recording`]); what answered with an errno is listed in
+//! [`ERRNO_FILE`]; what a tree cannot hold (ethtool, DCB) lies below `selvage/`. Left out are
+//! hardware addresses of interfaces, routes but the default ones, kernel parameters but those about
+//! the IOMMU, and log lines of user space. GIDs stay: they hold the ports' addresses.
 //!
-//! [`tree::ERRNO_FILE`]: crate::source::tree::ERRNO_FILE
+//! [`ERRNO_FILE`]: crate::host::ERRNO_FILE
 
-mod copier;
 mod logs;
-mod node;
-mod rdma;
-mod reader;
+mod privacy;
+mod write;
 
+use crate::clock::Clock;
 use crate::host::Host;
-use crate::observe::counters::PmaSkip;
-use crate::observe::rdma::RdmaDevice;
+use crate::host::recording::{Entry, Recorded, Recording};
 use crate::observe::reading::Reading;
-use crate::source::{gvnic, infiniband, netdev, pci, tree};
-use copier::Copier;
-use std::collections::BTreeSet;
+use crate::observe::snapshot::Snapshot;
+use crate::sampler::{Plan, Sampler, snapshot_update};
+use crate::source::rdma_port::port_dir;
+use crate::source::{dot1x, ethtool, machine, replay, tree};
+use crate::units::PortKey;
+use nix::errno::Errno;
 use std::fmt;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Why nothing was captured.
 #[derive(Debug, thiserror::Error)]
@@ -31,7 +34,7 @@ pub enum CaptureError {
     /// Files of someone else, or of an earlier capture, would be mixed in.
     #[error("{0} is not empty; name a new or empty directory")]
     NotEmpty(PathBuf),
-    /// There is no node below the root.
+    /// The root holds neither /sys nor /proc.
     #[error("{0} holds neither /sys nor /proc of a node: there is nothing to save")]
     Nothing(PathBuf),
     /// The directory cannot be made or written.
@@ -47,17 +50,17 @@ pub enum CaptureError {
 /// What a capture holds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Summary {
-    /// Files written.
+    /// Files that were written.
     pub files: usize,
-    /// Symbolic links made.
+    /// Symbolic links that were made.
     pub links: usize,
     /// Paths that answered with an errno.
     pub errnos: usize,
     /// Bytes in the files.
     pub bytes: u64,
-    /// Things left out because a bound was reached.
+    /// Entries left out because a bound was reached.
     pub left_out: usize,
-    /// What could not be saved, in the system's words; bounded.
+    /// Entries that could not be saved, in the system's words; bounded.
     pub troubles: Vec<String>,
 }
 
@@ -75,61 +78,57 @@ impl fmt::Display for Summary {
     }
 }
 
-/// Ports whose PMA counters must stay closed.
-pub type Skip<'a> = &'a dyn Fn(&RdmaDevice, u32) -> Option<PmaSkip>;
-
-/// Saves what the sources read below `host`'s root into `out`, which must be new or empty. `skip`
-/// tells the ports whose counters are excluded or restricted: their files are not opened. One file
-/// that cannot be read or written stops nothing else.
+/// Saves what the sources read below `host`'s root into `out`, which must be new or empty. `plan`
+/// excludes devices and sets the deadline of a read; counters of `restricted` ports stay closed. A
+/// file that cannot be read or written does not stop the others.
 ///
 /// # Errors
 /// Only if there is nothing to save, or `out` cannot be used at all.
-pub fn capture(host: &Host, out: &Path, skip: Skip<'_>) -> Result<Summary, CaptureError> {
-    let there = |path| {
-        tree::list(host, path)
-            .value()
-            .is_some_and(|names| !names.is_empty())
+pub async fn capture(
+    host: &Host,
+    out: &Path,
+    plan: Plan,
+    restricted: Vec<PortKey>,
+) -> Result<Summary, CaptureError> {
+    let there = |path: &&str| {
+        let listed = tree::list(host, path);
+        listed.value().is_some_and(|names| !names.is_empty())
     };
-    if !["sys/class", "sys/bus", "sys/devices", "proc"]
-        .into_iter()
-        .any(there)
-    {
+    let kernel = ["sys/class", "sys/bus", "sys/devices", "proc"];
+    if !kernel.iter().any(there) {
         return Err(CaptureError::Nothing(host.root().to_path_buf()));
     }
     prepare(out)?;
-    let mut copier = Copier::new(host, out);
-    let mut devices = match infiniband::enumerate(host) {
-        Reading::Value(devices) => devices,
-        _ => Vec::new(),
+    let recording = Arc::<Recording>::default();
+    let recorded = Arc::new(host.clone().recorded_by(Arc::clone(&recording)));
+    let clock = Clock::starting_at(crate::clock::monotonic());
+    let plan = Plan {
+        essential_only: false,
+        ..plan
     };
-    copier.directory("sys/class");
-    for device in &devices {
-        rdma::device(&mut copier, device, skip);
+    let mut sampler = Sampler::new(Arc::clone(&recorded), plan, clock, None, restricted);
+    let machine = tokio::task::spawn_blocking(move || {
+        tree::list(&recorded, "sys/class");
+        let _ = (
+            snapshot_update::boot_id(&recorded),
+            machine::host_name(&recorded),
+        );
+    });
+    while !sampler.sampled_once() {
+        sampler.step().await;
     }
-    let gvnics = gvnic::enumerate(host);
-    for function in gvnics.iter().filter_map(|device| device.pci) {
-        copier.link(Path::new(gvnic::DRIVER_DIR).join(function.to_string()));
+    // One that hangs is listed as such.
+    let _ = tokio::time::timeout(std::time::Duration::from_secs(5), machine).await;
+    let (_, restricted) = sampler.restricted();
+    let mut tree = recording.recorded();
+    let snapshot = sampler.snapshot(None);
+    privacy::scrub(host, snapshot, &mut tree);
+    refuse_counters(host, snapshot, &restricted, &mut tree);
+    add_answers(host, snapshot, &mut tree);
+    if let Some(log) = logs::kernel(host) {
+        add_text(&mut tree, "dev/kmsg", log);
     }
-    devices.extend(gvnics);
-    node::verbs(&mut copier);
-    let mut interfaces = netdev::of_rdma(host, &devices);
-    if let Reading::Value(routes) = netdev::default_route_devices(host) {
-        interfaces.extend(routes);
-    }
-    for interface in &interfaces {
-        node::interface(&mut copier, interface);
-    }
-    let rdma: Vec<_> = devices.iter().filter_map(|device| device.pci).collect();
-    let ends: BTreeSet<_> = (pci::gpus(host).value().into_iter().flatten().copied())
-        .chain(pci::bare(host, &rdma).into_keys())
-        .chain(rdma.iter().copied())
-        .collect();
-    node::pci(&mut copier, &ends);
-    node::modules(&mut copier);
-    node::drivers(&mut copier);
-    node::machine(&mut copier, &interfaces);
-    logs::kernel(&mut copier);
-    copier.finish()
+    write::write(out, tree)
 }
 
 /// The directory must exist and be empty.
@@ -139,12 +138,77 @@ fn prepare(out: &Path) -> Result<(), CaptureError> {
         source,
     };
     std::fs::create_dir_all(out).map_err(unwritable)?;
-    let listed = tree::list(&Host::new(out), ".");
-    match listed {
+    match tree::list(&Host::new(out), ".") {
         Reading::Value(names) if names.is_empty() => Ok(()),
         Reading::Value(_) => Err(CaptureError::NotEmpty(out.to_path_buf())),
         _ => Err(unwritable(std::io::ErrorKind::PermissionDenied.into())),
     }
+}
+
+fn add_text(tree: &mut Recorded, path: impl Into<PathBuf>, text: String) {
+    let file = Entry::File(Some(text.into_bytes()));
+    tree.entries.insert(path.into(), file);
+}
+
+/// Counters that a restricted function refuses: a replay meets the same answer at the same files.
+fn refuse_counters(host: &Host, snapshot: &Snapshot, restricted: &[PortKey], tree: &mut Recorded) {
+    let devices = snapshot
+        .devices
+        .iter()
+        .flat_map(|devices| devices.value.iter());
+    for device in devices {
+        for port in &device.ports {
+            if !restricted.contains(&device.port_key(port.number)) {
+                continue;
+            }
+            let dir = port_dir(&device.name, port.number).join("counters");
+            for name in tree::list(host, &dir).value().into_iter().flatten() {
+                let path = dir.join(name);
+                if let Some(real) = tree::canonical(host, &path) {
+                    tree.entries.entry(real).or_insert(Entry::File(None));
+                    tree.errnos.entry(path).or_insert(Errno::EINVAL as i32);
+                }
+            }
+        }
+    }
+}
+
+/// Answers that do not come from kernel files: ethtool, DCB, virtual functions, supplicants.
+fn add_answers(host: &Host, snapshot: &Snapshot, tree: &mut Recorded) {
+    for (name, facts) in &snapshot.dot1x {
+        // Words without addresses, live or not.
+        if let Reading::Value(facts) = &facts.value {
+            add_text(tree, dot1x::path(name), dot1x::text(facts));
+        }
+    }
+    if !host.is_live() {
+        return;
+    }
+    for name in snapshot.ethtool.keys() {
+        let Ok((driver, statistics)) = ethtool::dump(name) else {
+            continue;
+        };
+        let mut text = format!("driver: {driver}\n");
+        for (statistic, value) in &statistics {
+            let _ = writeln!(text, "{statistic}: {value}");
+        }
+        if !statistics.is_empty() {
+            add_text(tree, replay::ethtool_path(name), text);
+        }
+    }
+    let dcb = (snapshot.dcb.iter())
+        .filter_map(|(name, facts)| Some((replay::dcb_path(name), json(facts.value.value()?)?)));
+    let functions = (snapshot.vf_links.iter()).filter_map(|(name, links)| {
+        let path = replay::vf_links_path(name);
+        Some((path, json(links.value.value()?)?))
+    });
+    for (path, text) in dcb.chain(functions) {
+        add_text(tree, path, text);
+    }
+}
+
+fn json(facts: &impl serde::Serialize) -> Option<String> {
+    serde_json::to_string(facts).ok()
 }
 
 #[cfg(test)]

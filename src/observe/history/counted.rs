@@ -3,23 +3,22 @@
 use super::edges::{add_edges, counts_carrier_changes};
 use super::{History, ports_of};
 use crate::observe::counters::{CounterKind, Counts, PortCounters, hw_kind, pma_kind};
-use crate::observe::named::Named;
 use crate::observe::reading::Reading;
 use crate::observe::snapshot::Snapshot;
 use crate::observe::track::Track;
 use crate::units::Millis;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
-/// Tracks of a port's counters, in the groups of a sample. A counter that was never read has one
-/// without a value.
+/// Tracks of a port's counters, in the groups of a sample; only counters that were read have one.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Tracks {
     /// PMA, by file name.
-    pub pma: Named<Track>,
+    pub pma: BTreeMap<String, Track>,
     /// Tracked counters of `hw_counters/`, by file name.
-    pub hw: Named<Track>,
+    pub hw: BTreeMap<String, Track>,
     /// Device-wide ones, told with the first port.
-    pub device_hw: Named<Track>,
+    pub device_hw: BTreeMap<String, Track>,
 }
 
 impl Tracks {
@@ -28,26 +27,21 @@ impl Tracks {
     /// (hw_switchdev_stats_ops).
     pub fn get(&self, name: &str) -> Option<&Track> {
         if let Some(name) = name.strip_prefix("dev.") {
-            return read(&self.device_hw, name);
+            return self.device_hw.get(name);
         }
         let Some(name) = name.strip_prefix("hw.") else {
-            return read(&self.pma, name);
+            return self.pma.get(name);
         };
         let prefixed = || {
             self.device_hw
                 .iter()
-                .filter(|(_, track)| track.last_at().is_some())
                 .find(|(known, _)| known.strip_prefix("vport_") == Some(name))
                 .map(|(_, track)| track)
         };
-        read(&self.hw, name)
-            .or_else(|| read(&self.device_hw, name))
+        (self.hw.get(name))
+            .or_else(|| self.device_hw.get(name))
             .or_else(prefixed)
     }
-}
-
-fn read<'a>(group: &'a Named<Track>, name: &str) -> Option<&'a Track> {
-    group.get(name).filter(|track| track.last_at().is_some())
 }
 
 impl History {
@@ -90,48 +84,34 @@ impl History {
 }
 
 /// How many counters of one group are below what they were.
-fn fallen(tracks: &Named<Track>, counts: &Counts) -> usize {
-    let falls = |track: &Track, reading: &Reading<u64>| {
-        reading.value().is_some_and(|value| track.falls(*value))
+fn fallen(tracks: &BTreeMap<String, Track>, counts: &Counts) -> usize {
+    let falls = |(name, reading): &(&String, &Reading<u64>)| {
+        let track = tracks.get(*name);
+        let value = reading.value();
+        value.is_some_and(|value| track.is_some_and(|track| track.falls(*value)))
     };
-    if tracks.names() == counts.names() {
-        let pairs = tracks.values().zip(counts.values());
-        return pairs
-            .filter(|(track, reading)| falls(track, reading))
-            .count();
-    }
-    let known = |(name, reading)| tracks.get(name).is_some_and(|track| falls(track, reading));
-    counts.iter().filter(|one| known(*one)).count()
+    counts.iter().filter(falls).count()
 }
 
-/// Takes one group of a sample in: when it was read, and whether the port's counters were reset.
+/// Adds one group of a sample: when it was read, and whether the port's counters were reset.
 fn push(
-    tracks: &mut Named<Track>,
+    tracks: &mut BTreeMap<String, Track>,
     counts: &Counts,
     (at, reset): (Millis, bool),
     kind: impl Fn(&str) -> CounterKind,
 ) {
-    let take = |track: &mut Track, reading: &Reading<u64>| {
-        if let Reading::Value(value) = reading {
-            track.push_with(at, *value, reset);
-        }
-    };
-    // As a rule the counters are those of the last sample, one by one.
-    if tracks.names() == counts.names() {
-        for (track, reading) in tracks.values_mut().zip(counts.values()) {
-            take(track, reading);
-        }
-        return;
-    }
-    for (name, reading) in counts.iter() {
+    for (name, reading) in counts {
+        let Reading::Value(value) = reading else {
+            continue;
+        };
         match tracks.get_mut(name) {
-            Some(track) => take(track, reading),
+            Some(track) => track.push_with(at, *value, reset),
             None => {
-                let mut track = Track::new(kind(name));
-                take(&mut track, reading);
-                tracks.insert(name, track);
+                let track = tracks.entry(name.clone());
+                track
+                    .or_insert_with(|| Track::new(kind(name)))
+                    .push_with(at, *value, reset)
             }
-        }
+        };
     }
-    tracks.share_names(counts.names());
 }

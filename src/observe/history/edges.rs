@@ -1,4 +1,4 @@
-//! Link edges: as polls see them, and as the kernel counts those that no poll saw.
+//! Link edges: as polls see them, and as the kernel counts those that polls missed.
 
 use super::{History, PortHistory, Totals, ports_of};
 use crate::observe::rdma::{self, LinkLayer, PortState};
@@ -133,5 +133,81 @@ pub(super) fn add_edges(
         if let Some(first) = port.edges.front_mut() {
             first.1 += merged;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    enum Event {
+        /// A poll that saw the link up or down before, and now, at this moment.
+        Poll(bool, bool, u64),
+        /// `link_downed` rose by so many at this moment.
+        Counted(u64, u64),
+    }
+    use Event::{Counted, Poll};
+
+    #[test]
+    fn each_fall_counts_once() {
+        let rows: [(&str, &[Event], u64); 7] = [
+            (
+                "seen by polls, then counted",
+                &[Poll(true, false, 1), Poll(false, true, 2), Counted(1, 3)],
+                2,
+            ),
+            ("too short for a poll", &[Counted(2, 1)], 4),
+            ("nothing fell", &[Counted(0, 1), Poll(true, true, 2)], 0),
+            (
+                "one of two was seen",
+                &[Poll(true, false, 1), Poll(false, true, 2), Counted(2, 3)],
+                4,
+            ),
+            (
+                "counted before the poll saw it",
+                &[Counted(1, 5), Poll(true, false, 6), Poll(false, true, 7)],
+                2,
+            ),
+            (
+                "a poll of the same moment is not a later one",
+                &[Counted(1, 5), Poll(true, false, 5), Poll(false, true, 7)],
+                4,
+            ),
+            (
+                "over when the next poll came: the next fall is another",
+                &[Counted(1, 5), Poll(true, true, 6), Poll(true, false, 7)],
+                3,
+            ),
+        ];
+        for (name, events, want) in rows {
+            let mut port = PortHistory {
+                state: Some((PortState::Active, Millis(0))),
+                ..PortHistory::default()
+            };
+            let edges = events.iter().map(|event| match event {
+                Poll(was_up, up, at) => port.polled(*was_up, *up, Millis(*at)),
+                Counted(downs, at) => port.counted(*downs, Millis(*at)),
+            });
+            assert_eq!(edges.sum::<u64>(), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_oldest_edges_are_merged_and_none_is_lost() {
+        let key = PortKey {
+            device: crate::units::DeviceKey("x".into()),
+            port: 1,
+        };
+        let (mut port, mut totals) = (PortHistory::default(), Totals::default());
+        for at in 0..MAX_EDGES as u64 + 2 {
+            add_edges(&mut port, &mut totals, &key, Millis(at), 2);
+        }
+        assert_eq!(port.edges.len(), MAX_EDGES);
+        assert_eq!(port.edges.front(), Some(&(Millis(2), 6)));
+        let all: u64 = port.edges.iter().map(|(_, edges)| edges).sum();
+        assert_eq!(
+            (all, totals.link_edges[&key]),
+            (2 * (MAX_EDGES as u64 + 2), all)
+        );
     }
 }

@@ -15,7 +15,7 @@ fn the_contract_s_fields() {
     let counters = report.snapshot.counters.get_mut(&key).unwrap();
     let counters = &mut Arc::make_mut(counters).value;
     for (name, value) in [("link_downed", 2), ("port_xmit_wait", 99)] {
-        counters.pma.insert(name, Reading::Value(value));
+        counters.pma.insert(name.to_string(), Reading::Value(value));
     }
     let json = parsed(&report);
     assert_eq!(json["schema"], "selvage.dev/report/v1");

@@ -136,7 +136,7 @@ fn pma_values<'a>(
     port.counters
         .into_iter()
         .flat_map(|counters| counters.pma.iter())
-        .filter_map(|(name, reading)| Some((name, *reading.value()?)))
+        .filter_map(|(name, reading)| Some((name.as_str(), *reading.value()?)))
         .filter(move |(name, _)| !default_counters::PMA_TRAFFIC.contains(name))
         .filter(move |(name, _)| full || default_counters::pma_by_default(layer, name))
 }
@@ -155,10 +155,10 @@ fn hw_values<'a>(
             let device_wide = counters
                 .device_hw
                 .iter()
-                .filter(|(name, _)| counters.hw.get(name).is_none());
+                .filter(|(name, _)| !counters.hw.contains_key(*name));
             counters.hw.iter().chain(device_wide)
         })
-        .filter_map(|(name, reading)| Some((name, *reading.value()?)))
+        .filter_map(|(name, reading)| Some((name.as_str(), *reading.value()?)))
         .filter(move |(name, _)| full || default_counters::hw_by_default(driver, layer, name))
 }
 

@@ -65,7 +65,7 @@ fn no_series_comes_twice() {
     let mut counters = PortCounters::clone(&report.snapshot.counters[&key].value);
     counters
         .device_hw
-        .insert("out_of_sequence", Reading::Value(9));
+        .insert("out_of_sequence".into(), Reading::Value(9));
     report.snapshot.counters.insert(
         key,
         Arc::new(Stamped {
@@ -99,8 +99,10 @@ fn every_family_is_in_the_catalogue_and_every_one_can_be_exported() {
     let key = device(1, LinkLayer::Infiniband).port_key(1);
     let counters = report.snapshot.counters.get_mut(&key).unwrap();
     let counters = &mut Arc::make_mut(counters).value;
-    counters.pma.insert("link_downed", Reading::Value(255));
-    counters.hw.insert("active_qps", Reading::Value(3));
+    counters
+        .pma
+        .insert("link_downed".into(), Reading::Value(255));
+    counters.hw.insert("active_qps".into(), Reading::Value(3));
     report.jobs = Arc::new(jobs());
     report.resources = vec![crate::report::Resource {
         name: "vpc.amazonaws.com/efa".into(),
@@ -333,9 +335,11 @@ fn what_was_not_observed_has_no_series() {
     let counters = report.snapshot.counters.get_mut(&key).unwrap();
     let counters = &mut Arc::make_mut(counters).value;
     for name in ["port_rcv_data", "symbol_error"] {
-        counters.pma.insert(name, Reading::NotObservable);
+        counters
+            .pma
+            .insert(name.to_string(), Reading::NotObservable);
     }
-    counters.hw.insert("out_of_buffer", Reading::Absent);
+    counters.hw.insert("out_of_buffer".into(), Reading::Absent);
     let text = encode(&report, &AgentStats::default(), FULL);
     for name in ["port_receive_bytes", "symbol_error", "out_of_buffer"] {
         assert!(!text.contains(name), "{name}");
@@ -377,7 +381,7 @@ fn saturated_counters_show_only_while_they_are() {
     Arc::make_mut(counters)
         .value
         .pma
-        .insert("local_link_integrity_errors", Reading::Value(15));
+        .insert("local_link_integrity_errors".into(), Reading::Value(15));
     let text = default_text(&report);
     let lines: Vec<&str> = text
         .lines()

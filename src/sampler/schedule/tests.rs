@@ -7,10 +7,10 @@ const PACE: Pace = Pace {
 };
 
 fn link(name: &str) -> Subject {
-    Subject::Link(name.into())
+    Subject::new("link", name)
 }
 
-/// Everything that was handed over is taken up at once.
+/// Everything that is queued is started at once.
 fn begin(schedule: &mut Schedule, now: Millis) -> Vec<Subject> {
     let due = schedule.start_due(now);
     for subject in &due {
@@ -164,7 +164,7 @@ fn answered_counts_failures_and_stalls_as_answers() {
 }
 
 #[test]
-fn what_nobody_took_up_waits_and_does_not_hang() {
+fn a_read_that_no_worker_started_waits_and_does_not_hang() {
     let mut schedule = Schedule::default();
     schedule.add(link("a"), PACE, Millis(0));
     schedule.start_due(Millis(0));
@@ -192,8 +192,8 @@ fn a_device_that_hangs_costs_no_second_thread() {
     let of = |name: &str| {
         [
             link(name),
-            Subject::Counters(name.into()),
-            Subject::Gids(name.into()),
+            Subject::new("counters", name),
+            Subject::new("gids", name),
         ]
     };
     for (hangs, held) in [(1, vec![2]), (0, vec![1, 2])] {

@@ -20,8 +20,8 @@ use crate::observe::traffic::{
     GpuPod, Moved, NetCounters, NodeRdma, PodQps, PodTraffic, Rates, TrafficLook,
 };
 use crate::source::device_checkpoint::Allocations;
-use crate::source::infiniband::class_dir;
 use crate::source::pod_processes::{self, Found, PodPids, net};
+use crate::source::rdma_port::class_dir;
 use crate::source::rdma_traffic::{self, DeviceMoved};
 use crate::source::tree;
 use crate::units::Millis;

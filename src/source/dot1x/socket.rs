@@ -22,7 +22,7 @@ const MAX_ANSWER: usize = 8192;
 const WAIT_MS: u8 = 20;
 const WAITS: usize = 10;
 
-/// Messages nobody asked for that are passed over; they come to clients that attach only.
+/// Unsolicited messages that are skipped; they come to clients that attach only.
 const MAX_EVENTS: usize = 4;
 
 /// The directory of the sockets, open: what is at its path later makes no difference.
@@ -37,7 +37,7 @@ pub(super) enum Asked {
     Socket(Question),
     /// A file with the answer.
     Text(Reading<String>),
-    /// Nothing.
+    /// Neither socket nor file.
     Nothing,
 }
 
@@ -67,12 +67,12 @@ impl Directory {
         match below() {
             Ok(descriptor) => {
                 // The last supplicant to end removes the directory and the next one makes another; a
-                // mount of the first shows it empty for ever.
+                // mount of the first shows it empty from then on.
                 if fstat(&descriptor).is_ok_and(|stat| stat.st_nlink == 0) {
                     return Reading::Failed(Fault {
                         kind: FaultKind::Gone,
                         detail: format!(
-                            "{}: it was removed since it was mounted; supplicants that were started anew are seen once the agent's pod is",
+                            "{}: it was removed since it was mounted; supplicants that were started since are seen once the agent's pod is",
                             path.display()
                         ),
                     });
@@ -114,7 +114,7 @@ impl Directory {
         } else if kind == SFlag::S_IFREG && !host.is_live() {
             Asked::Text(text(&found, &path))
         } else {
-            let detail = format!("{}: it is no socket", path.display());
+            let detail = format!("{}: it is not a socket", path.display());
             Asked::Text(failed(FaultKind::Malformed, detail))
         }
     }
@@ -168,7 +168,7 @@ impl Question {
 }
 
 /// Our own end has an abstract address that the kernel chooses: a path of ours might not lead here
-/// from the supplicant's mounts. It is connected before it has an address, so that nobody but the
+/// from the supplicant's mounts. It is connected before it has an address, so that only the
 /// supplicant ever can send to it. Network namespaces have abstract addresses of their own: elsewhere
 /// than in the supplicant's no answer comes.
 fn send(found: &OwnedFd) -> io::Result<UnixDatagram> {
@@ -231,7 +231,7 @@ fn silent(path: &Path) -> Reading<String> {
     )
 }
 
-/// A recorded answer.
+/// Reads a recorded answer.
 fn text(found: &OwnedFd, path: &Path) -> Reading<String> {
     let read = || -> io::Result<String> {
         let again = format!("/proc/self/fd/{}", found.as_raw_fd());
@@ -247,7 +247,7 @@ fn text(found: &OwnedFd, path: &Path) -> Reading<String> {
     }
 }
 
-/// What an error of looking means. A refused look is no fault: whoever does not let the agent in has
+/// The meaning of an error. A refusal is not a fault: an operator who does not let the agent in has
 /// said so.
 fn meaning<T>(error: &io::Error, path: &Path) -> Reading<T> {
     match error.raw_os_error().map(Errno::from_raw) {
@@ -255,7 +255,7 @@ fn meaning<T>(error: &io::Error, path: &Path) -> Reading<T> {
         Some(Errno::EACCES | Errno::EPERM) => Reading::NotObservable,
         Some(Errno::ENOTDIR | Errno::ELOOP) => failed(
             FaultKind::Malformed,
-            format!("{}: it is no directory", path.display()),
+            format!("{}: it is not a directory", path.display()),
         ),
         _ => failed(FaultKind::Other, format!("{}: {error}", path.display())),
     }

@@ -212,10 +212,10 @@ fn nothing_odd_is_followed_or_opened() {
     assert!(other.recv(&mut [0; 8]).is_err(), "it was asked");
     // A pipe, which would block.
     nix::unistd::mkfifo(&at, nix::sys::stat::Mode::S_IRWXU).unwrap();
-    assert!(fault(eth0(&tree)).1.contains("no socket"));
+    assert!(fault(eth0(&tree)).1.contains("not a socket"));
     std::fs::remove_file(&at).unwrap();
     tree.dir("run/wpa_supplicant/eth0");
-    assert!(fault(eth0(&tree)).1.contains("no socket"));
+    assert!(fault(eth0(&tree)).1.contains("not a socket"));
     // A stream socket: nothing that takes datagrams.
     std::fs::remove_dir(&at).unwrap();
     let _stream = std::os::unix::net::UnixListener::bind(&at).unwrap();

@@ -14,11 +14,11 @@ const GDRVINFO: u32 = 0x03;
 const GSTRINGS: u32 = 0x1b;
 const GSTATS: u32 = 0x1d;
 const GSSET_INFO: u32 = 0x37;
-/// ETH_SS_STATS.
+/// ETH_SS_STATS: the set of strings that names statistics.
 const STATISTICS: u32 = 1;
 /// Size of `struct ethtool_drvinfo`.
 const DRVINFO_LEN: usize = 196;
-/// ETH_GSTRING_LEN.
+/// ETH_GSTRING_LEN: bytes of one name, with its NUL.
 const STRING_LEN: usize = 32;
 /// Length of `struct ethtool_gstrings` and `struct ethtool_stats` before their data.
 const STRINGS_HEAD: usize = 12;

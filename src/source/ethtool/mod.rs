@@ -10,7 +10,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Names are read anew each so many reads: drivers may move them within a list of the same length
+/// Names are read again each so many reads: drivers may move them within a list of the same length
 /// (mlx5 does when PFC is set up). At the default interval of 15 s, once a minute.
 const NAMES_EVERY: u32 = 4;
 
@@ -54,7 +54,7 @@ impl StatsReader {
         }
     }
 
-    /// The interface.
+    /// The interface that is read.
     pub fn interface(&self) -> &str {
         &self.interface
     }

@@ -25,7 +25,6 @@ enum Slot {
     Other(String),
 }
 
-/// Fields of [`PriorityFacts`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Field {
     RxPause,
@@ -144,7 +143,7 @@ const BNXT: Dialect = Dialect {
         "rx_corrected_bits",
         "link_down_events",
     ],
-    // By class-of-service queue, which is no priority: the driver keeps that mapping to itself.
+    // By class-of-service queue, which is not a priority: the driver does not publish that mapping.
     other_patterns: &["rx_discard_packets_cos#"],
 };
 
@@ -235,7 +234,7 @@ fn digit(name: &str, pattern: &str) -> Option<u8> {
     }
 }
 
-/// Finds what is known among a driver's statistics.
+/// Maps a driver's statistics to neutral facts.
 pub fn map<'n>(driver: &str, names: impl IntoIterator<Item = &'n str>) -> Map {
     let dialect = dialect(driver);
     let mut map = Map {
@@ -313,7 +312,7 @@ impl Map {
     }
 
     /// A virtual function of mlx5 has the names of the physical port's counters, but the device does
-    /// not fill them in: traffic of its own beside a port without a single packet gives it away.
+    /// not fill them in: traffic of its own on a port without a single packet shows that.
     fn blind(&self, values: &[u64]) -> bool {
         let sum = |indexes: &[usize]| {
             indexes

@@ -19,9 +19,9 @@ const DCB_APP_TRUST_TABLE: u16 = 11;
 
 /// DCB_ATTR_IEEE_APP: an entry of the APP table.
 const IEEE_APP: u16 = 1;
-/// IEEE_8021QAZ_APP_SEL_DSCP.
+/// IEEE_8021QAZ_APP_SEL_DSCP: the entry maps a DSCP value.
 const SELECTOR_DSCP: u8 = 5;
-/// DCB_APP_SEL_PCP.
+/// DCB_APP_SEL_PCP: the entry maps a VLAN priority.
 const SELECTOR_PCP: u8 = 255;
 
 /// Reads the settings; not observable where the driver has none to tell (virtual functions, EFA,
@@ -77,7 +77,7 @@ pub fn facts(payload: &[u8]) -> Result<DcbFacts, NetlinkError> {
         facts.prio_to_buffer = Some(eight(buffer.bytes, 0)?);
     }
     // The trust table lists selectors, most trusted first; few drivers have one. mlx5 and others
-    // trust DSCP from the moment that the APP table maps one. Without either nothing is told.
+    // trust DSCP from the moment that the APP table maps one. Without either it is unknown.
     let table = ieee.nest(DCB_APP_TRUST_TABLE)?;
     let trusted =
         |selector| table.is_some_and(|table| table.iter().any(|attr| attr.bytes == [selector]));

@@ -24,7 +24,7 @@ pub enum NetlinkError {
     /// The answer is not what the kernel documents.
     #[error("malformed answer: {0}")]
     Malformed(&'static str),
-    /// Anything else.
+    /// Any other errno.
     #[error("{}", .0.desc())]
     Io(Errno),
 }

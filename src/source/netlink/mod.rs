@@ -12,21 +12,19 @@ pub mod vf;
 pub use error::NetlinkError;
 use nix::errno::Errno;
 
-/// Size of `nlmsghdr`.
 const HEADER: usize = 16;
-/// Size of `nlattr`.
 const ATTR_HEADER: usize = 4;
 /// NLA_TYPE_MASK: the upper two bits say "nested" and "network byte order", and the kernel sets
 /// the first on some nests only.
 const ATTR_TYPE: u16 = 0x3fff;
 
-/// NLM_F_REQUEST.
+/// NLM_F_REQUEST, set in every request.
 pub const REQUEST: u16 = 1;
 /// NLM_F_MULTI: more messages follow, up to NLMSG_DONE.
 pub const MULTI: u16 = 2;
 /// NLM_F_DUMP_INTR: the table changed while it was told.
 pub const DUMP_INTERRUPTED: u16 = 0x10;
-/// NLM_F_ROOT | NLM_F_MATCH.
+/// NLM_F_ROOT | NLM_F_MATCH: asks for all objects.
 pub const DUMP: u16 = 0x300;
 
 const NLMSG_NOOP: u16 = 1;
@@ -34,7 +32,6 @@ const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 const NLMSG_OVERRUN: u16 = 4;
 
-/// Length with padding.
 fn aligned(len: usize) -> usize {
     len.saturating_add(3) & !3
 }
@@ -54,12 +51,12 @@ pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     array(bytes, at).map(u32::from_ne_bytes)
 }
 
-/// One netlink message.
+/// One netlink message of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// `nlmsg_type`.
+    /// `nlmsg_type`: the command, or a control type below 0x10.
     pub kind: u16,
-    /// `nlmsg_flags`.
+    /// `nlmsg_flags`, such as [`MULTI`].
     pub flags: u16,
     /// `nlmsg_seq`: the request's; 0 in notifications.
     pub seq: u32,
@@ -70,11 +67,11 @@ pub struct Message<'a> {
 /// What a message is in the course of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// Carries data.
+    /// A message with data of the exchange.
     Data(Message<'a>),
     /// The end: of a dump, or an acknowledgement.
     Done,
-    /// The request failed.
+    /// The request failed with this errno.
     Failed(Errno),
     /// NLMSG_OVERRUN: data was lost.
     Overrun,
@@ -151,12 +148,12 @@ pub struct Attrs<'a> {
     bytes: &'a [u8],
 }
 
-/// One attribute.
+/// One attribute with its raw value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attr<'a> {
     /// Type, without the flag bits.
     pub id: u16,
-    /// Value.
+    /// The value, without padding.
     pub bytes: &'a [u8],
 }
 
@@ -240,17 +237,17 @@ impl<'a> Attr<'a> {
             .map_err(|_| NetlinkError::Malformed("attribute of another length"))
     }
 
-    /// As a u8.
+    /// The value as a u8; an error if it has another width.
     pub fn u8(self) -> Result<u8, NetlinkError> {
         self.fixed().map(u8::from_ne_bytes)
     }
 
-    /// As a u32.
+    /// The value as a u32; an error if it has another width.
     pub fn u32(self) -> Result<u32, NetlinkError> {
         self.fixed().map(u32::from_ne_bytes)
     }
 
-    /// As a u64.
+    /// The value as a u64; an error if it has another width.
     pub fn u64(self) -> Result<u64, NetlinkError> {
         self.fixed().map(u64::from_ne_bytes)
     }
@@ -319,7 +316,7 @@ impl Request {
         self
     }
 
-    /// Appends a u32.
+    /// Appends an attribute with a u32.
     #[must_use]
     pub fn u32(self, id: u16, value: u32) -> Self {
         self.attr(id, &value.to_ne_bytes())

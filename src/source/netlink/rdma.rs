@@ -23,70 +23,45 @@ pub(super) const DEV_INDEX: u16 = 1;
 pub(super) const DEV_NAME: u16 = 2;
 /// The number of ports in CMD_GET, a port's number elsewhere.
 pub(super) const PORT_INDEX: u16 = 3;
-const FW_VERSION: u16 = 5;
-const NODE_GUID: u16 = 6;
-const SYS_IMAGE_GUID: u16 = 7;
-const LID: u16 = 9;
-const SM_LID: u16 = 10;
 const PORT_STATE: u16 = 12;
 const PORT_PHYS_STATE: u16 = 13;
-const DEV_NODE_TYPE: u16 = 14;
 const RES_SUMMARY: u16 = 15;
 const RES_SUMMARY_ENTRY: u16 = 16;
 const RES_SUMMARY_ENTRY_NAME: u16 = 17;
 const RES_SUMMARY_ENTRY_CURR: u16 = 18;
-pub(super) const NDEV_INDEX: u16 = 50;
-pub(super) const NDEV_NAME: u16 = 51;
 const SYS_NETNS_MODE: u16 = 66;
-const DEV_PROTOCOL: u16 = 67;
 const STAT_HWCOUNTERS: u16 = 80;
 const STAT_HWCOUNTER_ENTRY: u16 = 81;
 const STAT_HWCOUNTER_ENTRY_NAME: u16 = 82;
 const STAT_HWCOUNTER_ENTRY_VALUE: u16 = 83;
 const SYS_MONITOR_MODE: u16 = 103;
 
-/// One RDMA device as NLDEV tells it.
+/// One RDMA device in NLDEV's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NlDevice {
     /// Index until the device is registered again; never to be stored.
     pub index: u32,
-    /// Name now.
+    /// Its name at the moment.
     pub name: String,
     /// Number of ports; they count from 1.
     pub ports: u32,
-    /// Firmware version.
-    pub fw: Option<String>,
-    /// Node GUID, `xxxx:xxxx:xxxx:xxxx`.
-    pub node_guid: Option<String>,
-    /// System image GUID, same form.
-    pub sys_image_guid: Option<String>,
-    /// `enum rdma_node_type`: 1 CA, 4 RNIC, 7 unspecified.
-    pub node_type: Option<u8>,
-    /// `ib`, `roce`, `iw`, `opa`, `usnic`; EFA tells none.
-    pub protocol: Option<String>,
 }
 
-/// One port as NLDEV tells it. There is no rate in it.
+/// One port in NLDEV's answer, which has no rate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NlPort {
     /// Port number, from 1.
     pub port: u32,
-    /// Logical state.
+    /// Logical state of the link.
     pub state: PortState,
-    /// Physical state.
+    /// State of the physical layer.
     pub phys_state: PhysState,
-    /// LID; InfiniBand only.
-    pub lid: Option<u32>,
-    /// The subnet manager's LID; InfiniBand only.
-    pub sm_lid: Option<u32>,
-    /// Index and name of the network device, if it is in this network namespace.
-    pub netdev: Option<(u32, String)>,
 }
 
-/// A port's number, and its state or why it was not told.
+/// A port's number, and its state or why there is none.
 pub type PortOutcome = (u32, Result<NlPort, NetlinkError>);
 
-/// What RDMA_NLDEV_CMD_SYS_GET tells.
+/// The answer to RDMA_NLDEV_CMD_SYS_GET.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct System {
     /// Whether devices are shared among network namespaces.
@@ -141,16 +116,15 @@ impl Client {
     }
 
     /// State of the ports 1 to `count` of a device, each with its own outcome. The kernel's dump
-    /// stops without a word at a port whose query fails; those not told are asked for one by one.
-    /// Devices that are registered anew share out the free indexes: `name` tells whether the index
-    /// is still this device's.
+    /// stops silently at a port whose query fails; the missing ones are queried one by one. Devices
+    /// that are registered again take any free index: `name` shows whether it is still this one's.
     pub fn ports(
         &mut self,
         index: u32,
         name: &str,
         count: u32,
     ) -> Result<Vec<PortOutcome>, NetlinkError> {
-        let mut told: Vec<NlPort> = Vec::new();
+        let mut dumped: Vec<NlPort> = Vec::new();
         if count > 1 {
             let request = Request::new(CMD_PORT_GET, DUMP).u32(DEV_INDEX, index);
             let dump = self.socket.ask(request, |ports: &mut Vec<_>, message| {
@@ -159,16 +133,16 @@ impl Client {
                 Ok(())
             });
             match self.or_gone(index, dump) {
-                Ok(ports) => told = ports,
+                Ok(ports) => dumped = ports,
                 Err(error @ (NetlinkError::Gone | NetlinkError::Timeout)) => return Err(error),
                 Err(_) => {}
             }
         }
         let mut ports = Vec::new();
         for port in 1..=count.min(u32::from(u8::MAX)) {
-            let found = told.iter().position(|link| link.port == port);
+            let found = dumped.iter().position(|link| link.port == port);
             let outcome = match found {
-                Some(at) => Ok(told.swap_remove(at)),
+                Some(at) => Ok(dumped.swap_remove(at)),
                 None => self.port(index, name, port),
             };
             match outcome {
@@ -179,7 +153,7 @@ impl Client {
         Ok(ports)
     }
 
-    /// All hardware counters of a port in one request, read anew by the driver.
+    /// All hardware counters of a port in one request, refreshed by the driver.
     /// [`NetlinkError::NotAvailable`]: the device has no counters by port (EFA's and switchdev
     /// mlx5's device counters are reachable by files only).
     pub fn counters(
@@ -238,7 +212,7 @@ fn needed<T>(value: Option<T>) -> Result<T, NetlinkError> {
     value.ok_or(NetlinkError::Malformed("an attribute is missing"))
 }
 
-/// Whether an answer is about the device of this name: the kernel puts it into each
+/// Checks that an answer is about the device of this name: the kernel puts it into each
 /// (fill_nldev_handle).
 fn is_of(payload: &[u8], name: &str) -> Result<(), NetlinkError> {
     match Attrs::parse(payload)?.text(DEV_NAME) {
@@ -247,79 +221,54 @@ fn is_of(payload: &[u8], name: &str) -> Result<(), NetlinkError> {
     }
 }
 
-/// A GUID as sysfs prints it.
-fn guid(value: u64) -> String {
-    let part = |shift: u32| (value >> shift) & 0xffff;
-    format!(
-        "{:04x}:{:04x}:{:04x}:{:04x}",
-        part(48),
-        part(32),
-        part(16),
-        part(0)
-    )
-}
-
 /// Parses one answer to RDMA_NLDEV_CMD_GET.
 pub fn device(payload: &[u8]) -> Result<NlDevice, NetlinkError> {
     let attrs = Attrs::parse(payload)?;
-    let filled = |text: &String| !text.is_empty();
     Ok(NlDevice {
         index: needed(attrs.u32(DEV_INDEX)?)?,
         name: needed(attrs.text(DEV_NAME))?,
         ports: needed(attrs.u32(PORT_INDEX)?)?,
-        fw: attrs.text(FW_VERSION).filter(filled),
-        node_guid: attrs.u64(NODE_GUID)?.map(guid),
-        sys_image_guid: attrs.u64(SYS_IMAGE_GUID)?.map(guid),
-        node_type: attrs.u8(DEV_NODE_TYPE)?,
-        protocol: attrs.text(DEV_PROTOCOL).filter(filled),
     })
 }
 
 /// Parses one answer to RDMA_NLDEV_CMD_PORT_GET.
 pub fn port_link(payload: &[u8]) -> Result<NlPort, NetlinkError> {
     let attrs = Attrs::parse(payload)?;
-    let netdev = match (attrs.u32(NDEV_INDEX)?, attrs.text(NDEV_NAME)) {
-        (Some(index), Some(name)) => Some((index, name)),
-        _ => None,
-    };
     Ok(NlPort {
         port: needed(attrs.u32(PORT_INDEX)?)?,
         state: PortState::from_id(needed(attrs.u8(PORT_STATE)?)?.into()),
         phys_state: PhysState::from_id(needed(attrs.u8(PORT_PHYS_STATE)?)?.into()),
-        lid: attrs.u32(LID)?,
-        sm_lid: attrs.u32(SM_LID)?,
-        netdev,
     })
 }
 
 /// Parses the answer to RDMA_NLDEV_CMD_STAT_GET of a port.
 pub fn counters(payload: &[u8]) -> Result<BTreeMap<String, u64>, NetlinkError> {
-    let table = needed(Attrs::parse(payload)?.nest(STAT_HWCOUNTERS)?)?;
-    table
-        .iter()
-        .filter(|attr| attr.id == STAT_HWCOUNTER_ENTRY)
-        .map(|attr| {
-            let entry = attr.nested()?;
-            Ok((
-                needed(entry.text(STAT_HWCOUNTER_ENTRY_NAME))?,
-                needed(entry.u64(STAT_HWCOUNTER_ENTRY_VALUE)?)?,
-            ))
-        })
-        .collect()
+    let [entry, name, value] = [
+        STAT_HWCOUNTER_ENTRY,
+        STAT_HWCOUNTER_ENTRY_NAME,
+        STAT_HWCOUNTER_ENTRY_VALUE,
+    ];
+    numbers(payload, STAT_HWCOUNTERS, entry, (name, value))
 }
 
 /// Parses the answer to RDMA_NLDEV_CMD_RES_GET.
 pub fn resources(payload: &[u8]) -> Result<BTreeMap<String, u64>, NetlinkError> {
-    let table = needed(Attrs::parse(payload)?.nest(RES_SUMMARY)?)?;
-    table
-        .iter()
-        .filter(|attr| attr.id == RES_SUMMARY_ENTRY)
+    let fields = (RES_SUMMARY_ENTRY_NAME, RES_SUMMARY_ENTRY_CURR);
+    numbers(payload, RES_SUMMARY, RES_SUMMARY_ENTRY, fields)
+}
+
+/// A nest of entries, each with a name and a number.
+fn numbers(
+    payload: &[u8],
+    table: u16,
+    entry: u16,
+    (name, value): (u16, u16),
+) -> Result<BTreeMap<String, u64>, NetlinkError> {
+    let table = needed(Attrs::parse(payload)?.nest(table)?)?;
+    (table.iter().filter(|attr| attr.id == entry))
         .map(|attr| {
             let entry = attr.nested()?;
-            Ok((
-                needed(entry.text(RES_SUMMARY_ENTRY_NAME))?,
-                needed(entry.u64(RES_SUMMARY_ENTRY_CURR)?)?,
-            ))
+            Ok((needed(entry.text(name))?, needed(entry.u64(value)?)?))
         })
         .collect()
 }

@@ -12,7 +12,7 @@ use nix::sys::socket::{
 };
 use nix::sys::time::TimeVal;
 use std::io::IoSliceMut;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
 /// Longest wait for one datagram of an answer.
@@ -28,7 +28,7 @@ const ATTEMPTS: usize = 8;
 /// Receive buffer of a multicast socket: a burst of a thousand link messages fits.
 const EVENT_BUFFER: usize = 2 << 20;
 
-/// A netlink socket.
+/// A netlink socket with its receive buffer.
 #[derive(Debug)]
 pub struct Socket {
     fd: OwnedFd,
@@ -79,7 +79,7 @@ impl Socket {
     }
 
     /// Sends a request and gives every message of its answer to `each`. Where the answer has to be
-    /// asked for again, what was gathered so far is dropped.
+    /// asked for again, the part gathered so far is dropped.
     ///
     /// A single answer ends with its first message, a dump with NLMSG_DONE.
     pub fn ask<T: Default>(
@@ -161,7 +161,7 @@ impl Socket {
     }
 
     /// Waits until a multicast message comes, at most `timeout`, then gives all that are there to
-    /// `each`. Gives whether messages were lost since the last call.
+    /// `each`. True if messages were lost since the last call.
     pub fn events(
         &mut self,
         timeout: Duration,
@@ -190,7 +190,7 @@ impl Socket {
                 match message.and_then(Message::step) {
                     Ok(Step::Data(message)) => each(message),
                     Ok(Step::Done | Step::Nothing) => {}
-                    // What cannot be read may have been anything.
+                    // An unreadable message may have been anything.
                     Ok(Step::Overrun | Step::Failed(_)) | Err(_) => lost = true,
                 }
             }
@@ -203,7 +203,7 @@ impl Socket {
             self.buffer = vec![0; BUFFER];
         }
         let mut parts = [IoSliceMut::new(&mut self.buffer)];
-        // With MSG_TRUNC the kernel tells the datagram's whole length.
+        // With MSG_TRUNC the kernel reports the datagram's whole length.
         let flags = flags | MsgFlags::MSG_TRUNC;
         let (len, from) = loop {
             match recvmsg::<NetlinkAddr>(self.fd.as_raw_fd(), &mut parts, None, flags) {
@@ -215,7 +215,7 @@ impl Socket {
         };
         if len > self.buffer.len() {
             if len > MAX_BUFFER {
-                return Err(NetlinkError::Malformed("datagram beyond all measure"));
+                return Err(NetlinkError::Malformed("datagram longer than 4 MiB"));
             }
             self.buffer.resize(len.next_power_of_two(), 0);
             return Ok(Received::TooLong);
@@ -224,11 +224,5 @@ impl Socket {
             Some(address) if address.pid() == 0 => Ok(Received::Datagram(len)),
             _ => Ok(Received::Foreign),
         }
-    }
-}
-
-impl AsFd for Socket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
     }
 }

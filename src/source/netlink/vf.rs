@@ -14,7 +14,7 @@ const IFLA_IFNAME: u16 = 3;
 const IFLA_NUM_VF: u16 = 21;
 const IFLA_VFINFO_LIST: u16 = 22;
 const IFLA_EXT_MASK: u16 = 29;
-/// Within IFLA_VFINFO_LIST.
+/// IFLA_VF_INFO, the entries of IFLA_VFINFO_LIST.
 const IFLA_VF_INFO: u16 = 1;
 /// Within IFLA_VF_INFO: struct ifla_vf_link_state { __u32 vf, link_state }.
 const IFLA_VF_LINK_STATE: u16 = 5;

@@ -155,7 +155,7 @@ fn vendors() {
 
 #[test]
 fn nothing_is_invented() {
-    // XON frames, per-queue names and foreign names are no pause.
+    // XON frames, per-queue names and foreign names are not pause.
     for (driver, name) in [
         ("ice", "rx_priority_5_xon.nic"),
         ("gve", "rx_prio5_pause"),

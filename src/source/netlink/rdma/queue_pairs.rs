@@ -22,17 +22,17 @@ const MAX_QUEUE_PAIRS: usize = 1 << 18;
 pub enum QpKind {
     /// Management: SMI and GSI, the kernel's own.
     Management,
-    /// Reliable connected.
+    /// Reliable connected, NCCL's kind.
     Rc,
-    /// Unreliable connected.
+    /// Unreliable connected, without retransmission.
     Uc,
-    /// Unreliable datagram.
+    /// Unreliable datagram, used by management and IPoIB.
     Ud,
-    /// XRC, either end.
+    /// Extended reliable connected, either end.
     Xrc,
     /// A driver's own (255): EFA's SRD, mlx5's DC.
     Driver,
-    /// Any other.
+    /// A type without a name here.
     Other(u8),
 }
 
@@ -63,16 +63,16 @@ pub enum QpOwner {
     Hidden,
 }
 
-/// One queue pair.
+/// One queue pair as RES_QP_GET lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuePair {
-    /// Local number.
+    /// Its number on this device.
     pub number: u32,
-    /// Type.
+    /// The transport it uses.
     pub kind: QpKind,
     /// `enum ib_qp_state`: 0 RESET, 1 INIT, 2 RTR, 3 RTS, 4 SQD, 5 SQE, 6 ERR.
     pub state: u8,
-    /// Whose it is.
+    /// The process or kernel module that owns it.
     pub owner: QpOwner,
 }
 

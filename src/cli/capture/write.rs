@@ -1,0 +1,73 @@
+//! Writes a recorded tree into a directory, within bounds.
+
+use super::{CaptureError, Summary};
+use crate::host::ERRNO_FILE;
+use crate::host::recording::{Entry, Recorded};
+use nix::errno::Errno;
+use std::io;
+use std::path::Path;
+
+/// Longest file kept; a longer one is cut.
+const MAX_FILE: usize = 256 << 10;
+
+/// Most files and links of one capture.
+const MAX_ENTRIES: usize = 100_000;
+
+/// Most bytes of one capture.
+const MAX_BYTES: u64 = 64 << 20;
+
+const MAX_TROUBLES: usize = 32;
+
+/// Writes the tree below `out` with its list of errors.
+pub fn write(out: &Path, mut tree: Recorded) -> Result<Summary, CaptureError> {
+    let mut summary = Summary::default();
+    for (path, entry) in &tree.entries {
+        let bytes = match entry {
+            Entry::File(Some(bytes)) => bytes.get(..MAX_FILE).unwrap_or(bytes),
+            _ => &[],
+        };
+        let size = bytes.len() as u64;
+        if summary.files + summary.links >= MAX_ENTRIES || summary.bytes + size > MAX_BYTES {
+            summary.left_out += 1;
+            // A replay must not take it for absent.
+            tree.errnos.insert(path.clone(), Errno::EFBIG as i32);
+            continue;
+        }
+        match make(&out.join(path), entry, bytes) {
+            Ok(()) => match entry {
+                Entry::Directory => {}
+                Entry::Link(_) => summary.links += 1,
+                Entry::File(_) => {
+                    summary.files += 1;
+                    summary.bytes += size;
+                }
+            },
+            Err(error) if summary.troubles.len() < MAX_TROUBLES => {
+                let trouble = format!("{}: {error}", path.display());
+                summary.troubles.push(trouble);
+            }
+            Err(_) => {}
+        }
+    }
+    summary.errnos = tree.errnos.len();
+    if !tree.errnos.is_empty() {
+        let lines = tree.errnos.iter();
+        let text: String = lines
+            .map(|(path, errno)| format!("{errno} {}\n", path.display()))
+            .collect();
+        let path = out.join(ERRNO_FILE);
+        std::fs::write(&path, text).map_err(|source| CaptureError::Unwritable { path, source })?;
+    }
+    Ok(summary)
+}
+
+fn make(path: &Path, entry: &Entry, bytes: &[u8]) -> io::Result<()> {
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    match entry {
+        Entry::Directory => std::fs::create_dir_all(path),
+        Entry::Link(target) => std::os::unix::fs::symlink(target, path),
+        Entry::File(_) => std::fs::write(path, bytes),
+    }
+}

@@ -1,0 +1,572 @@
+//! Every source that the sampler reads: one row each in [`SOURCES`], with its reader below.
+//!
+//! A new source is a file in `source/`, a field of
+//! [`Snapshot`](crate::observe::snapshot::Snapshot), and a row here.
+
+use super::Plan;
+use super::snapshot_update::{Changes, Ended, put, worse_bus};
+use crate::host::Host;
+use crate::observe::counters::{PmaSkip, PortCounters};
+use crate::observe::netdev::OvsRoute;
+use crate::observe::pci::PciFacts;
+use crate::observe::rdma::{LinkFacts, RdmaDevice};
+use crate::observe::reading::{Fault, FaultKind, Reading, Stamped};
+use crate::observe::snapshot::Snapshot;
+use crate::source::netlink::{NetlinkError, dcb, rdma};
+use crate::source::{
+    counters, dot1x, ethtool, gids, gpudirect, gvnic, infiniband, link, netdev, ovs, pci, replay,
+    routes, vf,
+};
+use crate::units::{Bdf, DeviceKey, Millis, PortKey, Span};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// With state out of netlink, the `rate` file (firmware commands) is read when the state changed
+/// and every so many reads.
+const RATE_EVERY: u32 = 15;
+
+/// Reads of an interface for one read of the routing tables, which can be long.
+const ROUTES_EVERY: u32 = 12;
+
+/// What a source has one subject for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// The whole node, from the start.
+    Node,
+    /// The whole node, once devices are known, and again when they change.
+    Inventory,
+    /// Each RDMA device, by device key.
+    Device,
+    /// Each network device of an RDMA port, by name.
+    Interface,
+}
+
+/// One source: what it is called, how often it is read, and how.
+pub struct Source {
+    /// As in metrics and the report.
+    pub name: &'static str,
+    /// What it has one subject for.
+    pub scope: Scope,
+    /// How often each subject is read.
+    pub interval: fn(&Plan) -> Span,
+    /// It says whether the node has its rails and GPUs: read as long as anything is.
+    pub vital: bool,
+    /// Not started while another read of the same device hangs: both ask one driver, which is
+    /// likely to keep a second thread as well.
+    pub held_back: bool,
+    /// Reads needed before the first full window has been seen; a rate needs two.
+    pub samples: u64,
+    /// Makes the reader of one subject; none where that device does not have the source.
+    pub reader: fn(&Inventory<'_>, &str) -> Option<Reader>,
+}
+
+/// A blocking read of one subject. Each owns its sockets, so that a hung read holds up no other.
+/// The flag says that the kernel reported a change of names or layouts since the last read.
+pub type Reader = Box<dyn FnMut(&Host, bool) -> Sample + Send>;
+
+/// What one read gave: how it went, and what merges its facts into the snapshot. Facts that could
+/// not be read at all leave the last ones where they are: their age and the source's health show it.
+pub struct Sample {
+    /// How the read went, for the source's own health.
+    pub ended: Ended,
+    /// Merges the facts and says what that changed.
+    pub merge: Box<dyn FnOnce(&mut Snapshot, Millis) -> Changes + Send>,
+}
+
+/// What readers are made from.
+pub struct Inventory<'a> {
+    /// How sources are to be read.
+    pub plan: &'a Plan,
+    /// RDMA devices as last enumerated.
+    pub devices: &'a [RdmaDevice],
+    /// Network devices of their ports, and those below them (legs of a bond).
+    pub netdevs: &'a BTreeSet<String>,
+    /// Ports whose PMA counters answered EINVAL.
+    pub restricted: &'a BTreeSet<PortKey>,
+}
+
+const ROW: Source = Source {
+    name: "",
+    scope: Scope::Node,
+    interval: |plan| plan.intervals.devices,
+    vital: false,
+    held_back: false,
+    samples: 1,
+    reader: |_, _| None,
+};
+
+/// All sources, by name.
+pub static SOURCES: &[Source] = &[
+    Source {
+        name: "counters",
+        scope: Scope::Device,
+        interval: |plan| plan.intervals.counters,
+        held_back: true,
+        samples: 2,
+        reader: counters_reader,
+        ..ROW
+    },
+    Source {
+        name: "dcb",
+        scope: Scope::Interface,
+        interval: |plan| plan.intervals.dcb,
+        held_back: true,
+        reader: |_, name| {
+            of_interface(name, |host, name| {
+                let facts = match host.is_live() {
+                    true => dcb::read(name),
+                    false => replay::dcb(host, name),
+                };
+                interface_sample(name, facts, |snapshot| &mut snapshot.dcb)
+            })
+        },
+        ..ROW
+    },
+    Source {
+        name: "devices",
+        vital: true,
+        reader: |inventory, _| {
+            let netlink = inventory.plan.netlink;
+            Some(Box::new(move |host, _| read_devices(host, netlink)))
+        },
+        ..ROW
+    },
+    Source {
+        name: "dot1x",
+        scope: Scope::Inventory,
+        interval: |plan| plan.intervals.dot1x,
+        reader: dot1x_reader,
+        ..ROW
+    },
+    Source {
+        name: "ethtool",
+        scope: Scope::Interface,
+        interval: |plan| plan.intervals.ethtool,
+        held_back: true,
+        samples: 2,
+        reader: ethtool_reader,
+        ..ROW
+    },
+    Source {
+        name: "gids",
+        scope: Scope::Device,
+        interval: |plan| plan.intervals.gids,
+        held_back: true,
+        reader: gids_reader,
+        ..ROW
+    },
+    Source {
+        name: "gpudirect",
+        interval: |plan| plan.intervals.gpudirect,
+        reader: |_, _| {
+            Some(Box::new(|host, _| {
+                let facts = gpudirect::read(host);
+                Sample::of(ended(&facts.modules), move |snapshot, at| {
+                    let before = snapshot.gpudirect.replace(stamped(at, facts.clone()));
+                    before.is_none_or(|before| before.value != facts).into()
+                })
+            }))
+        },
+        ..ROW
+    },
+    Source {
+        name: "link",
+        scope: Scope::Device,
+        interval: |plan| plan.intervals.link,
+        vital: true,
+        reader: link_reader,
+        ..ROW
+    },
+    Source {
+        name: "netdev",
+        scope: Scope::Interface,
+        interval: |plan| plan.intervals.netdev,
+        reader: netdev_reader,
+        ..ROW
+    },
+    Source {
+        name: "pci",
+        scope: Scope::Inventory,
+        interval: |plan| plan.intervals.pci,
+        vital: true,
+        reader: |inventory, _| {
+            let rdma: BTreeSet<Bdf> = inventory.devices.iter().filter_map(|d| d.pci).collect();
+            let rdma: Vec<Bdf> = rdma.into_iter().collect();
+            Some(Box::new(move |host, _| pci_sample(pci::scan(host, &rdma))))
+        },
+        ..ROW
+    },
+    Source {
+        name: "vf_links",
+        scope: Scope::Interface,
+        interval: |plan| plan.intervals.pci,
+        held_back: true,
+        reader: |_, name| {
+            of_interface(name, |host, name| match vf::links(host, name) {
+                // Most interfaces have no virtual functions.
+                Reading::Absent => {
+                    let name = name.to_string();
+                    Sample::of(Ended::Absent, move |snapshot, _| {
+                        snapshot.vf_links.remove(&name).is_some().into()
+                    })
+                }
+                links => interface_sample(name, links, |snapshot| &mut snapshot.vf_links),
+            })
+        },
+        ..ROW
+    },
+];
+
+/// The source of a name.
+pub fn source(name: &str) -> Option<&'static Source> {
+    SOURCES.iter().find(|source| source.name == name)
+}
+
+impl Sample {
+    /// A read that ended so, merged by `merge`.
+    pub fn of(
+        ended: Ended,
+        merge: impl FnOnce(&mut Snapshot, Millis) -> Changes + Send + 'static,
+    ) -> Self {
+        let merge = Box::new(merge);
+        Sample { ended, merge }
+    }
+
+    /// A read that panicked: a bug of ours must not look like a healthy source.
+    pub fn panicked() -> Self {
+        let fault = Fault {
+            kind: FaultKind::Other,
+            detail: "the reader panicked; this is a bug in selvage".into(),
+        };
+        Sample::of(Ended::Failed(fault), |_, _| Changes::default())
+    }
+}
+
+fn stamped<T>(at: Millis, value: T) -> Arc<Stamped<T>> {
+    Arc::new(Stamped { at, value })
+}
+
+fn ended<T>(reading: &Reading<T>) -> Ended {
+    match reading {
+        Reading::Value(_) | Reading::NotObservable => Ended::Ok,
+        Reading::Absent => Ended::Absent,
+        Reading::Failed(fault) => Ended::Failed(fault.clone()),
+    }
+}
+
+/// Failed if any part failed: a neighbour's good answer does not hide it.
+fn first_fault<'a, T: 'a>(readings: impl Iterator<Item = &'a Reading<T>>) -> Ended {
+    let mut ends = readings.map(ended);
+    let failed = ends.find(|end| matches!(end, Ended::Failed(_)));
+    failed.unwrap_or(Ended::Ok)
+}
+
+fn port_key(device: &DeviceKey, port: u32) -> PortKey {
+    let device = device.clone();
+    PortKey { device, port }
+}
+
+fn device_of<'a>(inventory: &Inventory<'a>, key: &str) -> Option<&'a RdmaDevice> {
+    (inventory.devices.iter()).find(|device| device.key.0 == key)
+}
+
+/// RDMA netlink for a device that has an index there, where the kernel may be asked.
+fn client_for(host: &Host, device: &RdmaDevice, netlink: bool) -> Option<(rdma::Client, u32)> {
+    let index = device.index?;
+    let client = (netlink && host.is_live()).then(|| rdma::Client::open().ok());
+    Some((client??, index))
+}
+
+fn read_devices(host: &Host, netlink: bool) -> Sample {
+    let mut devices = infiniband::enumerate(host);
+    let mut netns_mode = None;
+    if netlink
+        && host.is_live()
+        && let Ok(mut client) = rdma::Client::open()
+    {
+        netns_mode = client.system().ok().and_then(|system| system.netns_mode);
+        if let (Reading::Value(devices), Ok(known)) = (&mut devices, client.devices()) {
+            for device in devices.iter_mut() {
+                let same = known.iter().find(|known| known.name == device.name);
+                device.index = same.map(|known| known.index);
+            }
+        }
+    }
+    if let Reading::Value(devices) = &mut devices {
+        devices.extend(gvnic::enumerate(host));
+    }
+    let netdevs = devices.value().map(|found| netdev::of_rdma(host, found));
+    let unread = (devices.value().into_iter().flatten()).find_map(|device| device.unread.clone());
+    let ended = match infiniband::left_out(host).or(unread) {
+        Some(fault) if devices.value().is_some() => Ended::Failed(fault),
+        _ => ended(&devices),
+    };
+    Sample::of(ended, move |snapshot, at| {
+        snapshot.netns_mode = netns_mode.or(snapshot.netns_mode);
+        let Reading::Value(devices) = devices else {
+            return Changes::default();
+        };
+        let still = |key: &DeviceKey| devices.iter().any(|device| device.key == *key);
+        let before = snapshot.devices.take().map(|before| before.value);
+        let doubt =
+            (before.iter().flat_map(|before| before.iter())).any(|device| !still(&device.key));
+        // An unchanged list keeps its allocation, so that others can compare cheaply.
+        let value = match before {
+            Some(before) if *before == devices => before,
+            _ => Arc::new(devices),
+        };
+        snapshot.devices = Some(Stamped { at, value });
+        Changes {
+            changed: true,
+            doubt,
+            netdevs,
+            ..Changes::default()
+        }
+    })
+}
+
+fn link_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
+    let device = device_of(inventory, key)?.clone();
+    if device.is_gvnic() {
+        let mut reader = gvnic::GvnicLinkReader::new(&device);
+        return Some(Box::new(move |host, _| {
+            link_sample(&device.key, vec![(1, reader.read(host))])
+        }));
+    }
+    let netlink = inventory.plan.netlink;
+    let mut reader = link::LinkReader::new(&device, RATE_EVERY);
+    let mut client = None;
+    Some(Box::new(move |host, _| {
+        let client = client.get_or_insert_with(|| client_for(host, &device, netlink));
+        let known = client.as_mut().and_then(|(client, index)| {
+            let count = u32::try_from(device.ports.len()).unwrap_or(u32::MAX);
+            match client.ports(*index, &device.name, count) {
+                Ok(ports) => Some(ports),
+                Err(error) => {
+                    tracing::debug!(device = %device.name, %error, "RDMA netlink PORT_GET failed");
+                    None
+                }
+            }
+        });
+        let known: Option<Vec<_>> = known.map(|ports| {
+            let told = |(number, port): (u32, Result<rdma::NlPort, _>)| {
+                port.ok().map(|port| (number, port.state, port.phys_state))
+            };
+            ports.into_iter().filter_map(told).collect()
+        });
+        link_sample(&device.key, reader.read(host, known.as_deref()))
+    }))
+}
+
+fn link_sample(device: &DeviceKey, ports: Vec<(u32, LinkFacts)>) -> Sample {
+    let device = device.clone();
+    let ended = first_fault(ports.iter().map(|(_, facts)| &facts.state));
+    Sample::of(ended, move |snapshot, at| {
+        let mut changes = Changes::default();
+        for (port, facts) in ports {
+            let key = port_key(&device, port);
+            let gone = match &facts.state {
+                Reading::Absent => true,
+                Reading::Failed(fault) => fault.kind == FaultKind::Gone,
+                Reading::Value(_) | Reading::NotObservable => false,
+            };
+            let before = snapshot.links.get(&key);
+            changes.left |= gone && before.is_some_and(|link| link.value.state.value().is_some());
+            changes.changed |= put(&mut snapshot.links, key, facts, at);
+        }
+        changes
+    })
+}
+
+fn counters_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
+    // A gVNIC's counters are its interface's.
+    let device = device_of(inventory, key).filter(|device| !device.is_gvnic())?;
+    let device = device.clone();
+    let plan = inventory.plan;
+    let excluded = super::excluded(&plan.exclude, &device);
+    let skip = |port: u32| match excluded {
+        true => Some(PmaSkip::Excluded),
+        false => {
+            (inventory.restricted.contains(&device.port_key(port))).then_some(PmaSkip::Restricted)
+        }
+    };
+    let mut reader = counters::CounterReader::new(&device, plan.essential_only, skip);
+    let (netlink, mut client) = (plan.netlink, None);
+    // Ports whose counters netlink has; the others are not asked again.
+    let mut asked: BTreeSet<u32> = match excluded {
+        true => BTreeSet::new(),
+        false => device.ports.iter().map(|port| port.number).collect(),
+    };
+    Some(Box::new(move |host, _| {
+        let mut hardware = BTreeMap::new();
+        let client = client.get_or_insert_with(|| client_for(host, &device, netlink));
+        if let Some((client, index)) = client {
+            asked.retain(|port| match client.counters(*index, &device.name, *port) {
+                Ok(counters) => {
+                    hardware.insert(*port, counters);
+                    true
+                }
+                Err(NetlinkError::NotAvailable) => false,
+                Err(error) => {
+                    tracing::debug!(device = %device.name, port, %error, "RDMA netlink STAT_GET failed");
+                    true
+                }
+            });
+        }
+        let ports = reader.read(host, (!hardware.is_empty()).then_some(hardware));
+        let all = ports.iter().flat_map(|(_, counters)| {
+            let PortCounters { pma, hw, .. } = counters;
+            pma.values().chain(hw.values())
+        });
+        let ended = first_fault(all);
+        let restricted = reader.newly_restricted();
+        let device = device.key.clone();
+        Sample::of(ended, move |snapshot, at| {
+            for (port, counters) in ports {
+                let key = port_key(&device, port);
+                snapshot.counters.insert(key, stamped(at, counters));
+            }
+            let restricted = restricted.iter().map(|port| port_key(&device, *port));
+            Changes {
+                // Each sample counts: rates and resets are judged by them.
+                changed: true,
+                restricted: restricted.collect(),
+                ..Changes::default()
+            }
+        })
+    }))
+}
+
+fn gids_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
+    let device = device_of(inventory, key).filter(|device| !device.is_gvnic())?;
+    let device = device.clone();
+    Some(Box::new(move |host, _| {
+        let ports = device.ports.iter().map(|port| port.number);
+        let tables: Vec<_> = ports
+            .map(|port| (device.port_key(port), gids::read(host, &device, port)))
+            .collect();
+        let ended = first_fault(tables.iter().map(|(_, table)| table));
+        Sample::of(ended, move |snapshot, at| {
+            let mut changed = false;
+            for (key, table) in tables {
+                changed |= match table {
+                    Reading::Value(table) => put(&mut snapshot.gids, key, table, at),
+                    // The kernel answered that there is none (any more).
+                    Reading::Absent | Reading::NotObservable => {
+                        snapshot.gids.remove(&key).is_some()
+                    }
+                    Reading::Failed(_) => false,
+                };
+            }
+            changed.into()
+        })
+    }))
+}
+
+fn netdev_reader(_: &Inventory<'_>, name: &str) -> Option<Reader> {
+    let name = name.to_string();
+    let mut reader = netdev::NetdevReader::new(&name);
+    let mut routes_in = 0;
+    let mut routed: (bool, Option<OvsRoute>) = (false, None);
+    Some(Box::new(move |host, _| {
+        let mut facts = reader.read(host);
+        if routes_in > 0 {
+            routes_in -= 1;
+        } else if let Reading::Value(routes) = routes::default_route_devices(host) {
+            routes_in = ROUTES_EVERY;
+            let over_master = (facts.master.as_ref()).is_some_and(|name| routes.contains(name));
+            let default = routes.contains(&name) || over_master;
+            routed = (default, ovs::route_over(host, &routes, &name));
+        }
+        (facts.default_route, facts.ovs_route) = routed.clone();
+        let name = name.clone();
+        Sample::of(ended(&facts.carrier), move |snapshot, at| {
+            let before = snapshot.netdevs.get(&name);
+            let was_there = before.is_some_and(|before| before.value.ifindex.is_some());
+            Changes {
+                left: was_there && facts.ifindex.is_none(),
+                changed: put(&mut snapshot.netdevs, name, facts, at),
+                ..Changes::default()
+            }
+        })
+    }))
+}
+
+fn ethtool_reader(_: &Inventory<'_>, name: &str) -> Option<Reader> {
+    let name = name.to_string();
+    let mut reader = ethtool::StatsReader::new(&name);
+    Some(Box::new(move |host, renamed| {
+        if renamed {
+            reader.names_may_have_changed();
+        }
+        let facts = match host.is_live() {
+            true => reader.read(),
+            false => replay::ethtool(host, &name),
+        };
+        let name = name.clone();
+        Sample::of(ended(&facts), move |snapshot, at| {
+            snapshot.ethtool.insert(name, stamped(at, facts));
+            true.into()
+        })
+    }))
+}
+
+fn of_interface(name: &str, read: fn(&Host, &str) -> Sample) -> Option<Reader> {
+    let name = name.to_string();
+    Some(Box::new(move |host, _| read(host, &name)))
+}
+
+type ByInterface<T> = BTreeMap<String, Arc<Stamped<Reading<T>>>>;
+
+fn interface_sample<T: PartialEq + Send + Sync + 'static>(
+    name: &str,
+    facts: Reading<T>,
+    field: fn(&mut Snapshot) -> &mut ByInterface<T>,
+) -> Sample {
+    let name = name.to_string();
+    Sample::of(ended(&facts), move |snapshot, at| {
+        put(field(snapshot), name, facts, at).into()
+    })
+}
+
+fn dot1x_reader(inventory: &Inventory<'_>, _: &str) -> Option<Reader> {
+    let names = inventory.netdevs.clone();
+    if names.is_empty() {
+        return None;
+    }
+    Some(Box::new(move |host, _| {
+        let found = dot1x::read(host, &names);
+        let ended = match &found {
+            Reading::Value(found) => first_fault(found.values()),
+            other => ended(other),
+        };
+        Sample::of(ended, move |snapshot, at| {
+            // Without an answer no supplicant runs (any more).
+            let found = found.value().cloned().unwrap_or_default();
+            let same = found.len() == snapshot.dot1x.len()
+                && (found.iter()).all(|(name, facts)| {
+                    snapshot.dot1x.get(name).is_some_and(|b| b.value == *facts)
+                });
+            let found = found.into_iter();
+            snapshot.dot1x = found
+                .map(|(name, facts)| (name, stamped(at, facts)))
+                .collect();
+            (!same).into()
+        })
+    }))
+}
+
+/// Merges a scan of the bus.
+pub(super) fn pci_sample(facts: Reading<PciFacts>) -> Sample {
+    Sample::of(ended(&facts), move |snapshot, at| {
+        let Reading::Value(facts) = facts else {
+            return Changes::default();
+        };
+        let before = snapshot.pci.replace(stamped(at, facts.clone()));
+        Changes {
+            changed: true,
+            doubt: worse_bus(before.as_ref().map(|before| &before.value), &facts),
+            ..Changes::default()
+        }
+    })
+}
