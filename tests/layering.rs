@@ -79,15 +79,13 @@ const AGAINST: &[(&str, &str)] = &[("jobs", "agent")];
 const CIRCLES: &[&[&str]] = &[
     &["check/congestion", "check/pfc"],
     &["check/dot1x", "check/link_state"],
-    &["cli/demo", "cli/run"],
     &["cluster/api", "cluster/node", "cluster/pods"],
     &[
         "cluster/budget",
-        "cluster/group",
         "cluster/names",
+        "cluster/node_group",
         "cluster/settings",
     ],
-    &["cluster/events", "cluster/pod_events"],
     &[
         "simulate/cast",
         "simulate/cast_jobs",
@@ -96,9 +94,13 @@ const CIRCLES: &[&[&str]] = &[
     ],
     &[
         "simulate/event",
+        "simulate/net",
         "simulate/node",
+        "simulate/pci",
         "simulate/pod",
+        "simulate/proc",
         "simulate/process",
+        "simulate/rdma",
         "simulate/spec",
     ],
     &[
@@ -233,7 +235,8 @@ fn subjects() -> BTreeMap<String, BTreeSet<String>> {
                 path = shorter;
             }
             let other = subject(path);
-            if other != this && other.contains('/') && files.contains_key(path) {
+            let wiring = FREE.contains(&this.split('/').next().unwrap_or_default());
+            if other != this && other.contains('/') && files.contains_key(path) && !wiring {
                 used.insert(other);
             }
         }
