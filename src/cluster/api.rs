@@ -2,10 +2,11 @@
 
 use super::budget::{Group, Ledger, Listed};
 use super::error::{ApiError, ErrorKind, bounded, chain};
+use super::label_syntax::is_dns_name;
 use super::names::{FIELD_MANAGER, Names};
 use super::node::{NodeObject, NodeView, resource, text};
 use super::rate_limit::Limits;
-use super::settings::{ClusterSettings, is_dns_name};
+use super::settings::ClusterSettings;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};

@@ -1,6 +1,7 @@
 //! What the Node should carry, by the report alone. Pure.
 
-use super::names::{self, Names, label_value};
+use super::label_syntax::label_value;
+use super::names::{self, Names};
 use super::settings::{ClusterSettings, Mode};
 use crate::check::gpudirect::Path;
 use crate::check::{Finding, Weight};

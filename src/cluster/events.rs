@@ -1,7 +1,7 @@
 //! Requests for Events: what they say, and the agent's end of the channel for those on pods.
 
 use super::desired::WantedCondition;
-use super::settings::is_dns_name;
+use super::label_syntax::is_dns_name;
 use crate::observe::pod::PodFacts;
 use crate::report::State;
 use tokio::sync::mpsc;

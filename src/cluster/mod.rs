@@ -12,6 +12,7 @@ pub mod error;
 mod event_recorder;
 mod events;
 pub mod job;
+mod label_syntax;
 pub mod names;
 pub mod node;
 mod node_group;

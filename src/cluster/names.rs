@@ -1,4 +1,4 @@
-//! Names of our labels, taints and annotations, and the syntax of label values.
+//! Names of our labels, taints and annotations.
 
 use super::settings::ClusterSettings;
 
@@ -23,9 +23,6 @@ pub const GDS: &str = "gds";
 
 /// Name of the taint that a node joins with.
 const STARTUP: &str = "agent-not-ready";
-
-/// Longest label value (Kubernetes).
-const LABEL_VALUE_MAX: usize = 63;
 
 /// Full names, under the configured prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,45 +88,9 @@ impl Names {
     }
 }
 
-/// Text as a label's value: other characters become dashes, and it is cut at 63 and trimmed at both
-/// ends.
-pub fn label_value(text: &str) -> String {
-    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    let plain: String = text
-        .chars()
-        .map(|c| if fits(c) { c } else { '-' })
-        .take(LABEL_VALUE_MAX)
-        .collect();
-    plain
-        .trim_matches(|c: char| !c.is_ascii_alphanumeric())
-        .to_string()
-}
-
-/// Whether it is a label name or a non-empty label value by Kubernetes' syntax.
-pub fn is_label_name(text: &str) -> bool {
-    !text.is_empty() && label_value(text) == text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn values_always_fit() {
-        for (text, want) in [
-            ("LinkDown", "LinkDown"),
-            ("2026-11-21T10:00:00Z", "2026-11-21T10-00-00Z"),
-            ("-odd.", "odd"),
-            ("---", ""),
-            ("", ""),
-            ("a b/c", "a-b-c"),
-            ("naïve", "na-ve"),
-        ] {
-            assert_eq!(label_value(text), want, "{text}");
-        }
-        let long = "x".repeat(62) + "--y";
-        assert_eq!(label_value(&long), "x".repeat(62));
-    }
 
     #[test]
     fn ours_are_the_listed_ones_only() {

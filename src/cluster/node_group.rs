@@ -1,8 +1,9 @@
 //! The nodes that share a budget with this one.
 
 use super::budget::lease_name;
-use super::names::{FABRIC, FABRIC_KIND, Names, is_label_name};
-use super::settings::{ClusterSettings, is_label_key};
+use super::label_syntax::parse_selector;
+use super::names::{FABRIC, FABRIC_KIND, Names};
+use super::settings::ClusterSettings;
 use kube::core::{Expression, Selector, SelectorExt};
 use std::collections::BTreeMap;
 
@@ -22,7 +23,7 @@ impl NodeGroup {
         names: &Names,
         labels: &BTreeMap<String, String>,
     ) -> Self {
-        let mut selector = match parse(&settings.budget_selector) {
+        let mut selector = match parse_selector(&settings.budget_selector) {
             Ok(selector) if !selector.selects_all() => selector,
             // A bad selector is rejected with the settings.
             _ => Selector::from_iter([
@@ -50,43 +51,6 @@ impl NodeGroup {
     }
 }
 
-/// Reads a selector: `key`, `!key`, `key=value`, `key!=value`, joined by commas.
-///
-/// # Errors
-/// The part that cannot be parsed.
-pub fn parse(text: &str) -> Result<Selector, String> {
-    let parts = text
-        .split(',')
-        .map(str::trim)
-        .filter(|part| !part.is_empty());
-    let expressions: Result<Vec<Expression>, String> = parts.map(expression).collect();
-    Ok(Selector::from_iter(expressions?))
-}
-
-fn expression(part: &str) -> Result<Expression, String> {
-    let bad = || format!("{part:?} is not one of key, !key, key=value, key!=value");
-    let key = |key: &str| {
-        let key = key.trim();
-        is_label_key(key).then(|| key.to_string()).ok_or_else(bad)
-    };
-    let value = |value: &str| {
-        let value = value.trim();
-        (value.is_empty() || is_label_name(value))
-            .then(|| value.to_string())
-            .ok_or_else(bad)
-    };
-    if let Some((left, right)) = part.split_once("!=") {
-        Ok(Expression::NotEqual(key(left)?, value(right)?))
-    } else if let Some((left, right)) = part.split_once('=') {
-        let right = right.strip_prefix('=').unwrap_or(right);
-        Ok(Expression::Equal(key(left)?, value(right)?))
-    } else if let Some(absent) = part.strip_prefix('!') {
-        Ok(Expression::DoesNotExist(key(absent)?))
-    } else {
-        Ok(Expression::Exists(key(part)?))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,24 +58,6 @@ mod tests {
     fn labels(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
         let pair = |(key, value): &(&str, &str)| (key.to_string(), value.to_string());
         pairs.iter().map(pair).collect()
-    }
-
-    #[test]
-    fn selectors() {
-        for (text, want) in [
-            ("a", Some("a")),
-            (" a = b , c!=d,!e ", Some("a=b,c!=d,!e")),
-            ("a==b", Some("a=b")),
-            ("x.io/a=", Some("x.io/a=")),
-            ("", Some("")),
-            ("a in (b)", None),
-            ("=b", None),
-            ("a=b c", None),
-            ("!", None),
-        ] {
-            let got = parse(text).ok().map(|selector| selector.to_string());
-            assert_eq!(got.as_deref(), want, "{text}");
-        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Settings of what is written to the Node.
 
+use super::label_syntax;
 use crate::readiness::taint_hysteresis::HoldTimes;
 use crate::settings_macro::section;
 use crate::units::Span;
@@ -183,7 +184,7 @@ impl ClusterSettings {
         for (key, prefix) in std::iter::once(("prefix", &self.prefix))
             .chain(self.former_prefixes.iter().map(|p| ("former_prefixes", p)))
         {
-            if !is_prefix(prefix) {
+            if !label_syntax::is_prefix(prefix) {
                 complain(
                     key,
                     format!(
@@ -195,11 +196,13 @@ impl ClusterSettings {
         if self.former_prefixes.contains(&self.prefix) {
             complain("former_prefixes", format!("{:?} is in use", self.prefix));
         }
-        if !self.budget_group_label.is_empty() && !is_label_key(&self.budget_group_label) {
+        if !self.budget_group_label.is_empty()
+            && !label_syntax::is_label_key(&self.budget_group_label)
+        {
             let message = format!("{:?} is not a label key", self.budget_group_label);
             complain("budget_group_label", message);
         }
-        if let Err(message) = super::node_group::parse(&self.budget_selector) {
+        if let Err(message) = label_syntax::parse_selector(&self.budget_selector) {
             complain("budget_selector", message);
         }
         if self.clear_max < self.clear {
@@ -229,34 +232,6 @@ impl ClusterSettings {
         }
         complaints
     }
-}
-
-/// Whether it is a DNS subdomain and a slash (Kubernetes label syntax).
-fn is_prefix(text: &str) -> bool {
-    text.strip_suffix('/').is_some_and(is_dns_name)
-}
-
-/// Whether it is a DNS subdomain, as names of objects are.
-pub(super) fn is_dns_name(name: &str) -> bool {
-    let part = |part: &str| {
-        let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-        !part.is_empty()
-            && part.len() <= 63
-            && part.bytes().all(fits)
-            && !part.starts_with('-')
-            && !part.ends_with('-')
-    };
-    name.len() <= 253 && name.split('.').all(part)
-}
-
-/// Whether it is a label's key, with or without prefix.
-pub(super) fn is_label_key(text: &str) -> bool {
-    let name = match text.split_once('/') {
-        Some((prefix, name)) if is_prefix(&format!("{prefix}/")) => name,
-        Some(_) => return false,
-        None => text,
-    };
-    super::names::is_label_name(name)
 }
 
 #[cfg(test)]

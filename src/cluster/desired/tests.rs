@@ -1,5 +1,6 @@
 use super::*;
 use crate::check::Status;
+use crate::cluster::label_syntax::is_label_name;
 use crate::observe::rdma::LinkLayer::{Ethernet, Infiniband};
 use crate::observe::rdma::{LinkFacts, LinkRate, PhysState, PortState};
 use crate::observe::reading::{Reading, Stamped};
@@ -207,7 +208,7 @@ fn values_fit_whatever_a_reason_holds() {
             panic!("no taint for {reason:?}");
         };
         assert!(
-            value.is_empty() || names::is_label_name(&value),
+            value.is_empty() || is_label_name(&value),
             "{reason:?}: {value:?}"
         );
         assert!(value.len() <= 63);
