@@ -79,7 +79,6 @@ const ITEMS: &[Row] = &[
         judge: devices::rdma_ports,
         rdma_only: true,
         reasons: &["NoActivePort", "PortDown", "PortStateUnreadable"],
-        ..ROW
     },
     // NCCL_IB_HCA selects ports that exist, as NCCL reads it.
     Row {
@@ -109,7 +108,6 @@ const ITEMS: &[Row] = &[
             "NoUsableGid",
             "GidUnreadable",
         ],
-        ..ROW
     },
     // No setting asks for TCP, or for a network that is not here.
     Row {
@@ -140,7 +138,6 @@ const ITEMS: &[Row] = &[
         judge: plugins::libibverbs,
         rdma_only: true,
         reasons: &["LibibverbsMissing", "LibraryUnreadable"],
-        ..ROW
     },
     // The network plugin that is configured, or that the platform needs, is where the loader looks.
     Row {
@@ -199,7 +196,6 @@ const ITEMS: &[Row] = &[
         judge: memory::memlock,
         rdma_only: true,
         reasons: &["MemlockTooLow", "MemlockLimited", "LimitUnreadable"],
-        ..ROW
     },
     // /dev/shm has room for the GPUs.
     Row {
@@ -215,7 +211,6 @@ const ITEMS: &[Row] = &[
         judge: gpu::gpudirect,
         rdma_only: true,
         reasons: &["NoGpuDirect", "GdrDisabled", "GpuDirectUnreadable"],
-        ..ROW
     },
     // GPUDirect Storage works if it is configured.
     Row {
