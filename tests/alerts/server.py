@@ -76,14 +76,14 @@ def active(url: str) -> list:
         return [each["labels"] for each in json.load(answer)]
 
 
-def settled(url: str, alerts: list, expected: list) -> list:
-    """The active alerts, once they are what is expected, or when they stay different.
+def settled(url: str, alerts: list, expected: list, patience: float) -> list:
+    """The active alerts, once they are what is expected, or after `patience` seconds.
 
-    Alertmanager takes posted alerts in by and by: a difference is believed after five seconds.
+    Alertmanager processes posted alerts one after the other: a difference counts only if it lasts.
     """
     post(url, alerts)
     wanted = sorted(map(_key, expected))
-    until = time.monotonic() + 5
+    until = time.monotonic() + patience
     while True:
         found = active(url)
         if sorted(map(_key, found)) == wanted or time.monotonic() > until:

@@ -10,7 +10,7 @@ from rules import ROOT
 CONFIG = ROOT / "alerts/alertmanager.yaml"
 
 
-def complaints(root) -> list:
+def complaints(root, patience=120.0) -> list:
     """All cases at once, kept apart by the label `cluster`; the first has none."""
     examples = rules.examples(root)
     clusters = [None, *(f"case-{number}" for number in range(1, len(CASES)))]
@@ -20,7 +20,7 @@ def complaints(root) -> list:
         posted += [labels_of(text, examples, cluster) for text in stands]
         expected += [labels_of(text, examples, cluster) for text in told]
     with server.alertmanager(root / "alerts/alertmanager.yaml") as url:
-        found = server.settled(url, posted, expected)
+        found = server.settled(url, posted, expected, patience)
     return _differences(found, expected, title_of)
 
 
@@ -58,7 +58,7 @@ class RealAlertmanager(unittest.TestCase):
                 ]
         self.assertGreater(len(title_of), 1000)
         with server.alertmanager(CONFIG) as url:
-            found = server.settled(url, posted, expected)
+            found = server.settled(url, posted, expected, 120.0)
         keyed = {tuple(sorted(each.items())) for each in found}
         wanted = {tuple(sorted(each.items())) for each in expected}
         self.assertEqual(sorted(keyed ^ wanted)[:5], [])
