@@ -87,7 +87,7 @@ pub async fn run(
     if let Ok(address) = listener.local_addr() {
         let root = config.agent.host_root.display();
         let (tls, node) = (guard.is_tls(), &config.agent.node_name);
-        tracing::info!(%address, tls, %root, %node, "selvage agent started");
+        tracing::info!(%address, tls, %root, %node, "selvage agent started; serving metrics, report and status page");
         serve::warn(&guard, address.ip());
     }
     let _watching = serve::watch(&guard);
