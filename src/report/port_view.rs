@@ -54,6 +54,15 @@ impl ReportedPort<'_> {
         self.link?.state.value().copied()
     }
 
+    /// Logical state, with the physical one where the port is known not to be up.
+    pub fn state_text(&self) -> String {
+        let state = state_name(self.state());
+        match self.is_up() || self.state().is_none() {
+            true => state.to_string(),
+            false => format!("{state}/{}", phys_state_name(self.phys_state())),
+        }
+    }
+
     /// Physical state; none where it was not read.
     pub fn phys_state(&self) -> Option<PhysState> {
         self.link?.phys_state.value().copied()

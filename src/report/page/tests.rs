@@ -4,8 +4,8 @@ use crate::check::{self, Finding, Status, Weight};
 use crate::observe::pci::PciFunction;
 use crate::observe::rdma::{LinkLayer, PhysState, PortState};
 use crate::observe::reading::Stamped;
-use crate::report::State;
 use crate::report::testing::{NOW, broken, device, empty, finding, link, node};
+use crate::report::{Role, State};
 use crate::units::Millis;
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ fn every_state_has_its_word_and_shape() {
         let page = encode(&report, None, Refresh::On);
         let banner = page.split("<section class=\"banner").nth(1).unwrap();
         let banner = banner.split("</section>").next().unwrap();
-        assert!(banner.contains(shape.shape()), "{word}");
+        assert!(banner.contains(&shape.shape().render().unwrap()), "{word}");
         assert_has(&report, &[word]);
     }
     let marks = [
@@ -61,7 +61,11 @@ fn every_state_has_its_word_and_shape() {
     ];
     for (n, one) in marks.iter().enumerate() {
         for other in &marks[n + 1..] {
-            assert_ne!(one.shape(), other.shape(), "no mark goes by its colour");
+            assert_ne!(
+                one.shape().render().unwrap(),
+                other.shape().render().unwrap(),
+                "severities differ in more than colour"
+            );
             assert_ne!(one.word(), other.word());
         }
     }
@@ -115,7 +119,7 @@ fn the_worst_is_drawn_first() {
     let found = SeverityIndex::of(&report);
     let plan = topology_layout::of(&report, &found);
     let first = plan.groups.first().unwrap();
-    assert_eq!(first.mark(), Severity::Failing);
+    assert_eq!(first.severity(), Severity::Failing);
     let page = text(&report);
     let ports = page.split("Ports, worst first").nth(1).unwrap();
     assert!(
@@ -308,7 +312,7 @@ fn a_port_that_is_down_without_a_finding_is_no_alarm() {
         .iter()
         .find(|port| port.name() == "mlx5_7")
         .unwrap();
-    assert_eq!(port.mark, Severity::Off);
+    assert_eq!(port.severity, Severity::Off);
     assert_has(
         &report,
         &["Rails 7 of 7 up", "not in use", "and 1 other port"],
@@ -324,7 +328,7 @@ fn a_port_that_is_down_without_a_finding_is_no_alarm() {
         .iter()
         .find(|port| port.name() == "mlx5_7")
         .unwrap();
-    assert_eq!(port.mark, Severity::Notice);
+    assert_eq!(port.severity, Severity::Notice);
 }
 
 #[test]

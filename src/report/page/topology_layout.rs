@@ -1,159 +1,262 @@
-//! What stands beside what: GPUs and ports by the PCIe switch above them, else by NUMA node. Pure;
-//! `drawing.rs` draws it.
+//! Which GPUs and ports belong together: those below one PCIe switch, else those of one NUMA node.
+//! `templates/fabric.html` draws it.
 
 use super::severity_icon::{About, Severity, SeverityIndex, of_link, of_port};
-use crate::observe::pci::{PciFacts, PciFunction};
+use super::text::cut;
+use crate::observe::pci::{PciFacts, PciFunction, PcieLink};
 use crate::observe::rdma::Function;
 use crate::report::Report;
 use crate::report::port_view::{self, ReportedPort};
 use crate::units::Bdf;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Rows of one group: what is more goes to a group of its own, so that none is taller than a screen.
+/// Rows of one group; more go to another group, so that none is taller than a screen.
 const MAX_ROWS: usize = 8;
 
-/// Groups drawn; the table below has the rest.
-pub(super) const MAX_GROUPS: usize = 36;
-
-/// Bridges above a function, at most: a loop in what was read ends here.
+/// Bridges above a function, at most: a loop in the data ends here.
 const MAX_DEPTH: usize = 32;
 
-/// A GPU.
+/// Height of a row in the drawing, in its own units.
+const ROW: i32 = 46;
+
 #[derive(Debug, Clone)]
 pub(super) struct Gpu<'a> {
-    /// Its number in the order of addresses, which is what `nvidia-smi` numbers by.
+    /// Its number in the order of addresses, as in `nvidia-smi`.
     pub(super) number: usize,
     pub(super) bdf: Bdf,
     /// Its address as shown.
     pub(super) address: String,
     pub(super) function: Option<&'a PciFunction>,
-    pub(super) mark: Severity,
+    pub(super) severity: Severity,
     pub(super) about: About<'a>,
 }
 
-/// A port.
+impl Gpu<'_> {
+    pub(super) fn numa(&self) -> Option<u32> {
+        self.function?.numa_node
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct Port<'a> {
     pub(super) view: ReportedPort<'a>,
-    /// Its function's address as shown; empty where there is none.
+    /// Its function's address as shown; empty for software devices.
     pub(super) address: String,
     pub(super) function: Option<&'a PciFunction>,
-    /// The worst about it, its card and its links.
-    pub(super) mark: Severity,
-    /// Of its link into the fabric alone.
+    /// The worst of the port, its card and its links.
+    pub(super) severity: Severity,
+    /// Its link into the fabric alone.
     pub(super) link: Severity,
     pub(super) about: About<'a>,
 }
 
 impl Port<'_> {
-    /// NUMA node, as the device or its function tells it.
     pub(super) fn numa(&self) -> Option<u32> {
         (self.view.device.numa_node).or_else(|| self.function?.numa_node)
     }
 
-    /// Its device's name, with its number where the device has several.
+    /// Its device's name, with the port number only where the device has several.
     pub(super) fn name(&self) -> String {
         match self.view.device.ports.len() {
             0 | 1 => self.view.device.name.clone(),
             _ => self.view.name(),
         }
     }
+
+    /// The name, short enough for its box next to a glyph.
+    pub(super) fn short_name(&self) -> String {
+        cut(
+            &self.name(),
+            12 - 2 * usize::from(self.about.pcie().is_some()),
+        )
+    }
+
+    /// How the link is drawn: a link that is up is whole whatever a notice says.
+    pub(super) fn stroke(&self) -> Severity {
+        match self.link {
+            Severity::Notice if self.view.is_up() => Severity::Ok,
+            Severity::Notice => Severity::Off,
+            severity => severity,
+        }
+    }
+
+    /// State and rate in a few words.
+    pub(super) fn state(&self) -> String {
+        match (self.view.is_up(), self.view.rate(), self.view.state()) {
+            (true, Some(rate), _) => rate.to_string(),
+            (true, None, _) => "active".into(),
+            (false, _, None) => "state unknown".into(),
+            (false, ..) => self.view.state_text(),
+        }
+    }
 }
 
-/// What a group hangs on.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+/// The bridge that the members of a group share.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Above {
-    /// A PCIe switch, by the address of its upper port.
+    /// A PCIe switch, by the address of its upstream port.
     Switch(String),
-    /// A root port with several below it.
+    /// A root port with several cards below it.
     RootPort(String),
-    /// Nothing shared: each on a root port of its own.
+    /// None: each card has a root port of its own.
     Numa,
     /// No bridge was seen, as in most virtual machines.
+    #[default]
     Unseen,
     /// Devices and GPUs that are gone.
     Gone,
 }
 
-/// What is drawn together.
-#[derive(Debug, Clone)]
+/// Members that are drawn together.
+#[derive(Debug, Clone, Default)]
 pub(super) struct Group<'a> {
     pub(super) above: Above,
     pub(super) numa: Option<u32>,
     pub(super) gpus: Vec<Gpu<'a>>,
     pub(super) ports: Vec<Port<'a>>,
-    /// What is gone, in words, with what is said of it.
+    /// Subject, severity and reason of each missing device.
     pub(super) gone: Vec<(String, Severity, String)>,
 }
 
-impl Group<'_> {
+impl<'a> Group<'a> {
     /// The worst in it.
-    pub(super) fn mark(&self) -> Severity {
-        let gpus = self.gpus.iter().map(|gpu| gpu.mark);
-        let ports = self.ports.iter().map(|port| port.mark);
-        let gone = self.gone.iter().map(|(_, mark, _)| *mark);
-        let marks: Vec<Severity> = gpus.chain(ports).chain(gone).collect();
-        let worst = marks.iter().copied().max().unwrap_or(Severity::Off);
-        // A port that is not in use beside one that is says nothing of the group.
-        match marks.contains(&Severity::Ok) {
+    pub(super) fn severity(&self) -> Severity {
+        let gpus = self.gpus.iter().map(|gpu| gpu.severity);
+        let ports = self.ports.iter().map(|port| port.severity);
+        let gone = self.gone.iter().map(|(_, severity, _)| *severity);
+        let all: Vec<Severity> = gpus.chain(ports).chain(gone).collect();
+        let worst = all.iter().copied().max().unwrap_or(Severity::Off);
+        // An unused port next to one in use says nothing about the group.
+        match all.contains(&Severity::Ok) {
             true => worst.attention(),
             false => worst,
         }
     }
+
+    pub(super) fn title(&self) -> &'static str {
+        match self.above {
+            Above::Switch(_) => "PCIe switch",
+            Above::RootPort(_) => "PCIe root port",
+            Above::Numa => "Own root ports",
+            Above::Unseen => "PCIe switches not visible",
+            Above::Gone => "No longer there",
+        }
+    }
+
+    /// Address of the shared bridge.
+    pub(super) fn address(&self) -> Option<&str> {
+        match &self.above {
+            Above::Switch(address) | Above::RootPort(address) => Some(address),
+            _ => None,
+        }
+    }
+
+    pub(super) fn height(&self) -> i32 {
+        let rows = self.gpus.len().max(self.ports.len()).max(1);
+        i32::try_from(rows).unwrap_or(1) * ROW
+    }
+
+    /// GPUs with the middles of their boxes, spread over the height.
+    pub(super) fn gpu_rows(&self) -> impl Iterator<Item = (&Gpu<'a>, i32)> {
+        self.gpus
+            .iter()
+            .zip(middles(self.height(), self.gpus.len()))
+    }
+
+    pub(super) fn port_rows(&self) -> impl Iterator<Item = (&Port<'a>, i32)> {
+        (self.ports.iter()).zip(middles(self.height(), self.ports.len()))
+    }
+
+    /// The drawing in words.
+    pub(super) fn description(&self) -> String {
+        let said = |severity: Severity, about: &About<'_>| match about.reason() {
+            Some(reason) => format!("{} ({reason})", severity.word()),
+            None => severity.word().to_string(),
+        };
+        let gpus = self.gpus.iter().map(|gpu| {
+            let said = said(gpu.severity, &gpu.about);
+            format!("GPU {} at {}: {said}", gpu.number, gpu.address)
+        });
+        let ports = self.ports.iter().map(|port| {
+            let kind = if port.view.is_rail() { "rail" } else { "port" };
+            let said = said(port.severity, &port.about);
+            format!("{kind} {}: {}, {said}", port.name(), port.state())
+        });
+        gpus.chain(ports).collect::<Vec<_>>().join("; ")
+    }
+
+    /// Cut into groups of a bounded number of rows; rails come before other ports.
+    fn in_pieces(mut self) -> Vec<Group<'a>> {
+        self.ports.sort_by_key(|port| !port.view.is_rail());
+        let rows = self.gpus.len().max(self.ports.len());
+        let (mut gpus, mut ports) = (self.gpus.into_iter(), self.ports.into_iter());
+        (0..rows.div_ceil(MAX_ROWS))
+            .map(|_| Group {
+                gpus: gpus.by_ref().take(MAX_ROWS).collect(),
+                ports: ports.by_ref().take(MAX_ROWS).collect(),
+                above: self.above.clone(),
+                numa: self.numa,
+                gone: Vec::new(),
+            })
+            .collect()
+    }
+}
+
+fn middles(height: i32, count: usize) -> impl Iterator<Item = i32> {
+    let count = i32::try_from(count).unwrap_or(1).max(1);
+    let step = height / count;
+    (0..count).map(move |n| step * n + step / 2)
 }
 
 /// The node, laid out.
 #[derive(Debug)]
 pub(super) struct Layout<'a> {
-    /// Worst first; those that are well in the order of NUMA nodes and addresses.
+    /// Worst first; healthy ones in the order of NUMA nodes and addresses.
     pub(super) groups: Vec<Group<'a>>,
     /// All GPUs, by number.
     pub(super) gpus: Vec<Gpu<'a>>,
-    /// All ports but virtual functions of this host that are no rails, by name.
+    /// All ports by name, except virtual functions of this host that are not rails.
     pub(super) ports: Vec<Port<'a>>,
-    /// Virtual functions and their like that are left out of the drawing.
+    /// Number of ports left out.
     pub(super) left_out: usize,
 }
 
-/// Lays out a report.
-pub(super) fn of<'a>(report: &'a Report, marks: &SeverityIndex<'a>) -> Layout<'a> {
+pub(super) fn of<'a>(report: &'a Report, index: &SeverityIndex<'a>) -> Layout<'a> {
     let pci = report.snapshot.pci.as_ref().map(|pci| &pci.value);
     let function = |address: &str| pci.and_then(|pci| pci.functions.get(address));
     let all = port_view::ports(report);
-    let whole = domains(pci, &all);
-    let gpus: Vec<Gpu<'_>> = pci
-        .map_or(&[][..], |pci| &pci.gpus)
-        .iter()
-        .enumerate()
-        .map(|(number, bdf)| {
-            let about = marks.gpu(*bdf);
-            Gpu {
-                number,
-                bdf: *bdf,
-                address: shown(&bdf.to_string(), whole),
-                function: function(&bdf.to_string()),
-                mark: about.mark().unwrap_or(Severity::Ok),
-                about,
-            }
-        })
+    let whole = domains_differ(pci, &all);
+    let gpu = |(number, bdf): (usize, &Bdf)| {
+        let about = index.gpu(*bdf);
+        Gpu {
+            number,
+            bdf: *bdf,
+            address: shown(&bdf.to_string(), whole),
+            function: function(&bdf.to_string()),
+            severity: about.severity().unwrap_or(Severity::Ok),
+            about,
+        }
+    };
+    let gpus: Vec<Gpu<'_>> = (pci.into_iter())
+        .flat_map(|pci| pci.gpus.iter().enumerate().map(gpu))
         .collect();
     let count = all.len();
-    let ports: Vec<Port<'_>> = all
-        .into_iter()
-        .filter(|port| port.is_rail() || !is_part(port.device.function))
-        .map(|view| {
-            let about = marks.port(&view);
-            Port {
-                function: view.pci().and_then(|address| function(&address)),
-                address: view
-                    .pci()
-                    .map_or_else(String::new, |pci| shown(&pci, whole)),
-                mark: of_port(&view, &about),
-                link: of_link(&view, &about),
-                about,
-                view,
-            }
-        })
+    let port = |view: ReportedPort<'a>| {
+        let about = index.port(&view);
+        let address = view.pci().unwrap_or_default();
+        Port {
+            function: function(&address),
+            address: shown(&address, whole),
+            severity: of_port(&view, &about),
+            link: of_link(&view, &about),
+            about,
+            view,
+        }
+    };
+    let ports: Vec<Port<'_>> = (all.into_iter())
+        .filter(|port| port.is_rail() || !is_virtual(port.device.function))
+        .map(port)
         .collect();
     let mut groups = groups(pci, &gpus, &ports);
     for group in &mut groups {
@@ -162,10 +265,10 @@ pub(super) fn of<'a>(report: &'a Report, marks: &SeverityIndex<'a>) -> Layout<'a
         }
     }
     groups.extend(gone(report, &gpus, &ports));
-    // Stable: groups that are well keep their places.
+    // Stable: healthy groups keep their places.
     groups.sort_by_key(|group| {
         let compute = !group.gpus.is_empty() || group.ports.iter().any(|port| port.view.is_rail());
-        let worst = std::cmp::Reverse(group.mark().attention());
+        let worst = Reverse(group.severity().attention());
         (worst, !compute && group.gone.is_empty())
     });
     Layout {
@@ -176,14 +279,14 @@ pub(super) fn of<'a>(report: &'a Report, marks: &SeverityIndex<'a>) -> Layout<'a
     }
 }
 
-/// Whether addresses differ in their domains, so that these have to be shown.
-fn domains(pci: Option<&PciFacts>, ports: &[ReportedPort<'_>]) -> bool {
+/// Whether PCI domains differ, so that addresses are shown with theirs.
+fn domains_differ(pci: Option<&PciFacts>, ports: &[ReportedPort<'_>]) -> bool {
     let gpus = pci.into_iter().flat_map(|pci| pci.gpus.iter().copied());
     let mut all = gpus.chain(ports.iter().filter_map(|port| port.device.pci));
     all.any(|bdf| bdf.domain != 0)
 }
 
-/// An address, without the domain where all have the first.
+/// An address, without the domain where all are in the first.
 fn shown(address: &str, whole: bool) -> String {
     match address.strip_prefix("0000:") {
         Some(rest) if !whole => rest.to_string(),
@@ -191,130 +294,128 @@ fn shown(address: &str, whole: bool) -> String {
     }
 }
 
-fn is_part(function: Function) -> bool {
+fn is_virtual(function: Function) -> bool {
     matches!(function, Function::VirtualOfHost | Function::SubFunction)
 }
 
-/// Bridges above a function, the root port first.
-fn bridges<'a>(pci: &'a PciFacts, function: Option<&'a PciFunction>) -> Vec<&'a str> {
-    let mut above = Vec::new();
-    let mut at = function.and_then(|function| function.parent.as_deref());
-    while let Some(bridge) = at
-        && above.len() < MAX_DEPTH
-    {
-        above.push(bridge);
-        let next = pci.functions.get(bridge);
-        at = next.and_then(|function| function.parent.as_deref());
-    }
-    above.reverse();
-    above
+/// PCIe link of a function: `32 GT/s x16`, and its maximum where that is more.
+pub(super) fn pcie(function: &Option<&PciFunction>) -> Option<String> {
+    let text = |link: &PcieLink| {
+        let speed = f64::from(link.megatransfers) / 1000.0;
+        format!("{speed} GT/s x{}", link.width)
+    };
+    let current = function.as_ref()?.current.value()?;
+    let max = function
+        .as_ref()?
+        .max
+        .value()
+        .filter(|max| max.megatransfers > current.megatransfers || max.width > current.width);
+    let of = max.map(|max| format!(" of {}", text(max)));
+    Some(text(current) + &of.unwrap_or_default())
 }
 
-/// One end of the plan: a GPU or a port.
-enum End<'p, 'a> {
-    Gpu(&'p Gpu<'a>),
-    Port(&'p Port<'a>),
+/// Where a GPU or port is plugged in.
+struct Place<'a> {
+    /// Bridges above it, the root port first.
+    bridges: Vec<&'a str>,
+    numa: Option<u32>,
+    card: String,
+}
+
+fn place<'a>(
+    pci: Option<&'a PciFacts>,
+    function: Option<&'a PciFunction>,
+    numa: Option<u32>,
+    card: String,
+) -> Place<'a> {
+    let parent = |function: &'a PciFunction| function.parent.as_deref();
+    let up = |bridge: &&str| parent(pci?.functions.get(*bridge)?);
+    let above = std::iter::successors(function.and_then(parent), up);
+    let mut bridges: Vec<&str> = above.take(MAX_DEPTH).collect();
+    bridges.reverse();
+    Place {
+        bridges,
+        numa,
+        card,
+    }
 }
 
 fn groups<'a>(pci: Option<&'a PciFacts>, gpus: &[Gpu<'a>], ports: &[Port<'a>]) -> Vec<Group<'a>> {
-    let above = |function| pci.map_or(Vec::new(), |pci| bridges(pci, function));
-    let numa = |function: Option<&PciFunction>| function.and_then(|function| function.numa_node);
-    let ends: Vec<(End<'_, 'a>, Vec<&str>, Option<u32>, String)> = gpus
-        .iter()
-        .map(|gpu| {
-            let slot = gpu.bdf.slot();
-            (End::Gpu(gpu), above(gpu.function), numa(gpu.function), slot)
-        })
-        .chain(ports.iter().map(|port| {
-            let slot = port.view.device.pci.map(|pci| pci.slot());
-            let slot = slot.unwrap_or_else(|| port.view.device.name.clone());
-            (End::Port(port), above(port.function), port.numa(), slot)
-        }))
-        .collect();
+    let of_gpu = |gpu: &Gpu<'a>| place(pci, gpu.function, gpu.numa(), gpu.bdf.slot());
+    let of_port = |port: &Port<'a>| {
+        let slot = port.view.device.pci.map(|pci| pci.slot());
+        let card = slot.unwrap_or_else(|| port.view.device.name.clone());
+        place(pci, port.function, port.numa(), card)
+    };
+    let gpu_places: Vec<Place<'_>> = gpus.iter().map(of_gpu).collect();
+    let port_places: Vec<Place<'_>> = ports.iter().map(of_port).collect();
     // Root port to the cards below it, and to the bridges that all of these share.
     let mut roots: BTreeMap<&str, (Vec<&str>, Vec<&str>)> = BTreeMap::new();
-    for (_, above, _, slot) in &ends {
-        let Some(root) = above.first() else { continue };
-        let (cards, shared) = roots
-            .entry(root)
-            .or_insert_with(|| (Vec::new(), above.clone()));
-        if !cards.contains(&slot.as_str()) {
-            cards.push(slot);
+    for place in gpu_places.iter().chain(&port_places) {
+        let Some(root) = place.bridges.first() else {
+            continue;
+        };
+        let fresh = || (Vec::new(), place.bridges.clone());
+        let (cards, shared) = roots.entry(root).or_insert_with(fresh);
+        if !cards.contains(&place.card.as_str()) {
+            cards.push(&place.card);
         }
-        let same = shared.iter().zip(above).take_while(|(a, b)| a == b).count();
+        let both = shared.iter().zip(&place.bridges);
+        let same = both.take_while(|(a, b)| a == b).count();
         shared.truncate(same);
     }
-    let mut found: BTreeMap<(Option<u32>, Above), Group<'a>> = BTreeMap::new();
-    for (end, above, numa, _) in &ends {
-        let shared = above.first().and_then(|root| roots.get(root));
-        let above = match shared {
-            Some((cards, shared)) if cards.len() > 1 => match shared.get(1).or(shared.first()) {
-                Some(bridge) if shared.len() > 1 => Above::Switch((*bridge).to_string()),
-                Some(bridge) => Above::RootPort((*bridge).to_string()),
-                None => Above::Unseen,
-            },
-            Some(_) => Above::Numa,
-            None => Above::Unseen,
-        };
-        let group = found.entry((*numa, above.clone())).or_insert(Group {
-            above,
-            numa: *numa,
-            gpus: Vec::new(),
-            ports: Vec::new(),
-            gone: Vec::new(),
-        });
-        match end {
-            End::Gpu(gpu) => group.gpus.push((*gpu).clone()),
-            End::Port(port) => group.ports.push((*port).clone()),
-        }
-    }
-    found.into_values().flat_map(in_pieces).collect()
-}
-
-/// A group cut into pieces of a bounded number of rows; rails stand before other ports.
-fn in_pieces(mut group: Group<'_>) -> Vec<Group<'_>> {
-    group.ports.sort_by_key(|port| !port.view.is_rail());
-    let mut pieces = Vec::new();
-    let (mut gpus, mut ports) = (group.gpus.into_iter(), group.ports.into_iter());
-    loop {
-        let piece = Group {
-            above: group.above.clone(),
-            numa: group.numa,
-            gpus: gpus.by_ref().take(MAX_ROWS).collect(),
-            ports: ports.by_ref().take(MAX_ROWS).collect(),
-            gone: Vec::new(),
-        };
-        if piece.gpus.is_empty() && piece.ports.is_empty() {
-            return pieces;
-        }
-        pieces.push(piece);
-    }
-}
-
-/// What findings say is missing and the drawing has no place for.
-fn gone<'a>(report: &Report, gpus: &[Gpu<'_>], ports: &[Port<'_>]) -> Option<Group<'a>> {
-    let placed = |number: usize| {
-        let of_gpu = |gpu: &Gpu<'_>| gpu.about.0.iter().any(|(n, _)| *n == number);
-        let of_port = |port: &Port<'_>| port.about.0.iter().any(|(n, _)| *n == number);
-        gpus.iter().any(of_gpu) || ports.iter().any(of_port)
+    let above = |place: &Place<'_>| match place.bridges.first().and_then(|root| roots.get(root)) {
+        Some((cards, shared)) if cards.len() > 1 => match shared.as_slice() {
+            [_, bridge, ..] => Above::Switch((*bridge).to_string()),
+            [bridge] => Above::RootPort((*bridge).to_string()),
+            [] => Above::Unseen,
+        },
+        Some(_) => Above::Numa,
+        None => Above::Unseen,
     };
+    let mut found: BTreeMap<(Option<u32>, Above), Group<'a>> = BTreeMap::new();
+    for (gpu, place) in gpus.iter().zip(&gpu_places) {
+        let key = (place.numa, above(place));
+        found.entry(key).or_default().gpus.push(gpu.clone());
+    }
+    for (port, place) in ports.iter().zip(&port_places) {
+        let key = (place.numa, above(place));
+        found.entry(key).or_default().ports.push(port.clone());
+    }
+    let pieces = found.into_iter().flat_map(|((numa, above), group)| {
+        let whole = Group {
+            above,
+            numa,
+            ..group
+        };
+        whole.in_pieces()
+    });
+    pieces.collect()
+}
+
+/// Missing devices that have no place in the drawing.
+fn gone<'a>(report: &Report, gpus: &[Gpu<'_>], ports: &[Port<'_>]) -> Option<Group<'a>> {
+    let about = gpus.iter().map(|gpu| &gpu.about);
+    let about = about.chain(ports.iter().map(|port| &port.about));
+    let placed: Vec<usize> = about.flat_map(|a| a.0.iter().map(|(n, _)| *n)).collect();
     let gone: Vec<_> = report
         .findings
         .iter()
         .enumerate()
-        .filter(|(number, finding)| finding.check == "device_missing" && !placed(*number))
+        .filter(|(number, finding)| finding.check == "device_missing" && !placed.contains(number))
         .map(|(_, finding)| {
-            let reason = finding.reason.clone();
-            (finding.subject.clone(), Severity::of(finding), reason)
+            (
+                finding.subject.clone(),
+                Severity::of(finding),
+                finding.reason.clone(),
+            )
         })
-        .filter(|(_, mark, _)| *mark > Severity::Unknown)
+        .filter(|(_, severity, _)| *severity > Severity::Unknown)
         .take(MAX_ROWS)
         .collect();
-    (!gone.is_empty()).then_some(Group {
+    (!gone.is_empty()).then(|| Group {
         above: Above::Gone,
-        numa: None,
-        gpus: Vec::new(),
-        ports: Vec::new(),
         gone,
+        ..Group::default()
     })
 }

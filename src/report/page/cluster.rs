@@ -1,0 +1,121 @@
+//! What the agent writes to the cluster, in words.
+
+use super::context::Context;
+use super::severity_icon::Severity;
+use super::summary::Tile;
+use crate::report::cluster::ClusterStatus;
+use crate::report::{State, Tainting};
+
+impl Context<'_> {
+    pub(super) fn taint_tile(&self) -> Option<Tile> {
+        let (value, severity, more) = self.taint(self.cluster?);
+        Some(Tile::new("Taint", value, severity, more))
+    }
+
+    /// What the taint does, and why it is withheld where it is wanted.
+    fn taint(&self, status: &ClusterStatus) -> (&'static str, Option<Severity>, String) {
+        let report = self.report;
+        let muted = match report.taint_muted {
+            true => "muted by an operator",
+            false => "",
+        };
+        let budget = status.budget.as_ref().map_or(String::new(), |budget| {
+            let (claimed, limit) = (budget.claimed, budget.limit);
+            format!("{claimed} of {limit} nodes that may be tainted are")
+        });
+        match (status.taint_applied, status.withheld) {
+            (Some(true), _) => {
+                let parts = [self.leaving(status), muted, &budget];
+                let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+                let severity = match report.state {
+                    State::Ready | State::Degraded => Severity::Degraded,
+                    State::Unready | State::Unknown => Severity::Failing,
+                };
+                ("applied", Some(severity), parts.join("; "))
+            }
+            (_, Some(why)) => {
+                let comma = if budget.is_empty() { "" } else { ", " };
+                let more = format!("{}{comma}{budget}", withheld(why));
+                ("withheld", Some(Severity::Degraded), more)
+            }
+            (_, None) if report.tainting == Tainting::Want => {
+                ("wanted", Some(Severity::Degraded), muted.into())
+            }
+            (Some(false), None) => ("none", None, muted.into()),
+            (None, None) => ("unknown", None, "the Node was not seen yet".into()),
+        }
+    }
+
+    /// When the taint of a node that has recovered is removed.
+    fn leaving(&self, status: &ClusterStatus) -> &'static str {
+        match (self.report.state, self.report.tainting) {
+            (State::Unready, _) => "",
+            _ if status.dry_run => "a dry run takes nothing off",
+            (_, Tainting::Clear) if status.api_up == Some(false) => {
+                "goes once the API server answers"
+            }
+            (_, Tainting::Clear) => "is being taken off",
+            (State::Unknown, _) => "stays while the verdict is unknown",
+            (_, Tainting::Keep) => "stays until the first window is complete",
+            // The report does not say how long that is; flaps make it longer.
+            (_, Tainting::Want) => "goes after cluster.clear of better",
+        }
+    }
+
+    pub(super) fn cluster_facts(&self, status: &ClusterStatus) -> Vec<(&'static str, String)> {
+        let mut facts = vec![("Mode", status.mode.to_string())];
+        if status.dry_run {
+            facts.push(("Dry run", "yes: nothing is written".into()));
+        }
+        let api = match status.api_up {
+            Some(true) => "answers",
+            Some(false) => "does not answer",
+            None => "not asked yet",
+        };
+        facts.push(("API server", api.into()));
+        if let Some(error) = &status.error {
+            facts.push(("Last failure", error.clone()));
+        }
+        let (taint, _, why) = self.taint(status);
+        let colon = if why.is_empty() { "" } else { ": " };
+        facts.push(("Taint", format!("{taint}{colon}{why}")));
+        if let Some(budget) = &status.budget {
+            let (claimed, limit, nodes) = (budget.claimed, budget.limit, budget.nodes);
+            let text = format!(
+                "{claimed} of {limit} claimed, {nodes} nodes, {}",
+                budget.lease
+            );
+            facts.push(("Budget", text));
+        }
+        facts.push(("Still to write", pending(status)));
+        facts
+    }
+}
+
+/// What the Node does not carry yet. A write under way is the usual case, and no alarm.
+fn pending(status: &ClusterStatus) -> String {
+    if status.pending.is_empty() {
+        return "nothing".into();
+    }
+    let how = match status.withheld {
+        _ if status.dry_run => "not in a dry run",
+        _ if status.api_up == Some(false) => "once the API server answers",
+        _ if status.error.is_some() => "tried again after the last failure",
+        Some(_) if status.pending == ["taint"] => "withheld",
+        _ => "being written",
+    };
+    format!("{}: {how}", status.pending.join(", "))
+}
+
+/// Why a wanted taint is withheld, in words.
+fn withheld(why: &'static str) -> &'static str {
+    match why {
+        "budget" => "by the budget",
+        "not_in_group" => "this node is not in any group",
+        "muted" => "muted by an operator",
+        "mode" => "the mode writes no taint",
+        "dry_run" => "a dry run writes nothing",
+        "api" => "the API server does not answer",
+        other => other,
+    }
+}

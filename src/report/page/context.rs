@@ -1,0 +1,72 @@
+//! What every section of the page is made from.
+
+use super::severity_icon::{MAX_FINDINGS, SeverityIndex};
+use super::topology_layout::Layout;
+use crate::report::{ClusterStatus, Report, port_view};
+use crate::units::Millis;
+use askama::Template;
+
+/// Rows of any table or list, at most.
+pub(super) const MAX_ROWS: usize = 64;
+
+/// What the sections are made from.
+#[derive(Clone, Copy)]
+pub(super) struct Context<'a> {
+    pub(super) report: &'a Report,
+    /// What the writer of the Node did; `None` where no Node is written.
+    pub(super) cluster: Option<&'a ClusterStatus>,
+    pub(super) index: &'a SeverityIndex<'a>,
+    pub(super) layout: &'a Layout<'a>,
+    /// Rows of any list; lower where texts are so long that the section would be too large.
+    pub(super) limit: usize,
+}
+
+impl<'a> Context<'a> {
+    pub(super) fn ago(&self, at: &Millis) -> String {
+        port_view::ago(self.report, *at)
+    }
+
+    /// UTC in whole seconds; `None` where the snapshot has no wall time.
+    pub(super) fn utc(&self, at: &Millis) -> Option<String> {
+        port_view::wall_at(self.report, *at).map(whole_seconds)
+    }
+
+    /// The first rows of a list.
+    pub(super) fn rows<T>(&self, all: &'a [T], most: usize) -> impl Iterator<Item = &'a T> {
+        all.iter().take(self.shown(most))
+    }
+
+    pub(super) fn shown(&self, most: usize) -> usize {
+        self.limit.min(most)
+    }
+
+    /// Findings that are shown, and have an anchor.
+    pub(super) fn max_findings(&self) -> usize {
+        self.shown(MAX_FINDINGS)
+    }
+
+    /// One section, with fewer rows where it would be larger than `bytes`, so that hostile texts in
+    /// one section leave room for the others.
+    pub(super) fn fit<T: Template>(
+        self,
+        bytes: usize,
+        section: impl Fn(Context<'a>) -> T,
+    ) -> String {
+        let mut limit = MAX_ROWS;
+        loop {
+            // Writing to a String cannot fail.
+            let html = section(Context { limit, ..self }).render();
+            let html = html.unwrap_or_default();
+            if html.len() <= bytes || limit == 1 {
+                return html;
+            }
+            limit /= 2;
+        }
+    }
+}
+
+pub(super) fn whole_seconds(wall: jiff::Timestamp) -> String {
+    let round = jiff::TimestampRound::new().smallest(jiff::Unit::Second);
+    let rounded = wall.round(round.mode(jiff::RoundMode::Trunc));
+    rounded.unwrap_or(wall).to_string()
+}

@@ -1,0 +1,142 @@
+//! The strip of figures below the banner.
+
+use super::context::Context;
+use super::severity_icon::Severity;
+use crate::check::gpudirect::Path;
+use crate::check::nccl::Fallback;
+use crate::readiness;
+use crate::report::{Role, State, port_view};
+
+/// One figure.
+pub(super) struct Tile {
+    pub(super) name: &'static str,
+    pub(super) value: String,
+    /// Only what deserves attention has an icon.
+    pub(super) severity: Option<Severity>,
+    pub(super) more: String,
+}
+
+impl Tile {
+    pub(super) fn new(
+        name: &'static str,
+        value: impl Into<String>,
+        severity: Option<Severity>,
+        more: impl Into<String>,
+    ) -> Self {
+        Tile {
+            name,
+            value: value.into(),
+            severity: severity.filter(|severity| *severity > Severity::Notice),
+            more: more.into(),
+        }
+    }
+}
+
+impl Context<'_> {
+    /// Whether the first window is not complete, and no reason says so already.
+    pub(super) fn window_is_open(&self) -> bool {
+        let starting = self.report.reasons.iter().any(|r| r == readiness::STARTING);
+        !self.report.full_window && !starting
+    }
+
+    pub(super) fn is_flawless(&self) -> bool {
+        let report = self.report;
+        report.full_window && report.state == State::Ready && report.findings.is_empty()
+    }
+
+    /// Why the fabric cannot be drawn, or has no rails.
+    pub(super) fn fabric_note(&self) -> Option<&'static str> {
+        let report = self.report;
+        let has_rails = || report.roles.values().any(|facts| facts.role == Role::Rail);
+        match (&report.snapshot.devices, self.layout.ports.is_empty()) {
+            (None, _) => {
+                Some("RDMA devices could not be listed: the state of the fabric is unknown.")
+            }
+            (Some(_), true) => Some("No RDMA device on this node."),
+            (Some(_), false) if !has_rails() => Some("No port is a rail (compute fabric)."),
+            _ => None,
+        }
+    }
+
+    pub(super) fn tiles(&self) -> Vec<Tile> {
+        let path = self.report.gpudirect.path;
+        let wanted = !self.layout.gpus.is_empty() && !self.layout.ports.is_empty();
+        let missing = (path == Path::None && wanted).then_some(Severity::Degraded);
+        let mut tiles = vec![
+            self.rails(),
+            self.gpus(),
+            Tile::new("GPUDirect RDMA", port_view::path_name(path), missing, ""),
+            self.findings_tile(),
+        ];
+        tiles.extend(self.jobs_tile());
+        tiles.extend(self.taint_tile());
+        tiles
+    }
+
+    fn rails(&self) -> Tile {
+        let ports = &self.layout.ports;
+        let rails = || ports.iter().filter(|port| port.view.is_rail());
+        let up = rails().filter(|port| port.view.is_up()).count();
+        let value = match (&self.report.snapshot.devices, rails().count()) {
+            (None, _) => "unknown".into(),
+            (Some(_), 0) => "none".into(),
+            (Some(_), all) => format!("{up} of {all} up"),
+        };
+        let more = match ports.len() - rails().count() {
+            0 => String::new(),
+            1 => "and 1 other port".into(),
+            others => format!("and {others} other ports"),
+        };
+        Tile::new("Rails", value, rails().map(|port| port.link).max(), more)
+    }
+
+    fn gpus(&self) -> Tile {
+        let count = port_view::gpu_count(self.report);
+        let value = count.filter(|count| *count > 0 || self.report.snapshot.pci.is_some());
+        let severities = || self.layout.gpus.iter().map(|gpu| gpu.severity);
+        let more = match severities().filter(|one| *one > Severity::Notice).count() {
+            0 => String::new(),
+            bad => format!("{bad} with findings"),
+        };
+        let value = value.map_or("unknown".into(), |count| count.to_string());
+        Tile::new("GPUs", value, severities().max(), more)
+    }
+
+    fn findings_tile(&self) -> Tile {
+        let severities = || self.report.findings.iter().map(Severity::of);
+        let count = |severity: Severity| {
+            let found = severities().filter(|one| *one == severity).count();
+            (found > 0).then(|| format!("{found} {}", severity.word()))
+        };
+        let all = [
+            Severity::Failing,
+            Severity::Degraded,
+            Severity::Unknown,
+            Severity::Notice,
+        ];
+        let words: Vec<String> = all.into_iter().filter_map(count).collect();
+        let value = match self.report.findings.len() {
+            0 => "none".to_string(),
+            all => all.to_string(),
+        };
+        Tile::new("Findings", value, severities().max(), words.join(", "))
+    }
+
+    fn jobs_tile(&self) -> Option<Tile> {
+        let jobs = &self.report.jobs.containers;
+        if jobs.is_empty() && self.report.jobs.logs.is_none() {
+            return None;
+        }
+        let verdicts = jobs.iter().map(|job| job.verdict.tcp_fallback);
+        let (severity, more) = match verdicts.filter(|of| *of == Fallback::Yes).count() {
+            0 => (None, String::new()),
+            some => (Some(Severity::Degraded), format!("{some} fell back to TCP")),
+        };
+        Some(Tile::new(
+            "NCCL jobs",
+            jobs.len().to_string(),
+            severity,
+            more,
+        ))
+    }
+}

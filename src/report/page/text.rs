@@ -1,0 +1,110 @@
+//! Text on the page: how it is escaped, shortened and split.
+
+use askama::filters::Escaper;
+use std::fmt;
+
+/// Longest text written at once, in characters.
+const MAX_TEXT: usize = 600;
+
+/// Escapes whatever a template writes. On top of HTML's own five characters it replaces those that
+/// would act rather than show (control, direction and invisible characters), and cuts long texts.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct PageText;
+
+impl Escaper for PageText {
+    fn write_escaped_str<W: fmt::Write>(&self, mut dest: W, text: &str) -> fmt::Result {
+        for (number, c) in text.chars().enumerate() {
+            match harmless(c) {
+                _ if number == MAX_TEXT => return dest.write_char('…'),
+                '&' => dest.write_str("&amp;")?,
+                '<' => dest.write_str("&lt;")?,
+                '>' => dest.write_str("&gt;")?,
+                '"' => dest.write_str("&quot;")?,
+                '\'' => dest.write_str("&#39;")?,
+                c => dest.write_char(c)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The character, unless it would act rather than show.
+fn harmless(c: char) -> char {
+    match c {
+        '\t' | '\n' | '\r' => ' ',
+        '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{3164}' => '\u{fffd}',
+        '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' => '\u{fffd}',
+        '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' => '\u{fffd}',
+        '\u{fdd0}'..='\u{fdef}' | '\u{e0000}'..='\u{e0fff}' => '\u{fffd}',
+        c if c.is_control() || u32::from(c) & 0xfffe == 0xfffe => '\u{fffd}',
+        c => c,
+    }
+}
+
+/// Text cut to so many characters, for places of a fixed width.
+pub(super) fn cut(text: impl AsRef<str>, most: usize) -> String {
+    let text = text.as_ref();
+    match text.char_indices().nth(most) {
+        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
+        None => text.to_string(),
+    }
+}
+
+/// Pieces of a sentence; true for those between backticks, which are code. A text with an odd
+/// backtick, or one too long to be shown whole, is one piece.
+pub(super) fn prose(text: &str) -> Vec<(bool, &str)> {
+    if text.chars().count() > MAX_TEXT || text.matches('`').count() % 2 == 1 {
+        return vec![(false, text)];
+    }
+    let pieces = text.split('`').enumerate();
+    pieces.map(|(n, piece)| (n % 2 == 1, piece)).collect()
+}
+
+/// The first `most` words with a separator, and how many more there are.
+pub(super) fn joined<T: AsRef<str>>(words: &[T], separator: &str, most: usize) -> String {
+    let shown: Vec<&str> = words.iter().take(most).map(AsRef::as_ref).collect();
+    match words.len().saturating_sub(most) {
+        0 => shown.join(separator),
+        more => format!("{} and {more} more", shown.join(separator)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(text: &str) -> String {
+        let mut out = String::new();
+        PageText.write_escaped_str(&mut out, text).unwrap();
+        out
+    }
+
+    #[test]
+    fn markup_from_outside_is_text() {
+        for (text, want) in [
+            ("plain", "plain"),
+            ("<script>", "&lt;script&gt;"),
+            ("\"' &amp;", "&quot;&#39; &amp;amp;"),
+            ("]]>-->", "]]&gt;--&gt;"),
+            ("a\0\u{1b}[31m", "a\u{fffd}\u{fffd}[31m"),
+            ("a\r\n\tb", "a   b"),
+            (
+                "\u{202e}\u{2066}\u{61c}\u{feff}",
+                "\u{fffd}\u{fffd}\u{fffd}\u{fffd}",
+            ),
+            ("é 漢 🦀", "é 漢 🦀"),
+        ] {
+            assert_eq!(written(text), want);
+        }
+    }
+
+    #[test]
+    fn long_texts_are_cut_and_say_so() {
+        let out = written(&"x".repeat(5000));
+        assert_eq!(out.matches('x').count(), MAX_TEXT);
+        assert!(out.ends_with('…'));
+        assert_eq!(cut("mlx5_0", 6), "mlx5_0");
+        assert_eq!(cut("mlx5_bond", 6), "mlx5_…");
+        assert_eq!(joined(&["a", "b", "c"], ", ", 2), "a, b and 1 more");
+    }
+}
