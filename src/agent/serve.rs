@@ -1,5 +1,5 @@
-//! The files that guard what is served: read on a thread of its own, at the start and every few
-//! seconds. Secrets are swapped by renaming a link, so that it is contents that are compared.
+//! TLS and token files of the server: read off the runtime at the start and every few seconds. Secrets
+//! are swapped by renaming a link, so contents are compared, not times.
 
 use super::AgentError;
 use crate::blocking;
@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// How often the files are looked at.
+/// Interval between two reads of the files.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// How long a look may take before that counts as a failure.
+/// Time after which a read counts as failed.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The guard that the settings ask for, or why there can be none.
@@ -38,8 +38,7 @@ pub(super) async fn guard(config: &Config) -> Result<Arc<TlsAuth>, AgentError> {
     Ok(Arc::new(guard))
 }
 
-/// Looks at the files until the answer is dropped. One look at a time: when a file hangs, it is
-/// waited for.
+/// Reloads the files until the returned set is dropped. One read at a time: a hung read is waited for.
 pub(super) fn watch(guard: &Arc<TlsAuth>) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     if !guard.has_files() {
@@ -54,7 +53,9 @@ pub(super) fn watch(guard: &Arc<TlsAuth>) -> JoinSet<()> {
             tokio::pin!(look);
             if tokio::time::timeout(PATIENCE, &mut look).await.is_err() {
                 guard.count_failure();
-                tracing::warn!("the files of [serve] do not answer; what was read stays in use");
+                tracing::warn!(
+                    "TLS and token files could not be read in time; the last good ones stay in use"
+                );
                 let _ = look.await;
             }
         }
@@ -62,20 +63,20 @@ pub(super) fn watch(guard: &Arc<TlsAuth>) -> JoinSet<()> {
     tasks
 }
 
-/// Says what is allowed, and hardly meant.
+/// Warns about settings that are allowed but hardly intended.
 pub(super) fn warn(guard: &TlsAuth, address: IpAddr) {
     if guard.has_tokens() && !guard.is_tls() && !address.is_loopback() {
         tracing::warn!(
-            "serve.token_file without serve.tls_cert: tokens cross the network readably"
+            "serve.token_file is set without serve.tls_cert: tokens cross the network unencrypted"
         );
     }
     let now = jiff::Timestamp::now().as_second();
     if guard.certificate_expires().is_some_and(|end| end <= now) {
-        tracing::warn!("serve.tls_cert: the certificate is no longer valid");
+        tracing::warn!("serve.tls_cert has expired");
     }
 }
 
-/// What the process tells of itself at a scrape.
+/// The process's own metrics at a scrape.
 pub(super) fn stats(guard: Arc<TlsAuth>) -> impl Fn() -> AgentStats + Send + Sync {
     let has_files = guard.has_files();
     move || AgentStats {

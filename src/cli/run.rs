@@ -100,7 +100,7 @@ fn with_settings(name: &str, loaded: Loaded, matches: &ArgMatches) -> u8 {
         }),
         "metrics" => sample(config, |report| {
             let stats = crate::clock::process_stats();
-            let text = metrics::encode(report, &stats, crate::agent::metrics_options(config));
+            let text = metrics::encode(report, None, &stats, crate::agent::metrics_options(config));
             Ok(print_out(&text))
         }),
         "capture" => capture_command(config, matches),

@@ -7,7 +7,7 @@ use crate::observe::rdma::{Function, LinkLayer};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// PMA files that are told as bytes and packets of the port, not as counters.
+/// PMA files exported as bytes and packets of the port, not as counters.
 pub const PMA_TRAFFIC: &[&str] = &[
     "port_rcv_data",
     "port_xmit_data",
@@ -156,16 +156,16 @@ pub fn pma_by_default(layer: LinkLayer, name: &str) -> bool {
     }
 }
 
-/// Whether a hardware counter is exported by default for this driver. Congestion is told by packets
-/// (CNP, ECN) on Ethernet only.
+/// Whether a hardware counter is exported by default for this driver. Congestion shows as
+/// packets (CNP, ECN) on Ethernet only.
 pub fn hw_by_default(driver: &str, layer: LinkLayer, name: &str) -> bool {
     hw_selection(driver).is_some_and(|hw| {
         hw.errors.contains(&name) || (layer == LinkLayer::Ethernet && hw.congestion.contains(&name))
     })
 }
 
-/// VFs lent to guests are the guests' to watch: by default they are told, not counted. A node may
-/// have hundreds.
+/// VFs lent to guests are the guests' to watch: by default they are listed without counters. A node
+/// may have hundreds.
 pub fn counted_by_default(port: &ReportedPort<'_>) -> bool {
     port.device.function != Function::VirtualOfHost
 }

@@ -2,6 +2,7 @@
 //! Bounded in connections, header size, header time and write time, so that no client can hold it
 //! up.
 
+use super::json;
 use super::metrics::{self, AgentStats};
 use super::page::{self, Refresh};
 use super::runbooks::{self, Asked};
@@ -14,11 +15,10 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use response_cache::{ResponseCache, Shown};
 use std::convert::Infallible;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use timed::TimedStream;
 use tls_auth::TlsAuth;
@@ -29,9 +29,9 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::CertificateDer;
+use tokio_rustls::server::TlsStream;
 
 mod auth;
-mod response_cache;
 mod timed;
 mod tls;
 pub mod tls_auth;
@@ -42,7 +42,7 @@ pub const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 const TEXT_TYPE: &str = "text/plain; charset=utf-8";
 
-/// How long answers under way may take once the server is told to stop.
+/// How long answers under way may take once the server is asked to stop.
 const DRAIN: Duration = Duration::from_secs(1);
 
 /// Pause after a failed accept (out of descriptors), so that it does not spin.
@@ -97,7 +97,6 @@ pub struct ServeState {
     options: metrics::Options,
     limits: Limits,
     guard: Arc<TlsAuth>,
-    forms: Mutex<ResponseCache>,
 }
 
 impl ServeState {
@@ -117,11 +116,10 @@ impl ServeState {
             options,
             limits,
             guard: Arc::default(),
-            forms: Mutex::default(),
         }
     }
 
-    /// The same behind a guard; without one it is plain HTTP for all.
+    /// The same behind TLS and authentication; the default is plain HTTP for all.
     #[must_use]
     pub fn guarded(mut self, guard: Arc<TlsAuth>) -> Self {
         self.guard = guard;
@@ -150,23 +148,29 @@ impl Answers for ServeState {
         if let Some(refusal) = not_a_read(method) {
             return refusal;
         }
-        // The guard of the channel is let go at once: no writer ever waits for an encoding.
+        // The channels' guards are dropped at once: no writer ever waits for an encoding.
         let report = Arc::clone(&self.reports.borrow());
+        let report = &*report;
         let cluster = self.cluster.borrow().clone();
-        let shown = Shown { report, cluster };
-        let report = &shown.report;
+        let cluster = cluster.as_deref();
         match route {
-            "/metrics" => respond(StatusCode::OK, METRICS_TYPE, self.metrics(&shown)),
-            "/report" => respond(StatusCode::OK, "application/json", self.json(&shown)),
+            "/metrics" => {
+                let text = metrics::encode(report, cluster, &(self.stats)(), self.options);
+                respond(StatusCode::OK, METRICS_TYPE, text.into())
+            }
+            "/report" => {
+                let body = json::encode(report, cluster).into();
+                respond(StatusCode::OK, "application/json", body)
+            }
             "/healthz" => plain(StatusCode::OK, "ok\n"),
             "/readyz" if report.full_window => plain(StatusCode::OK, "first full window seen\n"),
             "/readyz" => plain(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "the first full window has not been seen\n",
             ),
-            "/paused" => html(self.page(&shown, Refresh::Off)),
+            "/paused" => html(page::encode(report, cluster, Refresh::Off).into()),
             "/" => {
-                let mut response = html(self.page(&shown, Refresh::On));
+                let mut response = html(page::encode(report, cluster, Refresh::On).into());
                 let again = HeaderValue::from(u16::from(page::refresh_seconds(report)));
                 response.headers_mut().insert(header::REFRESH, again);
                 response
@@ -276,7 +280,7 @@ pub async fn serve(
         }
     }
     drop(listener);
-    // Nobody may be listening any more, which is as good.
+    // Fails where no connection is open, which is fine.
     let _ = stop.send(true);
     let drained = tokio::time::timeout(DRAIN, async { while tasks.join_next().await.is_some() {} });
     if drained.await.is_err() {
@@ -320,49 +324,44 @@ async fn connection(
 ) {
     // Without it, Nagle's algorithm may hold the last segment of an answer; it only costs time.
     let _ = stream.set_nodelay(true);
-    let stream = TimedStream::new(stream, state.limits().write_timeout);
-    match state.guard().access().tls {
-        None => requests(stream, Vec::new(), state, clock, stopping).await,
-        Some(config) => {
-            let shaken = tokio::select! {
-                shaken = handshake(stream, config, state.limits().header_timeout) => shaken,
-                _ = stopping.changed() => return,
-            };
-            let Some(stream) = shaken else {
-                return;
-            };
-            clock.tick();
-            let (_, session) = stream.get_ref();
-            let client = session.peer_certificates().unwrap_or_default().to_vec();
-            requests(stream, client, state, clock, stopping).await;
-        }
-    }
+    let Some(config) = state.guard().access().tls else {
+        return requests(stream, Vec::new(), state, clock, stopping).await;
+    };
+    let shaken = tokio::select! {
+        shaken = handshake(stream, config, state.limits().header_timeout) => shaken,
+        _ = stopping.changed() => return,
+    };
+    let Some(stream) = shaken else { return };
+    clock.tick();
+    let (_, session) = stream.get_ref();
+    let client = session.peer_certificates().unwrap_or_default().to_vec();
+    requests(stream, client, state, clock, stopping).await;
 }
 
-/// The stream that a handshake leads to, if it does within `patience`. Whoever speaks plain HTTP
-/// gets a TLS alert, and is hung up on.
+/// The stream after a TLS handshake, if that succeeds within `patience`. Plain-HTTP clients get a TLS
+/// alert and are disconnected.
 async fn handshake(
-    stream: TimedStream<TcpStream>,
+    stream: TcpStream,
     config: Arc<ServerConfig>,
     patience: Duration,
-) -> Option<tokio_rustls::server::TlsStream<TimedStream<TcpStream>>> {
+) -> Option<TlsStream<TcpStream>> {
     let accepting = TlsAcceptor::from(config).accept(stream);
     match tokio::time::timeout(patience, accepting).await {
         Ok(Ok(stream)) => Some(stream),
         Ok(Err(error)) => {
-            tracing::debug!(%error, "no TLS handshake");
+            tracing::debug!(%error, "TLS handshake failed");
             None
         }
         Err(_) => {
-            tracing::debug!("a TLS handshake took too long");
+            tracing::debug!("TLS handshake timed out");
             None
         }
     }
 }
 
-/// Answers a connection's requests; `client` is the certificate chain that was shown, if any.
+/// Answers a connection's requests; `client` is the certificate chain that it presented, if any.
 async fn requests(
-    stream: impl AsyncRead + AsyncWrite + Unpin,
+    stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
     client: Vec<CertificateDer<'static>>,
     state: Arc<impl Answers>,
     clock: Clock,
@@ -375,6 +374,7 @@ async fn requests(
         let response = state.answer(method, path, request.headers(), &client);
         async { Ok::<_, Infallible>(response) }
     });
+    let stream = TimedStream::new(stream, limits.write_timeout);
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.header_timeout)
@@ -390,7 +390,7 @@ async fn requests(
         }
     };
     if let Err(error) = ended {
-        // Clients that vanish, dawdle or talk nonsense: theirs to notice.
+        // A client that vanishes or sends nonsense is not the agent's fault.
         tracing::debug!(%error, "connection ended");
     }
 }

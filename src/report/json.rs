@@ -2,7 +2,6 @@
 //! added, never renamed.
 
 mod events;
-pub(crate) mod indent;
 mod nccl;
 mod platform;
 
@@ -34,7 +33,7 @@ pub fn encode(report: &Report, cluster: Option<&ClusterStatus>) -> String {
 
 /// The same over several lines, for people.
 pub fn encode_pretty(report: &Report) -> String {
-    indent::indent(&encode(report, None))
+    serde_json::to_string_pretty(&Document::new(report, None)).unwrap_or_else(failed)
 }
 
 fn failed(error: serde_json::Error) -> String {

@@ -9,7 +9,6 @@ use crate::check::{Finding, Status, Weight};
 use crate::observe::gpudirect::MODULES_OF_INTEREST;
 use crate::units::Millis;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 mod exposition;
 pub(crate) mod nccl;
@@ -26,7 +25,7 @@ const MAX_FINDINGS: usize = 64;
 /// Most series of Xids and of kernel events each: their labels come from the kernel log.
 const MAX_EVENTS: usize = 128;
 
-/// What the encoder is told beside the report: facts of the agent's own process at the scrape.
+/// Facts of the agent's own process at the scrape.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct AgentStats {
     /// Now, on the clock of [`crate::observe::snapshot::Snapshot::at`].
@@ -37,7 +36,7 @@ pub struct AgentStats {
     pub cpu_seconds: Option<f64>,
     /// First end of validity in the served certificate chain, in seconds of Unix time.
     pub certificate_expires: Option<i64>,
-    /// Failed attempts to take in the files of `[serve]` anew; none where there are none.
+    /// Failed reloads of TLS and token files; `None` where no such file is set.
     pub reload_failures: Option<u64>,
 }
 
@@ -48,77 +47,50 @@ pub struct Options {
     pub detail: Detail,
 }
 
-/// The whole exposition in Prometheus text format 0.0.4.
-pub fn encode(report: &Report, stats: &AgentStats, options: Options) -> String {
-    let mut text = encode_report(report, options);
-    text.push_str(&encode_agent(stats, report));
-    text
-}
-
-/// The part that follows from the report alone.
-pub fn encode_report(report: &Report, options: Options) -> String {
-    let mut sheet = Exposition::with_capacity(options.detail, 64 * 1024);
-    verdict(&mut sheet, report);
-    platform::families(&mut sheet, report);
+/// The whole exposition in Prometheus text format 0.0.4: the report, what the writer of the Node did
+/// (`None` where no Node is written) and the agent's own process.
+pub fn encode(
+    report: &Report,
+    cluster: Option<&ClusterStatus>,
+    stats: &AgentStats,
+    options: Options,
+) -> String {
+    let mut exposition = Exposition::new(options.detail);
+    verdict(&mut exposition, report);
+    platform::families(&mut exposition, report);
     let ports = port_view::ports(report);
-    port::families(&mut sheet, report, &ports);
-    pfc::families(&mut sheet, report);
-    pci::families(&mut sheet, report, &ports);
-    kernel_log(&mut sheet, report);
-    gpudirect(&mut sheet, report);
-    sources(&mut sheet, report);
-    nccl::families(&mut sheet, &report.jobs);
-    sheet.into_text()
+    port::families(&mut exposition, report, &ports);
+    pfc::families(&mut exposition, report);
+    pci::families(&mut exposition, report, &ports);
+    kernel_log(&mut exposition, report);
+    gpudirect(&mut exposition, report);
+    sources(&mut exposition, report);
+    nccl::families(&mut exposition, &report.jobs);
+    if let Some(status) = cluster {
+        self::cluster(&mut exposition, status);
+    }
+    agent(&mut exposition, stats, report);
+    exposition.into_text()
 }
 
-/// The part that changes with every scrape.
-pub fn encode_agent(stats: &AgentStats, report: &Report) -> String {
-    let mut sheet = Exposition::new(Detail::Default);
-    sheet.one(
-        &cat::REPORT_AGE,
-        stats
-            .now
-            .map(|now| now.since(report.snapshot.at).as_secs_f64()),
-    );
-    encode_process(&mut sheet, stats);
-    sheet.one(
-        &cat::TLS_CERTIFICATE_EXPIRY,
-        stats.certificate_expires.map(|at| at as f64),
-    );
-    sheet.one(
-        &cat::SERVE_RELOAD_FAILURES,
-        stats.reload_failures.map(|count| count as f64),
-    );
-    sheet.into_text()
+/// What changes with every scrape.
+fn agent(exposition: &mut Exposition, stats: &AgentStats, report: &Report) {
+    let age = stats.now.map(|now| now.since(report.snapshot.at));
+    exposition.one(&cat::REPORT_AGE, age.map(|age| age.as_secs_f64()));
+    encode_process(exposition, stats);
+    let expires = stats.certificate_expires.map(|at| at as f64);
+    exposition.one(&cat::TLS_CERTIFICATE_EXPIRY, expires);
+    let failures = stats.reload_failures.map(|count| count as f64);
+    exposition.one(&cat::SERVE_RELOAD_FAILURES, failures);
 }
 
 /// Memory and CPU time of the process.
-pub(crate) fn encode_process(sheet: &mut Exposition, stats: &AgentStats) {
-    sheet.one(
+pub(crate) fn encode_process(exposition: &mut Exposition, stats: &AgentStats) {
+    exposition.one(
         &cat::PROCESS_RESIDENT,
         stats.resident_bytes.map(|bytes| bytes as f64),
     );
-    sheet.one(&cat::PROCESS_CPU, stats.cpu_seconds);
-}
-
-/// The encoded report of the last generation asked for.
-#[derive(Debug, Default)]
-pub struct MetricsCache {
-    last: Option<(u64, Options, Arc<str>)>,
-}
-
-impl MetricsCache {
-    /// What [`encode_report`] gives, encoded once a generation.
-    pub fn report(&mut self, report: &Report, options: Options) -> Arc<str> {
-        if let Some((generation, with, text)) = &self.last
-            && (*generation, *with) == (report.generation, options)
-        {
-            return Arc::clone(text);
-        }
-        let text: Arc<str> = encode_report(report, options).into();
-        self.last = Some((report.generation, options, Arc::clone(&text)));
-        text
-    }
+    exposition.one(&cat::PROCESS_CPU, stats.cpu_seconds);
 }
 
 /// 1 or 0.
@@ -136,14 +108,14 @@ fn status_name(finding: &Finding) -> &'static str {
     }
 }
 
-fn verdict(sheet: &mut Exposition, report: &Report) {
-    sheet.add(&cat::BUILD_INFO, [([env!("CARGO_PKG_VERSION")], 1.0)]);
-    sheet.one(&cat::FABRIC_READY, Some(flag(report.state == State::Ready)));
-    sheet.add(
+fn verdict(exposition: &mut Exposition, report: &Report) {
+    exposition.add(&cat::BUILD_INFO, [([env!("CARGO_PKG_VERSION")], 1.0)]);
+    exposition.one(&cat::FABRIC_READY, Some(flag(report.state == State::Ready)));
+    exposition.add(
         &cat::FABRIC_STATE,
         State::ALL.map(|state| ([state.as_str()], flag(state == report.state))),
     );
-    sheet.add(
+    exposition.add(
         &cat::FABRIC_STATE_TRANSITIONS,
         State::ALL.map(|state| {
             let count = report.totals.transitions.get(state.as_str());
@@ -151,11 +123,11 @@ fn verdict(sheet: &mut Exposition, report: &Report) {
         }),
     );
     let since = port_view::wall_at(report, report.since);
-    sheet.one(
+    exposition.one(
         &cat::FABRIC_STATE_SINCE,
         since.map(|at| at.as_second() as f64),
     );
-    sheet.one(&cat::FULL_WINDOW, Some(flag(report.full_window)));
+    exposition.one(&cat::FULL_WINDOW, Some(flag(report.full_window)));
 
     let mut counts: BTreeMap<(&str, &str), u32> = BTreeMap::new();
     for finding in &report.findings {
@@ -163,7 +135,7 @@ fn verdict(sheet: &mut Exposition, report: &Report) {
             .entry((finding.check.as_str(), status_name(finding)))
             .or_default() += 1;
     }
-    sheet.add(
+    exposition.add(
         &cat::CHECK_FINDINGS,
         counts.into_iter().map(|((check, status), count)| {
             ([check.to_string(), status.to_string()], f64::from(count))
@@ -172,7 +144,7 @@ fn verdict(sheet: &mut Exposition, report: &Report) {
     // Two keys may show under one subject (a device that came back under its old name): a series
     // twice would spoil the whole scrape.
     let mut shown = BTreeSet::new();
-    sheet.add(
+    exposition.add(
         &cat::FINDING,
         report
             .findings
@@ -191,7 +163,7 @@ fn verdict(sheet: &mut Exposition, report: &Report) {
     );
 }
 
-fn kernel_log(sheet: &mut Exposition, report: &Report) {
+fn kernel_log(exposition: &mut Exposition, report: &Report) {
     // The totals count and outlive the bounded list of Xids; the list knows the classes.
     let classes: BTreeMap<u32, &str> = report
         .xids
@@ -207,7 +179,7 @@ fn kernel_log(sheet: &mut Exposition, report: &Report) {
             counts.insert((pci.as_str(), *code), *count);
         }
     }
-    sheet.add(
+    exposition.add(
         &cat::GPU_XID,
         counts
             .into_iter()
@@ -220,7 +192,7 @@ fn kernel_log(sheet: &mut Exposition, report: &Report) {
                 )
             }),
     );
-    sheet.add(
+    exposition.add(
         &cat::NIC_KERNEL_EVENTS,
         report
             .totals
@@ -235,8 +207,8 @@ fn kernel_log(sheet: &mut Exposition, report: &Report) {
     );
 }
 
-fn gpudirect(sheet: &mut Exposition, report: &Report) {
-    sheet.add(
+fn gpudirect(exposition: &mut Exposition, report: &Report) {
+    exposition.add(
         &cat::KERNEL_MODULE_LOADED,
         port_view::modules(report).into_iter().flat_map(|modules| {
             MODULES_OF_INTEREST
@@ -245,7 +217,7 @@ fn gpudirect(sheet: &mut Exposition, report: &Report) {
         }),
     );
     let paths = [Path::Dmabuf, Path::Peermem, Path::None, Path::Unknown];
-    sheet.add(
+    exposition.add(
         &cat::GPUDIRECT_PATH,
         paths.map(|path| {
             (
@@ -254,11 +226,11 @@ fn gpudirect(sheet: &mut Exposition, report: &Report) {
             )
         }),
     );
-    sheet.one(&cat::GDS_READY, port_view::gds_ready(report).map(flag));
+    exposition.one(&cat::GDS_READY, port_view::gds_ready(report).map(flag));
     let errors = port_view::gpudirect(report)
         .and_then(|facts| facts.nvidia_fs.value())
         .map(|nvidia_fs| &nvidia_fs.errors);
-    sheet.add(
+    exposition.add(
         &cat::GDS_ERRORS,
         errors
             .into_iter()
@@ -268,52 +240,51 @@ fn gpudirect(sheet: &mut Exposition, report: &Report) {
     );
 }
 
-fn sources(sheet: &mut Exposition, report: &Report) {
+fn sources(exposition: &mut Exposition, report: &Report) {
     let sources = port_view::sources(report);
-    sheet.add(
+    exposition.add(
         &cat::SOURCE_UP,
         sources
             .iter()
             .map(|(name, source)| ([(*name).to_string()], flag(source.up))),
     );
-    sheet.add(
+    exposition.add(
         &cat::SOURCE_DURATION,
         sources
             .iter()
             .map(|(name, source)| ([(*name).to_string()], source.micros as f64 / 1e6)),
     );
-    sheet.add(
+    exposition.add(
         &cat::SOURCE_STALLED,
         sources
             .iter()
             .map(|(name, source)| ([(*name).to_string()], source.stalled as f64)),
     );
-    sheet.one(
+    exposition.one(
         &cat::KMSG_LOST,
         Some(report.totals.kmsg_records_lost as f64),
     );
-    sheet.one(&cat::REPORT_GENERATION, Some(report.generation as f64));
+    exposition.one(&cat::REPORT_GENERATION, Some(report.generation as f64));
 }
 
-/// What the writer of the Node did: encoded at each scrape, for it changes between reports.
-pub fn encode_cluster(cluster: &ClusterStatus) -> String {
-    let mut sheet = Exposition::new(Detail::Default);
+/// What the writer of the Node did.
+fn cluster(exposition: &mut Exposition, cluster: &ClusterStatus) {
     let results = cluster.results.iter();
-    sheet.add(
+    exposition.add(
         &cat::NODE_WRITES,
         results.map(|(result, count)| ([*result], *count as f64)),
     );
-    sheet.one(&cat::NODE_API_UP, cluster.api_up.map(flag));
+    exposition.one(&cat::NODE_API_UP, cluster.api_up.map(flag));
     let pending = cluster.pending.iter();
-    sheet.add(&cat::NODE_PENDING, pending.map(|what| ([*what], 1.0)));
-    sheet.one(&cat::NODE_TAINT_APPLIED, cluster.taint_applied.map(flag));
+    exposition.add(&cat::NODE_PENDING, pending.map(|what| ([*what], 1.0)));
+    exposition.one(&cat::NODE_TAINT_APPLIED, cluster.taint_applied.map(flag));
     let withheld = cluster.withheld.iter();
-    sheet.add(
+    exposition.add(
         &cat::NODE_TAINT_WITHHELD,
         withheld.map(|reason| ([*reason], 1.0)),
     );
     let budget = cluster.budget.iter();
-    sheet.add(
+    exposition.add(
         &cat::NODE_BUDGET,
         budget.flat_map(|budget| {
             [
@@ -323,7 +294,6 @@ pub fn encode_cluster(cluster: &ClusterStatus) -> String {
             ]
         }),
     );
-    sheet.into_text()
 }
 
 /// Labels of a port's series.

@@ -1,4 +1,4 @@
-//! Tells. Reads the [`Report`], decides nothing.
+//! Outputs: metrics, JSON, text, the status page and HTTP. They read the [`Report`] and decide nothing.
 
 pub mod bench;
 pub mod catalogue;
@@ -32,7 +32,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Everything the outputs tell: one immutable value per evaluation.
+/// Everything the outputs show: one immutable value per evaluation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
     /// Counts evaluations; outputs cache by it.
@@ -41,7 +41,7 @@ pub struct Report {
     pub node: String,
     /// The facts it was judged from.
     pub snapshot: Snapshot,
-    /// A port's state older than this, whose source stalls or fails, is not told.
+    /// A port's state older than this, whose source stalls or fails, is not shown.
     pub stale_after: Duration,
     /// Roles of the ports.
     pub roles: BTreeMap<PortKey, RoleFacts>,
@@ -61,18 +61,18 @@ pub struct Report {
     pub totals: Arc<crate::observe::history::Totals>,
     /// Whether the first full window has been seen.
     pub full_window: bool,
-    /// Checks that the policy, or the operator for a time, leaves out.
+    /// Checks disabled by policy, or by an operator for a time.
     pub muted: Vec<String>,
     /// What the taint should do, as far as the verdict over time says.
     pub tainting: Tainting,
     /// An operator has muted the taint for a time.
     pub taint_muted: bool,
-    /// What is known of this node's jobs.
+    /// This node's jobs.
     pub jobs: Arc<Jobs>,
-    /// What the machine is taken for.
+    /// The machine profile in use.
     pub profile: Profile,
-    /// What the Node promises to pods, with what there is of it.
+    /// Resources that the Node offers to pods, with the devices behind them.
     pub resources: Vec<Resource>,
-    /// What changed of late, newest last; bounded.
+    /// Recent changes, newest last; bounded.
     pub diary: Arc<[Entry]>,
 }

@@ -5,7 +5,7 @@ use super::text::writer::{Colour, Page};
 use crate::check::nccl::{Fallback, NcclVerdict};
 use serde::Serialize;
 
-/// One log and what it comes to.
+/// One log and the verdict on it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Input {
     /// File, or `-`.

@@ -1,5 +1,5 @@
-//! What every output asks of a report, asked in one place: ports with all their facts, wall times,
-//! GPU and module facts. No formatting, no judging.
+//! Views of a report that several outputs share: ports with all their facts, wall times, GPU and
+//! module facts, sources. No formatting, no judging.
 
 use super::{Report, Role, RoleFacts};
 use crate::observe::counters::PortCounters;
@@ -251,8 +251,8 @@ pub struct SourceSummary {
     pub stalled: usize,
 }
 
-/// Sources by name. A source that the kernel lacks for every subject is left out: absent is neither
-/// up nor down.
+/// Sources by name. A source absent from this kernel for all subjects is left out: it is
+/// neither up nor down.
 pub fn sources(report: &Report) -> BTreeMap<&str, SourceSummary> {
     let mut summaries = BTreeMap::new();
     for health in report.snapshot.sources.values().filter(|s| !s.absent) {

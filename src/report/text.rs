@@ -20,6 +20,9 @@ pub(super) mod writer;
 /// Findings told in full; the rest is counted.
 const MAX_FINDINGS: usize = 20;
 
+/// Ports in a table that pushes the findings below it off the screen, so that they come first.
+const LONG_TABLE: usize = 16;
+
 /// Longest cell of the table, in characters.
 const MAX_CELL: usize = 28;
 
@@ -45,12 +48,16 @@ impl Default for Style {
 pub fn encode(report: &Report, style: Style) -> String {
     let mut page = Page {
         out: String::with_capacity(4096),
-        width: style.width.clamp(40, 160),
+        width: style.width.clamp(40, 200),
         colour: style.colour,
     };
     headline(&mut page, report);
-    page.line("");
     let ports = port_view::ports(report);
+    let findings_first = ports.len() > LONG_TABLE;
+    if findings_first {
+        findings(&mut page, report);
+    }
+    page.line("");
     rails(&mut page, report, &ports);
     others(&mut page, &ports);
     supplicants(&mut page, &ports);
@@ -59,7 +66,9 @@ pub fn encode(report: &Report, style: Style) -> String {
         page.wrapped("Muted checks: ", 2, &report.muted.join(", "));
     }
     blind_sources(&mut page, report);
-    findings(&mut page, report);
+    if !findings_first {
+        findings(&mut page, report);
+    }
     page.out
 }
 
@@ -113,7 +122,7 @@ fn reasons(report: &Report, port: &ReportedPort<'_>) -> String {
     match (reasons.is_empty(), port.state()) {
         (false, _) => reasons.join(", "),
         (true, None) if port.device.is_gvnic() && port.port.netdev.is_none() => "in a pod".into(),
-        // No finding about a port that is not up is no praise of it.
+        // A port that is not up is not fine just because it has no finding.
         (true, Some(PortState::Active)) => "ok".to_string(),
         (true, _) => "-".to_string(),
     }
@@ -122,15 +131,6 @@ fn reasons(report: &Report, port: &ReportedPort<'_>) -> String {
 fn rate(port: &ReportedPort<'_>) -> String {
     port.rate()
         .map_or_else(|| "-".to_string(), |rate| rate.to_string())
-}
-
-/// Logical state, with the physical one where it says more.
-fn state(port: &ReportedPort<'_>) -> String {
-    let name = port_view::state_name(port.state());
-    match port.state() {
-        None | Some(PortState::Active) => name.to_string(),
-        Some(_) => format!("{name}/{}", port_view::phys_state_name(port.phys_state())),
-    }
 }
 
 fn rails(page: &mut Page, report: &Report, ports: &[ReportedPort<'_>]) {
@@ -156,7 +156,7 @@ fn rails(page: &mut Page, report: &Report, ports: &[ReportedPort<'_>]) {
             port.name(),
             port.pci().unwrap_or_else(|| "-".into()),
             port.port.netdev.clone().unwrap_or_else(|| "-".into()),
-            state(port),
+            port.state_text(),
             rate(port),
             reasons(report, port),
         ]);
@@ -204,8 +204,8 @@ fn others(page: &mut Page, ports: &[ReportedPort<'_>]) {
         let told: Vec<String> = others
             .iter()
             .map(|port| match port.rate() {
-                Some(rate) => format!("{} {} {rate}", port.name(), state(port)),
-                None => format!("{} {}", port.name(), state(port)),
+                Some(rate) => format!("{} {} {rate}", port.name(), port.state_text()),
+                None => format!("{} {}", port.name(), port.state_text()),
             })
             .collect();
         told.join(", ")
@@ -244,7 +244,7 @@ fn supplicants(page: &mut Page, ports: &[ReportedPort<'_>]) {
 }
 
 fn node_facts(page: &mut Page, report: &Report) {
-    // Without the bus, the driver's list tells only of GPUs that are there.
+    // Without the PCI scan, the driver's list shows only GPUs that are there.
     let gpus = port_view::gpu_count(report)
         .filter(|count| *count > 0 || report.snapshot.pci.is_some())
         .map_or("unknown".into(), |count| count.to_string());
@@ -349,7 +349,7 @@ fn one_finding(page: &mut Page, report: &Report, finding: &Finding) {
         (_, Status::Unknown) => ("unknown", Colour::Magenta),
     };
     let lead = format!("{}  ", page.paint(colour, word));
-    // A single look does not know since when.
+    // A single run does not know since when.
     let since = match finding.since == report.snapshot.at {
         true => String::new(),
         false => format!(", for {}", ago(report, finding.since)),

@@ -28,8 +28,8 @@ pub(super) struct Page {
 
 impl Page {
     fn metrics(&self) -> String {
-        let told: Vec<nccl::Told<'_>> = (self.containers.iter())
-            .map(|(key, verdict)| nccl::Told {
+        let told: Vec<nccl::ContainerSeries<'_>> = (self.containers.iter())
+            .map(|(key, verdict)| nccl::ContainerSeries {
                 job: None,
                 key,
                 verdict,

@@ -315,7 +315,7 @@ async fn slow_headers_and_idle_connections_are_closed() {
         let answer = server.talk(bytes).await;
         assert!(!answer.contains("200 OK"), "{answer}");
     }
-    // Kept alive after an answer, but not for ever.
+    // Kept alive after an answer, but not indefinitely.
     let answer = server
         .talk(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
         .await;
@@ -347,7 +347,7 @@ async fn a_write_without_progress_times_out() {
 }
 
 #[tokio::test]
-async fn a_hundred_idle_connections_keep_nobody_out() {
+async fn a_hundred_idle_connections_lock_no_client_out() {
     let server = start(empty(), Limits::default()).await;
     let mut idle = Vec::new();
     for _ in 0..100 {

@@ -23,7 +23,7 @@ impl<S> TimedStream<S> {
         }
     }
 
-    /// Starts or stops the clock by what a write came to.
+    /// Starts the clock when a write is pending, and stops it when one completes.
     fn watched<T>(
         &mut self,
         cx: &mut Context<'_>,

@@ -1,5 +1,5 @@
-//! What stands between a client and the routes: files that are read at the start and again when
-//! they have changed. What is broken in them stops the start; later it leaves the last good in use.
+//! TLS and authentication in front of the routes, from files that are reloaded when they change. A
+//! broken file stops the start; later the last good one stays in use.
 
 use super::auth::{self, Tokens};
 use super::tls::{self, Fault, Identity};
@@ -33,7 +33,7 @@ pub struct Files {
     pub token_file: Option<PathBuf>,
 }
 
-/// Holds who may ask what, and over what. The default: anybody everything, over plain HTTP.
+/// Who may request what, and over which transport. The default: everything, over plain HTTP.
 #[derive(Default)]
 pub struct TlsAuth {
     parts: Mutex<Parts>,
@@ -97,7 +97,7 @@ impl TlsAuth {
         }
     }
 
-    /// Takes in what has changed in the files, and logs it. Blocks as files may.
+    /// Reloads files that have changed, and logs it. Blocks as long as reading does.
     pub fn reload(&self) {
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         let known: Vec<_> = parts.faults();
@@ -107,10 +107,7 @@ impl TlsAuth {
                 Ok(access) => {
                     let expires = access.expires.map(moment);
                     *self.now.write().unwrap_or_else(PoisonError::into_inner) = access;
-                    tracing::info!(
-                        certificate_until = expires,
-                        "taken in anew: files of [serve]"
-                    );
+                    tracing::info!(certificate_until = expires, "TLS and token files reloaded");
                 }
                 Err(fault) => faults.push(fault),
             }
@@ -119,19 +116,21 @@ impl TlsAuth {
             self.failures.fetch_add(1, Ordering::Relaxed);
         }
         for fault in faults.iter().filter(|fault| !known.contains(fault)) {
-            tracing::warn!("{fault}; what was read before stays in use");
+            tracing::warn!(
+                "TLS or token file not reloaded, the last good one stays in use: {fault}"
+            );
         }
         if faults.is_empty() && !known.is_empty() {
-            tracing::info!("the files of [serve] are sound again");
+            tracing::info!("TLS and token files are valid again");
         }
     }
 
-    /// Counts an attempt to reload that came to nothing.
+    /// Counts a failed reload.
     pub fn count_failure(&self) {
         self.failures.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether any file is to be looked at.
+    /// Whether any file is configured.
     pub fn has_files(&self) -> bool {
         let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         parts.has_files()
@@ -260,7 +259,7 @@ impl<T> Part<T> {
         }
     }
 
-    /// Reads the files and, when they have changed, makes the value anew. Whether it did.
+    /// Reads the files and rebuilds the value when they have changed. Returns whether it did.
     fn refresh(&mut self, make: impl FnOnce(&[Vec<u8>]) -> Result<T, Fault>) -> bool {
         if self.files.is_empty() {
             return false;
@@ -325,7 +324,7 @@ fn contents(path: &PathBuf) -> io::Result<Vec<u8>> {
         .custom_flags(nix::libc::O_NONBLOCK)
         .open(path)?;
     if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is no file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     let mut bytes = Vec::new();
     file.take(MAX + 1).read_to_end(&mut bytes)?;

@@ -7,7 +7,7 @@ const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
-/// End of validity in seconds of Unix time; none where the bytes are no certificate.
+/// End of validity in seconds of Unix time; `None` where the bytes are not a certificate.
 pub(super) fn not_after(der: &[u8]) -> Option<i64> {
     let (certificate, _) = element(der, SEQUENCE)?;
     let (body, _) = element(certificate, SEQUENCE)?;

@@ -17,7 +17,7 @@ const MAX_CONTAINERS: usize = 24;
 const MAX_PODS: usize = 64;
 
 /// One container's labels and verdict: the agent's and a sidecar's series are the same.
-pub(crate) struct Told<'a> {
+pub(crate) struct ContainerSeries<'a> {
     /// Who.
     pub key: &'a ContainerKey,
     /// Name of its job, where that is known.
@@ -26,10 +26,10 @@ pub(crate) struct Told<'a> {
     pub verdict: &'a NcclVerdict,
 }
 
-pub(super) fn families(sheet: &mut Exposition, jobs: &Jobs) {
+pub(super) fn families(exposition: &mut Exposition, jobs: &Jobs) {
     // The same of a container's name: the worst stands first.
     let mut names = BTreeSet::new();
-    let told: Vec<Told<'_>> = jobs
+    let told: Vec<ContainerSeries<'_>> = jobs
         .containers
         .iter()
         .filter(|container| {
@@ -37,29 +37,29 @@ pub(super) fn families(sheet: &mut Exposition, jobs: &Jobs) {
             names.insert((&key.namespace, &key.pod, &key.container))
         })
         .take(MAX_CONTAINERS)
-        .map(|container| Told {
+        .map(|container| ContainerSeries {
             key: &container.key,
             job: container.job.as_ref().map(|job| job.name.as_str()),
             verdict: &container.verdict,
         })
         .collect();
-    containers(sheet, &told);
+    containers(exposition, &told);
     let logs = jobs.logs.as_ref();
-    sheet.one(&cat::NCCL_LOG_BYTES, logs.map(|logs| logs.bytes as f64));
-    sheet.one(
+    exposition.one(&cat::NCCL_LOG_BYTES, logs.map(|logs| logs.bytes as f64));
+    exposition.one(
         &cat::NCCL_LOG_DROPPED,
         logs.map(|logs| logs.lines_dropped as f64),
     );
-    sheet.one(&cat::NCCL_LOG_LOST, logs.map(|logs| logs.bytes_lost as f64));
-    sheet.one(
+    exposition.one(&cat::NCCL_LOG_LOST, logs.map(|logs| logs.bytes_lost as f64));
+    exposition.one(
         &cat::NCCL_CONTAINERS,
         logs.map(|_| jobs.containers.len() as f64),
     );
-    suspects(sheet, jobs);
+    suspects(exposition, jobs);
 }
 
-fn suspects(sheet: &mut Exposition, jobs: &Jobs) {
-    // A pod made anew under its name may be there beside its forerunner.
+fn suspects(exposition: &mut Exposition, jobs: &Jobs) {
+    // A recreated pod may exist next to its predecessor of the same name.
     let mut series: BTreeMap<[&str; 3], f64> = BTreeMap::new();
     for suspect in jobs.suspects.values().take(MAX_PODS) {
         let value = match suspect.state {
@@ -68,7 +68,7 @@ fn suspects(sheet: &mut Exposition, jobs: &Jobs) {
             State::Unknown => continue,
         };
         let pod = &suspect.pod;
-        // Of a pod whose name nobody tells, the UID.
+        // The UID where the pod's name is unknown.
         let name = match pod.name.is_empty() {
             true => &suspect.uid,
             false => &pod.name,
@@ -77,16 +77,16 @@ fn suspects(sheet: &mut Exposition, jobs: &Jobs) {
         let kept = series.entry([&pod.namespace, name, job]).or_default();
         *kept = kept.max(value);
     }
-    sheet.add(&cat::NCCL_SUSPECT, series);
+    exposition.add(&cat::NCCL_SUSPECT, series);
 }
 
-/// What each container's NCCL uses. What is not known has no series.
-pub(crate) fn containers(sheet: &mut Exposition, told: &[Told<'_>]) {
-    fn labels<'a>(told: &Told<'a>) -> [&'a str; 3] {
+/// What each container's NCCL uses. Unknown values have no series.
+pub(crate) fn containers(exposition: &mut Exposition, told: &[ContainerSeries<'_>]) {
+    fn labels<'a>(told: &ContainerSeries<'a>) -> [&'a str; 3] {
         let key = told.key;
         [&key.namespace, &key.pod, &key.container]
     }
-    let with = |told: &Told<'_>, more: &'static str| {
+    let with = |told: &ContainerSeries<'_>, more: &'static str| {
         let [namespace, pod, container] = labels(told);
         [
             namespace.to_string(),
@@ -95,7 +95,7 @@ pub(crate) fn containers(sheet: &mut Exposition, told: &[Told<'_>]) {
             more.to_string(),
         ]
     };
-    sheet.add(
+    exposition.add(
         &cat::NCCL_JOB_INFO,
         told.iter().map(|told| {
             let [namespace, pod, container] = labels(told);
@@ -104,7 +104,7 @@ pub(crate) fn containers(sheet: &mut Exposition, told: &[Told<'_>]) {
             ([namespace, pod, container, job, version], 1.0)
         }),
     );
-    sheet.add(
+    exposition.add(
         &cat::NCCL_TCP_FALLBACK,
         told.iter().filter_map(|told| {
             let value = match told.verdict.tcp_fallback {
@@ -115,12 +115,12 @@ pub(crate) fn containers(sheet: &mut Exposition, told: &[Told<'_>]) {
             Some((labels(told), value))
         }),
     );
-    sheet.add(
+    exposition.add(
         &cat::NCCL_NETWORK,
         told.iter()
             .map(|told| (with(told, told.verdict.network.as_str()), 1.0)),
     );
-    sheet.add(
+    exposition.add(
         &cat::NCCL_CHANNELS,
         told.iter().flat_map(|told| {
             let [namespace, pod, container] = labels(told);
@@ -137,24 +137,24 @@ pub(crate) fn containers(sheet: &mut Exposition, told: &[Told<'_>]) {
             })
         }),
     );
-    sheet.add(
+    exposition.add(
         &cat::NCCL_GPUDIRECT,
         told.iter()
             .filter_map(|told| Some((labels(told), flag(told.verdict.gdrdma?)))),
     );
-    sheet.add(
+    exposition.add(
         &cat::NCCL_WARNINGS,
         told.iter().flat_map(|told| {
             let warnings = told.verdict.warnings.iter();
             warnings.map(|(cause, count)| (with(told, cause.as_str()), *count as f64))
         }),
     );
-    sheet.add(
+    exposition.add(
         &cat::NCCL_INIT_SECONDS,
         told.iter()
             .filter_map(|told| Some((labels(told), told.verdict.init_seconds?))),
     );
-    sheet.add(
+    exposition.add(
         &cat::NCCL_INIT_HANGS,
         told.iter().map(|told| {
             let hangs = told.verdict.init_hangs_since.is_some();

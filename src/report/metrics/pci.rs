@@ -7,11 +7,11 @@ use crate::report::catalogue as cat;
 use crate::report::port_view::ReportedPort;
 use std::collections::BTreeSet;
 
-pub(super) fn families(sheet: &mut Exposition, report: &Report, ports: &[ReportedPort<'_>]) {
+pub(super) fn families(exposition: &mut Exposition, report: &Report, ports: &[ReportedPort<'_>]) {
     let Some(pci) = report.snapshot.pci.as_ref().map(|pci| &pci.value) else {
         return;
     };
-    sheet.one(&cat::GPUS, Some(pci.gpus.len() as f64));
+    exposition.one(&cat::GPUS, Some(pci.gpus.len() as f64));
     // Bridges are among the functions too; their ends say the same of the link.
     let nics = ports.iter().filter_map(ReportedPort::pci);
     let ends: BTreeSet<String> = pci
@@ -32,19 +32,19 @@ pub(super) fn families(sheet: &mut Exposition, report: &Report, ports: &[Reporte
             .iter()
             .filter_map(move |(address, function)| Some(([address.clone()], pick(function)?)))
     };
-    sheet.add(
+    exposition.add(
         &cat::PCIE_LINK,
         links(|function| Some(bandwidth(function.current.value()?))),
     );
-    sheet.add(
+    exposition.add(
         &cat::PCIE_LINK_MAX,
         links(|function| Some(bandwidth(function.max.value()?))),
     );
-    sheet.add(
+    exposition.add(
         &cat::PCIE_LINK_WIDTH,
         links(|function| Some(f64::from(function.current.value()?.width))),
     );
-    sheet.add(
+    exposition.add(
         &cat::PCIE_AER,
         functions.iter().flat_map(|(address, function)| {
             let aer = function.aer;

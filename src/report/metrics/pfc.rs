@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const RECEIVE: &str = "receive";
 const TRANSMIT: &str = "transmit";
 
-pub(super) fn families(sheet: &mut Exposition, report: &Report) {
+pub(super) fn families(exposition: &mut Exposition, report: &Report) {
     let snapshot = &report.snapshot;
     let ethtool: Vec<(&str, &EthtoolFacts)> = snapshot
         .ethtool
@@ -23,7 +23,7 @@ pub(super) fn families(sheet: &mut Exposition, report: &Report) {
         .filter_map(|(name, facts)| Some((name.as_str(), facts.value.value()?)))
         .collect();
     let used = priorities_in_use(&ethtool, &dcb);
-    let full = sheet.detail == Detail::Full;
+    let full = exposition.detail == Detail::Full;
     let priorities: Vec<(&str, u8, &PriorityFacts)> = ethtool
         .iter()
         .flat_map(|(name, facts)| {
@@ -35,21 +35,26 @@ pub(super) fn families(sheet: &mut Exposition, report: &Report) {
         .filter(|(_, priority, _)| full || used.contains(priority))
         .collect();
 
-    both_ways(sheet, &cat::PFC_PAUSE_FRAMES, &priorities, |numbers| {
+    both_ways(exposition, &cat::PFC_PAUSE_FRAMES, &priorities, |numbers| {
         [numbers.pause.rx, numbers.pause.tx].map(|frames| frames.map(|frames| frames as f64))
     });
-    both_ways(sheet, &cat::PFC_PAUSE_SECONDS, &priorities, |numbers| {
-        [numbers.rx_pause_micros, numbers.tx_pause_micros]
-            .map(|micros| micros.map(|micros| micros as f64 / 1e6))
-    });
-    sheet.add(
+    both_ways(
+        exposition,
+        &cat::PFC_PAUSE_SECONDS,
+        &priorities,
+        |numbers| {
+            [numbers.rx_pause_micros, numbers.tx_pause_micros]
+                .map(|micros| micros.map(|micros| micros as f64 / 1e6))
+        },
+    );
+    exposition.add(
         &cat::PFC_DISCARDS,
         priorities.iter().filter_map(|(netdev, priority, numbers)| {
             let labels = [(*netdev).to_string(), priority.to_string()];
             Some((labels, numbers.rx_discards? as f64))
         }),
     );
-    sheet.add(
+    exposition.add(
         &cat::PFC_ENABLED,
         dcb.iter()
             .filter_map(|(netdev, facts)| Some((netdev, facts.pfc_enabled?)))
@@ -60,7 +65,7 @@ pub(super) fn families(sheet: &mut Exposition, report: &Report) {
                 })
             }),
     );
-    sheet.add(
+    exposition.add(
         &cat::GLOBAL_PAUSE_FRAMES,
         ethtool.iter().flat_map(|(netdev, facts)| {
             let pause = facts.global_pause;
@@ -72,7 +77,7 @@ pub(super) fn families(sheet: &mut Exposition, report: &Report) {
                 })
         }),
     );
-    sheet.add(
+    exposition.add(
         &cat::ETHTOOL,
         ethtool.iter().flat_map(|(netdev, facts)| {
             default_counters::ETHTOOL.iter().filter_map(move |name| {
@@ -81,7 +86,7 @@ pub(super) fn families(sheet: &mut Exposition, report: &Report) {
             })
         }),
     );
-    sheet.add(
+    exposition.add(
         &cat::CARRIER_CHANGES,
         snapshot.netdevs.iter().filter_map(|(netdev, facts)| {
             let changes = *facts.value.carrier_changes.value()?;
@@ -117,12 +122,12 @@ fn priorities_in_use(ethtool: &[(&str, &EthtoolFacts)], dcb: &[(&str, &DcbFacts)
 }
 
 fn both_ways(
-    sheet: &mut Exposition,
+    exposition: &mut Exposition,
     family: &Family,
     priorities: &[(&str, u8, &PriorityFacts)],
     values: impl Fn(&PriorityFacts) -> [Option<f64>; 2],
 ) {
-    sheet.add(
+    exposition.add(
         family,
         priorities.iter().flat_map(|(netdev, priority, numbers)| {
             [RECEIVE, TRANSMIT]

@@ -9,29 +9,31 @@ use crate::report::port_view::{self, ReportedPort};
 use crate::report::{Report, Role};
 use std::borrow::Cow;
 
-pub(super) fn families(sheet: &mut Exposition, report: &Report, ports: &[ReportedPort<'_>]) {
+pub(super) fn families(exposition: &mut Exposition, report: &Report, ports: &[ReportedPort<'_>]) {
     // Before the first enumeration nothing is known of rails: no series, not 0.
     let rails = ports.iter().filter(|port| port.is_rail()).count();
-    sheet.one(
+    exposition.one(
         &cat::RAILS,
         report.snapshot.devices.as_ref().map(|_| rails as f64),
     );
-    sheet.add(&cat::PORT_INFO, ports.iter().map(|port| (info(port), 1.0)));
-    each(sheet, &cat::PORT_UP, ports, |port| match port.state()? {
-        PortState::Unknown => None,
-        state => Some(flag(state.is_up())),
+    exposition.add(&cat::PORT_INFO, ports.iter().map(|port| (info(port), 1.0)));
+    each(exposition, &cat::PORT_UP, ports, |port| {
+        match port.state()? {
+            PortState::Unknown => None,
+            state => Some(flag(state.is_up())),
+        }
     });
-    each(sheet, &cat::PORT_STATE_ID, ports, |port| {
+    each(exposition, &cat::PORT_STATE_ID, ports, |port| {
         Some(f64::from(port.state()?.id()))
     });
-    each(sheet, &cat::PORT_PHYSICAL_STATE_ID, ports, |port| {
+    each(exposition, &cat::PORT_PHYSICAL_STATE_ID, ports, |port| {
         Some(f64::from(port.phys_state()?.id()))
     });
-    each(sheet, &cat::PORT_RATE, ports, |port| {
+    each(exposition, &cat::PORT_RATE, ports, |port| {
         Some(port.rate()?.bytes_per_sec())
     });
 
-    let full = sheet.detail == Detail::Full;
+    let full = exposition.detail == Detail::Full;
     let counted: Vec<&ReportedPort<'_>> = ports
         .iter()
         .filter(|port| full || default_counters::counted_by_default(port))
@@ -44,7 +46,7 @@ pub(super) fn families(sheet: &mut Exposition, report: &Report, ports: &[Reporte
         let values = traffic
             .iter()
             .filter_map(|(port, traffic)| Some((port_labels(port), pick(traffic)? as f64)));
-        sheet.add(family, values);
+        exposition.add(family, values);
     };
     moved(&cat::PORT_RECEIVE_BYTES, |t| t.rx_bytes);
     moved(&cat::PORT_TRANSMIT_BYTES, |t| t.tx_bytes);
@@ -61,8 +63,8 @@ pub(super) fn families(sheet: &mut Exposition, report: &Report, ports: &[Reporte
                 })
         })
     };
-    sheet.add(&cat::PORT_COUNTER, pma(false));
-    sheet.add(&cat::PORT_COUNTER_SATURATED, pma(true));
+    exposition.add(&cat::PORT_COUNTER, pma(false));
+    exposition.add(&cat::PORT_COUNTER_SATURATED, pma(true));
     let hw = |gauges: bool| {
         counted.iter().flat_map(move |port| {
             hw_values(port, full)
@@ -72,11 +74,11 @@ pub(super) fn families(sheet: &mut Exposition, report: &Report, ports: &[Reporte
                 .map(move |(name, value)| (with_counter(port, name), value as f64))
         })
     };
-    sheet.add(&cat::PORT_HW_COUNTER, hw(false));
-    sheet.add(&cat::PORT_HW_GAUGE, hw(true));
+    exposition.add(&cat::PORT_HW_COUNTER, hw(false));
+    exposition.add(&cat::PORT_HW_GAUGE, hw(true));
 
     // A port whose state was never read has no edges to count from.
-    sheet.add(
+    exposition.add(
         &cat::PORT_LINK_TRANSITIONS,
         counted.iter().filter(|port| port.state_read).map(|port| {
             let edges = report.totals.link_edges.get(&port.key).copied();
@@ -86,12 +88,12 @@ pub(super) fn families(sheet: &mut Exposition, report: &Report, ports: &[Reporte
 }
 
 fn each(
-    sheet: &mut Exposition,
+    exposition: &mut Exposition,
     family: &Family,
     ports: &[ReportedPort<'_>],
     value: impl Fn(&ReportedPort<'_>) -> Option<f64>,
 ) {
-    sheet.add(
+    exposition.add(
         family,
         ports
             .iter()

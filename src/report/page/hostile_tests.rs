@@ -1,4 +1,4 @@
-//! Reports full of what nobody should put into one.
+//! Reports full of hostile text.
 
 use super::scan::scan;
 use super::*;

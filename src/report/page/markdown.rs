@@ -116,7 +116,7 @@ mod tests {
         }
         assert_eq!(
             render("## T \"q\"\n| a | b |\n|---|---|\n| `c` | d |").replace('\n', ""),
-            "<h2>T &quot;q&quot;</h2><div class=\"scroll\" role=\"region\" \
+            "<h2>T \"q\"</h2><div class=\"scroll\" role=\"region\" \
              aria-label=\"T &quot;q&quot;\" tabindex=\"0\"><table>\
              <thead><tr><th>a</th><th>b</th></tr></thead>\
              <tbody><tr><td><code>c</code></td><td>d</td></tr></tbody></table></div>"

@@ -91,6 +91,7 @@ const ATTRIBUTES: &[&str] = &[
     "transform",
     "datetime",
     "scope",
+    "start",
 ];
 
 /// What a page consists of.
@@ -181,7 +182,7 @@ fn take_text(text: &str, scanned: &mut Scanned) {
     scanned.text.push(' ');
 }
 
-/// Nothing in it acts on what stands beside it.
+/// No character in it acts on its neighbours.
 fn harmless(text: &str) {
     let acts = |c: char| {
         (c.is_control() && c != '\n')

@@ -317,7 +317,7 @@ fn a_port_that_is_down_without_a_finding_is_no_alarm() {
         &report,
         &["Rails 7 of 7 up", "not in use", "and 1 other port"],
     );
-    // A notice about it is no alarm either, and is seen.
+    // A notice about it does not raise an alarm either, and is shown.
     let mut notice = finding("link_state", "mlx5_7/1", "LinkDown", Status::Failing);
     notice.weight = Weight::Notice;
     report.findings.push(notice);

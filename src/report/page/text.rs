@@ -44,9 +44,13 @@ fn harmless(c: char) -> char {
 /// Text cut to so many characters, for places of a fixed width.
 pub(super) fn cut(text: impl AsRef<str>, most: usize) -> String {
     let text = text.as_ref();
-    match text.char_indices().nth(most) {
-        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
-        None => text.to_string(),
+    match text.chars().count() > most {
+        true => text
+            .chars()
+            .take(most.saturating_sub(1))
+            .chain(['…'])
+            .collect(),
+        false => text.to_string(),
     }
 }
 

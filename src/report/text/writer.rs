@@ -25,26 +25,16 @@ impl Page {
     /// The same of any length.
     pub(in crate::report) fn whole(&mut self, lead: &str, indent: usize, text: &str) {
         let text = clean(text);
-        let mut line = lead.to_string();
-        let mut used = shown_width(lead);
-        let mut at_start = true;
-        for word in text.split_whitespace() {
-            let length = word.chars().count();
-            if !at_start && used + 1 + length > self.width {
-                self.line(&line);
-                line = " ".repeat(indent);
-                used = indent;
-                at_start = true;
-            }
-            if !at_start {
-                line.push(' ');
-                used += 1;
-            }
-            line.push_str(word);
-            used += length;
-            at_start = false;
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let rest = " ".repeat(indent);
+        let options = textwrap::Options::new(self.width)
+            .initial_indent(lead)
+            .subsequent_indent(&rest)
+            .word_splitter(textwrap::WordSplitter::NoHyphenation)
+            .break_words(false);
+        for line in textwrap::wrap(&words.join(" "), options) {
+            self.line(&line);
         }
-        self.line(&line);
     }
 
     pub(in crate::report) fn paint(&self, colour: Colour, text: &str) -> String {
@@ -63,21 +53,6 @@ pub(in crate::report) enum Colour {
     Green = 32,
     Yellow = 33,
     Magenta = 35,
-}
-
-/// Characters that a terminal shows; colour codes take no room.
-fn shown_width(text: &str) -> usize {
-    let mut width = 0;
-    let mut in_code = false;
-    for c in text.chars() {
-        match c {
-            '\x1b' => in_code = true,
-            'm' if in_code => in_code = false,
-            _ if in_code => {}
-            _ => width += 1,
-        }
-    }
-    width
 }
 
 /// Text from outside with everything that could steer a terminal (control characters, direction

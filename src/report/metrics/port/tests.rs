@@ -2,12 +2,12 @@ use crate::observe::rdma::{LinkLayer, PhysState, PortState};
 use crate::observe::reading::Reading;
 use crate::observe::snapshot::SourceHealth;
 use crate::report::Report;
-use crate::report::metrics::{Options, encode_report};
+use crate::report::metrics::{AgentStats, Options, encode};
 use crate::report::testing::{NOW, device, link, node};
 use std::sync::Arc;
 
 fn default_text(report: &Report) -> String {
-    encode_report(report, Options::default())
+    encode(report, None, &AgentStats::default(), Options::default())
 }
 
 fn has(text: &str, line: &str) -> bool {
@@ -35,7 +35,7 @@ fn a_port_that_can_no_longer_be_read_has_no_state_and_no_rate() {
         let port = |number: u32| of(&format!("device=\"mlx5_{number}\",port=\"1\"}}"));
         (port(0), port(1))
     };
-    // A long interval alone is no reason.
+    // A long interval alone does not make it stale.
     assert_eq!(series(&report), (4, 4));
     let health = SourceHealth {
         source: "link".into(),
