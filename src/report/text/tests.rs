@@ -163,3 +163,15 @@ fn ages_in_one_unit() {
         assert_eq!(ago(&report, since), want);
     }
 }
+
+#[test]
+fn findings_come_before_a_long_table_of_ports() {
+    for (ports, first) in [(LONG_TABLE, false), (LONG_TABLE + 1, true)] {
+        let mut report = node(ports as u8, LinkLayer::Infiniband);
+        report.findings = vec![finding("xid", "gpu0", "GpuLost", Status::Failing)];
+        let text = encode(&report, Style::default());
+        let (found, table) = (text.find("failing  gpu0"), text.find("Rails: "));
+        assert!(found.is_some() && table.is_some());
+        assert_eq!(found < table, first, "{ports} ports");
+    }
+}
