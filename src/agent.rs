@@ -113,14 +113,13 @@ pub async fn run(
     let (wake_tx, wakes) = mpsc::channel(WAITING);
     let mut node = Node::new(&config, found, cluster, clock, &wake_tx);
     reports.send_replace(Arc::new(node.report()));
-    let kernel_log = node.follow_kernel_log(&config, &wake_tx);
+    node.follow_kernel_log(&config, &wake_tx);
     if node.host.is_live() {
         events::spawn(&wake_tx, config.uses_netlink());
     }
     drop(wake_tx);
 
     node.watch(shutdown, wakes, &reports, observer).await;
-    kernel_log.stop();
     node.save_now = true;
     node.save_if_due();
     let _ = stop_tx.send(true);
@@ -214,11 +213,11 @@ impl Node {
     }
 
     /// Starts the thread that follows the kernel log.
-    fn follow_kernel_log(&self, config: &Config, wakes: &mpsc::Sender<Wake>) -> kernel_log::Handle {
+    fn follow_kernel_log(&self, config: &Config, wakes: &mpsc::Sender<Wake>) {
         let resume = self.kernel_log.clone();
         let boot_id = self.boot_id.as_deref();
-        let settings = kernel_log::settings(&self.host, &config.agent, boot_id, resume);
-        kernel_log::spawn(settings, self.clock, wakes.clone())
+        let settings = kernel_log::Settings::new(&self.host, &config.agent, boot_id, resume);
+        kernel_log::spawn(settings, self.clock, wakes.clone());
     }
 
     /// Judges the node whenever something changed or a wait may be over, until `shutdown` resolves.

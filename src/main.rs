@@ -1,4 +1,4 @@
-//! The `selvage` binary: see the library for everything.
+//! The `selvage` binary; everything is in the library.
 
 fn main() -> std::process::ExitCode {
     selvage::cli::run::main()

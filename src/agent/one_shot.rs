@@ -39,7 +39,7 @@ pub async fn sample_once(config: &Config) -> Report {
         ..saved.memory_to_restore(boot_id.as_deref())
     };
     let mut evaluator = start::evaluator(config, policy, memory);
-    let log = crate::kernel_log::settings(&host, &config.agent, boot_id.as_deref(), None);
+    let log = crate::kernel_log::Settings::new(&host, &config.agent, boot_id.as_deref(), None);
     let now = clock.now();
     let read = tokio::task::spawn_blocking(move || crate::kernel_log::read_existing(&log, now));
     let jobs = Settings::of(config).map(|settings| {

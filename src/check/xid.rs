@@ -1,6 +1,5 @@
 //! GPU errors in the kernel log.
 
-use super::policy::{Policy, XidAction};
 use super::xid_codes::{self, Authority, Disposition, Overrides, Ruling, XidClass};
 use super::{Candidate, Check, Context, ReasonDoc, Status, Weight, driver_reload};
 use crate::observe::kernel::{RecoveryAction, XidDetail};
@@ -40,7 +39,7 @@ const UNKNOWN: ReasonDoc = ReasonDoc {
     reason: "XidUnknown",
     status: Status::Degraded,
     weight: Weight::Notice,
-    meaning: "A GPU reported a code that this version does not know. It is told, and judged by nobody.",
+    meaning: "A GPU reported a code that this version does not know. It is shown and has no effect on the verdict.",
     remedy: "Look the code up in NVIDIA's Xid catalog; `xid.overrides` can judge it.",
 };
 const STORM: ReasonDoc = ReasonDoc {
@@ -55,7 +54,7 @@ const STORM: ReasonDoc = ReasonDoc {
 pub const CHECK: Check = Check {
     id: ID,
     title: "Xid (GPU errors)",
-    what: "NVIDIA's Xids, one finding a GPU and reason, repeats folded. What decides, in this order: `xid.overrides`, the driver's own verdict (Xid 154), NVLink's severity word, the table of codes. Applications' errors (13, 31, 43, 45, 68, 69) are counted and never touch the node, nor do codes that nobody knows. A fatal one clears by a reboot, when the driver says that it recovered (Xid 154), or when the driver was unloaded and loaded again after it and the GPU answers on the bus, and the GPU stays quiet for `quiet`; never because the agent restarted. Drivers before 565 say nothing in the log when a GPU is reset: there a reset without a reload of the driver clears nothing, unless `policy.xid.fatal_for` sets an end.",
+    what: "NVIDIA's Xids, one finding a GPU and reason, repeats folded. What decides, in this order: `xid.overrides`, the driver's own verdict (Xid 154), NVLink's severity word, the table of codes. Applications' errors (13, 31, 43, 45, 68, 69) are counted and never touch the node, nor do unknown codes. A fatal one clears by a reboot, when the driver says that it recovered (Xid 154), or when the driver was unloaded and loaded again after it and the GPU answers on the bus, and the GPU stays quiet for `quiet`; never because the agent restarted. Drivers before 565 say nothing in the log when a GPU is reset: there a reset without a reload of the driver clears nothing, unless `policy.xid.fatal_for` sets an end.",
     reasons: &[FATAL, RECOVERY, DEGRADED, UNKNOWN, STORM],
     run,
 };
@@ -68,13 +67,13 @@ struct Standing<'a> {
 }
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
-    let overrides = overrides(context.policy);
+    let overrides = &context.policy.xid.overrides;
     let gpus: Vec<(&String, Vec<Standing<'_>>)> = context
         .history
         .kernel
         .gpus
         .iter()
-        .map(|(slot, gpu)| (slot, standing(context, slot, gpu, &overrides)))
+        .map(|(slot, gpu)| (slot, standing(context, slot, gpu, overrides)))
         .collect();
     let storms = storms(context, &gpus);
     let mut found = Vec::new();
@@ -86,7 +85,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
                 .collect()
         };
         let gpu = context.history.kernel.gpus.get(*slot);
-        let advice = gpu.and_then(|gpu| advice(context, gpu, &overrides));
+        let advice = gpu.and_then(|gpu| advice(context, gpu, overrides));
         let mut serious: Vec<Candidate> = [
             (FATAL, Disposition::Fatal),
             (DEGRADED, Disposition::Degraded),
@@ -106,31 +105,9 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             .filter(|xid| storms.contains(&xid.code))
             .collect();
         found.extend(say(context, slot, STORM, &stormy));
-        found.extend(gpu.and_then(|gpu| recovery(context, slot, gpu, &overrides)));
+        found.extend(gpu.and_then(|gpu| recovery(context, slot, gpu, overrides)));
     }
     found
-}
-
-fn overrides(policy: &Policy) -> Overrides {
-    policy
-        .xid
-        .overrides
-        .iter()
-        .map(|(code, own)| {
-            let action = match own.action {
-                XidAction::Ignore => Disposition::Ignore,
-                XidAction::App => Disposition::App,
-                XidAction::Degraded => Disposition::Degraded,
-                XidAction::Fatal => Disposition::Fatal,
-            };
-            let own = xid_codes::XidOverride {
-                action,
-                count: own.count,
-                within: own.within.map_or(Default::default(), |within| within.0),
-            };
-            (*code, own)
-        })
-        .collect()
 }
 
 /// Codes of a GPU that stand now, with what each means.
@@ -375,5 +352,4 @@ fn wish(action: RecoveryAction) -> &'static str {
 }
 
 #[cfg(test)]
-#[path = "xid_tests.rs"]
 mod tests;

@@ -1,7 +1,7 @@
 //! What an Xid or SXid means for the node.
 //!
-//! Authorities disagree on many codes, so the operator's word stands above all; then the driver's
-//! own verdict (Xid 154), then NVLink 5's severity word, then the table. A code that nobody knows
+//! Authorities disagree on many codes, so the operator's override comes first; then the driver's
+//! own verdict (Xid 154), then NVLink 5's severity word, then the table. An unknown code
 //! is reported and never fails a node.
 
 mod table;
@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+use super::policy::{XidAction, XidOverride};
 
 use crate::observe::kernel::{
     Detail, EventKind, KernelEvent, NvLink, RecoveryAction, Severity, XidDetail,
@@ -23,15 +25,15 @@ pub use table::{CODES, lookup};
 pub enum Disposition {
     /// The fault is over: clears what the same GPU raised.
     Clear,
-    /// Counted only.
+    /// Counted; no effect on the node.
     Ignore,
-    /// Nobody knows the code: shown, judged by nobody.
+    /// The code is unknown: shown, without effect on the verdict.
     Report,
     /// A program's fault: shown, the node is fine.
     App,
     /// The node works with less.
     Degraded,
-    /// The GPU is lost to a job until somebody acts.
+    /// The GPU is unusable until an operator acts.
     Fatal,
 }
 
@@ -41,19 +43,19 @@ pub enum Disposition {
 pub enum XidClass {
     /// A user's program.
     App,
-    /// The GPU itself.
+    /// The GPU's engines or controllers.
     Gpu,
-    /// GPU memory.
+    /// The GPU's memory and its caches.
     Memory,
-    /// Links between GPUs.
+    /// NVLink, between GPUs or to a switch.
     Nvlink,
-    /// The PCIe link.
+    /// The PCIe link to the host.
     Pcie,
-    /// Driver or firmware.
+    /// NVIDIA's driver or firmware.
     Driver,
     /// The link between Grace and the GPU.
     C2c,
-    /// Power.
+    /// Power supply or its cables.
     Power,
     /// Not in the table.
     Unknown,
@@ -80,55 +82,33 @@ impl XidClass {
 /// One row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct XidCode {
-    /// The code.
+    /// The number that the driver prints.
     pub code: u32,
     /// Where the fault lies.
     pub class: XidClass,
     /// What it does to the node, when nothing stronger speaks.
     pub disposition: Disposition,
-    /// What happened.
+    /// What happened, in a phrase.
     pub meaning: &'static str,
-    /// What to do.
+    /// What the operator should do.
     pub remedy: &'static str,
 }
 
-/// The operator's word on one code; the count in the window is the check's to keep.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct XidOverride {
-    /// What to do.
-    pub action: Disposition,
-    /// Occurrences on one GPU from which it applies; fewer are counted only.
-    #[serde(default = "one")]
-    pub count: u32,
-    /// The window in which they are counted, written in seconds; zero is for ever.
-    #[serde(default, rename = "within_seconds", with = "seconds")]
-    pub within: Duration,
-}
-
-/// A duration as whole seconds.
-mod seconds {
-    use std::time::Duration;
-
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub fn serialize<S: Serializer>(d: &Duration, s: S) -> Result<S::Ok, S::Error> {
-        s.serialize_u64(d.as_secs())
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Duration, D::Error> {
-        u64::deserialize(d).map(Duration::from_secs)
+impl From<XidAction> for Disposition {
+    fn from(action: XidAction) -> Self {
+        match action {
+            XidAction::Ignore => Self::Ignore,
+            XidAction::App => Self::App,
+            XidAction::Degraded => Self::Degraded,
+            XidAction::Fatal => Self::Fatal,
+        }
     }
 }
 
-fn one() -> u32 {
-    1
-}
-
-/// Overrides by code.
+/// The operator's overrides by code.
 pub type Overrides = BTreeMap<u32, XidOverride>;
 
-/// What decided.
+/// The authority that decided on a code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Authority {
@@ -138,10 +118,10 @@ pub enum Authority {
     RecoveryAction,
     /// The message's own severity word or register bits.
     Message,
-    /// The table.
+    /// The built-in table of codes.
     Table,
-    /// Nothing: the code is unknown.
-    Nobody,
+    /// No authority: the code is unknown.
+    None,
 }
 
 /// The judgement of one event.
@@ -149,17 +129,17 @@ pub enum Authority {
 pub struct Ruling {
     /// What it does to the node.
     pub disposition: Disposition,
-    /// What decided.
+    /// The authority that decided.
     pub authority: Authority,
     /// Where the fault lies.
     pub class: XidClass,
-    /// What happened.
+    /// What happened, in a phrase.
     pub meaning: &'static str,
-    /// What to do.
+    /// What the operator should do.
     pub remedy: &'static str,
     /// Occurrences from which the disposition applies.
     pub count: u32,
-    /// Window for the count; zero is for ever.
+    /// Window for the count; zero is unlimited.
     pub within: Duration,
 }
 
@@ -192,7 +172,7 @@ pub fn xid_ruling(code: u32, detail: &XidDetail, overrides: &Overrides) -> Rulin
     let row = lookup(code);
     let mut ruling = Ruling {
         disposition: row.map_or(Disposition::Report, |r| r.disposition),
-        authority: row.map_or(Authority::Nobody, |_| Authority::Table),
+        authority: row.map_or(Authority::None, |_| Authority::Table),
         class: row.map_or(XidClass::Unknown, |r| r.class),
         meaning: row.map_or("unknown Xid code", |r| r.meaning),
         remedy: row.map_or(table::LOOK_UP, |r| r.remedy),
@@ -200,10 +180,10 @@ pub fn xid_ruling(code: u32, detail: &XidDetail, overrides: &Overrides) -> Rulin
         within: Duration::ZERO,
     };
     if let Some(o) = overrides.get(&code) {
-        ruling.disposition = o.action;
+        ruling.disposition = o.action.into();
         ruling.authority = Authority::Operator;
         ruling.count = o.count.max(1);
-        ruling.within = o.within;
+        ruling.within = o.within.map_or(Duration::ZERO, |within| within.0);
     } else if let Some((_, to)) = detail.recovery {
         let (disposition, remedy) = recovery(to);
         ruling.disposition = disposition;
@@ -261,7 +241,7 @@ fn sxid_ruling(severity: Option<Severity>) -> Ruling {
     let (disposition, authority) = match severity {
         Some(Severity::Fatal) => (Disposition::Fatal, Authority::Message),
         Some(Severity::Nonfatal) => (Disposition::Ignore, Authority::Message),
-        None => (Disposition::Ignore, Authority::Nobody),
+        None => (Disposition::Ignore, Authority::None),
     };
     Ruling {
         disposition,

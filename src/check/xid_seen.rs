@@ -5,23 +5,23 @@ use crate::observe::history::History;
 use crate::units::Millis;
 use serde::{Deserialize, Serialize};
 
-/// Most entries told.
+/// Most entries in the report.
 const MAX: usize = 64;
 
 /// One Xid of one GPU, repeats folded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct XidSeen {
-    /// GPU slot, `0000:17:00`; none where the line told none.
+    /// GPU slot, `0000:17:00`; `None` where the line names none.
     pub pci: Option<String>,
-    /// Code.
+    /// The Xid code that the driver printed.
     pub xid: u32,
     /// Class out of the table in `check/xid_codes.rs`: `app`, `memory`, `nvlink` …
     pub class: String,
-    /// How often.
+    /// Number of events this boot.
     pub count: u64,
-    /// First time.
+    /// Moment of the first event.
     pub first: Millis,
-    /// Last time.
+    /// Moment of the latest event.
     pub last: Millis,
     /// The last line's own words, cut to a bound.
     pub message: String,

@@ -29,7 +29,9 @@ const MAX_REPORT: u64 = 16 << 20;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Benchmarks")]
 struct BenchArgs {
-    /// Read what nccl-tests printed and compare its bus bandwidth with the node's rails; exit 0 line rate, 1 below, 2 TCP in the log or wrong results, 3 cannot tell
+    /// Read nccl-tests output: is its bus bandwidth the rails' rate?
+    ///
+    /// Exit status: 0 line rate, 1 below, 2 TCP in the log or wrong results, 3 cannot tell.
     #[arg(long)]
     bench: bool,
     /// Rails of each node; else of --node-report, else of this node

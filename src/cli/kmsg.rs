@@ -16,20 +16,12 @@ use crate::source::kernel_log::assemble::Assembler;
 /// Bytes kept of one line; a message stands at its line's start, so the rest is not needed.
 const LINE_LIMIT: usize = 64 * 1024;
 
-/// Why decoding stopped.
-#[derive(Debug, thiserror::Error)]
-pub enum KmsgError {
-    /// The output could not be written.
-    #[error("writing output: {0}")]
-    Write(io::Error),
-}
-
-/// What was read.
+/// Counts over all inputs, and failures.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct KmsgSummary {
-    /// Lines read.
+    /// Lines read from all inputs.
     pub lines: u64,
-    /// Events printed.
+    /// Events printed from all inputs.
     pub events: u64,
     /// Inputs that could not be read, each by name and why.
     pub troubles: Vec<String>,
@@ -48,11 +40,11 @@ struct JsonEvent<'a> {
 }
 
 /// Decodes the inputs, `-` or none being standard input, to `out`. An input that cannot be read is
-/// told in the summary and stops no other. A reader that hangs up ends the run without error.
+/// listed in the summary and does not stop the others. A reader that hangs up ends the run without error.
 ///
 /// # Errors
-/// A failing output.
-pub fn run(inputs: &[PathBuf], json: bool, out: &mut impl Write) -> Result<KmsgSummary, KmsgError> {
+/// The output cannot be written.
+pub fn run(inputs: &[PathBuf], json: bool, out: &mut impl Write) -> io::Result<KmsgSummary> {
     let mut total = KmsgSummary::default();
     let stdin = [PathBuf::from("-")];
     let inputs = if inputs.is_empty() { &stdin } else { inputs };
@@ -64,11 +56,11 @@ pub fn run(inputs: &[PathBuf], json: bool, out: &mut impl Write) -> Result<KmsgS
                 total.troubles.push(trouble);
             }
             Err(Stopped::Write(e)) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(total),
-            Err(Stopped::Write(e)) => return Err(KmsgError::Write(e)),
+            Err(Stopped::Write(e)) => return Err(e),
         }
     }
     match out.flush() {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(KmsgError::Write(e)),
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e),
         _ => Ok(total),
     }
 }
@@ -84,23 +76,23 @@ fn decode_one(
     }
     #[expect(clippy::disallowed_methods, reason = "a file that the user named")]
     let file = File::open(path).map_err(Stopped::read)?;
-    // A pipe or the device may stay open for long: what is known must not wait.
+    // A pipe or the device may stay open for long: events must not wait in a buffer.
     let live = !file.metadata().is_ok_and(|m| m.is_file());
     let input = BufReader::with_capacity(256 * 1024, file);
     decode(plain(input, path)?, json, live, out, total)
 }
 
-/// The input, unless it is packed: there is no line to be found in that.
+/// The input, unless it is compressed.
 fn plain<R: BufRead>(mut input: R, path: &Path) -> Result<R, Stopped> {
     let start = match input.fill_buf() {
         Ok(start) => start,
-        // Told where reading goes on.
+        // The next read reports the error.
         Err(_) => return Ok(input),
     };
     match unpacker(start) {
         Some(cat) => {
             let path = path.display();
-            let hint = format!("is packed; unpack it first: {cat} {path} | selvage kmsg");
+            let hint = format!("is compressed; unpack it first: {cat} {path} | selvage kmsg");
             Err(Stopped::Read(hint.replace(&format!("{cat} -"), cat)))
         }
         None => Ok(input),
@@ -195,7 +187,7 @@ fn next_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
 }
 
 fn write_json(out: &mut Vec<u8>, event: &KernelEvent, line: &str) {
-    // Plain values into memory: there is nothing in them that fails.
+    // Writing plain values to memory cannot fail.
     let _ = serde_json::to_writer(
         &mut *out,
         &JsonEvent {

@@ -316,7 +316,7 @@ enum Place {
     Map,
     /// An entry of that map.
     Entry(&'static Setting),
-    /// Not a setting.
+    /// Neither a section nor a setting.
     Nowhere,
 }
 

@@ -14,7 +14,7 @@ pub struct Listen {
 }
 
 impl Listen {
-    /// All addresses.
+    /// Listens on all addresses.
     pub const fn any(port: u16) -> Self {
         Listen {
             address: None,
@@ -22,7 +22,7 @@ impl Listen {
         }
     }
 
-    /// One address.
+    /// Listens on one address only.
     pub const fn on(address: IpAddr, port: u16) -> Self {
         Listen {
             address: Some(address),
@@ -45,7 +45,7 @@ impl Listen {
     }
 }
 
-/// A form that a socket can be bound to; all addresses are told as IPv4's.
+/// A form that a socket can be bound to; all addresses are shown as IPv4's.
 impl fmt::Display for Listen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let address = self.address.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
@@ -53,7 +53,7 @@ impl fmt::Display for Listen {
     }
 }
 
-/// Text that is no listen address.
+/// Text that is not a listen address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not an address to listen on: {0:?}; write it as :9949, 127.0.0.1:9949 or [::1]:9949")]
 pub struct BadListen(pub String);
@@ -121,11 +121,11 @@ mod tests {
 
     #[test]
     fn all_addresses_are_tried_as_ipv6_first() {
-        let told: Vec<String> = Listen::any(7)
+        let addresses: Vec<String> = Listen::any(7)
             .addresses()
             .iter()
             .map(|a| a.to_string())
             .collect();
-        assert_eq!(told, ["[::]:7", "0.0.0.0:7"]);
+        assert_eq!(addresses, ["[::]:7", "0.0.0.0:7"]);
     }
 }

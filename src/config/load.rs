@@ -70,9 +70,9 @@ fn arg(setting: &'static Setting, flag: &'static str) -> Arg {
 /// Settings in force, and where each of them was written.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The validated settings.
+    /// The settings, validated as a whole.
     pub config: Config,
-    /// Ignored environment variables.
+    /// Environment variables with our prefix that are not settings.
     pub warnings: Vec<Complaint>,
     layers: Layers,
 }

@@ -141,7 +141,7 @@ words! {
         Info,
         /// Details for finding faults in the agent.
         Debug,
-        /// Every detail.
+        /// Every detail, also of single reads.
         Trace,
     }
 }
@@ -149,7 +149,7 @@ words! {
 words! {
     /// Format of the agent's own log.
     LogFormat {
-        /// Lines for people.
+        /// One line of text an event.
         Text,
         /// One JSON object a line.
         Json,
@@ -161,9 +161,9 @@ words! {
     KmsgSource {
         /// The device, or syslog(2) where it is absent or not permitted.
         Auto,
-        /// Only the device.
+        /// The device, without a fallback.
         Device,
-        /// Only syslog(2).
+        /// syslog(2), also where the device could be opened.
         Syslog,
     }
 }
@@ -173,7 +173,7 @@ words! {
     RdmaSource {
         /// RDMA netlink where the kernel answers, files elsewhere.
         Auto,
-        /// RDMA netlink.
+        /// RDMA netlink, without a fallback.
         Netlink,
         /// Only files under /sys.
         Sysfs,
@@ -185,7 +185,7 @@ words! {
     PodSource {
         /// The API server if it allows reading pods, else the logs' paths.
         Auto,
-        /// The API server.
+        /// The API server, without a fallback.
         Api,
         /// Only the paths of the logs.
         Paths,

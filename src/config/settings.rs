@@ -10,7 +10,7 @@ use crate::cluster::ClusterSettings;
 use serde_json::Value;
 use std::sync::OnceLock;
 
-/// One setting.
+/// One setting with its names, meaning and default.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Setting {
     /// Path in the settings file: `policy.link_state.raise_after`.

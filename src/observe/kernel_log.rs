@@ -1,4 +1,4 @@
-//! What the kernel log said this boot, folded: repeats of one event are one entry with a count and
+//! Kernel-log events of this boot, folded: repeats of one event are one entry with a count and
 //! a bounded list of moments (one GPU once logged 800 000 equal Xids).
 
 mod note;
@@ -14,32 +14,32 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Moments kept of one kind of event.
 const MAX_TIMES: usize = 64;
-/// Devices told apart; more than any node has.
+/// Most devices with an entry of their own; more than any node has.
 const MAX_DEVICES: usize = 128;
-/// Codes told apart of one GPU or switch.
+/// Most codes with an entry of their own for one GPU or switch.
 const MAX_CODES: usize = 64;
 /// Characters kept of a message.
 const MAX_TEXT: usize = 240;
 
-/// Everything that the kernel log said, by device. GPUs and switches go by slot (`dddd:bb:dd`),
+/// Everything logged this boot, by device. GPUs and switches go by slot (`dddd:bb:dd`),
 /// empty where the line named none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelLog {
-    /// GPUs by slot.
+    /// GPUs by slot (`dddd:bb:dd`).
     pub gpus: BTreeMap<String, GpuLog>,
     /// NVSwitch errors by slot and code.
     pub switches: BTreeMap<String, BTreeMap<u32, SwitchError>>,
-    /// NICs and other devices by address (`dddd:bb:dd.f`), or by slot where the line told no function.
+    /// NICs and other devices by address (`dddd:bb:dd.f`), or by slot where the line names no function.
     pub devices: BTreeMap<String, DeviceLog>,
     /// Loads of NVIDIA's driver: by its own line, or seen gone from the list of modules and back.
     #[serde(default)]
     pub driver_loaded: Seen,
 }
 
-/// What was said of one GPU.
+/// Events of one GPU.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuLog {
-    /// By code.
+    /// Every Xid of this GPU, by code.
     pub xids: BTreeMap<u32, XidLog>,
     /// The driver's own last verdict (Xid 154), and when.
     pub recovery: Option<(RecoveryAction, Millis)>,
@@ -52,28 +52,28 @@ pub struct GpuLog {
 pub struct XidLog {
     /// When and how often.
     pub seen: Seen,
-    /// Process named last.
+    /// The process that the last line with one named.
     pub process: Option<String>,
     /// What the lines say beyond code and process, the worst of each part.
     pub detail: XidDetail,
 }
 
-/// When and how often something was said.
+/// When and how often an event was logged.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
-    /// How often.
+    /// Number of events, also beyond the moments kept.
     pub count: u64,
-    /// First time.
+    /// Moment of the first event.
     pub first: Millis,
-    /// Last time.
+    /// Moment of the latest event.
     pub last: Millis,
     /// The latest moments, oldest first; bounded.
     pub times: VecDeque<Millis>,
     /// The last message, cut to a bound.
     pub text: String,
-    /// The last one was in the log before the agent began to read.
+    /// The last event was in the log before the agent began to read.
     pub historic: bool,
-    /// Out of the memory of an earlier run of the agent.
+    /// From the saved state of an earlier run of the agent.
     #[serde(default)]
     pub restored: bool,
 }
@@ -85,19 +85,19 @@ pub struct SwitchError {
     pub seen: Seen,
     /// Whether it ever called itself fatal.
     pub fatal: bool,
-    /// Switch link number.
+    /// Switch link number, where the line names one.
     pub link: Option<u32>,
 }
 
-/// What was said of one NIC.
+/// Events of one NIC or other device.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceLog {
-    /// By what it was about.
+    /// Events by subject.
     pub notes: BTreeMap<Note, Seen>,
 }
 
 impl Seen {
-    /// Takes one more in.
+    /// Counts one more event.
     pub fn push(&mut self, at: Millis, historic: bool, text: &str) {
         if self.count == 0 {
             self.first = at;
@@ -120,7 +120,7 @@ impl Seen {
 }
 
 impl KernelLog {
-    /// Takes one event in.
+    /// Adds one event.
     pub fn push(&mut self, at: Millis, historic: bool, event: &KernelEvent, totals: &mut Totals) {
         match event.kind {
             EventKind::Xid => self.push_xid(at, historic, event, totals),
@@ -130,68 +130,59 @@ impl KernelLog {
         }
     }
 
-    /// The entry of a device, if anything was said of it.
+    /// The entry of a device, if there is one.
     pub fn note(&self, slot: &str, note: Note) -> Option<&Seen> {
         self.devices.get(slot)?.notes.get(&note)
     }
 
-    /// What is worth keeping over a restart: not the edges and refusals that busy devices log all
-    /// day, which nothing stands on.
+    /// What is saved over a restart: not the link changes and refused commands that busy devices log
+    /// all day, which no verdict depends on.
     #[must_use]
     pub fn to_keep(&self) -> Self {
         let mut kept = self.clone();
-        for device in kept.devices.values_mut() {
+        kept.devices.retain(|_, device| {
             device.notes.retain(|note, _| !is_everyday(*note));
-        }
-        kept.devices.retain(|_, device| !device.notes.is_empty());
+            !device.notes.is_empty()
+        });
         kept
     }
 
-    /// Marks everything as out of an earlier run's memory.
+    /// Marks every entry as from the saved state of an earlier run.
     #[must_use]
     pub fn restored(mut self) -> Self {
-        self.each(&mut |seen| seen.restored = true);
+        let xids = self.gpus.values_mut().flat_map(|gpu| gpu.xids.values_mut());
+        let errors = self.switches.values_mut().flat_map(BTreeMap::values_mut);
+        let notes = self
+            .devices
+            .values_mut()
+            .flat_map(|device| device.notes.values_mut());
+        xids.map(|xid| &mut xid.seen)
+            .chain(errors.map(|error| &mut error.seen))
+            .chain(notes)
+            .chain([&mut self.driver_loaded])
+            .for_each(|seen| seen.restored = true);
         self
     }
 
-    /// Leaves out what is of an earlier run only.
+    /// Drops entries that only an earlier run saw.
     #[must_use]
     pub fn without_restored(mut self) -> Self {
-        for gpu in self.gpus.values_mut() {
+        self.gpus.retain(|_, gpu| {
             gpu.xids.retain(|_, xid| !xid.seen.restored);
-        }
-        self.gpus.retain(|_, gpu| !gpu.xids.is_empty());
-        for codes in self.switches.values_mut() {
+            !gpu.xids.is_empty()
+        });
+        self.switches.retain(|_, codes| {
             codes.retain(|_, error| !error.seen.restored);
-        }
-        self.switches.retain(|_, codes| !codes.is_empty());
-        for device in self.devices.values_mut() {
+            !codes.is_empty()
+        });
+        self.devices.retain(|_, device| {
             device.notes.retain(|_, seen| !seen.restored);
-        }
-        self.devices.retain(|_, device| !device.notes.is_empty());
+            !device.notes.is_empty()
+        });
         if self.driver_loaded.restored {
             self.driver_loaded = Seen::default();
         }
         self
-    }
-
-    fn each(&mut self, change: &mut dyn FnMut(&mut Seen)) {
-        change(&mut self.driver_loaded);
-        for gpu in self.gpus.values_mut() {
-            for xid in gpu.xids.values_mut() {
-                change(&mut xid.seen);
-            }
-        }
-        for codes in self.switches.values_mut() {
-            for error in codes.values_mut() {
-                change(&mut error.seen);
-            }
-        }
-        for device in self.devices.values_mut() {
-            for seen in device.notes.values_mut() {
-                change(seen);
-            }
-        }
     }
 
     fn push_xid(&mut self, at: Millis, historic: bool, event: &KernelEvent, totals: &mut Totals) {
@@ -205,13 +196,13 @@ impl KernelLog {
         let Some(xid) = entry(&mut gpu.xids, code, MAX_CODES) else {
             return;
         };
-        let anew = gpu.cleared.is_some_and(|cleared| xid.seen.last <= cleared);
+        let after_clear = gpu.cleared.is_some_and(|cleared| xid.seen.last <= cleared);
         xid.seen.push(at, historic, &event.text);
         if event.process.is_some() {
             xid.process.clone_from(&event.process);
         }
         if let Detail::Xid(detail) = &event.detail {
-            if anew || xid.seen.count == 1 {
+            if after_clear || xid.seen.count == 1 {
                 xid.detail = detail.clone();
             } else {
                 merge(&mut xid.detail, detail);
@@ -223,7 +214,7 @@ impl KernelLog {
                 }
             }
         }
-        // The driver's word that a GPU recovered is no error.
+        // The driver's report that a GPU recovered is not an error.
         if !is_recovery(event) {
             let codes = totals.xids.entry(slot).or_default();
             *codes.entry(code).or_default() += 1;
@@ -271,8 +262,8 @@ impl KernelLog {
         }
     }
 
-    /// Makes room: hundreds of virtual functions that tell of their links must not crowd out a NIC
-    /// that fails.
+    /// Makes room: hundreds of virtual functions that log link changes must not crowd out a failing
+    /// NIC.
     fn drop_idle_device(&mut self) {
         let idle = self
             .devices
@@ -337,5 +328,4 @@ fn entry<K: Ord, V: Default>(map: &mut BTreeMap<K, V>, key: K, room: usize) -> O
 }
 
 #[cfg(test)]
-#[path = "kernel_log_tests.rs"]
 mod tests;

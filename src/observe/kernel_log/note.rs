@@ -1,15 +1,15 @@
-//! What a line of the kernel log about a device was about.
+//! Subjects of kernel-log lines about a device.
 
 use crate::observe::kernel::{AerSeverity, Detail, EventKind, HealthKind, KernelEvent};
 use serde::{Deserialize, Serialize};
 
-/// What a line about a device was about.
+/// Subject of a line about a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Note {
-    /// The link fell.
+    /// A port lost its link.
     LinkDown,
-    /// The link came.
+    /// A port got its link.
     LinkUp,
     /// Cable or module taken out.
     CableUnplugged,
@@ -29,17 +29,17 @@ pub enum Note {
     CommandFailed,
     /// The driver handles the device as bad.
     DeviceError,
-    /// Recovery began.
+    /// The driver began to recover the device.
     RecoveryStarted,
-    /// Recovery ended well.
+    /// The driver recovered the device.
     Recovered,
-    /// Queues stand still.
+    /// Transmit or receive queues are stuck.
     QueueTimeout,
-    /// Too hot.
+    /// NIC or module is too hot.
     Temperature,
-    /// Too little power.
+    /// NIC or module gets too little power.
     Power,
-    /// PCIe error, corrected.
+    /// PCIe error, corrected by hardware.
     AerCorrectable,
     /// PCIe error, not corrected.
     AerUncorrected,
@@ -51,7 +51,7 @@ pub enum Note {
     Driver,
 }
 
-/// What busy devices log all day, and nothing stands on.
+/// Whether busy devices log it all day and no verdict depends on it.
 pub(super) fn is_everyday(note: Note) -> bool {
     matches!(note, Note::LinkDown | Note::LinkUp | Note::CommandFailed)
 }

@@ -2,16 +2,16 @@
 
 use super::text::{Bdf, take_u32};
 
-/// Who speaks.
+/// The driver and device that print a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin<'a> {
     /// Driver name; empty when only mlx5's function name is there.
     pub driver: &'a str,
-    /// PCI address.
+    /// PCI address; absent from messages without a device.
     pub bdf: Option<Bdf>,
     /// Network interface or RDMA device.
     pub name: Option<&'a str>,
-    /// The message proper.
+    /// The message without the prefix.
     pub rest: &'a str,
 }
 

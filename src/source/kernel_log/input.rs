@@ -1,5 +1,4 @@
-//! Where records come from: the kernel's device, or a file of records that grows. (And
-//! syslog(2): `ring`.)
+//! Sources of records: the kernel's device, or a growing file of records. (syslog(2) is `ring`.)
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -34,14 +33,11 @@ pub enum Input {
     Empty,
     /// Records were overwritten before they were read; the next read goes on after them (EPIPE).
     Overrun,
-    /// A record was too large and is gone (EINVAL), or a file's line beyond the limit.
-    Oversize,
+    /// At least one record is gone: too large to read (EINVAL), a file's line beyond the limit, or
+    /// for syslog(2) everything after the last line handled.
+    Lost,
     /// A message of syslog(2), not handled before.
     Message(Message),
-    /// What came behind the line handled last is gone, nobody knows how much.
-    Gap,
-    /// What is no line of the log.
-    Junk,
     /// The file was truncated or replaced and is read from its start.
     Restarted,
 }
@@ -51,10 +47,10 @@ pub trait RecordInput: Send {
     /// Reads at most one record, without waiting.
     ///
     /// # Errors
-    /// Any failure that reading on will not mend.
+    /// A failure that reading on will not repair.
     fn next(&mut self) -> io::Result<Input>;
 
-    /// What to poll for readability; `None` where only looking again tells.
+    /// What to poll for readability; `None` if it must be read again after a pause.
     fn fd(&self) -> Option<BorrowedFd<'_>>;
 }
 
@@ -87,7 +83,7 @@ impl RecordInput for Device {
     fn next(&mut self) -> io::Result<Input> {
         loop {
             return match self.file.read(&mut self.buffer) {
-                // The kernel's log has no end: this is a null device, or a pipe nobody writes.
+                // The kernel's log has no end: this is a null device, or a pipe without a writer.
                 Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(n) => record(self.buffer.get(..n).unwrap_or_default()),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
@@ -106,7 +102,7 @@ fn record(bytes: &[u8]) -> io::Result<Input> {
     if !bytes.first().is_some_and(u8::is_ascii_digit) {
         return Err(io::Error::new(
             io::ErrorKind::InvalidData,
-            "it is no kernel log",
+            "it is not a kernel log",
         ));
     }
     Ok(Input::Record {
@@ -115,12 +111,12 @@ fn record(bytes: &[u8]) -> io::Result<Input> {
     })
 }
 
-/// The device's errors that are no failures (Documentation/ABI/testing/dev-kmsg).
+/// The device's errors that are not failures (Documentation/ABI/testing/dev-kmsg).
 fn classify(e: io::Error) -> io::Result<Input> {
     match e.raw_os_error().map(Errno::from_raw) {
         Some(Errno::EAGAIN) => Ok(Input::Empty),
         Some(Errno::EPIPE) => Ok(Input::Overrun),
-        Some(Errno::EINVAL) => Ok(Input::Oversize),
+        Some(Errno::EINVAL) => Ok(Input::Lost),
         _ => Err(e),
     }
 }
@@ -142,7 +138,7 @@ struct GrowingFile {
     pending: Vec<u8>,
     /// Inside a line that was too long.
     skipping: bool,
-    /// Tells of changes in the file's directory, where that can be watched.
+    /// Reports changes in the file's directory, where that can be watched.
     watch: Option<Inotify>,
 }
 
@@ -189,7 +185,7 @@ impl GrowingFile {
         let record = lossy(self.pending.get(..end).unwrap_or_default());
         self.pending.drain(..end);
         if std::mem::take(&mut self.skipping) {
-            return Some(Input::Oversize);
+            return Some(Input::Lost);
         }
         Some(Input::Record {
             text: record,
@@ -250,7 +246,7 @@ impl RecordInput for GrowingFile {
             if let Some(input) = self.take_record() {
                 return Ok(input);
             }
-            // Emptied before the file is looked at: what comes later wakes again.
+            // Emptied before the file is read: later changes wake again.
             if let Some(watch) = &self.watch {
                 while watch.read_events().is_ok_and(|events| !events.is_empty()) {}
             }
@@ -287,7 +283,7 @@ mod tests {
         let of = |e: Errno| classify(io::Error::from_raw_os_error(e as i32)).ok();
         assert_eq!(of(Errno::EAGAIN), Some(Input::Empty));
         assert_eq!(of(Errno::EPIPE), Some(Input::Overrun));
-        assert_eq!(of(Errno::EINVAL), Some(Input::Oversize));
+        assert_eq!(of(Errno::EINVAL), Some(Input::Lost));
         assert_eq!(of(Errno::EIO), None);
     }
 
@@ -324,7 +320,7 @@ mod tests {
         let long = "x".repeat(3 * FILE_LINE_LIMIT);
         std::fs::write(&path, format!("3,1,1,-;{long}\n3,2,1,-;b\n")).unwrap();
         let mut input = open(&path).unwrap();
-        assert_eq!(input.next().unwrap(), Input::Oversize);
+        assert_eq!(input.next().unwrap(), Input::Lost);
         assert_eq!(input.next().unwrap(), record("3,2,1,-;b\n", false));
     }
 

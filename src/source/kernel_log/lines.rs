@@ -18,9 +18,9 @@ pub struct Message {
     pub priority: u32,
     /// Microseconds of the kernel's local clock since boot.
     pub ts_us: u64,
-    /// Its lines.
+    /// Its lines, joined by newlines.
     pub text: String,
-    /// Its last line.
+    /// Place of its last line, where reading resumes.
     pub place: Place,
 }
 
@@ -40,7 +40,7 @@ impl Message {
     }
 }
 
-/// One line.
+/// One line of the ring, taken apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Line<'a> {
     /// All before the text: the same on each line of a record.
@@ -63,8 +63,6 @@ pub struct Unstamped;
 #[derive(Debug, Default)]
 pub struct Lines<'a> {
     lines: Vec<Line<'a>>,
-    /// Indices of `lines` before which something stands that is no line.
-    junk: Vec<usize>,
 }
 
 /// Where what is new begins.
@@ -91,13 +89,7 @@ impl<'a> Lines<'a> {
             rest = after.get(1..).unwrap_or_default();
             match line(whole) {
                 Some(line) => parsed.lines.push(line),
-                None => {
-                    unstamped |= priority(whole).is_some();
-                    // The first may be the rest of one.
-                    if !parsed.lines.is_empty() {
-                        parsed.junk.push(parsed.lines.len());
-                    }
-                }
+                None => unstamped |= priority(whole).is_some(),
             }
         }
         if unstamped && parsed.lines.is_empty() {
@@ -106,7 +98,7 @@ impl<'a> Lines<'a> {
         Ok(parsed)
     }
 
-    /// Number of lines.
+    /// Number of well-formed lines.
     #[must_use]
     pub fn len(&self) -> usize {
         self.lines.len()
@@ -148,20 +140,15 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// The messages from a line on, and how much among them is no line; what is stamped before
-    /// `floor_us` is left out.
+    /// The messages from a line on, without those stamped before `floor_us`.
     #[must_use]
-    pub fn messages(&self, from: usize, floor_us: u64) -> (Vec<Message>, u64) {
-        let junk = self.junk.iter().filter(|at| **at > from).count() as u64;
-        if from >= self.lines.len() {
-            return (Vec::new(), junk);
-        }
-        let mut told: HashMap<u64, u32> = HashMap::new();
+    pub fn messages(&self, from: usize, floor_us: u64) -> Vec<Message> {
+        let mut seen: HashMap<u64, u32> = HashMap::new();
         let mut messages: Vec<Message> = Vec::new();
         let mut open: Option<(&[u8], String)> = None;
         for (i, line) in self.lines.iter().enumerate() {
             let hash = fnv1a(line.whole);
-            let count = told.entry(hash).or_default();
+            let count = seen.entry(hash).or_default();
             *count += 1;
             if i < from || line.ts_us < floor_us {
                 continue;
@@ -190,7 +177,7 @@ impl<'a> Lines<'a> {
                 place,
             });
         }
-        (messages, junk)
+        messages
     }
 }
 
@@ -247,5 +234,4 @@ fn number(digits: &[u8]) -> Option<u64> {
 }
 
 #[cfg(test)]
-#[path = "lines_tests.rs"]
 mod tests;

@@ -8,7 +8,7 @@ use super::nvidia::symbol_failure;
 use super::text::{Bdf, contains_nocase, strip_prefix_nocase, take_u32};
 use super::{mlx5, vendor};
 
-/// Drivers of NICs that carry RDMA or GPUDirect traffic. Other NICs' troubles are not ours.
+/// Drivers of NICs that carry RDMA or GPUDirect traffic. Other NICs are ignored.
 const DRIVERS: [&str; 29] = [
     "mlx5_core",
     "mlx5_ib",
@@ -49,7 +49,7 @@ pub fn is_fabric_driver(driver: &str) -> bool {
 /// A finding about a NIC: kind and details, before the device is filled in.
 pub type Found = (EventKind, Detail);
 
-/// A health finding.
+/// A health event without command or code.
 pub fn health(what: HealthKind) -> Found {
     (
         EventKind::NicHealth,

@@ -5,7 +5,7 @@ use crate::observe::kernel::{EventKind, KernelEvent};
 use super::text::{Bdf, contains_nocase, take_u32};
 use super::xid;
 
-/// `NVRM: …`.
+/// Decodes what follows `NVRM: `: Xids and bring-up failures.
 pub fn nvrm(after: &str, message: &str) -> Option<KernelEvent> {
     if let Some(rest) = after.strip_prefix("Xid") {
         return xid::xid(rest, message);

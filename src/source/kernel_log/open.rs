@@ -1,4 +1,4 @@
-//! How the log is followed, and which way to it is open.
+//! Options for following the kernel log, and opening it by the device or by syslog(2).
 
 use std::io;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use super::klogctl;
 use super::ring::Ring;
 use super::state::{Place, ResumeState};
 
-/// What faults call syslog(2).
+/// Name of syslog(2) in errors.
 pub(super) const SYSLOG: &str = "syslog(2)";
 
 /// Ways to read the log.
@@ -21,7 +21,7 @@ pub enum Way {
 }
 
 impl Way {
-    /// As reports tell it.
+    /// Its name in reports and logs.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -31,31 +31,23 @@ impl Way {
     }
 }
 
-/// How to follow.
+/// Where the log is, how it is read and where reading resumes.
 #[derive(Debug, Clone)]
 pub struct FollowOptions {
-    /// `/dev/kmsg`, or a file of raw records that grows.
+    /// `/dev/kmsg`, or a growing file of raw records.
     pub path: PathBuf,
-    /// The way; none: the device, and syslog(2) where it is absent or refused.
+    /// The way; `None`: the device, or syslog(2) where it is absent or not permitted.
     pub way: Option<Way>,
-    /// The running kernel's boot id.
+    /// The running kernel's boot id, which record numbers belong to.
     pub boot_id: String,
     /// How far an earlier run read; `None` at the very first start.
     pub resume: Option<ResumeState>,
-    /// Accept records that user space wrote; for tests only, since anybody could then fake a fault.
+    /// Accept records that user space wrote. For tests only: any process could then fake a fault.
     pub any_facility: bool,
-    /// Age in microseconds from which a record found at the very first start is history.
-    pub history_after_us: u64,
-    /// Microseconds between resume points while only uninteresting records come.
-    pub tell_every_us: u64,
-    /// Milliseconds between looks at a regular file, which cannot be waited for.
-    pub file_poll_ms: u16,
-    /// Milliseconds between looks by syslog(2).
-    pub syslog_poll_ms: u16,
 }
 
 impl FollowOptions {
-    /// The defaults: ten minutes of history, a resume point each five seconds.
+    /// Follows the device at `path` from its start.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>, boot_id: impl Into<String>) -> Self {
         Self {
@@ -64,10 +56,6 @@ impl FollowOptions {
             boot_id: boot_id.into(),
             resume: None,
             any_facility: false,
-            history_after_us: 600_000_000,
-            tell_every_us: 5_000_000,
-            file_poll_ms: 50,
-            syslog_poll_ms: 1000,
         }
     }
 
@@ -78,78 +66,56 @@ impl FollowOptions {
     }
 }
 
-/// Why following ended.
+/// Why following cannot start or ended. Try again later: the log may appear, or be permitted.
 #[derive(Debug, thiserror::Error)]
-pub enum FollowError {
-    /// The log cannot be opened: absent, or not permitted (CAP_SYSLOG). Try again later.
-    #[error("open {path}: {source}")]
-    Open {
-        /// The log's path.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// Neither way is open: the one is absent or refused, so is the other (CAP_SYSLOG, seccomp).
-    #[error("open {path}: {device}; syslog(2): {source}")]
-    Both {
-        /// The log's path.
-        path: PathBuf,
-        /// What the system said of the device.
-        device: io::Error,
-        /// What it said of syslog(2).
-        source: io::Error,
-    },
-    /// Reading or waiting failed. Open anew.
-    #[error("read {path}: {source}")]
-    Read {
-        /// The log's path.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+#[error("{what}: {source}")]
+pub struct FollowError {
+    /// The step that failed, with path.
+    what: String,
+    /// The system's answer: absent, not permitted (CAP_SYSLOG, seccomp), or a failed read.
+    pub source: io::Error,
 }
 
-/// Opens the log by the first way that is open.
+impl FollowError {
+    pub(super) fn new(what: impl Into<String>, source: io::Error) -> Self {
+        Self {
+            what: what.into(),
+            source,
+        }
+    }
+}
+
+/// Opens the log by the first way that works.
 pub(super) fn open_log(
     options: &FollowOptions,
 ) -> Result<(Way, Box<dyn RecordInput>), FollowError> {
-    let syslog = || syslog(options.place().unwrap_or_default());
-    let path = || options.path.clone();
+    use io::ErrorKind::{NotFound, PermissionDenied};
+    let by_syslog = |what: String| {
+        let opened = syslog(options.place().unwrap_or_default());
+        opened
+            .map(|ring| (Way::Syslog, ring))
+            .map_err(|source| FollowError::new(what, source))
+    };
     if options.way == Some(Way::Syslog) {
-        let failed = |source| FollowError::Read {
-            path: SYSLOG.into(),
-            source,
-        };
-        return syslog().map(|ring| (Way::Syslog, ring)).map_err(failed);
+        return by_syslog(format!("read {SYSLOG}"));
     }
+    let path = options.path.display();
     match input::open(&options.path) {
         Ok(input) => Ok((Way::Device, input)),
-        Err(device) if options.way.is_none() && closed(&device) => match syslog() {
-            Ok(ring) => Ok((Way::Syslog, ring)),
-            Err(source) => Err(FollowError::Both {
-                path: path(),
-                device,
-                source,
-            }),
-        },
-        Err(source) => Err(FollowError::Open {
-            path: path(),
-            source,
-        }),
+        // Absent, or refused by the device cgroup, `kernel.dmesg_restrict` or a mount.
+        Err(device)
+            if options.way.is_none() && matches!(device.kind(), NotFound | PermissionDenied) =>
+        {
+            by_syslog(format!("open {path}: {device}; {SYSLOG}"))
+        }
+        Err(source) => Err(FollowError::new(format!("open {path}"), source)),
     }
 }
 
-/// The running kernel's log by syslog(2); what is after `place` is new.
+/// The running kernel's log by syslog(2); records after `place` are new.
 ///
 /// # Errors
-/// What the system said, or that the log cannot be followed this way.
+/// The system's answer, or that the log cannot be followed this way.
 pub fn syslog(place: Place) -> io::Result<Box<dyn RecordInput>> {
     Ok(Box::new(Ring::open(Box::new(klogctl::read_all), place)?))
-}
-
-/// Whether the device is not there for this process: absent, or refused by the device cgroup, by
-/// `kernel.dmesg_restrict` or by a mount.
-fn closed(error: &io::Error) -> bool {
-    use io::ErrorKind::{NotFound, PermissionDenied};
-    matches!(error.kind(), NotFound | PermissionDenied)
 }

@@ -16,7 +16,7 @@ pub struct Record<'a> {
     pub seq: u64,
     /// Microseconds of the kernel's local clock since boot.
     pub ts_us: u64,
-    /// The message.
+    /// The message, possibly of several lines.
     pub text: Cow<'a, str>,
     /// The PCI device from the dictionary (`DEVICE=+pci:…`), with function.
     pub device: Option<String>,
@@ -25,7 +25,7 @@ pub struct Record<'a> {
 /// Parses a record with its dictionary; `None` when `raw` has not this form.
 #[must_use]
 pub fn parse(raw: &str) -> Option<Record<'_>> {
-    // Most lines that are no record fail on their first byte.
+    // Most lines that are not records fail on their first byte.
     if !raw.as_bytes().first()?.is_ascii_digit() {
         return None;
     }
@@ -81,7 +81,7 @@ pub fn pci_device(tag: &str) -> Option<String> {
     Some(bdf.to_string())
 }
 
-/// Turns `\xNN` back into bytes; a byte sequence that is no UTF-8 is replaced.
+/// Turns `\xNN` back into bytes; invalid UTF-8 is replaced.
 fn unescape(s: &str) -> Cow<'_, str> {
     if !s.contains("\\x") {
         return Cow::Borrowed(s);

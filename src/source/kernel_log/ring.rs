@@ -1,9 +1,9 @@
-//! Records through syslog(2), for where `/dev/kmsg` is refused: the device cgroup of a container
-//! that is not privileged lets nobody open it, whatever the capabilities.
+//! Records through syslog(2), for where `/dev/kmsg` is refused: the device cgroup of an unprivileged
+//! container forbids opening it, whatever the capabilities.
 //!
-//! Nothing tells cheaply and soundly that there is news (SYSLOG_ACTION_SIZE_UNREAD starts anew when
-//! somebody reads `/proc/kmsg`, and stays the same when the ring is full and lines are of a length),
-//! so each look reads the log's end, and more only where the line handled last is not in it.
+//! There is no cheap and sound sign of new records (SYSLOG_ACTION_SIZE_UNREAD restarts when another
+//! process reads `/proc/kmsg`, and does not change when the ring is full and lines are equally long),
+//! so each read takes the log's end, and more only if the last line handled is not in it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,33 +13,33 @@ use super::input::{Input, RecordInput};
 use super::lines::{Found, Lines, Message};
 use super::state::Place;
 
-/// Bytes of the log's end that a look begins with: the lines of a quiet second many times over.
+/// Bytes of the log's end that are read first: the lines of a quiet second many times over.
 const FIRST: usize = 16 * 1024;
-/// More than any ring holds, as text.
+/// More than any ring holds as text, in bytes.
 const MOST: usize = 256 << 20;
-/// More than one record is long, as text. With that much room left nothing older was left out.
+/// More than the longest record as text, in bytes: with that much room left, the read was complete.
 const RECORD: usize = 8 * 1024;
 
-/// Gives the newest whole records that fit into the buffer: syslog(2), or a test's.
+/// Fills the buffer with the newest whole records that fit: syslog(2), or a test's.
 pub type ReadAll = dyn FnMut(&mut [u8]) -> io::Result<usize> + Send;
 
-/// The kernel's ring.
+/// The kernel's ring, as a source of records.
 pub struct Ring {
     read_all: Box<ReadAll>,
     buffer: Vec<u8>,
-    /// The last line handled; without any, all is new.
+    /// The last line handled; without one, every line is new.
     place: Place,
-    /// Whatever was lost, nothing from before this was not seen.
+    /// Every line stamped before this was handled, also after a loss.
     floor_us: u64,
     news: VecDeque<Input>,
-    looked: bool,
+    has_read: bool,
 }
 
 impl Ring {
-    /// Reads once, so that a refusal is told here. What is after `place` is new.
+    /// Reads once, so that a refusal is reported here. Records after `place` are new.
     ///
     /// # Errors
-    /// What the system said; [`Unstamped`](super::lines::Unstamped).
+    /// The system's answer; [`Unstamped`](super::lines::Unstamped).
     pub fn open(read_all: Box<ReadAll>, place: Place) -> io::Result<Self> {
         let mut ring = Self {
             read_all,
@@ -47,14 +47,14 @@ impl Ring {
             place,
             floor_us: place.last_ts_us.unwrap_or(0),
             news: VecDeque::new(),
-            looked: true,
+            has_read: true,
         };
-        ring.look()?;
+        ring.read()?;
         Ok(ring)
     }
 
-    /// Puts what is new to the news.
-    fn look(&mut self) -> io::Result<()> {
+    /// Queues the new records.
+    fn read(&mut self) -> io::Result<()> {
         let mut size = FIRST;
         loop {
             if self.buffer.len() != size {
@@ -64,20 +64,19 @@ impl Ring {
             let all = read + RECORD <= size || size >= MOST;
             let bytes = self.buffer.get(..read).unwrap_or_default();
             let lines = Lines::parse(bytes).map_err(io::Error::other)?;
-            let (messages, junk) = match lines.after(&self.place, all) {
+            let messages = match lines.after(&self.place, all) {
                 Found::From(from) => lines.messages(from, 0),
                 Found::Missing if !all => {
                     size = size.saturating_mul(4).min(MOST);
                     continue;
                 }
                 Found::Missing => {
-                    // Overwritten, or cleared (`dmesg -C`): what came before that is not known.
-                    self.news.push_back(Input::Gap);
+                    // Overwritten, or cleared (`dmesg -C`): how much was lost is unknown.
+                    self.news.push_back(Input::Lost);
                     self.place = Place::default();
                     lines.messages(0, self.floor_us)
                 }
             };
-            self.news.extend((0..junk).map(|_| Input::Junk));
             self.take(messages);
             if size > FIRST {
                 self.buffer = Vec::new();
@@ -101,12 +100,12 @@ impl RecordInput for Ring {
             if let Some(input) = self.news.pop_front() {
                 return Ok(input);
             }
-            // One look, then a pause.
-            if std::mem::take(&mut self.looked) {
+            // One read, then a pause.
+            if std::mem::take(&mut self.has_read) {
                 return Ok(Input::Empty);
             }
-            self.look()?;
-            self.looked = true;
+            self.read()?;
+            self.has_read = true;
         }
     }
 
@@ -116,5 +115,4 @@ impl RecordInput for Ring {
 }
 
 #[cfg(test)]
-#[path = "ring_tests.rs"]
 mod tests;

@@ -1,4 +1,4 @@
-//! Takes off what log readers put in front of a kernel message, and tells kernel from user space.
+//! Strips what log readers put in front of a kernel message, and tells kernel from user space.
 //!
 //! Only whole prefixes at the start are taken: text that merely quotes a kernel line keeps the
 //! quoting program's words in front, and so never decodes.
@@ -13,7 +13,7 @@ use crate::source::colour::without_colour;
 /// A message without its wrappers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stripped<'a> {
-    /// The message.
+    /// The message as the kernel printed it.
     pub text: Cow<'a, str>,
     /// PCI address from the record's dictionary, with function.
     pub device: Option<String>,

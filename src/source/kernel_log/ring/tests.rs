@@ -74,7 +74,7 @@ fn drain(ring: &mut Ring, place: &mut Place) -> Vec<String> {
     loop {
         match ring.next().unwrap() {
             Input::Empty => return told,
-            Input::Gap => told.push("GAP".into()),
+            Input::Lost => told.push("GAP".into()),
             Input::Message(message) => {
                 *place = message.place;
                 told.push(message.text);
