@@ -195,7 +195,7 @@ pub type Existing = (Way, Vec<(Millis, KmsgItem)>);
 /// Reads what the log holds now and does not wait: for `selvage check`.
 ///
 /// # Errors
-/// Why it cannot be read. `None`: there is no log under this root.
+/// Why it cannot be read. `None`: no log exists under this root.
 pub fn read_existing(settings: &Settings, now: Millis) -> Result<Option<Existing>, Fault> {
     let mut items = Vec::new();
     let mut read = || -> Result<Way, FollowError> {

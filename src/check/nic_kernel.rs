@@ -77,7 +77,7 @@ const POWER: ReasonDoc = ReasonDoc {
 pub const CHECK: Check = Check {
     id: ID,
     title: "NIC events in the kernel log",
-    what: "What the drivers of RDMA NICs say: lost firmware, fatal errors, commands without answer, heat, power, modules, cables. A line that tells of recovery takes the earlier ones back; without one they stand for `stands_for`. Refused firmware commands (ACCESS_REG) are noise, and an empty cage at boot is no cable taken out.",
+    what: "What the drivers of RDMA NICs say: lost firmware, fatal errors, commands without answer, heat, power, modules, cables. A line that tells of recovery takes the earlier ones back; without one they stand for `stands_for`. Refused firmware commands (ACCESS_REG) are noise, and an empty cage at boot does not count as a cable taken out.",
     reasons: &[
         HEALTH,
         FATAL,
@@ -92,7 +92,7 @@ pub const CHECK: Check = Check {
     run,
 };
 
-/// One rule: what is told, on which notes, and what takes them back.
+/// One rule: the reason, the notes that raise it, and the notes that take it back.
 struct Rule {
     doc: ReasonDoc,
     notes: &'static [Note],
@@ -166,7 +166,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     found
 }
 
-/// The RDMA device at an address, or (when the line told no function) in a slot.
+/// The RDMA device at an address, or (when the line names no function) in a slot.
 fn nic_at(context: &Context<'_>, ports: &[PortView<'_>], address: &str) -> Option<Nic> {
     if address.is_empty() {
         return None;

@@ -111,7 +111,7 @@ mod tests {
         node.tick(24 * 3600);
         let fatal = ["0000:05:00 SxidFatal Failing Verdict"];
         assert_eq!(node.told(&CHECK), fatal);
-        // A driver loaded anew ends it, once it has been quiet.
+        // A reloaded driver ends it, once it has been quiet.
         let loaded = KernelEvent::new(EventKind::DriverLoaded, "NVRM: loading …");
         node.history.push_event(node.now, false, &loaded);
         node.tick(59);

@@ -134,7 +134,7 @@ fn standing<'a>(
             Disposition::Fatal | Disposition::Degraded
         )
     };
-    // The driver took its verdict back, or it was loaded anew while it asked for nothing, and no
+    // The driver took its verdict back, or it was reloaded while it asked for nothing, and no
     // further serious Xid came for a while.
     let asks = (gpu.recovery).is_some_and(|(action, _)| action != RecoveryAction::None);
     let reloaded = driver_reload::of_gpu(context, slot).filter(|_| !asks);

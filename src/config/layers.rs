@@ -237,7 +237,7 @@ fn typed(setting: Option<&Setting>, text: &str) -> Result<Value, String> {
             .filter(|item| !item.is_empty())
             .map(Value::from)
             .collect()),
-        // Without a default there is no type to go by: the first that fits.
+        // Without a default the type is unknown: the first that fits.
         Value::Null => Ok([number(), boolean()]
             .into_iter()
             .flatten()

@@ -142,7 +142,7 @@ fn whose_it_is() {
         node.told(&CHECK),
         ["mlx5_0 NicHealthCompromised Failing Verdict"]
     );
-    // A device that is no NIC of ours.
+    // A device that is not a fabric NIC.
     node.roles.remove(&super::super::testing::key(0));
     assert_eq!(node.told(&CHECK), Vec::<String>::new());
 }

@@ -132,7 +132,7 @@ fn loaded() -> KernelEvent {
 }
 
 #[test]
-fn a_driver_loaded_anew_ends_it_once_the_gpu_answers_and_stays_quiet() {
+fn a_driver_reloaded_ends_it_once_the_gpu_answers_and_stays_quiet() {
     let fatal = |slot: &str| {
         let shown = if slot.is_empty() { "unknown" } else { slot };
         vec![format!("{shown} XidFatal Failing Verdict")]
@@ -200,7 +200,7 @@ fn a_driver_loaded_anew_ends_it_once_the_gpu_answers_and_stays_quiet() {
 }
 
 #[test]
-fn a_module_seen_gone_and_back_is_a_driver_loaded_anew() {
+fn a_module_seen_gone_and_back_is_a_driver_reloaded() {
     let modules = |node: &mut Node, state: Option<&str>| {
         let module = state.map(|state| crate::observe::gpudirect::Module {
             state: Some(state.into()),

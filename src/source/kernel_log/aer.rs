@@ -22,7 +22,7 @@ pub fn decode(origin: Option<&Origin<'_>>, rest: &str, message: &str) -> Option<
     };
     let mut event = KernelEvent::new(EventKind::PcieAer, message);
     let speaker = origin.and_then(|o| Some((o.driver, o.bdf?)));
-    // The port reports for whoever erred, and names it last.
+    // The port reports for the device that erred, and names it last.
     let erred = after_bus_error(body).map_or_else(|| Bdf::last_in(body), |_| None);
     let mut reporter = None;
     match (speaker, erred) {

@@ -3,7 +3,7 @@
 //! `wrapper` takes off what log readers add, [`record`] reads `/dev/kmsg`'s own form, `decode`
 //! turns one message into at most one event, [`assemble`] joins what one report spreads over
 //! lines, [`follow`] follows a live node: by `/dev/kmsg`, or by syslog(2) (`ring`, `lines`). A message is matched from its first byte only: text that
-//! quotes a kernel line is no event.
+//! quotes a kernel line is not an event.
 
 mod aer;
 pub mod assemble;

@@ -97,7 +97,7 @@ fn bring_up_failure(body: &str) -> bool {
     (body.starts_with("knvlink") || body.starts_with("nvlink")) && fails()
 }
 
-/// What a kernel module says that is no fault: its licence and signature taint the kernel.
+/// Messages that are not faults: a module's licence and signature taint the kernel.
 fn taint(body: &str) -> bool {
     contains_nocase(body, "taint") || body.contains("GPL-only symbols")
 }

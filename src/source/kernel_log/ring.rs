@@ -1,7 +1,7 @@
 //! Records through syslog(2), for where `/dev/kmsg` is refused: the device cgroup of an unprivileged
 //! container forbids opening it, whatever the capabilities.
 //!
-//! There is no cheap and sound sign of new records (SYSLOG_ACTION_SIZE_UNREAD restarts when another
+//! The kernel gives no cheap and sound sign of new records (SYSLOG_ACTION_SIZE_UNREAD restarts when another
 //! process reads `/proc/kmsg`, and does not change when the ring is full and lines are equally long),
 //! so each read takes the log's end, and more only if the last line handled is not in it.
 

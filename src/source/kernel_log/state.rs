@@ -12,7 +12,7 @@ pub struct ResumeState {
     pub place: Place,
 }
 
-/// A record's place in the log of one boot, by whatever the way it was read tells. The stamp is
+/// A record's place in the log of one boot, as far as the way it was read shows it. The stamp is
 /// common to all ways, so that a run may go on where one that read another way stopped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
@@ -27,12 +27,12 @@ pub struct Place {
     pub last_line: Option<LineMark>,
 }
 
-/// Tells a line from every other of the ring.
+/// Identifies a line among all lines of the ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LineMark {
     /// Hash of the whole line with priority and stamp (FNV-1a, 64 bits).
     pub hash: u64,
-    /// The how many-th of its like it is, counted from 1: the same may be said twice within a
+    /// Which of several equal lines it is, counted from 1: a line may be printed twice within a
     /// microsecond.
     pub count: u32,
 }

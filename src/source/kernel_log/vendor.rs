@@ -94,7 +94,7 @@ fn first(phrases: Phrases, rest: &str) -> Option<Found> {
         .map(|(_, what)| health(*what))
 }
 
-/// Too hot, in the ways drivers put it. Reading a sensor is no alarm.
+/// Too hot, in the ways drivers put it. Reading a sensor is not an alarm.
 fn heat(rest: &str) -> bool {
     const WORDS: [&str; 7] = [
         "over temperature",

@@ -155,7 +155,7 @@ fn a_restart_neither_repeats_nor_misses() {
     assert_eq!(codes(&drained.items), [31, 43]);
     let resume = drained.through;
     assert_eq!(resume, Some(through("b", 3)));
-    // Two more came while nobody read, and the ring lost number 4.
+    // Two more came between the runs, and the ring lost number 4.
     let mut second: Vec<Input> = log.iter().cloned().map(record).collect();
     second.push(record(xid(3, 5, 0, 79)));
     let mut o = options(dir.path(), "b");
@@ -298,7 +298,7 @@ fn a_device_that_is_closed_gives_way_and_a_tree_never_does() {
     }
     fs::write(&o.path, "").unwrap();
     assert_eq!(KmsgFollower::open(o.clone()).unwrap().way(), Way::Device);
-    // What is there and is no log is a fault, not a reason.
+    // A path that is not a log is a fault, not a reason to use syslog(2).
     fs::remove_file(&o.path).unwrap();
     fs::create_dir(&o.path).unwrap();
     assert!(KmsgFollower::open(o).is_err());

@@ -178,7 +178,7 @@ fn a_place_is_found_again() {
         (2, vec![b, c, c], false, Found::From(1)),
         (2, vec![b], false, Found::From(1)),
         (4, vec![c, early, c], false, Found::From(2)),
-        // The second of its like, the first still there.
+        // The second of two equal lines, the first still there.
         (5, vec![c, early, c, a], false, Found::From(3)),
         // The first has gone: certain only where nothing was left out of the text.
         (5, vec![early, c, a], false, Found::Missing),

@@ -99,7 +99,7 @@ fn each_line_is_told_once_over_looks_and_restarts() {
     assert!(drain(&mut ring, &mut place).is_empty());
     kernel.say(1_000_001, "a");
     kernel.say(1_000_000, "stamped before the one said before");
-    // Anew from the place kept: as after a restart.
+    // Opened again at the saved place, as after a restart.
     let mut ring = kernel.open(place);
     let news = ["a", "stamped before the one said before"];
     assert_eq!(drain(&mut ring, &mut place), news);
@@ -143,7 +143,7 @@ fn what_left_the_ring_unread_is_one_gap() {
     assert_eq!(told[0], "GAP");
     assert!(told.len() > 100 && told[1..].iter().all(|line| line == "flood"));
     assert!(drain(&mut ring, &mut place).is_empty(), "told once");
-    // While nobody ran.
+    // Between two runs.
     drop(ring);
     for i in 0..1000 {
         kernel.say(2000 + i, "flood");
