@@ -206,7 +206,7 @@ fn what_would_be_accepted_and_mean_nothing_is_refused() {
         (
             "",
             "policy.mute = ['link_stat']",
-            "there is no check \"link_stat\"; did you mean link_state?",
+            "no such check: \"link_stat\"; did you mean link_state?",
         ),
         (
             "--set serve.tls_cert=/c",
