@@ -1,5 +1,6 @@
-//! The labelled NCCL excerpts in `$SELVAGE_CORPUS/nccl.jsonl`, each through `selvage nccl`'s code.
-//! Without the variable there is nothing to compare and the test says so.
+//! NCCL excerpts with their expected verdicts, each through `selvage nccl`'s code: the project's own
+//! lines in `nccl_lines/`, always, and the labelled corpus in `$SELVAGE_CORPUS/nccl.jsonl`. Without that
+//! variable the corpus is skipped, and the test says so.
 #![allow(clippy::disallowed_methods)] // reads the corpus
 #![allow(
     clippy::unwrap_used,
@@ -9,13 +10,13 @@
 )]
 
 use serde_json::Value;
+use std::io::Write;
 use std::path::PathBuf;
 
-fn verdict(lines: &[Value]) -> Value {
+fn verdict(lines: &[&str]) -> Value {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
-    let text: Vec<&str> = lines.iter().map(|line| line.as_str().unwrap()).collect();
-    std::fs::write(&path, text.join("\n")).unwrap();
+    std::fs::write(&path, lines.join("\n")).unwrap();
     let outcome = selvage::cli::nccl::run(&[path]);
     serde_json::to_value(&outcome.inputs[0]).unwrap()
 }
@@ -24,7 +25,9 @@ fn verdict(lines: &[Value]) -> Value {
 #[test]
 fn every_labelled_excerpt() {
     let Some(folder) = std::env::var_os("SELVAGE_CORPUS") else {
-        eprintln!("SELVAGE_CORPUS is not set: nothing compared");
+        // Written past the capture of libtest, which would hide it.
+        let skipped = "skipped: corpus_nccl::every_labelled_excerpt: SELVAGE_CORPUS is not set";
+        let _ = writeln!(std::io::stderr(), "{skipped}");
         return;
     };
     let path = PathBuf::from(folder).join("nccl.jsonl");
@@ -33,7 +36,8 @@ fn every_labelled_excerpt() {
     let (mut wrong, mut compared) = (Vec::new(), 0);
     for row in text.lines().filter(|line| !line.trim().is_empty()) {
         let row: Value = serde_json::from_str(row).unwrap();
-        let got = verdict(row["lines"].as_array().unwrap());
+        let lines = row["lines"].as_array().unwrap().iter();
+        let got = verdict(&lines.map(|line| line.as_str().unwrap()).collect::<Vec<_>>());
         let labels = &row["labels"];
         compared += 1;
         let scored = |field: &str| {
@@ -73,4 +77,40 @@ fn every_labelled_excerpt() {
         wrong.len(),
         wrong.join("\n")
     );
+}
+
+/// A field as `verdicts.txt` writes it.
+fn field(verdict: &Value, name: &str) -> String {
+    match &verdict[name] {
+        Value::String(text) => text.clone(),
+        Value::Array(all) => {
+            let names: Vec<&str> = all.iter().map(|one| one.as_str().unwrap()).collect();
+            names.join(",")
+        }
+        other => other.to_string(),
+    }
+}
+
+#[test]
+fn every_written_case() {
+    let cases = include_str!("nccl_lines/verdicts.txt")
+        .split("\n== ")
+        .skip(1);
+    let (mut wrong, mut compared) = (Vec::new(), 0);
+    for case in cases {
+        let lines: Vec<&str> = case.trim_end().lines().collect();
+        let got = verdict(&lines[2..]);
+        for (name, want) in lines[1]
+            .split(' ')
+            .map(|pair| pair.split_once('=').unwrap())
+        {
+            let have = field(&got, name);
+            compared += 1;
+            if have != want {
+                wrong.push(format!("{}: {name} is {have}, expected {want}", lines[0]));
+            }
+        }
+    }
+    assert!(compared > 100, "only {compared} fields");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

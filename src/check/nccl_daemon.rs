@@ -1,6 +1,6 @@
-//! A pod of a gang on a machine of Google's whose rails NCCL reaches only through a daemon beside
-//! the job (RxDM, GPUDirect-TCPX and -TCPXO): without it, or while it is down, the job fails, hangs
-//! or goes by TCP, and its own log seldom says why. A statement about the pod, never about the node.
+//! Gang pods on Google Cloud machines whose rails NCCL reaches only through a daemon next to the job
+//! (RxDM, GPUDirect-TCPX and -TCPXO). Without the daemon, or while it is down, the job fails, hangs or
+//! uses TCP, and its own log rarely shows why. The finding is about the pod, never about the node.
 
 use super::nccl_pods::wants_sockets;
 use super::profile::GpuDirectTcp;
@@ -11,28 +11,28 @@ pub const MISSING: &str = "TcpxoDaemonMissing";
 /// Reason of a pod whose daemon does not run.
 pub const DOWN: &str = "TcpxoDaemonDown";
 
-/// What is so, and what to do.
+/// A missing daemon, or one that does not run.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct DaemonTrouble {
     /// [`MISSING`] or [`DOWN`].
     pub reason: &'static str,
     /// `namespace/pod`.
     pub subject: String,
-    /// GPUs that the pod asks for.
+    /// Number of GPUs that the pod requests.
     pub gpus: u64,
-    /// The daemon's container, and how it is; none: there is none.
+    /// The daemon's container and its state. `None` if the pod has no daemon.
     pub daemon: Option<(String, String)>,
-    /// One sentence: what is so.
+    /// One sentence: what was found.
     pub message: String,
-    /// What to write, and where.
+    /// What to change, and where.
     pub remedy: String,
 }
 
-/// Judges a pod by the transport of its machine; none: nothing to say, or not known.
+/// Judges a pod on a machine with this transport. `None` if nothing is wrong, or not enough is known.
 ///
-/// A daemon is missed only by pods that are proven to be one of several, that ask for all GPUs of
-/// the node, and are not told to use sockets; not where another pod of the node has one
-/// (`another`), which may serve this one.
+/// A daemon is reported as missing only for pods that are certainly part of a gang, request all GPUs of
+/// the node and do not set sockets; and only if no other pod of the node has a daemon (`another`), which
+/// may serve this one.
 pub fn daemon_trouble(
     pod: &PodFacts,
     tcp: GpuDirectTcp,
@@ -59,7 +59,7 @@ pub fn daemon_trouble(
             daemon: None,
             message: format!(
                 "{subject} is one of several pods of a job, asks for all {gpus} GPUs, and has no \
-                 {name} daemon beside it: on this machine NCCL reaches the GPUs' interfaces only \
+                 {name} daemon: on this machine NCCL reaches the GPUs' interfaces only \
                  through one. The job fails, hangs, or uses TCP between nodes."
             ),
             remedy: format!(
@@ -76,7 +76,7 @@ pub fn daemon_trouble(
     let runs = |container: &ContainerFacts| container.state == Some(ContainerState::Running);
     let how = match daemon.state.as_ref()? {
         ContainerState::Running => return None,
-        // On its way.
+        // The container is starting.
         ContainerState::Waiting(why)
             if ["ContainerCreating", "PodInitializing", ""].contains(&why.as_str()) =>
         {
@@ -85,7 +85,7 @@ pub fn daemon_trouble(
         ContainerState::Waiting(why) => why.clone(),
         ContainerState::Ended(why) => format!("ended: {why}"),
     };
-    // Of several one that runs is enough; before and after the job none is needed.
+    // One running daemon is enough; before and after the job none is needed.
     if daemons.any(|(_, other)| runs(other)) || !jobs().any(runs) {
         return None;
     }
@@ -234,7 +234,7 @@ mod tests {
     fn a_daemon_that_does_not_run() {
         for (state, want) in [
             (Some(ContainerState::Running), None),
-            // No state is told of pods that kubelet has not taken up.
+            // Pods that kubelet has not accepted have no state.
             (None, None),
             (waiting("ContainerCreating"), None),
             (waiting("PodInitializing"), None),
@@ -258,7 +258,7 @@ mod tests {
                 found.remedy
             );
 
-            // Whom it matters to is whoever works meanwhile.
+            // It matters only while the job runs.
             for state in [None, waiting("PodInitializing"), ended("Completed, exit 0")] {
                 let mut pod = pod.clone();
                 of(&mut pod, "job").state = state;

@@ -1,5 +1,5 @@
-//! Jobs on this node, by what their NCCL logs: each container's verdict, and what several of them
-//! in a row say of the node.
+//! Jobs on this node, by their NCCL logs: the verdict on each container, and what several fallbacks in a
+//! row show about the node.
 
 use super::nccl::{Fallback, NcclVerdict, Network};
 use super::nccl_daemon::{self, DaemonTrouble};
@@ -49,7 +49,7 @@ const DAEMON_MISSING: ReasonDoc = ReasonDoc {
     reason: nccl_daemon::MISSING,
     status: Status::Degraded,
     weight: Weight::Notice,
-    meaning: "On Google's A3 High and Mega, where NCCL reaches the GPUs' interfaces only through a daemon beside the job: a pod of a gang that asks for all GPUs has none.",
+    meaning: "On Google's A3 High and Mega, where NCCL reaches the GPUs' interfaces only through a daemon next to the job: a pod of a gang that asks for all GPUs has none.",
     remedy: "Add the daemon's container to the pod template; the message and docs/platforms/gcp-tcpxo.md have it.",
 };
 const DAEMON_DOWN: ReasonDoc = ReasonDoc {
@@ -60,7 +60,7 @@ const DAEMON_DOWN: ReasonDoc = ReasonDoc {
     remedy: "Read the daemon's log; the message has the command.",
 };
 
-/// The row in the table.
+/// The check's row in the table of checks.
 pub const CHECK: Check = Check {
     id: ID,
     title: "NCCL in jobs",
@@ -69,7 +69,7 @@ pub const CHECK: Check = Check {
     run,
 };
 
-/// Where a verdict comes from.
+/// The source of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Via {
@@ -77,23 +77,23 @@ pub enum Via {
     Log,
     /// A sidecar's verdict.
     Sidecar,
-    /// An earlier run of the agent, which has read lines that are gone.
+    /// An earlier run of the agent, which read lines that no longer exist.
     Remembered,
 }
 
-/// One container and what its NCCL comes to.
+/// A container and the verdict on its NCCL log.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ContainerVerdict {
     /// The container.
     #[serde(flatten)]
     pub key: ContainerKey,
-    /// What its pod is a part of.
+    /// The job that its pod belongs to.
     pub job: Option<Job>,
-    /// Since when this is so of TCP, on the agent's clock.
+    /// Start of the current state of `tcp_fallback`, on the agent's clock.
     pub since: Millis,
-    /// How it is known.
+    /// The source of the verdict.
     pub via: Via,
-    /// The verdict.
+    /// The verdict on its log.
     pub verdict: Arc<NcclVerdict>,
 }
 
@@ -105,36 +105,36 @@ impl ContainerVerdict {
     }
 }
 
-/// How reading the logs goes.
+/// Statistics of log reading.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct LogReading {
-    /// Containers followed.
+    /// Number of containers whose logs are followed.
     pub containers: u64,
-    /// Bytes read.
+    /// Number of bytes read.
     pub bytes: u64,
-    /// Lines that could not be looked at.
+    /// Number of lines that were dropped unread.
     pub lines_dropped: u64,
-    /// Bytes that were gone before they could be read.
+    /// Number of bytes that were deleted before they could be read.
     pub bytes_lost: u64,
 }
 
-/// What is known of this node's jobs.
+/// The jobs of this node.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Jobs {
-    /// Containers in whose logs NCCL speaks, worst first.
+    /// Containers whose logs have lines of NCCL, worst first.
     pub containers: Vec<Arc<ContainerVerdict>>,
-    /// Jobs that fell back here, one after the other, up to now.
+    /// Number of the last jobs here that all fell back.
     pub fallbacks_in_a_row: u32,
     /// Pods that asked for GPUs and for no RDMA device.
     pub no_rdma: Vec<NoRdma>,
     /// Pods whose GPUDirect-TCPX(O) daemon is missing or down.
     pub daemon_troubles: Vec<DaemonTrouble>,
-    /// What is thought of the pods with GPUs, by UID.
+    /// Verdicts on the traffic of pods with GPUs, by UID.
     #[serde(serialize_with = "values")]
     pub suspects: Arc<BTreeMap<String, Suspect>>,
-    /// Running pods with GPUDirect-TCPX(O)'s daemon; none where pods are not known.
+    /// Number of running pods with a GPUDirect-TCPX(O) daemon. `None` if pods are not known.
     pub tcp_daemons: Option<usize>,
-    /// How reading goes; none where logs are not read.
+    /// Statistics of log reading. `None` if log scraping is disabled.
     pub logs: Option<LogReading>,
 }
 
@@ -145,16 +145,16 @@ fn values<S: serde::Serializer>(
     serializer.collect_seq(suspects.values())
 }
 
-/// How the last jobs ended up, oldest first: what they used between nodes.
+/// Whether the last jobs fell back, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcomes(VecDeque<(String, bool)>);
 
 impl Outcomes {
-    /// Jobs that are remembered.
+    /// Number of jobs that are kept.
     const MOST: usize = 16;
 
-    /// Takes in what is known of a job now. Jobs of one node and those of which nothing is known say
-    /// nothing of the fabric.
+    /// Records the current verdict on a job. Jobs of one node, and jobs with an unknown network, show
+    /// nothing about the fabric.
     pub fn note(&mut self, job: &str, verdict: &NcclVerdict) {
         let fell_back = match (verdict.tcp_fallback, verdict.network) {
             (Fallback::Yes, _) => true,
@@ -163,7 +163,7 @@ impl Outcomes {
             (Fallback::Configured | Fallback::Unknown, _) => return,
         };
         match self.0.iter_mut().find(|(name, _)| name == job) {
-            // One pod of it that fell back is enough.
+            // One pod that fell back is enough.
             Some((_, known)) => *known |= fell_back,
             None => {
                 if self.0.len() >= Self::MOST {
@@ -174,7 +174,7 @@ impl Outcomes {
         }
     }
 
-    /// The same with no more than are kept: a file may hold anything.
+    /// The same, cut to the number that is kept: the state file may contain anything.
     #[must_use]
     pub fn bounded(mut self) -> Self {
         let more = self.0.len().saturating_sub(Self::MOST);
@@ -182,20 +182,20 @@ impl Outcomes {
         self
     }
 
-    /// How many of the last ones fell back, without one between them that did not.
+    /// The number of fallbacks since the last job that did not fall back.
     pub fn fallbacks_in_a_row(&self) -> u32 {
         let last = self.0.iter().rev().take_while(|(_, fell_back)| *fell_back);
         u32::try_from(last.count()).unwrap_or(u32::MAX)
     }
 }
 
-/// Verdicts are believed as they come: each rests on lines that stand in a log.
+/// Verdicts take effect at once: each rests on lines of a log.
 const AT_ONCE: Timing = Timing {
     raise_after: Duration::ZERO,
     clear_after: Duration::ZERO,
 };
 
-/// Between two starts a daemon that crashes runs for a moment.
+/// A crashing daemon runs for a moment between two starts.
 const A_WHILE: Timing = Timing {
     raise_after: Duration::from_secs(30),
     clear_after: Duration::from_secs(60),

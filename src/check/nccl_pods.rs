@@ -1,37 +1,36 @@
-//! A pod of a gang that asked for GPUs and for no RDMA device, on a node that has some to give: its
-//! NCCL can only use TCP between nodes, and nothing in its own logs says why. A statement about the
-//! job, never about the node.
+//! Gang pods that request GPUs and no RDMA device although the node offers some: between nodes their NCCL
+//! can only use TCP, and their logs do not show why. The finding is about the job, never about the node.
 
 use super::promised::MOST_NICS;
 use crate::observe::pod::{ContainerFacts, NodeDevices, PodFacts};
 use std::collections::BTreeMap;
 
-/// Reason of the finding and the Event.
+/// Reason code of the finding and the Event.
 pub const REASON: &str = "NoRdmaRequested";
 
-/// What is so, and what to do.
+/// A pod without RDMA devices.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct NoRdma {
     /// `namespace/pod`.
     pub subject: String,
-    /// Containers that ask for GPUs.
+    /// Containers that request GPUs.
     pub containers: Vec<String>,
-    /// GPUs that they ask for, together.
+    /// Number of GPUs that they request together.
     pub gpus: u64,
-    /// Resource of the node that they should ask for.
+    /// The resource of the node that they should request.
     pub resource: String,
-    /// One sentence: what is so.
+    /// One sentence: what was found.
     pub message: String,
-    /// What to write, and where.
+    /// What to change, and where.
     pub remedy: String,
 }
 
-/// Judges a pod by what its node has to give; none: nothing to say, or not known.
+/// Judges a pod by what its node offers. `None` if nothing is wrong, or not enough is known.
 ///
-/// Left alone, as each is right for somebody: pods not proven to be one of several; nodes that offer
-/// no RDMA device, or whose offer is not known; pods that reach devices otherwise (privileged, the
-/// host's network, resource claims, resources of unknown kind, another container that asks); pods
-/// told to use sockets; and pods that have ended.
+/// Not reported: pods that are not certainly part of a gang; nodes that offer no RDMA device, or whose
+/// offer is unknown; pods that reach devices in another way (privileged, the host's network, resource
+/// claims, resources of unknown kind, another container that requests them); pods that set sockets; and
+/// finished pods.
 pub fn gpus_without_rdma(pod: &PodFacts, node: Option<&NodeDevices>) -> Option<NoRdma> {
     let node = node?;
     if pod.gang != Some(true) || pod.finished || pod.host_network {
@@ -59,7 +58,7 @@ pub fn gpus_without_rdma(pod: &PodFacts, node: Option<&NodeDevices>) -> Option<N
     if gpus == 0 {
         return None;
     }
-    // Those that most can be had of are what the others of the fleet ask for.
+    // The resource with the highest count is what other pods of the fleet request.
     let (resource, offered) = node
         .rdma
         .iter()
@@ -90,7 +89,7 @@ pub fn gpus_without_rdma(pod: &PodFacts, node: Option<&NodeDevices>) -> Option<N
     })
 }
 
-/// How much to ask for: the GPUs' share of countable NICs, one slot of a shared device.
+/// How many to request: the GPUs' share of countable NICs, or one slot of a shared device.
 fn share(gpus: u64, of_gpus: u64, offered: u64) -> u64 {
     if offered > MOST_NICS {
         return 1;
@@ -99,7 +98,7 @@ fn share(gpus: u64, of_gpus: u64, offered: u64) -> u64 {
     share.unwrap_or(1).clamp(1, offered)
 }
 
-/// Whether somebody's setting asks for sockets (NCCL's environment variables: NCCL_NET, NCCL_IB_DISABLE).
+/// Whether an environment variable (NCCL_NET, NCCL_IB_DISABLE) asks for sockets.
 pub(super) fn wants_sockets(env: &BTreeMap<String, String>) -> bool {
     let is = |name: &str, value: &str| {
         let had = env.get(name).map(|had| had.trim());

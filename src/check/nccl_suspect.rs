@@ -1,8 +1,8 @@
-//! Pods with GPUs that move bytes by TCP and own no queue pair: the fallback that no log admits.
+//! Pods with GPUs that move bytes by TCP and own no queue pair: a fallback without a log.
 //!
-//! A fold over looks: pure, each verdict made of the one before and the facts of now. It says
-//! *suspect* and never more than that: data may be loaded, models served and checkpoints written by
-//! TCP, too. Whatever cannot be told is unknown, and unknown is no suspicion.
+//! A pure fold over samples: each verdict follows from the previous one and the current facts. It never
+//! says more than *suspect*: loading data, serving models and writing checkpoints use TCP, too. What
+//! cannot be observed is unknown, and unknown is not a suspicion.
 
 mod evidence;
 
@@ -17,16 +17,16 @@ use std::time::Duration;
 
 const ID: &str = "nccl_suspect";
 
-/// What a suspect is told as.
+/// The finding about a suspect.
 const SUSPECT: ReasonDoc = ReasonDoc {
     reason: "NcclSuspect",
     status: Status::Degraded,
     weight: Weight::Notice,
     meaning: "A pod with GPUs moves many bytes by TCP while its processes own no RDMA queue pair: NCCL may have fallen back to sockets without a word in any log.",
-    remedy: "Ask NCCL itself: run the job with NCCL_DEBUG=INFO (or with selvage's sidecar) and give its log to `selvage nccl`. If the bytes are a data set, a checkpoint or requests, this is no fallback.",
+    remedy: "Ask NCCL itself: run the job with NCCL_DEBUG=INFO (or with selvage's sidecar) and give its log to `selvage nccl`. If the bytes are a data set, a checkpoint or requests, this is not a fallback.",
 };
 
-/// The row in the table.
+/// The check's row in the table of checks.
 pub const CHECK: Check = Check {
     id: ID,
     title: "NCCL without a log",
@@ -40,55 +40,55 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     suspects.filter_map(Suspect::candidate).collect()
 }
 
-/// RDMA ports that move less than this share of the threshold do not move a job's bytes.
+/// RDMA ports below this share of the threshold do not carry a job's data.
 const MOVES_SHARE: f64 = 0.01;
 
-/// Bytes that pass a namespace without its IP layer are told when they are this many times those of
-/// IP.
+/// Bytes that bypass the IP layer of a namespace matter from this multiple of its IP bytes on.
 const WITHOUT_IP: f64 = 2.0;
 
-/// One way is this many times the other: more like a download or a server than like collectives.
+/// From this ratio of one direction to the other on, traffic is more like a download or a server than like
+/// collectives.
 const ONE_WAY: f64 = 10.0;
 
-/// What is thought of one pod.
+/// The state of one pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// Owns queue pairs, and their ports move bytes.
+    /// It owns queue pairs, and their ports move bytes.
     Cleared,
-    /// Moves bytes by TCP and owns no queue pair, for long enough.
+    /// It has moved bytes by TCP without a queue pair for long enough.
     Suspect,
-    /// Moves little.
+    /// It moves few bytes.
     Idle,
-    /// Cannot be told, or not yet.
+    /// It cannot be judged, or not yet.
     Unknown,
 }
 
 /// The verdict on one pod.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Suspect {
-    /// UID.
+    /// UID of the pod.
     pub uid: String,
-    /// Who it is.
+    /// Name and GPUs of the pod.
     pub pod: GpuPod,
-    /// What is thought of it.
+    /// Its state.
     pub state: State,
-    /// Since when that is thought.
+    /// Start of that state.
     pub since: Millis,
-    /// Why, in CamelCase: `TcpOnly`, `RdmaMoves`, `LittleTraffic`, `Watching`, `HostNetwork` …
+    /// Reason code: `TcpOnly`, `RdmaMoves`, `LittleTraffic`, `Watching`, `HostNetwork` …
     pub reason: String,
-    /// One sentence.
+    /// One sentence for people.
     pub message: String,
-    /// What to do; empty where there is nothing.
+    /// What to do; empty if there is nothing to do.
     pub remedy: String,
-    /// Numbers that it rests on.
+    /// Numbers that the verdict rests on.
     pub evidence: BTreeMap<String, serde_json::Value>,
-    /// Since when it moves bytes by TCP without a queue pair.
+    /// Since when it has moved bytes by TCP without a queue pair.
     pub above_since: Option<Millis>,
 }
 
 impl Suspect {
-    /// `namespace/pod`, or the UID where nobody tells the name.
+    /// `namespace/pod`, or the UID if the name is unknown.
     pub fn subject(&self) -> String {
         match self.pod.name.is_empty() {
             true => self.uid.clone(),
@@ -96,7 +96,7 @@ impl Suspect {
         }
     }
 
-    /// The finding about a suspect; none in every other state.
+    /// The finding about a suspect. `None` in every other state.
     pub fn candidate(&self) -> Option<Candidate> {
         let timing = Timing {
             raise_after: Duration::ZERO,
@@ -111,7 +111,7 @@ impl Suspect {
     }
 }
 
-/// The verdicts on all pods, from those before and one look.
+/// The verdicts on all pods, from the previous ones and one sample.
 pub fn judge_all(
     before: &BTreeMap<String, Suspect>,
     look: &TrafficLook,
@@ -124,26 +124,26 @@ pub fn judge_all(
     judged.collect()
 }
 
-/// The verdict on one pod.
+/// The verdict on one pod, from the previous one and one sample.
 pub fn judge(
     before: Option<&Suspect>,
     node: &NodeRdma,
     pod: &PodTraffic,
     policy: &Nccl,
 ) -> Suspect {
-    let told = weigh(node, pod, policy);
+    let judged = weigh(node, pod, policy);
     let mut suspect = Suspect {
         uid: pod.uid.clone(),
         pod: pod.pod.clone(),
-        state: told.state,
+        state: judged.state,
         since: pod.at,
-        reason: told.reason.to_string(),
-        message: told.message,
+        reason: judged.reason.to_string(),
+        message: judged.message,
         remedy: String::new(),
         evidence: evidence(node, pod),
         above_since: None,
     };
-    if told.state == State::Suspect {
+    if judged.state == State::Suspect {
         let since = before.and_then(|before| before.above_since);
         let since = since.or(pod.from).unwrap_or(pod.at);
         suspect.above_since = Some(since);
@@ -166,27 +166,28 @@ pub fn judge(
     suspect
 }
 
-struct Told {
+/// State, reason and message by one sample.
+struct Judgement {
     state: State,
     reason: &'static str,
     message: String,
 }
 
-fn told(state: State, reason: &'static str, message: impl Into<String>) -> Told {
-    Told {
+fn judgement(state: State, reason: &'static str, message: impl Into<String>) -> Judgement {
+    Judgement {
         state,
         reason,
         message: message.into(),
     }
 }
 
-/// What the facts of one look say; *suspect* without regard to how long.
-fn weigh(node: &NodeRdma, pod: &PodTraffic, policy: &Nccl) -> Told {
-    let unknown = |reason, message: &str| told(State::Unknown, reason, message);
+/// Judges one sample; *suspect* regardless of how long.
+fn weigh(node: &NodeRdma, pod: &PodTraffic, policy: &Nccl) -> Judgement {
+    let unknown = |reason, message: &str| judgement(State::Unknown, reason, message);
     if pod.processes == 0 {
         return unknown(
             "NoProcess",
-            "none of its processes is seen: it has ended, or the agent lacks the node's PID namespace (hostPID)",
+            "none of its processes is visible: it has ended, or the agent lacks the node's PID namespace (hostPID)",
         );
     }
     #[expect(clippy::cast_precision_loss, reason = "rates need no last byte")]
@@ -203,7 +204,7 @@ fn weigh(node: &NodeRdma, pod: &PodTraffic, policy: &Nccl) -> Told {
         );
     }
     let Some(moved) = &pod.per_second else {
-        return unknown("FirstLook", "it was looked at once: rates take two looks");
+        return unknown("FirstLook", "only one sample so far: rates need two");
     };
     let rate = moved.tcp.total();
     if rate <= threshold {
@@ -212,10 +213,10 @@ fn weigh(node: &NodeRdma, pod: &PodTraffic, policy: &Nccl) -> Told {
     if pod.host_network != Some(false) {
         let of = match pod.host_network {
             Some(true) => {
-                "it shares the node's network namespace: its bytes are not told from the node's"
+                "it shares the node's network namespace: its bytes cannot be told apart from the node's"
             }
             _ => {
-                "whether it shares the node's network namespace cannot be told, and so not whose its bytes are"
+                "whether it shares the node's network namespace is unknown, and so is whose bytes these are"
             }
         };
         return unknown("HostNetwork", of);
@@ -224,14 +225,14 @@ fn weigh(node: &NodeRdma, pod: &PodTraffic, policy: &Nccl) -> Told {
     if let Some(why) = &node.unknown {
         return unknown(
             "RdmaUnknown",
-            &format!("it {by_tcp}; RDMA devices are not known: {why}"),
+            &format!("it {by_tcp}; RDMA devices are unknown: {why}"),
         );
     }
     if node.exclusive == Some(true) {
         return unknown(
             "ExclusiveDevices",
             &format!(
-                "it {by_tcp}; RDMA devices are bound to network namespaces (exclusive mode), and its own are not seen from here"
+                "it {by_tcp}; RDMA devices are bound to network namespaces (exclusive mode), and its own cannot be observed from here"
             ),
         );
     }
@@ -248,16 +249,16 @@ fn weigh(node: &NodeRdma, pod: &PodTraffic, policy: &Nccl) -> Told {
         ),
         PodQps::Unknown(why) => unknown(
             "QueuePairsUnknown",
-            &format!("it {by_tcp}; whether it owns queue pairs is not known: {why}"),
+            &format!("it {by_tcp}; whether it owns queue pairs is unknown: {why}"),
         ),
         PodQps::Known(owned) if owned.datagram > 0 => unknown(
             "DatagramOnly",
             &format!(
-                "it {by_tcp}, and owns {} datagram queue pairs: by which its bytes go cannot be told",
+                "it {by_tcp}, and owns {} datagram queue pairs: which of the two carries its bytes is unknown",
                 owned.datagram
             ),
         ),
-        PodQps::Known(_) => told(
+        PodQps::Known(_) => judgement(
             State::Suspect,
             "TcpOnly",
             format!(
@@ -271,13 +272,13 @@ fn weigh(node: &NodeRdma, pod: &PodTraffic, policy: &Nccl) -> Told {
     }
 }
 
-/// A pod that owns queue pairs by which NCCL may move bytes is never a suspect.
-fn with_queue_pairs(pod: &PodTraffic, owned: &OwnedQps, threshold: f64) -> Told {
+/// A pod that owns queue pairs that NCCL may use is never a suspect.
+fn with_queue_pairs(pod: &PodTraffic, owned: &OwnedQps, threshold: f64) -> Judgement {
     let count = owned.rc + owned.other;
     let devices = owned.devices.join(", ");
     let above = (pod.per_second.as_ref()).is_some_and(|moved| moved.tcp.total() > threshold);
     match pod.rdma_per_second {
-        Some(rate) if owned.ready > 0 && rate > threshold * MOVES_SHARE => told(
+        Some(rate) if owned.ready > 0 && rate > threshold * MOVES_SHARE => judgement(
             State::Cleared,
             "RdmaMoves",
             format!(
@@ -285,21 +286,21 @@ fn with_queue_pairs(pod: &PodTraffic, owned: &OwnedQps, threshold: f64) -> Told 
                 rate_text(rate)
             ),
         ),
-        None => told(
+        None => judgement(
             State::Unknown,
             "RdmaRateUnknown",
             format!(
-                "owns {count} queue pairs of {devices}; what their ports move is not known yet"
+                "owns {count} queue pairs of {devices}; the traffic of their ports is not known yet"
             ),
         ),
-        Some(_) if above => told(
+        Some(_) if above => judgement(
             State::Unknown,
             "RdmaSilent",
             format!(
                 "owns {count} queue pairs of {devices}, whose ports are quiet while it moves bytes by TCP"
             ),
         ),
-        Some(_) => told(
+        Some(_) => judgement(
             State::Idle,
             "LittleTraffic",
             format!("owns {count} queue pairs of {devices}, and moves little either way"),
@@ -307,21 +308,21 @@ fn with_queue_pairs(pod: &PodTraffic, owned: &OwnedQps, threshold: f64) -> Told 
     }
 }
 
-/// Little TCP; but of bytes that pass its namespace without the IP layer nothing is known.
-fn little(pod: &PodTraffic, moved: &Moved, threshold: f64) -> Told {
+/// Judges a pod with little TCP; bytes that bypass the IP layer of its namespace are unknown.
+fn little(pod: &PodTraffic, moved: &Moved, threshold: f64) -> Judgement {
     let links = moved.links.total();
     if pod.host_network != Some(true) && links > threshold && links > moved.ip.total() * WITHOUT_IP
     {
-        return told(
+        return judgement(
             State::Unknown,
             "NoIpLayer",
             format!(
-                "its interfaces move {} that its network namespace's IP layer does not see, as of a virtual machine or by RDMA",
+                "its interfaces move {} that bypass the IP layer of its network namespace, as a virtual machine or RDMA does",
                 rate_text(links)
             ),
         );
     }
-    told(
+    judgement(
         State::Idle,
         "LittleTraffic",
         format!("moves {} by TCP", rate_text(moved.tcp.total())),

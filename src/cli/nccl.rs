@@ -1,4 +1,4 @@
-//! `selvage nccl`: logs to verdicts, from files and pipes.
+//! `selvage nccl`: reads NCCL logs from files and pipes, and judges them.
 
 use super::compression::unpacker;
 use crate::check::nccl::{Fallback, JobContext, judge};
@@ -12,23 +12,23 @@ use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Bytes read at once: what stays in the second-level cache.
+/// Bytes read at a time: few enough to stay in the second-level cache.
 const PIECE: usize = 256 << 10;
 
-/// Files from this size on show how far reading is, on a terminal.
+/// Files of at least this size show a progress indicator on a terminal.
 const BIG: u64 = 256 << 20;
 
-/// What the inputs came to.
+/// The result of the command.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Verdicts, in the inputs' order.
+    /// The verdicts, in the order of the inputs.
     pub inputs: Vec<Input>,
-    /// Inputs that could not be read, each by name and why.
-    pub troubles: Vec<String>,
+    /// Read errors, each with the name of its input.
+    pub errors: Vec<String>,
 }
 
 impl Outcome {
-    /// 0 no fallback, 1 a fallback was found, 3 it cannot be told.
+    /// The exit status: 0 no fallback, 1 a fallback, 3 unknown or unreadable.
     pub fn status(&self) -> u8 {
         let any = |fallback| {
             let mut inputs = self.inputs.iter();
@@ -36,7 +36,7 @@ impl Outcome {
         };
         if any(Fallback::Yes) {
             1
-        } else if any(Fallback::Unknown) || !self.troubles.is_empty() {
+        } else if any(Fallback::Unknown) || !self.errors.is_empty() {
             3
         } else {
             0
@@ -44,7 +44,7 @@ impl Outcome {
     }
 }
 
-/// Reads the inputs, `-` or none being standard input.
+/// Reads and judges the inputs; `-` or no path is standard input.
 pub fn run(paths: &[PathBuf]) -> Outcome {
     let stdin = [PathBuf::from("-")];
     let paths = if paths.is_empty() { &stdin } else { paths };
@@ -52,20 +52,20 @@ pub fn run(paths: &[PathBuf]) -> Outcome {
     for path in paths {
         let name = path.display().to_string();
         match read_path(path, &mut |_| {}) {
-            Ok((log, trouble)) => {
-                outcome.troubles.extend(trouble);
+            Ok((log, error)) => {
+                outcome.errors.extend(error);
                 outcome.inputs.push(Input {
                     name,
                     verdict: judge(&log, &JobContext::default()),
                 });
             }
-            Err(error) => outcome.troubles.push(format!("{name}: {error}")),
+            Err(error) => outcome.errors.push(format!("{name}: {error}")),
         }
     }
     outcome
 }
 
-/// Reads one input; `each` sees every piece of it too, unpacked.
+/// Reads one input, decompressed; `each` is called with every piece of it.
 pub(super) fn read_path(path: &Path, each: &mut dyn FnMut(&[u8])) -> io::Result<Scanned> {
     let (input, size) = open(path)?;
     read(input, &path.display().to_string(), size, each)
@@ -85,7 +85,7 @@ fn open(path: &Path) -> io::Result<(Box<dyn BufRead>, u64)> {
     Ok((Box::new(BufReader::with_capacity(PIECE, file)), size))
 }
 
-/// What was read of a log, and what ended reading before its end.
+/// The state of a log, and the error if reading stopped before its end.
 pub(super) type Scanned = (NcclLog, Option<String>);
 
 fn read(
@@ -96,13 +96,13 @@ fn read(
 ) -> io::Result<Scanned> {
     let start = input.fill_buf()?;
     let unpacker = unpacker(start);
-    // Of a packed file the size says nothing about how far reading is.
+    // The size of a compressed file does not show the progress.
     if unpacker == Some("zcat") {
         return scan(MultiGzDecoder::new(input), name, 0, each);
     }
     if let Some(cat) = unpacker {
         return Err(io::Error::other(format!(
-            "is packed; unpack it first: {cat} {name} | selvage nccl"
+            "is compressed; decompress it first: {cat} {name} | selvage nccl"
         )));
     }
     if [b"\xff\xfe", b"\xfe\xff"]
@@ -126,15 +126,15 @@ fn scan(
     let mut reader = Reader::default();
     let mut progress = Progress::new(name, size);
     let mut piece = vec![0; PIECE];
-    let mut trouble = None;
+    let mut damage = None;
     loop {
         let read = match input.read(&mut piece) {
             Ok(0) => break,
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            // A packed file that is cut short, or has junk behind: what it held stands.
+            // A compressed file that is cut short or has junk appended: what was read stands.
             Err(error) if progress.read > 0 => {
-                trouble = Some(format!("{name}: read up to where it is damaged: {error}"));
+                damage = Some(format!("{name}: read up to where it is damaged: {error}"));
                 break;
             }
             Err(error) => return Err(error),
@@ -146,15 +146,15 @@ fn scan(
     }
     reader.finish(&mut log, None);
     progress.end();
-    Ok((log, trouble))
+    Ok((log, damage))
 }
 
-/// How far reading a big file is, on a terminal only.
+/// The progress indicator for a big file on a terminal.
 struct Progress<'a> {
     name: &'a str,
     size: u64,
     read: u64,
-    told: Instant,
+    shown_at: Instant,
     shown: bool,
 }
 
@@ -165,20 +165,26 @@ impl<'a> Progress<'a> {
             name,
             size: if shown { size } else { 0 },
             read: 0,
-            #[expect(clippy::disallowed_methods, reason = "only how often a person is told")]
-            told: Instant::now(),
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "only paces the progress indicator"
+            )]
+            shown_at: Instant::now(),
             shown: false,
         }
     }
 
     fn step(&mut self, read: usize) {
         self.read += read as u64;
-        if self.size > 0 && self.told.elapsed() > Duration::from_millis(200) {
+        if self.size > 0 && self.shown_at.elapsed() > Duration::from_millis(200) {
             let percent = self.read.saturating_mul(100) / self.size;
             let _ = write!(io::stderr(), "\r{}: {percent} %", self.name);
-            #[expect(clippy::disallowed_methods, reason = "only how often a person is told")]
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "only paces the progress indicator"
+            )]
             let now = Instant::now();
-            self.told = now;
+            self.shown_at = now;
             self.shown = true;
         }
     }

@@ -203,8 +203,8 @@ fn nccl_command(matches: &ArgMatches) -> u8 {
         return bench::command(matches);
     }
     let outcome = nccl::run(&files_of(matches));
-    for trouble in &outcome.troubles {
-        complain(crate::report::text::clean(trouble));
+    for error in &outcome.errors {
+        complain(crate::report::text::clean(error));
     }
     let printed = print_out(&match output_form(matches) {
         "json" => crate::report::nccl::json(&outcome.inputs),

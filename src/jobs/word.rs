@@ -1,6 +1,6 @@
 //! A sidecar's word, as its container's log has it.
 
-use crate::check::nccl::{NcclVerdict, TRANSPORTS};
+use crate::check::nccl::{NcclVerdict, is_transport};
 use crate::source::container_log::unframe;
 use crate::source::nccl::anchor::VERDICT_SCHEMA;
 use serde::Deserialize;
@@ -64,9 +64,7 @@ pub(super) fn sidecar_verdict(
     for count in counts.chain(verdict.warnings.values_mut()) {
         *count = (*count).min(MOST_COUNT);
     }
-    verdict
-        .channels
-        .retain(|name, _| TRANSPORTS.contains(&name.as_str()));
+    verdict.channels.retain(|name, _| is_transport(name));
     let named = crate::units::is_dns_label(&told.container);
     Some((named.then_some(told.container), verdict))
 }

@@ -70,7 +70,7 @@ fn compare_nodes(kind: RailKind) -> &'static str {
 
 /// The facts of a log that explain a bandwidth.
 pub(super) fn facts(log: &NcclLog) -> LogFacts {
-    let over_ib = log.whole.over.get(&Transport::Net(Net::Ib)).copied();
+    let over_ib = log.channels.over.get(&Transport::Net(Net::Ib)).copied();
     let listed: BTreeSet<u32> = log.links.iter().map(|(number, _)| *number).collect();
     let ring = |algorithm: &String| algorithm.eq_ignore_ascii_case("ring");
     let costly = |setting: &str| {
@@ -86,11 +86,11 @@ pub(super) fn facts(log: &NcclLog) -> LogFacts {
         (!harmless).then(|| (name.to_string(), value.clone()))
     };
     LogFacts {
-        nics: (over_ib > Some(0) && !log.whole.nics.is_empty())
-            .then_some(log.whole.nics.len() as u32),
+        nics: (over_ib > Some(0) && !log.channels.nics.is_empty())
+            .then_some(log.channels.nics.len() as u32),
         listed: (!listed.is_empty()).then_some(listed.len() as u32),
-        mnnvl: log.mnnvl || log.whole.over.contains_key(&Transport::Mnnvl),
-        in_network: log.whole.over.contains_key(&Transport::CollNet),
+        mnnvl: log.mnnvl || log.channels.over.contains_key(&Transport::Mnnvl),
+        in_network: log.channels.over.contains_key(&Transport::CollNet),
         ring: log.env.get("NCCL_ALGO").is_some_and(ring),
         settings: SETTINGS
             .iter()

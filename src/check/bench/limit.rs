@@ -10,7 +10,7 @@
 //!   (Tree, NVLSTree, PAT) send less: a node must receive what the others have, (n-l)/n of S, which
 //!   gives the *ceiling* U (n-1)/(n-l): 1.875 U for 2 × 8 ranks, U for many nodes. With reduction in
 //!   the switches (SHARP) every node sends and receives S once: 2 U (n-1)/n.
-//! - **broadcast, reduce**: S leaves or enters the root's node once: U for every algorithm.
+//! - **broadcast, reduce**: S leaves or enters the root's node once: U with any algorithm.
 //! - **alltoall**: each of l ranks sends S (n-l)/n out of its node, l S (n-l)/n over U; busbw is
 //!   S (n-1)/(n t), so U (n-1)/(l (n-l)) (NVIDIA/nccl-tests issue 130).
 //! - **sendrecv**: rank r sends to r+1; busbw is S/t of the slowest pair. A pair has the rails of its

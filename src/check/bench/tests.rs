@@ -446,7 +446,7 @@ fn what_the_log_says_comes_first() {
             settings: vec![("NCCL_IB_DISABLE".into(), "1".into())],
             ..LogFacts::default()
         };
-        // One rail's number, and one that is no number of rails.
+        // One rail's bandwidth, and one that no number of rails explains.
         for gb in [48.0, 280.0] {
             let slow = run(Collective::AllReduce, &[8, 8], gb, gb);
             let got = judge(&slow, Some(&rails), Some(&nccl), &facts, None);

@@ -80,7 +80,7 @@ impl LogFacts {
 pub struct BenchVerdict {
     /// The benchmark. `None` if nothing names it.
     pub collective: Option<Collective>,
-    /// Always false, kept for readers of the schema: a benchmark is no longer inferred from figures.
+    /// Always false, kept for readers of the schema: names are not inferred from figures any more.
     pub collective_inferred: bool,
     /// The verdict.
     pub verdict: Verdict,

@@ -1,27 +1,27 @@
-//! A job's way through init.
+//! How far a job's init has come.
 
-use super::JobContext;
+use super::context::JobContext;
 use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::process::Stage;
 
-/// An init that does not end.
+/// An init that takes too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hang {
-    /// Ranks that wait, of those in view.
+    /// Number of waiting ranks, of those in the log.
     pub waiting: usize,
-    /// Ranks in all.
+    /// Number of ranks of the communicator.
     pub nranks: u32,
-    /// Since when the first of them waits.
+    /// When the first of them started to wait.
     pub since: jiff::Timestamp,
-    /// How far the slowest is.
+    /// Stage of the slowest one.
     pub stage: Stage,
 }
 
-/// Whether the init of a communicator of this log takes longer than it may.
-pub(super) fn hang(log: &NcclLog, beside: &JobContext<'_>) -> Option<Hang> {
-    let (now, patience) = beside.now?;
-    // What failed does not hang.
-    if log.init_trails > 0 {
+/// The widest communicator whose init takes longer than the context allows.
+pub(super) fn hang(log: &NcclLog, context: &JobContext<'_>) -> Option<Hang> {
+    let (now, patience) = context.now?;
+    // An init that failed does not hang.
+    if log.init_error_traces > 0 {
         return None;
     }
     let mut found: Option<Hang> = None;
@@ -62,7 +62,7 @@ pub(super) fn hang(log: &NcclLog, beside: &JobContext<'_>) -> Option<Hang> {
     found
 }
 
-/// Whether init came to its end: by the widest communicator that tells.
+/// Whether any init completed. `None` if the log shows neither its end nor a failure.
 pub(super) fn complete(log: &NcclLog) -> Option<bool> {
     let seats = || {
         log.groups
@@ -73,5 +73,5 @@ pub(super) fn complete(log: &NcclLog) -> Option<bool> {
     if seats().any(|seat| seat.complete) {
         return Some(true);
     }
-    (seats().any(|seat| seat.aborted) || log.init_trails > 0).then_some(false)
+    (seats().any(|seat| seat.aborted) || log.init_error_traces > 0).then_some(false)
 }

@@ -1,110 +1,138 @@
 //! Which network a job uses, and whether TCP is what it was meant to use.
 
+use super::context::JobContext;
 use super::span::{Span, distinct_hosts, group_span};
-use super::verdict::Fallback;
-use super::{JobContext, causes};
+use crate::observe::nccl::channel_counts::ChannelCounts;
 use crate::observe::nccl::event::Transport;
 use crate::observe::nccl::group::Group;
 use crate::observe::nccl::log::Link;
 use crate::observe::nccl::process::Process;
-use crate::observe::nccl::tally::Tally;
 use crate::observe::nccl::{NcclLog, Net};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// What data between nodes goes over.
+/// What carries data between nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Network {
-    /// InfiniBand.
+    /// InfiniBand by verbs.
     Ib,
-    /// RDMA over Ethernet.
+    /// RDMA over Converged Ethernet by verbs.
     Roce,
-    /// Verbs, link layer not shown.
+    /// Verbs; the log does not show the link layer.
     IbOrRoce,
-    /// TCP.
+    /// NCCL's own TCP, or FastSocket's.
     Socket,
-    /// libfabric: EFA.
+    /// libfabric, such as on EFA.
     Ofi,
-    /// GPUDirect-TCPXO.
+    /// GPUDirect-TCPXO on Google Cloud.
     Fastrak,
-    /// GPUDirect-TCPX.
+    /// GPUDirect-TCPX on Google Cloud.
     Tcpx,
-    /// UCX.
+    /// The UCX plugin.
     Ucx,
-    /// None: a job of one node.
+    /// The job stays in one node.
     None,
-    /// Not shown.
+    /// The log does not show the network.
     Unknown,
 }
 
 impl Network {
-    /// All of them.
-    pub const ALL: [Network; 10] = [
-        Network::Ib,
-        Network::Roce,
-        Network::IbOrRoce,
-        Network::Socket,
-        Network::Ofi,
-        Network::Fastrak,
-        Network::Tcpx,
-        Network::Ucx,
-        Network::None,
-        Network::Unknown,
+    /// Every network with its name in JSON and metrics, and its name for people.
+    const NAMES: [(Network, &'static str, &'static str); 10] = [
+        (Network::Ib, "ib", "InfiniBand"),
+        (Network::Roce, "roce", "RoCE"),
+        (Network::IbOrRoce, "ib_or_roce", "RDMA (InfiniBand or RoCE)"),
+        (Network::Socket, "socket", "TCP"),
+        (Network::Ofi, "ofi", "libfabric"),
+        (Network::Fastrak, "fastrak", "GPUDirect-TCPXO"),
+        (Network::Tcpx, "tcpx", "GPUDirect-TCPX"),
+        (Network::Ucx, "ucx", "UCX"),
+        (Network::None, "none", "no network"),
+        (Network::Unknown, "unknown", "an unknown network"),
     ];
 
-    /// As in JSON and metrics.
+    fn names(self) -> (&'static str, &'static str) {
+        let named = Self::NAMES.iter().find(|(network, ..)| *network == self);
+        named.map_or(("unknown", "an unknown network"), |(_, name, title)| {
+            (name, title)
+        })
+    }
+
+    /// The name in JSON and metrics.
+    pub fn as_str(self) -> &'static str {
+        self.names().0
+    }
+
+    /// The name for people.
+    pub(super) fn title(self) -> &'static str {
+        self.names().1
+    }
+}
+
+/// Whether TCP carries what RDMA should.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fallback {
+    /// TCP carries data between nodes, and nothing in the log or the manifest asks for that.
+    Yes,
+    /// TCP does not carry data between nodes.
+    No,
+    /// TCP carries data between nodes, or would, because a setting asks for it.
+    Configured,
+    /// The log does not show it.
+    Unknown,
+}
+
+impl Fallback {
+    /// The name in JSON and metrics.
     pub fn as_str(self) -> &'static str {
         match self {
-            Network::Ib => "ib",
-            Network::Roce => "roce",
-            Network::IbOrRoce => "ib_or_roce",
-            Network::Socket => "socket",
-            Network::Ofi => "ofi",
-            Network::Fastrak => "fastrak",
-            Network::Tcpx => "tcpx",
-            Network::Ucx => "ucx",
-            Network::None => "none",
-            Network::Unknown => "unknown",
+            Fallback::Yes => "yes",
+            Fallback::No => "no",
+            Fallback::Configured => "configured",
+            Fallback::Unknown => "unknown",
         }
     }
 }
 
-/// The outcome.
+/// The network in use, and whether it is a fallback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Used {
     pub network: Network,
     pub fallback: Fallback,
 }
 
-pub(super) fn used(log: &NcclLog, span: &Span, beside: &JobContext<'_>) -> Used {
-    let nets: BTreeSet<Net> = log.whole.nets().map(|(net, _)| net).collect();
-    if nets.len() > 1
-        && let Some(used) = by_widest(log, span, beside)
-    {
-        return used;
-    }
-    match (
-        nets.iter().any(|net| tcp(*net)),
-        nets.iter().find(|net| !tcp(**net)),
-    ) {
-        (false, Some(net)) => carried(log, &log.whole, *net, span, beside),
-        // Connections that those who chose did not choose: another's words, quoted.
-        (true, None) if chose_otherwise(log) => Used {
-            network: Network::Unknown,
-            fallback: Fallback::Unknown,
-        },
-        (true, None) => over_tcp(log, &log.whole, span, beside),
-        // Two networks, and no communicator tells which serves what.
-        (true, Some(_)) => Used {
-            network: Network::Unknown,
-            fallback: Fallback::Unknown,
-        },
-        (false, None) => chosen(log, span, beside),
+impl Used {
+    /// The job stays in one node.
+    const NONE: Used = Used::new(Network::None, Fallback::No);
+    const UNKNOWN: Used = Used::new(Network::Unknown, Fallback::Unknown);
+
+    const fn new(network: Network, fallback: Fallback) -> Self {
+        Used { network, fallback }
     }
 }
 
-/// Every process that told of its choice chose another net than TCP.
+pub(super) fn used(log: &NcclLog, span: &Span, context: &JobContext<'_>) -> Used {
+    let nets: BTreeSet<Net> = log.channels.nets().map(|(net, _)| net).collect();
+    if nets.len() > 1
+        && let Some(used) = by_widest(log, span, context)
+    {
+        return used;
+    }
+    let other = nets.iter().find(|net| !tcp(**net));
+    match (nets.iter().any(|net| tcp(*net)), other) {
+        (false, Some(net)) => carried(log, &log.channels, *net, span, context),
+        // Connections that contradict every choice are quoted from another log.
+        (true, None) if chose_otherwise(log) => Used::UNKNOWN,
+        (true, None) => over_tcp(log, &log.channels, span, context),
+        // Two networks, and no communicator shows which serves what.
+        (true, Some(_)) => Used::UNKNOWN,
+        (false, None) => chosen(log, span, context),
+    }
+}
+
+/// Whether every process whose choice is shown chose a net other than TCP.
 fn chose_otherwise(log: &NcclLog) -> bool {
     let mut chosen = log.live().filter_map(|process| process.chosen).peekable();
     chosen.peek().is_some() && chosen.all(|net| !tcp(net))
@@ -114,74 +142,70 @@ fn tcp(net: Net) -> bool {
     matches!(net, Net::Socket | Net::FastSocket)
 }
 
-/// Where communicators use different networks, the widest that is still in use says.
-fn by_widest(log: &NcclLog, span: &Span, beside: &JobContext<'_>) -> Option<Used> {
+/// If communicators use different networks, the widest one in use decides.
+fn by_widest(log: &NcclLog, span: &Span, context: &JobContext<'_>) -> Option<Used> {
     let hosts = distinct_hosts(log);
-    let with_net = |group: &&Group| group.tally.nets().next().is_some();
+    let with_net = |group: &&Group| group.channels.nets().next().is_some();
     let (key, group) = log
         .groups
         .iter()
         .filter(|(_, group)| with_net(group) && !group.superseded)
         .max_by_key(|(key, group)| (key.nranks, group.last_line))?;
-    let nets: BTreeSet<Net> = group.tally.nets().map(|(net, _)| net).collect();
+    let nets: BTreeSet<Net> = group.channels.nets().map(|(net, _)| net).collect();
     let [net] = nets.iter().copied().collect::<Vec<_>>()[..] else {
         return None;
     };
     let span = Span {
-        multi: group_span(*key, group, &hosts, beside).or(span.multi),
+        multi: group_span(*key, group, &hosts, context).or(span.multi),
         firm: true,
     };
     Some(if tcp(net) {
-        over_tcp(log, &group.tally, &span, beside)
+        over_tcp(log, &group.channels, &span, context)
     } else {
-        carried(log, &group.tally, net, &span, beside)
+        carried(log, &group.channels, net, &span, context)
     })
 }
 
-/// Connections over something other than plain TCP.
-fn carried(log: &NcclLog, tally: &Tally, net: Net, span: &Span, beside: &JobContext<'_>) -> Used {
-    // The net serves between containers of one host too.
+/// Judges connections over a net other than plain TCP.
+fn carried(
+    log: &NcclLog,
+    counts: &ChannelCounts,
+    net: Net,
+    span: &Span,
+    context: &JobContext<'_>,
+) -> Used {
+    // Containers of one host use the net too.
     let stays = span.multi == Some(false);
     if net == Net::Ofi && log.live().any(|process| process.ofi_tcp) {
-        return ofi_over_tcp(log, span, beside);
+        return ofi_over_tcp(log, span, context);
     }
-    Used {
-        network: if stays {
-            Network::None
-        } else {
-            of_net(log, net, &tally.nics)
-        },
-        fallback: Fallback::No,
+    if stays {
+        return Used::NONE;
     }
+    Used::new(of_net(log, net, &counts.nics), Fallback::No)
 }
 
-/// Connections over NCCL's own TCP, or FastSocket's.
-fn over_tcp(log: &NcclLog, tally: &Tally, span: &Span, beside: &JobContext<'_>) -> Used {
-    let stays = tally.crosses() == Some(false) && !tally.shares_devices() && !log.shared_names;
+/// Judges connections over NCCL's own TCP, or FastSocket's.
+fn over_tcp(log: &NcclLog, counts: &ChannelCounts, span: &Span, context: &JobContext<'_>) -> Used {
+    let stays = counts.crosses() == Some(false) && !counts.shares_devices() && !log.shared_names;
     if span.multi == Some(false) && span.firm || stays && span.multi != Some(true) {
-        return Used {
-            network: Network::None,
-            fallback: Fallback::No,
-        };
+        return Used::NONE;
     }
-    let fallback = if configured(log, beside) {
+    let fallback = if configured(log, context) {
         Fallback::Configured
     } else if span.multi.is_none() && log.live().any(|process| process.local_off) {
-        // With P2P or SHM off the net serves inside a node too.
+        // With P2P or SHM off, ranks of one node use the net too.
         Fallback::Unknown
     } else if perhaps_asked(log) {
         Fallback::Configured
     } else {
         Fallback::Yes
     };
-    Used {
-        network: Network::Socket,
-        fallback,
-    }
+    Used::new(Network::Socket, fallback)
 }
 
-/// Whether the choice of TCP is in full view and no process tried anything else before: that is what
-/// NCCL_NET=Socket looks like, which is never printed.
+/// Whether the log shows the whole choice of TCP, and no process tried anything else before. This is
+/// what NCCL_NET=Socket looks like, which is never printed.
 fn perhaps_asked(log: &NcclLog) -> bool {
     let mut processes = log.live();
     let any = |what: fn(&Process) -> bool| log.live().any(what);
@@ -189,115 +213,91 @@ fn perhaps_asked(log: &NcclLog) -> bool {
         && !any(|process| process.ib_tried || process.ofi_failed)
 }
 
-/// No connection over a net is in view: what was chosen, and what was found.
-fn chosen(log: &NcclLog, span: &Span, beside: &JobContext<'_>) -> Used {
+/// Judges by the choice, and by the devices found, if no connection over a net is shown.
+fn chosen(log: &NcclLog, span: &Span, context: &JobContext<'_>) -> Used {
     let nets: BTreeSet<Net> = log.live().filter_map(Process::net).collect();
     let other = nets.iter().find(|net| !tcp(**net)).copied();
     if nets.iter().any(|net| tcp(*net)) {
         return match other {
-            // Ranks that chose differently: the widest communicator has not shown which won.
-            Some(_) => Used {
-                network: Network::Unknown,
-                fallback: Fallback::Unknown,
-            },
-            None => tcp_chosen(log, span, beside),
+            // Ranks chose differently, and no connection shows which choice won.
+            Some(_) => Used::UNKNOWN,
+            None => tcp_chosen(log, span, context),
         };
     }
     if span.multi == Some(false) {
-        return Used {
-            network: Network::None,
-            fallback: Fallback::No,
-        };
+        return Used::NONE;
     }
     match other {
         Some(Net::Ofi) if log.live().any(|process| process.ofi_tcp) => {
-            ofi_over_tcp(log, span, beside)
+            ofi_over_tcp(log, span, context)
         }
-        Some(net) => Used {
-            network: of_net(log, net, &BTreeSet::new()),
-            fallback: Fallback::No,
-        },
-        None => nothing_shown(log, beside),
+        Some(net) => Used::new(of_net(log, net, &BTreeSet::new()), Fallback::No),
+        None => nothing_shown(log, context),
     }
 }
 
-fn tcp_chosen(log: &NcclLog, span: &Span, beside: &JobContext<'_>) -> Used {
-    let configured = configured(log, beside);
+fn tcp_chosen(log: &NcclLog, span: &Span, context: &JobContext<'_>) -> Used {
+    let configured = configured(log, context);
     let fallback = match span.multi {
         Some(false) if span.firm || !configured => {
-            return Used {
-                network: Network::None,
-                fallback: Fallback::No,
-            };
+            return Used::NONE;
         }
         _ if configured => Fallback::Configured,
-        // NVLink carries data between nodes where it reaches.
+        // NVLink between nodes (MNNVL) carries data instead of the net.
         Some(true) if perhaps_asked(log) => Fallback::Configured,
-        Some(true) if !log.mnnvl && !log.whole.over.contains_key(&Transport::Mnnvl) => {
+        Some(true) if !log.mnnvl && !log.channels.over.contains_key(&Transport::Mnnvl) => {
             Fallback::Yes
         }
         _ => Fallback::Unknown,
     };
-    Used {
-        network: Network::Socket,
-        fallback,
-    }
+    Used::new(Network::Socket, fallback)
 }
 
-fn nothing_shown(log: &NcclLog, beside: &JobContext<'_>) -> Used {
-    // The first net that comes up wins, and with a plugin that says nothing of a failure the
-    // connections in view were made after that.
+fn nothing_shown(log: &NcclLog, context: &JobContext<'_>) -> Used {
+    // The first net that initialises wins: a plugin without a failure was initialised before any
+    // connection was made.
     let plugin = log
         .processes
         .values()
         .any(|process| process.ib_plugin && !process.ib_none);
-    let fallback = if configured(log, beside) {
+    let fallback = if configured(log, context) {
         Fallback::Configured
-    } else if plugin && log.whole.any() {
+    } else if plugin && log.channels.any() {
         Fallback::No
     } else {
         Fallback::Unknown
     };
-    Used {
-        network: Network::Unknown,
-        fallback,
-    }
+    Used::new(Network::Unknown, fallback)
 }
 
-/// libfabric over a TCP provider is TCP under another name.
-fn ofi_over_tcp(log: &NcclLog, span: &Span, beside: &JobContext<'_>) -> Used {
-    let asked = log.live().any(|process| process.ofi_asked)
-        || causes::variable(beside, "FI_PROVIDER").is_some();
-    Used {
-        network: Network::Ofi,
-        fallback: match (asked, span.multi) {
-            (true, _) => Fallback::Configured,
-            (false, Some(true)) => Fallback::Yes,
-            (false, Some(false)) => Fallback::No,
-            (false, None) => Fallback::Unknown,
-        },
-    }
+/// Judges libfabric over a TCP provider, which is TCP under another name.
+fn ofi_over_tcp(log: &NcclLog, span: &Span, context: &JobContext<'_>) -> Used {
+    let asked = log.live().any(|process| process.ofi_asked);
+    let fallback = match (
+        asked || context.variable("FI_PROVIDER").is_some(),
+        span.multi,
+    ) {
+        (true, _) => Fallback::Configured,
+        (false, Some(true)) => Fallback::Yes,
+        (false, Some(false)) => Fallback::No,
+        (false, None) => Fallback::Unknown,
+    };
+    Used::new(Network::Ofi, fallback)
 }
 
-/// Whether a setting asked for sockets. NCCL_IB_DISABLE=1 is routine on EFA images, whose plugin
-/// does not read it: where that plugin failed, or EFA devices were asked for, it excuses nothing.
-pub(super) fn configured(log: &NcclLog, beside: &JobContext<'_>) -> bool {
+/// Whether a setting asks for sockets. NCCL_IB_DISABLE=1 is routine on EFA images, whose plugin ignores
+/// it: if that plugin failed, or EFA devices were requested, it is not a reason for TCP.
+fn configured(log: &NcclLog, context: &JobContext<'_>) -> bool {
     let any = |what: fn(&Process) -> bool| log.live().any(what);
-    if any(|process| process.asks_socket || process.fast_socket)
-        || log.whole.net(Net::FastSocket) > 0
+    let sockets = any(|process| process.asks_socket || process.fast_socket)
+        || log.channels.net(Net::FastSocket) > 0
         || any(|process| process.chosen == Some(Net::FastSocket))
         || log.printed_socket
-    {
-        return true;
-    }
-    if causes::variable(beside, "NCCL_NET").is_some_and(|net| net.eq_ignore_ascii_case("socket")) {
-        return true;
-    }
-    let efa = any(|process| process.ofi_failed) || causes::asks_for_efa(beside);
-    let off = any(|process| process.ib_disabled)
-        || log.printed_ib_off
-        || causes::variable(beside, "NCCL_IB_DISABLE").is_some_and(|value| value != "0");
-    off && !efa
+        || context.wants_sockets();
+    let efa = any(|process| process.ofi_failed) || context.requests_efa();
+    let verbs_off =
+        any(|process| process.ib_disabled) || log.printed_ib_off || context.disables_verbs();
+    sockets || verbs_off && !efa
 }
 
 fn of_net(log: &NcclLog, net: Net, nics: &BTreeSet<u32>) -> Network {
@@ -312,7 +312,7 @@ fn of_net(log: &NcclLog, net: Net, nics: &BTreeSet<u32>) -> Network {
     }
 }
 
-/// The link layer, by the list of devices: of those in use if that is known, else of all.
+/// The link layer of the devices in use, or of all listed devices if the ones in use are unknown.
 fn verbs(log: &NcclLog, nics: &BTreeSet<u32>) -> Network {
     let used: BTreeSet<Link> = nics
         .iter()

@@ -1,32 +1,29 @@
 //! Whether a job spans nodes.
 
-use super::JobContext;
+use super::context::JobContext;
 use crate::observe::nccl::group::{Group, GroupKey};
-use crate::observe::nccl::{NcclLog, Trouble};
+use crate::observe::nccl::{Failure, NcclLog};
 use std::collections::BTreeSet;
 
-/// More ranks than any host has GPUs: those of 16 are the largest.
+/// Most GPUs of a host: the largest known machines have 16.
 const MOST_GPUS_OF_A_HOST: u32 = 16;
 
-/// What is known of where a job's ranks sit.
+/// Whether a job spans nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Span {
-    /// Whether it spans nodes; none: not shown.
+    /// `None` if nothing shows it.
     pub multi: Option<bool>,
-    /// It is proven by more than the interface's being loopback.
+    /// There is more proof than a loopback interface.
     pub firm: bool,
 }
 
-pub(super) fn span(log: &NcclLog, beside: &JobContext<'_>) -> Span {
-    let told = told(log, beside);
-    if told.is_some() {
-        return Span {
-            multi: told,
-            firm: true,
-        };
+pub(super) fn span(log: &NcclLog, context: &JobContext<'_>) -> Span {
+    let multi = by_log(log, context);
+    if multi.is_some() {
+        return Span { multi, firm: true };
     }
-    // What the pod belongs to: the log's ranks are only those of this pod.
-    if let Some(gang) = beside.pod.and_then(|pod| pod.gang) {
+    // The log has only the ranks of this pod; a gang has others.
+    if let Some(gang) = context.pod.and_then(|pod| pod.gang) {
         return Span {
             multi: Some(gang),
             firm: true,
@@ -39,9 +36,9 @@ pub(super) fn span(log: &NcclLog, beside: &JobContext<'_>) -> Span {
     }
 }
 
-fn told(log: &NcclLog, beside: &JobContext<'_>) -> Option<bool> {
+fn by_log(log: &NcclLog, context: &JobContext<'_>) -> Option<bool> {
     let hosts = distinct_hosts(log);
-    // Earlier runs tell nothing of this one, nor does a line whose number of ranks is torn.
+    // Earlier runs show nothing about this one, nor does a line whose number of ranks is torn.
     let torn = |key: &GroupKey, group: &Group| {
         let others = log
             .groups
@@ -56,12 +53,12 @@ fn told(log: &NcclLog, beside: &JobContext<'_>) -> Option<bool> {
             .filter(|(key, group)| key.nranks > 1 && !group.superseded && !torn(key, group))
     };
     let spans: Vec<Option<bool>> = groups()
-        .map(|(key, group)| group_span(*key, group, &hosts, beside))
+        .map(|(key, group)| group_span(*key, group, &hosts, context))
         .collect();
     if spans.contains(&Some(true)) {
         return Some(true);
     }
-    // Only communicators of one rank: nothing to send.
+    // Communicators of one rank send nothing.
     let only_alone = !log.groups.is_empty() && spans.is_empty();
     if only_alone {
         return Some(false);
@@ -69,15 +66,15 @@ fn told(log: &NcclLog, beside: &JobContext<'_>) -> Option<bool> {
     if !spans.is_empty() && spans.iter().all(|span| *span == Some(false)) {
         return Some(false);
     }
-    let highest = log.whole.highest().map(|rank| rank + 1);
+    let highest = log.channels.highest().map(|rank| rank + 1);
     if log.named_ranks.max(log.ring_ranks).max(highest) > Some(MOST_GPUS_OF_A_HOST) {
         return Some(true);
     }
-    // nccl-tests built without MPI: each process runs alone.
+    // nccl-tests built without MPI: every process runs alone.
     if log.test_runs && log.test_ranks.len() == 1 && spans.is_empty() {
         return Some(false);
     }
-    if log.whole.shares_devices() || log.whole.crosses() == Some(true) {
+    if log.channels.shares_devices() || log.channels.crosses() == Some(true) {
         return Some(true);
     }
     let in_tests: BTreeSet<u32> = log
@@ -92,21 +89,21 @@ fn told(log: &NcclLog, beside: &JobContext<'_>) -> Option<bool> {
         1 => {}
         _ => return (!log.test_runs).then_some(true),
     }
-    // Several communicators of which none is proven, or ranks told twice: these may be jobs apart.
+    // Several communicators without proof, or ranks named twice, may be separate jobs.
     let ids: BTreeSet<GroupKey> = groups().map(|(key, _)| *key).collect();
     if ids.len() > 1 || groups().any(|(key, group)| group.mixed && key.id == 0) {
         return None;
     }
-    // One host's name, and several addresses under one interface: machines that share a name.
+    // Several hosts, or one name with several addresses of an interface: machines that share a name.
     if hosts.printing > 1 || log.shared_names {
         return (!log.test_runs).then_some(true);
     }
-    if log.whole.ring_closes() {
+    if log.channels.ring_closes() {
         return Some(false);
     }
     let whole_ring = log.ring_ranks.is_some_and(|ranks| {
-        let seen = log.whole.places.keys().filter(|rank| **rank < ranks);
-        !log.whole.mixed && u32::try_from(seen.count()).is_ok_and(|seen| seen == ranks)
+        let seen = log.channels.places.keys().filter(|rank| **rank < ranks);
+        !log.channels.mixed && u32::try_from(seen.count()).is_ok_and(|seen| seen == ranks)
     });
     if whole_ring && hosts.printing == 1 && spans.is_empty() {
         return Some(false);
@@ -114,7 +111,7 @@ fn told(log: &NcclLog, beside: &JobContext<'_>) -> Option<bool> {
     None
 }
 
-/// nccl-tests' table is printed whole by rank 0: from 0 on without a gap, two or more.
+/// Whether nccl-tests' list of ranks, which rank 0 prints, is complete: two or more without a gap.
 fn tests_cover(log: &NcclLog) -> bool {
     let ranks = log.test_ranks.len();
     let whole = log
@@ -131,21 +128,21 @@ pub(super) fn group_span(
     key: GroupKey,
     group: &Group,
     hosts: &DistinctHosts,
-    beside: &JobContext<'_>,
+    context: &JobContext<'_>,
 ) -> Option<bool> {
     if let Some(nodes) = group.nodes {
         return Some(nodes > 1);
     }
-    // Without an id two communicators of one size look like one.
+    // Without an id, two communicators of the same size look like one.
     let one = !group.mixed || key.id != 0;
     if one && !hosts.share_gpus && group.same_bus() {
         return Some(true);
     }
-    if group.tally.shares_devices() || group.tally.crosses() == Some(true) {
+    if group.channels.shares_devices() || group.channels.crosses() == Some(true) {
         return Some(true);
     }
-    // A node may have lost a GPU since: fewer than any host may have prove nothing.
-    let gpus = beside.node_gpus.unwrap_or(0).max(MOST_GPUS_OF_A_HOST);
+    // The node may have lost a GPU since: only more ranks than any host has GPUs prove anything.
+    let gpus = context.node_gpus.unwrap_or(0).max(MOST_GPUS_OF_A_HOST);
     if key.nranks > gpus {
         return Some(true);
     }
@@ -159,14 +156,14 @@ pub(super) fn group_span(
     (all_here && !several && !hosts.share_names).then_some(false)
 }
 
-/// Hosts, without those whose name is another's with something glued to it: processes that share a
-/// pipe begin in the middle of each other's lines.
+/// Hosts, without duplicates: processes that share a pipe start in the middle of each other's lines, so
+/// that a host's name can have other text glued to its front.
 pub(super) struct DistinctHosts {
-    /// Hosts that printed NCCL's lines.
+    /// Number of hosts that printed NCCL's lines.
     pub printing: usize,
-    /// Machines have one name.
+    /// Several machines have the same name.
     share_names: bool,
-    /// Ranks were put on one GPU by mistake.
+    /// Ranks share a GPU by mistake.
     share_gpus: bool,
     same_as: Vec<u32>,
 }
@@ -207,7 +204,7 @@ pub(super) fn distinct_hosts(log: &NcclLog) -> DistinctHosts {
     DistinctHosts {
         printing: printing.len(),
         share_names: log.shared_names,
-        share_gpus: log.troubles.contains_key(&Trouble::DuplicateGpu),
+        share_gpus: log.failures.contains_key(&Failure::DuplicateGpu),
         same_as,
     }
 }

@@ -4,10 +4,10 @@ use super::*;
 use crate::observe::nccl::log::Limits;
 use crate::source::nccl::Reader;
 
-#[path = "beside_tests.rs"]
-mod beside;
 #[path = "cause_tests.rs"]
 mod causes;
+#[path = "context_tests.rs"]
+mod context;
 
 pub(super) fn log(lines: &str) -> NcclLog {
     let mut log = NcclLog::new(Limits::FILE);
@@ -71,7 +71,7 @@ fn each_version_family() {
             None,
         ),
         (
-            "2.4: no line tells of the choice, and only TCP is left",
+            "2.4: the choice is not printed, and only TCP is left",
             "n1:10:10 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.1<0>
              n1:10:10 [0] NCCL INFO NET/Plugin : No plugin found (libnccl-net.so).
              n1:10:10 [0] NCCL INFO NET/IB : No device found.
@@ -179,7 +179,7 @@ fn what_spans_nodes() {
             Some(false),
         ),
         (
-            "nobody knows",
+            "nothing shows it",
             "n1:10:20 [0] NCCL INFO NET/IB : No device found.
              n1:10:20 [0] NCCL INFO Using network Socket",
             Unknown,
@@ -282,7 +282,7 @@ fn what_spans_nodes() {
             None,
         ),
         (
-            "two processes that glue their lines are no two hosts",
+            "two processes whose lines run together are not two hosts",
             "n1:10:20 [0] NCCL INFO Using network Socket
              0.01 n1:11:21 [1] NCCL INFO NET/IB : No device found.
              none -1n1:11:21 [1] NCCL INFO Using network Socket",
@@ -386,7 +386,7 @@ fn what_was_asked_for() {
             None,
         ),
         (
-            "what others say in passing is no evidence",
+            "remarks of other programs are not evidence",
             "Initializing NCCL across 2 nodes
              we expect NCCL INFO Using network Socket
              [rank0] NCCL INFO test",

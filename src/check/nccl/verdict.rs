@@ -1,97 +1,72 @@
-//! What is told of one log.
+//! The verdict on one log, as JSON shows it.
 
+use super::causes::{self, Judged};
+use super::context::JobContext;
 use super::job::{self, Hang};
-use super::network::{Network, Used};
+use super::network::{Fallback, Network, Used};
 use super::span::Span;
-use super::{JobContext, causes};
 use crate::observe::nccl::event::Transport;
-use crate::observe::nccl::log::Shows;
-use crate::observe::nccl::{NcclLog, Net, Trouble};
+use crate::observe::nccl::log::EvidenceKind;
+use crate::observe::nccl::{Failure, NcclLog, Net};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Lines of evidence, at most.
+/// Most lines of evidence in a verdict.
 const MAX_EVIDENCE: usize = 12;
-
-/// Whether TCP carries what RDMA should.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Fallback {
-    /// TCP carries data between nodes and nothing in view asks for it.
-    Yes,
-    /// It does not.
-    No,
-    /// It does, or would, and a setting asks for it.
-    Configured,
-    /// The lines do not tell.
-    Unknown,
-}
-
-impl Fallback {
-    /// As in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Fallback::Yes => "yes",
-            Fallback::No => "no",
-            Fallback::Configured => "configured",
-            Fallback::Unknown => "unknown",
-        }
-    }
-}
 
 /// A line that the verdict rests on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EvidenceLine {
-    /// Its number in the log, from 1.
+    /// Line number in the log, from 1.
     pub line: u64,
-    /// What it says, from NCCL's message on; cut.
+    /// Its text from NCCL's message on, shortened.
     pub text: String,
 }
 
 /// The verdict on one log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NcclVerdict {
-    /// NCCL's version.
+    /// NCCL's version, such as `2.21.5`.
     pub nccl_version: Option<String>,
-    /// What data between nodes goes over.
+    /// What carries data between nodes.
     pub network: Network,
-    /// Connections in view, by transport.
+    /// Number of connections in the log, by transport.
     pub channels: BTreeMap<String, u64>,
-    /// GPUDirect RDMA is used: by some connection, by none; none: not shown.
+    /// Whether any connection uses GPUDirect RDMA. `None` if the log does not show it.
     pub gdrdma: Option<bool>,
-    /// The job spans nodes.
+    /// Whether the job spans nodes.
     pub multi_node: Option<bool>,
-    /// Init came to its end.
+    /// Whether NCCL's init completed.
     pub init_complete: Option<bool>,
-    /// Whether TCP is a fallback.
+    /// Whether TCP carries what RDMA should.
     pub tcp_fallback: Fallback,
-    /// What led to it, the likeliest first.
-    pub causes: Vec<Trouble>,
-    /// Lines that it rests on.
+    /// Causes, the likeliest first.
+    pub causes: Vec<Failure>,
+    /// Lines that the verdict rests on.
     pub evidence: Vec<EvidenceLine>,
-    /// One sentence.
+    /// One sentence for people.
     pub summary: String,
-    /// What to do, a sentence for each cause that matters.
+    /// What to do, one text for each of the first causes.
     pub remedies: Vec<String>,
-    /// Ranks of the widest communicator.
+    /// Number of ranks of the widest communicator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nranks: Option<u32>,
-    /// Its nodes, where told.
+    /// Number of its nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<u32>,
-    /// The longest init, in seconds.
+    /// Duration of the longest init in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub init_seconds: Option<f64>,
-    /// Init does not end: since when.
+    /// Start of an init that takes too long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub init_hangs_since: Option<jiff::Timestamp>,
-    /// Warnings by cause.
+    /// Number of warnings by cause.
     #[serde(default)]
-    pub warnings: BTreeMap<Trouble, u64>,
-    /// Lines of NCCL's.
+    pub warnings: BTreeMap<Failure, u64>,
+    /// Number of lines of NCCL's.
     #[serde(default)]
     pub nccl_lines: u64,
-    /// … that are not in selvage's grammar.
+    /// NCCL lines that no parser rule recognised.
     #[serde(default)]
     pub unknown_lines: u64,
 }
@@ -106,13 +81,23 @@ impl NcclVerdict {
 
 pub(super) fn verdict(
     log: &NcclLog,
-    beside: &JobContext<'_>,
+    context: &JobContext<'_>,
     span: &Span,
     used: Used,
     hang: Option<Hang>,
 ) -> NcclVerdict {
     let gdrdma = gdrdma(log, used.network);
-    let causes = causes::causes(log, beside, span, used.fallback, gdrdma, hang.is_some());
+    let (fallback, hangs) = (used.fallback, hang.is_some());
+    let causes = causes::causes(
+        log,
+        context,
+        &Judged {
+            span,
+            fallback,
+            gdrdma,
+            hangs,
+        },
+    );
     let widest = log.groups.iter().max_by_key(|(key, _)| key.nranks);
     let mut verdict = NcclVerdict {
         nccl_version: log.version.clone(),
@@ -130,11 +115,7 @@ pub(super) fn verdict(
         nodes: widest.and_then(|(_, group)| group.nodes),
         init_seconds: log.init_seconds,
         init_hangs_since: hang.map(|hang| hang.since),
-        warnings: log
-            .troubles
-            .iter()
-            .map(|(trouble, count)| (*trouble, *count))
-            .collect(),
+        warnings: log.failures.clone(),
         nccl_lines: log.records,
         unknown_lines: log.unknown,
     };
@@ -143,97 +124,86 @@ pub(super) fn verdict(
     verdict
 }
 
-/// That the interface is loopback says little where sockets were asked for.
+/// A loopback interface proves little if sockets were asked for.
 fn multi_node(span: &Span, used: Used) -> Option<bool> {
     span.multi
         .filter(|_| span.firm || used.fallback != Fallback::Configured)
 }
 
-fn channels(log: &NcclLog) -> BTreeMap<String, u64> {
-    let mut channels: BTreeMap<String, u64> = ["net_ib", "net_socket", "net_ofi", "p2p", "shm"]
-        .iter()
-        .map(|name| ((*name).to_string(), 0))
-        .collect();
-    for (over, count) in &log.whole.over {
-        *channels.entry(transport(*over).to_string()).or_default() += count;
-    }
-    channels
-}
-
-/// Names of all transports in JSON and metrics.
-pub const TRANSPORTS: [&str; 12] = [
-    "net_ib",
-    "net_socket",
-    "net_ofi",
-    "net_fastrak",
-    "net_tcpx",
-    "net_ucx",
-    "net_fastsocket",
-    "net_other",
-    "p2p",
-    "mnnvl",
-    "shm",
-    "collnet",
+/// Every transport with its name in JSON and metrics.
+const NAMES: [(Transport, &str); 12] = [
+    (Transport::Net(Net::Ib), "net_ib"),
+    (Transport::Net(Net::Socket), "net_socket"),
+    (Transport::Net(Net::Ofi), "net_ofi"),
+    (Transport::Net(Net::FasTrak), "net_fastrak"),
+    (Transport::Net(Net::Tcpx), "net_tcpx"),
+    (Transport::Net(Net::Ucx), "net_ucx"),
+    (Transport::Net(Net::FastSocket), "net_fastsocket"),
+    (Transport::Net(Net::Other), "net_other"),
+    (Transport::P2p, "p2p"),
+    (Transport::Mnnvl, "mnnvl"),
+    (Transport::Shm, "shm"),
+    (Transport::CollNet, "collnet"),
 ];
 
-/// A transport's name in JSON and metrics.
-fn transport(over: Transport) -> &'static str {
-    match over {
-        Transport::Net(Net::Ib) => "net_ib",
-        Transport::Net(Net::Socket) => "net_socket",
-        Transport::Net(Net::Ofi) => "net_ofi",
-        Transport::Net(Net::FasTrak) => "net_fastrak",
-        Transport::Net(Net::Tcpx) => "net_tcpx",
-        Transport::Net(Net::Ucx) => "net_ucx",
-        Transport::Net(Net::FastSocket) => "net_fastsocket",
-        Transport::Net(Net::Other) => "net_other",
-        Transport::P2p => "p2p",
-        Transport::Mnnvl => "mnnvl",
-        Transport::Shm => "shm",
-        Transport::CollNet => "collnet",
-    }
+/// Whether a text is the name of a transport in JSON and metrics.
+pub fn is_transport(name: &str) -> bool {
+    NAMES.iter().any(|(_, known)| *known == name)
 }
 
-/// Connections prove it; then the ring line; words about single NICs tell only what is off.
+/// Connections by transport; the usual transports are present even without any.
+fn channels(log: &NcclLog) -> BTreeMap<String, u64> {
+    let usual = ["net_ib", "net_socket", "net_ofi", "p2p", "shm"];
+    let counts = NAMES.iter().filter_map(|(transport, name)| {
+        let count = log.channels.over.get(transport).copied();
+        let count = count.or(usual.contains(name).then_some(0))?;
+        Some(((*name).to_string(), count))
+    });
+    counts.collect()
+}
+
+/// Whether GPUDirect RDMA is used: by the connections, then by the ring line; lines about single NICs
+/// only prove that it is off.
 fn gdrdma(log: &NcclLog, network: Network) -> Option<bool> {
-    if log.whole.gdr > 0 {
+    if log.channels.gdr > 0 {
         return Some(true);
     }
-    if log.whole.nets().next().is_some() {
+    if log.channels.nets().next().is_some() {
         return Some(false);
     }
-    // Of TCP it is always off and means nothing.
+    // For TCP it is always off and means nothing.
     if matches!(network, Network::Socket | Network::None) {
         return None;
     }
-    // Each process by its last word; one that uses it is enough.
-    let said = log
+    // The last ring line of each process counts; one process that uses it is enough.
+    let rings = log
         .processes
         .values()
         .filter_map(|process| process.rings_gdr);
-    said.max()
+    rings
+        .max()
         .or((log.gdr_off > 0 && log.gdr_on == 0).then_some(false))
 }
 
-fn evidence(log: &NcclLog, used: Used, causes: &[Trouble]) -> Vec<EvidenceLine> {
-    // The proof first, then what explains it, then the rest.
-    let weight = |shows: &Shows| match shows {
-        Shows::Over(Transport::Net(_), _) => 0,
-        Shows::Choice(_) => 1,
-        Shows::Span => 2,
-        Shows::Trouble(trouble) if causes.contains(trouble) => 3,
-        Shows::Env(_) | Shows::Plugin(_) | Shows::Devices => 4,
-        Shows::Gdr(_) => 5,
-        Shows::Complete => 6,
-        Shows::Over(..) => 7,
-        Shows::Trouble(_) => 8,
+fn evidence(log: &NcclLog, used: Used, causes: &[Failure]) -> Vec<EvidenceLine> {
+    // Proof first, then what explains it, then the rest.
+    let weight = |kind: &EvidenceKind| match kind {
+        EvidenceKind::Over(Transport::Net(_), _) => 0,
+        EvidenceKind::Choice(_) => 1,
+        EvidenceKind::Span => 2,
+        EvidenceKind::Failure(failure) if causes.contains(failure) => 3,
+        EvidenceKind::Env(_) | EvidenceKind::Plugin(_) | EvidenceKind::Devices => 4,
+        EvidenceKind::Gdr(_) => 5,
+        EvidenceKind::Complete => 6,
+        EvidenceKind::Over(..) => 7,
+        EvidenceKind::Failure(_) => 8,
     };
     let mut lines: Vec<_> = log.evidence().iter().collect();
-    // What no fallback is about explains nothing of a job inside one node.
+    // The choice of a network explains nothing about a job inside one node.
     if used.network == Network::None {
-        lines.retain(|(shows, _)| weight(shows) != 1);
+        lines.retain(|(kind, _)| weight(kind) != 1);
     }
-    lines.sort_by_key(|(shows, line)| (weight(shows), line.number));
+    lines.sort_by_key(|(kind, line)| (weight(kind), line.number));
     lines.truncate(MAX_EVIDENCE);
     let mut lines: Vec<EvidenceLine> = lines
         .into_iter()
@@ -248,8 +218,8 @@ fn evidence(log: &NcclLog, used: Used, causes: &[Trouble]) -> Vec<EvidenceLine> 
 }
 
 fn summary(log: &NcclLog, verdict: &NcclVerdict, hang: Option<Hang>) -> String {
-    if !log.is_nccl() && log.test_ranks.is_empty() && log.troubles.is_empty() {
-        return "no line of NCCL's; it logs with NCCL_DEBUG=INFO".into();
+    if !log.is_nccl() && log.test_ranks.is_empty() && log.failures.is_empty() {
+        return "no NCCL lines found; NCCL logs with NCCL_DEBUG=INFO".into();
     }
     let what = match (verdict.tcp_fallback, verdict.network) {
         (Fallback::Yes, Network::Ofi) => {
@@ -260,15 +230,15 @@ fn summary(log: &NcclLog, verdict: &NcclVerdict, hang: Option<Hang>) -> String {
         }
         (Fallback::Configured, _) => "TCP between nodes, as a setting asks".into(),
         (Fallback::Unknown, Network::Socket) => {
-            "TCP is chosen, which is normal within a node; whether the job spans nodes is not in view".into()
+            "TCP is chosen, which is normal within a node; the log does not show whether the job spans nodes".into()
         }
         (Fallback::Unknown, _) if both(log) => {
-            "TCP and another network are both in view, and the lines do not tell which serves the job".into()
+            "the log shows TCP and another network, and not which one serves the job".into()
         }
-        (Fallback::Unknown, _) => "the lines do not tell which network is used".into(),
+        (Fallback::Unknown, _) => "the log does not show which network is used".into(),
         (Fallback::No, Network::None) => "the job stays in one node: no network is needed".into(),
         (Fallback::No, Network::Unknown) => "a network other than TCP is used".into(),
-        (Fallback::No, network) => format!("{} is used", name(network)),
+        (Fallback::No, network) => format!("{} is used", network.title()),
     };
     let gdr = match (verdict.network, verdict.gdrdma) {
         (Network::Socket | Network::None | Network::Unknown, _) | (_, None) => "",
@@ -277,7 +247,7 @@ fn summary(log: &NcclLog, verdict: &NcclVerdict, hang: Option<Hang>) -> String {
     };
     let hang = hang.map_or(String::new(), |hang| {
         format!(
-            "; init of {} ranks does not end, {} wait here; the last step told of: {}",
+            "; init of {} ranks does not end, {} wait here; last step in the log: {}",
             hang.nranks,
             hang.waiting,
             hang.stage.as_str()
@@ -286,36 +256,17 @@ fn summary(log: &NcclLog, verdict: &NcclVerdict, hang: Option<Hang>) -> String {
     format!("{what}{gdr}{hang}")
 }
 
-/// Connections over TCP, and over something else.
+/// Whether there are connections over TCP and over another net.
 fn both(log: &NcclLog) -> bool {
     let tcp = |net: Net| matches!(net, Net::Socket | Net::FastSocket);
-    log.whole.nets().any(|(net, _)| tcp(net)) && log.whole.nets().any(|(net, _)| !tcp(net))
-}
-
-fn name(network: Network) -> &'static str {
-    match network {
-        Network::Ib => "InfiniBand",
-        Network::Roce => "RoCE",
-        Network::IbOrRoce => "RDMA (InfiniBand or RoCE)",
-        Network::Ofi => "libfabric",
-        Network::Fastrak => "GPUDirect-TCPXO",
-        Network::Tcpx => "GPUDirect-TCPX",
-        Network::Ucx => "UCX",
-        Network::Socket => "TCP",
-        Network::None => "no network",
-        Network::Unknown => "an unknown network",
-    }
+    log.channels.nets().any(|(net, _)| tcp(net)) && log.channels.nets().any(|(net, _)| !tcp(net))
 }
 
 fn remedies(verdict: &NcclVerdict) -> Vec<String> {
-    verdict
-        .causes
-        .iter()
-        .filter(|cause| !matches!(cause, Trouble::Other | Trouble::Secondary))
+    let unspecific = |cause: &&Failure| matches!(cause, Failure::Other | Failure::Secondary);
+    let causes = verdict.causes.iter().filter(|cause| !unspecific(cause));
+    let texts = causes
         .take(4)
-        .map(|cause| {
-            let (meaning, action) = causes::remedy(*cause);
-            format!("{meaning}. {action}.")
-        })
-        .collect()
+        .map(|cause| causes::remedy(*cause).to_string());
+    texts.collect()
 }

@@ -1,9 +1,9 @@
-//! What a verdict on a pod rests on, as people and the report read it.
+//! The numbers behind the verdict on a pod, for the report.
 
 use crate::observe::traffic::{NodeRdma, PodQps, PodTraffic};
 use std::collections::BTreeMap;
 
-/// `3.5 MB/s`.
+/// A rate for people: `3.5 MB/s`.
 pub(super) fn rate_text(bytes: f64) -> String {
     let (value, unit) = match bytes {
         b if b >= 1e9 => (b / 1e9, "GB/s"),
@@ -16,13 +16,13 @@ pub(super) fn rate_text(bytes: f64) -> String {
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "rates are positive, and need no last byte"
+    reason = "rates are positive and need no precision"
 )]
 fn whole(value: f64) -> u64 {
     value.round() as u64
 }
 
-/// The numbers that a verdict rests on, and where they come from.
+/// The numbers that a verdict rests on, and their sources.
 pub(super) fn evidence(node: &NodeRdma, pod: &PodTraffic) -> BTreeMap<String, serde_json::Value> {
     let mut all: BTreeMap<String, serde_json::Value> = BTreeMap::new();
     let mut say = |name: &str, value: serde_json::Value| {
@@ -61,7 +61,7 @@ pub(super) fn evidence(node: &NodeRdma, pod: &PodTraffic) -> BTreeMap<String, se
         }
         PodQps::NotListed => say(
             "queue_pairs",
-            "not listed: nobody moves enough by TCP".into(),
+            "not listed: no pod moves enough by TCP".into(),
         ),
         PodQps::Unknown(why) => say("queue_pairs", format!("unknown: {why}").into()),
     }

@@ -1,6 +1,6 @@
 //! One line of NCCL's log, typed. Text is borrowed from the line.
 
-use super::trouble::Trouble;
+use super::failure::Failure;
 
 /// `INFO` or `WARN`, as the line has it (src/debug.cc).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,53 +11,76 @@ pub enum Level {
     Warn,
 }
 
-/// Who printed a line: `HOST:PID:TID [DEV]`. Parts that are missing are none; HOST may be empty.
+/// Who printed a line: `HOST:PID:TID [DEV]`. Missing parts are `None`; the host may be empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Who<'a> {
-    /// gethostname up to its first dot.
+    /// Host name up to its first dot.
     pub host: &'a str,
-    /// Process, in its own PID namespace.
+    /// Process id, in its own PID namespace.
     pub pid: Option<u32>,
-    /// Thread.
+    /// Thread id.
     pub tid: Option<u32>,
 }
 
-/// One record: who, how loud, what.
+/// One record of a line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Record<'a> {
-    /// Who.
+    /// Who printed it.
     pub who: Who<'a>,
-    /// How loud.
+    /// Its level.
     pub level: Level,
-    /// What.
+    /// What it says.
     pub event: Event<'a>,
     /// The message, as printed.
     pub text: &'a str,
 }
 
-/// What carries data between nodes, by the name that NCCL or its plugin gives it.
+/// When a line was printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Time<'a> {
+    /// The line has no time.
+    #[default]
+    Unknown,
+    /// The time in the line's frame, RFC 3339.
+    Text(&'a str),
+    /// When the line was read.
+    At(jiff::Timestamp),
+}
+
+impl Time<'_> {
+    /// The time, if it is known and valid.
+    pub fn stamp(self) -> Option<jiff::Timestamp> {
+        match self {
+            Time::Unknown => None,
+            Time::Text(text) => text.parse().ok(),
+            Time::At(at) => Some(at),
+        }
+    }
+}
+
+/// A net, by the name that NCCL or its plugin gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Net {
     /// Verbs: NCCL's own `IB`, `IBext…` of NVIDIA's RDMA plugin, `gIB`.
     Ib,
     /// NCCL's own TCP.
     Socket,
-    /// aws-ofi-nccl: `AWS Libfabric`, `Libfabric`.
+    /// The plugin aws-ofi-nccl: `AWS Libfabric`, `Libfabric`.
     Ofi,
     /// GPUDirect-TCPXO.
     FasTrak,
     /// GPUDirect-TCPX.
     Tcpx,
-    /// UCX plugin.
+    /// The UCX plugin.
     Ucx,
-    /// Google's TCP plugin.
+    /// FastSocket, Google's TCP plugin.
     FastSocket,
-    /// A plugin with a name of its own.
+    /// A plugin with another name.
     Other,
 }
 
 impl Net {
-    /// By name, as in `Using network X` and `via NET/X/0`.
+    /// The net with a name, as in `Using network X` and `via NET/X/0`.
     pub fn of(name: &str) -> Net {
         if name == "IB" || name == "gIB" || name.starts_with("IBext") {
             Net::Ib
@@ -79,22 +102,22 @@ impl Net {
     }
 }
 
-/// What a connection goes over.
+/// What carries a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Transport {
-    /// Another node, or one that counts as such.
+    /// A net: to another node, or to a container of this node.
     Net(Net),
-    /// GPU to GPU in one node.
+    /// Between GPUs of a node.
     P2p,
-    /// GPU to GPU over NVLink, between nodes too.
+    /// Between GPUs over NVLink, also of different nodes.
     Mnnvl,
-    /// Host memory in one node.
+    /// Host memory of one node.
     Shm,
-    /// In-network reduction.
+    /// Reduction in the switches (SHARP).
     CollNet,
 }
 
-/// The printing rank's end of a connection.
+/// Which end of a connection the printing rank is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// `[send]`.
@@ -106,32 +129,32 @@ pub enum Side {
 /// One connection: `Channel 00/0 : 9[1] -> 0[0] [receive] via NET/IB/0/GDRDMA`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Connection<'a> {
-    /// Channel number.
+    /// Number of the channel.
     pub channel: u32,
-    /// Ranks, in the communicator's own count.
+    /// Sending rank, as numbered in the communicator.
     pub from: u32,
-    /// …
+    /// Receiving rank.
     pub to: u32,
-    /// What stands in brackets behind the ranks (bus id or NVML index), if both have it.
+    /// Devices in brackets behind the ranks (bus id or NVML index), if both have one.
     pub devices: Option<(&'a str, &'a str)>,
-    /// The printing rank's end, where told.
+    /// Which end the printing rank is, if the line shows it.
     pub side: Option<Side>,
-    /// What it goes over.
+    /// What carries it.
     pub over: Transport,
-    /// The net's own number of the NIC, of verbs.
+    /// The net's number of the NIC.
     pub nic: Option<u32>,
-    /// GPUDirect RDMA.
+    /// Whether it uses GPUDirect RDMA.
     pub gdr: bool,
-    /// Ranks in all, which RCCL puts behind.
+    /// Number of ranks of the communicator, which RCCL appends.
     pub nranks: Option<u32>,
 }
 
-/// Where in its life a communicator is.
+/// A phase in the life of a communicator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// `Init START`.
     Start,
-    /// Told of in between.
+    /// Any line between start and end.
     Alive,
     /// `Init COMPLETE`.
     Complete,
@@ -144,108 +167,108 @@ pub enum Phase {
 /// A line about a communicator: `comm 0x.. rank 8 nranks 16 cudaDev 0 busId 7000 commId 0x.. - Init START`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Comm {
-    /// Pointer in the printing process.
+    /// Its address in the printing process.
     pub pointer: Option<u64>,
-    /// Id that all ranks share (2.16+).
+    /// The id that all ranks share (2.16+).
     pub id: Option<u64>,
-    /// Rank of the printer.
+    /// Rank of the printing process.
     pub rank: u32,
-    /// Ranks in all.
+    /// Number of ranks.
     pub nranks: u32,
-    /// Nodes in all (2.20+).
+    /// Number of nodes (2.20+).
     pub nodes: Option<u32>,
-    /// It reaches other nodes over NVLink.
+    /// It reaches other nodes over NVLink (MNNVL).
     pub mnnvl: bool,
-    /// PCI bus id of the printer's GPU.
+    /// PCI bus id of the printing process's GPU.
     pub bus: Option<u64>,
-    /// Where in its life.
+    /// Its phase by this line.
     pub phase: Phase,
 }
 
-/// What a line says.
+/// The meaning of a line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Event<'a> {
     /// `NCCL version 2.21.5+cuda12.4`: the version without the CUDA part.
     Version(&'a str),
     /// `NAME set by environment to V.`
     Env {
-        /// Variable.
+        /// Name of the variable.
         name: &'a str,
         /// Its value, without the trailing dot.
         value: &'a str,
     },
-    /// Interfaces and addresses of the bootstrap, as listed.
+    /// Interfaces and addresses of the bootstrap, as printed.
     Bootstrap(&'a str),
     /// A network plugin was loaded.
     PluginLoaded(&'a str),
-    /// No plugin there: normal.
+    /// No plugin was found, which is normal.
     NoPlugin,
-    /// `Using network X`: the choice.
+    /// `Using network X`: the network was chosen.
     Using(&'a str),
-    /// A net could not be initialised.
+    /// A net failed to initialise.
     NetFailed(&'a str),
-    /// Verbs devices as listed, from `[0]` on.
+    /// The list of verbs devices, from `[0]` on.
     IbDevices(&'a str),
-    /// One verbs device, alone in its line.
+    /// A verbs device, alone on its line.
     IbDevice(&'a str),
     /// `NET/IB : No device found.`
     IbNone,
-    /// Interfaces of NCCL's own TCP, as listed.
+    /// Interfaces of NCCL's own TCP, as printed.
     SocketInterfaces(&'a str),
-    /// Provider that libfabric chose.
+    /// The provider that libfabric chose.
     OfiProvider(&'a str),
-    /// The OFI plugin got as far as choosing a protocol.
+    /// The OFI plugin chose a protocol.
     OfiProtocol,
-    /// Google's TCP plugin is at work.
+    /// FastSocket, Google's TCP plugin, is in use.
     FastSocket,
-    /// A plugin tells of itself: it is there.
+    /// A plugin prints a line of its own, so it is loaded.
     PluginSpeaks(Net),
-    /// A connection.
+    /// A connection was made.
     Connection(Connection<'a>),
-    /// `Channel 00/02 :    0   1`: ranks of the ring, printed by rank 0.
+    /// `Channel 00/02 :    0   1`: the number of ranks of the ring, printed by rank 0.
     RingOrder(u32),
-    /// `Trees [0] 1/8/-1->0->-1`: the printer's rank.
+    /// `Trees [0] 1/8/-1->0->-1`: the rank of the printing process.
     Trees(u32),
-    /// `Connected all rings`, and whether each of them is by GPUDirect RDMA, where told.
+    /// `Connected all rings`, and whether all of them use GPUDirect RDMA, if the line shows it.
     Rings(Option<bool>),
-    /// `GPU Direct RDMA Enabled|Disabled for …` of a net that is not Socket.
+    /// `GPU Direct RDMA Enabled|Disabled for …` for a net other than Socket.
     Gdr {
-        /// Enabled.
+        /// Whether it is enabled.
         enabled: bool,
         /// `(no module)`: nv_peer_mem is missing.
         no_module: bool,
     },
-    /// A communicator.
+    /// A line about a communicator.
     Comm(Comm),
-    /// `Init timings …: rank r nranks n total 1.08`: seconds.
+    /// `Init timings …: rank r nranks n total 1.08`
     InitSeconds {
-        /// Rank of the printer.
+        /// Rank of the printing process.
         rank: u32,
-        /// Ranks in all.
+        /// Number of ranks.
         nranks: u32,
-        /// Seconds from start to end.
+        /// Duration of init in seconds.
         seconds: f64,
     },
-    /// nccl-tests' table of ranks.
+    /// An entry of nccl-tests' list of ranks.
     TestRank {
-        /// Rank.
+        /// Rank number.
         rank: u32,
-        /// Host.
+        /// Host name.
         host: &'a str,
-        /// Process.
+        /// Process id.
         pid: u32,
-        /// Its device: number and bus id, as printed.
+        /// Device number and bus id, as printed.
         device: &'a str,
     },
-    /// Something is wrong.
-    Trouble(Trouble),
-    /// `init.cc:1402 -> 6`: an error on its way up.
-    Trail {
-        /// Source file.
+    /// A failure.
+    Failure(Failure),
+    /// `init.cc:1402 -> 6`: an error that a function passes to its caller.
+    ErrorTrace {
+        /// Source file of the function.
         file: &'a str,
     },
-    /// Known and of no use here.
+    /// A known line that says nothing about the network.
     Plain,
-    /// Not known.
+    /// No parser rule recognises the line.
     Unknown,
 }

@@ -1,60 +1,98 @@
-//! One communicator, as the ranks in view tell of it.
+//! One communicator, as far as the lines of its ranks show it.
 
-use super::tally::{Place, Tally};
+use super::channel_counts::{ChannelCounts, Place};
+use super::event::{Phase, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What tells communicators apart: the id that all ranks share (2.16+), else the number of ranks.
+/// Identifies a communicator: by the id that all ranks share (2.16+), or else by the number of ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupKey {
-    /// commId; 0: not told.
+    /// The `commId`; 0 if the line has none.
     pub id: u64,
-    /// Ranks in all.
+    /// Number of ranks.
     pub nranks: u32,
 }
 
-/// One rank's way through init.
+/// How far one rank's init has come.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Seat {
-    /// Where it sits.
+    /// Host and process of the rank.
     pub place: Place,
     /// PCI bus id of its GPU.
     pub bus: Option<u64>,
-    /// Init began, wall time.
+    /// When init started, if lines have times.
     pub started: Option<jiff::Timestamp>,
-    /// `Init START` is in view.
+    /// `Init START` was printed.
     pub start: bool,
-    /// `Init COMPLETE` is in view.
+    /// `Init COMPLETE` was printed.
     pub complete: bool,
-    /// It was aborted or destroyed.
+    /// The communicator was aborted or destroyed.
     pub ended: bool,
-    /// It was aborted.
+    /// The communicator was aborted.
     pub aborted: bool,
-    /// How long init took, in seconds.
+    /// Duration of init in seconds.
     pub seconds: Option<f64>,
 }
 
-/// A communicator.
+impl Seat {
+    /// A rank of which nothing else is known.
+    pub(super) fn new(place: Place) -> Self {
+        Seat {
+            place,
+            bus: None,
+            started: None,
+            start: false,
+            complete: false,
+            ended: false,
+            aborted: false,
+            seconds: None,
+        }
+    }
+
+    /// A line shows the rank in this phase of its communicator.
+    pub(super) fn enter(&mut self, phase: Phase, time: Time<'_>) {
+        match phase {
+            Phase::Start => {
+                self.started = time.stamp();
+                self.start = true;
+                (self.complete, self.ended, self.aborted) = (false, false, false);
+            }
+            Phase::Alive => {}
+            Phase::Complete => {
+                self.complete = true;
+                if let (None, Some(from), Some(to)) = (self.seconds, self.started, time.stamp()) {
+                    let seconds = to.duration_since(from).as_secs_f64();
+                    self.seconds = (seconds >= 0.0).then_some(seconds);
+                }
+            }
+            Phase::Aborted => (self.ended, self.aborted) = (true, true),
+            Phase::Destroyed => self.ended = true,
+        }
+    }
+}
+
+/// A communicator and its ranks.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Group {
-    /// Nodes in all, where told (2.20+).
+    /// Number of nodes (2.20+).
     pub nodes: Option<u32>,
-    /// Ranks in view.
+    /// Ranks whose lines are in the log, by number.
     pub seats: BTreeMap<u32, Seat>,
-    /// A rank was told by two processes: without an id these may be two communicators.
+    /// Two processes printed as one rank: without an id these may be two communicators.
     pub mixed: bool,
-    /// Hosts of ranks whose place another took.
+    /// Hosts of ranks that another process replaced.
     pub left: BTreeSet<u32>,
-    /// Its connections.
-    pub tally: Tally,
-    /// When a line last told of it.
+    /// The communicator's connections.
+    pub channels: ChannelCounts,
+    /// Number of the last line about it.
     pub last_line: u64,
-    /// Another one took the place of its ranks.
+    /// A later communicator replaced its ranks.
     pub superseded: bool,
 }
 
 impl Group {
-    /// Whether two processes sit on GPUs of one bus id: NCCL refuses that within a host, so that
-    /// there is another host, whatever its name.
+    /// Whether GPUs of two processes have the same bus id. NCCL refuses that within a host, so there are
+    /// two hosts, even if they share a name.
     pub fn same_bus(&self) -> bool {
         let mut seen = BTreeMap::new();
         self.seats.values().any(|seat| {
@@ -63,7 +101,7 @@ impl Group {
         })
     }
 
-    /// Hosts of the ranks that were ever in view.
+    /// Hosts of all ranks, also of replaced ones.
     pub fn hosts(&self) -> impl Iterator<Item = u32> + '_ {
         let seated = self.seats.values().map(|seat| seat.place.host);
         seated.chain(self.left.iter().copied())

@@ -1,15 +1,13 @@
-//! What NCCL's log lines say: events, and the bounded state of one log.
-//!
-//! [`event`] is one line's meaning; [`log::NcclLog`] what a whole log comes to, per process and
-//! communicator. Judging is `check/nccl`'s.
+//! The content of NCCL's logs: [`event`] is the meaning of one line, [`log::NcclLog`] the bounded state
+//! of a whole log, by process and communicator. `check/nccl` judges it.
 
+pub mod channel_counts;
 pub mod event;
+pub mod failure;
 pub mod group;
 pub mod log;
 pub mod process;
-pub mod tally;
-pub mod trouble;
 
 pub use event::{Event, Level, Net, Record, Transport, Who};
+pub use failure::Failure;
 pub use log::{Line, NcclLog};
-pub use trouble::Trouble;

@@ -1,32 +1,32 @@
-//! One process that prints NCCL's lines.
+//! The state of one process that prints NCCL's lines.
 
+use super::channel_counts::ChannelCounts;
 use super::event::Net;
-use super::tally::Tally;
 
-/// Threads of a process whose communicator is kept: an application has one a communicator at work.
+/// Most threads that are kept of a process: an application has one for each communicator in use.
 const MAX_THREADS: usize = 64;
 
-/// Of these, those that may have connections before their communicator is known.
+/// Most threads whose connections are kept before their communicator is known.
 const MAX_PENDING: usize = 4;
 
-/// How far the last init that a process tells of has come.
+/// How far the last init of a process has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Stage {
-    /// Ranks look for each other.
+    /// Ranks are finding each other.
     #[default]
     Bootstrap,
-    /// A network is chosen.
+    /// A network has been chosen.
     Network,
-    /// The topology is worked out.
+    /// The topology has been computed.
     Topology,
-    /// Connections are made.
+    /// Connections are being made.
     Channels,
-    /// Rings are connected.
+    /// All rings are connected.
     Rings,
 }
 
 impl Stage {
-    /// In words.
+    /// The stage in words.
     pub fn as_str(self) -> &'static str {
         match self {
             Stage::Bootstrap => "bootstrap",
@@ -38,76 +38,76 @@ impl Stage {
     }
 }
 
-/// What a process has told of itself.
+/// What the lines of a process show about it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Process {
-    /// Its host, by number.
+    /// Index of its host.
     pub host: u32,
-    /// Another process took its place in its communicator: an earlier run.
+    /// Another process replaced it in its communicator: it belongs to an earlier run.
     pub stale: bool,
-    /// When it last printed, by line.
+    /// Number of its last line.
     pub last_line: u64,
     /// The net that it chose last.
     pub chosen: Option<Net>,
-    /// An attempt at verbs is in view.
+    /// It tried verbs.
     pub ib_tried: bool,
-    /// Verbs devices were found: InfiniBand, RoCE, of unknown kind.
+    /// It found verbs devices.
     pub ib_found: bool,
-    /// Verbs found no device.
+    /// It found no verbs device.
     pub ib_none: bool,
-    /// A verbs operation was told of: verbs are in use.
+    /// A verbs operation failed, so verbs are in use.
     pub ib_at_work: bool,
-    /// A verbs plugin was loaded.
+    /// It loaded a verbs plugin.
     pub ib_plugin: bool,
     /// NCCL_IB_DISABLE is set.
     pub ib_disabled: bool,
     /// NCCL_NET asks for sockets.
     pub asks_socket: bool,
-    /// P2P or SHM is switched off: the net then serves inside a node too.
+    /// P2P or SHM is off, so that ranks of one node use the net too.
     pub local_off: bool,
-    /// NCCL's own TCP was initialised after verbs were given up.
+    /// NCCL's own TCP was initialised after verbs were not available.
     pub socket_begun: bool,
-    /// Interfaces of NCCL's own TCP were listed; to 2.4.7 the bootstrap does so in every run.
+    /// Interfaces of NCCL's own TCP were printed; up to 2.4.7 the bootstrap does so in every run.
     pub socket_listed: bool,
-    /// There is no plugin.
+    /// It found no network plugin.
     pub no_plugin: bool,
-    /// Its first lines are in view.
+    /// The log has its first lines.
     pub begun: bool,
-    /// Google's TCP plugin.
+    /// It uses FastSocket, Google's TCP plugin.
     pub fast_socket: bool,
-    /// aws-ofi-nccl got a provider.
+    /// aws-ofi-nccl found a provider.
     pub ofi: bool,
-    /// The provider moves bytes by TCP.
+    /// That provider uses TCP.
     pub ofi_tcp: bool,
     /// FI_PROVIDER is set.
     pub ofi_asked: bool,
     /// aws-ofi-nccl could not start.
     pub ofi_failed: bool,
-    /// Another plugin spoke.
+    /// Another plugin printed lines.
     pub speaks: Option<Net>,
-    /// How far its init is.
+    /// How far its last init has come.
     pub stage: Stage,
-    /// What its last ring line said of GPUDirect RDMA.
+    /// Whether rings use GPUDirect RDMA, by its last ring line.
     pub rings_gdr: Option<bool>,
-    /// Threads, and the communicator that each works on.
+    /// Its threads.
     pub threads: Vec<Thread>,
-    /// Ranks that it is known as: (ranks in all, rank).
+    /// Its ranks: number of ranks of the communicator, and rank.
     pub ranks: Vec<(u32, u32)>,
 }
 
-/// One thread.
+/// A thread and the communicator that it works on.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Thread {
-    /// Its number.
+    /// Thread id.
     pub tid: u32,
-    /// Its communicator, by key, once a line named it.
+    /// Its communicator, once a line names it.
     pub group: Option<super::group::GroupKey>,
-    /// Connections before that.
-    pub pending: Option<Box<Tally>>,
+    /// Connections made before that.
+    pub pending: Option<Box<ChannelCounts>>,
 }
 
 impl Process {
-    /// It is this rank of so many. Whether that is new.
+    /// Records a rank of the process. Returns whether it is new.
     pub fn sits(&mut self, nranks: u32, rank: u32) -> bool {
         let new = !self.ranks.contains(&(nranks, rank));
         if new && self.ranks.len() < MAX_THREADS {
@@ -116,9 +116,9 @@ impl Process {
         new
     }
 
-    /// The tally for connections of a thread whose communicator is not known yet; none if it is, or
-    /// if too many threads have such.
-    pub fn pending(&mut self, tid: u32) -> Option<&mut Tally> {
+    /// Counts of connections of a thread whose communicator is not known yet. `None` if it is known, or
+    /// too many threads have such counts.
+    pub fn pending(&mut self, tid: u32) -> Option<&mut ChannelCounts> {
         let open = self
             .threads
             .iter()
@@ -128,11 +128,11 @@ impl Process {
         if full && thread.pending.is_none() {
             return None;
         }
-        let new = || Box::new(Tally::pending());
+        let new = || Box::new(ChannelCounts::pending());
         Some(thread.pending.get_or_insert_with(new))
     }
 
-    /// The thread of this number. Beyond so many the one longest known is forgotten.
+    /// The thread with this id; if there are too many threads, the oldest is dropped.
     pub fn thread(&mut self, tid: u32) -> Option<&mut Thread> {
         let known = self.threads.iter().rposition(|thread| thread.tid == tid);
         let at = known.unwrap_or_else(|| {
@@ -148,13 +148,14 @@ impl Process {
         self.threads.get_mut(at)
     }
 
-    /// TCP was chosen in full view and nothing else was tried: NCCL_NET=Socket leaves no other trace.
+    /// Whether the log shows the whole choice of TCP and no other attempt: NCCL_NET=Socket leaves no other
+    /// trace.
     pub fn only_socket_tried(&self) -> bool {
         let tried = self.ib_tried || self.ib_plugin || self.ofi || self.ofi_failed;
         self.begun && self.socket_listed && self.chosen == Some(Net::Socket) && !tried
     }
 
-    /// The net that its lines tell of, best evidence first.
+    /// The net that it uses, by the best evidence.
     pub fn net(&self) -> Option<Net> {
         if let Some(chosen) = self.chosen {
             return Some(chosen);
@@ -171,7 +172,7 @@ impl Process {
         if self.ofi && !self.ofi_failed {
             return Some(Net::Ofi);
         }
-        // To 2.5 no line tells of the choice: with no plugin and no verbs only TCP is left.
+        // Up to 2.5 the choice is not printed: without plugin and verbs only TCP is left.
         let left = self.socket_listed && self.no_plugin && (self.ib_none || self.ib_disabled);
         (self.socket_begun || left).then_some(Net::Socket)
     }

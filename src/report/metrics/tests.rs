@@ -3,7 +3,7 @@ use crate::check::nccl::{Fallback, JobContext, judge};
 use crate::check::nccl_jobs::{ContainerVerdict, Jobs, LogReading, Via};
 use crate::observe::counters::PortCounters;
 use crate::observe::nccl::log::Limits;
-use crate::observe::nccl::{NcclLog, Trouble};
+use crate::observe::nccl::{Failure, NcclLog};
 use crate::observe::pod::{ContainerKey, Job};
 use crate::observe::rdma::{Function, LinkLayer, PhysState, PortState};
 use crate::observe::reading::{Reading, Stamped};
@@ -169,7 +169,7 @@ fn jobs() -> Jobs {
         verdict.nccl_version = Some("2.21.5".into());
         verdict.init_seconds = Some(1.5);
         verdict.channels.insert("net_ib".into(), 4);
-        verdict.warnings.insert(Trouble::Memlock, 2);
+        verdict.warnings.insert(Failure::Memlock, 2);
         Arc::new(ContainerVerdict {
             key: ContainerKey {
                 namespace: "ml".into(),

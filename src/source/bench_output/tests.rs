@@ -403,7 +403,7 @@ fn the_json_file() {
     for other in ["{}", "[]", "1", "{\"results\":[]}", "{\"results\":{}}"] {
         assert_eq!(parse_json(other), Err(false), "{other}");
     }
-    // Cut anywhere it is told from what was never JSON.
+    // A file cut anywhere differs from what was never JSON.
     for end in [1, text.len() / 2, text.len() - 1] {
         assert_eq!(parse_json(&text[..end]), Err(true), "{end}");
     }

@@ -1,4 +1,4 @@
-//! A message to an event, family by family.
+//! Parses messages into events, by family.
 
 mod comm;
 mod connection;
@@ -6,12 +6,12 @@ mod fault;
 mod network;
 pub(super) mod scan;
 
-use crate::observe::nccl::{Event, Level, Trouble};
+use crate::observe::nccl::{Event, Failure, Level};
 use scan::{Scan, find};
 
-/// What a message says. Words that nobody taught it are [`Event::Unknown`].
+/// Parses a message. NCCL lines that no parser rule recognises are [`Event::Unknown`].
 pub fn message(level: Level, text: &str) -> Event<'_> {
-    // 2.29+ puts the rank in front of some.
+    // 2.29+ prefixes some messages with the rank.
     let text = match text.strip_prefix("[Rank ") {
         Some(rest) => rest.split_once("] ").map_or(text, |(_, rest)| rest),
         None => text,
@@ -36,7 +36,7 @@ fn with_c(text: &str) -> Event<'_> {
     if let Some(rest) = text.strip_prefix("Connected all ") {
         return connection::connected(rest);
     }
-    // 2.28.7+: the only trace of NCCL_NET.
+    // The only trace of NCCL_NET, since 2.28.7.
     if let Some(value) = text.strip_prefix("Comm config netName reset to NCCL_NET=") {
         return Event::Env {
             name: "NCCL_NET",
@@ -54,7 +54,7 @@ fn other(text: &str) -> Event<'_> {
         .or_else(|| comm::lifecycle(text))
         .or_else(|| network::network(text))
         .or_else(|| version(text))
-        .or_else(|| trail(text))
+        .or_else(|| error_trace(text))
         .unwrap_or_else(|| plain(text))
 }
 
@@ -72,7 +72,7 @@ fn environment(text: &str) -> Option<Event<'_>> {
     })
 }
 
-/// `NCCL version 2.21.5+cuda12.4`, also bare in a line of its own; RCCL's, old and new.
+/// `NCCL version 2.21.5+cuda12.4`, also without a prefix, and the version lines of RCCL.
 pub(super) fn version(text: &str) -> Option<Event<'_>> {
     let at = find!(text, "CCL version ")?;
     let rest = text.get(at + "CCL version ".len()..)?;
@@ -85,8 +85,8 @@ pub(super) fn version(text: &str) -> Option<Event<'_>> {
     (parts == 3 || parts == 2 && at == 1).then_some(Event::Version(version))
 }
 
-/// `init.cc:1402 -> 6`, also with `[Async thread]` behind.
-fn trail(text: &str) -> Option<Event<'_>> {
+/// `init.cc:1402 -> 6`, also followed by `[Async thread]`.
+fn error_trace(text: &str) -> Option<Event<'_>> {
     memchr::memchr(b'>', text.as_bytes())?;
     let (place, code) = text.split_once(" -> ")?;
     let (file, line) = place.rsplit_once(':')?;
@@ -97,10 +97,10 @@ fn trail(text: &str) -> Option<Event<'_>> {
     if file.contains(' ') || !scan.0.trim_start_matches([')', ']', '/']).is_empty() {
         return None;
     }
-    Some(Event::Trail { file })
+    Some(Event::ErrorTrace { file })
 }
 
-/// Messages that say nothing about the network, known so that what is not known can be counted.
+/// Starts of messages that say nothing about the network, so that unknown ones can be counted.
 const PLAIN: &[&str] = &[
     "cudaDriverVersion",
     "Trees ",
@@ -176,7 +176,7 @@ const PLAIN: &[&str] = &[
 ];
 
 fn plain(text: &str) -> Event<'_> {
-    // Most differ in their first byte, which is cheaper to see than to call a comparison.
+    // Most differ in the first byte, which is cheaper to compare.
     let first = text.as_bytes().first();
     let begins = |start: &str| start.as_bytes().first() == first && text.starts_with(start);
     let known = PLAIN.iter().any(|start| begins(start));
@@ -189,13 +189,13 @@ fn plain(text: &str) -> Event<'_> {
     }
 }
 
-/// The line that PyTorch puts NCCL's last error into, which may be the only word on it.
+/// NCCL's last error as PyTorch prints it, which may be the only trace of it.
 pub(super) fn last_error(line: &str) -> Option<Event<'_>> {
-    find!(line, "is neither AF_INET").map(|_| Event::Trouble(Trouble::Ifname))
+    find!(line, "is neither AF_INET").map(|_| Event::Failure(Failure::Ifname))
 }
 
-/// `NCCL_NET=Socket`, `-x NCCL_IB_DISABLE=1`, `"NCCL_NET": "Socket"`: prints of a script's or a
-/// launcher's settings.
+/// `NCCL_NET=Socket`, `-x NCCL_IB_DISABLE=1`, `"NCCL_NET": "Socket"`: settings as scripts and
+/// launchers print them.
 pub(super) fn assignments(line: &str) -> impl Iterator<Item = Event<'_>> {
     ["NCCL_IB_DISABLE", "NCCL_NET"]
         .into_iter()
@@ -209,14 +209,14 @@ fn assignment<'a>(line: &'a str, name: &'static str) -> Option<Event<'a>> {
         let rest = rest.strip_prefix(quote).unwrap_or(rest).trim_start();
         Some((line.get(..at)?, rest.strip_prefix(['=', ':'])?))
     })?;
-    // A part of another name, or a comment; the `#` of a prompt has no space before it.
+    // Part of another name, or a comment; the `#` of a prompt has no space before it.
     if before.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
         || before.trim_start().starts_with('#')
         || before.contains(" #")
     {
         return None;
     }
-    // Sentences name settings, too; a print of them has nothing, or only such words, before it.
+    // Sentences mention settings, too; a printed setting follows nothing, or only such words.
     let last = before.split_whitespace().next_back().unwrap_or("");
     const WORDS: [&str; 9] = [
         "export", "env", "-x", "-e", "--env", "setenv", "set", "declare", "+",
@@ -244,7 +244,7 @@ fn assignment<'a>(line: &'a str, name: &'static str) -> Option<Event<'a>> {
     })
 }
 
-/// A row of nccl-tests' table: `#  Rank  0 Group  0 Pid 1034070 on host device  0 [0000:11:00] NVIDIA …`.
+/// An entry of nccl-tests' list of ranks: `#  Rank  0 Group  0 Pid 1034070 on host device  0 [0000:11:00] NVIDIA …`.
 pub(super) fn test_rank(line: &str) -> Option<Event<'_>> {
     let at = find!(line, "Rank ")?;
     let mut scan = Scan(line.get(at + 5..)?);

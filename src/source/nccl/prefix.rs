@@ -1,25 +1,24 @@
-//! `HOST:PID:TID [DEV]` before `NCCL INFO`, read from the right, and the records of one line.
+//! Splits a line into records, by `HOST:PID:TID [DEV]` before `NCCL INFO`, which is read from the right.
 
 use super::message::scan::find;
 use crate::observe::nccl::{Level, Who};
 
-/// One record of a line: who, how loud, and the message.
+/// One record of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Found<'a> {
     /// Who printed it.
     pub who: Who<'a>,
-    /// How loud.
+    /// Its level.
     pub level: Level,
-    /// What follows the mark, up to the next record.
+    /// The text after the mark, up to the next record.
     pub message: &'a str,
 }
 
-/// Calls `each` with the records of a line, in order. Text that quotes NCCL's words in a sentence of
-/// its own is none.
+/// Calls `each` with the records of a line, in order. Sentences that quote NCCL's words are not records.
 pub fn records<'a>(line: &'a str, mut each: impl FnMut(Found<'a>)) {
     let mut before = 0;
     let mut next = mark(line, 0);
-    // The record whose end is not known yet: (who, level, start of its message).
+    // The record whose end is not known yet, with the start of its message.
     let mut open: Option<(Who<'a>, Level, usize)> = None;
     while let Some((at, level)) = next {
         let after = at + MARK;
@@ -42,11 +41,11 @@ pub fn records<'a>(line: &'a str, mut each: impl FnMut(Found<'a>)) {
     }
 }
 
-/// A record whose message goes from where its mark ended to `end`, without what others put behind.
+/// The record whose message ends at `end`, without what others append.
 fn ended<'a>(line: &'a str, (who, level, from): (Who<'a>, Level, usize), end: usize) -> Found<'a> {
     let message = line.get(from..end).unwrap_or_default();
     let bytes = message.as_bytes();
-    // Ray joins equal lines; JSON loggers quote.
+    // Ray merges equal lines; JSON loggers quote.
     let repeated = find!(bytes, " [repeated ");
     let quote = line.starts_with('{').then(|| memchr::memchr(b'"', bytes));
     let newline = memchr::memchr(b'\\', bytes).and_then(|_| message.find("\\n"));
@@ -62,10 +61,10 @@ fn ended<'a>(line: &'a str, (who, level, from): (Who<'a>, Level, usize), end: us
     }
 }
 
-/// `NCCL INFO` and `NCCL WARN` are of the same length.
+/// Length of `NCCL INFO` and of `NCCL WARN`.
 const MARK: usize = "NCCL INFO".len();
 
-/// The next mark: where it begins, and which.
+/// Offset and level of the next mark.
 fn mark(line: &str, from: usize) -> Option<(usize, Level)> {
     let mut from = from;
     loop {
@@ -82,7 +81,7 @@ fn mark(line: &str, from: usize) -> Option<(usize, Level)> {
     }
 }
 
-/// Who printed a record, and where in `before` its prefix begins. None: this is no record.
+/// Who printed a record, and where in `before` its prefix starts. `None` if this is not a record.
 fn who(before: &str, level: Level) -> Option<(Who<'_>, usize)> {
     let mut rest = before;
     let mut looked = 0;
@@ -101,7 +100,7 @@ fn who(before: &str, level: Level) -> Option<(Who<'_>, usize)> {
             {
                 return Some((who, start));
             }
-            // `12345 [0] NCCL INFO …`: the host alone is gone.
+            // `12345 [0] NCCL INFO …`: only the host is missing.
             if level == Level::Info && is_number(left.trim()) {
                 let who = Who {
                     pid: left.trim().parse().ok(),
@@ -109,13 +108,12 @@ fn who(before: &str, level: Level) -> Option<(Who<'_>, usize)> {
                 };
                 return Some((who, 0));
             }
-            // `[0] NCCL INFO …`: somebody took the host away. A rank tag of a launcher looks the
-            // same and stands at the start too.
+            // `[0] NCCL INFO …`: the host was removed. A launcher's rank tag looks the same.
             if left.trim().is_empty() {
                 return Some((Who::default(), open));
             }
         }
-        // In a WARN's place a C++ signature may hold brackets; an INFO has nothing there.
+        // The place of a WARN may be a C++ signature with brackets; an INFO has no place.
         looked += 1;
         if level == Level::Info || looked > 8 {
             break;
@@ -140,7 +138,7 @@ fn place(left: &str) -> Option<(Who<'_>, usize)> {
         Some((host, pid)) if is_number(pid) => (host, pid, Some(last)),
         _ => (rest, last, None),
     };
-    // The end of a pid and a tid: what comes before went elsewhere.
+    // The end of a process id, and a thread id: the start of the prefix is lost.
     let torn = tid.is_none() && is_number(host);
     let wraps = |b: u8| matches!(b, b'>' | b']' | b'|' | b'"');
     let wrapped = if host.bytes().any(wraps) {
@@ -160,12 +158,12 @@ fn place(left: &str) -> Option<(Who<'_>, usize)> {
     Some((who, begin + wrapped))
 }
 
-/// A comment's mark, or an open backtick: what follows is an example.
+/// Whether a comment mark or an open backtick precedes: what follows is an example.
 fn quotes(before: &str) -> bool {
     matches!(before.trim(), "#" | "//") || before.matches('`').count() % 2 == 1
 }
 
-/// `HOST:PID:TID` with words in place of the numbers: somebody masked them.
+/// `HOST:PID:TID` with masked numbers.
 fn masked(left: &str) -> Option<(Who<'_>, usize)> {
     let trimmed = left.trim_end();
     let begin = trimmed.rfind(char::is_whitespace).map_or(0, |at| at + 1);
@@ -183,13 +181,13 @@ fn masked(left: &str) -> Option<(Who<'_>, usize)> {
     (!host.is_empty() && word(pid) && word(tid)).then_some((who, begin))
 }
 
-/// A record whose whole prefix is gone: nothing stands before it, or a WARN's place alone.
+/// A record without a prefix: the text before it is empty, or only the place of a WARN.
 fn bare(before: &str) -> Option<(Who<'_>, usize)> {
     let trimmed = before.trim();
     let place = trimmed
         .rsplit_once(':')
         .is_some_and(|(file, line)| is_number(line) && !file.contains(char::is_whitespace));
-    // A tag of a launcher or a shipper: `[rank0]:`, `worker-1:`.
+    // A tag of a launcher or a log shipper: `[rank0]:`, `worker-1:`.
     let tag = !trimmed.contains(char::is_whitespace) && trimmed.ends_with(':');
     (trimmed.is_empty() || place || tag).then(|| (Who::default(), before.len()))
 }
@@ -321,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_quotes_is_no_record() {
+    fn quotations_are_not_records() {
         for line in [
             "# NCCL INFO NET/Socket : Using [0]eth0:10.128.0.15<0>",
             "expect to see NCCL INFO Using network Socket",

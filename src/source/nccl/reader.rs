@@ -1,37 +1,37 @@
-//! Bytes of a log, in any pieces, to its state.
+//! Turns the bytes of a log, in pieces of any size, into its state.
 
 use super::message::scan::find;
 use super::{anchor, message, prefix};
-use crate::observe::nccl::log::Time;
+use crate::observe::nccl::event::Time;
 use crate::observe::nccl::{Event, NcclLog, Record};
 use crate::source::colour::without_colour;
 use crate::source::container_log::{Frame, unframe};
 use std::borrow::Cow;
 
-/// Bytes of one line that are looked at; NCCL's own end far below, but people join them.
+/// Longest line that is read, in bytes. NCCL's lines are far shorter, but people join them.
 const LINE_LIMIT: usize = 64 * 1024;
 
-/// Bytes that partial frames are joined to, at most.
+/// Longest line that is joined from partial frames, in bytes.
 const JOIN_LIMIT: usize = 64 * 1024;
 
-/// Turns bytes into lines, lines into records, and gives them to a [`NcclLog`].
+/// Splits bytes into lines and records, and applies them to a [`NcclLog`].
 #[derive(Debug, Default)]
 pub struct Reader {
-    /// The line that the next piece goes on with.
+    /// The incomplete last line of the previous piece.
     carry: Vec<u8>,
-    /// Newlines seen.
+    /// Number of lines read.
     lines: u64,
-    /// What partial frames of stdout and stderr came to so far.
+    /// Partial frames of stdout and stderr, joined so far.
     joined: [Vec<u8>; 2],
-    /// A line that ended inside the mark, and its number.
+    /// A line that ended inside the mark `NCCL INFO`, and its number.
     torn: Option<(Vec<u8>, u64)>,
-    /// Lines that were cut at the limit.
+    /// Number of lines that were longer than the limit.
     cut: u64,
     scratch: Vec<u8>,
 }
 
 impl Reader {
-    /// Takes in a piece of the log. What it ends with in the middle of a line waits for the next.
+    /// Reads a piece of the log; an incomplete last line waits for the next piece.
     pub fn feed(&mut self, piece: &[u8], log: &mut NcclLog, read_at: Option<jiff::Timestamp>) {
         let mut rest = piece;
         if !self.carry.is_empty() {
@@ -56,7 +56,7 @@ impl Reader {
         self.keep(tail);
     }
 
-    /// The log ends here.
+    /// Ends the log.
     pub fn finish(&mut self, log: &mut NcclLog, read_at: Option<jiff::Timestamp>) {
         if !self.carry.is_empty() {
             let line = std::mem::take(&mut self.carry);
@@ -73,39 +73,39 @@ impl Reader {
         }
     }
 
-    /// Takes in one line, without its end, that somebody else has cut out.
+    /// Reads one line, without its newline.
     pub fn take_line(&mut self, line: &[u8], log: &mut NcclLog, read_at: Option<jiff::Timestamp>) {
         self.lines += 1;
-        // Looked at or not whichever way it came: what pieces a log is read in makes no difference.
+        // The same lines are parsed, whatever the pieces of the log.
         let start = line.get(..LINE_LIMIT).unwrap_or(line);
         if self.expecting() || anchor::find(start, 0).is_some() {
             self.line(line, self.lines, log, read_at);
         }
     }
 
-    /// Lines seen so far.
+    /// Number of lines read so far.
     pub fn lines(&self) -> u64 {
         self.lines
     }
 
-    /// Lines whose end was cut off.
+    /// Number of lines whose end was dropped.
     pub fn cut(&self) -> u64 {
         self.cut
     }
 
     fn keep(&mut self, part: &[u8]) {
-        // One more than is looked at shows that there was more.
+        // One byte more than the limit shows that the line was longer.
         let room = (LINE_LIMIT + 1).saturating_sub(self.carry.len());
         self.carry
             .extend_from_slice(part.get(..part.len().min(room)).unwrap_or_default());
     }
 
-    /// Whole lines: those of interest are looked at, the rest is only counted.
+    /// Reads complete lines: those of interest are parsed, the others only counted.
     fn lines_of(&mut self, whole: &[u8], log: &mut NcclLog, read_at: Option<jiff::Timestamp>) {
-        // Up to here lines are counted and done with.
+        // Lines before this offset are counted.
         let mut done = 0;
         while done < whole.len() {
-            // In the middle of something the next line may go on with it.
+            // The next line may continue an incomplete one.
             let start = if self.expecting() {
                 done
             } else {
@@ -126,7 +126,7 @@ impl Reader {
             let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
             let line = rest.get(..end).unwrap_or_default();
             if end > LINE_LIMIT {
-                // What made it of interest may be behind its limit.
+                // The literal may be beyond the limit.
                 self.take_line(line, log, read_at);
             } else {
                 self.lines += 1;
@@ -220,7 +220,7 @@ impl Reader {
             };
             log.apply(&record, number, time);
         });
-        // Words of others only where no record is: one line quotes another.
+        // Lines of other programs; a line with a record only quotes them.
         if !any {
             for event in loose(&text).into_iter().chain(message::assignments(&text)) {
                 log.apply_loose(&event, text.trim(), number);
@@ -229,7 +229,7 @@ impl Reader {
     }
 }
 
-/// Lines that are known without the mark.
+/// Parses lines that are known without the mark.
 fn loose(text: &str) -> Option<Event<'_>> {
     let version = find!(text, "CCL version ").and_then(|_| {
         let bare = text.trim_start_matches(|c: char| c != 'N' && c != 'R');
@@ -241,9 +241,9 @@ fn loose(text: &str) -> Option<Event<'_>> {
         .or_else(|| message::last_error(text))
 }
 
-/// A terminal wrapped the line inside the mark: `host:1:2 [7] NCCL I`.
+/// Whether a terminal wrapped the line inside the mark: `host:1:2 [7] NCCL I`.
 fn ends_in_mark(text: &[u8]) -> bool {
-    // Most lines end in something else.
+    // Most lines end in another byte.
     if !matches!(text.last(), Some(b'L' | b'I' | b'N' | b'F' | b' ')) {
         return false;
     }

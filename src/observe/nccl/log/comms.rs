@@ -1,4 +1,4 @@
-//! Communicators of a log: who sits in them, and which belong to an earlier run.
+//! Communicators of a log: their ranks, and which of them belong to an earlier run.
 
 use super::*;
 
@@ -16,7 +16,7 @@ impl NcclLog {
                 id,
                 nranks: comm.nranks,
             },
-            // Lines without an id belong to what the thread is at, if that is of the same size.
+            // A line without an id belongs to the thread's communicator, if that has the same size.
             None => self
                 .group_of(place, record.who.tid, comm.nranks)
                 .unwrap_or(GroupKey {
@@ -38,41 +38,12 @@ impl NcclLog {
             }
         }
         if known.is_some() || room {
-            let mut seat = known.filter(|seat| seat.place == place).unwrap_or(Seat {
-                place,
-                bus: None,
-                started: None,
-                start: false,
-                complete: false,
-                ended: false,
-                aborted: false,
-                seconds: None,
-            });
+            let known = known.filter(|seat| seat.place == place);
+            let mut seat = known.unwrap_or_else(|| Seat::new(place));
             seat.bus = comm.bus.or(seat.bus);
-            match comm.phase {
-                Phase::Start => {
-                    seat.started = time.stamp();
-                    seat.start = true;
-                    (seat.complete, seat.ended, seat.aborted) = (false, false, false);
-                }
-                Phase::Alive => {}
-                Phase::Complete => {
-                    seat.complete = true;
-                    if let (None, Some(from), Some(to)) = (seat.seconds, seat.started, time.stamp())
-                    {
-                        let seconds = to.duration_since(from).as_secs_f64();
-                        seat.seconds = (seconds >= 0.0).then_some(seconds);
-                    }
-                }
-                Phase::Aborted => (seat.ended, seat.aborted) = (true, true),
-                Phase::Destroyed => seat.ended = true,
-            }
-            if comm.nranks > 1
-                && let Some(seconds) = seat.seconds
-            {
-                self.init_seconds = Some(self.init_seconds.unwrap_or(0.0).max(seconds));
-            }
+            seat.enter(comm.phase, time);
             group.seats.insert(comm.rank, seat);
+            self.longest_init(comm.nranks, seat.seconds);
         }
         let process = self.processes.get_mut(&(place.host, place.process));
         if process.is_some_and(|process| process.sits(comm.nranks, comm.rank)) {
@@ -83,20 +54,43 @@ impl NcclLog {
         }
         self.bind(place, record.who.tid, key);
         if comm.nodes.is_some() || comm.phase == Phase::Start {
-            self.show(Shows::Span, record.text, number);
+            self.show(EvidenceKind::Span, record.text, number);
         }
         if comm.phase == Phase::Complete {
-            self.show(Shows::Complete, record.text, number);
+            self.show(EvidenceKind::Complete, record.text, number);
         }
     }
 
-    /// A process that is new in a rank takes the place of those that had it on this host.
+    /// How long an init took, by a line of its own.
+    pub(super) fn init_took(
+        &mut self,
+        place: Place,
+        tid: Option<u32>,
+        (rank, nranks): (u32, u32),
+        seconds: f64,
+    ) {
+        let key = self.group_of(place, tid, nranks);
+        let group = key.and_then(|key| self.groups.get_mut(&key));
+        if let Some(seat) = group.and_then(|group| group.seats.get_mut(&rank)) {
+            seat.seconds = Some(seconds);
+        }
+        self.longest_init(nranks, Some(seconds));
+    }
+
+    /// Communicators of one rank have nothing to wait for.
+    fn longest_init(&mut self, nranks: u32, seconds: Option<f64>) {
+        if let Some(seconds) = seconds.filter(|_| nranks > 1) {
+            self.init_seconds = Some(self.init_seconds.unwrap_or(0.0).max(seconds));
+        }
+    }
+
+    /// A process that appears as a rank replaces those of this host that had the rank before.
     pub(super) fn supersede(&mut self, key: GroupKey, rank: u32, place: Place) {
         for (other, older) in &mut self.groups {
             if *other == key || older.superseded {
                 continue;
             }
-            // One of another size is an earlier run's only if the process had no part in it.
+            // A communicator of another size is of an earlier run only if the process is not in it.
             let part = other.nranks != key.nranks
                 && (other.nranks < 2
                     || key.nranks < 2
@@ -120,12 +114,12 @@ impl NcclLog {
         }
     }
 
-    /// Processes but those of earlier runs.
+    /// Processes, without those of earlier runs.
     pub fn live(&self) -> impl Iterator<Item = &Process> {
         self.processes.values().filter(|process| !process.stale)
     }
 
-    /// The communicator that a thread is at, if it has so many ranks.
+    /// The communicator that a thread works on, if it has this number of ranks.
     pub(super) fn group_of(
         &mut self,
         place: Place,
@@ -137,7 +131,7 @@ impl NcclLog {
         (key.nranks == nranks).then_some(key)
     }
 
-    /// From here on a thread's connections are this communicator's, and those it made before.
+    /// Assigns a thread's connections, also those it made before, to a communicator.
     pub(super) fn bind(&mut self, place: Place, tid: Option<u32>, key: GroupKey) {
         let thread = self
             .processes
@@ -148,7 +142,7 @@ impl NcclLog {
         thread.group = Some(key);
         let pending = thread.pending.take();
         if let (Some(pending), Some(group)) = (pending, self.groups.get_mut(&key)) {
-            group.tally.merge(&pending);
+            group.channels.merge(&pending);
         }
     }
 
@@ -158,7 +152,7 @@ impl NcclLog {
         }
     }
 
-    /// Drops the group that is least worth keeping: the widest communicator is what a job is judged by.
+    /// Drops the least valuable group; a job is judged by its widest communicator.
     pub(super) fn drop_group(&mut self, but: Option<GroupKey>) {
         let least = self
             .groups
@@ -170,7 +164,7 @@ impl NcclLog {
         }
     }
 
-    /// Whether there is room for a rank in a group. The groups share four times what one may have.
+    /// Whether a group has room for a rank. All groups together may have four times the ranks of one.
     pub(super) fn seat(&mut self, key: GroupKey, rank: u32) -> bool {
         let Some(group) = self.groups.get(&key) else {
             return true;

@@ -1,27 +1,27 @@
-//! What is kept of a log, in kinds.
+//! Limits of what is kept of a log, and the kinds of its evidence.
 
-use crate::observe::nccl::event::{Net, Transport};
-use crate::observe::nccl::trouble::Trouble;
+use crate::observe::nccl::event::{Event, Net, Transport};
+use crate::observe::nccl::failure::Failure;
 
 /// How much is kept of one log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Limits {
-    /// Processes.
+    /// Most processes.
     pub processes: usize,
-    /// Communicators.
+    /// Most communicators.
     pub groups: usize,
-    /// Ranks of one communicator.
+    /// Most ranks of one communicator.
     pub seats: usize,
 }
 
 impl Limits {
-    /// One container's log: the ranks of one node.
+    /// For a container's log, with the ranks of one node.
     pub const CONTAINER: Limits = Limits {
         processes: 64,
         groups: 32,
         seats: 256,
     };
-    /// A file, which may hold a whole job.
+    /// For a file, which may contain a whole job.
     pub const FILE: Limits = Limits {
         processes: 4096,
         groups: 512,
@@ -29,62 +29,56 @@ impl Limits {
     };
 }
 
-/// When a line was printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Time<'a> {
-    /// Nobody knows.
-    #[default]
-    Unknown,
-    /// As its frame says, RFC 3339.
-    Text(&'a str),
-    /// When it was read.
-    At(jiff::Timestamp),
-}
-
-impl Time<'_> {
-    /// As a moment.
-    pub fn stamp(self) -> Option<jiff::Timestamp> {
-        match self {
-            Time::Unknown => None,
-            Time::Text(text) => text.parse().ok(),
-            Time::At(at) => Some(at),
-        }
-    }
-}
-
-/// A line that shows something, with its number from 1.
+/// A line of evidence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// Number.
+    /// Line number from 1.
     pub number: u64,
-    /// Text, cut.
+    /// Its text, shortened.
     pub text: String,
 }
 
-/// What a line of evidence shows; of each the first is kept.
+/// What a line of evidence shows; the first line of each kind is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Shows {
-    /// The choice of a network.
+pub enum EvidenceKind {
+    /// Which network was chosen.
     Choice(Net),
-    /// A connection.
+    /// A connection over this transport, with or without GPUDirect RDMA.
     Over(Transport, bool),
-    /// How many nodes or ranks there are.
+    /// The number of nodes or ranks.
     Span,
-    /// Verbs devices.
+    /// The list of verbs devices.
     Devices,
-    /// A variable that decides.
+    /// An environment variable that decides the network.
     Env(&'static str),
-    /// A plugin's word.
+    /// A plugin reports itself.
     Plugin(Net),
-    /// GPUDirect RDMA on or off.
+    /// GPUDirect RDMA is on or off.
     Gdr(bool),
-    /// Init ended.
+    /// Init completed.
     Complete,
-    /// Trouble.
-    Trouble(Trouble),
+    /// A failure of this kind.
+    Failure(Failure),
 }
 
-/// Link layers of verbs devices that were listed.
+impl EvidenceKind {
+    /// What an event shows, for those that are evidence by themselves.
+    pub(super) fn of(event: &Event<'_>) -> Option<Self> {
+        Some(match *event {
+            Event::Using(name) => EvidenceKind::Choice(Net::of(name)),
+            Event::IbDevices(_) | Event::IbDevice(_) => EvidenceKind::Devices,
+            Event::OfiProvider(_) | Event::OfiProtocol => EvidenceKind::Plugin(Net::Ofi),
+            Event::FastSocket => EvidenceKind::Plugin(Net::FastSocket),
+            Event::PluginSpeaks(net) => EvidenceKind::Plugin(net),
+            Event::Connection(connection) => EvidenceKind::Over(connection.over, connection.gdr),
+            Event::Rings(Some(gdr)) => EvidenceKind::Gdr(gdr),
+            Event::Gdr { enabled, .. } => EvidenceKind::Gdr(enabled),
+            _ => return None,
+        })
+    }
+}
+
+/// Link layer of a listed verbs device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Link {
     /// InfiniBand (Omni-Path prints the same).

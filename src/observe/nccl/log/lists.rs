@@ -1,9 +1,9 @@
-//! Lists in lines: devices, interfaces, addresses.
+//! Lists of devices, interfaces and addresses in lines.
 
 use super::*;
 
 impl NcclLog {
-    /// `[0]mlx5_0:1/IB [1]={[0] mlx5_2:1/RoCE, [1] mlx5_3:1/RoCE}`: the link of each.
+    /// `[0]mlx5_0:1/IB [1]={[0] mlx5_2:1/RoCE, [1] mlx5_3:1/RoCE}`: records the link layer of each device.
     pub(super) fn devices(&mut self, list: &str) {
         let mut outer = None;
         let mut in_braces = false;
@@ -41,21 +41,21 @@ impl NcclLog {
         }
     }
 
-    /// Whether nccl-tests' table has one device of one host under two ranks.
+    /// Whether two ranks of nccl-tests' list have the same device of the same host.
     pub fn test_shares_devices(&self) -> bool {
         let devices: BTreeSet<(u32, &str)> = self
             .test_ranks
             .iter()
-            .filter_map(|(rank, host)| Some((*host, self.test_seats.get(rank)?.1.as_str())))
+            .filter_map(|(rank, host)| Some((*host, self.test_devices.get(rank)?.1.as_str())))
             .collect();
         devices.len() < self.test_ranks.len()
     }
 
-    /// Machines may share a name; the first address of an interface tells them apart.
+    /// Detects machines that share a name, by the first address of each interface.
     pub(super) fn addressed(&mut self, host: u32, list: &str) {
-        let mut told = BTreeSet::new();
+        let mut seen = BTreeSet::new();
         for (interface, address) in entries(list).take(16) {
-            if address.is_empty() || !told.insert(interface) {
+            if address.is_empty() || !seen.insert(interface) {
                 continue;
             }
             let key = (host, hash(interface));

@@ -1,10 +1,10 @@
-//! A communicator's life (src/init.cc).
+//! Lines about the life of a communicator (src/init.cc).
 
 use super::scan::{Scan, find};
 use crate::observe::nccl::Event;
 use crate::observe::nccl::event::{Comm, Phase};
 
-/// Lines that name a communicator with rank and size, in any version's order of words.
+/// Parses lines that name a communicator with rank and size, in the word order of any version.
 pub(super) fn lifecycle(text: &str) -> Option<Event<'_>> {
     if let Some(rest) = text.strip_prefix("Trees ") {
         return trees(rest);
@@ -12,11 +12,11 @@ pub(super) fn lifecycle(text: &str) -> Option<Event<'_>> {
     if text.starts_with("Init timings") {
         return timings(text);
     }
-    // Most messages are about something else.
+    // Most messages start with another letter.
     if !text.starts_with(['c', 'n', 'r', ':', ' ']) {
         return None;
     }
-    // `comm 0x… rank 8 nranks 16 …`, also behind a function's name (2.21+); 2.3 begins with the rank.
+    // `comm 0x… rank 8 nranks 16 …`, also after a function's name (2.21+); 2.3 starts with the rank.
     let start = match find!(text, "comm 0x") {
         Some(at) if is_call(text.get(..at)?) => text.get(at..)?,
         _ if text.starts_with("rank ") => text,
@@ -56,20 +56,20 @@ pub(super) fn lifecycle(text: &str) -> Option<Event<'_>> {
     }))
 }
 
-/// Nothing, or the name of a function of NCCL's.
+/// Whether the text is empty or the name of a function of NCCL.
 fn is_call(before: &str) -> bool {
     let before = before.trim_end();
     let name = before.strip_suffix(':').unwrap_or(before);
     name.is_empty() || !name.contains(' ') && name.starts_with("nccl")
 }
 
-/// The number behind a word.
+/// The number after a word.
 fn after(text: &str, word: &str) -> Option<u32> {
     let at = text.find(word)?;
     Scan(text.get(at + word.len()..)?).number()
 }
 
-/// `[0] 1/8/-1->0->-1 [1] …`: the middle is the printer.
+/// `[0] 1/8/-1->0->-1 [1] …`: the middle is the printing rank.
 fn trees(rest: &str) -> Option<Event<'_>> {
     let at = find!(rest, "->")?;
     let rest = rest.get(at + 2..)?;

@@ -1,4 +1,4 @@
-//! Channels: the only proof of what carries data (src/transport.cc, src/transport/{net,p2p,shm}.cc).
+//! Lines about channels, the only proof of what carries data (src/transport.cc, src/transport/{net,p2p,shm}.cc).
 
 use super::scan::{Scan, find};
 use crate::observe::nccl::event::{Connection, Side};
@@ -56,12 +56,12 @@ fn device<'a>(scan: &mut Scan<'a>) -> Option<&'a str> {
     Some(device)
 }
 
-/// How many ranks the order names; the first was read.
+/// The number of ranks in a ring's order, whose first rank has been read.
 fn ring_order<'a>(first: u32, rest: &str) -> Option<Event<'a>> {
     let mut ranks = 1;
     for word in rest.split_ascii_whitespace() {
         let rank: u32 = word.parse().ok()?;
-        // A ring begins with its printer, rank 0, and names each rank once.
+        // A ring starts with the printing rank 0 and names each rank once.
         if rank == first {
             return None;
         }
@@ -78,7 +78,7 @@ struct Way {
 }
 
 fn way(text: &str) -> Option<Way> {
-    // RCCL puts the communicator and its size behind.
+    // RCCL appends the communicator and its size.
     let end = find!(text, " comm ").unwrap_or(text.len());
     let (text, behind) = text.split_at_checked(end)?;
     let nranks = behind
@@ -109,7 +109,7 @@ fn way(text: &str) -> Option<Way> {
 fn net(text: &str, nranks: Option<u32>) -> Option<Way> {
     let (name, rest) = text.split_once('/').unwrap_or((text, ""));
     let name = name.trim();
-    // A line that was cut or wrapped inside the name tells no net.
+    // A line cut or wrapped inside the name does not show the net.
     if rest.is_empty() && (name.is_empty() || "Socket".starts_with(name) && name != "Socket") {
         return None;
     }
@@ -126,7 +126,7 @@ fn net(text: &str, nranks: Option<u32>) -> Option<Way> {
     })
 }
 
-/// `rings`, `rings, use ring PXN 0 GDR 1` (2.24+), RCCL's with the communicator behind.
+/// `rings` or `rings, use ring PXN 0 GDR 1` (2.24+); RCCL appends the communicator.
 pub(super) fn connected(rest: &str) -> Event<'_> {
     let Some(rest) = rest.strip_prefix("rings") else {
         return Event::Plain;

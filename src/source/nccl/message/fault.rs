@@ -1,102 +1,102 @@
-//! Warnings, and the few INFO lines that tell of trouble, by their words.
+//! Classifies warnings, and the few INFO lines about failures, by their words.
 
-use crate::observe::nccl::{Event, Trouble};
+use crate::observe::nccl::{Event, Failure};
 use aho_corasick::{AhoCorasick, MatchKind};
 use std::sync::LazyLock;
 
-/// What has to be in a message, all of it, and what it then is. The first that fits counts.
-type Row = (&'static [&'static str], Trouble);
+/// Words that must all be in a message, and the failure that they show. The first match counts.
+type Row = (&'static [&'static str], Failure);
 
 const ROWS: &[Row] = &[
-    // Verbs that never come up.
-    (&["Failed to open libibverbs"], Trouble::LibibverbsMissing),
-    (&["Unable to open device"], Trouble::OpenDevice),
-    (&["ibv_open_device failed"], Trouble::OpenDevice),
-    (&["No IP interface found"], Trouble::Ifname),
-    // The limit on locked memory; versions before 2.18 tell no reason.
-    (&["ibv_reg_mr", "annot allocate memory"], Trouble::Memlock),
+    // Verbs do not start.
+    (&["Failed to open libibverbs"], Failure::LibibverbsMissing),
+    (&["Unable to open device"], Failure::OpenDevice),
+    (&["ibv_open_device failed"], Failure::OpenDevice),
+    (&["No IP interface found"], Failure::Ifname),
+    // The limit on locked memory; versions before 2.18 print no reason.
+    (&["ibv_reg_mr", "annot allocate memory"], Failure::Memlock),
     (
         &["ibv_create_cq", "annot allocate memory"],
-        Trouble::Memlock,
+        Failure::Memlock,
     ),
     (
         &["ibv_create_qp", "annot allocate memory"],
-        Trouble::Memlock,
+        Failure::Memlock,
     ),
-    (&["ibv_create_qp failed with"], Trouble::QueuePair),
-    (&["ibv_create_cq failed with"], Trouble::QueuePair),
-    (&["ibv_create_qp failed"], Trouble::Memlock),
-    (&["ibv_create_cq failed"], Trouble::Memlock),
-    // EFAULT: the memory is a GPU's, and no module takes care of that.
-    (&["ibv_reg_mr", "Bad address"], Trouble::Dmabuf),
-    (&["ibv_reg_mr", "failed"], Trouble::Memlock),
-    (&["Unable to register memory", "RC: 12"], Trouble::Memlock),
+    (&["ibv_create_qp failed with"], Failure::QueuePair),
+    (&["ibv_create_cq failed with"], Failure::QueuePair),
+    (&["ibv_create_qp failed"], Failure::Memlock),
+    (&["ibv_create_cq failed"], Failure::Memlock),
+    // EFAULT: the memory is a GPU's, and no kernel module handles that.
+    (&["ibv_reg_mr", "Bad address"], Failure::Dmabuf),
+    (&["ibv_reg_mr", "failed"], Failure::Memlock),
+    (&["Unable to register memory", "RC: 12"], Failure::Memlock),
     (
         &["Unable to register memory", "annot allocate"],
-        Trouble::Memlock,
+        Failure::Memlock,
     ),
-    (&["ibv_reg_dmabuf_mr", "failed"], Trouble::Dmabuf),
-    // Addresses of RoCE.
-    (&["GID index"], Trouble::GidIndex),
-    (&["ibv_query_gid"], Trouble::GidIndex),
-    (&["ibv_modify_qp", "failed"], Trouble::GidIndex),
-    (&["ibv_create_qp"], Trouble::QueuePair),
-    // A running job.
-    (&["local catastrophic error"], Trouble::DeviceFatal),
-    (&["sync event", "device fatal"], Trouble::DeviceFatal),
-    (&["port error"], Trouble::PortDown),
-    (&["Got completion"], Trouble::IbError),
-    (&["async fatal event"], Trouble::IbError),
-    (&["Got async error event"], Trouble::IbError),
-    (&["sync event", "error"], Trouble::IbError),
-    (&["encountered a fatal error"], Trouble::IbError),
+    (&["ibv_reg_dmabuf_mr", "failed"], Failure::Dmabuf),
+    // RoCE addresses.
+    (&["GID index"], Failure::GidIndex),
+    (&["ibv_query_gid"], Failure::GidIndex),
+    (&["ibv_modify_qp", "failed"], Failure::GidIndex),
+    (&["ibv_create_qp"], Failure::QueuePair),
+    // While the job runs.
+    (&["local catastrophic error"], Failure::DeviceFatal),
+    (&["sync event", "device fatal"], Failure::DeviceFatal),
+    (&["port error"], Failure::PortDown),
+    (&["Got completion"], Failure::IbError),
+    (&["async fatal event"], Failure::IbError),
+    (&["Got async error event"], Failure::IbError),
+    (&["sync event", "error"], Failure::IbError),
+    (&["encountered a fatal error"], Failure::IbError),
     // Shared memory.
-    (&["posix_fallocate failed"], Trouble::Shm),
-    (&["failed to extend /dev/shm"], Trouble::Shm),
-    (&["shared memory segment"], Trouble::Shm),
-    (&["/dev/shm", "No space left"], Trouble::Shm),
-    // Plugins and choice.
-    (&["aws-ofi-nccl initialization failed"], Trouble::PluginInit),
+    (&["posix_fallocate failed"], Failure::Shm),
+    (&["failed to extend /dev/shm"], Failure::Shm),
+    (&["shared memory segment"], Failure::Shm),
+    (&["/dev/shm", "No space left"], Failure::Shm),
+    // Plugins and the choice of a network.
+    (&["aws-ofi-nccl initialization failed"], Failure::PluginInit),
     (
         &["Failed to initialize any NET plugin"],
-        Trouble::NetworkMissing,
+        Failure::NetworkMissing,
     ),
-    (&["Error: network ", " not found"], Trouble::NetworkMissing),
-    (&["NET/OFI", "failed"], Trouble::PluginInit),
-    (&["Only EFA provider is supported"], Trouble::PluginInit),
+    (&["Error: network ", " not found"], Failure::NetworkMissing),
+    (&["NET/OFI", "failed"], Failure::PluginInit),
+    (&["Only EFA provider is supported"], Failure::PluginInit),
     (
         &["Could not find any optimal provider"],
-        Trouble::PluginInit,
+        Failure::PluginInit,
     ),
     // Bootstrap.
-    (&["no socket interface found"], Trouble::Ifname),
-    (&["neither AF_INET"], Trouble::Ifname),
-    (&["NCCL_OOB_NET_IFNAME"], Trouble::Ifname),
-    (&["wrong magic"], Trouble::StrayClient),
-    (&["wrong type"], Trouble::StrayClient),
-    (&["Mismatched NCCL version"], Trouble::VersionMismatch),
-    (&["Bootstrap Root", "mismatch"], Trouble::VersionMismatch),
+    (&["no socket interface found"], Failure::Ifname),
+    (&["neither AF_INET"], Failure::Ifname),
+    (&["NCCL_OOB_NET_IFNAME"], Failure::Ifname),
+    (&["wrong magic"], Failure::StrayClient),
+    (&["wrong type"], Failure::StrayClient),
+    (&["Mismatched NCCL version"], Failure::VersionMismatch),
+    (&["Bootstrap Root", "mismatch"], Failure::VersionMismatch),
     (
         &["Bootstrap Root", "already checked in"],
-        Trouble::Bootstrap,
+        Failure::Bootstrap,
     ),
     // TCP.
-    (&["Connection refused"], Trouble::ConnectRefused),
-    (&["onnect to", "failed"], Trouble::ConnectRefused),
-    (&["timed out"], Trouble::ConnectRefused),
-    (&["No route to host"], Trouble::ConnectRefused),
-    (&["onnection closed by"], Trouble::PeerReset),
-    (&["Connection reset"], Trouble::PeerReset),
-    (&["Broken pipe"], Trouble::PeerReset),
+    (&["Connection refused"], Failure::ConnectRefused),
+    (&["onnect to", "failed"], Failure::ConnectRefused),
+    (&["timed out"], Failure::ConnectRefused),
+    (&["No route to host"], Failure::ConnectRefused),
+    (&["onnection closed by"], Failure::PeerReset),
+    (&["Connection reset"], Failure::PeerReset),
+    (&["Broken pipe"], Failure::PeerReset),
     // Not the fabric.
-    (&["Duplicate GPU detected"], Trouble::DuplicateGpu),
-    (&["Cuda failure"], Trouble::Cuda),
-    (&["nvml"], Trouble::Cuda),
-    (&["HIP failure"], Trouble::Cuda),
-    (&["iommu=pt"], Trouble::Iommu),
+    (&["Duplicate GPU detected"], Failure::DuplicateGpu),
+    (&["Cuda failure"], Failure::Cuda),
+    (&["nvml"], Failure::Cuda),
+    (&["HIP failure"], Failure::Cuda),
+    (&["iommu=pt"], Failure::Iommu),
 ];
 
-/// Warnings that are no trouble of the job's fabric.
+/// Warnings that are harmless to the job.
 const HARMLESS: &[&str] = &[
     "client reregistration",
     "GID table change",
@@ -109,7 +109,7 @@ const HARMLESS: &[&str] = &[
     "mlx5dv symbols",
 ];
 
-/// Passed on from elsewhere: the root of it is told somewhere before.
+/// Errors passed on from another rank or thread, whose root an earlier line shows.
 const SECONDARY: &[&str] = &[
     "Proxy Call to rank",
     "[Proxy Service",
@@ -118,18 +118,18 @@ const SECONDARY: &[&str] = &[
     "Accept failed",
 ];
 
-/// A WARN.
+/// Classifies a WARN.
 pub(super) fn warning(text: &str) -> Event<'_> {
     if HARMLESS.iter().any(|words| text.contains(words)) {
         return Event::Plain;
     }
     if SECONDARY.iter().any(|words| text.starts_with(words)) && !text.contains("refused") {
-        return Event::Trouble(Trouble::Secondary);
+        return Event::Failure(Failure::Secondary);
     }
-    Event::Trouble(row(text).unwrap_or(Trouble::Other))
+    Event::Failure(row(text).unwrap_or(Failure::Other))
 }
 
-/// An INFO that says nothing else: some versions tell of trouble without warning.
+/// Classifies an INFO that is not otherwise known: some versions report failures without a warning.
 pub(super) fn info(text: &str) -> Option<Event<'_>> {
     const AS_INFO: [&str; 7] = [
         "Failed to open libibverbs",
@@ -144,11 +144,11 @@ pub(super) fn info(text: &str) -> Option<Event<'_>> {
         let kind = MatchKind::LeftmostFirst;
         AhoCorasick::builder().match_kind(kind).build(AS_INFO).ok()
     });
-    let trouble = FINDER.as_ref().is_some_and(|words| words.is_match(text));
-    trouble.then(|| row(text)).flatten().map(Event::Trouble)
+    let failure = FINDER.as_ref().is_some_and(|words| words.is_match(text));
+    failure.then(|| row(text)).flatten().map(Event::Failure)
 }
 
-fn row(text: &str) -> Option<Trouble> {
+fn row(text: &str) -> Option<Failure> {
     let fits = |(words, _): &&Row| words.iter().all(|word| text.contains(word));
-    ROWS.iter().find(fits).map(|(_, trouble)| *trouble)
+    ROWS.iter().find(fits).map(|(_, failure)| *failure)
 }

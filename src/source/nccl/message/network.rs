@@ -1,7 +1,7 @@
 //! Bootstrap, plugins, NICs and the choice of a network (src/bootstrap.cc, src/plugin/net.cc,
 //! src/transport/net_ib, net_socket.cc; aws-ofi-nccl; the other plugins' own lines).
 
-use crate::observe::nccl::{Event, Net, Trouble};
+use crate::observe::nccl::{Event, Failure, Net};
 
 pub(super) fn network(text: &str) -> Option<Event<'_>> {
     if let Some(rest) = text.strip_prefix("Using ") {
@@ -24,7 +24,7 @@ pub(super) fn network(text: &str) -> Option<Event<'_>> {
     if text.starts_with("Net/IB") && text.contains("returned 0 devices") {
         return Some(Event::IbNone);
     }
-    // 2.27+: told of each communicator.
+    // 2.27+: printed for each communicator.
     if let Some(rest) = text.strip_prefix("Assigned NET plugin ") {
         return Some(Event::Using(clean(rest.split(" to comm").next()?)));
     }
@@ -52,7 +52,7 @@ pub(super) fn network(text: &str) -> Option<Event<'_>> {
     None
 }
 
-/// A net's name, which may hold a space, without what stands behind it in some logs.
+/// A net's name, which may contain a space, without what some logs append.
 fn clean(name: &str) -> &str {
     let end = ["  ", " [", " comm ", "\t", "│", "\""]
         .iter()
@@ -101,7 +101,7 @@ fn net(rest: &str) -> Option<Event<'_>> {
     }
 }
 
-/// Of Socket it is always disabled and means nothing.
+/// For Socket it is always disabled and means nothing.
 fn gpu_direct<'a>(family: &str, said: &str) -> Option<Event<'a>> {
     if family == "Socket" || family == "FastSocket" {
         return Some(Event::Plain);
@@ -117,7 +117,7 @@ fn ib(said: &str) -> Option<Event<'_>> {
         return Some(Event::IbNone);
     }
     if let Some(list) = said.strip_prefix("Using ") {
-        // From 2.24 the line follows on "No device found" too, with an empty list.
+        // Since 2.24 the line follows "No device found" too, with an empty list.
         return Some(match list.as_bytes() {
             [b'[', digit, ..] if digit.is_ascii_digit() => Event::IbDevices(list),
             _ => Event::Plain,
@@ -127,7 +127,7 @@ fn ib(said: &str) -> Option<Event<'_>> {
         let (_, name) = rest.split_once("name=")?;
         return Some(Event::IbDevice(name.split(' ').next()?));
     }
-    // 2.3: one a line.
+    // 2.3 prints one device a line.
     if said.starts_with('[') && (said.contains("/IB") || said.contains("/RoCE")) {
         return Some(Event::IbDevices(said));
     }
@@ -153,7 +153,7 @@ fn ofi(said: &str) -> Option<Event<'_>> {
         "Failed to initialize ",
     ];
     if FAILED.iter().any(|text| said.starts_with(text)) {
-        return Some(Event::Trouble(Trouble::PluginInit));
+        return Some(Event::Failure(Failure::PluginInit));
     }
     None
 }
@@ -163,7 +163,7 @@ fn plugin(said: &str) -> Option<Event<'_>> {
         let name = rest.rsplit_once(" (").map_or(rest, |(name, _)| name);
         return Some(Event::PluginLoaded(name));
     }
-    // To 2.27, of NCCL_NET_PLUGIN.
+    // NCCL_NET_PLUGIN, up to 2.27.
     if let Some(value) = said.strip_prefix("Plugin name set by env to ") {
         return Some(Event::Env {
             name: "NCCL_NET_PLUGIN",

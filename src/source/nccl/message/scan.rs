@@ -1,6 +1,6 @@
-//! Reading a message from the left.
+//! A scanner that reads a message from the left.
 
-/// Where words stand in a text, by a searcher that is made once.
+/// Offset of a literal in a text, by a searcher that is built once.
 macro_rules! find {
     ($text:expr, $words:literal) => {{
         use memchr::memmem::Finder;
@@ -11,30 +11,30 @@ macro_rules! find {
 }
 pub(in crate::source::nccl) use find;
 
-/// What is left to read.
+/// The unread rest of a text.
 #[derive(Debug, Clone, Copy)]
 pub struct Scan<'a>(pub &'a str);
 
 impl<'a> Scan<'a> {
-    /// A decimal number.
+    /// Reads a decimal number.
     pub fn number(&mut self) -> Option<u32> {
         let digits = self.take(|b| b.is_ascii_digit())?;
         digits.parse().ok()
     }
 
-    /// `0x` and a hexadecimal number.
+    /// Reads `0x` and a hexadecimal number.
     pub fn pointer(&mut self) -> Option<u64> {
         self.0 = self.0.strip_prefix("0x")?;
         self.hex()
     }
 
-    /// A hexadecimal number.
+    /// Reads a hexadecimal number.
     pub fn hex(&mut self) -> Option<u64> {
         let digits = self.take(|b| b.is_ascii_hexdigit())?;
         u64::from_str_radix(digits, 16).ok()
     }
 
-    /// One or more bytes of a kind. Kinds are ASCII, so that this cuts between characters.
+    /// Reads one or more ASCII bytes of a kind.
     pub fn take(&mut self, kind: impl Fn(u8) -> bool) -> Option<&'a str> {
         let end = self
             .0
@@ -46,13 +46,13 @@ impl<'a> Scan<'a> {
         (!taken.is_empty()).then_some(taken)
     }
 
-    /// A literal.
+    /// Reads a literal.
     pub fn tag(&mut self, tag: &str) -> Option<()> {
         self.0 = self.0.strip_prefix(tag)?;
         Some(())
     }
 
-    /// Past spaces, if any.
+    /// Skips spaces.
     pub fn spaces(&mut self) -> &mut Self {
         self.0 = self.0.trim_start_matches(' ');
         self

@@ -445,10 +445,10 @@ fn networks_plugins_and_devices() {
         ),
         ("NCCL version 2.28.9+cuda13.0", Event::Version("2.28.9")),
         ("RCCL version : 2.21.5-HEAD:abc", Event::Version("2.21.5")),
-        ("init.cc:1402 -> 6", Event::Trail { file: "init.cc" }),
+        ("init.cc:1402 -> 6", Event::ErrorTrace { file: "init.cc" }),
         (
             "group.cc:75 -> 6 [Async thread]",
-            Event::Trail { file: "group.cc" },
+            Event::ErrorTrace { file: "group.cc" },
         ),
         ("DMA-BUF is available on GPU device 3", Event::Plain),
         (
@@ -463,7 +463,7 @@ fn networks_plugins_and_devices() {
 
 #[test]
 fn warnings_by_their_words() {
-    use Trouble::*;
+    use Failure::*;
     for (text, want) in [
         ("Failed to open libibverbs.so[.1]", LibibverbsMissing),
         ("NET/IB : Unable to open device mlx5_0", OpenDevice),
@@ -546,7 +546,7 @@ fn warnings_by_their_words() {
         ("Cuda failure 'out of memory'", Cuda),
         ("something new", Other),
     ] {
-        assert_eq!(message(Level::Warn, text), Event::Trouble(want), "{text}");
+        assert_eq!(message(Level::Warn, text), Event::Failure(want), "{text}");
     }
     for text in [
         "NET/IB : mlx5_0:1 Got async event : client reregistration",

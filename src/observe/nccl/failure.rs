@@ -1,27 +1,27 @@
-//! Kinds of trouble that NCCL's lines tell of.
+//! Kinds of failures in NCCL's logs.
 
 use serde::{Deserialize, Serialize};
 
-macro_rules! troubles {
+macro_rules! failures {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
-        /// A kind of trouble. The words are what `causes` and the label `cause` hold.
+        /// A kind of failure. Its name is a value of `causes` in JSON and of the label `cause`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
-        pub enum Trouble { $($(#[$doc])* $name,)* }
+        pub enum Failure { $($(#[$doc])* $name,)* }
 
-        impl Trouble {
-            /// All of them.
-            pub const ALL: &'static [Trouble] = &[$(Trouble::$name,)*];
+        impl Failure {
+            /// Every kind.
+            pub const ALL: &'static [Failure] = &[$(Failure::$name,)*];
 
-            /// As in JSON and metrics.
+            /// The name in JSON and metrics.
             pub fn as_str(self) -> &'static str {
-                match self { $(Trouble::$name => $text,)* }
+                match self { $(Failure::$name => $text,)* }
             }
         }
     };
 }
 
-troubles! {
+failures! {
     /// `NET/IB : No device found.`
     NoDevice = "no_device",
     /// A verbs device cannot be opened: /dev/infiniband/uverbsN.
@@ -30,62 +30,62 @@ troubles! {
     LibibverbsMissing = "libibverbs_missing",
     /// A network plugin was found and could not start.
     PluginInit = "plugin_init",
-    /// A plugin that was asked for is not there.
+    /// A requested plugin was not found.
     PluginMissing = "plugin_missing",
-    /// The network that was asked for is not there: the job fails.
+    /// The requested network is not available: the job fails.
     NetworkMissing = "network_missing",
-    /// GID index, GID or route of RoCE.
+    /// GID index, GID or route of RoCE is wrong.
     GidIndex = "gid_index",
     /// Memory cannot be locked: ulimit, IPC_LOCK.
     Memlock = "memlock",
     /// /dev/shm is too small.
     Shm = "shm",
-    /// An interface that does not exist or does not reach.
+    /// An interface does not exist or has no address.
     Ifname = "ifname",
-    /// TCP on an interface that leads nowhere: a bridge, a tunnel, loopback.
+    /// TCP uses an interface that other nodes may not reach: a bridge, a tunnel, loopback.
     WrongInterface = "wrong_interface",
     /// A peer refuses or does not answer a connection.
     ConnectRefused = "connect_refused",
-    /// A peer closed a connection; mostly it failed first.
+    /// A peer closed a connection, usually because it failed first.
     PeerReset = "peer_reset",
-    /// The bootstrap does not come together.
+    /// Ranks cannot find each other.
     Bootstrap = "bootstrap",
-    /// No GPUDirect RDMA.
+    /// RDMA works without GPUDirect.
     GdrDisabled = "gdr_disabled",
     /// DMA-BUF registration fails.
     Dmabuf = "dmabuf",
     /// A verbs operation failed on the wire.
     IbError = "ib_error",
-    /// A port went down under the job.
+    /// A port went down while the job ran.
     PortDown = "port_down",
-    /// A device died under the job.
+    /// A device failed while the job ran.
     DeviceFatal = "device_fatal",
-    /// Queue pairs cannot be made or connected.
+    /// Queue pairs cannot be created or connected.
     QueuePair = "queue_pair",
-    /// Two versions of NCCL in one job.
+    /// Ranks run different versions of NCCL.
     VersionMismatch = "version_mismatch",
-    /// Two ranks on one GPU.
+    /// Two ranks use the same GPU.
     DuplicateGpu = "duplicate_gpu",
     /// CUDA or NVML failed: not the fabric.
     Cuda = "cuda",
-    /// A stranger connected to NCCL's port.
+    /// Another program connected to NCCL's port.
     StrayClient = "stray_client",
     /// The IOMMU translates between GPU and NIC.
     Iommu = "iommu",
-    /// Verbs are switched off by NCCL_IB_DISABLE.
+    /// NCCL_IB_DISABLE turns verbs off.
     IbDisabled = "ib_disabled",
-    /// Sockets are asked for by NCCL_NET.
+    /// NCCL_NET asks for sockets.
     NetSocket = "net_socket",
-    /// Google's TCP plugin is installed.
+    /// FastSocket, Google's TCP plugin, is installed.
     FastSocket = "fast_socket",
-    /// No line of an attempt at verbs is in view.
+    /// The log shows no attempt at verbs.
     IbNotTried = "ib_not_tried",
     /// libfabric chose a TCP provider.
     OfiTcp = "ofi_tcp",
-    /// Init began and did not end.
+    /// Init started and does not end.
     InitHang = "init_hang",
-    /// Secondary: an error passed on.
+    /// An error passed on from another rank.
     Secondary = "secondary",
-    /// A warning that is none of these.
+    /// Any other warning.
     Other = "other",
 }

@@ -1,9 +1,11 @@
-//! What the agent knows beside the log, and logs that go on.
+//! Facts from outside the log, and logs that go on.
 
 use super::super::*;
 use super::{FALLBACK, log, verdict};
 use crate::observe::nccl::log::Limits;
+use crate::observe::pod::{ContainerFacts, PodFacts};
 use crate::source::nccl::Reader;
+use std::time::Duration;
 
 fn container(env: &[(&str, &str)], rdma: &[&str]) -> ContainerFacts {
     let own = |(name, value): &(&str, &str)| ((*name).to_string(), (*value).to_string());
@@ -30,11 +32,11 @@ fn a_gang_of_pods_spans_nodes() {
             gang,
             ..PodFacts::default()
         };
-        let beside = JobContext {
+        let context = JobContext {
             pod: Some(&pod),
             ..JobContext::default()
         };
-        let got = judge(&log(SELECTED), &beside);
+        let got = judge(&log(SELECTED), &context);
         assert_eq!((got.tcp_fallback, got.multi_node), (want, gang), "{got:#?}");
     }
 }
@@ -43,11 +45,11 @@ fn a_gang_of_pods_spans_nodes() {
 #[test]
 fn the_nodes_gpus_alone_prove_nothing() {
     for gpus in [None, Some(2), Some(8)] {
-        let beside = JobContext {
+        let context = JobContext {
             node_gpus: gpus,
             ..JobContext::default()
         };
-        let got = judge(&log(SELECTED), &beside).tcp_fallback;
+        let got = judge(&log(SELECTED), &context).tcp_fallback;
         assert_eq!(got, Fallback::Unknown, "{gpus:?}");
     }
 }
@@ -64,11 +66,11 @@ fn the_manifest_asks_for_sockets_or_for_efa() {
         (&[], &["rdma/hca"], OFF, Fallback::Configured),
     ] {
         let container = container(env, rdma);
-        let beside = JobContext {
+        let context = JobContext {
             container: Some(&container),
             ..JobContext::default()
         };
-        let got = judge(&log(&format!("{before}\n{FALLBACK}")), &beside);
+        let got = judge(&log(&format!("{before}\n{FALLBACK}")), &context);
         assert_eq!(got.tcp_fallback, want, "{env:?} {rdma:?} {before}");
     }
 }
@@ -108,7 +110,7 @@ fn an_init_that_does_not_end() {
     assert_eq!(late.init_hangs_since, Some(began));
     assert!(late.causes.contains(&Cause::InitHang), "{:?}", late.causes);
     assert!(late.summary.contains("4 ranks"), "{}", late.summary);
-    // It ends after all.
+    // Init completes later.
     let end = "n1:10:20 [0] NCCL INFO comm 0xa rank 0 nranks 4 cudaDev 0 busId 1000 commId 0x7 - Init COMPLETE\n";
     reader.feed(end.as_bytes(), &mut log, Some(began));
     let done = judge(&log, &at("2026-03-01T11:00:00Z"));
@@ -116,6 +118,6 @@ fn an_init_that_does_not_end() {
         (done.init_hangs_since, done.init_complete),
         (None, Some(true))
     );
-    // A file that has ended hangs never.
+    // A finished file never hangs.
     assert_eq!(verdict(SELECTED).init_hangs_since, None);
 }

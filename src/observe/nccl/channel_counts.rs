@@ -1,69 +1,69 @@
-//! Counts of what connections go over, and what they tell of where ranks sit.
+//! Counts connections by transport, and collects what they show about the hosts of ranks.
 
 use super::event::{Connection, Net, Side, Transport};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Ranks whose place is kept, and hops: enough for the ranks of one node and their peers.
+/// Most ranks whose host is kept, and most hops: enough for the ranks of one node and their peers.
 const MAX_PLACES: usize = 1024;
 
-/// The same of connections whose communicator is not known yet: one rank's own.
+/// The same for connections whose communicator is not known yet, which are those of one rank.
 const MAX_PENDING_PLACES: usize = 64;
 
-/// NICs and hops of a ring inside a node.
+/// Most NICs, and most hops of a ring inside a node.
 const MAX_LOCAL: usize = 64;
 
-/// Where a rank sits: host and process, by their numbers in the log's state.
+/// The process of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// Host.
+    /// Index of the host.
     pub host: u32,
-    /// Process.
+    /// Process id; `u32::MAX` if unknown.
     pub process: u32,
 }
 
 /// Connections of one communicator, or of a whole log.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Tally {
-    /// Connections by what they go over.
+pub struct ChannelCounts {
+    /// Number of connections by transport.
     pub over: BTreeMap<Transport, u64>,
-    /// Connections over a net other than TCP with GPUDirect RDMA, and without.
+    /// Connections with GPUDirect RDMA over a net other than TCP.
     pub gdr: u64,
-    /// …
+    /// Connections without GPUDirect RDMA over a net other than TCP.
     pub no_gdr: u64,
-    /// The net's numbers of verbs NICs in use.
+    /// Verbs NICs in use, by the net's number.
     pub nics: BTreeSet<u32>,
-    /// Two ranks of one connection have the same device: they sit on different hosts.
+    /// Both ranks of a connection have the same device, so they are on different hosts.
     pub same_device: bool,
-    /// The device of each rank, as connections have it.
+    /// Device of each rank.
     devices: BTreeMap<u32, u64>,
-    /// A rank was told with two devices: there is more than one communicator in this.
+    /// A rank has two devices: the connections are of several communicators.
     moved: bool,
-    /// Ranks of one device reach each other within a host: devices are numbered per process.
+    /// Ranks with one device share a host, so devices are numbered per process.
     own_numbers: bool,
-    /// Places of ranks, from the lines that they printed themselves.
+    /// Processes of ranks, by the lines that the ranks printed.
     pub places: BTreeMap<u32, Place>,
-    /// Two processes printed as the same rank: there is more than one communicator in this.
+    /// Two processes printed as one rank: the connections are of several communicators.
     pub mixed: bool,
-    /// Connections over the net: which rank to which.
+    /// Connections over a net, from rank to rank.
     pub hops: BTreeSet<(u32, u32)>,
-    /// There were more than are kept.
+    /// There were more ranks or hops than are kept.
     pub more: bool,
-    /// Connections of the lowest channel that do not leave the node, to see a ring close: by rank, who
-    /// printed it and where it goes, the first that it printed (the ring's; trees come after). None:
+    /// Connections of the lowest channel inside the node, to detect a closed ring: by rank, the process
+    /// that printed it and the next rank. The first one counts, since trees follow after rings. `None` if
     /// processes disagree.
     ring: Option<(u32, Ring)>,
-    /// It is one rank's own.
+    /// The communicator is not known yet.
     pending: bool,
 }
 
 type Ring = BTreeMap<u32, Option<(Option<Place>, u32)>>;
 
-impl Tally {
-    /// For connections whose communicator is not known yet.
+impl ChannelCounts {
+    /// Counts for connections whose communicator is not known yet.
     pub fn pending() -> Self {
-        Tally {
+        ChannelCounts {
             pending: true,
-            ..Tally::default()
+            ..ChannelCounts::default()
         }
     }
 
@@ -75,7 +75,7 @@ impl Tally {
         }
     }
 
-    /// Takes in a connection that a process printed.
+    /// Adds a connection.
     pub fn connection(&mut self, connection: &Connection<'_>, printer: Option<Place>) {
         *self.over.entry(connection.over).or_default() += 1;
         let hop = (connection.from, connection.to);
@@ -140,7 +140,7 @@ impl Tally {
         }
     }
 
-    /// A hop inside the node.
+    /// Adds a connection inside the node to the ring.
     fn local(&mut self, channel: u32, (from, to): (u32, u32), printer: Option<Place>) {
         if self.ring.as_ref().is_none_or(|(known, _)| channel < *known) {
             self.ring = Some((channel, Ring::new()));
@@ -158,7 +158,7 @@ impl Tally {
         }
     }
 
-    /// A process printed as this rank.
+    /// Records the process that printed as a rank.
     pub fn place(&mut self, rank: u32, place: Place) {
         match self.places.get(&rank) {
             Some(known) => self.mixed |= *known != place,
@@ -169,8 +169,8 @@ impl Tally {
         }
     }
 
-    /// Takes in another's.
-    pub fn merge(&mut self, other: &Tally) {
+    /// Adds other counts.
+    pub fn merge(&mut self, other: &ChannelCounts) {
         for (over, count) in &other.over {
             *self.over.entry(*over).or_default() += count;
         }
@@ -199,8 +199,8 @@ impl Tally {
         }
     }
 
-    /// Whether two ranks have one device: one of them is on another host, even if it has the same
-    /// name. Without a connection over a net this may be several communicators of one host.
+    /// Whether two ranks have the same device, so that they are on different hosts, even of the same name.
+    /// Without a connection over a net these may be several communicators of one host.
     pub fn shares_devices(&self) -> bool {
         if self.same_device || self.own_numbers {
             return !self.own_numbers;
@@ -209,14 +209,14 @@ impl Tally {
         !self.moved && self.nets().next().is_some() && devices.len() < self.devices.len()
     }
 
-    /// The highest rank that was told.
+    /// The highest rank number.
     pub fn highest(&self) -> Option<u32> {
         let placed = self.places.keys().max().copied();
         let joined = self.hops.iter().map(|(from, to)| *from.max(to)).max();
         placed.max(joined)
     }
 
-    /// Connections over a net.
+    /// Number of connections over a net.
     pub fn net(&self, net: Net) -> u64 {
         self.over
             .get(&Transport::Net(net))
@@ -224,7 +224,7 @@ impl Tally {
             .unwrap_or_default()
     }
 
-    /// Nets in use, and how many connections each has.
+    /// Nets in use, with their numbers of connections.
     pub fn nets(&self) -> impl Iterator<Item = (Net, u64)> + '_ {
         self.over.iter().filter_map(|(over, count)| match over {
             Transport::Net(net) => Some((*net, *count)),
@@ -232,12 +232,12 @@ impl Tally {
         })
     }
 
-    /// Whether any connection is in view.
+    /// Whether there is any connection.
     pub fn any(&self) -> bool {
         !self.over.is_empty()
     }
 
-    /// Whether the hops over the net lead from host to host. None: the ranks' places are not known.
+    /// Whether connections over the net join hosts. `None` if the ranks' hosts are not known.
     pub fn crosses(&self) -> Option<bool> {
         if self.mixed {
             return None;
@@ -253,7 +253,7 @@ impl Tally {
         (all && self.hops.iter().all(|hop| ends(hop) == Some(false))).then_some(false)
     }
 
-    /// Whether connections inside the node close a ring of three or more: then no rank is elsewhere.
+    /// Whether connections inside the node close a ring of three or more ranks: then all ranks are here.
     /// Two ranks also meet as parent and child of a tree, which says nothing.
     pub fn ring_closes(&self) -> bool {
         let Some((_, next)) = &self.ring else {
@@ -304,28 +304,28 @@ mod tests {
             (&[(0, 1), (1, 2)][..], false),
             (&[][..], false),
         ] {
-            let mut tally = Tally::default();
+            let mut counts = ChannelCounts::default();
             for (from, to) in hops {
-                tally.connection(&hop(*from, *to, Transport::P2p), None);
+                counts.connection(&hop(*from, *to, Transport::P2p), None);
             }
-            assert_eq!(tally.ring_closes(), closes, "{hops:?}");
+            assert_eq!(counts.ring_closes(), closes, "{hops:?}");
         }
     }
 
     #[test]
-    fn hops_cross_hosts_or_do_not_or_nobody_knows() {
+    fn hops_cross_hosts_or_stay_or_are_unknown() {
         let net = Transport::Net(Net::Socket);
-        let mut tally = Tally::default();
-        tally.connection(&hop(0, 1, net), at(1, 1));
-        assert_eq!(tally.crosses(), None);
-        tally.place(1, at(1, 2).unwrap());
-        assert_eq!(tally.crosses(), Some(false));
-        tally.connection(&hop(1, 2, net), at(1, 2));
-        assert_eq!(tally.crosses(), None);
-        tally.place(2, at(2, 1).unwrap());
-        assert_eq!(tally.crosses(), Some(true));
+        let mut counts = ChannelCounts::default();
+        counts.connection(&hop(0, 1, net), at(1, 1));
+        assert_eq!(counts.crosses(), None);
+        counts.place(1, at(1, 2).unwrap());
+        assert_eq!(counts.crosses(), Some(false));
+        counts.connection(&hop(1, 2, net), at(1, 2));
+        assert_eq!(counts.crosses(), None);
+        counts.place(2, at(2, 1).unwrap());
+        assert_eq!(counts.crosses(), Some(true));
         // Another communicator's rank 0 under another process.
-        tally.place(0, at(1, 9).unwrap());
-        assert_eq!(tally.crosses(), None);
+        counts.place(0, at(1, 9).unwrap());
+        assert_eq!(counts.crosses(), None);
     }
 }

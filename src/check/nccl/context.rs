@@ -1,0 +1,42 @@
+//! Facts about a job from outside its log.
+
+use crate::observe::pod::{ContainerFacts, PodFacts};
+use std::time::Duration;
+
+/// Facts about a job from outside its log.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct JobContext<'a> {
+    /// The job's pod.
+    pub pod: Option<&'a PodFacts>,
+    /// The job's container.
+    pub container: Option<&'a ContainerFacts>,
+    /// Number of GPUs of the node.
+    pub node_gpus: Option<u32>,
+    /// The current time, and how long init may take. `None` for a log that has ended.
+    pub now: Option<(jiff::Timestamp, Duration)>,
+}
+
+impl<'a> JobContext<'a> {
+    /// An environment variable in the container's manifest.
+    pub(super) fn variable(&self, name: &str) -> Option<&'a str> {
+        self.container?.env.get(name).map(String::as_str)
+    }
+
+    /// Whether the manifest sets `NCCL_NET=Socket`.
+    pub(super) fn wants_sockets(&self) -> bool {
+        let net = self.variable("NCCL_NET");
+        net.is_some_and(|net| net.eq_ignore_ascii_case("socket"))
+    }
+
+    /// Whether the manifest sets `NCCL_IB_DISABLE`.
+    pub(super) fn disables_verbs(&self) -> bool {
+        self.variable("NCCL_IB_DISABLE")
+            .is_some_and(|value| value != "0")
+    }
+
+    /// Whether the container requests EFA devices.
+    pub(super) fn requests_efa(&self) -> bool {
+        let rdma = self.container.map(|container| &container.rdma);
+        rdma.is_some_and(|rdma| rdma.keys().any(|name| name.ends_with("/efa")))
+    }
+}
