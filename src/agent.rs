@@ -6,6 +6,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::evaluator::{Evaluator, Look};
 use crate::host::Host;
+use crate::jobs::{self, NodeJobs};
 use crate::kernel_log::{self, Update};
 use crate::readiness::State;
 use crate::readiness::taint_hysteresis::TaintHysteresis;
@@ -27,11 +28,9 @@ use tokio::sync::{mpsc, watch};
 
 mod cluster;
 mod events;
-mod jobs;
 mod one_shot;
 mod serve;
 mod start;
-mod suspects;
 
 /// What stops an agent from starting.
 #[derive(Debug, thiserror::Error)]
@@ -158,7 +157,7 @@ struct Node {
     /// The Node object has been seen.
     node_seen: bool,
     cluster: cluster::Cluster,
-    jobs: jobs::JobsPart,
+    jobs: NodeJobs,
     /// Extra needs of jobs on this machine (GPUDirect-TCP), by the last report.
     tcp: Option<GpuDirectTcp>,
 }
@@ -171,7 +170,14 @@ impl Node {
         clock: Clock,
         wakes: &mpsc::Sender<Wake>,
     ) -> Self {
-        let jobs = jobs::JobsPart::start(config, &found, &cluster, clock, wakes);
+        let inputs = jobs::Inputs {
+            host: Arc::clone(&found.host),
+            clock,
+            pods: cluster.pods.clone(),
+            events: cluster.events.clone(),
+            state: found.state.clone(),
+        };
+        let jobs = NodeJobs::start(config, &inputs, wakes);
         let start::Found {
             host,
             boot_id,
@@ -266,8 +272,10 @@ impl Node {
         let wall = jiff::Timestamp::now();
         let facts = self.cluster.node();
         self.evaluator.mute(facts.mutes.checks(wall));
-        self.jobs.health(&mut self.sampler, self.clock);
-        self.evaluator.set_jobs(self.jobs.jobs(&facts, self.tcp));
+        self.jobs.report_health(&mut self.sampler, self.clock);
+        let devices = facts.offer.as_deref().map(crate::cluster::node::devices);
+        self.evaluator
+            .set_jobs(self.jobs.current(devices.as_ref(), self.tcp));
         self.evaluator.set_offer(facts.offer.clone());
         let mut report = self.evaluator.evaluate(
             self.sampler.snapshot(Some(wall)),
@@ -306,8 +314,7 @@ impl Node {
     fn handle(&mut self, wake: Wake) {
         match wake {
             Wake::KernelLog(update) => self.handle_kernel_log(update),
-            Wake::Suspects(suspects) => self.jobs.suspects(suspects),
-            Wake::Jobs(told) => self.jobs.logs(*told),
+            Wake::Jobs(update) => self.jobs.update(update),
             Wake::Netdev(name) => self.sampler.netdev_changed(&name),
             Wake::Dcb => self.sampler.dcb_changed(),
             Wake::Devices => self.sampler.devices_changed(),

@@ -57,4 +57,5 @@ pub mod sidecar;
 pub mod simulate;
 pub mod source;
 pub mod state;
+mod tcp_watch;
 pub mod units;

@@ -41,6 +41,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "clock", "config", "glob", "host", "observe", "source", "units",
         ],
     ),
+    ("tcp_watch", &["glob", "host", "observe", "source", "units"]),
     (
         "evaluator",
         &["check", "observe", "readiness", "report", "units"],

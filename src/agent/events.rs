@@ -17,10 +17,8 @@ const LATER: Duration = Duration::from_secs(180);
 pub enum Wake {
     /// News of the kernel log.
     KernelLog(kernel_log::Update),
-    /// New suspicions about pods with GPUs.
-    Suspects(std::collections::BTreeMap<String, crate::check::nccl_suspect::Suspect>),
-    /// NCCL facts from pods' logs changed.
-    Jobs(Box<crate::jobs::Told>),
+    /// News of this node's jobs.
+    Jobs(crate::jobs::Update),
     /// A network device changed, by name.
     Netdev(String),
     /// DCB settings of an interface changed.
@@ -34,6 +32,12 @@ pub enum Wake {
 impl From<kernel_log::Update> for Wake {
     fn from(update: kernel_log::Update) -> Self {
         Wake::KernelLog(update)
+    }
+}
+
+impl From<crate::jobs::Update> for Wake {
+    fn from(update: crate::jobs::Update) -> Self {
+        Wake::Jobs(update)
     }
 }
 

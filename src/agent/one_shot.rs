@@ -44,15 +44,15 @@ pub async fn sample_once(config: &Config) -> Report {
     let read = tokio::task::spawn_blocking(move || crate::kernel_log::read_existing(&log, now));
     let jobs = Settings::of(config).map(|settings| {
         let (host, patience) = (Arc::clone(&host), config.intervals.deadline.duration());
-        tokio::task::spawn_blocking(move || jobs::look(&host, &settings, clock, patience))
+        tokio::task::spawn_blocking(move || jobs::read_once(&host, &settings, clock, patience))
     });
     while !sampler.sampled_once() {
         sampler.step().await;
     }
     if let Some(jobs) = jobs {
-        let told = tokio::time::timeout(config.intervals.deadline.duration() * 2, jobs).await;
-        if let Ok(Ok(told)) = told {
-            evaluator.set_jobs(Arc::new(super::jobs::jobs_of(&told)));
+        let read = tokio::time::timeout(config.intervals.deadline.duration() * 2, jobs).await;
+        if let Ok(Ok(jobs)) = read {
+            evaluator.set_jobs(Arc::new(jobs));
         }
     }
     match tokio::time::timeout(config.intervals.deadline.duration(), read).await {

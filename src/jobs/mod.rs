@@ -1,263 +1,156 @@
-//! The thread that follows the logs of this node's pods for NCCL's lines.
+//! NCCL in this node's jobs: what their logs say, what the kernel shows of pods that log nothing, and
+//! what pods ask for.
 
-mod book;
-mod kept;
-mod word;
+mod persist;
+mod pod_log_reader;
+mod registry;
+mod sidecar_record;
+mod suspects;
+mod types;
 
-pub use book::{Book, Change, Pod};
+pub use pod_log_reader::{PodLogStatus, Settings, read_once};
 
-use crate::agent::Wake;
-use crate::check::nccl_jobs::{ContainerVerdict, LogReading};
-use crate::check::policy;
+use crate::check::nccl_daemon::{DaemonTrouble, daemon_trouble};
+use crate::check::nccl_jobs::Jobs;
+use crate::check::nccl_pods::gpus_without_rdma;
+use crate::check::nccl_suspect::Suspect;
+use crate::check::profile::GpuDirectTcp;
 use crate::clock::Clock;
+use crate::cluster::EventSender;
 use crate::cluster::pods::{Health, PodTable};
-use crate::cluster::{EventKind, EventSender, PodRef};
 use crate::config::Config;
 use crate::host::Host;
-use crate::observe::pod::ContainerKey;
-use crate::observe::reading::{Fault, Reading};
-use crate::source::pod_logs::{Follower, Options, PollStats, Progress};
+use crate::observe::pod::{NodeDevices, PodFacts};
+use crate::observe::reading::Fault;
+use crate::sampler::Sampler;
+use crate::source::pod_logs::Progress;
 use crate::state::StateDir;
-use crate::units::Millis;
-use std::path::PathBuf;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
-/// Stack: paths, one line at a time, JSON of a sidecar.
-const STACK: usize = 512 * 1024;
-
-/// Longest wait for new lines.
-const WAIT: Duration = Duration::from_secs(1);
-
-/// How often everything is judged anew: inits that do not end, pods known later than their lines.
-const JUDGE_ALL: Duration = Duration::from_secs(5);
-
-/// How often counts are told where nothing else changes.
-const TELL: Duration = Duration::from_secs(10);
-
-/// How often what must outlive a restart is written, if it changed.
-const KEEP: Duration = Duration::from_secs(15);
-
-/// What the thread is told once.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    pod_logs: PathBuf,
-    containers: usize,
-    policy: policy::Nccl,
+/// News for [`NodeJobs`], on its way through the agent's loop.
+#[derive(Debug)]
+pub enum Update {
+    /// What pods' logs say of NCCL changed.
+    Logs(Box<PodLogStatus>),
+    /// What traffic says of pods with GPUs changed; by UID.
+    Suspects(BTreeMap<String, Suspect>),
 }
 
-impl Settings {
-    /// Out of the agent's; none where logs are not to be read.
-    pub fn of(config: &Config) -> Option<Settings> {
-        config.nccl.logs.then(|| Settings {
-            pod_logs: config.nccl.pod_logs.clone(),
-            containers: config.nccl.containers,
-            policy: config.policy.nccl.clone(),
-        })
-    }
-}
-
-/// What the agent is told.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Told {
-    /// Verdicts, worst first.
-    pub containers: Vec<Arc<ContainerVerdict>>,
-    /// Jobs in a row that fell back.
-    pub fallbacks_in_a_row: u32,
-    /// How reading goes.
-    pub logs: LogReading,
-    /// Why logs cannot be read, if so.
-    pub fault: Option<Fault>,
-    /// There are no pods' logs here.
-    pub absent: bool,
-}
-
-/// What the thread works with.
-pub struct Wires {
+/// Where jobs are looked for.
+#[derive(Clone)]
+pub struct Inputs {
+    /// The node.
+    pub host: Arc<Host>,
     /// The agent's clock.
     pub clock: Clock,
-    /// Pods as the API server has them.
+    /// Pods as the API server describes them.
     pub pods: watch::Receiver<Arc<PodTable>>,
-    /// Events on pods.
+    /// Publishes Events on pods.
     pub events: EventSender,
-    /// GPUs of this node, as last seen; 0: not known.
-    pub node_gpus: Arc<AtomicU32>,
-    /// Where what outlives a restart is kept.
+    /// Directory of what outlives a restart.
     pub state: StateDir,
-    /// The agent's loop.
-    pub tx: mpsc::Sender<Wake>,
 }
 
-/// Starts the thread; the progress tells whether a read hangs. It ends with the agent.
-pub fn spawn(host: &Host, settings: Settings, mut wires: Wires) -> Arc<Progress> {
-    let mut options = Options::new(host, &settings.pod_logs);
-    options.containers = options.containers.max(settings.containers);
-    let mut book = Book::new(settings.containers);
-    book.at(wires.clock.now(), None);
-    options.resume = kept::load(&wires.state, &mut book);
-    let mut follower = Follower::new(options);
-    let progress = follower.progress();
-    crate::blocking::spawn_with_stack("pod-logs", STACK, move || {
-        let mut totals = Totals::default();
-        let mut told = Told::default();
-        let (mut judged, mut said, mut kept) = (Millis(0), Millis(0), Millis(0));
-        let mut unsaved = false;
-        loop {
-            let now = wires.clock.now();
-            book.at(now, Some(jiff::Timestamp::now()));
-            let stats = follower.poll(now, &mut book);
-            totals.add(&stats);
-            let all =
-                now.since(judged) >= JUDGE_ALL || matches!(wires.pods.has_changed(), Ok(true));
-            if all {
-                judged = now;
-            }
-            let (changed, spoke) = judge(&mut book, &settings, &mut wires, all);
-            unsaved |= changed || stats.bytes > 0;
-            if changed || now.since(said) >= TELL {
-                let new = totals.told(&book, &stats);
-                said = now;
-                if new != told {
-                    told = new;
-                    let wake = Wake::Jobs(Box::new(told.clone()));
-                    if wires.tx.blocking_send(wake).is_err() {
-                        return;
-                    }
-                }
-            }
-            // What was told must not be told again, however this run ends.
-            if spoke || unsaved && now.since(kept) >= KEEP {
-                kept = now;
-                unsaved = false;
-                kept::save(&wires.state, &book, follower.state());
-            }
-            if wires.tx.is_closed() {
-                return;
-            }
-            follower.wait(WAIT);
+/// This node's jobs, put together from all that is known.
+pub struct NodeJobs {
+    jobs: Arc<Jobs>,
+    pods: watch::Receiver<Arc<PodTable>>,
+    /// GPUs of this node for the reader of logs; 0: unknown.
+    node_gpus: Arc<AtomicU32>,
+    /// State of the reader of logs; `None` where logs are not read.
+    progress: Option<Arc<Progress>>,
+    /// Why logs cannot be read, if so; `None` before the first poll.
+    log_health: Option<Option<Fault>>,
+    deadline: Duration,
+}
+
+impl NodeJobs {
+    /// Starts what the settings ask for; it ends when the receiver of `tx` is dropped.
+    pub fn start<T: From<Update> + Send + 'static>(
+        config: &Config,
+        inputs: &Inputs,
+        tx: &mpsc::Sender<T>,
+    ) -> Self {
+        let node_gpus = Arc::new(AtomicU32::new(0));
+        let progress = Settings::of(config).map(|settings| {
+            pod_log_reader::spawn(settings, inputs.clone(), Arc::clone(&node_gpus), tx.clone())
+        });
+        if let Some(settings) = suspects::Settings::of(config) {
+            tokio::spawn(suspects::watch(settings, inputs.clone(), tx.clone()));
         }
-    });
-    progress
-}
-
-/// Looks once at what the logs hold: for a single look, without anything of an earlier run.
-pub fn look(host: &Host, settings: &Settings, clock: Clock, patience: Duration) -> Told {
-    let mut options = Options::new(host, &settings.pod_logs);
-    options.watch = false;
-    let mut follower = Follower::new(options);
-    let mut book = Book::new(settings.containers);
-    let mut totals = Totals::default();
-    let began = clock.now();
-    loop {
-        let now = clock.now();
-        // An init is judged by its end, not by how long ago it began: the job may be over.
-        book.at(now, None);
-        let stats = follower.poll(now, &mut book);
-        totals.add(&stats);
-        if stats.bytes == 0 && stats.behind == 0 || now.since(began) >= patience {
-            book.judge(
-                true,
-                settings.policy.init_hang_after.0,
-                None,
-                |_| Pod::Untold,
-                drop,
-            );
-            return totals.told(&book, &stats);
+        NodeJobs {
+            jobs: Arc::default(),
+            pods: inputs.pods.clone(),
+            node_gpus,
+            progress,
+            log_health: None,
+            deadline: config.intervals.deadline.duration(),
         }
     }
-}
 
-/// Whether any verdict changed, and whether a pod was told of one.
-fn judge(book: &mut Book, settings: &Settings, wires: &mut Wires, all: bool) -> (bool, bool) {
-    let table = Arc::clone(&wires.pods.borrow_and_update());
-    let gpus = wires.node_gpus.load(Ordering::Relaxed);
-    let pod = |key: &ContainerKey| match table.by_uid.get(&key.uid) {
-        Some(facts) => Pod::Known(facts),
-        None => match table.health {
-            Health::Known if table.left_out == 0 => Pod::Gone,
-            Health::Known | Health::Off | Health::Forbidden => Pod::Untold,
-            Health::Away => Pod::Awaited,
-        },
-    };
-    let events = &wires.events;
-    let mut spoke = false;
-    let changed = book.judge(
-        all,
-        settings.policy.init_hang_after.0,
-        (gpus > 0).then_some(gpus),
-        pod,
-        |change| {
-            spoke = true;
-            tell(events, &change);
-        },
-    );
-    (changed, spoke)
-}
-
-/// Tells the pod of a change.
-fn tell(events: &EventSender, change: &Change) {
-    let container = &change.now;
-    let key = &container.key;
-    let verdict = &container.verdict;
-    let pod = || PodRef {
-        namespace: key.namespace.clone(),
-        name: key.pod.clone(),
-        uid: key.uid.clone(),
-    };
-    let words = || {
-        let remedy = verdict.remedies.first().map_or("", String::as_str);
-        format!("container {}: {}. {remedy}", key.container, verdict.summary)
-    };
-    let subject = container.subject();
-    match change.fallback {
-        Some(true) => {
-            tracing::warn!(container = %subject, summary = %verdict.summary, "NCCL falls back to TCP");
-            events.pod(pod(), "NcclTcpFallback", EventKind::Warning, words());
+    /// Takes what one of the readers found.
+    pub fn update(&mut self, update: Update) {
+        let jobs = Arc::make_mut(&mut self.jobs);
+        match update {
+            Update::Suspects(suspects) => jobs.suspects = Arc::new(suspects),
+            Update::Logs(status) => {
+                jobs.containers = status.containers;
+                jobs.fallbacks_in_a_row = status.fallbacks_in_a_row;
+                jobs.logs = status.logs;
+                self.log_health = Some(status.fault);
+            }
         }
-        Some(false) => {
-            tracing::info!(container = %subject, summary = %verdict.summary, "NCCL's fallback is over");
-            events.pod(pod(), "NcclRdmaInUse", EventKind::Normal, words());
-        }
-        None => {}
-    }
-    if change.hangs {
-        tracing::warn!(container = %subject, summary = %verdict.summary, "NCCL's init hangs");
-        events.pod(pod(), "NcclInitHang", EventKind::Warning, words());
-    }
-}
-
-/// Sums over all looks.
-#[derive(Debug, Default)]
-struct Totals {
-    bytes: u64,
-    dropped: u64,
-}
-
-impl Totals {
-    fn add(&mut self, stats: &PollStats) {
-        self.bytes += stats.bytes;
-        self.dropped += stats.lines_dropped;
     }
 
-    fn told(&self, book: &Book, stats: &PollStats) -> Told {
-        let (fault, absent) = match &stats.root {
-            Reading::Value(()) => (None, false),
-            Reading::Absent | Reading::NotObservable => (None, true),
-            Reading::Failed(fault) => (Some(fault.clone()), false),
+    /// The jobs now. `devices`: what the node offers to pods; `tcp`: the daemon that jobs need on this
+    /// kind of machine, if any.
+    pub fn current(
+        &mut self,
+        devices: Option<&NodeDevices>,
+        tcp: Option<GpuDirectTcp>,
+    ) -> Arc<Jobs> {
+        // As the device plugins count them: parts of a GPU (MIG) can be ranks of their own.
+        let gpus = devices.map_or(0, |devices| devices.gpus);
+        let gpus = u32::try_from(gpus).unwrap_or(0);
+        self.node_gpus.store(gpus, Ordering::Relaxed);
+        let table = Arc::clone(&self.pods.borrow());
+        let no_rdma = (table.by_uid.values()).filter_map(|pod| gpus_without_rdma(pod, devices));
+        let running = || table.by_uid.values().filter(|pod| !pod.finished);
+        let with_daemon = running().filter(|pod| has_daemon(pod)).count();
+        let trouble = |tcp| {
+            // A pod without a daemon can only be served by another pod's.
+            let troubles =
+                running().filter_map(|pod| daemon_trouble(pod, tcp, devices, with_daemon > 0));
+            troubles.collect::<Vec<DaemonTrouble>>()
         };
-        Told {
-            containers: book.verdicts(),
-            fallbacks_in_a_row: book.outcomes.fallbacks_in_a_row(),
-            logs: LogReading {
-                containers: stats.containers as u64,
-                bytes: self.bytes,
-                lines_dropped: self.dropped + book.dropped,
-                bytes_lost: book.lost,
-            },
-            fault,
-            absent,
+        let now = Jobs {
+            no_rdma: no_rdma.collect(),
+            daemon_troubles: tcp.map(trouble).unwrap_or_default(),
+            tcp_daemons: (table.health == Health::Known).then_some(with_daemon),
+            ..Jobs::clone(&self.jobs)
+        };
+        if now != *self.jobs {
+            self.jobs = Arc::new(now);
         }
+        Arc::clone(&self.jobs)
     }
+
+    /// Reports how reading the logs goes.
+    pub fn report_health(&self, sampler: &mut Sampler, clock: Clock) {
+        let (Some(progress), Some(fault)) = (&self.progress, &self.log_health) else {
+            return;
+        };
+        let stalled = progress.busy_for(clock.now());
+        let stalled = stalled.filter(|busy| *busy > self.deadline);
+        let absent = fault.is_none() && self.jobs.logs.is_none();
+        sampler.set_health("pod_logs", fault.clone(), absent, stalled, None);
+    }
+}
+
+fn has_daemon(pod: &PodFacts) -> bool {
+    (pod.containers.values()).any(|container| container.tcp_daemon)
 }

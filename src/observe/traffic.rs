@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 pub struct NetCounters {
     /// Bytes from the IP header on, received; IPv4 and IPv6, `lo` among them.
     pub ip_received_bytes: u64,
-    /// … sent.
+    /// Bytes sent, counted likewise.
     pub ip_sent_bytes: u64,
     /// IP packets received.
     pub ip_received: u64,
@@ -42,11 +42,11 @@ pub struct NetCounters {
     pub udp_sent: u64,
     /// Bytes from the IP header on, received over `lo`.
     pub loopback_received_bytes: u64,
-    /// … sent over `lo`.
+    /// Bytes from the IP header on, sent over `lo`.
     pub loopback_sent_bytes: u64,
     /// Bytes received by all other interfaces, as they count them.
     pub links_received_bytes: u64,
-    /// … sent.
+    /// Bytes sent, counted likewise.
     pub links_sent_bytes: u64,
 }
 
@@ -60,7 +60,7 @@ pub struct Bytes {
 }
 
 impl Bytes {
-    /// Both ways.
+    /// Received and sent together.
     pub fn total(self) -> f64 {
         self.received + self.sent
     }
@@ -159,9 +159,9 @@ fn to_f64(value: u64) -> f64 {
 /// A pod that holds GPUs, as far as telling its traffic needs it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct GpuPod {
-    /// Namespace; empty where nobody tells.
+    /// Namespace; empty if unknown.
     pub namespace: String,
-    /// Name; empty where nobody tells.
+    /// Name; empty if unknown.
     pub name: String,
     /// What it is a part of.
     pub job: Option<super::pod::Job>,
@@ -186,24 +186,24 @@ pub struct OwnedQps {
     pub devices: Vec<String>,
 }
 
-/// What is known of a pod's queue pairs.
+/// A pod's queue pairs, as far as they were listed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PodQps {
-    /// Listed.
+    /// Those that its processes own.
     Known(OwnedQps),
-    /// Not listed: nobody needed it, as each costs a firmware command.
+    /// Not listed: no pod moved enough by TCP, and each costs a firmware command.
     NotListed,
-    /// Cannot be told, and why.
+    /// Why they are unknown.
     Unknown(String),
 }
 
 /// One look at one pod.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PodTraffic {
-    /// UID.
+    /// UID of the pod.
     pub uid: String,
-    /// Who it is.
+    /// Its name, job and GPUs.
     pub pod: GpuPod,
     /// Moment of the look.
     pub at: Millis,
@@ -247,64 +247,14 @@ impl PodTraffic {
 /// One look at all pods with GPUs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct TrafficLook {
-    /// The node.
+    /// RDMA devices of the node.
     pub node: NodeRdma,
     /// Pods, by UID.
     pub pods: BTreeMap<String, PodTraffic>,
 }
 
-/// Makes rates of counters: the last look at each thing. Bounded by who is looked at:
-/// [`Rates::keep`] drops the rest.
-#[derive(Debug)]
-pub struct Rates<T> {
-    last: BTreeMap<String, (Millis, Vec<u64>, T)>,
-}
-
-impl<T> Default for Rates<T> {
-    fn default() -> Self {
-        Rates {
-            last: BTreeMap::new(),
-        }
-    }
-}
-
-impl<T> Rates<T> {
-    /// What `difference` makes of the last look and this one, with the moment of the last. None at
-    /// the first, where `identity` changed, and where `difference` says that the counters went back.
-    pub fn step<M>(
-        &mut self,
-        key: &str,
-        identity: Vec<u64>,
-        at: Millis,
-        value: T,
-        difference: impl FnOnce(&T, &T) -> Option<M>,
-    ) -> Option<(Millis, M)> {
-        let before = self.last.get(key).and_then(|(then, who, before)| {
-            let moved = (*who == identity && *then < at).then(|| difference(&value, before));
-            Some((*then, moved??))
-        });
-        self.last.insert(key.to_string(), (at, identity, value));
-        before
-    }
-
-    /// Forgets what `keep` does not want.
-    pub fn keep(&mut self, keep: impl Fn(&str) -> bool) {
-        self.last.retain(|key, _| keep(key));
-    }
-
-    /// How many are known.
-    pub fn len(&self) -> usize {
-        self.last.len()
-    }
-
-    /// Whether none is.
-    pub fn is_empty(&self) -> bool {
-        self.last.is_empty()
-    }
-}
-
 impl Moved {
-    /// The same by the second.
+    /// The same per second.
     pub fn over(self, time: std::time::Duration) -> Moved {
         let seconds = time.as_secs_f64().max(0.001);
         let by = |bytes: Bytes| Bytes {
@@ -320,5 +270,4 @@ impl Moved {
 }
 
 #[cfg(test)]
-#[path = "traffic_tests.rs"]
 mod tests;

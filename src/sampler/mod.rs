@@ -7,7 +7,6 @@ pub mod pool;
 pub mod schedule;
 pub mod snapshot_update;
 pub mod sources;
-pub mod suspects;
 
 pub use discovery::excluded;
 

@@ -1,4 +1,4 @@
-//! RDMA devices and their queue pairs, as the watch asks for them.
+//! RDMA devices and their queue pairs, as the watch needs them.
 
 use super::queue_pairs::Device;
 use crate::host::Host;
@@ -8,28 +8,28 @@ use crate::source::netlink::rdma::Client;
 use crate::source::netlink::rdma::queue_pairs::{QpKind, QpOwner, QueuePair};
 use crate::source::replay::{self, QueuePairs};
 
-/// What the watch asks of RDMA netlink; a test may answer itself.
-pub trait RdmaView {
-    /// Devices seen from here with their numbers; or why that is not known.
+/// The part of RDMA netlink that the watch needs; tests have their own.
+pub(crate) trait RdmaView {
+    /// Visible devices with their numbers; or why they are unknown.
     fn devices(&mut self) -> Result<Vec<Device>, String>;
-    /// Whether devices may be hidden in other network namespaces; none: this kernel has no such
-    /// mode (before 5.2). Or why that is not known.
+    /// Whether devices may be hidden in other network namespaces; `None` if this kernel has no such
+    /// mode (before 5.2). Or why that is unknown.
     fn exclusive(&mut self) -> Result<Option<bool>, String>;
-    /// Every queue pair of a device; or why not.
+    /// Every queue pair of a device; or why they cannot be listed.
     fn queue_pairs(&mut self, device: &Device) -> Result<Vec<QueuePair>, String>;
 }
 
-/// The kernel's answers.
+/// Asks the kernel.
 #[derive(Debug, Default)]
-pub struct Netlink {
+pub(crate) struct Netlink {
     client: Option<Client>,
     /// A directory tree in place of a host.
     tree: Option<Host>,
 }
 
 impl Netlink {
-    /// Asks the running kernel; of a directory tree only what is recorded in it is known.
-    pub fn new(host: &Host) -> Self {
+    /// For the running kernel; a directory tree answers from what was recorded in it.
+    pub(crate) fn new(host: &Host) -> Self {
         Netlink {
             client: None,
             tree: (!host.is_live()).then(|| host.clone()),
@@ -50,7 +50,7 @@ impl Netlink {
         replay::queue_pairs(self.tree.as_ref()?).value().cloned()
     }
 
-    /// After a failure the socket may hold the rest of an answer: the next request gets another.
+    /// After a failure the socket may hold the rest of an answer: the next request gets a new one.
     fn asked<T>(&mut self, what: &str, got: Result<T, NetlinkError>) -> Result<T, String> {
         got.map_err(|error| {
             self.client = None;
@@ -62,11 +62,11 @@ impl Netlink {
 impl RdmaView for Netlink {
     fn devices(&mut self) -> Result<Vec<Device>, String> {
         if let Some(recorded) = self.recorded() {
-            return Ok(as_told(&recorded));
+            return Ok(recorded_devices(&recorded));
         }
         let client = match self.client() {
             Ok(client) => client,
-            // Without ib_core there are no devices.
+            // No devices exist without ib_core.
             Err(NetlinkError::NotSupported) => return Ok(Vec::new()),
             Err(error) => return Err(format!("RDMA netlink: {error}")),
         };
@@ -107,7 +107,7 @@ impl RdmaView for Netlink {
 
     fn queue_pairs(&mut self, device: &Device) -> Result<Vec<QueuePair>, String> {
         if let Some(recorded) = self.recorded() {
-            return Ok(owned(&recorded, &device.name));
+            return Ok(recorded_pairs(&recorded, &device.name));
         }
         let got = self
             .client()
@@ -116,7 +116,7 @@ impl RdmaView for Netlink {
     }
 }
 
-fn as_told(recorded: &QueuePairs) -> Vec<Device> {
+fn recorded_devices(recorded: &QueuePairs) -> Vec<Device> {
     let numbered = recorded.devices.iter().zip(0..);
     numbered
         .map(|(device, index)| Device {
@@ -129,7 +129,7 @@ fn as_told(recorded: &QueuePairs) -> Vec<Device> {
         .collect()
 }
 
-fn owned(recorded: &QueuePairs, name: &str) -> Vec<QueuePair> {
+fn recorded_pairs(recorded: &QueuePairs, name: &str) -> Vec<QueuePair> {
     let device = recorded.devices.iter().find(|device| device.name == name);
     let owners = device.into_iter().flat_map(|device| &device.connected);
     owners

@@ -1,4 +1,4 @@
-//! A sidecar's word, as its container's log has it.
+//! A sidecar's verdict, as its container's log has it.
 
 use crate::check::nccl::{NcclVerdict, is_transport};
 use crate::source::container_log::unframe;
@@ -6,25 +6,25 @@ use crate::source::nccl::anchor::VERDICT_SCHEMA;
 use serde::Deserialize;
 use std::time::Duration;
 
-/// Longest line of a sidecar that is taken.
+/// Longest line of a sidecar that is read.
 pub(super) const VERDICT_BYTES: usize = 32 * 1024;
 
-/// Lines of evidence, causes and remedies taken over from a sidecar, and bytes of each.
+/// Most lines of evidence, causes and remedies taken from a sidecar, and bytes of each.
 const TAKEN_LINES: usize = 12;
 const TAKEN_BYTES: usize = 400;
 
-/// Most of a count that a sidecar is believed, and longest init, in seconds.
+/// Highest plausible count, and longest init, in seconds.
 const MOST_COUNT: u64 = 1 << 40;
 const LONGEST_INIT: f64 = 1e6;
 
-/// A sidecar's line: the verdict in it, cut to size. Any container can print one; it then tells of
-/// its own pod only.
+/// The verdict in a sidecar's line, cut to size, and the container it names. Any container can print
+/// one, but only about its own pod.
 pub(super) fn sidecar_verdict(
     line: &[u8],
     wall: Option<jiff::Timestamp>,
 ) -> Option<(Option<String>, NcclVerdict)> {
     #[derive(Deserialize)]
-    struct Told {
+    struct Line {
         schema: String,
         #[serde(default)]
         container: String,
@@ -35,11 +35,11 @@ pub(super) fn sidecar_verdict(
     }
     let mut scratch = Vec::new();
     let (_, text) = unframe(line, &mut scratch);
-    let told: Told = serde_json::from_slice(text).ok()?;
-    if told.schema != VERDICT_SCHEMA {
+    let parsed: Line = serde_json::from_slice(text).ok()?;
+    if parsed.schema != VERDICT_SCHEMA {
         return None;
     }
-    let mut verdict = told.verdict;
+    let mut verdict = parsed.verdict;
     let cut = |text: &mut String| *text = crate::units::cut(std::mem::take(text), TAKEN_BYTES);
     verdict.evidence.truncate(TAKEN_LINES);
     verdict.causes.truncate(TAKEN_LINES);
@@ -52,7 +52,7 @@ pub(super) fn sidecar_verdict(
     if let Some(version) = &mut verdict.nccl_version {
         *version = crate::units::cut(std::mem::take(version), 32);
     }
-    // A clock that is off by more than a day tells nothing.
+    // A time that a clock off by more than a day wrote means nothing.
     let day = Duration::from_secs(86_400);
     verdict.init_hangs_since = verdict
         .init_hangs_since
@@ -65,6 +65,6 @@ pub(super) fn sidecar_verdict(
         *count = (*count).min(MOST_COUNT);
     }
     verdict.channels.retain(|name, _| is_transport(name));
-    let named = crate::units::is_dns_label(&told.container);
-    Some((named.then_some(told.container), verdict))
+    let named = crate::units::is_dns_label(&parsed.container);
+    Some((named.then_some(parsed.container), verdict))
 }

@@ -1,5 +1,6 @@
 //! The watch over a tree of files, with queue pairs told by hand.
 
+use super::queue_pairs::Device;
 use super::*;
 use crate::observe::pod::ContainerFacts;
 use crate::observe::traffic::OwnedQps;
@@ -81,7 +82,7 @@ fn process(tree: &TestTree, pid: u32, pod: &str, mb: u64) {
 
 struct Node {
     tree: TestTree,
-    watch: SuspectWatch<Fake>,
+    watch: TcpWatch<Fake>,
     pods: BTreeMap<String, GpuPod>,
     now: u64,
 }
@@ -106,7 +107,7 @@ impl Node {
         });
         Node {
             tree,
-            watch: SuspectWatch::new(view, Vec::new()),
+            watch: TcpWatch::new(view, Vec::new()),
             pods: pods.into(),
             now: 0,
         }
@@ -304,7 +305,7 @@ fn ports_move_what_their_counters_gain() {
 }
 
 #[test]
-fn nothing_is_read_for_nobody() {
+fn nothing_is_read_without_gpu_pods() {
     let mut node = Node::new(8);
     node.pods.clear();
     assert_eq!(node.look(), TrafficLook::default());
@@ -360,7 +361,7 @@ fn pods_by_either_source() {
 }
 
 #[test]
-fn a_pod_without_processes_is_there_while_nobody_else_is_seen() {
+fn a_pod_without_processes_stays_while_no_other_is_seen() {
     let mut node = Node::new(8);
     let look = node.look();
     assert_eq!((look.pods.len(), look.pods[A].processes), (3, 0));

@@ -1,4 +1,4 @@
-//! What the book tells, is told, and keeps.
+//! What the registry takes, keeps and reports.
 
 use crate::check::nccl::{Fallback, NcclVerdict};
 use crate::check::nccl_jobs::ContainerVerdict;
@@ -6,8 +6,8 @@ use crate::observe::pod::{ContainerKey, PodFacts};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// What its pod and the node's outcomes were told of a container.
-#[derive(Debug, Clone, Copy)]
+/// What events and outcomes last said of a container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Announced {
     pub(super) fallback: Fallback,
     pub(super) hangs: bool,
@@ -22,33 +22,33 @@ impl Announced {
     }
 }
 
-/// A change of a container's verdict that its pod is told of.
+/// A change of a container's verdict that its pod gets an Event about.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Change {
-    /// The container.
-    pub now: Arc<ContainerVerdict>,
+pub(super) struct Change {
+    /// The container and its verdict now.
+    pub(super) now: Arc<ContainerVerdict>,
     /// TCP fallback began (true) or ended (false).
-    pub fallback: Option<bool>,
-    /// Init hangs since this judgement.
-    pub hangs: bool,
+    pub(super) fallback: Option<bool>,
+    /// Its init began to hang.
+    pub(super) hangs: bool,
 }
 
-/// What is known of a pod.
+/// Result of looking a pod up.
 #[derive(Debug, Clone, Copy)]
-pub enum Pod<'a> {
-    /// What the API server tells.
-    Known(&'a PodFacts),
-    /// The API server knows it no more: only its logs are left.
+pub(super) enum PodLookup<'a> {
+    /// As the API server describes it.
+    Found(&'a PodFacts),
+    /// The API server does not know it any more: only its logs are left.
     Gone,
-    /// Not heard of yet, by an API server that can be asked.
-    Awaited,
-    /// Nobody tells.
-    Untold,
+    /// The API server has not answered yet.
+    Pending,
+    /// The API server is not asked.
+    Unavailable,
 }
 
 /// A verdict as it is kept over a restart of the agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SavedVerdict {
+pub(super) struct SavedVerdict {
     pub(super) key: ContainerKey,
     pub(super) restart: u32,
     pub(super) verdict: NcclVerdict,

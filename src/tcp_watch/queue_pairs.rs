@@ -1,6 +1,6 @@
-//! The list of queue pairs by pod: when it is taken, and how long it holds.
+//! The list of queue pairs by pod: when it is taken, and how long it is valid.
 
-use super::rdma::RdmaView;
+use super::rdma_view::RdmaView;
 use crate::host::Host;
 use crate::observe::traffic::{OwnedQps, PodQps};
 use crate::source::netlink::rdma::queue_pairs::{QpKind, QpOwner};
@@ -9,14 +9,14 @@ use crate::units::Millis;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// So few queue pairs are listed whenever their number changes: some milliseconds of firmware.
+/// Up to this many queue pairs are listed whenever their number changes: milliseconds of firmware.
 const FEW: u64 = 256;
 
-/// A list in which all busy pods own queue pairs is used this long, while no number changes.
+/// How long a list is valid in which all busy pods own queue pairs, while no number changes.
 const CLEARING_FOR: Duration = Duration::from_secs(600);
 
-/// One in which a busy pod owns none, this long: equal numbers may hide one made for one destroyed,
-/// and suspicion is to rest on what is so now.
+/// How long one is valid in which a busy pod owns none: equal numbers may hide one created for one
+/// destroyed, and suspicion must rest on current facts.
 const SUSPECTING_FOR: Duration = Duration::from_secs(60);
 
 /// Most owners whose pod is looked up.
@@ -25,29 +25,29 @@ const MAX_OWNERS: usize = 8192;
 /// Pods above the threshold.
 pub(super) type Busy = BTreeSet<String>;
 
-/// One device, by its cheap numbers.
+/// One device, with the numbers that cost no firmware command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Device {
+pub(crate) struct Device {
     /// Index, for this look only.
     pub index: u32,
-    /// Name.
+    /// Name of the device.
     pub name: String,
     /// Number of ports.
     pub ports: u32,
     /// Queue pairs, the kernel's own too.
     pub qps: u64,
-    /// Processes' contexts; none where the kernel does not count them (before 5.0).
+    /// Contexts of processes; `None` where the kernel does not count them (before 5.0).
     pub contexts: Option<u64>,
 }
 
 impl Device {
-    /// Whether a process may own a queue pair of it.
+    /// Whether a process may own one of its queue pairs.
     fn has_users(&self) -> bool {
         self.qps > 0 && self.contexts != Some(0)
     }
 }
 
-/// Whether queue pairs are to be known at all.
+/// Whether queue pairs have to be listed at all.
 pub(super) fn needed(devices: &[Device], busy: &Busy, any_process: bool) -> bool {
     let used: Vec<u64> = (devices.iter().filter(|d| d.has_users()).map(|d| d.qps)).collect();
     !busy.is_empty() || (any_process && !used.is_empty() && used.iter().sum::<u64>() <= FEW)
@@ -60,7 +60,7 @@ pub(super) struct Listing {
     devices: Vec<Device>,
     by_pod: BTreeMap<String, OwnedQps>,
     owners: BTreeSet<u32>,
-    /// Queue pairs that may move bytes and whose pod is not known.
+    /// Queue pairs that may move bytes and whose pod is unknown.
     hidden: u32,
     failed: Option<String>,
 }
@@ -84,7 +84,7 @@ impl Listing {
                 return listing;
             }
             None => {
-                listing.failed = Some("whether PIDs are the node's cannot be told".into());
+                listing.failed = Some("whether PIDs are the node's is unknown".into());
                 return listing;
             }
         }
@@ -163,21 +163,20 @@ impl Listing {
         device.map_or(1, |device| device.ports)
     }
 
-    /// What is known of a pod's. Where some queue pairs tell no owner, none of them may be a pod's
-    /// that owns no other.
+    /// A pod's queue pairs. Where some have no visible owner, a pod without others may own them.
     pub fn of(&self, uid: &str) -> PodQps {
         match self.by_pod.get(uid) {
             Some(owned) if owned.rc + owned.other > 0 => PodQps::Known(owned.clone()),
             _ if let Some(why) = &self.failed => PodQps::Unknown(why.clone()),
             _ if self.hidden > 0 => PodQps::Unknown(format!(
-                "{} queue pairs tell no process of this node",
+                "{} queue pairs belong to no visible process of this node",
                 self.hidden
             )),
             owned => PodQps::Known(owned.cloned().unwrap_or_default()),
         }
     }
 
-    /// Whether it still says what is so.
+    /// Whether it is still valid.
     pub fn is_usable(&self, host: &Host, devices: &[Device], busy: &Busy, now: Millis) -> bool {
         let owns = |uid: &String| matches!(self.of(uid), PodQps::Known(o) if o.rc + o.other > 0);
         let limit = match self.failed.is_none() && busy.iter().all(owns) {

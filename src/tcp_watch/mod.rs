@@ -1,5 +1,5 @@
-//! Looks at pods that hold GPUs: what their network namespaces move by TCP, and which queue pairs
-//! their processes own. It blocks: it wants a thread of its own.
+//! Watches pods that hold GPUs: what their network namespaces move by TCP, and which queue pairs
+//! their processes own. A look blocks.
 //!
 //! What it costs, by the look: one cgroup file a process, four files a pod, one RES_GET a device
 //! (the core's own numbers, no firmware). Queue pairs are listed only when a pod moves more than the
@@ -7,17 +7,20 @@
 //! change and its owners live.
 
 mod queue_pairs;
-mod rdma;
+mod rates;
+mod rdma_view;
 
-pub use queue_pairs::Device;
-pub use rdma::{Netlink, RdmaView};
+pub(crate) use rdma_view::Netlink;
+
+use rates::Rates;
+use rdma_view::RdmaView;
 
 use crate::glob::{self, Glob};
 use crate::host::Host;
 use crate::observe::pod::{PodFacts, is_gpu_resource};
 use crate::observe::reading::Reading;
 use crate::observe::traffic::{
-    GpuPod, Moved, NetCounters, NodeRdma, PodQps, PodTraffic, Rates, TrafficLook,
+    GpuPod, Moved, NetCounters, NodeRdma, PodQps, PodTraffic, TrafficLook,
 };
 use crate::source::device_checkpoint::Allocations;
 use crate::source::pod_processes::{self, Found, PodPids, net};
@@ -28,15 +31,15 @@ use crate::units::Millis;
 use queue_pairs::{Busy, Listing};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most pods looked at, by UID; a node has 110 pods as a rule, and few of them hold GPUs.
-pub const MAX_PODS: usize = 128;
+/// Most pods watched; a node has 110 pods as a rule, and few of them hold GPUs.
+const MAX_PODS: usize = 128;
 
 /// Most network namespaces of one pod whose counters are added up.
 const MAX_NAMESPACES: usize = 4;
 
-/// Pods that hold GPUs: by the API server where it tells, else by the kubelet's checkpoint. `names`
-/// gives namespace and name of a UID that only the checkpoint has.
-pub fn gpu_pods(
+/// Pods that hold GPUs: from the API server, and from the kubelet's checkpoint for pods that the
+/// API server did not list. `names` gives namespace and name of a UID that only the checkpoint has.
+pub(crate) fn gpu_pods(
     facts: &[PodFacts],
     checkpoint: Option<&Allocations>,
     names: &BTreeMap<String, (String, String)>,
@@ -56,7 +59,7 @@ pub fn gpu_pods(
         }
     }
     for (uid, containers) in checkpoint.into_iter().flatten() {
-        // The API server's word is newer: what it does not count as holding GPUs has ended.
+        // The API server is more current: a pod that it counts without GPUs has ended.
         if facts.iter().any(|pod| pod.uid == *uid) {
             continue;
         }
@@ -78,9 +81,9 @@ pub fn gpu_pods(
     pods
 }
 
-/// The watch: what the last look left behind.
+/// State from one look to the next.
 #[derive(Debug, Default)]
-pub struct SuspectWatch<V> {
+pub(crate) struct TcpWatch<V> {
     view: V,
     exclude: Vec<Glob>,
     traffic: Rates<NetCounters>,
@@ -89,11 +92,10 @@ pub struct SuspectWatch<V> {
     listing: Option<Listing>,
 }
 
-impl<V: RdmaView> SuspectWatch<V> {
-    /// A watch that asks `view` about queue pairs. `exclude`: devices whose PMA counters are never
-    /// opened, as in the settings.
-    pub fn new(view: V, exclude: Vec<Glob>) -> Self {
-        SuspectWatch {
+impl<V: RdmaView> TcpWatch<V> {
+    /// Queue pairs come from `view`. `exclude`: devices whose PMA counters are never opened.
+    pub(crate) fn new(view: V, exclude: Vec<Glob>) -> Self {
+        TcpWatch {
             view,
             exclude,
             traffic: Rates::default(),
@@ -103,8 +105,8 @@ impl<V: RdmaView> SuspectWatch<V> {
         }
     }
 
-    /// Looks once. `threshold` in bytes a second decides whether queue pairs are needed.
-    pub fn look(
+    /// Looks once. `threshold`, in bytes a second, decides whether queue pairs are needed.
+    pub(crate) fn look(
         &mut self,
         host: &Host,
         gpu_pods: &BTreeMap<String, GpuPod>,
@@ -127,7 +129,8 @@ impl<V: RdmaView> SuspectWatch<V> {
             other => (Default::default(), Some(format!("/proc: {other:?}"))),
         };
         let node_namespace = net::namespace(host, 1);
-        // The kubelet's checkpoint keeps pods that ended: where others are seen, they have.
+        // The kubelet's checkpoint keeps pods that ended: one without processes, where other pods
+        // have some, has ended.
         let ended = |pod: &GpuPod| pod.host_network.is_none() && !walk.pods.is_empty();
         let mut pods = BTreeMap::new();
         for uid in &wanted {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::check::nccl::Network;
-use crate::jobs::word::VERDICT_BYTES;
+use crate::jobs::sidecar_record::VERDICT_BYTES;
 use crate::observe::pod::ContainerFacts;
 
 const HANG: Duration = Duration::from_secs(300);
@@ -22,41 +22,41 @@ fn framed(text: &str) -> Vec<u8> {
 }
 
 struct Played {
-    book: Book,
+    registry: Registry,
     changes: Vec<(String, Option<bool>, bool)>,
 }
 
 impl Played {
     fn new() -> Self {
-        let mut book = Book::new(4);
-        book.at(Millis(1000), "2026-05-01T12:00:01Z".parse().ok());
+        let mut registry = Registry::new(4);
+        registry.at(Millis(1000), "2026-05-01T12:00:01Z".parse().ok());
         Played {
-            book,
+            registry,
             changes: Vec::new(),
         }
     }
 
     fn lines(&mut self, container: &Container, lines: &[&str]) {
         for line in lines {
-            self.book.line(container, &framed(line));
+            self.registry.line(container, &framed(line));
         }
     }
 
     fn judge(&mut self, pod: Option<&PodFacts>) -> bool {
-        self.judge_pod(pod.map_or(Pod::Untold, Pod::Known))
+        self.judge_pod(pod.map_or(PodLookup::Unavailable, PodLookup::Found))
     }
 
-    fn judge_pod(&mut self, pod: Pod<'_>) -> bool {
+    fn judge_pod(&mut self, pod: PodLookup<'_>) -> bool {
         let changes = &mut self.changes;
         let tell = |change: Change| {
             let name = change.now.key.container.clone();
             changes.push((name, change.fallback, change.hangs));
         };
-        self.book.judge(true, HANG, None, |_| pod, tell)
+        self.registry.judge(true, HANG, None, |_| pod, tell)
     }
 
     fn one(&self) -> (Fallback, Network) {
-        let verdicts = self.book.verdicts();
+        let verdicts = self.registry.verdicts();
         assert_eq!(verdicts.len(), 1, "{verdicts:?}");
         (
             verdicts[0].verdict.tcp_fallback,
@@ -78,20 +78,20 @@ fn a_fallback_begins_and_ends_with_a_restart_of_the_container() {
     played.lines(&first, &[SOCKET]);
     assert!(played.judge(None));
     assert_eq!(played.one().0, Fallback::Unknown);
-    assert!(played.changes.is_empty(), "unknown is told to nobody");
+    assert!(played.changes.is_empty(), "unknown is not announced");
     played.lines(&first, &[TWO_NODES]);
     assert!(played.judge(None));
     assert!(!played.judge(None), "nothing new");
     assert_eq!(played.one().0, Fallback::Yes);
-    assert_eq!(played.book.outcomes.fallbacks_in_a_row(), 1);
+    assert_eq!(played.registry.outcomes.fallbacks_in_a_row(), 1);
     played.lines(&container("trainer", 1), &[OVER_IB]);
     assert!(played.judge(None));
     assert_eq!(played.one(), (Fallback::No, Network::IbOrRoce));
     let told: Vec<_> = played.changes.iter().map(|change| change.1).collect();
     assert_eq!(told, [Some(true), Some(false)]);
-    played.book.gone(&first);
+    played.registry.gone(&first);
     assert!(played.judge(None));
-    assert!(played.book.verdicts().is_empty());
+    assert!(played.registry.verdicts().is_empty());
 }
 
 #[test]
@@ -105,11 +105,11 @@ fn what_does_not_look_like_nccl_is_not_kept() {
     // The agent's own log.
     played.lines(&container("agent", 0), &["NCCL falls back to TCP"]);
     assert!(!played.judge(None));
-    assert!(played.book.verdicts().is_empty());
+    assert!(played.registry.verdicts().is_empty());
     for n in 0..100 {
         played.lines(&container(&format!("c{n}"), 0), &[SOCKET]);
     }
-    assert!(played.book.entries.len() <= 4);
+    assert!(played.registry.logs.len() <= 4);
 }
 
 #[test]
@@ -159,20 +159,20 @@ fn the_manifest_tells_what_no_line_does() {
     played.lines(&container("trainer", 0), &[SOCKET]);
     assert!(played.judge(Some(&ended)));
     assert!(
-        played.book.verdicts().is_empty(),
+        played.registry.verdicts().is_empty(),
         "a job that is over has no network"
     );
-    assert!(played.judge_pod(Pod::Untold));
-    assert_eq!(played.book.verdicts().len(), 1);
-    assert!(played.judge_pod(Pod::Gone));
+    assert!(played.judge_pod(PodLookup::Unavailable));
+    assert_eq!(played.registry.verdicts().len(), 1);
+    assert!(played.judge_pod(PodLookup::Gone));
     assert!(
-        played.book.verdicts().is_empty(),
+        played.registry.verdicts().is_empty(),
         "nor has one whose pod is gone"
     );
 }
 
 #[test]
-fn nobody_is_told_before_what_the_pod_asks_for_is_known() {
+fn nothing_is_announced_before_the_pod_s_requests_are_known() {
     let meant = PodFacts {
         containers: [(
             "trainer".to_string(),
@@ -184,29 +184,33 @@ fn nobody_is_told_before_what_the_pod_asks_for_is_known() {
         .into(),
         ..PodFacts::default()
     };
-    for first in [Pod::Awaited, Pod::Gone] {
+    for first in [PodLookup::Pending, PodLookup::Gone] {
         let mut played = Played::new();
         played.lines(&container("trainer", 0), &[SOCKET, TWO_NODES]);
         assert!(!played.judge_pod(first), "{first:?}");
-        assert!(played.book.verdicts().is_empty(), "{first:?}");
+        assert!(played.registry.verdicts().is_empty(), "{first:?}");
         assert!(played.judge(Some(&meant)), "{first:?}");
         assert_eq!(played.one().0, Fallback::Configured, "{first:?}");
         assert!(played.changes.is_empty(), "{first:?}");
-        assert_eq!(played.book.outcomes.fallbacks_in_a_row(), 0, "{first:?}");
+        assert_eq!(
+            played.registry.outcomes.fallbacks_in_a_row(),
+            0,
+            "{first:?}"
+        );
     }
-    // An API server that stays away: shown by the log alone, told once more is known.
+    // An API server that stays away: shown by the log alone, announced once the pod is known.
     let mut played = Played::new();
     played.lines(&container("trainer", 0), &[SOCKET, TWO_NODES]);
-    played.judge_pod(Pod::Awaited);
-    played.book.at(Millis(12_000), None);
-    assert!(played.judge_pod(Pod::Awaited));
+    played.judge_pod(PodLookup::Pending);
+    played.registry.at(Millis(12_000), None);
+    assert!(played.judge_pod(PodLookup::Pending));
     assert_eq!(played.one().0, Fallback::Yes);
     assert!(played.changes.is_empty());
-    assert_eq!(played.book.outcomes.fallbacks_in_a_row(), 0);
+    assert_eq!(played.registry.outcomes.fallbacks_in_a_row(), 0);
     played.judge(Some(&PodFacts::default()));
     played.judge(Some(&PodFacts::default()));
     assert_eq!(played.changes, [("trainer".to_string(), Some(true), false)]);
-    assert_eq!(played.book.outcomes.fallbacks_in_a_row(), 1);
+    assert_eq!(played.registry.outcomes.fallbacks_in_a_row(), 1);
 }
 
 #[test]
@@ -217,16 +221,16 @@ fn a_restart_before_pods_are_known_forgets_nothing_and_tells_nothing_again() {
     played.judge(None);
     let mut again = Played::new();
     again
-        .book
-        .restore(played.book.save(), played.book.outcomes.clone());
+        .registry
+        .restore(played.registry.save(), played.registry.outcomes.clone());
     // Lines that came meanwhile are read first.
     again.lines(&first, &[SOCKET, TWO_NODES]);
-    again.judge_pod(Pod::Awaited);
-    assert_eq!(again.book.save(), played.book.save());
+    again.judge_pod(PodLookup::Pending);
+    assert_eq!(again.registry.save(), played.registry.save());
     again.judge(Some(&PodFacts::default()));
     assert_eq!(again.one().0, Fallback::Yes);
     assert!(again.changes.is_empty());
-    assert_eq!(again.book.outcomes.fallbacks_in_a_row(), 1);
+    assert_eq!(again.registry.outcomes.fallbacks_in_a_row(), 1);
 }
 
 #[test]
@@ -242,7 +246,7 @@ fn a_sidecar_speaks_for_the_container_it_names() {
     let sidecar = container("selvage-sidecar", 0);
     played.lines(&sidecar, &[&verdict("trainer").to_string()]);
     assert!(played.judge(None));
-    let told = played.book.verdicts();
+    let told = played.registry.verdicts();
     assert_eq!(
         (told[0].key.container.as_str(), told[0].via),
         ("trainer", Via::Sidecar)
@@ -257,18 +261,18 @@ fn a_sidecar_speaks_for_the_container_it_names() {
     ] {
         played.lines(&sidecar, &[&junk]);
     }
-    assert_eq!(played.book.dropped, 4);
+    assert_eq!(played.registry.dropped, 4);
     played.lines(&sidecar, &[&verdict("a/../b").to_string()]);
     played.judge(None);
     let names: Vec<_> = played
-        .book
+        .registry
         .verdicts()
         .iter()
         .map(|told| told.key.container.clone())
         .collect();
     assert!(names.contains(&"selvage-sidecar".to_string()), "{names:?}");
-    played.book.gone(&sidecar);
-    assert!(played.book.verdicts().is_empty());
+    played.registry.gone(&sidecar);
+    assert!(played.registry.verdicts().is_empty());
 }
 
 #[test]
@@ -277,16 +281,16 @@ fn what_was_known_outlives_a_restart_until_lines_say_otherwise() {
     let first = container("trainer", 2);
     played.lines(&first, &[SOCKET, TWO_NODES]);
     played.judge(None);
-    let (saved, outcomes) = (played.book.save(), played.book.outcomes.clone());
+    let (saved, outcomes) = (played.registry.save(), played.registry.outcomes.clone());
     let text = serde_json::to_string(&saved).unwrap();
     let saved: Vec<SavedVerdict> = serde_json::from_str(&text).unwrap();
 
     let mut again = Played::new();
-    again.book.restore(saved, outcomes);
+    again.registry.restore(saved, outcomes);
     assert!(again.judge(None));
     assert_eq!(again.one().0, Fallback::Yes);
-    assert_eq!(again.book.verdicts()[0].via, Via::Remembered);
-    assert!(again.changes.is_empty(), "it was told before");
+    assert_eq!(again.registry.verdicts()[0].via, Via::Remembered);
+    assert!(again.changes.is_empty(), "it was announced before");
     // A line that says nothing of the network changes nothing.
     again.lines(&first, &["n:1:2 [0] NCCL INFO NCCL version 2.21.5"]);
     again.judge(None);
@@ -306,7 +310,7 @@ fn an_init_that_does_not_end_is_told_once() {
     played.judge(None);
     assert!(played.changes.is_empty());
     played
-        .book
+        .registry
         .at(Millis(400_000), "2026-05-01T12:05:01Z".parse().ok());
     played.judge(None);
     played.judge(None);
@@ -314,5 +318,5 @@ fn an_init_that_does_not_end_is_told_once() {
     let end = start.replace("Init START", "Init COMPLETE");
     played.lines(&trainer, &[&end]);
     played.judge(None);
-    assert_eq!(played.book.verdicts()[0].verdict.init_hangs_since, None);
+    assert_eq!(played.registry.verdicts()[0].verdict.init_hangs_since, None);
 }

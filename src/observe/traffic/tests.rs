@@ -105,31 +105,6 @@ fn counters_that_went_back_are_another_namespace_s() {
 }
 
 #[test]
-fn rates_begin_anew() {
-    let mut rates = Rates::default();
-    let at = Millis::from_secs;
-    let gain = |now: &u64, then: &u64| now.checked_sub(*then);
-    assert_eq!(rates.step("a", vec![1], at(10), 100, gain), None);
-    assert_eq!(
-        rates.step("a", vec![1], at(20), 150, gain),
-        Some((at(10), 50))
-    );
-    // Another namespace under the same name, then counters that went back.
-    assert_eq!(rates.step("a", vec![2], at(30), 9000, gain), None);
-    assert_eq!(rates.step("a", vec![2], at(40), 8000, gain), None);
-    assert_eq!(
-        rates.step("a", vec![2], at(50), 8001, gain),
-        Some((at(40), 1))
-    );
-    // Twice at one moment has no rate.
-    assert_eq!(rates.step("a", vec![2], at(50), 8002, gain), None);
-    assert_eq!(rates.step("b", vec![], at(50), 1, gain), None);
-    rates.keep(|key| key == "b");
-    assert_eq!(rates.len(), 1);
-    assert!(!rates.is_empty());
-}
-
-#[test]
 fn by_the_second() {
     let moved = Moved {
         tcp: Bytes {

@@ -1,0 +1,48 @@
+//! State of jobs kept over a restart of the agent: how far logs were read, and the verdicts so far.
+//! The lines that NCCL prints at its start may be rotated away by then.
+
+use super::registry::Registry;
+use super::types::SavedVerdict;
+use crate::check::nccl_jobs::Outcomes;
+use crate::source::pod_logs::ResumeState;
+use crate::state::StateDir;
+use serde::{Deserialize, Serialize};
+
+const FILE: &str = "jobs.json";
+const VERSION: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct SavedJobs {
+    version: u32,
+    read: ResumeState,
+    verdicts: Vec<SavedVerdict>,
+    outcomes: Outcomes,
+}
+
+/// Restores the registry; returns the follower's place.
+pub(super) fn load(state: &StateDir, registry: &mut Registry) -> Option<ResumeState> {
+    let saved: SavedJobs = state.read(FILE)?;
+    if saved.version != VERSION {
+        tracing::warn!(
+            file = FILE,
+            version = saved.version,
+            "state file of another version ignored"
+        );
+        return None;
+    }
+    registry.restore(saved.verdicts, saved.outcomes);
+    Some(saved.read)
+}
+
+/// Saves both. A failure costs memory over a restart, nothing else.
+pub(super) fn save(state: &StateDir, registry: &Registry, read: ResumeState) {
+    let saved = SavedJobs {
+        version: VERSION,
+        read,
+        verdicts: registry.save(),
+        outcomes: registry.outcomes.clone(),
+    };
+    if let Err(error) = state.write(FILE, &saved) {
+        tracing::debug!(%error, file = FILE, "state of jobs not saved");
+    }
+}

@@ -1,0 +1,419 @@
+//! Each container whose log holds NCCL's lines, with its verdict: bounded, and without I/O.
+
+use super::sidecar_record::sidecar_verdict;
+use super::types::{Announced, Change, PodLookup, SavedVerdict};
+use crate::check::nccl::{JobContext, Fallback, NcclVerdict, judge};
+use crate::check::nccl_jobs::{ContainerVerdict, Outcomes, Via};
+use crate::observe::nccl::NcclLog;
+use crate::observe::nccl::log::Limits;
+use crate::observe::pod::{ContainerKey, PodFacts};
+use crate::source::nccl::Reader;
+use crate::source::nccl::anchor::{self, VERDICT_SCHEMA};
+use crate::source::pod_logs::{Container, Sink};
+use crate::units::Millis;
+use memchr::memmem;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a log waits for facts about its pod before it is judged without them. They come within a
+/// second; without them, deliberate use of TCP looks like a fallback.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Most containers of one pod: what it prints cannot push out other pods.
+const POD_CONTAINERS: usize = 16;
+
+/// One container.
+struct JobLog {
+    restart: u32,
+    reader: Reader,
+    log: NcclLog,
+    /// Its pod has ended.
+    finished: bool,
+    /// The last verdict of a sidecar in its pod.
+    sidecar: Option<NcclVerdict>,
+    /// The verdict of an earlier run of the agent.
+    remembered: Option<Arc<NcclVerdict>>,
+    current: Option<Arc<ContainerVerdict>>,
+    /// What was last announced, with the facts about its pod at hand.
+    announced: Option<Announced>,
+    /// A line came since it was judged.
+    dirty: bool,
+    began: Millis,
+    last_line: Millis,
+}
+
+/// All containers.
+pub(super) struct Registry {
+    most: usize,
+    logs: BTreeMap<ContainerKey, JobLog>,
+    /// How the last jobs ended up.
+    pub(super) outcomes: Outcomes,
+    /// Lines that looked like a sidecar's verdict and were none.
+    pub(super) dropped: u64,
+    /// Bytes gone before they were read.
+    pub(super) lost: u64,
+    now: Millis,
+    wall: Option<jiff::Timestamp>,
+    changed: bool,
+}
+
+/// What verdicts depend on besides the logs.
+#[derive(Clone, Copy)]
+struct Around<'a> {
+    now: Millis,
+    wall: Option<jiff::Timestamp>,
+    hang_after: Duration,
+    node_gpus: Option<u32>,
+    pod: PodLookup<'a>,
+}
+
+impl Registry {
+    /// For so many containers at most.
+    pub(super) fn new(most: usize) -> Self {
+        Registry {
+            most: most.max(1),
+            logs: BTreeMap::new(),
+            outcomes: Outcomes::default(),
+            dropped: 0,
+            lost: 0,
+            now: Millis(0),
+            wall: None,
+            changed: false,
+        }
+    }
+
+    /// Restores the verdicts of an earlier run.
+    pub(super) fn restore(&mut self, verdicts: Vec<SavedVerdict>, outcomes: Outcomes) {
+        self.outcomes = outcomes.bounded();
+        for saved in verdicts.into_iter().take(self.most) {
+            let log = JobLog {
+                announced: Some(Announced::of(&saved.verdict)),
+                remembered: Some(Arc::new(saved.verdict)),
+                ..JobLog::new(saved.restart, self.now)
+            };
+            self.logs.insert(saved.key, log);
+        }
+    }
+
+    /// The verdicts to keep for a later run.
+    pub(super) fn save(&self) -> Vec<SavedVerdict> {
+        let announced = (self.logs.iter()).filter(|(_, log)| log.announced.is_some());
+        announced
+            .filter_map(|(key, log)| {
+                Some(SavedVerdict {
+                    key: key.clone(),
+                    restart: log.restart,
+                    verdict: NcclVerdict::clone(log.last_verdict()?),
+                })
+            })
+            .collect()
+    }
+
+    /// Sets the time at which lines are read.
+    pub(super) fn at(&mut self, now: Millis, wall: Option<jiff::Timestamp>) {
+        self.now = now;
+        self.wall = wall;
+    }
+
+    /// Verdicts of containers whose pod has not ended, worst first.
+    pub(super) fn verdicts(&self) -> Vec<Arc<ContainerVerdict>> {
+        let running = self.logs.values().filter(|log| !log.finished);
+        let mut verdicts: Vec<_> = running.filter_map(|log| log.current.clone()).collect();
+        let order = [
+            Fallback::Yes,
+            Fallback::Unknown,
+            Fallback::Configured,
+            Fallback::No,
+        ];
+        verdicts.sort_by_key(|container| {
+            let verdict = &container.verdict;
+            let rank = order.iter().position(|at| *at == verdict.tcp_fallback);
+            (rank, verdict.init_hangs_since.is_none())
+        });
+        verdicts
+    }
+
+    /// Judges the logs that changed, or all of them: time passes, and facts about pods may come after
+    /// the lines. True if any verdict, or the set of them, changed.
+    pub(super) fn judge<'a>(
+        &mut self,
+        all: bool,
+        hang_after: Duration,
+        node_gpus: Option<u32>,
+        look_up: impl Fn(&ContainerKey) -> PodLookup<'a>,
+        mut announce: impl FnMut(Change),
+    ) -> bool {
+        let mut changed = std::mem::take(&mut self.changed);
+        for (key, log) in &mut self.logs {
+            if !(all || log.dirty) {
+                continue;
+            }
+            // Others may mention NCCL; this agent's own log does.
+            log.dirty = log.is_nccl();
+            if !log.dirty {
+                continue;
+            }
+            let around = Around {
+                now: self.now,
+                wall: self.wall,
+                hang_after,
+                node_gpus,
+                pod: look_up(key),
+            };
+            if log.waits_for_pod(&around) {
+                continue;
+            }
+            log.dirty = false;
+            let updated = log.update(key, &around);
+            changed |= updated.any;
+            // Shown, but not announced, while facts about the pod could change it.
+            let firm = matches!(around.pod, PodLookup::Found(_) | PodLookup::Unavailable);
+            let Some(now) = log.current.as_ref().filter(|_| firm) else {
+                continue;
+            };
+            if updated.verdict || log.announced.is_none() {
+                self.outcomes.note(&job_name(now), &now.verdict);
+            }
+            let announced = Announced::of(&now.verdict);
+            let before = log.announced.replace(announced);
+            if let Some(change) = difference(before, announced, now) {
+                announce(change);
+            }
+        }
+        changed
+    }
+
+    /// Takes a sidecar's verdict on a container of its pod.
+    fn sidecar_line(&mut self, sidecar: &Container, line: &[u8]) {
+        let Some((name, verdict)) = sidecar_verdict(line, self.wall) else {
+            self.dropped += 1;
+            return;
+        };
+        let mut key = sidecar.key.clone();
+        if let Some(name) = name {
+            key.container = name;
+        }
+        if !self.logs.contains_key(&key) {
+            self.make_room(&key.uid);
+        }
+        let (restart, now) = (sidecar.restart, self.now);
+        let log = (self.logs.entry(key)).or_insert_with(|| JobLog::new(restart, now));
+        log.sidecar = Some(verdict);
+        log.last_line = now;
+        log.dirty = true;
+    }
+
+    /// Makes room for one more container of a pod: at its own expense where it has many.
+    fn make_room(&mut self, uid: &str) {
+        let own = self.logs.keys().filter(|key| key.uid == uid).count();
+        if self.logs.len() < self.most && own < POD_CONTAINERS {
+            return;
+        }
+        let quietest = (self.logs.iter())
+            .filter(|(key, _)| own < POD_CONTAINERS || key.uid == uid)
+            .min_by_key(|(_, log)| log.last_line);
+        if let Some(key) = quietest.map(|(key, _)| key.clone()) {
+            self.logs.remove(&key);
+            self.changed = true;
+        }
+    }
+}
+
+/// What an Event has to say, if anything.
+fn difference(
+    before: Option<Announced>,
+    now: Announced,
+    container: &Arc<ContainerVerdict>,
+) -> Option<Change> {
+    let fallback = match (before.map(|before| before.fallback), now.fallback) {
+        (Some(Fallback::Yes), Fallback::Yes) => None,
+        (_, Fallback::Yes) => Some(true),
+        (Some(Fallback::Yes), Fallback::No) => Some(false),
+        _ => None,
+    };
+    let hangs = now.hangs && !before.is_some_and(|before| before.hangs);
+    (fallback.is_some() || hangs).then(|| Change {
+        now: Arc::clone(container),
+        fallback,
+        hangs,
+    })
+}
+
+/// The container that a verdict is about: for a sidecar that does not name one, the one other
+/// container that has GPUs.
+fn subject_of(key: &ContainerKey, via: Via, facts: Option<&PodFacts>) -> ContainerKey {
+    let mut key = key.clone();
+    let has_no_gpus = |pod: &&PodFacts| {
+        let own = pod.containers.get(&key.container);
+        via == Via::Sidecar && own.is_some_and(|own| own.gpus == 0)
+    };
+    if let Some(pod) = facts.filter(has_no_gpus) {
+        let mut with = pod.containers.iter().filter(|(_, other)| other.gpus > 0);
+        if let (Some((name, _)), None) = (with.next(), with.next()) {
+            key.container.clone_from(name);
+        }
+    }
+    key
+}
+
+/// Identifies a job: its name, else its pod.
+fn job_name(container: &ContainerVerdict) -> String {
+    let key = &container.key;
+    match &container.job {
+        Some(job) => format!("{}/{}/{}", key.namespace, job.kind, job.name),
+        None => format!("{}/{}", key.namespace, key.uid),
+    }
+}
+
+/// What an update changed.
+struct Updated {
+    any: bool,
+    verdict: bool,
+}
+
+impl JobLog {
+    fn new(restart: u32, now: Millis) -> Self {
+        JobLog {
+            restart,
+            reader: Reader::default(),
+            log: NcclLog::new(Limits::CONTAINER),
+            finished: false,
+            sidecar: None,
+            remembered: None,
+            current: None,
+            announced: None,
+            dirty: true,
+            began: now,
+            last_line: now,
+        }
+    }
+
+    /// NCCL itself or a sidecar wrote to it, now or in an earlier run.
+    fn is_nccl(&self) -> bool {
+        self.log.is_nccl() || self.sidecar.is_some() || self.last_verdict().is_some()
+    }
+
+    fn last_verdict(&self) -> Option<&NcclVerdict> {
+        let current = self.current.as_ref().map(|current| &*current.verdict);
+        current.or(self.remembered.as_deref())
+    }
+
+    /// Facts about its pod may still come.
+    fn waits_for_pod(&self, around: &Around<'_>) -> bool {
+        let young = around.now.since(self.began) < PATIENCE;
+        match around.pod {
+            PodLookup::Found(_) | PodLookup::Unavailable => false,
+            PodLookup::Pending => young,
+            // A log may be faster than the API server's watch.
+            PodLookup::Gone => young && self.announced.is_none(),
+        }
+    }
+
+    fn update(&mut self, key: &ContainerKey, around: &Around<'_>) -> Updated {
+        let (facts, finished) = match around.pod {
+            PodLookup::Found(facts) => (Some(facts), facts.finished),
+            PodLookup::Gone => (None, true),
+            PodLookup::Pending | PodLookup::Unavailable => (None, false),
+        };
+        let ended = std::mem::replace(&mut self.finished, finished) != finished;
+        let clock = around.wall.filter(|_| !finished);
+        let (verdict, via) = self.verdict(&JobContext {
+            pod: facts,
+            container: facts.and_then(|pod| pod.containers.get(&key.container)),
+            node_gpus: around.node_gpus,
+            now: clock.map(|wall| (wall, around.hang_after)),
+        });
+        let job = facts.and_then(|pod| pod.job.clone());
+        let before = self.current.as_ref();
+        let same = before.is_some_and(|before| {
+            *before.verdict == *verdict && before.via == via && before.job == job
+        });
+        if !same {
+            let since = before
+                .filter(|before| before.verdict.tcp_fallback == verdict.tcp_fallback)
+                .map_or(around.now, |before| before.since);
+            self.current = Some(Arc::new(ContainerVerdict {
+                key: subject_of(key, via, facts),
+                job,
+                since,
+                via,
+                verdict,
+            }));
+        }
+        Updated {
+            any: ended || !same,
+            verdict: !same,
+        }
+    }
+
+    /// By a sidecar's word, its own lines, or an earlier run.
+    fn verdict(&self, context: &JobContext<'_>) -> (Arc<NcclVerdict>, Via) {
+        if let Some(verdict) = &self.sidecar {
+            return (Arc::new(verdict.clone()), Via::Sidecar);
+        }
+        let own = judge(&self.log, context);
+        let conclusive = own.tcp_fallback != Fallback::Unknown || own.init_hangs_since.is_some();
+        match &self.remembered {
+            Some(remembered) if !conclusive => (Arc::clone(remembered), Via::Remembered),
+            _ => (Arc::new(own), Via::Log),
+        }
+    }
+}
+
+impl Sink for Registry {
+    fn wants(&self, chunk: &[u8], from: usize) -> Option<usize> {
+        anchor::find(chunk, from)
+    }
+
+    fn line(&mut self, container: &Container, line: &[u8]) {
+        if memmem::find(line, VERDICT_SCHEMA.as_bytes()).is_some() {
+            return self.sidecar_line(container, line);
+        }
+        let before = self.logs.get(&container.key).map(|log| log.restart);
+        if before != Some(container.restart) {
+            // Lines of other programs may hold the lesser marks.
+            if memmem::find(line, b"NCCL ").is_none() {
+                return;
+            }
+            if before.is_none() {
+                self.make_room(&container.key.uid);
+            }
+            let mut log = JobLog::new(container.restart, self.now);
+            // What was announced stands until the new run says otherwise.
+            if let Some(before) = self.logs.remove(&container.key) {
+                log.current = before.current;
+                log.announced = before.announced;
+                log.began = before.began;
+            }
+            self.logs.insert(container.key.clone(), log);
+        }
+        if let Some(log) = self.logs.get_mut(&container.key) {
+            log.last_line = self.now;
+            log.dirty = true;
+            log.reader.take_line(line, &mut log.log, self.wall);
+        }
+    }
+
+    fn lost(&mut self, container: &Container, bytes: u64) {
+        self.lost += bytes;
+        self.changed = true;
+        if let Some(log) = self.logs.get_mut(&container.key) {
+            log.reader = Reader::default();
+        }
+    }
+
+    fn gone(&mut self, container: &Container) {
+        // With a sidecar goes what it said of others, which may have no log of their own.
+        let key = &container.key;
+        let before = self.logs.len();
+        self.logs.retain(|other, log| {
+            let by_sidecar = log.sidecar.is_some() && other.uid == key.uid;
+            *other != *key && !by_sidecar
+        });
+        self.changed |= self.logs.len() != before;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! Watches pods with GPUs for traffic that says what their logs do not.
+
+use super::{Inputs, Update};
+use crate::check::nccl_suspect::{self, Suspect};
+use crate::check::policy;
+use crate::config::Config;
+use crate::observe::pod::PodFacts;
+use crate::source::device_checkpoint;
+use crate::source::pod_processes::names;
+use crate::tcp_watch::{Netlink, TcpWatch, gpu_pods};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// Settings of the watch.
+pub(super) struct Settings {
+    every: Duration,
+    pod_logs: PathBuf,
+    policy: policy::Nccl,
+    exclude: Vec<crate::glob::Glob>,
+}
+
+impl Settings {
+    /// Derived from the agent configuration; `None` if it is switched off.
+    pub(super) fn of(config: &Config) -> Option<Settings> {
+        config.nccl.suspects.then(|| Settings {
+            every: config.nccl.suspects_every.duration(),
+            pod_logs: config.nccl.pod_logs.clone(),
+            policy: config.policy.nccl.clone(),
+            exclude: config.counters.exclude.clone(),
+        })
+    }
+}
+
+struct Watch {
+    settings: Settings,
+    inputs: Inputs,
+    traffic: TcpWatch<Netlink>,
+    suspects: BTreeMap<String, Suspect>,
+}
+
+impl Watch {
+    /// One look; it blocks. True if any verdict changed.
+    fn look(&mut self) -> bool {
+        let host = &self.inputs.host;
+        let table = Arc::clone(&self.inputs.pods.borrow());
+        let running = table.by_uid.values().filter(|pod| !pod.finished);
+        let facts: Vec<PodFacts> = running.map(|pod| PodFacts::clone(pod)).collect();
+        let checkpoint = device_checkpoint::read(host);
+        let names = match checkpoint.value() {
+            Some(_) => names::read(host, &self.settings.pod_logs),
+            None => BTreeMap::new(),
+        };
+        let pods = gpu_pods(&facts, checkpoint.value(), &names);
+        let policy = &self.settings.policy;
+        let threshold = policy.suspect_bytes_per_second;
+        let look = (self.traffic).look(host, &pods, threshold, self.inputs.clock.now());
+        let judged = nccl_suspect::judge_all(&self.suspects, &look, policy);
+        let changed = judged != self.suspects;
+        self.suspects = judged;
+        changed
+    }
+}
+
+/// Looks at intervals until the receiver of `tx` is dropped.
+pub(super) async fn watch<T: From<Update>>(
+    settings: Settings,
+    inputs: Inputs,
+    tx: mpsc::Sender<T>,
+) {
+    let every = settings.every;
+    let mut watch = Watch {
+        traffic: TcpWatch::new(Netlink::new(&inputs.host), settings.exclude.clone()),
+        suspects: BTreeMap::new(),
+        settings,
+        inputs,
+    };
+    loop {
+        let looked = tokio::task::spawn_blocking(move || {
+            let changed = watch.look();
+            (watch, changed)
+        });
+        let Ok((back, changed)) = looked.await else {
+            tracing::error!(
+                "bug in selvage: looking at pods' traffic panicked; it is not watched any more"
+            );
+            // The last verdicts are not current any more.
+            let _ = tx.send(Update::Suspects(BTreeMap::new()).into()).await;
+            return;
+        };
+        watch = back;
+        let update = changed.then(|| Update::Suspects(watch.suspects.clone()));
+        if let Some(update) = update
+            && tx.send(update.into()).await.is_err()
+        {
+            return;
+        }
+        tokio::select! {
+            () = tx.closed() => return,
+            () = tokio::time::sleep(every) => {}
+        }
+    }
+}
