@@ -1,6 +1,6 @@
-//! Gang pods on Google Cloud machines whose rails NCCL reaches only through a daemon next to the job
-//! (RxDM, GPUDirect-TCPX and -TCPXO). Without the daemon, or while it is down, the job fails, hangs or
-//! uses TCP, and its own log rarely shows why. The finding is about the pod, never about the node.
+//! A pod of a gang on a Google machine whose rails NCCL reaches only through a daemon next to the job
+//! (RxDM, GPUDirect-TCPX and -TCPXO): without it, or while it is down, the job fails, hangs or uses
+//! TCP, and its own log seldom says why. A statement about the pod, never about the node.
 
 use super::nccl_pods::wants_sockets;
 use super::profile::GpuDirectTcp;
@@ -11,28 +11,28 @@ pub const MISSING: &str = "TcpxoDaemonMissing";
 /// Reason of a pod whose daemon does not run.
 pub const DOWN: &str = "TcpxoDaemonDown";
 
-/// A missing daemon, or one that does not run.
+/// A pod whose daemon is missing or down, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct DaemonTrouble {
     /// [`MISSING`] or [`DOWN`].
     pub reason: &'static str,
     /// `namespace/pod`.
     pub subject: String,
-    /// Number of GPUs that the pod requests.
+    /// GPUs that the pod requests.
     pub gpus: u64,
-    /// The daemon's container and its state. `None` if the pod has no daemon.
+    /// The daemon's container and its state; `None` where it is missing.
     pub daemon: Option<(String, String)>,
-    /// One sentence: what was found.
+    /// One sentence on what is wrong.
     pub message: String,
-    /// What to change, and where.
+    /// What to do, with the command or the manifest's lines.
     pub remedy: String,
 }
 
-/// Judges a pod on a machine with this transport. `None` if nothing is wrong, or not enough is known.
+/// Judges a pod by the transport of its machine; `None`: nothing wrong, or unknown.
 ///
-/// A daemon is reported as missing only for pods that are certainly part of a gang, request all GPUs of
-/// the node and do not set sockets; and only if no other pod of the node has a daemon (`another`), which
-/// may serve this one.
+/// Only pods that are proven to be one of several, request all GPUs of the node and are not
+/// configured to use sockets need a daemon; and not where another pod of the node has one (`another`),
+/// which may serve this one.
 pub fn daemon_trouble(
     pod: &PodFacts,
     tcp: GpuDirectTcp,
@@ -58,14 +58,14 @@ pub fn daemon_trouble(
             gpus,
             daemon: None,
             message: format!(
-                "{subject} is one of several pods of a job, asks for all {gpus} GPUs, and has no \
+                "{subject} is one of several pods of a job, requests all {gpus} GPUs, and has no \
                  {name} daemon: on this machine NCCL reaches the GPUs' interfaces only \
                  through one. The job fails, hangs, or uses TCP between nodes."
             ),
             remedy: format!(
                 "Add the daemon to the pod template: an init container `{}` with `restartPolicy: \
                  Always` and image {}:VERSION, in the version that goes with the plugin on the \
-                 nodes; docs/platforms/gcp-tcpxo.md has it whole. If TCP is meant, say so with \
+                 nodes; docs/platforms/gcp-tcpxo.md has the full manifest. If TCP is intended, set \
                  NCCL_NET=Socket.",
                 tcp.container(),
                 tcp.image(),
@@ -76,7 +76,7 @@ pub fn daemon_trouble(
     let runs = |container: &ContainerFacts| container.state == Some(ContainerState::Running);
     let how = match daemon.state.as_ref()? {
         ContainerState::Running => return None,
-        // The container is starting.
+        // It is starting.
         ContainerState::Waiting(why)
             if ["ContainerCreating", "PodInitializing", ""].contains(&why.as_str()) =>
         {
@@ -85,7 +85,7 @@ pub fn daemon_trouble(
         ContainerState::Waiting(why) => why.clone(),
         ContainerState::Ended(why) => format!("ended: {why}"),
     };
-    // One running daemon is enough; before and after the job none is needed.
+    // Of several, one that runs is enough; before and after the job none is needed.
     if daemons.any(|(_, other)| runs(other)) || !jobs().any(runs) {
         return None;
     }
@@ -234,7 +234,7 @@ mod tests {
     fn a_daemon_that_does_not_run() {
         for (state, want) in [
             (Some(ContainerState::Running), None),
-            // Pods that kubelet has not accepted have no state.
+            // The kubelet has not started the pod yet.
             (None, None),
             (waiting("ContainerCreating"), None),
             (waiting("PodInitializing"), None),
@@ -258,7 +258,7 @@ mod tests {
                 found.remedy
             );
 
-            // It matters only while the job runs.
+            // It matters only while the job's own container runs.
             for state in [None, waiting("PodInitializing"), ended("Completed, exit 0")] {
                 let mut pod = pod.clone();
                 of(&mut pod, "job").state = state;

@@ -1,5 +1,5 @@
-//! Jobs on this node, by their NCCL logs: the verdict on each container, and what several fallbacks in a
-//! row show about the node.
+//! Jobs on this node, by what NCCL logs in them: each container's verdict, and what several failing
+//! in a row say about the node.
 
 use super::nccl::{Fallback, NcclVerdict, Network};
 use super::nccl_daemon::{self, DaemonTrouble};
@@ -20,80 +20,80 @@ const FALLBACK: ReasonDoc = ReasonDoc {
     reason: "NcclTcpFallback",
     status: Status::Degraded,
     weight: Weight::Notice,
-    meaning: "A job's NCCL moves data between nodes by TCP, and nothing asks for that. The fault is the job's until shown otherwise; `policy.nccl.fallback` can make the node degraded while it runs.",
-    remedy: "The message names the cause; `selvage nccl` on the pod's log tells more: docs/nccl.md.",
+    meaning: "A job's NCCL moves data between nodes by TCP, although no setting asks for it. The job's fault until proven otherwise; `policy.nccl.fallback` can make the node degraded while it runs.",
+    remedy: "The message names the cause; `selvage nccl` on the pod's log gives details: docs/nccl.md.",
 };
 const HANG: ReasonDoc = ReasonDoc {
     reason: "NcclInitHang",
     status: Status::Degraded,
     weight: Weight::Notice,
-    meaning: "A job's NCCL began to make a communicator and does not come to an end.",
-    remedy: "Compare the ranks' logs: who has not begun, and at which stage the others wait. NetworkPolicy and NCCL_SOCKET_IFNAME first.",
+    meaning: "A job's NCCL began to create a communicator and has not finished.",
+    remedy: "Compare the ranks' logs: which ranks have not begun, and at which stage the others wait. Check NetworkPolicy and NCCL_SOCKET_IFNAME first.",
 };
 const HERE: ReasonDoc = ReasonDoc {
     reason: "NcclFallbackRepeats",
     status: Status::Degraded,
     weight: Weight::Verdict,
-    meaning: "Several jobs in a row fell back to TCP on this node, and none between them did not: that is the node's, not the jobs'.",
+    meaning: "Several jobs in a row fell back to TCP on this node: the cause is the node, not the jobs.",
     remedy: "Look for what they share: the device plugin's offer, /dev/infiniband, the driver, the image's RDMA libraries. `selvage check` on the node, then a job with NCCL_DEBUG=INFO.",
 };
 const NO_RDMA: ReasonDoc = ReasonDoc {
     reason: nccl_pods::REASON,
     status: Status::Degraded,
     weight: Weight::Notice,
-    meaning: "A pod of a gang asked for GPUs and for no RDMA device, though its node offers some: between nodes its NCCL can use TCP only.",
-    remedy: "Ask for the node's RDMA resource in the pod; the message names it.",
+    meaning: "A pod of a gang requested GPUs but no RDMA device, although its node offers some: its NCCL can use only TCP between nodes.",
+    remedy: "Request the node's RDMA resource in the pod; the message names it.",
 };
 
 const DAEMON_MISSING: ReasonDoc = ReasonDoc {
     reason: nccl_daemon::MISSING,
     status: Status::Degraded,
     weight: Weight::Notice,
-    meaning: "On Google's A3 High and Mega, where NCCL reaches the GPUs' interfaces only through a daemon next to the job: a pod of a gang that asks for all GPUs has none.",
+    meaning: "On Google's A3 High and Mega, where NCCL reaches the GPUs' interfaces only through a daemon that runs next to the job: a pod of a gang that requests all GPUs has none.",
     remedy: "Add the daemon's container to the pod template; the message and docs/platforms/gcp-tcpxo.md have it.",
 };
 const DAEMON_DOWN: ReasonDoc = ReasonDoc {
     reason: nccl_daemon::DOWN,
     status: Status::Degraded,
     weight: Weight::Notice,
-    meaning: "The same daemon is there and does not run (it waits, crashes again and again, or has ended) while the job's container does.",
+    meaning: "That daemon exists but does not run (it is waiting, crash-looping or has ended) while the job's container does.",
     remedy: "Read the daemon's log; the message has the command.",
 };
 
-/// The check's row in the table of checks.
+/// Registers the check.
 pub const CHECK: Check = Check {
     id: ID,
     title: "NCCL in jobs",
-    what: "What NCCL tells in the logs of this node's pods, and what the pods ask for. Never taints: a job's fault is not the node's, unless several jobs in a row have it here.",
+    what: "What NCCL reports in the logs of this node's pods, and what the pods request. Never taints: a job's fault is not the node's, unless several jobs in a row have it here.",
     reasons: &[FALLBACK, HANG, HERE, NO_RDMA, DAEMON_MISSING, DAEMON_DOWN],
     run,
 };
 
-/// The source of a verdict.
+/// Source of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Via {
-    /// The container's own log.
+    /// The log of the container itself.
     Log,
-    /// A sidecar's verdict.
+    /// Reported by a sidecar.
     Sidecar,
-    /// An earlier run of the agent, which read lines that no longer exist.
+    /// An earlier run of the agent, which read lines that are gone by now.
     Remembered,
 }
 
-/// A container and the verdict on its NCCL log.
+/// One container with the verdict on its NCCL.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ContainerVerdict {
-    /// The container.
+    /// Pod and name of the container.
     #[serde(flatten)]
     pub key: ContainerKey,
-    /// The job that its pod belongs to.
+    /// The job that its pod belongs to, if known.
     pub job: Option<Job>,
-    /// Start of the current state of `tcp_fallback`, on the agent's clock.
+    /// When `tcp_fallback` last changed, on the agent's clock.
     pub since: Millis,
-    /// The source of the verdict.
+    /// Source of the verdict.
     pub via: Via,
-    /// The verdict on its log.
+    /// What its NCCL uses, and why.
     pub verdict: Arc<NcclVerdict>,
 }
 
@@ -105,36 +105,36 @@ impl ContainerVerdict {
     }
 }
 
-/// Statistics of log reading.
+/// Progress of reading the pods' logs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct LogReading {
-    /// Number of containers whose logs are followed.
+    /// Containers whose log is followed.
     pub containers: u64,
-    /// Number of bytes read.
+    /// Bytes read since the agent started.
     pub bytes: u64,
-    /// Number of lines that were dropped unread.
+    /// Lines dropped: too long, or a malformed verdict of a sidecar.
     pub lines_dropped: u64,
     /// Number of bytes that were deleted before they could be read.
     pub bytes_lost: u64,
 }
 
-/// The jobs of this node.
+/// This node's jobs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Jobs {
-    /// Containers whose logs have lines of NCCL, worst first.
+    /// Containers whose logs hold NCCL's lines, worst first.
     pub containers: Vec<Arc<ContainerVerdict>>,
-    /// Number of the last jobs here that all fell back.
+    /// Number of latest jobs in a row that fell back here.
     pub fallbacks_in_a_row: u32,
     /// Pods that asked for GPUs and for no RDMA device.
     pub no_rdma: Vec<NoRdma>,
     /// Pods whose GPUDirect-TCPX(O) daemon is missing or down.
     pub daemon_troubles: Vec<DaemonTrouble>,
-    /// Verdicts on the traffic of pods with GPUs, by UID.
+    /// Verdicts on pods with GPUs by their traffic, by UID.
     #[serde(serialize_with = "values")]
     pub suspects: Arc<BTreeMap<String, Suspect>>,
-    /// Number of running pods with a GPUDirect-TCPX(O) daemon. `None` if pods are not known.
+    /// Running pods with GPUDirect-TCPX(O)'s daemon; `None` where pods are unknown.
     pub tcp_daemons: Option<usize>,
-    /// Statistics of log reading. `None` if log scraping is disabled.
+    /// Progress of reading; `None` where logs are not read.
     pub logs: Option<LogReading>,
 }
 
@@ -145,16 +145,16 @@ fn values<S: serde::Serializer>(
     serializer.collect_seq(suspects.values())
 }
 
-/// Whether the last jobs fell back, oldest first.
+/// Whether each of the last jobs fell back to TCP between nodes, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcomes(VecDeque<(String, bool)>);
 
 impl Outcomes {
-    /// Number of jobs that are kept.
+    /// Most jobs remembered.
     const MOST: usize = 16;
 
-    /// Records the current verdict on a job. Jobs of one node, and jobs with an unknown network, show
-    /// nothing about the fabric.
+    /// Records a job's current verdict. Jobs of one node, and those without a verdict, say nothing
+    /// about the fabric.
     pub fn note(&mut self, job: &str, verdict: &NcclVerdict) {
         let fell_back = match (verdict.tcp_fallback, verdict.network) {
             (Fallback::Yes, _) => true,
@@ -163,7 +163,7 @@ impl Outcomes {
             (Fallback::Configured | Fallback::Unknown, _) => return,
         };
         match self.0.iter_mut().find(|(name, _)| name == job) {
-            // One pod that fell back is enough.
+            // One of its pods that fell back is enough.
             Some((_, known)) => *known |= fell_back,
             None => {
                 if self.0.len() >= Self::MOST {
@@ -174,7 +174,7 @@ impl Outcomes {
         }
     }
 
-    /// The same, cut to the number that is kept: the state file may contain anything.
+    /// Limited to [`Self::MOST`]: a state file may hold anything.
     #[must_use]
     pub fn bounded(mut self) -> Self {
         let more = self.0.len().saturating_sub(Self::MOST);
@@ -182,20 +182,20 @@ impl Outcomes {
         self
     }
 
-    /// The number of fallbacks since the last job that did not fall back.
+    /// Number of latest jobs in a row that fell back.
     pub fn fallbacks_in_a_row(&self) -> u32 {
         let last = self.0.iter().rev().take_while(|(_, fell_back)| *fell_back);
         u32::try_from(last.count()).unwrap_or(u32::MAX)
     }
 }
 
-/// Verdicts take effect at once: each rests on lines of a log.
+/// Verdicts are believed at once: each rests on lines in a log.
 const AT_ONCE: Timing = Timing {
     raise_after: Duration::ZERO,
     clear_after: Duration::ZERO,
 };
 
-/// A crashing daemon runs for a moment between two starts.
+/// A crashing daemon runs for a moment after each restart.
 const A_WHILE: Timing = Timing {
     raise_after: Duration::from_secs(30),
     clear_after: Duration::from_secs(60),
@@ -236,7 +236,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     }
     let row = jobs.fallbacks_in_a_row;
     if policy.jobs_in_a_row > 0 && row >= policy.jobs_in_a_row {
-        let message = format!("the last {row} jobs of several nodes here fell back to TCP");
+        let message = format!("the last {row} multi-node jobs here fell back to TCP");
         let candidate = HERE.candidate(ID, ("node", "node"), AT_ONCE, message);
         found.push(candidate.with("jobs", row));
     }

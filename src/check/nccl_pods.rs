@@ -1,5 +1,6 @@
-//! Gang pods that request GPUs and no RDMA device although the node offers some: between nodes their NCCL
-//! can only use TCP, and their logs do not show why. The finding is about the job, never about the node.
+//! A pod of a gang that requested GPUs but no RDMA device, on a node that offers some: its NCCL can
+//! use only TCP between nodes, and nothing in its own logs says why. A statement about the job, never
+//! about the node.
 
 use super::promised::MOST_NICS;
 use crate::observe::pod::{ContainerFacts, NodeDevices, PodFacts};
@@ -8,29 +9,29 @@ use std::collections::BTreeMap;
 /// Reason code of the finding and the Event.
 pub const REASON: &str = "NoRdmaRequested";
 
-/// A pod without RDMA devices.
+/// A pod without RDMA devices, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct NoRdma {
     /// `namespace/pod`.
     pub subject: String,
     /// Containers that request GPUs.
     pub containers: Vec<String>,
-    /// Number of GPUs that they request together.
+    /// GPUs that they request together.
     pub gpus: u64,
-    /// The resource of the node that they should request.
+    /// Resource of the node that they should request.
     pub resource: String,
-    /// One sentence: what was found.
+    /// One sentence on what is wrong.
     pub message: String,
-    /// What to change, and where.
+    /// What to change in which manifest.
     pub remedy: String,
 }
 
-/// Judges a pod by what its node offers. `None` if nothing is wrong, or not enough is known.
+/// Judges a pod by what its node offers; `None`: nothing wrong, or unknown.
 ///
-/// Not reported: pods that are not certainly part of a gang; nodes that offer no RDMA device, or whose
-/// offer is unknown; pods that reach devices in another way (privileged, the host's network, resource
-/// claims, resources of unknown kind, another container that requests them); pods that set sockets; and
-/// finished pods.
+/// Legitimate, so never reported: pods not proven to be one of several; nodes that offer no RDMA
+/// device, or whose offer is unknown; pods that reach devices otherwise (privileged, the host's
+/// network, resource claims, resources of unknown kind, another container that requests some); pods
+/// configured to use sockets; and pods that have ended.
 pub fn gpus_without_rdma(pod: &PodFacts, node: Option<&NodeDevices>) -> Option<NoRdma> {
     let node = node?;
     if pod.gang != Some(true) || pod.finished || pod.host_network {
@@ -58,7 +59,7 @@ pub fn gpus_without_rdma(pod: &PodFacts, node: Option<&NodeDevices>) -> Option<N
     if gpus == 0 {
         return None;
     }
-    // The resource with the highest count is what other pods of the fleet request.
+    // The most plentiful resource is the one that other pods of the fleet request.
     let (resource, offered) = node
         .rdma
         .iter()
@@ -72,14 +73,14 @@ pub fn gpus_without_rdma(pod: &PodFacts, node: Option<&NodeDevices>) -> Option<N
     };
     Some(NoRdma {
         message: format!(
-            "{subject} is one of several pods of a job, asks for {gpus} GPU{} and for no RDMA device, \
-             though the node offers {offered} of {resource}{others}: NCCL can use nothing but TCP \
+            "{subject} is one of several pods of a job and requests {gpus} GPU{} but no RDMA device, \
+             although the node offers {offered} of {resource}{others}: NCCL can use only TCP \
              between nodes.",
             if gpus == 1 { "" } else { "s" },
         ),
         remedy: format!(
-            "Ask for it in the manifest: `resources: {{limits: {{{resource}: {share}}}}}` of container \
-             {}. If TCP is meant, say so with NCCL_NET=Socket or NCCL_IB_DISABLE=1.",
+            "Request it in the manifest: `resources: {{limits: {{{resource}: {share}}}}}` of container \
+             {}. If TCP is intended, set NCCL_NET=Socket or NCCL_IB_DISABLE=1.",
             containers.join(", "),
         ),
         resource: resource.clone(),
@@ -89,7 +90,7 @@ pub fn gpus_without_rdma(pod: &PodFacts, node: Option<&NodeDevices>) -> Option<N
     })
 }
 
-/// How many to request: the GPUs' share of countable NICs, or one slot of a shared device.
+/// How much to request: the GPUs' share of countable NICs, one slot of a shared device.
 fn share(gpus: u64, of_gpus: u64, offered: u64) -> u64 {
     if offered > MOST_NICS {
         return 1;
@@ -98,7 +99,7 @@ fn share(gpus: u64, of_gpus: u64, offered: u64) -> u64 {
     share.unwrap_or(1).clamp(1, offered)
 }
 
-/// Whether an environment variable (NCCL_NET, NCCL_IB_DISABLE) asks for sockets.
+/// Whether the environment selects sockets (NCCL_NET, NCCL_IB_DISABLE).
 pub(super) fn wants_sockets(env: &BTreeMap<String, String>) -> bool {
     let is = |name: &str, value: &str| {
         let had = env.get(name).map(|had| had.trim());
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_right_for_somebody_is_left_alone() {
+    fn legitimate_pods_are_not_reported() {
         type Edit = fn(&mut PodFacts);
         fn main(pod: &mut PodFacts) -> &mut ContainerFacts {
             pod.containers.get_mut("main").unwrap()

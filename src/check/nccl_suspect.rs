@@ -1,8 +1,8 @@
-//! Pods with GPUs that move bytes by TCP and own no queue pair: a fallback without a log.
+//! Pods with GPUs that move bytes by TCP and own no queue pair: a fallback that no log shows.
 //!
-//! A pure fold over samples: each verdict follows from the previous one and the current facts. It never
-//! says more than *suspect*: loading data, serving models and writing checkpoints use TCP, too. What
-//! cannot be observed is unknown, and unknown is not a suspicion.
+//! A fold over looks: pure, each verdict derived from the previous one and the current facts. It says
+//! *suspect* and never more than that: data may be loaded, models served and checkpoints written by
+//! TCP, too. Missing facts make a pod unknown, never suspect.
 
 mod evidence;
 
@@ -22,15 +22,15 @@ const SUSPECT: ReasonDoc = ReasonDoc {
     reason: "NcclSuspect",
     status: Status::Degraded,
     weight: Weight::Notice,
-    meaning: "A pod with GPUs moves many bytes by TCP while its processes own no RDMA queue pair: NCCL may have fallen back to sockets without a word in any log.",
-    remedy: "Ask NCCL itself: run the job with NCCL_DEBUG=INFO (or with selvage's sidecar) and give its log to `selvage nccl`. If the bytes are a data set, a checkpoint or requests, this is not a fallback.",
+    meaning: "A pod with GPUs moves many bytes by TCP while its processes own no RDMA queue pair: NCCL may have fallen back to sockets without logging it.",
+    remedy: "Run the job with NCCL_DEBUG=INFO (or with selvage's sidecar) and pass its log to `selvage nccl`. If the traffic is a data set, a checkpoint or requests, this is not a fallback.",
 };
 
-/// The check's row in the table of checks.
+/// Registers the check.
 pub const CHECK: Check = Check {
     id: ID,
     title: "NCCL without a log",
-    what: "Pods that hold GPUs, own no RDMA queue pair and move many bytes by TCP: the fallback that no log admits. A suspicion, never more than a notice.",
+    what: "Pods that hold GPUs, own no RDMA queue pair and move many bytes by TCP: a fallback that no log shows. A suspicion, never more than a notice.",
     reasons: &[SUSPECT],
     run,
 };
@@ -40,14 +40,13 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     suspects.filter_map(Suspect::candidate).collect()
 }
 
-/// RDMA ports below this share of the threshold do not carry a job's data.
+/// RDMA ports that move less than this share of the threshold do not carry a job's traffic.
 const MOVES_SHARE: f64 = 0.01;
 
-/// Bytes that bypass the IP layer of a namespace matter from this multiple of its IP bytes on.
+/// Interfaces that move this many times the bytes of IP carry traffic that bypasses the IP layer.
 const WITHOUT_IP: f64 = 2.0;
 
-/// From this ratio of one direction to the other on, traffic is more like a download or a server than like
-/// collectives.
+/// Traffic this many times larger one way looks like a download or a server, not like collectives.
 const ONE_WAY: f64 = 10.0;
 
 /// The state of one pod.
@@ -58,9 +57,9 @@ pub enum State {
     Cleared,
     /// It has moved bytes by TCP without a queue pair for long enough.
     Suspect,
-    /// It moves few bytes.
+    /// It moves little.
     Idle,
-    /// It cannot be judged, or not yet.
+    /// Facts are missing, or were not observed for long enough.
     Unknown,
 }
 
@@ -69,26 +68,26 @@ pub enum State {
 pub struct Suspect {
     /// UID of the pod.
     pub uid: String,
-    /// Name and GPUs of the pod.
+    /// Its name, job and GPUs.
     pub pod: GpuPod,
-    /// Its state.
+    /// The verdict.
     pub state: State,
-    /// Start of that state.
+    /// When the state last changed.
     pub since: Millis,
-    /// Reason code: `TcpOnly`, `RdmaMoves`, `LittleTraffic`, `Watching`, `HostNetwork` …
+    /// The reason in CamelCase: `TcpOnly`, `RdmaMoves`, `LittleTraffic`, `Watching`, `HostNetwork` …
     pub reason: String,
-    /// One sentence for people.
+    /// One sentence that says why.
     pub message: String,
-    /// What to do; empty if there is nothing to do.
+    /// What to do; empty unless suspect.
     pub remedy: String,
-    /// Numbers that the verdict rests on.
+    /// The numbers behind it.
     pub evidence: BTreeMap<String, serde_json::Value>,
     /// Since when it has moved bytes by TCP without a queue pair.
     pub above_since: Option<Millis>,
 }
 
 impl Suspect {
-    /// `namespace/pod`, or the UID if the name is unknown.
+    /// `namespace/pod`, or the UID where the name is unknown.
     pub fn subject(&self) -> String {
         match self.pod.name.is_empty() {
             true => self.uid.clone(),
@@ -96,7 +95,7 @@ impl Suspect {
         }
     }
 
-    /// The finding about a suspect. `None` in every other state.
+    /// The finding about a suspect; `None` in every other state.
     pub fn candidate(&self) -> Option<Candidate> {
         let timing = Timing {
             raise_after: Duration::ZERO,
@@ -131,19 +130,19 @@ pub fn judge(
     pod: &PodTraffic,
     policy: &Nccl,
 ) -> Suspect {
-    let judged = weigh(node, pod, policy);
+    let opinion = weigh(node, pod, policy);
     let mut suspect = Suspect {
         uid: pod.uid.clone(),
         pod: pod.pod.clone(),
-        state: judged.state,
+        state: opinion.state,
         since: pod.at,
-        reason: judged.reason.to_string(),
-        message: judged.message,
+        reason: opinion.reason.to_string(),
+        message: opinion.message,
         remedy: String::new(),
         evidence: evidence(node, pod),
         above_since: None,
     };
-    if judged.state == State::Suspect {
+    if opinion.state == State::Suspect {
         let since = before.and_then(|before| before.above_since);
         let since = since.or(pod.from).unwrap_or(pod.at);
         suspect.above_since = Some(since);
@@ -166,24 +165,23 @@ pub fn judge(
     suspect
 }
 
-/// State, reason and message by one sample.
-struct Judgement {
+struct Opinion {
     state: State,
     reason: &'static str,
     message: String,
 }
 
-fn judgement(state: State, reason: &'static str, message: impl Into<String>) -> Judgement {
-    Judgement {
+fn opinion(state: State, reason: &'static str, message: impl Into<String>) -> Opinion {
+    Opinion {
         state,
         reason,
         message: message.into(),
     }
 }
 
-/// Judges one sample; *suspect* regardless of how long.
-fn weigh(node: &NodeRdma, pod: &PodTraffic, policy: &Nccl) -> Judgement {
-    let unknown = |reason, message: &str| judgement(State::Unknown, reason, message);
+/// Judges the facts of one look; *suspect* regardless of how long.
+fn weigh(node: &NodeRdma, pod: &PodTraffic, policy: &Nccl) -> Opinion {
+    let unknown = |reason, message: &str| opinion(State::Unknown, reason, message);
     if pod.processes == 0 {
         return unknown(
             "NoProcess",
@@ -204,7 +202,10 @@ fn weigh(node: &NodeRdma, pod: &PodTraffic, policy: &Nccl) -> Judgement {
         );
     }
     let Some(moved) = &pod.per_second else {
-        return unknown("FirstLook", "only one sample so far: rates need two");
+        return unknown(
+            "FirstLook",
+            "it was observed once: rates need two observations",
+        );
     };
     let rate = moved.tcp.total();
     if rate <= threshold {
@@ -213,10 +214,10 @@ fn weigh(node: &NodeRdma, pod: &PodTraffic, policy: &Nccl) -> Judgement {
     if pod.host_network != Some(false) {
         let of = match pod.host_network {
             Some(true) => {
-                "it shares the node's network namespace: its bytes cannot be told apart from the node's"
+                "it shares the node's network namespace: its traffic cannot be separated from the node's"
             }
             _ => {
-                "whether it shares the node's network namespace is unknown, and so is whose bytes these are"
+                "whether it shares the node's network namespace is unknown, and so is whose traffic this is"
             }
         };
         return unknown("HostNetwork", of);
@@ -232,14 +233,14 @@ fn weigh(node: &NodeRdma, pod: &PodTraffic, policy: &Nccl) -> Judgement {
         return unknown(
             "ExclusiveDevices",
             &format!(
-                "it {by_tcp}; RDMA devices are bound to network namespaces (exclusive mode), and its own cannot be observed from here"
+                "it {by_tcp}; RDMA devices are bound to network namespaces (exclusive mode), and its own are not visible from here"
             ),
         );
     }
     if node.devices.is_empty() {
         return unknown(
             "NoRdmaDevice",
-            &format!("it {by_tcp}; this node has no RDMA device that it could use instead"),
+            &format!("it {by_tcp}; this node has no RDMA device to use instead"),
         );
     }
     match &pod.qps {
@@ -254,11 +255,11 @@ fn weigh(node: &NodeRdma, pod: &PodTraffic, policy: &Nccl) -> Judgement {
         PodQps::Known(owned) if owned.datagram > 0 => unknown(
             "DatagramOnly",
             &format!(
-                "it {by_tcp}, and owns {} datagram queue pairs: which of the two carries its bytes is unknown",
+                "it {by_tcp}, and owns {} datagram queue pairs: which of the two carries its data is unknown",
                 owned.datagram
             ),
         ),
-        PodQps::Known(_) => judgement(
+        PodQps::Known(_) => opinion(
             State::Suspect,
             "TcpOnly",
             format!(
@@ -272,13 +273,13 @@ fn weigh(node: &NodeRdma, pod: &PodTraffic, policy: &Nccl) -> Judgement {
     }
 }
 
-/// A pod that owns queue pairs that NCCL may use is never a suspect.
-fn with_queue_pairs(pod: &PodTraffic, owned: &OwnedQps, threshold: f64) -> Judgement {
+/// A pod that owns queue pairs by which NCCL may move bytes is never a suspect.
+fn with_queue_pairs(pod: &PodTraffic, owned: &OwnedQps, threshold: f64) -> Opinion {
     let count = owned.rc + owned.other;
     let devices = owned.devices.join(", ");
     let above = (pod.per_second.as_ref()).is_some_and(|moved| moved.tcp.total() > threshold);
     match pod.rdma_per_second {
-        Some(rate) if owned.ready > 0 && rate > threshold * MOVES_SHARE => judgement(
+        Some(rate) if owned.ready > 0 && rate > threshold * MOVES_SHARE => opinion(
             State::Cleared,
             "RdmaMoves",
             format!(
@@ -286,21 +287,21 @@ fn with_queue_pairs(pod: &PodTraffic, owned: &OwnedQps, threshold: f64) -> Judge
                 rate_text(rate)
             ),
         ),
-        None => judgement(
+        None => opinion(
             State::Unknown,
             "RdmaRateUnknown",
             format!(
-                "owns {count} queue pairs of {devices}; the traffic of their ports is not known yet"
+                "owns {count} queue pairs of {devices}; what their ports move is not yet known"
             ),
         ),
-        Some(_) if above => judgement(
+        Some(_) if above => opinion(
             State::Unknown,
             "RdmaSilent",
             format!(
                 "owns {count} queue pairs of {devices}, whose ports are quiet while it moves bytes by TCP"
             ),
         ),
-        Some(_) => judgement(
+        Some(_) => opinion(
             State::Idle,
             "LittleTraffic",
             format!("owns {count} queue pairs of {devices}, and moves little either way"),
@@ -308,21 +309,21 @@ fn with_queue_pairs(pod: &PodTraffic, owned: &OwnedQps, threshold: f64) -> Judge
     }
 }
 
-/// Judges a pod with little TCP; bytes that bypass the IP layer of its namespace are unknown.
-fn little(pod: &PodTraffic, moved: &Moved, threshold: f64) -> Judgement {
+/// Little TCP; but traffic that bypasses its namespace's IP layer is not visible.
+fn little(pod: &PodTraffic, moved: &Moved, threshold: f64) -> Opinion {
     let links = moved.links.total();
     if pod.host_network != Some(true) && links > threshold && links > moved.ip.total() * WITHOUT_IP
     {
-        return judgement(
+        return opinion(
             State::Unknown,
             "NoIpLayer",
             format!(
-                "its interfaces move {} that bypass the IP layer of its network namespace, as a virtual machine or RDMA does",
+                "its interfaces move {} that bypass its network namespace's IP layer, as for a virtual machine or RDMA",
                 rate_text(links)
             ),
         );
     }
-    judgement(
+    opinion(
         State::Idle,
         "LittleTraffic",
         format!("moves {} by TCP", rate_text(moved.tcp.total())),
@@ -332,14 +333,13 @@ fn little(pod: &PodTraffic, moved: &Moved, threshold: f64) -> Judgement {
 fn one_way(moved: &Moved) -> &'static str {
     let (received, sent) = (moved.tcp.received, moved.tcp.sent);
     if received > sent * ONE_WAY {
-        "; nearly all of it is received, as of a download"
+        "; nearly all of it received, as in a download"
     } else if sent > received * ONE_WAY {
-        "; nearly all of it is sent, as of an upload"
+        "; nearly all of it sent, as in an upload"
     } else {
         ""
     }
 }
 
 #[cfg(test)]
-#[path = "nccl_suspect_tests.rs"]
 mod tests;

@@ -58,7 +58,7 @@ pub(super) struct Registry {
     changed: bool,
 }
 
-/// What verdicts depend on besides the logs.
+/// What verdicts depend on apart from the logs.
 #[derive(Clone, Copy)]
 struct Around<'a> {
     now: Millis,

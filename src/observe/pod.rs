@@ -1,4 +1,4 @@
-//! A pod on this node, as far as judging its job needs it.
+//! A pod on this node, with what is needed to judge its job.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -16,18 +16,18 @@ pub struct ContainerKey {
     pub container: String,
 }
 
-/// What the API server tells of a pod; what it does not tell is empty or none.
+/// A pod as the API server describes it; unknown fields are empty or `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PodFacts {
-    /// UID.
+    /// UID of the pod.
     pub uid: String,
-    /// Namespace.
+    /// Namespace of the pod.
     pub namespace: String,
-    /// Name.
+    /// Name of the pod.
     pub name: String,
-    /// What it is a part of.
+    /// The job that it belongs to, if known.
     pub job: Option<Job>,
-    /// Whether the gang that it belongs to is meant to have more than one pod; none: not told.
+    /// Whether the gang that it belongs to is meant to have more than one pod; `None` if unknown.
     pub gang: Option<bool>,
     /// Whether it shares the node's network namespace.
     pub host_network: bool,
@@ -38,7 +38,7 @@ pub struct PodFacts {
     pub containers: BTreeMap<String, ContainerFacts>,
 }
 
-/// What a pod is a part of.
+/// The workload that a pod belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Job {
     /// `PyTorchJob`, `MPIJob`, `JobSet`, `LeaderWorkerSet`, `Volcano`, `Job`, `StatefulSet` …
@@ -47,46 +47,46 @@ pub struct Job {
     pub name: String,
 }
 
-/// What a container asks for and is told.
+/// A container's requests, environment and state.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ContainerFacts {
     /// Variables that steer NCCL and its plugins (`NCCL_*`, `FI_*`, `UCX_*`, `WORLD_SIZE` …) with a
     /// literal value in the manifest.
     pub env: BTreeMap<String, String>,
-    /// GPUs asked for, of any vendor.
+    /// GPUs requested, of any vendor.
     pub gpus: u64,
-    /// RDMA devices asked for, by resource name (`vpc.amazonaws.com/efa`, `rdma/hca_shared_devices_a`).
+    /// RDMA devices requested, by resource name (`vpc.amazonaws.com/efa`, `rdma/hca_shared_devices_a`).
     pub rdma: BTreeMap<String, u64>,
     /// Whether it may lock memory without bound: IPC_LOCK or privileged.
     pub may_lock_memory: bool,
-    /// Whether it is privileged: it then sees the node's RDMA devices without asking for any.
+    /// Whether it is privileged: it then sees the node's RDMA devices without requesting any.
     pub privileged: bool,
-    /// Whether it gets devices of which the manifest does not tell the kind: by resource claims
+    /// Whether it gets devices whose kind the manifest does not say: by resource claims
     /// (DRA), or as an extended resource whose name says neither GPU nor RDMA. Then `gpus` may be too
     /// few, and an empty `rdma` says nothing.
     #[serde(default)]
     pub other_devices: bool,
-    /// Whether it is the daemon that GPUDirect-TCPX and TCPXO need beside a job.
+    /// Whether it is the daemon that GPUDirect-TCPX and TCPXO need next to a job.
     #[serde(default)]
     pub tcp_daemon: bool,
-    /// How it is; none before the kubelet has told.
+    /// Its state; `None` before the kubelet reported one.
     #[serde(default)]
     pub state: Option<ContainerState>,
 }
 
-/// How a container is (`status.containerStatuses[].state`), with the kubelet's word for why.
+/// A container's state (`status.containerStatuses[].state`), with the kubelet's reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ContainerState {
     /// Not yet, or not again: `ContainerCreating`, `CrashLoopBackOff`, `ImagePullBackOff` …
     Waiting(String),
-    /// It runs.
+    /// Its process runs.
     Running,
     /// It ended: `Completed, exit 0`, `OOMKilled, exit 137` …
     Ended(String),
 }
 
-/// What a node has to give to pods (`status.allocatable`), as its device plugins told the kubelet.
+/// What a node offers to pods (`status.allocatable`), as its device plugins registered it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NodeDevices {
     /// GPUs, of any vendor.
@@ -98,7 +98,7 @@ pub struct NodeDevices {
 /// Whether an extended resource is counted in GPUs or parts of GPUs: `nvidia.com/gpu`,
 /// `nvidia.com/gpu.shared`, `nvidia.com/mig-1g.10gb`, `amd.com/gpu`, `amd.com/cpx_nps4`,
 /// `volcano.sh/vgpu-number`. Shares of memory or cores (`nvidia.com/gpumem`, `aliyun.com/gpu-mem`)
-/// are no numbers of GPUs, and come beside one.
+/// are not counts of GPUs, and come in addition to one.
 pub fn is_gpu_resource(name: &str) -> bool {
     let Some((domain, resource)) = name.split_once('/') else {
         return false;
@@ -116,7 +116,7 @@ pub fn is_gpu_resource(name: &str) -> bool {
 }
 
 /// Whether an extended resource stands for RDMA devices, or may: operators choose the names behind
-/// `nvidia.com/` and `openshift.io/` (SR-IOV operators), so those that are no GPUs count.
+/// `nvidia.com/` and `openshift.io/` (SR-IOV operators), so all that are not GPUs count.
 /// Numbers of them need not be numbers of NICs: `rdma/hca_shared_devices_a` counts slots.
 pub fn is_rdma_resource(name: &str) -> bool {
     let Some((domain, resource)) = name.split_once('/') else {
@@ -134,7 +134,7 @@ pub fn is_rdma_resource(name: &str) -> bool {
         }
         "amd.com" => ["nic", "vnic"].contains(&lower.as_str()),
         "openshift.io" => !lower.contains("gpu"),
-        // Beside each network stands the number of its addresses: `rdma-0.IP`.
+        // Each network also has its number of addresses: `rdma-0.IP`.
         "networking.gke.io.networks" => !lower.ends_with(".ip"),
         "mrdma.google.com" => true,
         _ => ["rdma", "roce", "infiniband"]
@@ -143,7 +143,7 @@ pub fn is_rdma_resource(name: &str) -> bool {
     }
 }
 
-/// Whether a container is the daemon that GPUDirect-TCPX and TCPXO need beside a job, by the names
+/// Whether a container is the daemon that GPUDirect-TCPX and TCPXO need next to a job, by the names
 /// that Google's manifests give it (`tcpd-daemon`, `fastrak-daemon`, `tcpxo-daemon`, `tcpx-daemon`,
 /// `rxdm`), or by the program's name in its image (`…/gpudirect-tcpxo/tcpgpudmarxd-dev:v1.0.9`).
 pub fn is_gpudirect_tcp_daemon(container: &str, image: &str) -> bool {

@@ -1,6 +1,7 @@
-//! The numbers behind the verdict on a pod, for the report.
+//! The numbers behind a verdict on a pod, for people and for the report.
 
 use crate::observe::traffic::{NodeRdma, PodQps, PodTraffic};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// A rate for people: `3.5 MB/s`.
@@ -22,62 +23,68 @@ fn whole(value: f64) -> u64 {
     value.round() as u64
 }
 
-/// The numbers that a verdict rests on, and their sources.
-pub(super) fn evidence(node: &NodeRdma, pod: &PodTraffic) -> BTreeMap<String, serde_json::Value> {
-    let mut all: BTreeMap<String, serde_json::Value> = BTreeMap::new();
-    let mut say = |name: &str, value: serde_json::Value| {
-        all.insert(name.to_string(), value);
+/// The numbers that a verdict rests on, and where they come from.
+pub(super) fn evidence(node: &NodeRdma, pod: &PodTraffic) -> BTreeMap<String, Value> {
+    let moved = pod.per_second.as_ref();
+    let seconds = |since| pod.at.since(since).as_secs();
+    let (owned, unlisted) = match &pod.qps {
+        PodQps::Known(owned) => (Some(owned), None),
+        PodQps::NotListed => (None, Some("not listed: no pod moves enough by TCP".into())),
+        PodQps::Unknown(why) => (None, Some(format!("unknown: {why}"))),
     };
-    say("gpus", pod.pod.gpus.into());
-    say("processes", pod.processes.into());
-    if let Some(shares) = pod.host_network {
-        say("host_network", shares.into());
-    }
-    if let Some(moved) = &pod.per_second {
-        say(
+    let devices = owned.map(|owned| &owned.devices);
+    let tcp_from = "estimate: IpExt octets without lo, by TCP's share of packets";
+    let rdma_from = "port counters of those devices: RDMA is not counted by pod";
+    let all = [
+        ("gpus", json!(pod.pod.gpus)),
+        ("processes", json!(pod.processes)),
+        ("host_network", json!(pod.host_network)),
+        (
             "tcp_received_bytes_per_second",
-            whole(moved.tcp.received).into(),
-        );
-        say("tcp_sent_bytes_per_second", whole(moved.tcp.sent).into());
-        say("ip_bytes_per_second", whole(moved.ip.total()).into());
-        say("link_bytes_per_second", whole(moved.links.total()).into());
-        say(
-            "tcp_bytes_from",
-            "estimate: IpExt octets without lo, by TCP's share of packets".into(),
-        );
-    }
-    if let Some(from) = pod.from {
-        say("over_seconds", pod.at.since(from).as_secs().into());
-    }
-    match &pod.qps {
-        PodQps::Known(owned) => {
-            say("queue_pairs_rc", owned.rc.into());
-            say("queue_pairs_other", owned.other.into());
-            say("queue_pairs_datagram", owned.datagram.into());
-            say("queue_pairs_ready", owned.ready.into());
-            if !owned.devices.is_empty() {
-                say("queue_pair_devices", owned.devices.clone().into());
-            }
-        }
-        PodQps::NotListed => say(
-            "queue_pairs",
-            "not listed: no pod moves enough by TCP".into(),
+            json!(moved.map(|moved| whole(moved.tcp.received))),
         ),
-        PodQps::Unknown(why) => say("queue_pairs", format!("unknown: {why}").into()),
-    }
-    if let Some(listed) = node.listed_at {
-        say(
+        (
+            "tcp_sent_bytes_per_second",
+            json!(moved.map(|moved| whole(moved.tcp.sent))),
+        ),
+        (
+            "ip_bytes_per_second",
+            json!(moved.map(|moved| whole(moved.ip.total()))),
+        ),
+        (
+            "link_bytes_per_second",
+            json!(moved.map(|moved| whole(moved.links.total()))),
+        ),
+        ("tcp_bytes_from", json!(moved.map(|_| tcp_from))),
+        ("over_seconds", json!(pod.from.map(seconds))),
+        ("queue_pairs_rc", json!(owned.map(|owned| owned.rc))),
+        ("queue_pairs_other", json!(owned.map(|owned| owned.other))),
+        (
+            "queue_pairs_datagram",
+            json!(owned.map(|owned| owned.datagram)),
+        ),
+        ("queue_pairs_ready", json!(owned.map(|owned| owned.ready))),
+        (
+            "queue_pair_devices",
+            json!(devices.filter(|devices| !devices.is_empty())),
+        ),
+        ("queue_pairs", json!(unlisted)),
+        (
             "queue_pairs_listed_seconds_ago",
-            pod.at.since(listed).as_secs().into(),
-        );
-    }
-    if let Some(rate) = pod.rdma_per_second {
-        say("rdma_port_bytes_per_second", whole(rate).into());
-        say(
+            json!(node.listed_at.map(seconds)),
+        ),
+        (
+            "rdma_port_bytes_per_second",
+            json!(pod.rdma_per_second.map(whole)),
+        ),
+        (
             "rdma_bytes_from",
-            "port counters of those devices: RDMA is not counted by pod".into(),
-        );
-    }
-    say("rdma_devices", node.devices.len().into());
-    all
+            json!(pod.rdma_per_second.map(|_| rdma_from)),
+        ),
+        ("rdma_devices", json!(node.devices.len())),
+    ];
+    let known = all.into_iter().filter(|(_, value)| !value.is_null());
+    known
+        .map(|(name, value)| (name.to_string(), value))
+        .collect()
 }

@@ -1,4 +1,4 @@
-//! One container's log: which of its files is read, how far, and when it is looked at again.
+//! One container's log: which of its files is read, how far, and when it is checked again.
 
 use super::input::{self, Input, Slot, Slots, Then};
 use super::line_framing::{self, Joins};

@@ -21,7 +21,7 @@ pub(super) enum Target {
     File(u64),
 }
 
-/// Most batches of events taken in one go.
+/// Most batches of events read by one call.
 const MAX_BATCHES: usize = 1024;
 
 /// Watches end with what they watch; events of one that is stale cost a look.

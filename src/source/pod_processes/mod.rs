@@ -1,5 +1,4 @@
-//! Which processes are whose: `/proc/[pid]/cgroup` to pods, and what the network namespace of a
-//! process counts. Both are readable without a capability; `/proc/[pid]/ns/*` is not.
+//! Processes by pod, from `/proc/[pid]/cgroup`, and the counters of a process's network namespace. Both are readable without a capability; `/proc/[pid]/ns/*` is not.
 //!
 //! Other pods' processes are seen only through the procfs of the node's PID namespace: with hostPID,
 //! or with the node's /proc mounted below the host root.
@@ -15,7 +14,7 @@ use cgroup::{Place, place};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// Most processes looked at in one walk: the kernel's own default for pid_max.
+/// Most processes examined in one walk: the kernel's own default for pid_max.
 pub const MAX_PROCESSES: usize = 32_768;
 
 /// Most processes remembered of one pod: the first ones, the oldest as a rule.
@@ -27,7 +26,7 @@ const MAX_CGROUP: usize = 16 << 10;
 /// Processes of one pod.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PodPids {
-    /// How many there are.
+    /// Number of its processes.
     pub count: u32,
     /// The lowest PIDs, at most [`MAX_KEPT`].
     pub pids: Vec<u32>,
@@ -38,13 +37,13 @@ pub struct PodPids {
 pub struct Walk {
     /// Processes of the pods asked for, by UID.
     pub pods: BTreeMap<String, PodPids>,
-    /// Processes looked at.
-    pub looked_at: u32,
+    /// Processes examined.
+    pub examined: u32,
     /// Processes of any pod among them.
     pub in_pods: u32,
     /// Processes whose cgroup may not be read.
     pub denied: u32,
-    /// More processes than are looked at.
+    /// There are more processes than are examined.
     pub cut: bool,
 }
 
@@ -58,7 +57,7 @@ pub fn walk(host: &Host, wanted: &BTreeSet<String>) -> Reading<Walk> {
             ..Walk::default()
         };
         for pid in pids.into_iter().take(MAX_PROCESSES) {
-            walk.looked_at += 1;
+            walk.examined += 1;
             match place_of(host, pid) {
                 Found::Pod(place) => {
                     walk.in_pods += 1;
@@ -81,13 +80,13 @@ pub fn walk(host: &Host, wanted: &BTreeSet<String>) -> Reading<Walk> {
 /// Where a task belongs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
-    /// To a pod.
+    /// It belongs to a pod.
     Pod(Place),
-    /// To none.
+    /// It belongs to no pod.
     NoPod,
     /// Its cgroup may not be read.
     Denied,
-    /// It ended.
+    /// The process ended.
     Gone,
 }
 
@@ -109,8 +108,8 @@ pub fn place_of(host: &Host, pid: u32) -> Found {
     }
 }
 
-/// Whether PIDs that the kernel tells this process are the same numbers as those in the host
-/// root's /proc; none where that cannot be told. `NSpid` lists a process's PIDs from the namespace
+/// Whether PIDs that the kernel reports to this process are the same numbers as those in the host
+/// root's /proc; `None` if unknown. `NSpid` lists a process's PIDs from the namespace
 /// of that procfs inwards: one number says that they are one namespace.
 pub fn same_pid_namespace(host: &Host) -> Option<bool> {
     let status = tree::read_text(host, "proc/self/status");

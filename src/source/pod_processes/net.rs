@@ -1,4 +1,4 @@
-//! What the network namespace of a process counts: `/proc/[pid]/net/{snmp,snmp6,netstat,dev}`
+//! Counters of a process's network namespace: `/proc/[pid]/net/{snmp,snmp6,netstat,dev}`
 //! (net/ipv4/proc.c, net/ipv6/proc.c, net/core/net-procfs.c). Any process may read them: only the
 //! target's task is looked up (get_proc_task_net in fs/proc/proc_net.c).
 
@@ -14,7 +14,7 @@ const ETHERNET_HEADER: u64 = 14;
 
 /// Tells network namespaces apart: every namespace has a `net/dev` of its own, and procfs gives each
 /// file of its own an inode number (proc_alloc_inum in fs/proc/generic.c). Unlike the link
-/// `/proc/[pid]/ns/net`, it may be looked at without the right to trace the process.
+/// `/proc/[pid]/ns/net`, it may be read without the right to trace the process.
 pub fn namespace(host: &Host, pid: u32) -> Option<u64> {
     tree::inode(host, file(pid, "net/dev"))
 }

@@ -46,7 +46,7 @@ fn processes_by_pod() {
         }
     );
     assert_eq!(
-        (walk.looked_at, walk.in_pods, walk.denied, walk.cut),
+        (walk.examined, walk.in_pods, walk.denied, walk.cut),
         (7, 4, 1, false)
     );
     assert_eq!(place_of(&tree.host(), 60), Found::Gone);
@@ -161,7 +161,7 @@ fn this_machine_s_own() {
     let host = Host::new("/");
     let own = std::process::id();
     let before = net::read(&host, own).value().copied().unwrap();
-    // Something over lo, which is no traffic of a pod.
+    // Something over lo, which is not traffic of a pod.
     let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = server.local_addr().unwrap();
     let reader = std::thread::spawn(move || {
@@ -191,7 +191,7 @@ fn this_machine_s_own() {
     assert_eq!(net::namespace(&host, u32::MAX), None);
     assert_eq!(same_pid_namespace(&host), Some(true));
     let walk = walk(&host, &wanted(&[])).value().unwrap().clone();
-    assert!(walk.looked_at > 1 && !walk.cut && walk.pods.is_empty());
+    assert!(walk.examined > 1 && !walk.cut && walk.pods.is_empty());
 }
 
 proptest! {

@@ -76,7 +76,7 @@ fn a_link_that_leads_nowhere_is_told_and_found_when_it_does() {
         if !target.is_empty() {
             symlink(target, &link).unwrap();
         } else {
-            // A link to what is no regular file.
+            // A link to something else than a regular file.
             nix::unistd::mkfifo(&rig.path("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
             symlink("pipe", &link).unwrap();
         }

@@ -28,7 +28,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Whatever is written, rotated, packed and restarted between whatever looks: the lines wanted
+    /// However files are written, rotated, packed and restarted between polls: the wanted lines
     /// come, once each, in order.
     #[test]
     fn what_was_written_comes(

@@ -136,7 +136,7 @@ fn no_line_is_lost_or_repeated_whatever_the_rotation() {
                 rig.settle();
                 let told = format!("{case}; resting: {resting}, {:?}", rig.options);
                 assert_eq!(rig.lines(), *want, "{told}");
-                // Of a file that was not open when it was removed, nobody knows.
+                // A file that was not open when it was removed is not noticed.
                 // (Its successor may have got its inode, so that it looks cut back.)
                 let removed = ["restarts", "replaced under the same name"].contains(case);
                 let unknown = rig.options.open_files == 0 && removed;
@@ -194,7 +194,7 @@ fn lines_bear_the_restart_of_their_file() {
 }
 
 #[test]
-fn overwritten_in_place_is_read_anew() {
+fn overwritten_in_place_is_read_from_its_start() {
     let mut rig = Rig::new(|_| {});
     rig.write("0.log", "NCCL 1\n");
     rig.settle();

@@ -75,7 +75,7 @@ fn a_suspect_is_one_only_after_a_while() {
         (90, 900.0),
         (120, 900.0),
         (150, 900.0),
-        // Anything less starts again.
+        // Anything less starts over.
         (180, 50.0),
         (210, 900.0),
         (330, 900.0),
@@ -177,7 +177,7 @@ fn whatever_is_not_known_is_no_suspicion() {
         ("moves little", State::Idle, "LittleTraffic", |_, p| {
             p.per_second = Some(moved(99.0))
         }),
-        // The node as a whole moves little, and so does every pod that shares its namespace.
+        // The node as a whole moves little, and so do pods that share its namespace.
         (
             "host network, quiet",
             State::Idle,
