@@ -2,7 +2,7 @@
 
 use super::sidecar_record::sidecar_verdict;
 use super::types::{Announced, Change, PodLookup, SavedVerdict};
-use crate::check::nccl::{JobContext, Fallback, NcclVerdict, judge};
+use crate::check::nccl::{Fallback, JobContext, NcclVerdict, judge};
 use crate::check::nccl_jobs::{ContainerVerdict, Outcomes, Via};
 use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::log::Limits;

@@ -160,7 +160,7 @@ impl Sidecar {
         wall: jiff::Timestamp,
         last: bool,
     ) -> Result<(), SidecarError> {
-        let beside = JobContext {
+        let context = JobContext {
             now: Some((wall, self.settings.hang_after)),
             ..JobContext::default()
         };
@@ -169,7 +169,7 @@ impl Sidecar {
             if !log.is_nccl() {
                 continue;
             }
-            let verdict = judge(log, &beside);
+            let verdict = judge(log, &context);
             let key = ContainerKey {
                 namespace: self.settings.namespace.clone(),
                 pod: self.settings.pod.clone(),
