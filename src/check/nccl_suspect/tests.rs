@@ -261,11 +261,11 @@ fn who_owns_queue_pairs_is_never_suspected() {
 }
 
 #[test]
-fn one_way_bytes_are_told_as_such() {
+fn one_way_traffic_is_named() {
     let mut traffic = pod(300, 900.0, none());
     for (received, sent, want) in [
-        (9e8, 1e7, "as of a download"),
-        (1e7, 9e8, "as of an upload"),
+        (9e8, 1e7, "as in a download"),
+        (1e7, 9e8, "as in an upload"),
         (5e8, 4e8, "own no RDMA queue pair"),
     ] {
         traffic.per_second = Some(Moved {
