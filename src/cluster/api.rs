@@ -7,6 +7,7 @@ use super::names::{FIELD_MANAGER, Names};
 use super::node::{NodeObject, NodeView, resource, text};
 use super::rate_limit::Limits;
 use super::settings::ClusterSettings;
+use super::watch_pace;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
@@ -92,7 +93,7 @@ fn client(
     };
     let client = Client::try_from(config);
     let client = client.map_err(|error| ApiError::other(CONNECT, chain(&error)))?;
-    Ok((client, namespace))
+    Ok((watch_pace::paced(client, limits.backoff), namespace))
 }
 
 /// The requests about one Node and its group.

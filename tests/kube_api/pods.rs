@@ -7,7 +7,7 @@ use selvage::cluster::ClusterSettings;
 use selvage::cluster::pods::{Health, PodTable, PodWatch};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
 
 const LIST: &str = "resourceVersion=0&";
@@ -389,4 +389,23 @@ fn hostile_pods_are_passed_over_and_the_others_kept() {
     api.tell_pod_watchers("<html>");
     api.put_pod(pod("d"));
     watching.knows("the pod after it", &["a", "b", "c", "d", "huge"]);
+}
+
+#[test]
+fn a_server_that_ends_every_watch_at_once_is_not_hammered() {
+    let api = api();
+    api.put_pod(pod("a"));
+    let watching = Watching::start(&api);
+    watching.knows("list", &["a"]);
+    let began = Instant::now();
+    let before = asked(&api, "watch=true");
+    while began.elapsed() < Duration::from_millis(600) {
+        api.end_pod_watches();
+        std::thread::sleep(Duration::from_millis(1));
+        assert!(began.elapsed() < BOUND);
+    }
+    // Waits here are from 20 to 100 ms, half of it by chance.
+    let times = asked(&api, "watch=true") - before;
+    assert!(times < 40, "{times} times in 600 ms");
+    watching.knows("all", &["a"]);
 }

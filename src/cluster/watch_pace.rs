@@ -1,0 +1,81 @@
+//! Backoff between watches by their progress, not by errors. kube's watcher resumes a watch that ended
+//! cleanly at once, so a server or proxy that answers with an empty body would be asked thousands of
+//! times a second.
+
+use kube::Client;
+use kube::client::Body;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A watch that lasted this many first waits made progress.
+const PROGRESS: u32 = 10;
+
+/// The same client, whose watches start at a bounded pace; other requests pass at once. `backoff`:
+/// first and longest wait.
+pub(super) fn paced(client: Client, backoff: (Duration, Duration)) -> Client {
+    let namespace = client.default_namespace().to_string();
+    let pace = Arc::new(Mutex::new(Pace::default()));
+    let service = tower::service_fn(move |request: hyper::Request<Body>| {
+        let (client, pace) = (client.clone(), Arc::clone(&pace));
+        async move {
+            let query = request.uri().query().unwrap_or_default();
+            if query.split('&').any(|pair| pair == "watch=true") {
+                let wait = (pace.lock())
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .next(Instant::now(), backoff);
+                tokio::time::sleep(wait.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
+            }
+            client.send(request).await
+        }
+    });
+    Client::new(service, namespace)
+}
+
+/// When the last watch began, and how long it had to wait.
+#[derive(Debug, Default)]
+struct Pace {
+    began: Option<Instant>,
+    wait: Duration,
+}
+
+impl Pace {
+    /// How long the watch that is asked for at `now` waits: not at all after one that made progress,
+    /// else twice as long as the one before it.
+    fn next(&mut self, now: Instant, (first, longest): (Duration, Duration)) -> Duration {
+        let short = |began| now.duration_since(began) < first * PROGRESS;
+        self.wait = match self.began.is_some_and(short) {
+            true => (self.wait * 2).clamp(first, longest),
+            false => Duration::ZERO,
+        };
+        self.began = Some(now + self.wait);
+        self.wait
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_watches_that_end_early_wait_longer_each_time() {
+        let seconds = Duration::from_secs;
+        let mut pace = Pace::default();
+        let mut now = Instant::now();
+        let mut next = |lasted| {
+            now += lasted;
+            let wait = pace.next(now, (seconds(1), seconds(30)));
+            now += wait;
+            wait
+        };
+        let early = [0, 1, 2, 4, 8, 16, 30, 30].map(seconds);
+        assert_eq!(early.map(|_| next(seconds(0))), early);
+        assert_eq!(
+            next(seconds(9)),
+            seconds(30),
+            "nine seconds are no progress"
+        );
+        assert_eq!(next(seconds(10)), seconds(0), "ten are");
+        assert_eq!(next(seconds(0)), seconds(1));
+    }
+}
