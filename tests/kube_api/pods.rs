@@ -2,7 +2,7 @@
 
 use crate::fake_api::{FakeApi, Wrong};
 use crate::support;
-use crate::told::{short, until};
+use crate::told::{BOUND, short, until};
 use selvage::cluster::ClusterSettings;
 use selvage::cluster::pods::{Health, PodTable, PodWatch};
 use serde_json::{Value, json};
