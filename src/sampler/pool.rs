@@ -84,6 +84,12 @@ impl<R> Shared<R> {
     }
 }
 
+impl<R: Send + 'static> Default for Pool<R> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<R: Send + 'static> Pool<R> {
     /// A pool without workers; the first job starts the first one.
     pub fn new() -> Self {

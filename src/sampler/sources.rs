@@ -70,8 +70,11 @@ pub struct Sample {
     /// How the read went, for the source's own health.
     pub ended: Ended,
     /// Merges the facts and says what that changed.
-    pub merge: Box<dyn FnOnce(&mut Snapshot, Millis) -> Changes + Send>,
+    pub merge: Merge,
 }
+
+/// Merges what was read at that moment into the snapshot.
+pub type Merge = Box<dyn FnOnce(&mut Snapshot, Millis) -> Changes + Send>;
 
 /// What readers are made from.
 pub struct Inventory<'a> {

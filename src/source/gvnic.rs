@@ -102,7 +102,7 @@ impl GvnicLinkReader {
     pub fn new(device: &RdmaDevice) -> Self {
         let name = device.ports.iter().find_map(|port| port.netdev.as_deref());
         GvnicLinkReader {
-            netdev: name.map(|name| NetdevReader::new(name)),
+            netdev: name.map(NetdevReader::new),
         }
     }
 

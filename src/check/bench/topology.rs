@@ -56,7 +56,7 @@ pub fn topology(run: &Run, nccl: Option<&NcclVerdict>) -> Option<Topology> {
 
 /// A log gives numbers only: which rank is where is known if the ranks divide evenly.
 fn logged(nranks: u32, nodes: u32) -> Option<Topology> {
-    if nodes == 0 || nranks > MAX_RANKS || nranks % nodes != 0 {
+    if nodes == 0 || nranks > MAX_RANKS || !nranks.is_multiple_of(nodes) {
         return None;
     }
     let (ranks, leaving) = (nranks / nodes, u32::from(nodes > 1));

@@ -67,7 +67,7 @@ impl Port<'_> {
     /// The name, short enough for its box next to a glyph.
     pub(super) fn short_name(&self) -> String {
         cut(
-            &self.name(),
+            self.name(),
             12 - 2 * usize::from(self.about.pcie().is_some()),
         )
     }

@@ -283,8 +283,7 @@ fn pause_ms(took: Duration) -> u16 {
     let pause = took.saturating_mul(400).as_millis();
     u16::try_from(pause)
         .unwrap_or(u16::MAX)
-        .min(5000)
-        .max(SYSLOG_POLL_MS)
+        .clamp(SYSLOG_POLL_MS, 5000)
 }
 
 #[cfg(test)]

@@ -89,11 +89,11 @@ pub(super) fn cut(
         let mut take = wanted.is_some_and(|found| found <= end);
         // Only a line that is handed over begins a join.
         let tag = (take || any(joins)).then(|| tag(line)).flatten();
-        if let Some((stream, more)) = tag {
-            if let Some(join) = joins.get_mut(stream) {
-                take |= *join;
-                *join = take && more;
-            }
+        if let Some((stream, more)) = tag
+            && let Some(join) = joins.get_mut(stream)
+        {
+            take |= *join;
+            *join = take && more;
         }
         if take && line.len() > longest {
             done.too_long += 1;
