@@ -126,7 +126,7 @@ pub async fn capture(
     refuse_counters(host, snapshot, &restricted, &mut tree);
     add_answers(host, snapshot, &mut tree);
     if let Some(log) = logs::kernel(host) {
-        add_text(&mut tree, "dev/kmsg", log);
+        add_text(host, &mut tree, "dev/kmsg", log);
     }
     write::write(out, tree)
 }
@@ -145,9 +145,16 @@ fn prepare(out: &Path) -> Result<(), CaptureError> {
     }
 }
 
-fn add_text(tree: &mut Recorded, path: impl Into<PathBuf>, text: String) {
+/// Adds a file of the capture's own, where the sources would find it: `proc/net` is a link.
+fn add_text(host: &Host, tree: &mut Recorded, path: impl AsRef<Path>, text: String) {
+    let path = path.as_ref();
+    let real = || {
+        let parent = tree::canonical(host, path.parent()?)?;
+        Some(parent.join(path.file_name()?))
+    };
     let file = Entry::File(Some(text.into_bytes()));
-    tree.entries.insert(path.into(), file);
+    tree.entries
+        .insert(real().unwrap_or_else(|| path.to_path_buf()), file);
 }
 
 /// Counters that a restricted function refuses: a replay meets the same answer at the same files.
@@ -178,7 +185,7 @@ fn add_answers(host: &Host, snapshot: &Snapshot, tree: &mut Recorded) {
     for (name, facts) in &snapshot.dot1x {
         // Words without addresses, live or not.
         if let Reading::Value(facts) = &facts.value {
-            add_text(tree, dot1x::path(name), dot1x::text(facts));
+            add_text(host, tree, dot1x::path(name), dot1x::text(facts));
         }
     }
     if !host.is_live() {
@@ -193,7 +200,7 @@ fn add_answers(host: &Host, snapshot: &Snapshot, tree: &mut Recorded) {
             let _ = writeln!(text, "{statistic}: {value}");
         }
         if !statistics.is_empty() {
-            add_text(tree, replay::ethtool_path(name), text);
+            add_text(host, tree, replay::ethtool_path(name), text);
         }
     }
     let dcb = (snapshot.dcb.iter())
@@ -203,7 +210,7 @@ fn add_answers(host: &Host, snapshot: &Snapshot, tree: &mut Recorded) {
         Some((path, json(links.value.value()?)?))
     });
     for (path, text) in dcb.chain(functions) {
-        add_text(tree, path, text);
+        add_text(host, tree, path, text);
     }
 }
 

@@ -13,8 +13,10 @@ use std::path::Path;
 pub fn scrub(host: &Host, snapshot: &Snapshot, tree: &mut Recorded) {
     // Hardware addresses of interfaces, and routes with their gateways.
     let private = |path: &Path| {
+        let network = path.components().any(|part| part.as_os_str() == "net");
         path.file_name().is_some_and(|name| name == "address")
-            || path.starts_with("proc/net")
+            // Also by its real place, `proc/PID/net`.
+            || (path.starts_with("proc") && network)
             || path.starts_with("run/wpa_supplicant")
     };
     tree.entries
@@ -34,7 +36,7 @@ pub fn scrub(host: &Host, snapshot: &Snapshot, tree: &mut Recorded) {
         let over = |name: &&String| ovs::route_over(host, &names, name).is_some_and(|r| r.sure);
         let below: Vec<String> = snapshot.netdevs.keys().filter(over).cloned().collect();
         names.extend(below);
-        super::add_text(tree, "proc/net/route", default_routes(&names));
+        super::add_text(host, tree, "proc/net/route", default_routes(&names));
     }
 }
 

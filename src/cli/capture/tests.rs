@@ -89,8 +89,11 @@ fn node() -> TestTree {
         "selvage/ethtool/eth0",
         "driver: mlx5_core\nrx_prio3_pause: 5",
     );
+    // As on a live kernel: by way of two links.
+    tree.link("proc/net", "self/net");
+    tree.link("proc/self", "17");
     tree.file(
-        "proc/net/route",
+        "proc/17/net/route",
         "eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000",
     );
     tree.file("proc/cmdline", "root=UUID=hidden iommu=pt");
