@@ -17,8 +17,9 @@ UNIT_TESTS := $(filter-out $(HOST_TESTS),$(patsubst tests/%.rs,%,$(wildcard test
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
-demo: build ## a simulated GPU node with faults coming and going
-	@target/release/selvage demo
+demo: ## a simulated GPU node with faults coming and going
+	cargo build --profile demo --locked --bin selvage
+	@target/demo/selvage demo
 
 demo-stack: deps build ## twelve simulated nodes, a real Prometheus and Alertmanager, alerts firing
 	@SELVAGE_STACK=demo tests/stack/run target/release/selvage

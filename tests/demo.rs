@@ -10,7 +10,7 @@
 
 mod support;
 
-use selvage::simulate::{Role, cast};
+use selvage::simulate::{Scenario, fleet};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
@@ -102,7 +102,7 @@ fn free_port() -> u16 {
 }
 
 /// What still lacks of what a part is to come to; none where its agent does not answer.
-fn lacks(role: &Role, address: &str) -> Option<String> {
+fn lacks(role: &Scenario, address: &str) -> Option<String> {
     let (code, body) = try_get(address, "/report").ok()?;
     assert_eq!(code, 200);
     let report: Value = serde_json::from_str(&body).ok()?;
@@ -114,13 +114,14 @@ fn lacks(role: &Role, address: &str) -> Option<String> {
         .filter_map(|finding| finding["reason"].as_str())
         .chain(verdict.iter().filter_map(Value::as_str))
         .collect();
-    let missing: Vec<&&str> = role
+    let missing: Vec<&String> = role
         .reasons
         .iter()
-        .filter(|reason| !told.contains(**reason))
+        .filter(|reason| !told.contains(reason.as_str()))
         .collect();
     let right = role
         .state
+        .as_deref()
         .map_or(state == "degraded", |wanted| wanted == state);
     let lacks = format!("{} is {state}, lacks {missing:?}", role.name);
     Some(if right && missing.is_empty() {
@@ -135,7 +136,7 @@ fn every_part_of_the_fleet_comes_to_its_verdict() {
     let listen = format!("--listen=127.0.0.1:{}", free_port());
     let mut demo = Demo::start(&["--nodes=12", "--speed=3", &listen]);
     let targets = demo.targets();
-    let roles = cast(12, 1.0);
+    let roles = fleet(12, 1.0);
     assert!(
         targets
             .iter()
@@ -146,7 +147,7 @@ fn every_part_of_the_fleet_comes_to_its_verdict() {
         let found = targets.iter().find(|(known, _)| known == name);
         found.map(|(_, address)| address.as_str()).unwrap()
     };
-    let mut waited: Vec<&Role> = roles.iter().collect();
+    let mut waited: Vec<&Scenario> = roles.iter().collect();
     let mut last = Vec::new();
     let end = Instant::now() + BOUND;
     while !waited.is_empty() {

@@ -12,7 +12,7 @@
 mod support;
 
 use selvage::report::catalogue::CATALOGUE;
-use selvage::simulate::{Event, Node, PRESETS};
+use selvage::simulate::{Event, Node, presets};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use support::{node, selvage};
@@ -188,7 +188,7 @@ impl Golden {
 #[test]
 fn presets() {
     let mut golden = Golden { wrong: Vec::new() };
-    for name in PRESETS.iter().filter(|name| **name != "flapping") {
+    for name in presets().into_iter().filter(|name| *name != "flapping") {
         let (_dir, node) = node(name);
         golden.node(name, &node, *name == "bnxt");
     }
@@ -319,7 +319,7 @@ fn every_family_is_held() {
 /// Whoever gets a capture sees what the node's own people see.
 #[test]
 fn a_capture_shows_what_the_node_shows() {
-    for name in PRESETS {
+    for name in presets() {
         let (dir, _node) = node(name);
         let to = support::scratch();
         let capture = to.path().join("capture");

@@ -1,11 +1,12 @@
-//! `selvage demo`: the real agent on simulated nodes. One node: an 8-rail, 8-GPU node and a play of
-//! faults. Several: a fleet, in one process, with a simulated API server.
+//! `selvage demo`: the real agent on simulated nodes. One node: eight rails, eight GPUs, and faults that
+//! come and go. Several: a fleet in one process, with a simulated API server. And `selvage
+//! simulate`: the files of one such node.
 
-mod place;
+mod console;
+mod runner;
 mod settings;
-mod stage;
 mod targets;
-mod view;
+mod tempdir;
 
 use super::complain;
 use super::run::{FAILED, USAGE, print_out, serve};
@@ -14,100 +15,104 @@ use crate::agent::AgentError;
 use crate::host::Host;
 use crate::report::Report;
 use crate::simulate::api::{self, Objects};
-use crate::simulate::{self, Node, Role, cast, preset};
+use crate::simulate::{self, Node, Scenario, fleet, preset};
 use crate::source::tree;
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use console::Console;
 use futures::stream::{FuturesUnordered, StreamExt};
-use place::{Directory, free_address};
+use runner::{Runner, minutes};
 use serde_json::{Value, json};
-use settings::Place;
-use stage::{Stage, minutes};
 use std::cell::RefCell;
-use std::future::Future;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
+use tempdir::TempDir;
 use tokio::sync::watch;
-use view::View;
 
-/// Flags of `selvage demo`.
-#[derive(Debug, Clone)]
-pub struct DemoArgs {
-    /// How many times as fast as it is written the play goes.
-    pub speed: f64,
-    /// End after one performance.
-    pub once: bool,
-    /// Where to serve; the next free port is taken if it is in use. Further nodes follow.
-    pub listen: SocketAddr,
-    /// How many nodes.
-    pub nodes: usize,
-    /// Where to write the nodes' addresses for Prometheus.
-    pub targets: Option<PathBuf>,
-}
-
-/// Slowest and fastest play: below, nobody would wait; above, sources are not read in time.
+/// Range of `--speed`: below it the demo is tedious, above it sources are not read in time.
 const SPEEDS: std::ops::RangeInclusive<f64> = 0.1..=8.0;
 
-/// The most nodes: each is a real agent with threads of its own.
-const MOST_NODES: u64 = 64;
+#[derive(Debug, Clone, Args)]
+struct DemoArgs {
+    /// Run N times as fast
+    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_speed)]
+    speed: f64,
+    /// End after one run instead of starting again
+    #[arg(long)]
+    once: bool,
+    /// Where to serve; the next free port is taken if it is in use, further nodes follow
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9949")]
+    listen: SocketAddr,
+    // Each node is a real agent with threads of its own.
+    /// Simulate a fleet of N nodes, with faults that last
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(1..=64))]
+    nodes: u64,
+    /// Write the nodes' addresses for Prometheus (file_sd_configs)
+    #[arg(long, value_name = "FILE")]
+    targets: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Args)]
+struct SimulateArgs {
+    /// One of the list that is printed without arguments: a node, or an instance type
+    #[arg(requires = "dir")]
+    node: Option<String>,
+    /// New or empty directory
+    dir: Option<PathBuf>,
+}
+
+fn parse_speed(text: &str) -> Result<f64, &'static str> {
+    let speed = text.parse().ok();
+    let speed = speed.filter(|speed| SPEEDS.contains(speed));
+    speed.ok_or("a number from 0.1 to 8")
+}
 
 /// `selvage demo` and `selvage simulate`.
 pub(super) fn commands() -> [Command; 2] {
-    [demo(), simulate()]
+    let demo = Command::new("demo")
+        .about("Simulated GPU nodes with faults coming and going: no hardware, no cluster");
+    let simulate = Command::new("simulate")
+        .about(
+            "Write a simulated node's files, to read with --host-root; without DIR, list the nodes",
+        )
+        .override_usage("selvage simulate\n       selvage simulate <NODE> <DIR>");
+    [
+        DemoArgs::augment_args(demo),
+        SimulateArgs::augment_args(simulate),
+    ]
 }
 
 /// Runs one of [`commands`] and returns its exit status.
 pub(super) fn run_command(name: &str, matches: &ArgMatches) -> u8 {
-    match name {
-        "demo" => demo_command(matches),
-        _ => simulate_command(matches),
-    }
+    let run = match name {
+        "demo" => DemoArgs::from_arg_matches(matches).map(|args| demo_command(&args)),
+        _ => SimulateArgs::from_arg_matches(matches).map(simulate_command),
+    };
+    run.unwrap_or(USAGE)
 }
 
-fn simulate() -> Command {
-    Command::new("simulate")
-        .about(
-            "Write a simulated node's files, to read with --host-root; without DIR, list the nodes",
-        )
-        .override_usage("selvage simulate\n       selvage simulate <NODE> <DIR>")
-        .arg(
-            Arg::new("node").value_name("NODE").requires("dir").help(
-                "One of the list that is printed without arguments: a node, or an instance type",
-            ),
-        )
-        .arg(
-            Arg::new("dir")
-                .value_name("DIR")
-                .help("New or empty directory")
-                .value_parser(clap::value_parser!(PathBuf)),
-        )
-}
-
-fn simulate_command(matches: &ArgMatches) -> u8 {
-    let (Some(node), Some(dir)) = (
-        matches.get_one::<String>("node"),
-        matches.get_one::<PathBuf>("dir"),
-    ) else {
+fn simulate_command(args: SimulateArgs) -> u8 {
+    let (Some(node), Some(dir)) = (args.node, args.dir) else {
         return print_out(&simulate::listing());
     };
-    let there = tree::list(&Host::new(dir), ".");
-    if there.value().is_some_and(|names| !names.is_empty()) {
+    let existing = tree::list(&Host::new(&dir), ".");
+    if existing.value().is_some_and(|names| !names.is_empty()) {
         complain(format_args!(
             "{} is not empty; name a new or empty directory",
             dir.display()
         ));
         return FAILED;
     }
-    let Some(spec) = simulate::by_name(node) else {
+    let Some(spec) = simulate::by_name(&node) else {
         complain(format_args!(
-            "no simulated node {node:?}; there are: {}; and by instance type: {}",
-            simulate::PRESETS.join(", "),
+            "no simulated node {node:?}; available: {}; and by instance type: {}",
+            simulate::presets().join(", "),
             simulate::shape_names().join(", ")
         ));
         return USAGE;
     };
-    match simulate::Node::write(spec, dir) {
+    match Node::write(spec, &dir) {
         Ok(_) => 0,
         Err(error) => {
             complain(format_args!("{}: {error}", dir.display()));
@@ -116,118 +121,52 @@ fn simulate_command(matches: &ArgMatches) -> u8 {
     }
 }
 
-fn demo_command(matches: &ArgMatches) -> u8 {
-    let args = DemoArgs::of(matches);
+fn demo_command(args: &DemoArgs) -> u8 {
     if args.once && args.nodes > 1 {
-        complain("--once is for one node: a fleet's faults stand");
+        complain("--once is for one node: a fleet's faults last");
         return USAGE;
     }
     let run = async {
         let stop = stop_signal()?;
-        run(&args, io::stdout(), stop)
+        run(args, io::stdout(), stop)
             .await
             .map_err(io::Error::other)
     };
     serve(run)
 }
 
-fn demo() -> Command {
-    Command::new("demo")
-        .about("Simulated GPU nodes with faults coming and going: no hardware, no cluster")
-        .arg(
-            Arg::new("speed")
-                .long("speed")
-                .value_name("N")
-                .default_value("1")
-                .value_parser(|text: &str| match text.parse::<f64>() {
-                    Ok(speed) if SPEEDS.contains(&speed) => Ok(speed),
-                    _ => Err("a number from 0.1 to 8"),
-                })
-                .help("Play N times as fast"),
-        )
-        .arg(
-            Arg::new("once")
-                .long("once")
-                .action(ArgAction::SetTrue)
-                .help("End after one performance instead of beginning again"),
-        )
-        .arg(
-            Arg::new("listen")
-                .long("listen")
-                .value_name("ADDRESS:PORT")
-                .default_value("127.0.0.1:9949")
-                .value_parser(clap::value_parser!(SocketAddr))
-                .help("Where to serve; the next free port is taken if it is in use, further nodes follow"),
-        )
-        .arg(
-            Arg::new("nodes")
-                .long("nodes")
-                .value_name("N")
-                .value_parser(clap::value_parser!(u64).range(1..=MOST_NODES))
-                .help("Play a fleet of N nodes, with faults that stand [default: 1]"),
-        )
-        .arg(
-            Arg::new("targets")
-                .long("targets")
-                .value_name("FILE")
-                .value_parser(clap::value_parser!(PathBuf))
-                .help("Write the nodes' addresses for Prometheus (file_sd_configs)"),
-        )
-}
-
-impl DemoArgs {
-    /// As given on the command line.
-    pub fn of(matches: &ArgMatches) -> Self {
-        let default = SocketAddr::from(([127, 0, 0, 1], 9949));
-        let nodes = matches.get_one::<u64>("nodes").copied().unwrap_or(1);
-        DemoArgs {
-            speed: matches.get_one("speed").copied().unwrap_or(1.0),
-            once: matches.get_flag("once"),
-            listen: matches.get_one("listen").copied().unwrap_or(default),
-            nodes: usize::try_from(nodes).unwrap_or(1),
-            targets: matches.get_one("targets").cloned(),
-        }
-    }
-}
-
 /// What stops the demo before its end.
 #[derive(Debug, thiserror::Error)]
-pub enum DemoError {
-    /// A simulated node cannot be written.
+enum DemoError {
     #[error("the simulated node: {0}")]
     Node(#[from] io::Error),
-    /// No port to serve on.
     #[error("no free port from {0} on: {1}")]
     Listen(SocketAddr, io::Error),
-    /// The file of addresses cannot be written.
     #[error("{}: {}", .0.display(), .1)]
     Targets(PathBuf, io::Error),
-    /// An agent stopped by itself.
     #[error("the agent: {0}")]
     Agent(#[from] AgentError),
 }
 
 /// One node of the demo.
 struct Member {
-    role: Role,
+    scenario: Scenario,
     root: PathBuf,
     listen: SocketAddr,
 }
 
-/// Plays until the play has ended (with `once`) or `stop` resolves, and tells what happens and what
-/// the agents say of it.
-///
-/// # Errors
-/// A node cannot be written, no port is free, or an agent cannot run.
-pub async fn run(
+/// Runs until the scenario has ended (with `once`) or `stop` resolves; prints what happens and how the
+/// agents judge it.
+async fn run(
     args: &DemoArgs,
     out: impl Write,
     stop: impl Future<Output = ()>,
 ) -> Result<(), DemoError> {
+    let targets_error = |error| DemoError::Targets(args.targets.clone().unwrap_or_default(), error);
     if let Some(path) = &args.targets {
-        targets::check(path).map_err(|error| DemoError::Targets(path.clone(), error))?;
+        targets::check(path).map_err(targets_error)?;
     }
-    let directory = Directory::new(args.nodes)?;
+    let directory = TempDir::new(args.nodes)?;
     let members = members(args, directory.path())?;
     let objects = Arc::new(Mutex::new(Objects::default()));
     let kubeconfig = directory.path().join("kubeconfig");
@@ -235,16 +174,16 @@ pub async fn run(
     let out = RefCell::new(out);
     let say = |line: &str| {
         let mut out = out.borrow_mut();
-        // Whoever closed the terminal does not want to hear of it.
+        // A closed terminal ends nothing.
         let _ = writeln!(out, "{line}");
         let _ = out.flush();
     };
     say(&welcome(&members, directory.path()));
     tokio::pin!(stop);
-    let mut stages = Vec::with_capacity(members.len());
+    let mut runners = Vec::with_capacity(members.len());
     for member in &members {
-        stages.push(stage(member, &objects)?);
-        // A disk may take its time, and whoever asks to stop is heard meanwhile.
+        runners.push(set_up(member, &objects)?);
+        // A disk may take its time; a request to stop is answered meanwhile.
         tokio::select! {
             biased;
             () = &mut stop => return Ok(()),
@@ -252,103 +191,108 @@ pub async fn run(
         }
     }
     if let Some(path) = &args.targets {
-        targets::write(path, &members).map_err(|error| DemoError::Targets(path.clone(), error))?;
+        targets::write(path, &members).map_err(targets_error)?;
     }
-    let began = tokio::time::Instant::now();
+    let alone = args.nodes == 1;
     let (stop_tx, stop_rx) = watch::channel(false);
-    let agents: FuturesUnordered<_> = members
+    let began = tokio::time::Instant::now();
+    let mut agents: FuturesUnordered<_> = members
         .iter()
         .map(|member| {
-            let (mut view, say) = (View::default(), &say);
-            let told = move |report: &Report| match args.nodes {
-                1 => {
-                    for line in view.changes(report) {
-                        say(&line);
-                    }
-                }
-                _ => {
-                    if let Some(verdict) = view.verdict(report) {
-                        let at = minutes(began.elapsed());
-                        say(&format!("{at}  {}  {verdict}", member.role.name));
-                    }
+            let (mut console, say) = (Console::default(), &say);
+            let told = move |report: &Report| {
+                if alone {
+                    console.changes(report).iter().for_each(|line| say(line));
+                } else if let Some(verdict) = console.verdict(report) {
+                    let (at, name) = (minutes(began.elapsed()), &member.scenario.name);
+                    say(&format!("{at}  {name}  {verdict}"));
                 }
             };
             run_agent(args, member, &kubeconfig, stop_rx.clone(), say, told)
         })
         .collect();
-    let plays: FuturesUnordered<_> = stages
+    let mut scenarios: FuturesUnordered<_> = runners
         .iter()
         .zip(&members)
-        .map(|(stage, member)| {
-            // Of many nodes the agents' words are enough.
-            let words = |line: &str| {
-                if args.nodes == 1 {
-                    say(line);
-                }
+        .map(|(runner, member)| {
+            // With many nodes the agents' lines are enough.
+            let say = |line: &str| match alone {
+                true => say(line),
+                false => {}
             };
             async move {
-                stage
-                    .perform(&member.role, args.speed, args.once, &words)
+                runner
+                    .run(&member.scenario, args.speed, args.once, &say)
                     .await
             }
         })
         .collect();
-    let mut played = plays;
-    let mut running = agents;
     let ended = loop {
         tokio::select! {
-            Some(ended) = running.next() => match ended {
-                // It has left the stage.
-                Ok(()) => {}
-                Err(error) => break Err(error.into()),
+            Some(ended) = agents.next() => if let Err(error) = ended {
+                break Err(error.into());
             },
-            Some(ended) = played.next() => break ended.map_err(DemoError::from),
+            Some(ended) = scenarios.next() => break ended.map_err(DemoError::from),
             () = &mut stop => break Ok(()),
         }
     };
     let _ = stop_tx.send(true);
-    while running.next().await.is_some() {}
+    while agents.next().await.is_some() {}
     server.abort();
     ended
 }
 
-/// The nodes, each with a place of its own and the next free address.
+/// The nodes, each with a directory of its own and the next free address.
 fn members(args: &DemoArgs, directory: &Path) -> Result<Vec<Member>, DemoError> {
     let mut next = args.listen;
     let mut members = Vec::new();
-    for role in cast(args.nodes, args.speed) {
+    for scenario in fleet(usize::try_from(args.nodes).unwrap_or(1), args.speed) {
         let listen = free_address(next).map_err(|error| DemoError::Listen(next, error))?;
         next.set_port(listen.port().saturating_add(1));
-        let root = directory.join(&role.name);
-        members.push(Member { role, root, listen });
+        members.push(Member {
+            root: directory.join(&scenario.name),
+            scenario,
+            listen,
+        });
     }
     Ok(members)
 }
 
-/// Writes a node and has it join the cluster.
-fn stage(member: &Member, objects: &Arc<Mutex<Objects>>) -> io::Result<Stage> {
-    let role = &member.role;
-    let none = || io::Error::other("no node to play on");
-    let mut spec = preset(role.preset).ok_or_else(none)?;
-    spec.hostname.clone_from(&role.name);
-    let devices = spec.rdma.len();
-    let allocatable = match (spec.gpus.len(), role.preset) {
-        (0, _) => json!({"cpu": "64"}),
-        (gpus, "efa_p5") => {
-            json!({"nvidia.com/gpu": gpus.to_string(), "vpc.amazonaws.com/efa": devices.to_string()})
+/// `wanted`, or the next port above that is free.
+fn free_address(wanted: SocketAddr) -> io::Result<SocketAddr> {
+    let mut result = Err(io::Error::other("no free port"));
+    for port in (wanted.port()..=u16::MAX).take(50) {
+        let listener = std::net::TcpListener::bind((wanted.ip(), port));
+        result = listener.and_then(|listener| listener.local_addr());
+        if result.is_ok() {
+            break;
         }
-        (gpus, _) => {
-            json!({"nvidia.com/gpu": gpus.to_string(), "rdma/hca_shared_devices_a": "63"})
+    }
+    result
+}
+
+/// Writes a node and adds it to the cluster.
+fn set_up(member: &Member, objects: &Arc<Mutex<Objects>>) -> io::Result<Runner> {
+    let scenario = &member.scenario;
+    let missing = || io::Error::other(format!("no machine {}", scenario.preset));
+    let mut spec = preset(&scenario.preset).ok_or_else(missing)?;
+    spec.hostname.clone_from(&scenario.name);
+    let gpus = spec.gpus.len().to_string();
+    let efa = spec.rdma.iter().any(|device| device.node_type == 7);
+    let allocatable = match (spec.gpus.is_empty(), efa) {
+        (true, _) => json!({"cpu": "64"}),
+        (false, true) => {
+            json!({"nvidia.com/gpu": gpus, "vpc.amazonaws.com/efa": spec.rdma.len().to_string()})
         }
+        (false, false) => json!({"nvidia.com/gpu": gpus, "rdma/hca_shared_devices_a": "63"}),
     };
-    let labels = json!({"kubernetes.io/hostname": role.name});
-    objects
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
-        .create_node(&role.name, labels, Value::Null, allocatable);
+    let labels = json!({"kubernetes.io/hostname": scenario.name});
+    let mut cluster = objects.lock().unwrap_or_else(PoisonError::into_inner);
+    cluster.create_node(&scenario.name, labels, Value::Null, allocatable);
     let mut node = Node::write(spec, &member.root)?;
-    role.before.iter().try_for_each(|event| node.apply(event))?;
-    Ok(Stage::new(&role.name, node, objects))
+    let mut before = scenario.before.iter();
+    before.try_for_each(|event| node.apply(event))?;
+    Ok(Runner::new(&scenario.name, node, objects))
 }
 
 /// A simulated API server on loopback, and a kubeconfig that leads to it.
@@ -362,7 +306,7 @@ async fn start_api(
     Ok(tokio::spawn(api::serve(listener, Arc::clone(objects))))
 }
 
-/// One agent, until the demo ends or its part does.
+/// One agent, until the demo ends or its scenario says that it leaves.
 async fn run_agent(
     args: &DemoArgs,
     member: &Member,
@@ -371,51 +315,56 @@ async fn run_agent(
     say: &impl Fn(&str),
     mut told: impl FnMut(&Report),
 ) -> Result<(), AgentError> {
-    let role = &member.role;
-    let place = Place {
-        name: &role.name,
-        root: &member.root,
-        listen: member.listen,
-        kubeconfig,
-    };
-    let config = settings::config(role.timing, args.speed, &place);
+    let scenario = &member.scenario;
+    let config = settings::config(member, args.speed, kubeconfig);
     let leaves = async {
-        match role.leaves {
-            Some(after) if args.nodes > 1 => tokio::time::sleep(after).await,
-            _ => std::future::pending().await,
+        match scenario.leaves {
+            Some(after) => tokio::time::sleep(after).await,
+            None => std::future::pending().await,
         }
     };
     let stop = async move {
         tokio::select! {
             _ = stop.wait_for(|stop| *stop) => {}
-            () = leaves => say(&format!("       {}  its agent goes away", role.name)),
+            () = leaves => say(&format!("       {}  its agent goes away", scenario.name)),
         }
     };
     crate::agent::run(config, stop, |report, _| told(report)).await
 }
 
-/// What is said first: where to look.
+/// The first lines: where to look.
 fn welcome(members: &[Member], directory: &Path) -> String {
     let shown = directory.display();
-    match members {
-        [one] => format!(
+    if let [one] = members {
+        return format!(
             "Open http://{}/ in a browser; metrics: /metrics, report: /report. Ctrl-C ends.\n\
              A simulated node: 8 H100, 8 RoCE rails of 400 Gb/s, in {shown}.\n\
-             The agent reads it as it reads any node; its waiting times are shortened for the play.\n",
+             The agent reads it like any node; its waiting times are shortened for the demo.\n",
             one.listen
-        ),
-        several => {
-            let rows: String = several
-                .iter()
-                .map(|member| {
-                    let role = &member.role;
-                    format!("{}  http://{}/  {}\n", role.name, member.listen, role.about)
-                })
-                .collect();
-            format!(
-                "{} simulated nodes in {shown}, each with an agent of its own. Open any of them in a browser. Ctrl-C ends.\n\n{rows}",
-                several.len()
-            )
-        }
+        );
+    }
+    let mut text = format!(
+        "{} simulated nodes in {shown}, each with an agent of its own. Open any of them in a browser. Ctrl-C ends.\n\n",
+        members.len()
+    );
+    for Member {
+        scenario, listen, ..
+    } in members
+    {
+        text += &format!("{}  http://{listen}/  {}\n", scenario.name, scenario.about);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_in_use_is_skipped() {
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = taken.local_addr().unwrap();
+        let free = free_address(address).unwrap();
+        assert!(free.port() > address.port());
     }
 }

@@ -1,50 +1,55 @@
-//! Things that can happen to a simulated node, as data: plays and tests are lists of these.
+//! Events of a simulated node as data: scenarios and tests are lists of these.
 
-use super::pod::PodSpec;
-use super::process::ProcessSpec;
+use super::pod::{PodSpec, ProcessSpec};
 use super::spec::{ModuleSpec, RdmaSpec};
 use crate::units::Bdf;
+use serde::Deserialize;
 
 /// One thing that happens.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub enum Event {
-    /// A link falls or comes back, with all that a kernel shows of it: state, physical state,
+    /// A link falls or comes back, with everything that a kernel shows of it: state, physical state,
     /// carrier and its edge, `link_downed`, and for Ethernet the driver's line in the kernel log.
     Link {
         /// RDMA device.
         device: String,
-        /// Port.
+        /// Port number.
+        #[serde(default = "first_port")]
         port: u32,
-        /// Up or down.
+        /// Whether it comes up.
         up: bool,
     },
     /// Port state and physical state alone, by number.
     PortState {
         /// RDMA device.
         device: String,
-        /// Port.
+        /// Port number.
+        #[serde(default = "first_port")]
         port: u32,
-        /// State.
+        /// Number of the state.
         state: u32,
-        /// Physical state.
+        /// Number of the physical state.
         phys: u32,
     },
-    /// The link's rate, as sysfs tells it (`200 Gb/sec (2X NDR)`), and its interface's speed.
+    /// The link trains to another rate, which sysfs (`200 Gb/sec (2X NDR)`) and the interface show.
     Rate {
         /// RDMA device.
         device: String,
-        /// Port.
+        /// Port number.
+        #[serde(default = "first_port")]
         port: u32,
-        /// Text.
+        /// New text of `rate`.
         rate: String,
-        /// Mb/s.
+        /// Speed of the interface in Mb/s.
         speed: u64,
     },
     /// A counter of `counters/` rises.
     Counter {
         /// RDMA device.
         device: String,
-        /// Port.
+        /// Port number.
+        #[serde(default = "first_port")]
         port: u32,
         /// File name.
         name: String,
@@ -55,7 +60,8 @@ pub enum Event {
     HwCounter {
         /// RDMA device.
         device: String,
-        /// Port.
+        /// Port number.
+        #[serde(default = "first_port")]
         port: u32,
         /// File name.
         name: String,
@@ -64,39 +70,39 @@ pub enum Event {
     },
     /// A statistic of `ethtool -S` rises.
     Ethtool {
-        /// Interface.
+        /// Interface name.
         netdev: String,
-        /// Statistic.
+        /// Name of the statistic.
         name: String,
         /// By how much.
         add: u64,
     },
     /// Carrier of an interface and the number of edges that led there.
     Carrier {
-        /// Interface.
+        /// Interface name.
         netdev: String,
-        /// Carrier.
+        /// Whether there is carrier in the end.
         up: bool,
         /// Edges added to `carrier_changes`.
         edges: u64,
     },
-    /// An interface is set up or down by its administrator.
+    /// The administrator sets an interface up or down.
     AdminUp {
-        /// Interface.
+        /// Interface name.
         netdev: String,
-        /// Up or down.
+        /// Whether it is set up.
         up: bool,
     },
-    /// PFC is switched on for these priorities (bitmap).
+    /// PFC is switched on for these priorities.
     Pfc {
-        /// Interface.
+        /// Interface name.
         netdev: String,
-        /// Bitmap.
+        /// Bitmap of priorities.
         enabled: u8,
     },
     /// Every active port carries traffic for this long, at the given share of its rate.
     Traffic {
-        /// Milliseconds.
+        /// Duration in milliseconds.
         millis: u64,
         /// Percent of the rate.
         percent: u64,
@@ -105,70 +111,75 @@ pub enum Event {
     LoadModule(ModuleSpec),
     /// A module is unloaded.
     UnloadModule(String),
-    /// Clients registered with ib_core's peer-memory interface; none: no such interface.
+    /// Clients registered with ib_core's peer-memory interface; `None`: no such interface.
     MemoryPeers(Option<Vec<String>>),
-    /// A record is added to the kernel log, at `micros` since boot (0: a second after the last).
+    /// A record is added to the kernel log.
     Kmsg {
         /// Facility times 8 plus level.
+        #[serde(default = "error_level")]
         priority: u32,
-        /// Time.
+        /// Time since boot; 0 means now, or a second after the last record where no clock is set.
+        #[serde(default)]
         micros: u64,
-        /// Text.
+        /// Text of the record.
         text: String,
         /// PCI function that a `dev_*` line names in its dictionary.
+        #[serde(default)]
         device: Option<Bdf>,
     },
-    /// A record is added to the kernel log that is too large to be read: its reader loses it.
+    /// A record too large to be read is added to the kernel log: its reader loses it.
     KmsgTooLarge,
-    /// A pod comes, with an empty log.
-    PodComes(Box<PodSpec>),
-    /// A pod's container prints lines, now.
-    PodSays {
+    /// A pod starts, with an empty log.
+    #[serde(skip)]
+    PodStarts(Box<PodSpec>),
+    /// A pod's container prints lines.
+    #[serde(skip)]
+    PodPrints {
         /// UID of the pod.
         uid: String,
-        /// How often the container was restarted.
-        restart: u32,
-        /// Lines.
+        /// Lines without their newlines.
         lines: Vec<String>,
     },
-    /// A process of a pod begins.
-    ProcessComes(ProcessSpec),
+    /// A process of a pod starts.
+    #[serde(skip)]
+    ProcessStarts(ProcessSpec),
     /// A process's network namespace receives and sends by TCP.
     Tcp {
-        /// PID.
+        /// Process id.
         pid: u32,
-        /// Bytes, each way.
+        /// Bytes in each direction.
         bytes: u64,
     },
-    /// A pod goes, and its logs and processes with it.
-    PodGoes(String),
-    /// A device plugin goes away: nothing is left to pods of its resource. Told to the API server.
-    PluginGoes(String),
+    /// A pod with this UID ends; its logs and processes are removed.
+    PodEnds(String),
+    /// A device plugin goes away: pods cannot get its resource any more. For the API server alone.
+    PluginStops(String),
     /// An RDMA device vanishes.
     RemoveDevice(String),
     /// An RDMA device appears.
+    #[serde(skip)]
     AddDevice(Box<RdmaSpec>),
     /// An RDMA device gets another name.
     RenameDevice(String, String),
     /// Config space of a PCI function reads all ones, or answers again.
     ConfigDead {
-        /// Function.
+        /// PCI address.
         pci: Bdf,
-        /// Dead or alive.
+        /// Whether it reads all ones.
         dead: bool,
     },
     /// A PCIe link trains to another speed and width.
     PcieLink {
-        /// Function.
+        /// PCI address.
         pci: Bdf,
-        /// Text, such as `16.0 GT/s PCIe`.
+        /// Speed as sysfs prints it, such as `16.0 GT/s PCIe`.
         speed: String,
-        /// Lanes.
+        /// Number of lanes.
         width: u32,
     },
     /// AER totals rise: correctable, nonfatal, fatal.
     Aer {
-        /// Function.
+        /// PCI address.
         pci: Bdf,
         /// By how much.
         add: [u64; 3],
@@ -177,42 +188,24 @@ pub enum Event {
     Refuse {
         /// Path below the root.
         path: String,
-        /// Errno.
+        /// Number of the errno.
         errno: i32,
     },
     /// Error counts of nvidia-fs rise.
     NvidiaFsErrors(u64),
-    /// The machine starts anew: another boot id, an empty kernel log, counters at zero.
+    /// The machine reboots: another boot id, an empty kernel log, counters at zero.
     Reboot {
         /// New boot id.
         boot_id: String,
     },
-    /// Several at one moment.
+    /// Several events at one moment.
     All(Vec<Event>),
 }
 
-/// What one rail goes through between successive samples of the `flapping` preset: three falls,
-/// each over before the next sample, so that only counters and carrier edges tell.
-pub fn flapping() -> Vec<Event> {
-    let (device, netdev) = ("mlx5_4".to_string(), "ibp79s0".to_string());
-    let flap = Event::All(vec![
-        Event::Counter {
-            device: device.clone(),
-            port: 1,
-            name: "link_downed".into(),
-            add: 1,
-        },
-        Event::Counter {
-            device,
-            port: 1,
-            name: "link_error_recovery".into(),
-            add: 1,
-        },
-        Event::Carrier {
-            netdev,
-            up: true,
-            edges: 2,
-        },
-    ]);
-    vec![flap.clone(), flap.clone(), flap]
+fn first_port() -> u32 {
+    1
+}
+
+fn error_level() -> u32 {
+    3
 }

@@ -1,54 +1,146 @@
-//! A machine of every known shape (`check::profile::SHAPES`): number and rate of its rails, and its
-//! GPUs, come from there; what the rails are made of and what stands beside them from `table.rs`.
+//! A machine of every known shape (`check::profile::SHAPES`): number and rate of its rails come from
+//! there, what they are made of from `data/shapes.toml`, and where they are attached from here.
 
-mod parts;
-mod places;
-mod table;
+use super::machines::{CATALOGUE, Gpu, GpuGroup, Machine, Nic, NicGroup, about, preset, presets};
+use super::spec::{ModuleSpec, NodeSpec};
+use crate::check::profile::{Provider, SHAPES, Shape, by_type};
+use serde::Deserialize;
+use std::sync::LazyLock;
 
-use super::build::{Mlx5, bdf, function, lossless};
-use super::presets::never_cabled;
-use super::presets_cloud as cloud;
-use super::presets_gcp as gcp;
-use super::spec::NodeSpec;
-use super::{PRESETS, about, names, preset};
-use crate::check::profile::{Provider, Shape, by_type};
-use crate::units::Bdf;
-use parts::{Driver, Nic, Use, rate};
-use table::{Body, Machine, in_order, machine_of};
-
-/// Instance types (of DGX, the product) of which there is a machine: one for each known shape, in
-/// the order of the table of shapes.
-pub fn shape_names() -> Vec<&'static str> {
-    in_order().map(|(_, machine)| machine.name).collect()
+/// How GPUs and NICs are attached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Layout {
+    /// PCIe switches, with GPUs and rails spread among them.
+    Switches,
+    /// A guest that sees functions without bridges.
+    Guest,
+    /// Each function below a root port of its own, GPUs and NICs in different domains.
+    Grace,
 }
 
-/// What a shape is, in a few words.
-pub fn about_shape(shape: &Shape) -> String {
-    let gpus = machine_of(shape).map_or(shape.gpus, |machine| machine.gpus.max(shape.gpus));
-    let model = machine_of(shape).map_or("", |machine| machine.gpu.model);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Role {
+    /// The tenant's network; the first such port carries the default route.
+    Front,
+    /// InfiniBand to storage.
+    Storage,
+    /// A second port without a cable.
+    Uncabled,
+}
+
+/// A port that is not a rail.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OtherPort {
+    number: u32,
+    nic: String,
+    gbps: u32,
+    role: Role,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ShapeMachine {
+    name: String,
+    layout: Layout,
+    #[serde(default)]
+    switches: u8,
+    gpu: String,
+    #[serde(default)]
+    nic: String,
+    /// Gb/s where the table of shapes does not know it.
+    #[serde(default)]
+    assumed_gbps: u32,
+    /// GPUs, where the table of shapes leaves it to the size.
+    #[serde(default)]
+    gpus: u32,
+    /// First and last numbers of the rails' devices.
+    #[serde(default)]
+    numbers: Vec<(u32, u32)>,
+    #[serde(default)]
+    others: Vec<OtherPort>,
+    #[serde(default)]
+    accelerated_networking: bool,
+}
+
+#[derive(Deserialize)]
+struct File {
+    machines: Vec<ShapeMachine>,
+}
+
+static MACHINES: LazyLock<Vec<ShapeMachine>> = LazyLock::new(|| {
+    let file: File = super::embedded(include_str!("data/shapes.toml"));
+    file.machines
+});
+
+/// Bus of the root port above each of eight PCIe switches, and its NUMA node, as on DGX H100.
+const SWITCHES: [(u8, i32); 8] = [
+    (0x15, 0),
+    (0x3d, 0),
+    (0x4c, 0),
+    (0x5b, 0),
+    (0x97, 1),
+    (0xbd, 1),
+    (0xcb, 1),
+    (0xd9, 1),
+];
+/// Root ports of cards that are not rails, away from the GPUs' switches.
+const OTHERS: [(&str, i32); 3] = [("26:01.0/29", 0), ("a7:01.0/aa", 1), ("e8:01.0/eb", 1)];
+/// PCI domains of a Grace tray with rails, with GPUs and with other cards.
+const GRACE_RAILS: [u32; 4] = [0x0, 0x2, 0x10, 0x12];
+const GRACE_GPUS: [u32; 4] = [0x8, 0x9, 0x18, 0x19];
+const GRACE_OTHERS: [u32; 3] = [0x6, 0x16, 0x7];
+
+fn machine_of(shape: &Shape) -> Option<&'static ShapeMachine> {
+    let is =
+        |machine: &&ShapeMachine| by_type(&machine.name).is_some_and(|of| of.name == shape.name);
+    MACHINES.iter().find(is)
+}
+
+/// Shapes in their order, each with its machine.
+fn in_order() -> impl Iterator<Item = (&'static Shape, &'static ShapeMachine)> {
+    let all = SHAPES.iter();
+    all.filter_map(|shape| Some((shape, machine_of(shape)?)))
+}
+
+/// Instance types (for DGX, products) that can be simulated: one for each known shape, in the order of
+/// the table of shapes.
+pub fn shape_names() -> Vec<&'static str> {
+    in_order()
+        .map(|(_, machine)| machine.name.as_str())
+        .collect()
+}
+
+/// A shape's description in a few words.
+fn about_shape(shape: &Shape, machine: &ShapeMachine) -> String {
+    let gpus = machine.gpus.max(shape.gpus);
+    let model = CATALOGUE
+        .gpu(&machine.gpu)
+        .map_or("", |gpu| gpu.model.as_str());
     match shape.rails.0 {
         0 => format!("{}: {gpus} × {model}, no fabric", shape.name),
         rails => format!(
             "{}: {gpus} × {model}, {} of {} Gb/s",
             shape.name,
             shape.fabric.so_many(rails as usize),
-            gbps(shape)
+            gbps(shape, machine)
         ),
     }
 }
 
-/// All that can be simulated, a line each: presets, then shapes.
+/// Everything that can be simulated, one line each: presets, then shapes.
 pub fn listing() -> String {
-    let presets = PRESETS
-        .iter()
-        .map(|name| format!("{name:<15}{}\n", about(name)));
-    let shapes =
-        in_order().map(|(shape, machine)| format!("{:<32}{}\n", machine.name, about_shape(shape)));
-    let shapes: String = shapes.collect();
-    format!(
-        "{}\nEvery known shape:\n{shapes}",
-        presets.collect::<String>()
-    )
+    let presets = presets().into_iter();
+    let mut text: String = presets
+        .map(|name| format!("{name:<15}{}\n", about(name)))
+        .collect();
+    text += "\nEvery known shape:\n";
+    for (shape, machine) in in_order() {
+        text += &format!("{:<32}{}\n", machine.name, about_shape(shape, machine));
+    }
+    text
 }
 
 /// A node by a preset's name, else by an instance type of a known shape (`p5.48xlarge`,
@@ -70,353 +162,356 @@ pub fn spec_with_rails(shape: &Shape, rails: u32) -> Option<NodeSpec> {
         shape,
         rails,
         gpus: machine.gpus.max(shape.gpus),
+        gpu: CATALOGUE.gpu(&machine.gpu)?,
+        nic: CATALOGUE.nic(&machine.nic),
     };
-    let mut spec = match shape.provider {
-        Provider::Aws => build.ec2()?,
-        Provider::Azure => build.azure(),
-        Provider::Gcp => build.gce(),
-        Provider::Oci | Provider::Nvidia => build.bare(),
-    };
-    if machine.gpu.grace {
-        spec.arch = "aarch64".into();
-        spec.kernel = "6.8.0-1024-nvidia-64k".into();
-        // On Grace translation is how the SMMU is meant to run.
-        spec.iommu = spec.iommu.map(|_| "DMA".into());
-    }
-    Some(spec)
+    Some(build.machine()?.node())
 }
 
 /// Gb/s of a rail: what the table of shapes says, else what is assumed.
-fn gbps(shape: &Shape) -> u32 {
+fn gbps(shape: &Shape, machine: &ShapeMachine) -> u32 {
     match shape.gbps.0 {
-        0 => machine_of(shape).map_or(0, |machine| machine.assumed),
-        told => told,
+        0 => machine.assumed_gbps,
+        known => known,
+    }
+}
+
+/// `rate` of a port. EFA's text, as far as documented, names lanes that InfiniBand does not have.
+fn rate(gbps: u32, efa: bool) -> &'static str {
+    match (gbps, efa) {
+        (50, _) => "50 Gb/sec (1X HDR)",
+        (100, _) => "100 Gb/sec (4X EDR)",
+        (200, _) => "200 Gb/sec (4X HDR)",
+        (400, true) => "400 Gb/sec (8X HDR)",
+        (400, false) => "400 Gb/sec (4X NDR)",
+        _ => "800 Gb/sec (4X XDR)",
     }
 }
 
 struct Build<'a> {
-    machine: &'a Machine,
+    machine: &'a ShapeMachine,
     shape: &'a Shape,
     rails: u32,
     gpus: u32,
-}
-
-/// One RDMA device to be.
-struct Device {
-    number: u32,
-    model: Mlx5,
-    place: places::Place,
-    netdev: String,
-    infiniband: bool,
-    place_is: Option<Use>,
+    gpu: &'a Gpu,
+    nic: Option<&'a Nic>,
 }
 
 impl Build<'_> {
-    fn gpu_id(&self) -> (u16, u16) {
-        self.machine.gpu.id
-    }
-
-    fn at(&self, model: Mlx5, gbps: u32) -> Mlx5 {
-        Mlx5 {
-            rate: rate(gbps, false),
-            speed: u64::from(gbps) * 1000,
-            ..model
-        }
-    }
-
-    /// The rails' make, where they are mlx5 functions or like them.
-    fn rail_model(&self) -> Option<Mlx5> {
-        match self.machine.nic {
-            Nic::Mlx5(model) | Nic::Ionic(model) => Some(self.at(model, gbps(self.shape))),
-            _ => None,
-        }
-    }
-
-    fn host_name(&self) -> String {
-        let word = self.machine.name.to_ascii_lowercase();
-        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-        word.chars().map(plain).chain("-1".chars()).collect()
-    }
-
-    fn drivers(&self, spec: &mut NodeSpec) {
-        match self.machine.gpu.driver {
-            Driver::Open(version) => spec.add_nvidia(version, true, false, false),
-            Driver::Proprietary(version) => {
-                // EFA's driver has a provider of its own.
-                let peermem = self.shape.provider != Provider::Aws;
-                spec.add_nvidia(version, false, peermem, false);
-            }
-            Driver::Amdgpu => {
-                spec.add_module("amdgpu", Some("6.10.5"), "OE");
-                // The NVIDIA driver's list is all that the simulated files have of GPUs.
-                spec.gpus.clear();
-            }
-        }
-    }
-
-    fn gpu_driver(&self) -> &'static str {
-        match self.machine.gpu.driver {
-            Driver::Amdgpu => "amdgpu",
-            _ => "nvidia",
-        }
-    }
-
-    /// The default route goes by an ENA function, which is no RDMA device.
-    fn ec2(&self) -> Option<NodeSpec> {
-        let (Nic::Efa(device), Body::Switches(switches)) = (self.machine.nic, self.machine.body)
-        else {
-            return None;
+    fn machine(&self) -> Option<Machine> {
+        let (provider, layout) = (self.shape.provider, self.machine.layout);
+        let base = match (provider, layout) {
+            (Provider::Aws, _) => "ec2",
+            (Provider::Azure, _) => "azure",
+            (Provider::Gcp, Layout::Grace) => "gcp_metal",
+            (Provider::Gcp, _) => "gcp",
+            (Provider::Oci, _) => "oci",
+            (Provider::Nvidia, _) => "server",
         };
-        let mut spec = cloud::efa(&cloud::Efa {
-            product: self.machine.name,
-            device,
-            switches,
-            functions: self.rails as u8,
-            gpus: (self.gpus / u32::from(switches)) as u8,
-            rate: rate(gbps(self.shape), true),
-            gpu: (self.gpu_id().1, self.machine.gpu.model),
+        let mut machine = CATALOGUE.machine(base)?;
+        let name = self.machine.name.as_str();
+        let word = name.to_ascii_lowercase();
+        machine.host.hostname = word.replace(|c: char| !c.is_ascii_alphanumeric(), "-") + "-1";
+        match provider {
+            Provider::Nvidia => machine.host.dmi = ("NVIDIA".into(), name.into()),
+            Provider::Aws => machine.host.dmi.1 = name.into(),
+            Provider::Gcp if layout == Layout::Grace => machine.host.dmi.1 = name.into(),
+            _ => {}
+        }
+        machine.gpus.push(GpuGroup {
+            gpu: self.machine.gpu.clone(),
+            at: (0..self.gpus).map(|n| self.gpu_place(n)).collect(),
+            pcie: (5, 16),
         });
-        spec.hostname = self.host_name();
-        // Each GPU with a driver of its time.
-        let replaced = ["nvidia", "gdrdrv", "ixgbe"];
-        spec.modules
-            .retain(|module| !replaced.contains(&module.name.as_str()));
-        self.drivers(&mut spec);
-        spec.pci.remove("0000:0b:00.0");
-        spec.netdevs.clear();
-        let ena = bdf(0, 0, 5, 0);
-        let mut pci = function(ena, None, (0x1d0f, 0xec20), 0x02_0000, "ena", 0);
-        pci.aer = None;
-        spec.add_pci(pci);
-        spec.add_netdev("ens5", Some(ena), 100_000, 9001);
-        spec.default_route = Some("ens5".into());
-        spec.add_module("ena", Some("2.13.0g"), "OE");
-        Some(spec)
-    }
-
-    fn azure(&self) -> NodeSpec {
-        let mut spec = cloud::azure(&self.host_name());
-        let numa = |n: u32| i32::from(n * 2 >= self.gpus);
-        for n in 0..self.gpus {
-            let gpu = &self.machine.gpu;
-            let at = bdf(n + 1, 0, 0, 0);
-            let pci = cloud::vmbus_function(at, gpu.id, gpu.class, self.gpu_driver(), numa(n));
-            spec.add_gpu(pci, gpu.model);
-        }
-        for n in 0..self.rails {
-            if let Some(model) = self.rail_model() {
-                cloud::azure_rail(&mut spec, n, model, numa(n));
+        self.add_nics(&mut machine);
+        self.add_drivers(&mut machine);
+        if self.gpu.grace {
+            machine.host.arch = "aarch64".into();
+            machine.host.kernel = "6.8.0-1024-nvidia-64k".into();
+            // On Grace translation is how the SMMU is meant to run.
+            if machine.host.iommu.as_deref() == Some("identity") {
+                machine.host.iommu = Some("DMA".into());
             }
         }
-        if self.machine.accelerated {
-            cloud::accelerated(&mut spec);
-        }
-        spec.add_module("hv_netvsc", None, "");
-        if !spec.rdma.is_empty() {
-            spec.add_rdma_modules(&["mlx5_core", "mlx5_ib"], Some("24.10-0.7.0"));
-        }
-        self.drivers(&mut spec);
-        spec
+        Some(machine)
     }
 
-    /// gVNICs carry the node's own traffic; on the bare machine it is an IDPF function.
-    fn gce(&self) -> NodeSpec {
-        let mut spec = gcp::machine(&self.host_name());
-        if self.machine.body == Body::Grace {
-            spec.modules.clear();
-            let idpf = bdf(0x7, 1, 0, 0);
-            let pci = function(idpf, None, (0x8086, 0x1452), 0x02_0000, "idpf", 0);
-            spec.add_pci(pci);
-            spec.add_netdev("eth0", Some(idpf), 200_000, 8896);
-            spec.add_module("idpf", None, "");
-            spec.hypervisor = false;
-            spec.iommu = Some("DMA".into());
-            spec.dmi.1 = self.machine.name.into();
-            self.bare_parts(&mut spec);
-            return spec;
-        }
-        gcp::add_gvnic(&mut spec, bdf(0, 0, 12, 0), "eth0", 200_000);
-        self.gpus(&mut spec);
-        if let Some(model) = self.rail_model() {
-            gcp::add_gvnic(&mut spec, bdf(0, 0, 13, 0), "eth1", 200_000);
-            for n in 0..self.rails {
-                gcp::rdma_function(&mut spec, n as u8, model);
-            }
-            spec.add_rdma_modules(&["mlx5_core", "mlx5_ib"], None);
-        } else {
-            for n in 0..self.rails as u8 {
-                let speed = u64::from(gbps(self.shape)) * 1000;
-                let netdev = format!("eth{}", n + 1);
-                gcp::add_gvnic(&mut spec, bdf(0, 0x80 + n, 0, 0), &netdev, speed);
-            }
-        }
-        self.drivers(&mut spec);
-        spec
-    }
-
-    /// OCI's machines and DGX systems, without a hypervisor.
-    fn bare(&self) -> NodeSpec {
-        let mut spec = NodeSpec::server(&self.host_name());
-        if self.shape.provider == Provider::Oci {
-            spec.dmi = ("Oracle Corporation".into(), "ORACLE SERVER".into());
-            spec.asset_tag = Some("OracleCloud.com".into());
-            // No NIC but the cards below.
-            spec.pci.remove("0000:0b:00.0");
-            spec.netdevs.clear();
-            spec.default_route = Some("eth0".into());
-        } else {
-            spec.dmi = ("NVIDIA".into(), self.machine.name.into());
-        }
-        self.bare_parts(&mut spec);
-        spec
-    }
-
-    fn gpus(&self, spec: &mut NodeSpec) {
-        let gpu = &self.machine.gpu;
-        for n in 0..self.gpus {
-            if let Some(place) = places::gpu(spec, self.machine.body, n, self.gpus) {
-                let mut pci = place.function(gpu.id, gpu.class, self.gpu_driver());
-                if self.machine.body == Body::Guest {
-                    pci.aer = None;
-                }
-                spec.add_gpu(pci, gpu.model);
-            }
-        }
-    }
-
-    fn bare_parts(&self, spec: &mut NodeSpec) {
-        self.gpus(spec);
-        let mut devices = self.rail_devices(spec);
-        devices.extend(self.other_devices(spec));
-        // The kernel numbers devices as it finds them.
-        devices.sort_by_key(|device| device.number);
-        for device in devices {
-            self.add(spec, device);
-        }
-        spec.add_rdma_modules(&["mlx5_core", "mlx5_ib"], Some("24.10-1.1.4"));
-        self.drivers(spec);
-    }
-
-    fn rail_devices(&self, spec: &mut NodeSpec) -> Vec<Device> {
-        let Some(model) = self.rail_model() else {
-            return Vec::new();
+    fn add_drivers(&self, machine: &mut Machine) {
+        let guest = self.machine.layout == Layout::Guest;
+        let ofed = match self.shape.provider {
+            Provider::Azure => Some("24.10-0.7.0"),
+            Provider::Gcp if guest => None,
+            _ => Some("24.10-1.1.4"),
         };
-        let told = self.machine.rails.iter().cloned().flatten();
+        let has_rdma = !guest || machine.nics.iter().any(|group| !group.device.is_empty());
+        if machine.rdma.drivers.is_empty() && has_rdma {
+            machine.rdma.drivers = vec!["mlx5_core".into(), "mlx5_ib".into()];
+            machine.rdma.ofed = ofed.map(str::to_string);
+        }
+        let module = |name: &str| ModuleSpec {
+            name: name.into(),
+            ..ModuleSpec::default()
+        };
+        if self.nic.is_some_and(Nic::is_ionic) {
+            machine.modules.extend(["ionic", "ionic_rdma"].map(module));
+        }
+        if self.gpu.amd {
+            let version = Some("6.10.5".into());
+            let taint = "OE".into();
+            let amdgpu = ModuleSpec {
+                version,
+                taint,
+                ..module("amdgpu")
+            };
+            machine.last_modules.insert(0, amdgpu);
+        } else {
+            let mut driver = self.gpu.driver.clone();
+            // EFA's driver has a peer-memory provider of its own.
+            driver.peermem &= self.shape.provider != Provider::Aws;
+            machine.nvidia = Some(driver);
+        }
+    }
+
+    fn add_nics(&self, machine: &mut Machine) {
+        match self.shape.provider {
+            Provider::Azure => self.add_azure_nics(machine),
+            Provider::Gcp if self.machine.layout == Layout::Guest => self.add_google_nics(machine),
+            Provider::Aws => machine.nics.push(NicGroup {
+                device: "rdmap{bus}s0".into(),
+                ..self.rail_group((0..self.rails).map(|n| self.efa_place(n)).collect())
+            }),
+            _ => self.add_cards(machine),
+        }
+    }
+
+    /// Rails of one group.
+    fn rail_group(&self, at: Vec<String>) -> NicGroup {
+        let efa = self.nic.is_some_and(Nic::is_efa);
+        NicGroup {
+            nic: self.machine.nic.clone(),
+            at,
+            rate: Some(rate(gbps(self.shape, self.machine), efa).into()),
+            ..NicGroup::default()
+        }
+    }
+
+    fn add_azure_nics(&self, machine: &mut Machine) {
+        if self.nic.is_some() {
+            let at = |n: u32| format!("{:04x}:00:00.0@{}", 0x101 + n, self.half(n));
+            machine.nics.push(NicGroup {
+                device: "mlx5_ib{n}".into(),
+                netdev: "ib{n}".into(),
+                infiniband: true,
+                ..self.rail_group((0..self.rails).map(at).collect())
+            });
+        }
+        if self.machine.accelerated_networking {
+            let own = CATALOGUE.machine("accelerated_networking");
+            machine
+                .nics
+                .extend(own.into_iter().flat_map(|own| own.nics));
+        }
+    }
+
+    fn add_google_nics(&self, machine: &mut Machine) {
+        let at = |first: u32| (0..self.rails).map(move |n| format!("{:02x}:00.0", first + n));
+        let mtu = |group: NicGroup, mtu| NicGroup {
+            mtu: Some(mtu),
+            ..group
+        };
+        if self.nic.is_some_and(Nic::is_gvnic) {
+            machine.nics.push(NicGroup {
+                netdev: "eth{i}".into(),
+                from: 1,
+                ..mtu(self.rail_group(at(0x80).collect()), 8244)
+            });
+        } else {
+            machine.nics.push(NicGroup {
+                nic: "gvnic".into(),
+                at: vec!["00:0d.0".into()],
+                netdev: "eth1".into(),
+                ..mtu(NicGroup::default(), 8244)
+            });
+            machine.nics.push(NicGroup {
+                device: "mlx5_{n}".into(),
+                netdev: "gpu{n}rdma0".into(),
+                ..mtu(self.rail_group(at(0x90).collect()), 8896)
+            });
+        }
+    }
+
+    /// Rails and other ports of machines without a hypervisor. The kernel numbers devices as it finds
+    /// them.
+    fn add_cards(&self, machine: &mut Machine) {
+        let nvidia = self.shape.provider == Provider::Nvidia;
+        let numbers = self.machine.numbers.iter();
+        let numbers = numbers.flat_map(|(first, last)| *first..=*last);
         let others = self.machine.others.iter().map(|other| other.number);
-        let last = told.clone().chain(others).max().map_or(0, |last| last + 1);
-        let infiniband = self.shape.provider == Provider::Nvidia;
-        let usual = self.shape.rails.0;
-        // A DGX has a card for each rail, others two ports a card.
-        let ports = if infiniband { 1 } else { 2 };
-        (0..self.rails)
-            .zip(told.chain(last..))
-            .filter_map(|(n, number)| {
-                let place = places::rail(spec, self.machine.body, n, (usual, ports))?;
-                let netdev = match infiniband {
-                    true => infiniband_name(place.at),
-                    false => format!("rdma{n}"),
+        let further = numbers
+            .clone()
+            .chain(others)
+            .max()
+            .map_or(0, |last| last + 1);
+        let mut groups = Vec::new();
+        for (n, number) in (0..self.rails).zip(numbers.chain(further..)) {
+            let driver = match self.nic.is_some_and(Nic::is_ionic) {
+                true => "ionic",
+                false => "mlx5",
+            };
+            let netdev = if nvidia {
+                String::new()
+            } else {
+                format!("rdma{n}")
+            };
+            let group = NicGroup {
+                device: format!("{driver}_{number}"),
+                netdev,
+                ..self.rail_group(vec![self.rail_place(n)])
+            };
+            groups.push((number, nvidia, group));
+        }
+        for (n, other) in self.machine.others.iter().enumerate() {
+            // Next to InfiniBand rails the same cards lead to InfiniBand storage.
+            let infiniband = nvidia && other.role != Role::Front;
+            let device = format!("mlx5_{}", other.number);
+            if other.role == Role::Uncabled {
+                machine.uncabled.push(device.clone());
+            }
+            let group = NicGroup {
+                nic: other.nic.clone(),
+                at: vec![self.other_place(n)],
+                netdev: format!("eth{n}"),
+                rate: Some(rate(other.gbps, false).into()),
+                device,
+                ..NicGroup::default()
+            };
+            groups.push((other.number, infiniband, group));
+        }
+        groups.sort_by_key(|(number, ..)| *number);
+        for (_, infiniband, mut group) in groups {
+            group.infiniband = infiniband;
+            if infiniband {
+                // As udev names an interface by its place.
+                let grace = self.machine.layout == Layout::Grace;
+                let domain = if grace && !group.at.iter().any(|at| at.starts_with("0000:")) {
+                    "ibP{domain}p"
+                } else {
+                    "ibp"
                 };
-                Some(Device {
-                    number,
-                    model,
-                    place,
-                    netdev,
-                    infiniband,
-                    place_is: None,
-                })
-            })
-            .collect()
-    }
-
-    fn other_devices(&self, spec: &mut NodeSpec) -> Vec<Device> {
-        let others = self.machine.others.iter().enumerate();
-        others
-            .filter_map(|(n, other)| {
-                let place = places::other(spec, self.machine.body, n)?;
-                Some(Device {
-                    number: other.number,
-                    model: self.at(other.nic, other.gbps),
-                    place,
-                    netdev: format!("eth{n}"),
-                    // Beside InfiniBand rails the same cards lead to InfiniBand storage.
-                    infiniband: other.place != Use::Front
-                        && self.shape.provider == Provider::Nvidia,
-                    place_is: Some(other.place),
-                })
-            })
-            .collect()
-    }
-
-    fn add(&self, spec: &mut NodeSpec, device: Device) {
-        let Device {
-            model,
-            place,
-            infiniband,
-            ..
-        } = device;
-        if matches!(self.machine.nic, Nic::Ionic(_)) && device.place_is.is_none() {
-            return add_ionic(spec, &device);
+                group.netdev = format!("{domain}{{bus}}s0f{{function}}");
+            } else {
+                // Clouds' fabrics are lossy: no PFC.
+                (group.mtu, group.lossy) = (Some(4220), true);
+            }
+            machine.nics.push(group);
         }
-        let name = format!("mlx5_{}", device.number);
-        let class = if infiniband { 0x02_0700 } else { 0x02_0000 };
-        spec.add_pci(place.function((0x15b3, model.device), class, "mlx5_core"));
-        let netdev = match infiniband && device.place_is.is_some() {
-            true => infiniband_name(place.at),
-            false => device.netdev,
-        };
-        if infiniband {
-            spec.add_ib(&name, place.at, model, &netdev);
+    }
+
+    /// NUMA node where the first half of the GPUs, and as many NICs, are on node 0.
+    fn half(&self, n: u32) -> u32 {
+        u32::from(n * 2 >= self.gpus)
+    }
+
+    /// Root port and NUMA node of a switch.
+    fn switch(&self, n: usize) -> (u8, i32) {
+        let every = SWITCHES.len() / usize::from(self.machine.switches.max(1));
+        SWITCHES.get(n * every).copied().unwrap_or_default()
+    }
+
+    fn gpu_place(&self, n: u32) -> String {
+        match (self.shape.provider, self.machine.layout) {
+            (Provider::Aws, _) => self.efa_gpu_place(n),
+            (Provider::Azure, _) => format!("{:04x}:00:00.0@{}", n + 1, self.half(n)),
+            (_, Layout::Guest) => format!("{:02x}:00.0", 4 + n),
+            (_, Layout::Grace) => grace_place(&GRACE_GPUS, n as usize, 0, "01:00.0"),
+            (_, Layout::Switches) => {
+                let each = (self.gpus / u32::from(self.machine.switches)).max(1);
+                let ((bus, numa), k) = (self.switch((n / each) as usize), (n % each) as u8);
+                below_switch(bus, 8 + k, bus + 6 + k, 0, numa)
+            }
+        }
+    }
+
+    /// Rail `n`: on which switch or domain, which card there, which of its ports. A DGX has a card for
+    /// each rail, other machines two ports a card; rails beyond the usual number are further cards.
+    fn rail_place(&self, n: u32) -> String {
+        let usual = self.shape.rails.0;
+        let ports = if self.shape.provider == Provider::Nvidia {
+            1
         } else {
-            spec.add_roce(&name, place.at, model, &netdev, false);
-            // Clouds' fabrics are lossy: no PFC.
-            let seed = spec.rdma.len() as u64;
-            if let Some(netdev) = spec.netdev_mut(&netdev) {
-                netdev.mtu = 4220;
-                netdev.ethtool = Some(("mlx5_core".into(), names::mlx5_ethtool(seed, 0, false)));
-                netdev.dcb = Some(lossless(0));
-            }
+            2
+        };
+        let grace = self.machine.layout == Layout::Grace;
+        let slots = if grace {
+            4
+        } else {
+            u32::from(self.machine.switches)
+        };
+        let each = (usual / slots.max(1)).max(1);
+        let (slot, card, port) = match n.checked_sub(usual) {
+            None => (n / each, n % each / ports, n % each % ports),
+            Some(more) => (more % slots, each.div_ceil(ports) + more / slots, 0),
+        };
+        if grace {
+            let tail = format!("03:00.{port}");
+            return grace_place(&GRACE_RAILS, slot as usize, 0x20 * card, &tail);
         }
-        if device.place_is == Some(Use::Uncabled) {
-            never_cabled(spec, &name, &netdev);
-            if let Some(port) = spec.port_mut(&name, 1).filter(|_| !infiniband) {
-                // RoCE without carrier says Disabled.
-                port.phys = 3;
-            }
+        let (bus, numa) = self.switch(slot as usize);
+        below_switch(bus, card as u8, bus + 3 + card as u8, port, numa)
+    }
+
+    /// Other ports: two to a card.
+    fn other_place(&self, n: usize) -> String {
+        let port = n % 2;
+        if self.machine.layout == Layout::Grace {
+            return grace_place(&GRACE_OTHERS, n / 2, 0, &format!("03:00.{port}"));
         }
+        let (card, numa) = OTHERS.get(n / 2).copied().unwrap_or_default();
+        format!("{card}:00.{port}@{numa}")
+    }
+
+    /// Amazon's switches: EFA functions first, then GPUs.
+    fn efa_switch(&self, group: u32) -> (u32, u32, u32) {
+        let switches = u32::from(self.machine.switches);
+        let functions = self.rails / switches + u32::from(group < self.rails % switches);
+        (0x4f + group * 0x11, group / switches.div_ceil(2), functions)
+    }
+
+    fn efa_place(&self, n: u32) -> String {
+        let (mut group, mut k) = (0, n);
+        while k >= self.efa_switch(group).2 && group < u32::from(self.machine.switches) {
+            k -= self.efa_switch(group).2;
+            group += 1;
+        }
+        self.efa_port(group, k)
+    }
+
+    fn efa_gpu_place(&self, n: u32) -> String {
+        let each = (self.gpus / u32::from(self.machine.switches)).max(1);
+        let group = n / each;
+        self.efa_port(group, self.efa_switch(group).2.max(4) + n % each)
+    }
+
+    fn efa_port(&self, group: u32, k: u32) -> String {
+        let (bus, numa, _) = self.efa_switch(group);
+        let (root, up, down) = (bus - 0x0b, bus - 0x0a, bus - 0x09);
+        format!(
+            "{root:02x}:01.0/{up:02x}:00.0/{down:02x}:{k:02x}.0/{:02x}:00.0@{numa}",
+            bus + k
+        )
     }
 }
 
-/// As udev names an interface by its place.
-fn infiniband_name(at: Bdf) -> String {
-    match at.domain {
-        0 => format!("ibp{}s0f{}", at.bus, at.function),
-        domain => format!("ibP{domain}p{}s0f{}", at.bus, at.function),
-    }
+fn below_switch(root: u8, slot: u8, bus: u8, function: u32, numa: i32) -> String {
+    let (up, down) = (root + 1, root + 2);
+    format!("{root:02x}:01.0/{up:02x}:00.0/{down:02x}:{slot:02x}.0/{bus:02x}:00.{function}@{numa}")
 }
 
-/// A rail of AMD's Pensando: mlx5's counters and names of boards are not there.
-fn add_ionic(spec: &mut NodeSpec, device: &Device) {
-    let (place, netdev) = (device.place, device.netdev.as_str());
-    let name = format!("ionic_{}", device.number);
-    spec.add_pci(place.function((0x1dd8, device.model.device), 0x02_0000, "ionic"));
-    spec.add_roce(&name, place.at, device.model, netdev, false);
-    if let Some(rdma) = spec.rdma.iter_mut().find(|rdma| rdma.name == name) {
-        (rdma.hca_type, rdma.board_id) = (None, None);
-        for port in &mut rdma.ports {
-            (port.pma, port.hw, port.down_rate) = (None, None, None);
-        }
-    }
-    if let Some(netdev) = spec.netdev_mut(netdev) {
-        netdev.mtu = 4220;
-        netdev.ethtool = None;
-        netdev.dcb = Some(lossless(0));
-    }
-    if !spec.modules.iter().any(|module| module.name == "ionic") {
-        spec.add_module("ionic", None, "");
-        spec.add_module("ionic_rdma", None, "");
-    }
+fn grace_place(domains: &[u32], n: usize, more: u32, tail: &str) -> String {
+    let domain = domains.get(n).copied().unwrap_or_default() + more;
+    let numa = u32::from(domain & 0x10 != 0);
+    format!("{domain:04x}:00:00.0/{domain:04x}:{tail}@{numa}")
 }
 
 #[cfg(test)]
-#[path = "shapes/tests.rs"]
 mod tests;

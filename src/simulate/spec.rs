@@ -1,83 +1,113 @@
-//! What a simulated node consists of. Plain values; texts as the kernel prints them.
+//! What a simulated node consists of: plain values, with texts as the kernel prints them.
 
 use crate::observe::netdev::DcbFacts;
 use crate::observe::vf::VfLinks;
 use crate::units::Bdf;
+use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// One attribute file.
+/// Content of one counter file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Attr {
     /// A decimal number.
     Number(u64),
     /// Other text, without the newline: `N/A (no PMA)`.
     Text(String),
-    /// Reading it fails with this errno.
+    /// Reading the file fails with this errno.
     Errno(i32),
 }
 
-/// Attribute files of a directory by name.
+/// Counter files of a directory by name.
 pub type Attrs = BTreeMap<String, Attr>;
 
-/// A whole node.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A whole node. The default is an x86 server without a single PCI function.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct NodeSpec {
-    /// Host name.
+    /// Host name, also the first word of each device's `node_desc`.
     pub hostname: String,
     /// `/proc/sys/kernel/random/boot_id`.
     pub boot_id: String,
-    /// `/proc/sys/kernel/osrelease`.
+    /// Kernel release, `/proc/sys/kernel/osrelease`.
     pub kernel: String,
     /// Machine architecture, `x86_64` or `aarch64`.
     pub arch: String,
-    /// `/proc/cmdline`.
+    /// Kernel command line.
     pub cmdline: String,
     /// `sys_vendor` and `product_name` of DMI.
     pub dmi: (String, String),
-    /// `chassis_asset_tag` of DMI, where it tells something.
+    /// `chassis_asset_tag` of DMI, by which clouds mark their machines.
     pub asset_tag: Option<String>,
-    /// Whether a hypervisor is below (the cpuinfo flag).
+    /// Whether the node is a guest (the cpuinfo flag).
     pub hypervisor: bool,
-    /// IOMMU group type of every PCI function (`identity`, `DMA`); none without an IOMMU.
+    /// IOMMU group type of every PCI function (`identity`, `DMA`); `None` without an IOMMU.
     pub iommu: Option<String>,
-    /// PCI functions: bridges, GPUs, NICs.
-    pub pci: BTreeMap<String, PciSpec>,
-    /// RDMA devices.
-    pub rdma: Vec<RdmaSpec>,
-    /// Network devices.
-    pub netdevs: Vec<NetdevSpec>,
     /// Interface of the default route.
     pub default_route: Option<String>,
+    /// PCI functions by address: bridges, GPUs, NICs.
+    #[serde(skip)]
+    pub pci: BTreeMap<String, PciSpec>,
+    /// RDMA devices in the order in which the kernel registered them.
+    #[serde(skip)]
+    pub rdma: Vec<RdmaSpec>,
+    /// Network devices in the order of their interface index.
+    #[serde(skip)]
+    pub netdevs: Vec<NetdevSpec>,
     /// GPUs as the NVIDIA driver lists them.
+    #[serde(skip)]
     pub gpus: Vec<GpuSpec>,
-    /// The NVIDIA driver.
+    /// The NVIDIA driver, where loaded.
+    #[serde(skip)]
     pub nvidia: Option<NvidiaSpec>,
-    /// Loaded kernel modules.
+    /// Loaded kernel modules, oldest first.
+    #[serde(skip)]
     pub modules: Vec<ModuleSpec>,
-    /// Clients registered in `/sys/kernel/mm/memory_peers`; none where ib_core has no such interface.
+    /// Clients registered in `/sys/kernel/mm/memory_peers`; `None` where ib_core has no such interface.
+    #[serde(skip)]
     pub memory_peers: Option<Vec<String>>,
-    /// Error counts of `/proc/driver/nvidia-fs/stats`; none where nvidia-fs is not loaded.
+    /// Read errors that `/proc/driver/nvidia-fs/stats` reports; `None` where nvidia-fs is not loaded.
+    #[serde(skip)]
     pub nvidia_fs: Option<u64>,
-    /// Records of the kernel log at start.
-    pub kmsg: Vec<KmsgRecord>,
-    /// Pods.
-    pub pods: Vec<super::pod::PodSpec>,
-    /// Their processes, as far as anybody looks at them.
-    pub processes: Vec<super::process::ProcessSpec>,
+}
+
+impl Default for NodeSpec {
+    fn default() -> Self {
+        NodeSpec {
+            hostname: String::new(),
+            boot_id: "3c9f1f0e-5d5b-4c8e-9b1a-6d2f7a3e4b10".into(),
+            kernel: "6.8.0-52-generic".into(),
+            arch: "x86_64".into(),
+            cmdline: "BOOT_IMAGE=/boot/vmlinuz-6.8.0-52-generic root=UUID=0b6c ro iommu=pt quiet"
+                .into(),
+            dmi: ("Supermicro".into(), "SYS-420GP-TNR".into()),
+            asset_tag: None,
+            hypervisor: false,
+            iommu: Some("identity".into()),
+            default_route: Some("eno1".into()),
+            pci: BTreeMap::new(),
+            rdma: Vec::new(),
+            netdevs: Vec::new(),
+            gpus: Vec::new(),
+            nvidia: None,
+            modules: Vec::new(),
+            memory_peers: None,
+            nvidia_fs: None,
+        }
+    }
 }
 
 /// One PCI function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PciSpec {
-    /// Its address.
+    /// PCI address.
     pub bdf: Bdf,
-    /// The port above it; none on a root bus.
+    /// The port above it; `None` on a root bus.
     pub parent: Option<Bdf>,
-    /// Path below `/sys/devices` of the root bus, where it is not `pciDDDD:BB` (Hyper-V).
+    /// Path of the root bus below `/sys/devices`, where it is not `pciDDDD:BB` (Hyper-V).
     pub root: Option<String>,
-    /// Vendor.
+    /// PCI vendor id.
     pub vendor: u16,
-    /// Device id.
+    /// PCI device id.
     pub device: u16,
     /// Class code, 24 bits.
     pub class: u32,
@@ -85,103 +115,101 @@ pub struct PciSpec {
     pub driver: Option<String>,
     /// NUMA node; -1 is what the kernel prints for none.
     pub numa: i32,
-    /// Speed and width now, as printed (`32.0 GT/s PCIe`, 16).
+    /// Current speed and width, as printed (`32.0 GT/s PCIe`, 16).
     pub link: (String, u32),
     /// Best speed and width.
     pub max_link: (String, u32),
-    /// AER totals: correctable, nonfatal, fatal; none where the function has no AER.
+    /// AER totals: correctable, nonfatal, fatal; `None` where the function has no AER.
     pub aer: Option<[u64; 3]>,
-    /// Access control services redirect peer-to-peer traffic (bridges).
-    pub acs: bool,
     /// Config space reads all ones.
     pub dead: bool,
     /// The physical function of a VF on this host.
     pub physfn: Option<Bdf>,
-    /// `sriov_totalvfs` and the VFs there are.
+    /// `sriov_totalvfs` and the existing VFs.
     pub sriov: Option<(u32, Vec<Bdf>)>,
-    /// `p2p` of an EFA function.
+    /// Attribute `p2p` of an EFA function.
     pub p2p: Option<String>,
 }
 
 /// One RDMA device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RdmaSpec {
-    /// Name.
+    /// Device name, such as `mlx5_0`.
     pub name: String,
-    /// PCI function.
+    /// Its PCI function.
     pub pci: Bdf,
-    /// `node_type` number.
+    /// Number of `node_type`: 1 is CA, 7 unspecified.
     pub node_type: u32,
-    /// `fw_ver`.
+    /// Firmware version, file `fw_ver`.
     pub firmware: String,
     /// `hca_type`, where the driver has it.
     pub hca_type: Option<String>,
     /// `board_id`, where the driver has it.
     pub board_id: Option<String>,
-    /// Node GUID.
+    /// Node GUID as a number.
     pub guid: u64,
-    /// System image GUID.
+    /// System image GUID as a number.
     pub image_guid: u64,
     /// Number of its `uverbsN` and `umadN`.
     pub uverbs: u32,
-    /// Ports.
+    /// Ports, in the order of their numbers.
     pub ports: Vec<PortSpec>,
-    /// `<dev>/hw_counters`.
+    /// Counters of the device itself, `<dev>/hw_counters` (EFA).
     pub device_hw: Option<Attrs>,
 }
 
-/// One port.
+/// One port of an RDMA device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortSpec {
-    /// Number, from 1.
+    /// Port number, from 1.
     pub number: u32,
-    /// `InfiniBand`, `Ethernet`, `Unknown`.
+    /// `InfiniBand`, `Ethernet` or `Unknown`.
     pub link_layer: String,
-    /// State number.
+    /// Number of the state: 1 down, 4 active.
     pub state: u32,
-    /// Physical state number.
+    /// Number of the physical state: 2 polling, 3 disabled, 5 link up.
     pub phys: u32,
     /// `rate` text while up: `400 Gb/sec (4X NDR)`.
     pub rate: String,
-    /// `rate` text while down (mlx5 RoCE prints `40 Gb/sec (4X QDR)`); none: unchanged.
+    /// `rate` text while down (mlx5 RoCE prints `40 Gb/sec (4X QDR)`); `None`: unchanged.
     pub down_rate: Option<String>,
-    /// LID.
+    /// Local identifier that the subnet manager assigned.
     pub lid: u32,
-    /// Subnet manager's LID.
+    /// The subnet manager's own LID.
     pub sm_lid: u32,
-    /// `counters/`; none where the driver has no process_mad.
+    /// `counters/`; `None` where the driver has no process_mad.
     pub pma: Option<Attrs>,
-    /// `hw_counters/`.
+    /// `hw_counters/`; `None` where the driver has none for ports.
     pub hw: Option<Attrs>,
-    /// Filled GID slots: index, GID text, type, netdev.
+    /// Occupied GID slots.
     pub gids: Vec<GidSpec>,
     /// Size of the GID table.
     pub gid_slots: u32,
-    /// Partition keys.
+    /// Partition keys by index.
     pub pkeys: Vec<u16>,
-    /// Its network device.
+    /// The port's network device.
     pub netdev: Option<String>,
 }
 
-/// One filled GID slot.
+/// One occupied GID slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GidSpec {
-    /// Slot.
+    /// Index of the slot.
     pub index: u32,
-    /// Full text form.
+    /// Full text form of the GID.
     pub gid: String,
     /// `IB/RoCE v1` or `RoCE v2`.
     pub kind: String,
-    /// Network device; EINVAL where none.
+    /// Network device; reading it gives EINVAL where there is none.
     pub netdev: Option<String>,
 }
 
 /// One network device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetdevSpec {
-    /// Name.
+    /// Interface name.
     pub name: String,
-    /// PCI function; none for a virtual device.
+    /// PCI function; `None` for a virtual device.
     pub pci: Option<Bdf>,
     /// Interface index.
     pub ifindex: u32,
@@ -189,21 +217,21 @@ pub struct NetdevSpec {
     pub dev_port: u32,
     /// ARPHRD type: 1 Ethernet, 32 InfiniBand.
     pub kind: u32,
-    /// IFF_UP.
+    /// IFF_UP: set up by the administrator.
     pub admin_up: bool,
-    /// Carrier.
+    /// Whether the link has carrier.
     pub carrier: bool,
     /// Speed in Mb/s while the link is up.
     pub speed: u64,
     /// MTU in bytes.
     pub mtu: u32,
-    /// Carrier edges.
+    /// Carrier edges since the interface exists.
     pub carrier_changes: u64,
-    /// Bond above.
+    /// Name of the bond or synthetic interface above.
     pub master: Option<String>,
     /// Driver and statistics as `ethtool -S` prints them, in its order.
     pub ethtool: Option<(String, Vec<(String, u64)>)>,
-    /// DCB settings.
+    /// DCB settings, where the driver answers DCB_CMD_IEEE_GET.
     pub dcb: Option<DcbFacts>,
     /// Link states of the virtual functions behind it.
     pub vf_links: Option<VfLinks>,
@@ -212,64 +240,45 @@ pub struct NetdevSpec {
 /// One GPU of the NVIDIA driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuSpec {
-    /// Address.
+    /// PCI address.
     pub bdf: Bdf,
-    /// Model name.
+    /// Model name, such as `NVIDIA H200`.
     pub model: String,
-    /// UUID.
+    /// UUID with its prefix `GPU-`.
     pub uuid: String,
 }
 
 /// The NVIDIA kernel driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NvidiaSpec {
-    /// Version.
+    /// Driver version.
     pub version: String,
-    /// Open kernel module.
+    /// Whether it is the open kernel module.
     pub open: bool,
 }
 
 /// One loaded module.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct ModuleSpec {
     /// Name as in `/proc/modules`.
     pub name: String,
-    /// `version`, where it has one.
+    /// Version, where the module declares one.
     pub version: Option<String>,
-    /// `taint` letters.
+    /// Taint letters, such as `POE`.
     pub taint: String,
 }
 
-/// One record of the kernel log.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KmsgRecord {
-    /// Facility times 8 plus level.
-    pub priority: u32,
-    /// Sequence number since boot.
-    pub sequence: u64,
-    /// Microseconds since boot.
-    pub micros: u64,
-    /// Text.
-    pub text: String,
-    /// Dictionary, such as `("DEVICE", "+pci:0000:5e:00.0")`.
-    pub dictionary: Vec<(String, String)>,
-}
-
 impl NodeSpec {
-    /// A device by name.
+    /// An RDMA device by name.
     pub fn device(&self, name: &str) -> Option<&RdmaSpec> {
         self.rdma.iter().find(|device| device.name == name)
     }
 
-    pub(super) fn device_mut(&mut self, name: &str) -> Option<&mut RdmaSpec> {
-        self.rdma.iter_mut().find(|device| device.name == name)
-    }
-
     pub(super) fn port_mut(&mut self, device: &str, number: u32) -> Option<&mut PortSpec> {
-        self.device_mut(device)?
-            .ports
-            .iter_mut()
-            .find(|port| port.number == number)
+        let device = self.rdma.iter_mut().find(|known| known.name == device)?;
+        let mut ports = device.ports.iter_mut();
+        ports.find(|port| port.number == number)
     }
 
     /// A network device by name.
@@ -284,12 +293,11 @@ impl NodeSpec {
     /// Path of a PCI function below the root: `sys/devices/pci0000:15/0000:15:01.0/…`.
     pub fn pci_path(&self, bdf: Bdf) -> String {
         let spec = self.pci.get(&bdf.to_string());
-        match spec.and_then(|spec| spec.parent) {
-            Some(parent) => format!("{}/{bdf}", self.pci_path(parent)),
-            None => match spec.and_then(|spec| spec.root.as_deref()) {
-                Some(root) => format!("sys/devices/{root}/{bdf}"),
-                None => format!("sys/devices/pci{:04x}:{:02x}/{bdf}", bdf.domain, bdf.bus),
-            },
+        let root = spec.and_then(|spec| spec.root.as_deref());
+        match (spec.and_then(|spec| spec.parent), root) {
+            (Some(parent), _) => format!("{}/{bdf}", self.pci_path(parent)),
+            (None, Some(root)) => format!("sys/devices/{root}/{bdf}"),
+            (None, None) => format!("sys/devices/pci{:04x}:{:02x}/{bdf}", bdf.domain, bdf.bus),
         }
     }
 

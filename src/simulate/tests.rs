@@ -40,7 +40,7 @@ fn walk(dir: &Path, found: &mut Vec<PathBuf>) {
 
 #[test]
 fn every_link_of_every_preset_leads_somewhere_below_the_root() {
-    for name in PRESETS {
+    for name in presets() {
         let (dir, _node) = written(name);
         let root = dir.path().canonicalize().unwrap();
         let mut found = Vec::new();

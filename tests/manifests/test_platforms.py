@@ -103,12 +103,12 @@ class Platforms(unittest.TestCase):
 
     def test_fixtures_that_are_named_can_be_simulated(self):
         """Presets, or instance types of the agent's table; what is said to be tested has golden files."""
-        known = (ROOT / "src/simulate/presets.rs").read_text()
+        known = (ROOT / "src/simulate/data/machines.toml").read_text()
         for name, page in PAGES.items():
             found = re.findall(r"`selvage simulate (\S+) DIR`", page)
             self.assertTrue(found, name)
             for each in found:
-                self.assertTrue(f'"{each}" =>' in known or any(accepts(row, each) for row in shapes()), each)
+                self.assertTrue(f'name = "{each}"' in known or any(accepts(row, each) for row in shapes()), each)
             (fixtures,) = re.findall(r"^\| fixture \| (.*?): the whole report", page, re.MULTILINE)
             for each in re.findall(r"`(\w+)`", fixtures):
                 self.assertTrue((ROOT / f"tests/golden/{each}.txt").exists(), each)

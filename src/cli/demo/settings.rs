@@ -1,42 +1,34 @@
 //! Default settings, with intervals, waiting times and windows that fit a demo.
 
+use super::Member;
 use crate::cluster::settings::Mode;
 use crate::config::listen::Listen;
 use crate::config::{Config, RdmaSource};
 use crate::simulate::Timing;
 use crate::units::Span;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-/// Who a node's agent is, and where.
-pub(super) struct Place<'a> {
-    pub(super) name: &'a str,
-    pub(super) root: &'a Path,
-    pub(super) listen: SocketAddr,
-    pub(super) kubeconfig: &'a Path,
-}
-
-/// Settings of one agent. Nothing waits longer than somebody who looks on.
-pub(super) fn config(timing: Timing, speed: f64, place: &Place<'_>) -> Config {
+/// Settings of one agent, with waiting times that fit an audience.
+pub(super) fn config(member: &Member, speed: f64, kubeconfig: &Path) -> Config {
     let span = |secs: f64| Span(Duration::from_secs_f64(secs / speed));
     let mut config = Config::default();
-    config.agent.listen = Listen::on(place.listen.ip(), place.listen.port());
-    config.agent.host_root = place.root.to_path_buf();
-    config.agent.node_name = place.name.to_string();
+    config.agent.listen = Listen::on(member.listen.ip(), member.listen.port());
+    config.agent.host_root = member.root.to_path_buf();
+    config.agent.node_name = member.scenario.name.clone();
     config.agent.state_dir = None;
     config.agent.rdma_source = RdmaSource::Sysfs;
     // Many agents on a busy machine are slow, and none of them hangs.
     config.intervals.deadline = Span::from_secs(30);
     let cluster = &mut config.cluster;
     cluster.mode = Mode::All;
-    cluster.kubeconfig = place.kubeconfig.display().to_string();
+    cluster.kubeconfig = kubeconfig.display().to_string();
     cluster.hold = span(2.0);
     cluster.clear = Span::from_secs(1).max(span(3.0));
     cluster.clear_max = cluster.clear;
     config.nccl.suspects_every = Span::from_secs(1).max(span(5.0));
     config.hysteresis.hold = span(2.0);
-    // Repeats are the play's, not a nervous node's: no longer waits for them.
+    // The scenario repeats faults on purpose: they must not count as flapping.
     config.hysteresis.flap_count = 0;
     let policy = &mut config.policy;
     policy.nccl.init_hang_after = span(20.0);
@@ -50,19 +42,19 @@ pub(super) fn config(timing: Timing, speed: f64, place: &Place<'_>) -> Config {
     policy.gpudirect.raise_after = span(2.0);
     policy.promised.raise_after = span(5.0);
     policy.device_missing.dead_raise_after = span(2.0);
-    match timing {
-        Timing::Play => play(&mut config, span),
-        Timing::Standing => standing(&mut config, span),
+    match member.scenario.timing {
+        Timing::Passing => passing(&mut config, span),
+        Timing::Lasting => lasting(&mut config, span),
     }
     config
 }
 
-/// Not more often than settings allow.
+/// At least the shortest interval that settings allow.
 fn often(span: Span) -> Span {
     Span(span.duration().max(Duration::from_millis(100)))
 }
 
-fn play(config: &mut Config, span: impl Fn(f64) -> Span) {
+fn passing(config: &mut Config, span: impl Fn(f64) -> Span) {
     let intervals = &mut config.intervals;
     for interval in [
         &mut intervals.link,
@@ -82,8 +74,8 @@ fn play(config: &mut Config, span: impl Fn(f64) -> Span) {
     policy.xid.quiet = span(3.0);
 }
 
-/// Many agents share a machine, and what stands need not be seen at once.
-fn standing(config: &mut Config, span: impl Fn(f64) -> Span) {
+/// Many agents share a machine, and lasting faults need not be seen at once.
+fn lasting(config: &mut Config, span: impl Fn(f64) -> Span) {
     let intervals = &mut config.intervals;
     for (interval, secs) in [
         (&mut intervals.link, 1.0),
@@ -104,17 +96,16 @@ mod tests {
 
     /// Thresholds of the demo must be ones that a file may hold.
     #[test]
-    fn the_settings_are_sound_at_every_speed() {
-        for timing in [Timing::Play, Timing::Standing] {
+    fn the_settings_are_valid_at_every_speed() {
+        for scenario in crate::simulate::fleet(2, 1.0) {
+            let member = Member {
+                scenario,
+                root: "/nowhere".into(),
+                listen: "127.0.0.1:9949".parse().unwrap(),
+            };
             for speed in [*SPEEDS.start(), 1.0, *SPEEDS.end()] {
-                let place = Place {
-                    name: "gpu-01",
-                    root: Path::new("/nowhere"),
-                    listen: "127.0.0.1:9949".parse().unwrap(),
-                    kubeconfig: Path::new("/nowhere/kubeconfig"),
-                };
-                let config = config(timing, speed, &place);
-                assert_eq!(config.complaints(), [], "{timing:?} {speed}");
+                let config = config(&member, speed, Path::new("/nowhere/kubeconfig"));
+                assert_eq!(config.complaints(), [], "{speed}");
             }
         }
     }

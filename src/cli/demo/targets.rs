@@ -1,4 +1,4 @@
-//! The nodes' addresses, as Prometheus takes them (`file_sd_configs`).
+//! The nodes' addresses for Prometheus (`file_sd_configs`).
 
 use super::Member;
 use serde_json::json;
@@ -6,10 +6,12 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Refuses what must not be replaced by a file: a directory, a device, a pipe.
+/// Refuses to replace a directory, a device or a pipe.
 pub(super) fn check(path: &Path) -> io::Result<()> {
     match std::fs::metadata(path) {
-        Ok(there) if !there.is_file() => Err(io::Error::other("is there, and is no regular file")),
+        Ok(existing) if !existing.is_file() => {
+            Err(io::Error::other("exists and is not a regular file"))
+        }
         Ok(_) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
@@ -23,7 +25,7 @@ pub(super) fn write(path: &Path, members: &[Member]) -> io::Result<()> {
         .map(|member| {
             json!({
                 "targets": [member.listen.to_string()],
-                "labels": {"instance": member.role.name, "cluster": "demo"},
+                "labels": {"instance": member.scenario.name, "cluster": "demo"},
             })
         })
         .collect();
@@ -31,7 +33,7 @@ pub(super) fn write(path: &Path, members: &[Member]) -> io::Result<()> {
     text.push(b'\n');
     check(path)?;
     let scratch = scratch(path);
-    // Nobody else's file is written through.
+    // A file or link that is already there is not followed.
     let written = std::fs::File::create_new(&scratch)
         .and_then(|mut file| file.write_all(&text))
         .and_then(|()| std::fs::rename(&scratch, path));
@@ -41,7 +43,7 @@ pub(super) fn write(path: &Path, members: &[Member]) -> io::Result<()> {
     written
 }
 
-/// Beside the file, under a name of this process.
+/// A sibling of the file, named after this process.
 fn scratch(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(format!(".{}.new", std::process::id()));
@@ -62,7 +64,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "[]\n");
         assert!(write(dir.path(), &[]).is_err(), "a directory");
         assert!(write(Path::new("/dev/null"), &[]).is_err(), "a device");
-        // A link that somebody has put where the scratch file goes leads nowhere else.
+        // A link in the place of the scratch file is not followed.
         let victim = dir.path().join("victim");
         std::fs::write(&victim, "mine").unwrap();
         std::os::unix::fs::symlink(&victim, scratch(&file)).unwrap();

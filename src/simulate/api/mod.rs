@@ -1,6 +1,6 @@
 //! An API server without a cluster: plain HTTP on loopback, with the semantics that the agent leans
 //! on (versions, watches, server-side apply of labels, JSON patch with its tests, compare and swap
-//! of Leases). The demo tells its agents of it; tests put faults on top.
+//! of Leases). The demo's agents use it; tests inject faults into it.
 
 mod objects;
 mod patch;
@@ -13,7 +13,7 @@ pub use watches::Lines;
 
 use serde_json::Value;
 
-/// A request as it came.
+/// A request as received.
 #[derive(Debug, Clone, Default)]
 pub struct Asked {
     /// Method.
@@ -24,7 +24,7 @@ pub struct Asked {
     pub content: String,
     /// Bearer token.
     pub token: String,
-    /// Body; null where there was none, or none that is JSON.
+    /// Body; null where there was none or it was not JSON.
     pub body: Value,
 }
 
@@ -34,30 +34,30 @@ impl Asked {
         self.uri.split_once('?').unwrap_or((&self.uri, ""))
     }
 
-    /// Whether a change is waited for.
+    /// Whether it is a watch.
     pub fn watches(&self) -> bool {
         self.has("watch=true")
     }
 
-    /// Whether the query holds this.
+    /// Whether the query has this part.
     pub fn has(&self, part: &str) -> bool {
         self.parts().1.split('&').any(|had| had == part)
     }
 
-    /// A parameter of the query, as it was sent.
+    /// A parameter of the query, still URL-encoded.
     pub fn parameter(&self, name: &str) -> Option<&str> {
         let parts = self.parts().1.split('&');
         let mut found = parts.filter_map(|part| part.strip_prefix(name)?.strip_prefix('='));
         found.next()
     }
 
-    /// The version from which on changes are wanted.
+    /// `resourceVersion` from which a watch resumes.
     pub fn since(&self) -> u64 {
         let version = self.parameter("resourceVersion");
         version.and_then(|text| text.parse().ok()).unwrap_or(0)
     }
 
-    /// What a field must be, by `fieldSelector=field=value`.
+    /// The value that `fieldSelector=field=value` requires.
     pub fn field(&self, name: &str) -> Option<&str> {
         let selector = self.parameter("fieldSelector")?;
         selector.strip_prefix(name)?.strip_prefix("%3D")

@@ -1,4 +1,4 @@
-//! What requests do, as the API server does it.
+//! What requests do, as in the API server.
 
 use super::patch::{apply_labels, merge_condition, selects, set};
 use super::watches::Watches;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 const LEASES: [&str; 4] = ["apis", "coordination.k8s.io", "v1", "namespaces"];
 
-/// All that the server keeps.
+/// Everything that the server stores.
 #[derive(Debug)]
 pub struct Objects {
     revision: u64,
@@ -18,17 +18,17 @@ pub struct Objects {
     pub leases: BTreeMap<String, Value>,
     /// Events, in the order in which they came.
     pub events: Vec<Value>,
-    /// Events that are kept; the oldest go first.
+    /// Events that are kept at most; the oldest are dropped first.
     pub most_events: usize,
     /// Pods, in the order in which they came.
     pub pods: Vec<Value>,
-    /// Most items of a list's page.
+    /// Largest number of items in one page of a list.
     pub page: usize,
-    /// Requests that it does not know.
+    /// Requests that the server does not support, for tests to fail on.
     pub complaints: Vec<String>,
-    /// Those who watch nodes.
+    /// Open watches of nodes.
     pub node_watches: Watches,
-    /// Those who watch pods.
+    /// Open watches of pods.
     pub pod_watches: Watches,
 }
 
@@ -58,13 +58,13 @@ impl Objects {
         self.revision
     }
 
-    /// All pods' past is forgotten: who goes on from before gets 410. Open watches of pods end.
+    /// Forgets all earlier changes of pods: a watch that resumes from before gets 410. Ends open watches.
     pub fn forget_the_past(&mut self) {
         let version = self.next();
         self.pod_watches.forget(version);
     }
 
-    /// A Node joins.
+    /// Adds a Node to the cluster.
     pub fn create_node(&mut self, name: &str, labels: Value, taints: Value, allocatable: Value) {
         let version = self.next();
         let mut node = json!({
@@ -87,12 +87,12 @@ impl Objects {
         self.nodes.push(node);
     }
 
-    /// A Node by name.
+    /// The Node of this name.
     pub fn node(&self, name: &str) -> Option<&Value> {
         self.nodes.iter().find(|node| name_of(node) == Some(name))
     }
 
-    /// Changes a Node and tells those who watch it.
+    /// Changes a Node and notifies its watches.
     pub fn change_node(
         &mut self,
         name: &str,
@@ -116,8 +116,8 @@ impl Objects {
         (200, changed)
     }
 
-    /// What the kubelet does when a device plugin goes away: allocatable falls to 0, capacity stays.
-    pub fn plugin_goes(&mut self, name: &str, resource: &str) {
+    /// What the kubelet does when a device plugin stops: allocatable falls to 0, capacity stays.
+    pub fn plugin_stops(&mut self, name: &str, resource: &str) {
         self.change_node(name, |node| {
             let all = node.pointer_mut("/status/allocatable");
             if let Some(Value::Object(all)) = all {
@@ -127,7 +127,7 @@ impl Objects {
         });
     }
 
-    /// A pod comes, or changes: by its UID.
+    /// Adds a pod, or replaces the one with the same UID.
     pub fn put_pod(&mut self, mut pod: Value) {
         let version = self.next();
         set_version(&mut pod, version);
@@ -145,7 +145,7 @@ impl Objects {
         self.pod_watches.note(version, place_of(&pod), kind, &pod);
     }
 
-    /// A pod goes; false where there is none of that UID.
+    /// Removes a pod; false where there is none with that UID.
     pub fn delete_pod(&mut self, uid: &str) -> bool {
         let version = self.next();
         let Some(at) = self.pods.iter().position(|had| uid_of(had) == Some(uid)) else {
@@ -158,7 +158,7 @@ impl Objects {
         true
     }
 
-    /// A watch of one Node, or of the pods of one node.
+    /// Opens a watch of one Node, or of the pods of one node.
     pub fn watch(&mut self, asked: &Asked) -> Option<Lines> {
         match asked.parts().0 {
             "/api/v1/nodes" => {
@@ -176,7 +176,7 @@ impl Objects {
         }
     }
 
-    /// Does what is asked.
+    /// Handles a request that is not a watch.
     pub fn answer(&mut self, asked: &Asked) -> Told {
         let (path, _) = asked.parts();
         let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
@@ -364,7 +364,7 @@ fn set_version(object: &mut Value, version: u64) {
     );
 }
 
-/// An answer that is no object.
+/// Code and body of an answer of kind `Status`.
 pub fn status(code: u16, details: Value) -> Told {
     let reason = match code {
         404 => "NotFound",

@@ -1,8 +1,8 @@
-//! Changes of an object, and which objects a selector picks. All of it takes whatever is sent.
+//! Patches of an object, and label selectors. Any input is accepted.
 
 use serde_json::{Map, Value, json};
 
-/// Sets a field of a part that is made where it is missing; what is no object stays as it is.
+/// Sets a field of a part, which is created where it is missing; a value that is not an object stays as it is.
 pub(super) fn set(object: &mut Value, part: &str, field: &str, value: Value) {
     if let Some(object) = object.as_object_mut() {
         let part = object
@@ -14,7 +14,7 @@ pub(super) fn set(object: &mut Value, part: &str, field: &str, value: Value) {
     }
 }
 
-/// A label selector as it is sent: `key`, `!key`, `key=value`, `key!=value`, joined by commas.
+/// Whether a label selector picks a node; the selector is URL-encoded: `key`, `!key`, `key=value`, `key!=value`, joined by commas.
 pub(super) fn selects(selector: &str, node: &Value) -> bool {
     let selector = selector
         .replace("%2F", "/")
@@ -37,7 +37,7 @@ pub(super) fn selects(selector: &str, node: &Value) -> bool {
     parts.all(fits)
 }
 
-/// Server-side apply of labels: what the manager owned and no longer names goes.
+/// Server-side apply of labels: those that the manager owned and no longer names are removed.
 pub(super) fn apply_labels(node: &mut Value, body: &Value) -> Result<(), u16> {
     let wanted = body.pointer("/metadata/labels").and_then(Value::as_object);
     let wanted = wanted.ok_or(400u16)?.clone();

@@ -10,18 +10,18 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpListener;
 
-/// What an answer consists of.
+/// Body of an HTTP response.
 pub type Body = BoxBody<Bytes, Infallible>;
 
 /// Longest body that is read.
 const BODY_MAX: usize = 4 << 20;
 
-/// What is answered.
+/// Answer to a request.
 #[derive(Debug)]
 pub enum Answer {
     /// Code and body.
     Told(u16, Value),
-    /// Changes as they come.
+    /// Changes as they happen.
     Watch(Lines),
 }
 
@@ -92,7 +92,7 @@ pub async fn serve(listener: TcpListener, objects: Arc<Mutex<Objects>>) {
     }
 }
 
-/// Ends the connection.
+/// Closes the connection.
 #[derive(Debug, thiserror::Error)]
 #[error("the request cannot be answered")]
 struct Unanswered;

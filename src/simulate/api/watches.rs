@@ -1,23 +1,23 @@
-//! Who is told of changes.
+//! Open watches, and the changes that new ones have missed.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// Lines that a watch is told.
+/// Lines of JSON that a watch receives.
 pub type Lines = UnboundedReceiver<Bytes>;
 
-/// Changes that are kept for those who go on from an earlier version.
+/// Changes kept for watches that resume from an earlier version.
 const KEPT: usize = 2000;
 
-/// Watches of one kind of object, and what they missed.
+/// Watches of one kind of object, with its recent changes.
 #[derive(Debug, Default)]
 pub struct Watches {
-    /// The one object or node that is looked at (none: all), and where to tell.
+    /// The one object or node that a watch selects (`None`: all), and its channel.
     open: Vec<(Option<String>, UnboundedSender<Bytes>)>,
-    /// What happened, with its version and of whom.
+    /// Version, owner and event of each change.
     changes: Vec<(u64, String, Value)>,
-    /// What is older is forgotten.
+    /// Older versions are answered with 410.
     kept_from: u64,
 }
 
@@ -26,7 +26,7 @@ fn line(event: &Value) -> Bytes {
 }
 
 impl Watches {
-    /// Keeps a change and tells it; `whose` is what watches select by.
+    /// Keeps a change and sends it; `whose` is what watches select by.
     pub(super) fn note(&mut self, version: u64, whose: &str, kind: &str, object: &Value) {
         let event = json!({"type": kind, "object": object});
         let told = line(&event);
@@ -41,7 +41,7 @@ impl Watches {
         self.changes.push((version, whose.to_string(), event));
     }
 
-    /// A new watch, told first what it missed.
+    /// A new watch, which first receives what it missed.
     pub(super) fn open(&mut self, wanted: Option<&str>, since: u64) -> Lines {
         let (tx, rx) = unbounded_channel();
         if since < self.kept_from {
@@ -60,26 +60,26 @@ impl Watches {
         rx
     }
 
-    /// Every watch is told this, word for word.
+    /// Sends this line to every watch, word for word.
     pub fn tell(&mut self, text: &str) {
         let line = Bytes::from(format!("{text}\n"));
         self.open
             .retain(|(_, watch)| watch.send(line.clone()).is_ok());
     }
 
-    /// All watches end.
+    /// Ends all watches.
     pub fn end(&mut self) {
         self.open.clear();
     }
 
-    /// All is forgotten that happened before this version. Watches end.
+    /// Forgets everything before this version and ends all watches.
     pub fn forget(&mut self, before: u64) {
         self.changes.clear();
         self.kept_from = before;
         self.end();
     }
 
-    /// How many watch now.
+    /// Number of open watches.
     pub fn count(&mut self) -> usize {
         self.open.retain(|(_, watch)| !watch.is_closed());
         self.open.len()

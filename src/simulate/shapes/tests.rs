@@ -1,5 +1,4 @@
 use super::*;
-use crate::check::profile::SHAPES;
 use std::collections::BTreeSet;
 
 /// Each row has one machine, and it has what the row says, also with some rails more.
@@ -10,44 +9,45 @@ fn every_shape_has_a_machine() {
         let machine = machine_of(shape).unwrap_or_else(|| panic!("{}", shape.name));
         for more in [0, 1, 2, 4] {
             let rails = shape.rails.0 + more * u32::from(shape.rails.0 > 0);
-            let spec = spec_with_rails(shape, rails).unwrap();
-            let told = format!("{} and {more}", shape.name);
+            let case = format!("{} and {more}", shape.name);
+            let spec = spec_with_rails(shape, rails).unwrap_or_else(|| panic!("{case}"));
             let devices: BTreeSet<&str> = spec.rdma.iter().map(|d| d.name.as_str()).collect();
-            assert_eq!(devices.len(), spec.rdma.len(), "{told}: names twice");
+            assert_eq!(devices.len(), spec.rdma.len(), "{case}: names twice");
             let at: BTreeSet<_> = spec.rdma.iter().map(|device| device.pci).collect();
-            assert_eq!(at.len(), spec.rdma.len(), "{told}: places twice");
+            assert_eq!(at.len(), spec.rdma.len(), "{case}: places twice");
             let netdevs: BTreeSet<&str> = spec.netdevs.iter().map(|n| n.name.as_str()).collect();
             assert_eq!(
                 netdevs.len(),
                 spec.netdevs.len(),
-                "{told}: interfaces twice"
+                "{case}: interfaces twice"
             );
-            let beside = machine.others.len() + usize::from(machine.accelerated);
-            let expected = match machine.nic {
-                Nic::Gvnic | Nic::None => beside,
-                _ => beside + rails as usize,
+            let others = machine.others.len() + usize::from(machine.accelerated_networking);
+            let expected = match CATALOGUE.nic(&machine.nic) {
+                Some(nic) if !nic.is_gvnic() => others + rails as usize,
+                _ => others,
             };
-            assert_eq!(spec.rdma.len(), expected, "{told}");
+            assert_eq!(spec.rdma.len(), expected, "{case}");
             let route = spec.default_route.as_deref().unwrap_or_default();
-            assert!(spec.netdev(route).is_some(), "{told}: no {route}");
+            assert!(spec.netdev(route).is_some(), "{case}: no {route}");
+            let gpu = CATALOGUE.gpu(&machine.gpu).unwrap();
             let gpus = spec
                 .pci
                 .values()
-                .filter(|f| (f.vendor, f.device) == machine.gpu.id);
-            assert_eq!(gpus.count() as u32, machine.gpus.max(shape.gpus), "{told}");
+                .filter(|f| (f.vendor, f.device) == (gpu.vendor, gpu.device));
+            assert_eq!(gpus.count() as u32, machine.gpus.max(shape.gpus), "{case}");
             for pci in spec.pci.values() {
                 let above = pci.parent.map(|bdf| bdf.to_string());
                 let is = above.as_ref().and_then(|above| spec.pci.get(above));
                 assert_eq!(
                     is.is_some(),
                     above.is_some(),
-                    "{told}: {} in the air",
+                    "{case}: nothing above {}",
                     pci.bdf
                 );
             }
         }
-        let known = gbps(shape) > 0 || shape.rails.0 == 0;
-        assert!(known, "{}: no rate, told or assumed", shape.name);
+        let known = gbps(shape, machine) > 0 || shape.rails.0 == 0;
+        assert!(known, "{}: no rate, neither known nor assumed", shape.name);
     }
 }
 
@@ -68,5 +68,15 @@ fn a_name_is_a_preset_or_a_type() {
     ] {
         let spec = by_name(name);
         assert_eq!(spec.map(|s| s.hostname).as_deref(), hostname, "{name}");
+    }
+}
+
+/// Every machine of the data file can be built, and names what exists.
+#[test]
+fn every_preset_is_built_of_known_parts() {
+    for name in presets() {
+        let spec = preset(name).unwrap_or_else(|| panic!("{name}"));
+        assert!(!spec.netdevs.is_empty(), "{name}");
+        assert!(!about(name).is_empty(), "{name}");
     }
 }

@@ -1,19 +1,19 @@
-//! What the terminal shows of one node.
+//! Lines on the terminal about one node.
 
 use crate::check::{Status, Weight};
 use crate::readiness::diary::{Change, Diary, What};
 use crate::report::{Report, State};
 
-/// Says what changed from one report to the next.
+/// Describes what changed from one report to the next.
 #[derive(Default)]
-pub(super) struct View {
+pub(super) struct Console {
     state: Option<State>,
     reasons: Vec<String>,
     diary: Diary,
 }
 
-impl View {
-    /// The change of verdict alone, in a line.
+impl Console {
+    /// One line if the verdict changed.
     pub(super) fn verdict(&mut self, report: &Report) -> Option<String> {
         if self.state == Some(report.state) && self.reasons == report.reasons {
             return None;
@@ -23,7 +23,7 @@ impl View {
         Some(format!("{}{}", report.state.as_str(), why(report)))
     }
 
-    /// All that changed, in full.
+    /// Everything that changed: findings with their remedies, and the verdict.
     pub(super) fn changes(&mut self, report: &Report) -> Vec<String> {
         let mut lines = Vec::new();
         let (now, findings) = (report.snapshot.at, &report.findings);
@@ -88,16 +88,16 @@ mod tests {
     use crate::observe::rdma::LinkLayer;
     use crate::report::testing;
 
-    fn changes(view: &mut View, report: &Report) -> String {
-        view.changes(report).join("\n")
+    fn changes(console: &mut Console, report: &Report) -> String {
+        console.changes(report).join("\n")
     }
 
     #[test]
-    fn only_changes_are_told() {
-        let mut view = View::default();
+    fn only_changes_are_printed() {
+        let mut console = Console::default();
         let well = testing::node(8, LinkLayer::Ethernet);
-        assert!(changes(&mut view, &well).contains("node is "));
-        assert_eq!(changes(&mut view, &well), "", "the same again");
+        assert!(changes(&mut console, &well).contains("node is "));
+        assert_eq!(changes(&mut console, &well), "", "the same again");
         let mut ill = well.clone();
         ill.state = State::Unready;
         ill.reasons = vec!["LinkDown".into()];
@@ -107,29 +107,29 @@ mod tests {
             "LinkDown",
             Status::Failing,
         )];
-        let told = changes(&mut view, &ill);
+        let told = changes(&mut console, &ill);
         assert!(told.contains("node is unready: LinkDown"), "{told}");
         assert!(told.contains("failing  LinkDown: "), "{told}");
         assert!(told.contains("to do: "), "{told}");
-        assert_eq!(changes(&mut view, &ill), "");
-        let told = changes(&mut view, &well);
+        assert_eq!(changes(&mut console, &ill), "");
+        let told = changes(&mut console, &well);
         assert!(told.contains("mlx5_3/1: LinkDown is over after"), "{told}");
     }
 
     #[test]
-    fn a_fleet_is_told_of_in_lines() {
-        let mut view = View::default();
+    fn a_fleet_gets_one_line_a_verdict() {
+        let mut console = Console::default();
         let well = testing::node(8, LinkLayer::Ethernet);
-        assert!(view.verdict(&well).is_some());
-        assert_eq!(view.verdict(&well), None);
+        assert!(console.verdict(&well).is_some());
+        assert_eq!(console.verdict(&well), None);
         let mut ill = well;
         ill.state = State::Unready;
         ill.reasons = vec!["LinkDown".into(), "GpuFellOff".into()];
         assert_eq!(
-            view.verdict(&ill).as_deref(),
+            console.verdict(&ill).as_deref(),
             Some("unready: LinkDown, GpuFellOff")
         );
         ill.reasons.pop();
-        assert_eq!(view.verdict(&ill).as_deref(), Some("unready: LinkDown"));
+        assert_eq!(console.verdict(&ill).as_deref(), Some("unready: LinkDown"));
     }
 }
