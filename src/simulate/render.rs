@@ -7,6 +7,7 @@ use super::tree::Tree;
 use crate::source::replay::{self, DeviceQueuePairs, QUEUE_PAIRS, QueuePairs};
 use crate::units::Bdf;
 use nix::libc::EINVAL;
+use std::collections::BTreeSet;
 
 const STATES: &[&str] = &["NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER"];
 const PHYS_STATES: &[&str] = &[
@@ -78,7 +79,6 @@ pub(super) fn function(spec: &NodeSpec, pci: &PciSpec) -> Tree {
     if let Some(driver) = &pci.driver {
         let dir = format!("sys/bus/pci/drivers/{driver}");
         tree.link(format!("{dir}/{bdf}"), &path);
-        tree.link(format!("{dir}/module"), format!("sys/module/{driver}"));
         tree.link(format!("{path}/driver"), dir);
     }
     if let Some(kind) = &spec.iommu {
@@ -450,6 +450,15 @@ fn modules(tree: &mut Tree, spec: &NodeSpec) {
 
 fn buses(tree: &mut Tree, spec: &NodeSpec) {
     tree.dir("sys/bus/pci/devices");
+    let drivers: BTreeSet<&str> = spec
+        .pci
+        .values()
+        .filter_map(|pci| pci.driver.as_deref())
+        .collect();
+    for driver in drivers {
+        let at = format!("sys/bus/pci/drivers/{driver}/module");
+        tree.link(at, format!("sys/module/{driver}"));
+    }
     tree.dir("sys/class/iommu");
     tree.dir("sys/kernel/iommu_groups");
     if spec.iommu.is_some() {

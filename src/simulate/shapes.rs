@@ -221,7 +221,10 @@ impl Build<'_> {
         machine.gpus.push(GpuGroup {
             gpu: self.machine.gpu.clone(),
             at: (0..self.gpus).map(|n| self.gpu_place(n)).collect(),
-            pcie: (5, 16),
+            pcie: match self.gpu.amd && provider == Provider::Azure {
+                true => (0, 0),
+                false => (5, 16),
+            },
         });
         self.add_nics(&mut machine);
         self.add_drivers(&mut machine);

@@ -128,11 +128,11 @@ impl TreeWriter {
                 self.kept.insert(path.to_string());
                 std::fs::create_dir_all(at)
             }
-            Entry::Link(to) => symlink(relative(Path::new(path), Path::new(to)), &at, exists),
+            Entry::Link(to) => symlink(relative(Path::new(path), Path::new(to)), &at),
             Entry::Errno { errno, alias } => {
                 self.errnos.insert(path.to_string(), *errno);
                 self.errnos.insert(alias.clone(), *errno);
-                symlink(format!("errno-{errno}").into(), &at, exists)
+                symlink(format!("errno-{errno}").into(), &at)
             }
         }
     }
@@ -199,9 +199,10 @@ impl TreeWriter {
     }
 }
 
-fn symlink(target: PathBuf, at: &Path, exists: bool) -> io::Result<()> {
-    if exists {
-        std::fs::remove_file(at)?;
+fn symlink(target: PathBuf, at: &Path) -> io::Result<()> {
+    match std::fs::remove_file(at) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
     }
     std::os::unix::fs::symlink(target, at)
 }
