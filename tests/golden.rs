@@ -12,7 +12,7 @@
 mod support;
 
 use selvage::report::catalogue::CATALOGUE;
-use selvage::simulate::{Event, Node, presets};
+use selvage::simulate::{self, Event, Node};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use support::{node, selvage};
@@ -188,9 +188,12 @@ impl Golden {
 #[test]
 fn presets() {
     let mut golden = Golden { wrong: Vec::new() };
-    for name in presets().into_iter().filter(|name| *name != "flapping") {
+    for name in simulate::presets()
+        .into_iter()
+        .filter(|name| *name != "flapping")
+    {
         let (_dir, node) = node(name);
-        golden.node(name, &node, *name == "bnxt");
+        golden.node(name, &node, name == "bnxt");
     }
     golden.end();
 }
@@ -319,7 +322,7 @@ fn every_family_is_held() {
 /// Whoever gets a capture sees what the node's own people see.
 #[test]
 fn a_capture_shows_what_the_node_shows() {
-    for name in presets() {
+    for name in simulate::presets() {
         let (dir, _node) = node(name);
         let to = support::scratch();
         let capture = to.path().join("capture");
