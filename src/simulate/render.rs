@@ -82,7 +82,8 @@ pub(super) fn function(spec: &NodeSpec, pci: &PciSpec) -> Tree {
         tree.link(format!("{path}/driver"), dir);
     }
     if let Some(kind) = &spec.iommu {
-        let number = spec.pci.keys().position(|key| *key == bdf.to_string());
+        let own = bdf.to_string();
+        let number = spec.pci.keys().position(|key| *key == own);
         let group = format!("sys/kernel/iommu_groups/{}", number.unwrap_or_default());
         tree.line(format!("{group}/type"), kind);
         tree.link(format!("{group}/devices/{bdf}"), &path);

@@ -92,7 +92,7 @@ impl TreeWriter {
     /// Turns `old`, which is there, into `new`. Links in `sys/class` come last and go first, as a
     /// device appears and vanishes.
     pub(super) fn update(&mut self, old: &Tree, new: &Tree) -> io::Result<()> {
-        let errnos = self.errnos.clone();
+        let mut errnos_changed = false;
         for (path, entry) in &old.0 {
             let stays = new.0.get(path);
             if stays == Some(entry) {
@@ -101,6 +101,7 @@ impl TreeWriter {
             if let Entry::Errno { alias, .. } = entry {
                 self.errnos.remove(path);
                 self.errnos.remove(alias);
+                errnos_changed = true;
             }
             if stays.is_none() {
                 self.remove(path, entry)?;
@@ -109,12 +110,13 @@ impl TreeWriter {
         for (path, entry) in new.0.iter().rev() {
             let before = old.0.get(path);
             if before != Some(entry) {
+                errnos_changed |= matches!(entry, Entry::Errno { .. });
                 self.write(path, entry, before.is_some())?;
             }
         }
-        match errnos == self.errnos {
-            true => Ok(()),
-            false => self.write_errnos(),
+        match errnos_changed {
+            true => self.write_errnos(),
+            false => Ok(()),
         }
     }
 
