@@ -1,6 +1,6 @@
 //! The list of queue pairs by pod: when it is taken, and how long it is valid.
 
-use super::rdma_view::RdmaView;
+use super::rdma_view::{Device, RdmaView};
 use crate::host::Host;
 use crate::observe::traffic::{OwnedQps, PodQps};
 use crate::source::netlink::rdma::queue_pairs::{QpKind, QpOwner};
@@ -24,28 +24,6 @@ const MAX_OWNERS: usize = 8192;
 
 /// Pods above the threshold.
 pub(super) type Busy = BTreeSet<String>;
-
-/// One device, with the numbers that cost no firmware command.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Device {
-    /// Index, for this look only.
-    pub index: u32,
-    /// Name of the device.
-    pub name: String,
-    /// Number of ports.
-    pub ports: u32,
-    /// Queue pairs, the kernel's own too.
-    pub qps: u64,
-    /// Contexts of processes; `None` where the kernel does not count them (before 5.0).
-    pub contexts: Option<u64>,
-}
-
-impl Device {
-    /// Whether a process may own one of its queue pairs.
-    fn has_users(&self) -> bool {
-        self.qps > 0 && self.contexts != Some(0)
-    }
-}
 
 /// Whether queue pairs have to be listed at all.
 pub(super) fn needed(devices: &[Device], busy: &Busy, any_process: bool) -> bool {

@@ -1,12 +1,33 @@
 //! RDMA devices and their queue pairs, as the watch needs them.
 
-use super::queue_pairs::Device;
 use crate::host::Host;
 use crate::observe::snapshot::NetnsMode;
 use crate::source::netlink::NetlinkError;
 use crate::source::netlink::rdma::Client;
 use crate::source::netlink::rdma::queue_pairs::{QpKind, QpOwner, QueuePair};
 use crate::source::replay::{self, QueuePairs};
+
+/// One device, with the numbers that cost no firmware command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Device {
+    /// Index, for this look only.
+    pub index: u32,
+    /// Name of the device.
+    pub name: String,
+    /// Number of ports.
+    pub ports: u32,
+    /// Queue pairs, the kernel's own too.
+    pub qps: u64,
+    /// Contexts of processes; `None` where the kernel does not count them (before 5.0).
+    pub contexts: Option<u64>,
+}
+
+impl Device {
+    /// Whether a process may own one of its queue pairs.
+    pub(super) fn has_users(&self) -> bool {
+        self.qps > 0 && self.contexts != Some(0)
+    }
+}
 
 /// The part of RDMA netlink that the watch needs; tests have their own.
 pub(crate) trait RdmaView {

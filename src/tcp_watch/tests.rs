@@ -1,6 +1,6 @@
 //! The watch over a tree of files, with queue pairs told by hand.
 
-use super::queue_pairs::Device;
+use super::rdma_view::Device;
 use super::*;
 use crate::observe::pod::ContainerFacts;
 use crate::observe::traffic::OwnedQps;
