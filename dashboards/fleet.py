@@ -201,7 +201,7 @@ def links(board):
                  FLEET, "link_layer, netdev, firmware")
     board.add(table(
         "Rails that are down",
-        "Rails that their agent reports as not active. A device that fell off the bus is no port "
+        "Rails that their agent reports as not active. A device that fell off the bus is not a port "
         "any more: it is among the reasons above.",
         [Q(f"max by ({HOST}, {seen}, firmware) ({down} + 1)")],
         [CLUSTER, NODE, Col("device", "Device"), Col("port", "Port", width=60),

@@ -124,7 +124,7 @@ def lines(title, text, queries, unit="short", *, steps=None, colors=None, names=
     panel.line_interpolation(
         kinds.LineInterpolation.STEP_AFTER if stack or points else kinds.LineInterpolation.LINEAR
     )
-    # A gap stays a gap: an agent that was away is no straight line.
+    # A gap stays a gap: a straight line would hide that the agent was away.
     panel.span_nulls(False).show_points(kinds.VisibilityMode.AUTO)
     mode = kinds.StackingMode.NORMAL if stack else kinds.StackingMode.NONE
     panel.stacking(common.StackingConfig().mode(mode).group("A"))

@@ -74,7 +74,7 @@ const WRONG_LINK_LAYER: ReasonDoc = ReasonDoc {
 pub const CHECK: Check = Check {
     id: ID,
     title: "Link state",
-    what: "State and physical state of every port. Only rails move the verdict. A port that was never up is no failure without evidence: at least two and half of the rails like it (of its make, or next to a GPU as it is) are up, itself up earlier this boot, or `expect.rails`. EFA prints a constant state, which is never evidence. Of a gVNIC (A3 High and Mega) the interface's carrier is taken, and while a pod has the interface nothing is said. Both legs of a bond are checked, as the RDMA port stays active on one. Where wpa_supplicant authenticates a port (802.1X), what it says on its control socket counts, too: a port that is not authorized is up and carries nothing.",
+    what: "State and physical state of every port. Only rails move the verdict. A port that was never up does not fail without evidence: at least two and half of the rails like it (of its make, or next to a GPU as it is) are up, itself up earlier this boot, or `expect.rails`. EFA prints a constant state, which is never evidence. Of a gVNIC (A3 High and Mega) the interface's carrier is taken, and while a pod has the interface nothing is said. Both legs of a bond are checked, as the RDMA port stays active on one. Where wpa_supplicant authenticates a port (802.1X), what it says on its control socket counts, too: a port that is not authorized is up and carries nothing.",
     reasons: &[
         LINK_DOWN,
         LINK_INIT,

@@ -57,7 +57,7 @@ pub enum State {
     Cleared,
     /// It has moved bytes by TCP without a queue pair for long enough.
     Suspect,
-    /// It moves little.
+    /// The pod moves less than the threshold.
     Idle,
     /// Facts are missing, or were not observed for long enough.
     Unknown,
@@ -70,7 +70,7 @@ pub struct Suspect {
     pub uid: String,
     /// Its name, job and GPUs.
     pub pod: GpuPod,
-    /// The verdict.
+    /// Suspect, cleared, idle or unknown.
     pub state: State,
     /// When the state last changed.
     pub since: Millis,

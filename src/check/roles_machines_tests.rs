@@ -275,7 +275,7 @@ pub(super) fn many(prefix: &str, rest: &str, count: usize, gbps: u64) -> Vec<Dev
         .collect()
 }
 
-/// OCI BM.GPU.H100.8: two RoCE ports a GPU, and a NIC for everything else.
+/// OCI BM.GPU.H100.8: two RoCE ports a GPU, and a NIC foreverything else.
 pub(super) fn oci_16() -> Node {
     let mut devices: Vec<Dev> = many("mlx5_", "mlx5_core 15b3:101d ORC_0 eth -", 16, 200)
         .into_iter()

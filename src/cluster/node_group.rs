@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub struct NodeGroup {
     /// Name of the Lease that holds its ledger.
     pub lease: String,
-    /// Selects its nodes.
+    /// Label selector that matches the group's nodes.
     pub selector: Selector,
 }
 

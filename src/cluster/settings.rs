@@ -14,7 +14,7 @@ use std::str::FromStr;
 pub enum Mode {
     /// Nothing; no request is made.
     Off,
-    /// Labels only.
+    /// Writes labels, and neither condition nor taint.
     Labels,
     /// Labels and the condition.
     Condition,
@@ -56,7 +56,7 @@ impl TaintEffect {
 /// How many nodes of a group may carry the taint at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BudgetMax {
-    /// This many nodes.
+    /// This many nodes, whatever the group's size.
     Nodes(u32),
     /// This share of the group, in percent, rounded down, but at least one node.
     Percent(u32),

@@ -73,7 +73,7 @@ mod tests {
         assert_eq!(
             next(seconds(9)),
             seconds(30),
-            "nine seconds are no progress"
+            "nine seconds are not progress"
         );
         assert_eq!(next(seconds(10)), seconds(0), "ten are");
         assert_eq!(next(seconds(0)), seconds(1));

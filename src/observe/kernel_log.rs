@@ -92,7 +92,7 @@ pub struct SwitchError {
 /// Events of one NIC or other device.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceLog {
-    /// Events by subject.
+    /// First and last time, and count, of each kind of event by subject.
     pub notes: BTreeMap<Note, Seen>,
 }
 
@@ -120,7 +120,7 @@ impl Seen {
 }
 
 impl KernelLog {
-    /// Adds one event.
+    /// Adds an event; `historic` ones happened before the agent started.
     pub fn push(&mut self, at: Millis, historic: bool, event: &KernelEvent, totals: &mut Totals) {
         match event.kind {
             EventKind::Xid => self.push_xid(at, historic, event, totals),

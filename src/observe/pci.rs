@@ -115,7 +115,7 @@ pub struct PciFunction {
 pub struct PcieLink {
     /// Megatransfers a second: 2500, 5000, 8000, 16000, 32000, 64000.
     pub megatransfers: u32,
-    /// Number of lanes.
+    /// Number of lanes in use, as `current_link_width` has it.
     pub width: u32,
 }
 

@@ -80,7 +80,7 @@ pub struct ContainerFacts {
 pub enum ContainerState {
     /// Not yet, or not again: `ContainerCreating`, `CrashLoopBackOff`, `ImagePullBackOff` …
     Waiting(String),
-    /// Its process runs.
+    /// The container's process is running.
     Running,
     /// It ended: `Completed, exit 0`, `OOMKilled, exit 137` …
     Ended(String),

@@ -69,7 +69,7 @@ pub enum FaultKind {
     Malformed,
     /// No answer within the deadline; the read may still be stuck in the kernel.
     Stalled,
-    /// Any other failure.
+    /// A failure that no other kind covers.
     Other,
 }
 

@@ -28,17 +28,17 @@ pub struct NetCounters {
     pub ip_received_bytes: u64,
     /// Bytes sent, counted likewise.
     pub ip_sent_bytes: u64,
-    /// IP packets received.
+    /// `Ip: InReceives` of the namespace's /proc/net/snmp.
     pub ip_received: u64,
     /// IP packets sent by processes.
     pub ip_sent: u64,
-    /// IP packets forwarded.
+    /// `Ip: ForwDatagrams` of the same file.
     pub ip_forwarded: u64,
-    /// TCP packets received.
+    /// `Tcp: InSegs` of the same file.
     pub tcp_received: u64,
     /// TCP segments with data sent, again ones too.
     pub tcp_sent: u64,
-    /// UDP datagrams sent.
+    /// `Udp: OutDatagrams` of the same file.
     pub udp_sent: u64,
     /// Bytes from the IP header on, received over `lo`.
     pub loopback_received_bytes: u64,
@@ -53,9 +53,9 @@ pub struct NetCounters {
 /// Bytes of a stretch of time, or a second, each way.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Bytes {
-    /// Received.
+    /// Bytes received per second.
     pub received: f64,
-    /// Sent.
+    /// Bytes sent per second.
     pub sent: f64,
 }
 
@@ -174,7 +174,7 @@ pub struct GpuPod {
 /// Queue pairs of one pod's processes.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct OwnedQps {
-    /// Reliable connected ones.
+    /// Queue pairs of type RC, the type that NCCL uses.
     pub rc: u32,
     /// Others by which NCCL and its plugins may move bytes: UC, XRC, and a driver's own (EFA's SRD).
     pub other: u32,
@@ -217,7 +217,7 @@ pub struct PodTraffic {
     pub per_second: Option<Moved>,
     /// Why its counters cannot be read, where they cannot.
     pub unreadable: Option<String>,
-    /// Its queue pairs.
+    /// Queue pairs that the pod's processes own.
     pub qps: PodQps,
     /// Bytes a second of the ports of the devices that it has queue pairs of, all pods' together:
     /// the kernel counts RDMA bytes by port only. None where unknown.

@@ -3,12 +3,12 @@
 
 use std::fmt::Write;
 
-/// Counter or gauge.
+/// Type of the family, as `# TYPE` prints it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Only rises, but for resets.
     Counter,
-    /// Rises and falls.
+    /// A value that rises and falls.
     Gauge,
 }
 
@@ -22,14 +22,14 @@ pub enum Detail {
     Full,
 }
 
-/// One metric family.
+/// A metric family: its name, type, labels and help.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Family {
-    /// Full name.
+    /// Full name with the prefix `selvage_`.
     pub name: &'static str,
-    /// Help text.
+    /// Help text, as `# HELP` and docs/metrics.md print it.
     pub help: &'static str,
-    /// Counter or gauge.
+    /// Type of the family, as `# TYPE` prints it.
     pub kind: Kind,
     /// Label names in the order of their values.
     pub labels: &'static [&'static str],

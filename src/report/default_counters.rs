@@ -197,13 +197,13 @@ pub fn nonzero_errors(port: &ReportedPort<'_>) -> BTreeMap<String, u64> {
 /// Bytes and packets of a port, each none where nothing tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Traffic {
-    /// Bytes received.
+    /// Bytes received on the wire, by whichever counter the driver has.
     pub rx_bytes: Option<u64>,
-    /// Bytes sent.
+    /// Bytes sent on the wire.
     pub tx_bytes: Option<u64>,
-    /// Packets received.
+    /// Packets received on the wire.
     pub rx_packets: Option<u64>,
-    /// Packets sent.
+    /// Packets sent on the wire.
     pub tx_packets: Option<u64>,
 }
 

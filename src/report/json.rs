@@ -42,7 +42,7 @@ fn failed(error: serde_json::Error) -> String {
     format!(r#"{{"schema":"{SCHEMA}","state":"unknown","reasons":["ReportNotEncoded"]}}"#)
 }
 
-/// The whole document.
+/// The document that `/report` and `selvage check -o json` print.
 #[derive(Debug, Serialize)]
 pub struct Document<'a> {
     schema: &'static str,

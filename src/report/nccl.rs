@@ -8,9 +8,9 @@ use serde::Serialize;
 /// One log and the verdict on it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Input {
-    /// File, or `-`.
+    /// Name of the file; `-` for standard input.
     pub name: String,
-    /// The verdict.
+    /// What the log shows about the network it used.
     #[serde(flatten)]
     pub verdict: NcclVerdict,
 }
@@ -31,7 +31,7 @@ pub fn json(inputs: &[Input]) -> String {
     text
 }
 
-/// For people.
+/// The same verdicts as text for a terminal.
 pub fn text(inputs: &[Input], style: Style) -> String {
     let mut page = Page {
         out: String::new(),

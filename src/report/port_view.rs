@@ -21,9 +21,9 @@ pub const GDS_MODULE: &str = "nvidia_fs";
 /// One port with all that the report holds of it.
 #[derive(Debug, Clone)]
 pub struct ReportedPort<'a> {
-    /// Its identity.
+    /// Identity of the port, stable over renames.
     pub key: PortKey,
-    /// Its device.
+    /// RDMA device that the port belongs to.
     pub device: &'a RdmaDevice,
     /// What does not change with the link.
     pub port: &'a RdmaPort,
@@ -33,9 +33,9 @@ pub struct ReportedPort<'a> {
     pub link: Option<&'a LinkFacts>,
     /// Whether its state was ever read, however old that is.
     pub state_read: bool,
-    /// Counters, once read.
+    /// Counters of the port; `None` before the first read.
     pub counters: Option<&'a PortCounters>,
-    /// Role, once judged.
+    /// Role of the port; `None` before the first evaluation.
     pub role: Option<&'a RoleFacts>,
     /// Its network device's facts, once read, unless too old.
     pub netdev: Option<&'a NetdevFacts>,

@@ -87,7 +87,7 @@ pub fn page_of(reason: &str) -> Option<&'static str> {
 pub struct Page {
     /// Its alert; none for the list.
     name: Option<&'static str>,
-    /// Its Markdown.
+    /// Markdown source of the page.
     pub text: &'static str,
 }
 
@@ -134,7 +134,7 @@ pub fn find(name: &str) -> Option<Page> {
 /// A page and how it is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
-    /// By a browser.
+    /// A browser asked: the page as HTML.
     Html(Page),
     /// With `.md`: as it was written, which reads well in a terminal.
     Plain(&'static str),

@@ -26,12 +26,12 @@ const LONG_TABLE: usize = 16;
 /// Longest cell of the table, in characters.
 const MAX_CELL: usize = 28;
 
-/// How to print.
+/// How text is printed: its width and colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
     /// Columns of the terminal.
     pub width: usize,
-    /// ANSI colours.
+    /// Whether ANSI colours are printed.
     pub colour: bool,
 }
 

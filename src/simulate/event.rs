@@ -12,9 +12,9 @@ pub enum Event {
     /// A link falls or comes back, with everything that a kernel shows of it: state, physical state,
     /// carrier and its edge, `link_downed`, and for Ethernet the driver's line in the kernel log.
     Link {
-        /// RDMA device.
+        /// Name of the RDMA device, such as `mlx5_0`.
         device: String,
-        /// Port number.
+        /// Number of the port; the first if left out.
         #[serde(default = "first_port")]
         port: u32,
         /// Whether it comes up.
@@ -22,9 +22,9 @@ pub enum Event {
     },
     /// Port state and physical state alone, by number.
     PortState {
-        /// RDMA device.
+        /// Name of the RDMA device, such as `mlx5_0`.
         device: String,
-        /// Port number.
+        /// Number of the port; the first if left out.
         #[serde(default = "first_port")]
         port: u32,
         /// Number of the state.
@@ -34,9 +34,9 @@ pub enum Event {
     },
     /// The link trains to another rate, which sysfs (`200 Gb/sec (2X NDR)`) and the interface show.
     Rate {
-        /// RDMA device.
+        /// Name of the RDMA device, such as `mlx5_0`.
         device: String,
-        /// Port number.
+        /// Number of the port; the first if left out.
         #[serde(default = "first_port")]
         port: u32,
         /// New text of `rate`.
@@ -46,40 +46,40 @@ pub enum Event {
     },
     /// A counter of `counters/` rises.
     Counter {
-        /// RDMA device.
+        /// Name of the RDMA device, such as `mlx5_0`.
         device: String,
-        /// Port number.
+        /// Number of the port; the first if left out.
         #[serde(default = "first_port")]
         port: u32,
-        /// File name.
+        /// Name of the counter's file in sysfs.
         name: String,
-        /// By how much.
+        /// What is added to the present value.
         add: u64,
     },
     /// A counter of `hw_counters/` rises.
     HwCounter {
-        /// RDMA device.
+        /// Name of the RDMA device, such as `mlx5_0`.
         device: String,
-        /// Port number.
+        /// Number of the port; the first if left out.
         #[serde(default = "first_port")]
         port: u32,
-        /// File name.
+        /// Name of the counter's file in sysfs.
         name: String,
-        /// By how much.
+        /// What is added to the present value.
         add: u64,
     },
     /// A statistic of `ethtool -S` rises.
     Ethtool {
-        /// Interface name.
+        /// Name of the network interface, such as `ibp24s0`.
         netdev: String,
         /// Name of the statistic.
         name: String,
-        /// By how much.
+        /// What is added to the present value.
         add: u64,
     },
     /// Carrier of an interface and the number of edges that led there.
     Carrier {
-        /// Interface name.
+        /// Name of the network interface, such as `ibp24s0`.
         netdev: String,
         /// Whether there is carrier in the end.
         up: bool,
@@ -88,16 +88,16 @@ pub enum Event {
     },
     /// The administrator sets an interface up or down.
     AdminUp {
-        /// Interface name.
+        /// Name of the network interface, such as `ibp24s0`.
         netdev: String,
         /// Whether it is set up.
         up: bool,
     },
     /// PFC is switched on for these priorities.
     Pfc {
-        /// Interface name.
+        /// Name of the network interface, such as `ibp24s0`.
         netdev: String,
-        /// Bitmap of priorities.
+        /// Bitmap of the priorities with PFC: bit 3 is priority 3.
         enabled: u8,
     },
     /// Every active port carries traffic for this long, at the given share of its rate.
@@ -145,7 +145,7 @@ pub enum Event {
     ProcessStarts(ProcessSpec),
     /// A process's network namespace receives and sends by TCP.
     Tcp {
-        /// Process id.
+        /// Process id that the log line names.
         pid: u32,
         /// Bytes in each direction.
         bytes: u64,
@@ -163,25 +163,25 @@ pub enum Event {
     RenameDevice(String, String),
     /// Config space of a PCI function reads all ones, or answers again.
     ConfigDead {
-        /// PCI address.
+        /// Address of the PCI function, such as `0000:18:00.0`.
         pci: Bdf,
         /// Whether it reads all ones.
         dead: bool,
     },
     /// A PCIe link trains to another speed and width.
     PcieLink {
-        /// PCI address.
+        /// Address of the PCI function, such as `0000:18:00.0`.
         pci: Bdf,
         /// Speed as sysfs prints it, such as `16.0 GT/s PCIe`.
         speed: String,
-        /// Number of lanes.
+        /// Number of PCIe lanes that the link trained to.
         width: u32,
     },
     /// AER totals rise: correctable, nonfatal, fatal.
     Aer {
-        /// PCI address.
+        /// Address of the PCI function, such as `0000:18:00.0`.
         pci: Bdf,
-        /// By how much.
+        /// What is added to the present value.
         add: [u64; 3],
     },
     /// A path answers with an errno, to agents that start from now on.
@@ -195,7 +195,7 @@ pub enum Event {
     NvidiaFsErrors(u64),
     /// The machine reboots: another boot id, an empty kernel log, counters at zero.
     Reboot {
-        /// New boot id.
+        /// The boot id after the simulated reboot.
         boot_id: String,
     },
     /// Several events at one moment.

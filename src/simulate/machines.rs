@@ -25,7 +25,7 @@ pub(super) struct Catalogue {
 pub(super) static CATALOGUE: LazyLock<Catalogue> =
     LazyLock::new(|| super::embedded(include_str!("data/machines.toml")));
 
-/// A GPU model.
+/// A GPU model as the table of machines names it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Gpu {
@@ -67,7 +67,7 @@ enum Kind {
     Efa,
 }
 
-/// A NIC model.
+/// A NIC model as the table of machines names it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Nic {
@@ -120,13 +120,13 @@ pub(super) struct NicGroup {
     pub(super) infiniband: bool,
     pub(super) rate: Option<String>,
     pub(super) mtu: Option<u32>,
-    /// Ethernet without PFC.
+    /// Whether the rails are Ethernet without PFC.
     pub(super) lossy: bool,
     pub(super) pcie: Option<(u32, u32)>,
     pub(super) master: Option<String>,
     /// Interface of a second port of the same function.
     pub(super) second_port: Option<String>,
-    /// First `{i}`.
+    /// The first value of `{i}` in the name pattern.
     pub(super) from: usize,
 }
 

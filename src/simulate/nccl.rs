@@ -28,7 +28,7 @@ static TEXTS: LazyLock<Texts> = LazyLock::new(|| super::embedded(include_str!("d
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Gang {
-    /// NCCL version.
+    /// NCCL version that the log prints.
     pub(super) version: String,
     /// Ranks on each node, at least one.
     pub(super) ranks: u32,

@@ -72,7 +72,7 @@ struct Job {
     env: Vec<(String, String)>,
     /// Text from which the UID is made, where it is not the pod's name.
     uid_of: Option<String>,
-    /// Logs nothing.
+    /// Whether the job writes no NCCL log.
     #[serde(default)]
     silent: bool,
     /// Process that is simulated as well.
@@ -157,7 +157,7 @@ pub struct Scenario {
     pub load: u64,
     /// Events before its agent starts.
     pub before: Vec<Event>,
-    /// What happens afterwards.
+    /// Events of the scenario, in order of time.
     pub steps: Vec<Step>,
     /// When it begins again from the start; `None`: its faults last.
     pub length: Option<Duration>,

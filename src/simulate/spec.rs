@@ -32,7 +32,7 @@ pub struct NodeSpec {
     pub kernel: String,
     /// Machine architecture, `x86_64` or `aarch64`.
     pub arch: String,
-    /// Kernel command line.
+    /// Content of /proc/cmdline.
     pub cmdline: String,
     /// `sys_vendor` and `product_name` of DMI.
     pub dmi: (String, String),
@@ -96,22 +96,22 @@ impl Default for NodeSpec {
     }
 }
 
-/// One PCI function.
+/// A PCI function below /sys/bus/pci/devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PciSpec {
-    /// PCI address.
+    /// Address of the function, such as `0000:18:00.0`.
     pub bdf: Bdf,
     /// The port above it; `None` on a root bus.
     pub parent: Option<Bdf>,
     /// Path of the root bus below `/sys/devices`, where it is not `pciDDDD:BB` (Hyper-V).
     pub root: Option<String>,
-    /// PCI vendor id.
+    /// PCI vendor id, such as 0x15b3 for NVIDIA networking.
     pub vendor: u16,
-    /// PCI device id.
+    /// PCI device id, such as 0x1021 for a ConnectX-7.
     pub device: u16,
     /// Class code, 24 bits.
     pub class: u32,
-    /// Bound driver.
+    /// Name of the bound driver; none leaves the function unbound.
     pub driver: Option<String>,
     /// NUMA node; -1 is what the kernel prints for none.
     pub numa: i32,
@@ -131,12 +131,12 @@ pub struct PciSpec {
     pub p2p: Option<String>,
 }
 
-/// One RDMA device.
+/// An RDMA device below /sys/class/infiniband.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RdmaSpec {
     /// Device name, such as `mlx5_0`.
     pub name: String,
-    /// Its PCI function.
+    /// Address of the PCI function that it sits on.
     pub pci: Bdf,
     /// Number of `node_type`: 1 is CA, 7 unspecified.
     pub node_type: u32,
@@ -204,10 +204,10 @@ pub struct GidSpec {
     pub netdev: Option<String>,
 }
 
-/// One network device.
+/// A network device below /sys/class/net.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetdevSpec {
-    /// Interface name.
+    /// Name of the interface, such as `eth0`.
     pub name: String,
     /// PCI function; `None` for a virtual device.
     pub pci: Option<Bdf>,
@@ -240,7 +240,7 @@ pub struct NetdevSpec {
 /// One GPU of the NVIDIA driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuSpec {
-    /// PCI address.
+    /// Address of the function, such as `0000:18:00.0`.
     pub bdf: Bdf,
     /// Model name, such as `NVIDIA H200`.
     pub model: String,
@@ -251,13 +251,13 @@ pub struct GpuSpec {
 /// The NVIDIA kernel driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NvidiaSpec {
-    /// Driver version.
+    /// Driver version as /proc/driver/nvidia/version has it.
     pub version: String,
     /// Whether it is the open kernel module.
     pub open: bool,
 }
 
-/// One loaded module.
+/// A row of /proc/modules and its directory below /sys/module.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModuleSpec {

@@ -14,7 +14,7 @@ pub(crate) struct Device {
     pub index: u32,
     /// Name of the device.
     pub name: String,
-    /// Number of ports.
+    /// Number of ports, as the device's kernel entry has it.
     pub ports: u32,
     /// Queue pairs, the kernel's own too.
     pub qps: u64,
@@ -40,7 +40,7 @@ pub(crate) trait RdmaView {
     fn queue_pairs(&mut self, device: &Device) -> Result<Vec<QueuePair>, String>;
 }
 
-/// Asks the kernel.
+/// Reads queue pairs by RDMA netlink.
 #[derive(Debug, Default)]
 pub(crate) struct Netlink {
     client: Option<Client>,

@@ -1,4 +1,4 @@
-"""What the fleet's faults (src/simulate/cast.rs) have to come to."""
+"""What the fleet's faults (src/simulate/data/fleet.toml) have to come to."""
 
 # (alert, instance); of the fleet as a whole without instance.
 ALERTS = {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The communicator that the figures belong to, and how its ranks are spread over nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Topology {
-    /// Number of ranks.
+    /// Number of ranks that the run had.
     pub nranks: u32,
     /// The nodes that have ranks in it.
     pub nodes: Vec<Node>,

@@ -37,9 +37,9 @@ impl Verdict {
 /// The best bandwidth of large messages.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Peak {
-    /// Bus bandwidth.
+    /// Bus bandwidth in bytes per second, as nccl-tests define it.
     pub bytes_per_second: f64,
-    /// Message size.
+    /// Message size in bytes.
     pub size_bytes: u64,
     /// Line number of its row.
     pub line: u64,
@@ -82,9 +82,9 @@ pub struct BenchVerdict {
     pub collective: Option<Collective>,
     /// Always false, kept for readers of the schema: names are not inferred from figures any more.
     pub collective_inferred: bool,
-    /// The verdict.
+    /// What the benchmark shows about the fabric.
     pub verdict: Verdict,
-    /// The reason code.
+    /// CamelCase reason from the list in docs/bench.md.
     pub reason: &'static str,
     /// One sentence for people.
     pub summary: String,

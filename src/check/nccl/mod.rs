@@ -19,7 +19,7 @@ pub use verdict::{EvidenceLine, NcclVerdict, is_transport};
 
 use crate::observe::nccl::NcclLog;
 
-/// Judges a log.
+/// Judges a log by what it shows and by the job's pod and environment.
 pub fn judge(log: &NcclLog, context: &JobContext<'_>) -> NcclVerdict {
     let span = span::span(log, context);
     let used = network::used(log, &span, context);

@@ -91,9 +91,9 @@ impl Provider {
 pub enum Fabric {
     /// Elastic Fabric Adapters: no link layer, no PFC, no port counters; a constant port state.
     Efa,
-    /// InfiniBand.
+    /// Rails are InfiniBand ports.
     Infiniband,
-    /// RDMA over Ethernet.
+    /// Rails are Ethernet ports with RoCE v2.
     Roce,
     /// InfiniBand or Ethernet, as the ports are set.
     Mellanox,

@@ -5,9 +5,9 @@ use super::failure::Failure;
 /// `INFO` or `WARN`, as the line has it (src/debug.cc).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
-    /// `NCCL INFO`.
+    /// A line printed with `NCCL INFO`.
     Info,
-    /// `NCCL WARN`.
+    /// A line printed with `NCCL WARN`.
     Warn,
 }
 
@@ -18,18 +18,18 @@ pub struct Who<'a> {
     pub host: &'a str,
     /// Process id, in its own PID namespace.
     pub pid: Option<u32>,
-    /// Thread id.
+    /// Thread id from the prefix; older releases print none.
     pub tid: Option<u32>,
 }
 
 /// One record of a line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Record<'a> {
-    /// Who printed it.
+    /// Host, process and GPU from the line's prefix.
     pub who: Who<'a>,
-    /// Its level.
+    /// INFO or WARN, as the prefix has it.
     pub level: Level,
-    /// What it says.
+    /// The event that the rest of the line was parsed to.
     pub event: Event<'a>,
     /// The message, as printed.
     pub text: &'a str,
@@ -120,9 +120,9 @@ pub enum Transport {
 /// Which end of a connection the printing rank is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// `[send]`.
+    /// The connection is marked `[send]`.
     Send,
-    /// `[receive]`.
+    /// The connection is marked `[receive]`.
     Receive,
 }
 
@@ -133,13 +133,13 @@ pub struct Connection<'a> {
     pub channel: u32,
     /// Sending rank, as numbered in the communicator.
     pub from: u32,
-    /// Receiving rank.
+    /// Rank at the receiving end.
     pub to: u32,
     /// Devices in brackets behind the ranks (bus id or NVML index), if both have one.
     pub devices: Option<(&'a str, &'a str)>,
     /// Which end the printing rank is, if the line shows it.
     pub side: Option<Side>,
-    /// What carries it.
+    /// Transport that carries the connection.
     pub over: Transport,
     /// The net's number of the NIC.
     pub nic: Option<u32>,
@@ -152,15 +152,15 @@ pub struct Connection<'a> {
 /// A phase in the life of a communicator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// `Init START`.
+    /// The line ends in `Init START`.
     Start,
     /// Any line between start and end.
     Alive,
-    /// `Init COMPLETE`.
+    /// The line ends in `Init COMPLETE`.
     Complete,
-    /// `Abort COMPLETE`.
+    /// The line ends in `Abort COMPLETE`.
     Aborted,
-    /// `Destroy COMPLETE`.
+    /// The line ends in `Destroy COMPLETE`.
     Destroyed,
 }
 
@@ -173,7 +173,7 @@ pub struct Comm {
     pub id: Option<u64>,
     /// Rank of the printing process.
     pub rank: u32,
-    /// Number of ranks.
+    /// Number of ranks in the communicator.
     pub nranks: u32,
     /// Number of nodes (2.20+).
     pub nodes: Option<u32>,
@@ -244,23 +244,23 @@ pub enum Event<'a> {
     InitSeconds {
         /// Rank of the printing process.
         rank: u32,
-        /// Number of ranks.
+        /// Number of ranks in the communicator.
         nranks: u32,
         /// Duration of init in seconds.
         seconds: f64,
     },
     /// An entry of nccl-tests' list of ranks.
     TestRank {
-        /// Rank number.
+        /// Rank of the process that printed the line.
         rank: u32,
-        /// Host name.
+        /// Host name as the line prints it.
         host: &'a str,
-        /// Process id.
+        /// Process id as the line prints it.
         pid: u32,
         /// Device number and bus id, as printed.
         device: &'a str,
     },
-    /// A failure.
+    /// A warning or error that has a known meaning.
     Failure(Failure),
     /// `init.cc:1402 -> 6`: an error that a function passes to its caller.
     ErrorTrace {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct GroupKey {
     /// The `commId`; 0 if the line has none.
     pub id: u64,
-    /// Number of ranks.
+    /// Number of ranks that the communicator was created with.
     pub nranks: u32,
 }
 

@@ -31,7 +31,7 @@ pub struct NcclLog {
     pub hosts: Vec<String>,
     /// Processes by host and process id.
     pub processes: BTreeMap<(u32, u32), Process>,
-    /// Communicators.
+    /// Communicators by their id, up to the limit.
     pub groups: BTreeMap<GroupKey, Group>,
     /// All connections of the log.
     pub channels: ChannelCounts,
@@ -87,7 +87,7 @@ pub struct NcclLog {
 }
 
 impl NcclLog {
-    /// An empty log.
+    /// A log without lines, bounded by `limits`.
     pub fn new(limits: Limits) -> Self {
         NcclLog {
             limits,

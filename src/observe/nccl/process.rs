@@ -49,7 +49,7 @@ pub struct Process {
     pub last_line: u64,
     /// The net that it chose last.
     pub chosen: Option<Net>,
-    /// It tried verbs.
+    /// Whether the process tried the InfiniBand plugin.
     pub ib_tried: bool,
     /// It found verbs devices.
     pub ib_found: bool,
@@ -59,7 +59,7 @@ pub struct Process {
     pub ib_at_work: bool,
     /// It loaded a verbs plugin.
     pub ib_plugin: bool,
-    /// NCCL_IB_DISABLE is set.
+    /// Whether its log says that NCCL_IB_DISABLE is set.
     pub ib_disabled: bool,
     /// NCCL_NET asks for sockets.
     pub asks_socket: bool,
@@ -79,7 +79,7 @@ pub struct Process {
     pub ofi: bool,
     /// That provider uses TCP.
     pub ofi_tcp: bool,
-    /// FI_PROVIDER is set.
+    /// Whether its log says that FI_PROVIDER is set.
     pub ofi_asked: bool,
     /// aws-ofi-nccl could not start.
     pub ofi_failed: bool,
@@ -89,7 +89,7 @@ pub struct Process {
     pub stage: Stage,
     /// Whether rings use GPUDirect RDMA, by its last ring line.
     pub rings_gdr: Option<bool>,
-    /// Its threads.
+    /// Threads of the process that printed lines, up to a bound.
     pub threads: Vec<Thread>,
     /// Its ranks: number of ranks of the communicator, and rank.
     pub ranks: Vec<(u32, u32)>,
@@ -98,7 +98,7 @@ pub struct Process {
 /// A thread and the communicator that it works on.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Thread {
-    /// Thread id.
+    /// Thread id as the lines' prefix has it.
     pub tid: u32,
     /// Its communicator, once a line names it.
     pub group: Option<super::group::GroupKey>,

@@ -28,7 +28,7 @@ fn tcp_s_part_of_what_moved() {
             (6_400_000, 100, 0, 4500),
             (6_400_000.0, 6_400_000.0),
         ),
-        // A little DNS beside it.
+        // A little DNS traffic as well.
         (
             (6_400_000, 101, 100),
             (6_400_000, 101, 1, 4500),

@@ -16,13 +16,13 @@ use serde_json::Value;
 /// A request as received.
 #[derive(Debug, Clone, Default)]
 pub struct Asked {
-    /// Method.
+    /// HTTP method, such as `PATCH`.
     pub method: String,
     /// Path and query.
     pub uri: String,
-    /// Content type.
+    /// Content type of the request's body; it tells kinds of patch apart.
     pub content: String,
-    /// Bearer token.
+    /// Bearer token of the request, without the word `Bearer`.
     pub token: String,
     /// Body; null where there was none or it was not JSON.
     pub body: Value,

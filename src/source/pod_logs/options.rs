@@ -17,7 +17,7 @@ pub struct Container {
     pub restart: u32,
 }
 
-/// Receives lines.
+/// Receives the lines of all followed logs.
 pub trait Sink {
     /// Position in `chunk` (whole lines) of the next interesting byte at or after `from`. The pattern
     /// must not span a newline. With [`super::PARTIAL_TAGS`] among the patterns, no split line is missed.
@@ -44,7 +44,7 @@ pub enum Layout {
     Flat,
 }
 
-/// How to follow.
+/// Bounds and intervals of the follower.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Absolute link targets are resolved below this directory.
@@ -70,7 +70,7 @@ pub struct Options {
     pub backlog: usize,
     /// Bytes of rotated files caught up on, per container; older bytes are lost.
     pub catch_up: u64,
-    /// Most containers followed.
+    /// Most containers that are followed at a time.
     pub containers: usize,
     /// Most files held open; others are opened for each read, at three times the cost.
     pub open_files: usize,
@@ -113,17 +113,17 @@ impl Options {
 /// What one poll found and did.
 #[derive(Debug, Clone, Default)]
 pub struct PollStats {
-    /// Containers followed.
+    /// Number of containers that are followed now.
     pub containers: usize,
     /// Of these, containers whose file is read at each poll.
     pub lively: usize,
     /// Of these, containers that hold more than this poll would take.
     pub behind: usize,
-    /// Files held open.
+    /// Number of files that are held open now.
     pub open_files: usize,
-    /// Bytes handled.
+    /// Bytes read since the start.
     pub bytes: u64,
-    /// Lines handed over.
+    /// Lines handed to the sink since the start.
     pub lines: u64,
     /// Times that bytes were gone before they could be read.
     pub gaps: u64,
@@ -149,7 +149,7 @@ pub struct PollStats {
 /// beginnings, not by their device.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ResumeState {
-    /// One per container.
+    /// Resume point of each followed log.
     pub logs: Vec<Mark>,
 }
 

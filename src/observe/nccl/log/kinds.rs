@@ -6,9 +6,9 @@ use crate::observe::nccl::failure::Failure;
 /// How much is kept of one log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Limits {
-    /// Most processes.
+    /// Most processes that are kept; later ones are counted only.
     pub processes: usize,
-    /// Most communicators.
+    /// Most communicators that are kept; later ones are counted only.
     pub groups: usize,
     /// Most ranks of one communicator.
     pub seats: usize,
@@ -34,7 +34,7 @@ impl Limits {
 pub struct Line {
     /// Line number from 1.
     pub number: u64,
-    /// Its text, shortened.
+    /// Text of the line, cut to a bound.
     pub text: String,
 }
 
