@@ -10,7 +10,7 @@ import tempfile
 import time
 import urllib.request
 
-LIMIT = 30.0
+LIMIT = 120.0
 
 
 @contextlib.contextmanager
@@ -88,7 +88,7 @@ def settled(url: str, alerts: list, expected: list, patience: float) -> list:
         found = active(url)
         if sorted(map(_key, found)) == wanted or time.monotonic() > until:
             return found
-        time.sleep(0.1)
+        time.sleep(0.5)
 
 
 def _key(labels: dict) -> tuple:

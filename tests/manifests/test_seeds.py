@@ -25,7 +25,7 @@ def complaints(rows: list) -> list:
         if not does:
             lines.append(f"{system}: nothing is said")
         if shown == NONE:
-            lines += [] if "not looked at" in does else [f"{system}: no test, and not said"]
+            lines += [] if "not checked" in does else [f"{system}: no test, and not said"]
             continue
         for entry in shown.split("; "):
             lines += [f"{system}: {line}" for line in wrong(entry)]

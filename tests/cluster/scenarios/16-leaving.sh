@@ -6,7 +6,7 @@ scenario() {
     rail_down "$tree" mlx5_4
     deploy overlays/bare-metal-ib "$tree" SELVAGE_DRY_RUN=true SELVAGE_CLUSTER_HOLD=1s >/dev/null
     wait_for 90 "it would write" is 1 agent_metric selvage_node_pending taint
-    agent_log | grep -q 'would write' || fail "the log does not tell what would be written"
+    agent_log | grep -q 'would patch the Node' || fail "the log does not tell what would be written"
     [ "$(node_label fabric)$(node_taint fabric-unready)$(node_condition FabricReady)" = "" ] || fail "a dry run wrote"
     node_managers | grep -qx selvage && fail "a dry run wrote: $(node_managers | tr '\n' ' ')"
 
