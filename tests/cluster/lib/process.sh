@@ -1,14 +1,20 @@
 # Processes of a cluster: started with a log and a pid file, stopped by pid.
 # $D is the cluster's directory. Sourced after common.sh.
 
-# A pid may be used again by somebody else; with its start time it is unique.
+# A pid may be reused by another process; with its start time it is unique.
 start_time() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d ' ' -f 20; }
 
 alive() { # NAME
     local pid began
     read -r pid began 2>/dev/null <"$D/pids/$1" || return 1
-    [ -n "$pid" ] && [ "$(start_time "$pid")" = "$began" ] &&
-        ! grep -q '^State:[[:space:]]*Z' "/proc/$pid/status" 2>/dev/null
+    [ -n "$pid" ] && [ "$(start_time "$pid")" = "$began" ] && ! ended "$pid"
+}
+
+# A killed process is a zombie as soon as its first thread has gone; its ports and files are free only
+# when the last one has, which takes seconds on a loaded machine.
+ended() { # PID
+    grep -q '^State:[[:space:]]*Z' "/proc/$1/status" 2>/dev/null &&
+        [ "$(ls "/proc/$1/task" 2>/dev/null | wc -l)" -le 1 ]
 }
 
 pid_of() { cut -d ' ' -f 1 "$D/pids/$1"; }
