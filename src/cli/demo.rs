@@ -216,9 +216,10 @@ async fn run(
         .zip(&members)
         .map(|(runner, member)| {
             // With many nodes the agents' lines are enough.
-            let say = |line: &str| match alone {
-                true => say(line),
-                false => {}
+            let say = |line: &str| {
+                if alone {
+                    say(line);
+                }
             };
             async move {
                 runner
