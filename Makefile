@@ -71,8 +71,8 @@ test-host: ## network namespaces, hostapd and wpa_supplicant, node_exporter
 	cargo test --locked $(addprefix --test ,$(HOST_TESTS))
 	cargo test --locked --test preflight namespaces::
 
-test-alerts: ## rules, inhibition on a real Alertmanager, and that each test can fail
-	tests/alerts/run
+test-alerts: test-rules ## the rules, inhibition on a real Alertmanager, and that each test can fail
+	tests/alerts/run test_inhibition test_breakages
 
 test-dashboards: ## generator, layout, queries and Grafana's own types; no Grafana needed
 	tests/dashboards/run
