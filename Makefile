@@ -54,6 +54,7 @@ check: lint test-unit test-rules test-manifests ## what every commit passes: no 
 lint:
 	cargo fmt --check
 	cargo clippy --all-targets --locked -- -D warnings
+	cargo clippy --no-default-features --locked -- -D warnings # as the image is built
 	tests/lib/cargo-deny check bans licenses sources
 
 test-unit: ## unit, golden, layering and docs tests
