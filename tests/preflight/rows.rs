@@ -191,12 +191,6 @@ pub const ROWS: &[Row] = &[
         &["ucx_devices failing NoUcxDevice"],
     ),
     (
-        "UCX without RDMA",
-        NOTHING,
-        &[("UCX_TLS", "tcp,self"), ("NCCL_PLUGIN_P2P", "ucx")],
-        &["ucx_devices degraded UcxWithoutRdma"],
-    ),
-    (
         "Open MPI's interface",
         NOTHING,
         &[("OMPI_MCA_btl_tcp_if_include", "eth0")],

@@ -4,7 +4,7 @@
 use super::item::{Item, ItemStatus};
 use super::job::spans_nodes;
 use super::nccl_list::{MAX_HCAS, NcclList, parse_number};
-use super::plugin_names;
+use super::plugins::candidates;
 use crate::observe::container::{ContainerFacts, Library, SeenDevice, SeenPort, Setting};
 use crate::observe::rdma::{LinkLayer, RdmaDevice};
 use crate::observe::reading::Reading;
@@ -158,7 +158,7 @@ impl<'a> Context<'a> {
 
     /// The first plugin library that NCCL would load.
     pub fn plugin(&self) -> Option<&'a str> {
-        let names = plugin_names::candidates(&self.facts.environment);
+        let names = candidates(&self.facts.environment);
         names
             .iter()
             .find_map(|name| match self.facts.libraries.get(name) {

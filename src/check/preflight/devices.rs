@@ -1,21 +1,20 @@
 //! RDMA devices: their nodes in /dev/infiniband and the state of their ports.
 
 use super::context::{Context, Fabric, Port, is_alike, port_name, port_names};
-use super::item::Item;
-use super::wording::{count, list};
+use super::item::{Item, Judged, count, known, list};
 use crate::observe::container::SeenDevice;
 use crate::observe::rdma::PortState;
-use crate::observe::reading::{FaultKind, Reading};
+use crate::observe::reading::{Fault, FaultKind, Reading};
 
 /// How to request an RDMA device. The resource's name is the cluster's own; EFA has only one.
+const REQUEST: &str = "resources.limits of the container: the RDMA resource that this cluster's device plugin offers, such as `\"rdma/hca_shared_devices_a\": 1`, `\"nvidia.com/mlnxnics\": 1`, `\"openshift.io/…\": 1` or `\"vpc.amazonaws.com/efa\": 4` (`kubectl describe node` lists them under Allocatable)";
+const REQUEST_EFA: &str = "resources.limits of the container: `\"vpc.amazonaws.com/efa\": 4`, as many as the node offers (`kubectl describe node`, under Allocatable; if it lists none, install the EFA device plugin); if the fabric is not EFA, that cluster's RDMA resource";
+
+/// How to request one of the devices that this container should have.
 pub(super) fn request(context: &Context<'_>) -> &'static str {
     match context.efa.is_some() || context.fabric == Fabric::Efa {
-        true => {
-            "resources.limits of the container: `\"vpc.amazonaws.com/efa\": 4`, as many as the node offers (`kubectl describe node`, under Allocatable; if it lists none, install the EFA device plugin); if the fabric is not EFA, that cluster's RDMA resource"
-        }
-        false => {
-            "resources.limits of the container: the RDMA resource that this cluster's device plugin offers, such as `\"rdma/hca_shared_devices_a\": 1`, `\"nvidia.com/mlnxnics\": 1`, `\"openshift.io/…\": 1` or `\"vpc.amazonaws.com/efa\": 4` (`kubectl describe node` lists them under Allocatable)"
-        }
+        true => REQUEST_EFA,
+        false => REQUEST,
     }
 }
 
@@ -25,38 +24,36 @@ fn names(devices: &[SeenDevice], node: impl Fn(&Reading<()>) -> bool) -> Vec<Str
 }
 
 /// Judges the nodes in `/dev/infiniband`.
-pub(super) fn uverbs(context: &Context<'_>) -> Item {
-    let devices = match &context.facts.rdma {
-        Reading::Value(devices) => devices,
-        Reading::Failed(fault) => return Item::unknown("RdmaUnreadable", &fault.detail),
-        _ => return Item::unknown("RdmaUnreadable", "/sys/class/infiniband cannot be read"),
-    };
+pub(super) fn uverbs(context: &Context<'_>) -> Judged {
+    let unreadable = "/sys/class/infiniband cannot be read";
+    let devices = known(&context.facts.rdma, "RdmaUnreadable", unreadable)?;
     if devices.is_empty() {
-        return missing(context, "NoRdmaDevice", "this container has no RDMA device");
+        let what = "this container has no RDMA device";
+        return Ok(missing(context, "NoRdmaDevice", what));
     }
     let open = names(devices, |node| *node == Reading::Value(()));
     let not_given = names(devices, |node| *node == Reading::Absent);
     let not_asked = names(devices, |node| *node == Reading::NotObservable);
     let refused = names(devices, |node| matches!(node, Reading::Failed(_)));
     let item = if !refused.is_empty() {
-        judge_refused(context, devices, &open, &refused)
+        judge_refused(context, devices, open.is_empty(), &refused)
     } else if !not_asked.is_empty() {
         let item = Item::unknown("NoThread", format!("no thread could be started to open {}: this container's process limit is reached, and NCCL starts threads too", list(&not_asked)))
             .fix("the process limit: `ulimit -u`, the pids cgroup (kubelet's podPidsLimit)");
         context.if_rdma_matters(item)
     } else if open.is_empty() {
+        let (number, names) = (count(not_given.len(), "RDMA device"), list(&not_given));
         let what = format!(
-            "the node has {} ({}), and this container has no /dev/infiniband/uverbs* for any",
-            count(not_given.len(), "RDMA device"),
-            list(&not_given)
+            "the node has {number} ({names}), and this container has no /dev/infiniband/uverbs* for any"
         );
         missing(context, "NoUverbs", &what)
     } else {
         judge_open(context, devices, &open, not_given.len())
     };
-    item.with("open", open)
+    Ok(item
+        .with("open", open)
         .with("not_given", not_given.len())
-        .with("refused", refused)
+        .with("refused", refused))
 }
 
 /// All devices that were given to this container open: whether they are enough.
@@ -66,16 +63,10 @@ fn judge_open(
     open: &[String],
     not_given: usize,
 ) -> Item {
-    let others = match not_given {
-        0 => String::new(),
-        1 => "; 1 more belongs to the node and is not given to this container".into(),
-        more => format!("; {more} more belong to the node and are not given to this container"),
-    };
-    let shown = format!(
-        "{} open: {}{others}",
-        count(open.len(), "device"),
-        list(open)
-    );
+    let mut shown = format!("{} open: {}", count(open.len(), "device"), list(open));
+    if not_given > 0 {
+        shown += &format!("; {not_given} more on the node not given to this container");
+    }
     // Active devices of the same kind that were not given to this container.
     let is_kin = |device: &&SeenDevice| {
         device.node == Reading::Absent
@@ -96,21 +87,24 @@ fn judge_open(
 fn judge_refused(
     context: &Context<'_>,
     devices: &[SeenDevice],
-    open: &[String],
+    none_opens: bool,
     refused: &[String],
 ) -> Item {
-    let of = |kind| {
-        names(
-            devices,
-            |node| matches!(node, Reading::Failed(fault) if fault.kind == kind),
-        )
+    let fault = |device: &SeenDevice| -> Option<Fault> {
+        match &device.node {
+            Reading::Failed(fault) => Some(fault.clone()),
+            _ => None,
+        }
     };
-    let stalled = of(FaultKind::Stalled);
-    if !stalled.is_empty() {
-        let message = format!(
-            "opening {} does not return: the job would hang there",
-            list(&stalled)
+    let faults: Vec<Fault> = devices.iter().filter_map(fault).collect();
+    let is_stalled = |fault: &Fault| fault.kind == FaultKind::Stalled;
+    if faults.iter().any(is_stalled) {
+        let stalled = names(
+            devices,
+            |node| matches!(node, Reading::Failed(fault) if is_stalled(fault)),
         );
+        let names = list(&stalled);
+        let message = format!("opening {names} does not return: the job would hang there");
         let item = Item::failing("UverbsStalled", message)
             .fix("the device or its driver is stuck: `selvage check` and the kernel log on the node; drain it");
         // NCCL opens the devices on one node too, unless it is configured for TCP.
@@ -119,14 +113,10 @@ fn judge_refused(
             None => item,
         };
     }
-    let mut faults = devices.iter().filter_map(|device| match &device.node {
-        Reading::Failed(fault) => Some(fault.detail.as_str()),
-        _ => None,
-    });
-    let why = faults.next().unwrap_or("no answer");
+    let why = (faults.first()).map_or("no answer", |fault| &fault.detail);
     let message = format!("{} cannot be opened: {why}", list(refused));
-    let is_denied = !of(FaultKind::Denied).is_empty();
-    let item = match (open.is_empty(), is_denied) {
+    let is_denied = faults.iter().any(|fault| fault.kind == FaultKind::Denied);
+    let item = match (none_opens, is_denied) {
         (false, _) => Item::degraded("UverbsPartly", message),
         (true, true) => Item::failing("UverbsDenied", message),
         (true, false) => Item::failing("UverbsBroken", message),
@@ -139,23 +129,18 @@ fn judge_refused(
 
 /// There is nothing to open: whether that is wrong depends on what the job needs.
 fn missing(context: &Context<'_>, reason: &'static str, what: &str) -> Item {
-    if context.fabric == Fabric::TcpRails {
-        return Item::skipped(format!(
+    let request = request(context);
+    match (context.without_rdma(), &context.wanted) {
+        _ if context.fabric == Fabric::TcpRails => Item::skipped(format!(
             "{what}; this platform's rails are network interfaces (GPUDirect-TCPX, TCPXO)"
         ))
-        .with("rails", "interfaces");
-    }
-    if let Some(why) = context.without_rdma() {
-        return Item::skipped(format!("{what}; {why}"));
-    }
-    let request = request(context);
-    match &context.wanted {
-        Some(why) => Item::failing(
-            reason,
-            format!("{what}, and {why}: NCCL will use TCP, or end"),
-        )
-        .fix(request),
-        None => Item::unknown(
+        .with("rails", "interfaces"),
+        (Some(why), _) => Item::skipped(format!("{what}; {why}")),
+        (None, Some(why)) => {
+            let message = format!("{what}, and {why}: NCCL will use TCP, or end");
+            Item::failing(reason, message).fix(request)
+        }
+        (None, None) => Item::unknown(
             reason,
             format!("{what}; nothing here shows whether RDMA is wanted. NCCL will use TCP"),
         )
@@ -163,18 +148,15 @@ fn missing(context: &Context<'_>, reason: &'static str, what: &str) -> Item {
     }
 }
 
-/// Why the ports are not judged.
-pub(super) fn rdma_ports_skip(context: &Context<'_>) -> Option<&'static str> {
-    match context.fabric {
-        Fabric::Efa => Some("EFA always reports ACTIVE, which proves nothing"),
-        _ if context.ports().is_empty() => Some("no device can be opened"),
-        _ => None,
-    }
-}
-
 /// Judges the states of the ports.
-pub(super) fn rdma_ports(context: &Context<'_>) -> Item {
+pub(super) fn rdma_ports(context: &Context<'_>) -> Judged {
     let ports = context.ports();
+    if context.fabric == Fabric::Efa {
+        let why = "EFA always reports ACTIVE, which proves nothing";
+        return Err(Item::skipped(why));
+    } else if ports.is_empty() {
+        return Err(Item::skipped("no device can be opened"));
+    }
     let (readable, unread): (Vec<Port<'_>>, Vec<Port<'_>>) =
         (ports.iter()).partition(|(_, port)| port.state.value().is_some());
     let (active, down): (Vec<Port<'_>>, Vec<Port<'_>>) =
@@ -188,32 +170,26 @@ pub(super) fn rdma_ports(context: &Context<'_>) -> Item {
             "the link is down: `selvage check` on the node says why (cable, switch port, disabled interface); or use another node"
         }
     };
-    let (active_names, down_names) = (port_names(&active), port_names(&down));
+    let (all, down_names) = (ports.len(), port_names(&down));
     let item = if active.is_empty() && down.is_empty() {
-        let names = list(&port_names(&unread));
-        Item::unknown(
-            "PortStateUnreadable",
-            format!("the state of {names} cannot be read"),
-        )
+        let message = format!("the state of {} cannot be read", list(&port_names(&unread)));
+        Item::unknown("PortStateUnreadable", message)
     } else if active.is_empty() {
-        let message = format!(
-            "none of {} ports is active: {}",
-            ports.len(),
-            list(&down_names)
-        );
+        let message = format!("none of {all} ports is active: {}", list(&down_names));
         Item::failing("NoActivePort", message).fix(remedy)
-    } else if let Some(message) = missed(context, ports.len(), &active, &down) {
+    } else if let Some(message) = missed(context, all, &active, &down) {
         Item::degraded("PortDown", message).fix(remedy)
     } else {
-        let rest = match down.is_empty() {
-            true => String::new(),
-            false => format!("; NCCL leaves out {}", list(&down_names)),
-        };
-        Item::ok(format!("{} of {} active{rest}", active.len(), ports.len()))
+        let mut message = format!("{} of {all} active", active.len());
+        if !down.is_empty() {
+            message += &format!("; NCCL leaves out {}", list(&down_names));
+        }
+        Item::ok(message)
     };
-    item.with("active", active_names)
+    Ok(item
+        .with("active", port_names(&active))
         .with("not_active", down_names)
-        .with("unread", port_names(&unread))
+        .with("unread", port_names(&unread)))
 }
 
 /// Inactive ports that the job would use, as a message: `NCCL_IB_HCA` names them, or they were given
@@ -224,31 +200,23 @@ fn missed(
     active: &[Port<'_>],
     down: &[Port<'_>],
 ) -> Option<String> {
-    let list_read = context.hca_list();
+    let hcas = context.hca_list();
     let selected = |ports: &[Port<'_>]| -> Vec<String> {
-        let selected = ports.iter().filter(|port| list_read.selects_port(port));
+        let selected = ports.iter().filter(|port| hcas.selects_port(port));
         selected.map(port_name).collect()
     };
     let missed = selected(down);
     if missed.is_empty() {
         return None;
     }
-    if !list_read.excludes && !list_read.entries.is_empty() {
+    if !hcas.excludes && !hcas.entries.is_empty() {
         return Some(format!("NCCL_IB_HCA selects {}, not active", list(&missed)));
     }
-    let is_share = context
-        .devices()
-        .iter()
-        .any(|device| device.node == Reading::Absent);
-    let left = u32::try_from(selected(active).len()).unwrap_or(u32::MAX);
-    let too_few = context.gpus.is_some_and(|gpus| left < gpus);
-    (is_share || too_few).then(|| {
-        format!(
-            "{} of {all} ports are not active: {}",
-            missed.len(),
-            list(&missed)
-        )
-    })
+    let mut devices = context.devices().iter();
+    let is_share = devices.any(|device| device.node == Reading::Absent);
+    let too_few = (context.gpus).is_some_and(|gpus| selected(active).len() < gpus as usize);
+    let (number, names) = (missed.len(), list(&missed));
+    (is_share || too_few).then(|| format!("{number} of {all} ports are not active: {names}"))
 }
 
 #[cfg(test)]

@@ -1,15 +1,11 @@
 //! The GID that RoCE connections use: `NCCL_IB_GID_INDEX`, or NCCL's own choice.
 
-mod choice;
-
 use super::context::{Context, Port, link_layer, port_name};
-use super::item::{Item, ItemStatus};
-use super::nccl_list::parse_number;
-use super::wording::list;
-use crate::observe::container::Environment;
+use super::item::{Item, ItemStatus, Judged, known, list};
+use super::nccl_list::{Network, leading_integer, parse_number};
+use crate::observe::container::{Environment, SeenPort};
 use crate::observe::rdma::{Gid, GidKind, GidTable, LinkLayer};
 use crate::observe::reading::Reading;
-use choice::{nccl_choice, network};
 use std::net::{IpAddr, Ipv6Addr};
 
 /// Setting that selects the RoCE version; NCCL's default is 2.
@@ -23,37 +19,33 @@ pub(crate) fn slot_asked(environment: &Environment) -> Option<u32> {
     u32::try_from(parse_number(environment.nccl("NCCL_IB_GID_INDEX")?.value)?).ok()
 }
 
-/// The RoCE ports that NCCL uses.
-fn roce_ports<'a>(context: &Context<'a>) -> Vec<Port<'a>> {
-    let mut ports = context.selected();
-    ports.retain(|(device, port)| link_layer(device, port) == LinkLayer::Ethernet);
-    ports
-}
-
-/// Why the item does not apply.
-pub(super) fn gid_index_skip(context: &Context<'_>) -> Option<&'static str> {
-    let skip = "NCCL uses no RoCE port here; on InfiniBand the setting has no effect";
-    roce_ports(context).is_empty().then_some(skip)
-}
-
-/// Judges the GID of every RoCE port and reports the worst.
-pub(super) fn gid_index(context: &Context<'_>) -> Item {
+/// Judges the GID of every RoCE port that NCCL uses, and reports the worst.
+pub(super) fn gid_index(context: &Context<'_>) -> Judged {
     let setting = context.nccl("NCCL_IB_GID_INDEX");
     let slot = slot_asked(&context.facts.environment);
-    let mut judged = Vec::new();
+    let mut judged: Vec<(String, Item)> = Vec::new();
     let mut indexes = serde_json::Map::new();
-    for port in roce_ports(context) {
-        let (index, item) = judge_port(context, port, slot);
-        indexes.insert(port_name(&port), index.into());
-        judged.push((port_name(&port), item));
+    let is_roce = |(device, port): &Port<'_>| link_layer(device, port) == LinkLayer::Ethernet;
+    for port in context.selected().into_iter().filter(is_roce) {
+        let name = port_name(&port);
+        let (index, item) = match slot {
+            Some(slot) => (Some(slot), in_slot(context, port.1, slot)),
+            None => chosen(context, port.1),
+        };
+        // Without its table nothing is known of a port.
+        let index = index.filter(|_| port.1.gids.value().is_some());
+        indexes.insert(name.clone(), index.into());
+        judged.push((name, item.unwrap_or_else(|settled| settled)));
     }
     judged.sort_by_key(|(_, item)| std::cmp::Reverse(item.status));
-    let mut judged = judged.into_iter();
-    let Some((name, worst)) = judged.next() else {
-        return Item::skipped("no port");
+    let Some(((name, worst), others)) = judged.split_first() else {
+        let skip = "NCCL uses no RoCE port here; on InfiniBand the setting has no effect";
+        return Err(Item::skipped(skip));
     };
-    let same = judged.filter(|(_, item)| item.status == worst.status);
-    let same: Vec<String> = same.map(|(name, _)| name).collect();
+    let same = others
+        .iter()
+        .filter(|(_, item)| item.status == worst.status);
+    let same: Vec<&str> = same.map(|(name, _)| name.as_str()).collect();
     let likewise = match same.is_empty() {
         true => String::new(),
         false => format!("; likewise {}", list(&same)),
@@ -74,32 +66,20 @@ pub(super) fn gid_index(context: &Context<'_>) -> Item {
         }
     };
     let message = format!("{lead}; {name}: {}{likewise}", worst.message);
-    Item::new(worst.status, worst.reason, message)
+    Ok(Item::new(worst.status, worst.reason, message)
         .fix(remedy)
-        .with("index", indexes)
+        .with("index", indexes))
 }
 
-/// The index of one port's GID, and what is to be said about it.
-fn judge_port(
-    context: &Context<'_>,
-    (_, port): Port<'_>,
-    slot: Option<u32>,
-) -> (Option<u32>, Item) {
-    let table = match &port.gids {
-        Reading::Value(table) => table,
-        Reading::Failed(fault) => return (None, Item::unknown("GidUnreadable", &fault.detail)),
-        _ => {
-            return (
-                None,
-                Item::unknown("GidUnreadable", "the GID table cannot be read"),
-            );
-        }
-    };
-    let Some(slot) = slot else {
-        return chosen(context, table);
-    };
+fn table(port: &SeenPort) -> Result<&GidTable, Item> {
+    known(&port.gids, "GidUnreadable", "the GID table cannot be read")
+}
+
+/// Judges the slot that the setting selects.
+fn in_slot(context: &Context<'_>, port: &SeenPort, slot: u32) -> Judged {
+    let table = table(port)?;
     let listed = table.gids.iter().find(|gid| gid.index == slot);
-    let item = match (listed, &port.asked) {
+    Ok(match (listed, &port.asked) {
         (Some(gid), _) => judge(context, table, gid),
         (None, Reading::Value(Some(gid))) if gid.index == slot => judge(context, table, gid),
         (None, Reading::Failed(fault)) => Item::unknown("GidUnreadable", &fault.detail),
@@ -107,74 +87,66 @@ fn judge_port(
             Item::unknown("GidUnreadable", format!("slot {slot} was not read"))
         }
         _ => Item::failing("GidEmpty", format!("slot {slot} is empty{}", better(table))),
-    };
-    (Some(slot), item)
+    })
 }
 
-/// The GID that NCCL would choose.
-fn chosen(context: &Context<'_>, table: &GidTable) -> (Option<u32>, Item) {
-    let v6 = context
-        .nccl("NCCL_IB_ADDR_FAMILY")
-        .is_some_and(|family| family.value == "AF_INET6");
+/// The GID that NCCL would choose, and how good it is.
+fn chosen(context: &Context<'_>, port: &SeenPort) -> (Option<u32>, Judged) {
+    let table = match table(port) {
+        Ok(table) => table,
+        Err(item) => return (None, Err(item)),
+    };
+    let family = context.nccl("NCCL_IB_ADDR_FAMILY");
+    let v6 = family.is_some_and(|family| family.value == "AF_INET6");
     let range = context.nccl(RANGE);
     let network = range.and_then(|range| network(range.value, v6));
-    let index = nccl_choice(
-        table,
-        v6,
-        context.nccl_number(VERSION).unwrap_or(2),
-        network,
-    );
+    let version = context.nccl_number(VERSION).unwrap_or(2);
+    let index = nccl_choice(table, v6, version, network);
     let Some(gid) = table.gids.iter().find(|gid| gid.index == index) else {
-        return (
-            Some(index),
-            Item::failing("NoUsableGid", "the GID table is empty"),
-        );
+        let item = Item::failing("NoUsableGid", "the GID table is empty");
+        return (Some(index), Ok(item));
     };
     let mut item = judge(context, table, gid);
-    let in_range = |network: super::network::Network| {
-        address(gid).is_some_and(|address| network.contains(address))
-    };
     // NCCL stays with slot 0 if the table has nothing in the range.
-    if let Some(range) = range.filter(|_| network.is_some_and(|network| !in_range(network))) {
+    let is_outside = |network: &Network| !address(gid).is_some_and(|at| network.contains(at));
+    if let (Some(range), Some(_)) = (range, network.filter(is_outside)) {
         let message = format!("{}, and no GID in {range} is usable", item.message);
-        item = Item::new(
-            item.status.max(ItemStatus::Degraded),
-            Some("NoUsableGid"),
-            message,
-        )
-        .fix("NCCL_IB_ADDR_RANGE: the network of the RDMA interfaces' addresses, or unset it");
+        let status = item.status.max(ItemStatus::Degraded);
+        item = Item::new(status, Some("NoUsableGid"), message)
+            .fix("NCCL_IB_ADDR_RANGE: the network of the RDMA interfaces' addresses, or unset it");
     }
     if item.status != ItemStatus::Ok && !table.complete {
         let message = format!("{}, and the table was not read completely", item.message);
-        return (None, Item::unknown("GidUnreadable", message));
+        return (None, Err(Item::unknown("GidUnreadable", message)));
     }
     item.reason = item.reason.map(|_| "NoUsableGid");
-    (Some(index), item)
+    (Some(index), Ok(item))
 }
 
 /// Whether a GID is usable.
 fn judge(context: &Context<'_>, table: &GidTable, gid: &Gid) -> Item {
     let at = format!("GID {} is {}", gid.index, shown(gid));
+    let degraded = |reason, what: &str| {
+        Item::degraded(
+            reason,
+            format!(
+                "{at}, {what}, which reaches one network segment only{}",
+                better(table)
+            ),
+        )
+    };
     match gid.kind {
         Some(GidKind::IbOrRoceV1) if context.nccl_number(VERSION) == Some(1) => {
             return Item::ok(format!("{at}, RoCE v1, as {VERSION}=1 asks"));
         }
         Some(GidKind::IbOrRoceV1) => {
-            let message = format!(
-                "{at}, RoCE v1, which cannot be routed: it reaches one network segment only{}",
-                better(table)
-            );
-            return Item::degraded("GidNotRoceV2", message);
+            return degraded("GidNotRoceV2", "RoCE v1, which cannot be routed");
         }
         None => return Item::unknown("GidUnreadable", format!("{at}, of unreadable type")),
+        Some(GidKind::RoceV2) if !is_routable(gid) => {
+            return degraded("GidLinkLocal", "a link-local address");
+        }
         Some(GidKind::RoceV2) => {}
-    }
-    if !is_routable(gid) {
-        let message = format!(
-            "{at}, a link-local address, which reaches one network segment only{}",
-            better(table)
-        );
-        return Item::degraded("GidLinkLocal", message);
     }
     let owner_of = |gid: &Gid| {
         let address = address(gid)?;
@@ -225,6 +197,44 @@ fn is_routable(gid: &Gid) -> bool {
         let [a, b, c, d, ..] = raw.segments();
         !raw.is_unspecified() && (a, b, c, d) != (0xfe80, 0, 0, 0)
     })
+}
+
+/// `NCCL_IB_ADDR_RANGE` as NCCL reads it (`envIbAddrRange`, src/transport/net_ib/connect.cc); `None`
+/// if NCCL ignores it: no `/`, an address of another family, too many bits.
+fn network(text: &str, v6: bool) -> Option<Network> {
+    let (address, bits) = text.split_once('/')?;
+    let address: IpAddr = address.parse().ok()?;
+    // NCCL takes leading digits and ignores what follows them.
+    let bits = leading_integer(bits.trim_start(), 10).unwrap_or(0).max(0);
+    Network::new(address, u32::try_from(bits).ok()?).filter(|_| address.is_ipv6() == v6)
+}
+
+/// NCCL's choice since 2.21 (`ncclIbGetGidIndex`, src/transport/net_ib/connect.cc): it begins with
+/// slot 0 and moves to a later one of the network, if one is set, that has the wanted family when the
+/// current one has not, or that has the wanted version when the current one has another or is not
+/// routable.
+fn nccl_choice(table: &GidTable, v6: bool, version: i64, network: Option<Network>) -> u32 {
+    let wanted = match version {
+        1 => Some(GidKind::IbOrRoceV1),
+        2 => Some(GidKind::RoceV2),
+        _ => None,
+    };
+    let has_version = |gid: &Gid| gid.kind.is_some() && gid.kind == wanted;
+    let has_family = |gid: &Gid| matches!(address(gid), Some(IpAddr::V4(_))) != v6;
+    let in_network = |gid: &Gid| {
+        network.is_none_or(|network| address(gid).is_some_and(|at| network.contains(at)))
+    };
+    let mut held = table.gids.iter().find(|gid| gid.index == 0);
+    for gid in table.gids.iter().filter(|gid| gid.index > 0) {
+        let fits = has_family(gid) && in_network(gid);
+        // An empty slot counts as IPv6.
+        let held_has_family = held.map_or(v6, has_family);
+        let is_good = |gid: &Gid| has_version(gid) && is_routable(gid);
+        if fits && (!held_has_family || is_good(gid) && !held.is_some_and(is_good)) {
+            held = Some(gid);
+        }
+    }
+    held.map_or(0, |gid| gid.index)
 }
 
 #[cfg(test)]

@@ -1,40 +1,39 @@
 //! GPUDirect: NIC to GPU memory, storage to GPU memory.
 
 use super::context::{Context, Fabric};
-use super::item::Item;
+use super::item::{Item, Judged};
 use super::plugins::OTHER_IMAGE;
 use crate::check::gpudirect::{Path, judge_path};
 use crate::observe::reading::Reading;
 
-/// Why the item does not apply.
-pub(super) fn gpudirect_skip(context: &Context<'_>) -> Option<&'static str> {
-    match (context.gpus, context.fabric) {
-        (Some(0), _) => Some("this container has no GPU"),
-        (None, _) => Some("whether there are GPUs cannot be read"),
-        (Some(_), Fabric::Verbs | Fabric::Efa) => None,
-        _ => Some("this container has no RDMA device"),
-    }
-}
-
 /// Judges whether NICs reach GPU memory. `/proc/modules`, `/sys/module` and `/proc/driver/nvidia` are
 /// the node's own, in a container too.
-pub(super) fn gpudirect(context: &Context<'_>) -> Item {
+pub(super) fn gpudirect(context: &Context<'_>) -> Judged {
+    let why = match (context.gpus, context.fabric) {
+        (Some(0), _) => "this container has no GPU",
+        (None, _) => "whether there are GPUs cannot be read",
+        (Some(_), Fabric::Verbs | Fabric::Efa) => "",
+        _ => "this container has no RDMA device",
+    };
+    if !why.is_empty() {
+        return Err(Item::skipped(why));
+    }
     let level = context.nccl("NCCL_NET_GDR_LEVEL");
     if let Some(level) = level.filter(|level| ["LOC", "0"].contains(&level.value)) {
         let message = format!("{level} keeps NICs from GPU memory: data goes through host memory");
-        return Item::degraded("GdrDisabled", message).fix("NCCL_NET_GDR_LEVEL: unset it");
+        return Ok(Item::degraded("GdrDisabled", message).fix("NCCL_NET_GDR_LEVEL: unset it"));
     }
     let mut ports = context.selected();
     if ports.is_empty() {
         ports = context.ports();
     }
     if ports.is_empty() {
-        return Item::skipped("no device can be used");
+        return Err(Item::skipped("no device can be used"));
     }
     let devices: Vec<_> = ports.iter().map(|(device, _)| &device.device).collect();
     let verdict = judge_path(&context.facts.gpudirect, &devices);
     let why = verdict.why.join("; ");
-    match verdict.path {
+    Ok(match verdict.path {
         Path::Dmabuf if context.nccl_number("NCCL_DMABUF_ENABLE") == Some(0) => {
             let message = format!("NCCL_DMABUF_ENABLE=0, and DMA-BUF is the path here ({why})");
             Item::degraded("GdrDisabled", message).fix("NCCL_DMABUF_ENABLE: unset it")
@@ -44,7 +43,7 @@ pub(super) fn gpudirect(context: &Context<'_>) -> Item {
         Path::None => Item::degraded("NoGpuDirect", format!("{why}: RDMA works, and data goes through host memory"))
             .fix("on the node: the open NVIDIA kernel module (DMA-BUF), or `modprobe nvidia-peermem`; GPU operator: driver.kernelModuleType=open or driver.rdma.enabled=true"),
         Path::Unknown => Item::unknown("GpuDirectUnreadable", why),
-    }
+    })
 }
 
 /// The setting that asks for GPUDirect Storage, and whether it names a settings file.
@@ -60,29 +59,26 @@ fn gds_setting(context: &Context<'_>) -> Option<(String, bool)> {
     enabled.then(|| ("NVIDIA_GDS is set".into(), false))
 }
 
-/// Why the item does not apply. The settings file belongs to the training image.
-pub(super) fn gds_skip(context: &Context<'_>) -> Option<&'static str> {
-    match gds_setting(context) {
-        None => Some("nothing asks for it (CUFILE_ENV_PATH_JSON, NVIDIA_GDS)"),
-        Some(_) => (!context.facts.has_loader).then_some(OTHER_IMAGE),
-    }
-}
-
-/// Judges GPUDirect Storage: cuFile's settings, then the driver.
-pub(super) fn gds(context: &Context<'_>) -> Item {
+/// Judges GPUDirect Storage: cuFile's settings, then the driver. The settings file belongs to the
+/// training image.
+pub(super) fn gds(context: &Context<'_>) -> Judged {
     let storage = &context.facts.storage;
-    let (setting, names_file) = gds_setting(context).unwrap_or_default();
+    let nothing = "nothing asks for it (CUFILE_ENV_PATH_JSON, NVIDIA_GDS)";
+    let (setting, names_file) = gds_setting(context).ok_or_else(|| Item::skipped(nothing))?;
+    if !context.facts.has_loader {
+        return Err(Item::skipped(OTHER_IMAGE));
+    }
     match &storage.compat_mode {
         Reading::Absent if names_file => {
             let message =
                 format!("{setting}: the file does not exist; cuFile uses its defaults instead");
-            return Item::degraded("CufileMissing", message)
-                .fix("CUFILE_ENV_PATH_JSON: unset it, or mount the file there (`volumeMounts`, a ConfigMap)");
+            return Ok(Item::degraded("CufileMissing", message)
+                .fix("CUFILE_ENV_PATH_JSON: unset it, or mount the file there (`volumeMounts`, a ConfigMap)"));
         }
         Reading::Failed(fault) => {
             let message = format!("{}: {}", storage.path, fault.detail);
-            return Item::failing("CufileBroken", message)
-                .fix(format!("{}: correct the JSON", storage.path));
+            return Ok(Item::failing("CufileBroken", message)
+                .fix(format!("{}: correct the JSON", storage.path)));
         }
         _ => {}
     }
@@ -103,12 +99,11 @@ pub(super) fn gds(context: &Context<'_>) -> Item {
         ),
         (None, _) => {
             let message = format!("{setting}; whether nvidia-fs is loaded cannot be read");
-            return Item::unknown("GdsUnreadable", message);
+            return Ok(Item::unknown("GdsUnreadable", message));
         }
         (Some(true), _) => {
-            return Item::ok(format!(
-                "{setting}; nvidia-fs is loaded and its nodes are here"
-            ));
+            let message = format!("{setting}; nvidia-fs is loaded and its nodes are here");
+            return Ok(Item::ok(message));
         }
     };
     let item = match storage.compat_mode.value() {
@@ -121,7 +116,7 @@ pub(super) fn gds(context: &Context<'_>) -> Item {
             format!("{setting}, and {lacking}: reads go through host memory"),
         ),
     };
-    item.fix(remedy)
+    Ok(item.fix(remedy))
 }
 
 #[cfg(test)]

@@ -1,8 +1,12 @@
-//! One item of the preflight report, and how it is built.
+//! One item of the preflight report, how it is built, and how its message lists names.
 
+use crate::observe::reading::Reading;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
+
+/// Names that one message lists at most.
+const MAX_NAMES: usize = 12;
 
 /// Result of one item, from best to worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -50,6 +54,9 @@ pub struct Item {
     pub evidence: BTreeMap<&'static str, Value>,
 }
 
+/// An item either way: `?` ends a judgement with the first item that settles it.
+pub(super) type Judged = Result<Item, Item>;
+
 impl Item {
     pub(super) fn new(
         status: ItemStatus,
@@ -96,5 +103,42 @@ impl Item {
     pub(super) fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
         self.evidence.insert(name, value.into());
         self
+    }
+}
+
+/// What was read, or the item that says why nothing was; `otherwise` is said where there is no fault.
+pub(super) fn known<'a, T>(
+    reading: &'a Reading<T>,
+    reason: &'static str,
+    otherwise: &str,
+) -> Result<&'a T, Item> {
+    match reading {
+        Reading::Value(value) => Ok(value),
+        Reading::Failed(fault) => Err(Item::unknown(reason, &fault.detail)),
+        _ => Err(Item::unknown(reason, otherwise)),
+    }
+}
+
+/// A number with its noun: `3 devices`.
+pub(super) fn count(number: usize, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
+}
+
+/// Names separated by commas, shortened if there are many.
+pub(super) fn list<T: AsRef<str>>(names: &[T]) -> String {
+    let shown: Vec<&str> = names.iter().take(MAX_NAMES).map(AsRef::as_ref).collect();
+    match names.len().saturating_sub(MAX_NAMES) {
+        0 if names.is_empty() => "none".into(),
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// A choice of at least one name.
+pub(super) fn any_of(names: &[String]) -> String {
+    match names {
+        [only] => only.clone(),
+        _ => format!("one or more of {}", list(names)),
     }
 }

@@ -1,26 +1,24 @@
 //! The job's master: its name, its port, and whether it answers.
 
 use super::context::Context;
-use super::item::{Item, ItemStatus};
+use super::item::{Item, ItemStatus, Judged};
 use super::job::{is_on_masters_node, is_own, master_name, master_port, master_rank, parse_port};
 use crate::observe::container::Connection;
 use crate::observe::reading::{FaultKind, Reading};
 use std::net::IpAddr;
 
 /// Judges name and port, then what they lead to.
-pub(super) fn master(context: &Context<'_>) -> Item {
+pub(super) fn master(context: &Context<'_>) -> Judged {
     let environment = &context.facts.environment;
     let port = master_port(environment);
     let Some((name, value)) = master_name(environment) else {
-        return unset(context);
+        return Ok(unset(context));
     };
-    if let Some((variable, port)) = port
-        && parse_port(port).is_none()
-    {
-        return Item::failing("MasterPort", format!("{variable}={port:?} is not a port"))
-            .fix(format!("env {variable}: a number from 1 to 65535"));
+    if let Some((variable, port)) = port.filter(|(_, port)| parse_port(port).is_none()) {
+        let item = Item::failing("MasterPort", format!("{variable}={port:?} is not a port"));
+        return Ok(item.fix(format!("env {variable}: a number from 1 to 65535")));
     }
-    match &context.facts.master.addresses {
+    Ok(match &context.facts.master.addresses {
         Reading::Value(addresses) => reached(context, (name, value), addresses),
         Reading::Failed(fault) => {
             let why = match fault.kind {
@@ -35,7 +33,7 @@ pub(super) fn master(context: &Context<'_>) -> Item {
             format!("no thread could be started to resolve {name}={value}"),
         ),
         Reading::Absent => Item::skipped("not asked: this is a directory tree, not a container"),
-    }
+    })
 }
 
 /// `MASTER_ADDR` is not set, or empty although something needs it.

@@ -1,7 +1,7 @@
 //! Pinned memory and shared memory.
 
 use super::context::{Context, Fabric};
-use super::item::Item;
+use super::item::{Item, Judged, known};
 use crate::observe::container::{Privileges, SharedMemory};
 use crate::observe::reading::Reading;
 
@@ -31,23 +31,22 @@ const GIB: u64 = 1 << 30;
 
 const SHM_FIX: &str = "volumes: `- name: dshm, emptyDir: {medium: Memory}` mounted at /dev/shm, in this container and the init container that runs preflight (docker: --shm-size)";
 
-/// Why the item does not apply.
-pub(super) fn memlock_skip(context: &Context<'_>) -> Option<&'static str> {
-    matches!(context.fabric, Fabric::None | Fabric::TcpRails)
-        .then_some("without an RDMA device no memory is registered")
-}
-
 /// Judges whether memory may be registered with a NIC.
-pub(super) fn memlock(context: &Context<'_>) -> Item {
+pub(super) fn memlock(context: &Context<'_>) -> Judged {
+    if matches!(context.fabric, Fabric::None | Fabric::TcpRails) {
+        let why = "without an RDMA device no memory is registered";
+        return Err(Item::skipped(why));
+    }
     let privileges = &context.facts.privileges;
     let is_capable = has_ipc_lock(&privileges.effective);
     let lifts = is_capable && privileges.first_user_namespace != Reading::Value(false);
-    let limit = match &privileges.memlock {
-        Reading::Value(None) => return Item::ok("locked memory is not limited"),
-        Reading::Value(Some(limit)) => *limit,
-        _ if lifts => return Item::ok("CAP_IPC_LOCK is effective"),
-        Reading::Failed(fault) => return Item::unknown("LimitUnreadable", &fault.detail),
-        _ => return Item::unknown("LimitUnreadable", "/proc/self/limits cannot be read"),
+    let unreadable = "/proc/self/limits cannot be read";
+    let limit = match known(&privileges.memlock, "LimitUnreadable", unreadable) {
+        Err(_) if lifts => return Ok(Item::ok("CAP_IPC_LOCK is effective")),
+        limit => *limit?,
+    };
+    let Some(limit) = limit else {
+        return Ok(Item::ok("locked memory is not limited"));
     };
     let limited = format!("locked memory is limited to {}", size(limit));
     let item = match privileges.memory {
@@ -62,7 +61,7 @@ pub(super) fn memlock(context: &Context<'_>) -> Item {
         }
         _ => limited_memlock(context, limit, &limited),
     };
-    item.with("memlock_bytes", limit)
+    Ok(item.with("memlock_bytes", limit))
 }
 
 fn has_ipc_lock(set: &Reading<u64>) -> bool {
@@ -73,10 +72,9 @@ fn has_ipc_lock(set: &Reading<u64>) -> bool {
 fn limited_memlock(context: &Context<'_>, limit: u64, limited: &str) -> Item {
     let (because, remedy) = why_limited(&context.facts.privileges);
     let is_default = limit <= DEFAULT_LIMITS;
-    let reason = if is_default {
-        "MemlockTooLow"
-    } else {
-        "MemlockLimited"
+    let reason = match is_default {
+        true => "MemlockTooLow",
+        false => "MemlockLimited",
     };
     if context.ports().is_empty() && context.wanted.is_none() {
         let message = format!(
@@ -116,26 +114,20 @@ fn why_limited(privileges: &Privileges) -> (&'static str, &'static str) {
 }
 
 /// Judges the size of `/dev/shm` against the number of GPUs.
-pub(super) fn shm(context: &Context<'_>) -> Item {
-    let shm = match &context.facts.shm {
-        Reading::Value(shm) => *shm,
-        Reading::Absent => return Item::failing("NoShm", "/dev/shm does not exist").fix(SHM_FIX),
-        Reading::Failed(fault) => return Item::unknown("ShmUnreadable", &fault.detail),
-        Reading::NotObservable => {
-            return Item::unknown("ShmUnreadable", "the size of /dev/shm cannot be read");
-        }
-    };
-    let total = size(shm.size);
-    if context.nccl_flag("NCCL_SHM_DISABLE") {
-        let item = Item::ok(format!(
-            "{total}, and NCCL_SHM_DISABLE keeps NCCL from using it"
-        ));
-        return item.with("size_bytes", shm.size);
+pub(super) fn shm(context: &Context<'_>) -> Judged {
+    if context.facts.shm == Reading::Absent {
+        return Ok(Item::failing("NoShm", "/dev/shm does not exist").fix(SHM_FIX));
     }
-    let shown = match shm.size.saturating_sub(shm.free) > shm.size / 10 {
-        true => format!("{total} of which {} are free", size(shm.free)),
-        false => total,
-    };
+    let unreadable = "the size of /dev/shm cannot be read";
+    let shm = *known(&context.facts.shm, "ShmUnreadable", unreadable)?;
+    let mut shown = size(shm.size);
+    if context.nccl_flag("NCCL_SHM_DISABLE") {
+        let message = format!("{shown}, and NCCL_SHM_DISABLE keeps NCCL from using it");
+        return Ok(Item::ok(message).with("size_bytes", shm.size));
+    }
+    if shm.size.saturating_sub(shm.free) > shm.size / 10 {
+        shown += &format!(" of which {} are free", size(shm.free));
+    }
     let item = match context.gpus {
         Some(gpus @ 1..) => shm_for(gpus, shm, &format!("{shown} for {gpus} GPUs")),
         _ if shm.size > RUNTIMES_DEFAULT => {
@@ -150,8 +142,9 @@ pub(super) fn shm(context: &Context<'_>) -> Item {
             Item::degraded("ShmSmall", message).fix(SHM_FIX)
         }
     };
-    item.with("size_bytes", shm.size)
-        .with("free_bytes", shm.free)
+    Ok(item
+        .with("size_bytes", shm.size)
+        .with("free_bytes", shm.free))
 }
 
 fn shm_for(gpus: u32, shm: SharedMemory, shown: &str) -> Item {

@@ -5,249 +5,170 @@ mod context;
 mod devices;
 mod gid;
 mod gpu;
-mod heterogeneous;
 mod interfaces;
 mod item;
 mod job;
 mod master;
 mod memory;
+mod name_lists;
 mod nccl_ib_hca;
 mod nccl_list;
-mod network;
-mod plugin_names;
 mod plugins;
 mod ranks;
-mod referenced_files;
 mod settings;
 #[cfg(test)]
 mod testing;
-mod ucx_openmpi;
-mod wording;
 
 pub(crate) use gid::slot_asked;
 pub use item::{Item, ItemStatus};
 pub(crate) use job::master_to_ask;
-pub(crate) use plugin_names::libraries_wanted;
-pub(crate) use referenced_files::FILES;
+pub(crate) use plugins::libraries_wanted;
+pub(crate) use settings::FILES;
 
 use crate::observe::container::ContainerFacts;
 use context::Context;
+use item::Judged;
 
 /// One row of the table.
 struct Row {
     id: &'static str,
-    /// Why the item does not apply; `None` if it does.
-    skip: fn(&Context<'_>) -> Option<&'static str>,
-    judge: fn(&Context<'_>) -> Item,
+    judge: fn(&Context<'_>) -> Judged,
+    /// Every reason that the item can have, separated by blanks.
+    reasons: &'static str,
     /// Whether problems are skipped for a job that does not need RDMA.
     rdma_only: bool,
-    /// Every reason that the item can have.
-    reasons: &'static [&'static str],
 }
 
-const ROW: Row = Row {
-    id: "",
-    skip: |_| None,
-    judge: |_| Item::ok(""),
-    rdma_only: false,
-    reasons: &[],
-};
+const fn row(id: &'static str, judge: fn(&Context<'_>) -> Judged, reasons: &'static str) -> Row {
+    Row {
+        id,
+        judge,
+        reasons,
+        rdma_only: false,
+    }
+}
+
+/// A row of an item that only a job which needs RDMA depends on.
+const fn rdma(id: &'static str, judge: fn(&Context<'_>) -> Judged, reasons: &'static str) -> Row {
+    Row {
+        rdma_only: true,
+        ..row(id, judge, reasons)
+    }
+}
 
 /// Every item, in the order of the report.
 const ITEMS: &[Row] = &[
     // RDMA devices have a node in /dev/infiniband that opens.
-    Row {
-        id: "uverbs",
-        judge: devices::uverbs,
-        reasons: &[
-            "NoRdmaDevice",
-            "NoUverbs",
-            "UverbsDenied",
-            "UverbsPartly",
-            "UverbsFewer",
-            "UverbsBroken",
-            "NoThread",
-            "UverbsStalled",
-            "RdmaUnreadable",
-        ],
-        ..ROW
-    },
+    row(
+        "uverbs",
+        devices::uverbs,
+        "NoRdmaDevice NoUverbs UverbsDenied UverbsPartly UverbsFewer UverbsBroken NoThread \
+         UverbsStalled RdmaUnreadable",
+    ),
     // Their ports are active from inside the container.
-    Row {
-        id: "rdma_ports",
-        skip: devices::rdma_ports_skip,
-        judge: devices::rdma_ports,
-        rdma_only: true,
-        reasons: &["NoActivePort", "PortDown", "PortStateUnreadable"],
-    },
+    rdma(
+        "rdma_ports",
+        devices::rdma_ports,
+        "NoActivePort PortDown PortStateUnreadable",
+    ),
     // NCCL_IB_HCA selects ports that exist, as NCCL reads it.
-    Row {
-        id: "ib_hca",
-        skip: nccl_ib_hca::ib_hca_skip,
-        judge: nccl_ib_hca::ib_hca,
-        reasons: &[
-            "HcaMatchesNothing",
-            "HcaMixed",
-            "HcaPartly",
-            "HcaPrefix",
-            "HcaFewer",
-        ],
-        ..ROW
-    },
+    row(
+        "ib_hca",
+        nccl_ib_hca::ib_hca,
+        "HcaMatchesNothing HcaMixed HcaPartly HcaPrefix HcaFewer",
+    ),
     // NCCL_IB_GID_INDEX, or NCCL's own choice, is a RoCE v2 address that works here.
-    Row {
-        id: "gid_index",
-        skip: gid::gid_index_skip,
-        judge: gid::gid_index,
-        rdma_only: true,
-        reasons: &[
-            "GidNotRoceV2",
-            "GidEmpty",
-            "GidLinkLocal",
-            "GidOfAnotherInterface",
-            "NoUsableGid",
-            "GidUnreadable",
-        ],
-    },
+    rdma(
+        "gid_index",
+        gid::gid_index,
+        "GidNotRoceV2 GidEmpty GidLinkLocal GidOfAnotherInterface NoUsableGid GidUnreadable",
+    ),
     // No setting asks for TCP, or for a network that is not here.
-    Row {
-        id: "nccl_network",
-        judge: settings::network,
-        reasons: &["TcpConfigured", "NetNotAvailable", "RdmaUnreadable"],
-        ..ROW
-    },
+    row(
+        "nccl_network",
+        settings::network,
+        "TcpConfigured NetNotAvailable RdmaUnreadable",
+    ),
     // NCCL reads the other settings as intended.
-    Row {
-        id: "nccl_settings",
-        judge: settings::others,
-        reasons: &[
-            "SettingsUnreadable",
-            "GraphFileMissing",
-            "TopoFileMissing",
-            "NoRailInterface",
-            "NotANumber",
-            "NotAnAddressFamily",
-            "P2pDisabled",
-        ],
-        ..ROW
-    },
+    row(
+        "nccl_settings",
+        settings::others,
+        "SettingsUnreadable GraphFileMissing TopoFileMissing NoRailInterface NotANumber \
+         NotAnAddressFamily P2pDisabled",
+    ),
     // Libibverbs is where the loader looks.
-    Row {
-        id: "libibverbs",
-        skip: plugins::libibverbs_skip,
-        judge: plugins::libibverbs,
-        rdma_only: true,
-        reasons: &["LibibverbsMissing", "LibraryUnreadable"],
-    },
+    rdma(
+        "libibverbs",
+        plugins::libibverbs,
+        "LibibverbsMissing LibraryUnreadable",
+    ),
     // The network plugin that is configured, or that the platform needs, is where the loader looks.
-    Row {
-        id: "net_plugin",
-        judge: plugins::net_plugin,
-        reasons: &["PluginMissing", "OfiProvider", "LibraryUnreadable"],
-        ..ROW
-    },
+    row(
+        "net_plugin",
+        plugins::net_plugin,
+        "PluginMissing OfiProvider LibraryUnreadable",
+    ),
     // NCCL_SOCKET_IFNAME, or NCCL's own choice, is an interface that other nodes reach.
-    Row {
-        id: "socket_ifname",
-        judge: interfaces::socket_ifname,
-        reasons: &[
-            "NoInterface",
-            "InterfacePartly",
-            "LocalInterface",
-            "LinkLocalAddress",
-            "InterfacesUnreadable",
-        ],
-        ..ROW
-    },
+    row(
+        "socket_ifname",
+        interfaces::socket_ifname,
+        "NoInterface InterfacePartly LocalInterface LinkLocalAddress InterfacesUnreadable",
+    ),
     // GLOO_SOCKET_IFNAME names interfaces that have an address.
-    Row {
-        id: "gloo_ifname",
-        skip: interfaces::gloo_ifname_skip,
-        judge: interfaces::gloo_ifname,
-        reasons: &["NoInterface", "LocalInterface", "InterfacesUnreadable"],
-        ..ROW
-    },
-    // UCX_NET_DEVICES and UCX_TLS name what exists.
-    Row {
-        id: "ucx_devices",
-        skip: ucx_openmpi::ucx_devices_skip,
-        judge: ucx_openmpi::ucx_devices,
-        reasons: &[
-            "NoUcxDevice",
-            "UcxPartly",
-            "UcxNewForm",
-            "UcxWithoutRdma",
-            "InterfacesUnreadable",
-        ],
-        ..ROW
-    },
+    row(
+        "gloo_ifname",
+        name_lists::gloo_ifname,
+        "NoInterface LocalInterface InterfacesUnreadable",
+    ),
+    // UCX_NET_DEVICES names what exists.
+    row(
+        "ucx_devices",
+        name_lists::ucx_devices,
+        "NoUcxDevice UcxPartly InterfacesUnreadable",
+    ),
     // Open MPI's interface lists name what exists.
-    Row {
-        id: "mpi_ifname",
-        skip: ucx_openmpi::mpi_ifname_skip,
-        judge: ucx_openmpi::mpi_ifname,
-        reasons: &["NoInterface", "MpiPartly", "InterfacesUnreadable"],
-        ..ROW
-    },
+    row(
+        "mpi_ifname",
+        name_lists::mpi_ifname,
+        "NoInterface MpiPartly InterfacesUnreadable",
+    ),
     // Memory may be pinned.
-    Row {
-        id: "memlock",
-        skip: memory::memlock_skip,
-        judge: memory::memlock,
-        rdma_only: true,
-        reasons: &["MemlockTooLow", "MemlockLimited", "LimitUnreadable"],
-    },
+    rdma(
+        "memlock",
+        memory::memlock,
+        "MemlockTooLow MemlockLimited LimitUnreadable",
+    ),
     // /dev/shm has room for the GPUs.
-    Row {
-        id: "shm",
-        judge: memory::shm,
-        reasons: &["ShmTooSmall", "ShmSmall", "NoShm", "ShmUnreadable"],
-        ..ROW
-    },
+    row(
+        "shm",
+        memory::shm,
+        "ShmTooSmall ShmSmall NoShm ShmUnreadable",
+    ),
     // NICs can reach GPU memory.
-    Row {
-        id: "gpudirect",
-        skip: gpu::gpudirect_skip,
-        judge: gpu::gpudirect,
-        rdma_only: true,
-        reasons: &["NoGpuDirect", "GdrDisabled", "GpuDirectUnreadable"],
-    },
+    rdma(
+        "gpudirect",
+        gpu::gpudirect,
+        "NoGpuDirect GdrDisabled GpuDirectUnreadable",
+    ),
     // GPUDirect Storage works if it is configured.
-    Row {
-        id: "gds",
-        skip: gpu::gds_skip,
-        judge: gpu::gds,
-        reasons: &[
-            "CufileMissing",
-            "CufileBroken",
-            "GdsMissing",
-            "GdsUnreadable",
-        ],
-        ..ROW
-    },
+    row(
+        "gds",
+        gpu::gds,
+        "CufileMissing CufileBroken GdsMissing GdsUnreadable",
+    ),
     // Rank variables are consistent.
-    Row {
-        id: "ranks",
-        skip: ranks::ranks_skip,
-        judge: ranks::ranks,
-        reasons: &["RankNotANumber", "RankOutOfRange", "MoreRanksThanGpus"],
-        ..ROW
-    },
+    row(
+        "ranks",
+        ranks::ranks,
+        "RankNotANumber RankOutOfRange MoreRanksThanGpus",
+    ),
     // MASTER_ADDR resolves and answers.
-    Row {
-        id: "master",
-        judge: master::master,
-        reasons: &[
-            "MasterUnresolvable",
-            "MasterUnset",
-            "MasterPort",
-            "MasterIsLoopback",
-            "MasterNotListening",
-            "MasterSilent",
-            "MasterUnreachable",
-        ],
-        ..ROW
-    },
+    row(
+        "master",
+        master::master,
+        "MasterUnresolvable MasterUnset MasterPort MasterIsLoopback MasterNotListening \
+         MasterSilent MasterUnreachable",
+    ),
 ];
 
 /// Names of the items, in order.
@@ -257,21 +178,17 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 
 /// Every item with each reason that it can have.
 pub fn reasons() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let rows = ITEMS.iter();
-    rows.flat_map(|row| row.reasons.iter().map(|reason| (row.id, *reason)))
+    let of = |row: &'static Row| row.reasons.split(' ').map(|reason| (row.id, reason));
+    ITEMS.iter().flat_map(of)
 }
 
 /// Judges every item. `gpus`: how many the job uses here; `None` for all that the container sees.
 pub fn judge(facts: &ContainerFacts, gpus: Option<u32>) -> Vec<Item> {
     let context = Context::new(facts, gpus);
     let judged = ITEMS.iter().map(|row| {
-        let mut item = match (row.skip)(&context) {
-            Some(why) => Item::skipped(why),
-            None => (row.judge)(&context),
-        };
+        let mut item = (row.judge)(&context).unwrap_or_else(|settled| settled);
         debug_assert!(
-            item.reason
-                .is_none_or(|reason| row.reasons.contains(&reason)),
+            (item.reason).is_none_or(|reason| row.reasons.split(' ').any(|known| known == reason)),
             "{}: {:?} is not in the table",
             row.id,
             item.reason

@@ -1,11 +1,12 @@
-//! The ports that `NCCL_IB_HCA` selects, and common mistakes in it.
+//! The ports that `NCCL_IB_HCA` selects, and common mistakes in it. Ports that do not belong together
+//! are one: front-end and storage NICs differ from a compute fabric's rails in link layer or rate.
 
-use super::context::{Context, Fabric, Port, is_alike, port_names};
-use super::heterogeneous::{Odd, list_of, odd};
-use super::item::{Item, ItemStatus};
+use super::context::{Context, Fabric, Port, is_alike, link_layer, port_name, port_names};
+use super::item::{Item, ItemStatus, Judged, list};
 use super::nccl_list::{Entry, NcclList};
-use super::wording::list;
 use crate::observe::container::Setting;
+use crate::observe::rdma::LinkLayer;
+use crate::units::BitsPerSec;
 
 /// The setting and what NCCL makes of it.
 struct Selection<'a> {
@@ -15,51 +16,30 @@ struct Selection<'a> {
     candidates: Vec<Port<'a>>,
     /// Those that the list selects.
     selected: Vec<Port<'a>>,
-    /// Names of the selected ports.
-    names: Vec<String>,
-}
-
-/// Why the item does not apply.
-pub(super) fn ib_hca_skip(context: &Context<'_>) -> Option<&'static str> {
-    match context.fabric {
-        Fabric::Efa => Some("EFA's plugin chooses its devices itself"),
-        Fabric::TcpRails | Fabric::None => Some("this container has no RDMA device"),
-        Fabric::Unknown => Some("RDMA devices could not be listed"),
-        Fabric::Verbs => None,
-    }
 }
 
 /// Judges what `NCCL_IB_HCA` selects, or what NCCL uses without it.
-pub(super) fn ib_hca(context: &Context<'_>) -> Item {
+pub(super) fn ib_hca(context: &Context<'_>) -> Judged {
+    match context.fabric {
+        Fabric::Efa => return Err(Item::skipped("EFA's plugin chooses its devices itself")),
+        Fabric::Unknown => return Err(Item::skipped("RDMA devices could not be listed")),
+        Fabric::TcpRails | Fabric::None => {
+            return Err(Item::skipped("this container has no RDMA device"));
+        }
+        Fabric::Verbs => {}
+    }
     let candidates = context.candidates();
     let Some(setting) = context.nccl("NCCL_IB_HCA") else {
-        return unset(context, &candidates);
+        return Ok(unset(context, &candidates));
     };
-    let selected = context.selected();
     let selection = Selection {
         setting,
         list: context.hca_list(),
         candidates,
-        names: port_names(&selected),
-        selected,
+        selected: context.selected(),
     };
-    let unmatched = selection.unmatched();
-    let item = match selection.selected.is_empty() {
-        true => selection.nothing(context),
-        false => (selection.partly(&unmatched))
-            .or_else(|| selection.repeated_marks())
-            .or_else(|| selection.unnamed())
-            .or_else(|| selection.mixed(context))
-            .or_else(|| selection.fewer(context))
-            .unwrap_or_else(|| {
-                let missing = match unmatched.is_empty() {
-                    true => String::new(),
-                    false => format!("; not here or not active: {}", list(&unmatched)),
-                };
-                Item::ok(format!("{selection}{missing}"))
-            }),
-    };
-    item.with("selected", selection.names)
+    let item = selection.judge(context);
+    Ok(item.with("selected", port_names(&selection.selected)))
 }
 
 /// NCCL uses every port; its search prefers those that are fast and near a GPU.
@@ -68,51 +48,60 @@ fn unset(context: &Context<'_>, candidates: &[Port<'_>]) -> Item {
         return Item::skipped("not set, and no port is usable");
     }
     let shown = format!("not set: NCCL uses {}", list(&port_names(candidates)));
-    match odd(candidates) {
-        None => Item::ok(shown),
-        Some(odd) => {
-            let value = list_of(&odd.rest, candidates);
-            match odd.by_layer && context.without_rdma().is_none() {
-                true => heterogeneous(&shown, &odd, &value),
-                false => Item::ok(format!(
-                    "{shown}; {}: `{value}` would leave them out",
-                    odd.text
-                )),
-            }
-        }
-    }
-}
-
-/// Ports that do not belong together are selected.
-fn heterogeneous(shown: &str, odd: &Odd<'_>, value: &str) -> Item {
-    let why = match odd.by_layer {
-        true => {
-            "NCCL cannot connect ports of different link layers (`incompatible devices`), and a port that is not a rail of the fabric slows the others down"
-        }
-        false => "a port that is not a rail of the fabric slows the others down",
+    let Some(odd) = odd(candidates) else {
+        return Item::ok(shown);
     };
-    Item::degraded("HcaMixed", format!("{shown}; {}: {why}", odd.text))
-        .fix(format!("NCCL_IB_HCA: `{value}`"))
-        .with("odd", odd.names.clone())
+    let value = list_of(&odd.rest, candidates);
+    match odd.by_layer && context.without_rdma().is_none() {
+        true => odd.item(&shown, &value),
+        false => Item::ok(format!(
+            "{shown}; {}: `{value}` would leave them out",
+            odd.text
+        )),
+    }
 }
 
 impl std::fmt::Display for Selection<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} selects {}", self.setting, list(&self.names))
+        let names = list(&port_names(&self.selected));
+        write!(f, "{} selects {names}", self.setting)
     }
 }
 
 impl Selection<'_> {
+    fn judge(&self, context: &Context<'_>) -> Item {
+        if self.selected.is_empty() {
+            return self.nothing(context);
+        }
+        let unmatched = self.unmatched();
+        (self.partly(&unmatched))
+            .or_else(|| self.repeated_marks())
+            .or_else(|| self.unnamed())
+            .or_else(|| {
+                let odd = odd(&self.selected).filter(|_| context.without_rdma().is_none())?;
+                Some(odd.item(&self.to_string(), &list_of(&odd.rest, &self.candidates)))
+            })
+            .or_else(|| self.fewer(context))
+            .unwrap_or_else(|| match unmatched.is_empty() {
+                true => Item::ok(self.to_string()),
+                false => Item::ok(format!(
+                    "{self}; not here or not active: {}",
+                    list(&unmatched)
+                )),
+            })
+    }
+
     /// Names in the list that no usable port has.
-    fn unmatched(&self) -> Vec<String> {
-        let is_matched = |entry: &Entry| {
+    fn unmatched(&self) -> Vec<&str> {
+        let is_matched = |entry: &&Entry| {
             let mut ports = self.candidates.iter();
-            ports.any(|port| self.list.matches_port(entry, port))
+            !ports.any(|port| self.list.matches_port(entry, port))
         };
-        let entries = self.list.entries.iter().filter(|entry| !is_matched(entry));
         match self.list.excludes {
             true => Vec::new(),
-            false => entries.map(|entry| entry.name.clone()).collect(),
+            false => (self.list.entries.iter().filter(is_matched))
+                .map(|entry| entry.name.as_str())
+                .collect(),
         }
     }
 
@@ -121,25 +110,25 @@ impl Selection<'_> {
             Some(_) => ItemStatus::Degraded,
             None => ItemStatus::Failing,
         };
+        let why = self.why_nothing(context);
         let (message, remedy) = if self.candidates.is_empty() {
             let remedy = "first fix the devices (uverbs, rdma_ports); then unset NCCL_IB_HCA, or name what is there";
-            (
-                format!("{}, and no port is usable in here", self.setting),
-                remedy.to_string(),
-            )
+            (", and no port is usable in here".into(), remedy.to_string())
         } else {
             let usable = list(&port_names(&self.candidates));
-            let message = format!("{} selects no port: usable are {usable}", self.setting);
             let odd = odd(&self.candidates);
             let wanted = odd.as_ref().map_or(&self.candidates, |odd| &odd.rest);
-            let value = list_of(wanted, &self.candidates);
-            let remedy = match odd.is_some_and(|odd| odd.by_layer) {
-                true => format!("NCCL_IB_HCA: `{value}`"),
-                false => format!("NCCL_IB_HCA: unset it, or `{value}`"),
+            let unset = match odd.as_ref().is_some_and(|odd| odd.by_layer) {
+                true => "",
+                false => "unset it, or ",
             };
-            (message, remedy)
+            let value = list_of(wanted, &self.candidates);
+            (
+                format!(" selects no port: usable are {usable}"),
+                format!("NCCL_IB_HCA: {unset}`{value}`"),
+            )
         };
-        let message = format!("{message}{}", self.why_nothing(context));
+        let message = format!("{}{message}{why}", self.setting);
         Item::new(status, Some("HcaMatchesNothing"), message).fix(remedy)
     }
 
@@ -158,28 +147,29 @@ impl Selection<'_> {
             return " (NCCL knows no wildcards, and only commas separate names)".into();
         }
         let mut devices = context.devices().iter().filter(|_| !self.list.excludes);
-        let device = devices.find(|device| {
-            device
-                .ports
-                .iter()
-                .any(|port| self.list.selects_port(&(*device, port)))
+        let named = devices.find(|device| {
+            let mut ports = device.ports.iter();
+            ports.any(|port| self.list.selects_port(&(*device, port)))
         });
-        match device {
-            Some(device) if !device.is_open() => {
-                let name = &device.device.name;
-                format!(" ({name} is on the node and not usable in this container)")
-            }
-            Some(device) => format!(" ({} is here, its port is not active)", device.device.name),
-            None => String::new(),
-        }
+        named.map_or(String::new(), |device| match device.is_open() {
+            true => format!(" ({} is here, its port is not active)", device.device.name),
+            false => format!(
+                " ({} is on the node and not usable in this container)",
+                device.device.name
+            ),
+        })
     }
 
     /// Some names match nothing, and a usable port is left out. A list may well name more than this
     /// container was given.
-    fn partly(&self, unmatched: &[String]) -> Option<Item> {
+    fn partly(&self, unmatched: &[&str]) -> Option<Item> {
         let leaves_none = self.selected.len() == self.candidates.len();
         (!unmatched.is_empty() && !leaves_none).then(|| {
-            let message = format!("{}: nothing usable is called {}; NCCL uses only {}", self.setting, list(unmatched), list(&self.names));
+            let (missing, used) = (list(unmatched), list(&port_names(&self.selected)));
+            let message = format!(
+                "{}: nothing usable is called {missing}; NCCL uses only {used}",
+                self.setting
+            );
             Item::degraded("HcaPartly", message)
                 .fix("NCCL_IB_HCA: remove these names, or see why their ports are not active (rdma_ports)")
         })
@@ -187,24 +177,24 @@ impl Selection<'_> {
 
     /// An exclusion that repeats its marks before a later name, which would match without them.
     fn repeated_marks(&self) -> Option<Item> {
-        let bare = |name: &str| name.trim_start_matches(['^', '=']).to_string();
-        let is_repeated = |entry: &&Entry| {
-            let name = bare(&entry.name);
-            let would_match = Entry { name, ..**entry };
-            would_match.name != entry.name
-                && !would_match.name.is_empty()
-                && (self.candidates.iter()).any(|port| self.list.matches_port(&would_match, port))
+        let bare = |entry: &Entry| Entry {
+            name: entry.name.trim_start_matches(['^', '=']).into(),
+            ..*entry
         };
-        let entry = self.list.entries.iter().find(is_repeated)?;
-        self.list.excludes.then(|| {
-            let value = self.setting.value;
-            let names = value.trim_start_matches(['^', '=']);
-            let marks = value.strip_suffix(names).unwrap_or_default();
-            let names: Vec<String> = names.split(',').map(bare).collect();
-            let message = format!("{}: ^ and = count before the first name only; {} leaves out nothing, and NCCL uses {}", self.setting, entry.name, list(&self.names));
-            Item::degraded("HcaPartly", message)
-                .fix(format!("NCCL_IB_HCA: `{marks}{}`", names.join(",")))
-        })
+        let would_match = |entry: &&Entry| {
+            let mut ports = self.candidates.iter();
+            bare(entry) != **entry && ports.any(|port| self.list.matches_port(&bare(entry), port))
+        };
+        let entries = self.list.entries.iter().filter(|_| self.list.excludes);
+        let name = &entries.clone().find(would_match)?.name;
+        let marks = if self.list.exact { "^=" } else { "^" };
+        let names: Vec<String> = entries.map(|entry| bare(entry).name).collect();
+        let message = format!(
+            "{}: ^ and = count before the first name only; {name} leaves out nothing",
+            self.setting
+        );
+        let value = format!("{marks}{}", names.join(","));
+        Some(Item::degraded("HcaPartly", message).fix(format!("NCCL_IB_HCA: `{value}`")))
     }
 
     /// A whole name that, being a prefix, also selects devices that the list does not name.
@@ -212,26 +202,22 @@ impl Selection<'_> {
         if self.list.exact || self.list.excludes {
             return None;
         }
-        let devices = || {
-            self.candidates
-                .iter()
-                .map(|(device, _)| &device.device.name)
-        };
-        let is_named = |name: &str| self.list.entries.iter().any(|entry| entry.name == name);
-        let whole = self
-            .list
-            .entries
+        let entries = &self.list.entries;
+        let devices = self
+            .candidates
             .iter()
-            .filter(|entry| devices().any(|d| *d == entry.name));
-        whole.into_iter().find_map(|Entry { name, .. }| {
-            let others = devices().filter(|other| other.starts_with(name) && !is_named(other));
-            let others: Vec<String> = others.cloned().collect();
-            let value = self.setting.value.trim_start_matches(['^', '=']);
+            .map(|(device, _)| &device.device.name);
+        let is_named = |name: &String| entries.iter().any(|entry| entry.name == *name);
+        let (whole, rest): (Vec<&String>, Vec<&String>) = devices.partition(|name| is_named(name));
+        whole.into_iter().find_map(|name| {
+            let others = rest.iter().filter(|other| other.starts_with(name));
+            let others: Vec<&String> = others.copied().collect();
+            let value = self.setting.value;
             (!others.is_empty()).then(|| {
+                let others = list(&others);
                 let message = format!(
-                    "{}: entries are prefixes, so that {name} selects {} too",
-                    self.setting,
-                    list(&others)
+                    "{}: entries are prefixes, so that {name} selects {others} too",
+                    self.setting
                 );
                 Item::degraded("HcaPrefix", message)
                     .fix(format!("NCCL_IB_HCA: `={value}` for whole names"))
@@ -239,31 +225,133 @@ impl Selection<'_> {
         })
     }
 
-    fn mixed(&self, context: &Context<'_>) -> Option<Item> {
-        let odd = odd(&self.selected).filter(|_| context.without_rdma().is_none())?;
-        let value = list_of(&odd.rest, &self.candidates);
-        Some(heterogeneous(&self.to_string(), &odd, &value))
-    }
-
     /// Fewer ports than the GPUs could use of the same kind.
     fn fewer(&self, context: &Context<'_>) -> Option<Item> {
         let mut rails = self.candidates.clone();
         rails.retain(|(device, _)| {
-            self.selected
-                .iter()
-                .any(|(other, _)| is_alike(device, other))
+            let mut selected = self.selected.iter();
+            selected.any(|(other, _)| is_alike(device, other))
         });
         let could = context.short_of_rails(self.selected.len(), rails.len())?;
         let names = list(&port_names(&rails));
         let message = format!("{self} only: the job's GPUs here could use {could} of {names}");
-        let value = list_of(&rails, &self.candidates);
         Some(
             Item::degraded("HcaFewer", message).fix(match rails.len() == self.candidates.len() {
-                true => format!("NCCL_IB_HCA: unset it, or `{value}`"),
-                false => format!("NCCL_IB_HCA: `{value}`"),
+                true => "NCCL_IB_HCA: unset it, or name a rail for each GPU".into(),
+                false => format!("NCCL_IB_HCA: `{}`", list_of(&rails, &self.candidates)),
             }),
         )
     }
+}
+
+/// Ports that differ from most others.
+struct Odd<'a> {
+    names: Vec<String>,
+    /// The ports that remain without them.
+    rest: Vec<Port<'a>>,
+    /// `mlx5_an0:1 (Ethernet, 100 Gb/s) next to InfiniBand, 400 Gb/s`.
+    text: String,
+    /// Whether they differ in link layer, not only in rate.
+    by_layer: bool,
+}
+
+impl Odd<'_> {
+    /// They are selected together with the others; `value` leaves them out.
+    fn item(&self, shown: &str, value: &str) -> Item {
+        let layers = match self.by_layer {
+            true => {
+                "NCCL cannot connect ports of different link layers (`incompatible devices`), and "
+            }
+            false => "",
+        };
+        let text = &self.text;
+        let message = format!(
+            "{shown}; {text}: {layers}a port that is not a rail of the fabric slows the others down"
+        );
+        Item::degraded("HcaMixed", message)
+            .fix(format!("NCCL_IB_HCA: `{value}`"))
+            .with("odd", self.names.clone())
+    }
+}
+
+/// The ports of another link layer than the one that carries most, and those of at most half the
+/// best rate if they are fewer than the others.
+fn odd<'a>(ports: &[Port<'a>]) -> Option<Odd<'a>> {
+    let rate = |(_, port): &Port<'_>| port.rate.map_or(0, |rate| rate.0);
+    let of = |layer| {
+        let those = ports.iter().filter(move |(d, p)| link_layer(d, p) == layer);
+        (
+            those.clone().map(rate).fold(0, u64::saturating_add),
+            those.count(),
+        )
+    };
+    let main = match of(LinkLayer::Infiniband) >= of(LinkLayer::Ethernet) {
+        true => LinkLayer::Infiniband,
+        false => LinkLayer::Ethernet,
+    };
+    let is_main = |(d, p): &Port<'_>| link_layer(d, p) == main;
+    let own = ports.iter().filter(|port| is_main(port));
+    let fastest = own.clone().map(rate).max().unwrap_or(0);
+    let is_slow = |port: &Port<'_>| (1..=fastest / 2).contains(&rate(port));
+    let slow = own.clone().filter(|port| is_slow(port)).count();
+    let few_are_slow = slow * 2 < own.count();
+    let fits = |port: &Port<'_>| is_main(port) && !(few_are_slow && is_slow(port));
+    let (rest, odd): (Vec<Port<'a>>, Vec<Port<'a>>) = ports.iter().copied().partition(fits);
+    let first = odd.first()?;
+    let names = port_names(&odd);
+    let (kind, main) = (
+        describe(link_layer(first.0, first.1), rate(first)),
+        describe(main, fastest),
+    );
+    Some(Odd {
+        text: format!("{} ({kind}) next to {main}", list(&names)),
+        by_layer: odd.iter().any(|port| !is_main(port)),
+        names,
+        rest,
+    })
+}
+
+fn describe(layer: LinkLayer, rate: u64) -> String {
+    let layer = match layer {
+        LinkLayer::Infiniband => "InfiniBand",
+        LinkLayer::Ethernet => "Ethernet",
+        LinkLayer::Unspecified => "unknown link layer",
+    };
+    match rate {
+        0 => layer.into(),
+        rate => format!("{layer}, {}", BitsPerSec(rate)),
+    }
+}
+
+/// A value of `NCCL_IB_HCA` that selects `wanted` of `all` and nothing else: the shorter of naming them
+/// and of excluding the others.
+fn list_of(wanted: &[Port<'_>], all: &[Port<'_>]) -> String {
+    let is_in = |ports: &[Port<'_>], port: &Port<'_>| ports.iter().any(|one| key(one) == key(port));
+    let others: Vec<Port<'_>> = (all.iter().copied())
+        .filter(|port| !is_in(wanted, port))
+        .collect();
+    // The port is named if other ports of the device are not meant.
+    let names = |ports: &[Port<'_>]| {
+        let is_whole = |name: &str| {
+            let mut own = all.iter().filter(|port| key(port).0 == name);
+            own.all(|port| is_in(ports, port))
+        };
+        let name = |port: &Port<'_>| match is_whole(key(port).0) {
+            true => port.0.device.name.clone(),
+            false => port_name(port),
+        };
+        let mut names: Vec<String> = ports.iter().map(name).collect();
+        names.dedup();
+        names.join(",")
+    };
+    match (1..wanted.len()).contains(&others.len()) {
+        true => format!("^={}", names(&others)),
+        false => format!("={}", names(wanted)),
+    }
+}
+
+fn key<'a>(port: &Port<'a>) -> (&'a str, u32) {
+    (port.0.device.name.as_str(), port.1.number)
 }
 
 #[cfg(test)]

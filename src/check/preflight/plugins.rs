@@ -1,26 +1,68 @@
 //! Shared libraries: libibverbs, and NCCL's network plugin.
 
 use super::context::{Context, Fabric};
-use super::item::Item;
-use super::plugin_names::{VERBS, candidates, configured};
-use crate::observe::container::Library;
+use super::item::{Item, Judged};
+use crate::observe::container::{Environment, Library};
 
 /// Why nothing is said about libraries in a static tool's image.
 pub(super) const OTHER_IMAGE: &str = "this image has no dynamic loader, so NCCL cannot run in it: run preflight in the training image to check this";
 
 const TOO_SLOW: &str = "the image's libraries could not be searched in time";
 
-/// Why the item does not apply.
-pub(super) fn libibverbs_skip(context: &Context<'_>) -> Option<&'static str> {
-    match context.fabric {
-        Fabric::Verbs => (!context.facts.has_loader).then_some(OTHER_IMAGE),
-        _ => Some("this container has no InfiniBand or RoCE device"),
+/// What NCCL tries if no plugin is configured.
+const DEFAULT: &str = "libnccl-net.so";
+
+/// What NCCL opens for InfiniBand and RoCE.
+pub(super) const VERBS: &str = "libibverbs.so.1";
+
+/// Plugins that NCCL reads of a list at most.
+const MAX_PLUGINS: usize = 14;
+
+/// Plugins that `NCCL_NET_PLUGIN` lists; `None` if it is unset. `none` stands for an empty list.
+pub(super) fn configured(environment: &Environment) -> Option<Vec<&str>> {
+    let value = environment.nccl("NCCL_NET_PLUGIN")?.value;
+    let names = value.split(',').filter(|name| !name.is_empty());
+    Some(match value.eq_ignore_ascii_case("none") {
+        true => Vec::new(),
+        false => names.take(MAX_PLUGINS).collect(),
+    })
+}
+
+/// Files that NCCL would try for one plugin, in its order (`openPluginLib`,
+/// src/plugin/plugin_open.cc).
+fn files_of(plugin: &str) -> Vec<String> {
+    let mut names = vec![plugin.to_string()];
+    let is_library = plugin.starts_with("lib") && plugin.ends_with(".so");
+    if !plugin.contains('/') && !is_library {
+        names.push(format!("libnccl-net-{plugin}.so"));
+    }
+    names
+}
+
+/// Libraries that NCCL would try as its network plugin.
+pub(super) fn candidates(environment: &Environment) -> Vec<String> {
+    match configured(environment) {
+        Some(plugins) => plugins.into_iter().flat_map(files_of).collect(),
+        None => vec![DEFAULT.into()],
     }
 }
 
+/// Libraries that the items need to know about.
+pub(crate) fn libraries_wanted(environment: &Environment) -> Vec<String> {
+    let mut names = candidates(environment);
+    names.push(VERBS.into());
+    names
+}
+
 /// Judges libibverbs, which NCCL opens by name.
-pub(super) fn libibverbs(context: &Context<'_>) -> Item {
-    match context.facts.libraries.get(VERBS) {
+pub(super) fn libibverbs(context: &Context<'_>) -> Judged {
+    if context.fabric != Fabric::Verbs {
+        let why = "this container has no InfiniBand or RoCE device";
+        return Err(Item::skipped(why));
+    } else if !context.facts.has_loader {
+        return Err(Item::skipped(OTHER_IMAGE));
+    }
+    Ok(match context.facts.libraries.get(VERBS) {
         Some(Library::Usable { path }) => Item::ok(path).with("path", path.as_str()),
         Some(Library::Unusable { path, why }) => {
             Item::failing("LibibverbsMissing", format!("{path}: {why}"))
@@ -32,7 +74,7 @@ pub(super) fn libibverbs(context: &Context<'_>) -> Item {
                 .fix("install libibverbs1 and ibverbs-providers in the image, or add their directory to LD_LIBRARY_PATH")
         }
         None => Item::unknown("LibraryUnreadable", TOO_SLOW),
-    }
+    })
 }
 
 /// The fabric, or without a device the one that the settings imply.
@@ -78,44 +120,39 @@ fn allows_efa(filter: &str) -> bool {
 }
 
 /// Judges the network plugin.
-pub(super) fn net_plugin(context: &Context<'_>) -> Item {
+pub(super) fn net_plugin(context: &Context<'_>) -> Judged {
     let environment = &context.facts.environment;
     let fabric = intended(context);
-    let provider = environment
-        .get("FI_PROVIDER")
-        .filter(|filter| !allows_efa(filter));
-    if let Some(provider) = provider.filter(|_| fabric == Fabric::Efa) {
+    let provider = environment.get("FI_PROVIDER");
+    let provider = provider.filter(|filter| fabric == Fabric::Efa && !allows_efa(filter));
+    if let Some(provider) = provider {
         let message = format!("FI_PROVIDER={provider}: libfabric may not use EFA");
-        return Item::failing("OfiProvider", message).fix("FI_PROVIDER: efa, or unset it");
+        return Ok(Item::failing("OfiProvider", message).fix("FI_PROVIDER: efa, or unset it"));
     }
     if configured(environment).is_some_and(|plugins| plugins.is_empty()) {
         let message = "NCCL_NET_PLUGIN disables plugins";
-        return match needed_by(fabric) {
+        return Ok(match needed_by(fabric) {
             Some(why) => Item::failing("PluginMissing", format!("{message}, and {why}"))
                 .fix("NCCL_NET_PLUGIN: unset it"),
             None => Item::ok(message),
-        };
+        });
     }
     if !context.facts.has_loader {
-        return Item::skipped(OTHER_IMAGE);
+        return Err(Item::skipped(OTHER_IMAGE));
     }
     if let Some(path) = context.plugin() {
         let message = format!("{path}; NCCL checks its version only when it loads it");
-        return Item::ok(message).with("path", path);
+        return Ok(Item::ok(message).with("path", path));
     }
-    let names = candidates(environment);
-    let found: Vec<&Library> = names
-        .iter()
-        .filter_map(|name| context.facts.libraries.get(name))
-        .collect();
-    if found.len() < names.len() {
-        return Item::unknown("LibraryUnreadable", TOO_SLOW);
+    let (names, libraries) = (candidates(environment), &context.facts.libraries);
+    if names.iter().any(|name| !libraries.contains_key(name)) {
+        return Err(Item::unknown("LibraryUnreadable", TOO_SLOW));
     }
-    let broken = found.iter().find_map(|library| match library {
+    let broken = names.iter().find_map(|name| match libraries.get(name)? {
         Library::Unusable { path, why } => Some(format!("{path}: {why}")),
         _ => None,
     });
-    missing(context, fabric, &names, broken)
+    Ok(missing(context, fabric, &names, broken))
 }
 
 /// NCCL finds no plugin: whether it needs one.

@@ -1,7 +1,7 @@
 //! Rank variables: whether they are numbers that fit each other and the GPUs.
 
 use super::context::Context;
-use super::item::Item;
+use super::item::{Item, Judged};
 use super::job::{NODES, PROCESSES, number};
 use crate::observe::container::Environment;
 
@@ -22,37 +22,31 @@ fn set_names(environment: &Environment) -> Vec<&'static str> {
     names
 }
 
-/// Why the item does not apply.
-pub(super) fn ranks_skip(context: &Context<'_>) -> Option<&'static str> {
-    let names = set_names(&context.facts.environment);
-    names.is_empty().then_some("no rank variable is set")
-}
-
 /// Judges the rank variables.
-pub(super) fn ranks(context: &Context<'_>) -> Item {
+pub(super) fn ranks(context: &Context<'_>) -> Judged {
     let environment = &context.facts.environment;
+    let names = set_names(environment);
+    if names.is_empty() {
+        return Err(Item::skipped("no rank variable is set"));
+    }
     let value = |name| environment.get(name).unwrap_or_default().trim();
-    for name in set_names(environment) {
-        let is_word = name == PER_NODE && PER_NODE_WORDS.contains(&value(name));
+    for name in &names {
+        let is_word = *name == PER_NODE && PER_NODE_WORDS.contains(&value(name));
         if !is_word && number(environment, name).is_none() {
             let raw = environment.get(name).unwrap_or_default();
-            return Item::failing("RankNotANumber", format!("{name}={raw:?} is not a number"))
-                .fix(format!("env {name}: a number, or leave it to the launcher"));
+            let item = Item::failing("RankNotANumber", format!("{name}={raw:?} is not a number"));
+            return Ok(item.fix(format!("env {name}: a number, or leave it to the launcher")));
         }
     }
     let local_ranks = || PROCESSES.iter().map(|names| names[2]);
     // Some launchers show each process only its own GPU.
     let own_gpu =
         context.gpus == Some(1) && local_ranks().any(|name| number(environment, name).is_some());
-    let wrong = out_of_range(environment).or_else(|| {
-        let gpus = context.gpus.filter(|gpus| !own_gpu && *gpus > 0)?;
-        more_ranks_than_gpus(environment, local_ranks(), u64::from(gpus))
-    });
-    wrong.unwrap_or_else(|| {
-        let shown = set_names(environment).into_iter();
-        let shown: Vec<_> = shown
-            .map(|name| format!("{name}={}", value(name)))
-            .collect();
+    let gpus = context.gpus.filter(|gpus| !own_gpu && *gpus > 0);
+    let wrong = out_of_range(environment)
+        .or_else(|| more_ranks_than_gpus(environment, local_ranks(), gpus?.into()));
+    Ok(wrong.unwrap_or_else(|| {
+        let shown = names.iter().map(|name| format!("{name}={}", value(name)));
         let span = match &context.nodes {
             Some((true, _)) => "; several nodes",
             Some((false, _)) => "; one node",
@@ -62,43 +56,43 @@ pub(super) fn ranks(context: &Context<'_>) -> Item {
             true => "; this process sees only its own GPU",
             false => "",
         };
-        Item::ok(format!("{}{span}{alone}", shown.join(", ")))
-    })
+        let shown = shown.collect::<Vec<_>>().join(", ");
+        Item::ok(format!("{shown}{span}{alone}"))
+    }))
 }
 
 /// A rank at or above its size, or more processes on this node than in the job.
 fn out_of_range(environment: &Environment) -> Option<Item> {
-    let processes = PROCESSES.iter();
-    let in_job = processes.clone().map(|[rank, size, ..]| (rank, size));
-    let on_node = processes.clone().map(|[_, _, rank, size]| (rank, size));
-    let nodes = NODES.iter().map(|[rank, size]| (rank, size));
-    for (rank, size) in in_job.chain(on_node).chain(nodes) {
-        let (Some(r), Some(s)) = (number(environment, rank), number(environment, size)) else {
-            continue;
-        };
-        if s == 0 {
-            let item = Item::failing("RankOutOfRange", format!("{size}=0"));
-            return Some(item.fix(format!("env {size}: the number of processes")));
-        }
-        if r >= s {
-            let message = format!(
-                "{rank}={r} is not below {size}={s}: the job will wait for ranks that never come"
-            );
-            let item = Item::failing("RankOutOfRange", message);
-            return Some(item.fix(format!("env {rank}: 0 to {}; or {size}", s - 1)));
-        }
-    }
-    for [_, size, _, local_size] in processes {
-        if let (Some(part), Some(all)) =
-            (number(environment, local_size), number(environment, size))
-            && part > all
-        {
-            let message = format!("{local_size}={part} is above {size}={all}");
-            let item = Item::failing("RankOutOfRange", message);
-            return Some(item.fix(format!("env {local_size} or {size}")));
+    let of_processes = |[rank, size, local, local_size]: &[&'static str; 4]| {
+        [[*rank, *size], [*local, *local_size]]
+    };
+    let wrong = |message, fix| Some(Item::failing("RankOutOfRange", message).fix(fix));
+    for [rank, size] in PROCESSES
+        .iter()
+        .flat_map(of_processes)
+        .chain(NODES.iter().copied())
+    {
+        match (number(environment, rank), number(environment, size)) {
+            (Some(_), Some(0)) => {
+                let fix = format!("env {size}: the number of processes");
+                return wrong(format!("{size}=0"), fix);
+            }
+            (Some(r), Some(s)) if r >= s => {
+                let message = format!(
+                    "{rank}={r} is not below {size}={s}: the job will wait for ranks that never come"
+                );
+                let fix = format!("env {rank}: 0 to {}; or {size}", s - 1);
+                return wrong(message, fix);
+            }
+            _ => {}
         }
     }
-    None
+    PROCESSES.iter().find_map(|[_, size, _, local_size]| {
+        let all = number(environment, size)?;
+        let part = number(environment, local_size).filter(|part| *part > all)?;
+        let message = format!("{local_size}={part} is above {size}={all}");
+        wrong(message, format!("env {local_size} or {size}"))
+    })
 }
 
 /// More processes on this node than GPUs.

@@ -1,41 +1,37 @@
 //! Settings that choose NCCL's network, and settings that NCCL reads differently than intended.
 
 use super::context::{Context, Fabric};
-use super::item::Item;
-use super::nccl_list::parse_number;
-use super::referenced_files::{missing_file, missing_rail};
-use super::wording::count;
+use super::item::{Item, Judged, any_of, count, list};
+use super::nccl_list::{MAX_INTERFACES, NcclList, parse_number};
 use crate::observe::container::Setting;
+use crate::observe::reading::Reading;
 
 /// Settings that NCCL reads as whole numbers, among those that people set by hand.
-const NUMBERS: &[&str] = &[
-    "NCCL_IB_DISABLE",
-    "NCCL_IBEXT_DISABLE",
-    "NCCL_P2P_DISABLE",
-    "NCCL_SHM_DISABLE",
-    "NCCL_IB_GID_INDEX",
-    "NCCL_IB_TIMEOUT",
-    "NCCL_IB_RETRY_CNT",
-    "NCCL_IB_TC",
-    "NCCL_IB_SL",
-    "NCCL_IB_QPS_PER_CONNECTION",
-    "NCCL_IB_PCI_RELAXED_ORDERING",
-    "NCCL_IB_ADAPTIVE_ROUTING",
-    "NCCL_CROSS_NIC",
-    "NCCL_SOCKET_NTHREADS",
-    "NCCL_NSOCKS_PERTHREAD",
-    "NCCL_NET_GDR_READ",
-    "NCCL_DMABUF_ENABLE",
-    "NCCL_CUMEM_ENABLE",
-    "NCCL_MNNVL_ENABLE",
-    "NCCL_NVLS_ENABLE",
-    "NCCL_BUFFSIZE",
-    "NCCL_MIN_NCHANNELS",
-    "NCCL_MAX_NCHANNELS",
+const NUMBERS: &str = "NCCL_IB_DISABLE NCCL_IBEXT_DISABLE NCCL_P2P_DISABLE NCCL_SHM_DISABLE \
+    NCCL_IB_GID_INDEX NCCL_IB_TIMEOUT NCCL_IB_RETRY_CNT NCCL_IB_TC NCCL_IB_SL \
+    NCCL_IB_QPS_PER_CONNECTION NCCL_IB_PCI_RELAXED_ORDERING NCCL_IB_ADAPTIVE_ROUTING \
+    NCCL_CROSS_NIC NCCL_SOCKET_NTHREADS NCCL_NSOCKS_PERTHREAD NCCL_NET_GDR_READ \
+    NCCL_DMABUF_ENABLE NCCL_CUMEM_ENABLE NCCL_MNNVL_ENABLE NCCL_NVLS_ENABLE NCCL_BUFFSIZE \
+    NCCL_MIN_NCHANNELS NCCL_MAX_NCHANNELS";
+
+/// Files that NCCL reads by name (`ncclTopoGetXmlFromFile`, `ncclTopoGetXmlGraphFromFile`,
+/// src/graph/xml.cc). It ignores a missing topology; a missing graph, or an empty name, ends the job.
+const TOPOLOGY: &str = "NCCL_TOPO_FILE";
+const GRAPH: &str = "NCCL_GRAPH_FILE";
+
+/// Settings whose files have to be searched.
+pub(crate) const FILES: &[&str] = &[TOPOLOGY, GRAPH];
+
+/// Interfaces of Google's plugins: those that carry data, and the control interface.
+const RAILS: &[&str] = &[
+    "NCCL_FASTRAK_IFNAME",
+    "NCCL_FASTRAK_CTRL_DEV",
+    "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME",
+    "NCCL_GPUDIRECTTCPX_CTRL_DEV",
 ];
 
 /// Judges which network NCCL will use.
-pub(super) fn network(context: &Context<'_>) -> Item {
+pub(super) fn network(context: &Context<'_>) -> Judged {
     let usable = context.selected().len();
     if let Some(setting) = context.nccl("NCCL_NET") {
         let value = setting.value;
@@ -44,26 +40,27 @@ pub(super) fn network(context: &Context<'_>) -> Item {
                 "{:?}: no network has this name, blanks included, and NCCL ends instead of choosing another",
                 setting.to_string()
             );
-            return Item::failing("NetNotAvailable", message).fix("NCCL_NET: unset it, or IB");
+            return Ok(Item::failing("NetNotAvailable", message).fix("NCCL_NET: unset it, or IB"));
         }
         if value.eq_ignore_ascii_case("ib") {
-            return ib(context, setting, usable);
+            return Ok(ib(context, setting, usable));
         }
         if !value.eq_ignore_ascii_case("socket") {
-            return Item::ok(format!("{setting}: a plugin's network (net_plugin)"));
+            let message = format!("{setting}: a plugin's network (net_plugin)");
+            return Ok(Item::ok(message));
         }
     }
     if let Some(setting) = context.tcp {
-        return tcp(context, setting).with("network", "Socket");
+        return Ok(tcp(context, setting).with("network", "Socket"));
     }
-    match (context.fabric, context.plugin()) {
+    Ok(match (context.fabric, context.plugin()) {
         (_, Some(path)) => Item::ok(format!("NCCL tries the plugin {path} first")),
-        (Fabric::Verbs, None) if usable > 0 => Item::ok(format!(
-            "NCCL's own transport over {}",
-            count(usable, "port")
-        )),
+        (Fabric::Verbs, None) if usable > 0 => {
+            let ports = count(usable, "port");
+            Item::ok(format!("NCCL's own transport over {ports}"))
+        }
         _ => Item::skipped("no setting chooses a network"),
-    }
+    })
 }
 
 /// `NCCL_NET=IB`: NCCL ends without a usable port.
@@ -74,7 +71,8 @@ fn ib(context: &Context<'_>, setting: Setting<'_>, usable: usize) -> Item {
     }
     match (context.fabric, usable) {
         (Fabric::Unknown, _) => {
-            Item::unknown("RdmaUnreadable", format!("{setting}; RDMA devices could not be listed"))
+            let message = format!("{setting}; RDMA devices could not be listed");
+            Item::unknown("RdmaUnreadable", message)
         }
         (_, 0) => Item::failing("NetNotAvailable", format!("{setting}, and no port is usable: NCCL ends (`network IB not found`) instead of using TCP"))
             .fix("fix uverbs, rdma_ports and ib_hca; or unset NCCL_NET"),
@@ -89,56 +87,107 @@ fn tcp(context: &Context<'_>, setting: Setting<'_>) -> Item {
     let has_gpus = context.gpus.is_some_and(|gpus| gpus > 0);
     let why = match (has_rdma, context.is_many_nodes() && has_gpus) {
         _ if context.is_one_node() => {
-            return Item::ok(format!(
-                "{setting} asks for TCP, and the job runs on one node"
-            ));
+            let message = format!("{setting} asks for TCP, and the job runs on one node");
+            return Item::ok(message);
         }
         (true, _) => "though RDMA is here",
         (false, true) => "and the job's GPUs are on several nodes",
         (false, false) => {
-            return Item::ok(format!(
-                "{setting} asks for TCP, and the node has no RDMA device"
-            ));
+            let message = format!("{setting} asks for TCP, and the node has no RDMA device");
+            return Item::ok(message);
         }
     };
-    let from = setting
-        .file
-        .map_or(String::new(), |file| format!(" from {file}"));
+    let file = setting.file;
+    let from = file.map_or(String::new(), |file| format!(" from {file}"));
     Item::degraded("TcpConfigured", format!("{setting} asks for TCP, {why}"))
         .fix(format!("{}: remove it{from}", setting.name))
 }
 
 /// Judges the other settings.
-pub(super) fn others(context: &Context<'_>) -> Item {
+pub(super) fn others(context: &Context<'_>) -> Judged {
     let environment = &context.facts.environment;
+    let mut numbers = NUMBERS.split_whitespace();
     let wrong = missing_file(context)
         .or_else(|| missing_rail(context))
-        .or_else(|| {
-            NUMBERS
-                .iter()
-                .find_map(|name| not_a_number(context.nccl(name)?))
-        })
+        .or_else(|| numbers.find_map(|name| not_a_number(context.nccl(name)?)))
         .or_else(|| p2p_disabled(context))
         .or_else(|| wrong_family(context.nccl("NCCL_SOCKET_FAMILY")?));
     if let Some(wrong) = wrong {
-        return wrong;
+        return Ok(wrong);
     }
     if !environment.unread.is_empty() {
+        let files = environment.unread.join("; ");
+        let message = format!("{files}: its settings are unknown");
+        return Ok(Item::unknown("SettingsUnreadable", message)
+            .fix("the file system of the file; NCCL_CONF_FILE names another"));
+    }
+    let names = (environment.variables.keys()).chain(environment.nccl_files.keys());
+    Ok(
+        match names.filter(|name| name.starts_with("NCCL_")).count() {
+            0 => Item::ok("none is set"),
+            number => Item::ok(format!("{number} set, each read as written")),
+        },
+    )
+}
+
+/// A file that a setting refers to and that does not exist. Another image than the job's proves
+/// nothing.
+fn missing_file(context: &Context<'_>) -> Option<Item> {
+    let missing = |name: &'static str| {
+        let found = context.facts.referenced_files.get(name);
+        let is_missing = found == Some(&Reading::Absent) && context.facts.has_loader;
+        context.nccl(name).filter(|_| is_missing)
+    };
+    if let Some(setting) = missing(GRAPH) {
         let message = format!(
-            "{}: its settings are unknown",
-            environment.unread.join("; ")
+            "{setting}: the file does not exist, and NCCL ends (`Could not open XML graph file`)"
         );
-        return Item::unknown("SettingsUnreadable", message)
-            .fix("the file system of the file; NCCL_CONF_FILE names another");
+        return Some(
+            Item::failing("GraphFileMissing", message)
+                .fix("NCCL_GRAPH_FILE: unset it, or mount the file there (`volumeMounts`)"),
+        );
     }
-    let names = environment
-        .variables
-        .keys()
-        .chain(environment.nccl_files.keys());
-    match names.filter(|name| name.starts_with("NCCL_")).count() {
-        0 => Item::ok("none is set"),
-        number => Item::ok(format!("{number} set, each read as written")),
-    }
+    let setting = missing(TOPOLOGY)?;
+    let message = format!(
+        "{setting}: the file does not exist, and NCCL uses what it detects: in a virtual machine that is not the real topology of GPUs and NICs"
+    );
+    Some(Item::degraded("TopoFileMissing", message)
+        .fix("NCCL_TOPO_FILE: unset it, or mount the file there (`volumeMounts`: a ConfigMap, or the node's by hostPath)"))
+}
+
+/// An interface that a setting of Google's plugins names and that does not exist.
+fn missing_rail(context: &Context<'_>) -> Option<Item> {
+    let facts = context.facts;
+    let names: Vec<&String> = match (&facts.interfaces, &facts.links) {
+        _ if context.fabric != Fabric::TcpRails => return None,
+        (Reading::Value(all), _) => all.iter().map(|interface| &interface.name).collect(),
+        (_, Reading::Value(links)) => links.keys().collect(),
+        _ => return None,
+    };
+    let there = names.into_iter().filter(|name| *name != "lo").cloned();
+    let there: Vec<String> = there.collect();
+    RAILS.iter().find_map(|name| {
+        let setting = context.nccl(name)?;
+        let rails = NcclList::parse(setting.value, MAX_INTERFACES);
+        let missing = rails.entries.iter().filter(|entry| {
+            !rails.excludes && !there.iter().any(|name| rails.matches(entry, name, None))
+        });
+        let missing: Vec<&str> = missing.map(|entry| entry.name.as_str()).collect();
+        let blanks = match rails.with_blanks() {
+            Some(_) => " (blanks count as part of names)",
+            None => "",
+        };
+        let message = format!("{setting}: no interface in here is called {}{blanks}", list(&missing));
+        let item = match missing.len() {
+            0 => return None,
+            many if many == rails.entries.len() => Item::failing("NoRailInterface", message),
+            _ => Item::degraded("NoRailInterface", message),
+        };
+        Some(item.fix(match there.is_empty() {
+            true => format!("{name}: this pod has only the loopback interface: its networks (`networking.gke.io/interfaces`, or `hostNetwork`)"),
+            false => format!("{name}: {}", any_of(&there)),
+        }))
+    })
 }
 
 fn not_a_number(setting: Setting<'_>) -> Option<Item> {

@@ -1,8 +1,11 @@
 use super::super::testing::*;
-use super::*;
 use crate::observe::container::ContainerFacts;
+use crate::observe::reading::Reading;
 
-fn on(names: &[(&str, &[&str])], variables: &[(&str, &str)]) -> ContainerFacts {
+pub(in crate::check::preflight) fn on(
+    names: &[(&str, &[&str])],
+    variables: &[(&str, &str)],
+) -> ContainerFacts {
     let mut facts = with(variables);
     let all = names
         .iter()
@@ -11,7 +14,7 @@ fn on(names: &[(&str, &[&str])], variables: &[(&str, &str)]) -> ContainerFacts {
     facts
 }
 
-const POD: &[(&str, &[&str])] = &[
+pub(in crate::check::preflight) const POD: &[(&str, &[&str])] = &[
     ("lo", &["127.0.0.1", "::1"]),
     ("eth0", &["10.244.0.5", "fe80::5"]),
     ("net1", &["10.9.0.1"]),
@@ -158,25 +161,6 @@ fn interfaces_that_cannot_be_listed() {
 }
 
 #[test]
-fn gloo_takes_whole_names() {
-    for (value, want) in [
-        ("eth0", "ok"),
-        ("eth0,net1", "ok"),
-        ("eth", "failing NoInterface"),
-        ("^lo", "failing NoInterface"),
-        ("eth0, net1", "failing NoInterface"),
-        ("eth0,eth9", "failing NoInterface"),
-        ("bare0", "failing NoInterface"),
-        ("", "failing NoInterface"),
-        ("lo", "failing LocalInterface"),
-    ] {
-        let facts = on(POD, &[("GLOO_SOCKET_IFNAME", value)]);
-        assert_eq!(verdict(&facts, "gloo_ifname"), want, "{value:?}");
-    }
-    assert_eq!(verdict(&good(), "gloo_ifname"), "skipped");
-}
-
-#[test]
 fn names_that_are_passed_over_are_told() {
     let facts = on(POD, &[("NCCL_SOCKET_IFNAME", "eth0,eth7")]);
     let got = item(&facts, "socket_ifname");
@@ -198,25 +182,4 @@ fn names_that_are_passed_over_are_told() {
     let facts = on(POD, &[("NCCL_SOCKET_IFNAME", "eth0, net1")]);
     let got = item(&facts, "socket_ifname");
     assert!(got.message.contains("\" net1\""), "{}", got.message);
-}
-
-#[test]
-fn what_gloo_is_offered() {
-    let facts = on(POD, &[("GLOO_SOCKET_IFNAME", "eth9")]);
-    let remedy = item(&facts, "gloo_ifname").remedy;
-    assert_eq!(
-        remedy,
-        "GLOO_SOCKET_IFNAME: unset it, or one or more of eth0, net1, net10"
-    );
-    let facts = on(&POD[..2], &[("GLOO_SOCKET_IFNAME", "eth9")]);
-    assert_eq!(
-        item(&facts, "gloo_ifname").remedy,
-        "GLOO_SOCKET_IFNAME: unset it, or eth0"
-    );
-    let facts = on(&POD[..1], &[("GLOO_SOCKET_IFNAME", "eth9")]);
-    let remedy = item(&facts, "gloo_ifname").remedy;
-    assert!(
-        remedy.contains("no interface in here but the loopback"),
-        "{remedy}"
-    );
 }

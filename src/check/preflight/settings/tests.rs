@@ -1,4 +1,5 @@
 use super::super::testing::*;
+use super::{GRAPH, TOPOLOGY};
 use crate::observe::container::Library;
 use crate::observe::reading::Reading;
 
@@ -125,4 +126,68 @@ fn settings_that_nccl_reads_otherwise() {
     );
     set(&mut facts, &[("NCCL_IB_TC", "auto")]);
     assert_eq!(verdict(&facts, "nccl_settings"), "degraded NotANumber");
+}
+
+#[test]
+fn files_that_are_not_there() {
+    for (name, want) in [
+        (TOPOLOGY, "degraded TopoFileMissing"),
+        (GRAPH, "failing GraphFileMissing"),
+    ] {
+        let mut facts = with(&[(name, "/etc/topo.xml")]);
+        // Not searched, like names relative to an unknown directory.
+        assert_eq!(verdict(&facts, "nccl_settings"), "ok");
+        let found = |reading| [(name.to_string(), reading)].into();
+        facts.referenced_files = found(Reading::Value(()));
+        assert_eq!(verdict(&facts, "nccl_settings"), "ok");
+        facts.referenced_files = found(Reading::Absent);
+        assert_eq!(verdict(&facts, "nccl_settings"), want);
+        assert!(
+            item(&facts, "nccl_settings")
+                .message
+                .contains("/etc/topo.xml")
+        );
+        facts.has_loader = false;
+        assert_eq!(verdict(&facts, "nccl_settings"), "ok");
+    }
+}
+
+#[test]
+fn rails_that_are_not_there() {
+    for (variables, want) in [
+        (&[("NCCL_FASTRAK_IFNAME", "eth0,net1")][..], "ok"),
+        (
+            &[("NCCL_FASTRAK_IFNAME", "eth0,net1,net2")],
+            "degraded NoRailInterface",
+        ),
+        (
+            &[("NCCL_FASTRAK_IFNAME", "eth7,eth8")],
+            "failing NoRailInterface",
+        ),
+        (
+            &[("NCCL_FASTRAK_CTRL_DEV", "eth7")],
+            "failing NoRailInterface",
+        ),
+        (
+            &[("NCCL_GPUDIRECTTCPX_SOCKET_IFNAME", "eth0, net1")],
+            "degraded NoRailInterface",
+        ),
+    ] {
+        let mut facts = with(variables);
+        facts.rdma = Reading::Value(Vec::new());
+        assert_eq!(verdict(&facts, "nccl_settings"), want, "{variables:?}");
+    }
+    // Settings of another platform's plugin do no harm on verbs.
+    let mut facts = with(&[("NCCL_FASTRAK_IFNAME", "eth7")]);
+    assert_eq!(verdict(&facts, "nccl_settings"), "ok");
+    // Names are known from sysfs, too.
+    facts.rdma = Reading::Value(Vec::new());
+    facts.interfaces = Reading::NotObservable;
+    assert_eq!(verdict(&facts, "nccl_settings"), "ok");
+    facts.links = Reading::Value([("eth1".to_string(), None)].into());
+    assert_eq!(verdict(&facts, "nccl_settings"), "failing NoRailInterface");
+    assert_eq!(
+        item(&facts, "nccl_settings").remedy,
+        "NCCL_FASTRAK_IFNAME: eth1"
+    );
 }
