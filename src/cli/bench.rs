@@ -95,24 +95,26 @@ pub(super) fn command(matches: &ArgMatches) -> u8 {
             return USAGE;
         }
     };
-    let outcome = run(&files, rails, args.collective);
-    for error in &outcome.errors {
+    let (bench, errors) = run(&files, rails, args.collective);
+    for error in &errors {
         complain(crate::report::text::clean(error));
     }
     let printed = print_out(&match output_form(matches) {
-        "json" => crate::report::bench::json(&outcome.bench),
-        _ => crate::report::bench::text(&outcome.bench, style()),
+        "json" => crate::report::bench::json(&bench),
+        _ => crate::report::bench::text(&bench, style()),
     });
     if let Some(path) = &args.textfile
-        && let Err(error) = write_textfile(path, &outcome.bench)
+        && let Err(error) = write_textfile(path, &bench)
     {
         complain(format_args!("{}: {error}", path.display()));
         return FAILED;
     }
-    if printed == 0 {
-        outcome.status()
-    } else {
-        printed
+    match bench.verdict {
+        _ if printed != 0 => printed,
+        Verdict::WrongResults | Verdict::Tcp => 2,
+        Verdict::Below => 1,
+        Verdict::LineRate if errors.is_empty() => 0,
+        Verdict::LineRate | Verdict::Unknown => 3,
     }
 }
 
@@ -124,14 +126,13 @@ fn rails(
     matches: &ArgMatches,
 ) -> Result<Option<Rails>, Vec<String>> {
     let mut rails = if let (Some(count), Some(rate)) = (args.rails, args.rate_gbps) {
-        let from = "--rails".into();
         Rails {
             count,
             rate,
             fastest: None,
             gpus: None,
             kind: None,
-            from,
+            from: "--rails".into(),
             trouble: None,
         }
     } else if let Some(path) = &args.node_report {
@@ -140,8 +141,9 @@ fn rails(
             let both = "standard input cannot be both the report and the output of nccl-tests";
             return Err(vec![both.into()]);
         }
-        let read = report_text(path).and_then(|text| node_report::rails(&text, "the report of"));
-        read.map_err(|error| vec![format!("{}: {error}", path.display())])?
+        let read = report_text(path).map_err(|error| error.to_string());
+        let rails = read.and_then(|text| node_report::rails(&text, "the report of"));
+        rails.map_err(|error| vec![format!("{}: {error}", path.display())])?
     } else {
         let report = check_this_node(matches)?;
         match node_report::rails(&report, "this node,") {
@@ -155,12 +157,8 @@ fn rails(
 
 /// The report of this node.
 fn check_this_node(matches: &ArgMatches) -> Result<String, Vec<String>> {
-    let config = config::load(matches, host_name).map_err(|complaints| {
-        complaints
-            .iter()
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
-    })?;
+    let config = config::load(matches, host_name)
+        .map_err(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>())?;
     let config = on_tree(config.config).map_err(|complaint| vec![complaint])?;
     init_log(&config, true);
     let report = on_runtime(crate::agent::sample_once(&config));
@@ -170,65 +168,43 @@ fn check_this_node(matches: &ArgMatches) -> Result<String, Vec<String>> {
 
 /// Reads a report from a regular file or standard input (`-`). A pipe without a writer would block
 /// the open, hence `O_NONBLOCK`.
-fn report_text(path: &Path) -> Result<String, String> {
-    let input: Box<dyn Read> = if path == Path::new("-") {
-        Box::new(io::stdin())
+fn report_text(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let read = if path == Path::new("-") {
+        io::stdin().take(MAX_REPORT + 1).read_to_string(&mut text)?
     } else {
         let mut options = OpenOptions::new();
         let options = options.read(true).custom_flags(nix::libc::O_NONBLOCK);
-        let file = options.open(path).map_err(|error| error.to_string())?;
-        if !file
-            .metadata()
-            .map_err(|error| error.to_string())?
-            .is_file()
-        {
-            return Err("not a regular file: save the report to one, or give - to read it from standard input".into());
+        let file = options.open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other(
+                "not a regular file: save the report to one, or give - to read it from standard input",
+            ));
         }
-        Box::new(file)
+        file.take(MAX_REPORT + 1).read_to_string(&mut text)?
     };
-    let mut text = String::new();
-    let read = input.take(MAX_REPORT + 1).read_to_string(&mut text);
-    match read.map_err(|error| error.to_string())? as u64 > MAX_REPORT {
-        true => Err("not a report: larger than 16 MiB".into()),
+    match read as u64 > MAX_REPORT {
+        true => Err(io::Error::other("not a report: larger than 16 MiB")),
         false => Ok(text),
     }
 }
 
-/// Verdicts, and inputs that could not be read.
-#[derive(Debug, Default)]
-struct Outcome {
-    bench: Bench,
-    errors: Vec<String>,
-}
-
-impl Outcome {
-    /// The exit status, by the worst verdict.
-    fn status(&self) -> u8 {
-        match self.bench.verdict() {
-            Verdict::WrongResults | Verdict::Tcp => 2,
-            Verdict::Below => 1,
-            Verdict::Unknown => 3,
-            Verdict::LineRate if !self.errors.is_empty() => 3,
-            Verdict::LineRate => 0,
-        }
-    }
-}
-
-/// Judges all runs in the inputs; `-` or no path is standard input.
-fn run(paths: &[PathBuf], rails: Option<Rails>, named: Option<Collective>) -> Outcome {
+/// Judges all runs in the inputs, and says which inputs could not be read; `-` or no path is standard
+/// input.
+fn run(paths: &[PathBuf], rails: Option<Rails>, named: Option<Collective>) -> (Bench, Vec<String>) {
     let stdin = [PathBuf::from("-")];
     let paths = if paths.is_empty() { &stdin } else { paths };
-    let mut outcome = Outcome::default();
+    let (mut inputs, mut errors) = (Vec::new(), Vec::new());
     for path in paths {
         let name = path.display().to_string();
         let ((log, error), bench) = match read(path) {
             Ok(read) => read,
             Err(error) => {
-                outcome.errors.push(format!("{name}: {error}"));
+                errors.push(format!("{name}: {error}"));
                 continue;
             }
         };
-        outcome.errors.extend(error);
+        errors.extend(error);
         let facts = LogFacts::of(&log);
         let nccl = log
             .is_nccl()
@@ -239,14 +215,11 @@ fn run(paths: &[PathBuf], rails: Option<Rails>, named: Option<Collective>) -> Ou
             runs.push(no_output());
         }
         if bench.dropped > 0 {
-            outcome
-                .errors
-                .push(format!("{name}: {} more runs are left out", bench.dropped));
+            errors.push(format!("{name}: {} more runs are left out", bench.dropped));
         }
-        outcome.bench.inputs.push(Input { name, runs, nccl });
+        inputs.push(Input { name, runs, nccl });
     }
-    outcome.bench.rails = rails;
-    outcome
+    (Bench::new(rails, inputs), errors)
 }
 
 /// Reads one input as NCCL's log, as printed output and as a `-J` file at the same time.
@@ -257,12 +230,13 @@ fn read(path: &Path) -> io::Result<(Scanned, BenchLog)> {
     let (log, mut error) = nccl::read_path(path, &mut |piece| {
         reader.feed(piece);
         let Some(text) = &mut json else { return };
-        let piece = if text.is_empty() {
+        let is_start = text.is_empty();
+        let piece = if is_start {
             piece.trim_ascii_start()
         } else {
             piece
         };
-        let other = text.is_empty() && piece.first().is_some_and(|byte| *byte != b'{');
+        let other = is_start && piece.first().is_some_and(|byte| *byte != b'{');
         if other || text.len() + piece.len() > MAX_JSON {
             json = None;
         } else {
@@ -304,11 +278,9 @@ fn write_textfile(path: &Path, bench: &Bench) -> io::Result<()> {
     scratch.push(format!(".{}.tmp", std::process::id()));
     let scratch = path.with_file_name(scratch);
     let write = || {
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(&scratch)?;
+        let mut options = OpenOptions::new();
+        let options = options.write(true).create(true).truncate(true);
+        let mut file = options.open(&scratch)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         std::fs::rename(&scratch, path)

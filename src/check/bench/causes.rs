@@ -2,7 +2,6 @@
 
 use super::Limit;
 use super::topology::Topology;
-use super::verdict::LogFacts;
 use crate::check::nccl::{NcclVerdict, Network};
 use crate::observe::bench::{RailKind, Rails};
 use crate::observe::nccl::NcclLog;
@@ -68,34 +67,59 @@ fn compare_nodes(kind: RailKind) -> &'static str {
     }
 }
 
-/// The facts of a log that explain a bandwidth.
-pub(super) fn facts(log: &NcclLog) -> LogFacts {
-    let over_ib = log.channels.over.get(&Transport::Net(Net::Ib)).copied();
-    let listed: BTreeSet<u32> = log.links.iter().map(|(number, _)| *number).collect();
-    let ring = |algorithm: &String| algorithm.eq_ignore_ascii_case("ring");
-    let costly = |setting: &str| {
-        let (name, _) = setting.split_once(':')?;
-        let value = log.env.get(name)?;
-        // Defaults that are spelled out, and what is set for a measurement.
-        let harmless = match name {
-            "NCCL_NET_GDR_READ" => value == "1",
-            "NCCL_PROTO" => value.eq_ignore_ascii_case("simple"),
-            "NCCL_ALGO" => ring(value),
-            name => value == "0" && name.ends_with("_DISABLE"),
+/// Facts in NCCL's log, apart from the verdict on it, that explain a bandwidth.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LogFacts {
+    /// NICs that connections use; InfiniBand and RoCE only.
+    pub nics: Option<u32>,
+    /// NICs that NCCL found; InfiniBand and RoCE only.
+    pub listed: Option<u32>,
+    /// NVLink joins the nodes.
+    pub mnnvl: bool,
+    /// Switches reduce data (SHARP).
+    pub in_network: bool,
+    /// `NCCL_ALGO=Ring` is set.
+    pub ring: bool,
+    /// Settings that can cost bandwidth, with their values.
+    pub settings: Vec<(String, String)>,
+}
+
+impl LogFacts {
+    /// Extracts them from a log.
+    pub fn of(log: &NcclLog) -> Self {
+        let over_ib = log.channels.over.get(&Transport::Net(Net::Ib)).copied();
+        let listed: BTreeSet<u32> = log.links.iter().map(|(number, _)| *number).collect();
+        let ring = |algorithm: &String| algorithm.eq_ignore_ascii_case("ring");
+        let costly = |setting: &str| {
+            let (name, _) = setting.split_once(':')?;
+            let value = log.env.get(name)?;
+            // Defaults that are spelled out, and what is set for a measurement.
+            let harmless = match name {
+                "NCCL_NET_GDR_READ" => value == "1",
+                "NCCL_PROTO" => value.eq_ignore_ascii_case("simple"),
+                "NCCL_ALGO" => ring(value),
+                name => value == "0" && name.ends_with("_DISABLE"),
+            };
+            (!harmless).then(|| (name.to_string(), value.clone()))
         };
-        (!harmless).then(|| (name.to_string(), value.clone()))
-    };
-    LogFacts {
-        nics: (over_ib > Some(0) && !log.channels.nics.is_empty())
-            .then_some(log.channels.nics.len() as u32),
-        listed: (!listed.is_empty()).then_some(listed.len() as u32),
-        mnnvl: log.mnnvl || log.channels.over.contains_key(&Transport::Mnnvl),
-        in_network: log.channels.over.contains_key(&Transport::CollNet),
-        ring: log.env.get("NCCL_ALGO").is_some_and(ring),
-        settings: SETTINGS
-            .iter()
-            .filter_map(|setting| costly(setting))
-            .collect(),
+        LogFacts {
+            nics: (over_ib > Some(0) && !log.channels.nics.is_empty())
+                .then_some(log.channels.nics.len() as u32),
+            listed: (!listed.is_empty()).then_some(listed.len() as u32),
+            mnnvl: log.mnnvl || log.channels.over.contains_key(&Transport::Mnnvl),
+            in_network: log.channels.over.contains_key(&Transport::CollNet),
+            ring: log.env.get("NCCL_ALGO").is_some_and(ring),
+            settings: SETTINGS
+                .iter()
+                .filter_map(|setting| costly(setting))
+                .collect(),
+        }
+    }
+
+    /// The value of a setting that can cost bandwidth.
+    pub fn setting(&self, name: &str) -> Option<&str> {
+        let found = self.settings.iter().find(|(set, _)| set == name);
+        found.map(|(_, value)| value.as_str())
     }
 }
 
@@ -161,15 +185,15 @@ pub(super) fn of_low_bandwidth(
     (notes, remedies)
 }
 
-/// The number of rails that would give this bandwidth: at 80 to 100 % for one rail, at 88 to 98 % for
-/// several, up to half of those in use, beyond which the steps lie too close together.
+/// The number of rails that would give this bandwidth, if few enough that the steps lie apart.
 fn few_rails(limit: Limit, rails: &Rails, best: f64) -> Option<u32> {
     let rate = rails.rate.bytes_per_sec();
-    let moved = best / limit.expected * limit.node;
     let in_use = (limit.node / rate).round();
-    let mut few = (1..=rails.count).take_while(|few| f64::from(*few) <= in_use / 2.0);
-    few.find(|few| match (few, moved / (rate * f64::from(*few))) {
-        (1, part) => (0.8..=1.0).contains(&part),
-        (_, part) => (0.88..=0.98).contains(&part),
-    })
+    let moved = best / limit.expected * limit.node / rate;
+    let few = moved.ceil();
+    let is_near = match few {
+        1.0 => moved >= 0.8,
+        _ => (0.88..=0.98).contains(&(moved / few)),
+    };
+    (is_near && few <= in_use / 2.0).then_some(few as u32)
 }

@@ -1,8 +1,8 @@
 //! Chooses verdict, reason, words and remedies.
 
-use super::causes;
+use super::causes::{self, LogFacts};
 use super::topology::Topology;
-use super::verdict::{BenchVerdict, LogFacts, Peak, Verdict, lowest_beyond_best};
+use super::verdict::{BenchVerdict, Verdict, lowest_beyond_best};
 use super::{FALL, LARGE, LINE_RATE, Limit, TOLERANCE};
 use crate::check::nccl::{EvidenceLine, Fallback, NcclVerdict, Network};
 use crate::observe::bench::{Collective, Rails, Run};
@@ -60,48 +60,6 @@ fn remedy(reason: &str) -> Option<&'static str> {
     })
 }
 
-/// What is decided about a run.
-pub(super) struct Decision {
-    verdict: Verdict,
-    reason: &'static str,
-    summary: String,
-    notes: Vec<String>,
-    remedies: Vec<String>,
-    /// The row to which bandwidth falls, with its part of line rate.
-    fall: Option<(Peak, f64)>,
-}
-
-impl Decision {
-    fn new(verdict: Verdict, reason: &'static str, summary: impl Into<String>) -> Self {
-        Decision {
-            verdict,
-            reason,
-            summary: summary.into(),
-            notes: Vec::new(),
-            remedies: remedy(reason).map(str::to_string).into_iter().collect(),
-            fall: None,
-        }
-    }
-
-    fn unknown(reason: &'static str, summary: impl Into<String>) -> Self {
-        Decision::new(Verdict::Unknown, reason, summary)
-    }
-
-    pub(super) fn apply(self, out: &mut BenchVerdict) {
-        (out.verdict, out.reason, out.summary) = (self.verdict, self.reason, self.summary);
-        (out.notes, out.remedies) = (self.notes, self.remedies);
-        if let Some((low, ratio)) = self.fall {
-            let (gb, size) = (gigabytes(low.bytes_per_second), low.size_bytes);
-            let text = format!("busbw {gb} at {size} bytes, the better side");
-            out.evidence.push(EvidenceLine {
-                line: low.line,
-                text,
-            });
-            out.ratio = Some(ratio);
-        }
-    }
-}
-
 /// Everything known about a run.
 pub(super) struct Case<'a> {
     pub run: &'a Run,
@@ -113,198 +71,217 @@ pub(super) struct Case<'a> {
     pub topology: Option<&'a Topology>,
     /// Why the list of ranks is in doubt.
     pub unclear: Option<String>,
-    pub collective: Option<Collective>,
     pub limit: Option<Limit>,
-    /// Best bus bandwidth of large messages.
-    pub best: Option<f64>,
+    /// The verdict as far as it follows from the figures alone.
+    pub measured: BenchVerdict,
 }
 
 impl Case<'_> {
-    fn name(&self) -> &'static str {
-        self.collective.map_or("the benchmark", Collective::as_str)
+    /// The verdict with its notes and the lines that it rests on.
+    pub fn judge(&self) -> BenchVerdict {
+        let mut verdict = self.decide();
+        verdict.notes.extend(self.general_notes(verdict.reason));
+        self.add_evidence(&mut verdict);
+        verdict
+    }
+
+    fn verdict(&self, verdict: Verdict, reason: &'static str, summary: String) -> BenchVerdict {
+        BenchVerdict {
+            verdict,
+            reason,
+            summary,
+            remedies: remedy(reason).map(str::to_string).into_iter().collect(),
+            ..self.measured.clone()
+        }
+    }
+
+    /// Nothing can be told, whose reason follows the figures.
+    fn unknown(&self, reason: &'static str, rest: &str) -> BenchVerdict {
+        self.verdict(Verdict::Unknown, reason, self.sentence(rest))
+    }
+
+    fn best(&self) -> Option<f64> {
+        self.measured.bus_bandwidth_bytes_per_second
+    }
+
+    fn name(&self) -> String {
+        let collective = self.measured.collective;
+        collective.map_or("the benchmark".into(), Collective::name)
     }
 
     /// The beginning of a summary: `all_reduce: 2.10 GB/s of 400 GB/s (0.5 %)`.
     fn figures(&self) -> String {
         let name = self.name();
-        let Some(best) = self.best else {
-            return name.into();
-        };
-        let best_text = gigabytes(best);
-        let Some(limit) = self.limit else {
-            return format!("{name}: {best_text}");
-        };
-        let percent = 100.0 * best / limit.expected;
-        let digits = usize::from(percent < 10.0);
-        let least = if limit.least { "at least " } else { "" };
-        let expected = gigabytes(limit.expected);
-        format!("{name}: {best_text} of {least}{expected} ({percent:.digits$} %)")
+        match (self.best().map(gigabytes), self.limit, self.measured.ratio) {
+            (Some(best), Some(limit), Some(ratio)) => {
+                let percent = 100.0 * ratio;
+                let digits = usize::from(percent < 10.0);
+                let least = if limit.least { "at least " } else { "" };
+                let expected = gigabytes(limit.expected);
+                format!("{name}: {best} of {least}{expected} ({percent:.digits$} %)")
+            }
+            (Some(best), ..) => format!("{name}: {best}"),
+            (None, ..) => name,
+        }
     }
 
     /// The figures and what follows from them.
     fn sentence(&self, rest: &str) -> String {
-        let mark = if self.best.is_some() { "," } else { ":" };
+        let mark = if self.best().is_some() { "," } else { ":" };
         format!("{}{mark} {rest}", self.figures())
     }
 
-    pub fn decide(&self) -> Decision {
+    fn decide(&self) -> BenchVerdict {
         let name = self.name();
+        let cannot_tell = |reason, summary| self.verdict(Verdict::Unknown, reason, summary);
         if let Some(wrong) = self.run.wrong().filter(|wrong| *wrong > 0) {
             let summary = format!("{name}: {wrong} wrong results, whatever the speed");
-            return Decision::new(Verdict::WrongResults, "WrongResults", summary);
+            return self.verdict(Verdict::WrongResults, "WrongResults", summary);
         }
         if self.run.separate {
             let why = "rank numbers appear twice: each process ran a test of its own";
-            return Decision::unknown("SeparateRuns", format!("{name}: {why}"));
+            return cannot_tell("SeparateRuns", format!("{name}: {why}"));
         }
-        if let (Some((_, text)), None, None) = (&self.run.failure, self.best, self.tcp) {
+        if let (Some((_, text)), None, None) = (&self.run.failure, self.best(), self.tcp) {
             let summary = format!("{name} failed before a large size was measured: {text}");
-            return Decision::unknown("TestFailed", summary);
+            return cannot_tell("TestFailed", summary);
         }
         let Some(topology) = self.topology else {
-            let why = self.sentence("nothing shows which rank ran on which node");
-            return Decision::unknown("NodesNotShown", why);
+            let why = "nothing shows which rank ran on which node";
+            return self.unknown("NodesNotShown", why);
         };
         if let Some(why) = &self.unclear {
             let rest = format!("how many ranks ran on each node is not clear: {why}");
-            let mut decision = Decision::unknown("RanksUnclear", self.sentence(&rest));
-            decision.remedies.insert(0, WHOLE_OUTPUT.into());
-            return decision;
+            let mut verdict = self.unknown("RanksUnclear", &rest);
+            verdict.remedies.insert(0, WHOLE_OUTPUT.into());
+            return verdict;
         }
         if topology.nodes.len() < 2 {
             let (n, s) = (topology.nranks, if topology.nranks == 1 { "" } else { "s" });
             let rest = format!(
                 "inside one node ({n} rank{s}): NVLink, PCIe and memory are measured, no rail is used"
             );
-            return Decision::unknown("OneNode", self.sentence(&rest));
+            return self.unknown("OneNode", &rest);
         }
-        match (self.tcp, self.best) {
+        match (self.tcp, self.best()) {
             (Some(nccl), _) => self.tcp_in_log(nccl),
             (None, Some(best)) => self.compare(topology, best),
             (None, None) => self.without_large_sizes(),
         }
     }
 
-    fn tcp_in_log(&self, nccl: &NcclVerdict) -> Decision {
+    fn tcp_in_log(&self, nccl: &NcclVerdict) -> BenchVerdict {
         let summary = self.sentence("NCCL's log shows TCP between nodes");
-        let mut decision = Decision::new(Verdict::Tcp, "TcpInLog", summary);
+        let mut verdict = self.verdict(Verdict::Tcp, "TcpInLog", summary);
         if !nccl.remedies.is_empty() {
-            decision.remedies = nccl.remedies.iter().take(4).cloned().collect();
+            verdict.remedies = nccl.remedies.iter().take(4).cloned().collect();
         }
         if nccl.tcp_fallback == Fallback::Configured {
-            decision.notes.push("a setting asks for TCP".into());
+            verdict.notes.push("a setting asks for TCP".into());
         }
-        decision
+        verdict
     }
 
-    fn without_large_sizes(&self) -> Decision {
-        let (name, torn) = (self.name(), self.run.torn_rows > 0);
-        let Some(most) = self.run.rows.iter().map(|row| row.size).max() else {
-            let why = if torn {
-                "no row of the table is whole"
-            } else {
-                "the table has no rows"
-            };
-            let mut decision = Decision::unknown("NoRows", format!("{name}: {why}"));
-            if torn {
-                decision.remedies = vec![WHOLE_OUTPUT.into()];
-            }
-            return decision;
-        };
-        let summary = format!(
-            "{name}: the largest size is {most} bytes; bandwidth is judged from {LARGE} bytes on"
-        );
-        Decision::unknown("OnlySmallSizes", summary)
+    fn without_large_sizes(&self) -> BenchVerdict {
+        let name = self.name();
+        let cannot_tell = |reason, summary| self.verdict(Verdict::Unknown, reason, summary);
+        match self.run.rows.iter().map(|row| row.size).max() {
+            Some(most) => cannot_tell(
+                "OnlySmallSizes",
+                format!(
+                    "{name}: the largest size is {most} bytes; bandwidth is judged from {LARGE} bytes on"
+                ),
+            ),
+            None if self.run.torn_rows > 0 => BenchVerdict {
+                remedies: vec![WHOLE_OUTPUT.into()],
+                ..cannot_tell("NoRows", format!("{name}: no row of the table is whole"))
+            },
+            None => cannot_tell("NoRows", format!("{name}: the table has no rows")),
+        }
     }
 
     /// Compares the best bandwidth with the limit, as far as there is one.
-    fn compare(&self, topology: &Topology, best: f64) -> Decision {
-        let unknown = |reason, rest: &str| Decision::unknown(reason, self.sentence(rest));
-        if self.collective.is_none() {
-            return unknown("CollectiveNotNamed", "and nothing names the benchmark");
+    fn compare(&self, topology: &Topology, best: f64) -> BenchVerdict {
+        let collective = self.measured.collective;
+        if collective.is_none() {
+            return self.unknown("CollectiveNotNamed", "and nothing names the benchmark");
         }
         if self.facts.mnnvl {
             let rest = "NVLink joins these nodes (MNNVL): rails do not limit them";
-            return unknown("NvlinkBetweenNodes", rest);
+            return self.unknown("NvlinkBetweenNodes", rest);
         }
         let Some(rails) = self.rails else {
-            return unknown(
-                "RailsNotKnown",
-                "what the nodes' rails can carry is not known",
-            );
+            let rest = "what the nodes' rails can carry is not known";
+            return self.unknown("RailsNotKnown", rest);
         };
         let Some(limit) = self.limit else {
             let rest = "the rails alone set no limit for this benchmark";
-            return unknown("NotJudged", rest);
+            return self.unknown("NotJudged", rest);
         };
         // SHARP: every node sends and receives the data once.
         let in_network = limit.expected * 2.0 * (1.0 - 1.0 / f64::from(topology.nranks));
-        let most = match self.collective {
+        let most = match collective {
             Some(Collective::AllReduce) => limit.ceiling.max(in_network),
             _ => limit.ceiling,
         };
+        let (count, rate) = (rails.count, rails.rate);
         if best > most * TOLERANCE && !limit.least {
-            let rest = format!(
-                "more than {} rails of {} can carry",
-                rails.count, rails.rate
-            );
-            return unknown("MoreThanTheRails", &rest);
+            let rest = format!("more than {count} rails of {rate} can carry");
+            return self.unknown("MoreThanTheRails", &rest);
         }
         if best / limit.expected < LINE_RATE {
-            return self.below(topology, rails, limit, best);
+            let (notes, remedies) =
+                causes::of_low_bandwidth(self.nccl, self.facts, topology, rails, limit, best);
+            return BenchVerdict {
+                notes,
+                remedies,
+                ..self.verdict(Verdict::Below, "BelowLineRate", self.figures())
+            };
         }
-        let node_rate = rails.rate.bytes_per_sec() * f64::from(rails.count);
-        if limit.least && best < node_rate * LINE_RATE {
+        if limit.least && best < rate.bytes_per_sec() * f64::from(count) * LINE_RATE {
+            let ranks = topology.fewest_ranks();
             let rest = format!(
-                "a node has fewer ranks ({}) than rails ({}), and how many rails a GPU has is not known",
-                topology.fewest_ranks(),
-                rails.count
+                "a node has fewer ranks ({ranks}) than rails ({count}), and how many rails a GPU has is not known"
             );
-            return unknown("RailsOfAGpuNotKnown", &rest);
+            return self.unknown("RailsOfAGpuNotKnown", &rest);
         }
         self.line_rate(limit, best)
     }
 
-    fn below(&self, topology: &Topology, rails: &Rails, limit: Limit, best: f64) -> Decision {
-        let (notes, remedies) =
-            causes::of_low_bandwidth(self.nccl, self.facts, topology, rails, limit, best);
-        Decision {
-            notes,
-            remedies,
-            ..Decision::new(Verdict::Below, "BelowLineRate", self.figures())
-        }
-    }
-
     /// The best message size is at line rate; the others, and the end of the run, must not spoil it.
-    fn line_rate(&self, limit: Limit, best: f64) -> Decision {
-        let low = lowest_beyond_best(self.run)
-            .filter(|low| low.bytes_per_second < best * FALL)
-            .filter(|low| low.bytes_per_second < limit.expected * LINE_RATE);
+    fn line_rate(&self, limit: Limit, best: f64) -> BenchVerdict {
+        let is_low = |low: f64| low < best * FALL && low < limit.expected * LINE_RATE;
+        let low = lowest_beyond_best(self.run).filter(|low| is_low(low.bytes_per_second));
         if let Some(low) = low {
-            let gb = gigabytes(low.bytes_per_second);
-            let rest = format!("but it falls to {gb} at {} bytes", low.size_bytes);
-            return Decision {
-                fall: Some((low, low.bytes_per_second / limit.expected)),
-                ..Decision::new(Verdict::Below, "FallsWithSize", self.sentence(&rest))
+            let (gb, size) = (gigabytes(low.bytes_per_second), low.size_bytes);
+            let summary = self.sentence(&format!("but it falls to {gb} at {size} bytes"));
+            return BenchVerdict {
+                ratio: Some(low.bytes_per_second / limit.expected),
+                evidence: vec![EvidenceLine {
+                    line: low.line,
+                    text: format!("busbw {gb} at {size} bytes, the better side"),
+                }],
+                ..self.verdict(Verdict::Below, "FallsWithSize", summary)
             };
         }
         let failure = self.run.failure.as_ref().map(|(_, text)| text);
-        let mut decision = if !self.run.is_over() {
+        let verdict = if !self.run.is_over() {
             let last = self.run.rows.last().map_or(0, |row| row.size);
             let cause = failure.map_or(String::new(), |text| format!(": {text}"));
             let rest = format!("but {NO_END}; its last size is {last} bytes{cause}");
-            Decision::unknown("Unfinished", self.sentence(&rest))
+            self.unknown("Unfinished", &rest)
         } else if let Some(text) = failure {
-            let rest = format!("but the test failed: {text}");
-            Decision::unknown("TestFailed", self.sentence(&rest))
+            self.unknown("TestFailed", &format!("but the test failed: {text}"))
         } else if self.run.uncounted > 0 {
             let rest = format!("but whether the results are right is not known: {NO_COUNT}");
-            Decision::unknown("ResultsUnclear", self.sentence(&rest))
+            self.unknown("ResultsUnclear", &rest)
         } else {
-            Decision::new(Verdict::LineRate, "LineRate", self.figures())
+            self.verdict(Verdict::LineRate, "LineRate", self.figures())
         };
-        decision.notes = self.notes_on_line_rate(limit, best);
-        decision
+        BenchVerdict {
+            notes: self.notes_on_line_rate(limit, best),
+            ..verdict
+        }
     }
 
     /// What a good bandwidth does not prove.
@@ -312,7 +289,8 @@ impl Case<'_> {
         let mut notes = Vec::new();
         let least = best / limit.ceiling;
         if limit.ceiling > limit.expected * TOLERANCE && !self.facts.ring && least < LINE_RATE {
-            let sharp = self.facts.in_network && self.collective == Some(Collective::AllReduce);
+            let sharp =
+                self.facts.in_network && self.measured.collective == Some(Collective::AllReduce);
             let how = if sharp {
                 "reduction in the switches (SHARP) and algorithms that know nodes (Tree, NVLSTree)"
             } else {
@@ -326,12 +304,12 @@ impl Case<'_> {
         if best > limit.expected * TOLERANCE && notes.is_empty() {
             notes.push("more than a ring can carry: Tree, NVLSTree or reduction in the switches (SHARP, up to twice) send less over the rails".into());
         }
-        let verbs = [Network::Ib, Network::Roce, Network::IbOrRoce];
-        let without_gdr = |nccl: &&NcclVerdict| nccl.gdrdma == Some(false);
-        if self
-            .nccl
-            .filter(without_gdr)
-            .is_some_and(|nccl| verbs.contains(&nccl.network))
+        if let Some(nccl) = self.nccl
+            && nccl.gdrdma == Some(false)
+            && matches!(
+                nccl.network,
+                Network::Ib | Network::Roce | Network::IbOrRoce
+            )
         {
             notes.push("reached without GPUDirect RDMA".into());
         }
@@ -339,7 +317,7 @@ impl Case<'_> {
     }
 
     /// Notes that go with any verdict whose reason does not already say the same.
-    pub(super) fn general_notes(&self, reason: &str) -> Vec<String> {
+    fn general_notes(&self, reason: &str) -> Vec<String> {
         let (run, mut notes) = (self.run, Vec::new());
         if run.checked == Some(false) && run.wrong().is_none() && !run.rows.is_empty() {
             notes.push(
@@ -363,22 +341,20 @@ impl Case<'_> {
     }
 
     /// Adds the lines that the verdict rests on.
-    pub(super) fn add_evidence(&self, out: &mut BenchVerdict) {
-        let peaks = [
+    fn add_evidence(&self, out: &mut BenchVerdict) {
+        let sides = [
             (out.out_of_place, "out of place"),
             (out.in_place, "in place"),
         ];
-        let best = peaks.iter().find_map(|(peak, side)| {
-            let peak = (*peak)?;
-            (Some(peak.bytes_per_second) == self.best).then_some((peak, side))
-        });
-        out.evidence.extend(best.map(|(peak, side)| {
+        let best = sides.into_iter().find_map(|(peak, side)| {
+            let peak = peak.filter(|peak| Some(peak.bytes_per_second) == self.best())?;
             let (gb, size) = (gigabytes(peak.bytes_per_second), peak.size_bytes);
-            EvidenceLine {
+            Some(EvidenceLine {
                 line: peak.line,
                 text: format!("busbw {gb} {side} at {size} bytes"),
-            }
-        }));
+            })
+        });
+        out.evidence.extend(best);
         let failure = self.run.failure.clone();
         out.evidence
             .extend(failure.map(|(line, text)| EvidenceLine { line, text }));

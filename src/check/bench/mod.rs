@@ -7,13 +7,13 @@
 mod causes;
 mod decide;
 mod limit;
-mod rank_list;
 mod topology;
 mod verdict;
 
+pub use causes::LogFacts;
 pub use limit::{Limit, limit};
 pub use topology::{Topology, topology};
-pub use verdict::{BenchVerdict, LogFacts, Peak, Verdict, no_output};
+pub use verdict::{BenchVerdict, Peak, Verdict, no_output};
 
 use crate::check::nccl::NcclVerdict;
 use crate::observe::bench::{Collective, Rails, Run};
@@ -46,38 +46,29 @@ pub fn judge(
     let collective = name.or(run.collective);
     let topology = topology(run, nccl);
     let tcp = nccl.filter(|nccl| nccl.proves_tcp());
-    let unclear = topology.as_ref().and_then(|topology| {
-        let why = rank_list::unclear(run, topology, nccl, collective);
-        why.filter(|_| tcp.is_none())
-    });
-    let limit = match (collective, &topology, rails) {
-        (Some(collective), Some(topology), Some(rails))
-            if topology.nodes.len() > 1 && unclear.is_none() =>
-        {
-            limit(collective, topology, rails)
-        }
-        _ => None,
-    };
+    let unclear = topology
+        .as_ref()
+        .filter(|_| tcp.is_none())
+        .and_then(|topology| topology.unclear(run, nccl, collective));
+    let spread = topology
+        .as_ref()
+        .filter(|topology| topology.nodes.len() > 1 && unclear.is_none());
+    let limit = spread.and_then(|topology| limit(collective?, topology, rails?));
     let known = topology
         .as_ref()
-        .filter(|topology| !(topology.holes && unclear.is_some()));
-    let mut verdict = verdict::measured(run, collective, known, limit);
+        .filter(|topology| !topology.holes || unclear.is_none());
     let case = decide::Case {
         run,
         rails,
         nccl,
         tcp,
         facts,
+        measured: verdict::measured(run, collective, known, limit),
         topology: topology.as_ref(),
         unclear,
-        collective,
         limit,
-        best: verdict.bus_bandwidth_bytes_per_second,
     };
-    case.decide().apply(&mut verdict);
-    verdict.notes.extend(case.general_notes(verdict.reason));
-    case.add_evidence(&mut verdict);
-    verdict
+    case.judge()
 }
 
 #[cfg(test)]

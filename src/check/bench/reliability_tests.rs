@@ -111,13 +111,6 @@ fn lists_of_ranks_that_are_not_whole() {
     // Unequal nodes whose figures fit no more ranks than are listed.
     let uneven = run(C::AllReduce, &[8, 4], 190.0, 190.0);
     assert_eq!(judged(&uneven, &dgx).reason, "LineRate");
-    // A cut line, and a factor that fits the list.
-    let mut cut = run(C::AllReduce, &[8, 8], 390.0, 390.0);
-    cut.torn_ranks = true;
-    assert_eq!(judged(&cut, &dgx).reason, "LineRate");
-    let mut cut = run(C::Broadcast, &[8, 8], 390.0, 390.0);
-    cut.torn_ranks = true;
-    assert_eq!(judged(&cut, &dgx).reason, "RanksUnclear");
     // TCP that the log proves stays.
     let nccl = log(Network::Socket, Fallback::Yes);
     let lost = at(C::AllReduce, &[15]);

@@ -1,7 +1,7 @@
-//! Which ranks of a run share a node.
+//! Which ranks of a run share a node, and whether the list of ranks is complete.
 
 use crate::check::nccl::NcclVerdict;
-use crate::observe::bench::{Rank, Run};
+use crate::observe::bench::{Collective, Rank, Row, Run};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The communicator that the figures belong to, and how its ranks are spread over nodes.
@@ -32,24 +32,12 @@ pub struct Node {
 /// GPUs.
 const MAX_RANKS: u32 = 1 << 20;
 
-impl Topology {
-    /// Fewest ranks on a node.
-    pub fn fewest_ranks(&self) -> u32 {
-        self.nodes.iter().map(|node| node.ranks).min().unwrap_or(0)
-    }
-}
-
 /// The topology by the list of ranks, or else by NCCL's log. `None` if neither shows it.
 pub fn topology(run: &Run, nccl: Option<&NcclVerdict>) -> Option<Topology> {
     // The figures are those of rank 0 and so of its communicator.
-    let group = run
-        .ranks
-        .iter()
-        .min_by_key(|rank| rank.rank)
-        .map(|rank| rank.group);
-    match group {
+    match run.ranks.iter().min_by_key(|rank| rank.rank) {
         _ if run.separate => None,
-        Some(group) => Some(listed(&run.ranks, group)),
+        Some(first) => Some(listed(&run.ranks, first.group)),
         None => logged(nccl?.nranks?, nccl?.nodes?),
     }
 }
@@ -59,11 +47,10 @@ fn logged(nranks: u32, nodes: u32) -> Option<Topology> {
     if nodes == 0 || nranks > MAX_RANKS || !nranks.is_multiple_of(nodes) {
         return None;
     }
-    let (ranks, leaving) = (nranks / nodes, u32::from(nodes > 1));
     let node = Node {
-        ranks,
-        all: ranks,
-        leaving,
+        ranks: nranks / nodes,
+        all: nranks / nodes,
+        leaving: u32::from(nodes > 1),
     };
     Some(Topology {
         nranks,
@@ -98,4 +85,68 @@ fn listed(ranks: &[Rank], group: u32) -> Topology {
         groups: groups.len(),
         holes: !(all || groups.len() > 1 && own),
     }
+}
+
+impl Topology {
+    /// Fewest ranks on a node.
+    pub fn fewest_ranks(&self) -> u32 {
+        self.nodes.iter().map(|node| node.ranks).min().unwrap_or(0)
+    }
+
+    /// Why the number of ranks on each node is in doubt; `None` if it is not. A lost entry of the list
+    /// makes a node smaller and so lowers what its rails are expected to carry: half speed would pass
+    /// as line rate.
+    pub(super) fn unclear(
+        &self,
+        run: &Run,
+        nccl: Option<&NcclVerdict>,
+        collective: Option<Collective>,
+    ) -> Option<String> {
+        let n = self.nranks;
+        let logged = nccl.and_then(|nccl| nccl.nranks);
+        let logged = logged.filter(|_| self.groups == 1);
+        if self.holes {
+            return Some("ranks are missing from the list of ranks".into());
+        }
+        if let Some(logged) = logged.filter(|logged| *logged > n) {
+            let names = format!("NCCL's log names {logged} ranks, the list of ranks {n}");
+            return Some(names);
+        }
+        // Unknown if the figures do not depend on the number of ranks.
+        let fits = |ranks| has_factor(run, collective?, ranks);
+        if fits(n) == Some(false) {
+            let why = format!("busbw is not the multiple of algbw that {n} ranks give");
+            return Some(why);
+        }
+        let most = self.nodes.iter().map(|node| node.ranks).max().unwrap_or(0);
+        let full = most.saturating_mul(self.nodes.len() as u32);
+        (full > n && logged != Some(n) && fits(full) != Some(false))
+            .then(|| "nodes have unequal numbers of ranks, which nothing but the list shows".into())
+    }
+}
+
+/// Whether the figures have the ratio of bus to algorithm bandwidth that so many ranks give (nccl-tests'
+/// doc/PERFORMANCE.md). `None` if it does not depend on their number, or nothing was measured.
+fn has_factor(run: &Run, collective: Collective, nranks: u32) -> Option<bool> {
+    let part = 1.0 - 1.0 / f64::from(nranks.max(1));
+    let factor = match collective {
+        Collective::AllReduce => 2.0 * part,
+        Collective::AllGather | Collective::ReduceScatter | Collective::Alltoall => part,
+        _ => return None,
+    };
+    // The largest figures are the most precise ones.
+    let sides = run.rows.iter().flat_map(Row::sides);
+    let side = sides.max_by(|a, b| a.algbw.total_cmp(&b.algbw))?;
+    let (algbw, busbw) = (side.algbw / 1e9, side.busbw / 1e9);
+    // Before 2018-12 all_gather and reduce_scatter printed one bandwidth twice.
+    if algbw <= 0.0 || algbw == busbw && collective != Collective::AllReduce {
+        return None;
+    }
+    // Two decimals are printed, fewer of wide figures.
+    let wide = if algbw.max(busbw) < 1000.0 {
+        0.0
+    } else {
+        busbw / 1e3
+    };
+    Some((busbw - factor * algbw).abs() <= 0.0051 * (1.0 + factor) + wide)
 }

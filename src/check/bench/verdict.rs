@@ -1,19 +1,20 @@
 //! The verdict on one run.
 
 use super::topology::Topology;
-use super::{LARGE, Limit, causes};
+use super::{LARGE, Limit};
 use crate::check::nccl::EvidenceLine;
 use crate::observe::bench::{Collective, Measurement, Row, Run};
-use crate::observe::nccl::NcclLog;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// What a run shows, from the best to the worst.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// The run reaches what the rails can carry.
     LineRate,
     /// The output does not show whether it does.
+    #[default]
     Unknown,
     /// The run is slower than the rails.
     Below,
@@ -45,38 +46,8 @@ pub struct Peak {
     pub line: u64,
 }
 
-/// Facts in NCCL's log, apart from the verdict on it, that explain a bandwidth.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct LogFacts {
-    /// NICs that connections use; InfiniBand and RoCE only.
-    pub nics: Option<u32>,
-    /// NICs that NCCL found; InfiniBand and RoCE only.
-    pub listed: Option<u32>,
-    /// NVLink joins the nodes.
-    pub mnnvl: bool,
-    /// Switches reduce data (SHARP).
-    pub in_network: bool,
-    /// `NCCL_ALGO=Ring` is set.
-    pub ring: bool,
-    /// Settings that can cost bandwidth, with their values.
-    pub settings: Vec<(String, String)>,
-}
-
-impl LogFacts {
-    /// Extracts them from a log.
-    pub fn of(log: &NcclLog) -> Self {
-        causes::facts(log)
-    }
-
-    /// The value of a setting that can cost bandwidth.
-    pub fn setting(&self, name: &str) -> Option<&str> {
-        let found = self.settings.iter().find(|(set, _)| set == name);
-        found.map(|(_, value)| value.as_str())
-    }
-}
-
 /// The verdict on a run, as in JSON.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct BenchVerdict {
     /// The benchmark. `None` if nothing names it.
     pub collective: Option<Collective>,
@@ -134,18 +105,15 @@ fn highest(peaks: impl Iterator<Item = Peak>) -> Option<Peak> {
 
 /// The lowest bandwidth among messages larger than the best one, each by its better side.
 pub(super) fn lowest_beyond_best(run: &Run) -> Option<Peak> {
-    let better = |row: &Row| {
-        Some(peak(
-            row,
-            row.sides().map(|side| side.busbw).reduce(f64::max)?,
-        ))
-    };
-    let best = highest(large(run).filter_map(better))?.size_bytes;
     // A size may be measured several times (`-N`): its best counts.
-    let of_size = |size| highest(large(run).filter(|row| row.size == size).filter_map(better));
-    let beyond = large(run)
-        .filter(|row| row.size > best)
-        .filter_map(|row| of_size(row.size));
+    let mut sizes: BTreeMap<u64, Peak> = BTreeMap::new();
+    for row in large(run) {
+        let better = row.sides().map(|side| peak(row, side.busbw));
+        let known = sizes.get(&row.size).copied();
+        sizes.extend(highest(better.chain(known)).map(|peak| (row.size, peak)));
+    }
+    let best = highest(sizes.values().copied())?.size_bytes;
+    let beyond = sizes.into_values().filter(|peak| peak.size_bytes > best);
     beyond.min_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second))
 }
 
@@ -155,7 +123,7 @@ pub fn no_output() -> BenchVerdict {
         reason: "NoTable",
         summary: "no output of nccl-tests found".into(),
         remedies: vec!["Give it what all_reduce_perf (or another of nccl-tests) printed.".into()],
-        ..measured(&Run::default(), None, None, None)
+        ..BenchVerdict::default()
     }
 }
 
@@ -169,31 +137,22 @@ pub(super) fn measured(
     let best_side = |side: fn(&Row) -> Option<Measurement>| {
         highest(large(run).filter_map(|row| Some(peak(row, side(row)?.busbw))))
     };
-    let (out_of_place, in_place) = (
-        best_side(|row| row.out_of_place),
-        best_side(|row| row.in_place),
-    );
+    let out_of_place = best_side(|row| row.out_of_place);
+    let in_place = best_side(|row| row.in_place);
     let best = highest([out_of_place, in_place].into_iter().flatten());
     let best = best.map(|peak| peak.bytes_per_second);
-    let expected = limit.map(|limit| limit.expected);
     BenchVerdict {
         collective,
-        collective_inferred: false,
-        verdict: Verdict::Unknown,
-        reason: "",
-        summary: String::new(),
         nranks: topology.map(|topology| topology.nranks),
         nodes: topology.map(|topology| topology.nodes.len() as u32),
         rows: run.rows.len(),
         out_of_place,
         in_place,
         bus_bandwidth_bytes_per_second: best,
-        expected_bytes_per_second: expected,
+        expected_bytes_per_second: limit.map(|limit| limit.expected),
         ceiling_bytes_per_second: limit.map(|limit| limit.ceiling),
-        ratio: best.zip(expected).map(|(best, expected)| best / expected),
+        ratio: best.zip(limit).map(|(best, limit)| best / limit.expected),
         wrong: run.wrong(),
-        notes: Vec::new(),
-        remedies: Vec::new(),
-        evidence: Vec::new(),
+        ..BenchVerdict::default()
     }
 }

@@ -24,8 +24,11 @@ pub struct Input {
 }
 
 /// The verdicts on all inputs.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Bench {
+    schema: &'static str,
+    /// The worst verdict. Unknown is worse than line rate.
+    pub verdict: Verdict,
     /// The rails that the runs are measured against.
     pub rails: Option<Rails>,
     /// The inputs, in the order given.
@@ -33,36 +36,21 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// The runs of all inputs.
-    pub fn runs(&self) -> impl Iterator<Item = &BenchVerdict> {
-        self.inputs.iter().flat_map(|input| &input.runs)
-    }
-
-    /// The worst verdict. Unknown is worse than line rate.
-    pub fn verdict(&self) -> Verdict {
-        let worst = self.runs().map(|run| run.verdict).max();
-        worst.unwrap_or(Verdict::Unknown)
+    /// The verdicts, and the worst of them.
+    pub fn new(rails: Option<Rails>, inputs: Vec<Input>) -> Self {
+        let runs = inputs.iter().flat_map(|input| &input.runs);
+        Bench {
+            schema: SCHEMA,
+            verdict: runs.map(|run| run.verdict).max().unwrap_or_default(),
+            rails,
+            inputs,
+        }
     }
 }
 
 /// `selvage nccl --bench -o json`: one object, one line.
 pub fn json(bench: &Bench) -> String {
-    #[derive(Serialize)]
-    struct Document<'a> {
-        schema: &'static str,
-        verdict: Verdict,
-        rails: &'a Option<Rails>,
-        inputs: &'a [Input],
-    }
-    let document = Document {
-        schema: SCHEMA,
-        verdict: bench.verdict(),
-        rails: &bench.rails,
-        inputs: &bench.inputs,
-    };
-    let mut text = serde_json::to_string(&document).unwrap_or_default();
-    text.push('\n');
-    text
+    serde_json::to_string(bench).unwrap_or_default() + "\n"
 }
 
 /// `selvage nccl --bench` as text for people.
@@ -73,13 +61,11 @@ pub fn text(bench: &Bench, style: Style) -> String {
         colour: style.colour,
     };
     let several = bench.inputs.len() > 1;
-    let mut first = true;
     for input in &bench.inputs {
         for run in &input.runs {
-            if !first {
+            if !page.out.is_empty() {
                 page.line("");
             }
-            first = false;
             print(&mut page, run, input, bench.rails.as_ref(), several);
         }
     }
@@ -89,7 +75,12 @@ pub fn text(bench: &Bench, style: Style) -> String {
 fn print(page: &mut Page, run: &BenchVerdict, input: &Input, rails: Option<&Rails>, named: bool) {
     let (colour, word) = match run.verdict {
         Verdict::LineRate => (Colour::Green, "LINE RATE".to_string()),
-        Verdict::Below => (Colour::Yellow, below(run)),
+        Verdict::Below => (
+            Colour::Yellow,
+            run.ratio.map_or("BELOW LINE RATE".into(), |ratio| {
+                format!("{:.0} % OF LINE RATE", 100.0 * ratio)
+            }),
+        ),
         Verdict::Tcp => (Colour::Red, "TCP'S NUMBER".into()),
         Verdict::WrongResults => (Colour::Red, "WRONG RESULTS".into()),
         Verdict::Unknown => (Colour::Magenta, "CANNOT TELL".into()),
@@ -118,13 +109,6 @@ fn print(page: &mut Page, run: &BenchVerdict, input: &Input, rails: Option<&Rail
     }
     for remedy in &run.remedies {
         page.wrapped("  -> ", 5, remedy);
-    }
-}
-
-fn below(run: &BenchVerdict) -> String {
-    match run.ratio {
-        Some(ratio) => format!("{:.0} % OF LINE RATE", 100.0 * ratio),
-        None => "BELOW LINE RATE".into(),
     }
 }
 

@@ -8,14 +8,12 @@ fn bench(verdicts: &[(Verdict, Option<f64>)]) -> Bench {
         run.ratio = *ratio;
         run
     });
-    Bench {
-        rails: None,
-        inputs: vec![Input {
-            name: "x\u{1b}]0;y".into(),
-            runs: runs.collect(),
-            nccl: None,
-        }],
-    }
+    let input = Input {
+        name: "x\u{1b}]0;y".into(),
+        runs: runs.collect(),
+        nccl: None,
+    };
+    Bench::new(None, vec![input])
 }
 
 #[test]
@@ -30,7 +28,7 @@ fn the_worst_verdict_counts() {
         (&[], V::Unknown),
     ] {
         let verdicts: Vec<_> = verdicts.iter().map(|verdict| (*verdict, None)).collect();
-        assert_eq!(bench(&verdicts).verdict(), want);
+        assert_eq!(bench(&verdicts).verdict, want);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::Bench;
 use crate::check::bench::{BenchVerdict, Verdict};
+use crate::observe::bench::Collective;
 use prometheus::{GaugeVec, Opts, Registry, TextEncoder};
 use std::collections::BTreeMap;
 
@@ -63,16 +64,11 @@ pub fn encode(bench: &Bench, seconds: i64) -> prometheus::Result<String> {
             gauge.with_label_values(labels).set(value);
         }
     };
-    for (name, run) in worst_by_collective(bench) {
-        for (side, peak) in [
-            ("out_of_place", run.out_of_place),
-            ("in_place", run.in_place),
-        ] {
-            set(
-                &bandwidth,
-                &[name, side],
-                peak.map(|peak| peak.bytes_per_second),
-            );
+    for (name, run) in &worst_by_collective(bench) {
+        let (out, inside) = (run.out_of_place, run.in_place);
+        for (side, peak) in [("out_of_place", out), ("in_place", inside)] {
+            let best = peak.map(|peak| peak.bytes_per_second);
+            set(&bandwidth, &[name, side], best);
         }
         set(&expected, &[name], run.expected_bytes_per_second);
         set(&ratio, &[name], run.ratio);
@@ -86,12 +82,12 @@ pub fn encode(bench: &Bench, seconds: i64) -> prometheus::Result<String> {
     TextEncoder::new().encode_to_string(&registry.gather())
 }
 
-fn worst_by_collective(bench: &Bench) -> BTreeMap<&'static str, &BenchVerdict> {
-    let mut worst: BTreeMap<&str, &BenchVerdict> = BTreeMap::new();
+fn worst_by_collective(bench: &Bench) -> BTreeMap<String, &BenchVerdict> {
     // Of equal verdicts the lower bandwidth counts; an unknown one is lower than any.
     let order = |run: &BenchVerdict| (run.verdict, -run.ratio.unwrap_or(0.0));
-    for run in bench.runs() {
-        let name = run.collective.map_or("unknown", |one| one.as_str());
+    let mut worst: BTreeMap<String, &BenchVerdict> = BTreeMap::new();
+    for run in bench.inputs.iter().flat_map(|input| &input.runs) {
+        let name = run.collective.map_or("unknown".into(), Collective::name);
         let known = worst.entry(name).or_insert(run);
         if order(run) > order(known) {
             *known = run;

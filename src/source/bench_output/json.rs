@@ -25,49 +25,49 @@ struct File {
     end_time: Option<Value>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
+#[serde(default)]
 struct Config {
-    #[serde(default)]
     nthreads: Value,
-    #[serde(default)]
     ngpus: Value,
-    #[serde(default)]
     validation: Value,
     devices: Option<Vec<Device>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
+#[serde(default)]
 struct Device {
-    #[serde(default)]
     rank: Value,
-    #[serde(default)]
     group: Value,
-    #[serde(default)]
     hostname: Value,
 }
 
 #[derive(Deserialize, Default)]
+#[serde(default)]
 struct OutOfBounds {
-    #[serde(default)]
     count: Value,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
+#[serde(default)]
 struct Entry {
-    #[serde(default)]
     size: Value,
     out_of_place: Option<Side>,
     in_place: Option<Side>,
 }
 
+impl Entry {
+    fn sides(&self) -> impl Iterator<Item = &Side> {
+        [&self.out_of_place, &self.in_place].into_iter().flatten()
+    }
+}
+
 /// Figures that could not be measured are texts: `"nan"`.
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
+#[serde(default)]
 struct Side {
-    #[serde(default)]
     alg_bw: Value,
-    #[serde(default)]
     bus_bw: Value,
-    #[serde(default)]
     nwrong: Value,
 }
 
@@ -78,34 +78,28 @@ fn figure(value: &Value) -> Option<f64> {
 
 /// A whole number; sizes may be written with a fraction of zero.
 fn whole(value: &Value) -> Option<u64> {
-    figure(value)
-        .filter(|number| number.fract() == 0.0)
-        .map(|number| number as u64)
+    let whole = figure(value).filter(|number| number.fract() == 0.0);
+    whole.map(|number| number as u64)
 }
 
 /// Reads such a file. The error says whether the text is JSON that was cut before its end.
 pub fn parse(text: &str) -> Result<BenchLog, bool> {
     let file: File = serde_json::from_str(text).map_err(|e| e.is_eof() && !text.is_empty())?;
-    let program = file
-        .args
-        .first()
-        .and_then(Value::as_str)
-        .unwrap_or_default();
+    let mut args = file.args.iter().map_while(Value::as_str);
     let mut errors = file.errors.iter().filter_map(Value::as_str);
     let failure = errors.find(|error| !error.is_empty());
-    let sides = file
-        .results
-        .iter()
-        .flat_map(|row| [&row.out_of_place, &row.in_place]);
-    let uncounted = sides.flatten().filter(|side| side.is_uncounted()).count();
+    // Counts of wrong elements that are present and are not counts.
+    let is_uncounted = |side: &&Side| !side.nwrong.is_null() && figure(&side.nwrong).is_none();
+    let uncounted = file.results.iter().flat_map(Entry::sides);
+    let uncounted = uncounted.filter(is_uncounted);
     let run = Run {
-        collective: Collective::of(program),
+        collective: args.next().and_then(Collective::of),
         ranks: ranks(&file),
         rows: file.results.iter().filter_map(row).collect(),
         out_of_bounds: whole(&file.out_of_bounds.count),
         failure: failure.map(|error| (0, error.chars().take(MAX_TEXT).collect())),
         checked: figure(&file.config.validation).map(|rounds| rounds > 0.0),
-        uncounted: uncounted as u64,
+        uncounted: uncounted.count() as u64,
         ended: file.average_bus_bandwidth.is_some() || file.end_time.is_some(),
         started: true,
         ..Run::default()
@@ -127,25 +121,26 @@ fn ranks(file: &File) -> Vec<Rank> {
         let host: String = device.hostname.as_str()?.chars().take(MAX_TEXT).collect();
         let (first, group) = (number(&device.rank)?, number(&device.group).unwrap_or(0));
         let numbers = (first..).take(each.clamp(1, 64) as usize);
-        (!host.is_empty()).then(|| {
-            numbers.map(move |rank| Rank {
-                rank,
-                group,
-                host: host.clone(),
-            })
-        })
+        let rank = move |rank| Rank {
+            rank,
+            group,
+            host: host.clone(),
+        };
+        Some(numbers.map(rank)).filter(|_| device.hostname != "")
     };
-    devices
-        .into_iter()
-        .flatten()
-        .filter_map(of_process)
-        .flatten()
-        .take(MAX_RANKS)
-        .collect()
+    let processes = devices.into_iter().flatten().filter_map(of_process);
+    processes.flatten().take(MAX_RANKS).collect()
 }
 
 fn row(entry: &Entry) -> Option<Row> {
-    let side = |side: &Option<Side>| side.as_ref().and_then(Side::measurement);
+    let side = |side: &Option<Side>| {
+        let side = side.as_ref()?;
+        Some(Measurement {
+            algbw: figure(&side.alg_bw)? * 1e9,
+            busbw: figure(&side.bus_bw)? * 1e9,
+            wrong: figure(&side.nwrong).map(|count| count as u64),
+        })
+    };
     let (out_of_place, in_place) = (side(&entry.out_of_place), side(&entry.in_place));
     out_of_place.or(in_place)?;
     Some(Row {
@@ -154,20 +149,4 @@ fn row(entry: &Entry) -> Option<Row> {
         in_place,
         line: 0,
     })
-}
-
-impl Side {
-    fn measurement(&self) -> Option<Measurement> {
-        let (algbw, busbw) = (figure(&self.alg_bw)? * 1e9, figure(&self.bus_bw)? * 1e9);
-        Some(Measurement {
-            algbw,
-            busbw,
-            wrong: figure(&self.nwrong).map(|count| count as u64),
-        })
-    }
-
-    /// Whether a count of wrong elements is present and is not a count.
-    fn is_uncounted(&self) -> bool {
-        !self.nwrong.is_null() && figure(&self.nwrong).is_none()
-    }
 }

@@ -1,7 +1,7 @@
 //! Turns the bytes of an output, in pieces of any size, into runs.
 
-use super::table::{self, Layout, Line, RowStart};
-use crate::observe::bench::{BenchLog, Collective, Row, Run};
+use super::table::{self, Cell, Layout, Line, RowStart};
+use crate::observe::bench::{BenchLog, Collective, Measurement, Row, Run};
 use crate::source::colour::without_colour;
 use crate::source::container_log::unframe;
 use std::collections::BTreeSet;
@@ -97,9 +97,7 @@ impl Reader {
             return;
         }
         match table::line(own) {
-            Some(
-                line @ (Line::OutOfBounds(_) | Line::Average | Line::Rank(_) | Line::TornRank),
-            ) => self.apply(line),
+            Some(line @ (Line::OutOfBounds(_) | Line::Average | Line::Rank(_))) => self.apply(line),
             Some(line) if nccl.is_none() => self.apply(line),
             _ => self.continue_row(own),
         }
@@ -135,11 +133,6 @@ impl Reader {
                 if self.run.ranks.len() < MAX_RANKS {
                     self.run.ranks.push(rank);
                 }
-            }
-            // Outside of a header such a line is a remark of somebody else.
-            Line::TornRank => {
-                let header = self.run.rows.is_empty() && !self.run.is_over();
-                self.run.torn_ranks |= header && !self.run.is_empty();
             }
             Line::Header(layout) => self.layout = layout,
             Line::OutOfBounds(wrong) => {
@@ -190,12 +183,8 @@ impl Reader {
     }
 
     fn close_row_if_whole(&mut self) {
-        let Some(root) = self.layout.root else { return };
-        let whole = 2 * self.layout.stride + usize::from(root);
-        if self
-            .open
-            .as_ref()
-            .is_some_and(|open| open.row.cells.len() >= whole)
+        if let (Some(root), Some(open)) = (self.layout.root, &self.open)
+            && open.row.cells.len() >= 2 * self.layout.stride + usize::from(root)
         {
             self.close_row();
         }
@@ -214,15 +203,15 @@ impl Reader {
         let has_root = layout.root != Some(false) && row.cells.len() % layout.stride == 1;
         let cells = row.cells.get(usize::from(has_root)..).unwrap_or_default();
         let sides = || cells.chunks(layout.stride).take(2);
-        let whole_sides = sides().filter(|cells| cells.len() == layout.stride);
-        let measured: Vec<_> = whole_sides
-            .map(|cells| table::side(cells, layout))
-            .collect();
-        let consistent = measured
-            .iter()
-            .flatten()
-            .all(|(micros, side)| layout.cpu_time || table::consistent(row.size, *micros, side));
-        if torn || !consistent {
+        let measure = |cells: &[Cell]| match cells.len() == layout.stride {
+            true => table::side(cells, layout),
+            false => None,
+        };
+        let measured: Vec<_> = sides().map(measure).collect();
+        let fits = |(micros, side): &(f64, Measurement)| {
+            layout.cpu_time || table::consistent(row.size, *micros, side)
+        };
+        if torn || !measured.iter().flatten().all(fits) {
             self.run.torn_rows += 1;
             return;
         }
@@ -234,7 +223,7 @@ impl Reader {
         for cells in sides() {
             self.run.uncounted += u64::from(table::uncounted(cells, layout));
             // One figure shows that results were checked: alltoall is not checked in place.
-            let checked = cells.get(3).map(|cell| *cell != table::Cell::NotChecked);
+            let checked = cells.get(3).map(Option::is_some);
             self.run.checked = checked.max(self.run.checked);
         }
         self.run.rows.push(Row {

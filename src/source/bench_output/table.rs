@@ -4,10 +4,10 @@ use crate::observe::bench::{Collective, Measurement, Rank};
 
 /// Element types of all versions (`test_typenames`).
 const TYPES: &str =
-    " int8 uint8 int32 uint32 int64 uint64 half float double bfloat16 f8e4m3 f8e5m2 char int ";
+    "int8 uint8 int32 uint32 int64 uint64 half float double bfloat16 f8e4m3 f8e5m2 char int";
 
 /// Reductions (`test_opnames`), and the word for none.
-const REDUCTIONS: &str = " sum prod max min avg mulsum none ";
+const REDUCTIONS: &str = "sum prod max min avg mulsum none";
 
 /// Longest host name that is kept, in bytes.
 const MAX_HOST: usize = 256;
@@ -67,8 +67,6 @@ pub(super) enum Line<'a> {
     Program(Collective),
     /// An entry of the rank list.
     Rank(Rank),
-    /// The start of such an entry whose rest is lost.
-    TornRank,
     /// The header with the columns' names.
     Header(Layout),
     /// `# Out of bounds values : 0 OK`
@@ -86,57 +84,45 @@ pub(super) enum Line<'a> {
 /// Parses a line that is not a table row.
 pub(super) fn line(text: &str) -> Option<Line<'_>> {
     let after = |mark: &str| text.split_once(mark).map(|(_, rest)| rest);
+    let any = |marks: &[&str]| marks.iter().any(|mark| text.contains(mark));
+    let all = |marks: &[&str]| marks.iter().all(|mark| text.contains(mark));
     if let Some(rank) = after("Rank ").and_then(rank) {
         return Some(Line::Rank(rank));
-    }
-    let listed = after("#").and_then(|rest| rest.trim_start().strip_prefix("Rank "));
-    if listed.is_some_and(|rest| rest.trim_start().starts_with(|c: char| c.is_ascii_digit())) {
-        return Some(Line::TornRank);
     }
     let program = after("Collective test starting:").or(after("Collective test concluded:"));
     if let Some(program) = program {
         return Collective::of(program.trim()).map(Line::Program);
     }
-    if text.contains("# nccl-tests version ") {
+    if any(&["# nccl-tests version "]) {
         return Some(Line::Start(None));
     }
     // RCCL prints colons.
-    if (text.contains("nThread ") || text.contains("nThreads: ")) && text.contains("minBytes") {
+    if any(&["nThread ", "nThreads: "]) && any(&["minBytes"]) {
         let rounds = after("validation").and_then(figure);
         return Some(Line::Start(rounds.map(|rounds| rounds > 0.0)));
     }
-    if ["busbw", "algbw", "size"]
-        .iter()
-        .all(|column| text.contains(column))
-    {
+    if all(&["busbw", "algbw", "size"]) {
         return header(text).map(Line::Header);
     }
     if let Some(rest) = after("Out of bounds values") {
         // FAILED means at least one, whatever the count says.
-        let failed = u64::from(rest.contains("FAILED"));
-        let count = figure(rest).map(|count| (count as u64).max(failed));
-        return count
-            .or((failed > 0).then_some(failed))
-            .map(Line::OutOfBounds);
+        let failed = rest.contains("FAILED").then_some(1);
+        let count = figure(rest).map(|count| count as u64);
+        return count.max(failed).map(Line::OutOfBounds);
     }
-    if text.contains("Avg bus bandwidth") {
+    if any(&["Avg bus bandwidth"]) {
         return Some(Line::Average);
     }
-    let any = |marks: &[&str]| marks.iter().any(|mark| text.contains(mark));
     if any(&FAILURES) {
         return Some(Line::Failure(text.trim()));
     }
     if any(&LAUNCHER_ERRORS) {
         return Some(Line::LauncherError(text.trim()));
     }
-    command(text).map(Line::Command)
-}
-
-/// A program's name as a word of a command line.
-fn command(text: &str) -> Option<Collective> {
+    // A program's name as a word of a command line.
     let separator = |c: char| c.is_whitespace() || "\"'`=,;:.".contains(c);
     let mut words = text.split(separator).filter(|word| word.contains("_perf"));
-    Collective::of(words.next()?)
+    Collective::of(words.next()?).map(Line::Command)
 }
 
 /// The number after `   : `.
@@ -197,32 +183,28 @@ pub(super) struct RowStart {
     pub cells: Vec<Cell>,
 }
 
-/// A cell of a row.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Cell {
-    Number(f64),
-    /// `N/A`
-    NotChecked,
-    /// `nan` or `inf`
-    Invalid,
-}
+/// A cell of a row: a number (NaN if what is printed is `nan` or `inf`), or none for `N/A`.
+pub(super) type Cell = Option<f64>;
 
 /// Parses the start of a row, wherever in the line it begins.
 pub(super) fn row_start(text: &str) -> Option<RowStart> {
     let text = unwrapped(text);
     let words: Vec<&str> = text.split_whitespace().collect();
-    let is_one_of = |names: &str, word: &str| names.contains(&format!(" {word} "));
-    let at = (2..words.len()).find(|at| words.get(*at).is_some_and(|w| is_one_of(TYPES, w)))?;
+    let is_one_of = |names: &str, word: &str| names.split(' ').any(|name| name == word);
+    let at = words
+        .iter()
+        .skip(2)
+        .position(|word| is_one_of(TYPES, word))?;
     let number = |at: usize| {
-        let word: &str = words.get(at)?;
         // A launcher's tag may touch the first number.
-        let start = word
-            .rfind(|c: char| !c.is_ascii_digit())
-            .map_or(0, |at| at + 1);
-        word.get(start..)?.parse::<u64>().ok()
+        let word = words.get(at)?;
+        let start = word.rfind(|c: char| !c.is_ascii_digit());
+        word.get(start.map_or(0, |at| at + 1)..)?
+            .parse::<u64>()
+            .ok()
     };
-    let (size, _count) = (number(at - 2)?, number(at - 1)?);
-    let rest = words.get(at + 1..)?;
+    let (size, _count) = (number(at)?, number(at + 1)?);
+    let rest = words.get(at + 3..)?;
     let reduction = rest.first().filter(|word| is_one_of(REDUCTIONS, word));
     Some(RowStart {
         size,
@@ -258,18 +240,18 @@ fn cells(words: &[&str]) -> Vec<Cell> {
 
 fn cell(word: &str) -> Option<Cell> {
     if word == "N/A" {
-        return Some(Cell::NotChecked);
+        return Some(None);
     }
     let number: f64 = word.parse().ok()?;
     // Rust parses `infinity` and `nan` as numbers.
-    let plain = word
+    let is_plain = word
         .bytes()
         .all(|b| b.is_ascii_digit() || b"+-.e".contains(&b));
-    Some(if plain && number.is_finite() {
-        Cell::Number(number)
+    Some(Some(if is_plain && number.is_finite() {
+        number
     } else {
-        Cell::Invalid
-    })
+        f64::NAN
+    }))
 }
 
 /// Blanks in place of launchers' tags, which hydra puts before each piece of a row (`[0]`,
@@ -296,30 +278,27 @@ fn unwrapped(text: &str) -> String {
 
 /// One side of a row, by its cells: the time in microseconds, and the measurement.
 pub(super) fn side(cells: &[Cell], layout: Layout) -> Option<(f64, Measurement)> {
-    let number = |at: usize| match cells.get(at) {
-        Some(Cell::Number(number)) if *number >= 0.0 => Some(*number),
-        _ => None,
+    let number = |at: usize| {
+        cells
+            .get(at)
+            .copied()
+            .flatten()
+            .filter(|number| *number >= 0.0)
     };
-    let wrong = number(3).filter(|_| layout.counts == Some(true));
-    let (algbw, busbw) = (number(1)? * 1e9, number(2)? * 1e9);
-    Some((
-        number(0)?,
-        Measurement {
-            algbw,
-            busbw,
-            wrong: wrong.map(|wrong| wrong as u64),
-        },
-    ))
+    let measurement = Measurement {
+        algbw: number(1)? * 1e9,
+        busbw: number(2)? * 1e9,
+        wrong: number(3)
+            .filter(|_| layout.counts == Some(true))
+            .map(|wrong| wrong as u64),
+    };
+    Some((number(0)?, measurement))
 }
 
 /// Whether the column of wrong elements should hold a count and does not: `-3`, `nan`.
 pub(super) fn uncounted(cells: &[Cell], layout: Layout) -> bool {
-    layout.counts == Some(true)
-        && match cells.get(3) {
-            Some(Cell::Number(number)) => *number < 0.0,
-            Some(Cell::Invalid) => true,
-            Some(Cell::NotChecked) | None => false,
-        }
+    let count = cells.get(3).copied().flatten();
+    layout.counts == Some(true) && count.is_some_and(|count| count.is_nan() || count < 0.0)
 }
 
 /// Whether the bandwidth is size divided by time, as far as rounding in print allows. A row that was

@@ -733,30 +733,6 @@ mod torn_rows {
         assert_eq!(run(&both).wrong(), Some(7));
     }
 
-    #[test]
-    fn cut_lines_of_ranks() {
-        let rank = "#  Rank  0 Group  0 Pid 1000 on n0 device  0 [0000:11:00] X\n";
-        for (line, torn) in [
-            (
-                "#  Rank  1 Group  0 Pid 1001 n1:7:8 [3] NCCL INFO x\n",
-                true,
-            ),
-            ("#  Rank  1 Group\n", true),
-            ("[1,0]<stdout>:#  Rank  1 Gro\n", true),
-            (
-                "#  Rank  1 Group  0 Pid 1001 on n0 device  1 [0000n1:7:8 [3] NCCL INFO x\n",
-                false,
-            ),
-            ("[rank0]: Rank 1 is done\n", false),
-            ("", false),
-        ] {
-            let got = run(&format!("{rank}{line}{ROW}"));
-            assert_eq!(got.torn_ranks, torn, "{line}");
-        }
-        // After the table it is somebody's remark.
-        assert!(!run(&format!("{rank}{ROW}# Rank 3 looks slow\n")).torn_ranks);
-    }
-
     /// From ten seconds on the time's column holds two digits.
     #[test]
     fn long_times_are_rounded_more() {
