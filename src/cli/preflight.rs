@@ -17,7 +17,7 @@ use crate::source::container::{
     cufile, environment, interfaces, libraries, limits, master, nodes, referenced_files, shm,
 };
 use crate::source::{gpudirect, infiniband};
-use bounded::{Deadline, Missing, Pending, stalled, start, stream};
+use bounded::{Deadline, Missing, Pending, stalled, start};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -66,6 +66,13 @@ fn gather(settings: &Settings, mut environment: Environment) -> ContainerFacts {
     let files = Deadline::after(settings.timeout);
     let network = Deadline::after(settings.timeout + GRACE);
     let master = probe_master(&host, &environment, settings.timeout);
+    let missing = |missing| MasterFacts {
+        addresses: match missing {
+            Missing::Late => stalled("the resolver"),
+            Missing::NoThread => Reading::NotObservable,
+        },
+        ..MasterFacts::default()
+    };
     let rdma = start("rdma", &host, infiniband::enumerate);
     let interfaces = start("interfaces", &host, interfaces::read);
     let links = start("links", &host, interfaces::links);
@@ -103,15 +110,7 @@ fn gather(settings: &Settings, mut environment: Environment) -> ContainerFacts {
         libraries,
         has_loader,
         master: master.map_or_else(MasterFacts::default, |pending| {
-            network
-                .wait(&pending)
-                .unwrap_or_else(|missing| MasterFacts {
-                    addresses: match missing {
-                        Missing::Late => stalled("the resolver"),
-                        Missing::NoThread => Reading::NotObservable,
-                    },
-                    ..MasterFacts::default()
-                })
+            network.wait(&pending).unwrap_or_else(missing)
         }),
         environment,
     }
@@ -144,32 +143,25 @@ fn open(
     deadline: Deadline,
 ) -> Vec<SeenDevice> {
     let start = |device: &RdmaDevice| {
-        let (host, device) = (host.clone(), device.clone());
-        stream("uverbs", move |results| {
-            let node = nodes::open_uverbs(&host, &device);
-            // Valid until the ports are read, in case that hangs.
-            let _ = results.send(SeenDevice {
-                node: node.clone().and_then(|()| stalled("reading its ports")),
-                ports: Vec::new(),
-                device: device.clone(),
-            });
-            let _ = results.send(nodes::ports(&host, device, node, slot));
+        let own = device.clone();
+        start("uverbs", host, move |host| {
+            let node = nodes::open_uverbs(host, &own);
+            nodes::ports(host, own, node, slot)
         })
     };
     let pending: Vec<Pending<SeenDevice>> = devices.iter().map(start).collect();
+    let unseen = |missing, device| SeenDevice {
+        node: match missing {
+            Missing::Late => stalled("its uverbs node or the files of its ports"),
+            Missing::NoThread => Reading::NotObservable,
+        },
+        ports: Vec::new(),
+        device,
+    };
     let devices = devices.into_iter().zip(pending);
     devices
         .map(|(device, pending)| {
-            deadline
-                .wait(&pending)
-                .unwrap_or_else(|missing| SeenDevice {
-                    node: match missing {
-                        Missing::Late => stalled("opening its uverbs node"),
-                        Missing::NoThread => Reading::NotObservable,
-                    },
-                    ports: Vec::new(),
-                    device,
-                })
+            (deadline.wait(&pending)).unwrap_or_else(|missing| unseen(missing, device))
         })
         .collect()
 }
@@ -182,9 +174,6 @@ fn probe_master(
 ) -> Option<Pending<MasterFacts>> {
     let (name, port) = master_to_ask(environment).filter(|_| host.is_live())?;
     let name = name.to_string();
-    Some(stream("master", move |results| {
-        master::probe(&name, port, timeout, |facts| {
-            let _ = results.send(facts);
-        });
-    }))
+    let probe = move |_: &Host| master::probe(&name, port, timeout);
+    Some(start("master", host, probe))
 }

@@ -29,11 +29,12 @@ const ROW: &str = "  8589934592    2147483648     float     sum      -1    43000
 #[test]
 fn torn_and_absurd_outputs() {
     let half = ROW.replace("43000  199.76  374.56", "80530  106.67  200.00");
-    let cut = ROW.replacen(
+    let joined = ROW.replacen(
         "374.56",
         "374.n1:7:8 [0] NCCL INFO Channel 00/0 : 3[1] -> 0[0] via NET/IB/0\n56",
         1,
     );
+    let cut = ROW.replacen("374.56", "374.\n56", 1);
     let falls = format!(
         "{}{}",
         "    67108864     16777216     float     sum      -1    335.5  200.00  375.00      0    335.5  200.00  375.00      0\n",
@@ -47,6 +48,7 @@ fn torn_and_absurd_outputs() {
         ("", &half, &[10, 11, 12, 13], 3, "RanksUnclear"),
         ("", &half, &[7, 8], 3, "RanksUnclear"),
         ("", &half, &[12, 13, 14, 15], 3, "RanksUnclear"),
+        ("", &joined, &[], 0, "LineRate"),
         ("", &cut, &[], 3, "NoRows"),
         ("", &falls, &[], 1, "FallsWithSize"),
         (

@@ -37,33 +37,21 @@ fn kind(nccl: Option<&NcclVerdict>, rails: &Rails) -> RailKind {
     }
 }
 
-/// How to see whether all rails are in use.
-fn see_rails(kind: RailKind) -> &'static str {
+/// How to see whether all rails are in use, and what to do if nothing in particular is found.
+fn advice(kind: RailKind) -> [&'static str; 2] {
     match kind {
-        RailKind::Verbs => {
-            "See which NICs NCCL uses: NCCL_DEBUG=INFO, NCCL_DEBUG_SUBSYS=INIT,ENV,NET; NCCL_IB_HCA, the pod's RDMA resources."
-        }
-        RailKind::Efa => {
-            "See how many NICs the libfabric plugin (aws-ofi-nccl) found: NCCL_DEBUG=INFO logs NET/OFI Selected provider is efa (found … nics); the pod must ask for all of its node's vpc.amazonaws.com/efa, and fi_info -p efa in it lists them."
-        }
-        RailKind::Gvnic => {
-            "See that the plugin has all interfaces: NCCL_FASTRAK_IFNAME (TCPXO) or NCCL_GPUDIRECTTCPX_SOCKET_IFNAME (TCPX) names all of the pod's GPU networks, and the pod has an interface in each."
-        }
-    }
-}
-
-/// What to do if nothing in particular is found.
-fn compare_nodes(kind: RailKind) -> &'static str {
-    match kind {
-        RailKind::Verbs => {
-            "Compare pairs of nodes to find the slow one; then selvage check there: rate and width of links and PCIe, errors, PFC pauses; on RoCE ECN and routing by the switches."
-        }
-        RailKind::Efa => {
-            "Compare pairs of nodes to find the slow one; then selvage check there; nodes in one placement group, current versions of the EFA driver, libfabric and aws-ofi-nccl."
-        }
-        RailKind::Gvnic => {
-            "Compare pairs of nodes to find the slow one; then selvage check there; nodes in one compact placement, the plugin's settings as its version requires (nccl-env-profile.sh), its receive daemon in each pod."
-        }
+        RailKind::Verbs => [
+            "See which NICs NCCL uses: NCCL_DEBUG=INFO, NCCL_DEBUG_SUBSYS=INIT,ENV,NET; NCCL_IB_HCA, the pod's RDMA resources.",
+            "Compare pairs of nodes to find the slow one; then selvage check there: rate and width of links and PCIe, errors, PFC pauses; on RoCE ECN and routing by the switches.",
+        ],
+        RailKind::Efa => [
+            "See how many NICs the libfabric plugin (aws-ofi-nccl) found: NCCL_DEBUG=INFO logs NET/OFI Selected provider is efa (found … nics); the pod must ask for all of its node's vpc.amazonaws.com/efa, and fi_info -p efa in it lists them.",
+            "Compare pairs of nodes to find the slow one; then selvage check there; nodes in one placement group, current versions of the EFA driver, libfabric and aws-ofi-nccl.",
+        ],
+        RailKind::Gvnic => [
+            "See that the plugin has all interfaces: NCCL_FASTRAK_IFNAME (TCPXO) or NCCL_GPUDIRECTTCPX_SOCKET_IFNAME (TCPX) names all of the pod's GPU networks, and the pod has an interface in each.",
+            "Compare pairs of nodes to find the slow one; then selvage check there; nodes in one compact placement, the plugin's settings as its version requires (nccl-env-profile.sh), its receive daemon in each pod.",
+        ],
     }
 }
 
@@ -134,6 +122,7 @@ pub(super) fn of_low_bandwidth(
 ) -> (Vec<String>, Vec<String>) {
     let (mut notes, mut remedies) = (Vec::new(), Vec::new());
     let kind = kind(nccl, rails);
+    let [see_rails, compare_nodes] = advice(kind);
     // NICs in the log are those of verbs; plugins show several as one.
     let fewer = |nics: &u32| *nics < rails.count.min(topology.fewest_ranks());
     if let Some(listed) = facts.listed.filter(fewer) {
@@ -157,7 +146,7 @@ pub(super) fn of_low_bandwidth(
             rails.count
         ));
         if facts.nics.is_none() {
-            remedies.push(see_rails(kind).into());
+            remedies.push(see_rails.into());
         }
     }
     // Plugins ignore NCCL's settings for verbs.
@@ -180,7 +169,7 @@ pub(super) fn of_low_bandwidth(
         None => remedies.push(NO_LOG.into()),
     }
     if remedies.is_empty() {
-        remedies.push(compare_nodes(kind).into());
+        remedies.push(compare_nodes.into());
     }
     (notes, remedies)
 }

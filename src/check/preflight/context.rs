@@ -8,6 +8,7 @@ use super::plugins::candidates;
 use crate::observe::container::{ContainerFacts, Library, SeenDevice, SeenPort, Setting};
 use crate::observe::rdma::{LinkLayer, RdmaDevice};
 use crate::observe::reading::Reading;
+use std::collections::BTreeMap;
 
 /// More interfaces of Google's driver than this are rails: other machines have one or two, A3 High
 /// has five and A3 Mega nine.
@@ -158,13 +159,12 @@ impl<'a> Context<'a> {
 
     /// The first plugin library that NCCL would load.
     pub fn plugin(&self) -> Option<&'a str> {
-        let names = candidates(&self.facts.environment);
-        names
-            .iter()
-            .find_map(|name| match self.facts.libraries.get(name) {
-                Some(Library::Usable { path }) => Some(path.as_str()),
-                _ => None,
-            })
+        let names = candidates(&self.facts.environment).into_iter();
+        let mut found = names.filter_map(|name| self.facts.libraries.get(&name));
+        found.find_map(|library| match library {
+            Library::Usable { path } => Some(path.as_str()),
+            _ => None,
+        })
     }
 
     /// The setting that makes NCCL use TCP. `NCCL_IB_DISABLE` concerns only NCCL's own transport: it
@@ -188,18 +188,23 @@ impl<'a> Context<'a> {
 
     /// The evidence that the job relies on RDMA.
     fn relies_on_rdma(&self) -> Option<String> {
-        let hints = ["NCCL_IB_HCA", "NCCL_IB_GID_INDEX"].into_iter();
-        let mut hints = hints.filter_map(|name| self.nccl(name));
-        let hint = hints.find(|setting| !setting.value.is_empty());
-        if let Some(setting) = hint.or(self.nccl("NCCL_NET")) {
-            return Some(format!("{setting} relies on it"));
-        }
-        let provider = self.efa.as_ref();
-        if let Some(provider) = provider.filter(|why| why.starts_with("FI_PROVIDER=")) {
-            return Some(format!("{provider} relies on it"));
-        }
-        match (&self.nodes, self.gpus) {
-            (Some((true, why)), Some(1..)) => {
+        let hint = |name| {
+            let setting = self.nccl(name).filter(|setting| !setting.value.is_empty());
+            setting.map(|setting| setting.to_string())
+        };
+        let net = || self.nccl("NCCL_NET").map(|net| net.to_string());
+        let provider = || {
+            self.efa
+                .clone()
+                .filter(|why| why.starts_with("FI_PROVIDER="))
+        };
+        let setting = hint("NCCL_IB_HCA")
+            .or_else(|| hint("NCCL_IB_GID_INDEX"))
+            .or_else(net)
+            .or_else(provider);
+        match (setting, &self.nodes, self.gpus) {
+            (Some(setting), ..) => Some(format!("{setting} relies on it")),
+            (None, Some((true, why)), Some(1..)) => {
                 Some(format!("the job's GPUs are on several nodes ({why})"))
             }
             _ => None,
@@ -209,12 +214,9 @@ impl<'a> Context<'a> {
 
 /// Link layer of a port.
 pub(super) fn link_layer(device: &SeenDevice, port: &SeenPort) -> LinkLayer {
-    let ports = device.device.ports.iter();
-    let known = ports.filter(|known| known.number == port.number);
-    known
-        .map(|port| port.link_layer)
-        .next()
-        .unwrap_or(LinkLayer::Unspecified)
+    let mut ports = device.device.ports.iter();
+    let known = ports.find(|known| known.number == port.number);
+    known.map_or(LinkLayer::Unspecified, |port| port.link_layer)
 }
 
 /// Whether two devices are of one kind, as the rails of a machine are. A NIC for storage or for the
@@ -249,20 +251,13 @@ fn fabric(facts: &ContainerFacts) -> Fabric {
         return Fabric::Efa;
     }
     let environment = &facts.environment;
-    let names = environment
-        .variables
-        .keys()
-        .chain(environment.nccl_files.keys());
-    let by_setting = names
-        .clone()
-        .any(|name| name.starts_with("NCCL_FASTRAK_") || name.starts_with("NCCL_GPUDIRECTTCPX_"));
-    let by_network = environment
-        .nccl("NCCL_NET")
-        .is_some_and(|net| begins_with(net.value, &["fastrak", "gpudirecttcpx"]));
-    let gve = facts.links.value().map_or(0, |links| {
-        let is_google = |driver: &&String| ["gve", "gvnic"].contains(&driver.as_str());
-        links.values().flatten().filter(is_google).count()
-    });
+    let mut names = (environment.variables.keys()).chain(environment.nccl_files.keys());
+    let by_setting = names.any(|name| begins_with(name, &["nccl_fastrak_", "nccl_gpudirecttcpx_"]));
+    let net = environment.nccl("NCCL_NET");
+    let by_network = net.is_some_and(|net| begins_with(net.value, &["fastrak", "gpudirecttcpx"]));
+    let drivers = facts.links.value().into_iter().flat_map(BTreeMap::values);
+    let is_google = |driver: &&String| ["gve", "gvnic"].contains(&driver.as_str());
+    let gve = drivers.flatten().filter(is_google).count();
     match by_setting || by_network || gve > GVE_RAILS {
         true => Fabric::TcpRails,
         false => Fabric::None,
@@ -283,18 +278,21 @@ fn efa_configured(facts: &ContainerFacts) -> Option<String> {
     if let Some(value) = environment.get("FI_PROVIDER").filter(is_efa) {
         return Some(format!("FI_PROVIDER={value}"));
     }
-    let net = environment.nccl("NCCL_NET");
-    let net = net.filter(|net| begins_with(net.value, &["aws libfabric", "libfabric"]));
-    let plugin = environment.nccl("NCCL_NET_PLUGIN").filter(|plugin| {
-        plugin.value.split(',').any(|name| {
-            let file = name.rsplit('/').next().unwrap_or(name);
-            ["ofi", "aws-ofi", "libnccl-net-ofi.so"].contains(&file)
-        })
-    });
-    if let Some(setting) = net.or(plugin) {
-        return Some(setting.to_string());
-    }
+    let is_libfabric = |net: &Setting<'_>| begins_with(net.value, &["aws libfabric", "libfabric"]);
+    let is_plugin = |plugin: &Setting<'_>| {
+        let mut files = plugin
+            .value
+            .split(',')
+            .filter_map(|name| name.rsplit('/').next());
+        files.any(|file| ["ofi", "aws-ofi", "libnccl-net-ofi.so"].contains(&file))
+    };
+    let net = environment.nccl("NCCL_NET").filter(is_libfabric);
+    let plugin = environment.nccl("NCCL_NET_PLUGIN").filter(is_plugin);
     let mut names = environment.variables.keys();
-    let name = names.find(|name| name.starts_with("FI_EFA_"))?;
-    Some(format!("{name} is set"))
+    match net.or(plugin) {
+        Some(setting) => Some(setting.to_string()),
+        None => {
+            (names.find(|name| name.starts_with("FI_EFA_"))).map(|name| format!("{name} is set"))
+        }
+    }
 }

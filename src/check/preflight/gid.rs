@@ -127,12 +127,10 @@ fn chosen(context: &Context<'_>, port: &SeenPort) -> (Option<u32>, Judged) {
 fn judge(context: &Context<'_>, table: &GidTable, gid: &Gid) -> Item {
     let at = format!("GID {} is {}", gid.index, shown(gid));
     let degraded = |reason, what: &str| {
+        let better = better(table);
         Item::degraded(
             reason,
-            format!(
-                "{at}, {what}, which reaches one network segment only{}",
-                better(table)
-            ),
+            format!("{at}, {what} one network segment only{better}"),
         )
     };
     match gid.kind {
@@ -140,11 +138,14 @@ fn judge(context: &Context<'_>, table: &GidTable, gid: &Gid) -> Item {
             return Item::ok(format!("{at}, RoCE v1, as {VERSION}=1 asks"));
         }
         Some(GidKind::IbOrRoceV1) => {
-            return degraded("GidNotRoceV2", "RoCE v1, which cannot be routed");
+            return degraded(
+                "GidNotRoceV2",
+                "RoCE v1, which cannot be routed: it reaches",
+            );
         }
         None => return Item::unknown("GidUnreadable", format!("{at}, of unreadable type")),
         Some(GidKind::RoceV2) if !is_routable(gid) => {
-            return degraded("GidLinkLocal", "a link-local address");
+            return degraded("GidLinkLocal", "a link-local address, which reaches");
         }
         Some(GidKind::RoceV2) => {}
     }

@@ -118,14 +118,15 @@ impl Selection<'_> {
             let usable = list(&port_names(&self.candidates));
             let odd = odd(&self.candidates);
             let wanted = odd.as_ref().map_or(&self.candidates, |odd| &odd.rest);
-            let unset = match odd.as_ref().is_some_and(|odd| odd.by_layer) {
-                true => "",
-                false => "unset it, or ",
-            };
             let value = list_of(wanted, &self.candidates);
+            let remedy = match &odd {
+                Some(odd) if odd.by_layer => format!("`{value}`"),
+                None if wanted.len() > 3 => "unset it".into(),
+                _ => format!("unset it, or `{value}`"),
+            };
             (
                 format!(" selects no port: usable are {usable}"),
-                format!("NCCL_IB_HCA: {unset}`{value}`"),
+                format!("NCCL_IB_HCA: {remedy}"),
             )
         };
         let message = format!("{}{message}{why}", self.setting);

@@ -3,32 +3,22 @@
 use crate::blocking::spawn_with_stack;
 use crate::host::Host;
 use crate::observe::reading::{Fault, FaultKind, Reading};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// Stack of a reading thread: the system's resolver needs more than reading a file.
 const STACK: usize = 512 * 1024;
 
-/// Results that a thread will send, each more complete than the one before.
+/// A result that a thread will send.
 pub(super) struct Pending<T>(Receiver<T>);
 
 /// Why a result is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
-    /// The deadline passed before any result.
+    /// The deadline passed.
     Late,
     /// No thread could be started, or it ended without a result.
     NoThread,
-}
-
-/// Starts a thread that sends any number of results.
-pub(super) fn stream<T: Send + 'static>(
-    name: &str,
-    read: impl FnOnce(&Sender<T>) + Send + 'static,
-) -> Pending<T> {
-    let (results, pending) = channel();
-    spawn_with_stack(name, STACK, move || read(&results));
-    Pending(pending)
 }
 
 /// Starts one read below the host's root.
@@ -37,10 +27,12 @@ pub(super) fn start<T: Send + 'static>(
     host: &Host,
     read: impl FnOnce(&Host) -> T + Send + 'static,
 ) -> Pending<T> {
+    let (result, pending) = channel();
     let host = host.clone();
-    stream(name, move |results| {
-        let _ = results.send(read(&host));
-    })
+    spawn_with_stack(name, STACK, move || {
+        let _ = result.send(read(&host));
+    });
+    Pending(pending)
 }
 
 /// When all results must have arrived.
@@ -57,21 +49,13 @@ impl Deadline {
         Deadline(Self::now() + time)
     }
 
-    /// The last result that arrives before the thread ends or the deadline passes.
+    /// The result, if it arrives before the deadline.
     pub(super) fn wait<T>(self, pending: &Pending<T>) -> Result<T, Missing> {
-        let mut last = None;
-        loop {
-            let left = self.0.saturating_duration_since(Self::now());
-            let why = match pending.0.recv_timeout(left) {
-                Ok(result) => {
-                    last = Some(result);
-                    continue;
-                }
-                Err(RecvTimeoutError::Timeout) => Missing::Late,
-                Err(RecvTimeoutError::Disconnected) => Missing::NoThread,
-            };
-            return last.ok_or(why);
-        }
+        let left = self.0.saturating_duration_since(Self::now());
+        pending.0.recv_timeout(left).map_err(|error| match error {
+            RecvTimeoutError::Timeout => Missing::Late,
+            RecvTimeoutError::Disconnected => Missing::NoThread,
+        })
     }
 
     /// The same for a reading, which becomes a fault if it is missing.
@@ -101,31 +85,19 @@ mod tests {
     #[test]
     fn a_thread_that_ends_without_a_result_is_not_late() {
         let deadline = Deadline::after(Duration::from_secs(60));
-        let pending: Pending<Reading<()>> = stream("test", |_| {});
-        let got = deadline.reading("it", &pending);
+        let (result, pending) = channel::<Reading<()>>();
+        drop(result);
+        let got = deadline.reading("it", &Pending(pending));
         assert!(matches!(got, Reading::Failed(fault) if fault.kind == FaultKind::Other));
-    }
-
-    #[test]
-    fn the_last_result_counts() {
-        let deadline = Deadline::after(Duration::from_millis(50));
-        let (tx, rx) = channel();
-        let pending = Pending(rx);
-        tx.send(1).unwrap();
-        assert_eq!(deadline.wait(&pending), Ok(1), "without waiting for more");
-        tx.send(2).unwrap();
-        tx.send(3).unwrap();
-        assert_eq!(deadline.wait(&pending), Ok(3));
-        drop(tx);
-        assert_eq!(deadline.wait(&pending), Err(Missing::NoThread));
     }
 
     #[test]
     fn a_hung_read_is_abandoned() {
         let deadline = Deadline::after(Duration::from_millis(50));
         let (tx, rx) = channel::<()>();
-        let pending: Pending<Reading<()>> = stream("test", move |_| {
+        let pending: Pending<Reading<()>> = start("test", &Host::new("/"), move |_| {
             let _ = rx.recv();
+            Reading::Absent
         });
         let got = deadline.reading("it", &pending);
         assert!(matches!(got, Reading::Failed(fault) if fault.kind == FaultKind::Stalled));

@@ -1,6 +1,6 @@
 //! Turns the bytes of an output, in pieces of any size, into runs.
 
-use super::table::{self, Cell, Layout, Line, RowStart};
+use super::table::{self, Cell, Layout, Line, RowText};
 use crate::observe::bench::{BenchLog, Collective, Measurement, Row, Run};
 use crate::source::colour::without_colour;
 use crate::source::container_log::unframe;
@@ -25,20 +25,14 @@ pub struct Reader {
     layout: Layout,
     /// Groups and ranks listed in this run.
     listed: BTreeSet<(u32, u32)>,
-    open: Option<OpenRow>,
+    /// What nccl-tests printed of a line that NCCL's lines cut, and the number of the line that it began on.
+    cut: String,
+    cut_at: u64,
     /// The benchmark that the last command line names, for the run that it starts.
     command: Option<Collective>,
     /// The start of a line whose end is not read yet.
     partial: Vec<u8>,
     line_number: u64,
-}
-
-/// A row whose last cells have not been read yet.
-#[derive(Debug)]
-struct OpenRow {
-    row: RowStart,
-    line: u64,
-    torn: bool,
 }
 
 impl Reader {
@@ -60,7 +54,7 @@ impl Reader {
     /// Ends the input and returns its runs.
     pub fn finish(mut self) -> BenchLog {
         self.read_line();
-        self.close_row();
+        self.read_cut();
         self.close_run();
         self.log
     }
@@ -79,41 +73,37 @@ impl Reader {
         self.partial.clear();
     }
 
+    /// Puts lines together again that NCCL's lines cut.
     fn read_text(&mut self, text: &str) {
-        // A row may begin, and a line end, before what NCCL prints on the same line.
         let nccl = text.find("NCCL INFO").or_else(|| text.find("NCCL WARN"));
-        let own = nccl.and_then(|at| text.get(..at)).unwrap_or(text);
-        if let Some(row) = table::row_start(own) {
-            self.close_row();
-            if self.run.is_over() && !self.run.separate {
-                self.close_run();
-            }
-            self.open = Some(OpenRow {
-                row,
-                line: self.line_number,
-                torn: false,
-            });
-            self.close_row_if_whole();
-            return;
+        let own = match nccl {
+            Some(at) => &table::before_nccl(text, at),
+            None => text,
+        };
+        // What is a line of its own does not continue another.
+        let is_own = table::row(own).is_some() || table::line(own).is_some();
+        if is_own || self.cut.len() > LINE_LIMIT {
+            self.read_cut();
         }
-        match table::line(own) {
-            Some(line @ (Line::OutOfBounds(_) | Line::Average | Line::Rank(_))) => self.apply(line),
-            Some(line) if nccl.is_none() => self.apply(line),
-            _ => self.continue_row(own),
+        if self.cut.is_empty() {
+            self.cut_at = self.line_number;
+        }
+        self.cut.push_str(own);
+        if nccl.is_none() {
+            self.read_cut();
         }
     }
 
-    fn continue_row(&mut self, text: &str) {
-        if let Some(open) = &mut self.open {
-            let (cells, torn) = table::continuation(text);
-            open.row.cells.extend(cells);
-            open.torn |= torn;
-            self.close_row_if_whole();
+    fn read_cut(&mut self) {
+        let text = std::mem::take(&mut self.cut);
+        if let Some(row) = table::row(&text) {
+            self.add_row(&row);
+        } else if let Some(line) = table::line(&text) {
+            self.apply(line);
         }
     }
 
     fn apply(&mut self, line: Line<'_>) {
-        self.close_row();
         if let Line::Start(_) | Line::Rank(_) | Line::Header(_) = line {
             self.begin_header();
         }
@@ -143,7 +133,7 @@ impl Reader {
             Line::LauncherError(_) if self.run.is_empty() => {}
             Line::Failure(text) | Line::LauncherError(text) => {
                 let text = text.chars().take(MAX_FAILURE).collect();
-                self.run.failure.get_or_insert((self.line_number, text));
+                self.run.failure.get_or_insert((self.cut_at, text));
             }
             Line::Command(collective) => {
                 if self.run.ended || self.run.failure.is_some() {
@@ -182,18 +172,10 @@ impl Reader {
         }
     }
 
-    fn close_row_if_whole(&mut self) {
-        if let (Some(root), Some(open)) = (self.layout.root, &self.open)
-            && open.row.cells.len() >= 2 * self.layout.stride + usize::from(root)
-        {
-            self.close_row();
+    fn add_row(&mut self, row: &RowText) {
+        if self.run.is_over() && !self.run.separate {
+            self.close_run();
         }
-    }
-
-    fn close_row(&mut self) {
-        let Some(OpenRow { row, line, torn }) = self.open.take() else {
-            return;
-        };
         let mut layout = self.layout;
         // Before 2022-08 a missing reduction was printed as nothing.
         if layout.counts.is_none() && row.reduction_is_none {
@@ -211,13 +193,13 @@ impl Reader {
         let fits = |(micros, side): &(f64, Measurement)| {
             layout.cpu_time || table::consistent(row.size, *micros, side)
         };
-        if torn || !measured.iter().flatten().all(fits) {
-            self.run.torn_rows += 1;
-            return;
-        }
         let side = |at: usize| measured.get(at).copied().flatten().map(|(_, side)| side);
         let (out_of_place, in_place) = (side(0), side(1));
-        if out_of_place.or(in_place).is_none() || self.run.rows.len() >= MAX_ROWS {
+        let is_torn = !measured.iter().flatten().all(fits);
+        if is_torn || out_of_place.or(in_place).is_none() {
+            // `nan` is what was too fast to measure.
+            let is_printed = cells.iter().flatten().all(|cell| !cell.is_nan());
+            self.run.torn_rows += u64::from(is_torn || !cells.is_empty() && is_printed);
             return;
         }
         for cells in sides() {
@@ -226,11 +208,14 @@ impl Reader {
             let checked = cells.get(3).map(Option::is_some);
             self.run.checked = checked.max(self.run.checked);
         }
+        if self.run.rows.len() >= MAX_ROWS {
+            return;
+        }
         self.run.rows.push(Row {
             size: row.size,
             out_of_place,
             in_place,
-            line,
+            line: self.cut_at,
         });
     }
 }

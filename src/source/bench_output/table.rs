@@ -173,9 +173,9 @@ fn header(text: &str) -> Option<Layout> {
     })
 }
 
-/// The start of a table row, and the cells that follow on the same line.
+/// A table row, as far as it was printed.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct RowStart {
+pub(super) struct RowText {
     pub size: u64,
     /// The reduction is printed as `none`, which layouts with a count of wrong elements do.
     pub reduction_is_none: bool,
@@ -186,56 +186,27 @@ pub(super) struct RowStart {
 /// A cell of a row: a number (NaN if what is printed is `nan` or `inf`), or none for `N/A`.
 pub(super) type Cell = Option<f64>;
 
-/// Parses the start of a row, wherever in the line it begins.
-pub(super) fn row_start(text: &str) -> Option<RowStart> {
+/// Parses a row, wherever in the line it begins.
+pub(super) fn row(text: &str) -> Option<RowText> {
     let text = unwrapped(text);
     let words: Vec<&str> = text.split_whitespace().collect();
     let is_one_of = |names: &str, word: &str| names.split(' ').any(|name| name == word);
-    let at = words
-        .iter()
-        .skip(2)
-        .position(|word| is_one_of(TYPES, word))?;
+    let at = (words.iter().skip(2)).position(|word| is_one_of(TYPES, word))?;
     let number = |at: usize| {
         // A launcher's tag may touch the first number.
         let word = words.get(at)?;
         let start = word.rfind(|c: char| !c.is_ascii_digit());
-        word.get(start.map_or(0, |at| at + 1)..)?
-            .parse::<u64>()
-            .ok()
+        word.get(start.map_or(0, |at| at + 1)..)?.parse().ok()
     };
-    let (size, _count) = (number(at)?, number(at + 1)?);
+    let (size, _count): (u64, u64) = (number(at)?, number(at + 1)?);
     let rest = words.get(at + 3..)?;
     let reduction = rest.first().filter(|word| is_one_of(REDUCTIONS, word));
-    Some(RowStart {
+    let cells = rest.iter().skip(usize::from(reduction.is_some()));
+    Some(RowText {
         size,
         reduction_is_none: reduction == Some(&"none"),
-        cells: cells(rest.get(usize::from(reduction.is_some())..)?),
+        cells: cells.map_while(|word| cell(word)).take(40).collect(),
     })
-}
-
-/// The cells of a line that continues a row, and whether the line begins inside a number. nccl-tests
-/// prints four cells or more at a time and starts each piece with blanks; fewer are a number in some
-/// other text.
-pub(super) fn continuation(text: &str) -> (Vec<Cell>, bool) {
-    let text = unwrapped(text);
-    let words: Vec<&str> = text.split_whitespace().collect();
-    // A timestamp or a launcher's tag.
-    let skip = usize::from(words.first().is_some_and(|word| cell(word).is_none()));
-    let mut cells = cells(words.get(skip..).unwrap_or_default());
-    cells.truncate(cells.len() / 4 * 4);
-    let torn = !cells.is_empty() && skip == 0 && !text.starts_with(char::is_whitespace);
-    (cells, torn)
-}
-
-/// Cells up to the first word that is not one.
-fn cells(words: &[&str]) -> Vec<Cell> {
-    let mut cells: Vec<Cell> = words.iter().map_while(|word| cell(word)).take(40).collect();
-    // `-1host:1:2 [0] NCCL INFO`: a line of NCCL's begins right after the last cell.
-    if let Some(word) = words.get(cells.len()).filter(|word| word.contains(':')) {
-        let end = word.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '-'));
-        cells.extend(end.and_then(|end| cell(word.get(..end)?)));
-    }
-    cells
 }
 
 fn cell(word: &str) -> Option<Cell> {
@@ -244,36 +215,47 @@ fn cell(word: &str) -> Option<Cell> {
     }
     let number: f64 = word.parse().ok()?;
     // Rust parses `infinity` and `nan` as numbers.
-    let is_plain = word
-        .bytes()
-        .all(|b| b.is_ascii_digit() || b"+-.e".contains(&b));
-    Some(Some(if is_plain && number.is_finite() {
-        number
-    } else {
-        f64::NAN
-    }))
+    let is_plain = |b: u8| b.is_ascii_digit() || b"+-.e".contains(&b);
+    let is_number = word.bytes().all(is_plain) && number.is_finite();
+    Some(Some(if is_number { number } else { f64::NAN }))
+}
+
+/// What nccl-tests printed before a line of NCCL's that begins in the middle of its own, at `nccl`: all
+/// up to `host:pid:tid`, whose first digits are the end of the last cell (`-1host:1:2 [0] NCCL INFO`).
+pub(super) fn before_nccl(text: &str, nccl: usize) -> String {
+    let text = text.get(..nccl).unwrap_or_default();
+    let is_number = |part: &str| part.parse::<u32>().is_ok();
+    let is_prefix = |word: &str| {
+        let mut parts = word.rsplit(':');
+        parts.next().is_some_and(is_number) && parts.next().is_some_and(is_number)
+    };
+    let mut words = text.split_inclusive(' ').rev();
+    let mut left = text.len();
+    let prefix = words.find(|word| {
+        left -= word.len();
+        is_prefix(word.trim_end())
+    });
+    let Some(prefix) = prefix else {
+        return String::new();
+    };
+    let digits = prefix.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '-'));
+    let digits = prefix.get(..digits.unwrap_or(0)).unwrap_or_default();
+    let digits = if cell(digits).is_some() { digits } else { "" };
+    format!("{}{digits}", text.get(..left).unwrap_or_default())
 }
 
 /// Blanks in place of launchers' tags, which hydra puts before each piece of a row (`[0]`,
 /// `[1,0]<stdout>:`), and of what quotes a line in a list of strings or a JSON object.
 fn unwrapped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for (at, part) in text.split('[').enumerate() {
-        let tag = part.split_once(']').filter(|(inside, _)| {
-            let number = |b: u8| b.is_ascii_digit() || b == b',';
-            at > 0 && !inside.is_empty() && inside.bytes().all(number)
-        });
-        let rest = tag.map_or(part, |(_, rest)| rest);
-        out.push_str(if at > 0 { " " } else { "" });
-        let stream = ["<stdout>:", "<stderr>:", ":"].iter();
-        let rest = stream.fold(rest, |rest, name| match tag {
-            Some(_) => rest.strip_prefix(name).unwrap_or(rest),
-            None => rest,
-        });
-        out.push_str(rest);
+    let parts = text.split('[').map(|part| match part.split_once(']') {
+        Some((tag, rest)) if tag.bytes().all(|b| b.is_ascii_digit() || b == b',') => rest,
+        _ => part,
+    });
+    let mut text = parts.collect::<Vec<_>>().join(" ");
+    for wrapping in ["<stdout>:", "<stderr>:", "\\n", "\\r"] {
+        text = text.replace(wrapping, " ");
     }
-    let out = out.replace("\\n", " ").replace("\\r", " ");
-    out.replace(['"', '\'', '{', '}', ']', ','], " ")
+    text.replace(['"', '\'', '{', '}', ']', ','], " ")
 }
 
 /// One side of a row, by its cells: the time in microseconds, and the measurement.

@@ -9,34 +9,10 @@ use std::ffi::OsString;
 
 /// Prefixes of the variables that are kept. All others are ignored: they do not concern the fabric
 /// and may be secret.
-const KEPT: &[&str] = &[
-    "NCCL_",
-    "GLOO_",
-    "UCX_",
-    "FI_",
-    "OMPI_",
-    "PRTE_MCA_",
-    "PMI_",
-    "MPI_LOCAL",
-    "SLURM_",
-    "PET_",
-    "LWS_",
-    "JOB_COMPLETION_INDEX",
-    "MASTER_ADDR",
-    "MASTER_PORT",
-    "RANK",
-    "WORLD_SIZE",
-    "LOCAL_RANK",
-    "LOCAL_WORLD_SIZE",
-    "NODE_RANK",
-    "NNODES",
-    "GROUP_RANK",
-    "GROUP_WORLD_SIZE",
-    "CUFILE_",
-    "NVIDIA_GDS",
-    "LD_LIBRARY_PATH",
-    "HOME",
-];
+const KEPT: &str = "NCCL_ GLOO_ UCX_ FI_ OMPI_ PRTE_MCA_ PMI_ MPI_LOCAL SLURM_ PET_ LWS_ \
+    JOB_COMPLETION_INDEX MASTER_ADDR MASTER_PORT RANK WORLD_SIZE LOCAL_RANK \
+    LOCAL_WORLD_SIZE NODE_RANK NNODES GROUP_RANK GROUP_WORLD_SIZE CUFILE_ \
+    NVIDIA_GDS LD_LIBRARY_PATH HOME";
 
 /// Longest value that is kept, in bytes; lists of directories may be as long as the kernel allows
 /// (`MAX_ARG_STRLEN`).
@@ -53,7 +29,7 @@ pub(crate) fn of_process(
     let variables = variables.into_iter();
     let named = variables.filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
     named
-        .filter(|(name, _)| KEPT.iter().any(|kept| name.starts_with(kept)))
+        .filter(|(name, _)| KEPT.split(' ').any(|kept| name.starts_with(kept)))
         .map(|(name, value)| {
             let is_list = name.ends_with("_PATH");
             let most = if is_list { MAX_LIST } else { MAX_VALUE };

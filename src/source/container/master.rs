@@ -10,34 +10,25 @@ use std::time::{Duration, Instant};
 const RETRY: Duration = Duration::from_millis(500);
 
 /// Addresses of one name that are tried at most.
-const MAX_ADDRESSES: usize = 16;
+const MAX_ADDRESSES: usize = 8;
 
 /// Shortest timeout of one connection attempt.
 const LEAST: Duration = Duration::from_millis(200);
 
-/// Resolves and connects within one `timeout`, reporting each result as soon as it is known: first
-/// the addresses with a connection that has not answered yet, then the outcome. Without a `port`
-/// nothing is connected to. The resolver may exceed the timeout: call this on a separate thread.
-pub(crate) fn probe(
-    name: &str,
-    port: Option<u16>,
-    timeout: Duration,
-    mut report: impl FnMut(MasterFacts),
-) {
+/// Resolves and connects within one `timeout`. Without a `port` nothing is connected to. The resolver
+/// may exceed the timeout: call this on a separate thread.
+pub(crate) fn probe(name: &str, port: Option<u16>, timeout: Duration) -> MasterFacts {
     let start = now();
     let addresses = resolve(name, timeout);
-    let mut facts = MasterFacts {
-        addresses,
-        connection: Connection::NotTried,
+    let left = timeout.saturating_sub(start.elapsed());
+    let connection = match (addresses.value(), port) {
+        (Some(known), Some(port)) => connect(known, port, left),
+        _ => Connection::NotTried,
     };
-    if let (Reading::Value(known), Some(port)) = (&facts.addresses, port) {
-        report(MasterFacts {
-            connection: Connection::TimedOut,
-            ..facts.clone()
-        });
-        facts.connection = connect(known, port, timeout.saturating_sub(start.elapsed()));
+    MasterFacts {
+        addresses,
+        connection,
     }
-    report(facts);
 }
 
 /// Resolves a name, retrying for as long as `timeout` lasts.
@@ -110,21 +101,11 @@ mod tests {
         drop(listener);
         assert_eq!(connect(&[local], port, SHORT), Connection::Refused);
         assert_eq!(connect(&[], port, SHORT), Connection::NotTried);
-        let all = |name: &str, port: Option<u16>| {
-            let mut reported = Vec::new();
-            probe(name, port, SHORT, |facts| reported.push(facts));
-            reported
-        };
-        let got = all("127.0.0.1", Some(port));
-        // The addresses are reported before any connection is attempted.
-        let connections: Vec<_> = got.iter().map(|facts| &facts.connection).collect();
-        assert_eq!(connections, [&Connection::TimedOut, &Connection::Refused]);
-        for facts in got {
-            assert_eq!(facts.addresses, Reading::Value(vec![local]));
-        }
-        let got = all("::1", None);
-        assert_eq!(got.len(), 1);
-        assert_eq!(got[0].connection, Connection::NotTried);
+        let got = probe("127.0.0.1", Some(port), SHORT);
+        assert_eq!(got.connection, Connection::Refused);
+        assert_eq!(got.addresses, Reading::Value(vec![local]));
+        let got = probe("::1", None, SHORT);
+        assert_eq!(got.connection, Connection::NotTried);
     }
 
     #[test]
