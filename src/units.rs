@@ -46,13 +46,9 @@ impl FromStr for Bdf {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let bad = || BadBdf(text.to_string());
         let hex = |part: &str, max_len: usize| -> Result<u32, BadBdf> {
-            if part.is_empty()
-                || part.len() > max_len
-                || !part.bytes().all(|b| b.is_ascii_hexdigit())
-            {
-                return Err(bad());
-            }
-            u32::from_str_radix(part, 16).map_err(|_| bad())
+            let digits = part.len() <= max_len && part.bytes().all(|b| b.is_ascii_hexdigit());
+            let number = u32::from_str_radix(part, 16).ok();
+            number.filter(|_| digits).ok_or_else(bad)
         };
         let (address, function) = text.rsplit_once('.').ok_or_else(bad)?;
         let mut parts = address.splitn(3, ':');
@@ -74,25 +70,12 @@ impl FromStr for Bdf {
     }
 }
 
-impl Serialize for Bdf {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Bdf {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
-    }
-}
-
 /// What an RDMA device is known by for as long as the node lives: its PCI address, since udev
 /// renames devices (`mlx5_0` to `rocep25s0f0`) and the kernel renumbers them.
 ///
 /// Text forms: `0000:19:00.0`; `0000:19:00.0/mlx5_core.sf.2` for a sub-function;
 /// `guid:xxxx:xxxx:xxxx:xxxx` for a software device (rxe, siw); `name:NAME` when nothing else is known.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
 #[serde(transparent)]
 pub struct DeviceKey(pub String);
 
@@ -117,24 +100,24 @@ impl fmt::Display for PortKey {
     }
 }
 
-impl Serialize for PortKey {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+impl FromStr for PortKey {
+    type Err = BadPortKey;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let key = || {
+            let (device, port) = text.rsplit_once('/')?;
+            let device = DeviceKey(device.to_string());
+            let port = port.parse().ok()?;
+            Some(PortKey { device, port })
+        };
+        key().ok_or_else(|| BadPortKey(text.to_string()))
     }
 }
 
-impl<'de> Deserialize<'de> for PortKey {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let (device, port) = text
-            .rsplit_once('/')
-            .ok_or_else(|| serde::de::Error::custom("port key without '/'"))?;
-        Ok(PortKey {
-            device: DeviceKey(device.to_string()),
-            port: port.parse().map_err(serde::de::Error::custom)?,
-        })
-    }
-}
+/// Text that is not a port's key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not DEVICE_KEY/PORT: {0:?}")]
+pub struct BadPortKey(pub String);
 
 /// Bits a second: the unit of link rates.
 #[derive(
@@ -181,25 +164,23 @@ impl Millis {
     }
 
     /// Time passed since `earlier`; zero if `earlier` is later.
-    pub fn since(self, earlier: Millis) -> std::time::Duration {
-        std::time::Duration::from_millis(self.0.saturating_sub(earlier.0))
+    pub fn since(self, earlier: Millis) -> Duration {
+        Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 
     /// This moment moved back by `by`; stops at zero.
-    pub fn minus(self, by: std::time::Duration) -> Millis {
-        Millis(
-            self.0
-                .saturating_sub(u64::try_from(by.as_millis()).unwrap_or(u64::MAX)),
-        )
+    pub fn minus(self, by: Duration) -> Millis {
+        Millis(self.0.saturating_sub(millis(by)))
     }
 
     /// This moment moved on by `by`.
-    pub fn plus(self, by: std::time::Duration) -> Millis {
-        Millis(
-            self.0
-                .saturating_add(u64::try_from(by.as_millis()).unwrap_or(u64::MAX)),
-        )
+    pub fn plus(self, by: Duration) -> Millis {
+        Millis(self.0.saturating_add(millis(by)))
     }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A length of time in settings, written as `250ms`, `10s`, `5m`, `1h` or `1h30m`.
@@ -240,7 +221,7 @@ const SPAN_UNITS: [(&str, u64); 5] = [
 
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut left = u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX);
+        let mut left = millis(self.0);
         if left == 0 {
             return f.write_str("0s");
         }
@@ -293,18 +274,25 @@ impl FromStr for Span {
     }
 }
 
-impl Serialize for Span {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
+/// Types that are their text in JSON and settings.
+macro_rules! serialized_as_text {
+    ($($type:ty)*) => {$(
+        impl Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    )*};
 }
 
-impl<'de> Deserialize<'de> for Span {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
-    }
-}
+serialized_as_text!(Bdf PortKey Span);
 
 /// Text cut to a number of bytes at a character, with an ellipsis where something is missing.
 pub fn cut(mut text: String, most: usize) -> String {

@@ -43,32 +43,20 @@ pub struct SeenFabric {
 pub fn remember(memory: &mut BTreeMap<DeviceKey, SeenFabric>, snapshot: &Snapshot) {
     if let Some(devices) = &snapshot.devices {
         for device in devices.value.iter() {
-            match memory.get_mut(&device.key) {
-                Some(seen) => {
-                    seen.last_seen = devices.at;
-                    update(&mut seen.device, device);
-                }
-                None => {
-                    memory.insert(
-                        device.key.clone(),
-                        SeenFabric {
-                            device: device.clone(),
-                            distances: BTreeMap::new(),
-                            routes: BTreeMap::new(),
-                            maybe_routes: BTreeMap::new(),
-                            last_seen: devices.at,
-                        },
-                    );
-                }
-            }
+            let seen = (memory.entry(device.key.clone())).or_insert_with(|| SeenFabric {
+                device: device.clone(),
+                distances: BTreeMap::new(),
+                routes: BTreeMap::new(),
+                maybe_routes: BTreeMap::new(),
+                last_seen: devices.at,
+            });
+            seen.last_seen = devices.at;
+            update(&mut seen.device, device);
         }
         while memory.len() > MAX_DEVICES
-            && let Some(least) = memory
-                .iter()
-                .min_by_key(|(_, seen)| worth(seen))
-                .map(|(key, _)| key.clone())
+            && let Some((least, _)) = memory.iter().min_by_key(|(_, seen)| worth(seen))
         {
-            memory.remove(&least);
+            memory.remove(&least.clone());
         }
     }
     for seen in memory.values_mut() {
@@ -152,12 +140,8 @@ fn remember_distances(seen: &mut SeenFabric, snapshot: &Snapshot) {
         return;
     };
     for (gpu, distance) in distances {
-        match seen.distances.get_mut(gpu) {
-            Some(nearest) => *nearest = (*nearest).min(*distance),
-            None => {
-                seen.distances.insert(gpu.clone(), *distance);
-            }
-        }
+        let nearest = seen.distances.entry(gpu.clone()).or_insert(*distance);
+        *nearest = (*nearest).min(*distance);
     }
 }
 

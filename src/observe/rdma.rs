@@ -12,7 +12,7 @@ const GVNIC_ID: &str = "1ae0:0042";
 
 /// One RDMA device as enumerated: what changes only when it is re-registered, renamed or re-flashed.
 /// Source: `/sys/class/infiniband/<dev>` (drivers/infiniband/core/sysfs.c), RDMA_NLDEV_CMD_GET.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct RdmaDevice {
     /// What it is known by while the node lives.
     pub key: DeviceKey,
@@ -75,24 +75,8 @@ impl RdmaDevice {
     pub fn at(pci: &str) -> Self {
         RdmaDevice {
             key: DeviceKey(pci.into()),
-            name: String::new(),
-            index: None,
             pci: pci.parse().ok(),
-            driver: String::new(),
-            pci_id: None,
-            node_type: None,
-            firmware: None,
-            board_id: None,
-            hca_type: None,
-            node_guid: None,
-            sys_image_guid: None,
-            function: Function::Physical,
-            sriov: None,
-            smi_parent: None,
-            unread: None,
-            numa_node: None,
-            uverbs: Reading::Absent,
-            ports: Vec::new(),
+            ..RdmaDevice::default()
         }
     }
 }
@@ -113,10 +97,11 @@ pub struct RdmaPort {
 }
 
 /// Kind of PCI function behind an RDMA device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, PartialOrd, Ord, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum Function {
     /// A physical function, or the only function there is.
+    #[default]
     Physical,
     /// A VF whose PF is on this host (`physfn` link).
     VirtualOfHost,
@@ -170,14 +155,12 @@ pub enum PortState {
 impl PortState {
     /// From the kernel's number.
     pub fn from_id(id: u32) -> Self {
-        match id {
-            1 => PortState::Down,
-            2 => PortState::Init,
-            3 => PortState::Armed,
-            4 => PortState::Active,
-            5 => PortState::ActiveDefer,
-            _ => PortState::Unknown,
-        }
+        use PortState::*;
+        let named = [Unknown, Down, Init, Armed, Active, ActiveDefer];
+        named
+            .into_iter()
+            .find(|state| state.id() == id)
+            .unwrap_or(Unknown)
     }
 
     /// The kernel's number.
@@ -217,16 +200,20 @@ pub enum PhysState {
 impl PhysState {
     /// From the kernel's number.
     pub fn from_id(id: u32) -> Self {
-        match id {
-            1 => PhysState::Sleep,
-            2 => PhysState::Polling,
-            3 => PhysState::Disabled,
-            4 => PhysState::Training,
-            5 => PhysState::LinkUp,
-            6 => PhysState::ErrorRecovery,
-            7 => PhysState::PhyTest,
-            _ => PhysState::Unknown,
-        }
+        use PhysState::*;
+        let named = [
+            Sleep,
+            Polling,
+            Disabled,
+            Training,
+            LinkUp,
+            ErrorRecovery,
+            PhyTest,
+        ];
+        named
+            .into_iter()
+            .find(|state| state.id() == id)
+            .unwrap_or(Unknown)
     }
 
     /// The kernel's number.

@@ -19,6 +19,20 @@ pub enum Reading<T> {
 }
 
 impl<T> Reading<T> {
+    /// A failure of this kind.
+    pub fn failed(kind: FaultKind, detail: impl Into<String>) -> Self {
+        let detail = detail.into();
+        Reading::Failed(Fault { kind, detail })
+    }
+
+    /// The value itself, if it was read.
+    pub fn into_value(self) -> Option<T> {
+        match self {
+            Reading::Value(value) => Some(value),
+            _ => None,
+        }
+    }
+
     /// The value, if it was read.
     pub fn value(&self) -> Option<&T> {
         match self {
@@ -29,12 +43,7 @@ impl<T> Reading<T> {
 
     /// The same answer with another value.
     pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Reading<U> {
-        match self {
-            Reading::Value(value) => Reading::Value(f(value)),
-            Reading::Absent => Reading::Absent,
-            Reading::NotObservable => Reading::NotObservable,
-            Reading::Failed(fault) => Reading::Failed(fault),
-        }
+        self.and_then(|value| Reading::Value(f(value)))
     }
 
     /// What `f` makes of the value, which may be no value; every other answer stays.

@@ -62,24 +62,18 @@ pub struct Snapshot {
 impl Snapshot {
     /// Health of a source for a subject (or a part of it, `eth0/…`), or for the whole node.
     pub fn health(&self, source: &str, subject: &str) -> Option<&SourceHealth> {
-        let mut whole = None;
-        for health in self.sources.values() {
-            if &*health.source != source {
-                continue;
-            }
-            let names_it = &*health.subject == subject
-                || health
-                    .subject
-                    .strip_prefix(subject)
-                    .is_some_and(|rest| !subject.is_empty() && rest.starts_with('/'));
-            if names_it {
-                return Some(health);
-            }
-            if health.subject.is_empty() {
-                whole = Some(health);
-            }
-        }
-        whole
+        let of_source = || {
+            self.sources
+                .values()
+                .filter(|health| &*health.source == source)
+        };
+        let names_it = |health: &&SourceHealth| {
+            let rest = health.subject.strip_prefix(subject);
+            let is_part = |rest: &str| !subject.is_empty() && rest.starts_with('/');
+            rest.is_some_and(|rest| rest.is_empty() || is_part(rest))
+        };
+        let whole = || of_source().find(|health| health.subject.is_empty());
+        of_source().find(names_it).or_else(whole)
     }
 
     /// Whether what was read of a subject `at` a moment can be gone by `now`: it is not older than

@@ -81,55 +81,46 @@ pub struct Moved {
 const MAX_SEGMENT: f64 = 65_535.0;
 
 impl NetCounters {
+    fn each(&mut self) -> [&mut u64; 12] {
+        [
+            &mut self.ip_received_bytes,
+            &mut self.ip_sent_bytes,
+            &mut self.ip_received,
+            &mut self.ip_sent,
+            &mut self.ip_forwarded,
+            &mut self.tcp_received,
+            &mut self.tcp_sent,
+            &mut self.udp_sent,
+            &mut self.loopback_received_bytes,
+            &mut self.loopback_sent_bytes,
+            &mut self.links_received_bytes,
+            &mut self.links_sent_bytes,
+        ]
+    }
+
     /// Adds another namespace's.
     pub fn add(&mut self, other: &NetCounters) {
-        let all = [
-            (&mut self.ip_received_bytes, other.ip_received_bytes),
-            (&mut self.ip_sent_bytes, other.ip_sent_bytes),
-            (&mut self.ip_received, other.ip_received),
-            (&mut self.ip_sent, other.ip_sent),
-            (&mut self.ip_forwarded, other.ip_forwarded),
-            (&mut self.tcp_received, other.tcp_received),
-            (&mut self.tcp_sent, other.tcp_sent),
-            (&mut self.udp_sent, other.udp_sent),
-            (
-                &mut self.loopback_received_bytes,
-                other.loopback_received_bytes,
-            ),
-            (&mut self.loopback_sent_bytes, other.loopback_sent_bytes),
-            (&mut self.links_received_bytes, other.links_received_bytes),
-            (&mut self.links_sent_bytes, other.links_sent_bytes),
-        ];
-        for (sum, more) in all {
-            *sum = sum.saturating_add(more);
+        for (sum, more) in self.each().into_iter().zip({ *other }.each()) {
+            *sum = sum.saturating_add(*more);
         }
     }
 
     /// What moved since `before`; none where a counter went back: it is another namespace.
     pub fn since(&self, before: &NetCounters) -> Option<Moved> {
-        let d = |now: u64, then: u64| now.checked_sub(then).map(to_f64);
-        let less = |all: f64, part: f64| (all - part).max(0.0);
-        let received = d(self.ip_received_bytes, before.ip_received_bytes)?;
-        let sent = d(self.ip_sent_bytes, before.ip_sent_bytes)?;
+        let mut passed = *self;
+        for (now, then) in passed.each().into_iter().zip({ *before }.each()) {
+            *now = now.checked_sub(*then)?;
+        }
+        let less = |all: u64, part: u64| to_f64(all.saturating_sub(part));
         let ip = Bytes {
-            received: less(
-                received,
-                d(self.loopback_received_bytes, before.loopback_received_bytes)?,
-            ),
-            sent: less(
-                sent,
-                d(self.loopback_sent_bytes, before.loopback_sent_bytes)?,
-            ),
+            received: less(passed.ip_received_bytes, passed.loopback_received_bytes),
+            sent: less(passed.ip_sent_bytes, passed.loopback_sent_bytes),
         };
-        let forwarded = d(self.ip_forwarded, before.ip_forwarded)?;
-        let packets_out = d(self.ip_sent, before.ip_sent)? + forwarded;
-        let others_out = d(self.udp_sent, before.udp_sent)? + forwarded;
-        let share_in = share(
-            d(self.tcp_received, before.tcp_received)?,
-            d(self.ip_received, before.ip_received)?,
-        );
-        let share_out = share(less(packets_out, others_out), packets_out);
-        let most_out = d(self.tcp_sent, before.tcp_sent)? * MAX_SEGMENT;
+        let packets_out = passed.ip_sent.saturating_add(passed.ip_forwarded);
+        let others_out = passed.udp_sent.saturating_add(passed.ip_forwarded);
+        let share_in = share(to_f64(passed.tcp_received), to_f64(passed.ip_received));
+        let share_out = share(less(packets_out, others_out), to_f64(packets_out));
+        let most_out = to_f64(passed.tcp_sent) * MAX_SEGMENT;
         Some(Moved {
             tcp: Bytes {
                 received: ip.received * share_in,
@@ -137,8 +128,8 @@ impl NetCounters {
             },
             ip,
             links: Bytes {
-                received: d(self.links_received_bytes, before.links_received_bytes)?,
-                sent: d(self.links_sent_bytes, before.links_sent_bytes)?,
+                received: to_f64(passed.links_received_bytes),
+                sent: to_f64(passed.links_sent_bytes),
             },
         })
     }

@@ -1,19 +1,17 @@
 //! Runs every source off the async threads: each subject has at most one read in flight, with a
 //! deadline. A hung read becomes a stalled observation and delays no other.
 
-mod discovery;
-mod events;
 pub mod pool;
 pub mod schedule;
 pub mod snapshot_update;
 pub mod sources;
 
-pub use discovery::excluded;
-
 use crate::clock::Clock;
 use crate::config::Intervals;
-use crate::glob::Glob;
+use crate::glob::{self, Glob};
 use crate::host::Host;
+use crate::observe::history::ports_of;
+use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::Fault;
 use crate::observe::snapshot::{Snapshot, SourceHealth};
 use crate::units::{DeviceKey, Millis, PortKey};
@@ -41,10 +39,19 @@ pub struct Plan {
 /// A read that ended, with its reader, which comes back to be used again.
 struct Done {
     subject: Subject,
-    generation: u64,
+    began: Began,
     reader: Reader,
     sample: Sample,
     took: Duration,
+}
+
+/// When a worker began the read; also tells this reader's reads from those of another one.
+type Began = Arc<OnceLock<Millis>>;
+
+/// A subject's reader, unless it is out on a read, and its last read.
+struct ReaderSlot {
+    reader: Option<Reader>,
+    began: Began,
 }
 
 /// Reads the node's sources and keeps the snapshot of what they gave.
@@ -53,8 +60,7 @@ pub struct Sampler {
     plan: Plan,
     clock: Clock,
     schedule: Schedule,
-    readers: BTreeMap<Subject, (u64, Option<Reader>)>,
-    generation: u64,
+    readers: BTreeMap<Subject, ReaderSlot>,
     snapshot: Snapshot,
     /// Ports whose PMA counters must not be opened.
     restricted: BTreeSet<PortKey>,
@@ -63,18 +69,7 @@ pub struct Sampler {
     netdevs: BTreeSet<String>,
     /// What an earlier run of this boot saw, until the first sample has been compared with it.
     remembered: Remembered,
-    /// Subjects whose names may have changed since their last read began.
-    outdated: BTreeSet<Subject>,
     pool: Pool<Done>,
-    /// Reads that were queued, until a worker was seen to have started them.
-    queued: Vec<Queued>,
-}
-
-/// A read on its way to a worker, which sets the moment when it begins.
-struct Queued {
-    subject: Subject,
-    generation: u64,
-    began: Arc<OnceLock<Millis>>,
 }
 
 /// Devices and GPUs (by address) that an earlier run saw.
@@ -105,15 +100,12 @@ impl Sampler {
             clock,
             schedule: Schedule::default(),
             readers: BTreeMap::new(),
-            generation: 0,
             restricted: restricted.into_iter().collect(),
             newly_restricted: false,
             netdevs: BTreeSet::new(),
             remembered: Remembered::default(),
-            outdated: BTreeSet::new(),
             plan,
             pool: Pool::new(),
-            queued: Vec::new(),
         };
         for source in SOURCES.iter().filter(|source| source.scope == Scope::Node) {
             sampler.add(source, "");
@@ -173,9 +165,7 @@ impl Sampler {
         self.snapshot.devices.is_some()
             && !in_doubt("devices")
             && !in_doubt("pci")
-            && self.schedule.answered(|subject| {
-                sources::source(subject.source).map_or(1, |source| source.samples)
-            })
+            && (self.schedule).answered(|subject| sources::source(subject.source).samples)
     }
 
     /// Whether every source has answered once or is stalled: enough for a one-shot sample.
@@ -198,7 +188,11 @@ impl Sampler {
             .collect();
         self.pool.submit(now, work);
         self.pool.attend(now);
-        self.note_begun();
+        for (subject, slot) in &self.readers {
+            if let Some(at) = slot.began.get() {
+                self.schedule.began(subject, *at);
+            }
+        }
         if self.schedule.mark_stalled(now) {
             return true;
         }
@@ -235,39 +229,35 @@ impl Sampler {
             return;
         };
         let pace = Pace {
-            interval: (source.interval)(&self.plan).duration(),
+            interval: (source.interval)(&self.plan.intervals).duration(),
             deadline: self.plan.intervals.deadline.duration(),
         };
-        self.generation += 1;
-        let reader = (self.generation, Some(reader));
-        self.readers.insert(subject.clone(), reader);
+        let slot = ReaderSlot {
+            reader: Some(reader),
+            began: Began::default(),
+        };
+        self.readers.insert(subject.clone(), slot);
         self.schedule.add(subject, pace, self.clock.now());
     }
 
     /// The read of a subject, ready to be run elsewhere. After an event it is urgent.
     fn work(&mut self, subject: Subject) -> Option<pool::Job<Done>> {
-        let (generation, slot) = self.readers.get_mut(&subject)?;
-        let generation = *generation;
-        let mut reader = slot.take()?;
-        let renamed = self.outdated.remove(&subject);
+        let slot = self.readers.get_mut(&subject)?;
+        let mut reader = slot.reader.take()?;
+        let began = Began::default();
+        slot.began = Arc::clone(&began);
         let host = Arc::clone(&self.host);
         let urgent = self.schedule.is_woken(&subject);
-        let vital = sources::source(subject.source).is_some_and(|source| source.vital);
-        let began = Arc::new(OnceLock::new());
-        self.queued.push(Queued {
-            subject: subject.clone(),
-            generation,
-            began: Arc::clone(&began),
-        });
+        let vital = sources::source(subject.source).vital;
         let clock = self.clock;
         let work = move || {
             #[expect(clippy::disallowed_methods, reason = "the duration of a read")]
             let start = std::time::Instant::now();
             let _ = began.set(clock.now());
-            let sample = catch_unwind(AssertUnwindSafe(|| reader(&host, renamed)));
+            let sample = catch_unwind(AssertUnwindSafe(|| reader(&host)));
             Done {
                 subject,
-                generation,
+                began,
                 reader,
                 sample: sample.unwrap_or_else(|_| Sample::panicked()),
                 took: start.elapsed(),
@@ -280,29 +270,11 @@ impl Sampler {
         })
     }
 
-    /// Tells the schedule which reads were started: only those can hang.
-    fn note_begun(&mut self) {
-        let (schedule, readers) = (&mut self.schedule, &self.readers);
-        self.queued.retain(|queued| {
-            let known = readers.get(&queued.subject);
-            if known.is_none_or(|(generation, _)| *generation != queued.generation) {
-                return false;
-            }
-            match queued.began.get() {
-                Some(at) => schedule.began(&queued.subject, *at),
-                None => return true,
-            }
-            false
-        });
-    }
-
     /// Merges a finished read. True if facts or the source's health have changed.
     fn merge(&mut self, done: Done) -> bool {
-        // A reader of an older generation belongs to a device that has gone or was re-registered.
+        // Another reader's belongs to a device that has gone or was re-registered.
         match self.readers.get_mut(&done.subject) {
-            Some((generation, slot)) if *generation == done.generation => {
-                *slot = Some(done.reader);
-            }
+            Some(slot) if Arc::ptr_eq(&slot.began, &done.began) => slot.reader = Some(done.reader),
             _ => return false,
         }
         let now = self.clock.now();
@@ -322,7 +294,93 @@ impl Sampler {
         if let Some(netdevs) = changes.netdevs {
             self.follow_devices(before.as_deref(), &netdevs);
         }
-        changes.changed || health_changed
+        let each_counts = sources::source(subject.source).samples > 1;
+        changes.changed || each_counts || health_changed
+    }
+
+    /// Adds and drops subjects after an enumeration. `before`: the devices of the one before.
+    fn follow_devices(&mut self, before: Option<&Vec<RdmaDevice>>, netdevs: &BTreeSet<String>) {
+        let Some(devices) = self.snapshot.devices.as_ref().map(|d| Arc::clone(&d.value)) else {
+            return;
+        };
+        let unchanged: BTreeSet<&str> = (devices.iter())
+            .filter(|device| before.is_some_and(|before| before.contains(device)))
+            .map(|device| device.key.0.as_str())
+            .collect();
+        let same_inventory = before == Some(&*devices) && *netdevs == self.netdevs;
+        let keep = |subject: &Subject| match sources::source(subject.source).scope {
+            Scope::Node => true,
+            // Of other devices it is another read.
+            Scope::Inventoried => same_inventory,
+            Scope::Device => unchanged.contains(subject.name.as_str()),
+            Scope::Interface => netdevs.contains(&subject.name),
+        };
+        self.schedule.retain(keep);
+        self.readers.retain(|subject, _| keep(subject));
+        snapshot_update::forget(&mut self.snapshot, &devices, netdevs);
+        self.netdevs.clone_from(netdevs);
+        for source in SOURCES {
+            let names: Vec<&str> = match source.scope {
+                Scope::Node => Vec::new(),
+                Scope::Inventoried => vec![""],
+                Scope::Device => devices.iter().map(|device| device.key.0.as_str()).collect(),
+                Scope::Interface => netdevs.iter().map(String::as_str).collect(),
+            };
+            for name in names {
+                self.add(source, name);
+            }
+        }
+    }
+
+    /// A network device changed (an rtnetlink event).
+    pub fn netdev_changed(&mut self, name: &str) {
+        let now = self.clock.now();
+        let subject = Subject::new("netdev", name);
+        let mut known = self.schedule.contains(&subject);
+        self.schedule.wake(&subject, now);
+        for (device, _) in
+            ports_of(&self.snapshot).filter(|(_, port)| port.netdev.as_deref() == Some(name))
+        {
+            known = true;
+            let link = Subject::new("link", &device.key.0);
+            self.schedule.wake(&link, now);
+        }
+        if !known {
+            // A new or renamed device may belong to a port: enumerate. Strangers (veth of pods)
+            // come and go all day, so only if RDMA ports without a network device exist.
+            let missing = ports_of(&self.snapshot).any(|(_, port)| {
+                let name = port.netdev.as_ref();
+                name.is_none_or(|name| !self.snapshot.netdevs.contains_key(name))
+            });
+            if missing {
+                self.devices_changed();
+            }
+        }
+    }
+
+    /// DCB settings changed. Statistics are read at their own pace: shares of time need samples that
+    /// lie well apart.
+    pub fn dcb_changed(&mut self) {
+        self.wake_sources(&["dcb"]);
+    }
+
+    /// RDMA devices came, went or changed: enumerate now.
+    pub fn devices_changed(&mut self) {
+        self.wake_sources(&["devices"]);
+    }
+
+    /// Events were lost: read everything that they could have reported.
+    pub fn resync(&mut self) {
+        self.wake_sources(&["devices", "link", "netdev"]);
+    }
+
+    fn wake_sources(&mut self, sources: &[&str]) {
+        let now = self.clock.now();
+        for subject in self.readers.keys() {
+            if sources.contains(&subject.source) {
+                self.schedule.wake(subject, now);
+            }
+        }
     }
 
     /// Whether a first sample lacks what an earlier run saw.
@@ -337,6 +395,14 @@ impl Sampler {
             _ => false,
         }
     }
+}
+
+/// Whether the operator excludes the device from counter reads, by name or PCI address.
+pub fn excluded(exclude: &[Glob], device: &RdmaDevice) -> bool {
+    glob::any_matches(exclude, &device.name)
+        || device
+            .pci
+            .is_some_and(|pci| glob::any_matches(exclude, &pci.to_string()))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use crate::units::Millis;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::Notify;
 
 /// Most workers. One that is stuck in the kernel never comes back.
@@ -20,7 +20,8 @@ const MAX_OTHERS: usize = 40;
 /// How long jobs may wait behind a read before another worker is started.
 pub const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Results are held back this long for the next ones to come along.
+/// While jobs wait, results that are not urgent are held back this long for the next ones to come
+/// along.
 const BATCH: Duration = Duration::from_millis(5);
 
 /// A read to be run, with its priority.
@@ -49,7 +50,8 @@ struct State<R> {
     queue: BTreeMap<(bool, bool, u64), Job<R>>,
     submitted: u64,
     done: Vec<R>,
-    held_since: Option<Instant>,
+    /// An urgent job is among those done.
+    urgent: bool,
     workers: usize,
     /// Workers busy with jobs that are not vital.
     others: usize,
@@ -62,18 +64,6 @@ impl<R> State<R> {
         let full = self.others >= MAX_OTHERS;
         let may = |(_, job): &(&(bool, bool, u64), &Job<R>)| job.vital || !full;
         self.queue.iter().find(may).map(|(rank, _)| *rank)
-    }
-
-    /// Whether to hand over results now rather than wait for more.
-    #[expect(clippy::disallowed_methods, reason = "how long results are held back")]
-    fn is_ripe(&mut self, urgent: bool) -> bool {
-        let since = *self.held_since.get_or_insert_with(Instant::now);
-        let urgent_left = self.queue.keys().any(|(routine, _, _)| !routine);
-        self.next().is_none()
-            // The next read may keep the last worker.
-            || self.workers >= MAX_WORKERS
-            || (urgent && !urgent_left)
-            || since.elapsed() >= BATCH
     }
 }
 
@@ -97,7 +87,7 @@ impl<R: Send + 'static> Pool<R> {
             queue: BTreeMap::new(),
             submitted: 0,
             done: Vec::new(),
-            held_since: None,
+            urgent: false,
             workers: 0,
             others: 0,
             closed: false,
@@ -144,7 +134,7 @@ impl<R: Send + 'static> Pool<R> {
         let room = MAX_WORKERS.saturating_sub(state.workers);
         if state.next().is_none() || room == 0 {
             // A worker that comes free takes what waits.
-            self.attend = (!state.done.is_empty()).then(|| now.plus(PATIENCE));
+            self.attend = None;
             return;
         }
         self.attend = Some(now.plus(PATIENCE));
@@ -154,13 +144,22 @@ impl<R: Send + 'static> Pool<R> {
 
     /// Waits until there are results to take. Cancel safe.
     pub async fn news(&self) {
-        self.shared.news.notified().await;
+        while self.shared.lock().done.is_empty() {
+            self.shared.news.notified().await;
+        }
+        let more_to_come = || {
+            let state = self.shared.lock();
+            !state.urgent && state.next().is_some()
+        };
+        if more_to_come() {
+            tokio::time::sleep(BATCH).await;
+        }
     }
 
     /// Takes the results there are.
     pub fn take(&mut self) -> Vec<R> {
         let mut state = self.shared.lock();
-        state.held_since = None;
+        state.urgent = false;
         if state.next().is_none() {
             // Workers that are still busy have nothing to wait for, and notify when they end.
             self.attend = None;
@@ -199,9 +198,8 @@ fn work<R>(shared: &Shared<R>) {
         state = shared.lock();
         state.others -= usize::from(!job.vital);
         state.done.extend(result);
-        if state.is_ripe(job.urgent) {
-            shared.news.notify_one();
-        }
+        state.urgent |= job.urgent;
+        shared.news.notify_one();
     }
     state.workers -= 1;
 }

@@ -30,10 +30,8 @@ impl Subject {
         if self == other || self.name != other.name {
             return false;
         }
-        match (source(self.source), source(other.source)) {
-            (Some(this), Some(other)) => this.held_back && this.scope == other.scope,
-            _ => false,
-        }
+        let this = source(self.source);
+        this.held_back && this.scope == source(other.source).scope
     }
 }
 
@@ -47,7 +45,7 @@ pub enum Idle {
 }
 
 /// How often and how long.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Pace {
     /// Time between two starts.
     pub interval: Duration,
@@ -56,7 +54,7 @@ pub struct Pace {
 }
 
 /// One subject's place in the schedule.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Slot {
     pace: Pace,
     due: Millis,
@@ -122,16 +120,7 @@ impl Schedule {
         self.slots.entry(subject).or_insert_with(|| Slot {
             pace,
             due: now,
-            started: None,
-            began: None,
-            idle: None,
-            extra: Vec::new(),
-            stalled_since: None,
-            last_ok: None,
-            ended: 0,
-            took: Duration::ZERO,
-            fault: None,
-            absent: false,
+            ..Slot::default()
         });
     }
 

@@ -5,6 +5,7 @@
 
 use super::Plan;
 use super::snapshot_update::{Changes, Ended, put, worse_bus};
+use crate::config::Intervals;
 use crate::host::Host;
 use crate::observe::counters::{PmaSkip, PortCounters};
 use crate::observe::netdev::OvsRoute;
@@ -18,6 +19,7 @@ use crate::source::{
     routes, vf,
 };
 use crate::units::{Bdf, DeviceKey, Millis, PortKey, Span};
+use Scope::{Device, Interface, Inventoried, Node};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -34,7 +36,7 @@ pub enum Scope {
     /// The whole node, from the start.
     Node,
     /// The whole node, once devices are known, and again when they change.
-    Inventory,
+    Inventoried,
     /// Each RDMA device, by device key.
     Device,
     /// Each network device of an RDMA port, by name.
@@ -48,21 +50,21 @@ pub struct Source {
     /// What it has one subject for.
     pub scope: Scope,
     /// How often each subject is read.
-    pub interval: fn(&Plan) -> Span,
+    pub interval: Interval,
     /// It says whether the node has its rails and GPUs: read as long as anything is.
     pub vital: bool,
     /// Not started while another read of the same device hangs: both ask one driver, which is
     /// likely to keep a second thread as well.
     pub held_back: bool,
-    /// Reads needed before the first full window has been seen; a rate needs two.
+    /// Reads needed before the first full window has been seen. A rate needs two, and each one
+    /// counts: it is judged also where nothing differs.
     pub samples: u64,
     /// Makes the reader of one subject; none where that device does not have the source.
-    pub reader: fn(&Inventory<'_>, &str) -> Option<Reader>,
+    pub reader: MakeReader,
 }
 
 /// A blocking read of one subject. Each owns its sockets, so that a hung read holds up no other.
-/// The flag says that the kernel reported a change of names or layouts since the last read.
-pub type Reader = Box<dyn FnMut(&Host, bool) -> Sample + Send>;
+pub type Reader = Box<dyn FnMut(&Host) -> Sample + Send>;
 
 /// What one read gave: how it went, and what merges its facts into the snapshot. Facts that could
 /// not be read at all leave the last ones where they are: their age and the source's health show it.
@@ -88,141 +90,70 @@ pub struct Inventory<'a> {
     pub restricted: &'a BTreeSet<PortKey>,
 }
 
-const ROW: Source = Source {
-    name: "",
-    scope: Scope::Node,
-    interval: |plan| plan.intervals.devices,
-    vital: false,
-    held_back: false,
-    samples: 1,
-    reader: |_, _| None,
-};
+type Interval = fn(&Intervals) -> Span;
+type MakeReader = fn(&Inventory<'_>, &str) -> Option<Reader>;
+
+/// A source of which one sample is enough and which nothing holds back.
+const fn row(name: &'static str, scope: Scope, interval: Interval, reader: MakeReader) -> Source {
+    Source {
+        name,
+        scope,
+        interval,
+        vital: false,
+        held_back: false,
+        samples: 1,
+        reader,
+    }
+}
 
 /// All sources, by name.
 pub static SOURCES: &[Source] = &[
     Source {
-        name: "counters",
-        scope: Scope::Device,
-        interval: |plan| plan.intervals.counters,
         held_back: true,
         samples: 2,
-        reader: counters_reader,
-        ..ROW
+        ..row("counters", Device, |every| every.counters, counters_reader)
     },
     Source {
-        name: "dcb",
-        scope: Scope::Interface,
-        interval: |plan| plan.intervals.dcb,
         held_back: true,
-        reader: |_, name| {
-            of_interface(name, |host, name| {
-                let facts = match host.is_live() {
-                    true => dcb::read(name),
-                    false => replay::dcb(host, name),
-                };
-                interface_sample(name, facts, |snapshot| &mut snapshot.dcb)
-            })
-        },
-        ..ROW
+        ..row("dcb", Interface, |every| every.dcb, dcb_reader)
     },
     Source {
-        name: "devices",
         vital: true,
-        reader: |inventory, _| {
-            let netlink = inventory.plan.netlink;
-            Some(Box::new(move |host, _| read_devices(host, netlink)))
-        },
-        ..ROW
+        ..row("devices", Node, |every| every.devices, devices_reader)
     },
+    row("dot1x", Inventoried, |every| every.dot1x, dot1x_reader),
     Source {
-        name: "dot1x",
-        scope: Scope::Inventory,
-        interval: |plan| plan.intervals.dot1x,
-        reader: dot1x_reader,
-        ..ROW
-    },
-    Source {
-        name: "ethtool",
-        scope: Scope::Interface,
-        interval: |plan| plan.intervals.ethtool,
         held_back: true,
         samples: 2,
-        reader: ethtool_reader,
-        ..ROW
+        ..row("ethtool", Interface, |every| every.ethtool, ethtool_reader)
     },
     Source {
-        name: "gids",
-        scope: Scope::Device,
-        interval: |plan| plan.intervals.gids,
         held_back: true,
-        reader: gids_reader,
-        ..ROW
+        ..row("gids", Device, |every| every.gids, gids_reader)
     },
+    row("gpudirect", Node, |every| every.gpudirect, gpudirect_reader),
     Source {
-        name: "gpudirect",
-        interval: |plan| plan.intervals.gpudirect,
-        reader: |_, _| {
-            Some(Box::new(|host, _| {
-                let facts = gpudirect::read(host);
-                Sample::of(ended(&facts.modules), move |snapshot, at| {
-                    let before = snapshot.gpudirect.replace(stamped(at, facts.clone()));
-                    before.is_none_or(|before| before.value != facts).into()
-                })
-            }))
-        },
-        ..ROW
-    },
-    Source {
-        name: "link",
-        scope: Scope::Device,
-        interval: |plan| plan.intervals.link,
         vital: true,
-        reader: link_reader,
-        ..ROW
+        ..row("link", Device, |every| every.link, link_reader)
     },
+    row("netdev", Interface, |every| every.netdev, netdev_reader),
     Source {
-        name: "netdev",
-        scope: Scope::Interface,
-        interval: |plan| plan.intervals.netdev,
-        reader: netdev_reader,
-        ..ROW
-    },
-    Source {
-        name: "pci",
-        scope: Scope::Inventory,
-        interval: |plan| plan.intervals.pci,
         vital: true,
-        reader: |inventory, _| {
-            let rdma: BTreeSet<Bdf> = inventory.devices.iter().filter_map(|d| d.pci).collect();
-            let rdma: Vec<Bdf> = rdma.into_iter().collect();
-            Some(Box::new(move |host, _| pci_sample(pci::scan(host, &rdma))))
-        },
-        ..ROW
+        ..row("pci", Inventoried, |every| every.pci, pci_reader)
     },
     Source {
-        name: "vf_links",
-        scope: Scope::Interface,
-        interval: |plan| plan.intervals.pci,
         held_back: true,
-        reader: |_, name| {
-            of_interface(name, |host, name| match vf::links(host, name) {
-                // Most interfaces have no virtual functions.
-                Reading::Absent => {
-                    let name = name.to_string();
-                    Sample::of(Ended::Absent, move |snapshot, _| {
-                        snapshot.vf_links.remove(&name).is_some().into()
-                    })
-                }
-                links => interface_sample(name, links, |snapshot| &mut snapshot.vf_links),
-            })
-        },
-        ..ROW
+        ..row("vf_links", Interface, |every| every.pci, vf_links_reader)
     },
 ];
 
+/// What a name without a row is: never, since names come from the rows.
+static UNKNOWN: Source = row("", Node, |every| every.devices, |_, _| None);
+
 /// The source of a name.
-pub fn source(name: &str) -> Option<&'static Source> {
-    SOURCES.iter().find(|source| source.name == name)
+pub fn source(name: &str) -> &'static Source {
+    let known = SOURCES.iter().find(|source| source.name == name);
+    known.unwrap_or(&UNKNOWN)
 }
 
 impl Sample {
@@ -264,11 +195,6 @@ fn first_fault<'a, T: 'a>(readings: impl Iterator<Item = &'a Reading<T>>) -> End
     failed.unwrap_or(Ended::Ok)
 }
 
-fn port_key(device: &DeviceKey, port: u32) -> PortKey {
-    let device = device.clone();
-    PortKey { device, port }
-}
-
 fn device_of<'a>(inventory: &Inventory<'a>, key: &str) -> Option<&'a RdmaDevice> {
     (inventory.devices.iter()).find(|device| device.key.0 == key)
 }
@@ -278,6 +204,11 @@ fn client_for(host: &Host, device: &RdmaDevice, netlink: bool) -> Option<(rdma::
     let index = device.index?;
     let client = (netlink && host.is_live()).then(|| rdma::Client::open().ok());
     Some((client??, index))
+}
+
+fn devices_reader(inventory: &Inventory<'_>, _: &str) -> Option<Reader> {
+    let netlink = inventory.plan.netlink;
+    Some(Box::new(move |host| read_devices(host, netlink)))
 }
 
 fn read_devices(host: &Host, netlink: bool) -> Sample {
@@ -331,43 +262,35 @@ fn read_devices(host: &Host, netlink: bool) -> Sample {
 fn link_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
     let device = device_of(inventory, key)?.clone();
     if device.is_gvnic() {
-        let mut reader = gvnic::GvnicLinkReader::new(&device);
-        return Some(Box::new(move |host, _| {
-            link_sample(&device.key, vec![(1, reader.read(host))])
+        return Some(Box::new(move |host| {
+            link_sample(vec![(device.port_key(1), gvnic::read_link(host, &device))])
         }));
     }
     let netlink = inventory.plan.netlink;
     let mut reader = link::LinkReader::new(&device, RATE_EVERY);
     let mut client = None;
-    Some(Box::new(move |host, _| {
+    Some(Box::new(move |host| {
         let client = client.get_or_insert_with(|| client_for(host, &device, netlink));
         let known = client.as_mut().and_then(|(client, index)| {
             let count = u32::try_from(device.ports.len()).unwrap_or(u32::MAX);
-            match client.ports(*index, &device.name, count) {
-                Ok(ports) => Some(ports),
-                Err(error) => {
-                    tracing::debug!(device = %device.name, %error, "RDMA netlink PORT_GET failed");
-                    None
-                }
-            }
+            let ports = client.ports(*index, &device.name, count);
+            let ports = ports.inspect_err(|error| {
+                tracing::debug!(device = %device.name, %error, "RDMA netlink PORT_GET failed");
+            });
+            let state = |port: rdma::NlPort| (port.port, port.state, port.phys_state);
+            Some(ports.ok()?.into_iter().map(state).collect::<Vec<_>>())
         });
-        let known: Option<Vec<_>> = known.map(|ports| {
-            let told = |(number, port): (u32, Result<rdma::NlPort, _>)| {
-                port.ok().map(|port| (number, port.state, port.phys_state))
-            };
-            ports.into_iter().filter_map(told).collect()
-        });
-        link_sample(&device.key, reader.read(host, known.as_deref()))
+        let ports = reader.read(host, known.as_deref()).into_iter();
+        let keyed = ports.map(|(port, facts)| (device.port_key(port), facts));
+        link_sample(keyed.collect())
     }))
 }
 
-fn link_sample(device: &DeviceKey, ports: Vec<(u32, LinkFacts)>) -> Sample {
-    let device = device.clone();
+fn link_sample(ports: Vec<(PortKey, LinkFacts)>) -> Sample {
     let ended = first_fault(ports.iter().map(|(_, facts)| &facts.state));
     Sample::of(ended, move |snapshot, at| {
         let mut changes = Changes::default();
-        for (port, facts) in ports {
-            let key = port_key(&device, port);
+        for (key, facts) in ports {
             let gone = match &facts.state {
                 Reading::Absent => true,
                 Reading::Failed(fault) => fault.kind == FaultKind::Gone,
@@ -400,7 +323,7 @@ fn counters_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
         true => BTreeSet::new(),
         false => device.ports.iter().map(|port| port.number).collect(),
     };
-    Some(Box::new(move |host, _| {
+    Some(Box::new(move |host| {
         let mut hardware = BTreeMap::new();
         let client = client.get_or_insert_with(|| client_for(host, &device, netlink));
         if let Some((client, index)) = client {
@@ -422,18 +345,18 @@ fn counters_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
             pma.values().chain(hw.values())
         });
         let ended = first_fault(all);
-        let restricted = reader.newly_restricted();
-        let device = device.key.clone();
+        let restricted = reader.newly_restricted().into_iter();
+        let restricted = restricted.map(|port| device.port_key(port)).collect();
+        let ports = ports.into_iter();
+        let ports: Vec<_> = ports
+            .map(|(port, counters)| (device.port_key(port), counters))
+            .collect();
         Sample::of(ended, move |snapshot, at| {
-            for (port, counters) in ports {
-                let key = port_key(&device, port);
+            for (key, counters) in ports {
                 snapshot.counters.insert(key, stamped(at, counters));
             }
-            let restricted = restricted.iter().map(|port| port_key(&device, *port));
             Changes {
-                // Each sample counts: rates and resets are judged by them.
-                changed: true,
-                restricted: restricted.collect(),
+                restricted,
                 ..Changes::default()
             }
         })
@@ -443,7 +366,7 @@ fn counters_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
 fn gids_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
     let device = device_of(inventory, key).filter(|device| !device.is_gvnic())?;
     let device = device.clone();
-    Some(Box::new(move |host, _| {
+    Some(Box::new(move |host| {
         let ports = device.ports.iter().map(|port| port.number);
         let tables: Vec<_> = ports
             .map(|port| (device.port_key(port), gids::read(host, &device, port)))
@@ -468,11 +391,10 @@ fn gids_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
 
 fn netdev_reader(_: &Inventory<'_>, name: &str) -> Option<Reader> {
     let name = name.to_string();
-    let mut reader = netdev::NetdevReader::new(&name);
     let mut routes_in = 0;
     let mut routed: (bool, Option<OvsRoute>) = (false, None);
-    Some(Box::new(move |host, _| {
-        let mut facts = reader.read(host);
+    Some(Box::new(move |host| {
+        let mut facts = netdev::read(host, &name);
         if routes_in > 0 {
             routes_in -= 1;
         } else if let Reading::Value(routes) = routes::default_route_devices(host) {
@@ -495,41 +417,43 @@ fn netdev_reader(_: &Inventory<'_>, name: &str) -> Option<Reader> {
     }))
 }
 
-fn ethtool_reader(_: &Inventory<'_>, name: &str) -> Option<Reader> {
+type ByInterface<T> = BTreeMap<String, Arc<Stamped<Reading<T>>>>;
+
+fn of_interface<T: PartialEq + Send + Sync + 'static>(
+    name: &str,
+    read: fn(&Host, &str) -> Reading<T>,
+    field: fn(&mut Snapshot) -> &mut ByInterface<T>,
+) -> Option<Reader> {
     let name = name.to_string();
-    let mut reader = ethtool::StatsReader::new(&name);
-    Some(Box::new(move |host, renamed| {
-        if renamed {
-            reader.names_may_have_changed();
-        }
-        let facts = match host.is_live() {
-            true => reader.read(),
-            false => replay::ethtool(host, &name),
-        };
+    Some(Box::new(move |host| {
+        let facts = read(host, &name);
         let name = name.clone();
-        Sample::of(ended(&facts), move |snapshot, at| {
-            snapshot.ethtool.insert(name, stamped(at, facts));
-            true.into()
+        Sample::of(ended(&facts), move |snapshot, at| match facts {
+            // Most interfaces have no virtual functions, say.
+            Reading::Absent => field(snapshot).remove(&name).is_some().into(),
+            facts => put(field(snapshot), name, facts, at).into(),
         })
     }))
 }
 
-fn of_interface(name: &str, read: fn(&Host, &str) -> Sample) -> Option<Reader> {
-    let name = name.to_string();
-    Some(Box::new(move |host, _| read(host, &name)))
+fn dcb_reader(_: &Inventory<'_>, name: &str) -> Option<Reader> {
+    let read = |host: &Host, name: &str| match host.is_live() {
+        true => dcb::read(name),
+        false => replay::dcb(host, name),
+    };
+    of_interface(name, read, |snapshot| &mut snapshot.dcb)
 }
 
-type ByInterface<T> = BTreeMap<String, Arc<Stamped<Reading<T>>>>;
+fn ethtool_reader(_: &Inventory<'_>, name: &str) -> Option<Reader> {
+    let read = |host: &Host, name: &str| match host.is_live() {
+        true => ethtool::read(name),
+        false => replay::ethtool(host, name),
+    };
+    of_interface(name, read, |snapshot| &mut snapshot.ethtool)
+}
 
-fn interface_sample<T: PartialEq + Send + Sync + 'static>(
-    name: &str,
-    facts: Reading<T>,
-    field: fn(&mut Snapshot) -> &mut ByInterface<T>,
-) -> Sample {
-    let name = name.to_string();
-    Sample::of(ended(&facts), move |snapshot, at| {
-        put(field(snapshot), name, facts, at).into()
-    })
+fn vf_links_reader(_: &Inventory<'_>, name: &str) -> Option<Reader> {
+    of_interface(name, vf::links, |snapshot| &mut snapshot.vf_links)
 }
 
 fn dot1x_reader(inventory: &Inventory<'_>, _: &str) -> Option<Reader> {
@@ -537,7 +461,7 @@ fn dot1x_reader(inventory: &Inventory<'_>, _: &str) -> Option<Reader> {
     if names.is_empty() {
         return None;
     }
-    Some(Box::new(move |host, _| {
+    Some(Box::new(move |host| {
         let found = dot1x::read(host, &names);
         let ended = match &found {
             Reading::Value(found) => first_fault(found.values()),
@@ -557,6 +481,22 @@ fn dot1x_reader(inventory: &Inventory<'_>, _: &str) -> Option<Reader> {
             (!same).into()
         })
     }))
+}
+
+fn gpudirect_reader(_: &Inventory<'_>, _: &str) -> Option<Reader> {
+    Some(Box::new(|host| {
+        let facts = gpudirect::read(host);
+        Sample::of(ended(&facts.modules), move |snapshot, at| {
+            let before = snapshot.gpudirect.replace(stamped(at, facts.clone()));
+            before.is_none_or(|before| before.value != facts).into()
+        })
+    }))
+}
+
+fn pci_reader(inventory: &Inventory<'_>, _: &str) -> Option<Reader> {
+    let rdma: BTreeSet<Bdf> = inventory.devices.iter().filter_map(|d| d.pci).collect();
+    let rdma: Vec<Bdf> = rdma.into_iter().collect();
+    Some(Box::new(move |host| pci_sample(pci::scan(host, &rdma))))
 }
 
 /// Merges a scan of the bus.

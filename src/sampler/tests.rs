@@ -142,28 +142,6 @@ fn a_bus_that_got_worse_is_looked_at_again() {
 }
 
 #[tokio::test]
-async fn names_are_read_again_by_a_reader_that_was_out_when_they_changed() {
-    let tree = tree();
-    let mut sampler = sampler(tree.host());
-    read(&mut sampler, devices());
-    let subject = Subject::new("ethtool", "eth0");
-    let work = sampler.work(subject.clone());
-    assert!(work.is_some());
-    sampler.dcb_changed();
-    assert!(
-        sampler.outdated.contains(&subject),
-        "kept for the next read"
-    );
-    assert!(
-        !sampler.schedule.is_woken(&subject),
-        "no samples close together"
-    );
-    sampler.merge((work.unwrap().work)());
-    let _ = sampler.work(subject.clone());
-    assert!(!sampler.outdated.contains(&subject));
-}
-
-#[tokio::test]
 async fn only_what_changed_asks_for_another_verdict() {
     let tree = tree();
     let mut sampler = sampler(tree.host());

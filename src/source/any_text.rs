@@ -1,7 +1,8 @@
 //! Whatever a file holds, no parser panics.
 
 use super::{
-    gids, gpudirect, link_text, modules, nvidia_fs, parse, pci_text, routes, topology, tree,
+    gids, gpudirect, identity, link_text, modules, nvidia_fs, parse, pci_text, routes, topology,
+    tree,
 };
 use proptest::prelude::*;
 use std::path::Path;
@@ -42,7 +43,7 @@ proptest! {
         let _ = routes::parse_v6(&text);
         let _ = parse::uevent(&text, "DRIVER");
         let _ = tree::parse_u64(&text, Path::new("x"));
-        let (nic, gpu) = (topology::parse_path(Path::new(&text)), topology::parse_path(Path::new(&other)));
+        let (nic, gpu) = (identity::place(Path::new(&text)), identity::place(Path::new(&other)));
         let _ = topology::distance(&nic, &gpu, None, Some(0));
         if let Some(word) = parse::clean(&text) {
             prop_assert!(word.chars().count() <= 128 && !word.chars().any(char::is_control));

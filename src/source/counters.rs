@@ -6,13 +6,65 @@
 //! the port's files stay closed for good.
 
 use crate::host::Host;
-use crate::observe::counters::{PMA_WORDS, PmaSkip, PortCounters, counted};
+use crate::observe::counters::{Counts, PMA_WORDS, PmaSkip, PortCounters, counted};
 use crate::observe::rdma::{Function, RdmaDevice, Via};
 use crate::observe::reading::Reading;
-use crate::source::counter_files::{CounterDir, hw_order, pma_order};
-use crate::source::rdma_port::class_dir;
-use crate::source::rdma_port::port_dir;
-use std::collections::BTreeMap;
+use crate::source::rdma_port::{class_dir, port_dir};
+use crate::source::tree;
+use nix::libc;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+/// PMA files that checks and metrics need, in the order of reading. An error counter comes first:
+/// it is what a restricted function refuses, before anything else is asked of it.
+const PMA_ESSENTIAL: &[&str] = &[
+    "link_downed",
+    "symbol_error",
+    "link_error_recovery",
+    "port_rcv_errors",
+    "port_rcv_remote_physical_errors",
+    "port_xmit_discards",
+    "local_link_integrity_errors",
+    "excessive_buffer_overrun_errors",
+    "port_rcv_constraint_errors",
+    "port_xmit_constraint_errors",
+    "port_xmit_wait",
+    "port_xmit_data",
+    "port_rcv_data",
+    "port_xmit_packets",
+    "port_rcv_packets",
+];
+
+/// Hardware counters with index 0 of their driver. On kernels with optional counters, mlx5 answers
+/// a read of index 0 with a refresh of all and starts the window (`lifespan`, 10 ms) in which the
+/// others cost nothing; a read of any other refreshes without starting it.
+const HW_FIRST: &[&str] = &["rx_write_requests", "vport_rx_write_requests"];
+
+/// Hardware counters that checks and metrics need, of all drivers, one a line. Where RDMA netlink
+/// reports them, all come in one answer; as files each is a system call or three.
+static HW_ESSENTIAL: LazyLock<HashSet<&str>> =
+    LazyLock::new(|| include_str!("counters/essential_hw.txt").lines().collect());
+
+/// Longest text of a counter.
+const MAX_TEXT: usize = 4096;
+
+/// Most files taken of one directory.
+const MAX_FILES: usize = 512;
+
+/// Rank of a PMA file; lower is read first, none of a file that is not essential.
+fn pma_order(name: &str) -> Option<usize> {
+    PMA_ESSENTIAL.iter().position(|known| *known == name)
+}
+
+/// Rank of a hardware counter's file; none of one that nothing needs. mlx5 in switchdev mode puts a
+/// prefix before some names of the device-wide ones.
+fn hw_order(name: &str) -> Option<usize> {
+    let plain = name.strip_prefix("vport_").unwrap_or(name);
+    let first = HW_FIRST.iter().position(|known| *known == name);
+    let needed = || HW_ESSENTIAL.contains(plain);
+    first.or_else(|| needed().then_some(HW_FIRST.len()))
+}
 
 /// Values by port and name, as RDMA netlink's STAT_GET gave them.
 pub type HwByPort = BTreeMap<u32, BTreeMap<String, u64>>;
@@ -42,20 +94,26 @@ impl CounterReader {
     /// A reader of all ports of `device`. `skip` says which ports' PMA files must stay closed; of
     /// an excluded port nothing is opened at all, of a restricted one the hardware counters are.
     /// `essential_only` leaves all files closed but those that checks and metrics need
-    /// ([`crate::source::counter_files::ESSENTIAL`] and `HW_ESSENTIAL`). Nothing is opened yet.
+    /// (`PMA_ESSENTIAL` and `HW_ESSENTIAL`). Nothing is opened yet.
     pub fn new(
         device: &RdmaDevice,
         essential_only: bool,
         skip: impl Fn(u32) -> Option<PmaSkip>,
     ) -> CounterReader {
+        let counter_dir = |path, rank| CounterDir {
+            path,
+            rank,
+            essential_only,
+            closed: BTreeSet::new(),
+        };
         let ports: Vec<PortReader> = (device.ports.iter())
             .map(|port| {
                 let dir = port_dir(&device.name, port.number);
                 PortReader {
                     number: port.number,
                     skip: skip(port.number),
-                    pma: CounterDir::new(dir.join("counters"), pma_order, essential_only),
-                    hw: CounterDir::new(dir.join("hw_counters"), hw_order, essential_only),
+                    pma: counter_dir(dir.join("counters"), pma_order),
+                    hw: counter_dir(dir.join("hw_counters"), hw_order),
                     was_readable: false,
                     bad_rounds: 0,
                 }
@@ -66,8 +124,7 @@ impl CounterReader {
         let device_hw = class_dir(&device.name).join("hw_counters");
         CounterReader {
             ports,
-            device_hw: (!all_excluded)
-                .then(|| CounterDir::new(device_hw, hw_order, essential_only)),
+            device_hw: (!all_excluded).then(|| counter_dir(device_hw, hw_order)),
             // A VF never had that right: there, one file's EINVAL says nothing about the others.
             may_be_restricted: device.function == Function::Physical,
             newly_restricted: Vec::new(),
@@ -99,13 +156,13 @@ impl CounterReader {
                     .map(|(name, value)| (name, counted(value)))
                     .collect();
             } else if port.skip != Some(PmaSkip::Excluded) {
-                counters.hw = port.hw.read(host, false).values;
+                counters.hw = port.hw.read(host, false).0;
                 counters.hw_via = (!counters.hw.is_empty()).then_some(Via::Sysfs);
             }
             all.push((port.number, counters));
         }
         if let (Some(dir), Some((_, first))) = (&mut self.device_hw, all.first_mut()) {
-            first.device_hw = dir.read(host, false).values;
+            first.device_hw = dir.read(host, false).0;
         }
         all
     }
@@ -123,8 +180,8 @@ impl PortReader {
             counters.pma_skipped = Some(skip);
             return;
         }
-        let round = self.pma.read(host, may_be_restricted);
-        if round.stopped {
+        let (values, stopped) = self.pma.read(host, may_be_restricted);
+        if stopped {
             self.bad_rounds += 1;
             // A port that was readable before may be resetting or going away: the refusal is
             // believed when it happens twice in a row.
@@ -132,17 +189,73 @@ impl PortReader {
                 counters.pma_skipped = Some(PmaSkip::Restricted);
                 return;
             }
-        } else if !round.values.is_empty() {
+        } else if !values.is_empty() {
             self.was_readable = true;
             self.bad_rounds = 0;
         }
-        counters.pma = round.values;
+        counters.pma = values;
         for name in PMA_WORDS {
             if let Some(Reading::Value(words)) = counters.pma.get_mut(*name) {
                 *words = words.saturating_mul(4);
             }
         }
     }
+}
+
+/// A directory of counter files that is read again and again.
+#[derive(Debug)]
+struct CounterDir {
+    path: PathBuf,
+    rank: fn(&str) -> Option<usize>,
+    /// Only files that have a rank.
+    essential_only: bool,
+    /// Files that answered EINVAL: not observable, and not opened again.
+    closed: BTreeSet<String>,
+}
+
+impl CounterDir {
+    /// Reads every file once, up to the first EINVAL where `stop_at_einval`: the values by file
+    /// name, and whether it stopped there. A missing directory gives no values.
+    fn read(&mut self, host: &Host, stop_at_einval: bool) -> (Counts, bool) {
+        let mut values = Counts::new();
+        let mut stopped = false;
+        let names = tree::names(host, &self.path);
+        for name in order(names, self.rank, self.essential_only) {
+            let mut value = Reading::NotObservable;
+            if !stopped && !self.closed.contains(&name) {
+                let path = self.path.join(&name);
+                let answer = tree::read_raw(host, &path, MAX_TEXT);
+                if matches!(&answer, Err(error) if error.raw_os_error() == Some(libc::EINVAL)) {
+                    stopped = stop_at_einval;
+                    if !stop_at_einval {
+                        self.closed.insert(name.clone());
+                    }
+                }
+                value = match answer {
+                    Ok(bytes) => tree::parse_u64(&String::from_utf8_lossy(&bytes), &path),
+                    Err(error) => tree::classify(&error, &host.path(&path)),
+                }
+                .and_then(counted);
+            }
+            values.insert(name, value);
+        }
+        (values, stopped)
+    }
+}
+
+/// The names to read, in their order: ranked ones first, then by name. `lifespan` is a setting.
+fn order(names: Vec<String>, rank: fn(&str) -> Option<usize>, ranked_only: bool) -> Vec<String> {
+    let mut names: Vec<(usize, String)> = names
+        .into_iter()
+        .filter(|name| name != "lifespan")
+        .filter_map(|name| match rank(&name) {
+            Some(rank) => Some((rank, name)),
+            None => (!ranked_only).then_some((usize::MAX, name)),
+        })
+        .collect();
+    names.sort();
+    names.truncate(MAX_FILES);
+    names.into_iter().map(|(_, name)| name).collect()
 }
 
 #[cfg(test)]

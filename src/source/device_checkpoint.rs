@@ -3,7 +3,7 @@
 //! asked. It names pods by UID only. Devices that are claimed (DRA) are not in it.
 
 use crate::host::Host;
-use crate::observe::reading::{Fault, FaultKind, Reading};
+use crate::observe::reading::{FaultKind, Reading};
 use crate::source::tree;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -90,10 +90,7 @@ pub fn parse(bytes: &[u8]) -> Result<Allocations, String> {
 pub fn read(host: &Host) -> Reading<Allocations> {
     tree::read_bytes(host, PATH, MAX_BYTES).and_then(|bytes| match parse(&bytes) {
         Ok(pods) => Reading::Value(pods),
-        Err(error) => Reading::Failed(Fault {
-            kind: FaultKind::Malformed,
-            detail: format!("{PATH}: {error}"),
-        }),
+        Err(error) => Reading::failed(FaultKind::Malformed, format!("{PATH}: {error}")),
     })
 }
 

@@ -10,8 +10,8 @@ mod socket;
 
 use crate::host::Host;
 use crate::observe::dot1x::Dot1xFacts;
-use crate::observe::reading::{Fault, FaultKind, Reading};
-use socket::{Asked, Directory};
+use crate::observe::reading::{FaultKind, Reading};
+use socket::{Directory, WAITS};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
@@ -33,30 +33,36 @@ pub fn read(
     names: &BTreeSet<String>,
 ) -> Reading<BTreeMap<String, Reading<Dot1xFacts>>> {
     let directory = match Directory::open(host) {
-        Reading::Value(directory) => directory,
-        Reading::Absent => return Reading::Absent,
-        Reading::NotObservable => return Reading::NotObservable,
-        Reading::Failed(fault) => return Reading::Failed(fault),
+        Ok(directory) => directory,
+        Err(why) => return why.map(|_| BTreeMap::new()),
     };
+    let asked = names.iter().map(|name| (name, directory.ask(host, name)));
+    let asked: Vec<_> = asked.collect();
+    let mut waits = WAITS;
     let mut found = BTreeMap::new();
-    let mut asked = Vec::new();
-    for name in names {
-        match directory.ask(host, name) {
-            Asked::Socket(question) => asked.push((name, question)),
-            Asked::Text(text) => {
-                found.insert(name.clone(), text.and_then(|text| parse(&text)));
-            }
-            Asked::Nothing => {}
-        }
-    }
-    let (names, questions): (Vec<_>, Vec<_>) = asked.into_iter().unzip();
-    for (name, answer) in names.into_iter().zip(socket::answers(questions)) {
+    for (name, asked) in asked {
+        let answer = match asked {
+            Ok(question) => question.answer(&mut waits),
+            Err(Reading::Absent) => continue,
+            Err(known) => known,
+        };
         found.insert(name.clone(), answer.and_then(|text| parse(&text)));
     }
     match found.is_empty() {
         true => Reading::Absent,
         false => Reading::Value(found),
     }
+}
+
+/// The words of an answer that are kept, with their keys.
+fn words(facts: &mut Dot1xFacts) -> [(&'static str, &mut Option<String>); 5] {
+    [
+        ("key_mgmt", &mut facts.key_mgmt),
+        ("wpa_state", &mut facts.wpa_state),
+        ("Supplicant PAE state", &mut facts.pae_state),
+        ("EAP state", &mut facts.eap_state),
+        ("selectedMethod", &mut facts.method),
+    ]
 }
 
 /// Facts of one answer.
@@ -66,20 +72,14 @@ pub fn parse(text: &str) -> Reading<Dot1xFacts> {
         let Some((key, value)) = line.split_once('=') else {
             continue;
         };
-        match key {
-            "suppPortStatus" => {
-                facts.authorized = match value {
-                    "Authorized" => Some(true),
-                    "Unauthorized" => Some(false),
-                    _ => return malformed("suppPortStatus is neither of its two words"),
-                }
-            }
-            "Supplicant PAE state" => facts.pae_state = word(value),
-            "EAP state" => facts.eap_state = word(value),
-            "wpa_state" => facts.wpa_state = word(value),
-            "key_mgmt" => facts.key_mgmt = word(value),
-            "selectedMethod" => facts.method = word(value),
-            _ => {}
+        if key == "suppPortStatus" {
+            facts.authorized = match value {
+                "Authorized" => Some(true),
+                "Unauthorized" => Some(false),
+                _ => return malformed("suppPortStatus is neither of its two words"),
+            };
+        } else if let Some((_, kept)) = words(&mut facts).into_iter().find(|(k, _)| *k == key) {
+            *kept = word(value);
         }
     }
     if facts.authorized.is_none() && facts.wpa_state.is_none() {
@@ -90,19 +90,12 @@ pub fn parse(text: &str) -> Reading<Dot1xFacts> {
 
 /// The same as text again, without addresses and names: what a capture keeps.
 pub fn text(facts: &Dot1xFacts) -> String {
-    let mut text = String::new();
-    let port = facts.authorized.map(|authorized| match authorized {
-        true => "Authorized",
-        false => "Unauthorized",
-    });
-    for (key, value) in [
-        ("key_mgmt", facts.key_mgmt.as_deref()),
-        ("wpa_state", facts.wpa_state.as_deref()),
-        ("Supplicant PAE state", facts.pae_state.as_deref()),
-        ("suppPortStatus", port),
-        ("EAP state", facts.eap_state.as_deref()),
-        ("selectedMethod", facts.method.as_deref()),
-    ] {
+    let mut text = match facts.authorized {
+        Some(true) => "suppPortStatus=Authorized\n".to_string(),
+        Some(false) => "suppPortStatus=Unauthorized\n".to_string(),
+        None => String::new(),
+    };
+    for (key, value) in words(&mut facts.clone()) {
         if let Some(value) = value {
             let _ = writeln!(text, "{key}={value}");
         }
@@ -118,10 +111,7 @@ fn word(value: &str) -> Option<String> {
 }
 
 fn malformed(detail: &str) -> Reading<Dot1xFacts> {
-    Reading::Failed(Fault {
-        kind: FaultKind::Malformed,
-        detail: format!("wpa_supplicant: {detail}"),
-    })
+    Reading::failed(FaultKind::Malformed, format!("wpa_supplicant: {detail}"))
 }
 
 #[cfg(test)]

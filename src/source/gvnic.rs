@@ -4,13 +4,11 @@
 
 use crate::host::Host;
 use crate::observe::rdma::{
-    Function, GVNIC_DRIVER, LinkFacts, LinkLayer, LinkRate, PhysState, PortState, RdmaDevice,
-    RdmaPort, Via,
+    GVNIC_DRIVER, LinkFacts, LinkLayer, LinkRate, PhysState, PortState, RdmaDevice, RdmaPort, Via,
 };
 use crate::observe::reading::Reading;
 use crate::source::infiniband::{numa_node, pci_function_dir, pci_id};
-use crate::source::netdev::{self, NetdevReader};
-use crate::source::{identity, tree};
+use crate::source::{identity, netdev, tree};
 use crate::units::{Bdf, BitsPerSec, DeviceKey};
 use std::collections::BTreeMap;
 
@@ -22,13 +20,9 @@ const MAX: usize = 64;
 
 /// All functions bound to gve, by address, each as a device with one Ethernet port.
 pub fn enumerate(host: &Host) -> Vec<RdmaDevice> {
-    let mut functions: Vec<Bdf> = tree::list(host, DRIVER_DIR)
-        .value()
-        .into_iter()
-        .flatten()
-        .filter_map(|name| name.parse().ok())
-        .take(MAX)
-        .collect();
+    let names = tree::names(host, DRIVER_DIR);
+    let functions = names.iter().filter_map(|name| name.parse().ok());
+    let mut functions: Vec<Bdf> = functions.take(MAX).collect();
     if functions.is_empty() {
         return Vec::new();
     }
@@ -42,12 +36,11 @@ pub fn enumerate(host: &Host) -> Vec<RdmaDevice> {
 
 /// Interfaces in this network namespace, by their function.
 fn interfaces(host: &Host) -> BTreeMap<Bdf, String> {
-    let names = tree::list(host, "sys/class/net");
-    let of_function = |name: &String| {
-        let device = tree::canonical(host, netdev::class_dir(name).join("device"))?;
-        Some((identity::place(&device).pci?, name.clone()))
+    let of_function = |name: String| {
+        let device = tree::canonical(host, netdev::class_dir(&name).join("device"))?;
+        Some((identity::place(&device).pci?, name))
     };
-    let names = names.value().into_iter().flatten();
+    let names = tree::names(host, "sys/class/net").into_iter();
     names.filter_map(of_function).collect()
 }
 
@@ -56,21 +49,10 @@ fn device(host: &Host, bdf: Bdf, netdev: Option<String>) -> RdmaDevice {
     RdmaDevice {
         key: DeviceKey(bdf.to_string()),
         name: name(bdf),
-        index: None,
         pci: Some(bdf),
         driver: GVNIC_DRIVER.into(),
         pci_id: pci_id(host, &dir),
-        node_type: None,
-        firmware: None,
-        board_id: None,
-        hca_type: None,
-        node_guid: None,
-        sys_image_guid: None,
-        function: Function::Physical,
-        sriov: None,
-        smi_parent: None,
         numa_node: numa_node(host, &dir),
-        uverbs: Reading::Absent,
         ports: vec![RdmaPort {
             number: 1,
             link_layer: LinkLayer::Ethernet,
@@ -78,7 +60,7 @@ fn device(host: &Host, bdf: Bdf, netdev: Option<String>) -> RdmaDevice {
             has_pma_counters: false,
             has_hw_counters: false,
         }],
-        unread: None,
+        ..RdmaDevice::default()
     }
 }
 
@@ -91,54 +73,35 @@ fn name(bdf: Bdf) -> String {
     }
 }
 
-/// Reads the state of one function's port, which is its interface's.
-#[derive(Debug)]
-pub struct GvnicLinkReader {
-    netdev: Option<NetdevReader>,
-}
-
-impl GvnicLinkReader {
-    /// A reader of `device`'s port.
-    pub fn new(device: &RdmaDevice) -> Self {
-        let name = device.ports.iter().find_map(|port| port.netdev.as_deref());
-        GvnicLinkReader {
-            netdev: name.map(NetdevReader::new),
+/// The port of a function now, which is its interface. While a pod has the interface nothing is
+/// observable.
+pub fn read_link(host: &Host, device: &RdmaDevice) -> LinkFacts {
+    let name = device.ports.iter().find_map(|port| port.netdev.as_deref());
+    let (carrier, speed) = match name.map(|name| netdev::read(host, name)) {
+        // One that is administratively down answers with EINVAL.
+        Some(facts) if facts.carrier == Reading::NotObservable && facts.admin_up == Some(false) => {
+            (Reading::Value(false), facts.speed_mbps)
         }
-    }
-
-    /// The port now. While a pod has the interface nothing is observable.
-    pub fn read(&mut self, host: &Host) -> LinkFacts {
-        let mut link = LinkFacts {
-            state: Reading::NotObservable,
-            phys_state: Reading::NotObservable,
-            rate: Reading::NotObservable,
-            lid: Some(0),
-            via: Via::Sysfs,
-        };
-        let Some(reader) = &mut self.netdev else {
-            return link;
-        };
-        let facts = reader.read(host);
-        // An interface that is administratively down answers with EINVAL.
-        let carrier = match facts.carrier {
-            Reading::NotObservable if facts.admin_up == Some(false) => Reading::Value(false),
-            other => other,
-        };
-        link.state = carrier.clone().map(|up| match up {
+        Some(facts) => (facts.carrier, facts.speed_mbps),
+        None => (Reading::NotObservable, Reading::NotObservable),
+    };
+    LinkFacts {
+        state: carrier.clone().map(|up| match up {
             true => PortState::Active,
             false => PortState::Down,
-        });
+        }),
         // As RoCE ports report it: one word for unplugged and switched off.
-        link.phys_state = carrier.map(|up| match up {
+        phys_state: carrier.map(|up| match up {
             true => PhysState::LinkUp,
             false => PhysState::Disabled,
-        });
-        link.rate = facts.speed_mbps.map(|mbps| LinkRate {
+        }),
+        rate: speed.map(|mbps| LinkRate {
             rate: BitsPerSec(mbps.saturating_mul(1_000_000)),
             lanes: None,
             speed: None,
-        });
-        link
+        }),
+        lid: Some(0),
+        via: Via::Sysfs,
     }
 }
 
@@ -192,24 +155,23 @@ mod tests {
         function(&tree, "0000:07:00.0", None);
         let host = tree.host();
         let devices = enumerate(&host);
-        let mut reader = GvnicLinkReader::new(&devices[0]);
-        let link = reader.read(&host);
+        let link = read_link(&host, &devices[0]);
         assert_eq!(link.state, Reading::Value(PortState::Active));
         assert_eq!(link.rate.value().map(|rate| rate.rate.gbps()), Some(200.0));
 
         tree.file("sys/class/net/eth1/carrier", "0");
-        let link = reader.read(&host);
+        let link = read_link(&host, &devices[0]);
         assert_eq!(link.state, Reading::Value(PortState::Down));
         assert_eq!(link.rate, Reading::NotObservable);
 
         tree.file("sys/class/net/eth1/flags", "0x1002");
         tree.errno(22, "sys/class/net/eth1/carrier");
-        let down = GvnicLinkReader::new(&devices[0]).read(&host);
+        let down = read_link(&host, &devices[0]);
         assert_eq!(down.state, Reading::Value(PortState::Down));
 
-        let in_a_pod = GvnicLinkReader::new(&devices[1]).read(&host);
+        let in_a_pod = read_link(&host, &devices[1]);
         assert_eq!(in_a_pod.state, Reading::NotObservable);
         tree.remove("sys/class/net/eth1");
-        assert_eq!(reader.read(&host).state, Reading::Absent);
+        assert_eq!(read_link(&host, &devices[0]).state, Reading::Absent);
     }
 }

@@ -7,6 +7,10 @@ use std::path::{Component, Path};
 /// Where a device hangs in `/sys/devices`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Place {
+    /// The host bridge's directory, `pciDDDD:BB`.
+    pub host_bridge: Option<String>,
+    /// Ports and switches from the root down, without the function itself.
+    pub bridges: Vec<Bdf>,
     /// PCI function, or that of the nearest parent that is one.
     pub pci: Option<Bdf>,
     /// Name of the auxiliary device below the PCI function (mlx5 sub-functions).
@@ -16,7 +20,8 @@ pub struct Place {
 }
 
 /// Reads a device directory's path, such as
-/// `sys/devices/pci0000:15/0000:15:01.0/0000:19:00.0` or `…/0000:08:00.0/mlx5_core.sf.2`.
+/// `sys/devices/pci0000:15/0000:15:01.0/0000:19:00.0` or `…/0000:08:00.0/mlx5_core.sf.2`. Only what
+/// hangs below the last host bridge counts (VMD puts one inside another's tree).
 pub fn place(path: &Path) -> Place {
     let mut place = Place::default();
     for component in path.components() {
@@ -25,8 +30,13 @@ pub fn place(path: &Path) -> Place {
         };
         let name = name.to_string_lossy();
         if let Ok(bdf) = name.parse() {
-            place.pci = Some(bdf);
+            place.bridges.extend(place.pci.replace(bdf));
             place.aux = None;
+        } else if name.starts_with("pci") && name.contains(':') {
+            place = Place {
+                host_bridge: Some(name.into_owned()),
+                ..Place::default()
+            };
         } else if place.pci.is_some() {
             place.aux = Some(name.into_owned());
         } else if name == "virtual" {
@@ -89,22 +99,15 @@ pub fn is_software(driver: &str) -> bool {
 
 /// PCI ids of virtual functions (drivers' id tables): mlx4, mlx5, bnxt_en, iavf, mana. EFA has no
 /// such id: its function is all there is.
-const VIRTUAL_IDS: &[(&str, &[&str])] = &[
-    (
-        "15b3",
-        &[
-            "1002", "1004", "1012", "1014", "1016", "1018", "101a", "101c", "101e", "a2d3",
-        ],
-    ),
+const VIRTUAL_IDS: &[(&str, &str)] = &[
+    ("15b3", "1002 1004 1012 1014 1016 1018 101a 101c 101e a2d3"),
     (
         "14e4",
-        &[
-            "1606", "1607", "1608", "1609", "16bd", "16c1", "16c2", "16c3", "16c4", "16c5", "16cb",
-            "16d3", "16dc", "16e1", "16e5", "16e6", "1806", "1807", "1808", "1809", "1819",
-        ],
+        "1606 1607 1608 1609 16bd 16c1 16c2 16c3 16c4 16c5 16cb",
     ),
-    ("8086", &["154c", "1889", "37cd"]),
-    ("1414", &["00ba"]),
+    ("14e4", "16d3 16dc 16e1 16e5 16e6 1806 1807 1808 1809 1819"),
+    ("8086", "154c 1889 37cd"),
+    ("1414", "00ba"),
 ];
 
 /// Kind of function. `physfn`: the PCI function has that link, so its PF is on this host.
@@ -118,13 +121,15 @@ pub fn function(place: &Place, driver: &str, physfn: bool, pci_id: Option<&str>)
     if physfn {
         return Function::VirtualOfHost;
     }
+    let is_virtual = |(vendor, device): (&str, &str)| {
+        let of_vendor = VIRTUAL_IDS.iter().filter(|(known, _)| *known == vendor);
+        of_vendor
+            .flat_map(|(_, ids)| ids.split(' '))
+            .any(|id| id == device)
+    };
     let virtual_id = pci_id
         .and_then(|id| id.split_once(':'))
-        .is_some_and(|(vendor, device)| {
-            VIRTUAL_IDS
-                .iter()
-                .any(|(v, devices)| *v == vendor && devices.contains(&device))
-        });
+        .is_some_and(is_virtual);
     if virtual_id {
         Function::VirtualInGuest
     } else {

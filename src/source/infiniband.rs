@@ -18,30 +18,26 @@ const MAX_DEVICES: usize = 1024;
 /// All RDMA devices, by name. A `/sys` without the class has none (its modules are not loaded); no
 /// `/sys` at all, or an empty one, is absent: a kernel always has classes.
 pub fn enumerate(host: &Host) -> Reading<Vec<RdmaDevice>> {
-    let names = match tree::list(host, CLASS) {
+    let mut names = match tree::list(host, CLASS) {
         Reading::Value(names) => names,
         Reading::Absent if tree::exists(host, "sys/class") => return Reading::Value(Vec::new()),
         other => return other.map(|_| Vec::new()),
     };
     let uverbs = uverbs(host);
-    let mut names = names;
     if names.len() > MAX_DEVICES {
         // Virtual functions are left out first.
         names.sort_by_key(|name| tree::exists(host, class_dir(name).join("device/physfn")));
         names.truncate(MAX_DEVICES);
     }
-    let mut devices: Vec<RdmaDevice> = names
-        .iter()
-        .filter_map(|name| device(host, name, &uverbs))
-        .collect();
+    let devices = names.iter().filter_map(|name| device(host, name, &uverbs));
+    let mut devices: Vec<RdmaDevice> = devices.collect();
     make_keys_unique(&mut devices);
     Reading::Value(devices)
 }
 
 /// What [`enumerate`] leaves out where there are too many devices.
 pub fn left_out(host: &Host) -> Option<Fault> {
-    let names = tree::list(host, CLASS);
-    let all = names.value().map_or(0, Vec::len);
+    let all = tree::names(host, CLASS).len();
     (all > MAX_DEVICES).then(|| Fault {
         kind: FaultKind::Other,
         detail: format!("{all} RDMA devices, of which {MAX_DEVICES} are read"),
@@ -99,7 +95,7 @@ fn device(host: &Host, name: &str, uverbs: &BTreeMap<String, String>) -> Option<
         sys_image_guid: parse::word(host, at("sys_image_guid")),
         node_guid,
         function,
-        sriov: sriov(host, &pci_dir),
+        sriov: sriov_numbers(host, &pci_dir),
         smi_parent: parent.filter(|_| parent_is_rdma),
         numa_node: numa_node(host, &pci_dir),
         uverbs: uverbs
@@ -134,14 +130,13 @@ fn locate(host: &Host, name: &str) -> Place {
         }
         software |= place.software;
     }
-    let pci = tree::read_text(host, device.join("uevent"))
-        .value()
-        .and_then(|text| parse::uevent(text, "PCI_SLOT_NAME"))
-        .and_then(|slot| slot.parse().ok());
+    let uevent = tree::read_text(host, device.join("uevent"));
+    let slot = (uevent.value()).and_then(|text| parse::uevent(text, "PCI_SLOT_NAME"));
+    let pci = slot.and_then(|slot| slot.parse().ok());
     Place {
         pci,
-        aux: None,
         software: software && pci.is_none(),
+        ..Place::default()
     }
 }
 
@@ -166,14 +161,14 @@ pub fn pci_id(host: &Host, pci_dir: &Path) -> Option<String> {
 
 /// `numa_node`; none where the kernel says -1.
 pub fn numa_node(host: &Host, pci_dir: &Path) -> Option<u32> {
-    u32::try_from(parse::decimal(host, pci_dir.join("numa_node"))?).ok()
+    parse::decimal(host, pci_dir.join("numa_node"))
 }
 
-fn sriov(host: &Host, pci_dir: &Path) -> Option<Sriov> {
-    let read = |file: &str| u32::try_from(parse::decimal(host, pci_dir.join(file))?).ok();
+/// Virtual functions that a PCI function can have and has; none where it has no such files.
+pub fn sriov_numbers(host: &Host, pci_dir: &Path) -> Option<Sriov> {
     Some(Sriov {
-        total: read("sriov_totalvfs")?,
-        enabled: read("sriov_numvfs")?,
+        total: parse::decimal(host, pci_dir.join("sriov_totalvfs"))?,
+        enabled: parse::decimal(host, pci_dir.join("sriov_numvfs"))?,
     })
 }
 
@@ -184,16 +179,11 @@ fn is_netdev(host: &Host, name: &str) -> bool {
 /// uverbs device of each RDMA device, by the latter's name.
 fn uverbs(host: &Host) -> BTreeMap<String, String> {
     let class = Path::new("sys/class/infiniband_verbs");
-    let mut by_device = BTreeMap::new();
-    for name in tree::list(host, class).value().into_iter().flatten() {
-        // The class also has a file, `abi_version`.
-        if name.starts_with("uverbs")
-            && let Some(device) = parse::word(host, class.join(name).join("ibdev"))
-        {
-            by_device.insert(device, name.clone());
-        }
-    }
-    by_device
+    let mut names = tree::names(host, class);
+    // The class also has a file, `abi_version`.
+    names.retain(|name| name.starts_with("uverbs"));
+    let device = |name: String| Some((parse::word(host, class.join(&name).join("ibdev"))?, name));
+    names.into_iter().filter_map(device).collect()
 }
 
 /// Number before the colon of `1: CA`.
@@ -205,15 +195,12 @@ fn leading_number(text: &str) -> Option<u32> {
 /// a GUID: a key that is taken gets the name behind it. Sub-devices yield to their parents.
 fn make_keys_unique(devices: &mut [RdmaDevice]) {
     let mut taken: BTreeSet<DeviceKey> = BTreeSet::new();
-    for smi in [false, true] {
-        for device in devices
-            .iter_mut()
-            .filter(|device| device.smi_parent.is_some() == smi)
-        {
-            if !taken.insert(device.key.clone()) {
-                device.key = DeviceKey(format!("{}/{}", device.key, device.name));
-                taken.insert(device.key.clone());
-            }
+    let (parents, children): (Vec<_>, Vec<_>) =
+        (devices.iter_mut()).partition(|device| device.smi_parent.is_none());
+    for device in parents.into_iter().chain(children) {
+        if !taken.insert(device.key.clone()) {
+            device.key = DeviceKey(format!("{}/{}", device.key, device.name));
+            taken.insert(device.key.clone());
         }
     }
 }

@@ -5,10 +5,8 @@
 //! here, and it is read when the state has changed and every N-th time.
 
 use crate::host::Host;
-use crate::observe::rdma::{
-    LinkFacts, LinkLayer, LinkRate, PhysState, PortState, RdmaDevice, RdmaPort, Via,
-};
-use crate::observe::reading::{Fault, FaultKind, Reading};
+use crate::observe::rdma::{LinkFacts, LinkLayer, PhysState, PortState, RdmaDevice, RdmaPort, Via};
+use crate::observe::reading::{FaultKind, Reading};
 use crate::source::link_text::{parse_phys_state, parse_rate, parse_state};
 use crate::source::rdma_port::port_dir;
 use crate::source::{parse, tree};
@@ -29,9 +27,7 @@ struct PortReader {
     number: u32,
     layer: LinkLayer,
     dir: PathBuf,
-    last_state: Option<(PortState, PhysState)>,
-    last_rate: Option<Reading<LinkRate>>,
-    last_lid: Option<u32>,
+    last: Option<LinkFacts>,
     /// Reads since the rate was read.
     rate_age: u32,
 }
@@ -44,9 +40,7 @@ impl LinkReader {
             number: port.number,
             layer: port.link_layer,
             dir: port_dir(&device.name, port.number),
-            last_state: None,
-            last_rate: None,
-            last_lid: None,
+            last: None,
             rate_age: 0,
         };
         LinkReader {
@@ -55,20 +49,17 @@ impl LinkReader {
         }
     }
 
-    /// Reads every port. `known`: states out of RDMA netlink; a port that is missing there (a dump
-    /// stops short at the first port that cannot be queried) is read from files.
+    /// Reads every port. `known`: states out of RDMA netlink; a port that is missing there is read
+    /// from files.
     pub fn read(&mut self, host: &Host, known: Option<&KnownStates>) -> Vec<(u32, LinkFacts)> {
-        let known = |number: u32| {
-            let mut all = known.unwrap_or_default().iter();
-            let found = all.find(|(port, _, _)| *port == number);
-            found.map(|(_, state, phys)| (*state, *phys))
+        let rate_every = self.rate_every;
+        let read = |port: &mut PortReader| {
+            let mut known = known.unwrap_or_default().iter();
+            let known = known.find(|(number, _, _)| *number == port.number);
+            let known = known.map(|(_, state, phys)| (*state, *phys));
+            (port.number, port.read(host, known, rate_every))
         };
-        (self.ports.iter_mut())
-            .map(|port| {
-                let number = port.number;
-                (number, port.read(host, known(number), self.rate_every))
-            })
-            .collect()
+        self.ports.iter_mut().map(read).collect()
     }
 }
 
@@ -87,29 +78,29 @@ impl PortReader {
                 Via::Sysfs,
             ),
         };
-        let stale = known.is_none()
-            || known != self.last_state
-            || !matches!(self.last_rate, Some(Reading::Value(_)))
-            || self.rate_age.saturating_add(1) >= rate_every;
-        if stale {
-            self.last_rate = Some(parsed(host, &self.dir, "rate", parse_rate));
-            self.last_lid = match self.layer {
-                // Always 0x0 there, and each read costs what the state costs.
-                LinkLayer::Ethernet => Some(0),
-                _ => parse::hex(host, self.dir.join("lid")).and_then(|lid| u32::try_from(lid).ok()),
-            };
-            self.rate_age = 0;
-        } else {
-            self.rate_age += 1;
+        self.rate_age = self.rate_age.saturating_add(1);
+        if let Some(last) = &self.last
+            && (&last.state, &last.phys_state) == (&state, &phys_state)
+            && (last.via, via) == (Via::Netlink, Via::Netlink)
+            && last.rate.value().is_some()
+            && self.rate_age < rate_every
+        {
+            return last.clone();
         }
-        self.last_state = known;
-        LinkFacts {
+        self.rate_age = 0;
+        let facts = LinkFacts {
             state,
             phys_state,
-            rate: self.last_rate.clone().unwrap_or_default(),
-            lid: self.last_lid,
+            rate: parsed(host, &self.dir, "rate", parse_rate),
+            lid: match self.layer {
+                // Always 0x0 there, and each read costs what the state costs.
+                LinkLayer::Ethernet => Some(0),
+                _ => parse::hex(host, self.dir.join("lid")).and_then(|lid| lid.try_into().ok()),
+            },
             via,
-        }
+        };
+        self.last = Some(facts.clone());
+        facts
     }
 }
 
@@ -117,13 +108,13 @@ impl PortReader {
 fn parsed<T>(host: &Host, dir: &Path, file: &str, parse: impl Fn(&str) -> Option<T>) -> Reading<T> {
     tree::read_text(host, dir.join(file)).and_then(|text| match parse(&text) {
         Some(value) => Reading::Value(value),
-        None => Reading::Failed(Fault {
-            kind: FaultKind::Malformed,
-            detail: format!(
+        None => Reading::failed(
+            FaultKind::Malformed,
+            format!(
                 "{file}: unexpected text {:?}",
                 parse::clean(&text).unwrap_or_default()
             ),
-        }),
+        ),
     })
 }
 

@@ -4,24 +4,17 @@ use crate::observe::rdma::{LinkRate, PhysState, PortState};
 use crate::source::parse;
 use crate::units::BitsPerSec;
 
-const STATES: &[(u32, &str)] = &[
-    (0, "NOP"),
-    (1, "DOWN"),
-    (2, "INIT"),
-    (3, "ARMED"),
-    (4, "ACTIVE"),
-    (5, "ACTIVE_DEFER"),
-];
-
-const PHYS_STATES: &[(u32, &str)] = &[
-    (0, "<unknown>"),
-    (1, "Sleep"),
-    (2, "Polling"),
-    (3, "Disabled"),
-    (4, "PortConfigurationTraining"),
-    (5, "LinkUp"),
-    (6, "LinkErrorRecovery"),
-    (7, "Phy Test"),
+/// Names by number.
+const STATES: &[&str] = &["NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER"];
+const PHYS_STATES: &[&str] = &[
+    "<unknown>",
+    "Sleep",
+    "Polling",
+    "Disabled",
+    "PortConfigurationTraining",
+    "LinkUp",
+    "LinkErrorRecovery",
+    "Phy Test",
 ];
 
 /// `ports/N/state`: `4: ACTIVE`.
@@ -36,16 +29,11 @@ pub fn parse_phys_state(text: &str) -> Option<PhysState> {
 
 /// Number of `N: NAME`. Number and name are read each for itself: either serves alone, and a name
 /// of another file's list is passed over, but two answers that contradict each other are none.
-fn numbered(text: &str, names: &[(u32, &str)]) -> Option<u32> {
-    let (number, name) = match text.split_once(':') {
-        Some((number, name)) => (number, name),
-        None => (text, text),
-    };
+fn numbered(text: &str, names: &[&str]) -> Option<u32> {
+    let (number, name) = text.split_once(':').unwrap_or((text, text));
     let number: Option<u32> = number.trim().parse().ok();
-    let named = names
-        .iter()
-        .find(|(_, known)| *known == name.trim())
-        .map(|(id, _)| *id);
+    let named = names.iter().position(|known| *known == name.trim());
+    let named = named.and_then(|id| u32::try_from(id).ok());
     match (number, named) {
         (Some(number), Some(named)) if number != named => None,
         (number, named) => number.or(named),
@@ -59,12 +47,7 @@ const MAX_GBPS: u64 = 1_000_000;
 pub fn parse_rate(text: &str) -> Option<LinkRate> {
     let (number, rest) = text.trim().split_once(' ')?;
     let rest = rest.trim().strip_prefix("Gb/sec")?.trim();
-    let (whole, tenth) = match number.split_once('.') {
-        Some((whole, tenth)) if tenth.len() == 1 => (whole, digits(tenth)?),
-        Some(_) => return None,
-        None => (number, 0),
-    };
-    let whole = digits(whole).filter(|gbps| *gbps <= MAX_GBPS)?;
+    let tenths = parse::tenths(number).filter(|tenths| *tenths <= MAX_GBPS * 10)?;
     let mut words = rest
         .strip_prefix('(')
         .and_then(|rest| rest.strip_suffix(')'))
@@ -76,17 +59,10 @@ pub fn parse_rate(text: &str) -> Option<LinkRate> {
         .and_then(|lanes| lanes.parse().ok());
     let speed = words.next().and_then(parse::clean);
     Some(LinkRate {
-        rate: BitsPerSec(whole * 1_000_000_000 + tenth * 100_000_000),
+        rate: BitsPerSec(tenths * 100_000_000),
         lanes,
         speed,
     })
-}
-
-fn digits(text: &str) -> Option<u64> {
-    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    text.parse().ok()
 }
 
 #[cfg(test)]

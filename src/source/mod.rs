@@ -6,7 +6,6 @@ pub mod bench_output;
 mod colour;
 pub mod container;
 pub mod container_log;
-pub mod counter_files;
 pub mod counters;
 pub mod device_checkpoint;
 pub mod dot1x;

@@ -11,10 +11,6 @@ use std::path::{Path, PathBuf};
 /// `IFF_UP` of include/uapi/linux/if.h.
 const IFF_UP: u64 = 1;
 
-/// Reads of everything else for one of speed: the driver answers speed with link settings, under
-/// the lock of all network configuration.
-const SPEED_EVERY: u32 = 16;
-
 /// Most interfaces below a bond taken.
 const MAX_LOWERS: usize = 64;
 
@@ -23,75 +19,29 @@ pub fn class_dir(name: &str) -> PathBuf {
     Path::new("sys/class/net").join(name)
 }
 
-/// One interface, once. Its routes are left out: [`routes`](crate::source::routes) and
-/// [`ovs::route_over`](crate::source::ovs::route_over) know.
+/// One interface now; of one that is gone, everything is absent. Its routes are left out:
+/// [`routes`](crate::source::routes) and [`ovs::route_over`](crate::source::ovs::route_over) know.
 pub fn read(host: &Host, name: &str) -> NetdevFacts {
-    NetdevReader::new(name).read(host)
-}
-
-/// Reads one interface again and again.
-#[derive(Debug)]
-pub struct NetdevReader {
-    name: String,
-    last_speed: Option<(Link, Reading<u64>)>,
-    speed_age: u32,
-}
-
-/// Carrier and its changes: a change of speed cannot come without one of these.
-type Link = (Reading<bool>, Reading<u64>);
-
-impl NetdevReader {
-    /// A reader of one interface.
-    pub fn new(name: &str) -> Self {
-        NetdevReader {
-            name: name.to_string(),
-            last_speed: None,
-            speed_age: 0,
-        }
-    }
-
-    /// The interface now. Of one that is gone, everything is absent.
-    pub fn read(&mut self, host: &Host) -> NetdevFacts {
-        let dir = class_dir(&self.name);
-        let carrier = tree::read_u64(host, dir.join("carrier")).map(|carrier| carrier != 0);
-        let carrier_changes = tree::read_u64(host, dir.join("carrier_changes"));
-        let speed_mbps = self.read_speed(host, (carrier.clone(), carrier_changes.clone()));
-        let device = tree::canonical(host, dir.join("device"));
-        let place = device.as_deref().map(identity::place).unwrap_or_default();
-        NetdevFacts {
-            ifindex: parse::decimal(host, dir.join("ifindex")).and_then(|i| u32::try_from(i).ok()),
-            carrier,
-            operstate: parse::word(host, dir.join("operstate")),
-            admin_up: parse::hex(host, dir.join("flags")).map(|flags| flags & IFF_UP != 0),
-            speed_mbps,
-            mtu: parse::decimal(host, dir.join("mtu")).and_then(|mtu| mtu.try_into().ok()),
-            carrier_changes,
-            master: tree::link_name(host, dir.join("master")),
-            lowers: lowers(host, &self.name),
-            pci: place.pci,
-            driver: tree::link_name(host, dir.join("device/driver")),
-            default_route: false,
-            ovs_route: None,
-        }
-    }
-
-    fn read_speed(&mut self, host: &Host, link: Link) -> Reading<u64> {
-        if matches!(link.0, Reading::Value(false) | Reading::NotObservable) {
-            return Reading::NotObservable;
-        }
-        if let Some((at, speed)) = &self.last_speed
-            && *at == link
-            && host.is_live()
-            && self.speed_age < SPEED_EVERY
-        {
-            self.speed_age += 1;
-            return speed.clone();
-        }
-        let text = tree::read_text(host, class_dir(&self.name).join("speed"));
-        let speed = text.and_then(|text| parse_speed(&text));
-        self.speed_age = 0;
-        self.last_speed = Some((link, speed.clone()));
-        speed
+    let dir = class_dir(name);
+    let carrier = tree::read_u64(host, dir.join("carrier")).map(|carrier| carrier != 0);
+    let device = tree::canonical(host, dir.join("device"));
+    NetdevFacts {
+        ifindex: parse::decimal(host, dir.join("ifindex")),
+        operstate: parse::word(host, dir.join("operstate")),
+        admin_up: parse::hex(host, dir.join("flags")).map(|flags| flags & IFF_UP != 0),
+        speed_mbps: match carrier {
+            Reading::Value(false) | Reading::NotObservable => Reading::NotObservable,
+            _ => tree::read_text(host, dir.join("speed")).and_then(|text| parse_speed(&text)),
+        },
+        carrier,
+        mtu: parse::decimal(host, dir.join("mtu")),
+        carrier_changes: tree::read_u64(host, dir.join("carrier_changes")),
+        master: tree::link_name(host, dir.join("master")),
+        lowers: lowers(host, name),
+        pci: device.and_then(|device| identity::place(&device).pci),
+        driver: tree::link_name(host, dir.join("device/driver")),
+        default_route: false,
+        ovs_route: None,
     }
 }
 
@@ -119,14 +69,11 @@ fn lowers(host: &Host, name: &str) -> Vec<String> {
 /// What an interface lies on, of any kind: its `lower_*` links (net/core/dev.c,
 /// `netdev_adjacent_sysfs_add`), so many at most.
 pub(super) fn lower_links(host: &Host, name: &str, most: usize) -> Vec<String> {
-    tree::list(host, class_dir(name))
-        .value()
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| entry.strip_prefix("lower_"))
-        .take(most)
-        .map(Into::into)
-        .collect()
+    let entries = tree::names(host, class_dir(name));
+    let lowers = entries
+        .iter()
+        .filter_map(|entry| entry.strip_prefix("lower_"));
+    lowers.take(most).map(Into::into).collect()
 }
 
 /// Interfaces of RDMA ports, the bonds above them, and all that is below those bonds.
@@ -215,12 +162,11 @@ mod tests {
         let dir = eth(&tree, "eth3");
         tree.file(&format!("{dir}/carrier"), "0");
         let host = tree.host();
-        let mut reader = NetdevReader::new("eth3");
-        let got = reader.read(&host);
+        let got = read(&host, "eth3");
         assert_eq!(got.carrier, Reading::Value(false));
         assert_eq!(got.speed_mbps, Reading::NotObservable);
         tree.remove(&dir);
-        let got = reader.read(&host);
+        let got = read(&host, "eth3");
         assert_eq!(got, NetdevFacts::default());
     }
 

@@ -2,7 +2,7 @@
 
 use crate::host::Host;
 use crate::observe::gpudirect::{NvidiaDriver, NvidiaGpu};
-use crate::observe::reading::{Fault, FaultKind, Reading};
+use crate::observe::reading::{FaultKind, Reading};
 use crate::source::modules::module_dir;
 use crate::source::{parse, tree};
 
@@ -23,10 +23,10 @@ pub fn driver(host: &Host) -> Reading<NvidiaDriver> {
             version,
             open: is_open(line.unwrap_or_default(), taint.as_deref()),
         }),
-        (None, Some(_)) => Reading::Failed(Fault {
-            kind: FaultKind::Malformed,
-            detail: format!("{DIR}/version: no version in it"),
-        }),
+        (None, Some(_)) => Reading::failed(
+            FaultKind::Malformed,
+            format!("{DIR}/version: no version in it"),
+        ),
         (None, None) => told.map(|_| NvidiaDriver {
             version: String::new(),
             open: None,
@@ -69,16 +69,12 @@ fn version(line: &str) -> Option<String> {
 
 /// GPUs that the driver lists. A directory stays after its GPU fell off the bus.
 pub fn gpus(host: &Host) -> Vec<NvidiaGpu> {
-    tree::list(host, format!("{DIR}/gpus"))
-        .value()
-        .into_iter()
-        .flatten()
-        .take(MAX_GPUS)
-        .map(|name| {
-            let text = tree::read_text(host, format!("{DIR}/gpus/{name}/information"));
-            parse_gpu(name, text.value().map_or("", String::as_str))
-        })
-        .collect()
+    let gpu = |name: String| {
+        let text = tree::read_text(host, format!("{DIR}/gpus/{name}/information"));
+        parse_gpu(&name, text.value().map_or("", String::as_str))
+    };
+    let names = tree::names(host, format!("{DIR}/gpus")).into_iter();
+    names.take(MAX_GPUS).map(gpu).collect()
 }
 
 /// `information`: `Name: \t value` lines. Before the GPU is initialised, the UUID is of question

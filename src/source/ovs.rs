@@ -71,7 +71,7 @@ fn is_own_port(host: &Host, name: &str) -> bool {
     let Some(entries) = tree::list(host, &dir).value().cloned() else {
         return false;
     };
-    let number = |file: &str| parse::decimal(host, dir.join(file));
+    let number = |file: &str| parse::decimal::<u64>(host, dir.join(file));
     let other = ["device", "master", "bonding", "bridge", "tun_flags"];
     !entries
         .iter()

@@ -4,15 +4,14 @@
 use crate::host::Host;
 use crate::source::tree;
 use std::path::Path;
+use std::str::FromStr;
 
 /// Longest word kept: what is read here ends up in labels and tables.
 const MAX_WORD: usize = 128;
 
 /// First line of a file, without control characters, at most 128 characters; none if empty.
 pub fn word(host: &Host, path: impl AsRef<Path>) -> Option<String> {
-    tree::read_text(host, path)
-        .value()
-        .and_then(|text| clean(text))
+    clean(tree::read_text(host, path).value()?)
 }
 
 /// A word that names a directory entry: nothing that would lead a path elsewhere.
@@ -20,7 +19,8 @@ pub fn name(host: &Host, path: impl AsRef<Path>) -> Option<String> {
     word(host, path).filter(|word| is_name(word))
 }
 
-fn is_name(word: &str) -> bool {
+/// Whether a word names an entry of a directory, and leads nowhere else.
+pub fn is_name(word: &str) -> bool {
     !word.contains('/') && word != "." && word != ".."
 }
 
@@ -39,7 +39,7 @@ pub fn clean(text: &str) -> Option<String> {
 }
 
 /// An unsigned decimal; `-1` and junk are none.
-pub fn decimal(host: &Host, path: impl AsRef<Path>) -> Option<u64> {
+pub fn decimal<T: FromStr>(host: &Host, path: impl AsRef<Path>) -> Option<T> {
     word(host, path)?.parse().ok()
 }
 
@@ -56,6 +56,21 @@ pub fn parse_hex(text: &str) -> Option<u64> {
         return None;
     }
     u64::from_str_radix(digits, 16).ok()
+}
+
+/// Text up to the first NUL, as the kernel fills fixed fields; bytes that are not UTF-8 are replaced.
+pub fn until_nul(bytes: &[u8]) -> String {
+    let text = bytes.split(|byte| *byte == 0).next().unwrap_or(&[]);
+    String::from_utf8_lossy(text).into_owned()
+}
+
+/// Tenths of a number such as `400` or `2.5`.
+pub fn tenths(text: &str) -> Option<u64> {
+    let (whole, tenth) = text.split_once('.').unwrap_or((text, "0"));
+    let is_number =
+        tenth.len() == 1 && (whole.bytes().chain(tenth.bytes())).all(|b| b.is_ascii_digit());
+    let whole: u64 = whole.parse().ok().filter(|_| is_number)?;
+    whole.checked_mul(10)?.checked_add(tenth.parse().ok()?)
 }
 
 /// Value of `KEY=` in a `uevent` file.

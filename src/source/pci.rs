@@ -2,16 +2,18 @@
 //! (drivers/pci/pci-sysfs.c). Link files and `config` touch config space: fine each minute or so.
 
 use crate::host::Host;
-use crate::observe::pci::{Aer, BareNic, MAX_VFS, PciFacts, PciFunction, PcieLink, SriovFacts};
+use crate::observe::pci::{
+    Aer, BareNic, Distance, MAX_VFS, PciFacts, PciFunction, PcieLink, SriovFacts,
+};
+use crate::observe::rdma::Sriov;
 use crate::observe::reading::Reading;
-use crate::source::infiniband::{numa_node, pci_function_dir, pci_id};
+use crate::source::identity::{self, Place};
+use crate::source::infiniband::{numa_node, pci_function_dir, pci_id, sriov_numbers};
 use crate::source::pci_text::{acs_redirect, parse_aer, parse_link};
-use crate::source::topology::{self, PciPath};
-use crate::source::{machine, parse, tree};
+use crate::source::{machine, parse, topology, tree};
 use crate::units::Bdf;
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Most functions of a machine that are read.
 const MAX_FUNCTIONS: usize = 16_384;
@@ -45,195 +47,161 @@ pub fn is_gpu(vendor: u64, class: u64) -> bool {
 
 /// All functions with their class codes; 0 where that cannot be read.
 fn classes(host: &Host) -> Reading<Vec<(Bdf, u64)>> {
+    let with_class = |bdf: Bdf| {
+        let class = parse::hex(host, pci_function_dir(bdf).join("class"));
+        (bdf, class.unwrap_or(0))
+    };
     tree::list(host, "sys/bus/pci/devices").map(|names| {
         let functions = names.iter().take(MAX_FUNCTIONS);
-        functions
-            .filter_map(|name| name.parse().ok())
-            .map(|bdf| {
-                let class = parse::hex(host, pci_function_dir(bdf).join("class"));
-                (bdf, class.unwrap_or(0))
-            })
-            .collect()
+        let functions = functions.filter_map(|name| name.parse().ok());
+        functions.map(with_class).collect()
     })
 }
 
-/// Addresses of all GPUs, sorted.
-pub fn gpus(host: &Host) -> Reading<Vec<Bdf>> {
-    classes(host).map(|classes| gpus_among(host, &classes))
+/// Addresses of all GPUs, sorted: by class and vendor, or by the word of their driver.
+fn gpus(host: &Host, classes: &[(Bdf, u64)]) -> Vec<Bdf> {
+    let driven = tree::names(host, "proc/driver/nvidia/gpus");
+    let is_gpu = |(bdf, class): &&(Bdf, u64)| {
+        let vendor = || parse::hex(host, pci_function_dir(*bdf).join("vendor"));
+        // Few functions have such a class: ask the others for no more.
+        driven.iter().any(|name| name.parse() == Ok(*bdf))
+            || (matches!(class >> 16, 0x03 | 0x12)
+                && vendor().is_some_and(|vendor| is_gpu(vendor, *class)))
+    };
+    let mut gpus: Vec<Bdf> = classes.iter().filter(is_gpu).map(|(bdf, _)| *bdf).collect();
+    gpus.sort();
+    gpus
 }
 
-/// By class and vendor, or by the word of their driver.
-fn gpus_among(host: &Host, classes: &[(Bdf, u64)]) -> Vec<Bdf> {
-    let driven: BTreeSet<Bdf> = tree::list(host, "proc/driver/nvidia/gpus")
-        .value()
-        .into_iter()
-        .flatten()
-        .filter_map(|name| name.parse().ok())
-        .collect();
-    let gpus: BTreeSet<Bdf> = classes
-        .iter()
-        .filter(|(bdf, class)| {
-            let vendor = || parse::hex(host, pci_function_dir(*bdf).join("vendor"));
-            // Few functions have such a class: ask the others for no more.
-            driven.contains(bdf)
-                || (matches!(class >> 16, 0x03 | 0x12)
-                    && vendor().is_some_and(|vendor| is_gpu(vendor, *class)))
-        })
-        .map(|(bdf, _)| *bdf)
-        .collect();
-    gpus.into_iter().collect()
-}
-
-/// Network functions that could carry RDMA, and which are none of `rdma`, nor driven and on a card
-/// that has one of these (the second leg of a bond has no RDMA device of its own).
-pub fn bare(host: &Host, rdma: &[Bdf]) -> BTreeMap<Bdf, BareNic> {
-    let classes = classes(host).value().cloned().unwrap_or_default();
-    bare_among(host, &classes, rdma)
+fn is_network(class: u64) -> bool {
+    matches!(class >> 8, INFINIBAND | ETHERNET)
 }
 
 fn driver(host: &Host, bdf: Bdf) -> Option<String> {
     tree::link_name(host, pci_function_dir(bdf).join("driver"))
 }
 
-fn bare_among(host: &Host, classes: &[(Bdf, u64)], rdma: &[Bdf]) -> BTreeMap<Bdf, BareNic> {
+/// Network functions that could carry RDMA, and which are none of `rdma`, nor driven and on a card
+/// that has one of these (the second leg of a bond has no RDMA device of its own).
+fn bare(
+    host: &Host,
+    classes: &[(Bdf, u64)],
+    rdma: &[Bdf],
+    distances: impl Fn(Bdf) -> BTreeMap<String, Distance>,
+) -> BTreeMap<String, BareNic> {
     let cards: BTreeSet<String> = rdma.iter().map(Bdf::slot).collect();
-    let models: BTreeSet<String> = rdma
+    let ids = rdma
         .iter()
-        .filter_map(|bdf| pci_id(host, &pci_function_dir(*bdf)))
-        .collect();
+        .filter_map(|bdf| pci_id(host, &pci_function_dir(*bdf)));
+    let models: BTreeSet<String> = ids.collect();
     let candidates = classes.iter().filter(|(bdf, class)| {
-        matches!(class >> 8, INFINIBAND | ETHERNET)
+        is_network(*class)
             // A leg of a bond has its driver; a port of a card without any driver is missing.
             && (!cards.contains(&bdf.slot())
                 || !rdma.contains(bdf) && driver(host, *bdf).is_none())
     });
-    candidates
-        .filter_map(|(bdf, class)| {
-            let dir = pci_function_dir(*bdf);
-            let id = pci_id(host, &dir)?;
-            let makes_rdma = RDMA_MAKERS.iter().any(|maker| id.starts_with(maker));
-            if tree::exists(host, dir.join("physfn"))
-                || !(class >> 8 == INFINIBAND || makes_rdma || models.contains(&id))
-            {
-                return None;
-            }
-            let nic = BareNic {
-                id,
-                class: format!("{class:06x}"),
-                driver: driver(host, *bdf),
-                distances: BTreeMap::new(),
-            };
-            Some((*bdf, nic))
-        })
-        .take(MAX_BARE)
-        .collect()
+    let nics = candidates.filter_map(|(bdf, class)| {
+        let dir = pci_function_dir(*bdf);
+        let id = pci_id(host, &dir)?;
+        let carries_rdma = class >> 8 == INFINIBAND
+            || RDMA_MAKERS.iter().any(|maker| id.starts_with(maker))
+            || models.contains(&id);
+        let nic = || BareNic {
+            id,
+            class: format!("{class:06x}"),
+            driver: driver(host, *bdf),
+            distances: distances(*bdf),
+        };
+        (carries_rdma && !tree::exists(host, dir.join("physfn"))).then(|| (bdf.to_string(), nic()))
+    });
+    nics.take(MAX_BARE).collect()
 }
 
 /// Network functions that can have virtual functions, with those that they have.
 fn sriov(host: &Host, classes: &[(Bdf, u64)]) -> BTreeMap<String, SriovFacts> {
-    let network = classes
-        .iter()
-        .filter(|(_, class)| matches!(class >> 8, INFINIBAND | ETHERNET));
-    network
-        .filter_map(|(bdf, _)| {
-            let dir = pci_function_dir(*bdf);
-            let number = |file: &str| u32::try_from(parse::decimal(host, dir.join(file))?).ok();
-            let total = number("sriov_totalvfs").filter(|total| *total > 0)?;
-            let enabled = number("sriov_numvfs")?;
-            let functions = (0..enabled as usize).take(MAX_VFS).filter_map(|at| {
-                let address = tree::link_name(host, dir.join(format!("virtfn{at}")))?;
-                let vf: Bdf = address.parse().ok()?;
-                let driver = tree::link_name(host, pci_function_dir(vf).join("driver"));
-                Some((vf.to_string(), driver))
-            });
-            let facts = SriovFacts {
-                id: pci_id(host, &dir).unwrap_or_default(),
-                total,
-                enabled,
-                functions: functions.collect(),
-            };
-            Some((bdf.to_string(), facts))
-        })
-        .take(MAX_BARE)
-        .collect()
+    let network = classes.iter().filter(|(_, class)| is_network(*class));
+    let facts = network.filter_map(|(bdf, _)| {
+        let dir = pci_function_dir(*bdf);
+        let Sriov { total, enabled } = sriov_numbers(host, &dir).filter(|sriov| sriov.total > 0)?;
+        let functions = (0..enabled as usize).take(MAX_VFS).filter_map(|at| {
+            let address = tree::link_name(host, dir.join(format!("virtfn{at}")))?;
+            let vf: Bdf = address.parse().ok()?;
+            Some((vf.to_string(), driver(host, vf)))
+        });
+        let facts = SriovFacts {
+            id: pci_id(host, &dir).unwrap_or_default(),
+            total,
+            enabled,
+            functions: functions.collect(),
+        };
+        Some((bdf.to_string(), facts))
+    });
+    facts.take(MAX_BARE).collect()
 }
 
 /// One scan: GPUs, the RDMA functions `rdma`, the bridges above both, and the distances between.
 pub fn scan(host: &Host, rdma: &[Bdf]) -> Reading<PciFacts> {
-    let classes = match classes(host) {
-        Reading::Value(classes) => classes,
-        other => return other.map(|_| PciFacts::default()),
-    };
-    let gpus = gpus_among(host, &classes);
+    classes(host).map(|classes| scanned(host, &classes, rdma))
+}
+
+fn scanned(host: &Host, classes: &[(Bdf, u64)], rdma: &[Bdf]) -> PciFacts {
+    let gpus = gpus(host, classes);
     let virtual_machine = machine::is_virtual(host);
-    let ends: BTreeSet<Bdf> = gpus.iter().chain(rdma).copied().collect();
-    let mut paths: BTreeMap<Bdf, PciPath> = BTreeMap::new();
-    let mut facts = PciFacts {
-        gpus: gpus.clone(),
-        virtual_machine,
-        machine: machine::facts(host),
-        sriov: sriov(host, &classes),
-        ..PciFacts::default()
-    };
-    for bdf in &ends {
+    let mut functions: BTreeMap<String, PciFunction> = BTreeMap::new();
+    for bdf in gpus.iter().chain(rdma) {
         let dir = pci_function_dir(*bdf);
         if !tree::exists(host, &dir) {
             continue;
         }
-        let path = device_path(host, &dir);
         let mut above: Option<Bdf> = None;
-        for bridge in &path.bridges {
-            if let Entry::Vacant(entry) = facts.functions.entry(bridge.to_string()) {
-                let function = entry.insert(function(host, *bridge, above));
-                if !virtual_machine {
-                    function.acs_redirect = acs(host, *bridge);
-                }
-            }
-            above = Some(*bridge);
+        for bridge in place(host, &dir).bridges {
+            let address = bridge.to_string();
+            (functions.entry(address)).or_insert_with(|| PciFunction {
+                acs_redirect: match virtual_machine {
+                    true => Reading::Absent,
+                    false => acs(host, bridge),
+                },
+                ..function(host, bridge, above)
+            });
+            above = Some(bridge);
         }
-        let mut function = function(host, *bdf, above);
-        function.config_dead = config_dead(host, &dir);
-        facts.functions.insert(bdf.to_string(), function);
-        paths.insert(*bdf, path);
+        let function = PciFunction {
+            config_dead: config_dead(host, &dir),
+            ..function(host, *bdf, above)
+        };
+        functions.insert(bdf.to_string(), function);
     }
-    let mut distances: BTreeMap<String, BTreeMap<String, _>> = BTreeMap::new();
-    let numa = |bdf: &Bdf| facts.functions.get(&bdf.to_string())?.numa_node;
-    let mut bare = bare_among(host, &classes, rdma);
-    let to_gpus = |nic: &PciPath, numa_nic: Option<u32>| -> BTreeMap<String, _> {
-        let paths = gpus.iter().filter_map(|gpu| Some((gpu, paths.get(gpu)?)));
-        paths
-            .filter_map(|(gpu, path)| {
-                let distance = topology::distance(nic, path, numa_nic, numa(gpu))?;
-                Some((gpu.to_string(), distance))
-            })
-            .collect()
+    let located = |bdf: Bdf| {
+        let dir = pci_function_dir(bdf);
+        (place(host, &dir), numa_node(host, &dir))
     };
-    for nic in rdma {
-        if let Some(path) = paths.get(nic) {
-            let of_nic = to_gpus(path, numa(nic));
-            if !of_nic.is_empty() {
-                distances.insert(nic.to_string(), of_nic);
-            }
-        }
+    let gpu_places = gpus.iter().map(|gpu| (gpu.to_string(), located(*gpu)));
+    let gpu_places: Vec<_> = gpu_places.collect();
+    let distances = |nic: Bdf| -> BTreeMap<String, Distance> {
+        let (nic, numa) = located(nic);
+        let to_gpu = |(address, (gpu, gpu_numa)): &(String, (Place, Option<u32>))| {
+            let distance = topology::distance(&nic, gpu, numa, *gpu_numa)?;
+            Some((address.clone(), distance))
+        };
+        gpu_places.iter().filter_map(to_gpu).collect()
+    };
+    let of_rdma = rdma.iter().map(|nic| (nic.to_string(), distances(*nic)));
+    PciFacts {
+        functions,
+        distances: of_rdma.filter(|(_, gpus)| !gpus.is_empty()).collect(),
+        bare: bare(host, classes, rdma, distances),
+        virtual_machine,
+        machine: machine::facts(host),
+        sriov: sriov(host, classes),
+        gpus,
     }
-    for (bdf, nic) in &mut bare {
-        let dir = pci_function_dir(*bdf);
-        nic.distances = to_gpus(&device_path(host, &dir), numa_node(host, &dir));
-    }
-    facts.bare = bare
-        .into_iter()
-        .map(|(bdf, nic)| (bdf.to_string(), nic))
-        .collect();
-    facts.distances = distances;
-    Reading::Value(facts)
 }
 
-/// The function's path in `/sys/devices`; of a tree without the link's target, the link's text.
-fn device_path(host: &Host, dir: &Path) -> PciPath {
+/// The function's place in `/sys/devices`; of a tree without the link's target, by the link's text.
+fn place(host: &Host, dir: &Path) -> Place {
     let canonical = tree::canonical(host, dir);
-    let path = canonical.or_else(|| tree::link(host, dir).value().cloned());
-    path.map(|path| topology::parse_path(&path))
-        .unwrap_or_default()
+    let path = canonical.or_else(|| tree::link(host, dir).into_value());
+    path.map(|path| identity::place(&path)).unwrap_or_default()
 }
 
 fn function(host: &Host, bdf: Bdf, parent: Option<Bdf>) -> PciFunction {
@@ -241,34 +209,26 @@ fn function(host: &Host, bdf: Bdf, parent: Option<Bdf>) -> PciFunction {
     PciFunction {
         id: pci_id(host, &dir).unwrap_or_default(),
         class: parse::hex(host, dir.join("class"))
-            .map(|class| format!("{class:06x}"))
-            .unwrap_or_default(),
-        driver: tree::link_name(host, dir.join("driver")),
+            .map_or_else(String::new, |class| format!("{class:06x}")),
+        driver: driver(host, bdf),
         current: link(host, &dir, "current"),
         max: link(host, &dir, "max"),
         parent: parent.map(|parent| parent.to_string()),
         numa_node: numa_node(host, &dir),
         iommu: tree::read_text(host, dir.join("iommu_group/type")),
         aer: aer(host, &dir),
-        config_dead: Reading::Absent,
-        acs_redirect: Reading::Absent,
+        ..PciFunction::default()
     }
 }
 
 /// Reads `current_link_*` or `max_link_*`, by the first word.
 fn link(host: &Host, dir: &Path, which: &str) -> Reading<PcieLink> {
-    let file = |what: &str| -> PathBuf { dir.join(format!("{which}_link_{what}")) };
-    tree::read_text(host, file("speed")).and_then(|speed| {
-        tree::read_text(host, file("width")).and_then(|width| parse_link(&speed, &width))
-    })
+    let file = |what: &str| tree::read_text(host, dir.join(format!("{which}_link_{what}")));
+    file("speed").and_then(|speed| file("width").and_then(|width| parse_link(&speed, &width)))
 }
 
 fn aer(host: &Host, dir: &Path) -> Aer {
-    let total = |file: &str| {
-        tree::read_text(host, dir.join(file))
-            .value()
-            .and_then(|text| parse_aer(text))
-    };
+    let total = |file: &str| parse_aer(tree::read_text(host, dir.join(file)).value()?);
     Aer {
         correctable: total("aer_dev_correctable"),
         nonfatal: total("aer_dev_nonfatal"),

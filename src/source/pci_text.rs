@@ -1,7 +1,8 @@
 //! Texts and registers of PCI functions. Pure.
 
 use crate::observe::pci::PcieLink;
-use crate::observe::reading::{Fault, FaultKind, Reading};
+use crate::observe::reading::{FaultKind, Reading};
+use crate::source::parse;
 
 /// `current_link_speed` (`16.0 GT/s PCIe`, older kernels `8 GT/s`, `Unknown`) with
 /// `current_link_width` (`16`; 0, and 255 of an unknown maximum). What is unknown is not
@@ -20,10 +21,10 @@ pub fn parse_link(speed: &str, width: &str) -> Reading<PcieLink> {
     };
     match link() {
         Some(link) => Reading::Value(link),
-        None => Reading::Failed(Fault {
-            kind: FaultKind::Malformed,
-            detail: format!("link speed {:?}, width {:?}", cut(speed), cut(width)),
-        }),
+        None => Reading::failed(
+            FaultKind::Malformed,
+            format!("link speed {:?}, width {:?}", cut(speed), cut(width)),
+        ),
     }
 }
 
@@ -31,13 +32,8 @@ pub fn parse_link(speed: &str, width: &str) -> Reading<PcieLink> {
 fn parse_speed(text: &str) -> Option<u32> {
     let number = text.strip_suffix("PCIe").unwrap_or(text).trim();
     let number = number.strip_suffix("GT/s")?.trim();
-    let (whole, tenth) = match number.split_once('.') {
-        Some((whole, tenth)) if tenth.len() == 1 => (whole, tenth.parse::<u32>().ok()?),
-        Some(_) => return None,
-        None => (number, 0),
-    };
-    let whole: u32 = whole.parse().ok().filter(|speed| *speed <= 1024)?;
-    Some(whole * 1000 + tenth * 100)
+    let tenths = parse::tenths(number).filter(|tenths| *tenths < 10_250)?;
+    u32::try_from(tenths * 100).ok()
 }
 
 fn cut(text: &str) -> String {

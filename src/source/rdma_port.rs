@@ -31,12 +31,8 @@ pub fn port_dir(device: &str, port: u32) -> PathBuf {
 pub fn ports(host: &Host, device: &str, parent: Option<&str>) -> (Vec<RdmaPort>, Option<Fault>) {
     let dir = class_dir(device).join("ports");
     let listed = tree::list(host, &dir);
-    let mut numbers: Vec<u32> = listed
-        .value()
-        .into_iter()
-        .flatten()
-        .filter_map(|name| name.parse().ok())
-        .collect();
+    let names = listed.value().into_iter().flatten();
+    let mut numbers: Vec<u32> = names.filter_map(|name| name.parse().ok()).collect();
     numbers.sort_unstable();
     numbers.truncate(MAX_PORTS);
     let fault = match listed {
@@ -106,22 +102,17 @@ fn gid_netdev(host: &Host, device: &str, dir: &Path, layer: LinkLayer) -> Option
 /// A network device of the same PCI function, as [`choose_netdev`] picks it.
 fn sibling_netdev(host: &Host, device: &str, port: u32, only: bool) -> Option<String> {
     let dir = class_dir(device).join("device/net");
-    let Reading::Value(names) = tree::list(host, &dir) else {
-        return None;
+    let sibling = |name: String| {
+        let at = dir.join(&name);
+        Sibling {
+            dev_port: parse::decimal(host, at.join("dev_port")),
+            dev_id: parse::hex(host, at.join("dev_id")),
+            representor: parse::word(host, at.join("phys_port_name"))
+                .is_some_and(|port| port.contains("vf") || port.contains("sf")),
+            name,
+        }
     };
-    let siblings: Vec<Sibling> = names
-        .into_iter()
-        .map(|name| {
-            let at = dir.join(&name);
-            Sibling {
-                dev_port: parse::decimal(host, at.join("dev_port")),
-                dev_id: parse::hex(host, at.join("dev_id")),
-                representor: parse::word(host, at.join("phys_port_name"))
-                    .is_some_and(|port| port.contains("vf") || port.contains("sf")),
-                name,
-            }
-        })
-        .collect();
+    let siblings: Vec<Sibling> = (tree::names(host, &dir).into_iter()).map(sibling).collect();
     choose_netdev(&siblings, port, only)
 }
 
@@ -139,22 +130,18 @@ struct Sibling {
 /// drivers tell it in `dev_id`. IPoIB children (`ib0.8001`) and representors stand back. With one
 /// port, the first left serves; with more, only a match does.
 fn choose_netdev(siblings: &[Sibling], port: u32, only: bool) -> Option<String> {
-    let mut ours: Vec<&Sibling> = siblings
+    let ours = siblings
         .iter()
-        .filter(|s| !s.representor && !s.name.contains('.'))
-        .collect();
+        .filter(|s| !s.representor && !s.name.contains('.'));
+    let mut ours: Vec<&Sibling> = ours.collect();
     ours.sort_by(|a, b| a.name.cmp(&b.name));
     let index = u64::from(port.checked_sub(1)?);
     // A driver that knows neither file's meaning leaves 0 in it: 0 alone means nothing.
-    let matches = |s: &&&Sibling| {
-        let told = s.dev_port.unwrap_or(0).max(s.dev_id.unwrap_or(0));
-        told == index
-    };
-    if let Some(found) = ours.iter().find(matches) {
-        return Some(found.name.clone());
-    }
-    ours.first()
-        .filter(|_| only)
+    let matches = |s: &&&Sibling| s.dev_port.max(s.dev_id).unwrap_or(0) == index;
+    let first = ours.first().filter(|_| only);
+    ours.iter()
+        .find(matches)
+        .or(first)
         .map(|sibling| sibling.name.clone())
 }
 

@@ -3,8 +3,7 @@
 
 use crate::host::Host;
 use crate::observe::reading::Reading;
-use crate::source::rdma_port::class_dir;
-use crate::source::rdma_port::port_dir;
+use crate::source::rdma_port::{class_dir, port_dir};
 use crate::source::tree;
 use std::path::Path;
 
@@ -42,49 +41,41 @@ pub enum DeviceMoved {
 /// Reads it. Without `pma` its PMA files stay closed: each costs a firmware command.
 pub fn read(host: &Host, device: &str, ports: u32, pma: bool) -> DeviceMoved {
     let mut total: Option<u64> = None;
-    let mut add = |dir: &Path, names: &[&str], unit: u64| -> Result<bool, ()> {
-        let mut any = false;
-        for name in names {
-            let path = dir.join(name);
-            match tree::read_text(host, &path).and_then(|text| tree::parse_u64(&text, &path)) {
-                Reading::Value(value) => {
-                    let so_far = total.unwrap_or(0);
-                    total = Some(so_far.saturating_add(value.saturating_mul(unit)));
-                    any = true;
-                }
-                Reading::NotObservable => return Err(()),
-                _ => {}
-            }
-        }
-        Ok(any)
-    };
     for port in 1..=ports.min(u32::from(u8::MAX)) {
         let dir = port_dir(device, port);
-        if pma {
-            match add(&dir.join("counters"), &PMA, 4) {
-                Ok(true) => continue,
-                Ok(false) => {}
-                Err(()) => return DeviceMoved::Restricted,
-            }
+        let words = match pma {
+            true => sum(host, &dir.join("counters"), &PMA, 4),
+            false => Reading::Absent,
+        };
+        if words == Reading::NotObservable {
+            return DeviceMoved::Restricted;
         }
         let hw = dir.join("hw_counters");
-        if add(&hw, &BYTES, 1) != Ok(true) {
-            let _ = add(&hw, &PACKETS, PACKET_BYTES);
+        let moved = (words.into_value())
+            .or_else(|| sum(host, &hw, &BYTES, 1).into_value())
+            .or_else(|| sum(host, &hw, &PACKETS, PACKET_BYTES).into_value());
+        if let Some(moved) = moved {
+            total = Some(total.unwrap_or(0).saturating_add(moved));
         }
     }
-    if total.is_none() {
-        let mut add_device = |names: &[&str]| {
-            for name in names {
-                let path = class_dir(device).join("hw_counters").join(name);
-                let value = tree::read_text(host, &path).and_then(|t| tree::parse_u64(&t, &path));
-                if let Reading::Value(value) = value {
-                    total = Some(total.unwrap_or(0).saturating_add(value));
-                }
+    let of_device = || sum(host, &class_dir(device).join("hw_counters"), &BYTES, 1).into_value();
+    (total.or_else(of_device)).map_or(DeviceMoved::Untold, DeviceMoved::Bytes)
+}
+
+/// The sum of the counters that are there, in bytes; not observable where one refuses.
+fn sum(host: &Host, dir: &Path, names: &[&str], unit: u64) -> Reading<u64> {
+    let mut total: Reading<u64> = Reading::Absent;
+    for name in names {
+        match tree::read_u64(host, dir.join(name)) {
+            Reading::Value(value) => {
+                let so_far = total.value().copied().unwrap_or(0);
+                total = Reading::Value(so_far.saturating_add(value.saturating_mul(unit)));
             }
-        };
-        add_device(&BYTES);
+            Reading::NotObservable => return Reading::NotObservable,
+            _ => {}
+        }
     }
-    total.map_or(DeviceMoved::Untold, DeviceMoved::Bytes)
+    total
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 use super::{ethtool, tree};
 use crate::host::Host;
 use crate::observe::netdev::{DcbFacts, EthtoolFacts};
-use crate::observe::reading::{Fault, FaultKind, Reading};
+use crate::observe::reading::{FaultKind, Reading};
 use crate::observe::vf::VfLinks;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -42,8 +42,7 @@ pub fn ethtool(host: &Host, name: &str) -> Reading<EthtoolFacts> {
                 stats.push((key, value));
             }
         }
-        let (names, values): (Vec<&str>, Vec<u64>) = stats.into_iter().unzip();
-        ethtool::names::map(driver, names).apply(&values)
+        ethtool::names::facts(driver, &stats)
     })
 }
 
@@ -86,16 +85,8 @@ pub fn vf_links(host: &Host, name: &str) -> Reading<VfLinks> {
 }
 
 fn json<T: DeserializeOwned>(host: &Host, path: &str) -> Reading<T> {
-    match tree::read_text(host, path) {
-        Reading::Value(text) => match serde_json::from_str(&text) {
-            Ok(facts) => Reading::Value(facts),
-            Err(error) => Reading::Failed(Fault {
-                kind: FaultKind::Malformed,
-                detail: format!("{path}: {error}"),
-            }),
-        },
-        Reading::Absent => Reading::Absent,
-        Reading::NotObservable => Reading::NotObservable,
-        Reading::Failed(fault) => Reading::Failed(fault),
-    }
+    tree::read_text(host, path).and_then(|text| match serde_json::from_str(&text) {
+        Ok(facts) => Reading::Value(facts),
+        Err(error) => Reading::failed(FaultKind::Malformed, format!("{path}: {error}")),
+    })
 }

@@ -17,19 +17,11 @@ const MAX_STACK: usize = 4;
 /// Interfaces of default routes, both protocols, and those that they lie on where they are VLANs or
 /// the like.
 pub fn default_route_devices(host: &Host) -> Reading<BTreeSet<String>> {
-    routed(host).map(|mut routes| {
-        for name in routes.clone() {
-            let mut above = name;
-            for _ in 0..MAX_STACK {
-                let Some(below) = below(host, &above) else {
-                    break;
-                };
-                routes.insert(below.clone());
-                above = below;
-            }
-        }
-        routes
-    })
+    let stack = |name| {
+        let downwards = std::iter::successors(Some(name), |above: &String| below(host, above));
+        downwards.take(1 + MAX_STACK)
+    };
+    routed(host).map(|routes| routes.into_iter().flat_map(stack).collect())
 }
 
 /// What a VLAN, a macvlan or an ipvlan lies on: its one `lower_*` link. Bonds and bridges have such links too, to what names them `master`.

@@ -2,46 +2,13 @@
 //! (src/graph/topo.cc climbs a switch, two path elements, a step). Pure.
 
 use crate::observe::pci::Distance;
-use crate::units::Bdf;
-use std::path::{Component, Path};
-
-/// A PCI function's place: its host bridge, and the ports and switches above it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct PciPath {
-    /// The host bridge's directory, `pciDDDD:BB`.
-    pub host_bridge: Option<String>,
-    /// Ports from the root down, without the function itself.
-    pub bridges: Vec<Bdf>,
-    /// The function at the end of the path.
-    pub function: Option<Bdf>,
-}
-
-/// Reads `…/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:00.0`. Only what hangs below the last
-/// host bridge counts (VMD puts one inside another's tree); an auxiliary device's name is left out.
-pub fn parse_path(path: &Path) -> PciPath {
-    let mut parsed = PciPath::default();
-    for component in path.components() {
-        let Component::Normal(name) = component else {
-            continue;
-        };
-        let name = name.to_string_lossy();
-        if name.starts_with("pci") && name.contains(':') {
-            parsed = PciPath {
-                host_bridge: Some(name.into_owned()),
-                ..PciPath::default()
-            };
-        } else if let Ok(bdf) = name.parse() {
-            parsed.bridges.extend(parsed.function.replace(bdf));
-        }
-    }
-    parsed
-}
+use crate::source::identity::Place;
 
 /// Distance of two functions. None where their NUMA nodes decide and one is unknown (-1 on guests
 /// and on machines with one node): unknown is not node 0.
 pub fn distance(
-    nic: &PciPath,
-    gpu: &PciPath,
+    nic: &Place,
+    gpu: &Place,
     numa_nic: Option<u32>,
     numa_gpu: Option<u32>,
 ) -> Option<Distance> {
@@ -55,7 +22,7 @@ pub fn distance(
     if shared > 0 && same_host_bridge {
         // Ports left on each side below what is shared: one at most is that switch's own
         // downstream port, more is another switch between.
-        let below = |path: &PciPath| path.bridges.len().saturating_sub(shared);
+        let below = |path: &Place| path.bridges.len().saturating_sub(shared);
         return Some(if below(nic) <= 1 && below(gpu) <= 1 {
             Distance::Pix
         } else {
@@ -75,14 +42,16 @@ pub fn distance(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::source::identity::place;
+    use std::path::Path;
 
     /// `15:01.0/16:00.0` to a path below `pci0000:15`.
-    fn path(root: &str, functions: &str) -> PciPath {
+    fn path(root: &str, functions: &str) -> Place {
         let mut path = format!("sys/devices/pci{root}");
         for function in functions.split('/') {
             path.push_str(&format!("/{}:{function}", root.split(':').next().unwrap()));
         }
-        parse_path(Path::new(&path))
+        place(Path::new(&path))
     }
 
     #[test]
@@ -90,16 +59,12 @@ mod tests {
         let got = path("0000:15", "15:01.0/16:00.0/17:00.0/18:00.0");
         assert_eq!(got.host_bridge.as_deref(), Some("pci0000:15"));
         assert_eq!(got.bridges.len(), 3);
-        assert_eq!(got.function.unwrap().to_string(), "0000:18:00.0");
-        let vmd = parse_path(Path::new(
+        assert_eq!(got.pci.unwrap().to_string(), "0000:18:00.0");
+        let vmd = place(Path::new(
             "sys/devices/pci0000:00/0000:00:0e.0/pci10000:e0/10000:e0:01.0/10000:e1:00.0",
         ));
         assert_eq!(vmd.host_bridge.as_deref(), Some("pci10000:e0"));
         assert_eq!(vmd.bridges.len(), 1);
-        assert_eq!(
-            parse_path(Path::new("sys/devices/virtual")),
-            PciPath::default()
-        );
     }
 
     #[test]
@@ -122,7 +87,7 @@ mod tests {
             (&other, Some(1), Some(0), Some(Sys)),
             (&other, None, Some(0), None),
             (&grace, Some(1), Some(0), Some(Sys)),
-            (&PciPath::default(), None, None, None),
+            (&Place::default(), None, None, None),
         ];
         for (nic, numa_nic, numa_gpu, want) in rows {
             assert_eq!(distance(nic, &gpu, numa_nic, numa_gpu), want, "{nic:?}");

@@ -1,7 +1,7 @@
 //! Files below a root: read, list, link. The one place where errno is given a meaning.
 
 use crate::host::Host;
-use crate::observe::reading::{Fault, FaultKind, Reading};
+use crate::observe::reading::{FaultKind, Reading};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -12,12 +12,7 @@ pub const MAX_FILE: usize = 1 << 20;
 /// The meaning of an I/O error for the fact that was asked for.
 pub fn classify<T>(error: &io::Error, path: &Path) -> Reading<T> {
     use nix::errno::Errno;
-    let failed = |kind| {
-        Reading::Failed(Fault {
-            kind,
-            detail: format!("{}: {error}", path.display()),
-        })
-    };
+    let failed = |kind| Reading::failed(kind, format!("{}: {error}", path.display()));
     match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::ENOENT | Errno::ENOTDIR) => Reading::Absent,
         Some(Errno::EINVAL | Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::EISDIR) => {
@@ -34,12 +29,6 @@ pub fn classify<T>(error: &io::Error, path: &Path) -> Reading<T> {
 #[expect(clippy::disallowed_methods, reason = "the one opener of kernel files")]
 fn open(path: &Path) -> io::Result<File> {
     File::open(path)
-}
-
-fn read_at_most(file: File, limit: usize) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    file.take(limit as u64).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 /// Text of a file below the root. Trailing white space is cut; bytes that are not UTF-8 are replaced.
@@ -74,7 +63,9 @@ pub fn read_raw(host: &Host, path: impl AsRef<Path>, limit: usize) -> io::Result
     let full = host.path(path);
     let read = || {
         host.errnos().check(&full)?;
-        read_at_most(open(&full)?, limit)
+        let mut bytes = Vec::new();
+        open(&full)?.take(limit as u64).read_to_end(&mut bytes)?;
+        Ok(bytes)
     };
     match host.recording() {
         Some(recording) => recording.file(host, path, read),
@@ -117,6 +108,11 @@ pub fn list(host: &Host, path: impl AsRef<Path>) -> Reading<Vec<String>> {
     }
 }
 
+/// Names in a directory below the root, sorted; none where it cannot be listed.
+pub fn names(host: &Host, path: impl AsRef<Path>) -> Vec<String> {
+    list(host, path).into_value().unwrap_or_default()
+}
+
 /// Target of a symbolic link below the root, as written (not followed).
 pub fn link(host: &Host, path: impl AsRef<Path>) -> Reading<PathBuf> {
     let path = noted(host, path);
@@ -128,12 +124,8 @@ pub fn link(host: &Host, path: impl AsRef<Path>) -> Reading<PathBuf> {
 
 /// Last component of a symbolic link's target: the driver behind `device/driver`, say.
 pub fn link_name(host: &Host, path: impl AsRef<Path>) -> Option<String> {
-    match link(host, path) {
-        Reading::Value(target) => target
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned()),
-        _ => None,
-    }
+    let target = link(host, path).into_value()?;
+    Some(target.file_name()?.to_string_lossy().into_owned())
 }
 
 /// A path with every link followed, relative to the root; none if it leaves the root or is missing.
@@ -171,16 +163,17 @@ pub fn parse_u64(text: &str, path: &Path) -> Reading<u64> {
     }
     match text.parse() {
         Ok(value) => Reading::Value(value),
-        Err(_) => Reading::Failed(Fault {
-            kind: FaultKind::Malformed,
-            detail: format!("{}: not a number", path.display()),
-        }),
+        Err(_) => Reading::failed(
+            FaultKind::Malformed,
+            format!("{}: not a number", path.display()),
+        ),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::reading::Fault;
 
     #[test]
     fn a_tree_can_answer_with_an_errno() {

@@ -9,7 +9,7 @@ use crate::source::{netdev, netlink, parse, replay};
 /// then netlink is not asked.
 pub fn links(host: &Host, name: &str) -> Reading<VfLinks> {
     let file = netdev::class_dir(name).join("device/sriov_numvfs");
-    if parse::decimal(host, file).unwrap_or(0) == 0 {
+    if parse::decimal(host, file).unwrap_or(0u32) == 0 {
         return Reading::Absent;
     }
     if host.is_live() {

@@ -83,7 +83,7 @@ fn rate(host: &Host, device: &RdmaDevice, port: &RdmaPort) -> Option<BitsPerSec>
     let path = port_dir(&device.name, port.number).join("rate");
     let own = parse_rate(tree::read_text(host, path).value()?)?.rate;
     let netdev = port.netdev.as_ref();
-    let speed = netdev.and_then(|name| parse::decimal(host, class_dir(name).join("speed")));
+    let speed = netdev.and_then(|name| parse::decimal::<u64>(host, class_dir(name).join("speed")));
     true_rate(port.link_layer, &device.driver, own, speed)
 }
 

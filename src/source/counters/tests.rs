@@ -1,7 +1,8 @@
 use super::*;
-use crate::observe::counters::Counts;
+use crate::report::default_counters;
 use crate::source::infiniband::enumerate;
 use crate::source::testtree::TestTree;
+use std::path::Path;
 
 const PMA: &str = "sys/class/infiniband/mlx5_0/ports/1/counters";
 
@@ -231,7 +232,7 @@ fn counters_that_come_later_are_found() {
 fn order_spares_commands() {
     let names = |names: &[&str]| names.iter().map(|n| n.to_string()).collect();
     assert_eq!(
-        crate::source::counter_files::order(
+        order(
             names(&["lifespan", "a", "rx_write_requests"]),
             hw_order,
             false
@@ -239,11 +240,74 @@ fn order_spares_commands() {
         ["rx_write_requests", "a"]
     );
     assert_eq!(
-        crate::source::counter_files::order(
+        order(
             names(&["VL15_dropped", "port_xmit_data", "link_downed"]),
             pma_order,
             false
         ),
         ["link_downed", "port_xmit_data", "VL15_dropped"]
     );
+}
+
+/// Names of hardware counters that the checks' code spells out, tests left aside.
+fn named_by_checks() -> Vec<String> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/check");
+    let mut names = Vec::new();
+    #[expect(clippy::disallowed_methods, reason = "source text")]
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.to_string_lossy();
+        if !name.ends_with(".rs") || name.ends_with("_tests.rs") {
+            continue;
+        }
+        #[expect(clippy::disallowed_methods, reason = "source text")]
+        let text = std::fs::read_to_string(&path).unwrap();
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        for literal in code.split('"').skip(1).step_by(2) {
+            let counter = ["hw.", "dev."]
+                .iter()
+                .find_map(|prefix| literal.strip_prefix(prefix));
+            let is_name = |name: &&str| {
+                !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+            };
+            names.extend(counter.filter(is_name).map(str::to_string));
+        }
+    }
+    names
+}
+
+#[test]
+fn all_that_is_needed_is_read() {
+    let by_checks = named_by_checks();
+    assert!(by_checks.len() > 20, "the scan saw only {by_checks:?}");
+    let exported = default_counters::HW
+        .iter()
+        .flat_map(|hw| hw.errors.iter().chain(hw.congestion))
+        .map(|name| name.to_string());
+    let unread: Vec<String> = by_checks
+        .into_iter()
+        .chain(exported)
+        .filter(|name| hw_order(name).is_none())
+        .collect();
+    assert!(unread.is_empty(), "not in HW_ESSENTIAL: {unread:?}");
+    let pma = default_counters::PMA_TRAFFIC
+        .iter()
+        .chain(default_counters::PMA_INFINIBAND)
+        .chain(default_counters::PMA_ETHERNET);
+    let unread: Vec<&&str> = pma.filter(|name| pma_order(name).is_none()).collect();
+    assert!(unread.is_empty(), "not in PMA_ESSENTIAL: {unread:?}");
+}
+
+#[test]
+fn the_first_counter_is_read_first_and_settings_are_not() {
+    let names = [
+        "out_of_buffer",
+        "np_ecn_marked_roce_packets",
+        "lifespan",
+        "rx_write_requests",
+    ];
+    let given = || names.map(str::to_string).to_vec();
+    let needed = order(given(), hw_order, true);
+    assert_eq!(needed, ["rx_write_requests", "out_of_buffer"]);
+    assert_eq!(order(given(), hw_order, false).len(), 3);
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::observe::reading::Fault;
 use crate::source::testtree::TestTree;
 
 const BY_NODE: &str = r#"{"Data":{"PodDeviceEntries":[

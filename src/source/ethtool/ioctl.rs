@@ -5,6 +5,9 @@
     reason = "SIOCETHTOOL takes a pointer to a buffer that the kernel fills; no safe binding exists"
 )]
 
+use crate::source::netlink::u32_at;
+use crate::source::parse::until_nul;
+use nix::errno::Errno;
 use nix::libc::{SIOCETHTOOL, ifreq};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -20,9 +23,6 @@ const STATISTICS: u32 = 1;
 const DRVINFO_LEN: usize = 196;
 /// ETH_GSTRING_LEN: bytes of one name, with its NUL.
 const STRING_LEN: usize = 32;
-/// Length of `struct ethtool_gstrings` and `struct ethtool_stats` before their data.
-const STRINGS_HEAD: usize = 12;
-const STATS_HEAD: usize = 8;
 /// Longest interface name with its NUL (IFNAMSIZ).
 const NAME_LEN: usize = 16;
 
@@ -45,7 +45,7 @@ fn room(count: u32) -> Option<usize> {
 /// by this file's functions, which alone call this.
 fn ask(socket: BorrowedFd<'_>, interface: &str, request: &mut [u8]) -> nix::Result<()> {
     if interface.is_empty() || interface.len() >= NAME_LEN {
-        return Err(nix::errno::Errno::ENODEV);
+        return Err(Errno::ENODEV);
     }
     // SAFETY: `ifreq` is plain old data for which all zeroes is a value.
     let mut ifreq: ifreq = unsafe { std::mem::zeroed() };
@@ -58,86 +58,66 @@ fn ask(socket: BorrowedFd<'_>, interface: &str, request: &mut [u8]) -> nix::Resu
     unsafe { siocethtool(socket.as_raw_fd(), &raw mut ifreq) }.map(drop)
 }
 
-fn put(buffer: &mut [u8], at: usize, bytes: &[u8]) {
-    if let Some(place) = buffer.get_mut(at..at + bytes.len()) {
-        place.copy_from_slice(bytes);
-    }
-}
-
-fn u32_at(buffer: &[u8], at: usize) -> u32 {
-    let bytes = buffer.get(at..at + 4).and_then(|b| b.try_into().ok());
-    bytes.map_or(0, u32::from_ne_bytes)
-}
-
-fn text(bytes: &[u8]) -> String {
-    let text = bytes.split(|byte| *byte == 0).next().unwrap_or(&[]);
-    String::from_utf8_lossy(text).into_owned()
+/// Writes `head` at the start of a zeroed request of so many bytes.
+fn request(head: &[u8], len: usize) -> Vec<u8> {
+    let mut request = vec![0; len.max(head.len())];
+    let (start, _) = request.split_at_mut(head.len());
+    start.copy_from_slice(head);
+    request
 }
 
 /// The driver's name (ETHTOOL_GDRVINFO).
 pub fn driver(socket: BorrowedFd<'_>, interface: &str) -> nix::Result<String> {
     // Larger than the structure: it has been extended within its reserve before.
-    let mut request = vec![0; DRVINFO_LEN + 256];
-    put(&mut request, 0, &GDRVINFO.to_ne_bytes());
+    let mut request = request(&GDRVINFO.to_ne_bytes(), DRVINFO_LEN + 256);
     ask(socket, interface, &mut request)?;
-    Ok(text(request.get(4..36).unwrap_or(&[])))
+    Ok(until_nul(request.get(4..36).unwrap_or(&[])))
 }
 
 /// How many statistics there are now (ETHTOOL_GSSET_INFO); 0 where the driver has none.
 pub fn count(socket: BorrowedFd<'_>, interface: &str) -> nix::Result<u32> {
     // cmd, reserved, sset_mask (u64), then a u32 for each bit of the mask.
-    let mut request = vec![0; 16 + 64 * 4];
-    put(&mut request, 0, &GSSET_INFO.to_ne_bytes());
-    put(&mut request, 8, &(1u64 << STATISTICS).to_ne_bytes());
+    let mask = (1u64 << STATISTICS).to_ne_bytes();
+    let head = [&GSSET_INFO.to_ne_bytes()[..], &[0; 4], &mask].concat();
+    let mut request = request(&head, 16 + 64 * 4);
     ask(socket, interface, &mut request)?;
-    // A set that the driver does not have is cleared from the mask.
-    let had = request
-        .get(8..16)
-        .is_some_and(|mask| mask.iter().any(|b| *b != 0));
-    Ok(if had { u32_at(&request, 16) } else { 0 })
+    // A set that the driver does not have is cleared from the mask, and its number stays 0.
+    Ok(u32_at(&request, 16).unwrap_or(0))
 }
 
-/// Names of the statistics (ETHTOOL_GSTRINGS). None where their number is not `count` any more.
-pub fn names(
-    socket: BorrowedFd<'_>,
-    interface: &str,
-    count: u32,
-) -> nix::Result<Option<Vec<String>>> {
-    let room = room(count).ok_or(nix::errno::Errno::EOVERFLOW)?;
-    let mut request = vec![0; STRINGS_HEAD + room * STRING_LEN];
-    put(&mut request, 0, &GSTRINGS.to_ne_bytes());
-    put(&mut request, 4, &STATISTICS.to_ne_bytes());
-    put(&mut request, 8, &count.to_ne_bytes());
-    ask(socket, interface, &mut request)?;
-    if u32_at(&request, 8) != count {
-        return Ok(None);
-    }
-    let strings = request.get(STRINGS_HEAD..).unwrap_or(&[]);
-    let strings = strings.chunks_exact(STRING_LEN).take(count as usize);
-    Ok(Some(strings.map(text).collect()))
+/// Names of the statistics (ETHTOOL_GSTRINGS). `EAGAIN` where their number is not `count` any more.
+pub fn names(socket: BorrowedFd<'_>, interface: &str, count: u32) -> nix::Result<Vec<String>> {
+    let head = [GSTRINGS.to_ne_bytes(), STATISTICS.to_ne_bytes()].concat();
+    let strings = list(socket, interface, &head, count, STRING_LEN)?;
+    Ok(strings.chunks_exact(STRING_LEN).map(until_nul).collect())
 }
 
-/// Values of the statistics (ETHTOOL_GSTATS). None where their number is not `count` any more.
-pub fn values(
+/// Values of the statistics (ETHTOOL_GSTATS). `EAGAIN` where their number is not `count` any more.
+pub fn values(socket: BorrowedFd<'_>, interface: &str, count: u32) -> nix::Result<Vec<u64>> {
+    let values = list(socket, interface, &GSTATS.to_ne_bytes(), count, 8)?;
+    let values = values.chunks_exact(8);
+    Ok(values
+        .map(|value| value.try_into().map_or(0, u64::from_ne_bytes))
+        .collect())
+}
+
+/// `count` items of so many bytes, which follow the count that ends the head.
+fn list(
     socket: BorrowedFd<'_>,
     interface: &str,
+    head: &[u8],
     count: u32,
-) -> nix::Result<Option<Vec<u64>>> {
-    let room = room(count).ok_or(nix::errno::Errno::EOVERFLOW)?;
-    let mut request = vec![0; STATS_HEAD + room * 8];
-    put(&mut request, 0, &GSTATS.to_ne_bytes());
-    put(&mut request, 4, &count.to_ne_bytes());
+    size: usize,
+) -> nix::Result<Vec<u8>> {
+    let room = room(count).ok_or(Errno::EOVERFLOW)?;
+    let head = [head, &count.to_ne_bytes()].concat();
+    let mut request = request(&head, head.len() + room * size);
     ask(socket, interface, &mut request)?;
-    if u32_at(&request, 4) != count {
-        return Ok(None);
+    let items = request.get(head.len()..head.len() + count as usize * size);
+    match u32_at(&request, head.len() - 4) == Some(count) {
+        true => items.map(<[u8]>::to_vec).ok_or(Errno::EOVERFLOW),
+        false => Err(Errno::EAGAIN),
     }
-    let values = request.get(STATS_HEAD..).unwrap_or(&[]);
-    let values = values.chunks_exact(8).take(count as usize);
-    Ok(Some(
-        values
-            .map(|value| value.try_into().map_or(0, u64::from_ne_bytes))
-            .collect(),
-    ))
 }
 
 #[cfg(test)]

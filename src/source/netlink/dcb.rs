@@ -101,7 +101,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    fn payload(mut request: Request) -> Vec<u8> {
+    fn payload(request: Request) -> Vec<u8> {
         request.finish(0).get(16..).unwrap().to_vec()
     }
 

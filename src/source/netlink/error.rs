@@ -1,6 +1,6 @@
 //! What netlink's failures mean.
 
-use crate::observe::reading::{Fault, FaultKind, Reading};
+use crate::observe::reading::{FaultKind, Reading};
 use nix::errno::Errno;
 
 /// Why a netlink request gave nothing, by what the caller does next.
@@ -29,9 +29,9 @@ pub enum NetlinkError {
     Io(Errno),
 }
 
-impl NetlinkError {
+impl From<Errno> for NetlinkError {
     /// What an errno means, of a system call or in an NLMSG_ERROR.
-    pub fn from_errno(errno: Errno) -> Self {
+    fn from(errno: Errno) -> Self {
         match errno {
             Errno::EPROTONOSUPPORT | Errno::EAFNOSUPPORT | Errno::ESOCKTNOSUPPORT => {
                 NetlinkError::NotSupported
@@ -45,7 +45,9 @@ impl NetlinkError {
             other => NetlinkError::Io(other),
         }
     }
+}
 
+impl NetlinkError {
     /// The same as a reading of `what`.
     pub fn reading<T>(&self, what: &str) -> Reading<T> {
         let kind = match self {
@@ -57,9 +59,6 @@ impl NetlinkError {
             NetlinkError::Malformed(_) => FaultKind::Malformed,
             NetlinkError::Io(_) => FaultKind::Other,
         };
-        Reading::Failed(Fault {
-            kind,
-            detail: format!("{what}: {self}"),
-        })
+        Reading::failed(kind, format!("{what}: {self}"))
     }
 }

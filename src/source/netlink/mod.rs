@@ -9,6 +9,7 @@ pub mod route;
 pub mod socket;
 pub mod vf;
 
+use crate::source::parse::until_nul;
 pub use error::NetlinkError;
 use nix::errno::Errno;
 
@@ -27,7 +28,6 @@ pub const DUMP_INTERRUPTED: u16 = 0x10;
 /// NLM_F_ROOT | NLM_F_MATCH: asks for all objects.
 pub const DUMP: u16 = 0x300;
 
-const NLMSG_NOOP: u16 = 1;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 const NLMSG_OVERRUN: u16 = 4;
@@ -93,7 +93,6 @@ impl<'a> Message<'a> {
                 None => Err(NetlinkError::Malformed("error message without a number")),
             },
             NLMSG_OVERRUN => Ok(Step::Overrun),
-            NLMSG_NOOP => Ok(Step::Nothing),
             kind if kind < 0x10 => Ok(Step::Nothing),
             _ => Ok(Step::Data(self)),
         }
@@ -101,25 +100,10 @@ impl<'a> Message<'a> {
 }
 
 /// The messages of one datagram. Ends after the first malformed one.
-#[derive(Debug, Clone)]
-pub struct Messages<'a> {
-    rest: &'a [u8],
-}
-
-/// Takes a datagram apart.
-pub fn messages(datagram: &[u8]) -> Messages<'_> {
-    Messages { rest: datagram }
-}
-
-impl<'a> Iterator for Messages<'a> {
-    type Item = Result<Message<'a>, NetlinkError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let bytes = self.rest;
-        self.rest = &[];
-        if bytes.is_empty() {
-            return None;
-        }
+pub fn messages(datagram: &[u8]) -> impl Iterator<Item = Result<Message<'_>, NetlinkError>> {
+    let mut rest = datagram;
+    std::iter::from_fn(move || {
+        let bytes = std::mem::take(&mut rest);
         let message = || {
             let len = usize::try_from(u32_at(bytes, 0)?).ok()?;
             let message = Message {
@@ -130,16 +114,16 @@ impl<'a> Iterator for Messages<'a> {
             };
             Some((message, bytes.get(aligned(len)..).unwrap_or(&[])))
         };
-        match message() {
-            Some((message, rest)) => {
-                self.rest = rest;
-                Some(Ok(message))
-            }
-            None => Some(Err(NetlinkError::Malformed(
-                "message longer than its datagram",
-            ))),
+        if bytes.is_empty() {
+            return None;
         }
-    }
+        let Some((message, next)) = message() else {
+            let error = NetlinkError::Malformed("message longer than its datagram");
+            return Some(Err(error));
+        };
+        rest = next;
+        Some(Ok(message))
+    })
 }
 
 /// A run of attributes whose lengths have been checked.
@@ -204,24 +188,30 @@ impl<'a> Attrs<'a> {
         self.iter().find(|attr| attr.id == id)
     }
 
-    /// A u8, absent where the attribute is.
+    fn fixed<const N: usize>(self, id: u16) -> Result<Option<[u8; N]>, NetlinkError> {
+        let malformed = |_| NetlinkError::Malformed("attribute of another length");
+        let value = self.get(id).map(|attr| attr.bytes.try_into());
+        value.transpose().map_err(malformed)
+    }
+
+    /// A u8, absent where the attribute is; an error if it has another width.
     pub fn u8(self, id: u16) -> Result<Option<u8>, NetlinkError> {
-        self.get(id).map(Attr::u8).transpose()
+        Ok(self.fixed(id)?.map(u8::from_ne_bytes))
     }
 
-    /// A u32, absent where the attribute is.
+    /// A u32, likewise.
     pub fn u32(self, id: u16) -> Result<Option<u32>, NetlinkError> {
-        self.get(id).map(Attr::u32).transpose()
+        Ok(self.fixed(id)?.map(u32::from_ne_bytes))
     }
 
-    /// A u64, absent where the attribute is.
+    /// A u64, likewise.
     pub fn u64(self, id: u16) -> Result<Option<u64>, NetlinkError> {
-        self.get(id).map(Attr::u64).transpose()
+        Ok(self.fixed(id)?.map(u64::from_ne_bytes))
     }
 
-    /// A text, absent where the attribute is.
+    /// A NUL-terminated text, absent where the attribute is.
     pub fn text(self, id: u16) -> Option<String> {
-        self.get(id).map(Attr::text)
+        self.get(id).map(|attr| until_nul(attr.bytes))
     }
 
     /// A nest, absent where the attribute is.
@@ -231,33 +221,6 @@ impl<'a> Attrs<'a> {
 }
 
 impl<'a> Attr<'a> {
-    fn fixed<const N: usize>(self) -> Result<[u8; N], NetlinkError> {
-        self.bytes
-            .try_into()
-            .map_err(|_| NetlinkError::Malformed("attribute of another length"))
-    }
-
-    /// The value as a u8; an error if it has another width.
-    pub fn u8(self) -> Result<u8, NetlinkError> {
-        self.fixed().map(u8::from_ne_bytes)
-    }
-
-    /// The value as a u32; an error if it has another width.
-    pub fn u32(self) -> Result<u32, NetlinkError> {
-        self.fixed().map(u32::from_ne_bytes)
-    }
-
-    /// The value as a u64; an error if it has another width.
-    pub fn u64(self) -> Result<u64, NetlinkError> {
-        self.fixed().map(u64::from_ne_bytes)
-    }
-
-    /// As a NUL-terminated text; bytes that are not UTF-8 are replaced.
-    pub fn text(self) -> String {
-        let text = self.bytes.split(|byte| *byte == 0).next().unwrap_or(&[]);
-        String::from_utf8_lossy(text).into_owned()
-    }
-
     /// As a run of attributes.
     pub fn nested(self) -> Result<Attrs<'a>, NetlinkError> {
         Attrs::parse(self.bytes)
@@ -267,29 +230,22 @@ impl<'a> Attr<'a> {
 /// A request being written: fixed header, then attributes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
+    kind: u16,
+    flags: u16,
     bytes: Vec<u8>,
-    dump: bool,
 }
 
 impl Request {
     /// A request of a type; NLM_F_REQUEST is set.
     pub fn new(kind: u16, flags: u16) -> Self {
-        let mut bytes = vec![0; HEADER];
-        if let Some(at) = bytes.get_mut(4..6) {
-            at.copy_from_slice(&kind.to_ne_bytes());
-        }
-        if let Some(at) = bytes.get_mut(6..8) {
-            at.copy_from_slice(&(flags | REQUEST).to_ne_bytes());
-        }
-        Request {
-            bytes,
-            dump: flags & DUMP == DUMP,
-        }
+        let flags = flags | REQUEST;
+        let bytes = Vec::new();
+        Request { kind, flags, bytes }
     }
 
     /// Whether it asks for all objects.
     pub fn is_dump(&self) -> bool {
-        self.dump
+        self.flags & DUMP == DUMP
     }
 
     fn pad(&mut self) {
@@ -330,16 +286,12 @@ impl Request {
         self.attr(id, &bytes)
     }
 
-    /// The message's bytes under a sequence number.
-    pub fn finish(&mut self, seq: u32) -> &[u8] {
-        let len = u32::try_from(self.bytes.len()).unwrap_or(u32::MAX);
-        if let Some(at) = self.bytes.get_mut(0..4) {
-            at.copy_from_slice(&len.to_ne_bytes());
-        }
-        if let Some(at) = self.bytes.get_mut(8..12) {
-            at.copy_from_slice(&seq.to_ne_bytes());
-        }
-        &self.bytes
+    /// The message's bytes under a sequence number; the kernel fills in the sender.
+    pub fn finish(&self, seq: u32) -> Vec<u8> {
+        let len = u32::try_from(HEADER + self.bytes.len()).unwrap_or(u32::MAX);
+        let kind_and_flags = [self.kind.to_ne_bytes(), self.flags.to_ne_bytes()].concat();
+        let header = [&len.to_ne_bytes()[..], &kind_and_flags, &seq.to_ne_bytes()];
+        [&header.concat()[..], &[0; 4], &self.bytes].concat()
     }
 }
 

@@ -58,9 +58,6 @@ pub struct NlPort {
     pub phys_state: PhysState,
 }
 
-/// A port's number, and its state or why there is none.
-pub type PortOutcome = (u32, Result<NlPort, NetlinkError>);
-
 /// The answer to RDMA_NLDEV_CMD_SYS_GET.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct System {
@@ -103,54 +100,28 @@ impl Client {
             })
     }
 
-    /// One port's state. [`NetlinkError::Gone`] where the index is another device's by now.
-    pub fn port(&mut self, index: u32, name: &str, port: u32) -> Result<NlPort, NetlinkError> {
-        let request = Request::new(CMD_PORT_GET, 0)
-            .u32(DEV_INDEX, index)
-            .u32(PORT_INDEX, port);
-        let got = self.one(request, |payload| {
-            is_of(payload, name)?;
-            port_link(payload)
-        });
-        self.or_gone(index, got)
-    }
-
-    /// State of the ports 1 to `count` of a device, each with its own outcome. The kernel's dump
-    /// stops silently at a port whose query fails; the missing ones are queried one by one. Devices
-    /// that are registered again take any free index: `name` shows whether it is still this one's.
+    /// State of the ports 1 to `count` of a device, of those that can be queried; one by one, since
+    /// the kernel's dump stops silently at the first one that cannot. Devices that are registered
+    /// again take any free index: `name` shows whether it is still this one's.
     pub fn ports(
         &mut self,
         index: u32,
         name: &str,
         count: u32,
-    ) -> Result<Vec<PortOutcome>, NetlinkError> {
-        let mut dumped: Vec<NlPort> = Vec::new();
-        if count > 1 {
-            let request = Request::new(CMD_PORT_GET, DUMP).u32(DEV_INDEX, index);
-            let dump = self.socket.ask(request, |ports: &mut Vec<_>, message| {
-                is_of(message.payload, name)?;
-                ports.push(port_link(message.payload)?);
-                Ok(())
-            });
-            match self.or_gone(index, dump) {
-                Ok(ports) => dumped = ports,
-                Err(error @ (NetlinkError::Gone | NetlinkError::Timeout)) => return Err(error),
-                Err(_) => {}
-            }
-        }
-        let mut ports = Vec::new();
-        for port in 1..=count.min(u32::from(u8::MAX)) {
-            let found = dumped.iter().position(|link| link.port == port);
-            let outcome = match found {
-                Some(at) => Ok(dumped.swap_remove(at)),
-                None => self.port(index, name, port),
-            };
-            match outcome {
-                Err(error @ (NetlinkError::Gone | NetlinkError::Timeout)) => return Err(error),
-                outcome => ports.push((port, outcome)),
-            }
-        }
-        Ok(ports)
+    ) -> Result<Vec<NlPort>, NetlinkError> {
+        let ports = 1..=count.min(u32::from(u8::MAX));
+        let outcomes =
+            ports.map(
+                |port| match self.of_port(CMD_PORT_GET, (index, name, port), port_link) {
+                    Err(error @ (NetlinkError::Gone | NetlinkError::Timeout)) => Err(error),
+                    outcome => Ok(outcome.ok()),
+                },
+            );
+        Ok(outcomes
+            .collect::<Result<Vec<_>, _>>()?
+            .into_iter()
+            .flatten()
+            .collect())
     }
 
     /// All hardware counters of a port in one request, refreshed by the driver.
@@ -162,14 +133,7 @@ impl Client {
         name: &str,
         port: u32,
     ) -> Result<BTreeMap<String, u64>, NetlinkError> {
-        let request = Request::new(CMD_STAT_GET, 0)
-            .u32(DEV_INDEX, index)
-            .u32(PORT_INDEX, port);
-        let got = self.one(request, |payload| {
-            is_of(payload, name)?;
-            counters(payload)
-        });
-        self.or_gone(index, got)
+        self.of_port(CMD_STAT_GET, (index, name, port), counters)
     }
 
     /// How many objects of each kind are in use: `pd`, `cq`, `qp`, `cm_id`, `mr`, `ctx`, `srq`.
@@ -182,6 +146,22 @@ impl Client {
     /// Settings of the whole RDMA core.
     pub fn system(&mut self) -> Result<System, NetlinkError> {
         self.one(Request::new(CMD_SYS_GET, 0), system)
+    }
+
+    /// Asks about one port. [`NetlinkError::Gone`] where the index is another device's by now.
+    fn of_port<T>(
+        &mut self,
+        command: u16,
+        (index, name, port): (u32, &str, u32),
+        parse: impl Fn(&[u8]) -> Result<T, NetlinkError>,
+    ) -> Result<T, NetlinkError> {
+        let request = Request::new(command, 0);
+        let request = request.u32(DEV_INDEX, index).u32(PORT_INDEX, port);
+        let got = self.one(request, |payload| {
+            is_of(payload, name)?;
+            parse(payload)
+        });
+        self.or_gone(index, got)
     }
 
     fn one<T>(
@@ -243,12 +223,8 @@ pub fn port_link(payload: &[u8]) -> Result<NlPort, NetlinkError> {
 
 /// Parses the answer to RDMA_NLDEV_CMD_STAT_GET of a port.
 pub fn counters(payload: &[u8]) -> Result<BTreeMap<String, u64>, NetlinkError> {
-    let [entry, name, value] = [
-        STAT_HWCOUNTER_ENTRY,
-        STAT_HWCOUNTER_ENTRY_NAME,
-        STAT_HWCOUNTER_ENTRY_VALUE,
-    ];
-    numbers(payload, STAT_HWCOUNTERS, entry, (name, value))
+    let fields = (STAT_HWCOUNTER_ENTRY_NAME, STAT_HWCOUNTER_ENTRY_VALUE);
+    numbers(payload, STAT_HWCOUNTERS, STAT_HWCOUNTER_ENTRY, fields)
 }
 
 /// Parses the answer to RDMA_NLDEV_CMD_RES_GET.

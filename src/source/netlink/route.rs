@@ -121,7 +121,6 @@ mod tests {
     }
 
     fn parsed(kind: u16, request: Request) -> Option<LinkEvent> {
-        let mut request = request;
         let bytes = request.finish(0).get(16..).unwrap().to_vec();
         let message = Message {
             kind,

@@ -36,17 +36,6 @@ pub struct Socket {
     buffer: Vec<u8>,
 }
 
-enum Received {
-    /// A datagram of this length lies in the buffer.
-    Datagram(usize),
-    /// One came from someone other than the kernel; dropped.
-    Foreign,
-    /// One was longer than the buffer, which has been grown; its content is lost.
-    TooLong,
-    /// ENOBUFS: messages were lost.
-    Lost,
-}
-
 impl Socket {
     /// Opens a socket for requests.
     pub fn open(protocol: SockProtocol) -> Result<Self, NetlinkError> {
@@ -60,17 +49,16 @@ impl Socket {
             SockType::Raw,
             SockFlag::SOCK_CLOEXEC,
             protocol,
-        )
-        .map_err(NetlinkError::from_errno)?;
+        )?;
         let seconds = i64::try_from(ANSWER_TIMEOUT.as_secs()).unwrap_or(1);
         let timeout = TimeVal::new(seconds as _, 0);
-        setsockopt(&fd, sockopt::ReceiveTimeout, &timeout).map_err(NetlinkError::from_errno)?;
-        setsockopt(&fd, sockopt::SendTimeout, &timeout).map_err(NetlinkError::from_errno)?;
+        setsockopt(&fd, sockopt::ReceiveTimeout, &timeout)?;
+        setsockopt(&fd, sockopt::SendTimeout, &timeout)?;
         if groups != 0 && setsockopt(&fd, sockopt::RcvBufForce, &EVENT_BUFFER).is_err() {
             // Without CAP_NET_ADMIN the system's limit holds; a loss is seen as ENOBUFS anyway.
             let _ = setsockopt(&fd, sockopt::RcvBuf, &EVENT_BUFFER);
         }
-        bind(fd.as_raw_fd(), &NetlinkAddr::new(0, groups)).map_err(NetlinkError::from_errno)?;
+        bind(fd.as_raw_fd(), &NetlinkAddr::new(0, groups))?;
         Ok(Socket {
             fd,
             seq: 0,
@@ -87,10 +75,9 @@ impl Socket {
         request: Request,
         mut each: impl FnMut(&mut T, Message<'_>) -> Result<(), NetlinkError>,
     ) -> Result<T, NetlinkError> {
-        let mut request = request;
         for _ in 0..ATTEMPTS {
             let mut gathered = T::default();
-            if self.exchange(&mut request, &mut |message| each(&mut gathered, message))? {
+            if self.exchange(&request, &mut |message| each(&mut gathered, message))? {
                 return Ok(gathered);
             }
         }
@@ -100,16 +87,16 @@ impl Socket {
     /// One attempt: whether the answer was whole.
     fn exchange(
         &mut self,
-        request: &mut Request,
+        request: &Request,
         each: &mut dyn FnMut(Message<'_>) -> Result<(), NetlinkError>,
     ) -> Result<bool, NetlinkError> {
         self.seq = self.seq.wrapping_add(1).max(1);
         let seq = self.seq;
         let bytes = request.finish(seq);
         let sent = loop {
-            match send(self.fd.as_raw_fd(), bytes, MsgFlags::empty()) {
+            match send(self.fd.as_raw_fd(), &bytes, MsgFlags::empty()) {
                 Err(Errno::EINTR) => {}
-                sent => break sent.map_err(NetlinkError::from_errno)?,
+                sent => break sent?,
             }
         };
         if sent != bytes.len() {
@@ -121,16 +108,14 @@ impl Socket {
         let mut whole = true;
         let mut failure = None;
         for _ in 0..MAX_DATAGRAMS {
-            let len = match self.receive(MsgFlags::empty())? {
-                Received::Datagram(len) => len,
-                Received::Foreign => continue,
-                Received::TooLong | Received::Lost if dump => {
-                    whole = false;
-                    continue;
+            let Some(datagram) = self.receive(MsgFlags::empty())? else {
+                if !dump {
+                    return Ok(false);
                 }
-                Received::TooLong | Received::Lost => return Ok(false),
+                whole = false;
+                continue;
             };
-            for message in messages(self.buffer.get(..len).unwrap_or(&[])) {
+            for message in messages(datagram) {
                 let message = message?;
                 // An answer that came too late for its own request.
                 if message.seq != seq {
@@ -147,7 +132,7 @@ impl Socket {
                         }
                     }
                     Step::Done => {}
-                    Step::Failed(errno) => return Err(NetlinkError::from_errno(errno)),
+                    Step::Failed(errno) => return Err(errno.into()),
                     Step::Overrun => {
                         whole = false;
                         continue;
@@ -172,21 +157,17 @@ impl Socket {
         match poll(&mut fds, PollTimeout::from(millis)) {
             Ok(0) | Err(Errno::EINTR) => return Ok(false),
             Ok(_) => {}
-            Err(errno) => return Err(NetlinkError::from_errno(errno)),
+            Err(errno) => return Err(errno.into()),
         }
         let mut lost = false;
         for _ in 0..MAX_DATAGRAMS {
-            let len = match self.receive(MsgFlags::MSG_DONTWAIT) {
-                Ok(Received::Datagram(len)) => len,
-                Ok(Received::Foreign) => continue,
-                Ok(Received::TooLong | Received::Lost) => {
-                    lost = true;
-                    continue;
-                }
+            let datagram = match self.receive(MsgFlags::MSG_DONTWAIT) {
+                Ok(datagram) => datagram,
                 Err(NetlinkError::Timeout) => break,
                 Err(error) => return Err(error),
             };
-            for message in messages(self.buffer.get(..len).unwrap_or(&[])) {
+            lost |= datagram.is_none();
+            for message in messages(datagram.unwrap_or_default()) {
                 match message.and_then(Message::step) {
                     Ok(Step::Data(message)) => each(message),
                     Ok(Step::Done | Step::Nothing) => {}
@@ -198,7 +179,9 @@ impl Socket {
         Ok(lost)
     }
 
-    fn receive(&mut self, flags: MsgFlags) -> Result<Received, NetlinkError> {
+    /// The next datagram; none where messages were lost (ENOBUFS), or it was longer than the buffer,
+    /// which has been grown. One from another sender than the kernel is dropped: it reads as empty.
+    fn receive(&mut self, flags: MsgFlags) -> Result<Option<&[u8]>, NetlinkError> {
         if self.buffer.is_empty() {
             self.buffer = vec![0; BUFFER];
         }
@@ -209,20 +192,18 @@ impl Socket {
             match recvmsg::<NetlinkAddr>(self.fd.as_raw_fd(), &mut parts, None, flags) {
                 Ok(got) => break (got.bytes, got.address),
                 Err(Errno::EINTR) => {}
-                Err(Errno::ENOBUFS) => return Ok(Received::Lost),
-                Err(errno) => return Err(NetlinkError::from_errno(errno)),
+                Err(Errno::ENOBUFS) => return Ok(None),
+                Err(errno) => return Err(errno.into()),
             }
         };
+        if len > MAX_BUFFER {
+            return Err(NetlinkError::Malformed("datagram longer than 4 MiB"));
+        }
         if len > self.buffer.len() {
-            if len > MAX_BUFFER {
-                return Err(NetlinkError::Malformed("datagram longer than 4 MiB"));
-            }
             self.buffer.resize(len.next_power_of_two(), 0);
-            return Ok(Received::TooLong);
+            return Ok(None);
         }
-        match from {
-            Some(address) if address.pid() == 0 => Ok(Received::Datagram(len)),
-            _ => Ok(Received::Foreign),
-        }
+        let is_kernel = from.is_some_and(|address| address.pid() == 0);
+        Ok(self.buffer.get(..if is_kernel { len } else { 0 }))
     }
 }

@@ -15,7 +15,7 @@ fn a_request_is_laid_out_as_the_kernel_reads_it() {
         return;
     }
     // RDMA_NLDEV_CMD_PORT_GET for device 2, port 1.
-    let mut request = Request::new(0x1405, 0).u32(1, 2).u32(3, 1);
+    let request = Request::new(0x1405, 0).u32(1, 2).u32(3, 1);
     assert_eq!(
         request.finish(7),
         [
@@ -25,7 +25,7 @@ fn a_request_is_laid_out_as_the_kernel_reads_it() {
         ]
     );
     // RTM_GETDCB: struct dcbmsg, then DCB_ATTR_IFNAME with NUL and padding.
-    let mut request = Request::new(78, 0).header(&[0, 21, 0, 0]).text(1, "ens3");
+    let request = Request::new(78, 0).header(&[0, 21, 0, 0]).text(1, "ens3");
     assert_eq!(
         request.finish(1).get(16..),
         Some(&[0, 21, 0, 0, 9, 0, 1, 0, b'e', b'n', b's', b'3', 0, 0, 0, 0][..])
@@ -78,7 +78,7 @@ fn broken_lengths_are_refused() {
 
 #[test]
 fn a_datagram_holds_several_messages() {
-    let mut datagram = Request::new(0x1401, MULTI).u32(1, 0).finish(5).to_vec();
+    let mut datagram = Request::new(0x1401, MULTI).u32(1, 0).finish(5);
     datagram.extend(Request::new(0x1401, MULTI).u32(1, 1).finish(5));
     datagram.extend(Request::new(NLMSG_DONE, MULTI).header(&[0; 4]).finish(5));
     let got: Vec<_> = messages(&datagram)
@@ -96,7 +96,7 @@ fn a_datagram_holds_several_messages() {
 #[test]
 fn errors_in_control_messages() {
     let control = |kind: u16, payload: &[u8]| {
-        let bytes = Request::new(kind, 0).header(payload).finish(1).to_vec();
+        let bytes = Request::new(kind, 0).header(payload).finish(1);
         let step = messages(&bytes).next().unwrap().unwrap().step();
         match step {
             Ok(Step::Failed(errno)) => Err(Some(errno)),
@@ -153,8 +153,8 @@ fn boundaries_of_framing() {
     assert_eq!(message(3, &[]).step(), Ok(Step::Done));
     assert!(message(2, &[]).step().is_err());
     // A message of its header alone, and one byte less.
-    let mut request = Request::new(0x10, 0);
-    let bytes = request.finish(9).to_vec();
+    let request = Request::new(0x10, 0);
+    let bytes = request.finish(9);
     let only: Vec<_> = messages(&bytes).collect();
     assert!(matches!(
         only[..],
@@ -185,17 +185,14 @@ fn boundaries_of_framing() {
 #[test]
 fn errors_by_what_to_do_next() {
     assert_eq!(
-        NetlinkError::from_errno(Errno::EPROTONOSUPPORT),
+        NetlinkError::from(Errno::EPROTONOSUPPORT),
         NetlinkError::NotSupported
     );
     assert_eq!(
-        NetlinkError::from_errno(Errno::EINVAL),
+        NetlinkError::from(Errno::EINVAL),
         NetlinkError::NotAvailable
     );
-    assert_eq!(
-        NetlinkError::from_errno(Errno::EAGAIN),
-        NetlinkError::Timeout
-    );
+    assert_eq!(NetlinkError::from(Errno::EAGAIN), NetlinkError::Timeout);
     assert_eq!(
         NetlinkError::NotAvailable.reading::<u8>("x"),
         Reading::NotObservable
@@ -235,7 +232,8 @@ proptest! {
         }
         if let Ok(attrs) = Attrs::parse(&bytes) {
             for attr in attrs.iter() {
-                let _ = (attr.u8(), attr.u32(), attr.u64(), attr.text(), attr.nested());
+                let _ = (attrs.u8(attr.id), attrs.u32(attr.id), attrs.u64(attr.id));
+                let _ = (attrs.text(attr.id), attr.nested());
             }
         }
     }
@@ -247,7 +245,7 @@ proptest! {
         for (id, value) in &attrs {
             request = request.attr(*id, value);
         }
-        let bytes = request.finish(3).to_vec();
+        let bytes = request.finish(3);
         let message = messages(&bytes).next().unwrap().unwrap();
         prop_assert_eq!((message.kind, message.flags, message.seq), (0x1401, REQUEST, 3));
         let got: Vec<_> = Attrs::parse(message.payload).unwrap().iter()

@@ -84,7 +84,7 @@ fn told(payload: &[u8]) -> Result<Option<VfLinks>, NetlinkError> {
 mod tests {
     use super::*;
 
-    fn payload(mut request: Request) -> Vec<u8> {
+    fn payload(request: Request) -> Vec<u8> {
         request.finish(0).get(16..).unwrap().to_vec()
     }
 

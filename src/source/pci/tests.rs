@@ -246,10 +246,10 @@ fn nics_without_an_rdma_device() {
     tree.file(&format!("{dir}/class"), "0x020700");
     tree.remove(&format!("{dir}/driver"));
     let rdma: Bdf = "0000:19:00.0".parse().unwrap();
-    let found = bare(&tree.host(), &[rdma]);
-    let told: Vec<String> = found.keys().map(ToString::to_string).collect();
+    let found = scan(&tree.host(), &[rdma]).into_value().unwrap().bare;
+    let told: Vec<&String> = found.keys().collect();
     assert_eq!(told, ["0000:19:00.2", "0000:1a:00.0", "0000:1b:00.0"]);
-    let nic = &found[&"0000:1a:00.0".parse().unwrap()];
+    let nic = &found["0000:1a:00.0"];
     assert_eq!(
         (nic.id.as_str(), nic.class.as_str(), nic.driver.as_deref()),
         ("15b3:1021", "020700", Some("mlx5_core"))
@@ -265,12 +265,7 @@ fn a_gpu_by_its_drivers_word() {
     }
     tree.dir("proc/driver/nvidia/gpus/0000:1b:00.0");
     tree.dir("proc/driver/nvidia/gpus/0000:2b:00.0");
-    let found = gpus(&tree.host());
-    let told: Vec<String> = found
-        .value()
-        .unwrap()
-        .iter()
-        .map(ToString::to_string)
-        .collect();
+    let found = scan(&tree.host(), &[]).into_value().unwrap().gpus;
+    let told: Vec<String> = found.iter().map(ToString::to_string).collect();
     assert_eq!(told, ["0000:1b:00.0"]);
 }

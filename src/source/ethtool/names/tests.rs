@@ -1,15 +1,11 @@
 //! Names as each driver prints them.
 
 use super::*;
-
-fn read(driver: &str, stats: &[(&str, u64)]) -> EthtoolFacts {
-    let values: Vec<u64> = stats.iter().map(|(_, value)| *value).collect();
-    map(driver, stats.iter().map(|(name, _)| *name)).apply(&values)
-}
+use crate::observe::netdev::{PauseCounts, PriorityFacts};
 
 #[test]
 fn mlx5_with_pfc_on_priority_3() {
-    let facts = read(
+    let facts = facts(
         "mlx5_core",
         &[
             ("rx_packets", 900),
@@ -85,11 +81,11 @@ fn a_virtual_function_shows_nothing_of_the_physical_port() {
             ("rx_vport_rdma_unicast_packets", 40),
         ]
     };
-    let blind = read("mlx5_core", &stats(0));
+    let blind = facts("mlx5_core", &stats(0));
     assert!(blind.priorities.is_empty());
     assert_eq!(blind.other.len(), 1);
     assert_eq!(blind.other.get("rx_vport_rdma_unicast_packets"), Some(&40));
-    let seeing = read("mlx5_core", &stats(1));
+    let seeing = facts("mlx5_core", &stats(1));
     assert_eq!(seeing.priorities.len(), 1);
     assert_eq!(seeing.other.get("rx_discards_phy"), Some(&0));
 }
@@ -143,7 +139,7 @@ fn vendors() {
         ("newnic", "rx_prio5_bytes", |f| p(f).rx_bytes),
     ];
     for (driver, name, get) in rows {
-        let facts = read(driver, &[("unrelated", 1), (name, 77), ("", 2)]);
+        let facts = facts(driver, &[("unrelated", 1), (name, 77), ("", 2)]);
         assert_eq!(get(&facts), Some(77), "{driver} {name}");
         assert_eq!(facts.driver, driver);
         let told = facts.priorities.len()
@@ -163,17 +159,11 @@ fn nothing_is_invented() {
         ("veth", "rx_queue_0_xdp_packets"),
         ("newnic", "rx_global_pause"),
     ] {
-        let facts = read(driver, &[(name, 77)]);
+        let facts = facts(driver, &[(name, 77)]);
         let want = EthtoolFacts {
             driver: driver.to_string(),
             ..EthtoolFacts::default()
         };
         assert_eq!(facts, want, "{driver} {name}");
     }
-    // Fewer values than names: what is missing stays missing.
-    let map = map("mlx5_core", ["rx_prio3_bytes", "rx_prio3_pause"]);
-    let facts = map.apply(&[1]);
-    let three = facts.priorities.get(&3).unwrap();
-    assert_eq!((three.rx_bytes, three.pause.rx), (Some(1), None));
-    assert_eq!(map.apply(&[]).priorities.len(), 0);
 }

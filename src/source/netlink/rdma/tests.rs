@@ -4,8 +4,8 @@ use super::*;
 use crate::source::netlink::{Message, messages};
 
 /// The payload of a message written by `request`.
-pub(super) fn payload(mut request: Request) -> Vec<u8> {
-    let bytes = request.finish(1).to_vec();
+pub(super) fn payload(request: Request) -> Vec<u8> {
+    let bytes = request.finish(1);
     let Some(Ok(Message { payload, .. })) = messages(&bytes).next() else {
         panic!("no message");
     };
