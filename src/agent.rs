@@ -19,6 +19,7 @@ use crate::source::kernel_log::follow::Way;
 use crate::source::kernel_log::state::ResumeState;
 use crate::state::{Saved, Saver};
 use crate::units::Millis;
+pub use cluster::ClusterLink;
 pub use events::Wake;
 pub use one_shot::sample_once;
 use std::future::Future;
@@ -67,12 +68,14 @@ const AT_ONCE: usize = 256;
 /// How long the server and the state file may take at shutdown.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Runs until `shutdown` resolves. `observer` sees every report (the demo's terminal view).
+/// Runs until `shutdown` resolves. `link` stands in for the cluster (the demo's); `observer` sees every
+/// report.
 ///
 /// # Errors
 /// [`AgentError`], before anything was started.
 pub async fn run(
     config: Config,
+    link: Option<ClusterLink>,
     shutdown: impl Future<Output = ()>,
     observer: impl FnMut(&Report, Option<&Arc<ClusterStatus>>),
 ) -> Result<(), AgentError> {
@@ -92,10 +95,10 @@ pub async fn run(
     let _watching = serve::watch(&guard);
     let (reports, report_rx) = watch::channel(Arc::new(start::report(&config)));
     let (stop_tx, stop_rx) = watch::channel(false);
-    let cluster = cluster::Cluster::start(&config, report_rx.clone(), stop_rx.clone());
+    let cluster = cluster::Cluster::start(&config, link, report_rx.clone(), stop_rx.clone());
     let serve = ServeState::new(
         report_rx,
-        cluster.status.clone(),
+        cluster.link.status.clone(),
         serve::stats(Arc::clone(&guard)),
         metrics_options(&config),
         http::Limits::default(),
@@ -173,7 +176,7 @@ impl Node {
         let inputs = jobs::Inputs {
             host: Arc::clone(&found.host),
             clock,
-            pods: cluster.pods.clone(),
+            pods: cluster.link.pods.clone(),
             events: cluster.events.clone(),
             state: found.state.clone(),
         };
@@ -242,7 +245,7 @@ impl Node {
                 () = tokio::time::sleep_until(self.clock.instant(self.due)) => {}
                 change = self.cluster.changed() => if change == cluster::Change::Status {
                     // Shown, without a new verdict.
-                    observer(&reports.borrow(), self.cluster.status.borrow().as_ref());
+                    observer(&reports.borrow(), self.cluster.link.status.borrow().as_ref());
                     continue;
                 },
                 Some(wake) = wakes.recv() => {
@@ -257,7 +260,7 @@ impl Node {
             let report = self.report();
             log_change(&reports.borrow(), &report);
             self.cluster.note_change(&report);
-            observer(&report, self.cluster.status.borrow().as_ref());
+            observer(&report, self.cluster.link.status.borrow().as_ref());
             reports.send_replace(Arc::new(report));
             self.save_if_due();
             if handled == AT_ONCE {

@@ -119,10 +119,10 @@ fn lacks(role: &Scenario, address: &str) -> Option<String> {
         .iter()
         .filter(|reason| !told.contains(reason.as_str()))
         .collect();
-    let right = role
-        .state
-        .as_deref()
-        .map_or(state == "degraded", |wanted| wanted == state);
+    let right = match role.state.as_str() {
+        "" => state == "degraded",
+        wanted => state == wanted,
+    };
     let lacks = format!("{} is {state}, lacks {missing:?}", role.name);
     Some(if right && missing.is_empty() {
         String::new()
@@ -136,7 +136,7 @@ fn every_part_of_the_fleet_comes_to_its_verdict() {
     let listen = format!("--listen=127.0.0.1:{}", free_port());
     let mut demo = Demo::start(&["--nodes=12", "--speed=3", &listen]);
     let targets = demo.targets();
-    let roles = fleet(12, 1.0);
+    let roles = fleet(12);
     assert!(
         targets
             .iter()

@@ -16,9 +16,11 @@ mod front_end;
 mod machines;
 mod support;
 
-use machines::{Said, judged, link_down, nameless, never_there, said, without_driver};
+use machines::{
+    Said, judged, link_down, nameless, never_there, said, with_two_more, without_driver,
+};
 use selvage::check::profile::{Fabric, SHAPES, Shape, Sure, by_type};
-use selvage::simulate::{NodeSpec, shape_names, spec_of, spec_with_rails};
+use selvage::simulate::{NodeSpec, by_name, shape_names};
 use std::fmt::Write;
 use std::fs;
 
@@ -159,8 +161,8 @@ impl Row<'_> {
             self.hold(down.state != "ready", "ready with a rail down");
         }
 
-        let more = spec_with_rails(self.shape, self.shape.rails.0 + 2).unwrap();
-        let more = judged(more, name);
+        let last = base.rail_at(base.rails.len() - 1);
+        let more = judged(with_two_more(spec.clone(), last), name);
         let told = format!("{}; rails {}", more.outcome(), more.rails_and_rate());
         self.tell("two more", &told);
         self.hold(
@@ -211,7 +213,7 @@ fn in_short(names: &[&str]) -> String {
 
 fn row(name: &str) -> (String, Vec<String>) {
     let shape = by_type(name).unwrap();
-    let spec = spec_of(shape).unwrap();
+    let spec = by_name(name).unwrap();
     let mut row = Row {
         shape,
         name,

@@ -28,24 +28,32 @@ pub(super) enum Change {
     Status,
 }
 
-/// The agent's end of the channels to the writer.
-pub(super) struct Cluster {
+/// What the cluster's side tells the agent.
+pub struct ClusterLink {
     /// What the writer has done; `None` in it where nothing is written.
     pub status: watch::Receiver<Option<Arc<ClusterStatus>>>,
-    node: watch::Receiver<NodeFacts>,
+    /// What the Node object says.
+    pub node: watch::Receiver<NodeFacts>,
+    /// The node's pods as the API server has them; `off` where they are not watched.
+    pub pods: watch::Receiver<Arc<PodTable>>,
+}
+
+/// The agent's ends of the channels to and from the cluster.
+pub(super) struct Cluster {
+    pub link: ClusterLink,
     writes: bool,
     changes: mpsc::Sender<VerdictChange>,
     /// Takes events on pods, and drops them where no Node is written.
     pub events: EventSender,
-    /// The node's pods as the API server has them; `off` where they are not watched.
-    pub pods: watch::Receiver<Arc<PodTable>>,
     state: Option<State>,
 }
 
 impl Cluster {
-    /// Starts the writer and the watch of the node's pods, if there is a cluster and they are wanted.
+    /// With a stand-in for the cluster (`link`), else with the writer and the watch of the node's pods,
+    /// if there is a cluster and they are wanted.
     pub fn start(
         config: &Config,
+        link: Option<ClusterLink>,
         reports: watch::Receiver<Arc<Report>>,
         stop: watch::Receiver<bool>,
     ) -> Self {
@@ -54,13 +62,16 @@ impl Cluster {
         let (table, pods) = watch::channel(Arc::new(PodTable::default()));
         let (status, status_rx) = watch::channel(None);
         let (node, node_rx) = watch::channel(NodeFacts::default());
+        let stands_in = link.is_some();
         let mut cluster = Cluster {
-            status: status_rx,
-            node: node_rx,
+            link: link.unwrap_or(ClusterLink {
+                status: status_rx,
+                node: node_rx,
+                pods,
+            }),
             writes: false,
             changes,
             events,
-            pods,
             state: None,
         };
         let writes = config.cluster.mode != Mode::Off;
@@ -69,7 +80,7 @@ impl Cluster {
             PodSource::Api => true,
             PodSource::Paths => false,
         };
-        if !writes && !asks {
+        if stands_in || !writes && !asks {
             return cluster;
         }
         if !is_in_cluster(&config.cluster) {
@@ -108,8 +119,8 @@ impl Cluster {
     /// Waits for news of the writer or the Node object. Never returns where nothing writes.
     pub async fn changed(&mut self) -> Change {
         let (changed, change) = tokio::select! {
-            changed = self.node.changed() => (changed, Change::Node),
-            changed = self.status.changed() => (changed, Change::Status),
+            changed = self.link.node.changed() => (changed, Change::Node),
+            changed = self.link.status.changed() => (changed, Change::Status),
         };
         match changed {
             Ok(()) => change,
@@ -120,7 +131,7 @@ impl Cluster {
 
     /// What the Node object last said.
     pub fn node(&self) -> NodeFacts {
-        self.node.borrow().clone()
+        self.link.node.borrow().clone()
     }
 
     /// Has a change of verdict published as an event.

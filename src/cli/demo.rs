@@ -1,7 +1,8 @@
 //! `selvage demo`: the real agent on simulated nodes. One node: eight rails, eight GPUs, and faults that
-//! come and go. Several: a fleet in one process, with a simulated API server. And `selvage
+//! come and go. Several: a fleet in one process, with a stand-in for its cluster. And `selvage
 //! simulate`: the files of one such node.
 
+mod cluster;
 mod console;
 mod runner;
 mod settings;
@@ -14,19 +15,19 @@ use super::runtime::stop_signal;
 use crate::agent::AgentError;
 use crate::host::Host;
 use crate::report::Report;
-use crate::simulate::api::{self, Objects};
-use crate::simulate::{self, Node, Scenario, fleet, preset};
+use crate::simulate::{self, Node, NodeSpec, Scenario, fleet, preset};
 use crate::source::tree;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
+use cluster::{Budget, ClusterNode};
 use console::Console;
 use futures::stream::{FuturesUnordered, StreamExt};
 use runner::{Runner, minutes};
-use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::io::{self, Write};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::pin::Pin;
+use std::sync::Arc;
 use tempdir::TempDir;
 use tokio::sync::watch;
 
@@ -151,6 +152,7 @@ enum DemoError {
 /// One node of the demo.
 struct Member {
     scenario: Scenario,
+    spec: NodeSpec,
     root: PathBuf,
     listen: SocketAddr,
 }
@@ -168,9 +170,6 @@ async fn run(
     }
     let directory = TempDir::new(args.nodes)?;
     let members = members(args, directory.path())?;
-    let objects = Arc::new(Mutex::new(Objects::default()));
-    let kubeconfig = directory.path().join("kubeconfig");
-    let server = start_api(&kubeconfig, &objects).await?;
     let out = RefCell::new(out);
     let say = |line: &str| {
         let mut out = out.borrow_mut();
@@ -180,9 +179,15 @@ async fn run(
     };
     say(&welcome(&members, directory.path()));
     tokio::pin!(stop);
+    let budget = Budget::new(
+        members
+            .iter()
+            .filter(|one| !one.spec.rdma.is_empty())
+            .count(),
+    );
     let mut runners = Vec::with_capacity(members.len());
     for member in &members {
-        runners.push(set_up(member, &objects)?);
+        runners.push(set_up(args, member, &budget)?);
         // A disk may take its time; a request to stop is answered meanwhile.
         tokio::select! {
             biased;
@@ -193,14 +198,34 @@ async fn run(
     if let Some(path) = &args.targets {
         targets::write(path, &members).map_err(targets_error)?;
     }
+    let ended = perform(args, &members, &runners, &say, stop).await;
+    runners.iter().for_each(Runner::stop);
+    ended
+}
+
+/// Lets agents and scenarios run until one ends or `stop` resolves.
+async fn perform(
+    args: &DemoArgs,
+    members: &[Member],
+    runners: &[Runner],
+    say: &impl Fn(&str),
+    mut stop: Pin<&mut impl Future<Output = ()>>,
+) -> Result<(), DemoError> {
+    // With many nodes the agents' lines are enough.
     let alone = args.nodes == 1;
+    let say_alone = |line: &str| {
+        if alone {
+            say(line);
+        }
+    };
     let (stop_tx, stop_rx) = watch::channel(false);
     let began = tokio::time::Instant::now();
-    let mut agents: FuturesUnordered<_> = members
-        .iter()
-        .map(|member| {
-            let (mut console, say) = (Console::default(), &say);
-            let told = move |report: &Report| {
+    let all = || members.iter().zip(runners);
+    let mut agents: FuturesUnordered<_> = all()
+        .map(|(member, runner)| {
+            let mut console = Console::default();
+            let observer = move |report: &Report| {
+                runner.cluster.write(report);
                 if alone {
                     console.changes(report).iter().for_each(|line| say(line));
                 } else if let Some(verdict) = console.verdict(report) {
@@ -208,25 +233,11 @@ async fn run(
                     say(&format!("{at}  {name}  {verdict}"));
                 }
             };
-            run_agent(args, member, &kubeconfig, stop_rx.clone(), say, told)
+            run_agent(args, member, runner, stop_rx.clone(), say, observer)
         })
         .collect();
-    let mut scenarios: FuturesUnordered<_> = runners
-        .iter()
-        .zip(&members)
-        .map(|(runner, member)| {
-            // With many nodes the agents' lines are enough.
-            let say = |line: &str| {
-                if alone {
-                    say(line);
-                }
-            };
-            async move {
-                runner
-                    .run(&member.scenario, args.speed, args.once, &say)
-                    .await
-            }
-        })
+    let mut scenarios: FuturesUnordered<_> = all()
+        .map(|(member, runner)| runner.run(&member.scenario, args.once, &say_alone))
         .collect();
     let ended = loop {
         tokio::select! {
@@ -239,7 +250,6 @@ async fn run(
     };
     let _ = stop_tx.send(true);
     while agents.next().await.is_some() {}
-    server.abort();
     ended
 }
 
@@ -247,12 +257,16 @@ async fn run(
 fn members(args: &DemoArgs, directory: &Path) -> Result<Vec<Member>, DemoError> {
     let mut next = args.listen;
     let mut members = Vec::new();
-    for scenario in fleet(usize::try_from(args.nodes).unwrap_or(1), args.speed) {
+    for scenario in fleet(usize::try_from(args.nodes).unwrap_or(1)) {
+        let missing = || io::Error::other(format!("no machine {}", scenario.preset));
+        let mut spec = preset(&scenario.preset).ok_or_else(missing)?;
+        spec.hostname.clone_from(&scenario.name);
         let listen = free_address(next).map_err(|error| DemoError::Listen(next, error))?;
         next.set_port(listen.port().saturating_add(1));
         members.push(Member {
             root: directory.join(&scenario.name),
             scenario,
+            spec,
             listen,
         });
     }
@@ -272,65 +286,42 @@ fn free_address(wanted: SocketAddr) -> io::Result<SocketAddr> {
     result
 }
 
-/// Writes a node and adds it to the cluster.
-fn set_up(member: &Member, objects: &Arc<Mutex<Objects>>) -> io::Result<Runner> {
-    let scenario = &member.scenario;
-    let missing = || io::Error::other(format!("no machine {}", scenario.preset));
-    let mut spec = preset(&scenario.preset).ok_or_else(missing)?;
-    spec.hostname.clone_from(&scenario.name);
-    let gpus = spec.gpus.len().to_string();
-    let efa = spec.rdma.iter().any(|device| device.node_type == 7);
-    let allocatable = match (spec.gpus.is_empty(), efa) {
-        (true, _) => json!({"cpu": "64"}),
-        (false, true) => {
-            json!({"nvidia.com/gpu": gpus, "vpc.amazonaws.com/efa": spec.rdma.len().to_string()})
-        }
-        (false, false) => json!({"nvidia.com/gpu": gpus, "rdma/hca_shared_devices_a": "63"}),
-    };
-    let labels = json!({"kubernetes.io/hostname": scenario.name});
-    let mut cluster = objects.lock().unwrap_or_else(PoisonError::into_inner);
-    cluster.create_node(&scenario.name, labels, Value::Null, allocatable);
-    let mut node = Node::write(spec, &member.root)?;
-    let mut before = scenario.before.iter();
+/// Writes a node as it is before its agent starts.
+fn set_up(args: &DemoArgs, member: &Member, budget: &Arc<Budget>) -> io::Result<Runner> {
+    let mut node = Node::write(member.spec.clone(), &member.root)?;
+    let mut before = member.scenario.before.iter();
     before.try_for_each(|event| node.apply(event))?;
-    Ok(Runner::new(&scenario.name, node, objects))
-}
-
-/// A simulated API server on loopback, and a kubeconfig that leads to it.
-async fn start_api(
-    kubeconfig: &Path,
-    objects: &Arc<Mutex<Objects>>,
-) -> io::Result<tokio::task::JoinHandle<()>> {
-    let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-    let text = api::kubeconfig(listener.local_addr()?, "token: demo");
-    std::fs::write(kubeconfig, text)?;
-    Ok(tokio::spawn(api::serve(listener, Arc::clone(objects))))
+    Ok(Runner::new(
+        node,
+        ClusterNode::new(&member.spec, budget),
+        args.speed,
+    ))
 }
 
 /// One agent, until the demo ends or its scenario says that it leaves.
 async fn run_agent(
     args: &DemoArgs,
     member: &Member,
-    kubeconfig: &Path,
+    runner: &Runner,
     mut stop: watch::Receiver<bool>,
     say: &impl Fn(&str),
-    mut told: impl FnMut(&Report),
+    mut observer: impl FnMut(&Report),
 ) -> Result<(), AgentError> {
-    let scenario = &member.scenario;
-    let config = settings::config(member, args.speed, kubeconfig);
+    let Scenario { name, leaves, .. } = &member.scenario;
     let leaves = async {
-        match scenario.leaves {
-            Some(after) => tokio::time::sleep(after).await,
+        match leaves {
+            Some(after) => tokio::time::sleep(runner.scaled(*after)).await,
             None => std::future::pending().await,
         }
     };
     let stop = async move {
         tokio::select! {
             _ = stop.wait_for(|stop| *stop) => {}
-            () = leaves => say(&format!("       {}  its agent goes away", scenario.name)),
+            () = leaves => say(&format!("       {name}  its agent goes away")),
         }
     };
-    crate::agent::run(config, stop, |report, _| told(report)).await
+    let (config, link) = (settings::config(member, args.speed), runner.cluster.link());
+    crate::agent::run(config, Some(link), stop, |report, _| observer(report)).await
 }
 
 /// The first lines: where to look.

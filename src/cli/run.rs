@@ -254,7 +254,7 @@ fn agent(config: &Config, settings: &str) -> u8 {
     tracing::info!(version, %node, settings, "selvage agent started");
     let run = async {
         let stop = stop_signal()?;
-        crate::agent::run(config.clone(), stop, |_, _| {})
+        crate::agent::run(config.clone(), None, stop, |_, _| {})
             .await
             .map_err(io::Error::other)
     };

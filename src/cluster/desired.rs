@@ -54,6 +54,11 @@ impl WantedTaint {
     pub fn is_present(&self) -> bool {
         matches!(self, WantedTaint::Present { .. })
     }
+
+    /// Whether it should not be there.
+    pub fn is_absent(&self) -> bool {
+        *self == WantedTaint::Absent
+    }
 }
 
 /// What the Node should carry.

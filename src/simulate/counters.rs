@@ -39,8 +39,8 @@ static TABLES: LazyLock<Tables> =
     LazyLock::new(|| super::embedded(include_str!("data/counters.toml")));
 
 /// Counters of these tables; where two have the same name, the later one holds.
-pub(super) fn counters(tables: &[&str], seed: u64) -> Attrs {
-    let tables = tables.iter().filter_map(|name| TABLES.counters.get(*name));
+pub(super) fn counters(tables: &[String], seed: u64) -> Attrs {
+    let tables = tables.iter().filter_map(|name| TABLES.counters.get(name));
     let rules = tables.flatten();
     let attrs = rules.map(|(name, rule)| {
         let attr = match evaluate(rule, name, seed, 0) {

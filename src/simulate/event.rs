@@ -1,7 +1,7 @@
 //! Events of a simulated node as data: scenarios and tests are lists of these.
 
-use super::pod::{PodSpec, ProcessSpec};
-use super::spec::{ModuleSpec, RdmaSpec};
+use super::spec::{ModuleSpec, ProcessSpec};
+use crate::observe::pod::PodFacts;
 use crate::units::Bdf;
 use serde::Deserialize;
 
@@ -19,18 +19,6 @@ pub enum Event {
         port: u32,
         /// Whether it comes up.
         up: bool,
-    },
-    /// Port state and physical state alone, by number.
-    PortState {
-        /// Name of the RDMA device, such as `mlx5_0`.
-        device: String,
-        /// Number of the port; the first if left out.
-        #[serde(default = "first_port")]
-        port: u32,
-        /// Number of the state.
-        state: u32,
-        /// Number of the physical state.
-        phys: u32,
     },
     /// The link trains to another rate, which sysfs (`200 Gb/sec (2X NDR)`) and the interface show.
     Rate {
@@ -86,20 +74,6 @@ pub enum Event {
         /// Edges added to `carrier_changes`.
         edges: u64,
     },
-    /// The administrator sets an interface up or down.
-    AdminUp {
-        /// Name of the network interface, such as `ibp24s0`.
-        netdev: String,
-        /// Whether it is set up.
-        up: bool,
-    },
-    /// PFC is switched on for these priorities.
-    Pfc {
-        /// Name of the network interface, such as `ibp24s0`.
-        netdev: String,
-        /// Bitmap of the priorities with PFC: bit 3 is priority 3.
-        enabled: u8,
-    },
     /// Every active port carries traffic for this long, at the given share of its rate.
     Traffic {
         /// Duration in milliseconds.
@@ -131,7 +105,7 @@ pub enum Event {
     KmsgTooLarge,
     /// A pod starts, with an empty log.
     #[serde(skip)]
-    PodStarts(Box<PodSpec>),
+    PodStarts(Box<PodFacts>),
     /// A pod's container prints lines.
     #[serde(skip)]
     PodPrints {
@@ -152,15 +126,10 @@ pub enum Event {
     },
     /// A pod with this UID ends; its logs and processes are removed.
     PodEnds(String),
-    /// A device plugin goes away: pods cannot get its resource any more. For the API server alone.
+    /// A device plugin goes away: pods cannot get its resource any more. For the cluster alone.
     PluginStops(String),
     /// An RDMA device vanishes.
     RemoveDevice(String),
-    /// An RDMA device appears.
-    #[serde(skip)]
-    AddDevice(Box<RdmaSpec>),
-    /// An RDMA device gets another name.
-    RenameDevice(String, String),
     /// Config space of a PCI function reads all ones, or answers again.
     ConfigDead {
         /// Address of the PCI function, such as `0000:18:00.0`.
@@ -193,11 +162,6 @@ pub enum Event {
     },
     /// Error counts of nvidia-fs rise.
     NvidiaFsErrors(u64),
-    /// The machine reboots: another boot id, an empty kernel log, counters at zero.
-    Reboot {
-        /// The boot id after the simulated reboot.
-        boot_id: String,
-    },
     /// Several events at one moment.
     All(Vec<Event>),
 }

@@ -1,10 +1,11 @@
-//! Machines by name, from `data/machines.toml`: groups of GPUs and NICs, each with its places in the
-//! PCI tree, become a node's specification.
+//! Machines by name, from `data/machines.toml` and, one for each known shape, `data/shapes.toml`: groups
+//! of GPUs and NICs, each with its places in the PCI tree, become a node's specification.
 
 use super::counters::{counters, ethtool};
-use super::node::clear_counters;
+use super::node::set_link;
 use super::render::groups;
 use super::spec::*;
+use crate::check::profile::by_type;
 use crate::observe::netdev::{DcbFacts, Trust};
 use crate::observe::vf::{VfLink, VfLinks};
 use crate::units::Bdf;
@@ -13,71 +14,62 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use toml::{Table, Value};
 
-/// Everything in `data/machines.toml`.
+/// Everything in both files.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Catalogue {
+struct Catalogue {
     gpus: BTreeMap<String, Gpu>,
     nics: BTreeMap<String, Nic>,
+    ports: BTreeMap<String, PortKind>,
+    /// Places that several machines have, by a name that stands for them in `at`.
+    places: BTreeMap<String, Vec<String>>,
     machines: Vec<Table>,
 }
 
-pub(super) static CATALOGUE: LazyLock<Catalogue> =
-    LazyLock::new(|| super::embedded(include_str!("data/machines.toml")));
+static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| {
+    super::embedded(concat!(
+        include_str!("data/machines.toml"),
+        include_str!("data/shapes.toml")
+    ))
+});
 
 /// A GPU model as the table of machines names it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Gpu {
+struct Gpu {
     #[serde(default = "nvidia_vendor")]
-    pub(super) vendor: u16,
-    pub(super) device: u16,
+    vendor: u16,
+    device: u16,
     #[serde(default = "display_controller")]
     class: u32,
-    pub(super) model: String,
-    /// The driver where the machine names none.
-    #[serde(default)]
-    pub(super) driver: NvidiaDriver,
+    model: String,
     /// AMD's driver takes it; the simulated files list NVIDIA's GPUs alone.
     #[serde(default)]
-    pub(super) amd: bool,
-    /// On a board with a Grace CPU.
-    #[serde(default)]
-    pub(super) grace: bool,
+    amd: bool,
 }
 
 /// The NVIDIA driver and its companions.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct NvidiaDriver {
+struct NvidiaDriver {
     version: String,
-    pub(super) open: bool,
-    pub(super) peermem: bool,
+    open: bool,
+    peermem: bool,
     gds: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Kind {
-    #[default]
-    Mlx5,
-    Mlx4,
-    Bnxt,
-    Ionic,
-    Efa,
 }
 
 /// A NIC model as the table of machines names it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Nic {
+struct Nic {
     #[serde(default = "mellanox_vendor")]
     vendor: u16,
     device: u16,
     #[serde(default = "mlx5_core")]
     driver: String,
-    #[serde(default)]
-    kind: Kind,
+    /// What its ports are: `KIND_infiniband` or `KIND_ethernet` of `ports`, with `_vf` where it is virtual.
+    #[serde(default = "mlx5")]
+    kind: String,
     class: Option<u32>,
     firmware: Option<String>,
     hca_type: Option<String>,
@@ -95,47 +87,70 @@ pub(super) struct Nic {
     p2p: Option<String>,
 }
 
+/// What a driver shows of a port.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PortKind {
+    link_layer: String,
+    #[serde(default = "channel_adapter")]
+    node_type: u32,
+    down_rate: Option<String>,
+    /// Tables of `data/counters.toml`.
+    pma: Option<Vec<String>>,
+    hw: Option<Vec<String>>,
+    device_hw: Option<Vec<String>>,
+    /// Driver and table of its statistics.
+    ethtool: Option<(String, String)>,
+    /// Whether the driver answers for DCB.
+    #[serde(default)]
+    dcb: bool,
+    gid_slots: u32,
+    /// Text and type; `{guid}`, `{eui}` and the bytes of the `{address}` are the port's.
+    gids: Vec<(String, String)>,
+    pkeys: Vec<u16>,
+}
+
 /// GPUs of one model.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct GpuGroup {
-    pub(super) gpu: String,
-    pub(super) at: Vec<String>,
+struct GpuGroup {
+    gpu: String,
+    at: Vec<String>,
     #[serde(default = "gen5_x16")]
-    pub(super) pcie: (u32, u32),
+    pcie: (u32, u32),
 }
 
 /// Functions of one NIC model. In names `{n}` is the number of RDMA devices so far, `{i}` the place in
 /// the group; `{domain}`, `{bus}` and `{function}` are the address's, in decimal.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct NicGroup {
-    pub(super) nic: String,
+struct NicGroup {
+    nic: String,
     /// Places; an interface without one is virtual.
-    pub(super) at: Vec<String>,
+    at: Vec<String>,
     /// Name of the RDMA device; empty: there is none.
-    pub(super) device: String,
+    device: String,
     /// Name of the interface; empty: there is none.
-    pub(super) netdev: String,
-    pub(super) infiniband: bool,
-    pub(super) rate: Option<String>,
-    pub(super) mtu: Option<u32>,
+    netdev: String,
+    infiniband: bool,
+    rate: Option<String>,
+    mtu: Option<u32>,
     /// Whether the rails are Ethernet without PFC.
-    pub(super) lossy: bool,
-    pub(super) pcie: Option<(u32, u32)>,
-    pub(super) master: Option<String>,
+    lossy: bool,
+    pcie: Option<(u32, u32)>,
+    master: Option<String>,
     /// Interface of a second port of the same function.
-    pub(super) second_port: Option<String>,
+    second_port: Option<String>,
     /// The first value of `{i}` in the name pattern.
-    pub(super) from: usize,
+    from: usize,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct RdmaModules {
-    pub(super) drivers: Vec<String>,
+struct RdmaModules {
+    drivers: Vec<String>,
     /// Version where they are DOCA-OFED's.
-    pub(super) ofed: Option<String>,
+    ofed: Option<String>,
 }
 
 /// Virtual functions of the physical ones.
@@ -156,26 +171,24 @@ struct Vfs {
     disabled: Option<String>,
 }
 
-/// A machine as it is written down.
+/// A machine as it is written down, without its name and the line about it: `about`, or `shape` where the
+/// name is an instance type. One without such a line is only a base for others.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(super) struct Machine {
-    name: String,
-    /// One line for people; empty: only a base for others.
-    about: String,
-    pub(super) host: NodeSpec,
+struct Machine {
+    host: NodeSpec,
     /// Path of the root buses below `/sys/devices`, with `{domain}`.
     root: Option<String>,
-    pub(super) bridges: Vec<String>,
-    pub(super) gpus: Vec<GpuGroup>,
-    pub(super) nics: Vec<NicGroup>,
-    pub(super) modules: Vec<ModuleSpec>,
-    pub(super) rdma: RdmaModules,
-    pub(super) nvidia: Option<NvidiaDriver>,
-    pub(super) last_modules: Vec<ModuleSpec>,
+    bridges: Vec<String>,
+    gpus: Vec<GpuGroup>,
+    nics: Vec<NicGroup>,
+    modules: Vec<ModuleSpec>,
+    rdma: RdmaModules,
+    nvidia: Option<NvidiaDriver>,
+    last_modules: Vec<ModuleSpec>,
     vfs: Option<Vfs>,
     /// Devices that never had a cable.
-    pub(super) uncabled: Vec<String>,
+    uncabled: Vec<String>,
     /// Devices whose link is down.
     down: Vec<String>,
     /// Devices that refuse every read of their port counters.
@@ -194,6 +207,14 @@ fn display_controller() -> u32 {
     0x03_0200
 }
 
+fn channel_adapter() -> u32 {
+    1
+}
+
+fn mlx5() -> String {
+    "mlx5".into()
+}
+
 fn mlx5_core() -> String {
     "mlx5_core".into()
 }
@@ -206,38 +227,61 @@ fn gen5_x16() -> (u32, u32) {
     (5, 16)
 }
 
-/// Names of the machines that are listed, in their order.
-pub fn presets() -> Vec<&'static str> {
-    let listed = CATALOGUE
-        .machines
-        .iter()
-        .filter(|table| table.contains_key("about"));
-    listed
-        .filter_map(|table| table.get("name")?.as_str())
-        .collect()
+/// Names of the machines that have such a line about them, and the line.
+fn listed(field: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    CATALOGUE.machines.iter().filter_map(move |table| {
+        let text = |field: &str| table.get(field)?.as_str();
+        Some((text("name")?, text(field)?))
+    })
 }
 
-/// A machine's description in a few words; empty for an unknown name.
-pub fn about(name: &str) -> &'static str {
-    let table = CATALOGUE.table(name);
-    let about = table.and_then(|table| table.get("about")?.as_str());
-    about.unwrap_or_default()
+/// Names of the machines that are listed, in their order.
+pub fn presets() -> Vec<&'static str> {
+    listed("about").map(|(name, _)| name).collect()
+}
+
+/// Instance types (for DGX, products) that can be simulated: one for each known shape.
+pub fn shape_names() -> Vec<&'static str> {
+    listed("shape").map(|(name, _)| name).collect()
+}
+
+/// Everything that can be simulated, one line each: presets, then shapes.
+pub fn listing() -> String {
+    let mut text = String::new();
+    for (name, about) in listed("about") {
+        text += &format!("{name:<15}{about}\n");
+    }
+    text += "\nEvery known shape:\n";
+    for (name, about) in listed("shape") {
+        text += &format!("{name:<32}{about}\n");
+    }
+    text
 }
 
 /// A node by the name of a machine.
 pub fn preset(name: &str) -> Option<NodeSpec> {
-    Some(CATALOGUE.machine(name)?.node())
+    let mut table = CATALOGUE.merged(name)?;
+    table.retain(|key, _| !matches!(key, "name" | "about" | "shape"));
+    let machine: Machine = table.try_into().ok()?;
+    Some(machine.node())
+}
+
+/// A node by a preset's name, else by an instance type of a known shape (`p5.48xlarge`,
+/// `BM.GPU.B200.8`, `dgxh100`).
+pub fn by_name(name: &str) -> Option<NodeSpec> {
+    let of_shape = || {
+        let shape = by_type(name)?;
+        let mut names = shape_names().into_iter();
+        preset(names.find(|name| by_type(name).is_some_and(|of| of.name == shape.name))?)
+    };
+    preset(name).or_else(of_shape)
 }
 
 impl Catalogue {
-    fn table(&self, name: &str) -> Option<&Table> {
-        let named = |table: &&Table| table.get("name").and_then(Value::as_str) == Some(name);
-        self.machines.iter().find(named)
-    }
-
     /// A machine on top of those that it is `like`: tables are merged, lists joined, the rest replaced.
     fn merged(&self, name: &str) -> Option<Table> {
-        let mut table = self.table(name)?.clone();
+        let named = |table: &&Table| table.get("name").and_then(Value::as_str) == Some(name);
+        let mut table = self.machines.iter().find(named)?.clone();
         let Some(Value::String(base)) = table.remove("like") else {
             return Some(table);
         };
@@ -246,31 +290,14 @@ impl Catalogue {
         Some(merged)
     }
 
-    pub(super) fn machine(&self, name: &str) -> Option<Machine> {
-        self.merged(name)?.try_into().ok()
-    }
-
-    pub(super) fn gpu(&self, name: &str) -> Option<&Gpu> {
-        self.gpus.get(name)
-    }
-
-    pub(super) fn nic(&self, name: &str) -> Option<&Nic> {
-        self.nics.get(name)
-    }
-}
-
-impl Nic {
-    /// Whether its rails are interfaces without an RDMA device.
-    pub(super) fn is_gvnic(&self) -> bool {
-        self.driver == "gve"
-    }
-
-    pub(super) fn is_efa(&self) -> bool {
-        self.kind == Kind::Efa
-    }
-
-    pub(super) fn is_ionic(&self) -> bool {
-        self.kind == Kind::Ionic
+    /// Places with the names of several resolved.
+    fn places<'a>(&'a self, at: &'a [String]) -> impl Iterator<Item = &'a str> {
+        at.iter()
+            .flat_map(|at| match self.places.get(at) {
+                Some(several) => several.as_slice(),
+                None => std::slice::from_ref(at),
+            })
+            .map(String::as_str)
     }
 }
 
@@ -285,6 +312,7 @@ fn merge(base: &mut Table, over: Table) {
 }
 
 /// Where a function is: its address, the port above it, its NUMA node.
+#[derive(Clone, Copy)]
 struct Place {
     at: Bdf,
     parent: Option<Bdf>,
@@ -298,34 +326,29 @@ fn place(spec: &mut NodeSpec, text: &str) -> Option<Place> {
     let numa = numa.parse().ok()?;
     let (mut above, mut parent) = (None, None);
     for step in path.split('/') {
-        if let Some(bridge) = above {
-            add_bridge(spec, bridge, parent, numa);
-            parent = Some(bridge);
+        if let Some(at) = above {
+            add_bridge(spec, Place { at, parent, numa });
+            parent = Some(at);
         }
         let short = step.matches(':').count() == 1;
-        let full = if short {
-            format!("0000:{step}")
-        } else {
-            step.into()
-        };
-        above = Some(full.parse().ok()?);
+        let domain = if short { "0000:" } else { "" };
+        above = Some(format!("{domain}{step}").parse().ok()?);
     }
     let at = above?;
     Some(Place { at, parent, numa })
 }
 
-fn add_bridge(spec: &mut NodeSpec, at: Bdf, parent: Option<Bdf>, numa: i32) {
-    let (vendor, device) = match parent {
+fn add_bridge(spec: &mut NodeSpec, place: Place) {
+    let id = match place.parent {
         None => (0x8086, 0x352a),
         Some(_) => (0x1000, 0xc030),
     };
-    let place = Place { at, parent, numa };
-    let bridge = function(&place, (vendor, device), 0x06_0400, "pcieport", (5, 16));
-    spec.pci.entry(at.to_string()).or_insert(bridge);
+    let bridge = function(place, id, 0x06_0400, "pcieport", (5, 16));
+    spec.pci.entry(place.at.to_string()).or_insert(bridge);
 }
 
 fn function(
-    place: &Place,
+    place: Place,
     (vendor, device): (u16, u16),
     class: u32,
     driver: &str,
@@ -370,7 +393,7 @@ fn lossless(pfc: u8) -> DcbFacts {
 
 impl Machine {
     /// The node that this machine is.
-    pub(super) fn node(&self) -> NodeSpec {
+    fn node(&self) -> NodeSpec {
         let mut spec = self.host.clone();
         spec.iommu = spec.iommu.filter(|kind| !kind.is_empty());
         for path in &self.bridges {
@@ -410,62 +433,63 @@ impl Machine {
     }
 
     fn add_gpus(&self, spec: &mut NodeSpec, group: &GpuGroup) {
-        let Some(gpu) = CATALOGUE.gpu(&group.gpu) else {
+        let Some(gpu) = CATALOGUE.gpus.get(&group.gpu) else {
             return;
         };
-        for at in &group.at {
+        for at in CATALOGUE.places(&group.at) {
             let Some(place) = place(spec, at) else {
                 continue;
             };
             let driver = if gpu.amd { "amdgpu" } else { "nvidia" };
-            let id = (gpu.vendor, gpu.device);
-            let mut pci = function(&place, id, gpu.class, driver, group.pcie);
+            let mut pci = function(
+                place,
+                (gpu.vendor, gpu.device),
+                gpu.class,
+                driver,
+                group.pcie,
+            );
             // A guest sees functions without bridges, and without AER.
             pci.aer = pci.aer.filter(|_| place.parent.is_some());
             self.add_pci(spec, pci);
-            let number = spec.gpus.len();
+            let n = spec.gpus.len();
             if !gpu.amd {
                 spec.gpus.push(GpuSpec {
                     bdf: place.at,
                     model: gpu.model.clone(),
-                    uuid: format!(
-                        "GPU-5f3c{number:04x}-2a78-d767-1f0d-7512eb8c{:04x}",
-                        0x552d + number
-                    ),
+                    uuid: format!("GPU-5f3c{n:04x}-2a78-d767-1f0d-7512eb8c{:04x}", 0x552d + n),
                 });
             }
         }
     }
 
     fn add_nics(&self, spec: &mut NodeSpec, group: &NicGroup) {
-        let Some(nic) = CATALOGUE.nic(&group.nic) else {
+        let Some(nic) = CATALOGUE.nics.get(&group.nic) else {
             if !group.netdev.is_empty() {
                 add_netdev(spec, group, &group.netdev, None, group.rate.as_deref());
             }
             return;
         };
-        for (i, at) in group.at.iter().enumerate() {
+        for (i, at) in CATALOGUE.places(&group.at).enumerate() {
             let Some(place) = place(spec, at) else {
                 continue;
             };
-            let class = match group.infiniband {
-                true => 0x02_0700,
-                false => 0x02_0000,
-            };
-            let pcie = if nic.is_virtual {
-                (0, 0)
+            let class = if group.infiniband {
+                0x02_0700
             } else {
-                group.pcie.unwrap_or(nic.pcie)
+                0x02_0000
             };
-            let class = nic.class.unwrap_or(class);
-            let mut pci = function(&place, (nic.vendor, nic.device), class, &nic.driver, pcie);
+            let pcie = match nic.is_virtual {
+                true => (0, 0),
+                false => group.pcie.unwrap_or(nic.pcie),
+            };
+            let (id, class) = ((nic.vendor, nic.device), nic.class.unwrap_or(class));
+            let mut pci = function(place, id, class, &nic.driver, pcie);
             pci.aer = pci.aer.filter(|_| nic.aer && !nic.is_virtual);
             pci.p2p.clone_from(&nic.p2p);
             self.add_pci(spec, pci);
             let name = |template: &str| {
-                let n = spec.rdma.len().to_string();
                 template
-                    .replace("{n}", &n)
+                    .replace("{n}", &spec.rdma.len().to_string())
                     .replace("{i}", &(group.from + i).to_string())
                     .replace("{domain}", &place.at.domain.to_string())
                     .replace("{bus}", &place.at.bus.to_string())
@@ -512,43 +536,40 @@ impl Machine {
         modules.extend(self.last_modules.iter().cloned());
     }
 
+    /// Virtual functions of every rail whose interface has the prefix.
     fn add_vfs(&self, spec: &mut NodeSpec, vfs: &Vfs) {
-        let fast = CATALOGUE.nic("cx7_vf");
-        let pfs: Vec<(Bdf, NicGroup, String)> = spec
-            .rdma
-            .iter()
-            .filter_map(|device| {
-                let port = device.ports.first()?;
-                let netdev = port
-                    .netdev
-                    .clone()
-                    .filter(|name| name.starts_with(&vfs.of))?;
-                let slow = port.rate.starts_with("200 ");
-                let group = NicGroup {
-                    rate: slow.then(|| "200 Gb/sec (2X NDR)".to_string()),
-                    ..NicGroup::default()
-                };
-                Some((device.pci, group, netdev))
-            })
-            .collect();
-        for (pf, group, above) in pfs {
-            let Some(nic) = fast else {
-                return;
+        let Some(nic) = CATALOGUE.nics.get("cx7_vf") else {
+            return;
+        };
+        for device in spec.rdma.clone() {
+            let (pf, port) = (device.pci, device.ports.first());
+            let Some((port, above)) = port.and_then(|port| Some((port, port.netdev.clone()?)))
+            else {
+                continue;
             };
-            let mut addresses = Vec::new();
-            for n in 0..vfs.each {
-                let at = Bdf {
-                    function: vfs.first + pf.function + vfs.first * n,
+            let physical = spec.pci.get(&pf.to_string());
+            let Some((parent, numa)) = physical
+                .filter(|_| above.starts_with(&vfs.of))
+                .map(|pci| (pci.parent, pci.numa))
+            else {
+                continue;
+            };
+            let slow = port.rate.starts_with("200 ");
+            let group = NicGroup {
+                rate: slow.then(|| "200 Gb/sec (2X NDR)".to_string()),
+                ..NicGroup::default()
+            };
+            let function_of = |n: u8| vfs.first + pf.function + vfs.first * n;
+            let addresses: Vec<Bdf> = (0..vfs.each)
+                .map(|n| Bdf {
+                    function: function_of(n),
                     ..pf
-                };
-                let physical = spec.pci.get(&pf.to_string());
-                let place = Place {
-                    at,
-                    parent: physical.and_then(|pci| pci.parent),
-                    numa: physical.map_or(0, |pci| pci.numa),
-                };
+                })
+                .collect();
+            for (n, at) in addresses.iter().copied().enumerate() {
+                let place = Place { at, parent, numa };
                 let id = (nic.vendor, nic.device);
-                let mut pci = function(&place, id, 0x02_0000, &vfs.driver, (0, 0));
+                let mut pci = function(place, id, 0x02_0000, &vfs.driver, (0, 0));
                 (pci.physfn, pci.aer) = (Some(pf), None);
                 self.add_pci(spec, pci);
                 if vfs.driver == nic.driver {
@@ -556,7 +577,6 @@ impl Machine {
                     let netdev = format!("enp{}s0f{}v{n}", pf.bus, pf.function);
                     add_functions(spec, nic, &group, at, (&device, &netdev));
                 }
-                addresses.push(at);
             }
             if let Some(pci) = spec.pci.get_mut(&pf.to_string()) {
                 pci.sriov = Some((16, addresses));
@@ -583,38 +603,67 @@ fn add_functions(
 ) {
     let rate = group.rate.as_ref().unwrap_or(&nic.rate).as_str();
     let seed = spec.rdma.len() as u64 + 1;
-    if !device.is_empty() {
-        let port = port(nic, group, rate, seed, netdev);
-        let guid = guid(nic, seed);
+    let layer = if group.infiniband {
+        "infiniband"
+    } else {
+        "ethernet"
+    };
+    let of_vf = if nic.is_virtual { "_vf" } else { "" };
+    let kind = CATALOGUE.ports.get(&format!("{}_{layer}{of_vf}", nic.kind));
+    let kind = kind.filter(|_| !device.is_empty());
+    if let Some(kind) = kind {
+        let port = port(kind, group, rate, seed, netdev);
+        let guid = guid(kind, seed);
         spec.rdma.push(RdmaSpec {
             name: device.into(),
             pci,
-            node_type: if nic.is_efa() { 7 } else { 1 },
+            node_type: kind.node_type,
             firmware: nic.firmware.clone().unwrap_or_default(),
             hca_type: nic.hca_type.clone(),
             board_id: nic.board_id.clone(),
             guid,
-            image_guid: if nic.is_efa() { 0 } else { guid },
+            image_guid: if kind.has_netdev() { guid } else { 0 },
             uverbs: seed as u32 - 1,
             ports: vec![port],
-            device_hw: nic.is_efa().then(|| counters(&["efa_device"], seed)),
+            device_hw: table(&kind.device_hw, seed),
         });
     }
     if !netdev.is_empty() {
         add_netdev(spec, group, netdev, Some(pci), Some(rate));
+        if let (Some(kind), Some(netdev)) = (kind, spec.netdevs.last_mut()) {
+            // PFC is on for priority 3 unless the rail is lossy.
+            let pfc = if group.lossy || nic.is_virtual {
+                0
+            } else {
+                1 << 3
+            };
+            netdev.dcb = kind.dcb.then(|| lossless(pfc));
+            let statistics = kind.ethtool.as_ref();
+            netdev.ethtool = statistics
+                .map(|(driver, table)| (driver.clone(), ethtool(table, seed, pfc, nic.is_virtual)));
+        }
     }
-    if !device.is_empty() && !group.infiniband && !netdev.is_empty() {
-        add_ethernet_facts(spec, nic, group, seed, netdev);
-    }
-    if let Some(second) = &group.second_port {
-        add_second_port(spec, group, rate, (device, second));
+    if let Some((second, kind)) = group.second_port.as_ref().zip(kind) {
+        add_second_port(spec, group, rate, kind, second);
     }
 }
 
-fn guid(nic: &Nic, seed: u64) -> u64 {
-    match nic.kind {
-        Kind::Efa => 0x0627_0aff_fe00_0000 + seed,
-        _ => 0xa088_c203_0040_0000 + (seed << 8),
+/// Counters of these tables, where the driver has any.
+fn table(tables: &Option<Vec<String>>, seed: u64) -> Option<Attrs> {
+    Some(counters(tables.as_ref()?, seed))
+}
+
+impl PortKind {
+    /// Whether a port belongs to an interface: EFA's do not.
+    fn has_netdev(&self) -> bool {
+        self.link_layer != "Unknown"
+    }
+}
+
+fn guid(kind: &PortKind, seed: u64) -> u64 {
+    match kind.has_netdev() {
+        false => 0x0627_0aff_fe00_0000 + seed,
+        true => 0xa088_c203_0040_0000 + (seed << 8),
     }
 }
 
@@ -626,7 +675,8 @@ fn add_netdev(
     rate: Option<&str>,
 ) {
     let gbps = rate.and_then(|rate| rate.split(' ').next()?.parse::<u64>().ok());
-    let roce = !group.device.is_empty() || pci.is_some_and(|bdf| is_rdma(spec, bdf));
+    let has_device = |bdf| spec.rdma.iter().any(|device| device.pci == bdf);
+    let roce = !group.device.is_empty() || pci.is_some_and(has_device);
     spec.netdevs.push(NetdevSpec {
         name: name.into(),
         pci,
@@ -649,135 +699,60 @@ fn add_netdev(
     });
 }
 
-fn is_rdma(spec: &NodeSpec, pci: Bdf) -> bool {
-    spec.rdma.iter().any(|device| device.pci == pci)
-}
-
-/// Statistics and DCB settings of a RoCE interface: PFC is on for priority 3 unless it is lossy.
-fn add_ethernet_facts(spec: &mut NodeSpec, nic: &Nic, group: &NicGroup, seed: u64, netdev: &str) {
-    let pfc = if group.lossy || nic.is_virtual {
-        0
-    } else {
-        1 << 3
-    };
-    let Some(netdev) = spec.netdev_mut(netdev) else {
-        return;
-    };
-    netdev.dcb = (!nic.is_virtual).then(|| lossless(pfc));
-    netdev.ethtool = match nic.kind {
-        Kind::Ionic => None,
-        Kind::Bnxt => Some(("bnxt_en".into(), ethtool("bnxt", seed, pfc, false))),
-        _ => Some((
-            "mlx5_core".into(),
-            ethtool("mlx5", seed, pfc, nic.is_virtual),
-        )),
-    };
-}
-
-fn port(nic: &Nic, group: &NicGroup, rate: &str, seed: u64, netdev: &str) -> PortSpec {
-    let (pma, hw) = port_counters(nic, group, seed);
-    let (slots, gids) = gid_table(nic, group, seed, netdev);
+fn port(kind: &PortKind, group: &NicGroup, rate: &str, seed: u64, netdev: &str) -> PortSpec {
     // In LAG the device belongs to the bond.
-    let bond = group
-        .master
-        .as_ref()
-        .filter(|name| name.starts_with("bond"));
+    let bond = group.master.as_ref();
+    let bond = bond.filter(|name| name.starts_with("bond"));
     let owner = bond.cloned().unwrap_or_else(|| netdev.to_string());
-    let gids = gids
-        .into_iter()
+    let guid = guid(kind, seed);
+    let gids = kind
+        .gids
+        .iter()
         .zip(0..)
-        .map(|((gid, kind), index)| GidSpec {
+        .map(|((gid, of_type), index)| GidSpec {
             index,
-            gid,
-            kind: kind.into(),
-            netdev: (!group.infiniband && !nic.is_efa()).then(|| owner.clone()),
+            gid: gid
+                .replace("{guid}", &groups(guid))
+                .replace("{eui}", &groups(guid | 0x0000_00ff_fe00_0000))
+                .replace("{seed}", &format!("{seed:04x}"))
+                .replace(
+                    "{address}",
+                    &format!("0a{:02x}:{:02x}0a", seed >> 8, seed & 0xff),
+                ),
+            kind: of_type.clone(),
+            netdev: (kind.link_layer == "Ethernet").then(|| owner.clone()),
         });
-    let down_rate = match (nic.kind, group.infiniband) {
-        (Kind::Efa | Kind::Ionic, _) => None,
-        (Kind::Bnxt, _) => Some("2.5 Gb/sec (1X SDR)"),
-        (_, true) => Some("10 Gb/sec (4X SDR)"),
-        (_, false) => Some("40 Gb/sec (4X QDR)"),
-    };
     PortSpec {
         number: 1,
-        link_layer: match (nic.kind, group.infiniband) {
-            (Kind::Efa, _) => "Unknown".into(),
-            (_, true) => "InfiniBand".into(),
-            (_, false) => "Ethernet".into(),
-        },
+        link_layer: kind.link_layer.clone(),
         state: 4,
         phys: 5,
         rate: rate.into(),
-        down_rate: down_rate.map(str::to_string),
+        down_rate: kind.down_rate.clone(),
         lid: if group.infiniband {
             0x100 + seed as u32
         } else {
             0
         },
         sm_lid: u32::from(group.infiniband),
-        pma,
-        hw,
+        pma: table(&kind.pma, seed),
+        hw: table(&kind.hw, seed),
         gids: gids.collect(),
-        gid_slots: slots,
-        pkeys: match (group.infiniband, nic.is_virtual) {
-            (false, _) => vec![0xffff],
-            (true, false) => vec![0xffff, 0x0000],
-            // A guest is in the partition of its tenant.
-            (true, true) => vec![0x8005, 0x7fff],
-        },
-        netdev: (!nic.is_efa()).then_some(owner),
+        gid_slots: kind.gid_slots,
+        pkeys: kind.pkeys.clone(),
+        netdev: kind.has_netdev().then_some(owner),
     }
 }
 
-fn port_counters(nic: &Nic, group: &NicGroup, seed: u64) -> (Option<Attrs>, Option<Attrs>) {
-    let of = |tables: &[&str]| Some(counters(tables, seed));
-    match (nic.kind, group.infiniband, nic.is_virtual) {
-        (Kind::Ionic, ..) => (None, None),
-        (Kind::Efa, ..) => (None, of(&["efa_port"])),
-        (Kind::Bnxt, ..) => (None, of(&["bnxt"])),
-        (Kind::Mlx4, ..) => (of(&["pma", "pma_mlx4"]), None),
-        (Kind::Mlx5, true, false) => (of(&["pma"]), of(&["mlx5"])),
-        (Kind::Mlx5, true, true) => (of(&["pma_vf"]), of(&["mlx5"])),
-        (Kind::Mlx5, false, false) => (of(&["pma"]), of(&["mlx5", "mlx5_roce"])),
-        (Kind::Mlx5, false, true) => (of(&["pma_vf"]), of(&["mlx5", "mlx5_roce"])),
-    }
-}
-
-/// Size of the table and its entries: GID and type.
-fn gid_table(
-    nic: &Nic,
-    group: &NicGroup,
-    seed: u64,
-    netdev: &str,
-) -> (u32, Vec<(String, &'static str)>) {
-    let link_local = |id: u64| format!("fe80:0000:0000:0000:{}", groups(id));
-    let guid = guid(nic, seed);
-    if nic.is_efa() {
-        let id = 0x0427_0aff_fe00_0000 + seed;
-        return (1, vec![(link_local(id), "IB/RoCE v1")]);
-    }
-    if group.infiniband || netdev.is_empty() {
-        return (8, vec![(link_local(guid), "IB/RoCE v1")]);
-    }
-    let local = link_local(guid | 0x0000_00ff_fe00_0000);
-    let (high, low) = (seed >> 8, seed & 0xff);
-    let address = format!("0000:0000:0000:0000:0000:ffff:0a{high:02x}:{low:02x}0a");
-    let table = vec![
-        (local.clone(), "IB/RoCE v1"),
-        (local, "RoCE v2"),
-        (address.clone(), "IB/RoCE v1"),
-        (address, "RoCE v2"),
-    ];
-    (if nic.is_virtual { 8 } else { 16 }, table)
-}
-
+/// A second port of the device that was added last.
 fn add_second_port(
     spec: &mut NodeSpec,
     group: &NicGroup,
     rate: &str,
-    (device, netdev): (&str, &str),
+    kind: &PortKind,
+    netdev: &str,
 ) {
-    let Some(device) = spec.rdma.iter_mut().find(|known| known.name == device) else {
+    let Some(device) = spec.rdma.last_mut() else {
         return;
     };
     let Some(mut second) = device.ports.first().cloned() else {
@@ -785,12 +760,12 @@ fn add_second_port(
     };
     second.number = 2;
     second.lid += 1;
-    second.pma = Some(counters(&["pma", "pma_mlx4"], 2));
+    second.pma = table(&kind.pma, 2);
     second.netdev = Some(netdev.into());
     let pci = device.pci;
     device.ports.push(second);
     add_netdev(spec, group, netdev, Some(pci), Some(rate));
-    if let Some(netdev) = spec.netdev_mut(netdev) {
+    if let Some(netdev) = spec.netdevs.last_mut() {
         netdev.dev_port = 1;
     }
 }
@@ -800,9 +775,7 @@ fn set_link_down(spec: &mut NodeSpec, device: &str) {
     let Some(port) = spec.port_mut(device, 1) else {
         return;
     };
-    // InfiniBand without a partner polls; RoCE without carrier says Disabled.
-    let phys = if port.link_layer == "Ethernet" { 3 } else { 2 };
-    (port.state, port.phys) = (1, phys);
+    set_link(port, false);
     let netdev = port.netdev.clone().unwrap_or_default();
     if let Some(netdev) = spec.netdev_mut(&netdev) {
         netdev.carrier = false;
@@ -810,13 +783,18 @@ fn set_link_down(spec: &mut NodeSpec, device: &str) {
     }
 }
 
-/// A port that never had a link.
+/// A port that never had a link: nothing was counted but `lifespan`, which is a setting.
 fn set_uncabled(spec: &mut NodeSpec, device: &str) {
     set_link_down(spec, device);
     let Some(port) = spec.port_mut(device, 1) else {
         return;
     };
-    clear_counters(port);
+    let attrs = [&mut port.pma, &mut port.hw].into_iter().flatten();
+    for (_, attr) in attrs.flatten().filter(|(name, _)| *name != "lifespan") {
+        if let Attr::Number(value) = attr {
+            *value = 0;
+        }
+    }
     let netdev = port.netdev.clone().unwrap_or_default();
     if let Some(netdev) = spec.netdev_mut(&netdev) {
         netdev.carrier_changes = 1;

@@ -6,25 +6,20 @@
 //! statistics, DCB settings, link states of virtual functions and queue pairs below `selvage/` (see
 //! [`crate::source::replay`]).
 
-pub mod api;
 mod counters;
 mod event;
 mod machines;
 mod nccl;
 mod node;
-mod pod;
 mod render;
 mod scenario;
-mod shapes;
 mod spec;
 mod tree;
 
 pub use event::Event;
-pub use machines::{preset, presets};
+pub use machines::{by_name, listing, preset, presets, shape_names};
 pub use node::Node;
-pub use pod::{PodSpec, ProcessSpec};
-pub use scenario::{Scenario, Step, Timing, When, fleet};
-pub use shapes::{by_name, listing, shape_names, spec_of, spec_with_rails};
+pub use scenario::{Scenario, Step, fleet};
 pub use spec::*;
 
 /// A data file that is part of the program.

@@ -1,11 +1,11 @@
 //! A simulated node in a directory, and the events that change it.
 
 use super::event::Event;
-use super::pod::{PodSpec, ProcessSpec, framed};
 use super::render;
 use super::spec::*;
 use super::tree::{Tree, TreeWriter};
 use crate::observe::counters::{CounterKind, pma_kind};
+use crate::observe::pod::PodFacts;
 use crate::units::Bdf;
 use std::collections::BTreeMap;
 use std::io;
@@ -46,7 +46,7 @@ enum Part {
 pub struct Node {
     writer: TreeWriter,
     spec: NodeSpec,
-    pods: Vec<PodSpec>,
+    pods: Vec<PodFacts>,
     processes: Vec<ProcessSpec>,
     /// What each part consists of in the directory.
     written: BTreeMap<Part, Tree>,
@@ -58,6 +58,10 @@ pub struct Node {
 impl Node {
     /// Writes the whole node below `root`.
     pub fn write(spec: NodeSpec, root: impl Into<PathBuf>) -> io::Result<Self> {
+        let mut parts = vec![Part::Host];
+        parts.extend(spec.pci.values().map(|pci| Part::Function(pci.bdf)));
+        parts.extend(spec.rdma.iter().map(|d| Part::Device(d.name.clone())));
+        parts.extend(spec.netdevs.iter().map(|n| Part::Netdev(n.name.clone())));
         let mut node = Node {
             writer: TreeWriter::new(root)?,
             spec,
@@ -68,18 +72,7 @@ impl Node {
             last_micros: 0,
             now_micros: 0,
         };
-        let mut parts = vec![Part::Host];
-        parts.extend(node.spec.pci.values().map(|pci| Part::Function(pci.bdf)));
-        parts.extend(node.spec.rdma.iter().map(|d| Part::Device(d.name.clone())));
-        parts.extend(
-            node.spec
-                .netdevs
-                .iter()
-                .map(|n| Part::Netdev(n.name.clone())),
-        );
-        for part in parts {
-            node.sync(part)?;
-        }
+        parts.into_iter().try_for_each(|part| node.sync(part))?;
         node.append_kmsg(6, 0, "Linux version 6.8.0-52-generic", None)?;
         Ok(node)
     }
@@ -119,6 +112,46 @@ impl Node {
         Ok(())
     }
 
+    /// Changes the specification and the files of one part. `None`: there is nothing of that name.
+    fn change<T>(
+        &mut self,
+        part: Part,
+        change: impl FnOnce(&mut NodeSpec) -> Option<T>,
+    ) -> io::Result<T> {
+        let missing = || format!("the simulated node lacks what an event names in {part:?}");
+        let changed = change(&mut self.spec)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, missing()))?;
+        self.sync(part)?;
+        Ok(changed)
+    }
+
+    fn netdev(&mut self, name: &str, change: impl FnOnce(&mut NetdevSpec)) -> io::Result<()> {
+        self.change(Part::Netdev(name.into()), |spec| {
+            spec.netdev_mut(name).map(change)
+        })
+    }
+
+    fn function(&mut self, bdf: Bdf, change: impl FnOnce(&mut PciSpec)) -> io::Result<()> {
+        self.change(Part::Function(bdf), |spec| {
+            spec.pci.get_mut(&bdf.to_string()).map(change)
+        })
+    }
+
+    fn port<T>(
+        &mut self,
+        device: &str,
+        number: u32,
+        change: impl FnOnce(&mut PortSpec) -> Option<T>,
+    ) -> io::Result<T> {
+        self.change(Part::Device(device.into()), |spec| {
+            spec.port_mut(device, number).and_then(change)
+        })
+    }
+
+    fn host(&mut self, change: impl FnOnce(&mut NodeSpec)) -> io::Result<()> {
+        self.change(Part::Host, |spec| Some(change(spec)))
+    }
+
     /// Applies one event.
     ///
     /// # Errors
@@ -127,64 +160,54 @@ impl Node {
         match event {
             Event::All(events) => events.iter().try_for_each(|event| self.apply(event)),
             Event::Link { device, port, up } => self.link(device, *port, *up),
-            Event::PortState {
-                device,
-                port,
-                state,
-                phys,
-            } => self.port_state(device, *port, *state, *phys),
             Event::Rate {
                 device,
                 port,
                 rate,
                 speed,
-            } => self.rate(device, *port, rate, *speed),
+            } => {
+                let netdev = self.port(device, *port, |port| {
+                    port.rate.clone_from(rate);
+                    Some(port.netdev.clone())
+                })?;
+                netdev.map_or(Ok(()), |name| self.netdev(&name, |n| n.speed = *speed))
+            }
             Event::Counter {
                 device,
                 port,
                 name,
                 add,
-            } => self.counter(device, *port, false, name, *add),
+            } => self.port(device, *port, |port| {
+                count(&mut port.pma, false, name, *add)
+            }),
             Event::HwCounter {
                 device,
                 port,
                 name,
                 add,
-            } => self.counter(device, *port, true, name, *add),
-            Event::Ethtool { netdev, name, add } => self.netdev(netdev, |netdev| {
-                add_statistics(netdev, &[(name.as_str(), *add)]);
-            }),
+            } => self.port(device, *port, |port| count(&mut port.hw, true, name, *add)),
+            Event::Ethtool { netdev, name, add } => {
+                self.netdev(netdev, |netdev| add_statistic(netdev, name, *add))
+            }
             Event::Carrier { netdev, up, edges } => self.netdev(netdev, |netdev| {
                 netdev.carrier = *up;
                 netdev.carrier_changes += edges;
             }),
-            Event::AdminUp { netdev, up } => self.netdev(netdev, |netdev| netdev.admin_up = *up),
-            Event::Pfc { netdev, enabled } => self.netdev(netdev, |netdev| {
-                if let Some(dcb) = &mut netdev.dcb {
-                    dcb.pfc_enabled = Some(*enabled);
-                }
-            }),
             Event::Traffic { millis, percent } => self.traffic(*millis, *percent),
-            Event::RemoveDevice(name) => self.remove_device(name).map(drop),
-            Event::AddDevice(device) => self.add_device(device.as_ref().clone()),
-            Event::RenameDevice(old, new) => {
-                let mut device = self.remove_device(old)?;
-                device.name.clone_from(new);
-                self.add_device(device)
-            }
+            Event::RemoveDevice(name) => self.change(Part::Device(name.clone()), |spec| {
+                let at = spec.rdma.iter().position(|device| device.name == *name)?;
+                spec.rdma.remove(at);
+                Some(())
+            }),
             Event::ConfigDead { pci, dead } => self.function(*pci, |pci| pci.dead = *dead),
             Event::PcieLink { pci, speed, width } => {
                 self.function(*pci, |pci| pci.link = (speed.clone(), *width))
             }
             Event::Aer { pci, add } => self.function(*pci, |pci| {
-                let totals = pci.aer.get_or_insert([0; 3]);
-                totals
-                    .iter_mut()
-                    .zip(add)
-                    .for_each(|(total, add)| *total += add);
+                let totals = pci.aer.get_or_insert([0; 3]).iter_mut();
+                totals.zip(add).for_each(|(total, add)| *total += add);
             }),
             Event::Refuse { path, errno } => self.writer.refuse(path, *errno),
-            Event::Reboot { boot_id } => self.reboot(boot_id),
             Event::Kmsg {
                 priority,
                 micros,
@@ -192,86 +215,53 @@ impl Node {
                 device,
             } => self.kmsg(*priority, *micros, text, *device),
             Event::KmsgTooLarge => self.kmsg(4, 0, &"x".repeat(TOO_LARGE), None),
-            Event::PodStarts(_)
-            | Event::PodPrints { .. }
-            | Event::PodEnds(_)
-            | Event::ProcessStarts(_)
-            | Event::Tcp { .. } => self.pod_event(event),
-            Event::LoadModule(_)
-            | Event::UnloadModule(_)
-            | Event::MemoryPeers(_)
-            | Event::NvidiaFsErrors(_) => self.driver_event(event),
+            Event::LoadModule(module) => self.host(|spec| {
+                spec.modules.retain(|known| known.name != module.name);
+                spec.modules.push(module.clone());
+            }),
+            Event::UnloadModule(name) => {
+                self.host(|spec| spec.modules.retain(|known| known.name != *name))
+            }
+            Event::MemoryPeers(peers) => self.host(|spec| spec.memory_peers.clone_from(peers)),
+            Event::NvidiaFsErrors(add) => self.host(|spec| *spec.nvidia_fs.get_or_insert(0) += add),
+            Event::PodStarts(pod) => {
+                self.pods.push(pod.as_ref().clone());
+                self.writer.append(log_file(pod), "")
+            }
+            Event::PodPrints { uid, lines } => match self.pods.iter().find(|pod| pod.uid == *uid) {
+                Some(pod) => self.writer.append(log_file(pod), &framed(lines)),
+                None => Err(io::ErrorKind::NotFound.into()),
+            },
+            Event::PodEnds(uid) => {
+                for pod in self.pods.extract_if(.., |pod| pod.uid == *uid) {
+                    self.writer.remove_all(&log_dir(&pod))?;
+                }
+                self.processes.retain(|process| process.pod != *uid);
+                self.sync(Part::Processes)
+            }
+            Event::ProcessStarts(process) => {
+                self.processes.push(process.clone());
+                self.sync(Part::Processes)
+            }
+            Event::Tcp { pid, bytes } => {
+                let processes = self.processes.iter_mut();
+                processes
+                    .filter(|process| process.pid == *pid)
+                    .for_each(|process| process.tcp += bytes);
+                self.sync(Part::Processes)
+            }
             Event::PluginStops(_) => Ok(()),
         }
     }
 
-    fn driver_event(&mut self, event: &Event) -> io::Result<()> {
-        let spec = &mut self.spec;
-        match event {
-            Event::LoadModule(module) => {
-                spec.modules.retain(|known| known.name != module.name);
-                spec.modules.push(module.clone());
-            }
-            Event::UnloadModule(name) => spec.modules.retain(|known| known.name != *name),
-            Event::MemoryPeers(peers) => spec.memory_peers.clone_from(peers),
-            Event::NvidiaFsErrors(add) => *spec.nvidia_fs.get_or_insert(0) += add,
-            _ => {}
-        }
-        self.sync(Part::Host)
-    }
-
-    fn pod_event(&mut self, event: &Event) -> io::Result<()> {
-        match event {
-            Event::PodStarts(pod) => {
-                self.pods.push(pod.as_ref().clone());
-                return self.writer.append(pod.log_file(), "");
-            }
-            Event::PodPrints { uid, lines } => {
-                let pod = self.pods.iter().find(|pod| pod.uid == *uid);
-                let path = pod.ok_or_else(|| missing(uid))?.log_file();
-                return self.writer.append(path, &framed(lines));
-            }
-            Event::PodEnds(uid) => {
-                let at = self.pods.iter().position(|pod| pod.uid == *uid);
-                let pod = self.pods.remove(at.ok_or_else(|| missing(uid))?);
-                self.writer.remove_all(&pod.log_dir())?;
-                self.processes.retain(|process| process.pod != *uid);
-            }
-            Event::ProcessStarts(process) => self.processes.push(process.clone()),
-            Event::Tcp { pid, bytes } => {
-                let process = self.processes.iter_mut().find(|known| known.pid == *pid);
-                process.ok_or_else(|| missing(&pid.to_string()))?.tcp += bytes;
-            }
-            _ => {}
-        }
-        self.sync(Part::Processes)
-    }
-
-    fn port(&mut self, device: &str, number: u32) -> io::Result<&mut PortSpec> {
-        let port = self.spec.port_mut(device, number);
-        port.ok_or_else(|| missing(device))
-    }
-
-    fn port_state(&mut self, device: &str, number: u32, state: u32, phys: u32) -> io::Result<()> {
-        let port = self.port(device, number)?;
-        (port.state, port.phys) = (state, phys);
-        self.sync(Part::Device(device.into()))
-    }
-
     fn link(&mut self, device: &str, number: u32, up: bool) -> io::Result<()> {
-        let port = self.port(device, number)?;
-        let ethernet = port.link_layer == "Ethernet";
-        let netdev = port.netdev.clone();
-        // InfiniBand without a partner polls; RoCE without carrier says Disabled.
-        (port.state, port.phys) = match (up, ethernet) {
-            (true, _) => (4, 5),
-            (false, true) => (1, 3),
-            (false, false) => (1, 2),
-        };
-        self.sync(Part::Device(device.into()))?;
-        if !up && !ethernet {
-            self.counter(device, number, false, "link_downed", 1)?;
-        }
+        let (ethernet, netdev) = self.port(device, number, |port| {
+            let ethernet = set_link(port, up);
+            if !up && !ethernet {
+                let _ = count(&mut port.pma, false, "link_downed", 1);
+            }
+            Some((ethernet, port.netdev.clone()))
+        })?;
         let Some(netdev) = netdev else {
             return Ok(());
         };
@@ -279,66 +269,17 @@ impl Node {
             netdev.carrier_changes += u64::from(netdev.carrier != up);
             netdev.carrier = up;
             if !up && ethernet {
-                add_statistics(netdev, &[("link_down_events_phy", 1)]);
+                add_statistic(netdev, "link_down_events_phy", 1);
             }
         })?;
-        if !ethernet {
-            return Ok(());
+        match self.spec.device(device).map(|device| device.pci) {
+            Some(bdf) if ethernet => {
+                let word = if up { "up" } else { "down" };
+                let text = format!("mlx5_core {bdf} {netdev}: Link {word}");
+                self.kmsg(6, 0, &text, Some(bdf))
+            }
+            _ => Ok(()),
         }
-        let bdf = self.spec.device(device).ok_or_else(|| missing(device))?.pci;
-        let word = if up { "up" } else { "down" };
-        let text = format!("mlx5_core {bdf} {netdev}: Link {word}");
-        self.kmsg(6, 0, &text, Some(bdf))
-    }
-
-    fn rate(&mut self, device: &str, number: u32, rate: &str, speed: u64) -> io::Result<()> {
-        let port = self.port(device, number)?;
-        port.rate = rate.into();
-        let netdev = port.netdev.clone();
-        self.sync(Part::Device(device.into()))?;
-        netdev.map_or(Ok(()), |netdev| {
-            self.netdev(&netdev, |netdev| netdev.speed = speed)
-        })
-    }
-
-    fn counter(
-        &mut self,
-        device: &str,
-        number: u32,
-        hw: bool,
-        name: &str,
-        add: u64,
-    ) -> io::Result<()> {
-        let port = self.port(device, number)?;
-        let attrs = if hw { &mut port.hw } else { &mut port.pma };
-        let attr = attrs.as_mut().and_then(|attrs| attrs.get_mut(name));
-        count(attr.ok_or_else(|| missing(name))?, hw, name, add);
-        self.sync(Part::Device(device.into()))
-    }
-
-    fn netdev(&mut self, name: &str, change: impl FnOnce(&mut NetdevSpec)) -> io::Result<()> {
-        let netdev = self.spec.netdev_mut(name);
-        change(netdev.ok_or_else(|| missing(name))?);
-        self.sync(Part::Netdev(name.into()))
-    }
-
-    fn function(&mut self, bdf: Bdf, change: impl FnOnce(&mut PciSpec)) -> io::Result<()> {
-        let key = bdf.to_string();
-        change(self.spec.pci.get_mut(&key).ok_or_else(|| missing(&key))?);
-        self.sync(Part::Function(bdf))
-    }
-
-    fn remove_device(&mut self, name: &str) -> io::Result<RdmaSpec> {
-        let at = self.spec.rdma.iter().position(|device| device.name == name);
-        let device = self.spec.rdma.remove(at.ok_or_else(|| missing(name))?);
-        self.sync(Part::Device(name.into()))?;
-        Ok(device)
-    }
-
-    fn add_device(&mut self, device: RdmaSpec) -> io::Result<()> {
-        let part = Part::Device(device.name.clone());
-        self.spec.rdma.push(device);
-        self.sync(part)
     }
 
     /// Traffic on every active port, in those counters that its driver has.
@@ -351,9 +292,7 @@ impl Node {
                 let bytes = bytes_a_second / 1000 * millis / 100 * percent;
                 for (hw, name, unit) in TRAFFIC {
                     let attrs = if hw { &mut port.hw } else { &mut port.pma };
-                    if let Some(attr) = attrs.as_mut().and_then(|attrs| attrs.get_mut(name)) {
-                        count(attr, hw, name, bytes / unit);
-                    }
+                    let _ = count(attrs, hw, name, bytes / unit);
                 }
                 busy.push((device.name.clone(), port.netdev.clone(), bytes));
             }
@@ -361,24 +300,20 @@ impl Node {
         for (device, netdev, bytes) in busy {
             self.sync(Part::Device(device))?;
             if let Some(name) = netdev {
-                self.netdev(&name, |netdev| add_traffic(netdev, bytes))?;
+                self.netdev(&name, |netdev| {
+                    for row in [
+                        "rx_vport_rdma_unicast",
+                        "tx_vport_rdma_unicast",
+                        "rx_prio3",
+                        "tx_prio3",
+                    ] {
+                        add_statistic(netdev, &format!("{row}_bytes"), bytes);
+                        add_statistic(netdev, &format!("{row}_packets"), bytes / 4096);
+                    }
+                })?;
             }
         }
         Ok(())
-    }
-
-    fn reboot(&mut self, boot_id: &str) -> io::Result<()> {
-        self.spec.boot_id = boot_id.into();
-        self.writer.replace(KMSG, b"")?;
-        (self.next_sequence, self.last_micros) = (0, 0);
-        let mut parts = vec![Part::Host];
-        for device in &mut self.spec.rdma {
-            for port in &mut device.ports {
-                clear_counters(port);
-            }
-            parts.push(Part::Device(device.name.clone()));
-        }
-        parts.into_iter().try_for_each(|part| self.sync(part))
     }
 
     fn kmsg(
@@ -410,54 +345,54 @@ impl Node {
     }
 }
 
-/// Counts as the hardware does: error counters of the PMA stick at their maximum.
-fn count(attr: &mut Attr, hw: bool, name: &str, add: u64) {
-    if let Attr::Number(value) = attr {
+/// Port and physical state of a link that comes up or falls; whether it is Ethernet.
+pub(super) fn set_link(port: &mut PortSpec, up: bool) -> bool {
+    let ethernet = port.link_layer == "Ethernet";
+    // InfiniBand without a partner polls; RoCE without carrier says Disabled.
+    (port.state, port.phys) = match (up, ethernet) {
+        (true, _) => (4, 5),
+        (false, true) => (1, 3),
+        (false, false) => (1, 2),
+    };
+    ethernet
+}
+
+/// Counts as the hardware does: error counters of the PMA stick at their maximum. `None` if there is
+/// no such counter.
+fn count(attrs: &mut Option<Attrs>, hw: bool, name: &str, add: u64) -> Option<()> {
+    if let Attr::Number(value) = attrs.as_mut()?.get_mut(name)? {
         *value = match pma_kind(name) {
             CounterKind::Saturating { max } if !hw => value.saturating_add(add).min(max),
             _ => value.wrapping_add(add),
         };
     }
+    Some(())
 }
 
-/// Sets the counters of a port to zero, as a boot or a port that was never used has them.
-pub(super) fn clear_counters(port: &mut PortSpec) {
-    for attrs in [&mut port.pma, &mut port.hw].into_iter().flatten() {
-        for (name, attr) in attrs.iter_mut() {
-            if let Attr::Number(value) = attr
-                && name != "lifespan"
-            {
-                *value = 0;
-            }
-        }
+/// Raises a statistic, if the interface's driver has it.
+fn add_statistic(netdev: &mut NetdevSpec, name: &str, add: u64) {
+    let mut rows = netdev.ethtool.iter_mut().flat_map(|(_, rows)| rows);
+    if let Some((_, value)) = rows.find(|(known, _)| known == name) {
+        *value = value.wrapping_add(add);
     }
 }
 
-/// Raises those statistics that the interface's driver has.
-fn add_statistics(netdev: &mut NetdevSpec, adds: &[(&str, u64)]) {
-    for (name, value) in netdev.ethtool.iter_mut().flat_map(|(_, rows)| rows) {
-        if let Some((_, add)) = adds.iter().find(|(known, _)| known == name) {
-            *value = value.wrapping_add(*add);
-        }
-    }
+/// Log directory below the root, as the kubelet names it (`pkg/kubelet/kuberuntime/helpers.go`).
+fn log_dir(pod: &PodFacts) -> String {
+    format!("var/log/pods/{}_{}_{}", pod.namespace, pod.name, pod.uid)
 }
 
-fn add_traffic(netdev: &mut NetdevSpec, bytes: u64) {
-    let names = [
-        "rx_vport_rdma_unicast",
-        "tx_vport_rdma_unicast",
-        "rx_prio3",
-        "tx_prio3",
-    ];
-    for name in names {
-        let (in_bytes, in_packets) = (format!("{name}_bytes"), format!("{name}_packets"));
-        add_statistics(netdev, &[(&in_bytes, bytes), (&in_packets, bytes / 4096)]);
-    }
+/// Log file of the container's first run.
+fn log_file(pod: &PodFacts) -> String {
+    let container = pod.containers.keys().next().map_or("", String::as_str);
+    format!("{}/{container}/0.log", log_dir(pod))
 }
 
-fn missing(what: &str) -> io::Error {
-    io::Error::new(
-        io::ErrorKind::NotFound,
-        format!("the simulated node has no {what}"),
-    )
+/// Lines as the container runtime writes them (`containerd/pkg/cri/io/logger.go`), all at one moment.
+fn framed(lines: &[String]) -> String {
+    let now = jiff::Timestamp::now();
+    let lines = lines.iter();
+    lines
+        .map(|line| format!("{now:.9} stdout F {line}\n"))
+        .collect()
 }

@@ -1,7 +1,6 @@
 //! A node's files: `/sys`, `/proc` and `/dev` as a kernel lays them out. One function for each part
 //! that changes separately; all of them are pure.
 
-use super::pod::ProcessSpec;
 use super::spec::*;
 use super::tree::Tree;
 use crate::source::replay::{self, DeviceQueuePairs, QUEUE_PAIRS, QueuePairs};

@@ -2,18 +2,18 @@
 
 use super::event::Event;
 use super::nccl::Gang;
-use super::pod::{PodSpec, ProcessSpec};
+use super::spec::ProcessSpec;
+use crate::observe::pod::{self, ContainerFacts, PodFacts};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
-use std::time::Duration;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     makers: BTreeMap<String, Maker>,
-    scenarios: Vec<Script>,
-    healthy: Vec<Script>,
+    scenarios: Vec<Scenario>,
+    healthy: Vec<Scenario>,
 }
 
 /// What creates the pods of a job.
@@ -22,38 +22,79 @@ struct File {
 struct Maker {
     kind: String,
     pod: String,
-    labels: BTreeMap<String, String>,
 }
 
-/// A scenario as it is written down.
-#[derive(Clone, Default, Deserialize)]
+static FILE: LazyLock<File> = LazyLock::new(|| super::embedded(include_str!("data/fleet.toml")));
+
+/// What happens to one node of the fleet. Times are seconds from its beginning.
+#[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Script {
-    node: Option<String>,
-    about: String,
-    state: Option<String>,
-    reasons: Vec<String>,
-    /// Length, where it begins again.
-    seconds: Option<f64>,
-    leaves: Option<f64>,
-    before: Vec<Event>,
-    steps: Vec<StepText>,
+pub struct Scenario {
+    /// Node name, such as `gpu-01`.
+    #[serde(skip)]
+    pub name: String,
+    /// The preset that the node is.
+    #[serde(rename = "node")]
+    pub preset: String,
+    /// What happens, in one line.
+    pub about: String,
+    /// The verdict that it ends in; empty where that changes all the time.
+    pub state: String,
+    /// Reasons of findings that end up standing.
+    pub reasons: Vec<String>,
+    /// When it begins again from the start; `None`: its faults last.
+    pub seconds: Option<f64>,
+    /// When its agent stops for good.
+    pub leaves: Option<f64>,
+    /// Share of the links' rate that its jobs use, in percent; 0: only the steps' traffic.
+    #[serde(skip)]
+    pub load: u64,
+    /// Events before its agent starts.
+    pub before: Vec<Event>,
+    /// What happens when, in any order.
+    pub steps: Vec<Step>,
     jobs: Vec<Job>,
 }
 
-#[derive(Clone, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct StepText {
-    at: Option<f64>,
-    from: Option<f64>,
-    every: Option<f64>,
-    until: Option<f64>,
-    proportional: bool,
-    say: String,
-    events: Vec<Event>,
+impl Default for Scenario {
+    fn default() -> Self {
+        Scenario {
+            name: String::new(),
+            preset: "h100_roce".into(),
+            about: String::new(),
+            state: "ready".into(),
+            reasons: Vec::new(),
+            seconds: None,
+            leaves: None,
+            load: 0,
+            before: Vec::new(),
+            steps: Vec::new(),
+            jobs: Vec::new(),
+        }
+    }
 }
 
-#[derive(Clone, Deserialize)]
+/// Events and when they happen: once, again and again, or both.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Step {
+    /// When they happen once.
+    pub at: Option<f64>,
+    /// When they first happen of several times; after one interval if left out.
+    pub from: Option<f64>,
+    /// Interval between two times.
+    pub every: Option<f64>,
+    /// They no longer happen from here on.
+    pub until: Option<f64>,
+    /// Whether amounts are for real time: N times smaller at N times the speed.
+    pub proportional: bool,
+    /// Line for the audience; empty: nothing is said.
+    pub say: String,
+    /// What happens, in this order.
+    pub events: Vec<Event>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Job {
     at: f64,
@@ -67,9 +108,9 @@ struct Job {
     #[serde(default = "shared_device")]
     rdma: String,
     #[serde(default = "one")]
-    rdma_count: u32,
+    rdma_count: u64,
     #[serde(default)]
-    env: Vec<(String, String)>,
+    env: BTreeMap<String, String>,
     /// Text from which the UID is made, where it is not the pod's name.
     uid_of: Option<String>,
     /// Whether the job writes no NCCL log.
@@ -84,7 +125,7 @@ struct Job {
     prints: Option<Prints>,
 }
 
-#[derive(Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Prints {
     at: f64,
@@ -97,190 +138,69 @@ fn shared_device() -> String {
     "rdma/hca_shared_devices_a".into()
 }
 
-fn one() -> u32 {
+fn one() -> u64 {
     1
 }
 
-static FILE: LazyLock<File> = LazyLock::new(|| super::embedded(include_str!("data/fleet.toml")));
-
-/// What a node of the fleet is by default.
-const DEFAULT_NODE: &str = "h100_roce";
-
-/// How an agent's waiting times are shortened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Timing {
-    /// For faults that come and go within seconds.
-    Passing,
-    /// For faults that last.
-    Lasting,
-}
-
-/// When a step happens.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum When {
-    /// Once, at this time.
-    At(Duration),
-    /// First at a time, then after each interval, until a time.
-    Every {
-        /// Time of the first.
-        from: Duration,
-        /// Interval between two.
-        every: Duration,
-        /// None happens from here on.
-        until: Option<Duration>,
-    },
-}
-
-/// Events and when they happen.
-#[derive(Debug, Clone)]
-pub struct Step {
-    /// Times since the scenario began.
-    pub when: When,
-    /// What happens, in this order.
-    pub events: Vec<Event>,
-    /// Line for the audience; empty: nothing is said.
-    pub say: String,
-}
-
-/// What happens to one node of the fleet.
-#[derive(Debug, Clone)]
-pub struct Scenario {
-    /// Node name, such as `gpu-01`.
-    pub name: String,
-    /// The preset that the node is.
-    pub preset: String,
-    /// What happens, in one line.
-    pub about: String,
-    /// How its agent waits.
-    pub timing: Timing,
-    /// Share of the links' rate that its jobs use, in percent; 0: only the steps' traffic.
-    pub load: u64,
-    /// Events before its agent starts.
-    pub before: Vec<Event>,
-    /// Events of the scenario, in order of time.
-    pub steps: Vec<Step>,
-    /// When it begins again from the start; `None`: its faults last.
-    pub length: Option<Duration>,
-    /// When its agent stops for good.
-    pub leaves: Option<Duration>,
-    /// The verdict that it ends in; `None` where that changes all the time.
-    pub state: Option<String>,
-    /// Reasons of findings that end up standing.
-    pub reasons: Vec<String>,
-}
-
-/// The first `nodes` of the fleet, with everything `speed` times as fast.
-pub fn fleet(nodes: usize, speed: f64) -> Vec<Scenario> {
-    (0..nodes)
-        .filter_map(|n| {
-            let further = || FILE.healthy.get(n % FILE.healthy.len().max(1));
-            let script = FILE.scenarios.get(n).or_else(further)?;
-            Some(script.scenario(n, speed))
-        })
-        .collect()
-}
-
-impl Script {
-    fn scenario(&self, n: usize, speed: f64) -> Scenario {
-        let secs = |secs: f64| Duration::from_secs_f64(secs / speed);
-        let mut texts = self.steps.clone();
-        texts.extend(self.jobs.iter().flat_map(Job::steps));
-        let mut steps = Vec::new();
-        for text in texts {
-            let events = match text.proportional {
-                true => text
-                    .events
-                    .iter()
-                    .map(|event| slowed(event, speed))
-                    .collect(),
-                false => text.events,
-            };
-            let mut step = |when, say| {
-                let events = events.clone();
-                steps.push(Step { when, events, say });
-            };
-            if let Some(at) = text.at {
-                step(When::At(secs(at)), text.say);
-            }
-            if let Some(every) = text.every {
-                let when = When::Every {
-                    from: secs(text.from.unwrap_or(every)),
-                    every: secs(every),
-                    until: text.until.map(secs),
-                };
-                step(when, String::new());
-            }
+/// The first `nodes` of the fleet.
+pub fn fleet(nodes: usize) -> Vec<Scenario> {
+    let all = FILE.scenarios.iter().chain(FILE.healthy.iter().cycle());
+    let mut fleet: Vec<Scenario> = all.take(nodes).cloned().collect();
+    for (scenario, n) in fleet.iter_mut().zip(0u64..) {
+        scenario.name = format!("gpu-{:02}", n + 1);
+        if scenario.seconds.is_none() {
+            scenario.load = 40 + (n * 17) % 40;
         }
-        Scenario {
-            name: format!("gpu-{:02}", n + 1),
-            preset: self.node.clone().unwrap_or_else(|| DEFAULT_NODE.into()),
-            about: self.about.clone(),
-            timing: match self.seconds {
-                Some(_) => Timing::Passing,
-                None => Timing::Lasting,
-            },
-            load: match self.seconds {
-                Some(_) => 0,
-                None => 40 + (n as u64 * 17) % 40,
-            },
-            before: self.before.clone(),
-            steps,
-            length: self.seconds.map(secs),
-            leaves: self.leaves.map(secs),
-            state: match self.state.as_deref() {
-                None => Some("ready".into()),
-                Some("") => None,
-                Some(state) => Some(state.into()),
-            },
-            reasons: self.reasons.clone(),
-        }
+        let jobs = std::mem::take(&mut scenario.jobs);
+        scenario.steps.extend(jobs.iter().flat_map(Job::steps));
     }
-}
-
-/// An amount for real time, at another speed.
-fn slowed(event: &Event, speed: f64) -> Event {
-    let mut event = event.clone();
-    if let Event::Ethtool { add: amount, .. } | Event::Traffic { millis: amount, .. } = &mut event {
-        *amount = (*amount as f64 / speed) as u64;
-    }
-    event
+    fleet
 }
 
 impl Job {
-    fn pod(&self) -> Option<PodSpec> {
+    fn pod(&self) -> Option<PodFacts> {
         let maker = FILE.makers.get(&self.maker)?;
-        let fill = |text: &str| {
-            let text = text.replace("{job}", &self.name);
-            text.replace("{index}", &self.index.to_string())
-        };
-        let name = fill(&maker.pod);
+        let name = maker.pod.replace("{job}", &self.name);
+        let name = name.replace("{index}", &self.index.to_string());
         let debug = (!self.silent).then_some(("NCCL_DEBUG", "INFO"));
         let env = debug.into_iter().chain([("PET_NNODES", "2")]);
-        let env = env.map(|(name, value)| (name.to_string(), value.to_string()));
-        let labels = maker.labels.iter();
-        Some(PodSpec {
-            namespace: self.namespace.clone(),
+        let mut env: BTreeMap<String, String> = env
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect();
+        env.extend(self.env.clone());
+        let trainer = ContainerFacts {
+            env,
+            gpus: self.gang.ranks.into(),
+            rdma: match self.rdma.as_str() {
+                "" => BTreeMap::new(),
+                rdma => BTreeMap::from([(rdma.into(), self.rdma_count)]),
+            },
+            may_lock_memory: true,
+            ..ContainerFacts::default()
+        };
+        Some(PodFacts {
             uid: uid(self.uid_of.as_ref().unwrap_or(&name)),
+            namespace: self.namespace.clone(),
             name,
-            owner: (maker.kind.clone(), self.name.clone()),
-            labels: labels
-                .map(|(key, value)| (key.clone(), fill(value)))
-                .collect(),
-            env: env.chain(self.env.iter().cloned()).collect(),
-            gpus: self.gang.ranks,
-            rdma: Some((self.rdma.clone(), self.rdma_count)).filter(|(name, _)| !name.is_empty()),
+            job: Some(pod::Job {
+                kind: maker.kind.clone(),
+                name: self.name.clone(),
+            }),
+            gang: Some(true),
+            containers: BTreeMap::from([("trainer".into(), trainer)]),
+            ..PodFacts::default()
         })
     }
 
     /// The pod starts, prints what its gang prints, then its own words from time to time.
-    fn steps(&self) -> Vec<StepText> {
+    fn steps(&self) -> Vec<Step> {
         let Some(pod) = self.pod() else {
             return Vec::new();
         };
-        let once = |at: f64, event: Event| StepText {
+        let once = |at: f64, event: Event| Step {
             at: Some(at),
             events: vec![event],
-            ..StepText::default()
+            ..Step::default()
         };
         let prints = |lines: Vec<String>| Event::PodPrints {
             uid: pod.uid.clone(),
@@ -302,11 +222,9 @@ impl Job {
             }
         }
         if let Some(own) = &self.prints {
-            let lines = own
-                .lines
-                .iter()
-                .map(|line| line.replace("{pod}", &pod.name));
-            steps.push(StepText {
+            let lines = own.lines.iter();
+            let lines = lines.map(|line| line.replace("{pod}", &pod.name));
+            steps.push(Step {
                 from: Some(own.from),
                 every: Some(own.every),
                 ..once(own.at, prints(lines.collect()))
@@ -314,11 +232,11 @@ impl Job {
         }
         match self.until {
             Some(until) => steps.push(once(until, Event::PodEnds(pod.uid.clone()))),
-            None if !self.gang.hangs && !self.silent => steps.push(StepText {
+            None if !self.gang.hangs && !self.silent => steps.push(Step {
                 from: Some(self.at + 5.0),
                 every: Some(5.0),
                 events: vec![prints(vec!["throughput 3021.7 tokens/s/GPU".into()])],
-                ..StepText::default()
+                ..Step::default()
             }),
             None => {}
         }
@@ -348,11 +266,9 @@ mod tests {
     use crate::simulate::{Node, NodeSpec, preset};
     use std::collections::BTreeSet;
 
-    fn first(step: &Step) -> Duration {
-        match step.when {
-            When::At(at) => at,
-            When::Every { from, .. } => from,
-        }
+    fn first(step: &Step) -> f64 {
+        let first = step.at.or(step.from).or(step.every);
+        first.expect("a step that happens")
     }
 
     /// Applies each step once, in the order of time, and returns the node's state.
@@ -361,7 +277,7 @@ mod tests {
         let spec = preset(&scenario.preset).unwrap();
         let mut node = Node::write(spec.clone(), dir.path()).unwrap();
         let mut steps: Vec<&Step> = scenario.steps.iter().collect();
-        steps.sort_by_key(|step| first(step));
+        steps.sort_by(|a, b| first(a).total_cmp(&first(b)));
         let events = steps.iter().flat_map(|step| &step.events);
         for event in scenario.before.iter().chain(events) {
             if !matches!(event, Event::Traffic { .. }) {
@@ -374,18 +290,18 @@ mod tests {
 
     #[test]
     fn every_event_fits_its_node() {
-        for scenario in fleet(15, 1.0) {
+        for scenario in fleet(15) {
             performed(&scenario);
             assert!(!scenario.about.is_empty());
-            if let Some(length) = scenario.length {
-                assert!(scenario.steps.iter().all(|step| first(step) < length));
+            if let Some(seconds) = scenario.seconds {
+                assert!(scenario.steps.iter().all(|step| first(step) < seconds));
             }
         }
     }
 
     #[test]
     fn what_begins_again_ends_as_it_began() {
-        let (was, is) = performed(&fleet(1, 1.0)[0]);
+        let (was, is) = performed(&fleet(1)[0]);
         for (was, is) in was.rdma.iter().zip(&is.rdma) {
             let (was, is) = (&was.ports[0], &is.ports[0]);
             assert_eq!((was.state, &was.rate), (is.state, &is.rate));
@@ -403,7 +319,7 @@ mod tests {
 
     #[test]
     fn names_and_pods_differ() {
-        let scenarios = fleet(64, 1.0);
+        let scenarios = fleet(64);
         let names: BTreeSet<&str> = scenarios.iter().map(|one| one.name.as_str()).collect();
         assert_eq!(names.len(), 64);
         let mut uids = BTreeSet::new();
@@ -421,22 +337,10 @@ mod tests {
         let of_checks = CHECKS.iter().flat_map(|check| check.reasons);
         let mut known: BTreeSet<&str> = of_checks.map(|doc| doc.reason).collect();
         known.insert("NoFabric");
-        for scenario in fleet(12, 1.0) {
+        for scenario in fleet(12) {
             for reason in &scenario.reasons {
                 assert!(known.contains(reason.as_str()), "{reason}");
             }
         }
-    }
-
-    #[test]
-    fn faster_is_sooner() {
-        let (slow, fast) = (fleet(12, 1.0), fleet(12, 4.0));
-        for (slow, fast) in slow.iter().zip(&fast) {
-            for (one, other) in slow.steps.iter().zip(&fast.steps) {
-                let wanted = first(one) / 4;
-                assert!(first(other).abs_diff(wanted) < Duration::from_millis(1));
-            }
-        }
-        assert_eq!(fast[11].leaves, Some(Duration::from_secs(15)));
     }
 }

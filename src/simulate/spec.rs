@@ -269,6 +269,19 @@ pub struct ModuleSpec {
     pub taint: String,
 }
 
+/// One process of a pod, in a network namespace of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessSpec {
+    /// Process id.
+    pub pid: u32,
+    /// UID of its pod.
+    pub pod: String,
+    /// Whether it owns a connected queue pair of each device.
+    pub queue_pairs: bool,
+    /// Bytes that its namespace has received by TCP, and as many sent.
+    pub tcp: u64,
+}
+
 impl NodeSpec {
     /// An RDMA device by name.
     pub fn device(&self, name: &str) -> Option<&RdmaSpec> {

@@ -142,7 +142,8 @@ fn work(mut orders: mpsc::UnboundedReceiver<Do>, told: &Arc<Mutex<Told>>) {
                                     });
                                 }
                             };
-                        let run = selvage::agent::run(*config, std::future::pending(), observe);
+                        let run =
+                            selvage::agent::run(*config, None, std::future::pending(), observe);
                         run.await.expect("the agent runs");
                     };
                     running.insert(node, tokio::task::spawn_local(agent));

@@ -3,7 +3,7 @@
 
 use crate::machines::{judged_after, never_there, said};
 use selvage::check::profile::by_type;
-use selvage::simulate::{NodeSpec, spec_of};
+use selvage::simulate::{NodeSpec, by_name};
 use std::fmt::Write;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// A machine of which only the front end is left: its rails never came up.
 fn without_rails(name: &str) -> NodeSpec {
-    let spec = spec_of(by_type(name).unwrap()).unwrap();
+    let spec = by_name(name).unwrap();
     let rails = said(spec.clone(), Some(name)).rails;
     rails
         .into_iter()
@@ -61,7 +61,7 @@ fn the_front_end_is_no_fabric() {
     let nine = [
         "eth0", "eth1", "eth2", "eth3", "eth4", "eth5", "eth6", "eth7", "eth8",
     ];
-    let spec = |name: &str| spec_of(by_type(name).unwrap()).unwrap();
+    let spec = |name: &str| by_name(name).unwrap();
     let mega = spec(MEGA);
     let rail = said(mega.clone(), Some(MEGA)).rail_at(7);
     let none: Option<&str> = None;

@@ -208,6 +208,45 @@ pub fn link_down(mut spec: NodeSpec, at: Bdf) -> NodeSpec {
     spec
 }
 
+/// Two rails more: the last one again, in other slots next to it.
+pub fn with_two_more(mut spec: NodeSpec, last: Bdf) -> NodeSpec {
+    for n in 1..=2 {
+        let at = Bdf {
+            device: last.device + 8 + n,
+            ..last
+        };
+        let mut pci = spec.pci[&last.to_string()].clone();
+        pci.bdf = at;
+        spec.pci.insert(at.to_string(), pci);
+        let netdevs = spec.netdevs.iter().filter(|one| one.pci == Some(last));
+        let mut netdev = netdevs.cloned().next();
+        if let Some(netdev) = &mut netdev {
+            netdev.pci = Some(at);
+            netdev.name += &format!("m{n}");
+            netdev.ifindex = spec.netdevs.len() as u32 + 2;
+        }
+        let devices = spec.rdma.iter().filter(|device| device.pci == last);
+        let mut device = devices.cloned().next();
+        if let Some(device) = &mut device {
+            device.pci = at;
+            device.name += &format!("m{n}");
+            device.uverbs = spec.rdma.len() as u32;
+            device.guid += u64::from(n) << 32;
+            device.image_guid += u64::from(n) << 32;
+            let name = netdev.as_ref().map(|netdev| netdev.name.clone());
+            for port in &mut device.ports {
+                port.netdev = port.netdev.take().and(name.clone());
+                for gid in &mut port.gids {
+                    gid.netdev = gid.netdev.take().and(name.clone());
+                }
+            }
+        }
+        spec.netdevs.extend(netdev);
+        spec.rdma.extend(device);
+    }
+    spec
+}
+
 /// Nothing tells whose machine this is, nor what.
 pub fn nameless(mut spec: NodeSpec) -> NodeSpec {
     spec.dmi = ("Acme".into(), "Server".into());

@@ -1,16 +1,13 @@
 //! Default settings, with intervals, waiting times and windows that fit a demo.
 
 use super::Member;
-use crate::cluster::settings::Mode;
 use crate::config::listen::Listen;
 use crate::config::{Config, RdmaSource};
-use crate::simulate::Timing;
 use crate::units::Span;
-use std::path::Path;
 use std::time::Duration;
 
 /// Settings of one agent, with waiting times that fit an audience.
-pub(super) fn config(member: &Member, speed: f64, kubeconfig: &Path) -> Config {
+pub(super) fn config(member: &Member, speed: f64) -> Config {
     let span = |secs: f64| Span(Duration::from_secs_f64(secs / speed));
     let mut config = Config::default();
     config.agent.listen = Listen::on(member.listen.ip(), member.listen.port());
@@ -18,14 +15,9 @@ pub(super) fn config(member: &Member, speed: f64, kubeconfig: &Path) -> Config {
     config.agent.node_name = member.scenario.name.clone();
     config.agent.state_dir = None;
     config.agent.rdma_source = RdmaSource::Sysfs;
-    // Many agents on a busy machine are slow, and none of them hangs.
-    config.intervals.deadline = Span::from_secs(30);
-    let cluster = &mut config.cluster;
-    cluster.mode = Mode::All;
-    cluster.kubeconfig = kubeconfig.display().to_string();
-    cluster.hold = span(2.0);
-    cluster.clear = Span::from_secs(1).max(span(3.0));
-    cluster.clear_max = cluster.clear;
+    config.cluster.hold = span(2.0);
+    config.cluster.clear = Span::from_secs(1).max(span(3.0));
+    config.cluster.clear_max = config.cluster.clear;
     config.nccl.suspects_every = Span::from_secs(1).max(span(5.0));
     config.hysteresis.hold = span(2.0);
     // The scenario repeats faults on purpose: they must not count as flapping.
@@ -42,42 +34,20 @@ pub(super) fn config(member: &Member, speed: f64, kubeconfig: &Path) -> Config {
     policy.gpudirect.raise_after = span(2.0);
     policy.promised.raise_after = span(5.0);
     policy.device_missing.dead_raise_after = span(2.0);
-    match member.scenario.timing {
-        Timing::Passing => passing(&mut config, span),
-        Timing::Lasting => lasting(&mut config, span),
+    // Faults that come and go within seconds are to be seen at once; with lasting ones many agents
+    // share a machine.
+    let passing = member.scenario.seconds.is_some();
+    if passing {
+        policy.link_flap.degraded.within = span(9.0);
+        policy.link_flap.failing.within = span(9.0);
+        policy.link_flap.clear_after = span(1.0);
+        policy.congestion.clear_after = span(2.0);
+        policy.xid.quiet = span(3.0);
     }
-    config
-}
-
-/// At least the shortest interval that settings allow.
-fn often(span: Span) -> Span {
-    Span(span.duration().max(Duration::from_millis(100)))
-}
-
-fn passing(config: &mut Config, span: impl Fn(f64) -> Span) {
     let intervals = &mut config.intervals;
-    for interval in [
-        &mut intervals.link,
-        &mut intervals.counters,
-        &mut intervals.ethtool,
-        &mut intervals.netdev,
-        &mut intervals.gpudirect,
-        &mut intervals.pci,
-    ] {
-        *interval = often(span(1.0));
-    }
-    let policy = &mut config.policy;
-    policy.link_flap.degraded.within = span(9.0);
-    policy.link_flap.failing.within = span(9.0);
-    policy.link_flap.clear_after = span(1.0);
-    policy.congestion.clear_after = span(2.0);
-    policy.xid.quiet = span(3.0);
-}
-
-/// Many agents share a machine, and lasting faults need not be seen at once.
-fn lasting(config: &mut Config, span: impl Fn(f64) -> Span) {
-    let intervals = &mut config.intervals;
-    for (interval, secs) in [
+    // Many agents on a busy machine are slow, and none of them hangs.
+    intervals.deadline = Span::from_secs(30);
+    for (interval, lasting) in [
         (&mut intervals.link, 1.0),
         (&mut intervals.counters, 3.0),
         (&mut intervals.ethtool, 3.0),
@@ -85,8 +55,11 @@ fn lasting(config: &mut Config, span: impl Fn(f64) -> Span) {
         (&mut intervals.gpudirect, 5.0),
         (&mut intervals.pci, 5.0),
     ] {
-        *interval = often(span(secs));
+        // At least the shortest interval that settings allow.
+        let every = span(if passing { 1.0 } else { lasting });
+        *interval = every.max(Span(Duration::from_millis(100)));
     }
+    config
 }
 
 #[cfg(test)]
@@ -97,14 +70,15 @@ mod tests {
     /// Thresholds of the demo must be ones that a file may hold.
     #[test]
     fn the_settings_are_valid_at_every_speed() {
-        for scenario in crate::simulate::fleet(2, 1.0) {
+        for scenario in crate::simulate::fleet(2) {
             let member = Member {
                 scenario,
+                spec: crate::simulate::NodeSpec::default(),
                 root: "/nowhere".into(),
                 listen: "127.0.0.1:9949".parse().unwrap(),
             };
             for speed in [*SPEEDS.start(), 1.0, *SPEEDS.end()] {
-                let config = config(&member, speed, Path::new("/nowhere/kubeconfig"));
+                let config = config(&member, speed);
                 assert_eq!(config.complaints(), [], "{speed}");
             }
         }

@@ -50,20 +50,9 @@ impl TempDir {
     }
 }
 
-/// How often removal is tried, 20 ms apart.
-const REMOVALS: u32 = 50;
-
 impl Drop for TempDir {
-    /// A blocking task of an agent that has just ended may still write a file, which makes the removal
-    /// of its directory fail: it is tried again for up to a second.
     fn drop(&mut self) {
-        for _ in 0..REMOVALS {
-            let _ = std::fs::remove_dir_all(&self.0);
-            if !self.0.exists() {
-                return;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

@@ -2,9 +2,10 @@
 //! demand. What it does not know is a complaint, which fails the test.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+mod api;
 mod serve;
 
-use selvage::simulate::api::{self, Objects};
+use api::Objects;
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};

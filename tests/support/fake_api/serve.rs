@@ -1,9 +1,9 @@
 //! Connections, requests and watches.
 
+use super::api::{self, Answer, Body, status};
 use super::{Fault, Seen, State, Wrong};
 use hyper::body::Incoming;
 use hyper::{Request, Response};
-use selvage::simulate::api::{self, Answer, Body, status};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -116,17 +116,6 @@ impl Objects {
         (200, changed)
     }
 
-    /// What the kubelet does when a device plugin stops: allocatable falls to 0, capacity stays.
-    pub fn plugin_stops(&mut self, name: &str, resource: &str) {
-        self.change_node(name, |node| {
-            let all = node.pointer_mut("/status/allocatable");
-            if let Some(Value::Object(all)) = all {
-                all.insert(resource.to_string(), Value::from("0"));
-            }
-            Ok(())
-        });
-    }
-
     /// Adds a pod, or replaces the one with the same UID.
     pub fn put_pod(&mut self, mut pod: Value) {
         let version = self.next();

@@ -1,6 +1,6 @@
 //! An API server without a cluster: plain HTTP on loopback, with the semantics that the agent leans
 //! on (versions, watches, server-side apply of labels, JSON patch with its tests, compare and swap
-//! of Leases). The demo's agents use it; tests inject faults into it.
+//! of Leases). Tests inject faults into it.
 
 mod objects;
 mod patch;
@@ -8,7 +8,7 @@ mod serve;
 mod watches;
 
 pub use objects::{Objects, status};
-pub use serve::{Answer, Body, answer, read, serve};
+pub use serve::{Answer, Body, answer, read};
 pub use watches::Lines;
 
 use serde_json::Value;

@@ -1,14 +1,12 @@
-//! Connections, requests and watches.
+//! Requests as they are read and answers as they are sent.
 
-use super::{Asked, Lines, Objects, status};
+use super::{Asked, Lines};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited, StreamBody, combinators::BoxBody};
 use hyper::body::{Frame, Incoming};
 use hyper::{Request, Response};
 use serde_json::Value;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
-use tokio::net::TcpListener;
 
 /// Body of an HTTP response.
 pub type Body = BoxBody<Bytes, Infallible>;
@@ -65,57 +63,4 @@ pub fn answer(answer: Answer) -> Option<Response<Body>> {
         .status(code)
         .header("content-type", "application/json");
     response.body(body).ok()
-}
-
-/// Serves these objects until dropped.
-pub async fn serve(listener: TcpListener, objects: Arc<Mutex<Objects>>) {
-    let mut connections = tokio::task::JoinSet::new();
-    loop {
-        let stream = tokio::select! {
-            Some(_) = connections.join_next() => continue,
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => stream,
-                // No descriptor left: others may be closed meanwhile.
-                Err(_) => {
-                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-                    continue;
-                }
-            },
-        };
-        let objects = Arc::clone(&objects);
-        connections.spawn(async move {
-            let service = hyper::service::service_fn(|request| handle(&objects, request));
-            let io = hyper_util::rt::TokioIo::new(stream);
-            let http = hyper::server::conn::http1::Builder::new();
-            let _ = http.serve_connection(io, service).await;
-        });
-    }
-}
-
-/// Closes the connection.
-#[derive(Debug, thiserror::Error)]
-#[error("the request cannot be answered")]
-struct Unanswered;
-
-async fn handle(
-    objects: &Mutex<Objects>,
-    request: Request<Incoming>,
-) -> Result<Response<Body>, Unanswered> {
-    let asked = read(request).await.ok_or(Unanswered)?;
-    let told = {
-        let mut objects = objects.lock().unwrap_or_else(PoisonError::into_inner);
-        if asked.watches() {
-            match objects.watch(&asked) {
-                Some(lines) => Answer::Watch(lines),
-                None => {
-                    let (code, body) = status(404, Value::Null);
-                    Answer::Told(code, body)
-                }
-            }
-        } else {
-            let (code, body) = objects.answer(&asked);
-            Answer::Told(code, body)
-        }
-    };
-    answer(told).ok_or(Unanswered)
 }

@@ -1,0 +1,159 @@
+//! A stand-in for the cluster: the nodes' pods and devices, and the taint within its budget, by the
+//! rules of the real writer but without an API server.
+
+use crate::agent::ClusterLink;
+use crate::cluster::desired::{Desired, desired};
+use crate::cluster::names::Names;
+use crate::cluster::pods::{Health, PodTable};
+use crate::cluster::{ClusterSettings, NodeFacts};
+use crate::observe::node_resources::{NodeResources, Offered};
+use crate::report::cluster::BudgetStatus;
+use crate::report::{ClusterStatus, Report};
+use crate::simulate::{Event, NodeSpec};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::watch;
+
+/// The nodes that carry the taint, and how many may.
+pub(super) struct Budget {
+    carriers: Mutex<BTreeSet<String>>,
+    nodes: usize,
+}
+
+impl Budget {
+    /// For a group of so many nodes.
+    pub(super) fn new(nodes: usize) -> Arc<Self> {
+        Arc::new(Budget {
+            carriers: Mutex::default(),
+            nodes,
+        })
+    }
+}
+
+/// One node as the cluster has it.
+pub(super) struct ClusterNode {
+    name: String,
+    budget: Arc<Budget>,
+    status: watch::Sender<Option<Arc<ClusterStatus>>>,
+    facts: watch::Sender<NodeFacts>,
+    pods: watch::Sender<Arc<PodTable>>,
+    /// What was written last.
+    written: Mutex<Option<Desired>>,
+}
+
+impl ClusterNode {
+    /// A node with the devices that its plugins offer.
+    pub(super) fn new(spec: &NodeSpec, budget: &Arc<Budget>) -> Self {
+        let efa = spec.rdma.iter().any(|device| device.node_type == 7);
+        let (rdma, count) = match efa {
+            true => ("vpc.amazonaws.com/efa", spec.rdma.len()),
+            false => ("rdma/hca_shared_devices_a", 63),
+        };
+        let mut offer = NodeResources::default();
+        if !spec.gpus.is_empty() {
+            for (resource, count) in [("nvidia.com/gpu", spec.gpus.len()), (rdma, count)] {
+                let count = u64::try_from(count).ok();
+                let offered = Offered {
+                    allocatable: count,
+                    capacity: count,
+                    had: 0,
+                };
+                offer.resources.insert(resource.into(), offered);
+            }
+        }
+        ClusterNode {
+            name: spec.hostname.clone(),
+            budget: Arc::clone(budget),
+            status: watch::Sender::new(None),
+            facts: watch::Sender::new(NodeFacts {
+                found_tainted: Some(false),
+                offer: Some(Arc::new(offer)),
+                ..NodeFacts::default()
+            }),
+            pods: watch::Sender::new(Arc::new(PodTable {
+                health: Health::Known,
+                ..PodTable::default()
+            })),
+            written: Mutex::default(),
+        }
+    }
+
+    /// The agent's end.
+    pub(super) fn link(&self) -> ClusterLink {
+        ClusterLink {
+            status: self.status.subscribe(),
+            node: self.facts.subscribe(),
+            pods: self.pods.subscribe(),
+        }
+    }
+
+    /// The cluster knows pods and device plugins.
+    pub(super) fn apply(&self, event: &Event) {
+        match event {
+            Event::PodStarts(pod) => self.pods.send_modify(|table| {
+                let pods = &mut Arc::make_mut(table).by_uid;
+                pods.insert(pod.uid.clone(), Arc::new(pod.as_ref().clone()));
+            }),
+            Event::PodEnds(uid) => self.pods.send_modify(|table| {
+                Arc::make_mut(table).by_uid.remove(uid);
+            }),
+            // The kubelet sets allocatable to 0 and keeps the capacity.
+            Event::PluginStops(resource) => self.facts.send_modify(|facts| {
+                let offer = facts.offer.get_or_insert_default();
+                if let Some(offered) = Arc::make_mut(offer).resources.get_mut(resource) {
+                    offered.allocatable = Some(0);
+                }
+            }),
+            _ => {}
+        }
+    }
+
+    /// Writes what a report wants of the Node, as the writer would.
+    pub(super) fn write(&self, report: &Report) {
+        let settings = ClusterSettings::default();
+        let Some(desired) = desired(report, &settings, &Names::new(&settings)) else {
+            return;
+        };
+        let wanted = desired.taint.is_present();
+        let limit = settings.budget_max.of(self.budget.nodes);
+        let mut carriers = (self.budget.carriers.lock()).unwrap_or_else(PoisonError::into_inner);
+        let before = carriers.contains(&self.name);
+        if wanted && carriers.len() < limit {
+            carriers.insert(self.name.clone());
+        } else if desired.taint.is_absent() {
+            carriers.remove(&self.name);
+        }
+        let (tainted, claimed) = (carriers.contains(&self.name), carriers.len());
+        drop(carriers);
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = written.replace(desired.clone());
+        let differs = |of: fn(&Desired, &Desired) -> bool| {
+            last.as_ref().is_none_or(|last| of(last, &desired))
+        };
+        let new = [
+            ("labels", differs(|a, b| a.labels != b.labels)),
+            ("condition", differs(|a, b| a.condition != b.condition)),
+            ("event", differs(|a, b| a.state != b.state)),
+            ("taint", tainted != before),
+        ];
+        self.status.send_if_modified(|sent| {
+            let mut status = sent.as_deref().cloned().unwrap_or_default();
+            (status.mode, status.api_up) = (settings.mode.as_str(), Some(true));
+            status.taint_applied = Some(tainted);
+            status.withheld = (wanted && !tainted).then_some("budget");
+            status.budget = wanted.then(|| BudgetStatus {
+                lease: crate::cluster::budget::LEASE.into(),
+                claimed,
+                limit,
+                nodes: self.budget.nodes,
+            });
+            for (what, _) in new.into_iter().filter(|(_, differs)| *differs) {
+                *status.writes.entry(what).or_default() += 1;
+                *status.results.entry("ok").or_default() += 1;
+            }
+            let changed = sent.as_deref() != Some(&status);
+            *sent = Some(Arc::new(status));
+            changed
+        });
+    }
+}
