@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use selvage::check::policy::{XidAction, XidOverride};
-use selvage::check::xid_codes::{Authority, Disposition, Overrides, Ruling, disposition, ruling};
+use selvage::check::xid_codes::{Disposition, Overrides, Ruling, ruling};
 use selvage::source::kernel_log::decode;
 
 fn judge(rest: &str) -> Ruling {
@@ -13,94 +13,70 @@ fn judge(rest: &str) -> Ruling {
 
 #[test]
 fn authorities_in_their_order() {
-    use Authority as A;
     use Disposition as D;
     let seven = "(0x1, 0x0, 0x0, 0x0, 0x0, 0x0, 0x0)";
-    for (rest, disposition, authority) in [
-        (
-            "79, GPU has fallen off the bus.".to_owned(),
-            D::Fatal,
-            A::Table,
-        ),
-        ("45, pid=1, name=a, Ch 8".to_owned(), D::Ignore, A::Table),
-        (
-            "13, Graphics SM Warp Exception".to_owned(),
-            D::App,
-            A::Table,
-        ),
-        (
-            "63, Row Remapper: New row".to_owned(),
-            D::Degraded,
-            A::Table,
-        ),
-        ("999, new".to_owned(), D::Report, A::None),
+    for (rest, disposition) in [
+        ("79, GPU has fallen off the bus.".to_owned(), D::Fatal),
+        ("45, pid=1, name=a, Ch 8".to_owned(), D::Ignore),
+        ("13, Graphics SM Warp Exception".to_owned(), D::App),
+        ("63, Row Remapper: New row".to_owned(), D::Degraded),
+        ("999, new".to_owned(), D::Report),
         (
             "145, RLW_X Nonfatal XC0 i0 Link 03 (0x1 0x2 0x0 0x0)".to_owned(),
             D::Ignore,
-            A::Message,
         ),
         (
             "145, RLW_X Fatal XC0 i0 Link 03 (0x1 0x2 0x0 0x0)".to_owned(),
             D::Fatal,
-            A::Message,
         ),
-        ("145, RLW_X".to_owned(), D::Degraded, A::Table),
+        ("145, RLW_X".to_owned(), D::Degraded),
         (
             format!("74, NVLink: fatal error detected on link 1{seven}"),
             D::Ignore,
-            A::Message,
         ),
         (
             "74, NVLink: fatal error detected on link 1(0x40800001, 0x0, 0x0, 0x0, 0x0, 0x0, 0x0)"
                 .to_owned(),
             D::Ignore,
-            A::Message,
         ),
         (
             "74, NVLink: fatal error detected on link 1(0x3, 0x0, 0x0, 0x0, 0x0, 0x0, 0x0)"
                 .to_owned(),
             D::Fatal,
-            A::Table,
         ),
         (
             "74, NVLink: fatal error detected on link 1(0x1, 0x0, 0x10, 0x0, 0x0, 0x0, 0x0)"
                 .to_owned(),
             D::Fatal,
-            A::Table,
         ),
         (
             "74, NVLink: fatal error detected on link 1(0x1, 0x0, 0x0".to_owned(),
             D::Fatal,
-            A::Table,
         ),
         (
             "74, NVLink: fatal error detected on link 1".to_owned(),
             D::Fatal,
-            A::Table,
         ),
         (
             "154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)"
                 .to_owned(),
             D::Fatal,
-            A::RecoveryAction,
         ),
         (
             "154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"
                 .to_owned(),
             D::Clear,
-            A::RecoveryAction,
         ),
         (
             "154, GPU recovery action changed from 0x0 (None) to 0x9 (New)".to_owned(),
             D::Degraded,
-            A::RecoveryAction,
         ),
-        ("154, GPU recovery act".to_owned(), D::Report, A::Table),
+        ("154, GPU recovery act".to_owned(), D::Report),
     ] {
         let r = judge(&rest);
         assert_eq!(
-            (r.disposition, r.authority),
-            (disposition, authority),
+            (r.disposition, r.overridden),
+            (disposition, false),
             "{rest}"
         );
     }
@@ -126,7 +102,7 @@ fn the_operator_stands_above_all() {
         let event = decode(&format!("NVRM: Xid (PCI:0000:3b:00): {rest}"), None).unwrap();
         let r = ruling(&event, &overrides).unwrap();
         assert_eq!(r.disposition, Disposition::Fatal, "{rest}");
-        assert_eq!((r.authority, r.count), (Authority::Operator, 3), "{rest}");
+        assert_eq!((r.overridden, r.count), (true, 3), "{rest}");
     }
 }
 
@@ -134,7 +110,9 @@ fn the_operator_stands_above_all() {
 fn switches_go_by_their_own_word() {
     let of = |s: &str| {
         let line = format!("nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 20034, {s}");
-        disposition(&decode(&line, None).unwrap(), &Overrides::new())
+        ruling(&decode(&line, None).unwrap(), &Overrides::new())
+            .unwrap()
+            .disposition
     };
     assert_eq!(of("Fatal, Link 30 LTSSM Fault Up"), Disposition::Fatal);
     assert_eq!(of("Non-fatal, Link 30 x"), Disposition::Ignore);

@@ -75,9 +75,9 @@ fn driver_absent_on_a_node_with_gpus() {
 
 #[test]
 fn the_modules_own_words() {
-    use crate::observe::kernel::{EventKind, KernelEvent};
+    use crate::observe::kernel::{KernelEvent, Note, What};
     let mut node = Node::infiniband();
-    let event = KernelEvent::new(EventKind::Peermem, "detected invalid context");
+    let event = KernelEvent::new(What::Note(Note::Peermem), "detected invalid context");
     node.history.push_event(node.now, false, &event);
     assert_eq!(node.told(&CHECK), ["peermem PeermemError Degraded Notice"]);
     node.tick(601);

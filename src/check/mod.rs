@@ -230,7 +230,7 @@ fn rank(candidate: &Candidate) -> (Weight, Status) {
 mod tests {
     use super::testing::{Node, device, gpu, key, nic};
     use super::*;
-    use crate::observe::kernel::{EventKind, KernelEvent};
+    use crate::observe::kernel::{KernelEvent, What, Xid};
     use crate::observe::rdma::{LinkLayer, PhysState, PortState};
     use crate::observe::reading::{FaultKind, Reading};
     use std::collections::BTreeSet;
@@ -270,11 +270,11 @@ mod tests {
                 node.set_fault(source, &nic(i), FaultKind::Denied);
             }
             for code in [48, 63, 79, 9999] {
-                let event = KernelEvent {
-                    xid: Some(code),
-                    pci: Some(gpu(i)),
-                    ..KernelEvent::new(EventKind::Xid, "Xid")
-                };
+                let what = What::Xid(Xid {
+                    code,
+                    ..Xid::default()
+                });
+                let event = KernelEvent::new(what, "Xid").of_slot(Some(gpu(i)));
                 node.history.push_event(node.now, false, &event);
             }
         }

@@ -42,32 +42,25 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             (FATAL, true, policy.fatal_for),
             (NONFATAL, false, Some(policy.nonfatal_for)),
         ] {
-            let errors: Vec<(&u32, &SwitchError)> = codes
-                .iter()
-                .filter(|(_, error)| error.fatal == fatal)
-                .filter(|(_, error)| !fatal || reloaded.is_none_or(|at| error.seen.last > at))
-                .filter(|(_, error)| {
-                    stands_for.is_none_or(|span| context.now.since(error.seen.last) <= span.0)
-                })
-                .collect();
-            let Some((code, newest)) = errors.iter().max_by_key(|(_, error)| error.seen.last)
+            let stands = |error: &SwitchError| {
+                let last = error.seen.last;
+                error.fatal == fatal
+                    && (!fatal || reloaded.is_none_or(|at| last > at))
+                    && stands_for.is_none_or(|span| context.now.since(last) <= span.0)
+            };
+            let errors = codes.iter().filter(|(_, error)| stands(error));
+            let Some((code, newest)) = errors.clone().max_by_key(|(_, error)| error.seen.last)
             else {
                 continue;
             };
             let subject = if slot.is_empty() { "unknown" } else { slot };
+            let count = errors.count();
+            let message = format!("NVSwitch {subject}: SXid {code}, {count} codes in all");
             found.push(
-                doc.candidate(
-                    ID,
-                    (slot.as_str(), subject),
-                    policy.timing(),
-                    format!(
-                        "NVSwitch {subject}: SXid {code}, {} codes in all",
-                        errors.len()
-                    ),
-                )
-                .with("sxid", **code)
-                .with("count", newest.seen.count)
-                .with("line", newest.seen.text.as_str()),
+                doc.candidate(ID, (slot.as_str(), subject), policy.timing(), message)
+                    .with("sxid", *code)
+                    .with("count", newest.seen.count)
+                    .with("line", newest.seen.text.as_str()),
             );
         }
     }
@@ -78,19 +71,12 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
 mod tests {
     use super::super::testing::Node;
     use super::*;
-    use crate::observe::kernel::{Detail, EventKind, KernelEvent, Severity, SxidDetail};
+    use crate::observe::kernel::{KernelEvent, Severity, Sxid, What};
 
     fn push(node: &mut Node, code: u32, severity: Option<Severity>) {
-        let event = KernelEvent {
-            pci: Some("0000:05:00".into()),
-            detail: Detail::Sxid(SxidDetail {
-                code,
-                switch: Some(3),
-                severity,
-                link: None,
-            }),
-            ..KernelEvent::new(EventKind::Sxid, "nvidia-nvswitch3: SXid …")
-        };
+        let what = What::Sxid(Sxid { code, severity });
+        let event = KernelEvent::new(what, "nvidia-nvswitch3: SXid …");
+        let event = event.of_slot(Some("0000:05:00".into()));
         node.history.push_event(node.now, false, &event);
     }
 
@@ -112,7 +98,7 @@ mod tests {
         let fatal = ["0000:05:00 SxidFatal Failing Verdict"];
         assert_eq!(node.told(&CHECK), fatal);
         // A reloaded driver ends it, once it has been quiet.
-        let loaded = KernelEvent::new(EventKind::DriverLoaded, "NVRM: loading …");
+        let loaded = KernelEvent::new(What::DriverLoaded, "NVRM: loading …");
         node.history.push_event(node.now, false, &loaded);
         node.tick(59);
         assert_eq!(node.told(&CHECK), fatal);

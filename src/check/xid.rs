@@ -1,11 +1,12 @@
 //! GPU errors in the kernel log.
 
-use super::xid_codes::{self, Authority, Disposition, Overrides, Ruling, XidClass};
+use super::xid_codes::{self, Disposition, Ruling};
 use super::{Candidate, Check, Context, ReasonDoc, Status, Weight, driver_reload};
 use crate::observe::kernel::{RecoveryAction, XidDetail};
 use crate::observe::kernel_log::{GpuLog, XidLog};
 use crate::units::Millis;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 const ID: &str = "xid";
 
@@ -67,176 +68,132 @@ struct Standing<'a> {
 }
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
-    let overrides = &context.policy.xid.overrides;
-    let gpus: Vec<(&String, Vec<Standing<'_>>)> = context
-        .history
-        .kernel
-        .gpus
-        .iter()
-        .map(|(slot, gpu)| (slot, standing(context, slot, gpu, overrides)))
+    let gpus = context.history.kernel.gpus.iter();
+    let gpus: Vec<(&String, &GpuLog, Vec<Standing<'_>>)> = gpus
+        .map(|(slot, gpu)| (slot, gpu, standing(context, slot, gpu)))
         .collect();
-    let storms = storms(context, &gpus);
+    let storms = storms(context, gpus.iter().flat_map(|(_, _, standing)| standing));
     let mut found = Vec::new();
-    for (slot, standing) in &gpus {
-        let of = |wanted: Disposition| -> Vec<&Standing<'_>> {
-            standing
-                .iter()
-                .filter(|xid| xid.ruling.disposition == wanted && !storms.contains(&xid.code))
-                .collect()
-        };
-        let gpu = context.history.kernel.gpus.get(*slot);
-        let advice = gpu.and_then(|gpu| advice(context, gpu, overrides));
-        let mut serious: Vec<Candidate> = [
+    for (slot, gpu, standing) in &gpus {
+        let (stormy, own): (Vec<&Standing<'_>>, Vec<_>) =
+            standing.iter().partition(|xid| storms.contains(&xid.code));
+        let advice = advice(context, gpu);
+        for (doc, wanted) in [
             (FATAL, Disposition::Fatal),
             (DEGRADED, Disposition::Degraded),
-        ]
-        .into_iter()
-        .filter_map(|(doc, wanted)| say(context, slot, doc, &of(wanted)))
-        .collect();
-        if let Some(advice) = advice {
-            for candidate in &mut serious {
-                candidate.remedy.clone_from(&advice);
+            (UNKNOWN, Disposition::Report),
+        ] {
+            let mut of = own.clone();
+            of.retain(|xid| xid.ruling.disposition == wanted);
+            let mut candidate = say(context, slot, doc, &of);
+            if let (Some(candidate), Some(advice)) = (&mut candidate, &advice)
+                && wanted != Disposition::Report
+            {
+                candidate.remedy.clone_from(advice);
             }
+            found.extend(candidate);
         }
-        found.extend(serious);
-        found.extend(say(context, slot, UNKNOWN, &of(Disposition::Report)));
-        let stormy: Vec<&Standing<'_>> = standing
-            .iter()
-            .filter(|xid| storms.contains(&xid.code))
-            .collect();
         found.extend(say(context, slot, STORM, &stormy));
-        found.extend(gpu.and_then(|gpu| recovery(context, slot, gpu, overrides)));
+        found.extend(recovery(context, slot, gpu));
     }
     found
 }
 
 /// Codes of a GPU that stand now, with what each means.
-fn standing<'a>(
-    context: &Context<'_>,
-    slot: &str,
-    gpu: &'a GpuLog,
-    overrides: &Overrides,
-) -> Vec<Standing<'a>> {
+fn standing<'a>(context: &Context<'_>, slot: &str, gpu: &'a GpuLog) -> Vec<Standing<'a>> {
     let policy = &context.policy.xid;
-    let all: Vec<Standing<'a>> = gpu
-        .xids
-        .iter()
-        .filter(|(code, _)| **code != RECOVERY_CODE)
+    let codes = gpu.xids.iter().filter(|(code, _)| **code != RECOVERY_CODE);
+    let all: Vec<Standing<'a>> = codes
         .map(|(code, log)| Standing {
             code: *code,
             log,
-            ruling: ruling(context, gpu, *code, log, overrides),
+            ruling: ruling(context, gpu, *code, log),
         })
         .collect();
-    let serious = |xid: &Standing<'_>| {
-        matches!(
-            xid.ruling.disposition,
-            Disposition::Fatal | Disposition::Degraded
-        )
-    };
     // The driver took its verdict back, or it was reloaded while it asked for nothing, and no
     // further serious Xid came for a while.
     let asks = (gpu.recovery).is_some_and(|(action, _)| action != RecoveryAction::None);
     let reloaded = driver_reload::of_gpu(context, slot).filter(|_| !asks);
     let cleared = gpu.cleared.max(reloaded).filter(|cleared| {
-        let last = all
-            .iter()
-            .filter(|xid| serious(xid))
-            .map(|xid| xid.log.seen.last)
-            .fold(*cleared, Millis::max);
-        context.now.since(last) >= policy.quiet.0
+        let serious = |xid: &&Standing<'_>| xid.ruling.disposition >= Disposition::Degraded;
+        let last = all.iter().filter(serious).map(|xid| xid.log.seen.last);
+        context.now.since(last.fold(*cleared, Millis::max)) >= policy.quiet.0
     });
-    let causes: Vec<(u32, Millis, Disposition)> = all
-        .iter()
-        .map(|xid| (xid.code, xid.log.seen.last, xid.ruling.disposition))
+    let causes: Vec<(Millis, Disposition)> = (all.iter())
+        .filter(|xid| !SYMPATHETIC.contains(&xid.code))
+        .map(|xid| (xid.log.seen.last, xid.ruling.disposition))
         .collect();
     all.into_iter()
         .filter(|xid| {
-            let seen = &xid.log.seen;
-            let age = context.now.since(seen.last);
+            let at = xid.log.seen.last;
+            let age = context.now.since(at);
             let in_time = match xid.ruling.disposition {
                 Disposition::Fatal => policy.fatal_for.is_none_or(|stands| age <= stands.0),
                 Disposition::Degraded | Disposition::Report => age <= policy.degraded_for.0,
                 Disposition::App | Disposition::Ignore | Disposition::Clear => false,
             };
-            let operator = xid.ruling.authority == Authority::Operator;
             // It follows from another one, that says at least as much.
-            let follows = !operator
+            let follows = !xid.ruling.overridden
                 && SYMPATHETIC.contains(&xid.code)
-                && causes.iter().any(|(code, at, disposition)| {
-                    !SYMPATHETIC.contains(code)
-                        && *disposition >= xid.ruling.disposition
-                        && apart(*at, seen.last) <= policy.sympathy.0
+                && causes.iter().any(|(cause, disposition)| {
+                    *disposition >= xid.ruling.disposition && apart(*cause, at) <= policy.sympathy.0
                 });
             in_time
                 && !follows
-                && cleared.is_none_or(|cleared| seen.last > cleared)
+                && cleared.is_none_or(|cleared| at > cleared)
                 && often_enough(context, xid, cleared)
         })
         .collect()
 }
 
-fn ruling(
-    context: &Context<'_>,
-    gpu: &GpuLog,
-    code: u32,
-    log: &XidLog,
-    overrides: &Overrides,
-) -> Ruling {
-    let mut ruling = xid_codes::xid_ruling(code, &log.detail, overrides);
+fn ruling(context: &Context<'_>, gpu: &GpuLog, code: u32, log: &XidLog) -> Ruling {
+    let policy = &context.policy.xid;
+    let mut ruling = xid_codes::xid_ruling(code, &log.detail, &policy.overrides);
     // The driver's verdict on the same event stands above the table where it is milder; where it is
     // worse, it is a finding of its own.
-    if ruling.authority != Authority::Operator
+    if !ruling.overridden
         && ruling.disposition == Disposition::Fatal
         && let Some((action, at)) = gpu.recovery
         && at >= log.seen.last
-        && apart(at, log.seen.last) <= context.policy.xid.sympathy.0
+        && apart(at, log.seen.last) <= policy.sympathy.0
         && action != RecoveryAction::None
-        && recovery_ruling(action, overrides).disposition < Disposition::Fatal
+        && recovery_ruling(context, action).disposition < Disposition::Fatal
     {
         ruling.disposition = Disposition::Degraded;
-        ruling.authority = Authority::RecoveryAction;
     }
     ruling
 }
 
-fn apart(a: Millis, b: Millis) -> std::time::Duration {
+fn apart(a: Millis, b: Millis) -> Duration {
     a.since(b).max(b.since(a))
 }
 
 /// The operator's count in a window.
 fn often_enough(context: &Context<'_>, xid: &Standing<'_>, cleared: Option<Millis>) -> bool {
-    if xid.ruling.count <= 1 {
-        return true;
-    }
     let start = match xid.ruling.within {
-        within if within.is_zero() => Millis(0),
+        Duration::ZERO => Millis(0),
         within => context.now.minus(within),
     };
     let start = cleared.map_or(start, |cleared| start.max(cleared));
-    xid.log.seen.since(start) >= u64::from(xid.ruling.count)
+    xid.ruling.count <= 1 || xid.log.seen.since(start) >= u64::from(xid.ruling.count)
 }
 
 /// Codes of applications that came on many GPUs at once.
-fn storms(context: &Context<'_>, gpus: &[(&String, Vec<Standing<'_>>)]) -> BTreeSet<u32> {
+fn storms<'a>(
+    context: &Context<'_>,
+    standing: impl Iterator<Item = &'a Standing<'a>>,
+) -> BTreeSet<u32> {
     let policy = &context.policy.xid;
     let mut last: BTreeMap<u32, Vec<Millis>> = BTreeMap::new();
-    for xid in gpus.iter().flat_map(|(_, standing)| standing) {
-        if xid.ruling.class == XidClass::App {
-            last.entry(xid.code).or_default().push(xid.log.seen.last);
-        }
+    for xid in standing.filter(|xid| xid.ruling.class == "app") {
+        last.entry(xid.code).or_default().push(xid.log.seen.last);
     }
-    last.into_iter()
-        .filter(|(_, times)| {
-            let newest = times.iter().copied().fold(Millis(0), Millis::max);
-            let together = times
-                .iter()
-                .filter(|at| newest.since(**at) <= policy.storm_within.0)
-                .count();
-            together >= policy.storm_gpus.max(2) as usize
-        })
-        .map(|(code, _)| code)
-        .collect()
+    last.retain(|_, times| {
+        let newest = times.iter().copied().fold(Millis(0), Millis::max);
+        times.retain(|at| newest.since(*at) <= policy.storm_within.0);
+        times.len() >= policy.storm_gpus.max(2) as usize
+    });
+    last.into_keys().collect()
 }
 
 fn say(
@@ -246,11 +203,8 @@ fn say(
     xids: &[&Standing<'_>],
 ) -> Option<Candidate> {
     let newest = xids.iter().max_by_key(|xid| xid.log.seen.last)?;
-    let codes: Vec<String> = xids
-        .iter()
-        .take(8)
-        .map(|xid| format!("Xid {} ({})", xid.code, xid.ruling.meaning))
-        .collect();
+    let code = |xid: &&Standing<'_>| format!("Xid {} ({})", xid.code, xid.ruling.meaning);
+    let codes: Vec<String> = xids.iter().take(8).map(code).collect();
     let count: u64 = xids.iter().map(|xid| xid.log.seen.count).sum();
     let mut candidate = doc
         .candidate(
@@ -275,12 +229,12 @@ fn subject(slot: &str) -> &str {
     if slot.is_empty() { "unknown" } else { slot }
 }
 
-fn recovery_ruling(action: RecoveryAction, overrides: &Overrides) -> Ruling {
+fn recovery_ruling(context: &Context<'_>, action: RecoveryAction) -> Ruling {
     let detail = XidDetail {
         recovery: Some((RecoveryAction::None, action)),
         ..XidDetail::default()
     };
-    xid_codes::xid_ruling(RECOVERY_CODE, &detail, overrides)
+    xid_codes::xid_ruling(RECOVERY_CODE, &detail, &context.policy.xid.overrides)
 }
 
 /// What the driver asks for (Xid 154), as long as that stands.
@@ -298,42 +252,29 @@ fn asked(context: &Context<'_>, gpu: &GpuLog) -> Option<RecoveryAction> {
 }
 
 /// The remedy that the driver's word stands for, so that one GPU is not given several.
-fn advice(context: &Context<'_>, gpu: &GpuLog, overrides: &Overrides) -> Option<String> {
-    let ruling = recovery_ruling(asked(context, gpu)?, overrides);
-    matches!(
-        ruling.disposition,
-        Disposition::Fatal | Disposition::Degraded
-    )
-    .then(|| format!("Follow the driver's advice (Xid 154): {}", ruling.remedy))
+fn advice(context: &Context<'_>, gpu: &GpuLog) -> Option<String> {
+    let ruling = recovery_ruling(context, asked(context, gpu)?);
+    (ruling.disposition >= Disposition::Degraded)
+        .then(|| format!("Follow the driver's advice (Xid 154): {}", ruling.remedy))
 }
 
 /// The finding of the driver's own word.
-fn recovery(
-    context: &Context<'_>,
-    slot: &str,
-    gpu: &GpuLog,
-    overrides: &Overrides,
-) -> Option<Candidate> {
+fn recovery(context: &Context<'_>, slot: &str, gpu: &GpuLog) -> Option<Candidate> {
     let action = asked(context, gpu)?;
-    let ruling = recovery_ruling(action, overrides);
+    let ruling = recovery_ruling(context, action);
     let status = match ruling.disposition {
         Disposition::Fatal => Status::Failing,
         Disposition::Degraded => Status::Degraded,
         _ => return None,
     };
+    let subject = subject(slot);
+    let wish = wish(action);
+    let message = format!("GPU {subject}: the driver asks for {wish} (Xid 154)");
+    let timing = context.policy.xid.timing();
     let mut candidate = RECOVERY
-        .candidate(
-            ID,
-            (slot, subject(slot)),
-            context.policy.xid.timing(),
-            format!(
-                "GPU {}: the driver asks for {} (Xid 154)",
-                subject(slot),
-                wish(action)
-            ),
-        )
+        .candidate(ID, (slot, subject), timing, message)
         .with("xid", RECOVERY_CODE)
-        .with("action", wish(action));
+        .with("action", wish);
     candidate.status = status;
     candidate.remedy = ruling.remedy.to_string();
     Some(candidate)

@@ -9,19 +9,12 @@ mod table;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use super::policy::{XidAction, XidOverride};
 
-use crate::observe::kernel::{
-    Detail, EventKind, KernelEvent, NvLink, RecoveryAction, Severity, XidDetail,
-};
-
-pub use table::{CODES, lookup};
+use crate::observe::kernel::{KernelEvent, NvLink, RecoveryAction, Severity, What, XidDetail};
 
 /// What to do about a code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Disposition {
     /// The fault is over: clears what the same GPU raised.
     Clear,
@@ -35,63 +28,6 @@ pub enum Disposition {
     Degraded,
     /// The GPU is unusable until an operator acts.
     Fatal,
-}
-
-/// Where a fault lies, as a metric label.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum XidClass {
-    /// A user's program.
-    App,
-    /// The GPU's engines or controllers.
-    Gpu,
-    /// The GPU's memory and its caches.
-    Memory,
-    /// NVLink, between GPUs or to a switch.
-    Nvlink,
-    /// The PCIe link to the host.
-    Pcie,
-    /// NVIDIA's driver or firmware.
-    Driver,
-    /// The link between Grace and the GPU.
-    C2c,
-    /// Power supply or its cables.
-    Power,
-    /// Not in the table.
-    Unknown,
-}
-
-impl XidClass {
-    /// The label's value.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::App => "app",
-            Self::Gpu => "gpu",
-            Self::Memory => "memory",
-            Self::Nvlink => "nvlink",
-            Self::Pcie => "pcie",
-            Self::Driver => "driver",
-            Self::C2c => "c2c",
-            Self::Power => "power",
-            Self::Unknown => "unknown",
-        }
-    }
-}
-
-/// One row of the table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct XidCode {
-    /// The number that the driver prints.
-    pub code: u32,
-    /// Where the fault lies.
-    pub class: XidClass,
-    /// What it does to the node, when nothing stronger speaks.
-    pub disposition: Disposition,
-    /// What happened, in a phrase.
-    pub meaning: &'static str,
-    /// What the operator should do.
-    pub remedy: &'static str,
 }
 
 impl From<XidAction> for Disposition {
@@ -108,31 +44,16 @@ impl From<XidAction> for Disposition {
 /// The operator's overrides by code.
 pub type Overrides = BTreeMap<u32, XidOverride>;
 
-/// The authority that decided on a code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Authority {
-    /// The operator's override.
-    Operator,
-    /// Xid 154's text.
-    RecoveryAction,
-    /// The message's own severity word or register bits.
-    Message,
-    /// The built-in table of codes.
-    Table,
-    /// No authority: the code is unknown.
-    None,
-}
-
 /// The judgement of one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ruling {
     /// What it does to the node.
     pub disposition: Disposition,
-    /// The authority that decided.
-    pub authority: Authority,
-    /// Where the fault lies.
-    pub class: XidClass,
+    /// The operator's override decided.
+    pub overridden: bool,
+    /// Where the fault lies, as a metric label: `app`, `gpu`, `memory`, `nvlink`, `pcie`, `driver`,
+    /// `c2c`, `power`, `unknown`.
+    pub class: &'static str,
     /// What happened, in a phrase.
     pub meaning: &'static str,
     /// What the operator should do.
@@ -146,52 +67,62 @@ pub struct Ruling {
 /// Judges an Xid or SXid event; `None` for other kinds.
 #[must_use]
 pub fn ruling(event: &KernelEvent, overrides: &Overrides) -> Option<Ruling> {
-    match (&event.kind, &event.detail) {
-        (EventKind::Xid, detail) => {
-            let none = XidDetail::default();
-            let detail = match detail {
-                Detail::Xid(d) => d,
-                _ => &none,
-            };
-            Some(xid_ruling(event.xid?, detail, overrides))
-        }
-        (EventKind::Sxid, Detail::Sxid(d)) => Some(sxid_ruling(d.severity)),
+    match &event.what {
+        What::Xid(xid) => Some(xid_ruling(xid.code, &xid.detail, overrides)),
+        // NVSwitch errors go by their own word; detail lines of a report carry none and add nothing.
+        What::Sxid(sxid) => Some(Ruling {
+            disposition: match sxid.severity {
+                Some(Severity::Fatal) => Disposition::Fatal,
+                _ => Disposition::Ignore,
+            },
+            class: "nvlink",
+            meaning: "NVSwitch error",
+            remedy: table::FABRIC,
+            ..by_table(0)
+        }),
         _ => None,
     }
 }
 
-/// The disposition alone; [`Disposition::Report`] for other kinds.
+/// Name of a code's class.
 #[must_use]
-pub fn disposition(event: &KernelEvent, overrides: &Overrides) -> Disposition {
-    ruling(event, overrides).map_or(Disposition::Report, |r| r.disposition)
+pub fn class(code: u32) -> &'static str {
+    by_table(code).class
+}
+
+fn by_table(code: u32) -> Ruling {
+    let unknown = &(
+        code,
+        "unknown",
+        Disposition::Report,
+        "unknown Xid code",
+        table::LOOK_UP,
+    );
+    let (_, class, disposition, meaning, remedy) = *table::lookup(code).unwrap_or(unknown);
+    Ruling {
+        disposition,
+        overridden: false,
+        class,
+        meaning,
+        remedy,
+        count: 1,
+        within: Duration::ZERO,
+    }
 }
 
 /// Judges an Xid by its code and parts.
 #[must_use]
 pub fn xid_ruling(code: u32, detail: &XidDetail, overrides: &Overrides) -> Ruling {
-    let row = lookup(code);
-    let mut ruling = Ruling {
-        disposition: row.map_or(Disposition::Report, |r| r.disposition),
-        authority: row.map_or(Authority::None, |_| Authority::Table),
-        class: row.map_or(XidClass::Unknown, |r| r.class),
-        meaning: row.map_or("unknown Xid code", |r| r.meaning),
-        remedy: row.map_or(table::LOOK_UP, |r| r.remedy),
-        count: 1,
-        within: Duration::ZERO,
-    };
+    let mut ruling = by_table(code);
     if let Some(o) = overrides.get(&code) {
         ruling.disposition = o.action.into();
-        ruling.authority = Authority::Operator;
+        ruling.overridden = true;
         ruling.count = o.count.max(1);
         ruling.within = o.within.map_or(Duration::ZERO, |within| within.0);
     } else if let Some((_, to)) = detail.recovery {
-        let (disposition, remedy) = recovery(to);
-        ruling.disposition = disposition;
-        ruling.remedy = remedy;
-        ruling.authority = Authority::RecoveryAction;
+        (ruling.disposition, ruling.remedy) = recovery(to);
     } else if let Some(disposition) = detail.nvlink.as_ref().and_then(|n| nvlink(code, n)) {
         ruling.disposition = disposition;
-        ruling.authority = Authority::Message;
     }
     ruling
 }
@@ -233,23 +164,5 @@ fn nvlink(code: u32, n: &NvLink) -> Option<Disposition> {
             (whole && harmless).then_some(Disposition::Ignore)
         }
         _ => None,
-    }
-}
-
-/// NVSwitch errors go by their own word; detail lines of a report carry none and add nothing.
-fn sxid_ruling(severity: Option<Severity>) -> Ruling {
-    let (disposition, authority) = match severity {
-        Some(Severity::Fatal) => (Disposition::Fatal, Authority::Message),
-        Some(Severity::Nonfatal) => (Disposition::Ignore, Authority::Message),
-        None => (Disposition::Ignore, Authority::None),
-    };
-    Ruling {
-        disposition,
-        authority,
-        class: XidClass::Nvlink,
-        meaning: "NVSwitch error",
-        remedy: table::FABRIC,
-        count: 1,
-        within: Duration::ZERO,
     }
 }

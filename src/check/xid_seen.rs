@@ -1,6 +1,6 @@
 //! The list of Xids of this boot, for the report.
 
-use super::xid_codes::{self, XidClass};
+use super::xid_codes;
 use crate::observe::history::History;
 use crate::units::Millis;
 use serde::{Deserialize, Serialize};
@@ -39,7 +39,7 @@ pub fn seen(history: &History) -> Vec<XidSeen> {
             gpu.xids.iter().map(move |(code, log)| XidSeen {
                 pci: (!slot.is_empty()).then(|| slot.clone()),
                 xid: *code,
-                class: class(*code).to_string(),
+                class: xid_codes::class(*code).to_string(),
                 count: log.seen.count,
                 first: log.seen.first,
                 last: log.seen.last,
@@ -52,11 +52,4 @@ pub fn seen(history: &History) -> Vec<XidSeen> {
     let extra = all.len().saturating_sub(MAX);
     all.drain(..extra);
     all
-}
-
-/// Name of a code's class.
-pub fn class(code: u32) -> &'static str {
-    xid_codes::lookup(code)
-        .map_or(XidClass::Unknown, |row| row.class)
-        .name()
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::compression::unpacker;
 
 use crate::check::xid_codes::{self, Disposition, Overrides};
-use crate::observe::kernel::{Detail, EventKind, KernelEvent};
+use crate::observe::kernel::{KernelEvent, What};
 use crate::source::kernel_log::assemble::Assembler;
 
 /// Bytes kept of one line; a message stands at its line's start, so the rest is not needed.
@@ -30,7 +30,7 @@ pub struct KmsgSummary {
 /// One event as `-o json` prints it.
 #[derive(Serialize)]
 struct JsonEvent<'a> {
-    event: EventKind,
+    event: &'static str,
     xid: Option<u32>,
     pci: Option<&'a str>,
     pid: Option<u32>,
@@ -187,40 +187,35 @@ fn next_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
 }
 
 fn write_json(out: &mut Vec<u8>, event: &KernelEvent, line: &str) {
+    let xid = match &event.what {
+        What::Xid(xid) => Some(xid),
+        _ => None,
+    };
+    let event = JsonEvent {
+        event: event.what.name(),
+        xid: xid.map(|xid| xid.code),
+        pci: event.pci.as_deref(),
+        pid: xid.and_then(|xid| xid.pid),
+        process: xid.and_then(|xid| xid.process.as_deref()),
+        device: event.device.as_deref(),
+        line,
+    };
     // Writing plain values to memory cannot fail.
-    let _ = serde_json::to_writer(
-        &mut *out,
-        &JsonEvent {
-            event: event.kind,
-            xid: event.xid,
-            pci: event.pci.as_deref(),
-            pid: event.pid,
-            process: event.process.as_deref(),
-            device: event.device.as_deref(),
-            line,
-        },
-    );
+    let _ = serde_json::to_writer(&mut *out, &event);
     out.push(b'\n');
 }
 
 /// `xid 79   0000:5f:00   GPU has …`, and at the first of its kind what it means; control
 /// characters from the log never reach the terminal.
 fn write_text(out: &mut Vec<u8>, event: &KernelEvent, explained: &mut BTreeSet<String>) {
-    let kind = match (event.xid, &event.detail) {
-        (Some(code), _) => format!("xid {code}"),
-        (None, Detail::Sxid(sxid)) => format!("sxid {}", sxid.code),
-        (None, _) => event.kind.name().to_owned(),
+    let kind = match &event.what {
+        What::Xid(xid) => format!("xid {}", xid.code),
+        What::Sxid(sxid) => format!("sxid {}", sxid.code),
+        other => other.name().to_owned(),
     };
-    let place = event
-        .device
-        .as_deref()
-        .or(event.pci.as_deref())
-        .unwrap_or("-");
-    let text: String = event
-        .text
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
+    let place = (event.device.as_deref()).or(event.pci.as_deref());
+    let place = place.unwrap_or("-");
+    let text = event.text.replace(char::is_control, " ");
     out.extend_from_slice(format!("{kind:<19} {place:<23} {text}\n").as_bytes());
     let Some(ruling) = xid_codes::ruling(event, &Overrides::new()) else {
         return;

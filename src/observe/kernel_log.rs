@@ -1,14 +1,11 @@
 //! Kernel-log events of this boot, folded: repeats of one event are one entry with a count and
 //! a bounded list of moments (one GPU once logged 800 000 equal Xids).
 
-mod note;
+pub use super::kernel::Note;
 
-pub use note::Note;
-
-use super::kernel::{Detail, EventKind, KernelEvent, NvLink, RecoveryAction, Severity, XidDetail};
+use super::kernel::{KernelEvent, NvLink, RecoveryAction, Severity, Sxid, What, Xid, XidDetail};
 use super::totals::Totals;
-use crate::units::{Bdf, Millis};
-use note::{is_everyday, note_of};
+use crate::units::Millis;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -85,8 +82,6 @@ pub struct SwitchError {
     pub seen: Seen,
     /// Whether it ever called itself fatal.
     pub fatal: bool,
-    /// Switch link number, where the line names one.
-    pub link: Option<u32>,
 }
 
 /// Events of one NIC or other device.
@@ -122,17 +117,12 @@ impl Seen {
 impl KernelLog {
     /// Adds an event; `historic` ones happened before the agent started.
     pub fn push(&mut self, at: Millis, historic: bool, event: &KernelEvent, totals: &mut Totals) {
-        match event.kind {
-            EventKind::Xid => self.push_xid(at, historic, event, totals),
-            EventKind::Sxid => self.push_sxid(at, historic, event),
-            EventKind::DriverLoaded => self.driver_loaded.push(at, historic, &event.text),
-            _ => self.push_note(at, historic, event, totals),
+        match &event.what {
+            What::Xid(xid) => self.push_xid(at, historic, (event, xid), totals),
+            What::Sxid(sxid) => self.push_sxid(at, historic, event, sxid),
+            What::DriverLoaded => self.driver_loaded.push(at, historic, &event.text),
+            What::Note(note) => self.push_note(at, historic, (event, *note), totals),
         }
-    }
-
-    /// The entry of a device, if there is one.
-    pub fn note(&self, slot: &str, note: Note) -> Option<&Seen> {
-        self.devices.get(slot)?.notes.get(&note)
     }
 
     /// What is saved over a restart: not the link changes and refused commands that busy devices log
@@ -141,7 +131,7 @@ impl KernelLog {
     pub fn to_keep(&self) -> Self {
         let mut kept = self.clone();
         kept.devices.retain(|_, device| {
-            device.notes.retain(|note, _| !is_everyday(*note));
+            device.notes.retain(|note, _| !note.is_everyday());
             !device.notes.is_empty()
         });
         kept
@@ -152,10 +142,7 @@ impl KernelLog {
     pub fn restored(mut self) -> Self {
         let xids = self.gpus.values_mut().flat_map(|gpu| gpu.xids.values_mut());
         let errors = self.switches.values_mut().flat_map(BTreeMap::values_mut);
-        let notes = self
-            .devices
-            .values_mut()
-            .flat_map(|device| device.notes.values_mut());
+        let notes = (self.devices.values_mut()).flat_map(|device| device.notes.values_mut());
         xids.map(|xid| &mut xid.seen)
             .chain(errors.map(|error| &mut error.seen))
             .chain(notes)
@@ -185,80 +172,73 @@ impl KernelLog {
         self
     }
 
-    fn push_xid(&mut self, at: Millis, historic: bool, event: &KernelEvent, totals: &mut Totals) {
-        let Some(code) = event.xid else {
-            return;
-        };
+    fn push_xid(
+        &mut self,
+        at: Millis,
+        historic: bool,
+        (event, new): (&KernelEvent, &Xid),
+        totals: &mut Totals,
+    ) {
         let slot = event.pci.clone().unwrap_or_default();
         let Some(gpu) = entry(&mut self.gpus, slot.clone(), MAX_DEVICES) else {
             return;
         };
-        let Some(xid) = entry(&mut gpu.xids, code, MAX_CODES) else {
+        let Some(xid) = entry(&mut gpu.xids, new.code, MAX_CODES) else {
             return;
         };
         let after_clear = gpu.cleared.is_some_and(|cleared| xid.seen.last <= cleared);
         xid.seen.push(at, historic, &event.text);
-        if event.process.is_some() {
-            xid.process.clone_from(&event.process);
+        if new.process.is_some() {
+            xid.process.clone_from(&new.process);
         }
-        if let Detail::Xid(detail) = &event.detail {
-            if after_clear || xid.seen.count == 1 {
-                xid.detail = detail.clone();
-            } else {
-                merge(&mut xid.detail, detail);
+        if after_clear || xid.seen.count == 1 {
+            xid.detail = new.detail.clone();
+        } else {
+            merge(&mut xid.detail, &new.detail);
+        }
+        if let Some((_, to)) = new.detail.recovery {
+            gpu.recovery = Some((to, at));
+            if to == RecoveryAction::None {
+                gpu.cleared = Some(at);
+                // The driver's report that a GPU recovered is not an error.
+                return;
             }
-            if let Some((_, to)) = detail.recovery {
-                gpu.recovery = Some((to, at));
-                if to == RecoveryAction::None {
-                    gpu.cleared = Some(at);
-                }
-            }
         }
-        // The driver's report that a GPU recovered is not an error.
-        if !is_recovery(event) {
-            let codes = totals.xids.entry(slot).or_default();
-            *codes.entry(code).or_default() += 1;
-        }
+        let codes = totals.xids.entry(slot).or_default();
+        *codes.entry(new.code).or_default() += 1;
     }
 
-    fn push_sxid(&mut self, at: Millis, historic: bool, event: &KernelEvent) {
-        let Detail::Sxid(detail) = &event.detail else {
-            return;
-        };
+    fn push_sxid(&mut self, at: Millis, historic: bool, event: &KernelEvent, sxid: &Sxid) {
         // Detail lines of the same report carry no word of their own.
-        let Some(severity) = detail.severity else {
+        let Some(severity) = sxid.severity else {
             return;
         };
         let slot = event.pci.clone().unwrap_or_default();
-        let Some(codes) = entry(&mut self.switches, slot, MAX_DEVICES) else {
-            return;
-        };
-        let Some(error) = entry(codes, detail.code, MAX_CODES) else {
-            return;
-        };
-        error.seen.push(at, historic, &event.text);
-        error.fatal |= severity == Severity::Fatal;
-        error.link = detail.link;
+        let codes = entry(&mut self.switches, slot, MAX_DEVICES);
+        if let Some(error) = codes.and_then(|codes| entry(codes, sxid.code, MAX_CODES)) {
+            error.seen.push(at, historic, &event.text);
+            error.fatal |= severity == Severity::Fatal;
+        }
     }
 
-    fn push_note(&mut self, at: Millis, historic: bool, event: &KernelEvent, totals: &mut Totals) {
-        let Some(note) = note_of(event) else {
-            return;
-        };
+    fn push_note(
+        &mut self,
+        at: Millis,
+        historic: bool,
+        (event, note): (&KernelEvent, Note),
+        totals: &mut Totals,
+    ) {
         let address = address_of(event);
-        if self.devices.len() >= MAX_DEVICES && !self.devices.contains_key(&address) {
+        if self.devices.len() >= MAX_DEVICES && !self.devices.contains_key(address) {
             self.drop_idle_device();
         }
-        let Some(device) = entry(&mut self.devices, address.clone(), MAX_DEVICES) else {
+        let Some(device) = entry(&mut self.devices, address.to_string(), MAX_DEVICES) else {
             return;
         };
-        device
-            .notes
-            .entry(note)
-            .or_default()
-            .push(at, historic, &event.text);
-        if let Some(events) = entry(&mut totals.nic_events, address, MAX_DEVICES) {
-            *events.entry(event.kind.name().to_string()).or_default() += 1;
+        let seen = device.notes.entry(note).or_default();
+        seen.push(at, historic, &event.text);
+        if let Some(events) = entry(&mut totals.nic_events, address.to_string(), MAX_DEVICES) {
+            *events.entry(event.what.name().to_string()).or_default() += 1;
         }
     }
 
@@ -268,7 +248,7 @@ impl KernelLog {
         let idle = self
             .devices
             .iter()
-            .filter(|(_, device)| device.notes.keys().all(|note| is_everyday(*note)))
+            .filter(|(_, device)| device.notes.keys().all(|note| note.is_everyday()))
             .min_by_key(|(_, device)| device.notes.values().map(|seen| seen.last).max())
             .map(|(address, _)| address.clone());
         if let Some(address) = idle {
@@ -277,39 +257,21 @@ impl KernelLog {
     }
 }
 
-fn is_recovery(event: &KernelEvent) -> bool {
-    matches!(&event.detail, Detail::Xid(detail)
-        if detail.recovery.is_some_and(|(_, to)| to == RecoveryAction::None))
-}
-
-/// The address with its function, where the line told it.
-fn address_of(event: &KernelEvent) -> String {
-    let address = event
-        .device
-        .as_deref()
-        .and_then(|device| device.rsplit(' ').next())
-        .and_then(|address| address.parse::<Bdf>().ok());
-    match address {
-        Some(address) => address.to_string(),
-        None => event.pci.clone().unwrap_or_default(),
-    }
+/// The address with its function where the line has one, else the slot.
+fn address_of(event: &KernelEvent) -> &str {
+    let device = (event.device.as_deref()).and_then(|device| device.rsplit(' ').next());
+    let address = device.filter(|address| address.contains('.'));
+    address.or(event.pci.as_deref()).unwrap_or_default()
 }
 
 /// Folds a repeat in, so that the worst of each part stays: `Fatal` over `Nonfatal`, every register
 /// bit ever set, and the shortest list of registers (a cut one proves nothing about the rest).
 fn merge(kept: &mut XidDetail, new: &XidDetail) {
     kept.recovery = new.recovery.or(kept.recovery);
-    kept.caused_by = new.caused_by.or(kept.caused_by);
-    match (&mut kept.nvlink, &new.nvlink) {
-        (Some(kept), Some(new)) => merge_nvlink(kept, new),
-        (kept @ None, Some(new)) => *kept = Some(new.clone()),
-        (_, None) => {}
-    }
-}
-
-fn merge_nvlink(kept: &mut NvLink, new: &NvLink) {
-    kept.unit.clone_from(&new.unit);
-    kept.link = new.link;
+    let Some(new) = &new.nvlink else {
+        return;
+    };
+    let kept: &mut NvLink = kept.nvlink.get_or_insert_with(|| new.clone());
     if kept.severity != Some(Severity::Fatal) {
         kept.severity = new.severity.or(kept.severity);
     }

@@ -1,24 +1,13 @@
 use super::super::testing::{Node, nic};
 use super::*;
-use crate::observe::kernel::{Detail, EventKind, HealthKind, KernelEvent};
+use crate::observe::kernel::{KernelEvent, What};
 use crate::observe::rdma::{PhysState, PortState};
 
-fn event(kind: EventKind, what: Option<HealthKind>, i: usize) -> KernelEvent {
-    let mut event = KernelEvent::new(kind, "mlx5_core said so");
-    event.device = Some(format!("mlx5_core {}", nic(i)));
-    event.pci = Some(nic(i).trim_end_matches(".0").into());
-    if let Some(what) = what {
-        event.detail = Detail::Health {
-            what,
-            command: None,
-            code: None,
-        };
-    }
+fn said(note: Note) -> KernelEvent {
+    let mut event = KernelEvent::new(What::Note(note), "mlx5_core said so");
+    event.device = Some(format!("mlx5_core {}", nic(0)));
+    event.pci = Some(nic(0).trim_end_matches(".0").into());
     event
-}
-
-fn health(what: HealthKind) -> KernelEvent {
-    event(EventKind::NicHealth, Some(what), 0)
 }
 
 fn node(events: &[KernelEvent]) -> Node {
@@ -31,62 +20,55 @@ fn node(events: &[KernelEvent]) -> Node {
 
 #[test]
 fn what_drivers_say() {
-    use HealthKind::*;
-    for (said, want) in [
+    use Note::*;
+    for (event, want) in [
         (
-            health(HeartbeatLost),
+            said(HeartbeatLost),
             Some("NicHealthCompromised Failing Verdict"),
         ),
         (
-            health(DeviceError),
+            said(DeviceError),
             Some("NicHealthCompromised Failing Verdict"),
         ),
-        (health(FatalSensor), Some("NicFatalError Failing Verdict")),
-        (health(Syndrome), Some("NicHealthIssue Degraded Verdict")),
+        (said(FatalSensor), Some("NicFatalError Failing Verdict")),
+        (said(Syndrome), Some("NicHealthIssue Degraded Verdict")),
         (
-            health(CommandTimeout),
+            said(CommandTimeout),
             Some("NicCommandTimeout Degraded Verdict"),
         ),
-        (
-            health(QueueTimeout),
-            Some("NicQueueTimeout Degraded Verdict"),
-        ),
-        (health(ModuleFault), Some("NicModuleFault Degraded Verdict")),
+        (said(QueueTimeout), Some("NicQueueTimeout Degraded Verdict")),
+        (said(ModuleFault), Some("NicModuleFault Degraded Verdict")),
         // ACCESS_REG noise, often of someone's own polling.
-        (health(CommandFailed), None),
-        (health(RecoveryStarted), None),
+        (said(CommandFailed), None),
+        (said(RecoveryStarted), None),
         (
-            event(EventKind::NicTemperature, None, 0),
+            said(Note::Temperature),
             Some("NicTemperature Degraded Verdict"),
         ),
+        (said(Note::Power), Some("NicPower Degraded Notice")),
         (
-            event(EventKind::NicPower, None, 0),
-            Some("NicPower Degraded Notice"),
-        ),
-        (
-            event(EventKind::NicCableUnplugged, None, 0),
+            said(Note::CableUnplugged),
             Some("NicCableUnplugged Degraded Notice"),
         ),
-        (event(EventKind::NicLinkDown, None, 0), None),
+        (said(Note::LinkDown), None),
     ] {
-        let got = node(std::slice::from_ref(&said)).told(&CHECK);
+        let got = node(std::slice::from_ref(&event)).told(&CHECK);
         let want: Vec<_> = want
             .map(|want| format!("mlx5_0 {want}"))
             .into_iter()
             .collect();
-        assert_eq!(got, want, "{said:?}");
+        assert_eq!(got, want, "{event:?}");
     }
 }
 
 #[test]
 fn taken_back_or_passed() {
-    use HealthKind::*;
-    let mut node = node(&[health(HeartbeatLost), health(Recovered)]);
+    use Note::*;
+    let mut node = node(&[said(HeartbeatLost), said(Recovered)]);
     assert_eq!(node.told(&CHECK), Vec::<String>::new());
 
     node.tick(1);
-    node.history
-        .push_event(node.now, false, &health(FatalSensor));
+    node.history.push_event(node.now, false, &said(FatalSensor));
     node.tick(601);
     // Its port is up again: it passed.
     assert_eq!(node.told(&CHECK), Vec::<String>::new());
@@ -96,12 +78,12 @@ fn taken_back_or_passed() {
 
 #[test]
 fn a_port_that_still_counts_is_degraded() {
-    for said in [HealthKind::HeartbeatLost, HealthKind::FatalSensor] {
+    for note in [Note::HeartbeatLost, Note::FatalSensor] {
         let mut node = node(&[]);
         node.set_counters(0, &[("port_rcv_data", 1)]);
         node.tick(5);
         node.set_counters(0, &[("port_rcv_data", 2)]);
-        node.history.push_event(node.now, false, &health(said));
+        node.history.push_event(node.now, false, &said(note));
         node.tick(5);
         let status = |node: &Node| node.run(&CHECK)[0].status;
         assert_eq!(status(&node), Status::Failing, "it rose before, not since");
@@ -121,14 +103,14 @@ fn a_port_that_still_counts_is_degraded() {
 #[test]
 fn an_empty_cage_at_boot_is_not_a_cable_taken_out() {
     let mut node = Node::infiniband();
-    let unplugged = event(EventKind::NicCableUnplugged, None, 0);
+    let unplugged = said(Note::CableUnplugged);
     node.history.push_event(node.now, true, &unplugged);
     assert_eq!(node.told(&CHECK), Vec::<String>::new());
 }
 
 #[test]
 fn whose_it_is() {
-    let mut node = node(&[health(HealthKind::HeartbeatLost)]);
+    let mut node = node(&[said(Note::HeartbeatLost)]);
     node.set_role(0, Role::Other);
     assert_eq!(
         node.told(&CHECK),

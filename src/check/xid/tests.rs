@@ -2,41 +2,43 @@ use super::super::testing::{Node, tell};
 use super::super::xid_seen;
 use super::*;
 use crate::observe::history::History;
-use crate::observe::kernel::{Detail, EventKind, KernelEvent, NvLink, Severity};
+use crate::observe::kernel::{KernelEvent, NvLink, Severity, What, Xid};
 use crate::observe::reading::Reading;
 
 const A: &str = "0000:17:00";
 const B: &str = "0000:3d:00";
 
 fn xid(code: u32, slot: &str) -> KernelEvent {
-    KernelEvent {
-        xid: Some(code),
-        pci: Some(slot.into()),
-        ..KernelEvent::new(EventKind::Xid, &format!("NVRM: Xid (PCI:{slot}): {code}"))
-    }
+    detailed(code, slot, XidDetail::default())
+}
+
+fn detailed(code: u32, slot: &str, detail: XidDetail) -> KernelEvent {
+    let what = What::Xid(Xid {
+        code,
+        detail,
+        ..Xid::default()
+    });
+    KernelEvent::new(what, &format!("NVRM: Xid (PCI:{slot}): {code}")).of_slot(Some(slot.into()))
 }
 
 fn action(from: RecoveryAction, to: RecoveryAction, slot: &str) -> KernelEvent {
-    KernelEvent {
-        detail: Detail::Xid(XidDetail {
-            recovery: Some((from, to)),
-            ..XidDetail::default()
-        }),
-        ..xid(154, slot)
-    }
+    let detail = XidDetail {
+        recovery: Some((from, to)),
+        ..XidDetail::default()
+    };
+    detailed(154, slot, detail)
 }
 
 fn nvlink(code: u32, severity: Severity) -> KernelEvent {
-    KernelEvent {
-        detail: Detail::Xid(XidDetail {
-            nvlink: Some(NvLink {
-                severity: Some(severity),
-                ..NvLink::default()
-            }),
-            ..XidDetail::default()
-        }),
-        ..xid(code, A)
-    }
+    let nvlink = NvLink {
+        severity: Some(severity),
+        ..NvLink::default()
+    };
+    let detail = XidDetail {
+        nvlink: Some(nvlink),
+        ..XidDetail::default()
+    };
+    detailed(code, A, detail)
 }
 
 fn node(events: &[KernelEvent]) -> Node {
@@ -128,7 +130,7 @@ fn a_restart_of_the_agent_does_not_end_it() {
 const SHOWN: &str = "0000:80:00";
 
 fn loaded() -> KernelEvent {
-    KernelEvent::new(EventKind::DriverLoaded, "NVRM: loading NVIDIA UNIX …")
+    KernelEvent::new(What::DriverLoaded, "NVRM: loading NVIDIA UNIX …")
 }
 
 #[test]

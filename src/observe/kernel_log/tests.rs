@@ -3,11 +3,21 @@ use super::super::snapshot::Snapshot;
 use super::*;
 
 fn xid(code: u32, slot: &str) -> KernelEvent {
-    KernelEvent {
-        xid: Some(code),
-        pci: Some(slot.into()),
-        ..KernelEvent::new(EventKind::Xid, "NVRM: Xid …")
-    }
+    with_detail(code, slot, XidDetail::default())
+}
+
+fn with_detail(code: u32, slot: &str, detail: XidDetail) -> KernelEvent {
+    let what = What::Xid(Xid {
+        code,
+        detail,
+        ..Xid::default()
+    });
+    KernelEvent::new(what, "NVRM: Xid …").of_slot(Some(slot.into()))
+}
+
+fn seen(history: &History, address: &str, note: Note) -> bool {
+    let device = history.kernel.devices.get(address);
+    device.is_some_and(|device| device.notes.contains_key(&note))
 }
 
 fn boot(id: &str, at: u64) -> Snapshot {
@@ -51,24 +61,21 @@ fn devices_and_codes_are_bounded() {
 
 #[test]
 fn edges_of_many_functions_do_not_crowd_out_a_fault() {
-    let event = |kind, i: u32| KernelEvent {
-        pci: Some(format!("0000:{:02x}:{:02x}", i / 32, i % 32)),
-        ..KernelEvent::new(kind, "mlx5_core said so")
-    };
+    let slot = |i: u32| format!("0000:{:02x}:{:02x}", i / 32, i % 32);
+    let event =
+        |note, i| KernelEvent::new(What::Note(note), "mlx5_core said so").of_slot(Some(slot(i)));
     let mut history = History::default();
-    history.push_event(Millis(0), false, &event(EventKind::NicTemperature, 0));
+    history.push_event(Millis(0), false, &event(Note::Temperature, 0));
     for i in 1..1000 {
         let at = Millis(u64::from(i));
-        history.push_event(at, false, &event(EventKind::NicLinkUp, i));
+        history.push_event(at, false, &event(Note::LinkUp, i));
     }
-    history.push_event(Millis(2000), false, &event(EventKind::NicPower, 5000));
-    let note = |i, note| {
-        history
-            .kernel
-            .note(&event(EventKind::Driver, i).pci.unwrap(), note)
-    };
-    assert!(note(5000, Note::Power).is_some());
-    assert!(note(0, Note::Temperature).is_some(), "what stands stays");
+    history.push_event(Millis(2000), false, &event(Note::Power, 5000));
+    assert!(seen(&history, &slot(5000), Note::Power));
+    assert!(
+        seen(&history, &slot(0), Note::Temperature),
+        "what stands stays"
+    );
     assert_eq!(history.kernel.devices.len(), MAX_DEVICES);
     assert!(history.totals.nic_events.len() <= MAX_DEVICES);
 }
@@ -98,16 +105,11 @@ fn a_restart_keeps_what_stands_and_a_reboot_does_not() {
 #[test]
 fn functions_of_one_card_are_told_apart() {
     let mut history = History::default();
-    let mut event = KernelEvent::new(EventKind::NicCableUnplugged, "unplugged");
+    let mut event = KernelEvent::new(What::Note(Note::CableUnplugged), "unplugged");
     event.pci = Some("0000:5e:00".into());
     event.device = Some("mlx5_core 0000:5e:00.1".into());
     history.push_event(Millis(1), false, &event);
-    assert!(
-        history
-            .kernel
-            .note("0000:5e:00.1", Note::CableUnplugged)
-            .is_some()
-    );
+    assert!(seen(&history, "0000:5e:00.1", Note::CableUnplugged));
     assert_eq!(
         history.totals.nic_events["0000:5e:00.1"]["nic_cable_unplugged"],
         1
@@ -116,16 +118,16 @@ fn functions_of_one_card_are_told_apart() {
 
 #[test]
 fn the_worst_of_repeats_stays() {
-    let with = |severity, words: &[u32]| KernelEvent {
-        detail: Detail::Xid(XidDetail {
-            nvlink: Some(NvLink {
-                severity: Some(severity),
-                words: words.to_vec(),
-                ..NvLink::default()
-            }),
+    let with = |severity, words: &[u32]| {
+        let nvlink = NvLink {
+            severity: Some(severity),
+            words: words.to_vec(),
+        };
+        let detail = XidDetail {
+            nvlink: Some(nvlink),
             ..XidDetail::default()
-        }),
-        ..xid(145, "0000:17:00")
+        };
+        with_detail(145, "0000:17:00", detail)
     };
     let mut history = History::default();
     history.push_event(Millis(1), false, &with(Severity::Fatal, &[1, 2]));

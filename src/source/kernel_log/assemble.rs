@@ -1,9 +1,10 @@
 //! Lines to events where one record is more than one line of a file: dictionary lines behind a raw
-//! record, and the GPU driver's report of a GPU lost at probe, which syslog splits in three.
+//! record, the GPU driver's report of a GPU lost at probe, which syslog splits in three, and entries
+//! of the journal with a field a line.
 
-use crate::observe::kernel::KernelEvent;
+use crate::observe::kernel::{KernelEvent, What};
 
-use super::{decode, nvidia, record, wrapper};
+use super::{decode, gpu, record, wrapper};
 
 /// Lines after the report's first in which its verdict may still come.
 const REPORT_REACH: u8 = 8;
@@ -12,9 +13,11 @@ const REPORT_REACH: u8 = 8;
 #[derive(Debug, Default)]
 pub struct Assembler {
     any_facility: bool,
-    /// An event whose record's dictionary may still name the device.
-    waiting: Option<(KernelEvent, String)>,
+    /// An event whose record's dictionary may still name the device, its text and its line.
+    waiting: Option<(KernelEvent, String, String)>,
     report: Option<Report>,
+    /// The journal's entry says that a program speaks.
+    user_space: bool,
 }
 
 #[derive(Debug)]
@@ -44,44 +47,54 @@ impl Assembler {
             }
             self.finish(emit);
         }
-        let Some(stripped) = wrapper::strip(line, self.any_facility) else {
+        if line.is_empty() {
+            self.user_space = false;
+        } else if let Some(kernel) = wrapper::journal_field(line) {
+            let cursor = line.trim_start().starts_with("__CURSOR=");
+            self.user_space = !kernel || (self.user_space && !cursor);
+        }
+        let stripped = wrapper::strip(line, self.any_facility);
+        let Some(stripped) = stripped.filter(|_| self.any_facility || !self.user_space) else {
             return;
         };
-        if self.report.is_some() && self.continue_report(&stripped.text, line, emit) {
+        let text = &*stripped.text;
+        if self.report.is_some() && self.continue_report(text, line, emit) {
             return;
         }
-        match decode(&stripped.text, stripped.device.as_deref()) {
-            Some(event) if stripped.raw_record && event.pci.is_none() && event.xid.is_none() => {
-                self.waiting = Some((event, line.to_owned()));
+        match decode(text, stripped.device.as_deref()) {
+            Some(event)
+                if stripped.raw_record
+                    && event.pci.is_none()
+                    && !matches!(event.what, What::Xid(_)) =>
+            {
+                self.waiting = Some((event, text.to_owned(), line.to_owned()));
             }
             Some(event) => emit(&event, line),
             None => {
-                if let Some(pci) = nvidia::probe_report_start(&stripped.text) {
-                    self.report = Some(Report {
+                let start = gpu::probe_report_start(text);
+                self.report = start
+                    .map(|pci| Report {
                         pci,
                         lines: line.to_owned(),
                         left: REPORT_REACH,
-                    });
-                }
+                    })
+                    .or(self.report.take());
             }
         }
     }
 
     /// Emits what still waits; call at the end of input.
     pub fn finish(&mut self, emit: &mut impl FnMut(&KernelEvent, &str)) {
-        if let Some((event, line)) = self.waiting.take() {
+        if let Some((event, _, line)) = self.waiting.take() {
             emit(&event, &line);
         }
     }
 
     /// Decodes the waiting record again, now with the device from its dictionary.
     fn dictionary(&mut self, line: &str) {
-        let Some(device) = record::dictionary_device(line) else {
-            return;
-        };
-        if let Some((event, raw)) = &mut self.waiting
-            && let Some(stripped) = wrapper::strip(raw, self.any_facility)
-            && let Some(located) = decode(&stripped.text, Some(&device))
+        if let Some(device) = record::dictionary_device(line)
+            && let Some((event, text, _)) = &mut self.waiting
+            && let Some(located) = decode(text, Some(&device))
         {
             *event = located;
         }
@@ -94,35 +107,28 @@ impl Assembler {
         line: &str,
         emit: &mut impl FnMut(&KernelEvent, &str),
     ) -> bool {
-        let Some(report) = &mut self.report else {
+        let Some(mut report) = self.report.take() else {
             return false;
         };
-        report.left = report.left.saturating_sub(1);
-        let verdict = nvidia::probe_report_verdict(text);
         // A continuation line of one printk carries no stamp of its own, only blanks.
         let same_print = line.starts_with(' ');
-        if same_print || text.starts_with("NVRM: (PCI ID:") {
-            if same_print && report.lines.len() < 4096 {
-                report.lines.push('\n');
-                report.lines.push_str(line);
-            }
-            if !verdict {
-                return true;
-            }
+        if same_print && report.lines.len() < 4096 {
+            report.lines = format!("{}\n{line}", report.lines);
         }
-        if !verdict {
-            if report.left == 0 {
-                self.report = None;
-            }
-            return false;
-        }
-        if let Some(report) = self.report.take()
-            && let Some(mut event) = decode(text, None)
-        {
+        let verdict = text
+            .trim_start()
+            .strip_prefix("NVRM: ")
+            .is_some_and(gpu::probe_verdict);
+        if verdict && let Some(mut event) = decode(text, None) {
             event.pci = Some(report.pci);
             emit(&event, if same_print { &report.lines } else { line });
+            return true;
         }
-        true
+        report.left -= 1;
+        if report.left > 0 {
+            self.report = Some(report);
+        }
+        same_print || text.starts_with("NVRM: (PCI ID:")
     }
 }
 
@@ -134,7 +140,7 @@ mod tests {
         let mut out = Vec::new();
         let mut emit = |e: &KernelEvent, line: &str| {
             out.push((
-                e.kind.name().to_owned(),
+                e.what.name().to_owned(),
                 e.pci.clone(),
                 e.device.clone(),
                 line.to_owned(),
@@ -208,5 +214,21 @@ mod tests {
         ]);
         let kinds: Vec<_> = got.iter().map(|g| g.0.as_str()).collect();
         assert_eq!(kinds, ["nic_link_down", "driver"]);
+    }
+
+    #[test]
+    fn entries_of_the_journal_say_who_speaks() {
+        let message = "MESSAGE=NVRM: Xid (PCI:0000:3b:00): 79, x";
+        for (before, events) in [
+            (&["__CURSOR=s=1", "_TRANSPORT=kernel"][..], 1),
+            (&["__CURSOR=s=1", "_TRANSPORT=syslog"], 0),
+            (&["SYSLOG_FACILITY=1", "_TRANSPORT=kernel"], 0),
+            (&["_TRANSPORT=syslog", "", "_TRANSPORT=kernel"], 1),
+            (&["_TRANSPORT=syslog", "__CURSOR=s=2"], 1),
+            (&[], 1),
+        ] {
+            let lines = [before, &[message]].concat();
+            assert_eq!(run(&lines).len(), events, "{before:?}");
+        }
     }
 }

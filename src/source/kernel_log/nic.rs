@@ -1,284 +1,315 @@
-//! What RDMA-capable NICs print, as far as it is common to drivers: links, transmit watchdog,
-//! failed probes. mlx5 and the other vendors' own words are in `mlx5` and `vendor`.
+//! What the drivers of RDMA-capable NICs print: links, cables, heat, power, firmware, queues and
+//! failed starts (`drivers/net/ethernet`, `drivers/infiniband`). Everything is in the tables below:
+//! what a driver says, in lower case, and what it means.
 
-use crate::observe::kernel::{Detail, EventKind, HealthKind, KernelEvent};
+use crate::observe::kernel::{KernelEvent, Note, What};
 
-use super::device::{Origin, label};
-use super::nvidia::symbol_failure;
-use super::text::{Bdf, contains_nocase, strip_prefix_nocase, take_u32};
-use super::{mlx5, vendor};
+use super::gpu::SYMBOL_FAILURES;
+use super::text::{Origin, call_site, first, says_any, slot, take_address, take_u32};
 
 /// Drivers of NICs that carry RDMA or GPUDirect traffic. Other NICs are ignored.
+#[rustfmt::skip]
 const DRIVERS: [&str; 29] = [
-    "mlx5_core",
-    "mlx5_ib",
-    "mlx4_core",
-    "mlx4_en",
-    "mlx4_ib",
-    "bnxt_en",
-    "bnxt_re",
-    "ice",
-    "irdma",
-    "i40iw",
-    "idpf",
-    "efa",
-    "mana",
-    "mana_ib",
-    "gve",
-    "hfi1",
-    "qib",
-    "qede",
-    "qedr",
-    "qed",
-    "cxgb4",
-    "iw_cxgb4",
-    "hns3",
-    "hns_roce",
-    "hns_roce_hw_v2",
-    "ionic",
-    "ionic_rdma",
-    "erdma",
-    "enic",
+    "mlx5_core", "mlx5_ib", "mlx4_core", "mlx4_en", "mlx4_ib", "bnxt_en", "bnxt_re", "ice", "irdma",
+    "i40iw", "idpf", "efa", "mana", "mana_ib", "gve", "hfi1", "qib", "qede", "qedr", "qed", "cxgb4",
+    "iw_cxgb4", "hns3", "hns_roce", "hns_roce_hw_v2", "ionic", "ionic_rdma", "erdma", "enic",
 ];
 
-/// Whether a driver's name is one of a fabric NIC.
-pub fn is_fabric_driver(driver: &str) -> bool {
-    DRIVERS.contains(&driver)
-}
+/// Phrases and what they mean; the first that fits decides.
+type Phrases = &'static [(&'static str, Note)];
 
-/// A finding about a NIC: kind and details, before the device is filled in.
-pub type Found = (EventKind, Detail);
-
-/// A health event without command or code.
-pub fn health(what: HealthKind) -> Found {
+/// mlx5 (`mlx5/core/{health,events,cmd,en_main}.c`). Syndrome 0x10 is the firmware's heat alarm.
+const MLX5: Phrases = &[
+    ("port module event*cable unplugged", Note::CableUnplugged),
+    ("port module event*cable plugged", Note::CablePlugged),
+    ("port module event*high temperature", Note::Temperature),
+    ("port module event*power", Note::Power),
+    ("port module event*error", Note::ModuleFault),
+    ("port module event*disabled", Note::ModuleFault),
+    ("high temperature", Note::Temperature),
+    ("detected insufficient power on the pcie slot", Note::Power),
+    ("synd 0x10:", Note::Temperature),
+    ("synd 0x*high temperature", Note::Temperature),
+    ("synd 0x", Note::Syndrome),
+    ("health issue observed*high temperature", Note::Temperature),
+    ("health issue observed", Note::Syndrome),
+    ("fatal error * detected", Note::FatalSensor),
+    ("device's health compromised", Note::HeartbeatLost),
+    ("fw is unable to respond", Note::HeartbeatLost),
+    ("pci slot is unavailable", Note::DeviceError),
+    ("pci slot 0 is unavailable", Note::DeviceError),
+    ("handling bad device here", Note::DeviceError),
+    ("driver is in error state", Note::DeviceError),
+    ("health recovery failed", Note::DeviceError),
+    ("health recovery flow aborted", Note::DeviceError),
+    ("starting health recovery flow", Note::RecoveryStarted),
+    ("health recovery succe", Note::Recovered),
     (
-        EventKind::NicHealth,
-        Detail::Health {
-            what,
-            command: None,
-            code: None,
-        },
-    )
-}
+        "*timeout. will cause a leak of a command resource",
+        Note::CommandTimeout,
+    ),
+    ("*no done completion", Note::CommandTimeout),
+    ("*recovered after timeout", Note::CommandTimeout),
+    (
+        "*command completion arrived after timeout",
+        Note::CommandTimeout,
+    ),
+    ("command failed, status", Note::CommandFailed),
+    ("failed to allocate command entry", Note::CommandFailed),
+    ("tx timeout", Note::QueueTimeout),
+    ("rx timeout on channel", Note::QueueTimeout),
+];
 
-/// A finding without details.
-pub fn plain(kind: EventKind) -> Found {
-    (kind, Detail::None)
-}
+const MLX4: Phrases = &[
+    ("*internal error detected", Note::FatalSensor),
+    ("*timed out (go bit not cleared)", Note::CommandTimeout),
+    ("*failed: fw status", Note::CommandFailed),
+    ("*device is going to be reset", Note::DeviceError),
+    ("*failed to reset hca", Note::DeviceError),
+];
+
+/// `bnxt_en/{bnxt,bnxt_hwrm}.c`.
+const BNXT: Phrases = &[
+    ("*error (timeout:", Note::CommandTimeout),
+    ("*abandoning msg {", Note::CommandTimeout),
+    ("*timedout (", Note::CommandTimeout),
+    ("*resp cmpl intr err msg", Note::CommandFailed),
+    ("*hwrm req_type", Note::CommandFailed),
+    ("*firmware not responding", Note::HeartbeatLost),
+    ("*detected firmware fatal condition", Note::FatalSensor),
+    ("*firmware fatal reset event", Note::FatalSensor),
+    ("*firmware non-fatal reset event", Note::DeviceError),
+    ("*firmware reset aborted", Note::DeviceError),
+];
+
+/// `efa_com.c`.
+const EFA: Phrases = &[
+    (
+        "*didn't send any completion for admin cmd",
+        Note::CommandTimeout,
+    ),
+    (
+        "*didn't send a completion for the admin cmd",
+        Note::CommandTimeout,
+    ),
+    ("*completion (polling) timeout", Note::CommandTimeout),
+    ("*completion timeout", Note::CommandTimeout),
+    ("*reading register timed out", Note::CommandTimeout),
+    ("*reading reg failed for timeout", Note::CommandTimeout),
+    ("*admin queue is closed", Note::DeviceError),
+    ("*device isn't ready, abort com init", Note::DeviceError),
+    ("*failed to submit command", Note::CommandFailed),
+    ("*failed to process command", Note::CommandFailed),
+];
+
+/// Too hot, in the ways drivers put it. Reading a sensor is not an alarm.
+const HEAT: Phrases = &[
+    ("*over temperature", Note::Temperature),
+    ("*overtemperature", Note::Temperature),
+    ("*overheat", Note::Temperature),
+    ("*over heated", Note::Temperature),
+    ("*temperature too high", Note::Temperature),
+    ("*temperature threshold", Note::Temperature),
+    ("*thermal threshold", Note::Temperature),
+];
+
+/// What most drivers but mlx5 say alike.
+const ANY: Phrases = &[
+    ("*tx timeout", Note::QueueTimeout),
+    ("*tx_timeout", Note::QueueTimeout),
+    ("*transmit timeout", Note::QueueTimeout),
+    ("*firmware recovery mode detected", Note::DeviceError),
+    ("*control queue timeout", Note::CommandTimeout),
+    ("*adminq timeout", Note::CommandTimeout),
+    ("*mailbox timed out", Note::CommandTimeout),
+    ("*hwc: request timed out", Note::CommandTimeout),
+    ("*hwc: failed hw_channel req", Note::CommandFailed),
+];
+
+/// A NIC's driver that does not start.
+const START_FAILURES: &[&str] = &[
+    "*mlx5_init_one failed",
+    "*mlx5_load_one failed",
+    "*init_one failed with",
+    "*load_one failed with",
+    "*handle_hca_cap failed",
+    "*enable hca failed",
+    "*init hca failed",
+    "*init_hca failed",
+    "*failed to boot",
+    "*failed to allocate boot pages",
+    "*failed to allocate init pages",
+    "*sw objs init failed",
+    "*failed initializing command interface",
+    "*command interface, aborting",
+    "*initializing state, aborting",
+    "*failed to init device",
+    "*safe mode",
+    "*probe failed",
+    "*failed to load firmware",
+];
+
+/// A driver of GPUs or NICs that does not start, in the kernel's words.
+const PROBE_FAILURES: &[&str] = &[
+    "probe of *failed with error",
+    "probe with driver *failed with error",
+    "direct firmware load for *failed",
+    "error requesting bars",
+];
 
 /// Decodes a message that carries a driver's prefix.
 pub fn decode(origin: &Origin<'_>, dictionary: Option<&str>, message: &str) -> Option<KernelEvent> {
-    if let Some(found) = ib_core_port(origin) {
-        return Some(build(found, origin, dictionary, message));
+    let body = without_site(origin.rest).to_ascii_lowercase();
+    if let Some(note) = ib_core_link(origin.rest) {
+        return Some(event(
+            note,
+            origin.driver,
+            origin.address.as_deref(),
+            dictionary,
+            message,
+        ));
     }
-    let nic = is_fabric_driver(origin.driver);
-    let gpu = origin.driver == "nvidia" || origin.driver.starts_with("nvidia-nv");
-    if (nic || gpu || base_driver(origin.driver).is_some())
-        && let Some(event) = failed_start(origin, dictionary, message)
-    {
-        return Some(event);
+    let driver = origin.driver;
+    let nic = DRIVERS.contains(&driver);
+    if start_failure(driver, nic, &body) {
+        // The device is the one that the text names: `nvidia: probe of 0000:3b:00.0 failed`.
+        let named = without_site(origin.rest)
+            .strip_prefix("probe of ")
+            .and_then(take_address);
+        let address = named.map(|(address, _)| address).or(origin.address.clone());
+        return Some(event(
+            Note::Driver,
+            driver,
+            address.as_deref(),
+            dictionary,
+            message,
+        ));
     }
-    if !nic && !origin.driver.is_empty() {
-        return None;
-    }
-    let found = common(origin)
-        .filter(|_| nic)
-        .or_else(|| match origin.driver {
-            "mlx5_core" | "mlx5_ib" | "" => mlx5::decode(origin.rest),
-            driver => vendor::decode(driver, origin.rest),
-        })?;
-    Some(build(found, origin, dictionary, message))
+    let own: &[Phrases] = match driver {
+        "mlx5_core" | "mlx5_ib" | "" => &[MLX5],
+        "mlx4_core" | "mlx4_en" | "mlx4_ib" => &[HEAT, MLX4, ANY],
+        "bnxt_en" | "bnxt_re" => &[HEAT, BNXT, ANY],
+        "efa" => &[HEAT, EFA, ANY],
+        _ if nic => &[HEAT, ANY],
+        _ => return None,
+    };
+    let common = || {
+        let stuck = origin.rest.starts_with("NETDEV WATCHDOG");
+        let watchdog = stuck.then_some(Note::QueueTimeout);
+        watchdog.or_else(|| link(&body)).filter(|_| nic)
+    };
+    let note = common()
+        .or_else(|| own.iter().find_map(|phrases| first(phrases, &body)))
+        .or_else(|| mlx5_command(driver, without_site(origin.rest)))?;
+    Some(event(
+        note,
+        driver,
+        origin.address.as_deref(),
+        dictionary,
+        message,
+    ))
 }
 
-fn build(
-    (kind, detail): Found,
-    origin: &Origin<'_>,
+/// An event of a device: the one that the text names, or else of the record's dictionary.
+fn event(
+    note: Note,
+    driver: &str,
+    address: Option<&str>,
     dictionary: Option<&str>,
     message: &str,
 ) -> KernelEvent {
-    let mut event = KernelEvent::new(kind, message);
-    event.detail = detail;
-    place(&mut event, origin.driver, origin.bdf, dictionary);
+    let mut event = KernelEvent::new(What::Note(note), message);
+    let dictionary = || take_address(dictionary?).map(|(address, _)| address);
+    if let Some(address) = address.map(str::to_owned).or_else(dictionary) {
+        event.pci = Some(slot(&address));
+        event.device = Some(format!("{driver} {address}").trim_start().to_owned());
+    }
     event
 }
 
-/// Fills address and device from the text, or else from the record's dictionary.
-pub fn place(event: &mut KernelEvent, driver: &str, bdf: Option<Bdf>, dictionary: Option<&str>) {
-    let Some(bdf) = bdf.or_else(|| Bdf::take(dictionary?).map(|(b, _)| b)) else {
-        return;
-    };
-    event.pci = Some(bdf.slot());
-    event.device = Some(if driver.is_empty() {
-        bdf.to_string()
-    } else {
-        label(driver, bdf)
-    });
+/// The message behind mlx5's call site and a level, which warnings carry and kernels print
+/// differently.
+fn without_site(rest: &str) -> &str {
+    let mut body = call_site(rest).unwrap_or(rest);
+    for word in ["INFO: ", "WARN: ", "WARNING: ", "ERR: ", "ERROR: "] {
+        body = body.strip_prefix(word).unwrap_or(body);
+    }
+    call_site(body).unwrap_or(body)
 }
 
 /// ib_core's own line, for any RDMA device: `Port: 1 Link ACTIVE`. INIT and ARMED are on the way.
-fn ib_core_port(origin: &Origin<'_>) -> Option<Found> {
-    let (port, rest) = take_u32(origin.rest.strip_prefix("Port: ")?)?;
-    let state = rest.strip_prefix(" Link ")?.trim_end();
-    let kind = match state {
-        "ACTIVE" => EventKind::NicLinkUp,
-        "DOWN" => EventKind::NicLinkDown,
-        _ => return None,
-    };
-    let name = origin
-        .name
-        .or(origin.bdf.is_none().then_some(origin.driver));
-    Some((
-        kind,
-        Detail::Link {
-            name: name.map(str::to_owned),
-            port: Some(port),
-        },
-    ))
-}
-
-/// Words that every driver uses alike.
-fn common(origin: &Origin<'_>) -> Option<Found> {
-    if origin.rest.starts_with("NETDEV WATCHDOG") {
-        return Some(health(HealthKind::QueueTimeout));
+fn ib_core_link(rest: &str) -> Option<Note> {
+    let (_, rest) = take_u32(rest.strip_prefix("Port: ")?)?;
+    match rest.strip_prefix(" Link ")?.trim_end() {
+        "ACTIVE" => Some(Note::LinkUp),
+        "DOWN" => Some(Note::LinkDown),
+        _ => None,
     }
-    link(origin.rest, origin.name)
 }
 
-/// `Link up`, `NIC Link is Down`, `port 1 link down`, `eth2: Link Up`, hfi1's logical states.
-fn link(rest: &str, name: Option<&str>) -> Option<Found> {
-    let (name, rest) = match rest.split_once(": ") {
+/// `link up`, `nic link is down`, `port 1 link down`, `eth2: link up`, hfi1's logical states.
+fn link(body: &str) -> Option<Note> {
+    let mut s = match body.split_once(": ") {
         // mlx4_en and hfi1 put the interface into the text.
-        Some((n, r)) if name.is_none() && !n.contains(' ') => (Some(n), r),
-        _ => (name, rest),
+        Some((name, rest)) if !name.contains(' ') => rest,
+        _ => body,
     };
-    let mut s = rest;
-    let mut port = None;
-    if let Some(after) = strip_prefix_nocase(s, "port ")
-        && let Some((n, after)) = take_u32(after)
-    {
-        port = Some(n);
-        s = after.trim_start_matches([':', ' ']);
+    if let Some((_, rest)) = s.strip_prefix("port ").and_then(take_u32) {
+        s = rest.trim_start_matches([':', ' ']);
     }
-    for prefix in ["nic ", "device ", "physical ", "logical "] {
-        s = strip_prefix_nocase(s, prefix).unwrap_or(s);
+    for word in ["nic ", "device ", "physical ", "logical "] {
+        s = s.strip_prefix(word).unwrap_or(s);
     }
-    let up = if let Some(after) = strip_prefix_nocase(s, "link ") {
-        let after = strip_prefix_nocase(after, "is ").unwrap_or(after);
-        edge(after)?
-    } else {
-        match s
-            .strip_prefix("state changed to PORT_")?
-            .split(' ')
-            .next()?
-        {
-            "ACTIVE" => true,
-            "DOWN" => false,
-            _ => return None,
-        }
-    };
-    let kind = if up {
-        EventKind::NicLinkUp
-    } else {
-        EventKind::NicLinkDown
-    };
-    Some((
-        kind,
-        Detail::Link {
-            name: name.map(str::to_owned),
-            port,
-        },
-    ))
+    let starts = ["link is ", "link ", "state changed to port_"];
+    let state = starts.iter().find_map(|start| s.strip_prefix(start))?;
+    match state.split(|c: char| !c.is_ascii_alphabetic()).next()? {
+        "up" | "active" => Some(Note::LinkUp),
+        "down" => Some(Note::LinkDown),
+        _ => None,
+    }
 }
 
-/// `up` or `down` as a whole word.
-fn edge(s: &str) -> Option<bool> {
-    let len = s.bytes().take_while(u8::is_ascii_alphabetic).count();
-    let word = s.get(..len)?;
-    if word.eq_ignore_ascii_case("up") {
-        Some(true)
-    } else if word.eq_ignore_ascii_case("down") {
-        Some(false)
-    } else {
-        None
-    }
+/// mlx5's refused firmware commands: `NAME(0x805) op_mod(0x1) failed, …`, in capitals and behind an
+/// optional `cmd[N]: `.
+fn mlx5_command(driver: &str, body: &str) -> Option<Note> {
+    let command = match body.strip_prefix("cmd[") {
+        Some(rest) => rest.split_once("]: ")?.1,
+        None => body,
+    };
+    let (name, rest) = command.split_once("(0x")?;
+    let capital = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    let is_name = (1..=64).contains(&name.len()) && name.chars().all(capital);
+    let failed = rest.contains(") op_mod(0x") || rest.contains(") failed");
+    let mlx5 = matches!(driver, "mlx5_core" | "mlx5_ib" | "");
+    (mlx5 && is_name && failed).then_some(Note::CommandFailed)
 }
 
 /// `NETDEV WATCHDOG: eth2 (mlx5_core): transmit queue 8 timed out` (kernels before 6.5).
-pub fn watchdog(after: &str, dictionary: Option<&str>, message: &str) -> Option<KernelEvent> {
-    let (_, rest) = after.split_once('(')?;
+pub fn watchdog(line: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
+    let (_, rest) = line.strip_prefix("NETDEV WATCHDOG: ")?.split_once('(')?;
     let (driver, _) = rest.split_once(')')?;
-    if !is_fabric_driver(driver) {
-        return None;
-    }
-    let (kind, detail) = health(HealthKind::QueueTimeout);
-    let mut event = KernelEvent::new(kind, message);
-    event.detail = detail;
-    place(&mut event, driver, None, dictionary);
-    Some(event)
+    let fabric = DRIVERS.contains(&driver);
+    fabric.then(|| event(Note::QueueTimeout, driver, None, dictionary, line))
 }
 
-/// The NIC driver behind an auxiliary driver's name: `mlx5_core.rdma`, `ice.roce`, `mlx5_ib.rdma`.
-fn base_driver(driver: &str) -> Option<&str> {
-    let (base, _) = driver.split_once('.')?;
-    is_fabric_driver(base).then_some(base)
+/// `infiniband <device>: …`: the EFA command layer also speaks in this form.
+pub fn efa(line: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
+    let (device, body) = line.strip_prefix("infiniband ")?.split_once(": ")?;
+    let note = first(EFA, &body.to_ascii_lowercase()).filter(|_| !device.contains(' '))?;
+    Some(event(note, "efa", None, dictionary, line))
 }
 
-/// Probe, module loading and firmware loading that failed.
-fn failed_start(
-    origin: &Origin<'_>,
-    dictionary: Option<&str>,
-    message: &str,
-) -> Option<KernelEvent> {
-    let rest = call_free(origin.rest);
-    let mut bdf = origin.bdf;
-    if let Some(after) = rest.strip_prefix("probe of ") {
-        if !after.contains("failed with error") {
-            return None;
-        }
-        bdf = Bdf::take(after).map(|(b, _)| b).or(bdf);
-    } else if !start_failure(origin.driver, rest) {
-        return None;
+/// Probe, module loading and firmware loading that failed, of NICs and their auxiliary drivers
+/// (`mlx5_core.rdma`, `ice.roce`) and of NVIDIA's modules.
+fn start_failure(driver: &str, nic: bool, body: &str) -> bool {
+    let base = driver.split_once('.').map(|(base, _)| base);
+    let nic = nic || base.is_some_and(|base| DRIVERS.contains(&base));
+    let module = driver.starts_with("nvidia-nv");
+    if !(nic || module || driver == "nvidia") {
+        return false;
     }
-    let mut event = KernelEvent::new(EventKind::Driver, message);
-    place(&mut event, origin.driver, bdf, dictionary);
-    Some(event)
-}
-
-fn call_free(rest: &str) -> &str {
-    super::device::call_site(rest).unwrap_or(rest)
-}
-
-fn start_failure(driver: &str, rest: &str) -> bool {
-    const ANYWHERE: [&str; 19] = [
-        "mlx5_init_one failed",
-        "mlx5_load_one failed",
-        "init_one failed with",
-        "load_one failed with",
-        "handle_hca_cap failed",
-        "enable hca failed",
-        "init hca failed",
-        "init_hca failed",
-        "failed to boot",
-        "failed to allocate boot pages",
-        "failed to allocate init pages",
-        "sw objs init failed",
-        "Failed initializing command interface",
-        "command interface, aborting",
-        "initializing state, aborting",
-        "Failed to init device",
-        "Safe Mode",
-        "probe failed",
-        "Failed to load firmware",
-    ];
-    if (rest.starts_with("probe with driver ") && rest.contains("failed with error"))
-        || (rest.starts_with("Direct firmware load for ") && rest.contains("failed"))
-        || symbol_failure(rest)
-        || rest.starts_with("error requesting BARs")
-    {
-        return true;
-    }
-    if driver.starts_with("nvidia-nv") {
-        return contains_nocase(rest, "failed") && !contains_nocase(rest, "taint");
-    }
-    driver != "nvidia" && ANYWHERE.iter().any(|w| rest.contains(w))
+    says_any(body, PROBE_FAILURES)
+        || says_any(body, &SYMBOL_FAILURES)
+        || (nic && says_any(body, START_FAILURES))
+        || (module && body.contains("failed") && !body.contains("taint"))
 }

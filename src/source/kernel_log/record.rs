@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::text::Bdf;
+use super::text::{is_digits, take_address};
 
 /// A parsed record; text is unescaped.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,41 +31,30 @@ pub fn parse(raw: &str) -> Option<Record<'_>> {
     }
     let (header, body) = raw.split_once(';')?;
     let mut fields = header.split(',');
-    let prio: u32 = number(fields.next()?)?;
-    let seq = number(fields.next()?)?;
-    let ts_us = number(fields.next()?)?;
+    let mut number = || fields.next().filter(|n| is_digits(n))?.parse::<u64>().ok();
+    let prio = u32::try_from(number()?).ok()?;
+    let (seq, ts_us) = (number()?, number()?);
     fields.next()?;
     let mut lines = body.split('\n');
     let text = unescape(lines.next()?);
-    let device = lines.find_map(dictionary_device);
     Some(Record {
         facility: prio >> 3,
         level: prio & 7,
         seq,
         ts_us,
         text,
-        device,
+        device: lines.find_map(dictionary_device),
     })
-}
-
-/// Digits only: `parse` alone would accept a sign.
-fn number<T: std::str::FromStr>(s: &str) -> Option<T> {
-    s.bytes()
-        .all(|b| b.is_ascii_digit())
-        .then(|| s.parse().ok())?
 }
 
 /// Whether a line belongs to the record before it: a blank, then `KEY=`.
 #[must_use]
 pub fn is_dictionary_line(line: &str) -> bool {
-    line.strip_prefix(' ')
-        .and_then(|l| l.split_once('='))
-        .is_some_and(|(key, _)| {
-            !key.is_empty()
-                && key
-                    .bytes()
-                    .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
-        })
+    let field = line.strip_prefix(' ').and_then(|l| l.split_once('='));
+    field.is_some_and(|(key, _)| {
+        let upper = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_';
+        !key.is_empty() && key.bytes().all(upper)
+    })
 }
 
 /// The PCI address in a ` DEVICE=+pci:…` line.
@@ -77,8 +66,7 @@ pub fn dictionary_device(line: &str) -> Option<String> {
 /// The PCI address in a kernel device tag, `+pci:0000:5c:00.0`.
 #[must_use]
 pub fn pci_device(tag: &str) -> Option<String> {
-    let (bdf, _) = Bdf::take(tag.strip_prefix("+pci:")?)?;
-    Some(bdf.to_string())
+    take_address(tag.strip_prefix("+pci:")?).map(|(address, _)| address)
 }
 
 /// Turns `\xNN` back into bytes; invalid UTF-8 is replaced.
@@ -86,26 +74,21 @@ fn unescape(s: &str) -> Cow<'_, str> {
     if !s.contains("\\x") {
         return Cow::Borrowed(s);
     }
-    let mut bytes = Vec::with_capacity(s.len());
-    let mut rest = s;
-    while let Some((plain, after)) = rest.split_once("\\x") {
-        bytes.extend_from_slice(plain.as_bytes());
-        let code = after
-            .get(..2)
-            .filter(|h| h.bytes().all(|b| b.is_ascii_hexdigit()))
-            .and_then(|h| u8::from_str_radix(h, 16).ok());
+    let mut parts = s.split("\\x");
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let code = part.split_at_checked(2).and_then(|(hex, rest)| {
+            let hex = hex.bytes().all(|b| b.is_ascii_hexdigit()).then_some(hex)?;
+            Some((u8::from_str_radix(hex, 16).ok()?, rest))
+        });
         match code {
-            Some(b) => {
-                bytes.push(b);
-                rest = after.get(2..).unwrap_or_default();
+            Some((byte, rest)) => {
+                bytes.push(byte);
+                bytes.extend_from_slice(rest.as_bytes());
             }
-            None => {
-                bytes.extend_from_slice(b"\\x");
-                rest = after;
-            }
+            None => bytes.extend([b"\\x", part.as_bytes()].concat()),
         }
     }
-    bytes.extend_from_slice(rest.as_bytes());
     Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
 }
 

@@ -1,93 +1,54 @@
 //! Small readers over text; none can panic on any input.
 
-use std::fmt;
+use std::fmt::Write as _;
 
-/// A PCI address; the function is absent in NVIDIA's three-field form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bdf {
-    domain: u32,
-    bus: u8,
-    device: u8,
-    function: Option<u8>,
+/// A PCI address at the start of `s`, in lower case and with a domain of four digits, and what
+/// follows it: `dddd:bb:dd.f`, or `dddd:bb:dd` where no function is given, as NVIDIA prints it.
+pub fn take_address(s: &str) -> Option<(String, &str)> {
+    let (domain, rest) = take_hex(s, 4, 8)?;
+    let (bus, rest) = take_hex(rest.strip_prefix(':')?, 2, 2)?;
+    let (device, rest) = take_hex(rest.strip_prefix(':')?, 2, 2)?;
+    let mut address = format!("{domain:04x}:{bus:02x}:{device:02x}");
+    let function = rest.strip_prefix('.').and_then(|f| f.split_at_checked(1));
+    Some(match function {
+        Some((digit, after)) if matches!(digit.as_bytes(), [b'0'..=b'7']) => {
+            // Writing to a string cannot fail.
+            let _ = write!(address, ".{digit}");
+            (address, after)
+        }
+        // None, or a full stop that ends a sentence.
+        _ => (address, rest),
+    })
 }
 
-impl Bdf {
-    /// Reads an address at the start of `s`; returns it and what follows.
-    pub fn take(s: &str) -> Option<(Self, &str)> {
-        let (domain, rest) = take_hex(s, 4, 8)?;
-        let (bus, rest) = take_hex(rest.strip_prefix(':')?, 2, 2)?;
-        let (device, rest) = take_hex(rest.strip_prefix(':')?, 2, 2)?;
-        let mut bdf = Self {
-            domain,
-            bus: u8::try_from(bus).ok()?,
-            device: u8::try_from(device).ok()?,
-            function: None,
-        };
-        let Some(after) = rest.strip_prefix('.') else {
-            return Some((bdf, rest));
-        };
-        match after.chars().next().and_then(|c| c.to_digit(8)) {
-            Some(f) => {
-                bdf.function = u8::try_from(f).ok();
-                Some((bdf, after.get(1..).unwrap_or_default()))
-            }
-            // A full stop that ends a sentence.
-            None => Some((bdf, rest)),
-        }
-    }
-
-    /// The last address in `s` that stands as a word of its own.
-    pub fn last_in(s: &str) -> Option<Self> {
-        s.split([' ', '\t', '(', ')', ','])
-            .filter_map(|w| {
-                let (bdf, rest) = Self::take(w)?;
-                matches!(rest, "" | "." | ":").then_some(bdf)
-            })
-            .next_back()
-    }
-
-    /// `dddd:bb:dd`, lower case.
-    pub fn slot(self) -> String {
-        format!("{:04x}:{:02x}:{:02x}", self.domain, self.bus, self.device)
-    }
-
-    /// The same slot, whatever the function.
-    pub fn same_slot(self, other: Self) -> bool {
-        self.domain == other.domain && self.bus == other.bus && self.device == other.device
-    }
+/// The last address in `s` that stands as a word of its own.
+pub fn last_address(s: &str) -> Option<String> {
+    let words = s.split([' ', '\t', '(', ')', ',']);
+    let addresses = words.filter_map(|word| {
+        let (address, rest) = take_address(word)?;
+        matches!(rest, "" | "." | ":").then_some(address)
+    });
+    addresses.last()
 }
 
-impl fmt::Display for Bdf {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.slot())?;
-        match self.function {
-            Some(n) => write!(f, ".{n}"),
-            None => Ok(()),
-        }
-    }
+/// `dddd:bb:dd` of an address.
+pub fn slot(address: &str) -> String {
+    address.split('.').next().unwrap_or(address).to_owned()
 }
 
 /// Hex digits at the start of `s`, between `min` and `max` of them.
 fn take_hex(s: &str, min: usize, max: usize) -> Option<(u32, &str)> {
     let len = s.bytes().take_while(u8::is_ascii_hexdigit).count();
-    if len < min || len > max {
-        return None;
-    }
-    let value = u32::from_str_radix(s.get(..len)?, 16).ok()?;
-    Some((value, s.get(len..)?))
+    let (digits, rest) = s.split_at_checked(len)?;
+    let value = u32::from_str_radix(digits, 16).ok()?;
+    (min..=max).contains(&len).then_some((value, rest))
 }
 
 /// Decimal digits at the start of `s`.
 pub fn take_u32(s: &str) -> Option<(u32, &str)> {
     let len = s.bytes().take_while(u8::is_ascii_digit).count();
-    let value = s.get(..len)?.parse().ok()?;
-    Some((value, s.get(len..)?))
-}
-
-/// The decimal number that follows `key` anywhere in `s`.
-pub fn number_after(s: &str, key: &str) -> Option<u32> {
-    let (_, rest) = s.split_once(key)?;
-    take_u32(rest).map(|(n, _)| n)
+    let (digits, rest) = s.split_at_checked(len)?;
+    Some((digits.parse().ok()?, rest))
 }
 
 /// A `0x…` word at the start of `s`.
@@ -97,39 +58,95 @@ pub fn take_0x(s: &str) -> Option<(u32, &str)> {
 
 /// All whole `0x…` words of a list; a word that the line's end cut is left out.
 pub fn hex_words(s: &str) -> Vec<u32> {
-    let body = s.split(')').next().unwrap_or_default();
-    let closed = body.len() < s.len();
-    let mut words = Vec::new();
-    let mut parts = body.split([',', ' ']).filter(|w| !w.is_empty()).peekable();
-    while let Some(word) = parts.next() {
-        let Some((value, "")) = take_0x(word) else {
-            break;
-        };
-        if parts.peek().is_none() && !closed && word.len() < 10 {
-            break;
-        }
-        words.push(value);
-        if words.len() == 16 {
-            break;
-        }
+    let (body, closed) = s
+        .split_once(')')
+        .map_or((s, false), |(body, _)| (body, true));
+    let mut words: Vec<&str> = body.split([',', ' ']).filter(|w| !w.is_empty()).collect();
+    if !closed && words.last().is_some_and(|last| last.len() < 10) {
+        words.pop();
     }
-    words
+    let values = words.iter().map_while(|word| match take_0x(word)? {
+        (value, "") => Some(value),
+        _ => None,
+    });
+    values.take(16).collect()
 }
 
-/// `prefix` compared without case; returns what follows.
-pub fn strip_prefix_nocase<'a>(s: &'a str, prefix: &str) -> Option<&'a str> {
-    let head = s.get(..prefix.len())?;
-    head.eq_ignore_ascii_case(prefix)
-        .then(|| s.get(prefix.len()..).unwrap_or_default())
+/// Whether a text says one of `phrases`. A phrase stands at the text's start unless it begins with
+/// `*`, which stands for anything, also inside: `a*b` is "a … b …".
+pub fn says_any(text: &str, phrases: &[&str]) -> bool {
+    phrases.iter().any(|phrase| says(text, phrase))
 }
 
-/// Whether `needle` (lower case) occurs in `s`, case aside.
-pub fn contains_nocase(s: &str, needle: &str) -> bool {
-    let n = needle.len();
-    n > 0
-        && s.as_bytes()
-            .windows(n)
-            .any(|w| w.eq_ignore_ascii_case(needle.as_bytes()))
+/// The value of the first row whose phrase a text says.
+pub fn first<T: Copy>(rows: &[(&str, T)], text: &str) -> Option<T> {
+    let mut rows = rows.iter();
+    rows.find(|(phrase, _)| says(text, phrase)).map(|row| row.1)
+}
+
+fn says(text: &str, phrase: &str) -> bool {
+    let mut parts = phrase.split('*');
+    let start = parts.next().unwrap_or_default();
+    let after = |rest: &str, part: &str| rest.find(part).map(|at| at + part.len());
+    let rest = text.strip_prefix(start);
+    parts
+        .try_fold(rest.unwrap_or_default(), |rest, part| {
+            rest.get(after(rest, part)?..)
+        })
+        .is_some_and(|_| rest.is_some())
+}
+
+/// The driver and device that print a message, by the prefix of `dev_*` and `netdev_*` prints.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin<'a> {
+    /// Driver name; empty when only mlx5's function name is there.
+    pub driver: &'a str,
+    /// PCI address; absent from messages without a device.
+    pub address: Option<String>,
+    /// The message without the prefix.
+    pub rest: &'a str,
+}
+
+/// Splits `driver address[ interface]: rest`, `driver: rest` or `function:line:(pid N): rest`.
+pub fn origin(line: &str) -> Option<Origin<'_>> {
+    let word = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    let len = line.find(|c| !word(c)).filter(|len| *len > 0)?;
+    let (driver, after) = line.split_at_checked(len)?;
+    let of = |driver, address, rest| Origin {
+        driver,
+        address,
+        rest,
+    };
+    if let Some(rest) = after.strip_prefix(": ") {
+        return Some(of(driver, None, rest));
+    }
+    if let Some(rest) = call_site(line) {
+        return Some(of("", None, rest));
+    }
+    let (address, after) = take_address(after.strip_prefix(' ')?)?;
+    let rest = after.strip_prefix(": ").or_else(|| {
+        let (name, rest) = after.strip_prefix(' ')?.split_once(": ")?;
+        // An interface that has no name yet prints two remarks in parentheses.
+        let named = !name.contains(' ') || name.starts_with('(') || name.ends_with(')');
+        named.then_some(rest)
+    })?;
+    Some(of(driver, Some(address), rest.trim_start()))
+}
+
+/// What follows mlx5's `function:line:(pid N): `, in any of its ages: `bdf:function:line:…` too.
+pub fn call_site(s: &str) -> Option<&str> {
+    let (site, rest) = s.split_once(":(pid ")?;
+    let (_, line_number) = site.rsplit_once(':')?;
+    let shape = site.len() <= 80 && !site.contains(' ') && is_digits(line_number);
+    let (_, rest) = take_u32(rest)?;
+    rest.strip_prefix("):")
+        .filter(|_| shape)
+        .map(str::trim_start)
+}
+
+/// Whether a word consists of decimal digits.
+pub fn is_digits(s: &str) -> bool {
+    !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -138,23 +155,39 @@ mod tests {
 
     #[test]
     fn addresses() {
-        let take = |s| Bdf::take(s).map(|(b, rest)| (b.to_string(), b.slot(), rest.to_owned()));
-        assert_eq!(
-            take("0000:3B:00.1: x"),
-            Some(("0000:3b:00.1".into(), "0000:3b:00".into(), ": x".into()))
-        );
-        assert_eq!(
-            take("00000009:01:00)"),
-            Some(("0009:01:00".into(), "0009:01:00".into(), ")".into()))
-        );
-        assert_eq!(take("0000:05"), None);
-        assert_eq!(take("05:00.0"), None);
-        assert_eq!(
-            take("0000:3b:00. So"),
-            Some(("0000:3b:00".into(), "0000:3b:00".into(), ". So".into()))
-        );
-        let last = Bdf::last_in("from 0000:16:01.0 to 0000:17:00.0").map(|b| b.to_string());
+        for (text, want) in [
+            ("0000:3B:00.1: x", Some(("0000:3b:00.1", ": x"))),
+            ("00000009:01:00)", Some(("0009:01:00", ")"))),
+            ("0000:05", None),
+            ("05:00.0", None),
+            ("0000:3b:00. So", Some(("0000:3b:00", ". So"))),
+            ("0000:3b:00.9", Some(("0000:3b:00", ".9"))),
+        ] {
+            let want = want.map(|(address, rest)| (address.to_owned(), rest));
+            assert_eq!(take_address(text), want, "{text}");
+        }
+        let last = last_address("from 0000:16:01.0 to 0000:17:00.0");
         assert_eq!(last.as_deref(), Some("0000:17:00.0"));
+        assert_eq!(slot("0000:17:00.0"), "0000:17:00");
+    }
+
+    #[test]
+    fn phrases() {
+        for (phrase, want) in [
+            ("port module", true),
+            ("module", false),
+            ("*module", true),
+            ("port*cable*in", true),
+            ("port*in*cable", false),
+            ("porter", false),
+            ("port*", true),
+        ] {
+            assert_eq!(
+                says("port module event: cable in", phrase),
+                want,
+                "{phrase}"
+            );
+        }
     }
 
     #[test]
@@ -163,5 +196,48 @@ mod tests {
         assert_eq!(hex_words("0x000fe406 0x0000"), vec![0x000f_e406]);
         assert_eq!(hex_words("0x000fe406"), vec![0x000f_e406]);
         assert_eq!(hex_words("Link"), Vec::<u32>::new());
+    }
+
+    fn parts(s: &str) -> Option<(&str, Option<String>, &str)> {
+        origin(s).map(|o| (o.driver, o.address, o.rest))
+    }
+
+    #[test]
+    fn prefixes() {
+        let bdf = |s: &str| Some(s.to_owned());
+        for (line, want) in [
+            (
+                "mlx5_core 0000:53:00.0 eth0: Link down",
+                Some(("mlx5_core", bdf("0000:53:00.0"), "Link down")),
+            ),
+            (
+                "bnxt_en 0000:1A:00.0 (unnamed net_device) (uninitialized): x: y",
+                Some(("bnxt_en", bdf("0000:1a:00.0"), "x: y")),
+            ),
+            (
+                "mlx5_core: Port module event",
+                Some(("mlx5_core", None, "Port module event")),
+            ),
+            (
+                "mlx5_port_module_event:1131:(pid 0): Port",
+                Some(("", None, "Port")),
+            ),
+            ("nvme nvme0: rdma failed", None),
+            ("mlx5_core 0000:53:00.0 is a device: yes", None),
+            ("", None),
+        ] {
+            assert_eq!(parts(line), want, "{line}");
+        }
+    }
+
+    #[test]
+    fn call_sites() {
+        assert_eq!(call_site("poll_health:801:(pid 0): x"), Some("x"));
+        assert_eq!(
+            call_site("0000:03:00.0:handle_hca_cap:438:(pid 6016): x"),
+            Some("x")
+        );
+        assert_eq!(call_site("a b:1:(pid 3): x"), None);
+        assert_eq!(call_site("a:b:(pid 3): x"), None);
     }
 }

@@ -1,13 +1,15 @@
-//! Strips what log readers put in front of a kernel message, and tells kernel from user space.
+//! Strips what log readers and cluster tools put in front of a kernel message, and tells kernel from
+//! user space.
 //!
-//! Only whole prefixes at the start are taken: text that merely quotes a kernel line keeps the
-//! quoting program's words in front, and so never decodes.
+//! Only whole prefixes at the start are taken, one after the other until none fits: text that merely
+//! quotes a kernel line keeps the quoting program's words in front, and so never decodes.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 
 use super::record;
+use super::text::is_digits;
 use crate::source::colour::without_colour;
 
 /// A message without its wrappers.
@@ -27,47 +29,52 @@ pub struct Stripped<'a> {
 #[must_use]
 pub fn strip(line: &str, any_facility: bool) -> Option<Stripped<'_>> {
     let line = line.trim_end_matches(['\r', '\n']);
-    if let Cow::Owned(plain) = without_colour(line) {
-        let owned = strip_plain(&plain, any_facility)?.to_owned();
-        return Some(plain_text(Cow::Owned(owned)));
+    match without_colour(line) {
+        Cow::Borrowed(line) => strip_plain(line, any_facility),
+        Cow::Owned(line) => strip_plain(&line, any_facility).map(|stripped| Stripped {
+            text: Cow::Owned(stripped.text.into_owned()),
+            ..stripped
+        }),
     }
+}
+
+fn strip_plain(line: &str, any_facility: bool) -> Option<Stripped<'_>> {
+    let line = tool_prefix(line);
     if line.starts_with('{') && line.contains("\"MESSAGE\"") {
         return journal_object(line, any_facility);
     }
     if let Some(r) = record::parse(line) {
-        if r.facility != 0 && !any_facility {
-            return None;
-        }
-        return Some(Stripped {
+        return (r.facility == 0 || any_facility).then_some(Stripped {
             text: r.text,
             device: r.device,
             raw_record: true,
         });
     }
-    strip_plain(line, any_facility).map(|s| plain_text(Cow::Borrowed(s)))
-}
-
-fn plain_text(text: Cow<'_, str>) -> Stripped<'_> {
-    Stripped {
-        text,
+    let mut rest = line.trim_start();
+    let mut stamped = false;
+    while let Some((kind, after)) = log_prefix(rest, stamped) {
+        if kind == Kind::UserSpace && !any_facility {
+            return None;
+        }
+        stamped |= kind == Kind::Stamp;
+        rest = after.trim_start();
+    }
+    Some(Stripped {
+        text: Cow::Borrowed(rest),
         device: None,
         raw_record: false,
-    }
+    })
 }
 
 /// `journalctl -o json`: one object a line; MESSAGE is an array of bytes when it is not UTF-8.
 #[derive(Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
 struct JournalEntry {
-    #[serde(rename = "MESSAGE")]
     message: Option<Message>,
-    #[serde(rename = "_TRANSPORT")]
-    transport: Option<String>,
-    #[serde(rename = "SYSLOG_IDENTIFIER")]
-    identifier: Option<String>,
-    #[serde(rename = "SYSLOG_FACILITY")]
-    facility: Option<String>,
-    #[serde(rename = "_KERNEL_DEVICE")]
-    device: Option<String>,
+    _transport: Option<String>,
+    syslog_identifier: Option<String>,
+    syslog_facility: Option<String>,
+    _kernel_device: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -79,14 +86,10 @@ enum Message {
 
 fn journal_object(line: &str, any_facility: bool) -> Option<Stripped<'_>> {
     let entry: JournalEntry = serde_json::from_str(line).ok()?;
-    let from_kernel = match (&entry.transport, &entry.identifier) {
-        (Some(t), _) => t == "kernel",
-        (None, Some(i)) => i == "kernel",
-        (None, None) => true,
-    };
-    let kernel_facility = entry.facility.as_deref().is_none_or(|f| f == "0");
-    let trusted = from_kernel && kernel_facility;
-    if !(trusted || any_facility) {
+    let speaker = entry._transport.or(entry.syslog_identifier);
+    let from_kernel = speaker.is_none_or(|speaker| speaker == "kernel");
+    let kernel_facility = entry.syslog_facility.is_none_or(|f| f == "0");
+    if !((from_kernel && kernel_facility) || any_facility) {
         return None;
     }
     let text = match entry.message? {
@@ -95,138 +98,178 @@ fn journal_object(line: &str, any_facility: bool) -> Option<Stripped<'_>> {
     };
     Some(Stripped {
         text: Cow::Owned(text),
-        device: entry.device.as_deref().and_then(record::pci_device),
+        device: entry._kernel_device.as_deref().and_then(record::pci_device),
         raw_record: false,
     })
 }
 
-/// The textual prefixes, in any order that readers stack them.
-fn strip_plain(line: &str, any_facility: bool) -> Option<&str> {
-    let mut s = line.trim_start();
-    let mut stamped = false;
-    // dmesg -x -T in a journal short line is the deepest stack seen: five layers.
-    for _ in 0..8 {
-        let before = s.len();
-        if let Some((prio, rest)) = angle_priority(s) {
-            if prio >> 3 != 0 && !any_facility {
-                return None;
-            }
-            s = rest;
-        }
-        if let Some((facility, rest)) = decorated(s) {
-            if facility != "kern" && !any_facility {
-                return None;
-            }
-            s = rest;
-        }
-        if let Some(rest) = bracket_stamp(s) {
-            s = rest;
-            stamped = true;
-        }
-        if let Some(rest) = date(s) {
-            s = rest;
-            stamped = true;
-        }
-        if let Some(rest) = kernel_tag(s, stamped) {
-            s = rest;
-        }
-        if s.len() == before {
-            break;
-        }
+/// What a field of `journalctl -o export` or `-o verbose` says of its entry, which is one field a
+/// line: whether it comes from the kernel. `None` for other lines.
+#[must_use]
+pub fn journal_field(line: &str) -> Option<bool> {
+    let (name, value) = line.trim_start().split_once('=')?;
+    match name {
+        "__CURSOR" => Some(true),
+        "_TRANSPORT" => Some(value == "kernel"),
+        "SYSLOG_FACILITY" => Some(value == "0"),
+        _ => None,
     }
-    Some(s)
+}
+
+/// The line behind what tools add that run on many hosts (`node-7: ` of pdsh and clush, `3: ` of srun),
+/// search (`kern.log:12:`) or compare (`+`, `<`). As anybody can write such a word, it is taken only
+/// before a prefix of a log.
+fn tool_prefix(line: &str) -> &str {
+    let is_log = |s: &str| {
+        let s = s.trim_start();
+        let object = s.starts_with('{') && s.contains("\"MESSAGE\"");
+        object || record::parse(s).is_some() || log_prefix(s, false).is_some()
+    };
+    let sign = line.strip_prefix(['+', '-', '<', '>', '|']);
+    let host = || {
+        let (host, rest) = line.split_once(':')?;
+        // Names of hosts and files, and numbers of tasks; a program's has no digit as a rule.
+        let numbered = host.contains(|c: char| c.is_ascii_digit() || c == '/');
+        let number = rest.split_once(':').filter(|(n, _)| is_digits(n));
+        let rest = number.map_or(rest, |(_, rest)| rest);
+        let word = !host.contains([' ', '[', '<', '{', ';']);
+        ((numbered || host.ends_with(".log")) && word).then_some(rest)
+    };
+    let numbered = || {
+        let (number, rest) = line.trim_start().split_once('\t')?;
+        is_digits(number).then_some(rest)
+    };
+    let inner = sign.or_else(host).or_else(numbered);
+    inner
+        .filter(|inner| log_prefix(line, false).is_none() && is_log(inner))
+        .unwrap_or(line)
+}
+
+/// Kinds of prefixes of a log.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A time, behind which a host's name may stand.
+    Stamp,
+    /// It says that the kernel speaks.
+    Kernel,
+    /// It says that a program speaks.
+    UserSpace,
+}
+
+/// The next prefix, and what follows it.
+fn log_prefix(s: &str, stamped: bool) -> Option<(Kind, &str)> {
+    angle_priority(s)
+        .or_else(|| decorated(s))
+        .or_else(|| Some((Kind::Stamp, bracket_stamp(s)?)))
+        .or_else(|| Some((Kind::Stamp, date(s)?)))
+        .or_else(|| Some((Kind::Kernel, s.strip_prefix("MESSAGE=")?)))
+        .or_else(|| Some((Kind::Kernel, kernel_tag(s, stamped)?)))
+}
+
+fn of_kernel(is: bool) -> Kind {
+    match is {
+        true => Kind::Kernel,
+        false => Kind::UserSpace,
+    }
 }
 
 /// `<4>`, and RFC 5424's version digit behind it.
-fn angle_priority(s: &str) -> Option<(u32, &str)> {
+fn angle_priority(s: &str) -> Option<(Kind, &str)> {
     let (inner, rest) = s.strip_prefix('<')?.split_once('>')?;
-    if inner.len() > 3 || !inner.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    let prio = inner.parse().ok()?;
-    let rest = match rest.strip_prefix("1 ") {
-        Some(r) if r.bytes().next().is_some_and(|b| b.is_ascii_digit()) => r,
-        _ => rest,
-    };
-    Some((prio, rest.trim_start()))
+    let prio: u32 = (inner.len() <= 3 && is_digits(inner)).then(|| inner.parse().ok())??;
+    let version = rest
+        .strip_prefix("1 ")
+        .filter(|r| r.starts_with(|c: char| c.is_ascii_digit()));
+    Some((of_kernel(prio >> 3 == 0), version.unwrap_or(rest)))
 }
 
-/// `dmesg -x`: `kern  :warn  : `.
-fn decorated(s: &str) -> Option<(&str, &str)> {
+/// `kern  :warn  : ` of `dmesg -x`, `kern: warning: ` of talosctl, `kern.warn ` of busybox.
+fn decorated(s: &str) -> Option<(Kind, &str)> {
     const FACILITIES: [&str; 14] = [
         "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron",
         "authpriv", "ftp", "local0", "local1",
     ];
-    const LEVELS: [&str; 8] = [
-        "emerg", "alert", "crit", "err", "warn", "notice", "info", "debug",
+    const LEVELS: [&str; 9] = [
+        "emerg", "alert", "crit", "err", "warn", "warning", "notice", "info", "debug",
     ];
-    let (facility, rest) = s.split_once(':')?;
+    let (facility, rest) = s.split_once([':', '.'])?;
+    let dotted = s.get(facility.len()..)?.starts_with('.');
+    let (level, rest) = rest.split_once(if dotted { ' ' } else { ':' })?;
     let facility = facility.trim_end();
-    if !FACILITIES.contains(&facility) {
-        return None;
-    }
-    let (level, rest) = rest.split_once(':')?;
-    LEVELS
-        .contains(&level.trim())
-        .then_some((facility, rest.trim_start()))
+    (FACILITIES.contains(&facility) && LEVELS.contains(&level.trim()))
+        .then_some((of_kernel(facility == "kern"), rest))
 }
 
-/// `[  123.456]`, `[Sun Feb 23 16:24:18 2025]`, `[ T1946]`, `[  +0.000012]`, `[...]`.
+/// `[  123.456]`, `[Sun Feb 23 16:24:18 2025]`, `[ T1946]`, `[  +0.000012]`, `[...]`; talosctl writes a
+/// colon behind it.
 fn bracket_stamp(s: &str) -> Option<&str> {
     let (inner, rest) = s.strip_prefix('[')?.split_once(']')?;
     let inner = inner.trim();
-    let stamp = inner.len() <= 40
-        && (inner == "..."
-            || caller(inner)
-            || (inner.contains(['.', ':'])
-                && inner.split_ascii_whitespace().all(date_word)
-                && inner.bytes().any(|b| b.is_ascii_digit())));
-    stamp.then(|| rest.trim_start())
+    let mut words = inner.split_ascii_whitespace();
+    // printk's caller: a thread or a processor.
+    let caller = inner.strip_prefix(['T', 'C']).is_some_and(is_digits);
+    let stamp = inner == "..."
+        || caller
+        || (inner.contains(['.', ':'])
+            && inner.contains(|c: char| c.is_ascii_digit())
+            && words.all(|word| is_moment(word) || is_name(word)));
+    (stamp && inner.len() <= 48).then(|| rest.strip_prefix(": ").unwrap_or(rest))
 }
 
-/// printk's caller id: `T` and a thread, or `C` and a processor.
-fn caller(s: &str) -> bool {
-    s.strip_prefix(['T', 'C'])
-        .is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
-}
-
-/// A date at the start, of as many words as it has.
+/// A date at the start, of as many words as it has, in any language: a time among digits and at most
+/// short words before it (day and month), and years and zones behind it.
 fn date(s: &str) -> Option<&str> {
-    let mut rest = s;
-    let mut has_time = false;
+    let (mut rest, mut timed) = (s, false);
     for _ in 0..7 {
-        let (word, after) = word(rest);
-        if word.is_empty() || !date_word(word) {
+        let (word, after) = rest.split_once(' ')?;
+        let word = word.trim();
+        if !(is_moment(word) || (timed && is_zone(word)) || (!timed && is_name(word))) {
             break;
         }
-        has_time |= word.starts_with(|c: char| c.is_ascii_digit()) && word.contains([':', '.']);
-        rest = after;
+        timed |= is_time(word);
+        rest = after.trim_start();
     }
-    (has_time && rest.len() < s.len()).then_some(rest)
+    timed.then_some(rest)
 }
 
-/// A word of a date: a name of a day, month or zone, or digits with the signs of times.
-fn date_word(w: &str) -> bool {
-    const NAMES: [&str; 21] = [
-        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec", "Mon",
-        "Tue", "Wed", "Thu", "Fri", "Sat", "Sun", "UTC", "GMT",
-    ];
-    let bare = w.trim_end_matches([',', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']);
-    if NAMES.contains(&bare) {
-        return true;
-    }
-    let Some(first) = w.bytes().next() else {
-        return false;
+/// Whether a word of a date holds the time of day, or counts seconds: `16:24:18.5`,
+/// `2025-01-21T04:41:44+00:00`, `1700000000.123456`.
+fn is_time(word: &str) -> bool {
+    let time = word.split_once('T').map_or(word, |(_, time)| time);
+    let clock = time.split_once(':').is_some_and(|(hour, rest)| {
+        let minutes = rest.get(..2).is_some_and(is_digits);
+        hour.len() <= 2 && is_digits(hour) && minutes
+    });
+    let seconds = || {
+        word.split_once('.')
+            .is_some_and(|(s, _)| s.len() >= 9 && is_digits(s))
     };
-    // Local zone names: CET, CEST, AEDT.
-    if (3..=4).contains(&w.len()) && w.ends_with('T') && w.bytes().all(|b| b.is_ascii_uppercase()) {
-        return true;
-    }
-    (first.is_ascii_digit() || first == b'+')
-        && w.bytes().any(|b| b.is_ascii_digit())
-        && w.bytes()
-            .all(|b| b.is_ascii_digit() || b".:-+,TZ".contains(&b))
-        && !w.ends_with(':')
+    is_moment(word) && (clock || seconds())
+}
+
+/// Digits with the signs of times: `2025`, `16:24:18`, `+0.000012`, `2025-01-21T04:41:44,283302+00:00`.
+fn is_moment(word: &str) -> bool {
+    let digits = word.trim_start_matches(|c: char| c.is_ascii_alphabetic() && word.len() <= 5);
+    digits.starts_with(|c: char| c.is_ascii_digit() || c == '+')
+        && digits.contains(|c: char| c.is_ascii_digit())
+        && digits
+            .chars()
+            .all(|c| c.is_ascii_digit() || ".:-+,TZ/".contains(c))
+        && !digits.ends_with(':')
+}
+
+/// Abbreviated names of days and months: `Okt`, `févr.`, `12月`.
+fn is_name(word: &str) -> bool {
+    let bare = word.trim_end_matches(['.', ',']);
+    (1..=5).contains(&bare.chars().count())
+        && bare
+            .chars()
+            .all(|c| c.is_alphabetic() || (c.is_ascii_digit() && !bare.is_ascii()))
+}
+
+/// Names of zones and halves of the day: UTC, CEST, AEDT, PM.
+fn is_zone(word: &str) -> bool {
+    (2..=5).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_uppercase())
 }
 
 /// `kernel: `, and the host's name before it when a stamp came first; RFC 5424's dashes after.
@@ -234,15 +277,12 @@ fn kernel_tag(s: &str, stamped: bool) -> Option<&str> {
     if let Some(rest) = kernel_word(s) {
         return Some(rest);
     }
-    let (host, rest) = word(s);
-    let host_like = !host.is_empty()
-        && host
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b"-._:%".contains(&b))
-        && !host.ends_with(':');
-    if !(stamped && host_like) {
+    let (host, rest) = s.split_once(' ').filter(|_| stamped)?;
+    let host_like = |b: u8| b.is_ascii_alphanumeric() || b"-._:%".contains(&b);
+    if host.is_empty() || host.ends_with(':') || !host.bytes().all(host_like) {
         return None;
     }
+    let rest = rest.trim_start();
     kernel_word(rest).or_else(|| {
         let mut rest = rest.strip_prefix("kernel - ")?;
         while let Some(r) = rest.strip_prefix("- ") {
@@ -256,21 +296,11 @@ fn kernel_tag(s: &str, stamped: bool) -> Option<&str> {
 fn kernel_word(s: &str) -> Option<&str> {
     let rest = s.strip_prefix("kernel")?;
     let rest = match rest.strip_prefix('[') {
-        Some(r) => r
-            .trim_start_matches(|c: char| c.is_ascii_digit())
-            .strip_prefix(']')?,
+        Some(pid) => pid.split_once(']').filter(|(pid, _)| is_digits(pid))?.1,
         None => rest,
     };
     let rest = rest.strip_prefix(':')?;
-    (rest.is_empty() || rest.starts_with([' ', '[', '<'])).then(|| rest.trim_start())
-}
-
-/// The first word and what follows its blanks.
-fn word(s: &str) -> (&str, &str) {
-    match s.split_once(' ') {
-        Some((w, rest)) => (w, rest.trim_start()),
-        None => (s, ""),
-    }
+    (rest.is_empty() || rest.starts_with([' ', '[', '<'])).then_some(rest)
 }
 
 #[cfg(test)]
@@ -318,6 +348,34 @@ mod tests {
             "\x1b[32m[12345.678901] \x1b[0m",
             "3,1,1,-;",
             "4,1,1,c,caller=C12;",
+            // Other languages.
+            "Okt  6 09:30:00 node-2 kernel: [  922.175276] ",
+            "févr. 23 16:24:18 node kernel: ",
+            "12月  6 17:49:03 node-9 kernel: ",
+            "[So Feb 23 16:24:18 2025] ",
+            "[dim. févr. 23 16:24:18 2025] ",
+            "Mo 2026-10-03 06:01:36 MSK node-13 kernel: ",
+            "Sat 03 Oct 2026 06:01:36 AM UTC node-13 kernel: ",
+            // Tools for many hosts.
+            "node-7: [12345.678901] ",
+            "node-7:[Sun Feb 23 16:24:18 2025] ",
+            "10.5.0.2: kern: warning: [2026-04-11T08:40:16.123456789Z]: ",
+            "10.5.0.2: kern:    info: [2026-04-11T08:40:16.123456789Z]: ",
+            "gpu12: Sep  9 12:24:31 gpu12 kernel: ",
+            "gpu12: 3,1,1,-;",
+            "3: <4>[   50.238119] ",
+            // Search, comparison, pagers.
+            "kern.log:Sep  9 12:24:31 node-8 kernel: ",
+            "/var/log/messages:120:Sep  9 12:24:31 node-8 kernel: ",
+            "17:[12345.678901] ",
+            "    17\t[12345.678901] ",
+            "+[12345.678901] ",
+            "> Sep  9 12:24:31 node-8 kernel: ",
+            "< [12345.678901] ",
+            // The journal, field by field; busybox.
+            "MESSAGE=",
+            "    MESSAGE=",
+            "Jan  1 00:00:14 node kern.warn kernel: [   14.2] ",
         ] {
             let line = format!("{before}{MESSAGE}");
             let got = strip(&line, false).map(|s| s.text.into_owned());
@@ -350,7 +408,12 @@ mod tests {
 
     #[test]
     fn user_space_is_refused_or_keeps_its_own_words() {
-        for line in ["12,1,1,-;x", "<14>x", "user  :warn  : [1.5] x"] {
+        for line in [
+            "12,1,1,-;x",
+            "<14>x",
+            "user  :warn  : [1.5] x",
+            "n1: user: info: [1.5]: x",
+        ] {
             assert_eq!(strip(line, false), None, "{line}");
             assert!(strip(line, true).is_some(), "{line}");
         }
@@ -363,6 +426,12 @@ mod tests {
             "the kernel: ",
             "> ",
             "[ 922.175276] [<f12829d9>] ",
+            "node-7: ",
+            "node-7: healthd: ",
+            "healthd: [12345.678901] ",
+            "+ ",
+            "kern.log: ",
+            "worker at 12:24:31: ",
         ] {
             let line = format!("{before}{MESSAGE}");
             let got = strip(&line, false).unwrap();

@@ -1,0 +1,226 @@
+//! NVIDIA's messages (open-gpu-kernel-modules: `kernel_rc.c`, `common_nvswitch.h`): Xids, SXids,
+//! GPUs that do not come up, peer memory, GPUDirect Storage.
+
+use crate::observe::kernel::{
+    KernelEvent, Note, NvLink, RecoveryAction, Severity, Sxid, What, Xid, XidDetail,
+};
+
+use super::text::{first, hex_words, says_any, slot, take_0x, take_address, take_u32};
+
+/// Decodes what follows `NVRM: `: Xids and bring-up failures. `message` is the whole text.
+pub fn nvrm(after: &str, message: &str) -> Option<KernelEvent> {
+    if let Some(rest) = after.strip_prefix("Xid") {
+        return xid(rest, message);
+    }
+    let failed = |slot| Some(KernelEvent::new(What::Note(Note::Driver), message).of_slot(slot));
+    // One printk of several lines: which GPU, its PCI id, and what is wrong with it. rsyslog writes
+    // the newline as `#012`.
+    if let Some(rest) = after.strip_prefix("The NVIDIA GPU ") {
+        let address = take_address(rest).map(|(address, _)| slot(&address));
+        return probe_verdict(rest).then(|| failed(address))?;
+    }
+    if let Some((address, rest)) = after.strip_prefix("GPU ").and_then(take_address) {
+        return bring_up_failure(rest.strip_prefix(": ")?).then(|| failed(Some(slot(&address))))?;
+    }
+    // Newer drivers put the GPU's index in front: `GPU4 knvlink…`, `GPU0: …`.
+    let index = after.strip_prefix("GPU").and_then(take_u32);
+    let indexed = index.and_then(|(_, rest)| rest.strip_prefix(": ").or(rest.strip_prefix(' ')));
+    bring_up_failure(indexed.unwrap_or(after)).then(|| failed(None))?
+}
+
+/// The GPU that the first line of a report on a failed probe names, when the line stands alone.
+#[must_use]
+pub fn probe_report_start(message: &str) -> Option<String> {
+    let rest = message.strip_prefix("NVRM: The NVIDIA GPU ")?;
+    let (address, _) = take_address(rest)?;
+    (!probe_verdict(rest)).then(|| slot(&address))
+}
+
+/// Whether a text holds the ending of a report on a failed probe.
+#[must_use]
+pub fn probe_verdict(s: &str) -> bool {
+    const ENDINGS: [&str; 3] = [
+        "*fallen off the bus and is not responding to commands",
+        "*is not supported by",
+        "*requires use of the NVIDIA open kernel modules",
+    ];
+    says_any(s, &ENDINGS)
+}
+
+/// Failures that end in a GPU, or a GPU's links, not coming up. What leads to them (assertions,
+/// GSP boot traces) prints before and is left out.
+fn bring_up_failure(body: &str) -> bool {
+    const FAILURES: [&str; 14] = [
+        "rminitadapter failed",
+        "rm_init_adapter failed",
+        "rm_init_adapter() failed",
+        "rminitadapter: *fail",
+        "rminitadapter: *cannot ",
+        "the nvidia probe routine failed",
+        "the nvidia probe routine was not called",
+        "none of the nvidia ",
+        "no nvidia ",
+        "nvidia init module failed",
+        "failed to copy vbios",
+        "this pci i/o region assigned to your nvidia device is invalid",
+        "knvlink*fail",
+        "nvlink*fail",
+    ];
+    probe_verdict(body) || says_any(&body.to_ascii_lowercase(), &FAILURES)
+}
+
+/// Decodes what follows `NVRM: Xid`.
+fn xid(after: &str, message: &str) -> Option<KernelEvent> {
+    let (place, code, rest) = place_and_code(after)?;
+    let (pid, process, body) = blame(rest);
+    let detail = XidDetail {
+        nvlink: match code {
+            74 | 136 => nvlink_4(body),
+            144..=150 => nvlink_5(body),
+            _ => None,
+        },
+        recovery: (code == 154).then(|| recovery(body)).flatten(),
+    };
+    let xid = Xid {
+        code,
+        pid,
+        process,
+        detail,
+    };
+    Some(KernelEvent::new(What::Xid(xid), message).of_slot(place))
+}
+
+/// Decodes an NVSwitch's line.
+pub fn sxid(line: &str) -> Option<KernelEvent> {
+    let (name, rest) = line.strip_prefix("nvidia-nvswitch")?.split_once(':')?;
+    let numbered = name.len() <= 3 && name.bytes().all(|b| b.is_ascii_digit());
+    let (place, code, body) = place_and_code(rest.strip_prefix(" SXid").filter(|_| numbered)?)?;
+    let severity = severity(body.split(' ').next().unwrap_or_default());
+    let sxid = Sxid { code, severity };
+    Some(KernelEvent::new(What::Sxid(sxid), line).of_slot(place))
+}
+
+/// Slot, code and what follows, of ` (PCI:…): 79, …`. Drivers of before 2008 name no device: `: 79`
+/// or ` 79`. The code must end where its digits end.
+fn place_and_code(after: &str) -> Option<(Option<String>, u32, &str)> {
+    let (place, rest) = match after.strip_prefix(" (") {
+        Some(rest) => rest
+            .split_once(')')
+            .filter(|(place, _)| place.len() <= 64)?,
+        None => ("", after),
+    };
+    let rest = rest.strip_prefix(':').unwrap_or(rest);
+    let (code, rest) = take_u32(rest.trim_start()).filter(|_| rest.starts_with(' '))?;
+    let ends = |c: char| c.is_whitespace() || ",:;.(".contains(c);
+    if !(rest.is_empty() || rest.starts_with(ends)) {
+        return None;
+    }
+    let address = take_address(place.strip_prefix("PCI:").unwrap_or(place));
+    let rest = rest.trim_start_matches([',', ':']).trim_start();
+    Some((address.map(|(address, _)| slot(&address)), code, rest))
+}
+
+/// Takes `pid=` and `name=` off the front; gives both and the message proper.
+fn blame(mut rest: &str) -> (Option<u32>, Option<String>, &str) {
+    fn field<'a>(rest: &'a str, separator: &str) -> (&'a str, &'a str) {
+        rest.split_once(separator).unwrap_or((rest, ""))
+    }
+    let (mut pid, mut process) = (None, None);
+    if let Some(after) = rest.strip_prefix("pid=") {
+        let (value, tail) = field(after, ",");
+        pid = unquote(value).parse().ok();
+        rest = tail.trim_start();
+    }
+    if let Some(after) = rest.strip_prefix("name=") {
+        // A name may hold a comma; the driver always writes ", " behind it.
+        let (value, tail) = field(after, ", ");
+        let name = unquote(value.trim_end_matches(','));
+        process =
+            Some(name.to_owned()).filter(|name| !matches!(&**name, "" | "<unknown>" | "<n/a>"));
+        rest = tail;
+    }
+    (pid, process, rest)
+}
+
+fn unquote(s: &str) -> &str {
+    let s = s.trim();
+    let inner = s.strip_prefix('\'').and_then(|s| s.strip_suffix('\''));
+    inner.unwrap_or(s)
+}
+
+/// `… link 14(0x0, 0x0, …)`: the registers of an NVLink of before Blackwell.
+fn nvlink_4(body: &str) -> Option<NvLink> {
+    let (_, rest) = body.split_once("link ")?;
+    let (_, rest) = take_u32(rest)?;
+    Some(NvLink {
+        severity: None,
+        words: rest.strip_prefix('(').map(hex_words).unwrap_or_default(),
+    })
+}
+
+/// `UNIT Fatal|Nonfatal XC0 i0 Link 03 (0x… 0x…)`, columns padded with blanks.
+fn nvlink_5(body: &str) -> Option<NvLink> {
+    let severity = severity(body.split_ascii_whitespace().nth(1)?)?;
+    let words = (body.split_once(" Link ")).and_then(|(_, link)| link.split_once('('));
+    Some(NvLink {
+        severity: Some(severity),
+        words: words.map(|(_, words)| hex_words(words)).unwrap_or_default(),
+    })
+}
+
+fn severity(word: &str) -> Option<Severity> {
+    match word.trim_end_matches(',') {
+        "Fatal" => Some(Severity::Fatal),
+        "Nonfatal" | "Non-fatal" => Some(Severity::Nonfatal),
+        _ => None,
+    }
+}
+
+/// `… changed from 0x0 (None) to 0x4 (Drain and Reset)`.
+fn recovery(body: &str) -> Option<(RecoveryAction, RecoveryAction)> {
+    let (from, rest) = take_0x(body.split_once("changed from ")?.1)?;
+    let (to, _) = take_0x(rest.split_once(" to ")?.1)?;
+    let action = RecoveryAction::from_code;
+    Some((action(from), action(to)))
+}
+
+/// A module that the loader refused, in lower case.
+pub const SYMBOL_FAILURES: [&str; 2] = ["unknown symbol ", "disagrees about version of symbol "];
+
+/// `nvidia-peermem func:line ERROR …`, `nvidia_peermem: …`, `nv_peer_mem: …`; `nvidia_fs: …`.
+pub fn module(line: &str) -> Option<KernelEvent> {
+    const MODULES: [(&str, Note); 6] = [
+        ("nvidia-peermem", Note::Peermem),
+        ("nvidia_peermem", Note::Peermem),
+        ("nv_peer_mem", Note::Peermem),
+        ("nvidia-fs", Note::Gds),
+        ("nvidia_fs", Note::Gds),
+        ("nvfs", Note::Gds),
+    ];
+    /// Words by which a module reports a fault of its own.
+    const COMPLAINTS: [&str; 8] = [
+        "*error",
+        "*fail",
+        "*unable",
+        "*cannot",
+        "*could not",
+        "*invalid",
+        "*mismatch",
+        "*timed out",
+    ];
+    // A module's licence and signature taint the kernel, which is not a fault.
+    const TAINTS: [&str; 2] = ["*taint", "*gpl-only symbols"];
+    let note = first(&MODULES, line)?;
+    let end = line.find([':', ' '])?;
+    let (_, rest) = line.split_at_checked(end)?;
+    // The peer-memory module prints its name, a blank, and function:line.
+    let spoken = note == Note::Peermem && rest.starts_with(' ') && !rest.starts_with("  ");
+    let body = rest.to_ascii_lowercase();
+    let body = body.trim_start_matches(':').trim_start();
+    let complains = says_any(body, &COMPLAINTS) || says_any(body, &SYMBOL_FAILURES);
+    ((rest.starts_with(':') || spoken) && complains && !says_any(body, &TAINTS))
+        .then(|| KernelEvent::new(What::Note(note), line))
+}
+
+#[cfg(test)]
+mod tests;
