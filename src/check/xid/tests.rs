@@ -351,7 +351,9 @@ fn one_jobs_error_on_many_gpus_is_the_jobs() {
 #[test]
 fn the_list_for_the_report() {
     let mut event = xid(79, A);
-    event.process = Some("train".into());
+    if let What::Xid(xid) = &mut event.what {
+        xid.process = Some("train".into());
+    }
     let mut node = node(&[event, xid(79, A)]);
     node.tick(1);
     let mut nowhere = xid(31, A);

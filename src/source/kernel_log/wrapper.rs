@@ -121,7 +121,6 @@ pub fn journal_field(line: &str) -> Option<bool> {
 /// before a prefix of a log.
 fn tool_prefix(line: &str) -> &str {
     let is_log = |s: &str| {
-        let s = s.trim_start();
         let object = s.starts_with('{') && s.contains("\"MESSAGE\"");
         object || record::parse(s).is_some() || log_prefix(s, false).is_some()
     };
@@ -139,7 +138,7 @@ fn tool_prefix(line: &str) -> &str {
         let (number, rest) = line.trim_start().split_once('\t')?;
         is_digits(number).then_some(rest)
     };
-    let inner = sign.or_else(host).or_else(numbered);
+    let inner = sign.or_else(host).or_else(numbered).map(str::trim_start);
     inner
         .filter(|inner| log_prefix(line, false).is_none() && is_log(inner))
         .unwrap_or(line)
