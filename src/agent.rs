@@ -108,7 +108,10 @@ pub async fn run(
     tokio::pin!(shutdown);
     // Whatever hangs from here on, requests are answered and a stop signal is obeyed.
     let found = tokio::select! {
-        () = &mut shutdown => return Ok(()),
+        () = &mut shutdown => {
+            tracing::info!("selvage agent stopped while it was looking for its host");
+            return Ok(());
+        }
         found = start::find(&config, true) => found,
     };
     let clock = Clock::starting_at(crate::clock::monotonic());

@@ -67,7 +67,7 @@ pub(super) fn evaluator(config: &Config, policy: Policy, memory: Memory) -> Eval
     Evaluator::new(
         config.agent.node_name.clone(),
         policy,
-        config.role_overrides(),
+        config.rails.clone(),
         memory,
         config.hysteresis.clone(),
     )

@@ -1,10 +1,10 @@
 //! The command line. Commands in files of their own declare their arguments there.
 
 use super::run::USAGE;
-use super::{bench, cleanup, complain, preflight, sidecar};
+use super::{bench, check, cleanup, complain, preflight, sidecar};
 use crate::config;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -118,12 +118,13 @@ fn command() -> Command {
         .subcommand(config::add_agent_args(Command::new("agent").about(
             "Watch this node, judge it, serve metrics and the report (the DaemonSet)",
         )))
-        .subcommand(config::add_args(
+        .subcommand(config::add_args(check::Exit::augment_args(
             Command::new("check")
                 .about("Read this node once and print the verdict")
                 .after_help("Exit status: 0 ready, 1 degraded, 2 unready, 3 unknown")
+                .after_long_help(check::EXIT_STATUSES)
                 .arg(output()),
-        ))
+        )))
         .subcommand(config::add_args(
             Command::new("metrics").about("Read this node once and print the metrics"),
         ))

@@ -1,8 +1,8 @@
-//! `selvage check`: prints a report and derives the exit status from its verdict.
+//! `selvage check`: the form of the report, and the exit status of its verdict.
 
 use crate::report::text::{self, Style};
 use crate::report::{Report, State, json};
-use std::io::{self, Write};
+use clap::{Args, ValueEnum};
 
 /// Output format (`-o`), also of `selvage preflight`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,48 +13,120 @@ pub enum Output {
     Json,
 }
 
-/// Prints the report and gives the exit status.
-pub fn print(report: &Report, output: Output, out: &mut impl Write) -> io::Result<u8> {
-    let text = match output {
-        Output::Text(style) => text::encode(report, style),
-        Output::Json => json::encode_pretty(report) + "\n",
-    };
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
-    Ok(exit_status(report.state))
+/// Exit statuses by scheme, for `--help`.
+pub const EXIT_STATUSES: &str = "\
+Exit status, by --exit-codes:
+  default  0 ready, 1 degraded, 2 unready, 3 unknown
+  nagios   0 ok, 1 warning (degraded), 2 critical (unready), 3 unknown
+  npd      0 ok, 1 not ok (degraded, unready), 2 unknown
+  slurm    0 ok, 1 not ok (degraded, unready, unknown)";
+
+/// How a verdict becomes an exit status.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct Exit {
+    /// Exit 0 on milder verdicts than this, and on unknown unless that is named
+    #[arg(long, value_name = "VERDICT", default_value = "unknown")]
+    pub fail_on: FailOn,
+    /// What the caller takes exit statuses for: node-problem-detector, Slurm or Nagios
+    #[arg(long, value_name = "SCHEME", default_value = "default")]
+    pub exit_codes: ExitCodes,
 }
 
-/// Exit status of a verdict: 0 ready, 1 degraded, 2 unready, 3 unknown.
-pub fn exit_status(state: State) -> u8 {
-    match state {
-        State::Ready => 0,
-        State::Degraded => 1,
-        State::Unready => 2,
-        State::Unknown => 3,
+/// Which verdicts cause a non-zero exit status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FailOn {
+    /// Unready alone, not degraded or unknown.
+    #[value(help = None)]
+    Unready,
+    /// Degraded and unready, not unknown.
+    #[value(help = None)]
+    Degraded,
+    /// Every verdict but ready.
+    #[value(help = None, alias = "any")]
+    Unknown,
+}
+
+/// The meaning of exit statuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ExitCodes {
+    /// 0 ready, 1 degraded, 2 unready, 3 unknown.
+    #[value(help = None)]
+    Default,
+    /// node-problem-detector's custom plugins: 0 ok, 1 not ok, 2 unknown.
+    #[value(help = None)]
+    Npd,
+    /// 0 or 1.
+    #[value(help = None)]
+    Slurm,
+    /// Nagios plugins: 0 ok, 1 warning, 2 critical, 3 unknown.
+    #[value(help = None)]
+    Nagios,
+}
+
+impl FailOn {
+    /// Exit status of a verdict.
+    pub fn exit_status(self, state: State, codes: ExitCodes) -> u8 {
+        let fails = match self {
+            FailOn::Unknown => state != State::Ready,
+            FailOn::Degraded => matches!(state, State::Degraded | State::Unready),
+            FailOn::Unready => state == State::Unready,
+        };
+        let [degraded, unready, unknown] = match codes {
+            ExitCodes::Default | ExitCodes::Nagios => [1, 2, 3],
+            ExitCodes::Npd => [1, 1, 2],
+            ExitCodes::Slurm => [1, 1, 1],
+        };
+        match state {
+            State::Degraded if fails => degraded,
+            State::Unready if fails => unready,
+            State::Unknown if fails => unknown,
+            _ => 0,
+        }
+    }
+}
+
+/// The report in the wanted form.
+pub fn encode(report: &Report, output: Output) -> String {
+    match output {
+        Output::Text(style) => text::encode(report, style),
+        Output::Json => json::encode_pretty(report) + "\n",
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::testing::{broken, empty};
+    use crate::report::testing::broken;
 
     #[test]
     fn exit_statuses() {
-        let mut report = empty();
-        for (state, want) in State::ALL.into_iter().zip([0, 1, 2, 3]) {
-            report.state = state;
-            let mut out = Vec::new();
-            assert_eq!(print(&report, Output::Json, &mut out).unwrap(), want);
+        // Of ready, degraded, unready and unknown.
+        for (fail_on, codes, want) in [
+            ("unknown", "default", [0, 1, 2, 3]),
+            ("any", "default", [0, 1, 2, 3]),
+            ("degraded", "default", [0, 1, 2, 0]),
+            ("unready", "default", [0, 0, 2, 0]),
+            ("unknown", "nagios", [0, 1, 2, 3]),
+            ("degraded", "nagios", [0, 1, 2, 0]),
+            ("unready", "nagios", [0, 0, 2, 0]),
+            ("unknown", "npd", [0, 1, 1, 2]),
+            ("degraded", "npd", [0, 1, 1, 0]),
+            ("unready", "npd", [0, 0, 1, 0]),
+            ("unknown", "slurm", [0, 1, 1, 1]),
+            ("degraded", "slurm", [0, 1, 1, 0]),
+            ("unready", "slurm", [0, 0, 1, 0]),
+        ] {
+            let wanted = FailOn::from_str(fail_on, false).unwrap();
+            let scheme = ExitCodes::from_str(codes, false).unwrap();
+            let got = State::ALL.map(|state| wanted.exit_status(state, scheme));
+            assert_eq!(got, want, "--fail-on {fail_on} --exit-codes {codes}");
         }
     }
 
     #[test]
     fn both_forms_end_with_a_newline() {
         for output in [Output::Json, Output::Text(Style::default())] {
-            let mut out = Vec::new();
-            print(&broken(), output, &mut out).unwrap();
-            let text = String::from_utf8(out).unwrap();
+            let text = encode(&broken(), output);
             assert!(text.ends_with('\n') && !text.ends_with("\n\n"));
             assert_eq!(text.starts_with('{'), output == Output::Json);
         }

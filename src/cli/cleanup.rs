@@ -1,7 +1,7 @@
 //! `selvage cleanup`: removes everything of ours from one node or all of them.
 
 use super::complain;
-use super::run::{FAILED, USAGE};
+use super::run::{USAGE, fail, print_out};
 use super::runtime::on_runtime;
 use crate::cluster::Limits;
 use crate::cluster::api::{self, NodeApi};
@@ -9,7 +9,7 @@ use crate::cluster::cleanup::{Which, clean};
 use crate::cluster::names::Names;
 use crate::config::{self, Config};
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use std::io::Write;
+use std::io::{self, Write};
 
 /// The arguments of `selvage cleanup`.
 pub fn command() -> Command {
@@ -47,34 +47,23 @@ pub fn run(config: &Config, matches: &ArgMatches) -> u8 {
     let dry = settings.dry_run;
     let done = on_runtime(async {
         let limits = Limits::default();
-        let connected = api::connect_as_user(settings, &limits).await;
-        let (client, namespace) = connected.map_err(|e| e.to_string())?;
+        let (client, namespace) = api::connect_as_user(settings, &limits)
+            .await
+            .map_err(io::Error::other)?;
         let names = Names::new(settings);
         let api = NodeApi::new(client, &namespace, "", &names, limits);
         let say = |what: &str, parts: &[&str]| {
             let word = if dry { "would remove" } else { "removed" };
-            let _ = writeln!(std::io::stdout(), "{what}: {word} {}", parts.join(", "));
+            let _ = writeln!(io::stdout(), "{what}: {word} {}", parts.join(", "));
         };
-        clean(&api, &names, &which, dry, say)
-            .await
-            .map_err(|e| e.to_string())
+        let cleaned = clean(&api, &names, &which, dry, say).await;
+        cleaned.map_err(io::Error::other)
     });
-    match done {
-        Ok(Ok((nodes, leases))) => {
+    match done.flatten() {
+        Ok((nodes, leases)) => {
             let word = if dry { "would be cleaned" } else { "cleaned" };
-            let _ = writeln!(
-                std::io::stdout(),
-                "{nodes} nodes and {leases} leases {word}"
-            );
-            0
+            print_out(&format!("{nodes} nodes and {leases} leases {word}\n"))
         }
-        Ok(Err(error)) => {
-            complain(error);
-            FAILED
-        }
-        Err(error) => {
-            complain(error);
-            FAILED
-        }
+        Err(error) => fail(error),
     }
 }

@@ -10,13 +10,15 @@ use flate2::bufread::MultiGzDecoder;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 /// Bytes read at a time: few enough to stay in the second-level cache.
 const PIECE: usize = 256 << 10;
 
 /// Files of at least this size show a progress indicator on a terminal.
 const BIG: u64 = 256 << 20;
+
+/// Bytes from one update of the indicator to the next.
+const STEP: u64 = 64 << 20;
 
 /// The result of the command.
 #[derive(Debug, Default)]
@@ -124,7 +126,8 @@ fn scan(
 ) -> io::Result<Scanned> {
     let mut log = NcclLog::new(Limits::FILE);
     let mut reader = Reader::default();
-    let mut progress = Progress::new(name, size);
+    let shows_progress = size >= BIG && io::stderr().is_terminal();
+    let mut done: u64 = 0;
     let mut piece = vec![0; PIECE];
     let mut damage = None;
     loop {
@@ -133,7 +136,7 @@ fn scan(
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             // A compressed file that is cut short or has junk appended: what was read stands.
-            Err(error) if progress.read > 0 => {
+            Err(error) if done > 0 => {
                 damage = Some(format!("{name}: read up to where it is damaged: {error}"));
                 break;
             }
@@ -142,56 +145,16 @@ fn scan(
         let fresh = piece.get(..read).unwrap_or_default();
         reader.feed(fresh, &mut log, None);
         each(fresh);
-        progress.step(read);
+        let before = done;
+        done += read as u64;
+        if shows_progress && done / STEP > before / STEP {
+            let percent = done.saturating_mul(100) / size;
+            let _ = write!(io::stderr(), "\r{name}: {percent} %");
+        }
     }
     reader.finish(&mut log, None);
-    progress.end();
+    if shows_progress {
+        let _ = write!(io::stderr(), "\r\x1b[K");
+    }
     Ok((log, damage))
-}
-
-/// The progress indicator for a big file on a terminal.
-struct Progress<'a> {
-    name: &'a str,
-    size: u64,
-    read: u64,
-    shown_at: Instant,
-    shown: bool,
-}
-
-impl<'a> Progress<'a> {
-    fn new(name: &'a str, size: u64) -> Self {
-        let shown = size >= BIG && io::stderr().is_terminal();
-        Progress {
-            name,
-            size: if shown { size } else { 0 },
-            read: 0,
-            #[expect(
-                clippy::disallowed_methods,
-                reason = "only paces the progress indicator"
-            )]
-            shown_at: Instant::now(),
-            shown: false,
-        }
-    }
-
-    fn step(&mut self, read: usize) {
-        self.read += read as u64;
-        if self.size > 0 && self.shown_at.elapsed() > Duration::from_millis(200) {
-            let percent = self.read.saturating_mul(100) / self.size;
-            let _ = write!(io::stderr(), "\r{}: {percent} %", self.name);
-            #[expect(
-                clippy::disallowed_methods,
-                reason = "only paces the progress indicator"
-            )]
-            let now = Instant::now();
-            self.shown_at = now;
-            self.shown = true;
-        }
-    }
-
-    fn end(&self) {
-        if self.shown {
-            let _ = write!(io::stderr(), "\r\x1b[K");
-        }
-    }
 }

@@ -1,5 +1,6 @@
 //! From arguments to exit status.
 
+use super::capture::CaptureError;
 #[cfg(feature = "demo")]
 use super::demo;
 use super::runtime::{on_runtime, stop_signal};
@@ -8,7 +9,7 @@ use crate::agent::AgentError;
 use crate::config::{self, Config, Loaded, LogFormat};
 use crate::host::Host;
 use crate::report::text::Style;
-use crate::report::{Report, metrics};
+use crate::report::{Report, State, metrics};
 use crate::source::machine;
 use crate::state::StateDir;
 use clap::{ArgMatches, FromArgMatches};
@@ -80,10 +81,7 @@ fn with_settings(name: &str, loaded: Loaded, matches: &ArgMatches) -> u8 {
     let settings = loaded.changed();
     let config = match on_tree(loaded.config) {
         Ok(config) => &{ config },
-        Err(complaint) => {
-            complain(complaint);
-            return USAGE;
-        }
+        Err(complaint) => return refuse(complaint),
     };
     init_log(config, name != "agent");
     for warning in &loaded.warnings {
@@ -91,18 +89,12 @@ fn with_settings(name: &str, loaded: Loaded, matches: &ArgMatches) -> u8 {
     }
     match name {
         "agent" => agent(config, &settings),
-        "check" => sample(config, |report| {
-            let output = match output_form(matches) {
-                "json" => check::Output::Json,
-                _ => check::Output::Text(style()),
-            };
-            check::print(report, output, &mut io::stdout().lock())
-        }),
+        "check" => check_command(config, matches),
         "metrics" => sample(config, |report| {
             let stats = crate::clock::process_stats();
-            let text = metrics::encode(report, None, &stats, crate::agent::metrics_options(config));
-            Ok(print_out(&text))
-        }),
+            metrics::encode(report, None, &stats, crate::agent::metrics_options(config))
+        })
+        .map_or_else(|failed| failed, |_| 0),
         "capture" => capture_command(config, matches),
         "cleanup" => cleanup::run(config, matches),
         _ => USAGE,
@@ -135,26 +127,34 @@ fn capture_command(config: &Config, matches: &ArgMatches) -> u8 {
         plan,
         asked.unwrap_or_default(),
     ));
-    let captured = match captured {
-        Ok(captured) => captured,
-        Err(error) => {
-            complain(error);
-            return FAILED;
-        }
-    };
-    match captured {
+    match captured.map_err(CaptureError::Runtime).flatten() {
         Ok(summary) => {
-            for trouble in &summary.troubles {
-                complain(trouble);
-            }
+            summary.troubles.iter().for_each(complain);
             print_out(&format!(
                 "{summary}\nIt contains the host's name, kernel command line, addresses and kernel log: review it before you share it.\n"
             ))
         }
-        Err(error) => {
-            complain(error);
-            FAILED
-        }
+        Err(error) => fail(error),
+    }
+}
+
+/// Complains about something outside that failed; gives the exit status.
+pub(super) fn fail(error: impl std::fmt::Display) -> u8 {
+    complain(error);
+    FAILED
+}
+
+/// Complains about wrong usage; gives the exit status.
+fn refuse(error: impl std::fmt::Display) -> u8 {
+    complain(error);
+    USAGE
+}
+
+/// The form that `-o` asks for.
+fn output(matches: &ArgMatches) -> check::Output {
+    match output_form(matches) {
+        "json" => check::Output::Json,
+        _ => check::Output::Text(style()),
     }
 }
 
@@ -180,17 +180,10 @@ pub(super) fn print_out(text: &str) -> u8 {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => 0,
-        Err(error) => write_failed(&error),
+        // A closed pipe (`| head`) is not a failure.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
+        Err(error) => fail(error),
     }
-}
-
-/// Exit status after a failed write. A closed pipe (`| head`) is not a failure.
-fn write_failed(error: &io::Error) -> u8 {
-    if error.kind() == io::ErrorKind::BrokenPipe {
-        return 0;
-    }
-    complain(error);
-    FAILED
 }
 
 pub(super) fn files_of(matches: &ArgMatches) -> Vec<PathBuf> {
@@ -206,14 +199,13 @@ fn nccl_command(matches: &ArgMatches) -> u8 {
     for error in &outcome.errors {
         complain(crate::report::text::clean(error));
     }
-    let printed = print_out(&match output_form(matches) {
-        "json" => crate::report::nccl::json(&outcome.inputs),
-        _ => crate::report::nccl::text(&outcome.inputs, style()),
+    let printed = print_out(&match output(matches) {
+        check::Output::Json => crate::report::nccl::json(&outcome.inputs),
+        check::Output::Text(style) => crate::report::nccl::text(&outcome.inputs, style),
     });
-    if printed == 0 {
-        outcome.status()
-    } else {
-        printed
+    match printed {
+        0 => outcome.status(),
+        failed => failed,
     }
 }
 
@@ -222,9 +214,7 @@ fn kmsg_command(matches: &ArgMatches) -> u8 {
     let json = output_form(matches) == "json";
     match kmsg::run(&files, json, &mut io::stdout().lock()) {
         Ok(summary) => {
-            for trouble in &summary.troubles {
-                complain(trouble);
-            }
+            summary.troubles.iter().for_each(complain);
             if !summary.troubles.is_empty() {
                 return FAILED;
             }
@@ -233,18 +223,29 @@ fn kmsg_command(matches: &ArgMatches) -> u8 {
             }
             0
         }
-        Err(error) => {
-            complain(error);
-            FAILED
-        }
+        Err(error) => fail(error),
     }
 }
 
-fn sample(config: &Config, print: impl FnOnce(&Report) -> io::Result<u8>) -> u8 {
-    let report = on_runtime(crate::agent::sample_once(config));
-    match report.and_then(|report| print(&report)) {
-        Ok(status) => status,
-        Err(error) => write_failed(&error),
+fn check_command(config: &Config, matches: &ArgMatches) -> u8 {
+    let exit = match check::Exit::from_arg_matches(matches) {
+        Ok(exit) => exit,
+        Err(error) => return refuse(error),
+    };
+    let sampled = sample(config, |report| check::encode(report, output(matches)));
+    sampled.map_or_else(
+        |failed| failed,
+        |state| exit.fail_on.exit_status(state, exit.exit_codes),
+    )
+}
+
+/// Reads the node once and prints what `encode` makes of the report: its verdict, or the exit status
+/// of a failure.
+fn sample(config: &Config, encode: impl FnOnce(&Report) -> String) -> Result<State, u8> {
+    let report = on_runtime(crate::agent::sample_once(config)).map_err(|error| fail(error))?;
+    match print_out(&encode(&report)) {
+        0 => Ok(report.state),
+        failed => Err(failed),
     }
 }
 
@@ -258,18 +259,13 @@ fn agent(config: &Config, settings: &str) -> u8 {
             .await
             .map_err(io::Error::other)
     };
-    let status = serve(run);
-    tracing::info!(status, "selvage agent stopped");
-    status
+    serve(run)
 }
 
 fn sidecar_command(matches: &ArgMatches) -> u8 {
     let settings = match sidecar::settings(matches) {
         Ok(settings) => settings,
-        Err(complaint) => {
-            complain(complaint);
-            return USAGE;
-        }
+        Err(complaint) => return refuse(complaint),
     };
     let run = async {
         let stop = stop_signal()?;
@@ -283,35 +279,24 @@ fn sidecar_command(matches: &ArgMatches) -> u8 {
 fn preflight_command(matches: &ArgMatches) -> u8 {
     let settings = match preflight::Settings::from_arg_matches(matches) {
         Ok(settings) => settings,
-        Err(error) => {
-            complain(error);
-            return USAGE;
-        }
+        Err(error) => return refuse(error),
     };
     if let Some(dir) = &settings.copy_to {
         return match preflight::copy_to(dir) {
             Ok(path) => print_out(&format!("{}\n", path.display())),
-            Err(error) => {
-                complain(format_args!("{}: {error}", dir.display()));
-                FAILED
-            }
+            Err(error) => fail(format_args!("{}: {error}", dir.display())),
         };
     }
     if !settings.root.is_dir() {
-        complain(format_args!(
-            "--host-root {}: no such directory",
-            settings.root.display()
-        ));
-        return USAGE;
+        let root = settings.root.display();
+        return refuse(format_args!("--host-root {root}: no such directory"));
     }
-    let output = match output_form(matches) {
-        "json" => check::Output::Json,
-        _ => check::Output::Text(style()),
-    };
-    let (state, report) = preflight::run(&settings, std::env::vars_os(), output);
+    let (state, report) = preflight::run(&settings, std::env::vars_os(), output(matches));
     match print_out(&report) {
         0 if settings.warn => 0,
-        0 => settings.fail_on.exit_status(state),
+        0 => settings
+            .fail_on
+            .exit_status(state, check::ExitCodes::Default),
         failed => failed,
     }
 }

@@ -3,58 +3,72 @@
 use crate::config::listen::Listen;
 use crate::sidecar::Settings;
 use crate::units::Span;
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::builder::FalseyValueParser;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
 use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+struct Arguments {
+    /// Directory of NCCL_DEBUG_FILE: HOST.PID.log, or CONTAINER.HOST.PID.log
+    #[arg(
+        long,
+        env = "SELVAGE_SIDECAR_DIR",
+        value_name = "DIR",
+        default_value = "/var/log/nccl"
+    )]
+    dir: PathBuf,
+    /// Address to serve /metrics on; none: do not serve
+    #[arg(
+        long,
+        env = "SELVAGE_LISTEN",
+        value_name = "ADDRESS:PORT",
+        default_value = ":9950"
+    )]
+    listen: String,
+    /// End once the job is done (not needed in a native sidecar): a file DIR/done exists, or the pod
+    /// shares its PID namespace and every process that wrote a log has ended
+    #[arg(long, env = "SELVAGE_SIDECAR_EXIT_WHEN_DONE", value_parser = FalseyValueParser::new())]
+    exit_when_done: bool,
+    /// Report an NCCL init that takes longer as hanging
+    #[arg(
+        long,
+        env = "SELVAGE_SIDECAR_INIT_HANG_AFTER",
+        value_name = "SPAN",
+        default_value = "5m"
+    )]
+    init_hang_after: Span,
+    /// Namespace label of its series; empty: left to the scraper
+    #[arg(
+        long,
+        env = "SELVAGE_POD_NAMESPACE",
+        value_name = "NAME",
+        default_value = ""
+    )]
+    namespace: String,
+    /// Pod label of its series; empty: left to the scraper
+    #[arg(
+        long,
+        env = "SELVAGE_POD_NAME",
+        value_name = "NAME",
+        default_value = ""
+    )]
+    pod: String,
+    /// Container label, for files whose names do not tell their container
+    #[arg(
+        long,
+        env = "SELVAGE_CONTAINER",
+        value_name = "NAME",
+        default_value = ""
+    )]
+    container: String,
+}
 
 /// The subcommand with its flags.
 pub fn command() -> Command {
-    let text = |id: &'static str, env: &'static str, help: &'static str| {
-        Arg::new(id)
-            .long(id)
-            .env(env)
-            .value_name("NAME")
-            .default_value("")
-            .help(help)
-    };
-    Command::new("sidecar")
-        .about("Run next to a training container: follow its NCCL logs, serve metrics, print verdicts")
-        .arg(
-            Arg::new("dir")
-                .long("dir")
-                .env("SELVAGE_SIDECAR_DIR")
-                .value_name("DIR")
-                .default_value("/var/log/nccl")
-                .value_parser(clap::value_parser!(PathBuf))
-                .help("Directory of NCCL_DEBUG_FILE: HOST.PID.log, or CONTAINER.HOST.PID.log"),
-        )
-        .arg(
-            Arg::new("listen")
-                .long("listen")
-                .env("SELVAGE_LISTEN")
-                .value_name("ADDRESS:PORT")
-                .default_value(":9950")
-                .help("Address to serve /metrics on; none: do not serve"),
-        )
-        .arg(
-            Arg::new("exit-when-done")
-                .long("exit-when-done")
-                .env("SELVAGE_SIDECAR_EXIT_WHEN_DONE")
-                .action(ArgAction::SetTrue)
-                .value_parser(clap::builder::FalseyValueParser::new())
-                .help("End once the job is done (not needed in a native sidecar): a file DIR/done exists, or the pod shares its PID namespace and every process that wrote a log has ended"),
-        )
-        .arg(
-            Arg::new("init-hang-after")
-                .long("init-hang-after")
-                .env("SELVAGE_SIDECAR_INIT_HANG_AFTER")
-                .value_name("SPAN")
-                .default_value("5m")
-                .value_parser(clap::value_parser!(Span))
-                .help("Report an NCCL init that takes longer as hanging"),
-        )
-        .arg(text("namespace", "SELVAGE_POD_NAMESPACE", "Namespace label of its series; empty: left to the scraper"))
-        .arg(text("pod", "SELVAGE_POD_NAME", "Pod label of its series; empty: left to the scraper"))
-        .arg(text("container", "SELVAGE_CONTAINER", "Container label, for files whose names do not tell their container"))
+    let command = Command::new("sidecar").about(
+        "Run next to a training container: follow its NCCL logs, serve metrics, print verdicts",
+    );
+    Arguments::augment_args(command)
 }
 
 /// Settings from the command line and the environment.
@@ -62,27 +76,22 @@ pub fn command() -> Command {
 /// # Errors
 /// The invalid value, and why.
 pub fn settings(matches: &ArgMatches) -> Result<Settings, String> {
-    let text = |id: &str| matches.get_one::<String>(id).cloned().unwrap_or_default();
-    let listen = match text("listen").as_str() {
+    let given = Arguments::from_arg_matches(matches).map_err(|error| error.to_string())?;
+    let listen = match given.listen.as_str() {
         "none" | "off" => None,
-        address => {
-            let listen: Listen = address
-                .parse()
-                .map_err(|why| format!("--listen {address}: {why}"))?;
-            Some(listen.addresses())
-        }
+        address => Some(
+            (address.parse::<Listen>())
+                .map_err(|why| format!("--listen {address}: {why}"))?
+                .addresses(),
+        ),
     };
-    let hang_after = matches.get_one::<Span>("init-hang-after");
     Ok(Settings {
-        dir: matches
-            .get_one::<PathBuf>("dir")
-            .cloned()
-            .unwrap_or_default(),
+        dir: given.dir,
         listen,
-        exit_when_done: matches.get_flag("exit-when-done"),
-        hang_after: hang_after.map_or(Span::from_secs(300).0, |span| span.0),
-        namespace: text("namespace"),
-        pod: text("pod"),
-        container: text("container"),
+        exit_when_done: given.exit_when_done,
+        hang_after: given.init_hang_after.0,
+        namespace: given.namespace,
+        pod: given.pod,
+        container: given.container,
     })
 }

@@ -125,7 +125,7 @@ fn labels(report: &Report, names: &Names) -> BTreeMap<String, Want> {
             names::GPUDIRECT,
             known(
                 report.gpudirect.path != Path::Unknown,
-                port_view::path_name(report.gpudirect.path).to_string(),
+                port_view::word(report.gpudirect.path),
             ),
         ),
         (

@@ -31,12 +31,8 @@ pub(super) struct Layers {
 }
 
 impl Layers {
-    fn refuse(&mut self, origin: Origin, key: &str, message: impl Into<String>) {
-        self.complaints.push(Complaint {
-            origin,
-            key: (!key.is_empty()).then(|| key.to_string()),
-            message: message.into(),
-        });
+    pub fn refuse(&mut self, origin: Origin, key: &str, message: impl Into<String>) {
+        self.complaints.push(complaint(origin, key, message));
     }
 
     fn add(&mut self, origin: Origin, key: &str, value: Result<Value, String>) {
@@ -83,7 +79,7 @@ impl Layers {
                 (DeValue::Table(inner), Place::Section | Place::Map) => {
                     self.table(key, inner, origin);
                 }
-                (value, place) => self.value(at, key, &place, || plain(value)),
+                (value, place) => self.value(at, key, place, || plain(value)),
             }
         }
     }
@@ -93,7 +89,7 @@ impl Layers {
         &mut self,
         origin: Origin,
         key: &str,
-        place: &Place,
+        place: Place,
         value: impl FnOnce() -> Result<Value, String>,
     ) {
         match place {
@@ -123,11 +119,8 @@ impl Layers {
                 Some(setting) => self.text(origin, setting, &text),
                 None => {
                     let known = settings().iter().map(|setting| setting.env.as_str());
-                    self.warnings.push(Complaint {
-                        message: format!("no such setting{}", suggestion(&name, known)),
-                        key: None,
-                        origin,
-                    });
+                    let message = format!("no such setting{}", suggestion(&name, known));
+                    self.warnings.push(complaint(origin, "", message));
                 }
             }
         }
@@ -150,11 +143,11 @@ impl Layers {
             Some((key, text)) => {
                 let key = key.trim();
                 let place = place(key);
-                let setting = match &place {
-                    Place::Leaf(setting) => Some(*setting),
+                let setting = match place {
+                    Place::Leaf(setting) => Some(setting),
                     _ => None,
                 };
-                self.value(origin, key, &place, || typed(setting, text));
+                self.value(origin, key, place, || typed(setting, text));
             }
         }
     }
@@ -166,11 +159,10 @@ impl Layers {
         for raw in &self.raws {
             match trial(&raw.key, &raw.value) {
                 Ok(()) => put(&mut merged, &raw.key, raw.value.clone()),
-                Err(message) => self.complaints.push(Complaint {
-                    origin: raw.origin.clone(),
-                    key: Some(raw.key.clone()),
-                    message,
-                }),
+                Err(message) => {
+                    let origin = raw.origin.clone();
+                    self.complaints.push(complaint(origin, &raw.key, message));
+                }
             }
         }
         serde_json::from_value(merged)
@@ -190,6 +182,14 @@ impl Layers {
         let said = |raw: &&Raw| within(&raw.key, key) || within(key, &raw.key);
         let last = self.raws.iter().rev().find(said);
         last.map_or(Origin::Default, |raw| raw.origin.clone())
+    }
+}
+
+fn complaint(origin: Origin, key: &str, message: impl Into<String>) -> Complaint {
+    Complaint {
+        origin,
+        key: (!key.is_empty()).then(|| key.to_string()),
+        message: message.into(),
     }
 }
 
@@ -215,11 +215,7 @@ fn typed(setting: Option<&Setting>, text: &str) -> Result<Value, String> {
     {
         return plain(value.get_ref());
     }
-    let number = || -> Option<Value> {
-        let whole = text.parse::<i64>().ok().map(Value::from);
-        let real = || text.parse::<f64>().ok().filter(|real| real.is_finite());
-        whole.or_else(|| real().map(Value::from))
-    };
+    let number = || Some(Value::Number(text.parse().ok()?));
     let boolean = || match text.to_ascii_lowercase().as_str() {
         "true" | "yes" | "on" | "1" => Some(Value::Bool(true)),
         "false" | "no" | "off" | "0" => Some(Value::Bool(false)),
@@ -307,6 +303,7 @@ fn put(tree: &mut Value, key: &str, value: Value) {
 }
 
 /// What a key names.
+#[derive(Clone, Copy)]
 enum Place {
     /// A section of settings.
     Section,

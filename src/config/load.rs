@@ -74,15 +74,10 @@ pub struct Loaded {
     pub config: Config,
     /// Environment variables with our prefix that are not settings.
     pub warnings: Vec<Complaint>,
-    layers: Layers,
+    pub(super) layers: Layers,
 }
 
 impl Loaded {
-    /// Where the value in force of a key was written.
-    pub(super) fn origin_of(&self, key: &str) -> Origin {
-        self.layers.origin_of(key)
-    }
-
     /// Takes the node's name from NODE_NAME or the host where no setting gives it.
     pub(super) fn resolve_node_name(
         &mut self,
@@ -127,10 +122,7 @@ pub fn load(
     let file = named
         .cloned()
         .or_else(|| variable("SELVAGE_CONFIG"))
-        .map(|path| {
-            let text = read(Path::new(&path));
-            (path, text)
-        });
+        .map(|path| (path.clone(), read(Path::new(&path))));
     let mut loaded = merge(matches, environment, file)?;
     loaded.resolve_node_name(variable("NODE_NAME"), host_name);
     Ok(loaded)
@@ -145,11 +137,10 @@ pub(super) fn merge(
     let mut layers = Layers::default();
     match file {
         Some((name, Ok(text))) => layers.file(&name, &text),
-        Some((name, Err(error))) => layers.complaints.push(Complaint {
-            origin: Origin::File { name, line: None },
-            key: None,
-            message: format!("cannot be read: {error}"),
-        }),
+        Some((name, Err(error))) => {
+            let origin = Origin::File { name, line: None };
+            layers.refuse(origin, "", format!("cannot be read: {error}"));
+        }
         None => {}
     }
     layers.environment(environment);
@@ -157,11 +148,7 @@ pub(super) fn merge(
 
     let config = layers.merge();
     for (key, message) in config.iter().flat_map(Config::complaints) {
-        layers.complaints.push(Complaint {
-            origin: layers.origin_of(&key),
-            key: Some(key),
-            message,
-        });
+        layers.refuse(layers.origin_of(&key), &key, message);
     }
     match config {
         Some(config) if layers.complaints.is_empty() => Ok(Loaded {

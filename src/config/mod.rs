@@ -67,11 +67,6 @@ impl Config {
         self.agent.host_root.join(&self.agent.kmsg)
     }
 
-    /// The operator's rules on which ports are rails.
-    pub fn role_overrides(&self) -> RoleOverrides {
-        self.rails.clone()
-    }
-
     /// Everything wrong with the settings as a whole, as (key, sentence); empty if they are valid.
     pub fn complaints(&self) -> Vec<(String, String)> {
         let mut complaints = self.ranges();

@@ -90,7 +90,7 @@ impl Loaded {
     fn in_force(&self) -> Vec<(String, String, Origin)> {
         let tree = serde_json::to_value(&self.config).unwrap_or(Value::Null);
         let row = |key: String, value: &Value| {
-            let origin = self.origin_of(&key);
+            let origin = self.layers.origin_of(&key);
             (key, toml(value), origin)
         };
         let mut rows = Vec::new();

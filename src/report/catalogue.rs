@@ -1,8 +1,6 @@
 //! Every metric family that the agent can export: the one table that the encoder, `docs/metrics.md`
 //! and the tests read.
 
-use std::fmt::Write;
-
 /// Type of the family, as `# TYPE` prints it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -210,42 +208,4 @@ catalogue! {
         "Unix time at which the first certificate of the served chain expires; no series without TLS.";
     SERVE_RELOAD_FAILURES: Counter Default "selvage_serve_reload_failures_total" []
         "Failed reloads of certificate, key, client CA or token file, one every 10 s while the fault lasts; no series where no such file is set.";
-}
-
-/// The catalogue and the default selections of counters as Markdown: `docs/metrics.md`.
-pub fn markdown() -> String {
-    let mut out = String::from(
-        "# Metrics\n\n\
-         Generated from `src/report/catalogue.rs`; a test holds it equal (`UPDATE_GOLDEN=1 cargo test` rewrites it).\n\n\
-         A value that could not be observed has no series: absent is not zero. The series of a removed port\n\
-         are gone with the next scrape. *full* means: only with `counters.full`.\n\n\
-         `promtool check metrics` warns about three names that are intended: `selvage_port_counter_total`,\n\
-         `selvage_port_hw_counter_total` and `selvage_port_counter_saturated` hold the word *counter*, as\n\
-         the kernel's directories do.\n\n\
-         | metric | type | labels | detail | meaning |\n|---|---|---|---|---|\n",
-    );
-    for family in CATALOGUE {
-        let kind = match family.kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-        };
-        let detail = match family.detail {
-            Detail::Default => "default",
-            Detail::Full => "full",
-        };
-        let labels = family
-            .labels
-            .iter()
-            .map(|label| format!("`{label}`"))
-            .collect::<Vec<_>>()
-            .join(" ");
-        // Writing to a String cannot fail.
-        let _ = writeln!(
-            out,
-            "| `{}` | {kind} | {labels} | {detail} | {} |",
-            family.name, family.help
-        );
-    }
-    out.push_str(&super::default_counters::markdown());
-    out
 }

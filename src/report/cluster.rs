@@ -1,6 +1,5 @@
 //! What the writer of the Node does, as metrics and the report show it.
 
-use super::{Report, Tainting};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -41,25 +40,4 @@ pub struct BudgetStatus {
     pub limit: usize,
     /// Nodes of the group when they were last counted.
     pub nodes: usize,
-}
-
-/// The object `cluster` of the JSON report.
-#[derive(Debug, Serialize)]
-pub struct ClusterView<'a> {
-    /// What the verdict over time wants of the taint: keep, want, clear.
-    tainting: Tainting,
-    taint_muted: bool,
-    #[serde(flatten)]
-    status: &'a ClusterStatus,
-}
-
-impl<'a> ClusterView<'a> {
-    /// Joins what was judged of the taint with what the writer did about it.
-    pub fn new(report: &Report, status: &'a ClusterStatus) -> Self {
-        ClusterView {
-            tainting: report.tainting,
-            taint_muted: report.taint_muted,
-            status,
-        }
-    }
 }

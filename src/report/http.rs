@@ -15,12 +15,13 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use nix::sys::socket::{setsockopt, sockopt};
 use std::convert::Infallible;
+use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use timed::TimedStream;
 use tls_auth::TlsAuth;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -32,7 +33,6 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::server::TlsStream;
 
 mod auth;
-mod timed;
 mod tls;
 pub mod tls_auth;
 mod x509;
@@ -236,12 +236,9 @@ pub fn respond(status: StatusCode, kind: &'static str, body: Bytes) -> Response<
     response
 }
 
-/// An open connection as the accept loop knows it.
-struct Open {
-    task: AbortHandle,
-    /// Turn of its last request (or of its accept).
-    active: Arc<AtomicU64>,
-}
+/// An open connection as the accept loop sees it: its task, and the turn of its last request (or of
+/// its accept).
+type Open = (AbortHandle, Arc<AtomicU64>);
 
 /// Serves until `shutdown` is done; then answers under way are finished, for a second at most.
 pub async fn serve(
@@ -259,15 +256,16 @@ pub async fn serve(
             biased;
             () = &mut shutdown => break,
             Some(_) = tasks.join_next(), if !tasks.is_empty() => {
-                open.retain(|connection| !connection.task.is_finished());
+                open.retain(|(task, _)| !task.is_finished());
             }
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
                     make_room(&mut open, state.limits().connections);
-                    let active = Arc::new(AtomicU64::new(turns.fetch_add(1, Ordering::Relaxed)));
-                    let clock = Clock { turns: Arc::clone(&turns), active: Arc::clone(&active) };
+                    let clock = Clock { turns: Arc::clone(&turns), active: Arc::default() };
+                    clock.tick();
+                    let active = Arc::clone(&clock.active);
                     let task = tasks.spawn(connection(stream, Arc::clone(&state), clock, stopping.clone()));
-                    open.push(Open { task, active });
+                    open.push((task, active));
                     // In a burst of connections, each gets to read its request before the next may
                     // push it out.
                     tokio::task::yield_now().await;
@@ -290,16 +288,10 @@ pub async fn serve(
 
 /// Ends the connection that has been idle longest, if there are too many for one more.
 fn make_room(open: &mut Vec<Open>, most: usize) {
-    if open.len() < most {
-        return;
-    }
-    let idlest = open
-        .iter()
-        .enumerate()
-        .min_by_key(|(_, connection)| connection.active.load(Ordering::Relaxed))
-        .map(|(at, _)| at);
-    if let Some(at) = idlest {
-        open.swap_remove(at).task.abort();
+    let turn = |(_, (_, active)): &(usize, &Open)| active.load(Ordering::Relaxed);
+    let idlest = open.iter().enumerate().min_by_key(turn);
+    if let Some((at, _)) = idlest.filter(|_| open.len() >= most) {
+        open.swap_remove(at).0.abort();
     }
 }
 
@@ -322,13 +314,20 @@ async fn connection(
     clock: Clock,
     mut stopping: watch::Receiver<bool>,
 ) {
+    let limits = state.limits();
     // Without it, Nagle's algorithm may hold the last segment of an answer; it only costs time.
     let _ = stream.set_nodelay(true);
+    // The kernel ends the connection of a client that reads nothing of an answer.
+    let patience = u32::try_from(limits.write_timeout.as_millis()).unwrap_or(u32::MAX);
+    if let Err(error) = setsockopt(&stream, sockopt::TcpUserTimeout, &patience) {
+        tracing::debug!(%error, "connection refused: writes to it cannot be bounded");
+        return;
+    }
     let Some(config) = state.guard().access().tls else {
         return requests(stream, Vec::new(), state, clock, stopping).await;
     };
     let shaken = tokio::select! {
-        shaken = handshake(stream, config, state.limits().header_timeout) => shaken,
+        shaken = handshake(stream, config, limits.header_timeout) => shaken,
         _ = stopping.changed() => return,
     };
     let Some(stream) = shaken else { return };
@@ -346,17 +345,11 @@ async fn handshake(
     patience: Duration,
 ) -> Option<TlsStream<TcpStream>> {
     let accepting = TlsAcceptor::from(config).accept(stream);
-    match tokio::time::timeout(patience, accepting).await {
-        Ok(Ok(stream)) => Some(stream),
-        Ok(Err(error)) => {
-            tracing::debug!(%error, "TLS handshake failed");
-            None
-        }
-        Err(_) => {
-            tracing::debug!("TLS handshake timed out");
-            None
-        }
-    }
+    let accepted = tokio::time::timeout(patience, accepting).await;
+    let shaken = accepted.map_err(io::Error::from).flatten();
+    shaken
+        .inspect_err(|error| tracing::debug!(%error, "TLS handshake failed"))
+        .ok()
 }
 
 /// Answers a connection's requests; `client` is the certificate chain that it presented, if any.
@@ -374,7 +367,6 @@ async fn requests(
         let response = state.answer(method, path, request.headers(), &client);
         async { Ok::<_, Infallible>(response) }
     });
-    let stream = TimedStream::new(stream, limits.write_timeout);
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.header_timeout)

@@ -2,19 +2,17 @@
 //! so what is gone from the node is gone from the next scrape.
 
 use super::catalogue::{self as cat, Detail};
-use super::port_view::{self, ReportedPort};
+use super::port_view;
 use super::{ClusterStatus, Report, State};
 use crate::check::gpudirect::Path;
-use crate::check::{Finding, Status, Weight};
 use crate::observe::gpudirect::MODULES_OF_INTEREST;
 use crate::units::Millis;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 mod exposition;
 pub(crate) mod nccl;
 mod pci;
 mod pfc;
-mod platform;
 mod port;
 
 pub(crate) use exposition::Exposition;
@@ -55,250 +53,154 @@ pub fn encode(
     stats: &AgentStats,
     options: Options,
 ) -> String {
-    let mut exposition = Exposition::new(options.detail);
-    verdict(&mut exposition, report);
-    platform::families(&mut exposition, report);
+    let mut out = Exposition::new(options.detail);
+    verdict(&mut out, report);
+    findings(&mut out, report);
+    platform(&mut out, report);
     let ports = port_view::ports(report);
-    port::families(&mut exposition, report, &ports);
-    pfc::families(&mut exposition, report);
-    pci::families(&mut exposition, report, &ports);
-    kernel_log(&mut exposition, report);
-    gpudirect(&mut exposition, report);
-    sources(&mut exposition, report);
-    nccl::families(&mut exposition, &report.jobs);
+    port::families(&mut out, report, &ports);
+    pfc::families(&mut out, report);
+    pci::families(&mut out, report, &ports);
+    kernel_log(&mut out, report);
+    gpudirect(&mut out, report);
+    sources(&mut out, report);
+    nccl::families(&mut out, &report.jobs);
     if let Some(status) = cluster {
-        self::cluster(&mut exposition, status);
+        self::cluster(&mut out, status);
     }
-    agent(&mut exposition, stats, report);
-    exposition.into_text()
-}
-
-/// What changes with every scrape.
-fn agent(exposition: &mut Exposition, stats: &AgentStats, report: &Report) {
     let age = stats.now.map(|now| now.since(report.snapshot.at));
-    exposition.one(&cat::REPORT_AGE, age.map(|age| age.as_secs_f64()));
-    encode_process(exposition, stats);
-    let expires = stats.certificate_expires.map(|at| at as f64);
-    exposition.one(&cat::TLS_CERTIFICATE_EXPIRY, expires);
-    let failures = stats.reload_failures.map(|count| count as f64);
-    exposition.one(&cat::SERVE_RELOAD_FAILURES, failures);
+    out.push(&cat::REPORT_AGE, &[], age.map(|age| age.as_secs_f64()));
+    agent(&mut out, stats);
+    out.into_text()
 }
 
-/// Memory and CPU time of the process.
-pub(crate) fn encode_process(exposition: &mut Exposition, stats: &AgentStats) {
-    exposition.one(
-        &cat::PROCESS_RESIDENT,
-        stats.resident_bytes.map(|bytes| bytes as f64),
-    );
-    exposition.one(&cat::PROCESS_CPU, stats.cpu_seconds);
+/// The agent's own process, which changes with every scrape.
+pub(crate) fn agent(out: &mut Exposition, stats: &AgentStats) {
+    out.push(&cat::PROCESS_RESIDENT, &[], stats.resident_bytes);
+    out.push(&cat::PROCESS_CPU, &[], stats.cpu_seconds);
+    let expires = stats.certificate_expires;
+    out.push(&cat::TLS_CERTIFICATE_EXPIRY, &[], expires);
+    out.push(&cat::SERVE_RELOAD_FAILURES, &[], stats.reload_failures);
 }
 
-/// 1 or 0.
-pub(crate) fn flag(is: bool) -> f64 {
-    f64::from(u8::from(is))
+fn verdict(out: &mut Exposition, report: &Report) {
+    out.push(&cat::BUILD_INFO, &[env!("CARGO_PKG_VERSION")], true);
+    out.push(&cat::FABRIC_READY, &[], report.state == State::Ready);
+    for state in State::ALL {
+        let labels = [state.as_str()];
+        out.push(&cat::FABRIC_STATE, &labels, state == report.state);
+        let entered = report.totals.transitions.get(state.as_str()).copied();
+        let entered = entered.unwrap_or(0);
+        out.push(&cat::FABRIC_STATE_TRANSITIONS, &labels, entered);
+    }
+    let since = port_view::wall_at(report, report.since).map(|at| at.as_second());
+    out.push(&cat::FABRIC_STATE_SINCE, &[], since);
+    out.push(&cat::FULL_WINDOW, &[], report.full_window);
 }
 
-/// An alert on `failing` must not fire for what does not move the verdict.
-fn status_name(finding: &Finding) -> &'static str {
-    match (finding.weight, finding.status) {
-        (Weight::Notice, _) => "notice",
-        (_, Status::Unknown) => "unknown",
-        (_, Status::Degraded) => "degraded",
-        (_, Status::Failing) => "failing",
+fn findings(out: &mut Exposition, report: &Report) {
+    let mut counts: BTreeMap<[&str; 2], u32> = BTreeMap::new();
+    for (number, finding) in report.findings.iter().enumerate() {
+        let status = port_view::status(finding);
+        *counts.entry([&finding.check, status]).or_default() += 1;
+        if number < MAX_FINDINGS {
+            // Two keys may have one subject: a device that came back under its old name.
+            let labels = [&*finding.check, &finding.subject, &finding.reason, status];
+            out.push(&cat::FINDING, &labels, true);
+        }
+    }
+    for (labels, count) in counts {
+        out.push(&cat::CHECK_FINDINGS, &labels, count);
     }
 }
 
-fn verdict(exposition: &mut Exposition, report: &Report) {
-    exposition.add(&cat::BUILD_INFO, [([env!("CARGO_PKG_VERSION")], 1.0)]);
-    exposition.one(&cat::FABRIC_READY, Some(flag(report.state == State::Ready)));
-    exposition.add(
-        &cat::FABRIC_STATE,
-        State::ALL.map(|state| ([state.as_str()], flag(state == report.state))),
-    );
-    exposition.add(
-        &cat::FABRIC_STATE_TRANSITIONS,
-        State::ALL.map(|state| {
-            let count = report.totals.transitions.get(state.as_str());
-            ([state.as_str()], count.copied().unwrap_or(0) as f64)
-        }),
-    );
-    let since = port_view::wall_at(report, report.since);
-    exposition.one(
-        &cat::FABRIC_STATE_SINCE,
-        since.map(|at| at.as_second() as f64),
-    );
-    exposition.one(&cat::FULL_WINDOW, Some(flag(report.full_window)));
-
-    let mut counts: BTreeMap<(&str, &str), u32> = BTreeMap::new();
-    for finding in &report.findings {
-        *counts
-            .entry((finding.check.as_str(), status_name(finding)))
-            .or_default() += 1;
+/// The machine's shape, and what the Node promises.
+fn platform(out: &mut Exposition, report: &Report) {
+    let profile = &report.profile;
+    // Before the first enumeration the profile is not known.
+    if report.snapshot.devices.is_some() || profile.shape.is_some() {
+        let labels = [profile.name(), profile.source.as_str()];
+        out.push(&cat::PROFILE_INFO, &labels, true);
     }
-    exposition.add(
-        &cat::CHECK_FINDINGS,
-        counts.into_iter().map(|((check, status), count)| {
-            ([check.to_string(), status.to_string()], f64::from(count))
-        }),
-    );
-    // Two keys may show under one subject (a device that came back under its old name): a series
-    // twice would spoil the whole scrape.
-    let mut shown = BTreeSet::new();
-    exposition.add(
-        &cat::FINDING,
-        report
-            .findings
-            .iter()
-            .map(|finding| {
-                [
-                    finding.check.clone(),
-                    finding.subject.clone(),
-                    finding.reason.clone(),
-                    status_name(finding).to_string(),
-                ]
-            })
-            .filter(|labels| shown.insert(labels.clone()))
-            .take(MAX_FINDINGS)
-            .map(|labels| (labels, 1.0)),
-    );
+    for resource in &report.resources {
+        let labels = [resource.name.as_str()];
+        out.push(&cat::RESOURCE_ALLOCATABLE, &labels, resource.allocatable);
+        out.push(&cat::RESOURCE_CAPACITY, &labels, resource.capacity);
+        out.push(&cat::RESOURCE_DEVICES, &labels, resource.devices);
+    }
 }
 
-fn kernel_log(exposition: &mut Exposition, report: &Report) {
+fn kernel_log(out: &mut Exposition, report: &Report) {
     // The totals count and outlive the bounded list of Xids; the list knows the classes.
-    let classes: BTreeMap<u32, &str> = report
-        .xids
-        .iter()
-        .map(|xid| (xid.xid, xid.class.as_str()))
-        .collect();
+    let mut classes: BTreeMap<u32, &str> = BTreeMap::new();
     let mut counts: BTreeMap<(&str, u32), u64> = BTreeMap::new();
     for xid in &report.xids {
+        classes.insert(xid.xid, &xid.class);
         counts.insert((xid.pci.as_deref().unwrap_or(""), xid.xid), xid.count);
     }
     for (pci, codes) in &report.totals.xids {
-        for (code, count) in codes {
-            counts.insert((pci.as_str(), *code), *count);
+        counts.extend(codes.iter().map(|(code, count)| ((&**pci, *code), *count)));
+    }
+    for ((pci, code), count) in counts.into_iter().take(MAX_EVENTS) {
+        let class = classes.get(&code).copied().unwrap_or("unknown");
+        out.push(&cat::GPU_XID, &[pci, &code.to_string(), class], count);
+    }
+    let events = report.totals.nic_events.iter();
+    let events = events.flat_map(|(pci, events)| events.iter().map(move |event| (pci, event)));
+    for (pci, (event, count)) in events.take(MAX_EVENTS) {
+        out.push(&cat::NIC_KERNEL_EVENTS, &[pci, event], *count);
+    }
+}
+
+fn gpudirect(out: &mut Exposition, report: &Report) {
+    if let Some(modules) = port_view::modules(report) {
+        for name in MODULES_OF_INTEREST {
+            let loaded = modules.contains_key(*name);
+            out.push(&cat::KERNEL_MODULE_LOADED, &[name], loaded);
         }
     }
-    exposition.add(
-        &cat::GPU_XID,
-        counts
-            .into_iter()
-            .take(MAX_EVENTS)
-            .map(|((pci, code), count)| {
-                let class = classes.get(&code).copied().unwrap_or("unknown");
-                (
-                    [pci.to_string(), code.to_string(), class.to_string()],
-                    count as f64,
-                )
-            }),
-    );
-    exposition.add(
-        &cat::NIC_KERNEL_EVENTS,
-        report
-            .totals
-            .nic_events
-            .iter()
-            .flat_map(|(pci, events)| {
-                events
-                    .iter()
-                    .map(|(event, count)| ([pci.clone(), event.clone()], *count as f64))
-            })
-            .take(MAX_EVENTS),
-    );
+    for path in [Path::Dmabuf, Path::Peermem, Path::None, Path::Unknown] {
+        let here = path == report.gpudirect.path;
+        out.push(&cat::GPUDIRECT_PATH, &[&port_view::word(path)], here);
+    }
+    out.push(&cat::GDS_READY, &[], port_view::gds_ready(report));
+    let storage = port_view::gpudirect(report).and_then(|facts| facts.nvidia_fs.value());
+    let errors = storage.into_iter().flat_map(|facts| &facts.errors);
+    for (name, count) in errors.take(MAX_EVENTS) {
+        out.push(&cat::GDS_ERRORS, &[name], *count);
+    }
 }
 
-fn gpudirect(exposition: &mut Exposition, report: &Report) {
-    exposition.add(
-        &cat::KERNEL_MODULE_LOADED,
-        port_view::modules(report).into_iter().flat_map(|modules| {
-            MODULES_OF_INTEREST
-                .iter()
-                .map(|name| ([(*name).to_string()], flag(modules.contains_key(*name))))
-        }),
-    );
-    let paths = [Path::Dmabuf, Path::Peermem, Path::None, Path::Unknown];
-    exposition.add(
-        &cat::GPUDIRECT_PATH,
-        paths.map(|path| {
-            (
-                [port_view::path_name(path).to_string()],
-                flag(path == report.gpudirect.path),
-            )
-        }),
-    );
-    exposition.one(&cat::GDS_READY, port_view::gds_ready(report).map(flag));
-    let errors = port_view::gpudirect(report)
-        .and_then(|facts| facts.nvidia_fs.value())
-        .map(|nvidia_fs| &nvidia_fs.errors);
-    exposition.add(
-        &cat::GDS_ERRORS,
-        errors
-            .into_iter()
-            .flatten()
-            .take(MAX_EVENTS)
-            .map(|(name, count)| ([name.clone()], *count as f64)),
-    );
-}
-
-fn sources(exposition: &mut Exposition, report: &Report) {
-    let sources = port_view::sources(report);
-    exposition.add(
-        &cat::SOURCE_UP,
-        sources
-            .iter()
-            .map(|(name, source)| ([(*name).to_string()], flag(source.up))),
-    );
-    exposition.add(
-        &cat::SOURCE_DURATION,
-        sources
-            .iter()
-            .map(|(name, source)| ([(*name).to_string()], source.micros as f64 / 1e6)),
-    );
-    exposition.add(
-        &cat::SOURCE_STALLED,
-        sources
-            .iter()
-            .map(|(name, source)| ([(*name).to_string()], source.stalled as f64)),
-    );
-    exposition.one(
-        &cat::KMSG_LOST,
-        Some(report.totals.kmsg_records_lost as f64),
-    );
-    exposition.one(&cat::REPORT_GENERATION, Some(report.generation as f64));
+fn sources(out: &mut Exposition, report: &Report) {
+    let sources = port_view::sources(report).into_iter();
+    for (name, source) in sources.filter(|(_, source)| !source.is_absent()) {
+        out.push(&cat::SOURCE_UP, &[name], source.is_up());
+        let seconds = source.micros as f64 / 1e6;
+        out.push(&cat::SOURCE_DURATION, &[name], seconds);
+        out.push(&cat::SOURCE_STALLED, &[name], source.stalled);
+    }
+    out.push(&cat::KMSG_LOST, &[], report.totals.kmsg_records_lost);
+    out.push(&cat::REPORT_GENERATION, &[], report.generation);
 }
 
 /// What the writer of the Node did.
-fn cluster(exposition: &mut Exposition, cluster: &ClusterStatus) {
-    let results = cluster.results.iter();
-    exposition.add(
-        &cat::NODE_WRITES,
-        results.map(|(result, count)| ([*result], *count as f64)),
-    );
-    exposition.one(&cat::NODE_API_UP, cluster.api_up.map(flag));
-    let pending = cluster.pending.iter();
-    exposition.add(&cat::NODE_PENDING, pending.map(|what| ([*what], 1.0)));
-    exposition.one(&cat::NODE_TAINT_APPLIED, cluster.taint_applied.map(flag));
-    let withheld = cluster.withheld.iter();
-    exposition.add(
-        &cat::NODE_TAINT_WITHHELD,
-        withheld.map(|reason| ([*reason], 1.0)),
-    );
-    let budget = cluster.budget.iter();
-    exposition.add(
-        &cat::NODE_BUDGET,
-        budget.flat_map(|budget| {
-            [
-                (["claimed"], budget.claimed as f64),
-                (["limit"], budget.limit as f64),
-                (["nodes"], budget.nodes as f64),
-            ]
-        }),
-    );
-}
-
-/// Labels of a port's series.
-pub(crate) fn port_labels<'a>(port: &'a ReportedPort<'_>) -> [&'a str; 2] {
-    [&port.device.name, &port.number]
+fn cluster(out: &mut Exposition, status: &ClusterStatus) {
+    for (result, count) in &status.results {
+        out.push(&cat::NODE_WRITES, &[result], *count);
+    }
+    out.push(&cat::NODE_API_UP, &[], status.api_up);
+    for what in &status.pending {
+        out.push(&cat::NODE_PENDING, &[what], true);
+    }
+    out.push(&cat::NODE_TAINT_APPLIED, &[], status.taint_applied);
+    if let Some(reason) = status.withheld {
+        out.push(&cat::NODE_TAINT_WITHHELD, &[reason], true);
+    }
+    if let Some(budget) = &status.budget {
+        out.push(&cat::NODE_BUDGET, &["claimed"], budget.claimed);
+        out.push(&cat::NODE_BUDGET, &["limit"], budget.limit);
+        out.push(&cat::NODE_BUDGET, &["nodes"], budget.nodes);
+    }
 }
 
 #[cfg(test)]

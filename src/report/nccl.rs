@@ -76,19 +76,11 @@ fn one(page: &mut Page, input: &Input) {
         let rank = if nranks == 1 { "rank" } else { "ranks" };
         facts.push(format!("{nranks} {rank}{}", nodes.unwrap_or_default()));
     }
-    let used = verdict.channels.iter().filter(|(_, count)| **count > 0);
-    let used: Vec<String> = used
-        .map(|(name, count)| format!("{name} {count}"))
-        .collect();
+    let used = connections(verdict);
     if !used.is_empty() {
-        facts.push(format!("connections: {}", used.join(", ")));
+        facts.push(format!("connections: {used}"));
     }
-    match (verdict.init_complete, verdict.init_seconds) {
-        (_, Some(seconds)) => facts.push(format!("init {seconds:.1} s")),
-        (Some(true), None) => facts.push("init complete".into()),
-        (Some(false), None) => facts.push("init failed".into()),
-        (None, None) => {}
-    }
+    facts.extend(init(verdict).map(|init| format!("init {init}")));
     if !facts.is_empty() {
         page.wrapped("  ", 2, &facts.join("; "));
     }
@@ -97,6 +89,25 @@ fn one(page: &mut Page, input: &Input) {
     }
     for remedy in &verdict.remedies {
         page.wrapped("  -> ", 5, remedy);
+    }
+}
+
+/// Connections that were logged, by transport: `net_ib 8, p2p 4`.
+pub fn connections(verdict: &NcclVerdict) -> String {
+    let used = verdict.channels.iter().filter(|(_, count)| **count > 0);
+    let used: Vec<String> = used
+        .map(|(name, count)| format!("{name} {count}"))
+        .collect();
+    used.join(", ")
+}
+
+/// How long the init took, else how it ended; `None` where that is unknown.
+pub fn init(verdict: &NcclVerdict) -> Option<String> {
+    match (verdict.init_complete, verdict.init_seconds) {
+        (_, Some(seconds)) => Some(format!("{seconds:.1} s")),
+        (Some(true), None) => Some("complete".into()),
+        (Some(false), None) => Some("failed".into()),
+        (None, None) => None,
     }
 }
 

@@ -14,14 +14,14 @@ mod summary;
 mod text;
 mod topology_layout;
 
-use super::runbooks::{self, Page as RunbookPage};
-use super::{ClusterStatus, Report, port_view};
+use super::runbooks;
+use super::{ClusterStatus, Report, nccl, port_view};
 use crate::check::nccl_jobs::Via;
 use crate::readiness;
 use crate::readiness::diary::Change;
 use askama::Template;
 use context::{Context, MAX_ROWS};
-use severity_icon::{Severity, SeverityIndex};
+use severity_icon::Severity;
 use std::time::Duration;
 
 /// Content security policy: no script, no request, no frame around it.
@@ -75,42 +75,44 @@ struct Page<'a> {
     refresh: Refresh,
     favicon: Favicon,
     style: &'static str,
-    sections: [String; 10],
+    sections: Vec<String>,
 }
 
+/// The sections in their order, each with the bytes that it may take.
 macro_rules! sections {
-    ($($name:ident $path:literal)*) => {
-        $(
-            #[derive(Template)]
-            #[template(path = $path)]
-            struct $name<'a> {
-                page: Context<'a>,
-            }
-        )*
+    ($($path:literal $bytes:literal)*) => {
+        fn sections(page: Context<'_>) -> Vec<String> {
+            vec![$({
+                #[derive(Template)]
+                #[template(path = $path)]
+                struct Section<'a> {
+                    page: Context<'a>,
+                }
+                page.fit($bytes, |page| Section { page })
+            }),*]
+        }
     };
 }
 
 sections! {
-    Summary "summary.html"
-    Fabric "fabric.html"
-    Findings "findings.html"
-    Events "events.html"
-    Jobs "jobs.html"
-    Ports "ports.html"
-    Gpus "gpus.html"
-    Xids "xids.html"
-    Cluster "cluster.html"
-    Sources "sources.html"
+    "summary.html" 20_000
+    "fabric.html" 48_000
+    "findings.html" 40_000
+    "events.html" 16_000
+    "jobs.html" 32_000
+    "ports.html" 40_000
+    "gpus.html" 24_000
+    "xids.html" 12_000
+    "cluster.html" 12_000
+    "sources.html" 16_000
 }
 
 /// HTML of the page.
 pub fn encode(report: &Report, cluster: Option<&ClusterStatus>, refresh: Refresh) -> String {
-    let index = SeverityIndex::of(report);
-    let layout = topology_layout::of(report, &index);
+    let layout = topology_layout::of(report);
     let page = Context {
         report,
         cluster,
-        index: &index,
         layout: &layout,
         limit: MAX_ROWS,
     };
@@ -119,18 +121,7 @@ pub fn encode(report: &Report, cluster: Option<&ClusterStatus>, refresh: Refresh
         refresh,
         favicon: Favicon(Severity::of_state(&report.state)),
         style: STYLE,
-        sections: [
-            page.fit(20_000, |page| Summary { page }),
-            page.fit(48_000, |page| Fabric { page }),
-            page.fit(40_000, |page| Findings { page }),
-            page.fit(16_000, |page| Events { page }),
-            page.fit(32_000, |page| Jobs { page }),
-            page.fit(40_000, |page| Ports { page }),
-            page.fit(24_000, |page| Gpus { page }),
-            page.fit(12_000, |page| Xids { page }),
-            page.fit(12_000, |page| Cluster { page }),
-            page.fit(16_000, |page| Sources { page }),
-        ],
+        sections: sections(page),
     };
     document.render().unwrap_or_default()
 }
@@ -139,14 +130,14 @@ pub fn encode(report: &Report, cluster: Option<&ClusterStatus>, refresh: Refresh
 #[derive(Template)]
 #[template(path = "runbook.html")]
 struct Runbook<'a> {
-    book: &'a RunbookPage,
+    book: &'a runbooks::Runbook,
     body: String,
     favicon: Favicon,
     style: &'static str,
 }
 
 /// HTML of a runbook, or of the list of them.
-pub fn runbook(book: &RunbookPage) -> String {
+pub fn runbook(book: &runbooks::Runbook) -> String {
     let document = Runbook {
         book,
         body: markdown::render(book.text),

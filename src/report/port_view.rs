@@ -2,6 +2,7 @@
 //! module facts, sources. No formatting, no judging.
 
 use super::{Report, Role, RoleFacts};
+use crate::check::{Finding, Status, Weight};
 use crate::observe::counters::PortCounters;
 use crate::observe::dot1x::Dot1xFacts;
 use crate::observe::gpudirect::{GpuDirectFacts, Module};
@@ -12,6 +13,7 @@ use crate::observe::rdma::{
 };
 use crate::observe::snapshot::SourceHealth;
 use crate::units::{BitsPerSec, Millis, PortKey};
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -56,10 +58,10 @@ impl ReportedPort<'_> {
 
     /// Logical state, with the physical one where the port is known not to be up.
     pub fn state_text(&self) -> String {
-        let state = state_name(self.state());
+        let state = word(self.state());
         match self.is_up() || self.state().is_none() {
-            true => state.to_string(),
-            false => format!("{state}/{}", phys_state_name(self.phys_state())),
+            true => state,
+            false => format!("{state}/{}", word(self.phys_state())),
         }
     }
 
@@ -151,23 +153,26 @@ fn is_fresh(report: &Report, at: Millis, source: (&str, &str)) -> bool {
     snapshot.is_fresh(at, source, snapshot.at, report.stale_after)
 }
 
-/// Sort key in which `mlx5_2` comes before `mlx5_10`.
-pub fn natural(name: &str) -> Vec<(String, u64)> {
-    let mut parts = Vec::new();
-    let mut rest = name;
-    while !rest.is_empty() {
-        let text = rest
-            .find(|c: char| c.is_ascii_digit())
-            .unwrap_or(rest.len());
-        let (word, tail) = rest.split_at(text);
-        let digits = tail
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(tail.len());
-        let (number, tail) = tail.split_at(digits);
-        parts.push((word.to_string(), number.parse().unwrap_or(u64::MAX)));
-        rest = tail;
+/// Sort key in which `mlx5_2` comes before `mlx5_10`: numbers have leading zeros.
+pub fn natural(name: &str) -> String {
+    let chars: Vec<char> = name.chars().collect();
+    let runs = chars.chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit());
+    let padded = runs.map(|run| match run.iter().collect::<String>() {
+        number if number.starts_with(|c: char| c.is_ascii_digit()) => format!("{number:0>20}"),
+        word => word,
+    });
+    padded.collect()
+}
+
+/// The status of a finding, for labels and people: an alert on `failing` must not fire for what does
+/// not move the verdict.
+pub fn status(finding: &Finding) -> &'static str {
+    match (finding.weight, finding.status) {
+        (Weight::Notice, _) => "notice",
+        (_, Status::Unknown) => "unknown",
+        (_, Status::Degraded) => "degraded",
+        (_, Status::Failing) => "failing",
     }
-    parts
 }
 
 /// GIDs of RoCE v2, which are what `NCCL_IB_GID_INDEX` can name on Ethernet; none until the table
@@ -241,31 +246,59 @@ pub fn gpu_count(report: &Report) -> Option<usize> {
 }
 
 /// All subjects of one source folded into one answer.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct SourceSummary {
-    /// Every subject's last read ended well and none is stalled.
-    pub up: bool,
-    /// The slowest subject's last read.
-    pub micros: u64,
+#[derive(Debug, Clone, Default)]
+pub struct Source<'a> {
+    /// Number of subjects.
+    pub subjects: usize,
+    /// Subjects that this kernel does not have.
+    pub absent: usize,
     /// Subjects with a read out beyond its deadline.
     pub stalled: usize,
+    /// Other subjects whose last read did not end well.
+    pub failing: usize,
+    /// Duration of the last read in microseconds, of the slowest subject.
+    pub micros: u64,
+    /// The oldest of all subjects' last good reads.
+    pub last_ok: Option<Millis>,
+    /// Whether a subject was never read.
+    pub never: bool,
+    /// Why a subject fails.
+    pub detail: Option<&'a str>,
 }
 
-/// Sources by name. A source absent from this kernel for all subjects is left out: it is
-/// neither up nor down.
-pub fn sources(report: &Report) -> BTreeMap<&str, SourceSummary> {
-    let mut summaries = BTreeMap::new();
-    for health in report.snapshot.sources.values().filter(|s| !s.absent) {
-        let summary = summaries.entry(&*health.source).or_insert(SourceSummary {
-            up: true,
-            micros: 0,
-            stalled: 0,
-        });
-        summary.up &= source_up(health);
-        summary.micros = summary.micros.max(health.micros);
-        summary.stalled += usize::from(health.stalled_since.is_some());
+impl Source<'_> {
+    /// Whether this kernel lacks the source: it is then neither up nor down.
+    pub fn is_absent(&self) -> bool {
+        self.absent == self.subjects
     }
-    summaries
+
+    /// Whether every subject's last read ended well and none is stalled.
+    pub fn is_up(&self) -> bool {
+        self.stalled + self.failing == 0
+    }
+}
+
+/// Sources by name.
+pub fn sources(report: &Report) -> BTreeMap<&str, Source<'_>> {
+    let mut sources: BTreeMap<&str, Source<'_>> = BTreeMap::new();
+    for health in report.snapshot.sources.values() {
+        let source = sources.entry(&health.source).or_default();
+        source.subjects += 1;
+        if health.absent {
+            source.absent += 1;
+            continue;
+        }
+        let stalls = health.stalled_since.is_some();
+        source.stalled += usize::from(stalls);
+        source.failing += usize::from(!source_up(health) && !stalls);
+        source.micros = source.micros.max(health.micros);
+        source.never |= health.last_ok.is_none();
+        let oldest = [source.last_ok, health.last_ok].into_iter().flatten().min();
+        source.last_ok = oldest;
+        let detail = health.fault.as_ref().map(|fault| fault.detail.as_str());
+        source.detail = source.detail.or(detail);
+    }
+    sources
 }
 
 /// Whether the last read of this subject ended well.
@@ -273,49 +306,11 @@ pub fn source_up(health: &SourceHealth) -> bool {
     health.last_ok.is_some() && health.fault.is_none() && health.stalled_since.is_none()
 }
 
-/// Name of a link layer as in JSON and labels.
-pub fn link_layer(layer: LinkLayer) -> &'static str {
-    match layer {
-        LinkLayer::Infiniband => "infiniband",
-        LinkLayer::Ethernet => "ethernet",
-        LinkLayer::Unspecified => "unspecified",
-    }
-}
-
-/// Name of a state as in JSON; none reads `unknown`.
-pub fn state_name(state: Option<PortState>) -> &'static str {
-    match state {
-        None | Some(PortState::Unknown) => "unknown",
-        Some(PortState::Down) => "down",
-        Some(PortState::Init) => "init",
-        Some(PortState::Armed) => "armed",
-        Some(PortState::Active) => "active",
-        Some(PortState::ActiveDefer) => "active_defer",
-    }
-}
-
-/// Name of a physical state as in JSON; none reads `unknown`.
-pub fn phys_state_name(state: Option<PhysState>) -> &'static str {
-    match state {
-        None | Some(PhysState::Unknown) => "unknown",
-        Some(PhysState::Sleep) => "sleep",
-        Some(PhysState::Polling) => "polling",
-        Some(PhysState::Disabled) => "disabled",
-        Some(PhysState::Training) => "training",
-        Some(PhysState::LinkUp) => "link_up",
-        Some(PhysState::ErrorRecovery) => "error_recovery",
-        Some(PhysState::PhyTest) => "phy_test",
-    }
-}
-
-/// Name of a GPUDirect path as in JSON and labels.
-pub fn path_name(path: crate::check::gpudirect::Path) -> &'static str {
-    use crate::check::gpudirect::Path;
-    match path {
-        Path::Dmabuf => "dmabuf",
-        Path::Peermem => "peermem",
-        Path::None => "none",
-        Path::Unknown => "unknown",
+/// The word that a fact without content is in JSON: also a label's value, and shown to people.
+pub fn word(fact: impl Serialize) -> String {
+    match serde_json::to_value(fact) {
+        Ok(serde_json::Value::String(word)) => word,
+        _ => "unknown".into(),
     }
 }
 

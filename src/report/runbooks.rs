@@ -2,7 +2,7 @@
 //! the page at `/` lead to the same one.
 
 /// A page of the runbooks, named as its alert.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Runbook {
     /// Name of alert and page.
     pub name: &'static str,
@@ -13,7 +13,40 @@ pub struct Runbook {
 }
 
 /// List of all pages.
-pub const INDEX: &str = include_str!("../../docs/runbooks/README.md");
+pub const INDEX: Runbook = Runbook {
+    name: "README",
+    reasons: &[],
+    text: include_str!("../../docs/runbooks/README.md"),
+};
+
+impl Runbook {
+    /// Whether it is the list.
+    pub fn is_index(&self) -> bool {
+        self.name == INDEX.name
+    }
+
+    /// What a browser's tab calls it.
+    pub fn title(&self) -> &'static str {
+        if self.is_index() {
+            "Runbooks"
+        } else {
+            self.name
+        }
+    }
+
+    /// Where it is served for reading.
+    pub fn address(&self) -> String {
+        match self.is_index() {
+            true => "/runbooks".into(),
+            false => format!("/runbooks/{}", self.name),
+        }
+    }
+
+    /// Where it is served as plain text.
+    pub fn plain_address(&self) -> String {
+        format!("/runbooks/{}.md", self.name)
+    }
+}
 
 macro_rules! runbooks {
     ($($name:literal [$($reason:literal)*])*) => {
@@ -82,60 +115,19 @@ pub fn page_of(reason: &str) -> Option<&'static str> {
     Some(page.name)
 }
 
-/// A runbook, or the list of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Page {
-    /// Its alert; none for the list.
-    name: Option<&'static str>,
-    /// Markdown source of the page.
-    pub text: &'static str,
-}
-
-impl Page {
-    /// Whether it is the list.
-    pub fn is_index(&self) -> bool {
-        self.name.is_none()
-    }
-
-    /// What a browser's tab calls it.
-    pub fn title(&self) -> &'static str {
-        self.name.unwrap_or("Runbooks")
-    }
-
-    /// Where it is served for reading.
-    pub fn address(&self) -> String {
-        match self.name {
-            Some(name) => format!("/runbooks/{name}"),
-            None => "/runbooks".into(),
-        }
-    }
-
-    /// Where it is served as plain text.
-    pub fn plain_address(&self) -> String {
-        format!("/runbooks/{}.md", self.name.unwrap_or("README"))
-    }
-}
-
 /// The page of a name as the pages' own links have it, without `.md`; the list for none.
-pub fn find(name: &str) -> Option<Page> {
-    if matches!(name, "" | "README") {
-        return Some(Page {
-            name: None,
-            text: INDEX,
-        });
+pub fn find(name: &str) -> Option<Runbook> {
+    match name {
+        "" | "README" => Some(INDEX),
+        _ => RUNBOOKS.iter().find(|page| page.name == name).copied(),
     }
-    let page = RUNBOOKS.iter().find(|page| page.name == name)?;
-    Some(Page {
-        name: Some(page.name),
-        text: page.text,
-    })
 }
 
 /// A page and how it is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
     /// A browser asked: the page as HTML.
-    Html(Page),
+    Html(Runbook),
     /// With `.md`: as it was written, which reads well in a terminal.
     Plain(&'static str),
 }
@@ -188,7 +180,7 @@ mod tests {
             ("/runbooks", Some(Asked::Html(index))),
             ("/runbooks/", Some(Asked::Html(index))),
             ("/runbooks/README", Some(Asked::Html(index))),
-            ("/runbooks/README.md", Some(Asked::Plain(INDEX))),
+            ("/runbooks/README.md", Some(Asked::Plain(INDEX.text))),
             ("/runbooks/SelvageRailDown", Some(Asked::Html(page))),
             (
                 "/runbooks/SelvageRailDown.md",

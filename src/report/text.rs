@@ -3,7 +3,8 @@
 
 use super::port_view::{self, ReportedPort, ago};
 use super::{Report, State};
-use crate::check::{Finding, Status, Weight};
+use crate::check::Finding;
+use crate::observe::dot1x::Dot1xFacts;
 use crate::observe::pci::gives_away;
 use crate::observe::rdma::PortState;
 use crate::observe::reading::{Reading, Stamped};
@@ -112,12 +113,9 @@ fn headline(page: &mut Page, report: &Report) {
 fn reasons(report: &Report, port: &ReportedPort<'_>) -> String {
     let key = port.key.to_string();
     let name = port.name();
-    let mut reasons: Vec<&str> = report
-        .findings
-        .iter()
-        .filter(|finding| finding.key == key || finding.subject == name)
-        .map(|finding| finding.reason.as_str())
-        .collect();
+    let about = report.findings.iter();
+    let about = about.filter(|finding| finding.key == key || finding.subject == name);
+    let mut reasons: Vec<&str> = about.map(|finding| finding.reason.as_str()).collect();
     reasons.dedup();
     match (reasons.is_empty(), port.state()) {
         (false, _) => reasons.join(", "),
@@ -126,11 +124,6 @@ fn reasons(report: &Report, port: &ReportedPort<'_>) -> String {
         (true, Some(PortState::Active)) => "ok".to_string(),
         (true, _) => "-".to_string(),
     }
-}
-
-fn rate(port: &ReportedPort<'_>) -> String {
-    port.rate()
-        .map_or_else(|| "-".to_string(), |rate| rate.to_string())
 }
 
 fn rails(page: &mut Page, report: &Report, ports: &[ReportedPort<'_>]) {
@@ -151,13 +144,14 @@ fn rails(page: &mut Page, report: &Report, ports: &[ReportedPort<'_>]) {
     page.line(&format!("Rails: {active} of {} active", rails.len()));
     let mut rows: Vec<[String; 6]> =
         vec![["PORT", "PCI", "NETDEV", "STATE", "RATE", "FINDINGS"].map(String::from)];
+    let shown = |cell: Option<String>| cell.unwrap_or_else(|| "-".into());
     for port in rails {
         rows.push([
             port.name(),
-            port.pci().unwrap_or_else(|| "-".into()),
-            port.port.netdev.clone().unwrap_or_else(|| "-".into()),
+            shown(port.pci()),
+            shown(port.port.netdev.clone()),
             port.state_text(),
-            rate(port),
+            shown(port.rate().map(|rate| rate.to_string())),
             reasons(report, port),
         ]);
     }
@@ -165,19 +159,16 @@ fn rails(page: &mut Page, report: &Report, ports: &[ReportedPort<'_>]) {
 }
 
 fn table(page: &mut Page, rows: &[[String; 6]]) {
-    let rows: Vec<[String; 6]> = rows
-        .iter()
-        .map(|row| {
-            row.each_ref()
-                .map(|cell| cut(&clean(cell), MAX_CELL).into_owned())
-        })
-        .collect();
-    let mut widths = [0; 6];
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
-        }
-    }
+    let shown = |row: &[String; 6]| {
+        row.each_ref()
+            .map(|cell| cut(&clean(cell), MAX_CELL).into_owned())
+    };
+    let rows: Vec<[String; 6]> = rows.iter().map(shown).collect();
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: [usize; 6] = std::array::from_fn(width);
     for (number, row) in rows.iter().enumerate() {
         let mut line = String::from(" ");
         for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
@@ -200,44 +191,33 @@ fn others(page: &mut Page, ports: &[ReportedPort<'_>]) {
     if others.is_empty() {
         return;
     }
-    let text = if others.len() <= 4 {
-        let told: Vec<String> = others
-            .iter()
-            .map(|port| match port.rate() {
-                Some(rate) => format!("{} {} {rate}", port.name(), port.state_text()),
-                None => format!("{} {}", port.name(), port.state_text()),
-            })
-            .collect();
-        told.join(", ")
+    let listed: Vec<String> = if others.len() <= 4 {
+        let one = |port: &&ReportedPort<'_>| {
+            let rate = port.rate().map(|rate| format!(" {rate}"));
+            let rate = rate.unwrap_or_default();
+            format!("{} {}{rate}", port.name(), port.state_text())
+        };
+        others.iter().map(one).collect()
     } else {
-        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        for port in &others {
-            *counts
-                .entry(port_view::state_name(port.state()))
-                .or_default() += 1;
-        }
-        let told: Vec<String> = counts
-            .iter()
-            .map(|(state, count)| format!("{count} {state}"))
-            .collect();
-        told.join(", ")
+        let states = others.iter().map(|port| port_view::word(port.state()));
+        counted(states)
     };
+    let text = listed.join(", ");
     page.wrapped("Other ports: ", 13, &text);
 }
 
 /// What 802.1X says of the ports that have a supplicant.
 fn supplicants(page: &mut Page, ports: &[ReportedPort<'_>]) {
-    let all = || ports.iter().filter_map(|port| Some((port, port.dot1x?)));
-    let (mut of, mut authorized) = (0, 0);
-    for (_, facts) in all() {
-        of += 1;
-        authorized += usize::from(facts.authorized == Some(true));
-    }
-    if of == 0 {
+    let all: Vec<_> = (ports.iter())
+        .filter_map(|port| Some((port, port.dot1x?)))
+        .collect();
+    if all.is_empty() {
         return;
     }
-    let mut text = format!("{authorized} of {of} authorized");
-    for (port, facts) in all().filter(|(_, facts)| facts.authorized != Some(true)) {
+    let is_authorized = |facts: &Dot1xFacts| facts.authorized == Some(true);
+    let authorized = all.iter().filter(|(_, facts)| is_authorized(facts)).count();
+    let mut text = format!("{authorized} of {} authorized", all.len());
+    for (port, facts) in all.iter().filter(|(_, facts)| !is_authorized(facts)) {
         text.push_str(&format!(", {} {}", port.name(), facts.told()));
     }
     page.wrapped("802.1X: ", 8, &text);
@@ -260,7 +240,7 @@ fn node_facts(page: &mut Page, report: &Report) {
         })
         .unwrap_or_default();
     let gds = port_view::gds_name(port_view::gds_ready(report));
-    let path = port_view::path_name(report.gpudirect.path);
+    let path = port_view::word(report.gpudirect.path);
     let why = if report.gpudirect.why.is_empty() {
         String::new()
     } else {
@@ -285,22 +265,28 @@ fn node_facts(page: &mut Page, report: &Report) {
 /// How many there are, by driver; none where there are none.
 fn virtual_functions(report: &Report) -> Option<String> {
     let pci = report.snapshot.pci.as_ref()?;
-    let mut drivers: BTreeMap<&str, usize> = BTreeMap::new();
-    for facts in pci.value.sriov.values() {
-        for driver in facts.functions.values() {
-            *drivers
-                .entry(driver.as_deref().unwrap_or("none"))
-                .or_default() += 1;
-        }
+    let functions = pci
+        .value
+        .sriov
+        .values()
+        .flat_map(|of| of.functions.values());
+    let listed = counted(functions.map(|driver| match driver.as_deref() {
+        Some(driver) if gives_away(driver) => format!("{driver} (no verbs)"),
+        driver => driver.unwrap_or("none").to_string(),
+    }));
+    (!listed.is_empty()).then(|| listed.join(", "))
+}
+
+/// How many there are of each word: `3 active`.
+fn counted(words: impl Iterator<Item = String>) -> Vec<String> {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for word in words {
+        *counts.entry(word).or_default() += 1;
     }
-    let told: Vec<String> = drivers
-        .iter()
-        .map(|(driver, count)| match gives_away(driver) {
-            true => format!("{count} {driver} (no verbs)"),
-            false => format!("{count} {driver}"),
-        })
-        .collect();
-    (!told.is_empty()).then(|| told.join(", "))
+    let counts = counts.iter();
+    counts
+        .map(|(word, count)| format!("{count} {word}"))
+        .collect()
 }
 
 /// Those whose link is administratively down, by interface; none where there are none.
@@ -318,7 +304,7 @@ fn disabled_functions(report: &Report) -> Option<String> {
 fn blind_sources(page: &mut Page, report: &Report) {
     let blind: Vec<String> = port_view::sources(report)
         .into_iter()
-        .filter(|(_, source)| !source.up)
+        .filter(|(_, source)| !source.is_absent() && !source.is_up())
         .map(|(name, source)| match source.stalled {
             0 => name.to_string(),
             stalled => format!("{name} ({stalled} stalled)"),
@@ -342,11 +328,12 @@ fn findings(page: &mut Page, report: &Report) {
 }
 
 fn one_finding(page: &mut Page, report: &Report, finding: &Finding) {
-    let (word, colour) = match (finding.weight, finding.status) {
-        (Weight::Notice, _) => ("notice", Colour::Bold),
-        (_, Status::Failing) => ("failing", Colour::Red),
-        (_, Status::Degraded) => ("degraded", Colour::Yellow),
-        (_, Status::Unknown) => ("unknown", Colour::Magenta),
+    let word = port_view::status(finding);
+    let colour = match word {
+        "failing" => Colour::Red,
+        "degraded" => Colour::Yellow,
+        "unknown" => Colour::Magenta,
+        _ => Colour::Bold,
     };
     let lead = format!("{}  ", page.paint(colour, word));
     // A single run does not know since when.

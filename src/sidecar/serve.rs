@@ -5,7 +5,7 @@ use crate::observe::pod::ContainerKey;
 use crate::report::catalogue::{self as cat, Detail};
 use crate::report::http::tls_auth::TlsAuth;
 use crate::report::http::{self, Answers, Limits, METRICS_TYPE};
-use crate::report::metrics::{Exposition, encode_process, nccl};
+use crate::report::metrics::{self, Exposition, nccl};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{HeaderMap, Method, Response, StatusCode};
@@ -28,21 +28,15 @@ pub(super) struct Page {
 
 impl Page {
     fn metrics(&self) -> String {
-        let told: Vec<nccl::ContainerSeries<'_>> = (self.containers.iter())
-            .map(|(key, verdict)| nccl::ContainerSeries {
-                job: None,
-                key,
-                verdict,
-            })
-            .collect();
-        let mut sheet = Exposition::new(Detail::Default);
-        sheet.add(&cat::BUILD_INFO, [([env!("CARGO_PKG_VERSION")], 1.0)]);
-        nccl::containers(&mut sheet, &told);
-        sheet.one(&cat::NCCL_LOG_BYTES, Some(self.bytes as f64));
-        let up = if self.fault.is_none() { 1.0 } else { 0.0 };
-        sheet.add(&cat::SOURCE_UP, [(["nccl_files"], up)]);
-        encode_process(&mut sheet, &crate::clock::process_stats());
-        sheet.into_text()
+        let mut out = Exposition::new(Detail::Default);
+        out.push(&cat::BUILD_INFO, &[env!("CARGO_PKG_VERSION")], true);
+        for (key, verdict) in &self.containers {
+            nccl::container(&mut out, key, None, verdict);
+        }
+        out.push(&cat::NCCL_LOG_BYTES, &[], self.bytes);
+        out.push(&cat::SOURCE_UP, &["nccl_files"], self.fault.is_none());
+        metrics::agent(&mut out, &crate::clock::process_stats());
+        out.into_text()
     }
 }
 

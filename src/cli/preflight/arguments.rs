@@ -1,10 +1,9 @@
 //! The command line of `selvage preflight`, and the environment variables that replace its flags.
 
-use crate::cli::check;
-use crate::report::State;
+use crate::cli::check::FailOn;
 use crate::units::{BadSpan, Span};
 use clap::builder::{FalseyValueParser, Resettable};
-use clap::{Arg, Args, Command, ValueEnum};
+use clap::{Arg, Args, Command};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ pub struct Settings {
         long,
         env = "SELVAGE_PREFLIGHT_FAIL_ON",
         value_name = "VERDICT",
-        default_value = "any"
+        default_value = "unknown"
     )]
     pub fail_on: FailOn,
     /// GPUs that the job uses here, if this container cannot see them
@@ -41,32 +40,6 @@ pub struct Settings {
     pub root: PathBuf,
 }
 
-/// Which verdicts cause a non-zero exit status.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum FailOn {
-    /// Every verdict but ready.
-    #[value(help = None)]
-    Any,
-    /// Degraded and unready, not unknown.
-    #[value(help = None)]
-    Degraded,
-    /// Unready alone, not degraded or unknown.
-    #[value(help = None)]
-    Unready,
-}
-
-impl FailOn {
-    /// Exit status for a verdict.
-    pub fn exit_status(self, state: State) -> u8 {
-        let passes = match self {
-            FailOn::Any => false,
-            FailOn::Degraded => state == State::Unknown,
-            FailOn::Unready => state != State::Unready,
-        };
-        if passes { 0 } else { check::exit_status(state) }
-    }
-}
-
 fn timeout(text: &str) -> Result<Duration, String> {
     let Span(time) = text.parse().map_err(|error: BadSpan| error.to_string())?;
     match (Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&time) {
@@ -85,28 +58,4 @@ pub fn command(output: Arg) -> Command {
         Some(value) if value.is_empty() => arg.env(Resettable::Reset),
         _ => arg,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn which_verdicts_fail() {
-        let verdicts = [
-            State::Ready,
-            State::Degraded,
-            State::Unready,
-            State::Unknown,
-        ];
-        for (word, want) in [
-            ("any", [0, 1, 2, 3]),
-            ("degraded", [0, 1, 2, 0]),
-            ("unready", [0, 0, 2, 0]),
-        ] {
-            let word = FailOn::from_str(word, false).unwrap();
-            let got = verdicts.map(|state| word.exit_status(state));
-            assert_eq!(got, want, "{word:?}");
-        }
-    }
 }

@@ -338,15 +338,6 @@ async fn a_client_that_does_not_read_is_dropped() {
 }
 
 #[tokio::test]
-async fn a_write_without_progress_times_out() {
-    let (ours, theirs) = tokio::io::duplex(16);
-    let mut stream = TimedStream::new(ours, Duration::from_millis(20));
-    let error = stream.write_all(&[0; 64]).await.unwrap_err();
-    assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
-    drop(theirs);
-}
-
-#[tokio::test]
 async fn a_hundred_idle_connections_lock_no_client_out() {
     let server = start(empty(), Limits::default()).await;
     let mut idle = Vec::new();

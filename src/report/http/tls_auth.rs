@@ -34,7 +34,6 @@ pub struct Files {
 }
 
 /// Who may request what, and over which transport. The default: everything, over plain HTTP.
-#[derive(Default)]
 pub struct TlsAuth {
     parts: Mutex<Parts>,
     now: RwLock<Access>,
@@ -67,7 +66,21 @@ impl Access {
     }
 }
 
+impl Default for TlsAuth {
+    fn default() -> Self {
+        TlsAuth::new(Parts::new(Files::default()), Access::default())
+    }
+}
+
 impl TlsAuth {
+    fn new(parts: Parts, access: Access) -> Self {
+        TlsAuth {
+            parts: Mutex::new(parts),
+            now: RwLock::new(access),
+            failures: AtomicU64::new(0),
+        }
+    }
+
     /// Reads the files.
     ///
     /// # Errors
@@ -88,11 +101,7 @@ impl TlsAuth {
         });
         // Never open, and never plain, for want of what was asked for.
         match faults.is_empty() {
-            true => Ok(TlsAuth {
-                parts: Mutex::new(parts),
-                now: RwLock::new(access),
-                failures: AtomicU64::new(0),
-            }),
+            true => Ok(TlsAuth::new(parts, access)),
             false => Err(faults),
         }
     }
@@ -167,41 +176,35 @@ fn moment(seconds: i64) -> String {
     jiff::Timestamp::from_second(seconds).map_or_else(|_| seconds.to_string(), |at| at.to_string())
 }
 
-/// What is read together, each part for itself: a broken token file holds up no new certificate.
-#[derive(Default)]
+/// What is read together, each part on its own: a broken token file must not hold up a new
+/// certificate.
 struct Parts {
-    identity: Part<Identity>,
-    clients: Part<Arc<dyn ClientCertVerifier>>,
-    tokens: Part<Tokens>,
+    identity: Part<Identity, 2>,
+    clients: Part<Arc<dyn ClientCertVerifier>, 1>,
+    tokens: Part<Tokens, 1>,
 }
 
 impl Parts {
     fn new(files: Files) -> Self {
+        let pair = files.tls_cert.zip(files.tls_key);
+        let pair = pair.map(|(cert, key)| [("serve.tls_cert", cert), ("serve.tls_key", key)]);
+        let clients = files.tls_client_ca;
+        let tokens = files.token_file;
         Parts {
-            identity: Part::new([
-                ("serve.tls_cert", files.tls_cert),
-                ("serve.tls_key", files.tls_key),
-            ]),
-            clients: Part::new([("serve.tls_client_ca", files.tls_client_ca)]),
-            tokens: Part::new([("serve.token_file", files.token_file)]),
+            identity: Part::new(pair),
+            clients: Part::new(clients.map(|path| [("serve.tls_client_ca", path)])),
+            tokens: Part::new(tokens.map(|path| [("serve.token_file", path)])),
         }
     }
 
     /// Whether anything changed, and what is wrong.
     fn refresh(&mut self) -> (bool, Vec<String>) {
         let all = [
-            self.identity.refresh(|read| match read {
-                [chain, key] => tls::identity(chain, key),
-                _ => Err((0, "it has no partner".into())),
-            }),
-            self.clients.refresh(|read| {
-                let pem: &[u8] = read.first().map_or(&[], Vec::as_slice);
-                tls::client_verifier(pem)
-            }),
-            self.tokens.refresh(|read| {
-                let text: &[u8] = read.first().map_or(&[], Vec::as_slice);
-                Tokens::parse(text).map_err(|fault| (0, fault))
-            }),
+            self.identity
+                .refresh(|[chain, key]| tls::identity(chain, key)),
+            self.clients.refresh(|[pem]| tls::client_verifier(pem)),
+            self.tokens
+                .refresh(|[text]| Tokens::parse(text).map_err(|fault| (0, fault))),
         ];
         (all.contains(&true), self.faults())
     }
@@ -216,7 +219,7 @@ impl Parts {
     }
 
     fn has_files(&self) -> bool {
-        !(self.identity.files.is_empty() && self.tokens.files.is_empty())
+        self.identity.files.is_some() || self.tokens.files.is_some()
     }
 
     fn access(&self) -> Result<Access, String> {
@@ -233,88 +236,72 @@ impl Parts {
 }
 
 /// Some files, and the one thing that is made of them.
-struct Part<T> {
-    /// Setting and path.
-    files: Vec<(&'static str, PathBuf)>,
+struct Part<T, const N: usize> {
+    /// Setting and path of each; `None` where they are not set.
+    files: Option<[(&'static str, PathBuf); N]>,
     /// What the value was made of.
-    read: Vec<Vec<u8>>,
+    read: Option<[Vec<u8>; N]>,
     value: Option<Arc<T>>,
     fault: Option<String>,
 }
 
-impl<T> Default for Part<T> {
-    fn default() -> Self {
-        Part::new([])
-    }
-}
-
-impl<T> Part<T> {
-    fn new<const N: usize>(files: [(&'static str, Option<PathBuf>); N]) -> Self {
-        let set = |(setting, path): (_, Option<PathBuf>)| Some((setting, path?));
+impl<T, const N: usize> Part<T, N> {
+    fn new(files: Option<[(&'static str, PathBuf); N]>) -> Self {
         Part {
-            files: files.into_iter().filter_map(set).collect(),
-            read: Vec::new(),
+            files,
+            read: None,
             value: None,
             fault: None,
         }
     }
 
     /// Reads the files and rebuilds the value when they have changed. Returns whether it did.
-    fn refresh(&mut self, make: impl FnOnce(&[Vec<u8>]) -> Result<T, Fault>) -> bool {
-        if self.files.is_empty() {
+    fn refresh(&mut self, make: impl FnOnce(&[Vec<u8>; N]) -> Result<T, Fault>) -> bool {
+        let Some(files) = &self.files else {
             return false;
-        }
-        let made = self.read().and_then(|read| {
-            if self.value.is_some() && read == self.read {
+        };
+        let name = |at: usize, fault: String| match files.get(at) {
+            Some((setting, path)) => format!("{setting}: {}: {fault}", path.display()),
+            None => fault,
+        };
+        let made = read_together(files).and_then(|read| {
+            if self.read.as_ref() == Some(&read) {
                 return Ok(None);
             }
-            let value = make(&read).map_err(|(at, fault)| self.name(at, &fault))?;
+            let value = make(&read)?;
             Ok(Some((read, value)))
         });
-        self.fault = None;
-        match made {
-            Ok(None) => false,
-            Ok(Some((read, value))) => {
-                self.read = read;
-                self.value = Some(Arc::new(value));
-                true
-            }
-            Err(fault) => {
-                self.fault = Some(fault);
-                false
-            }
-        }
-    }
-
-    /// All files as they were at one moment: two of them may be swapped between two reads.
-    fn read(&self) -> Result<Vec<Vec<u8>>, String> {
-        let mut before = self.read_once()?;
-        if self.value.is_some() && before == self.read {
-            return Ok(before);
-        }
-        for _ in 0..3 {
-            let after = self.read_once()?;
-            if after == before {
-                return Ok(after);
-            }
-            before = after;
-        }
-        Err(self.name(0, "changes while it is read"))
-    }
-
-    fn read_once(&self) -> Result<Vec<Vec<u8>>, String> {
-        let read = |(at, (_, path)): (usize, &(_, PathBuf))| {
-            contents(path).map_err(|error| self.name(at, &format!("cannot be read: {error}")))
+        let made = made.map_err(|(at, fault)| name(at, fault));
+        self.fault = made.as_ref().err().cloned();
+        let Ok(Some((read, value))) = made else {
+            return false;
         };
-        self.files.iter().enumerate().map(read).collect()
+        self.read = Some(read);
+        self.value = Some(Arc::new(value));
+        true
     }
+}
 
-    fn name(&self, at: usize, fault: &str) -> String {
-        match self.files.get(at) {
-            Some((setting, path)) => format!("{setting}: {}: {fault}", path.display()),
-            None => fault.into(),
+/// All files as they were at one moment: they may be swapped between two reads.
+fn read_together<const N: usize>(
+    files: &[(&'static str, PathBuf); N],
+) -> Result<[Vec<u8>; N], Fault> {
+    let read_all = || {
+        let mut all = [const { Vec::new() }; N];
+        for (at, ((_, path), bytes)) in files.iter().zip(&mut all).enumerate() {
+            *bytes = contents(path).map_err(|error| (at, format!("cannot be read: {error}")))?;
         }
+        Ok(all)
+    };
+    let mut before = read_all()?;
+    for _ in 0..3 {
+        let after = read_all()?;
+        if after == before {
+            return Ok(after);
+        }
+        before = after;
     }
+    Err((0, "changes while it is read".into()))
 }
 
 fn contents(path: &PathBuf) -> io::Result<Vec<u8>> {

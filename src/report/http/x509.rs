@@ -1,6 +1,7 @@
 //! The one thing that is read out of a certificate here: until when it is valid (RFC 5280, 4.1).
 
-use jiff::civil::{DateTime, date};
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 
 const SEQUENCE: u8 = 0x30;
 const VERSION: u8 = 0xa0;
@@ -37,45 +38,31 @@ fn any(der: &[u8]) -> Option<(&[u8], &[u8])> {
     let (_tag, rest) = der.split_first()?;
     let (first, rest) = rest.split_first()?;
     let (length, rest) = match usize::from(*first) {
-        short @ 0..0x80 => (short, rest),
-        long => {
+        short @ 0..=0x7f => (short, rest),
+        long @ 0x81..=0x84 => {
             let (bytes, rest) = rest.split_at_checked(long & 0x7f)?;
-            if !(1..=4).contains(&bytes.len()) {
-                return None;
-            }
-            let digits = bytes.iter();
-            (
-                digits.fold(0, |sum, byte| (sum << 8) | usize::from(*byte)),
-                rest,
-            )
+            let add = |sum: usize, byte: &u8| (sum << 8) | usize::from(*byte);
+            (bytes.iter().fold(0, add), rest)
         }
+        _ => return None,
     };
     rest.split_at_checked(length)
 }
 
 /// `YYMMDDHHMMSSZ` or `YYYYMMDDHHMMSSZ`.
 fn time(text: &[u8], year_digits: usize) -> Option<i64> {
-    let digits = text.strip_suffix(b"Z")?;
-    if digits.len() != year_digits + 10 || !digits.iter().all(u8::is_ascii_digit) {
+    let text = std::str::from_utf8(text).ok()?;
+    if text.len() != year_digits + 11 || !text.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return None;
     }
-    let number = |digits: &[u8]| {
-        let digits = digits.iter();
-        digits.fold(0i16, |sum, digit| sum * 10 + i16::from(digit - b'0'))
+    // Two digits are of 1950 to 2049.
+    let century = match (year_digits, text.as_bytes()) {
+        (2, [b'0'..=b'4', ..]) => "20",
+        (2, _) => "19",
+        _ => "",
     };
-    let (year, rest) = digits.split_at_checked(year_digits)?;
-    let year = match (year_digits, number(year)) {
-        // Two digits are of 1950 to 2049.
-        (2, year @ 0..50) => 2000 + year,
-        (2, year) => 1900 + year,
-        (_, year) => year,
-    };
-    let mut parts = rest.chunks(2).map(|part| i8::try_from(number(part)).ok());
-    let mut next = || parts.next().flatten();
-    let (month, day, hour, minute, second) = (next()?, next()?, next()?, next()?, next()?);
-    let end = DateTime::new(year, month, day, hour, minute, second, 0).ok()?;
-    let epoch = date(1970, 1, 1).at(0, 0, 0, 0);
-    Some(end.duration_since(epoch).as_secs())
+    let end = DateTime::strptime("%Y%m%d%H%M%SZ", century.to_string() + text).ok()?;
+    Some(end.to_zoned(TimeZone::UTC).ok()?.timestamp().as_second())
 }
 
 #[cfg(test)]

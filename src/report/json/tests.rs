@@ -1,5 +1,6 @@
 use super::*;
-use crate::observe::rdma::{LinkLayer, PhysState, PortState};
+use crate::observe::rdma::LinkLayer;
+use crate::observe::reading::Reading;
 use crate::report::testing::{broken, device, empty, link, node};
 use serde_json::{Value, json};
 use std::sync::Arc;

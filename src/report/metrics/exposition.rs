@@ -1,61 +1,82 @@
-//! Metric families of one snapshot on their way through the prometheus crate. Every scrape makes them
-//! from the report at hand, so a port that is gone leaves no last value behind.
+//! Metric families of one report, encoded by the prometheus crate. Every scrape makes them from the
+//! report at hand, so a port that is gone leaves no last value behind.
 
 use crate::report::catalogue::{Detail, Family, Kind};
-use prometheus::core::{Collector, Desc};
+use prometheus::TextEncoder;
 use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};
-use prometheus::{Registry, TextEncoder};
+use std::collections::BTreeMap;
 
-/// The families so far.
+/// The value of a series; `None` where nothing was observed, which leaves the series out.
+pub(crate) trait Sample {
+    fn sample(self) -> Option<f64>;
+}
+
+macro_rules! samples {
+    ($($type:ty)*) => {$(
+        impl Sample for $type {
+            fn sample(self) -> Option<f64> {
+                Some(self as f64)
+            }
+        }
+    )*};
+}
+
+samples! { f64 i64 u32 u64 usize }
+
+impl Sample for bool {
+    fn sample(self) -> Option<f64> {
+        Some(u8::from(self).into())
+    }
+}
+
+impl<T: Sample> Sample for Option<T> {
+    fn sample(self) -> Option<f64> {
+        self?.sample()
+    }
+}
+
+/// Series by their label values.
+type Series = BTreeMap<Vec<String>, f64>;
+
+/// The families so far, sorted as they are printed.
 pub(crate) struct Exposition {
-    pub(super) detail: Detail,
-    families: Vec<MetricFamily>,
+    detail: Detail,
+    families: BTreeMap<&'static str, (&'static Family, Series)>,
 }
 
 impl Exposition {
     pub(crate) fn new(detail: Detail) -> Self {
         Exposition {
             detail,
-            families: Vec::new(),
+            families: BTreeMap::new(),
         }
     }
 
-    /// Adds a family; label values in the order of its label names. Without series it is left out.
-    pub(crate) fn add<const N: usize, L: AsRef<str>>(
-        &mut self,
-        family: &Family,
-        series: impl IntoIterator<Item = ([L; N], f64)>,
-    ) {
-        debug_assert_eq!(family.labels.len(), N, "{}", family.name);
-        if family.detail > self.detail {
+    /// Whether more than the default selection is exported.
+    pub(super) fn is_full(&self) -> bool {
+        self.detail == Detail::Full
+    }
+
+    /// Adds a series; label values in the order of the family's label names. Of two with the same
+    /// labels the first one stays: a series that comes twice would spoil the whole scrape.
+    pub(crate) fn push(&mut self, family: &'static Family, labels: &[&str], value: impl Sample) {
+        debug_assert_eq!(family.labels.len(), labels.len(), "{}", family.name);
+        let (Some(value), true) = (value.sample(), family.detail <= self.detail) else {
             return;
-        }
-        let series = series.into_iter();
-        let metric = |(values, value): ([L; N], f64)| {
-            metric(family, values.each_ref().map(AsRef::as_ref), value)
         };
-        let mut out = MetricFamily::default();
-        out.set_name(family.name.to_string());
-        out.set_help(family.help.to_string());
-        out.set_field_type(match family.kind {
-            Kind::Counter => MetricType::COUNTER,
-            Kind::Gauge => MetricType::GAUGE,
-        });
-        out.set_metric(series.map(metric).collect());
-        self.families.push(out);
-    }
-
-    /// Adds a family of one series without labels, if it has a value.
-    pub(crate) fn one(&mut self, family: &Family, value: Option<f64>) {
-        self.add(family, value.map(|value| ([""; 0], value)));
+        let labels = labels.iter().map(ToString::to_string).collect();
+        let (_, series) = self
+            .families
+            .entry(family.name)
+            .or_insert((family, Series::new()));
+        series.entry(labels).or_insert(value);
     }
 
     /// Prometheus text format 0.0.4, families and series sorted.
     pub(crate) fn into_text(self) -> String {
-        let registry = Registry::new();
-        let text = registry
-            .register(Box::new(Snapshot(self.families)))
-            .and_then(|()| TextEncoder::new().encode_to_string(&registry.gather()));
+        let families = self.families.into_values();
+        let families: Vec<MetricFamily> = families.map(encoded).collect();
+        let text = TextEncoder::new().encode_to_string(&families);
         text.unwrap_or_else(|error| {
             tracing::error!(%error, "metrics could not be encoded");
             String::new()
@@ -63,40 +84,38 @@ impl Exposition {
     }
 }
 
-fn metric<const N: usize>(family: &Family, values: [&str; N], value: f64) -> Metric {
-    let labels = family.labels.iter().zip(values).map(|(name, value)| {
-        let mut label = LabelPair::default();
-        label.set_name((*name).to_string());
-        label.set_value(value.to_string());
-        label
+fn encoded((family, series): (&Family, Series)) -> MetricFamily {
+    let metric = |(values, value): (Vec<String>, f64)| {
+        let labels = family.labels.iter().zip(values).map(|(name, value)| {
+            let mut label = LabelPair::default();
+            label.set_name((*name).to_string());
+            label.set_value(value);
+            label
+        });
+        let mut metric = Metric::from_label(labels.collect());
+        match family.kind {
+            Kind::Counter => {
+                let mut counter = Counter::default();
+                counter.set_value(value);
+                metric.set_counter(counter);
+            }
+            Kind::Gauge => {
+                let mut gauge = Gauge::default();
+                gauge.set_value(value);
+                metric.set_gauge(gauge);
+            }
+        }
+        metric
+    };
+    let mut out = MetricFamily::default();
+    out.set_name(family.name.to_string());
+    out.set_help(family.help.to_string());
+    out.set_field_type(match family.kind {
+        Kind::Counter => MetricType::COUNTER,
+        Kind::Gauge => MetricType::GAUGE,
     });
-    let mut metric = Metric::from_label(labels.collect());
-    match family.kind {
-        Kind::Counter => {
-            let mut counter = Counter::default();
-            counter.set_value(value);
-            metric.set_counter(counter);
-        }
-        Kind::Gauge => {
-            let mut gauge = Gauge::default();
-            gauge.set_value(value);
-            metric.set_gauge(gauge);
-        }
-    }
-    metric
-}
-
-/// What the registry gathers: families that are already made.
-struct Snapshot(Vec<MetricFamily>);
-
-impl Collector for Snapshot {
-    fn desc(&self) -> Vec<&Desc> {
-        Vec::new()
-    }
-
-    fn collect(&self) -> Vec<MetricFamily> {
-        self.0.clone()
-    }
+    out.set_metric(series.into_iter().map(metric).collect());
+    out
 }
 
 #[cfg(test)]
@@ -113,7 +132,7 @@ mod tests {
 
     fn text(value: Option<f64>) -> String {
         let mut exposition = Exposition::new(Detail::Default);
-        exposition.one(&TEST, value);
+        exposition.push(&TEST, &[], value);
         exposition.into_text()
     }
 

@@ -1,64 +1,38 @@
 //! Series of GPUs and RDMA functions on the PCI bus.
 
 use super::Exposition;
-use crate::observe::pci::{PciFunction, PcieLink};
+use crate::observe::pci::PcieLink;
 use crate::report::Report;
 use crate::report::catalogue as cat;
 use crate::report::port_view::ReportedPort;
 use std::collections::BTreeSet;
 
-pub(super) fn families(exposition: &mut Exposition, report: &Report, ports: &[ReportedPort<'_>]) {
+pub(super) fn families(out: &mut Exposition, report: &Report, ports: &[ReportedPort<'_>]) {
     let Some(pci) = report.snapshot.pci.as_ref().map(|pci| &pci.value) else {
         return;
     };
-    exposition.one(&cat::GPUS, Some(pci.gpus.len() as f64));
+    out.push(&cat::GPUS, &[], pci.gpus.len());
     // Bridges are among the functions too; their ends say the same of the link.
     let nics = ports.iter().filter_map(ReportedPort::pci);
-    let ends: BTreeSet<String> = pci
-        .gpus
-        .iter()
-        .map(ToString::to_string)
-        .chain(nics)
-        .collect();
-    let functions: Vec<(String, &PciFunction)> = ends
-        .into_iter()
-        .filter_map(|address| {
-            let function = pci.functions.get(&address)?;
-            Some((address, function))
-        })
-        .collect();
-    let links = |pick: fn(&PciFunction) -> Option<f64>| {
-        functions
-            .iter()
-            .filter_map(move |(address, function)| Some(([address.clone()], pick(function)?)))
-    };
-    exposition.add(
-        &cat::PCIE_LINK,
-        links(|function| Some(bandwidth(function.current.value()?))),
-    );
-    exposition.add(
-        &cat::PCIE_LINK_MAX,
-        links(|function| Some(bandwidth(function.max.value()?))),
-    );
-    exposition.add(
-        &cat::PCIE_LINK_WIDTH,
-        links(|function| Some(f64::from(function.current.value()?.width))),
-    );
-    exposition.add(
-        &cat::PCIE_AER,
-        functions.iter().flat_map(|(address, function)| {
-            let aer = function.aer;
-            [
-                ("correctable", aer.correctable),
-                ("nonfatal", aer.nonfatal),
-                ("fatal", aer.fatal),
-            ]
-            .into_iter()
-            .filter_map(move |(severity, count)| {
-                Some(([address.clone(), severity.to_string()], count? as f64))
-            })
-        }),
-    );
+    let gpus = pci.gpus.iter().map(ToString::to_string);
+    for address in gpus.chain(nics).collect::<BTreeSet<String>>() {
+        let Some(function) = pci.functions.get(&address) else {
+            continue;
+        };
+        let (current, max) = (function.current.value(), function.max.value());
+        let id = [address.as_str()];
+        out.push(&cat::PCIE_LINK, &id, current.map(bandwidth));
+        out.push(&cat::PCIE_LINK_MAX, &id, max.map(bandwidth));
+        out.push(&cat::PCIE_LINK_WIDTH, &id, current.map(|link| link.width));
+        let aer = function.aer;
+        for (severity, count) in [
+            ("correctable", aer.correctable),
+            ("nonfatal", aer.nonfatal),
+            ("fatal", aer.fatal),
+        ] {
+            out.push(&cat::PCIE_AER, &[&address, severity], count);
+        }
+    }
 }
 
 /// Bytes a second one way, line coding not taken off.

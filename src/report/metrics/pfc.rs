@@ -1,98 +1,66 @@
 //! Series of the Ethernet side: PFC, pause, drops, carrier.
 
-use super::{Exposition, flag};
-use crate::observe::netdev::{DcbFacts, EthtoolFacts, PriorityFacts};
+use super::Exposition;
+use crate::observe::netdev::{DcbFacts, EthtoolFacts};
 use crate::report::Report;
-use crate::report::catalogue::{self as cat, Detail, Family};
+use crate::report::catalogue as cat;
 use crate::report::default_counters;
 use std::collections::{BTreeMap, BTreeSet};
 
 const RECEIVE: &str = "receive";
 const TRANSMIT: &str = "transmit";
 
-pub(super) fn families(exposition: &mut Exposition, report: &Report) {
+pub(super) fn families(out: &mut Exposition, report: &Report) {
     let snapshot = &report.snapshot;
-    let ethtool: Vec<(&str, &EthtoolFacts)> = snapshot
-        .ethtool
-        .iter()
+    let ethtool = snapshot.ethtool.iter();
+    let ethtool: BTreeMap<&str, &EthtoolFacts> = ethtool
         .filter_map(|(name, facts)| Some((name.as_str(), facts.value.value()?)))
         .collect();
-    let dcb: Vec<(&str, &DcbFacts)> = snapshot
-        .dcb
-        .iter()
+    let dcb = snapshot.dcb.iter();
+    let dcb: BTreeMap<&str, &DcbFacts> = dcb
         .filter_map(|(name, facts)| Some((name.as_str(), facts.value.value()?)))
         .collect();
     let used = priorities_in_use(&ethtool, &dcb);
-    let full = exposition.detail == Detail::Full;
-    let priorities: Vec<(&str, u8, &PriorityFacts)> = ethtool
-        .iter()
-        .flat_map(|(name, facts)| {
-            facts
-                .priorities
-                .iter()
-                .map(move |(priority, numbers)| (*name, *priority, numbers))
-        })
-        .filter(|(_, priority, _)| full || used.contains(priority))
-        .collect();
+    for (netdev, facts) in &ethtool {
+        statistics(out, netdev, facts, &used);
+    }
+    for (netdev, facts) in &dcb {
+        for priority in &used {
+            let enabled = facts.pfc_enabled.map(|all| all & bit(*priority) != 0);
+            out.push(&cat::PFC_ENABLED, &[netdev, &priority.to_string()], enabled);
+        }
+    }
+    for (netdev, facts) in &snapshot.netdevs {
+        let changes = facts.value.carrier_changes.value().copied();
+        out.push(&cat::CARRIER_CHANGES, &[netdev], changes);
+    }
+}
 
-    both_ways(exposition, &cat::PFC_PAUSE_FRAMES, &priorities, |numbers| {
-        [numbers.pause.rx, numbers.pause.tx].map(|frames| frames.map(|frames| frames as f64))
-    });
-    both_ways(
-        exposition,
-        &cat::PFC_PAUSE_SECONDS,
-        &priorities,
-        |numbers| {
-            [numbers.rx_pause_micros, numbers.tx_pause_micros]
-                .map(|micros| micros.map(|micros| micros as f64 / 1e6))
-        },
-    );
-    exposition.add(
-        &cat::PFC_DISCARDS,
-        priorities.iter().filter_map(|(netdev, priority, numbers)| {
-            let labels = [(*netdev).to_string(), priority.to_string()];
-            Some((labels, numbers.rx_discards? as f64))
-        }),
-    );
-    exposition.add(
-        &cat::PFC_ENABLED,
-        dcb.iter()
-            .filter_map(|(netdev, facts)| Some((netdev, facts.pfc_enabled?)))
-            .flat_map(|(netdev, enabled)| {
-                used.iter().map(move |priority| {
-                    let on = enabled & bit(*priority) != 0;
-                    ([(*netdev).to_string(), priority.to_string()], flag(on))
-                })
-            }),
-    );
-    exposition.add(
-        &cat::GLOBAL_PAUSE_FRAMES,
-        ethtool.iter().flat_map(|(netdev, facts)| {
-            let pause = facts.global_pause;
-            [(RECEIVE, pause.rx), (TRANSMIT, pause.tx)]
-                .into_iter()
-                .filter_map(move |(direction, frames)| {
-                    let labels = [(*netdev).to_string(), direction.to_string()];
-                    Some((labels, frames? as f64))
-                })
-        }),
-    );
-    exposition.add(
-        &cat::ETHTOOL,
-        ethtool.iter().flat_map(|(netdev, facts)| {
-            default_counters::ETHTOOL.iter().filter_map(move |name| {
-                let labels = [(*netdev).to_string(), (*name).to_string()];
-                Some((labels, *facts.other.get(*name)? as f64))
-            })
-        }),
-    );
-    exposition.add(
-        &cat::CARRIER_CHANGES,
-        snapshot.netdevs.iter().filter_map(|(netdev, facts)| {
-            let changes = *facts.value.carrier_changes.value()?;
-            Some(([netdev.clone()], changes as f64))
-        }),
-    );
+fn statistics(out: &mut Exposition, netdev: &str, facts: &EthtoolFacts, used: &BTreeSet<u8>) {
+    let seconds = |micros: Option<u64>| micros.map(|micros| micros as f64 / 1e6);
+    for (priority, numbers) in &facts.priorities {
+        if !(out.is_full() || used.contains(priority)) {
+            continue;
+        }
+        let priority = priority.to_string();
+        let discards = numbers.rx_discards;
+        out.push(&cat::PFC_DISCARDS, &[netdev, &priority], discards);
+        for (direction, frames, micros) in [
+            (RECEIVE, numbers.pause.rx, numbers.rx_pause_micros),
+            (TRANSMIT, numbers.pause.tx, numbers.tx_pause_micros),
+        ] {
+            let labels = [netdev, &priority, direction];
+            out.push(&cat::PFC_PAUSE_FRAMES, &labels, frames);
+            out.push(&cat::PFC_PAUSE_SECONDS, &labels, seconds(micros));
+        }
+    }
+    let pause = facts.global_pause;
+    out.push(&cat::GLOBAL_PAUSE_FRAMES, &[netdev, RECEIVE], pause.rx);
+    out.push(&cat::GLOBAL_PAUSE_FRAMES, &[netdev, TRANSMIT], pause.tx);
+    for name in default_counters::ETHTOOL {
+        let count = facts.other.get(*name).copied();
+        out.push(&cat::ETHTOOL, &[netdev, name], count);
+    }
 }
 
 fn bit(priority: u8) -> u8 {
@@ -103,15 +71,16 @@ fn bit(priority: u8) -> u8 {
 /// shows pause counters although DCB cannot be asked (mlx5 has those counters only while PFC is on in
 /// either direction, and tells only one of them by DCB). One that loses PFC on one device alone keeps
 /// its series there, and they read 0. Never by the counters' values.
-fn priorities_in_use(ethtool: &[(&str, &EthtoolFacts)], dcb: &[(&str, &DcbFacts)]) -> BTreeSet<u8> {
-    let told: BTreeMap<&str, u8> = dcb
-        .iter()
-        .filter_map(|(netdev, facts)| Some((*netdev, facts.pfc_enabled?)))
-        .collect();
-    let enabled = told.values().fold(0, |all, enabled| all | enabled);
+fn priorities_in_use(
+    ethtool: &BTreeMap<&str, &EthtoolFacts>,
+    dcb: &BTreeMap<&str, &DcbFacts>,
+) -> BTreeSet<u8> {
+    let told = |netdev: &str| dcb.get(netdev).and_then(|facts| facts.pfc_enabled);
+    let enabled = dcb.values().filter_map(|facts| facts.pfc_enabled);
+    let enabled = enabled.fold(0, |all, enabled| all | enabled);
     let shown = ethtool
         .iter()
-        .filter(|(netdev, facts)| facts.driver.starts_with("mlx5") || !told.contains_key(netdev))
+        .filter(|(netdev, facts)| facts.driver.starts_with("mlx5") || told(netdev).is_none())
         .flat_map(|(_, facts)| &facts.priorities)
         .filter(|(_, numbers)| numbers.pause.rx.is_some() || numbers.pause.tx.is_some())
         .map(|(priority, _)| *priority);
@@ -119,28 +88,4 @@ fn priorities_in_use(ethtool: &[(&str, &EthtoolFacts)], dcb: &[(&str, &DcbFacts)
         .filter(|priority| enabled & bit(*priority) != 0)
         .chain(shown)
         .collect()
-}
-
-fn both_ways(
-    exposition: &mut Exposition,
-    family: &Family,
-    priorities: &[(&str, u8, &PriorityFacts)],
-    values: impl Fn(&PriorityFacts) -> [Option<f64>; 2],
-) {
-    exposition.add(
-        family,
-        priorities.iter().flat_map(|(netdev, priority, numbers)| {
-            [RECEIVE, TRANSMIT]
-                .into_iter()
-                .zip(values(numbers))
-                .filter_map(move |(direction, value)| {
-                    let labels = [
-                        (*netdev).to_string(),
-                        priority.to_string(),
-                        direction.to_string(),
-                    ];
-                    Some((labels, value?))
-                })
-        }),
-    );
 }

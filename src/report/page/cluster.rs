@@ -13,7 +13,7 @@ impl Context<'_> {
     }
 
     /// What the taint does, and why it is withheld where it is wanted.
-    fn taint(&self, status: &ClusterStatus) -> (&'static str, Option<Severity>, String) {
+    pub(super) fn taint(&self, status: &ClusterStatus) -> (&'static str, Option<Severity>, String) {
         let report = self.report;
         let muted = match report.taint_muted {
             true => "muted by an operator",
@@ -62,49 +62,16 @@ impl Context<'_> {
         }
     }
 
-    pub(super) fn cluster_facts(&self, status: &ClusterStatus) -> Vec<(&'static str, String)> {
-        let mut facts = vec![("Mode", status.mode.to_string())];
-        if status.dry_run {
-            facts.push(("Dry run", "yes: nothing is written".into()));
+    /// Why parts of the Node are still to be written. A write under way is the usual case, and no alarm.
+    pub(super) fn pending(&self, status: &ClusterStatus) -> &'static str {
+        match status.withheld {
+            _ if status.dry_run => "not in a dry run",
+            _ if status.api_up == Some(false) => "once the API server answers",
+            _ if status.error.is_some() => "tried again after the last failure",
+            Some(_) if status.pending == ["taint"] => "withheld",
+            _ => "being written",
         }
-        let api = match status.api_up {
-            Some(true) => "answers",
-            Some(false) => "does not answer",
-            None => "not asked yet",
-        };
-        facts.push(("API server", api.into()));
-        if let Some(error) = &status.error {
-            facts.push(("Last failure", error.clone()));
-        }
-        let (taint, _, why) = self.taint(status);
-        let colon = if why.is_empty() { "" } else { ": " };
-        facts.push(("Taint", format!("{taint}{colon}{why}")));
-        if let Some(budget) = &status.budget {
-            let (claimed, limit, nodes) = (budget.claimed, budget.limit, budget.nodes);
-            let text = format!(
-                "{claimed} of {limit} claimed, {nodes} nodes, {}",
-                budget.lease
-            );
-            facts.push(("Budget", text));
-        }
-        facts.push(("Still to write", pending(status)));
-        facts
     }
-}
-
-/// What the Node does not carry yet. A write under way is the usual case, and no alarm.
-fn pending(status: &ClusterStatus) -> String {
-    if status.pending.is_empty() {
-        return "nothing".into();
-    }
-    let how = match status.withheld {
-        _ if status.dry_run => "not in a dry run",
-        _ if status.api_up == Some(false) => "once the API server answers",
-        _ if status.error.is_some() => "tried again after the last failure",
-        Some(_) if status.pending == ["taint"] => "withheld",
-        _ => "being written",
-    };
-    format!("{}: {how}", status.pending.join(", "))
 }
 
 /// Why a wanted taint is withheld, in words.

@@ -1,6 +1,6 @@
 //! What every section of the page is made from.
 
-use super::severity_icon::{MAX_FINDINGS, SeverityIndex};
+use super::severity_icon::MAX_FINDINGS;
 use super::topology_layout::Layout;
 use crate::report::{ClusterStatus, Report, port_view};
 use crate::units::Millis;
@@ -15,7 +15,6 @@ pub(super) struct Context<'a> {
     pub(super) report: &'a Report,
     /// What the writer of the Node did; `None` where no Node is written.
     pub(super) cluster: Option<&'a ClusterStatus>,
-    pub(super) index: &'a SeverityIndex<'a>,
     pub(super) layout: &'a Layout<'a>,
     /// Rows of any list; lower where texts are so long that the section would be too large.
     pub(super) limit: usize,
@@ -38,6 +37,12 @@ impl<'a> Context<'a> {
 
     pub(super) fn shown(&self, most: usize) -> usize {
         self.limit.min(most)
+    }
+
+    /// Number of the first finding with this reason, where that has an anchor.
+    pub(super) fn anchor_of(&self, reason: &str) -> Option<usize> {
+        let mut findings = self.report.findings.iter().take(MAX_FINDINGS);
+        findings.position(|finding| finding.reason == reason)
     }
 
     /// Findings that are shown, and have an anchor.

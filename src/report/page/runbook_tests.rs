@@ -2,9 +2,9 @@
 
 use super::runbook as encode;
 use super::scan::scan;
-use crate::report::runbooks::{self, Page, RUNBOOKS};
+use crate::report::runbooks::{self, RUNBOOKS, Runbook};
 
-fn all() -> Vec<Page> {
+fn all() -> Vec<Runbook> {
     let names = RUNBOOKS.iter().map(|page| page.name);
     names
         .chain([""])

@@ -5,7 +5,7 @@ use crate::check::{Finding, Status, Weight};
 use crate::report::port_view::ReportedPort;
 use crate::report::{Report, State};
 use crate::units::Bdf;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Findings shown in full; each has an anchor `f-N`.
 pub(super) const MAX_FINDINGS: usize = 48;
@@ -82,48 +82,32 @@ impl Severity {
     }
 }
 
-/// Findings by the names of what they are about.
-#[derive(Debug)]
-pub(super) struct SeverityIndex<'a> {
-    findings: &'a [Finding],
-    about: BTreeMap<&'a str, Vec<usize>>,
-}
+/// Findings about one thing, with their numbers in the report.
+#[derive(Debug, Clone)]
+pub(super) struct About<'a>(pub(super) Vec<(usize, &'a Finding)>);
 
-impl<'a> SeverityIndex<'a> {
-    pub(super) fn of(report: &'a Report) -> Self {
-        let mut about: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-        for (number, finding) in report.findings.iter().enumerate() {
-            let subject = finding.subject.as_str();
+impl<'a> About<'a> {
+    /// Findings about any of these names.
+    fn named<const N: usize>(report: &'a Report, names: [Option<String>; N]) -> Self {
+        let is_about = |(_, finding): &(usize, &Finding)| {
             // Of one device's several findings, some keys carry a word more (`0000:9d:00.0 config`).
-            let key = finding.key.split(' ').next().unwrap_or_default();
-            for name in BTreeSet::from([subject, key, finding.key.as_str()]) {
-                about.entry(name).or_default().push(number);
-            }
-        }
-        SeverityIndex {
-            findings: &report.findings,
-            about,
-        }
-    }
-
-    /// Findings about any of these names, in the report's order.
-    fn named(&self, names: &[Option<String>]) -> About<'a> {
-        let numbers: BTreeSet<usize> = names
-            .iter()
-            .flatten()
-            .filter_map(|name| self.about.get(name.as_str()))
-            .flatten()
-            .copied()
-            .collect();
-        let found = numbers
-            .into_iter()
-            .filter_map(|number| Some((number, self.findings.get(number)?)));
-        About(found.collect())
+            let device = finding.key.split(' ').next().unwrap_or_default();
+            let mut names = names.iter().flatten();
+            names.any(|name| [device, &finding.key, &finding.subject].contains(&name.as_str()))
+        };
+        About(
+            report
+                .findings
+                .iter()
+                .enumerate()
+                .filter(is_about)
+                .collect(),
+        )
     }
 
     /// Findings about a port, its device, its PCI function or its network device.
-    pub(super) fn port(&self, port: &ReportedPort<'_>) -> About<'a> {
-        self.named(&[
+    pub(super) fn port(report: &'a Report, port: &ReportedPort<'_>) -> Self {
+        let names = [
             Some(port.name()),
             Some(port.key.to_string()),
             Some(port.device.name.clone()),
@@ -131,25 +115,14 @@ impl<'a> SeverityIndex<'a> {
             port.pci(),
             port.device.pci.map(|pci| pci.slot()),
             port.port.netdev.clone(),
-        ])
+        ];
+        About::named(report, names)
     }
 
-    pub(super) fn gpu(&self, gpu: Bdf) -> About<'a> {
-        self.named(&[Some(gpu.to_string()), Some(gpu.slot())])
+    pub(super) fn gpu(report: &'a Report, gpu: Bdf) -> Self {
+        About::named(report, [Some(gpu.to_string()), Some(gpu.slot())])
     }
 
-    /// Number of the first finding with this reason, where that has an anchor.
-    pub(super) fn anchor_of(&self, reason: &str) -> Option<usize> {
-        let mut findings = self.findings.iter().take(MAX_FINDINGS);
-        findings.position(|finding| finding.reason == reason)
-    }
-}
-
-/// Findings about one thing, with their numbers in the report.
-#[derive(Debug, Clone)]
-pub(super) struct About<'a>(pub(super) Vec<(usize, &'a Finding)>);
-
-impl About<'_> {
     fn worst(&self, wanted: impl Fn(&Finding) -> bool) -> Option<Severity> {
         let wanted = self.0.iter().filter(|(_, finding)| wanted(finding));
         wanted.map(|(_, finding)| Severity::of(finding)).max()

@@ -65,7 +65,7 @@ impl Context<'_> {
         let mut tiles = vec![
             self.rails(),
             self.gpus(),
-            Tile::new("GPUDirect RDMA", port_view::path_name(path), missing, ""),
+            Tile::new("GPUDirect RDMA", port_view::word(path), missing, ""),
             self.findings_tile(),
         ];
         tiles.extend(self.jobs_tile());

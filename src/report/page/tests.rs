@@ -116,8 +116,7 @@ fn a_broken_node_is_told_in_full() {
 #[test]
 fn the_worst_is_drawn_first() {
     let report = broken();
-    let found = SeverityIndex::of(&report);
-    let plan = topology_layout::of(&report, &found);
+    let plan = topology_layout::of(&report);
     let first = plan.groups.first().unwrap();
     assert_eq!(first.severity(), Severity::Failing);
     let page = text(&report);
@@ -256,8 +255,7 @@ fn behind_switches(report: &mut Report) {
 fn gpus_and_ports_stand_by_the_switch_above_them() {
     let mut report = node(8, LinkLayer::Infiniband);
     behind_switches(&mut report);
-    let found = SeverityIndex::of(&report);
-    let plan = topology_layout::of(&report, &found);
+    let plan = topology_layout::of(&report);
     assert_eq!(plan.groups.len(), 8);
     for (n, group) in plan.groups.iter().enumerate() {
         assert_eq!(
@@ -271,8 +269,7 @@ fn gpus_and_ports_stand_by_the_switch_above_them() {
     }
     // Without bridges they stand by NUMA node, or all together, in pieces.
     let report = node(12, LinkLayer::Infiniband);
-    let found = SeverityIndex::of(&report);
-    let plan = topology_layout::of(&report, &found);
+    let plan = topology_layout::of(&report);
     assert!(
         plan.groups
             .iter()
@@ -290,8 +287,7 @@ fn what_is_gone_has_a_place_in_the_drawing() {
         key: "0000:17:00.0".into(),
         ..finding("device_missing", "mlx5_7", "RailVanished", Status::Failing)
     }];
-    let found = SeverityIndex::of(&report);
-    let plan = topology_layout::of(&report, &found);
+    let plan = topology_layout::of(&report);
     assert_eq!(plan.groups[0].above, topology_layout::Above::Gone);
     assert_has(&report, &["No longer there mlx5_7 RailVanished"]);
 }
@@ -305,8 +301,7 @@ fn a_port_that_is_down_without_a_finding_is_no_alarm() {
         .links
         .insert(key.clone(), link(PortState::Down, PhysState::Polling));
     report.roles.get_mut(&key).unwrap().role = Role::Other;
-    let found = SeverityIndex::of(&report);
-    let plan = topology_layout::of(&report, &found);
+    let plan = topology_layout::of(&report);
     let port = plan
         .ports
         .iter()
@@ -321,8 +316,7 @@ fn a_port_that_is_down_without_a_finding_is_no_alarm() {
     let mut notice = finding("link_state", "mlx5_7/1", "LinkDown", Status::Failing);
     notice.weight = Weight::Notice;
     report.findings.push(notice);
-    let found = SeverityIndex::of(&report);
-    let plan = topology_layout::of(&report, &found);
+    let plan = topology_layout::of(&report);
     let port = plan
         .ports
         .iter()

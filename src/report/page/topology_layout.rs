@@ -1,15 +1,16 @@
 //! Which GPUs and ports belong together: those below one PCIe switch, else those of one NUMA node.
 //! `templates/fabric.html` draws it.
 
-use super::severity_icon::{About, Severity, SeverityIndex, of_link, of_port};
+use super::severity_icon::{About, Severity, of_link, of_port};
 use super::text::cut;
+use crate::check::Finding;
 use crate::observe::pci::{PciFacts, PciFunction, PcieLink};
 use crate::observe::rdma::Function;
 use crate::report::Report;
 use crate::report::port_view::{self, ReportedPort};
 use crate::units::Bdf;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Rows of one group; more go to another group, so that none is taller than a screen.
 const MAX_ROWS: usize = 8;
@@ -115,8 +116,8 @@ pub(super) struct Group<'a> {
     pub(super) numa: Option<u32>,
     pub(super) gpus: Vec<Gpu<'a>>,
     pub(super) ports: Vec<Port<'a>>,
-    /// Subject, severity and reason of each missing device.
-    pub(super) gone: Vec<(String, Severity, String)>,
+    /// Findings about devices that are missing.
+    pub(super) gone: Vec<&'a Finding>,
 }
 
 impl<'a> Group<'a> {
@@ -124,7 +125,7 @@ impl<'a> Group<'a> {
     pub(super) fn severity(&self) -> Severity {
         let gpus = self.gpus.iter().map(|gpu| gpu.severity);
         let ports = self.ports.iter().map(|port| port.severity);
-        let gone = self.gone.iter().map(|(_, severity, _)| *severity);
+        let gone = self.gone.iter().map(|finding| Severity::of(finding));
         let all: Vec<Severity> = gpus.chain(ports).chain(gone).collect();
         let worst = all.iter().copied().max().unwrap_or(Severity::Off);
         // An unused port next to one in use says nothing about the group.
@@ -157,15 +158,13 @@ impl<'a> Group<'a> {
         i32::try_from(rows).unwrap_or(1) * ROW
     }
 
-    /// GPUs with the middles of their boxes, spread over the height.
-    pub(super) fn gpu_rows(&self) -> impl Iterator<Item = (&Gpu<'a>, i32)> {
-        self.gpus
+    /// Members with the middles of their boxes, spread over the height.
+    pub(super) fn spread<'m, T>(&self, members: &'m [T]) -> impl Iterator<Item = (&'m T, i32)> {
+        let count = i32::try_from(members.len()).unwrap_or(1).max(1);
+        let step = self.height() / count;
+        members
             .iter()
-            .zip(middles(self.height(), self.gpus.len()))
-    }
-
-    pub(super) fn port_rows(&self) -> impl Iterator<Item = (&Port<'a>, i32)> {
-        (self.ports.iter()).zip(middles(self.height(), self.ports.len()))
+            .zip((0..count).map(move |n| step * n + step / 2))
     }
 
     /// The drawing in words.
@@ -203,12 +202,6 @@ impl<'a> Group<'a> {
     }
 }
 
-fn middles(height: i32, count: usize) -> impl Iterator<Item = i32> {
-    let count = i32::try_from(count).unwrap_or(1).max(1);
-    let step = height / count;
-    (0..count).map(move |n| step * n + step / 2)
-}
-
 /// The node, laid out.
 #[derive(Debug)]
 pub(super) struct Layout<'a> {
@@ -222,13 +215,20 @@ pub(super) struct Layout<'a> {
     pub(super) left_out: usize,
 }
 
-pub(super) fn of<'a>(report: &'a Report, index: &SeverityIndex<'a>) -> Layout<'a> {
+pub(super) fn of(report: &Report) -> Layout<'_> {
     let pci = report.snapshot.pci.as_ref().map(|pci| &pci.value);
     let function = |address: &str| pci.and_then(|pci| pci.functions.get(address));
     let all = port_view::ports(report);
-    let whole = domains_differ(pci, &all);
+    let count = all.len();
+    let bdfs = pci.map_or(&[][..], |pci| &pci.gpus);
+    // Where PCI domains differ, addresses are shown with theirs.
+    let in_use = bdfs
+        .iter()
+        .copied()
+        .chain(all.iter().filter_map(|port| port.device.pci));
+    let whole = in_use.map(|bdf| bdf.domain).any(|domain| domain != 0);
     let gpu = |(number, bdf): (usize, &Bdf)| {
-        let about = index.gpu(*bdf);
+        let about = About::gpu(report, *bdf);
         Gpu {
             number,
             bdf: *bdf,
@@ -238,25 +238,21 @@ pub(super) fn of<'a>(report: &'a Report, index: &SeverityIndex<'a>) -> Layout<'a
             about,
         }
     };
-    let gpus: Vec<Gpu<'_>> = (pci.into_iter())
-        .flat_map(|pci| pci.gpus.iter().enumerate().map(gpu))
-        .collect();
-    let count = all.len();
-    let port = |view: ReportedPort<'a>| {
-        let about = index.port(&view);
-        let address = view.pci().unwrap_or_default();
-        Port {
-            function: function(&address),
-            address: shown(&address, whole),
-            severity: of_port(&view, &about),
-            link: of_link(&view, &about),
-            about,
-            view,
-        }
-    };
+    let gpus: Vec<Gpu<'_>> = bdfs.iter().enumerate().map(gpu).collect();
     let ports: Vec<Port<'_>> = (all.into_iter())
         .filter(|port| port.is_rail() || !is_virtual(port.device.function))
-        .map(port)
+        .map(|view| {
+            let about = About::port(report, &view);
+            let address = view.pci().unwrap_or_default();
+            Port {
+                function: function(&address),
+                address: shown(&address, whole),
+                severity: of_port(&view, &about),
+                link: of_link(&view, &about),
+                about,
+                view,
+            }
+        })
         .collect();
     let mut groups = groups(pci, &gpus, &ports);
     for group in &mut groups {
@@ -277,13 +273,6 @@ pub(super) fn of<'a>(report: &'a Report, index: &SeverityIndex<'a>) -> Layout<'a
         gpus,
         ports,
     }
-}
-
-/// Whether PCI domains differ, so that addresses are shown with theirs.
-fn domains_differ(pci: Option<&PciFacts>, ports: &[ReportedPort<'_>]) -> bool {
-    let gpus = pci.into_iter().flat_map(|pci| pci.gpus.iter().copied());
-    let mut all = gpus.chain(ports.iter().filter_map(|port| port.device.pci));
-    all.any(|bdf| bdf.domain != 0)
 }
 
 /// An address, without the domain where all are in the first.
@@ -316,62 +305,63 @@ pub(super) fn pcie(function: &Option<&PciFunction>) -> Option<String> {
 
 /// Where a GPU or port is plugged in.
 struct Place<'a> {
-    /// Bridges above it, the root port first.
-    bridges: Vec<&'a str>,
+    root_port: Option<&'a str>,
+    /// The bridge below the root port: a switch's upstream port.
+    switch: Option<&'a str>,
     numa: Option<u32>,
     card: String,
 }
 
-fn place<'a>(
-    pci: Option<&'a PciFacts>,
-    function: Option<&'a PciFunction>,
-    numa: Option<u32>,
-    card: String,
-) -> Place<'a> {
-    let parent = |function: &'a PciFunction| function.parent.as_deref();
-    let up = |bridge: &&str| parent(pci?.functions.get(*bridge)?);
-    let above = std::iter::successors(function.and_then(parent), up);
-    let mut bridges: Vec<&str> = above.take(MAX_DEPTH).collect();
-    bridges.reverse();
-    Place {
-        bridges,
-        numa,
-        card,
+impl<'a> Place<'a> {
+    fn of(
+        pci: Option<&'a PciFacts>,
+        function: Option<&'a PciFunction>,
+        numa: Option<u32>,
+        card: String,
+    ) -> Self {
+        let parent = |function: &'a PciFunction| function.parent.as_deref();
+        let up = |bridge: &&str| parent(pci?.functions.get(*bridge)?);
+        let above = std::iter::successors(function.and_then(parent), up);
+        let mut bridges: Vec<&str> = above.take(MAX_DEPTH).collect();
+        Place {
+            root_port: bridges.pop(),
+            switch: bridges.pop(),
+            numa,
+            card,
+        }
     }
 }
 
 fn groups<'a>(pci: Option<&'a PciFacts>, gpus: &[Gpu<'a>], ports: &[Port<'a>]) -> Vec<Group<'a>> {
-    let of_gpu = |gpu: &Gpu<'a>| place(pci, gpu.function, gpu.numa(), gpu.bdf.slot());
+    let of_gpu = |gpu: &Gpu<'a>| Place::of(pci, gpu.function, gpu.numa(), gpu.bdf.slot());
     let of_port = |port: &Port<'a>| {
         let slot = port.view.device.pci.map(|pci| pci.slot());
         let card = slot.unwrap_or_else(|| port.view.device.name.clone());
-        place(pci, port.function, port.numa(), card)
+        Place::of(pci, port.function, port.numa(), card)
     };
     let gpu_places: Vec<Place<'_>> = gpus.iter().map(of_gpu).collect();
     let port_places: Vec<Place<'_>> = ports.iter().map(of_port).collect();
-    // Root port to the cards below it, and to the bridges that all of these share.
-    let mut roots: BTreeMap<&str, (Vec<&str>, Vec<&str>)> = BTreeMap::new();
+    // Cards and switches below each root port.
+    let mut roots: BTreeMap<&str, (BTreeSet<&str>, BTreeSet<Option<&str>>)> = BTreeMap::new();
     for place in gpu_places.iter().chain(&port_places) {
-        let Some(root) = place.bridges.first() else {
-            continue;
-        };
-        let fresh = || (Vec::new(), place.bridges.clone());
-        let (cards, shared) = roots.entry(root).or_insert_with(fresh);
-        if !cards.contains(&place.card.as_str()) {
-            cards.push(&place.card);
+        if let Some(root) = place.root_port {
+            let (cards, switches) = roots.entry(root).or_default();
+            cards.insert(&place.card);
+            switches.insert(place.switch);
         }
-        let both = shared.iter().zip(&place.bridges);
-        let same = both.take_while(|(a, b)| a == b).count();
-        shared.truncate(same);
     }
-    let above = |place: &Place<'_>| match place.bridges.first().and_then(|root| roots.get(root)) {
-        Some((cards, shared)) if cards.len() > 1 => match shared.as_slice() {
-            [_, bridge, ..] => Above::Switch((*bridge).to_string()),
-            [bridge] => Above::RootPort((*bridge).to_string()),
-            [] => Above::Unseen,
-        },
-        Some(_) => Above::Numa,
-        None => Above::Unseen,
+    let above = |place: &Place<'_>| {
+        let below = place
+            .root_port
+            .and_then(|root| Some((root, roots.get(root)?)));
+        match (below, place.switch) {
+            (None, _) => Above::Unseen,
+            (Some((_, (cards, _))), _) if cards.len() < 2 => Above::Numa,
+            (Some((_, (_, switches))), Some(switch)) if switches.len() == 1 => {
+                Above::Switch(switch.to_string())
+            }
+            (Some((root, _)), _) => Above::RootPort(root.to_string()),
+        }
     };
     let mut found: BTreeMap<(Option<u32>, Above), Group<'a>> = BTreeMap::new();
     for (gpu, place) in gpus.iter().zip(&gpu_places) {
@@ -394,25 +384,17 @@ fn groups<'a>(pci: Option<&'a PciFacts>, gpus: &[Gpu<'a>], ports: &[Port<'a>]) -
 }
 
 /// Missing devices that have no place in the drawing.
-fn gone<'a>(report: &Report, gpus: &[Gpu<'_>], ports: &[Port<'_>]) -> Option<Group<'a>> {
+fn gone<'a>(report: &'a Report, gpus: &[Gpu<'_>], ports: &[Port<'_>]) -> Option<Group<'a>> {
     let about = gpus.iter().map(|gpu| &gpu.about);
     let about = about.chain(ports.iter().map(|port| &port.about));
     let placed: Vec<usize> = about.flat_map(|a| a.0.iter().map(|(n, _)| *n)).collect();
-    let gone: Vec<_> = report
-        .findings
-        .iter()
-        .enumerate()
-        .filter(|(number, finding)| finding.check == "device_missing" && !placed.contains(number))
-        .map(|(_, finding)| {
-            (
-                finding.subject.clone(),
-                Severity::of(finding),
-                finding.reason.clone(),
-            )
-        })
-        .filter(|(_, severity, _)| *severity > Severity::Unknown)
-        .take(MAX_ROWS)
-        .collect();
+    let is_gone = |(number, finding): &(usize, &Finding)| {
+        finding.check == "device_missing"
+            && !placed.contains(number)
+            && Severity::of(finding) > Severity::Unknown
+    };
+    let gone = report.findings.iter().enumerate().filter(is_gone);
+    let gone: Vec<&Finding> = gone.map(|(_, finding)| finding).take(MAX_ROWS).collect();
     (!gone.is_empty()).then(|| Group {
         above: Above::Gone,
         gone,

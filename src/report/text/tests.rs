@@ -1,4 +1,5 @@
 use super::*;
+use crate::check::Status;
 use crate::observe::rdma::{LinkLayer, PhysState};
 use crate::observe::reading::{Fault, FaultKind};
 use crate::report::testing::{broken, device, empty, finding, link, node};

@@ -50,10 +50,7 @@ fn a_port_that_can_no_longer_be_read_has_no_state_and_no_rate() {
     report.snapshot.sources.insert("link/1".into(), health);
     assert_eq!(series(&report), (4, 0));
     let port = crate::report::port_view::ports(&report).remove(1);
-    assert_eq!(
-        crate::report::port_view::state_name(port.state()),
-        "unknown"
-    );
+    assert_eq!(port.state_text(), "unknown");
     assert_eq!(port.rate(), None);
     // Its totals stay.
     let edges = "selvage_port_link_transitions_total{device=\"mlx5_1\",port=\"1\"} 0";
