@@ -44,11 +44,9 @@ fn wrong_settings(matches: &ArgMatches) -> Vec<String> {
     let Some((_, matches)) = matches.subcommand() else {
         return Vec::new();
     };
-    match matches
-        .try_contains_id("config")
-        .map(|_| config::load(matches, |_| None))
-    {
-        Ok(Err(complaints)) => complaints.iter().map(ToString::to_string).collect(),
+    let has_settings = matches.try_contains_id("config").is_ok();
+    match has_settings.then(|| config::load(matches, |_| None)) {
+        Some(Err(complaints)) => complaints.iter().map(ToString::to_string).collect(),
         _ => Vec::new(),
     }
 }
@@ -74,18 +72,14 @@ fn unknown_flag(error: &clap::Error) -> Option<(String, String)> {
 
 /// Removes a flag with its value; false if it is not there.
 fn remove(args: &mut Vec<OsString>, flag: &str) -> bool {
-    let text = |arg: &OsString| arg.to_string_lossy().into_owned();
     let with_value = format!("{flag}=");
-    let found = |arg: &OsString| *arg == *flag || text(arg).starts_with(&with_value);
-    let Some(at) = args.iter().position(found) else {
+    let is_it = |arg: &OsString| *arg == *flag || arg.to_string_lossy().starts_with(&with_value);
+    let Some(at) = args.iter().position(is_it) else {
         return false;
     };
     let bare = args.remove(at) == *flag;
-    if bare
-        && args
-            .get(at)
-            .is_some_and(|next| !text(next).starts_with('-'))
-    {
+    let is_value = |next: &OsString| !next.to_string_lossy().starts_with('-');
+    if bare && args.get(at).is_some_and(is_value) {
         args.remove(at);
     }
     true
@@ -118,13 +112,12 @@ fn command() -> Command {
         .subcommand(config::add_agent_args(Command::new("agent").about(
             "Watch this node, judge it, serve metrics and the report (the DaemonSet)",
         )))
-        .subcommand(config::add_args(check::Exit::augment_args(
-            Command::new("check")
+        .subcommand(config::add_args(
+            check::Exit::augment_args(Command::new("check").arg(output()))
                 .about("Read this node once and print the verdict")
                 .after_help("Exit status: 0 ready, 1 degraded, 2 unready, 3 unknown")
-                .after_long_help(check::EXIT_STATUSES)
-                .arg(output()),
-        )))
+                .after_long_help(check::EXIT_STATUSES),
+        ))
         .subcommand(config::add_args(
             Command::new("metrics").about("Read this node once and print the metrics"),
         ))

@@ -16,19 +16,30 @@ pub enum Output {
 /// Exit statuses by scheme, for `--help`.
 pub const EXIT_STATUSES: &str = "\
 Exit status, by --exit-codes:
-  default  0 ready, 1 degraded, 2 unready, 3 unknown
-  nagios   0 ok, 1 warning (degraded), 2 critical (unready), 3 unknown
-  npd      0 ok, 1 not ok (degraded, unready), 2 unknown
-  slurm    0 ok, 1 not ok (degraded, unready, unknown)";
+  default, nagios  0 ready, 1 degraded (warning), 2 unready (critical), 3 unknown
+  npd              0 ready, 1 degraded or unready, 2 unknown
+  slurm            0 ready, 1 every other verdict";
 
 /// How a verdict becomes an exit status.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct Exit {
-    /// Exit 0 on milder verdicts than this, and on unknown unless that is named
-    #[arg(long, value_name = "VERDICT", default_value = "unknown")]
+    /// Verdict from which on to fail: unready, degraded, unknown (the default)
+    #[arg(
+        long,
+        value_name = "VERDICT",
+        default_value = "unknown",
+        hide_possible_values = true,
+        hide_default_value = true
+    )]
     pub fail_on: FailOn,
-    /// What the caller takes exit statuses for: node-problem-detector, Slurm or Nagios
-    #[arg(long, value_name = "SCHEME", default_value = "default")]
+    /// Exit statuses as a caller reads them: default, npd, slurm, nagios
+    #[arg(
+        long,
+        value_name = "SCHEME",
+        default_value = "default",
+        hide_possible_values = true,
+        hide_default_value = true
+    )]
     pub exit_codes: ExitCodes,
 }
 

@@ -1,6 +1,5 @@
 //! From arguments to exit status.
 
-use super::capture::CaptureError;
 #[cfg(feature = "demo")]
 use super::demo;
 use super::runtime::{on_runtime, stop_signal};
@@ -29,31 +28,34 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Runs the command line and returns the exit status.
 pub fn main() -> ExitCode {
     let status = match args::parse(std::env::args_os().collect()) {
-        Ok(matches) => run(&matches),
+        Ok(matches) => run(&matches).unwrap_or_else(|failed| failed),
         Err(status) => status,
     };
     ExitCode::from(status)
 }
 
-fn run(matches: &ArgMatches) -> u8 {
+/// The exit status; `Err` where it is that of a failure, which was complained about.
+type Status = Result<u8, u8>;
+
+fn run(matches: &ArgMatches) -> Status {
     match matches.subcommand() {
         Some(("kmsg", matches)) => kmsg_command(matches),
         Some(("nccl", matches)) => nccl_command(matches),
         Some(("sidecar", matches)) => sidecar_command(matches),
         Some(("preflight", matches)) => preflight_command(matches),
         #[cfg(feature = "demo")]
-        Some((name @ ("demo" | "simulate"), matches)) => demo::run_command(name, matches),
+        Some((name @ ("demo" | "simulate"), matches)) => Ok(demo::run_command(name, matches)),
         Some(("config", matches)) if !matches.get_flag("effective") => {
-            print_out(&config::to_toml_defaults())
+            print(&config::to_toml_defaults())
         }
-        Some((name, matches)) => match config::load(matches, host_name) {
-            Ok(loaded) => with_settings(name, loaded, matches),
-            Err(complaints) => {
+        Some((name, matches)) => {
+            let loaded = config::load(matches, host_name).map_err(|complaints| {
                 complaints.iter().for_each(complain);
                 USAGE
-            }
-        },
-        None => USAGE,
+            })?;
+            with_settings(name, loaded, matches)
+        }
+        None => Err(USAGE),
     }
 }
 
@@ -71,33 +73,31 @@ pub(super) fn on_tree(mut config: Config) -> Result<Config, String> {
     Ok(config)
 }
 
-fn with_settings(name: &str, loaded: Loaded, matches: &ArgMatches) -> u8 {
+fn with_settings(name: &str, loaded: Loaded, matches: &ArgMatches) -> Status {
     if name == "config" {
-        for warning in &loaded.warnings {
-            complain(warning);
-        }
-        return print_out(&loaded.to_toml());
+        loaded.warnings.iter().for_each(complain);
+        return print(&loaded.to_toml());
     }
     let settings = loaded.changed();
-    let config = match on_tree(loaded.config) {
-        Ok(config) => &{ config },
-        Err(complaint) => return refuse(complaint),
-    };
+    let config = &on_tree(loaded.config).map_err(refuse)?;
     init_log(config, name != "agent");
     for warning in &loaded.warnings {
         tracing::warn!("unknown environment variable ignored: {warning}");
     }
     match name {
-        "agent" => agent(config, &settings),
+        "agent" => Ok(agent(config, &settings)),
         "check" => check_command(config, matches),
-        "metrics" => sample(config, |report| {
+        "metrics" => {
             let stats = crate::clock::process_stats();
-            metrics::encode(report, None, &stats, crate::agent::metrics_options(config))
-        })
-        .map_or_else(|failed| failed, |_| 0),
+            let options = crate::agent::metrics_options(config);
+            sample(config, |report| {
+                metrics::encode(report, None, &stats, options)
+            })
+            .map(|_| 0)
+        }
         "capture" => capture_command(config, matches),
-        "cleanup" => cleanup::run(config, matches),
-        _ => USAGE,
+        "cleanup" => Ok(cleanup::run(config, matches)),
+        _ => Err(USAGE),
     }
 }
 
@@ -107,10 +107,8 @@ pub(super) fn host_name(root: &Path) -> Option<String> {
     crate::blocking::ask_within("host-name", PATIENCE, name).flatten()
 }
 
-fn capture_command(config: &Config, matches: &ArgMatches) -> u8 {
-    let Some(dir) = matches.get_one::<PathBuf>("dir") else {
-        return USAGE;
-    };
+fn capture_command(config: &Config, matches: &ArgMatches) -> Status {
+    let dir = matches.get_one::<PathBuf>("dir").ok_or(USAGE)?;
     let host = Host::new(&config.agent.host_root);
     let asked = {
         let (host, state) = (host.clone(), config.agent.state_dir.clone());
@@ -121,21 +119,12 @@ fn capture_command(config: &Config, matches: &ArgMatches) -> u8 {
         })
     };
     let plan = crate::agent::plan(config);
-    let captured = on_runtime(capture::capture(
-        &host,
-        dir,
-        plan,
-        asked.unwrap_or_default(),
-    ));
-    match captured.map_err(CaptureError::Runtime).flatten() {
-        Ok(summary) => {
-            summary.troubles.iter().for_each(complain);
-            print_out(&format!(
-                "{summary}\nIt contains the host's name, kernel command line, addresses and kernel log: review it before you share it.\n"
-            ))
-        }
-        Err(error) => fail(error),
-    }
+    let captured = capture::capture(&host, dir, plan, asked.unwrap_or_default());
+    let summary = on_runtime(captured).map_err(fail)?.map_err(fail)?;
+    summary.troubles.iter().for_each(complain);
+    print(&format!(
+        "{summary}\nIt contains the host's name, kernel command line, addresses and kernel log: review it before you share it.\n"
+    ))
 }
 
 /// Complains about something outside that failed; gives the exit status.
@@ -176,13 +165,18 @@ pub(super) fn style() -> Style {
     }
 }
 
+/// Prints to standard output; gives the exit status.
 pub(super) fn print_out(text: &str) -> u8 {
+    print(text).unwrap_or_else(|failed| failed)
+}
+
+fn print(text: &str) -> Status {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Ok(()) => 0,
+        Ok(()) => Ok(0),
         // A closed pipe (`| head`) is not a failure.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => 0,
-        Err(error) => fail(error),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
+        Err(error) => Err(fail(error)),
     }
 }
 
@@ -191,62 +185,46 @@ pub(super) fn files_of(matches: &ArgMatches) -> Vec<PathBuf> {
     files.into_iter().flatten().cloned().collect()
 }
 
-fn nccl_command(matches: &ArgMatches) -> u8 {
+fn nccl_command(matches: &ArgMatches) -> Status {
     if matches.get_flag("bench") {
-        return bench::command(matches);
+        return Ok(bench::command(matches));
     }
     let outcome = nccl::run(&files_of(matches));
     for error in &outcome.errors {
         complain(crate::report::text::clean(error));
     }
-    let printed = print_out(&match output(matches) {
+    print(&match output(matches) {
         check::Output::Json => crate::report::nccl::json(&outcome.inputs),
         check::Output::Text(style) => crate::report::nccl::text(&outcome.inputs, style),
-    });
-    match printed {
-        0 => outcome.status(),
-        failed => failed,
-    }
+    })?;
+    Ok(outcome.status())
 }
 
-fn kmsg_command(matches: &ArgMatches) -> u8 {
+fn kmsg_command(matches: &ArgMatches) -> Status {
     let files = files_of(matches);
     let json = output_form(matches) == "json";
-    match kmsg::run(&files, json, &mut io::stdout().lock()) {
-        Ok(summary) => {
-            summary.troubles.iter().for_each(complain);
-            if !summary.troubles.is_empty() {
-                return FAILED;
-            }
-            if summary.events == 0 && !json {
-                complain(format_args!("no events in {} lines", summary.lines));
-            }
-            0
-        }
-        Err(error) => fail(error),
+    let summary = kmsg::run(&files, json, &mut io::stdout().lock()).map_err(fail)?;
+    summary.troubles.iter().for_each(complain);
+    if !summary.troubles.is_empty() {
+        return Err(FAILED);
     }
+    if summary.events == 0 && !json {
+        complain(format_args!("no events in {} lines", summary.lines));
+    }
+    Ok(0)
 }
 
-fn check_command(config: &Config, matches: &ArgMatches) -> u8 {
-    let exit = match check::Exit::from_arg_matches(matches) {
-        Ok(exit) => exit,
-        Err(error) => return refuse(error),
-    };
-    let sampled = sample(config, |report| check::encode(report, output(matches)));
-    sampled.map_or_else(
-        |failed| failed,
-        |state| exit.fail_on.exit_status(state, exit.exit_codes),
-    )
+fn check_command(config: &Config, matches: &ArgMatches) -> Status {
+    let exit = check::Exit::from_arg_matches(matches).map_err(refuse)?;
+    let state = sample(config, |report| check::encode(report, output(matches)))?;
+    Ok(exit.fail_on.exit_status(state, exit.exit_codes))
 }
 
-/// Reads the node once and prints what `encode` makes of the report: its verdict, or the exit status
-/// of a failure.
+/// Reads the node once and prints what `encode` makes of the report; gives its verdict.
 fn sample(config: &Config, encode: impl FnOnce(&Report) -> String) -> Result<State, u8> {
-    let report = on_runtime(crate::agent::sample_once(config)).map_err(|error| fail(error))?;
-    match print_out(&encode(&report)) {
-        0 => Ok(report.state),
-        failed => Err(failed),
-    }
+    let report = on_runtime(crate::agent::sample_once(config)).map_err(fail)?;
+    print(&encode(&report))?;
+    Ok(report.state)
 }
 
 fn agent(config: &Config, settings: &str) -> u8 {
@@ -262,42 +240,37 @@ fn agent(config: &Config, settings: &str) -> u8 {
     serve(run)
 }
 
-fn sidecar_command(matches: &ArgMatches) -> u8 {
-    let settings = match sidecar::settings(matches) {
-        Ok(settings) => settings,
-        Err(complaint) => return refuse(complaint),
-    };
+fn sidecar_command(matches: &ArgMatches) -> Status {
+    let settings = sidecar::settings(matches).map_err(refuse)?;
     let run = async {
         let stop = stop_signal()?;
         crate::sidecar::run(settings, io::stdout(), stop)
             .await
             .map_err(io::Error::other)
     };
-    serve(run)
+    Ok(serve(run))
 }
 
-fn preflight_command(matches: &ArgMatches) -> u8 {
-    let settings = match preflight::Settings::from_arg_matches(matches) {
-        Ok(settings) => settings,
-        Err(error) => return refuse(error),
-    };
+fn preflight_command(matches: &ArgMatches) -> Status {
+    let settings = preflight::Settings::from_arg_matches(matches).map_err(refuse)?;
     if let Some(dir) = &settings.copy_to {
-        return match preflight::copy_to(dir) {
-            Ok(path) => print_out(&format!("{}\n", path.display())),
-            Err(error) => fail(format_args!("{}: {error}", dir.display())),
-        };
+        let copied = preflight::copy_to(dir);
+        let path = copied.map_err(|error| fail(format_args!("{}: {error}", dir.display())))?;
+        return print(&format!("{}\n", path.display()));
     }
     if !settings.root.is_dir() {
         let root = settings.root.display();
-        return refuse(format_args!("--host-root {root}: no such directory"));
+        return Err(refuse(format_args!(
+            "--host-root {root}: no such directory"
+        )));
     }
     let (state, report) = preflight::run(&settings, std::env::vars_os(), output(matches));
-    match print_out(&report) {
-        0 if settings.warn => 0,
-        0 => settings
+    print(&report)?;
+    match settings.warn {
+        true => Ok(0),
+        false => Ok(settings
             .fail_on
-            .exit_status(state, check::ExitCodes::Default),
-        failed => failed,
+            .exit_status(state, check::ExitCodes::Default)),
     }
 }
 

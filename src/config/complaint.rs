@@ -40,7 +40,8 @@ impl fmt::Display for Origin {
 }
 
 /// One thing that is wrong with the settings.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+#[error("{origin}: {}{message}", key.as_ref().map_or(String::new(), |key| format!("{key}: ")))]
 pub struct Complaint {
     /// Where it was written.
     pub origin: Origin,
@@ -48,16 +49,6 @@ pub struct Complaint {
     pub key: Option<String>,
     /// A sentence for the operator, without origin and key.
     pub message: String,
-}
-
-impl fmt::Display for Complaint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.origin)?;
-        if let Some(key) = &self.key {
-            write!(f, "{key}: ")?;
-        }
-        f.write_str(&self.message)
-    }
 }
 
 /// `; did you mean …?`, or nothing if no known name is near enough.

@@ -33,7 +33,7 @@ fn add(command: Command, settings: impl Iterator<Item = &'static Setting>) -> Co
         .long("set")
         .value_name("KEY=VALUE")
         .action(ArgAction::Append)
-        .help("Any setting that `selvage config` lists: --set policy.expect.rails=8");
+        .help("Any setting of `selvage config`: --set policy.expect.rails=8");
     let args = settings.filter_map(|setting| Some(arg(setting, setting.flag.as_deref()?)));
     command
         .next_help_heading("Settings")

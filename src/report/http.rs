@@ -261,10 +261,13 @@ pub async fn serve(
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
                     make_room(&mut open, state.limits().connections);
-                    let clock = Clock { turns: Arc::clone(&turns), active: Arc::default() };
-                    clock.tick();
-                    let active = Arc::clone(&clock.active);
-                    let task = tasks.spawn(connection(stream, Arc::clone(&state), clock, stopping.clone()));
+                    let active: Arc<AtomicU64> = Arc::default();
+                    let tick = {
+                        let (turns, active) = (Arc::clone(&turns), Arc::clone(&active));
+                        move || active.store(turns.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed)
+                    };
+                    tick();
+                    let task = tasks.spawn(connection(stream, Arc::clone(&state), tick, stopping.clone()));
                     open.push((task, active));
                     // In a burst of connections, each gets to read its request before the next may
                     // push it out.
@@ -295,23 +298,11 @@ fn make_room(open: &mut Vec<Open>, most: usize) {
     }
 }
 
-/// Counts turns: what is active now has a higher one than what was active before.
-struct Clock {
-    turns: Arc<AtomicU64>,
-    active: Arc<AtomicU64>,
-}
-
-impl Clock {
-    fn tick(&self) {
-        let turn = self.turns.fetch_add(1, Ordering::Relaxed);
-        self.active.store(turn, Ordering::Relaxed);
-    }
-}
-
+/// Serves one connection; `tick` is called whenever it is active.
 async fn connection(
     stream: TcpStream,
     state: Arc<impl Answers>,
-    clock: Clock,
+    tick: impl Fn(),
     mut stopping: watch::Receiver<bool>,
 ) {
     let limits = state.limits();
@@ -320,21 +311,20 @@ async fn connection(
     // The kernel ends the connection of a client that reads nothing of an answer.
     let patience = u32::try_from(limits.write_timeout.as_millis()).unwrap_or(u32::MAX);
     if let Err(error) = setsockopt(&stream, sockopt::TcpUserTimeout, &patience) {
-        tracing::debug!(%error, "connection refused: writes to it cannot be bounded");
-        return;
+        tracing::debug!(%error, "time for writes to a connection could not be bounded");
     }
     let Some(config) = state.guard().access().tls else {
-        return requests(stream, Vec::new(), state, clock, stopping).await;
+        return requests(stream, Vec::new(), state, tick, stopping).await;
     };
     let shaken = tokio::select! {
         shaken = handshake(stream, config, limits.header_timeout) => shaken,
         _ = stopping.changed() => return,
     };
     let Some(stream) = shaken else { return };
-    clock.tick();
+    tick();
     let (_, session) = stream.get_ref();
     let client = session.peer_certificates().unwrap_or_default().to_vec();
-    requests(stream, client, state, clock, stopping).await;
+    requests(stream, client, state, tick, stopping).await;
 }
 
 /// The stream after a TLS handshake, if that succeeds within `patience`. Plain-HTTP clients get a TLS
@@ -357,12 +347,12 @@ async fn requests(
     stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
     client: Vec<CertificateDer<'static>>,
     state: Arc<impl Answers>,
-    clock: Clock,
+    tick: impl Fn(),
     mut stopping: watch::Receiver<bool>,
 ) {
     let limits = state.limits();
     let service = service_fn(|request: Request<Incoming>| {
-        clock.tick();
+        tick();
         let (method, path) = (request.method(), request.uri().path());
         let response = state.answer(method, path, request.headers(), &client);
         async { Ok::<_, Infallible>(response) }

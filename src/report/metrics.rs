@@ -1,7 +1,7 @@
 //! Report to Prometheus text. Every series is made from the report at hand: nothing is remembered,
 //! so what is gone from the node is gone from the next scrape.
 
-use super::catalogue::{self as cat, Detail};
+use super::catalogue::Detail;
 use super::port_view;
 use super::{ClusterStatus, Report, State};
 use crate::check::gpudirect::Path;
@@ -17,7 +17,7 @@ mod port;
 
 pub(crate) use exposition::Exposition;
 
-/// Most series of [`cat::FINDING`]: what stands beyond the worst ones is in the counts.
+/// Most series of `selvage_finding`: what stands beyond the worst ones is in the counts.
 const MAX_FINDINGS: usize = 64;
 
 /// Most series of Xids and of kernel events each: their labels come from the kernel log.
@@ -69,33 +69,45 @@ pub fn encode(
         self::cluster(&mut out, status);
     }
     let age = stats.now.map(|now| now.since(report.snapshot.at));
-    out.push(&cat::REPORT_AGE, &[], age.map(|age| age.as_secs_f64()));
+    out.push(
+        "selvage_report_age_seconds",
+        &[],
+        age.map(|age| age.as_secs_f64()),
+    );
     agent(&mut out, stats);
     out.into_text()
 }
 
 /// The agent's own process, which changes with every scrape.
 pub(crate) fn agent(out: &mut Exposition, stats: &AgentStats) {
-    out.push(&cat::PROCESS_RESIDENT, &[], stats.resident_bytes);
-    out.push(&cat::PROCESS_CPU, &[], stats.cpu_seconds);
+    out.push("process_resident_memory_bytes", &[], stats.resident_bytes);
+    out.push("process_cpu_seconds_total", &[], stats.cpu_seconds);
     let expires = stats.certificate_expires;
-    out.push(&cat::TLS_CERTIFICATE_EXPIRY, &[], expires);
-    out.push(&cat::SERVE_RELOAD_FAILURES, &[], stats.reload_failures);
+    out.push(
+        "selvage_tls_certificate_expiry_timestamp_seconds",
+        &[],
+        expires,
+    );
+    out.push(
+        "selvage_serve_reload_failures_total",
+        &[],
+        stats.reload_failures,
+    );
 }
 
 fn verdict(out: &mut Exposition, report: &Report) {
-    out.push(&cat::BUILD_INFO, &[env!("CARGO_PKG_VERSION")], true);
-    out.push(&cat::FABRIC_READY, &[], report.state == State::Ready);
+    out.push("selvage_build_info", &[env!("CARGO_PKG_VERSION")], true);
+    out.push("selvage_fabric_ready", &[], report.state == State::Ready);
     for state in State::ALL {
         let labels = [state.as_str()];
-        out.push(&cat::FABRIC_STATE, &labels, state == report.state);
+        out.push("selvage_fabric_state", &labels, state == report.state);
         let entered = report.totals.transitions.get(state.as_str()).copied();
         let entered = entered.unwrap_or(0);
-        out.push(&cat::FABRIC_STATE_TRANSITIONS, &labels, entered);
+        out.push("selvage_fabric_state_transitions_total", &labels, entered);
     }
     let since = port_view::wall_at(report, report.since).map(|at| at.as_second());
-    out.push(&cat::FABRIC_STATE_SINCE, &[], since);
-    out.push(&cat::FULL_WINDOW, &[], report.full_window);
+    out.push("selvage_fabric_state_since_timestamp_seconds", &[], since);
+    out.push("selvage_full_window", &[], report.full_window);
 }
 
 fn findings(out: &mut Exposition, report: &Report) {
@@ -106,11 +118,11 @@ fn findings(out: &mut Exposition, report: &Report) {
         if number < MAX_FINDINGS {
             // Two keys may have one subject: a device that came back under its old name.
             let labels = [&*finding.check, &finding.subject, &finding.reason, status];
-            out.push(&cat::FINDING, &labels, true);
+            out.push("selvage_finding", &labels, true);
         }
     }
     for (labels, count) in counts {
-        out.push(&cat::CHECK_FINDINGS, &labels, count);
+        out.push("selvage_check_findings", &labels, count);
     }
 }
 
@@ -120,13 +132,17 @@ fn platform(out: &mut Exposition, report: &Report) {
     // Before the first enumeration the profile is not known.
     if report.snapshot.devices.is_some() || profile.shape.is_some() {
         let labels = [profile.name(), profile.source.as_str()];
-        out.push(&cat::PROFILE_INFO, &labels, true);
+        out.push("selvage_profile_info", &labels, true);
     }
     for resource in &report.resources {
         let labels = [resource.name.as_str()];
-        out.push(&cat::RESOURCE_ALLOCATABLE, &labels, resource.allocatable);
-        out.push(&cat::RESOURCE_CAPACITY, &labels, resource.capacity);
-        out.push(&cat::RESOURCE_DEVICES, &labels, resource.devices);
+        out.push(
+            "selvage_resource_allocatable",
+            &labels,
+            resource.allocatable,
+        );
+        out.push("selvage_resource_capacity", &labels, resource.capacity);
+        out.push("selvage_resource_devices", &labels, resource.devices);
     }
 }
 
@@ -143,12 +159,16 @@ fn kernel_log(out: &mut Exposition, report: &Report) {
     }
     for ((pci, code), count) in counts.into_iter().take(MAX_EVENTS) {
         let class = classes.get(&code).copied().unwrap_or("unknown");
-        out.push(&cat::GPU_XID, &[pci, &code.to_string(), class], count);
+        out.push(
+            "selvage_gpu_xid_total",
+            &[pci, &code.to_string(), class],
+            count,
+        );
     }
     let events = report.totals.nic_events.iter();
     let events = events.flat_map(|(pci, events)| events.iter().map(move |event| (pci, event)));
     for (pci, (event, count)) in events.take(MAX_EVENTS) {
-        out.push(&cat::NIC_KERNEL_EVENTS, &[pci, event], *count);
+        out.push("selvage_nic_kernel_events_total", &[pci, event], *count);
     }
 }
 
@@ -156,50 +176,54 @@ fn gpudirect(out: &mut Exposition, report: &Report) {
     if let Some(modules) = port_view::modules(report) {
         for name in MODULES_OF_INTEREST {
             let loaded = modules.contains_key(*name);
-            out.push(&cat::KERNEL_MODULE_LOADED, &[name], loaded);
+            out.push("selvage_kernel_module_loaded", &[name], loaded);
         }
     }
     for path in [Path::Dmabuf, Path::Peermem, Path::None, Path::Unknown] {
         let here = path == report.gpudirect.path;
-        out.push(&cat::GPUDIRECT_PATH, &[&port_view::word(path)], here);
+        out.push("selvage_gpudirect_path", &[&port_view::word(path)], here);
     }
-    out.push(&cat::GDS_READY, &[], port_view::gds_ready(report));
+    out.push("selvage_gds_ready", &[], port_view::gds_ready(report));
     let storage = port_view::gpudirect(report).and_then(|facts| facts.nvidia_fs.value());
     let errors = storage.into_iter().flat_map(|facts| &facts.errors);
     for (name, count) in errors.take(MAX_EVENTS) {
-        out.push(&cat::GDS_ERRORS, &[name], *count);
+        out.push("selvage_gds_errors_total", &[name], *count);
     }
 }
 
 fn sources(out: &mut Exposition, report: &Report) {
     let sources = port_view::sources(report).into_iter();
     for (name, source) in sources.filter(|(_, source)| !source.is_absent()) {
-        out.push(&cat::SOURCE_UP, &[name], source.is_up());
+        out.push("selvage_source_up", &[name], source.is_up());
         let seconds = source.micros as f64 / 1e6;
-        out.push(&cat::SOURCE_DURATION, &[name], seconds);
-        out.push(&cat::SOURCE_STALLED, &[name], source.stalled);
+        out.push("selvage_source_duration_seconds", &[name], seconds);
+        out.push("selvage_source_stalled", &[name], source.stalled);
     }
-    out.push(&cat::KMSG_LOST, &[], report.totals.kmsg_records_lost);
-    out.push(&cat::REPORT_GENERATION, &[], report.generation);
+    out.push(
+        "selvage_kmsg_records_lost_total",
+        &[],
+        report.totals.kmsg_records_lost,
+    );
+    out.push("selvage_report_generations_total", &[], report.generation);
 }
 
 /// What the writer of the Node did.
 fn cluster(out: &mut Exposition, status: &ClusterStatus) {
     for (result, count) in &status.results {
-        out.push(&cat::NODE_WRITES, &[result], *count);
+        out.push("selvage_node_writes_total", &[result], *count);
     }
-    out.push(&cat::NODE_API_UP, &[], status.api_up);
+    out.push("selvage_node_api_up", &[], status.api_up);
     for what in &status.pending {
-        out.push(&cat::NODE_PENDING, &[what], true);
+        out.push("selvage_node_pending", &[what], true);
     }
-    out.push(&cat::NODE_TAINT_APPLIED, &[], status.taint_applied);
+    out.push("selvage_node_taint_applied", &[], status.taint_applied);
     if let Some(reason) = status.withheld {
-        out.push(&cat::NODE_TAINT_WITHHELD, &[reason], true);
+        out.push("selvage_node_taint_withheld", &[reason], true);
     }
     if let Some(budget) = &status.budget {
-        out.push(&cat::NODE_BUDGET, &["claimed"], budget.claimed);
-        out.push(&cat::NODE_BUDGET, &["limit"], budget.limit);
-        out.push(&cat::NODE_BUDGET, &["nodes"], budget.nodes);
+        out.push("selvage_node_taint_budget", &["claimed"], budget.claimed);
+        out.push("selvage_node_taint_budget", &["limit"], budget.limit);
+        out.push("selvage_node_taint_budget", &["nodes"], budget.nodes);
     }
 }
 

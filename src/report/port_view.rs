@@ -120,14 +120,10 @@ pub fn ports(report: &Report) -> Vec<ReportedPort<'_>> {
                 state_read: link.is_some_and(|link| link.value.state.value().is_some()),
                 counters: snapshot.counters.get(&key).map(|counters| &counters.value),
                 role: report.roles.get(&key),
-                netdev: port
-                    .netdev
-                    .as_ref()
-                    .and_then(|name| {
-                        let netdev = snapshot.netdevs.get(name)?;
-                        is_fresh(report, netdev.at, ("netdev", name)).then_some(netdev)
-                    })
-                    .map(|netdev| &netdev.value),
+                netdev: port.netdev.as_ref().and_then(|name| {
+                    let netdev = snapshot.netdevs.get(name)?;
+                    is_fresh(report, netdev.at, ("netdev", name)).then_some(&netdev.value)
+                }),
                 dot1x: (port.netdev.as_ref()).and_then(|name| dot1x(report, name)),
                 key,
                 number: port.number.to_string(),
@@ -181,15 +177,9 @@ pub fn roce_v2_gids<'a>(report: &'a Report, port: &ReportedPort<'_>) -> Option<V
     if port.port.link_layer != LinkLayer::Ethernet {
         return None;
     }
-    let table = report.snapshot.gids.get(&port.key)?;
-    Some(
-        table
-            .value
-            .gids
-            .iter()
-            .filter(|gid| gid.kind == Some(GidKind::RoceV2))
-            .collect(),
-    )
+    let gids = report.snapshot.gids.get(&port.key)?.value.gids.iter();
+    let routable = gids.filter(|gid| gid.kind == Some(GidKind::RoceV2));
+    Some(routable.collect())
 }
 
 /// Wall time of a moment on the monotonic clock; none where the snapshot has no wall time.
@@ -243,6 +233,13 @@ pub fn gpu_count(report: &Report) -> Option<usize> {
         (None, Some(facts)) => Some(facts.gpus.len()),
         (None, None) => None,
     }
+}
+
+/// The number of GPUs for people. Without the PCI scan, the driver's list shows only GPUs that are
+/// there: an empty one proves nothing.
+pub fn gpu_count_text(report: &Report) -> String {
+    let count = gpu_count(report).filter(|count| *count > 0 || report.snapshot.pci.is_some());
+    count.map_or("unknown".into(), |count| count.to_string())
 }
 
 /// All subjects of one source folded into one answer.

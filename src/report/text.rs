@@ -7,11 +7,8 @@ use crate::check::Finding;
 use crate::observe::dot1x::Dot1xFacts;
 use crate::observe::pci::gives_away;
 use crate::observe::rdma::PortState;
-use crate::observe::reading::{Reading, Stamped};
-use crate::observe::vf::VfLinks;
 use crate::readiness;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use writer::{Colour, Page, cut};
 
 pub use writer::clean;
@@ -63,32 +60,30 @@ pub fn encode(report: &Report, style: Style) -> String {
     others(&mut page, &ports);
     supplicants(&mut page, &ports);
     node_facts(&mut page, report);
-    if !report.muted.is_empty() {
-        page.wrapped("Muted checks: ", 2, &report.muted.join(", "));
-    }
-    blind_sources(&mut page, report);
+    page.listed("Muted checks: ", &report.muted, ", ");
+    page.listed(
+        "Sources that did not answer: ",
+        &blind_sources(report),
+        ", ",
+    );
     if !findings_first {
         findings(&mut page, report);
     }
     page.out
 }
 
-fn state_colour(state: State) -> Colour {
-    match state {
+fn headline(page: &mut Page, report: &Report) {
+    let word = report.state.as_str().to_uppercase();
+    let colour = match report.state {
         State::Ready => Colour::Green,
         State::Degraded => Colour::Yellow,
         State::Unready => Colour::Red,
         State::Unknown => Colour::Magenta,
-    }
-}
-
-fn headline(page: &mut Page, report: &Report) {
-    let word = report.state.as_str().to_uppercase();
-    let lead = format!("{}  ", page.paint(state_colour(report.state), &word));
-    let reasons = if report.reasons.is_empty() {
-        String::new()
-    } else {
-        format!(": {}", report.reasons.join(", "))
+    };
+    let lead = format!("{}  ", page.paint(colour, &word));
+    let reasons = match report.reasons.as_slice() {
+        [] => String::new(),
+        reasons => format!(": {}", reasons.join(", ")),
     };
     let since = match report.since == report.snapshot.at {
         true => String::new(),
@@ -127,18 +122,15 @@ fn reasons(report: &Report, port: &ReportedPort<'_>) -> String {
 }
 
 fn rails(page: &mut Page, report: &Report, ports: &[ReportedPort<'_>]) {
-    if report.snapshot.devices.is_none() {
-        page.line("RDMA devices could not be listed.");
-        return;
-    }
-    if ports.is_empty() {
-        page.line("No RDMA device on this node.");
-        return;
-    }
     let rails: Vec<&ReportedPort<'_>> = ports.iter().filter(|port| port.is_rail()).collect();
-    if rails.is_empty() {
-        page.line("No port is a rail (compute fabric).");
-        return;
+    let note = match (&report.snapshot.devices, ports.is_empty(), rails.is_empty()) {
+        (None, ..) => Some("RDMA devices could not be listed."),
+        (_, true, _) => Some("No RDMA device on this node."),
+        (_, _, true) => Some("No port is a rail (compute fabric)."),
+        _ => None,
+    };
+    if let Some(note) = note {
+        return page.line(note);
     }
     let active = rails.iter().filter(|port| port.is_up()).count();
     page.line(&format!("Rails: {active} of {} active", rails.len()));
@@ -188,9 +180,6 @@ fn table(page: &mut Page, rows: &[[String; 6]]) {
 
 fn others(page: &mut Page, ports: &[ReportedPort<'_>]) {
     let others: Vec<&ReportedPort<'_>> = ports.iter().filter(|port| !port.is_rail()).collect();
-    if others.is_empty() {
-        return;
-    }
     let listed: Vec<String> = if others.len() <= 4 {
         let one = |port: &&ReportedPort<'_>| {
             let rate = port.rate().map(|rate| format!(" {rate}"));
@@ -199,11 +188,11 @@ fn others(page: &mut Page, ports: &[ReportedPort<'_>]) {
         };
         others.iter().map(one).collect()
     } else {
-        let states = others.iter().map(|port| port_view::word(port.state()));
-        counted(states)
+        counted(others.iter().map(|port| port_view::word(port.state())))
     };
-    let text = listed.join(", ");
-    page.wrapped("Other ports: ", 13, &text);
+    if !listed.is_empty() {
+        page.wrapped("Other ports: ", 13, &listed.join(", "));
+    }
 }
 
 /// What 802.1X says of the ports that have a supplicant.
@@ -224,27 +213,21 @@ fn supplicants(page: &mut Page, ports: &[ReportedPort<'_>]) {
 }
 
 fn node_facts(page: &mut Page, report: &Report) {
-    // Without the PCI scan, the driver's list shows only GPUs that are there.
-    let gpus = port_view::gpu_count(report)
-        .filter(|count| *count > 0 || report.snapshot.pci.is_some())
-        .map_or("unknown".into(), |count| count.to_string());
-    let driver = port_view::gpudirect(report)
-        .and_then(|facts| facts.driver.value())
-        .map(|driver| {
-            let kind = match driver.open {
-                Some(true) => ", open",
-                Some(false) => ", proprietary",
-                None => "",
-            };
-            format!(" (driver {}{kind})", driver.version)
-        })
-        .unwrap_or_default();
+    let gpus = port_view::gpu_count_text(report);
+    let driver = port_view::gpudirect(report).and_then(|facts| facts.driver.value());
+    let driver = driver.map_or(String::new(), |driver| {
+        let kind = match driver.open {
+            Some(true) => ", open",
+            Some(false) => ", proprietary",
+            None => "",
+        };
+        format!(" (driver {}{kind})", driver.version)
+    });
     let gds = port_view::gds_name(port_view::gds_ready(report));
     let path = port_view::word(report.gpudirect.path);
-    let why = if report.gpudirect.why.is_empty() {
-        String::new()
-    } else {
-        format!(" ({})", report.gpudirect.why.join("; "))
+    let why = match report.gpudirect.why.as_slice() {
+        [] => String::new(),
+        why => format!(" ({})", why.join("; ")),
     };
     if report.profile != super::Profile::default() {
         page.wrapped("", 2, &format!("Platform: {}", report.profile.sentence()));
@@ -252,29 +235,27 @@ fn node_facts(page: &mut Page, report: &Report) {
     if let Some(there) = report.profile.there() {
         page.wrapped("  ", 2, &there);
     }
-    if let Some(functions) = virtual_functions(report) {
-        page.wrapped("", 2, &format!("Virtual functions: {functions}"));
-    }
-    if let Some(functions) = disabled_functions(report) {
-        page.wrapped("Virtual functions switched off: ", 2, &functions);
-    }
+    page.listed("Virtual functions: ", &virtual_functions(report), ", ");
+    page.listed(
+        "Virtual functions switched off: ",
+        &disabled_functions(report),
+        "; ",
+    );
     page.wrapped("", 2, &format!("GPUs: {gpus}{driver}; GDS: {gds}"));
     page.wrapped("", 2, &format!("GPUDirect RDMA: {path}{why}"));
 }
 
-/// How many there are, by driver; none where there are none.
-fn virtual_functions(report: &Report) -> Option<String> {
-    let pci = report.snapshot.pci.as_ref()?;
-    let functions = pci
-        .value
-        .sriov
-        .values()
-        .flat_map(|of| of.functions.values());
-    let listed = counted(functions.map(|driver| match driver.as_deref() {
-        Some(driver) if gives_away(driver) => format!("{driver} (no verbs)"),
-        driver => driver.unwrap_or("none").to_string(),
-    }));
-    (!listed.is_empty()).then(|| listed.join(", "))
+/// How many there are, by driver.
+fn virtual_functions(report: &Report) -> Vec<String> {
+    let pci = report.snapshot.pci.as_ref();
+    let of = pci.into_iter().flat_map(|pci| pci.value.sriov.values());
+    counted(
+        of.flat_map(|of| of.functions.values())
+            .map(|driver| match driver.as_deref() {
+                Some(driver) if gives_away(driver) => format!("{driver} (no verbs)"),
+                driver => driver.unwrap_or("none").to_string(),
+            }),
+    )
 }
 
 /// How many there are of each word: `3 active`.
@@ -289,30 +270,24 @@ fn counted(words: impl Iterator<Item = String>) -> Vec<String> {
         .collect()
 }
 
-/// Those whose link is administratively down, by interface; none where there are none.
-fn disabled_functions(report: &Report) -> Option<String> {
-    let of = |(name, stamp): (&String, &Arc<Stamped<Reading<VfLinks>>>)| {
-        Some(format!(
-            "{name} vf {}",
-            stamp.value.value()?.disabled_text()?
-        ))
-    };
-    let told: Vec<String> = report.snapshot.vf_links.iter().filter_map(of).collect();
-    (!told.is_empty()).then(|| told.join("; "))
+/// Those whose link is administratively down, by interface.
+fn disabled_functions(report: &Report) -> Vec<String> {
+    let links = report.snapshot.vf_links.iter();
+    let disabled = links.filter_map(|(name, stamp)| {
+        let disabled = stamp.value.value()?.disabled_text()?;
+        Some(format!("{name} vf {disabled}"))
+    });
+    disabled.collect()
 }
 
-fn blind_sources(page: &mut Page, report: &Report) {
-    let blind: Vec<String> = port_view::sources(report)
-        .into_iter()
-        .filter(|(_, source)| !source.is_absent() && !source.is_up())
-        .map(|(name, source)| match source.stalled {
-            0 => name.to_string(),
-            stalled => format!("{name} ({stalled} stalled)"),
-        })
-        .collect();
-    if !blind.is_empty() {
-        page.wrapped("Sources that did not answer: ", 2, &blind.join(", "));
-    }
+fn blind_sources(report: &Report) -> Vec<String> {
+    let sources = port_view::sources(report).into_iter();
+    let blind = sources.filter(|(_, source)| !source.is_absent() && !source.is_up());
+    let shown = blind.map(|(name, source)| match source.stalled {
+        0 => name.to_string(),
+        stalled => format!("{name} ({stalled} stalled)"),
+    });
+    shown.collect()
 }
 
 fn findings(page: &mut Page, report: &Report) {
@@ -350,15 +325,12 @@ fn one_finding(page: &mut Page, report: &Report, finding: &Finding) {
         ),
     );
     page.wrapped("  ", 2, &finding.message);
-    if !finding.evidence.is_empty() {
-        let seen: Vec<String> = finding
-            .evidence
-            .iter()
-            .map(|(name, value)| match value {
-                serde_json::Value::String(text) => format!("{name}={text}"),
-                value => format!("{name}={value}"),
-            })
-            .collect();
+    let seen = finding.evidence.iter().map(|(name, value)| match value {
+        serde_json::Value::String(text) => format!("{name}={text}"),
+        value => format!("{name}={value}"),
+    });
+    let seen: Vec<String> = seen.collect();
+    if !seen.is_empty() {
         page.wrapped("  seen: ", 8, &seen.join(", "));
     }
     if !finding.remedy.is_empty() {

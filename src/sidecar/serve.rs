@@ -2,7 +2,7 @@
 
 use crate::check::nccl::NcclVerdict;
 use crate::observe::pod::ContainerKey;
-use crate::report::catalogue::{self as cat, Detail};
+use crate::report::catalogue::Detail;
 use crate::report::http::tls_auth::TlsAuth;
 use crate::report::http::{self, Answers, Limits, METRICS_TYPE};
 use crate::report::metrics::{self, Exposition, nccl};
@@ -29,12 +29,12 @@ pub(super) struct Page {
 impl Page {
     fn metrics(&self) -> String {
         let mut out = Exposition::new(Detail::Default);
-        out.push(&cat::BUILD_INFO, &[env!("CARGO_PKG_VERSION")], true);
+        out.push("selvage_build_info", &[env!("CARGO_PKG_VERSION")], true);
         for (key, verdict) in &self.containers {
             nccl::container(&mut out, key, None, verdict);
         }
-        out.push(&cat::NCCL_LOG_BYTES, &[], self.bytes);
-        out.push(&cat::SOURCE_UP, &["nccl_files"], self.fault.is_none());
+        out.push("selvage_nccl_log_bytes_total", &[], self.bytes);
+        out.push("selvage_source_up", &["nccl_files"], self.fault.is_none());
         metrics::agent(&mut out, &crate::clock::process_stats());
         out.into_text()
     }

@@ -45,9 +45,6 @@ pub enum CaptureError {
         /// The system's words.
         source: std::io::Error,
     },
-    /// The async runtime cannot be started.
-    #[error(transparent)]
-    Runtime(std::io::Error),
 }
 
 /// What a capture holds.

@@ -50,11 +50,11 @@ fn timeout(text: &str) -> Result<Duration, String> {
 
 /// The subcommand. An empty variable, as manifests write "none", counts as unset.
 pub fn command(output: Arg) -> Command {
-    let command = Command::new("preflight")
+    // The arguments' own documentation would be taken for the command's.
+    let command = Settings::augment_args(Command::new("preflight").arg(output))
         .about("In a training container: can the job use the fabric?")
-        .after_help("Exit status: 0 ready, 1 degraded, 2 unready, 3 unknown")
-        .arg(output);
-    Settings::augment_args(command).mut_args(|arg| match arg.get_env().and_then(std::env::var_os) {
+        .after_help("Exit status: 0 ready, 1 degraded, 2 unready, 3 unknown");
+    command.mut_args(|arg| match arg.get_env().and_then(std::env::var_os) {
         Some(value) if value.is_empty() => arg.env(Resettable::Reset),
         _ => arg,
     })

@@ -260,20 +260,16 @@ impl<T, const N: usize> Part<T, N> {
         let Some(files) = &self.files else {
             return false;
         };
-        let name = |at: usize, fault: String| match files.get(at) {
+        let made = read(files).and_then(|read| match self.read.as_ref() == Some(&read) {
+            true => Ok(None),
+            false => Ok(Some((make(&read)?, read))),
+        });
+        let made = made.map_err(|(at, fault)| match files.get(at) {
             Some((setting, path)) => format!("{setting}: {}: {fault}", path.display()),
             None => fault,
-        };
-        let made = read_together(files).and_then(|read| {
-            if self.read.as_ref() == Some(&read) {
-                return Ok(None);
-            }
-            let value = make(&read)?;
-            Ok(Some((read, value)))
         });
-        let made = made.map_err(|(at, fault)| name(at, fault));
         self.fault = made.as_ref().err().cloned();
-        let Ok(Some((read, value))) = made else {
+        let Ok(Some((value, read))) = made else {
             return false;
         };
         self.read = Some(read);
@@ -282,26 +278,12 @@ impl<T, const N: usize> Part<T, N> {
     }
 }
 
-/// All files as they were at one moment: they may be swapped between two reads.
-fn read_together<const N: usize>(
-    files: &[(&'static str, PathBuf); N],
-) -> Result<[Vec<u8>; N], Fault> {
-    let read_all = || {
-        let mut all = [const { Vec::new() }; N];
-        for (at, ((_, path), bytes)) in files.iter().zip(&mut all).enumerate() {
-            *bytes = contents(path).map_err(|error| (at, format!("cannot be read: {error}")))?;
-        }
-        Ok(all)
-    };
-    let mut before = read_all()?;
-    for _ in 0..3 {
-        let after = read_all()?;
-        if after == before {
-            return Ok(after);
-        }
-        before = after;
+fn read<const N: usize>(files: &[(&'static str, PathBuf); N]) -> Result<[Vec<u8>; N], Fault> {
+    let mut all = [const { Vec::new() }; N];
+    for (at, ((_, path), bytes)) in files.iter().zip(&mut all).enumerate() {
+        *bytes = contents(path).map_err(|error| (at, format!("cannot be read: {error}")))?;
     }
-    Err((0, "changes while it is read".into()))
+    Ok(all)
 }
 
 fn contents(path: &PathBuf) -> io::Result<Vec<u8>> {

@@ -1,7 +1,6 @@
 //! The one thing that is read out of a certificate here: until when it is valid (RFC 5280, 4.1).
 
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
+use jiff::civil::{DateTime, date};
 
 const SEQUENCE: u8 = 0x30;
 const VERSION: u8 = 0xa0;
@@ -62,7 +61,8 @@ fn time(text: &[u8], year_digits: usize) -> Option<i64> {
         _ => "",
     };
     let end = DateTime::strptime("%Y%m%d%H%M%SZ", century.to_string() + text).ok()?;
-    Some(end.to_zoned(TimeZone::UTC).ok()?.timestamp().as_second())
+    let epoch = date(1970, 1, 1).at(0, 0, 0, 0);
+    Some(end.duration_since(epoch).as_secs())
 }
 
 #[cfg(test)]

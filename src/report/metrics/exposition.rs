@@ -1,7 +1,7 @@
 //! Metric families of one report, encoded by the prometheus crate. Every scrape makes them from the
 //! report at hand, so a port that is gone leaves no last value behind.
 
-use crate::report::catalogue::{Detail, Family, Kind};
+use crate::report::catalogue::{self, Detail, Family, Kind};
 use prometheus::TextEncoder;
 use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};
 use std::collections::BTreeMap;
@@ -57,9 +57,13 @@ impl Exposition {
         self.detail == Detail::Full
     }
 
-    /// Adds a series; label values in the order of the family's label names. Of two with the same
-    /// labels the first one stays: a series that comes twice would spoil the whole scrape.
-    pub(crate) fn push(&mut self, family: &'static Family, labels: &[&str], value: impl Sample) {
+    /// Adds a series to a family of the catalogue; label values in the order of its label names. Of two
+    /// with the same labels the first one stays: a series that comes twice would spoil the whole scrape.
+    pub(crate) fn push(&mut self, family: &str, labels: &[&str], value: impl Sample) {
+        let Some(family) = catalogue::family(family) else {
+            debug_assert!(false, "{family} is not in the catalogue");
+            return;
+        };
         debug_assert_eq!(family.labels.len(), labels.len(), "{}", family.name);
         let (Some(value), true) = (value.sample(), family.detail <= self.detail) else {
             return;
@@ -122,17 +126,9 @@ fn encoded((family, series): (&Family, Series)) -> MetricFamily {
 mod tests {
     use super::*;
 
-    const TEST: Family = Family {
-        name: "selvage_test",
-        help: "A help.",
-        kind: Kind::Gauge,
-        labels: &[],
-        detail: Detail::Default,
-    };
-
     fn text(value: Option<f64>) -> String {
         let mut exposition = Exposition::new(Detail::Default);
-        exposition.push(&TEST, &[], value);
+        exposition.push("selvage_rails", &[], value);
         exposition.into_text()
     }
 
@@ -143,6 +139,6 @@ mod tests {
 
     #[test]
     fn large_counters_are_exact_as_far_as_f64_is() {
-        assert!(text(Some(9_007_199_254_740_991.0)).ends_with("selvage_test 9007199254740991\n"));
+        assert!(text(Some(9_007_199_254_740_991.0)).ends_with("selvage_rails 9007199254740991\n"));
     }
 }

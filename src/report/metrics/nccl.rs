@@ -1,7 +1,6 @@
 //! Families about what NCCL uses in this node's jobs.
 
 use super::Exposition;
-use super::cat;
 use crate::check::nccl::{Fallback, NcclVerdict};
 use crate::check::nccl_jobs::Jobs;
 use crate::check::nccl_suspect::State;
@@ -27,10 +26,14 @@ pub(super) fn families(out: &mut Exposition, jobs: &Jobs) {
         container(out, &of.key, job, &of.verdict);
     }
     if let Some(logs) = &jobs.logs {
-        out.push(&cat::NCCL_LOG_BYTES, &[], logs.bytes);
-        out.push(&cat::NCCL_LOG_DROPPED, &[], logs.lines_dropped);
-        out.push(&cat::NCCL_LOG_LOST, &[], logs.bytes_lost);
-        out.push(&cat::NCCL_CONTAINERS, &[], jobs.containers.len());
+        out.push("selvage_nccl_log_bytes_total", &[], logs.bytes);
+        out.push(
+            "selvage_nccl_log_lines_dropped_total",
+            &[],
+            logs.lines_dropped,
+        );
+        out.push("selvage_nccl_log_bytes_lost_total", &[], logs.bytes_lost);
+        out.push("selvage_nccl_containers", &[], jobs.containers.len());
     }
     suspects(out, jobs);
 }
@@ -54,7 +57,7 @@ fn suspects(out: &mut Exposition, jobs: &Jobs) {
         *series.entry([&pod.namespace, name, job]).or_default() |= is_suspect;
     }
     for (labels, is_suspect) in series {
-        out.push(&cat::NCCL_SUSPECT, &labels, is_suspect);
+        out.push("selvage_nccl_suspect", &labels, is_suspect);
     }
 }
 
@@ -71,23 +74,23 @@ pub(crate) fn container(
     let with = |more| [namespace, pod, container, more];
     let version = verdict.nccl_version.as_deref().unwrap_or_default();
     let info = [namespace, pod, container, job.unwrap_or_default(), version];
-    out.push(&cat::NCCL_JOB_INFO, &info, true);
+    out.push("selvage_nccl_job_info", &info, true);
     let fallback = match verdict.tcp_fallback {
         Fallback::Yes => Some(true),
         Fallback::No | Fallback::Configured => Some(false),
         Fallback::Unknown => None,
     };
-    out.push(&cat::NCCL_TCP_FALLBACK, &id, fallback);
+    out.push("selvage_nccl_tcp_fallback", &id, fallback);
     let network = verdict.network.as_str();
-    out.push(&cat::NCCL_NETWORK, &with(network), true);
+    out.push("selvage_nccl_network", &with(network), true);
     for (transport, count) in verdict.channels.iter().filter(|(_, count)| **count > 0) {
-        out.push(&cat::NCCL_CHANNELS, &with(transport), *count);
+        out.push("selvage_nccl_channels", &with(transport), *count);
     }
-    out.push(&cat::NCCL_GPUDIRECT, &id, verdict.gdrdma);
+    out.push("selvage_nccl_gpudirect_rdma", &id, verdict.gdrdma);
     for (cause, count) in &verdict.warnings {
-        out.push(&cat::NCCL_WARNINGS, &with(cause.as_str()), *count);
+        out.push("selvage_nccl_warnings_total", &with(cause.as_str()), *count);
     }
-    out.push(&cat::NCCL_INIT_SECONDS, &id, verdict.init_seconds);
+    out.push("selvage_nccl_init_seconds", &id, verdict.init_seconds);
     let hangs = verdict.init_hangs_since.is_some();
-    out.push(&cat::NCCL_INIT_HANGS, &id, hangs);
+    out.push("selvage_nccl_init_hangs", &id, hangs);
 }

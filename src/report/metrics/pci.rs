@@ -3,7 +3,6 @@
 use super::Exposition;
 use crate::observe::pci::PcieLink;
 use crate::report::Report;
-use crate::report::catalogue as cat;
 use crate::report::port_view::ReportedPort;
 use std::collections::BTreeSet;
 
@@ -11,7 +10,7 @@ pub(super) fn families(out: &mut Exposition, report: &Report, ports: &[ReportedP
     let Some(pci) = report.snapshot.pci.as_ref().map(|pci| &pci.value) else {
         return;
     };
-    out.push(&cat::GPUS, &[], pci.gpus.len());
+    out.push("selvage_gpus", &[], pci.gpus.len());
     // Bridges are among the functions too; their ends say the same of the link.
     let nics = ports.iter().filter_map(ReportedPort::pci);
     let gpus = pci.gpus.iter().map(ToString::to_string);
@@ -21,16 +20,32 @@ pub(super) fn families(out: &mut Exposition, report: &Report, ports: &[ReportedP
         };
         let (current, max) = (function.current.value(), function.max.value());
         let id = [address.as_str()];
-        out.push(&cat::PCIE_LINK, &id, current.map(bandwidth));
-        out.push(&cat::PCIE_LINK_MAX, &id, max.map(bandwidth));
-        out.push(&cat::PCIE_LINK_WIDTH, &id, current.map(|link| link.width));
+        out.push(
+            "selvage_pcie_link_bytes_per_second",
+            &id,
+            current.map(bandwidth),
+        );
+        out.push(
+            "selvage_pcie_link_max_bytes_per_second",
+            &id,
+            max.map(bandwidth),
+        );
+        out.push(
+            "selvage_pcie_link_width",
+            &id,
+            current.map(|link| link.width),
+        );
         let aer = function.aer;
         for (severity, count) in [
             ("correctable", aer.correctable),
             ("nonfatal", aer.nonfatal),
             ("fatal", aer.fatal),
         ] {
-            out.push(&cat::PCIE_AER, &[&address, severity], count);
+            out.push(
+                "selvage_pcie_aer_errors_total",
+                &[&address, severity],
+                count,
+            );
         }
     }
 }

@@ -3,8 +3,7 @@
 use super::Exposition;
 use crate::observe::netdev::{DcbFacts, EthtoolFacts};
 use crate::report::Report;
-use crate::report::catalogue as cat;
-use crate::report::default_counters;
+use crate::report::default_counters::DEFAULTS;
 use std::collections::{BTreeMap, BTreeSet};
 
 const RECEIVE: &str = "receive";
@@ -27,12 +26,16 @@ pub(super) fn families(out: &mut Exposition, report: &Report) {
     for (netdev, facts) in &dcb {
         for priority in &used {
             let enabled = facts.pfc_enabled.map(|all| all & bit(*priority) != 0);
-            out.push(&cat::PFC_ENABLED, &[netdev, &priority.to_string()], enabled);
+            out.push(
+                "selvage_pfc_enabled",
+                &[netdev, &priority.to_string()],
+                enabled,
+            );
         }
     }
     for (netdev, facts) in &snapshot.netdevs {
         let changes = facts.value.carrier_changes.value().copied();
-        out.push(&cat::CARRIER_CHANGES, &[netdev], changes);
+        out.push("selvage_netdev_carrier_changes_total", &[netdev], changes);
     }
 }
 
@@ -44,22 +47,30 @@ fn statistics(out: &mut Exposition, netdev: &str, facts: &EthtoolFacts, used: &B
         }
         let priority = priority.to_string();
         let discards = numbers.rx_discards;
-        out.push(&cat::PFC_DISCARDS, &[netdev, &priority], discards);
+        out.push("selvage_pfc_discards_total", &[netdev, &priority], discards);
         for (direction, frames, micros) in [
             (RECEIVE, numbers.pause.rx, numbers.rx_pause_micros),
             (TRANSMIT, numbers.pause.tx, numbers.tx_pause_micros),
         ] {
             let labels = [netdev, &priority, direction];
-            out.push(&cat::PFC_PAUSE_FRAMES, &labels, frames);
-            out.push(&cat::PFC_PAUSE_SECONDS, &labels, seconds(micros));
+            out.push("selvage_pfc_pause_frames_total", &labels, frames);
+            out.push("selvage_pfc_pause_seconds_total", &labels, seconds(micros));
         }
     }
     let pause = facts.global_pause;
-    out.push(&cat::GLOBAL_PAUSE_FRAMES, &[netdev, RECEIVE], pause.rx);
-    out.push(&cat::GLOBAL_PAUSE_FRAMES, &[netdev, TRANSMIT], pause.tx);
-    for name in default_counters::ETHTOOL {
+    out.push(
+        "selvage_global_pause_frames_total",
+        &[netdev, RECEIVE],
+        pause.rx,
+    );
+    out.push(
+        "selvage_global_pause_frames_total",
+        &[netdev, TRANSMIT],
+        pause.tx,
+    );
+    for name in &DEFAULTS.ethtool {
         let count = facts.other.get(*name).copied();
-        out.push(&cat::ETHTOOL, &[netdev, name], count);
+        out.push("selvage_netdev_statistic_total", &[netdev, name], count);
     }
 }
 

@@ -3,8 +3,7 @@
 use super::Exposition;
 use crate::observe::counters::{CounterKind, Counts, hw_kind, pma_kind};
 use crate::observe::rdma::PortState;
-use crate::report::catalogue as cat;
-use crate::report::default_counters;
+use crate::report::default_counters::{self, DEFAULTS};
 use crate::report::port_view::{self, ReportedPort};
 use crate::report::{Report, Role};
 
@@ -12,7 +11,7 @@ pub(super) fn families(out: &mut Exposition, report: &Report, ports: &[ReportedP
     // Before the first enumeration the number of rails is unknown: no series, not 0.
     if report.snapshot.devices.is_some() {
         let rails = ports.iter().filter(|port| port.is_rail()).count();
-        out.push(&cat::RAILS, &[], rails);
+        out.push("selvage_rails", &[], rails);
     }
     for port in ports {
         info(out, port);
@@ -21,12 +20,12 @@ pub(super) fn families(out: &mut Exposition, report: &Report, ports: &[ReportedP
         let up = state
             .filter(|state| *state != PortState::Unknown)
             .map(PortState::is_up);
-        out.push(&cat::PORT_UP, &id, up);
-        out.push(&cat::PORT_STATE_ID, &id, state.map(PortState::id));
+        out.push("selvage_port_up", &id, up);
+        out.push("selvage_port_state_id", &id, state.map(PortState::id));
         let physical = port.phys_state().map(|state| state.id());
-        out.push(&cat::PORT_PHYSICAL_STATE_ID, &id, physical);
+        out.push("selvage_port_physical_state_id", &id, physical);
         let rate = port.rate().map(|rate| rate.bytes_per_sec());
-        out.push(&cat::PORT_RATE, &id, rate);
+        out.push("selvage_port_rate_bytes_per_second", &id, rate);
         if out.is_full() || default_counters::counted_by_default(port) {
             counters(out, report, port);
         }
@@ -48,7 +47,7 @@ fn info(out: &mut Exposition, port: &ReportedPort<'_>) {
             None => "",
         },
     ];
-    out.push(&cat::PORT_INFO, &labels, true);
+    out.push("selvage_port_info", &labels, true);
 }
 
 fn counters(out: &mut Exposition, report: &Report, port: &ReportedPort<'_>) {
@@ -57,7 +56,11 @@ fn counters(out: &mut Exposition, report: &Report, port: &ReportedPort<'_>) {
     if port.state_read {
         let edges = report.totals.link_edges.get(&port.key).copied();
         let edges = edges.unwrap_or(0);
-        out.push(&cat::PORT_LINK_TRANSITIONS, &[device, number], edges);
+        out.push(
+            "selvage_port_link_transitions_total",
+            &[device, number],
+            edges,
+        );
     }
     let Some(counters) = port.counters else {
         return;
@@ -68,13 +71,13 @@ fn counters(out: &mut Exposition, report: &Report, port: &ReportedPort<'_>) {
     let (driver, layer) = (port.device.driver.as_str(), port.port.link_layer);
     let full = out.is_full();
     let pma = values(&counters.pma)
-        .filter(|(name, _)| !default_counters::PMA_TRAFFIC.contains(name))
+        .filter(|(name, _)| !DEFAULTS.pma_traffic.contains(name))
         .filter(|(name, _)| full || default_counters::pma_by_default(layer, name));
     for (name, value) in pma {
-        out.push(&cat::PORT_COUNTER, &[device, number, name], value);
+        out.push("selvage_port_counter_total", &[device, number, name], value);
         if matches!(pma_kind(name), CounterKind::Saturating { max } if value == max) {
             let labels = [device, number, name];
-            out.push(&cat::PORT_COUNTER_SATURATED, &labels, true);
+            out.push("selvage_port_counter_saturated", &labels, true);
         }
     }
     // A device-wide counter that a port has under the same name is the port's.
@@ -85,8 +88,8 @@ fn counters(out: &mut Exposition, report: &Report, port: &ReportedPort<'_>) {
         .filter(|(name, _)| full || default_counters::hw_by_default(driver, layer, name));
     for (name, value) in hw {
         let family = match hw_kind(driver, name) {
-            CounterKind::Gauge => &cat::PORT_HW_GAUGE,
-            _ => &cat::PORT_HW_COUNTER,
+            CounterKind::Gauge => "selvage_port_hw_gauge",
+            _ => "selvage_port_hw_counter_total",
         };
         out.push(family, &[device, number, name], value);
     }

@@ -8,9 +8,9 @@ use crate::observe::nccl::{Failure, NcclLog};
 use crate::observe::pod::{ContainerKey, Job};
 use crate::observe::rdma::{Function, LinkLayer, PhysState, PortState};
 use crate::observe::reading::{Reading, Stamped};
-use crate::report::catalogue::Kind;
+use crate::report::catalogue::{CATALOGUE, Kind};
 use crate::report::cluster::BudgetStatus;
-use crate::report::default_counters;
+use crate::report::default_counters::DEFAULTS;
 use crate::report::testing::{NOW, broken, device, empty, finding, link, node};
 use std::fmt::Write;
 use std::sync::Arc;
@@ -126,7 +126,7 @@ fn every_family_is_in_the_catalogue_and_every_one_can_be_exported() {
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
         .collect();
-    let mut known: Vec<&str> = cat::CATALOGUE.iter().map(|family| family.name).collect();
+    let mut known: Vec<&str> = CATALOGUE.iter().map(|family| family.name).collect();
     exported.sort_unstable();
     known.sort_unstable();
     assert_eq!(exported, known);
@@ -281,7 +281,7 @@ fn what_the_cluster_was_told_is_exported() {
 
 #[test]
 fn names_follow_the_rules() {
-    for family in cat::CATALOGUE {
+    for family in CATALOGUE.iter() {
         let name = family.name;
         let process = name.starts_with("process_");
         assert!(name.starts_with("selvage_") || process, "{name}");
@@ -491,7 +491,7 @@ fn the_document_is_the_catalogue() {
 fn markdown() -> String {
     let mut out = String::from(
         "# Metrics\n\n\
-         Generated from `src/report/catalogue.rs`; a test holds it equal (`UPDATE_GOLDEN=1 cargo test` rewrites it).\n\n\
+         Generated from `src/report/catalogue.toml`; a test holds it equal (`UPDATE_GOLDEN=1 cargo test` rewrites it).\n\n\
          A value that could not be observed has no series: absent is not zero. The series of a removed port\n\
          are gone with the next scrape. *full* means: only with `counters.full`.\n\n\
          `promtool check metrics` warns about three names that are intended: `selvage_port_counter_total`,\n\
@@ -499,7 +499,7 @@ fn markdown() -> String {
          the kernel's directories do.\n\n\
          | metric | type | labels | detail | meaning |\n|---|---|---|---|---|\n",
     );
-    for family in cat::CATALOGUE {
+    for family in CATALOGUE.iter() {
         let kind = match family.kind {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
@@ -544,11 +544,11 @@ fn counters_markdown() -> String {
     let _ = writeln!(
         out,
         "| InfiniBand | `selvage_port_counter_total` | {} |\n| Ethernet | `selvage_port_counter_total` | {} |",
-        names(default_counters::PMA_INFINIBAND),
-        names(default_counters::PMA_ETHERNET),
+        names(&DEFAULTS.pma_infiniband),
+        names(&DEFAULTS.pma_ethernet),
     );
-    for hw in default_counters::HW {
-        let all = [hw.errors, hw.congestion].concat();
+    for hw in &DEFAULTS.hardware {
+        let all = [&hw.errors[..], &hw.congestion].concat();
         let _ = writeln!(
             out,
             "| driver `{}` | `selvage_port_hw_counter_total` | {} |",
@@ -559,7 +559,7 @@ fn counters_markdown() -> String {
     let _ = writeln!(
         out,
         "| full detail | `selvage_netdev_statistic_total` | {} |",
-        names(default_counters::ETHTOOL)
+        names(&DEFAULTS.ethtool)
     );
     out
 }

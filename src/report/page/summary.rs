@@ -91,14 +91,12 @@ impl Context<'_> {
     }
 
     fn gpus(&self) -> Tile {
-        let count = port_view::gpu_count(self.report);
-        let value = count.filter(|count| *count > 0 || self.report.snapshot.pci.is_some());
         let severities = || self.layout.gpus.iter().map(|gpu| gpu.severity);
         let more = match severities().filter(|one| *one > Severity::Notice).count() {
             0 => String::new(),
             bad => format!("{bad} with findings"),
         };
-        let value = value.map_or("unknown".into(), |count| count.to_string());
+        let value = port_view::gpu_count_text(self.report);
         Tile::new("GPUs", value, severities().max(), more)
     }
 

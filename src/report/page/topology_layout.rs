@@ -167,38 +167,18 @@ impl<'a> Group<'a> {
             .zip((0..count).map(move |n| step * n + step / 2))
     }
 
-    /// The drawing in words.
-    pub(super) fn description(&self) -> String {
-        let said = |severity: Severity, about: &About<'_>| match about.reason() {
-            Some(reason) => format!("{} ({reason})", severity.word()),
-            None => severity.word().to_string(),
-        };
-        let gpus = self.gpus.iter().map(|gpu| {
-            let said = said(gpu.severity, &gpu.about);
-            format!("GPU {} at {}: {said}", gpu.number, gpu.address)
-        });
-        let ports = self.ports.iter().map(|port| {
-            let kind = if port.view.is_rail() { "rail" } else { "port" };
-            let said = said(port.severity, &port.about);
-            format!("{kind} {}: {}, {said}", port.name(), port.state())
-        });
-        gpus.chain(ports).collect::<Vec<_>>().join("; ")
-    }
-
     /// Cut into groups of a bounded number of rows; rails come before other ports.
     fn in_pieces(mut self) -> Vec<Group<'a>> {
         self.ports.sort_by_key(|port| !port.view.is_rail());
         let rows = self.gpus.len().max(self.ports.len());
-        let (mut gpus, mut ports) = (self.gpus.into_iter(), self.ports.into_iter());
-        (0..rows.div_ceil(MAX_ROWS))
-            .map(|_| Group {
-                gpus: gpus.by_ref().take(MAX_ROWS).collect(),
-                ports: ports.by_ref().take(MAX_ROWS).collect(),
-                above: self.above.clone(),
-                numa: self.numa,
-                gone: Vec::new(),
-            })
-            .collect()
+        let piece = |at: usize| Group {
+            gpus: self.gpus.iter().skip(at).take(MAX_ROWS).cloned().collect(),
+            ports: self.ports.iter().skip(at).take(MAX_ROWS).cloned().collect(),
+            above: self.above.clone(),
+            numa: self.numa,
+            gone: Vec::new(),
+        };
+        (0..rows).step_by(MAX_ROWS).map(piece).collect()
     }
 }
 
@@ -293,14 +273,14 @@ pub(super) fn pcie(function: &Option<&PciFunction>) -> Option<String> {
         let speed = f64::from(link.megatransfers) / 1000.0;
         format!("{speed} GT/s x{}", link.width)
     };
-    let current = function.as_ref()?.current.value()?;
-    let max = function
-        .as_ref()?
-        .max
-        .value()
-        .filter(|max| max.megatransfers > current.megatransfers || max.width > current.width);
-    let of = max.map(|max| format!(" of {}", text(max)));
-    Some(text(current) + &of.unwrap_or_default())
+    let function = function.as_ref()?;
+    let current = function.current.value()?;
+    let is_more =
+        |max: &PcieLink| max.megatransfers > current.megatransfers || max.width > current.width;
+    Some(match function.max.value() {
+        Some(max) if is_more(max) => format!("{} of {}", text(current), text(max)),
+        _ => text(current),
+    })
 }
 
 /// Where a GPU or port is plugged in.
@@ -364,23 +344,20 @@ fn groups<'a>(pci: Option<&'a PciFacts>, gpus: &[Gpu<'a>], ports: &[Port<'a>]) -
         }
     };
     let mut found: BTreeMap<(Option<u32>, Above), Group<'a>> = BTreeMap::new();
+    let key = |place: &Place<'_>| (place.numa, above(place));
     for (gpu, place) in gpus.iter().zip(&gpu_places) {
-        let key = (place.numa, above(place));
-        found.entry(key).or_default().gpus.push(gpu.clone());
+        found.entry(key(place)).or_default().gpus.push(gpu.clone());
     }
     for (port, place) in ports.iter().zip(&port_places) {
-        let key = (place.numa, above(place));
-        found.entry(key).or_default().ports.push(port.clone());
+        let group = found.entry(key(place)).or_default();
+        group.ports.push(port.clone());
     }
-    let pieces = found.into_iter().flat_map(|((numa, above), group)| {
-        let whole = Group {
-            above,
-            numa,
-            ..group
-        };
-        whole.in_pieces()
-    });
-    pieces.collect()
+    let mut pieces = Vec::new();
+    for ((numa, above), mut group) in found {
+        (group.numa, group.above) = (numa, above);
+        pieces.extend(group.in_pieces());
+    }
+    pieces
 }
 
 /// Missing devices that have no place in the drawing.

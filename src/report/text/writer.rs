@@ -22,6 +22,13 @@ impl Page {
         self.whole(lead, indent, &cut(&clean(text), MAX_TEXT));
     }
 
+    /// A list after its lead-in; nothing where it is empty.
+    pub(in crate::report) fn listed(&mut self, lead: &str, items: &[String], separator: &str) {
+        if !items.is_empty() {
+            self.wrapped(lead, 2, &items.join(separator));
+        }
+    }
+
     /// The same of any length.
     pub(in crate::report) fn whole(&mut self, lead: &str, indent: usize, text: &str) {
         let text = clean(text);

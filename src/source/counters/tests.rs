@@ -280,9 +280,9 @@ fn named_by_checks() -> Vec<String> {
 fn all_that_is_needed_is_read() {
     let by_checks = named_by_checks();
     assert!(by_checks.len() > 20, "the scan saw only {by_checks:?}");
-    let exported = default_counters::HW
-        .iter()
-        .flat_map(|hw| hw.errors.iter().chain(hw.congestion))
+    let defaults = &*default_counters::DEFAULTS;
+    let exported = (defaults.hardware.iter())
+        .flat_map(|hw| hw.errors.iter().chain(&hw.congestion))
         .map(|name| name.to_string());
     let unread: Vec<String> = by_checks
         .into_iter()
@@ -290,10 +290,9 @@ fn all_that_is_needed_is_read() {
         .filter(|name| hw_order(name).is_none())
         .collect();
     assert!(unread.is_empty(), "not in HW_ESSENTIAL: {unread:?}");
-    let pma = default_counters::PMA_TRAFFIC
-        .iter()
-        .chain(default_counters::PMA_INFINIBAND)
-        .chain(default_counters::PMA_ETHERNET);
+    let pma = (defaults.pma_traffic.iter())
+        .chain(&defaults.pma_infiniband)
+        .chain(&defaults.pma_ethernet);
     let unread: Vec<&&str> = pma.filter(|name| pma_order(name).is_none()).collect();
     assert!(unread.is_empty(), "not in PMA_ESSENTIAL: {unread:?}");
 }
