@@ -96,14 +96,14 @@ pub async fn run(
     let (reports, report_rx) = watch::channel(Arc::new(start::report(&config)));
     let (stop_tx, stop_rx) = watch::channel(false);
     let cluster = cluster::Cluster::start(&config, link, report_rx.clone(), stop_rx.clone());
-    let serve = ServeState::new(
-        report_rx,
-        cluster.link.status.clone(),
-        serve::stats(Arc::clone(&guard)),
-        metrics_options(&config),
-        http::Limits::default(),
-    )
-    .guarded(guard);
+    let serve = ServeState {
+        reports: report_rx,
+        cluster: cluster.link.status.clone(),
+        stats: serve::stats(Arc::clone(&guard)),
+        options: metrics_options(&config),
+        limits: http::Limits::default(),
+        guard,
+    };
     let server = tokio::spawn(http::serve(listener, Arc::new(serve), stopped(stop_rx)));
     tokio::pin!(shutdown);
     // Whatever hangs from here on, requests are answered and a stop signal is obeyed.

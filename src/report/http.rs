@@ -90,44 +90,22 @@ pub trait Answers: Send + Sync + 'static {
 }
 
 /// What the agent's server answers from.
-pub struct ServeState {
-    reports: watch::Receiver<Arc<Report>>,
-    cluster: watch::Receiver<Option<Arc<ClusterStatus>>>,
-    stats: Box<dyn Fn() -> AgentStats + Send + Sync>,
-    options: metrics::Options,
-    limits: Limits,
-    guard: Arc<TlsAuth>,
+pub struct ServeState<S> {
+    /// The latest report.
+    pub reports: watch::Receiver<Arc<Report>>,
+    /// What the writer of the Node has done; `None` where nothing writes it.
+    pub cluster: watch::Receiver<Option<Arc<ClusterStatus>>>,
+    /// Asked at each scrape; must not block.
+    pub stats: S,
+    /// Choices of the metrics.
+    pub options: metrics::Options,
+    /// Bounds on what clients can take.
+    pub limits: Limits,
+    /// TLS and authentication; the default is plain HTTP for all.
+    pub guard: Arc<TlsAuth>,
 }
 
-impl ServeState {
-    /// `cluster` is what the writer of the Node has done, `None` where nothing writes it. `stats` is
-    /// asked at each scrape; it must not block.
-    pub fn new(
-        reports: watch::Receiver<Arc<Report>>,
-        cluster: watch::Receiver<Option<Arc<ClusterStatus>>>,
-        stats: impl Fn() -> AgentStats + Send + Sync + 'static,
-        options: metrics::Options,
-        limits: Limits,
-    ) -> Self {
-        ServeState {
-            reports,
-            cluster,
-            stats: Box::new(stats),
-            options,
-            limits,
-            guard: Arc::default(),
-        }
-    }
-
-    /// The same behind TLS and authentication; the default is plain HTTP for all.
-    #[must_use]
-    pub fn guarded(mut self, guard: Arc<TlsAuth>) -> Self {
-        self.guard = guard;
-        self
-    }
-}
-
-impl Answers for ServeState {
+impl<S: Fn() -> AgentStats + Send + Sync + 'static> Answers for ServeState<S> {
     fn answer(
         &self,
         method: &Method,

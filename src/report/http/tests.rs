@@ -30,14 +30,14 @@ pub(super) async fn start_guarded(report: Report, limits: Limits, guard: Arc<Tls
         ..AgentStats::default()
     };
     let cluster = watch::channel(None).1;
-    let state = ServeState::new(
-        receiver,
+    let state = Arc::new(ServeState {
+        reports: receiver,
         cluster,
         stats,
-        metrics::Options::default(),
+        options: metrics::Options::default(),
         limits,
-    );
-    let state = Arc::new(state.guarded(guard));
+        guard,
+    });
     let (stop, stopped) = oneshot::channel::<()>();
     let task = tokio::spawn(serve(listener, state, async {
         let _ = stopped.await;
