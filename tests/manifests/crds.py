@@ -1,16 +1,15 @@
-"""Custom resources against what their projects publish. PyTorchJob and JobSet: the projects' own Python
-models, out of PyPI. MPIJob v2beta1, LeaderWorkerSet and Volcano's Job are in no registry: the fields that
-the examples use are listed here, and with SELVAGE_TEST_CRDS=DIR each object is held against the CRDs
-in that directory, strictly."""
+"""Custom resources against what is published of them. PyTorchJob and JobSet: the projects' own Python
+models, from PyPI. Volcano's Job and LeaderWorkerSet: types that are generated from the projects' CRDs, from
+crates.io. MPIJob v2beta1 is in no registry: the fields that the examples use are listed here."""
 
 import ast
+import functools
 import importlib.metadata
 import os
 import pathlib
 import re
+import subprocess
 
-import jsonschema
-import yaml
 from kubeflow_trainer_api.models.jobset_v1alpha2_job_set import JobsetV1alpha2JobSet
 
 # What is a pod's, or any object's, is checked with Kubernetes' own schemas.
@@ -21,9 +20,7 @@ RUN_POLICY = {
     "schedulingPolicy": POLICY, "ttlSecondsAfterFinished": int,
 }
 REPLICA = {"replicas": int, "restartPolicy": {"Always", "OnFailure", "Never"}, "template": dict}
-EVENT = [{"event": {"PodFailed", "PodEvicted", "TaskCompleted"},
-          "action": {"RestartJob", "CompleteJob", "AbortJob"}}]
-# Read off the CRDs of MPI operator (July 2026), LeaderWorkerSet (August 2026), Volcano (June 2026).
+# Read off the CRD of MPI operator (July 2026).
 SHAPES = {
     ("kubeflow.org/v2beta1", "MPIJob"): {
         "slotsPerWorker": int,
@@ -31,20 +28,14 @@ SHAPES = {
         "runPolicy": RUN_POLICY,
         "mpiReplicaSpecs": {"Launcher": REPLICA, "Worker": REPLICA},
     },
-    ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"): {
-        "replicas": int,
-        "startupPolicy": {"LeaderCreated", "LeaderReady"},
-        "leaderWorkerTemplate": {
-            "size": int, "restartPolicy": {"None", "RecreateGroupOnPodRestart"},
-            "leaderTemplate": dict, "workerTemplate": dict,
-        },
-    },
-    ("batch.volcano.sh/v1alpha1", "Job"): {
-        "schedulerName": str, "queue": str, "minAvailable": int, "maxRetry": int,
-        "plugins": {"svc": [str], "pytorch": [str]},
-        "policies": EVENT,
-        "tasks": [{"name": str, "replicas": int, "policies": EVENT, "template": dict}],
-    },
+}
+ACTIONS = {"AbortJob", "RestartJob", "RestartTask", "RestartPod", "TerminateJob", "CompleteJob"}
+# Crates of types that kopium generates from CRDs: (crate, version, file, type of the spec).
+CRATES = {
+    ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"): (
+        "kcr_leaderworkerset_x_k8s_io", "3.20260530.173522", "v1/leaderworkersets.rs", "LeaderWorkerSetSpec"),
+    ("batch.volcano.sh/v1alpha1", "Job"): (
+        "kcr_batch_volcano_sh", "3.20260603.204836", "v1alpha1/jobs.rs", "JobSpec"),
 }
 
 
@@ -55,6 +46,9 @@ def complaints(found: dict) -> list:
         return _kubeflow("KubeflowOrgV1PyTorchJob", found, "PyTorchJob")
     if what == ("jobset.x-k8s.io/v1alpha2", "JobSet"):
         return _jobset(found)
+    if what in CRATES:
+        *crate, spec = CRATES[what]
+        return _rust(_types(*crate), spec, found["spec"], f"{found['kind']}.spec") + _actions(found["spec"])
     if what in SHAPES:
         return _shape(SHAPES[what], found["spec"], f"{found['kind']}.spec")
     return []
@@ -63,7 +57,7 @@ def complaints(found: dict) -> list:
 def known(found: dict) -> bool:
     """Is it a kind that is checked here?"""
     return (found["apiVersion"], found["kind"]) in {
-        *SHAPES, ("kubeflow.org/v1", "PyTorchJob"), ("jobset.x-k8s.io/v1alpha2", "JobSet"),
+        *SHAPES, *CRATES, ("kubeflow.org/v1", "PyTorchJob"), ("jobset.x-k8s.io/v1alpha2", "JobSet"),
     }
 
 
@@ -148,45 +142,53 @@ def _lost(given, read, path: str) -> list:
     return []
 
 
-def directory():
-    """Where CRDs of one's own are, or None."""
-    named = os.environ.get("SELVAGE_TEST_CRDS")
-    return pathlib.Path(named) if named else None
+def _actions(spec: dict) -> list:
+    """Volcano's actions are any text to the CRD; its webhook knows which there are."""
+    policies = [each for part in (spec, *spec.get("tasks", [])) for each in part.get("policies", [])]
+    return [f"Job: {each['action']!r} is no action" for each in policies if each.get("action") not in ACTIONS]
 
 
-def against_crds(found: dict, where: pathlib.Path) -> list:
-    """Against the CRD of its kind in that directory; an unknown field is a complaint."""
-    group, _, version = found["apiVersion"].partition("/")
-    for path in sorted(where.glob("*.yaml")):
-        for crd in yaml.safe_load_all(path.read_text()):
-            spec = (crd or {}).get("spec", {})
-            if spec.get("group") != group or spec["names"]["kind"] != found["kind"]:
-                continue
-            for each in spec["versions"]:
-                if each["name"] == version:
-                    schema = _strict(each["schema"]["openAPIV3Schema"])
-                    validator = jsonschema.Draft202012Validator(schema)
-                    return [
-                        f"{'.'.join(map(str, error.absolute_path))}: {error.message[:200]}"
-                        for error in validator.iter_errors(found)
-                    ]
-    return [f"no CRD for {found['kind']} of {found['apiVersion']} in {where}"]
+@functools.cache
+def _types(crate: str, version: str, file: str) -> dict:
+    """The types of a crate's file: of a struct its fields (name in YAML: type), of an enum its words."""
+    registry = pathlib.Path(os.environ.get("CARGO_HOME", pathlib.Path.home() / ".cargo")) / "registry/src"
+    found = f"*/{crate}-{version}/src/{file}"
+    if not any(registry.glob(found)):
+        # Downloads the crate alone; nothing is built.
+        subprocess.run(["cargo", "info", "--quiet", f"{crate}@{version}"], check=True, capture_output=True)
+    text = next(registry.glob(found)).read_text()
+    types = {}
+    for kind, name, body in re.findall(r"^pub (struct|enum) (\w+) \{\n(.*?)^\}", text, re.MULTILINE | re.DOTALL):
+        field = r"(?:#\[serde\(([^\n]*)\)\]\n\s*)?" + (r"pub (?:r#)?(\w+): (.+),$" if kind == "struct" else r"(\w+)(),$")
+        types[name] = entries = {}
+        for serde, plain, of in re.findall(field, body, re.MULTILINE):
+            renamed = re.search(r'rename = "([^"]+)"', serde)
+            entries[renamed[1] if renamed else plain] = of
+    return types
 
 
-def _strict(schema):
-    """Kubernetes prunes unknown fields; here they are errors."""
-    if isinstance(schema, list):
-        return [_strict(each) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    if schema.get("x-kubernetes-int-or-string"):
-        return {"type": ["integer", "string"]}
-    result = {name: _strict(each) if name not in ("default", "enum", "description") else each
-              for name, each in schema.items() if name != "format"}
-    closed = isinstance(schema.get("properties"), dict) and schema.get("type") == "object"
-    if closed and "additionalProperties" not in schema and not schema.get("x-kubernetes-preserve-unknown-fields"):
-        result["additionalProperties"] = False
-    # `metadata` is any object's.
-    if closed and {"apiVersion", "kind", "metadata"} <= schema["properties"].keys():
-        result["properties"]["metadata"] = {"type": "object"}
-    return result
+def _rust(types: dict, of: str, value, path: str) -> list:
+    """A value against a Rust type. Pods' own types are checked with Kubernetes' schemas."""
+    if optional := re.fullmatch(r"Option<(.*)>", of):
+        return _rust(types, optional[1], value, path)
+    if re.search(r"(Leader|Worker|Tasks)Template$", of):
+        return []
+    if listed := re.fullmatch(r"(Vec|BTreeMap)<(?:String, )?(.*)>", of):
+        if not isinstance(value, {"Vec": list, "BTreeMap": dict}[listed[1]]):
+            return [f"{path}: {value!r} is no {listed[1]}"]
+        pairs = enumerate(value) if listed[1] == "Vec" else value.items()
+        return [line for name, each in pairs for line in _rust(types, listed[2], each, f"{path}.{name}")]
+    plain = {"i32": int, "i64": int, "bool": bool, "String": str}
+    if of in plain:
+        return [] if type(value) is plain[of] else [f"{path}: {value!r} is no {of}"]
+    if of not in types:
+        return [f"{path}: a {of}, which is not understood here"]
+    fields = types[of]
+    if not isinstance(value, dict):
+        return [] if value in fields and not any(fields.values()) else [f"{path}: {value!r} is none of {sorted(fields)}"]
+    lines = [f"{path}: {name} is missing" for name, kind in fields.items()
+             if not kind.startswith("Option<") and name not in value]
+    for name, each in value.items():
+        here = f"{path}.{name}"
+        lines += _rust(types, fields[name], each, here) if name in fields else [f"{here}: no such field"]
+    return lines
