@@ -52,11 +52,15 @@ pub enum AgentError {
 /// Shortest time between writes of the state file.
 const SAVE_EVERY: Duration = Duration::from_secs(10);
 
-/// Time between reports while nothing changes.
-const SETTLED: Duration = Duration::from_secs(5);
+/// Time between reports while nothing changes and no finding is due: longer than the counters'
+/// interval, whose samples are judged anyway. The end of a mute or of a rate's window may be this late.
+const SETTLED: Duration = Duration::from_secs(15);
 
-/// Time between reports while a finding, the taint or the first full window is waited for.
+/// The same while the taint, the first full window, a hung read or a sample is waited for.
 const UNSETTLED: Duration = Duration::from_secs(1);
+
+/// Shortest time between reports that only time gives a reason for.
+const SOONEST: Duration = Duration::from_millis(10);
 
 /// Wakes that may wait in the channel: beyond, the kernel log and the event sockets wait, whose own
 /// overruns are counted.
@@ -311,9 +315,11 @@ impl Node {
         let mut sources = report.snapshot.sources.values();
         let settled = report.full_window
             && hold_settled
-            && self.evaluator.is_settled()
+            && !self.evaluator.awaits_sample()
             && !sources.any(|health| health.stalled_since.is_some());
-        self.due = now.plus(if settled { SETTLED } else { UNSETTLED });
+        let latest = now.plus(if settled { SETTLED } else { UNSETTLED });
+        let next_change = self.evaluator.next_change().unwrap_or(latest);
+        self.due = next_change.clamp(now.plus(SOONEST), latest);
         report
     }
 

@@ -117,10 +117,14 @@ impl Evaluator {
         self.history.memory()
     }
 
-    /// Whether the verdict on the same facts stays the same: no finding waits to be raised or to
-    /// clear, and no link edge is to be compared with the next sample.
-    pub fn is_settled(&self) -> bool {
-        self.debouncer.is_settled() && !self.history.awaits_sample()
+    /// When the verdict on the same facts may be another: as a finding is raised or clears.
+    pub fn next_change(&self) -> Option<Millis> {
+        self.debouncer.next_change()
+    }
+
+    /// Whether a link edge or a device that is gone is to be compared with the next sample.
+    pub fn awaits_sample(&self) -> bool {
+        self.history.awaits_sample()
     }
 
     /// Judges a snapshot and reports the verdict with its reasons.

@@ -147,15 +147,13 @@ impl Debouncer {
         findings
     }
 
-    /// Whether time alone changes nothing: no finding waits to be raised or to clear.
-    pub fn is_settled(&self) -> bool {
-        let settled = |entry: &Entry| {
-            matches!(
-                entry.phase,
-                Phase::Cleared | Phase::Raised { gone: None, .. }
-            )
-        };
-        self.entries.values().all(settled)
+    /// The nearest moment at which a finding is raised or clears if the checks go on saying the same;
+    /// none if time alone changes nothing.
+    pub fn next_change(&self) -> Option<Millis> {
+        let now = self.stepped_at?;
+        let entries = self.entries.values();
+        let waits = entries.filter_map(|entry| entry.wait(now, &self.settings));
+        waits.min().map(|wait| now.plus(wait))
     }
 
     /// Candidates that were dropped because the memory was full of standing ones.
@@ -241,6 +239,29 @@ impl Entry {
             self.clears.pop_front();
         }
         !(matches!(self.phase, Phase::Cleared) && self.clears.is_empty())
+    }
+
+    /// How much longer the same sightings must go on until it is raised or clears.
+    fn wait(&self, now: Millis, settings: &Hysteresis) -> Option<Duration> {
+        let timing = self.candidate.timing;
+        match (&self.phase, self.last) {
+            (Phase::Pending { stood }, Seen::Present) => {
+                Some(timing.raise_after.saturating_sub(*stood))
+            }
+            (
+                Phase::Raised {
+                    at,
+                    gone: Some(gone),
+                },
+                Seen::Absent,
+            ) => {
+                let factor = flap_factor(&self.clears, now, settings);
+                let clear_after = timing.clear_after.saturating_mul(factor);
+                let held = settings.hold.duration().saturating_sub(now.since(*at));
+                Some(clear_after.saturating_sub(*gone).max(held))
+            }
+            _ => None,
+        }
     }
 
     fn raise_if(&mut self, due: bool, now: Millis) {

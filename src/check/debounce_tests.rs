@@ -316,3 +316,35 @@ fn a_clock_that_goes_back_does_no_harm() {
         1
     );
 }
+
+#[test]
+fn the_moment_of_the_next_change_is_known() {
+    let step = |machine: &mut Debouncer, second, candidates| {
+        machine.step(candidates, Millis::from_secs(second));
+        machine.next_change().map(|at| at.0 / 1000)
+    };
+    let mut quick = machine();
+    assert_eq!(quick.next_change(), None);
+    for (second, candidates, want) in [
+        (100, vec![down("a")], Some(103)),
+        (101, vec![down("a")], Some(103)),
+        (102, vec![down("a"), down("b")], Some(103)),
+        (103, vec![down("a"), down("b")], Some(105)),
+        (105, vec![down("a"), down("b")], None),
+        (200, vec![down("b")], Some(205)),
+        (203, vec![down("b")], Some(205)),
+        (204, vec![down("a"), down("b")], None),
+        // Not knowing is raised in time of its own, and stops what waits.
+        (210, vec![down("b")], Some(215)),
+        (211, vec![blind("a"), down("b")], Some(214)),
+    ] {
+        assert_eq!(step(&mut quick, second, candidates), want, "{second}");
+    }
+    // Raised: it stands for the hold at least.
+    let mut held = Debouncer::new(Hysteresis::default());
+    for second in [100, 103] {
+        step(&mut held, second, vec![down("a")]);
+    }
+    assert_eq!(step(&mut held, 104, vec![]), Some(118));
+    assert_eq!(step(&mut held, 118, vec![]), None);
+}

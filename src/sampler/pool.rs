@@ -20,9 +20,9 @@ const MAX_OTHERS: usize = 40;
 /// How long jobs may wait behind a read before another worker is started.
 pub const PATIENCE: Duration = Duration::from_millis(20);
 
-/// While jobs wait, results that are not urgent are held back this long for the next ones to come
-/// along.
-const BATCH: Duration = Duration::from_millis(5);
+/// While jobs wait, results that are not urgent are held back for the next ones to come along, this long
+/// at most: each handover is an evaluation of the node, so a round of routine reads should be one.
+const BATCH: Duration = Duration::from_millis(50);
 
 /// A read to be run, with its priority.
 pub struct Job<R> {
@@ -151,9 +151,12 @@ impl<R: Send + 'static> Pool<R> {
             let state = self.shared.lock();
             !state.urgent && state.next().is_some()
         };
-        if more_to_come() {
-            tokio::time::sleep(BATCH).await;
-        }
+        let last = async {
+            while more_to_come() {
+                self.shared.news.notified().await;
+            }
+        };
+        let _ = tokio::time::timeout(BATCH, last).await;
     }
 
     /// Takes the results there are.
@@ -197,9 +200,12 @@ fn work<R>(shared: &Shared<R>) {
         let result = catch_unwind(AssertUnwindSafe(job.work));
         state = shared.lock();
         state.others -= usize::from(!job.vital);
+        let first = state.done.is_empty();
         state.done.extend(result);
         state.urgent |= job.urgent;
-        shared.news.notify_one();
+        if first || state.urgent || state.next().is_none() {
+            shared.news.notify_one();
+        }
     }
     state.workers -= 1;
 }
