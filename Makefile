@@ -5,6 +5,8 @@ STATIC := target/static/selvage
 # What the system suites run: the same build with the demo's simulated nodes.
 RIG := target/static/selvage-rig
 VM_KERNELS ?= 6.1 6.12
+# Mutants of one `make mutants`.
+SAMPLE ?= 40
 # Integration tests that need root or a Debian package; so do the tests in preflight's `namespaces`.
 HOST_TESTS := differential dot1x
 UNIT_TESTS := $(filter-out $(HOST_TESTS),$(patsubst tests/%.rs,%,$(wildcard tests/*.rs)) \
@@ -12,7 +14,7 @@ UNIT_TESTS := $(filter-out $(HOST_TESTS),$(patsubst tests/%.rs,%,$(wildcard test
 
 .PHONY: help demo demo-stack build static rig deps check lint test-unit test-rules test-manifests \
     test test-host test-alerts test-dashboards test-page test-stack test-vm \
-    test-system test-vm-all test-cluster test-fleet pictures golden bench bench-vm bench-cluster fuzz
+    test-system test-vm-all test-cluster test-fleet pictures golden bench bench-vm bench-cluster mutants fuzz
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -87,7 +89,7 @@ test-stack: rig ## every query and alert on a real Prometheus that watches the d
 test-vm: rig ## real kernels in QEMU: the newest one
 	tests/vm/run --kernel $(lastword $(VM_KERNELS)) --bin $(RIG)
 
-test-system: deps test-vm-all test-cluster test-fleet ## both kernels, a real cluster, 300 agents
+test-system: deps test-vm-all test-cluster test-fleet mutants ## both kernels, a real cluster, 300 agents, mutants
 
 test-vm-all: rig
 	$(foreach kernel,$(VM_KERNELS),tests/vm/run --kernel $(kernel) --bin $(RIG) &&) true
@@ -104,8 +106,8 @@ golden: ## rewrite the golden files; review the diff
 pictures: deps build ## docs/images, from a real browser and a real Prometheus
 	tests/stack/pictures target/release/selvage docs/images
 
-bench: deps static bench-vm bench-cluster ## ratios against node_exporter, ripgrep and mtail; fails on a missed bar
-	benches/run $(STATIC) --check
+bench: deps static rig bench-vm bench-cluster ## ratios against node_exporter, ripgrep and mtail; fails on a missed bar
+	benches/run $(STATIC) $(RIG) --check
 	python3 benches/nccl.py --selvage $(STATIC) --gz --check
 
 bench-vm: static
@@ -113,6 +115,9 @@ bench-vm: static
 
 bench-cluster: ## from a fault to the API server's acceptance of the patch, one node
 	FLEET_PROFILE=release tests/cluster/fleet latency
+
+mutants: ## a random sample of changes to the deciding code; fails where tests notice too few (docs/testing.md)
+	tests/mutants/run --sample $(SAMPLE)
 
 fuzz: ## five minutes of random bytes as an NCCL log
 	tests/fuzz/run

@@ -14,6 +14,8 @@
 mod front_end;
 #[path = "support/shapes.rs"]
 mod machines;
+#[path = "shapes/published.rs"]
+mod published;
 mod support;
 
 use machines::{

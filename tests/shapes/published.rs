@@ -1,0 +1,151 @@
+//! The program's table of machines against what is published of them (`published.txt`).
+
+use selvage::check::profile::{Fabric, SHAPES, Shape, Sure, by_type};
+
+const PUBLISHED: &str = include_str!("published.txt");
+
+/// A published number: how many or how fast, and whether that is a ceiling only.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Number {
+    Unknown,
+    Exactly(u32),
+    AtMost(u32),
+}
+
+fn number(text: &str) -> Number {
+    let parsed = |text: &str| text.parse().unwrap();
+    match text.strip_prefix("<=") {
+        Some(most) => Number::AtMost(parsed(most)),
+        None if text == "?" => Number::Unknown,
+        None => Number::Exactly(parsed(text)),
+    }
+}
+
+impl Number {
+    /// Whether the program may say this: no other number, and not surer than its source.
+    fn allows(self, (count, sure): (u32, Sure)) -> bool {
+        match self {
+            Number::Unknown => sure == Sure::No,
+            Number::Exactly(most) => count == most || (count == 0 && sure == Sure::No),
+            Number::AtMost(most) => {
+                sure != Sure::Yes && (count == most || (count == 0 && sure == Sure::No))
+            }
+        }
+    }
+}
+
+struct Row {
+    name: &'static str,
+    rails: Number,
+    gbps: Number,
+    link: &'static str,
+    gpus: u32,
+    to_correct: bool,
+}
+
+fn rows() -> Vec<Row> {
+    let lines = PUBLISHED.lines().filter(|line| !line.starts_with('#'));
+    let row = |line: &'static str| {
+        let to_correct = line.starts_with('~');
+        let cells: Vec<&str> = line
+            .trim_start_matches('~')
+            .split('|')
+            .map(str::trim)
+            .collect();
+        let [name, rails, gbps, link, gpus, sources] = cells[..] else {
+            panic!("{line}");
+        };
+        assert!(!sources.is_empty(), "{line}");
+        Row {
+            name,
+            rails: number(rails),
+            gbps: number(gbps),
+            link,
+            gpus: gpus.parse().unwrap(),
+            to_correct,
+        }
+    };
+    lines.skip(1).map(row).collect()
+}
+
+fn link_fits(link: &str, fabric: Fabric) -> bool {
+    match fabric {
+        Fabric::Efa => link == "EFA",
+        Fabric::Infiniband => link == "InfiniBand",
+        Fabric::Roce => link == "RoCE",
+        Fabric::Gvnic => link == "gVNIC",
+        Fabric::Mellanox => ["VPI", "InfiniBand", "RoCE"].contains(&link),
+        Fabric::None => link == "none",
+    }
+}
+
+fn complaints(row: &Row, shape: &Shape) -> Vec<String> {
+    // A pattern for several sizes holds no number of GPUs.
+    let gpus = shape.gpus == row.gpus || shape.gpus == 0;
+    let held = [
+        ("rails", row.rails.allows(shape.rails)),
+        // A ceiling on what is not there needs no rate.
+        (
+            "rate",
+            shape.fabric == Fabric::None || row.gbps.allows(shape.gbps),
+        ),
+        ("link", link_fits(row.link, shape.fabric)),
+        ("GPUs", gpus),
+    ];
+    let wrong = held.into_iter().filter(|(_, holds)| !holds);
+    wrong
+        .map(|(what, _)| format!("{}: {what} of {shape:?}", row.name))
+        .collect()
+}
+
+#[test]
+fn no_row_says_more_than_its_source() {
+    let rows = rows();
+    let wrong: Vec<String> = (rows.iter().filter(|row| !row.to_correct))
+        .filter_map(|row| Some(complaints(row, by_type(row.name)?)))
+        .flatten()
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_shape_has_a_published_row() {
+    let rows = rows();
+    let published = |shape: &&Shape| rows.iter().any(|row| by_type(row.name) == Some(*shape));
+    let without: Vec<&str> = (SHAPES.iter().filter(|shape| !published(shape)))
+        .map(|shape| shape.name)
+        .collect();
+    assert_eq!(without, [""; 0], "not in tests/shapes/published.txt");
+}
+
+/// The comparison notices each kind of mistake.
+#[test]
+fn a_wrong_row_is_found() {
+    let row = rows().into_iter().find(|row| row.name == "bm.gpu.h200.8");
+    let row = row.unwrap();
+    let shape = || {
+        let shape = by_type("bm.gpu.h200.8").unwrap();
+        Shape { ..*shape }
+    };
+    let wrong = [
+        Shape {
+            rails: (16, Sure::Yes),
+            ..shape()
+        },
+        Shape {
+            gbps: (200, Sure::Yes),
+            ..shape()
+        },
+        Shape {
+            fabric: Fabric::Infiniband,
+            ..shape()
+        },
+        Shape { gpus: 4, ..shape() },
+    ];
+    assert_eq!(complaints(&row, &shape()), [""; 0]);
+    for shape in wrong {
+        assert_eq!(complaints(&row, &shape).len(), 1, "{shape:?}");
+    }
+    let ceiling = number("<=8");
+    assert!(!ceiling.allows((8, Sure::Yes)) && ceiling.allows((8, Sure::AtMost)));
+}
