@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// `SYSFS_MAGIC` of include/uapi/linux/magic.h.
 const SYSFS_MAGIC: i64 = 0x6265_6572;
@@ -70,6 +70,8 @@ fn read_regular(path: &Path) -> io::Result<String> {
 #[derive(Debug, Clone)]
 pub struct Host {
     root: PathBuf,
+    /// The root with every link followed, once it was asked for.
+    real_root: OnceLock<PathBuf>,
     live: bool,
     errnos: Arc<RecordedErrnos>,
     recording: Option<Arc<Recording>>,
@@ -89,6 +91,7 @@ impl Host {
         };
         Host {
             root,
+            real_root: OnceLock::new(),
             live,
             errnos: Arc::new(errnos),
             recording: None,
@@ -105,6 +108,15 @@ impl Host {
     /// The directory that everything is read below.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// The root with every link followed; none if it is not there.
+    pub fn real_root(&self) -> Option<&Path> {
+        if let Some(known) = self.real_root.get() {
+            return Some(known);
+        }
+        let real = std::fs::canonicalize(&self.root).ok()?;
+        Some(self.real_root.get_or_init(|| real))
     }
 
     /// Whether a running kernel answers below this root.

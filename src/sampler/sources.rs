@@ -23,8 +23,7 @@ use Scope::{Device, Interface, Inventoried, Node};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// With state out of netlink, the `rate` file (firmware commands) is read when the state changed
-/// and every so many reads.
+/// The `rate` file (firmware commands) is read when the state changed and every so many reads.
 const RATE_EVERY: u32 = 15;
 
 /// Reads of an interface for one read of the routing tables, which can be long.

@@ -220,11 +220,12 @@ impl CounterDir {
         let mut values = Counts::new();
         let mut stopped = false;
         let names = tree::names(host, &self.path);
+        let dir = tree::Directory::new(host, &self.path);
         for name in order(names, self.rank, self.essential_only) {
             let mut value = Reading::NotObservable;
             if !stopped && !self.closed.contains(&name) {
                 let path = self.path.join(&name);
-                let answer = tree::read_raw(host, &path, MAX_TEXT);
+                let answer = dir.read_raw(&name, MAX_TEXT);
                 if matches!(&answer, Err(error) if error.raw_os_error() == Some(libc::EINVAL)) {
                     stopped = stop_at_einval;
                     if !stop_at_einval {

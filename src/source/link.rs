@@ -1,8 +1,8 @@
 //! State, physical state, rate and LID of ports.
 //!
 //! On mlx5 every read of one of these files is a full ib_query_port(): five firmware commands on
-//! InfiniBand, two on RoCE. Where RDMA netlink has given the states, only the rate is left to read
-//! here, and it is read when the state has changed and every N-th time.
+//! InfiniBand, two on RoCE. A rate changes with the state, so rate and LID are read when the state has
+//! changed and every N-th time; where RDMA netlink has given the states, they are all that is read here.
 
 use crate::host::Host;
 use crate::observe::rdma::{LinkFacts, LinkLayer, PhysState, PortState, RdmaDevice, RdmaPort, Via};
@@ -10,7 +10,7 @@ use crate::observe::reading::{FaultKind, Reading};
 use crate::source::link_text::{parse_phys_state, parse_rate, parse_state};
 use crate::source::rdma_port::port_dir;
 use crate::source::{parse, tree};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// A port's state and physical state out of RDMA netlink, by port number.
 pub type KnownStates = [(u32, PortState, PhysState)];
@@ -33,7 +33,7 @@ struct PortReader {
 }
 
 impl LinkReader {
-    /// A reader of all ports of `device`. With states from netlink, the rate is read every
+    /// A reader of all ports of `device`. The rate is read when the state changed, and every
     /// `rate_every`-th time (0 and 1: every time).
     pub fn new(device: &RdmaDevice, rate_every: u32) -> Self {
         let port = |port: &RdmaPort| PortReader {
@@ -70,18 +70,19 @@ impl PortReader {
         known: Option<(PortState, PhysState)>,
         rate_every: u32,
     ) -> LinkFacts {
+        let dir = tree::Directory::new(host, &self.dir);
         let (state, phys_state, via) = match known {
             Some((state, phys)) => (Reading::Value(state), Reading::Value(phys), Via::Netlink),
             None => (
-                parsed(host, &self.dir, "state", parse_state),
-                parsed(host, &self.dir, "phys_state", parse_phys_state),
+                parsed(&dir, "state", parse_state),
+                parsed(&dir, "phys_state", parse_phys_state),
                 Via::Sysfs,
             ),
         };
         self.rate_age = self.rate_age.saturating_add(1);
         if let Some(last) = &self.last
             && (&last.state, &last.phys_state) == (&state, &phys_state)
-            && (last.via, via) == (Via::Netlink, Via::Netlink)
+            && last.via == via
             && last.rate.value().is_some()
             && self.rate_age < rate_every
         {
@@ -91,7 +92,7 @@ impl PortReader {
         let facts = LinkFacts {
             state,
             phys_state,
-            rate: parsed(host, &self.dir, "rate", parse_rate),
+            rate: parsed(&dir, "rate", parse_rate),
             lid: match self.layer {
                 // Always 0x0 there, and each read costs what the state costs.
                 LinkLayer::Ethernet => Some(0),
@@ -105,8 +106,12 @@ impl PortReader {
 }
 
 /// Reads and parses a file of a port; a text that does not parse is malformed.
-fn parsed<T>(host: &Host, dir: &Path, file: &str, parse: impl Fn(&str) -> Option<T>) -> Reading<T> {
-    tree::read_text(host, dir.join(file)).and_then(|text| match parse(&text) {
+fn parsed<T>(
+    dir: &tree::Directory<'_>,
+    file: &str,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Reading<T> {
+    dir.read_text(file).and_then(|text| match parse(&text) {
         Some(value) => Reading::Value(value),
         None => Reading::failed(
             FaultKind::Malformed,
@@ -146,6 +151,29 @@ mod tests {
         assert_eq!(facts.rate.value().unwrap().rate, BitsPerSec::from_gbps(400));
         assert_eq!(facts.lid, Some(0x2a));
         assert_eq!(facts.via, Via::Sysfs);
+    }
+
+    #[test]
+    fn the_rate_is_read_again_with_the_state_or_after_a_while() {
+        let tree = one_port();
+        let (host, recording) = tree.recorded_host();
+        let devices = enumerate(&host);
+        let mut reader = LinkReader::new(&devices.value().unwrap()[0], 3);
+        let mut reads = Vec::new();
+        for state in [
+            "4: ACTIVE",
+            "4: ACTIVE",
+            "4: ACTIVE",
+            "4: ACTIVE",
+            "1: DOWN",
+            "1: DOWN",
+        ] {
+            tree.file("sys/class/infiniband/mlx5_0/ports/1/state", state);
+            let before = recording.recorded().opened;
+            assert!(reader.read(&host, None)[0].1.rate.value().is_some());
+            reads.push(recording.recorded().opened - before);
+        }
+        assert_eq!(reads, [4, 2, 2, 4, 4, 2]);
     }
 
     #[test]

@@ -2,8 +2,12 @@
 
 use crate::host::Host;
 use crate::observe::reading::{FaultKind, Reading};
+use nix::fcntl::{OFlag, openat};
+use nix::sys::stat::Mode;
+use std::cell::OnceCell;
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 /// Longest file read; kernel attributes are at most a page, `/proc` files a few.
@@ -31,13 +35,87 @@ fn open(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
+/// Longest sysfs attribute: a page.
+const ATTRIBUTE: usize = 4096;
+
+/// An attribute below `sys/` comes whole in one read; a second one, which would only say that it has
+/// ended, is left out.
+fn read_at_most(mut file: File, limit: usize, is_attribute: bool) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if is_attribute {
+        let mut page = [0; ATTRIBUTE];
+        let room = limit.min(ATTRIBUTE);
+        let read = loop {
+            match file.read(page.get_mut(..room).unwrap_or_default()) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => break other?,
+            }
+        };
+        bytes.extend_from_slice(page.get(..read).unwrap_or_default());
+        if read < room || read == limit {
+            return Ok(bytes);
+        }
+    }
+    let left = limit.saturating_sub(bytes.len());
+    file.take(left as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// A directory whose files are read one after another: the way there, long by sysfs's links, is walked
+/// once. Made for one round of reads, so that nothing of a device that was replaced is kept.
+#[derive(Debug)]
+pub struct Directory<'a> {
+    host: &'a Host,
+    path: &'a Path,
+    fd: OnceCell<Option<OwnedFd>>,
+}
+
+impl<'a> Directory<'a> {
+    /// A directory below the root; opened when the first file is read.
+    pub fn new(host: &'a Host, path: &'a Path) -> Self {
+        let fd = OnceCell::new();
+        Directory { host, path, fd }
+    }
+
+    /// Raw bytes of a file in it, at most `limit`, with the system's own error.
+    ///
+    /// # Errors
+    /// As [`read_raw`].
+    pub fn read_raw(&self, name: &str, limit: usize) -> io::Result<Vec<u8>> {
+        read_with(self.host, &self.path.join(name), limit, |full| {
+            let of_path = || {
+                let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+                nix::fcntl::open(&self.host.path(self.path), flags, Mode::empty()).ok()
+            };
+            match self.fd.get_or_init(of_path) {
+                Some(fd) => {
+                    let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC;
+                    Ok(openat(fd, name, flags, Mode::empty())?.into())
+                }
+                None => open(full),
+            }
+        })
+    }
+
+    /// Text of a file in it, as [`read_text`].
+    pub fn read_text(&self, name: &str) -> Reading<String> {
+        match self.read_raw(name, MAX_FILE) {
+            Ok(bytes) => Reading::Value(text(bytes)),
+            Err(error) => classify(&error, &self.host.path(self.path.join(name))),
+        }
+    }
+}
+
+/// Trailing white space is cut; bytes that are not UTF-8 are replaced.
+fn text(bytes: Vec<u8>) -> String {
+    let mut text = String::from_utf8_lossy(&bytes).into_owned();
+    text.truncate(text.trim_end().len());
+    text
+}
+
 /// Text of a file below the root. Trailing white space is cut; bytes that are not UTF-8 are replaced.
 pub fn read_text(host: &Host, path: impl AsRef<Path>) -> Reading<String> {
-    read_bytes(host, path, MAX_FILE).map(|bytes| {
-        let mut text = String::from_utf8_lossy(&bytes).into_owned();
-        text.truncate(text.trim_end().len());
-        text
-    })
+    read_bytes(host, path, MAX_FILE).map(text)
 }
 
 /// An unsigned decimal in a file below the root.
@@ -59,13 +137,19 @@ pub fn read_bytes(host: &Host, path: impl AsRef<Path>, limit: usize) -> Reading<
 /// # Errors
 /// What opening or reading answered, or the errno recorded for a captured tree.
 pub fn read_raw(host: &Host, path: impl AsRef<Path>, limit: usize) -> io::Result<Vec<u8>> {
-    let path = path.as_ref();
+    read_with(host, path.as_ref(), limit, open)
+}
+
+fn read_with(
+    host: &Host,
+    path: &Path,
+    limit: usize,
+    open: impl Fn(&Path) -> io::Result<File>,
+) -> io::Result<Vec<u8>> {
     let full = host.path(path);
     let read = || {
         host.errnos().check(&full)?;
-        let mut bytes = Vec::new();
-        open(&full)?.take(limit as u64).read_to_end(&mut bytes)?;
-        Ok(bytes)
+        read_at_most(open(&full)?, limit, path.starts_with("sys"))
     };
     match host.recording() {
         Some(recording) => recording.file(host, path, read),
@@ -130,9 +214,9 @@ pub fn link_name(host: &Host, path: impl AsRef<Path>) -> Option<String> {
 
 /// A path with every link followed, relative to the root; none if it leaves the root or is missing.
 pub fn canonical(host: &Host, path: impl AsRef<Path>) -> Option<PathBuf> {
-    let root = std::fs::canonicalize(host.root()).ok()?;
     let full = std::fs::canonicalize(noted(host, path)).ok()?;
-    full.strip_prefix(&root).ok().map(Path::to_path_buf)
+    let below = full.strip_prefix(host.real_root()?).ok()?;
+    Some(below.to_path_buf())
 }
 
 /// The inode number of what a path below the root leads to.
