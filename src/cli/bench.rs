@@ -16,7 +16,7 @@ use crate::source::node_report;
 use crate::units::BitsPerSec;
 use clap::{ArgMatches, Args, Command, FromArgMatches, value_parser};
 use std::fs::OpenOptions;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -129,11 +129,8 @@ fn rails(
         Rails {
             count,
             rate,
-            fastest: None,
-            gpus: None,
-            kind: None,
             from: "--rails".into(),
-            trouble: None,
+            ..Rails::default()
         }
     } else if let Some(path) = &args.node_report {
         let stdin = Path::new("-");
@@ -263,29 +260,16 @@ fn read(path: &Path) -> io::Result<(Scanned, BenchLog)> {
 fn write_textfile(path: &Path, bench: &Bench) -> io::Result<()> {
     let now = jiff::Timestamp::now().as_second();
     let text = textfile::encode(bench, now).map_err(io::Error::other)?;
-    let name = path
-        .file_name()
-        .ok_or_else(|| io::Error::other("not a file name"))?;
     // A rename would replace a device, a link or a pipe.
     if std::fs::symlink_metadata(path).is_ok_and(|there| !there.is_file()) {
-        return Err(io::Error::other(
-            "exists and is not a regular file: not replaced",
-        ));
+        let why = "exists and is not a regular file: not replaced";
+        return Err(io::Error::other(why));
     }
     // In the same directory, because a rename stays within a file system; the collector reads only
     // names that end in .prom.
-    let mut scratch = name.to_os_string();
-    scratch.push(format!(".{}.tmp", std::process::id()));
-    let scratch = path.with_file_name(scratch);
-    let write = || {
-        let mut options = OpenOptions::new();
-        let options = options.write(true).create(true).truncate(true);
-        let mut file = options.open(&scratch)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&scratch, path)
-    };
-    write().inspect_err(|_| {
+    let scratch = path.with_extension(format!("{}.tmp", std::process::id()));
+    let written = std::fs::write(&scratch, text).and_then(|()| std::fs::rename(&scratch, path));
+    written.inspect_err(|_| {
         let _ = std::fs::remove_file(&scratch);
     })
 }

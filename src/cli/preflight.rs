@@ -144,10 +144,7 @@ fn open(
 ) -> Vec<SeenDevice> {
     let start = |device: &RdmaDevice| {
         let own = device.clone();
-        start("uverbs", host, move |host| {
-            let node = nodes::open_uverbs(host, &own);
-            nodes::ports(host, own, node, slot)
-        })
+        start("uverbs", host, move |host| nodes::read(host, own, slot))
     };
     let pending: Vec<Pending<SeenDevice>> = devices.iter().map(start).collect();
     let unseen = |missing, device| SeenDevice {

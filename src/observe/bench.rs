@@ -153,7 +153,7 @@ pub enum RailKind {
 }
 
 /// A node's rails, which set the bandwidth that a benchmark can reach.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Rails {
     /// Number of rails, including those that are down.
     pub count: u32,

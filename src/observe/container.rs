@@ -1,7 +1,7 @@
 //! Facts about the fabric as an unprivileged training container sees it.
 
 use super::gpudirect::GpuDirectFacts;
-use super::rdma::{Gid, GidTable, PortState, RdmaDevice};
+use super::rdma::{Gid, GidTable, LinkLayer, PortState, RdmaDevice};
 use super::reading::Reading;
 use crate::units::BitsPerSec;
 use std::collections::BTreeMap;
@@ -110,6 +110,8 @@ impl SeenDevice {
 pub struct SeenPort {
     /// Port number, counted from 1.
     pub number: u32,
+    /// What the port speaks.
+    pub link_layer: LinkLayer,
     /// Contents of `ports/N/state`.
     pub state: Reading<PortState>,
     /// The port's rate; `None` if it cannot be determined.

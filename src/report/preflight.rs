@@ -62,24 +62,31 @@ pub fn text(state: State, items: &[Item], style: Style) -> String {
         width: style.width.clamp(40, 160),
         colour: style.colour,
     };
-    let status = match state {
-        State::Ready => ItemStatus::Ok,
-        State::Degraded => ItemStatus::Degraded,
-        State::Unready => ItemStatus::Failing,
-        State::Unknown => ItemStatus::Unknown,
-    };
     let word = state.as_str().to_uppercase();
     let mut sentence = headline(state, items).to_string();
     if !reasons(items).is_empty() {
-        sentence = format!("{sentence}: {}", reasons(items).join(", "));
+        sentence += &format!(": {}", reasons(items).join(", "));
     }
-    let lead = format!("{}  ", painted(&page, status, &word));
+    let colour = match state {
+        State::Ready => Colour::Green,
+        State::Degraded => Colour::Yellow,
+        State::Unready => Colour::Red,
+        State::Unknown => Colour::Magenta,
+    };
+    let lead = format!("{}  ", page.paint(colour, &word));
     page.whole(&lead, word.len() + 2, &sentence);
     page.line("");
     let widest = items.iter().map(|item| item.item.len()).max().unwrap_or(0);
     let indent = 2 + 8 + 2 + widest + 2;
     for item in items {
-        let word = painted(&page, item.status, &format!("{:<8}", item.status.as_str()));
+        let word = format!("{:<8}", item.status.as_str());
+        let word = match item.status {
+            ItemStatus::Ok => page.paint(Colour::Green, &word),
+            ItemStatus::Skipped => word,
+            ItemStatus::Unknown => page.paint(Colour::Magenta, &word),
+            ItemStatus::Degraded => page.paint(Colour::Yellow, &word),
+            ItemStatus::Failing => page.paint(Colour::Red, &word),
+        };
         let lead = format!("  {word}  {:<widest$}  ", item.item);
         page.whole(&lead, indent, &item.message);
         if !item.remedy.is_empty() {
@@ -88,17 +95,6 @@ pub fn text(state: State, items: &[Item], style: Style) -> String {
         }
     }
     page.out
-}
-
-fn painted(page: &Page, status: ItemStatus, text: &str) -> String {
-    let colour = match status {
-        ItemStatus::Ok => Colour::Green,
-        ItemStatus::Skipped => return text.to_string(),
-        ItemStatus::Unknown => Colour::Magenta,
-        ItemStatus::Degraded => Colour::Yellow,
-        ItemStatus::Failing => Colour::Red,
-    };
-    page.paint(colour, text)
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@
 //! gather, scatter, alltoallv and hypercube are not judged: whether one GPU's rails or all of them
 //! (PXN) limit them, and how amounts differ by rank, is not in the table.
 
-use super::topology::{Node, Topology};
+use super::topology::Topology;
 use crate::observe::bench::{Collective, Rails};
 
 /// What to expect from a collective, in bytes a second.
@@ -56,71 +56,50 @@ fn usable(rails: &Rails, gpus: u32, all: u32) -> (f64, bool) {
     }
 }
 
-/// One node's part in the limit.
-struct Share {
-    node: Node,
-    /// What its rails carry for the communicator; others that run at the same time share them.
-    all: f64,
-    /// What its rails carry for one GPU.
-    one: f64,
-    /// Ranks on other nodes.
-    outside: f64,
-    least: bool,
-}
-
-impl Share {
-    fn new(node: Node, nranks: u32, collective: Collective, rails: &Rails) -> Self {
+/// The limit of a collective, which the slowest node sets. `None` if the collective is not judged.
+pub fn limit(collective: Collective, topology: &Topology, rails: &Rails) -> Option<Limit> {
+    let (nranks, nowhere) = (f64::from(topology.nranks), f64::INFINITY);
+    let mut limit = Limit {
+        expected: nowhere,
+        ceiling: nowhere,
+        node: nowhere,
+        least: false,
+    };
+    for node in &topology.nodes {
+        let ranks = f64::from(node.ranks);
+        let (outside, others) = (nranks - ranks, nranks - 1.0);
         let (all, least) = usable(rails, node.all, node.all);
         let (one, least_one) = usable(rails, 1, node.all);
-        Share {
-            node,
-            all: all * f64::from(node.ranks) / f64::from(node.all.max(1)),
-            one,
-            outside: f64::from(nranks) - f64::from(node.ranks),
-            least: match collective {
-                // A GPU of a node with no more rails than ranks has one rail, or a share of one.
-                Collective::Sendrecv => least_one && rails.count > node.all,
-                _ => least,
-            },
-        }
-    }
-}
-
-/// The limit of a collective. `None` if the collective is not judged.
-pub fn limit(collective: Collective, topology: &Topology, rails: &Rails) -> Option<Limit> {
-    let others = f64::from(topology.nranks) - 1.0;
-    let share = |node: &Node| Share::new(*node, topology.nranks, collective, rails);
-    let shares: Vec<Share> = topology.nodes.iter().map(share).collect();
-    let slowest = |of: &dyn Fn(&Share) -> f64| shares.iter().map(of).fold(f64::INFINITY, f64::min);
-    let node = slowest(&|share| share.all);
-    let (expected, ceiling) = match collective {
-        Collective::AllReduce | Collective::AllGather | Collective::ReduceScatter => {
-            (node, slowest(&|share| share.all * others / share.outside))
-        }
-        Collective::Broadcast | Collective::Reduce => (node, node),
-        Collective::Alltoall => {
-            let sent = |share: &Share| f64::from(share.node.ranks) * share.outside;
-            let expected = slowest(&|share| share.all * others / sent(share));
-            (expected, expected)
-        }
-        Collective::Sendrecv => {
+        // Communicators that run at the same time share the rails.
+        let all = all * ranks / f64::from(node.all.max(1));
+        let (expected, ceiling) = match collective {
+            Collective::AllReduce | Collective::AllGather | Collective::ReduceScatter => {
+                (all, all * others / outside)
+            }
+            Collective::Broadcast | Collective::Reduce => (all, all),
+            Collective::Alltoall => {
+                let each = all * others / (ranks * outside);
+                (each, each)
+            }
             // A node that no pair leaves limits nothing.
-            let expected = slowest(&|share| match share.node.leaving {
-                0 => f64::INFINITY,
-                leaving => share.one.min(share.all / f64::from(leaving)),
-            });
-            (expected, expected)
-        }
-        _ => return None,
-    };
-    (expected.is_finite() && expected > 0.0).then_some(Limit {
-        expected,
-        ceiling,
-        node: if collective == Collective::Sendrecv {
-            expected
-        } else {
-            node
-        },
-        least: shares.iter().any(|share| share.least),
-    })
+            Collective::Sendrecv if node.leaving == 0 => (nowhere, nowhere),
+            Collective::Sendrecv => {
+                let pair = one.min(all / f64::from(node.leaving));
+                (pair, pair)
+            }
+            _ => return None,
+        };
+        limit.expected = limit.expected.min(expected);
+        limit.ceiling = limit.ceiling.min(ceiling);
+        limit.node = limit.node.min(all);
+        limit.least |= match collective {
+            // A GPU of a node with no more rails than ranks has one rail, or a share of one.
+            Collective::Sendrecv => least_one && rails.count > node.all,
+            _ => least,
+        };
+    }
+    if collective == Collective::Sendrecv {
+        limit.node = limit.expected;
+    }
+    (limit.expected.is_finite() && limit.expected > 0.0).then_some(limit)
 }

@@ -124,9 +124,7 @@ impl<'a> Context<'a> {
     /// Ports that NCCL's own transport considers: active, InfiniBand or Ethernet.
     pub fn candidates(&self) -> Vec<Port<'a>> {
         let mut ports = self.ports();
-        ports.retain(|(device, port)| {
-            port.is_active() && link_layer(device, port) != LinkLayer::Unspecified
-        });
+        ports.retain(|(_, port)| port.is_active() && port.link_layer != LinkLayer::Unspecified);
         ports
     }
 
@@ -210,13 +208,6 @@ impl<'a> Context<'a> {
             _ => None,
         }
     }
-}
-
-/// Link layer of a port.
-pub(super) fn link_layer(device: &SeenDevice, port: &SeenPort) -> LinkLayer {
-    let mut ports = device.device.ports.iter();
-    let known = ports.find(|known| known.number == port.number);
-    known.map_or(LinkLayer::Unspecified, |port| port.link_layer)
 }
 
 /// Whether two devices are of one kind, as the rails of a machine are. A NIC for storage or for the

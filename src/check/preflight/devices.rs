@@ -36,7 +36,7 @@ pub(super) fn uverbs(context: &Context<'_>) -> Judged {
     let not_asked = names(devices, |node| *node == Reading::NotObservable);
     let refused = names(devices, |node| matches!(node, Reading::Failed(_)));
     let item = if !refused.is_empty() {
-        judge_refused(context, devices, open.is_empty(), &refused)
+        judge_refused(context, devices, open.is_empty())
     } else if !not_asked.is_empty() {
         let item = Item::unknown("NoThread", format!("no thread could be started to open {}: this container's process limit is reached, and NCCL starts threads too", list(&not_asked)))
             .fix("the process limit: `ulimit -u`, the pids cgroup (kubelet's podPidsLimit)");
@@ -84,26 +84,17 @@ fn judge_open(
 }
 
 /// Some devices exist and do not open.
-fn judge_refused(
-    context: &Context<'_>,
-    devices: &[SeenDevice],
-    none_opens: bool,
-    refused: &[String],
-) -> Item {
-    let fault = |device: &SeenDevice| -> Option<Fault> {
-        match &device.node {
-            Reading::Failed(fault) => Some(fault.clone()),
-            _ => None,
-        }
+fn judge_refused(context: &Context<'_>, devices: &[SeenDevice], none_opens: bool) -> Item {
+    let fault = |device: &'_ SeenDevice| match &device.node {
+        Reading::Failed(fault) => Some((device.device.name.clone(), fault.clone())),
+        _ => None,
     };
-    let faults: Vec<Fault> = devices.iter().filter_map(fault).collect();
+    let (refused, faults): (Vec<String>, Vec<Fault>) = devices.iter().filter_map(fault).unzip();
     let is_stalled = |fault: &Fault| fault.kind == FaultKind::Stalled;
     if faults.iter().any(is_stalled) {
-        let stalled = names(
-            devices,
-            |node| matches!(node, Reading::Failed(fault) if is_stalled(fault)),
-        );
-        let names = list(&stalled);
+        let both = refused.iter().zip(&faults);
+        let stalled = both.filter(|(_, fault)| is_stalled(fault));
+        let names = list(&stalled.map(|(name, _)| name).collect::<Vec<_>>());
         let message = format!("opening {names} does not return: the job would hang there");
         let item = Item::failing("UverbsStalled", message)
             .fix("the device or its driver is stuck: `selvage check` and the kernel log on the node; drain it");
@@ -114,7 +105,7 @@ fn judge_refused(
         };
     }
     let why = (faults.first()).map_or("no answer", |fault| &fault.detail);
-    let message = format!("{} cannot be opened: {why}", list(refused));
+    let message = format!("{} cannot be opened: {why}", list(&refused));
     let is_denied = faults.iter().any(|fault| fault.kind == FaultKind::Denied);
     let item = match (none_opens, is_denied) {
         (false, _) => Item::degraded("UverbsPartly", message),
@@ -151,12 +142,9 @@ fn missing(context: &Context<'_>, reason: &'static str, what: &str) -> Item {
 /// Judges the states of the ports.
 pub(super) fn rdma_ports(context: &Context<'_>) -> Judged {
     let ports = context.ports();
-    if context.fabric == Fabric::Efa {
-        let why = "EFA always reports ACTIVE, which proves nothing";
-        return Err(Item::skipped(why));
-    } else if ports.is_empty() {
-        return Err(Item::skipped("no device can be opened"));
-    }
+    let is_efa = context.fabric == Fabric::Efa;
+    Item::skipped("EFA always reports ACTIVE, which proves nothing").when(is_efa)?;
+    Item::skipped("no device can be opened").when(ports.is_empty())?;
     let (readable, unread): (Vec<Port<'_>>, Vec<Port<'_>>) =
         (ports.iter()).partition(|(_, port)| port.state.value().is_some());
     let (active, down): (Vec<Port<'_>>, Vec<Port<'_>>) =

@@ -1,6 +1,6 @@
 //! The GID that RoCE connections use: `NCCL_IB_GID_INDEX`, or NCCL's own choice.
 
-use super::context::{Context, Port, link_layer, port_name};
+use super::context::{Context, Port, port_name};
 use super::item::{Item, ItemStatus, Judged, known, list};
 use super::nccl_list::{Network, leading_integer, parse_number};
 use crate::observe::container::{Environment, SeenPort};
@@ -25,7 +25,7 @@ pub(super) fn gid_index(context: &Context<'_>) -> Judged {
     let slot = slot_asked(&context.facts.environment);
     let mut judged: Vec<(String, Item)> = Vec::new();
     let mut indexes = serde_json::Map::new();
-    let is_roce = |(device, port): &Port<'_>| link_layer(device, port) == LinkLayer::Ethernet;
+    let is_roce = |(_, port): &Port<'_>| port.link_layer == LinkLayer::Ethernet;
     for port in context.selected().into_iter().filter(is_roce) {
         let name = port_name(&port);
         let (index, item) = match slot {

@@ -1,7 +1,7 @@
 //! GPUDirect: NIC to GPU memory, storage to GPU memory.
 
 use super::context::{Context, Fabric};
-use super::item::{Item, Judged};
+use super::item::{Item, ItemStatus, Judged};
 use super::plugins::OTHER_IMAGE;
 use crate::check::gpudirect::{Path, judge_path};
 use crate::observe::reading::Reading;
@@ -15,21 +15,15 @@ pub(super) fn gpudirect(context: &Context<'_>) -> Judged {
         (Some(_), Fabric::Verbs | Fabric::Efa) => "",
         _ => "this container has no RDMA device",
     };
-    if !why.is_empty() {
-        return Err(Item::skipped(why));
-    }
+    Item::skipped(why).when(!why.is_empty())?;
     let level = context.nccl("NCCL_NET_GDR_LEVEL");
     if let Some(level) = level.filter(|level| ["LOC", "0"].contains(&level.value)) {
         let message = format!("{level} keeps NICs from GPU memory: data goes through host memory");
         return Ok(Item::degraded("GdrDisabled", message).fix("NCCL_NET_GDR_LEVEL: unset it"));
     }
-    let mut ports = context.selected();
-    if ports.is_empty() {
-        ports = context.ports();
-    }
-    if ports.is_empty() {
-        return Err(Item::skipped("no device can be used"));
-    }
+    let selected = Some(context.selected()).filter(|ports| !ports.is_empty());
+    let ports = selected.unwrap_or_else(|| context.ports());
+    Item::skipped("no device can be used").when(ports.is_empty())?;
     let devices: Vec<_> = ports.iter().map(|(device, _)| &device.device).collect();
     let verdict = judge_path(&context.facts.gpudirect, &devices);
     let why = verdict.why.join("; ");
@@ -49,10 +43,8 @@ pub(super) fn gpudirect(context: &Context<'_>) -> Judged {
 /// The setting that asks for GPUDirect Storage, and whether it names a settings file.
 fn gds_setting(context: &Context<'_>) -> Option<(String, bool)> {
     let environment = &context.facts.environment;
-    let path = environment
-        .get("CUFILE_ENV_PATH_JSON")
-        .filter(|path| !path.is_empty());
-    if let Some(path) = path {
+    let path = environment.get("CUFILE_ENV_PATH_JSON").unwrap_or_default();
+    if !path.is_empty() {
         return Some((format!("CUFILE_ENV_PATH_JSON={path}"), true));
     }
     let enabled = ["enabled", "true", "1", "yes", "on"].contains(&environment.get("NVIDIA_GDS")?);
@@ -65,9 +57,7 @@ pub(super) fn gds(context: &Context<'_>) -> Judged {
     let storage = &context.facts.storage;
     let nothing = "nothing asks for it (CUFILE_ENV_PATH_JSON, NVIDIA_GDS)";
     let (setting, names_file) = gds_setting(context).ok_or_else(|| Item::skipped(nothing))?;
-    if !context.facts.has_loader {
-        return Err(Item::skipped(OTHER_IMAGE));
-    }
+    Item::skipped(OTHER_IMAGE).when(!context.facts.has_loader)?;
     match &storage.compat_mode {
         Reading::Absent if names_file => {
             let message =
@@ -106,17 +96,15 @@ pub(super) fn gds(context: &Context<'_>) -> Judged {
             return Ok(Item::ok(message));
         }
     };
-    let item = match storage.compat_mode.value() {
-        Some(false) => Item::failing(
-            "GdsMissing",
-            format!("{setting}, {lacking}, and `allow_compat_mode` is false: reads will fail"),
+    let (status, outcome) = match storage.compat_mode.value() {
+        Some(false) => (
+            ItemStatus::Failing,
+            "and `allow_compat_mode` is false: reads will fail",
         ),
-        _ => Item::degraded(
-            "GdsMissing",
-            format!("{setting}, and {lacking}: reads go through host memory"),
-        ),
+        _ => (ItemStatus::Degraded, "so that reads go through host memory"),
     };
-    Ok(item.fix(remedy))
+    let message = format!("{setting}; {lacking}, {outcome}");
+    Ok(Item::new(status, Some("GdsMissing"), message).fix(remedy))
 }
 
 #[cfg(test)]

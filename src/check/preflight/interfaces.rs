@@ -55,13 +55,7 @@ struct Choice<'a> {
 pub(super) fn socket_ifname(context: &Context<'_>) -> Judged {
     let all = interfaces(context)?;
     let choice = Choice::new(context, all);
-    let item = match choice.taken.first() {
-        None => choice.nothing(all),
-        Some(first) => (choice.only_local(context))
-            .or_else(|| choice.link_local(context, *first))
-            .or_else(|| choice.partly(context))
-            .unwrap_or_else(|| Item::ok(choice.shown())),
-    };
+    let (Ok(item) | Err(item)) = choice.judge(context, all);
     Ok(item.with("selected", choice.names()))
 }
 
@@ -136,11 +130,8 @@ impl<'a> Choice<'a> {
         Item::failing("NoInterface", message).fix(self.others(without, " or unset it"))
     }
 
-    /// No other node reaches the interfaces.
-    fn only_local(&self, context: &Context<'_>) -> Option<Item> {
-        if context.is_one_node() || !self.taken.iter().all(|(name, _)| is_local(name)) {
-            return None;
-        }
+    fn judge(&self, context: &Context<'_>, all: &[Interface]) -> Judged {
+        let (name, at) = self.taken.first().ok_or_else(|| self.nothing(all))?;
         let status = match (context.is_many_nodes(), self.list.is_some()) {
             (true, _) => ItemStatus::Failing,
             (false, true) => ItemStatus::Degraded,
@@ -148,50 +139,47 @@ impl<'a> Choice<'a> {
         };
         let message = format!("{}, which no other node reaches", self.shown());
         let without = "the pod has no other interface with an address: check its network (CNI, `hostNetwork`)";
-        let item = Item::new(status, Some("LocalInterface"), message);
-        Some(item.fix(self.others(without, "")))
-    }
-
-    /// The bootstrap uses the first interface.
-    fn link_local(&self, context: &Context<'_>, (name, at): (&str, IpAddr)) -> Option<Item> {
+        let are_local = self.taken.iter().all(|(name, _)| is_local(name));
+        Item::new(status, Some("LocalInterface"), message)
+            .fix(self.others(without, ""))
+            .when(are_local && !context.is_one_node())?;
+        // The bootstrap uses the first interface.
         let is_link_local = match at {
             IpAddr::V6(v6) => v6.is_unicast_link_local(),
             IpAddr::V4(v4) => v4.is_link_local(),
         };
-        (is_link_local && context.is_many_nodes()).then(|| {
-            let message = format!("{}: {name} has only the link-local address {at}", self.lead);
-            Item::degraded("LinkLocalAddress", message)
-                .fix("give the interface an address, or NCCL_SOCKET_IFNAME: another one")
+        let message = format!("{}: {name} has only the link-local address {at}", self.lead);
+        Item::degraded("LinkLocalAddress", message)
+            .fix("give the interface an address, or NCCL_SOCKET_IFNAME: another one")
+            .when(is_link_local && context.is_many_nodes())?;
+        Ok(match self.list.as_ref().filter(|list| !list.excludes) {
+            Some(list) => self.judge_names(context, list),
+            None => Item::ok(self.shown()),
         })
     }
 
     /// NCCL ignores names that no usable interface has. One list may serve a whole fleet, but a blank
     /// is a mistake, and over TCP each missing interface costs bandwidth.
-    fn partly(&self, context: &Context<'_>) -> Option<Item> {
-        let names = self.list.as_ref().filter(|list| !list.excludes)?;
+    fn judge_names(&self, context: &Context<'_>, names: &NcclList) -> Item {
         let unmatched = names.entries.iter().filter(|entry| {
             let mut usable = self.usable.iter();
             !usable.any(|(name, _)| names.matches(entry, name, None))
         });
         // In quotes, which makes blanks visible.
         let ignored: Vec<String> = unmatched.map(|entry| format!("{:?}", entry.name)).collect();
-        if ignored.is_empty() {
-            return None;
-        }
         let message = format!(
             "{}; nothing usable is called {}",
             self.shown(),
             list(&ignored)
         );
-        let item = match (names.with_blanks(), &context.tcp) {
-            (Some(_), _) => Item::degraded(
-                "InterfacePartly",
-                format!("{message}: a blank counts as part of the name"),
-            ),
-            (None, Some(_)) => Item::degraded("InterfacePartly", message),
-            (None, None) => return Some(Item::ok(format!("{message}, which NCCL ignores"))),
+        let message = match (names.with_blanks(), &context.tcp) {
+            _ if ignored.is_empty() => return Item::ok(self.shown()),
+            (Some(_), _) => format!("{message}: a blank counts as part of the name"),
+            (None, Some(_)) => message,
+            (None, None) => return Item::ok(format!("{message}, which NCCL ignores")),
         };
-        Some(item.fix(format!("NCCL_SOCKET_IFNAME: {}", self.names().join(","))))
+        let taken = self.names().join(",");
+        Item::degraded("InterfacePartly", message).fix(format!("NCCL_SOCKET_IFNAME: {taken}"))
     }
 }
 

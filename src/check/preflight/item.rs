@@ -93,6 +93,11 @@ impl Item {
         Item::new(ItemStatus::Failing, Some(reason), message)
     }
 
+    /// Settles the judgement if this is the case.
+    pub(super) fn when(self, is_so: bool) -> Result<(), Self> {
+        if is_so { Err(self) } else { Ok(()) }
+    }
+
     /// Adds what to change.
     pub(super) fn fix(mut self, remedy: impl Into<String>) -> Self {
         self.remedy = remedy.into();

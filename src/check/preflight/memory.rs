@@ -1,7 +1,7 @@
 //! Pinned memory and shared memory.
 
 use super::context::{Context, Fabric};
-use super::item::{Item, Judged, known};
+use super::item::{Item, ItemStatus, Judged, known};
 use crate::observe::container::{Privileges, SharedMemory};
 use crate::observe::reading::Reading;
 
@@ -33,10 +33,8 @@ const SHM_FIX: &str = "volumes: `- name: dshm, emptyDir: {medium: Memory}` mount
 
 /// Judges whether memory may be registered with a NIC.
 pub(super) fn memlock(context: &Context<'_>) -> Judged {
-    if matches!(context.fabric, Fabric::None | Fabric::TcpRails) {
-        let why = "without an RDMA device no memory is registered";
-        return Err(Item::skipped(why));
-    }
+    let has_none = matches!(context.fabric, Fabric::None | Fabric::TcpRails);
+    Item::skipped("without an RDMA device no memory is registered").when(has_none)?;
     let privileges = &context.facts.privileges;
     let is_capable = has_ipc_lock(&privileges.effective);
     let lifts = is_capable && privileges.first_user_namespace != Reading::Value(false);
@@ -71,10 +69,9 @@ fn has_ipc_lock(set: &Reading<u64>) -> bool {
 /// The limit applies to this process.
 fn limited_memlock(context: &Context<'_>, limit: u64, limited: &str) -> Item {
     let (because, remedy) = why_limited(&context.facts.privileges);
-    let is_default = limit <= DEFAULT_LIMITS;
-    let reason = match is_default {
-        true => "MemlockTooLow",
-        false => "MemlockLimited",
+    let (reason, status) = match limit <= DEFAULT_LIMITS {
+        true => ("MemlockTooLow", ItemStatus::Failing),
+        false => ("MemlockLimited", ItemStatus::Degraded),
     };
     if context.ports().is_empty() && context.wanted.is_none() {
         let message = format!(
@@ -85,11 +82,7 @@ fn limited_memlock(context: &Context<'_>, limit: u64, limited: &str) -> Item {
     let message = format!(
         "{limited}, {because}. NCCL pins about 10 MiB a connection and fails with `Cannot allocate memory`"
     );
-    let item = match is_default {
-        true => Item::failing(reason, message),
-        false => Item::degraded(reason, message),
-    };
-    item.fix(remedy)
+    Item::new(status, Some(reason), message).fix(remedy)
 }
 
 /// Why the capability does not lift the limit, and what to change.
@@ -115,9 +108,9 @@ fn why_limited(privileges: &Privileges) -> (&'static str, &'static str) {
 
 /// Judges the size of `/dev/shm` against the number of GPUs.
 pub(super) fn shm(context: &Context<'_>) -> Judged {
-    if context.facts.shm == Reading::Absent {
-        return Ok(Item::failing("NoShm", "/dev/shm does not exist").fix(SHM_FIX));
-    }
+    Item::failing("NoShm", "/dev/shm does not exist")
+        .fix(SHM_FIX)
+        .when(context.facts.shm == Reading::Absent)?;
     let unreadable = "the size of /dev/shm cannot be read";
     let shm = *known(&context.facts.shm, "ShmUnreadable", unreadable)?;
     let mut shown = size(shm.size);

@@ -1,94 +1,97 @@
 //! The ports that `NCCL_IB_HCA` selects, and common mistakes in it. Ports that do not belong together
 //! are one: front-end and storage NICs differ from a compute fabric's rails in link layer or rate.
 
-use super::context::{Context, Fabric, Port, is_alike, link_layer, port_name, port_names};
+use super::context::{Context, Fabric, Port, is_alike, port_name, port_names};
 use super::item::{Item, ItemStatus, Judged, list};
 use super::nccl_list::{Entry, NcclList};
-use crate::observe::container::Setting;
 use crate::observe::rdma::LinkLayer;
 use crate::units::BitsPerSec;
 
-/// The setting and what NCCL makes of it.
+/// What NCCL makes of the setting, or of none.
 struct Selection<'a> {
-    setting: Setting<'a>,
+    /// The setting as people write it; `not set` if there is none.
+    setting: String,
+    /// The value; empty if there is none.
+    value: &'a str,
     list: NcclList,
     /// Every port that NCCL could use.
     candidates: Vec<Port<'a>>,
     /// Those that the list selects.
     selected: Vec<Port<'a>>,
+    names: Vec<String>,
 }
 
 /// Judges what `NCCL_IB_HCA` selects, or what NCCL uses without it.
 pub(super) fn ib_hca(context: &Context<'_>) -> Judged {
-    match context.fabric {
-        Fabric::Efa => return Err(Item::skipped("EFA's plugin chooses its devices itself")),
-        Fabric::Unknown => return Err(Item::skipped("RDMA devices could not be listed")),
-        Fabric::TcpRails | Fabric::None => {
-            return Err(Item::skipped("this container has no RDMA device"));
-        }
-        Fabric::Verbs => {}
-    }
-    let candidates = context.candidates();
-    let Some(setting) = context.nccl("NCCL_IB_HCA") else {
-        return Ok(unset(context, &candidates));
+    let skip = match context.fabric {
+        Fabric::Efa => "EFA's plugin chooses its devices itself",
+        Fabric::TcpRails | Fabric::None => "this container has no RDMA device",
+        Fabric::Unknown => "RDMA devices could not be listed",
+        Fabric::Verbs => "",
     };
+    Item::skipped(skip).when(!skip.is_empty())?;
+    let (candidates, selected) = (context.candidates(), context.selected());
+    let setting = context.nccl("NCCL_IB_HCA");
     let selection = Selection {
-        setting,
+        setting: setting.map_or("not set".into(), |setting| setting.to_string()),
+        value: setting.map_or("", |setting| setting.value),
         list: context.hca_list(),
+        names: port_names(&selected),
         candidates,
-        selected: context.selected(),
+        selected,
     };
-    let item = selection.judge(context);
-    Ok(item.with("selected", port_names(&selection.selected)))
-}
-
-/// NCCL uses every port; its search prefers those that are fast and near a GPU.
-fn unset(context: &Context<'_>, candidates: &[Port<'_>]) -> Item {
-    if candidates.is_empty() {
-        return Item::skipped("not set, and no port is usable");
+    if setting.is_none() {
+        return selection.unset(context);
     }
-    let shown = format!("not set: NCCL uses {}", list(&port_names(candidates)));
-    let Some(odd) = odd(candidates) else {
-        return Item::ok(shown);
-    };
-    let value = list_of(&odd.rest, candidates);
-    match odd.by_layer && context.without_rdma().is_none() {
-        true => odd.item(&shown, &value),
-        false => Item::ok(format!(
-            "{shown}; {}: `{value}` would leave them out",
-            odd.text
-        )),
-    }
+    let (Ok(item) | Err(item)) = selection.judge(context);
+    Ok(item.with("selected", selection.names))
 }
 
 impl std::fmt::Display for Selection<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let names = list(&port_names(&self.selected));
-        write!(f, "{} selects {names}", self.setting)
+        write!(f, "{} selects {}", self.setting, list(&self.names))
     }
 }
 
 impl Selection<'_> {
-    fn judge(&self, context: &Context<'_>) -> Item {
-        if self.selected.is_empty() {
-            return self.nothing(context);
-        }
+    /// NCCL uses every port; its search prefers those that are fast and near a GPU.
+    fn unset(&self, context: &Context<'_>) -> Judged {
+        Item::skipped("not set, and no port is usable").when(self.candidates.is_empty())?;
+        let shown = format!("not set: NCCL uses {}", list(&self.names));
+        let odd = odd(&self.candidates).ok_or_else(|| Item::ok(&shown))?;
+        let value = list_of(&odd.rest, &self.candidates);
+        Ok(match odd.by_layer && context.without_rdma().is_none() {
+            true => odd.item(&shown, &value),
+            false => Item::ok(format!(
+                "{shown}; {}: `{value}` would leave them out",
+                odd.text
+            )),
+        })
+    }
+
+    fn judge(&self, context: &Context<'_>) -> Judged {
+        self.nothing(context).when(self.selected.is_empty())?;
         let unmatched = self.unmatched();
-        (self.partly(&unmatched))
-            .or_else(|| self.repeated_marks())
-            .or_else(|| self.unnamed())
-            .or_else(|| {
-                let odd = odd(&self.selected).filter(|_| context.without_rdma().is_none())?;
-                Some(odd.item(&self.to_string(), &list_of(&odd.rest, &self.candidates)))
-            })
-            .or_else(|| self.fewer(context))
-            .unwrap_or_else(|| match unmatched.is_empty() {
-                true => Item::ok(self.to_string()),
-                false => Item::ok(format!(
-                    "{self}; not here or not active: {}",
-                    list(&unmatched)
-                )),
-            })
+        let (missing, used) = (list(&unmatched), list(&self.names));
+        let message = format!(
+            "{}: nothing usable is called {missing}; NCCL uses only {used}",
+            self.setting
+        );
+        // A list may well name more than this container was given, if it leaves out nothing.
+        Item::degraded("HcaPartly", message)
+            .fix("NCCL_IB_HCA: remove these names, or see why their ports are not active (rdma_ports)")
+            .when(!unmatched.is_empty() && self.selected.len() < self.candidates.len())?;
+        let mixed = || {
+            let odd = odd(&self.selected).filter(|_| context.without_rdma().is_none())?;
+            Some(odd.item(&self.to_string(), &list_of(&odd.rest, &self.candidates)))
+        };
+        let wrong = self.repeated_marks().or_else(|| self.unnamed());
+        let wrong = wrong.or_else(mixed).or_else(|| self.fewer(context));
+        wrong.map_or(Ok(()), Err)?;
+        Ok(match unmatched.is_empty() {
+            true => Item::ok(self.to_string()),
+            false => Item::ok(format!("{self}; not here or not active: {missing}")),
+        })
     }
 
     /// Names in the list that no usable port has.
@@ -110,27 +113,23 @@ impl Selection<'_> {
             Some(_) => ItemStatus::Degraded,
             None => ItemStatus::Failing,
         };
-        let why = self.why_nothing(context);
-        let (message, remedy) = if self.candidates.is_empty() {
-            let remedy = "first fix the devices (uverbs, rdma_ports); then unset NCCL_IB_HCA, or name what is there";
-            (", and no port is usable in here".into(), remedy.to_string())
-        } else {
-            let usable = list(&port_names(&self.candidates));
-            let odd = odd(&self.candidates);
-            let wanted = odd.as_ref().map_or(&self.candidates, |odd| &odd.rest);
-            let value = list_of(wanted, &self.candidates);
-            let remedy = match &odd {
-                Some(odd) if odd.by_layer => format!("`{value}`"),
-                None if wanted.len() > 3 => "unset it".into(),
-                _ => format!("unset it, or `{value}`"),
-            };
-            (
-                format!(" selects no port: usable are {usable}"),
-                format!("NCCL_IB_HCA: {remedy}"),
-            )
+        let (setting, why) = (&self.setting, self.why_nothing(context));
+        if self.candidates.is_empty() {
+            let message = format!("{setting}, and no port is usable in here{why}");
+            return Item::new(status, Some("HcaMatchesNothing"), message)
+                .fix("first fix the devices (uverbs, rdma_ports); then unset NCCL_IB_HCA, or name what is there");
+        }
+        let usable = list(&port_names(&self.candidates));
+        let odd = odd(&self.candidates);
+        let wanted = odd.as_ref().map_or(&self.candidates, |odd| &odd.rest);
+        let value = list_of(wanted, &self.candidates);
+        let remedy = match &odd {
+            Some(odd) if odd.by_layer => format!("`{value}`"),
+            None if wanted.len() > 3 => "unset it".into(),
+            _ => format!("unset it, or `{value}`"),
         };
-        let message = format!("{}{message}{why}", self.setting);
-        Item::new(status, Some("HcaMatchesNothing"), message).fix(remedy)
+        let message = format!("{setting} selects no port: usable are {usable}{why}");
+        Item::new(status, Some("HcaMatchesNothing"), message).fix(format!("NCCL_IB_HCA: {remedy}"))
     }
 
     /// The likely mistake in a list that selects nothing.
@@ -141,10 +140,10 @@ impl Selection<'_> {
         if self.list.excludes && self.list.entries.is_empty() {
             return " (an exclusion without names leaves out everything)".into();
         }
-        if self.setting.value.starts_with("==") {
+        if self.value.starts_with("==") {
             return " (the second = counts as part of the name)".into();
         }
-        if self.setting.value.contains(['*', '?', ';']) {
+        if self.value.contains(['*', '?', ';']) {
             return " (NCCL knows no wildcards, and only commas separate names)".into();
         }
         let mut devices = context.devices().iter().filter(|_| !self.list.excludes);
@@ -158,21 +157,6 @@ impl Selection<'_> {
                 " ({} is on the node and not usable in this container)",
                 device.device.name
             ),
-        })
-    }
-
-    /// Some names match nothing, and a usable port is left out. A list may well name more than this
-    /// container was given.
-    fn partly(&self, unmatched: &[&str]) -> Option<Item> {
-        let leaves_none = self.selected.len() == self.candidates.len();
-        (!unmatched.is_empty() && !leaves_none).then(|| {
-            let (missing, used) = (list(unmatched), list(&port_names(&self.selected)));
-            let message = format!(
-                "{}: nothing usable is called {missing}; NCCL uses only {used}",
-                self.setting
-            );
-            Item::degraded("HcaPartly", message)
-                .fix("NCCL_IB_HCA: remove these names, or see why their ports are not active (rdma_ports)")
         })
     }
 
@@ -213,7 +197,7 @@ impl Selection<'_> {
         whole.into_iter().find_map(|name| {
             let others = rest.iter().filter(|other| other.starts_with(name));
             let others: Vec<&String> = others.copied().collect();
-            let value = self.setting.value;
+            let value = self.value;
             (!others.is_empty()).then(|| {
                 let others = list(&others);
                 let message = format!(
@@ -279,18 +263,16 @@ impl Odd<'_> {
 /// best rate if they are fewer than the others.
 fn odd<'a>(ports: &[Port<'a>]) -> Option<Odd<'a>> {
     let rate = |(_, port): &Port<'_>| port.rate.map_or(0, |rate| rate.0);
-    let of = |layer| {
-        let those = ports.iter().filter(move |(d, p)| link_layer(d, p) == layer);
-        (
-            those.clone().map(rate).fold(0, u64::saturating_add),
-            those.count(),
-        )
+    let weight = |layer| {
+        let those = ports.iter().filter(|(_, port)| port.link_layer == layer);
+        let rates = those.clone().map(rate).fold(0, u64::saturating_add);
+        (rates, those.count())
     };
-    let main = match of(LinkLayer::Infiniband) >= of(LinkLayer::Ethernet) {
+    let main = match weight(LinkLayer::Infiniband) >= weight(LinkLayer::Ethernet) {
         true => LinkLayer::Infiniband,
         false => LinkLayer::Ethernet,
     };
-    let is_main = |(d, p): &Port<'_>| link_layer(d, p) == main;
+    let is_main = |port: &Port<'_>| port.1.link_layer == main;
     let own = ports.iter().filter(|port| is_main(port));
     let fastest = own.clone().map(rate).max().unwrap_or(0);
     let is_slow = |port: &Port<'_>| (1..=fastest / 2).contains(&rate(port));
@@ -301,7 +283,7 @@ fn odd<'a>(ports: &[Port<'a>]) -> Option<Odd<'a>> {
     let first = odd.first()?;
     let names = port_names(&odd);
     let (kind, main) = (
-        describe(link_layer(first.0, first.1), rate(first)),
+        describe(first.1.link_layer, rate(first)),
         describe(main, fastest),
     );
     Some(Odd {

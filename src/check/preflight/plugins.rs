@@ -28,23 +28,17 @@ pub(super) fn configured(environment: &Environment) -> Option<Vec<&str>> {
     })
 }
 
-/// Files that NCCL would try for one plugin, in its order (`openPluginLib`,
+/// Libraries that NCCL would try as its network plugin, in its order (`openPluginLib`,
 /// src/plugin/plugin_open.cc).
-fn files_of(plugin: &str) -> Vec<String> {
-    let mut names = vec![plugin.to_string()];
-    let is_library = plugin.starts_with("lib") && plugin.ends_with(".so");
-    if !plugin.contains('/') && !is_library {
-        names.push(format!("libnccl-net-{plugin}.so"));
-    }
-    names
-}
-
-/// Libraries that NCCL would try as its network plugin.
 pub(super) fn candidates(environment: &Environment) -> Vec<String> {
-    match configured(environment) {
-        Some(plugins) => plugins.into_iter().flat_map(files_of).collect(),
-        None => vec![DEFAULT.into()],
-    }
+    let files_of = |plugin: &str| {
+        let is_library = plugin.starts_with("lib") && plugin.ends_with(".so");
+        let is_short = !plugin.contains('/') && !is_library;
+        let library = is_short.then(|| format!("libnccl-net-{plugin}.so"));
+        [plugin.to_string()].into_iter().chain(library)
+    };
+    let plugins = configured(environment).unwrap_or(vec![DEFAULT]);
+    plugins.into_iter().flat_map(files_of).collect()
 }
 
 /// Libraries that the items need to know about.
@@ -56,12 +50,9 @@ pub(crate) fn libraries_wanted(environment: &Environment) -> Vec<String> {
 
 /// Judges libibverbs, which NCCL opens by name.
 pub(super) fn libibverbs(context: &Context<'_>) -> Judged {
-    if context.fabric != Fabric::Verbs {
-        let why = "this container has no InfiniBand or RoCE device";
-        return Err(Item::skipped(why));
-    } else if !context.facts.has_loader {
-        return Err(Item::skipped(OTHER_IMAGE));
-    }
+    let is_verbs = context.fabric == Fabric::Verbs;
+    Item::skipped("this container has no InfiniBand or RoCE device").when(!is_verbs)?;
+    Item::skipped(OTHER_IMAGE).when(!context.facts.has_loader)?;
     Ok(match context.facts.libraries.get(VERBS) {
         Some(Library::Usable { path }) => Item::ok(path).with("path", path.as_str()),
         Some(Library::Unusable { path, why }) => {
@@ -112,23 +103,19 @@ fn remedy(fabric: Fabric) -> &'static str {
 /// Whether libfabric's filter of providers allows EFA: names, or after `^` exclusions
 /// (fi_fabric(7)).
 fn allows_efa(filter: &str) -> bool {
-    let (excludes, names) = match filter.strip_prefix('^') {
-        Some(names) => (true, names),
-        None => (false, filter),
-    };
-    names.split(',').any(|name| name.starts_with("efa")) != excludes
+    let mut names = filter.trim_start_matches('^').split(',');
+    names.any(|name| name.starts_with("efa")) != filter.starts_with('^')
 }
 
 /// Judges the network plugin.
 pub(super) fn net_plugin(context: &Context<'_>) -> Judged {
     let environment = &context.facts.environment;
     let fabric = intended(context);
-    let provider = environment.get("FI_PROVIDER");
-    let provider = provider.filter(|filter| fabric == Fabric::Efa && !allows_efa(filter));
-    if let Some(provider) = provider {
-        let message = format!("FI_PROVIDER={provider}: libfabric may not use EFA");
-        return Ok(Item::failing("OfiProvider", message).fix("FI_PROVIDER: efa, or unset it"));
-    }
+    let provider = environment.get("FI_PROVIDER").unwrap_or("efa");
+    let message = format!("FI_PROVIDER={provider}: libfabric may not use EFA");
+    Item::failing("OfiProvider", message)
+        .fix("FI_PROVIDER: efa, or unset it")
+        .when(fabric == Fabric::Efa && !allows_efa(provider))?;
     if configured(environment).is_some_and(|plugins| plugins.is_empty()) {
         let message = "NCCL_NET_PLUGIN disables plugins";
         return Ok(match needed_by(fabric) {
@@ -137,17 +124,14 @@ pub(super) fn net_plugin(context: &Context<'_>) -> Judged {
             None => Item::ok(message),
         });
     }
-    if !context.facts.has_loader {
-        return Err(Item::skipped(OTHER_IMAGE));
-    }
+    Item::skipped(OTHER_IMAGE).when(!context.facts.has_loader)?;
     if let Some(path) = context.plugin() {
         let message = format!("{path}; NCCL checks its version only when it loads it");
         return Ok(Item::ok(message).with("path", path));
     }
     let (names, libraries) = (candidates(environment), &context.facts.libraries);
-    if names.iter().any(|name| !libraries.contains_key(name)) {
-        return Err(Item::unknown("LibraryUnreadable", TOO_SLOW));
-    }
+    let is_unread = names.iter().any(|name| !libraries.contains_key(name));
+    Item::unknown("LibraryUnreadable", TOO_SLOW).when(is_unread)?;
     let broken = names.iter().find_map(|name| match libraries.get(name)? {
         Library::Unusable { path, why } => Some(format!("{path}: {why}")),
         _ => None,

@@ -26,9 +26,7 @@ fn set_names(environment: &Environment) -> Vec<&'static str> {
 pub(super) fn ranks(context: &Context<'_>) -> Judged {
     let environment = &context.facts.environment;
     let names = set_names(environment);
-    if names.is_empty() {
-        return Err(Item::skipped("no rank variable is set"));
-    }
+    Item::skipped("no rank variable is set").when(names.is_empty())?;
     let value = |name| environment.get(name).unwrap_or_default().trim();
     for name in &names {
         let is_word = *name == PER_NODE && PER_NODE_WORDS.contains(&value(name));

@@ -34,21 +34,16 @@ const RAILS: &[&str] = &[
 pub(super) fn network(context: &Context<'_>) -> Judged {
     let usable = context.selected().len();
     if let Some(setting) = context.nccl("NCCL_NET") {
-        let value = setting.value;
-        if value.trim().is_empty() || value.trim() != value {
-            let message = format!(
-                "{:?}: no network has this name, blanks included, and NCCL ends instead of choosing another",
-                setting.to_string()
-            );
-            return Ok(Item::failing("NetNotAvailable", message).fix("NCCL_NET: unset it, or IB"));
-        }
-        if value.eq_ignore_ascii_case("ib") {
-            return Ok(ib(context, setting, usable));
-        }
-        if !value.eq_ignore_ascii_case("socket") {
-            let message = format!("{setting}: a plugin's network (net_plugin)");
-            return Ok(Item::ok(message));
-        }
+        let (value, shown) = (setting.value, setting.to_string());
+        let message = format!(
+            "{shown:?}: no network has this name, blanks included, and NCCL ends instead of choosing another"
+        );
+        Item::failing("NetNotAvailable", message)
+            .fix("NCCL_NET: unset it, or IB")
+            .when(value.trim().is_empty() || value.trim() != value)?;
+        ib(context, setting, usable).when(value.eq_ignore_ascii_case("ib"))?;
+        Item::ok(format!("{shown}: a plugin's network (net_plugin)"))
+            .when(!value.eq_ignore_ascii_case("socket"))?;
     }
     if let Some(setting) = context.tcp {
         return Ok(tcp(context, setting).with("network", "Socket"));
@@ -85,17 +80,12 @@ fn ib(context: &Context<'_>, setting: Setting<'_>, usable: usize) -> Item {
 fn tcp(context: &Context<'_>, setting: Setting<'_>) -> Item {
     let has_rdma = !context.devices().is_empty() || context.fabric == Fabric::TcpRails;
     let has_gpus = context.gpus.is_some_and(|gpus| gpus > 0);
+    let fine = |why| Item::ok(format!("{setting} asks for TCP, and {why}"));
     let why = match (has_rdma, context.is_many_nodes() && has_gpus) {
-        _ if context.is_one_node() => {
-            let message = format!("{setting} asks for TCP, and the job runs on one node");
-            return Item::ok(message);
-        }
+        _ if context.is_one_node() => return fine("the job runs on one node"),
         (true, _) => "though RDMA is here",
         (false, true) => "and the job's GPUs are on several nodes",
-        (false, false) => {
-            let message = format!("{setting} asks for TCP, and the node has no RDMA device");
-            return Item::ok(message);
-        }
+        (false, false) => return fine("the node has no RDMA device"),
     };
     let file = setting.file;
     let from = file.map_or(String::new(), |file| format!(" from {file}"));
@@ -112,15 +102,14 @@ pub(super) fn others(context: &Context<'_>) -> Judged {
         .or_else(|| numbers.find_map(|name| not_a_number(context.nccl(name)?)))
         .or_else(|| p2p_disabled(context))
         .or_else(|| wrong_family(context.nccl("NCCL_SOCKET_FAMILY")?));
-    if let Some(wrong) = wrong {
-        return Ok(wrong);
-    }
-    if !environment.unread.is_empty() {
-        let files = environment.unread.join("; ");
-        let message = format!("{files}: its settings are unknown");
-        return Ok(Item::unknown("SettingsUnreadable", message)
-            .fix("the file system of the file; NCCL_CONF_FILE names another"));
-    }
+    wrong.map_or(Ok(()), Err)?;
+    let files = environment.unread.join("; ");
+    Item::unknown(
+        "SettingsUnreadable",
+        format!("{files}: its settings are unknown"),
+    )
+    .fix("the file system of the file; NCCL_CONF_FILE names another")
+    .when(!files.is_empty())?;
     let names = (environment.variables.keys()).chain(environment.nccl_files.keys());
     Ok(
         match names.filter(|name| name.starts_with("NCCL_")).count() {

@@ -129,6 +129,7 @@ pub(super) fn device(name: &str, link_layer: LinkLayer) -> SeenDevice {
         node: Reading::Value(()),
         ports: vec![SeenPort {
             number: 1,
+            link_layer,
             state: Reading::Value(PortState::Active),
             rate: Some(BitsPerSec::from_gbps(400)),
             gids: Reading::Value(gids()),

@@ -1,6 +1,6 @@
 //! Turns the bytes of an output, in pieces of any size, into runs.
 
-use super::table::{self, Cell, Layout, Line, RowText};
+use super::table::{self, Cell, Layout, RowText};
 use crate::observe::bench::{BenchLog, Collective, Measurement, Row, Run};
 use crate::source::colour::without_colour;
 use crate::source::container_log::unframe;
@@ -16,6 +16,28 @@ const MAX_RANKS: usize = 1 << 16;
 
 /// Longest error message that is kept, in characters.
 const MAX_FAILURE: usize = 300;
+
+/// Errors that nccl-tests prints itself.
+const FAILURES: [&str; 4] = [
+    "Test NCCL failure",
+    "Test CUDA failure",
+    "Test failure ",
+    "Test timeout (",
+];
+
+/// What launchers print about a process that died: Open MPI (version 5 calls itself prterun), the
+/// hydra of MPICH, Slurm, kubectl.
+const LAUNCHER_ERRORS: [&str; 9] = [
+    "noticed that process rank",
+    "exited with non-zero",
+    "exited with a non-zero",
+    "terminated normally, but",
+    "MPI_ABORT was invoked",
+    "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
+    "srun: error: ",
+    "CANCELLED AT ",
+    "command terminated with exit code",
+];
 
 /// Reads the printed output of nccl-tests.
 #[derive(Debug, Default)]
@@ -39,13 +61,11 @@ impl Reader {
     /// Reads a piece; an incomplete last line waits for the next piece.
     pub fn feed(&mut self, piece: &[u8]) {
         for part in piece.split_inclusive(|byte| *byte == b'\n') {
-            let (line, ends) = part
-                .strip_suffix(b"\n")
-                .map_or((part, false), |line| (line, true));
+            let line = part.strip_suffix(b"\n");
             let room = LINE_LIMIT.saturating_sub(self.partial.len());
-            self.partial
-                .extend_from_slice(line.get(..line.len().min(room)).unwrap_or_default());
-            if ends {
+            let kept = line.unwrap_or(part).iter().take(room);
+            self.partial.extend(kept);
+            if line.is_some() {
                 self.read_line();
             }
         }
@@ -65,24 +85,21 @@ impl Reader {
         let mut scratch = Vec::new();
         let (_, text) = unframe(&line, &mut scratch);
         let text = String::from_utf8_lossy(text);
-        let text = without_colour(&text);
-        if !text.trim_end().is_empty() {
-            self.read_text(text.trim_end());
-        }
-        self.partial = line;
-        self.partial.clear();
+        self.read_text(without_colour(&text).trim_end());
     }
 
-    /// Puts lines together again that NCCL's lines cut.
+    /// Puts rows together again that NCCL's lines cut.
     fn read_text(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
         let nccl = text.find("NCCL INFO").or_else(|| text.find("NCCL WARN"));
         let own = match nccl {
             Some(at) => &table::before_nccl(text, at),
             None => text,
         };
-        // What is a line of its own does not continue another.
-        let is_own = table::row(own).is_some() || table::line(own).is_some();
-        if is_own || self.cut.len() > LINE_LIMIT {
+        // All but cells is a line of its own.
+        if !table::is_continuation(own) || self.cut.len() > LINE_LIMIT {
             self.read_cut();
         }
         if self.cut.is_empty() {
@@ -96,53 +113,67 @@ impl Reader {
 
     fn read_cut(&mut self) {
         let text = std::mem::take(&mut self.cut);
-        if let Some(row) = table::row(&text) {
-            self.add_row(&row);
-        } else if let Some(line) = table::line(&text) {
-            self.apply(line);
+        match table::row(&text) {
+            Some(row) => self.add_row(&row),
+            None => self.read_above_table(&text),
         }
     }
 
-    fn apply(&mut self, line: Line<'_>) {
-        if let Line::Start(_) | Line::Rank(_) | Line::Header(_) = line {
+    fn read_above_table(&mut self, text: &str) {
+        let after = |mark: &str| text.split_once(mark).map(|(_, rest)| rest);
+        let any = |marks: &[&str]| marks.iter().any(|mark| text.contains(mark));
+        let program = after("Collective test starting:").or(after("Collective test concluded:"));
+        // RCCL prints colons.
+        let is_parameters = any(&["nThread ", "nThreads: "]) && any(&["minBytes"]);
+        if let Some(rank) = after("Rank ").and_then(table::rank) {
             self.begin_header();
-        }
-        match line {
-            Line::Start(checked) => {
-                self.run.started = true;
-                self.run.checked = self.run.checked.or(checked);
+            self.run.separate |= !self.listed.insert((rank.group, rank.rank));
+            if self.run.ranks.len() < MAX_RANKS {
+                self.run.ranks.push(rank);
             }
+        } else if let Some(program) = program {
+            let collective = Collective::of(program.trim());
             // Printed at the start and at the end of a run.
-            Line::Program(collective) if self.run.collective == Some(collective) => {}
-            Line::Program(collective) => {
+            if collective.is_some() && collective != self.run.collective {
                 self.begin_header();
-                self.run.collective = Some(collective);
+                self.run.collective = collective;
             }
-            Line::Rank(rank) => {
-                self.run.separate |= !self.listed.insert((rank.group, rank.rank));
-                if self.run.ranks.len() < MAX_RANKS {
-                    self.run.ranks.push(rank);
-                }
-            }
-            Line::Header(layout) => self.layout = layout,
-            Line::OutOfBounds(wrong) => {
-                self.run.out_of_bounds = self.run.out_of_bounds.max(Some(wrong));
-            }
-            Line::Average => self.run.ended = true,
-            // Outside of a run it is about another program.
-            Line::LauncherError(_) if self.run.is_empty() => {}
-            Line::Failure(text) | Line::LauncherError(text) => {
-                let text = text.chars().take(MAX_FAILURE).collect();
+        } else if is_parameters || any(&["# nccl-tests version "]) {
+            self.begin_header();
+            self.run.started = true;
+            let rounds = after("validation").and_then(table::figure);
+            let checked = rounds.map(|rounds| rounds > 0.0);
+            self.run.checked = self.run.checked.or(checked);
+        } else if let Some(layout) = table::header(text) {
+            self.begin_header();
+            self.layout = layout;
+        } else {
+            self.read_below_table(text);
+        }
+    }
+
+    fn read_below_table(&mut self, text: &str) {
+        let any = |marks: &[&str]| marks.iter().any(|mark| text.contains(mark));
+        if let Some((_, rest)) = text.split_once("Out of bounds values") {
+            // FAILED means at least one, whatever the count says.
+            let failed = rest.contains("FAILED").then_some(1);
+            let wrong = table::figure(rest).map(|count| count as u64).max(failed);
+            self.run.out_of_bounds = self.run.out_of_bounds.max(wrong);
+        } else if any(&["Avg bus bandwidth"]) {
+            self.run.ended = true;
+        } else if any(&FAILURES) || any(&LAUNCHER_ERRORS) {
+            // Outside of a run a launcher's error is about another program.
+            if any(&FAILURES) || !self.run.is_empty() {
+                let text = text.trim().chars().take(MAX_FAILURE).collect();
                 self.run.failure.get_or_insert((self.cut_at, text));
             }
-            Line::Command(collective) => {
-                if self.run.ended || self.run.failure.is_some() {
-                    self.close_run();
-                }
-                // In the middle of a table it is a remark.
-                if self.run.rows.is_empty() {
-                    self.command = Some(collective);
-                }
+        } else if let Some(collective) = table::program(text) {
+            if self.run.ended || self.run.failure.is_some() {
+                self.close_run();
+            }
+            // In the middle of a table it is a remark.
+            if self.run.rows.is_empty() {
+                self.command = Some(collective);
             }
         }
     }
@@ -182,10 +213,10 @@ impl Reader {
             layout.counts = Some(true);
         }
         // Without a header only the odd number of cells shows the root; under one it may be empty.
-        let has_root = layout.root != Some(false) && row.cells.len() % layout.stride == 1;
+        let has_root = layout.root != Some(false) && row.cells.len() % layout.stride() == 1;
         let cells = row.cells.get(usize::from(has_root)..).unwrap_or_default();
-        let sides = || cells.chunks(layout.stride).take(2);
-        let measure = |cells: &[Cell]| match cells.len() == layout.stride {
+        let sides = || cells.chunks(layout.stride()).take(2);
+        let measure = |cells: &[Cell]| match cells.len() == layout.stride() {
             true => table::side(cells, layout),
             false => None,
         };

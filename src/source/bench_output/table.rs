@@ -12,33 +12,11 @@ const REDUCTIONS: &str = "sum prod max min avg mulsum none";
 /// Longest host name that is kept, in bytes.
 const MAX_HOST: usize = 256;
 
-/// Errors that nccl-tests prints itself.
-const FAILURES: [&str; 4] = [
-    "Test NCCL failure",
-    "Test CUDA failure",
-    "Test failure ",
-    "Test timeout (",
-];
-
-/// What launchers print about a process that died: Open MPI (version 5 calls itself prterun), the
-/// hydra of MPICH, Slurm, kubectl.
-const LAUNCHER_ERRORS: [&str; 9] = [
-    "noticed that process rank",
-    "exited with non-zero",
-    "exited with a non-zero",
-    "terminated normally, but",
-    "MPI_ABORT was invoked",
-    "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
-    "srun: error: ",
-    "CANCELLED AT ",
-    "command terminated with exit code",
-];
-
 /// Columns of the table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Layout {
-    /// Columns of one side.
-    pub stride: usize,
+    /// Columns of one side beyond the four that every version prints.
+    pub more: usize,
     /// Whether there is a root column; `None` without a header line.
     pub root: Option<bool>,
     /// Whether the fourth column counts wrong elements (a difference before 2022-08).
@@ -47,86 +25,22 @@ pub(super) struct Layout {
     pub cpu_time: bool,
 }
 
-impl Default for Layout {
-    fn default() -> Self {
-        Layout {
-            stride: 4,
-            root: None,
-            counts: None,
-            cpu_time: false,
-        }
+impl Layout {
+    /// Columns of one side.
+    pub fn stride(self) -> usize {
+        4 + self.more
     }
 }
 
-/// What a line other than a table row says.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Line<'a> {
-    /// `# nThread 1 … validation: 1`, or the version line; whether results are checked.
-    Start(Option<bool>),
-    /// `# Collective test starting: all_reduce_perf`, or `concluded`.
-    Program(Collective),
-    /// An entry of the rank list.
-    Rank(Rank),
-    /// The header with the columns' names.
-    Header(Layout),
-    /// `# Out of bounds values : 0 OK`
-    OutOfBounds(u64),
-    /// `# Avg bus bandwidth    : 123.4`, the last line of a run.
-    Average,
-    /// `host: Test NCCL failure …`
-    Failure(&'a str),
-    /// A launcher reports that a process died.
-    LauncherError(&'a str),
-    /// A command line that starts a benchmark.
-    Command(Collective),
-}
-
-/// Parses a line that is not a table row.
-pub(super) fn line(text: &str) -> Option<Line<'_>> {
-    let after = |mark: &str| text.split_once(mark).map(|(_, rest)| rest);
-    let any = |marks: &[&str]| marks.iter().any(|mark| text.contains(mark));
-    let all = |marks: &[&str]| marks.iter().all(|mark| text.contains(mark));
-    if let Some(rank) = after("Rank ").and_then(rank) {
-        return Some(Line::Rank(rank));
-    }
-    let program = after("Collective test starting:").or(after("Collective test concluded:"));
-    if let Some(program) = program {
-        return Collective::of(program.trim()).map(Line::Program);
-    }
-    if any(&["# nccl-tests version "]) {
-        return Some(Line::Start(None));
-    }
-    // RCCL prints colons.
-    if any(&["nThread ", "nThreads: "]) && any(&["minBytes"]) {
-        let rounds = after("validation").and_then(figure);
-        return Some(Line::Start(rounds.map(|rounds| rounds > 0.0)));
-    }
-    if all(&["busbw", "algbw", "size"]) {
-        return header(text).map(Line::Header);
-    }
-    if let Some(rest) = after("Out of bounds values") {
-        // FAILED means at least one, whatever the count says.
-        let failed = rest.contains("FAILED").then_some(1);
-        let count = figure(rest).map(|count| count as u64);
-        return count.max(failed).map(Line::OutOfBounds);
-    }
-    if any(&["Avg bus bandwidth"]) {
-        return Some(Line::Average);
-    }
-    if any(&FAILURES) {
-        return Some(Line::Failure(text.trim()));
-    }
-    if any(&LAUNCHER_ERRORS) {
-        return Some(Line::LauncherError(text.trim()));
-    }
-    // A program's name as a word of a command line.
+/// A program's name as a word of a command line.
+pub(super) fn program(text: &str) -> Option<Collective> {
     let separator = |c: char| c.is_whitespace() || "\"'`=,;:.".contains(c);
     let mut words = text.split(separator).filter(|word| word.contains("_perf"));
-    Collective::of(words.next()?).map(Line::Command)
+    Collective::of(words.next()?)
 }
 
 /// The number after `   : `.
-fn figure(rest: &str) -> Option<f64> {
+pub(super) fn figure(rest: &str) -> Option<f64> {
     let rest = rest.trim_start().strip_prefix(':')?;
     let value: f64 = rest.split_whitespace().next()?.parse().ok()?;
     (value.is_finite() && value >= 0.0).then_some(value)
@@ -134,7 +48,7 @@ fn figure(rest: &str) -> Option<f64> {
 
 /// `  0 Group  0 Pid 1034070 on     host device  0 [0000:11:00] NVIDIA H100 …`, after `Rank `. The
 /// group is missing before 2022-08, the process before 2019.
-fn rank(rest: &str) -> Option<Rank> {
+pub(super) fn rank(rest: &str) -> Option<Rank> {
     let mut words = rest.split_whitespace();
     let rank = words.next()?.parse().ok()?;
     let mut group = 0;
@@ -154,15 +68,17 @@ fn rank(rest: &str) -> Option<Rank> {
     })
 }
 
-fn header(text: &str) -> Option<Layout> {
+/// The line with the columns' names.
+pub(super) fn header(text: &str) -> Option<Layout> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let mut sides = words
         .iter()
         .enumerate()
         .filter(|(_, word)| **word == "busbw");
     let ((first, _), (second, _)) = (sides.next()?, sides.next()?);
+    (words.contains(&"size") && words.contains(&"algbw")).then_some(())?;
     Some(Layout {
-        stride: (second - first).clamp(4, 16),
+        more: (second - first).clamp(4, 16) - 4,
         root: Some(words.contains(&"root")),
         counts: match words.get(first + 1).copied() {
             Some("#wrong") => Some(true),
@@ -207,6 +123,13 @@ pub(super) fn row(text: &str) -> Option<RowText> {
         reduction_is_none: reduction == Some(&"none"),
         cells: cells.map_while(|word| cell(word)).take(40).collect(),
     })
+}
+
+/// Whether a text is nothing but cells, as what is left of a row that was cut.
+pub(super) fn is_continuation(text: &str) -> bool {
+    unwrapped(text)
+        .split_whitespace()
+        .all(|word| cell(word).is_some())
 }
 
 fn cell(word: &str) -> Option<Cell> {

@@ -113,11 +113,10 @@ impl Search<'_> {
         let origin = Path::new(path).parent().unwrap_or(Path::new("/"));
         let origin = origin.to_string_lossy();
         let runpath = dynamic.runpath.unwrap_or_default();
-        let runpath = absolute(runpath.split(':').map(|directory| {
-            directory
-                .replace("$ORIGIN", &origin)
-                .replace("${ORIGIN}", &origin)
-        }));
+        let runpath = runpath
+            .replace("$ORIGIN", &origin)
+            .replace("${ORIGIN}", &origin);
+        let runpath = absolute(runpath.split(':').map(str::to_string));
         let is_network = |needed: &&String| NETWORK.iter().any(|known| needed.starts_with(known));
         for needed in dynamic.needed.iter().filter(is_network) {
             let why = match self.file(needed, &runpath).0 {
@@ -174,15 +173,12 @@ impl Search<'_> {
 
 /// Why the loader rejects a file, judged by its ELF header; `None` if nothing speaks against it.
 fn objection(file: &[u8], arch: Option<&str>) -> Option<String> {
-    if file.is_empty() {
-        return Some("the file is empty".into());
-    }
-    if !file.starts_with(&abi::ELFMAGIC) {
-        return Some("not an ELF file".into());
-    }
-    let header = file.get(..HEADER);
-    let Some((ident, tail)) = header.and_then(|head| head.split_at_checked(abi::EI_NIDENT)) else {
-        return Some("truncated".into());
+    let head = file.get(..HEADER);
+    let (ident, tail) = match head.and_then(|head| head.split_at_checked(abi::EI_NIDENT)) {
+        _ if file.is_empty() => return Some("the file is empty".into()),
+        _ if !file.starts_with(&abi::ELFMAGIC) => return Some("not an ELF file".into()),
+        None => return Some("truncated".into()),
+        Some(parts) => parts,
     };
     let header = parse_ident::<AnyEndian>(ident);
     let header = match header.and_then(|ident| FileHeader::parse_tail(ident, tail)) {
@@ -201,11 +197,10 @@ fn objection(file: &[u8], arch: Option<&str>) -> Option<String> {
         Some("a big-endian library".into())
     } else if header.e_type != abi::ET_DYN {
         Some("not a shared library".into())
-    } else if header.e_machine != wanted {
-        let name = elf::to_str::e_machine_to_human_str(header.e_machine);
-        Some(format!("built for {}", name.unwrap_or("another machine")))
     } else {
-        None
+        let name = elf::to_str::e_machine_to_human_str(header.e_machine);
+        let name = name.unwrap_or("another machine");
+        (header.e_machine != wanted).then(|| format!("built for {name}"))
     }
 }
 
@@ -242,10 +237,7 @@ fn dynamic(file: &[u8]) -> Option<Dynamic> {
     let runpath = values(abi::DT_RUNPATH).chain(values(abi::DT_RPATH)).next();
     Some(Dynamic {
         needed: values(abi::DT_NEEDED).map(text).collect::<Option<_>>()?,
-        runpath: match runpath {
-            Some(at) => Some(text(at)?),
-            None => None,
-        },
+        runpath: runpath.map_or(Some(None), |at| Some(Some(text(at)?)))?,
     })
 }
 

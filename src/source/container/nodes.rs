@@ -15,8 +15,8 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Opens a device's uverbs node as libibverbs does, and closes it; absent if this container has no
-/// such node. May hang in the driver of a stuck device: call it on a separate thread.
-pub(crate) fn open_uverbs(host: &Host, device: &RdmaDevice) -> Reading<()> {
+/// such node. May hang in the driver of a stuck device.
+fn open_uverbs(host: &Host, device: &RdmaDevice) -> Reading<()> {
     let Reading::Value(name) = &device.uverbs else {
         return device.uverbs.clone().map(|_| ());
     };
@@ -46,17 +46,13 @@ pub(crate) fn open_uverbs(host: &Host, device: &RdmaDevice) -> Reading<()> {
     }
 }
 
-/// A device's ports as this container sees them. `node`: the result of [`open_uverbs`]; `slot`: the
-/// GID slot that a setting selects.
-pub(crate) fn ports(
-    host: &Host,
-    device: RdmaDevice,
-    node: Reading<()>,
-    slot: Option<u32>,
-) -> SeenDevice {
+/// A device as this container sees it; `slot`: the GID slot that a setting selects.
+pub(crate) fn read(host: &Host, device: RdmaDevice, slot: Option<u32>) -> SeenDevice {
     let name = &device.name;
+    let node = open_uverbs(host, &device);
     let ports = device.ports.iter().map(|port| SeenPort {
         number: port.number,
+        link_layer: port.link_layer,
         state: state(host, &port_dir(name, port.number).join("state")),
         rate: rate(host, &device, port),
         gids: gids::read(host, &device, port.number),
@@ -146,7 +142,7 @@ mod tests {
     fn ports_as_seen() {
         let tree = tree();
         let host = tree.host();
-        let seen = super::ports(&host, device(&tree), Reading::Value(()), Some(3));
+        let seen = read(&host, device(&tree), Some(3));
         assert_eq!(
             seen.ports[0].state,
             Reading::Value(crate::observe::rdma::PortState::Active)

@@ -174,6 +174,7 @@ fn one_port_of_two_is_left_out_by_its_number() {
         device.device.ports.push(port);
         let mut seen = device.ports[0].clone();
         seen.number = 2;
+        seen.link_layer = LinkLayer::Infiniband;
         device.ports.push(seen);
     }
     assert_eq!(verdict(&facts, "ib_hca"), "degraded HcaMixed");
