@@ -10,14 +10,13 @@ use crate::check::preflight::{self, FILES, libraries_wanted, master_to_ask, slot
 use crate::host::Host;
 use crate::observe::container::{ContainerFacts, Environment, MasterFacts, SeenDevice};
 use crate::observe::rdma::RdmaDevice;
-use crate::observe::reading::Reading;
 use crate::readiness;
 use crate::report::{self, State};
 use crate::source::container::{
     cufile, environment, interfaces, libraries, limits, master, nodes, referenced_files, shm,
 };
 use crate::source::{gpudirect, infiniband};
-use bounded::{Deadline, Missing, Pending, stalled, start};
+use bounded::{Deadline, Missing, Pending, start};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -66,13 +65,6 @@ fn gather(settings: &Settings, mut environment: Environment) -> ContainerFacts {
     let files = Deadline::after(settings.timeout);
     let network = Deadline::after(settings.timeout + GRACE);
     let master = probe_master(&host, &environment, settings.timeout);
-    let missing = |missing| MasterFacts {
-        addresses: match missing {
-            Missing::Late => stalled("the resolver"),
-            Missing::NoThread => Reading::NotObservable,
-        },
-        ..MasterFacts::default()
-    };
     let rdma = start("rdma", &host, infiniband::enumerate);
     let interfaces = start("interfaces", &host, interfaces::read);
     let links = start("links", &host, interfaces::links);
@@ -110,6 +102,10 @@ fn gather(settings: &Settings, mut environment: Environment) -> ContainerFacts {
         libraries,
         has_loader,
         master: master.map_or_else(MasterFacts::default, |pending| {
+            let missing = |missing: Missing| MasterFacts {
+                addresses: missing.reading("the resolver"),
+                ..MasterFacts::default()
+            };
             network.wait(&pending).unwrap_or_else(missing)
         }),
         environment,
@@ -147,20 +143,16 @@ fn open(
         start("uverbs", host, move |host| nodes::read(host, own, slot))
     };
     let pending: Vec<Pending<SeenDevice>> = devices.iter().map(start).collect();
-    let unseen = |missing, device| SeenDevice {
-        node: match missing {
-            Missing::Late => stalled("its uverbs node or the files of its ports"),
-            Missing::NoThread => Reading::NotObservable,
-        },
-        ports: Vec::new(),
-        device,
-    };
     let devices = devices.into_iter().zip(pending);
-    devices
-        .map(|(device, pending)| {
-            (deadline.wait(&pending)).unwrap_or_else(|missing| unseen(missing, device))
-        })
-        .collect()
+    let seen = devices.map(|(device, pending)| {
+        let missing = |missing: Missing| SeenDevice {
+            node: missing.reading("its uverbs node or the files of its ports"),
+            ports: Vec::new(),
+            device,
+        };
+        deadline.wait(&pending).unwrap_or_else(missing)
+    });
+    seen.collect()
 }
 
 /// Resolves and contacts the master; `None` for a directory tree, or without a master.

@@ -28,14 +28,13 @@ pub(super) fn gid_index(context: &Context<'_>) -> Judged {
     let is_roce = |(_, port): &Port<'_>| port.link_layer == LinkLayer::Ethernet;
     for port in context.selected().into_iter().filter(is_roce) {
         let name = port_name(&port);
-        let (index, item) = match slot {
-            Some(slot) => (Some(slot), in_slot(context, port.1, slot)),
+        let (Ok(item) | Err(item)) = match slot {
+            Some(slot) => in_slot(context, port.1, slot),
             None => chosen(context, port.1),
         };
-        // Without its table nothing is known of a port.
-        let index = index.filter(|_| port.1.gids.value().is_some());
-        indexes.insert(name.clone(), index.into());
-        judged.push((name, item.unwrap_or_else(|settled| settled)));
+        let index = item.evidence.get("index").cloned();
+        indexes.insert(name.clone(), index.unwrap_or_default());
+        judged.push((name, item));
     }
     judged.sort_by_key(|(_, item)| std::cmp::Reverse(item.status));
     let Some(((name, worst), others)) = judged.split_first() else {
@@ -79,7 +78,7 @@ fn table(port: &SeenPort) -> Result<&GidTable, Item> {
 fn in_slot(context: &Context<'_>, port: &SeenPort, slot: u32) -> Judged {
     let table = table(port)?;
     let listed = table.gids.iter().find(|gid| gid.index == slot);
-    Ok(match (listed, &port.asked) {
+    let item = match (listed, &port.asked) {
         (Some(gid), _) => judge(context, table, gid),
         (None, Reading::Value(Some(gid))) if gid.index == slot => judge(context, table, gid),
         (None, Reading::Failed(fault)) => Item::unknown("GidUnreadable", &fault.detail),
@@ -87,25 +86,22 @@ fn in_slot(context: &Context<'_>, port: &SeenPort, slot: u32) -> Judged {
             Item::unknown("GidUnreadable", format!("slot {slot} was not read"))
         }
         _ => Item::failing("GidEmpty", format!("slot {slot} is empty{}", better(table))),
-    })
+    };
+    Ok(item.with("index", slot))
 }
 
-/// The GID that NCCL would choose, and how good it is.
-fn chosen(context: &Context<'_>, port: &SeenPort) -> (Option<u32>, Judged) {
-    let table = match table(port) {
-        Ok(table) => table,
-        Err(item) => return (None, Err(item)),
-    };
+/// Judges the GID that NCCL would choose.
+fn chosen(context: &Context<'_>, port: &SeenPort) -> Judged {
+    let table = table(port)?;
     let family = context.nccl("NCCL_IB_ADDR_FAMILY");
     let v6 = family.is_some_and(|family| family.value == "AF_INET6");
     let range = context.nccl(RANGE);
     let network = range.and_then(|range| network(range.value, v6));
     let version = context.nccl_number(VERSION).unwrap_or(2);
     let index = nccl_choice(table, v6, version, network);
-    let Some(gid) = table.gids.iter().find(|gid| gid.index == index) else {
-        let item = Item::failing("NoUsableGid", "the GID table is empty");
-        return (Some(index), Ok(item));
-    };
+    let none = || Item::failing("NoUsableGid", "the GID table is empty").with("index", index);
+    let gid = table.gids.iter().find(|gid| gid.index == index);
+    let gid = gid.ok_or_else(none)?;
     let mut item = judge(context, table, gid);
     // NCCL stays with slot 0 if the table has nothing in the range.
     let is_outside = |network: &Network| !address(gid).is_some_and(|at| network.contains(at));
@@ -115,12 +111,11 @@ fn chosen(context: &Context<'_>, port: &SeenPort) -> (Option<u32>, Judged) {
         item = Item::new(status, Some("NoUsableGid"), message)
             .fix("NCCL_IB_ADDR_RANGE: the network of the RDMA interfaces' addresses, or unset it");
     }
-    if item.status != ItemStatus::Ok && !table.complete {
-        let message = format!("{}, and the table was not read completely", item.message);
-        return (None, Err(Item::unknown("GidUnreadable", message)));
-    }
+    let message = format!("{}, and the table was not read completely", item.message);
+    Item::unknown("GidUnreadable", message)
+        .when(item.status != ItemStatus::Ok && !table.complete)?;
     item.reason = item.reason.map(|_| "NoUsableGid");
-    (Some(index), Ok(item))
+    Ok(item.with("index", index))
 }
 
 /// Whether a GID is usable.

@@ -41,56 +41,50 @@ pub(super) fn ranks(context: &Context<'_>) -> Judged {
     let own_gpu =
         context.gpus == Some(1) && local_ranks().any(|name| number(environment, name).is_some());
     let gpus = context.gpus.filter(|gpus| !own_gpu && *gpus > 0);
-    let wrong = out_of_range(environment)
-        .or_else(|| more_ranks_than_gpus(environment, local_ranks(), gpus?.into()));
-    Ok(wrong.unwrap_or_else(|| {
-        let shown = names.iter().map(|name| format!("{name}={}", value(name)));
-        let span = match &context.nodes {
-            Some((true, _)) => "; several nodes",
-            Some((false, _)) => "; one node",
-            None => "",
-        };
-        let alone = match own_gpu {
-            true => "; this process sees only its own GPU",
-            false => "",
-        };
-        let shown = shown.collect::<Vec<_>>().join(", ");
-        Item::ok(format!("{shown}{span}{alone}"))
-    }))
+    out_of_range(environment)?;
+    let crowded = || more_ranks_than_gpus(environment, local_ranks(), gpus?.into());
+    crowded().map_or(Ok(()), Err)?;
+    let shown = names.iter().map(|name| format!("{name}={}", value(name)));
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    let span = match &context.nodes {
+        Some((true, _)) => "; several nodes",
+        Some((false, _)) => "; one node",
+        None => "",
+    };
+    let alone = match own_gpu {
+        true => "; this process sees only its own GPU",
+        false => "",
+    };
+    Ok(Item::ok(format!("{shown}{span}{alone}")))
 }
 
 /// A rank at or above its size, or more processes on this node than in the job.
-fn out_of_range(environment: &Environment) -> Option<Item> {
-    let of_processes = |[rank, size, local, local_size]: &[&'static str; 4]| {
-        [[*rank, *size], [*local, *local_size]]
-    };
-    let wrong = |message, fix| Some(Item::failing("RankOutOfRange", message).fix(fix));
-    for [rank, size] in PROCESSES
+fn out_of_range(environment: &Environment) -> Result<(), Item> {
+    let both = |one, other| Some((number(environment, one)?, number(environment, other)?));
+    let wrong = |message, fix| Item::failing("RankOutOfRange", message).fix(fix);
+    let of_processes = PROCESSES
         .iter()
-        .flat_map(of_processes)
-        .chain(NODES.iter().copied())
-    {
-        match (number(environment, rank), number(environment, size)) {
-            (Some(_), Some(0)) => {
-                let fix = format!("env {size}: the number of processes");
-                return wrong(format!("{size}=0"), fix);
-            }
-            (Some(r), Some(s)) if r >= s => {
-                let message = format!(
-                    "{rank}={r} is not below {size}={s}: the job will wait for ranks that never come"
-                );
-                let fix = format!("env {rank}: 0 to {}; or {size}", s - 1);
-                return wrong(message, fix);
-            }
-            _ => {}
-        }
+        .flat_map(|names| [[names[0], names[1]], [names[2], names[3]]]);
+    for [rank, size] in of_processes.chain(NODES.iter().copied()) {
+        let Some((r, s)) = both(rank, size) else {
+            continue;
+        };
+        let fix = format!("env {size}: the number of processes");
+        wrong(format!("{size}=0"), fix).when(s == 0)?;
+        let message = format!(
+            "{rank}={r} is not below {size}={s}: the job will wait for ranks that never come"
+        );
+        let fix = format!("env {rank}: 0 to {}; or {size}", s - 1);
+        wrong(message, fix).when(r >= s)?;
     }
-    PROCESSES.iter().find_map(|[_, size, _, local_size]| {
-        let all = number(environment, size)?;
-        let part = number(environment, local_size).filter(|part| *part > all)?;
+    for [_, size, _, local_size] in PROCESSES {
+        let Some((part, all)) = both(local_size, size) else {
+            continue;
+        };
         let message = format!("{local_size}={part} is above {size}={all}");
-        wrong(message, format!("env {local_size} or {size}"))
-    })
+        wrong(message, format!("env {local_size} or {size}")).when(part > all)?;
+    }
+    Ok(())
 }
 
 /// More processes on this node than GPUs.

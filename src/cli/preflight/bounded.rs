@@ -21,6 +21,19 @@ pub(super) enum Missing {
     NoThread,
 }
 
+impl Missing {
+    /// What is said of a device or name that could not be asked.
+    pub(super) fn reading<T>(self, what: &str) -> Reading<T> {
+        match self {
+            Missing::Late => Reading::Failed(Fault {
+                kind: FaultKind::Stalled,
+                detail: format!("{what}: no answer in time"),
+            }),
+            Missing::NoThread => Reading::NotObservable,
+        }
+    }
+}
+
 /// Starts one read below the host's root.
 pub(super) fn start<T: Send + 'static>(
     name: &str,
@@ -61,21 +74,13 @@ impl Deadline {
     /// The same for a reading, which becomes a fault if it is missing.
     pub(super) fn reading<T>(self, what: &str, pending: &Pending<Reading<T>>) -> Reading<T> {
         self.wait(pending).unwrap_or_else(|missing| match missing {
-            Missing::Late => stalled(what),
+            Missing::Late => missing.reading(what),
             Missing::NoThread => Reading::Failed(Fault {
                 kind: FaultKind::Other,
                 detail: format!("{what}: no thread could be started (process limit reached)"),
             }),
         })
     }
-}
-
-/// The fault of a read that exceeded the deadline.
-pub(super) fn stalled<T>(what: &str) -> Reading<T> {
-    Reading::Failed(Fault {
-        kind: FaultKind::Stalled,
-        detail: format!("{what}: no answer in time"),
-    })
 }
 
 #[cfg(test)]

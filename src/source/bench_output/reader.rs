@@ -47,7 +47,8 @@ pub struct Reader {
     layout: Layout,
     /// Groups and ranks listed in this run.
     listed: BTreeSet<(u32, u32)>,
-    /// What nccl-tests printed of a line that NCCL's lines cut, and the number of the line that it began on.
+    /// The part of a line of nccl-tests' that precedes a line of NCCL's, and the number of the line on
+    /// which it began.
     cut: String,
     cut_at: u64,
     /// The benchmark that the last command line names, for the run that it starts.
