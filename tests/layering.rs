@@ -88,7 +88,6 @@ const FREE: &[&str] = &["main", "lib", "agent", "cli"];
 const CIRCLES: &[&[&str]] = &[
     &["check/congestion", "check/pfc"],
     &["check/dot1x", "check/link_state"],
-    &["cluster/api", "cluster/node", "cluster/pods"],
 ];
 
 #[test]

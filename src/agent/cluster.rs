@@ -5,8 +5,8 @@ use crate::blocking;
 use crate::cluster::api::is_in_cluster;
 use crate::cluster::pods::{PodTable, PodWatch};
 use crate::cluster::settings::Mode;
-use crate::cluster::writer::{VerdictChange, WriterChannels};
-use crate::cluster::{EventSender, NodeFacts, Writer};
+use crate::cluster::writer::WriterChannels;
+use crate::cluster::{EventRequest, EventSender, NodeFacts, Writer};
 use crate::config::{Config, PodSource};
 use crate::report::{ClusterStatus, Report, State};
 use futures::future::OptionFuture;
@@ -42,7 +42,7 @@ pub struct ClusterLink {
 pub(super) struct Cluster {
     pub link: ClusterLink,
     writes: bool,
-    changes: mpsc::Sender<VerdictChange>,
+    changes: mpsc::Sender<EventRequest>,
     /// Takes events on pods, and drops them where no Node is written.
     pub events: EventSender,
     state: Option<State>,
@@ -139,7 +139,7 @@ impl Cluster {
         if !report.full_window || self.state == Some(report.state) || !self.writes {
             return;
         }
-        let change = VerdictChange::of(report, self.state.is_none());
+        let change = EventRequest::of_verdict(report, self.state.is_none());
         self.state = Some(report.state);
         // What does not fit is not published; the condition has the latest verdict.
         let _ = self.changes.try_send(change);

@@ -6,6 +6,7 @@ use super::label_syntax::is_dns_name;
 use super::names::{FIELD_MANAGER, Names};
 use super::node::{NodeObject, NodeView, resource, text};
 use super::rate_limit::Limits;
+use super::reconcile::NodePatch;
 use super::settings::ClusterSettings;
 use super::watch_pace;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -14,9 +15,7 @@ use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::Selector;
 use kube::{Api, Client, Config};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::path::Path;
@@ -157,65 +156,46 @@ impl NodeApi {
         Ok(NodeView::of(&node))
     }
 
-    /// Server-side apply of our labels.
+    /// Sends a patch. A failed `test` operation is a conflict.
     ///
     /// # Errors
     /// As any request.
-    pub async fn apply_labels(&self, body: &Value) -> Result<NodeView, ApiError> {
-        let params = PatchParams::apply(FIELD_MANAGER).force();
-        self.patch("write the labels", &params, &Patch::Apply(body))
-            .await
-    }
-
-    /// Merge patch of the metadata.
-    ///
-    /// # Errors
-    /// As any request.
-    pub async fn merge(&self, body: &Value) -> Result<NodeView, ApiError> {
-        self.patch("clean up labels", &own_params(), &Patch::Merge(body))
-            .await
-    }
-
-    /// Strategic merge patch of the status.
-    ///
-    /// # Errors
-    /// As any request.
-    pub async fn patch_status(&self, body: &Value) -> Result<NodeView, ApiError> {
-        let params = own_params();
-        let patch = Patch::Strategic(body);
-        let request = self.nodes.patch_status(&self.node, &params, &patch);
-        let node = bounded("write the condition", self.limits.deadline, request).await?;
-        Ok(NodeView::of(&node))
-    }
-
-    /// JSON patch of the taints. A failed `test` operation is a conflict.
-    ///
-    /// # Errors
-    /// As any request.
-    pub async fn patch_taints(&self, operations: &[Value]) -> Result<NodeView, ApiError> {
-        const WHAT: &str = "write the taint";
-        let operations = serde_json::from_value(Value::Array(operations.to_vec()));
-        let operations = operations.map_err(|error| ApiError::other(WHAT, error))?;
-        let patch = Patch::<()>::Json(operations);
-        let answer = self.patch(WHAT, &own_params(), &patch).await;
-        answer.map_err(|error| match error.kind {
+    pub async fn patch(&self, patch: &NodePatch) -> Result<NodeView, ApiError> {
+        const TAINT: &str = "write the taint";
+        let own = PatchParams {
+            field_manager: Some(FIELD_MANAGER.into()),
+            ..PatchParams::default()
+        };
+        let body = patch.body();
+        let (what, params, request) = match patch {
+            NodePatch::Labels(_) => {
+                let params = PatchParams::apply(FIELD_MANAGER).force();
+                ("write the labels", params, Patch::Apply(body))
+            }
+            NodePatch::StrayLabels(_) => ("clean up labels", own, Patch::Merge(body)),
+            NodePatch::Condition(_) => ("write the condition", own, Patch::Strategic(body)),
+            NodePatch::Taints(_) => {
+                let operations = serde_json::from_value(body);
+                let operations = operations.map_err(|error| ApiError::other(TAINT, error))?;
+                (TAINT, own, Patch::Json(operations))
+            }
+        };
+        let (nodes, deadline) = (&self.nodes, self.limits.deadline);
+        let answer = match patch {
+            NodePatch::Condition(_) => {
+                let request = nodes.patch_status(&self.node, &params, &request);
+                bounded(what, deadline, request).await
+            }
+            _ => bounded(what, deadline, nodes.patch(&self.node, &params, &request)).await,
+        };
+        let node = answer.map_err(|error| match error.kind {
             // The server answers a failed test as an invalid request.
-            ErrorKind::Invalid => ApiError {
+            ErrorKind::Invalid if what == TAINT => ApiError {
                 kind: ErrorKind::Conflict,
                 ..error
             },
             _ => error,
-        })
-    }
-
-    async fn patch<P: Serialize + Debug>(
-        &self,
-        what: &'static str,
-        params: &PatchParams,
-        patch: &Patch<P>,
-    ) -> Result<NodeView, ApiError> {
-        let request = self.nodes.patch(&self.node, params, patch);
-        let node = bounded(what, self.limits.deadline, request).await?;
+        })?;
         Ok(NodeView::of(&node))
     }
 
@@ -329,12 +309,5 @@ pub(super) async fn each<K: Clone + Debug + DeserializeOwned>(
             Some(token) => params = params.continue_token(&token),
             None => return Ok(()),
         }
-    }
-}
-
-fn own_params() -> PatchParams {
-    PatchParams {
-        field_manager: Some(FIELD_MANAGER.into()),
-        ..PatchParams::default()
     }
 }

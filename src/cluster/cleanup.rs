@@ -2,64 +2,40 @@
 
 use super::api::{NodeApi, each};
 use super::budget::LEASE;
-use super::desired::WantedTaint;
+use super::desired::Desired;
 use super::error::{ApiError, ErrorKind, bounded};
 use super::names::Names;
 use super::node::NodeView;
 use super::rate_limit::Limits;
-use super::reconcile::{condition_removal, taints};
+use super::reconcile::{NodePatch, reconcile};
 use super::settings::TaintEffect;
 use kube::api::{DeleteParams, ListParams};
-use serde_json::{Map, Value, json};
+use std::time::Duration;
 
-/// Attempts at a Node whose taints change meanwhile.
-const ATTEMPTS: usize = 10;
+/// Patches of one Node, with those that are repeated because its taints change meanwhile.
+const ATTEMPTS: usize = 12;
 
 /// Nodes or Leases a page.
 const PAGE: u32 = 100;
 
-/// The patches that remove what is ours from a node.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Removal {
-    /// Merge patch of the labels.
-    pub labels: Option<Value>,
-    /// JSON patch of the taints.
-    pub taints: Option<Vec<Value>>,
-    /// Strategic merge patch of the status.
-    pub condition: Option<Value>,
-}
-
-impl Removal {
-    /// Names of what is removed.
-    pub fn parts(&self) -> Vec<&'static str> {
-        [
-            ("labels", self.labels.is_some()),
-            ("taint", self.taints.is_some()),
-            ("condition", self.condition.is_some()),
-        ]
-        .into_iter()
-        .filter_map(|(part, there)| there.then_some(part))
-        .collect()
-    }
-}
-
 /// The patches that leave a node as if the agent had never run. The startup taint goes, too: no agent
 /// is left to remove it. The mute annotation belongs to the operator and stays.
-pub fn removal(node: &NodeView, names: &Names) -> Removal {
-    let ours = node.labels.keys().filter(|key| names.is_own_label(key));
-    let labels: Map<String, Value> = ours.map(|key| (key.clone(), Value::Null)).collect();
-    let patch = taints(
-        &WantedTaint::Absent,
-        true,
-        node,
+fn removal(node: &NodeView, names: &Names) -> impl Iterator<Item = NodePatch> + use<> {
+    let node = NodeView {
+        // All labels are removed by name, also those that our field manager owns.
+        owned_labels: Vec::new(),
+        ..node.clone()
+    };
+    let (effect, now) = (TaintEffect::NoSchedule, jiff::Timestamp::now());
+    reconcile(
+        &node,
+        &Desired::nothing(),
         names,
-        TaintEffect::NoSchedule,
-    );
-    Removal {
-        labels: (!labels.is_empty()).then(|| json!({"metadata": {"labels": labels}})),
-        taints: patch.map(|patch| patch.operations),
-        condition: condition_removal(node),
-    }
+        effect,
+        Duration::ZERO,
+        now,
+    )
+    .all()
 }
 
 /// Which nodes to clean.
@@ -90,7 +66,7 @@ pub async fn clean(
     let limits = Limits::default();
     each("list the nodes", &api.nodes(), params, limits, |node| {
         let view = NodeView::of(&node);
-        if !removal(&view, names).parts().is_empty() {
+        if removal(&view, names).next().is_some() {
             found.push(view);
         }
     })
@@ -98,7 +74,8 @@ pub async fn clean(
     let mut cleaned = 0;
     let mut failed = None;
     for view in found {
-        let (name, parts) = (view.name.clone(), removal(&view, names).parts());
+        let (name, parts) = (view.name.clone(), removal(&view, names));
+        let parts: Vec<&str> = parts.map(|patch| patch.part()).collect();
         if !dry_run {
             match unless_gone(clean_one(&api.for_node(&name), view, names).await) {
                 Ok(true) => {}
@@ -159,24 +136,16 @@ fn unless_gone<T>(answer: Result<T, ApiError>) -> Result<bool, ApiError> {
 async fn clean_one(api: &NodeApi, mut view: NodeView, names: &Names) -> Result<(), ApiError> {
     let mut conflict = None;
     for _ in 0..ATTEMPTS {
-        let removal = removal(&view, names);
-        if let Some(operations) = &removal.taints
-            && let Err(error) = api.patch_taints(operations).await
-        {
-            if error.kind != ErrorKind::Conflict {
-                return Err(error);
+        let Some(patch) = removal(&view, names).next() else {
+            return Ok(());
+        };
+        view = match api.patch(&patch).await {
+            Err(error) if error.kind == ErrorKind::Conflict => {
+                conflict = Some(error);
+                api.get().await?
             }
-            conflict = Some(error);
-            view = api.get().await?;
-            continue;
-        }
-        if let Some(body) = &removal.labels {
-            api.merge(body).await?;
-        }
-        if let Some(body) = &removal.condition {
-            api.patch_status(body).await?;
-        }
-        return Ok(());
+            answer => answer?,
+        };
     }
     conflict.map_or(Ok(()), Err)
 }
@@ -186,6 +155,7 @@ mod tests {
     use super::super::node::testing::node;
     use super::super::settings::ClusterSettings;
     use super::*;
+    use serde_json::{Value, json};
 
     #[test]
     fn only_ours_goes() {
@@ -199,23 +169,25 @@ mod tests {
             ]),
             json!([{"type": "Ready"}, {"type": "FabricReady", "status": "False"}]),
         );
-        let removal = removal(&view, &names);
+        let patches: Vec<NodePatch> = removal(&view, &names).collect();
+        let [labels, taints, condition] = patches.as_slice() else {
+            panic!("{patches:?}");
+        };
         assert_eq!(
-            removal.labels.unwrap(),
+            labels.body(),
             json!({"metadata": {"labels": {"selvage.dev/fabric": null}}})
         );
-        let taints = removal.taints.unwrap();
-        assert_eq!(taints[0]["op"], "test");
+        assert_eq!(taints.body()[0]["op"], "test");
         assert_eq!(
-            taints[1]["value"],
+            taints.body()[1]["value"],
             json!([{"key": "other", "effect": "NoSchedule", "odd": 1}])
         );
-        assert!(removal.condition.is_some());
+        assert_eq!(condition.part(), "condition");
         let clean = node(
             json!({"zone": "b"}),
             Value::Null,
             json!([{"type": "Ready"}]),
         );
-        assert_eq!(super::removal(&clean, &names), Removal::default());
+        assert_eq!(removal(&clean, &names).count(), 0);
     }
 }

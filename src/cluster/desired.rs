@@ -15,6 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Longest message of the condition, in bytes.
 pub const MESSAGE_MAX: usize = 1024;
 
+/// What the condition's message begins with while a wanted taint is not put.
+pub const WITHHELD: &str = "The taint is withheld";
+
 /// What a label should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Want {
@@ -76,6 +79,24 @@ pub struct Desired {
     pub taint: WantedTaint,
     /// Whether the taint that the node joined with is removed.
     pub end_startup: bool,
+}
+
+impl Desired {
+    /// Nothing of ours.
+    pub fn nothing() -> Self {
+        Desired {
+            state: State::Unknown,
+            labels: BTreeMap::new(),
+            condition: WantedCondition {
+                status: "Unknown",
+                reason: String::new(),
+                message: String::new(),
+            },
+            writes_condition: false,
+            taint: WantedTaint::Absent,
+            end_startup: true,
+        }
+    }
 }
 
 /// What the Node should carry; `None` before the first full window, and if nothing is written.

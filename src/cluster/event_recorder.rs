@@ -131,19 +131,14 @@ impl EventRecorder {
             }
             Err(error) => error,
         };
-        match error.kind {
-            // The earlier event was deleted: the next attempt creates one.
-            ErrorKind::NotFound if earlier.is_some() => {
-                self.queue.push_front(request);
-                Ok(())
-            }
-            _ if error.is_final() || error.kind == ErrorKind::Conflict => Err(error),
-            _ => {
-                self.queue.push_front(request);
-                earlier.into_iter().for_each(|event| self.remember(event));
-                Err(error)
-            }
+        // Then the next attempt creates one.
+        let deleted = error.kind == ErrorKind::NotFound && earlier.is_some();
+        if deleted || !(error.is_final() || error.kind == ErrorKind::Conflict) {
+            self.queue.push_front(request);
+            let earlier = earlier.filter(|_| !deleted);
+            earlier.into_iter().for_each(|event| self.remember(event));
         }
+        if deleted { Ok(()) } else { Err(error) }
     }
 
     async fn create(&self, client: &Client, event: Event) -> Result<Event, ApiError> {
@@ -166,30 +161,26 @@ impl EventRecorder {
         earlier: Event,
         event: Event,
     ) -> Result<Event, ApiError> {
-        let mut body = json!({
-            "count": earlier.count.unwrap_or(1).saturating_add(1),
-            "lastTimestamp": event.last_timestamp,
-        });
-        if let Some(body) = body.as_object_mut()
-            && event.message != earlier.message
-        {
-            body.insert("message".into(), json!(event.message));
-        }
-        let params = PatchParams {
-            field_manager: Some(FIELD_MANAGER.into()),
-            ..PatchParams::default()
-        };
-        let name = earlier.metadata.name.clone().unwrap_or_default();
-        let api = api(client, &earlier);
-        let patch = Patch::Merge(&body);
-        let request = api.patch(&name, &params, &patch);
-        bounded("write an event", self.deadline, request).await?;
-        Ok(Event {
+        let event = Event {
             count: Some(earlier.count.unwrap_or(1).saturating_add(1)),
             last_timestamp: event.last_timestamp,
             message: event.message,
             ..earlier
-        })
+        };
+        let body = json!({
+            "count": event.count,
+            "lastTimestamp": event.last_timestamp,
+            "message": event.message,
+        });
+        let params = PatchParams {
+            field_manager: Some(FIELD_MANAGER.into()),
+            ..PatchParams::default()
+        };
+        let name = event.metadata.name.clone().unwrap_or_default();
+        let (api, patch) = (api(client, &event), Patch::Merge(&body));
+        let request = api.patch(&name, &params, &patch);
+        bounded("write an event", self.deadline, request).await?;
+        Ok(event)
     }
 
     fn remember(&mut self, event: Event) {

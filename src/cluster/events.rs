@@ -1,9 +1,9 @@
 //! Requests for Events: what they say, and the agent's end of the channel for those on pods.
 
-use super::desired::WantedCondition;
+use super::desired;
 use super::label_syntax::is_dns_name;
 use crate::observe::pod::PodFacts;
-use crate::report::State;
+use crate::report::{Report, State};
 use tokio::sync::mpsc;
 
 /// Events that may wait for the writer.
@@ -49,6 +49,8 @@ pub struct EventRequest {
     pub at: jiff::Timestamp,
     /// The pod it is about; `None`: the Node.
     pub pod: Option<PodRef>,
+    /// Published only if the Node's label says something else: of the first verdict since the start.
+    pub unless_labelled: Option<State>,
     /// The `type` of the event.
     pub kind: EventKind,
     /// Its reason in CamelCase, such as `FabricUnready`.
@@ -63,21 +65,26 @@ impl EventRequest {
         EventRequest {
             at: jiff::Timestamp::now(),
             pod: None,
+            unless_labelled: None,
             kind,
             reason,
             message,
         }
     }
 
-    /// The event of a verdict.
-    pub fn of_verdict(state: State, condition: WantedCondition) -> Self {
-        let (kind, reason) = match state {
+    /// The event of a change of verdict, or of the `first` verdict since the agent started.
+    pub fn of_verdict(report: &Report, first: bool) -> Self {
+        let (kind, reason) = match report.state {
             State::Ready => (EventKind::Normal, "FabricReady"),
             State::Degraded => (EventKind::Warning, "FabricDegraded"),
             State::Unready => (EventKind::Warning, "FabricUnready"),
             State::Unknown => (EventKind::Warning, "FabricUnknown"),
         };
-        EventRequest::on_node(kind, reason, condition.message)
+        let message = desired::condition(report).message;
+        EventRequest {
+            unless_labelled: first.then_some(report.state),
+            ..EventRequest::on_node(kind, reason, message)
+        }
     }
 }
 

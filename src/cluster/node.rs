@@ -156,7 +156,7 @@ fn offer(status: &NodeStatus, labels: Option<&BTreeMap<String, String>>) -> Opti
         instance_type: labels.and_then(|labels| labels.get(INSTANCE_TYPE)).cloned(),
         ..NodeResources::default()
     };
-    let number = |part: &Map<String, Value>, name: &str| super::pods::count(part.get(name)?);
+    let number = |part: &Map<String, Value>, name: &str| count(part.get(name)?);
     for name in allocatable.keys().chain(capacity.keys()) {
         let ours = is_gpu_resource(name) || is_rdma_resource(name);
         if ours && offer.resources.len() < RESOURCES {
@@ -169,6 +169,32 @@ fn offer(status: &NodeStatus, labels: Option<&BTreeMap<String, String>>) -> Opti
         }
     }
     Some(offer)
+}
+
+/// A quantity as a count, rounded down: `8`, `"8"`, `"1k"`, `"63"` (apimachinery's `resource.Quantity`).
+pub fn count(quantity: &Value) -> Option<u64> {
+    let text = match quantity {
+        Value::Number(number) => return number.as_u64(),
+        Value::String(text) => text.trim(),
+        _ => return None,
+    };
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (digits, suffix) = text.split_at(end);
+    let number: u64 = digits.parse().ok()?;
+    let factor: u64 = match suffix {
+        "" => 1,
+        "m" => return Some(number / 1000),
+        "k" => 1000,
+        "M" => 1_000_000,
+        "G" => 1_000_000_000,
+        "Ki" => 1 << 10,
+        "Mi" => 1 << 20,
+        "Gi" => 1 << 30,
+        _ => return None,
+    };
+    Some(number.saturating_mul(factor))
 }
 
 /// A text field of an object; empty if missing.

@@ -2,6 +2,7 @@
 
 use backon::ExponentialBuilder;
 use kube::runtime::watcher::ExponentialBackoff;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -65,45 +66,91 @@ pub(super) fn backoff((first, longest): (Duration, Duration)) -> ExponentialBack
         .into()
 }
 
-/// A token bucket: so many writes at once, then one every so often.
-#[derive(Debug, Clone)]
-pub(super) struct RateLimit {
-    burst: u32,
-    refill: Duration,
-    /// When the bucket is full again.
-    full_at: Instant,
+/// What has a pace of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Gate {
+    /// Any request, after an error.
+    Request,
+    /// The Node is read again though its watch is silent.
+    Refresh,
+    /// Changes of labels and condition.
+    LabelsAndCondition,
+    /// Changes of the taints.
+    Taints,
+    /// Events on pods.
+    PodEvents,
+    /// A condition of which the message alone differs.
+    Message,
+    /// A condition of which the heartbeat alone is due.
+    Heartbeat,
+    /// Requests for a slot of the budget.
+    Slot,
 }
 
-impl RateLimit {
-    /// A bucket that is full now.
-    pub fn new(limits: &Limits, now: Instant) -> Self {
-        RateLimit {
+/// The writer's clocks: when each gate opens. Some let a burst of writes through at once, then one every
+/// so often.
+#[derive(Debug)]
+pub(super) struct Gates {
+    burst: u32,
+    refill: Duration,
+    /// When a gate opens; where it allows a burst, when that is whole again.
+    opens: BTreeMap<Gate, Instant>,
+    /// The wait before the next pass, if nothing changes before.
+    pub requeue: Option<Duration>,
+}
+
+impl Gates {
+    /// All open.
+    pub fn new(limits: &Limits) -> Self {
+        Gates {
             burst: limits.burst,
             refill: limits.refill,
-            full_at: now,
+            opens: BTreeMap::new(),
+            requeue: None,
         }
     }
 
-    /// How long until a token is there; zero if one is.
-    pub fn wait(&self, now: Instant) -> Duration {
-        let spare = self.refill * self.burst.saturating_sub(1);
-        self.full_at
-            .saturating_duration_since(now)
-            .saturating_sub(spare)
+    /// Has the next pass begin within this time.
+    pub fn requeue_within(&mut self, wait: Duration) {
+        self.requeue = Some(self.requeue.map_or(wait, |known| known.min(wait)));
     }
 
-    /// Takes a token.
-    ///
-    /// # Errors
-    /// The wait until there is one.
-    pub fn take(&mut self, now: Instant) -> Result<(), Duration> {
-        match self.wait(now) {
-            Duration::ZERO => {
-                self.full_at = self.full_at.max(now) + self.refill;
-                Ok(())
+    /// How long until a gate opens; zero if it is open.
+    pub fn wait(&self, gate: Gate) -> Duration {
+        let spare = match gate {
+            Gate::LabelsAndCondition | Gate::Taints | Gate::PodEvents => {
+                self.refill * self.burst.saturating_sub(1)
             }
-            wait => Err(wait),
+            _ => Duration::ZERO,
+        };
+        let opens = self.opens.get(&gate);
+        let wait = opens.map(|at| at.saturating_duration_since(Instant::now()));
+        wait.unwrap_or_default().saturating_sub(spare)
+    }
+
+    /// Whether a gate is open; else the next pass begins when it opens.
+    pub fn is_open(&mut self, gate: Gate) -> bool {
+        let wait = self.wait(gate);
+        if !wait.is_zero() {
+            self.requeue_within(wait);
         }
+        wait.is_zero()
+    }
+
+    /// Passes a gate that allows a burst, if it is open.
+    pub fn take(&mut self, gate: Gate) -> bool {
+        let open = self.is_open(gate);
+        if open {
+            let now = Instant::now();
+            let opens = self.opens.entry(gate).or_insert(now);
+            *opens = (*opens).max(now) + self.refill;
+        }
+        open
+    }
+
+    /// Closes a gate for this long.
+    pub fn close(&mut self, gate: Gate, wait: Duration) {
+        self.opens.insert(gate, Instant::now() + wait);
     }
 }
 
@@ -124,19 +171,29 @@ mod tests {
         assert!(waits.next().unwrap() <= limits.backoff.0);
     }
 
-    #[test]
-    fn a_flap_is_written_a_few_times_and_then_now_and_then() {
-        let start = Instant::now();
-        let at = |second| start + Duration::from_secs(second);
+    #[tokio::test(start_paused = true)]
+    async fn a_flap_is_written_a_few_times_and_then_now_and_then() {
         let limits = Limits {
             burst: 3,
             ..Limits::default()
         };
-        let mut limit = RateLimit::new(&limits, start);
-        let taken = (0..600).filter(|second| limit.take(at(*second)).is_ok());
-        assert_eq!(taken.count(), 3 + 19);
-        let mut limit = RateLimit::new(&Limits { burst: 1, ..limits }, start);
-        assert_eq!(limit.take(at(0)), Ok(()));
-        assert_eq!(limit.take(at(10)), Err(Duration::from_secs(20)));
+        let mut gates = Gates::new(&limits);
+        let mut taken = 0;
+        for _ in 0..600 {
+            taken += u32::from(gates.take(Gate::Taints));
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        assert_eq!(taken, 3 + 19);
+        let mut gates = Gates::new(&Limits { burst: 1, ..limits });
+        assert!(gates.take(Gate::Taints) && gates.take(Gate::PodEvents));
+        assert_eq!(gates.requeue, None);
+        tokio::time::advance(Duration::from_secs(10)).await;
+        assert!(!gates.take(Gate::Taints));
+        assert_eq!(gates.requeue, Some(Duration::from_secs(20)));
+        gates.close(Gate::Slot, Duration::from_secs(5));
+        assert!(!gates.is_open(Gate::Slot));
+        assert_eq!(gates.requeue, Some(Duration::from_secs(5)));
+        tokio::time::advance(Duration::from_secs(5)).await;
+        assert!(gates.is_open(Gate::Slot));
     }
 }

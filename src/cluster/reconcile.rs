@@ -1,6 +1,6 @@
 //! The patches that bring the Node from what it carries to what it should carry. Pure.
 
-use super::desired::{Desired, Want, WantedCondition, WantedTaint};
+use super::desired::{Desired, WITHHELD, Want, WantedCondition, WantedTaint};
 use super::names::{CONDITION, Names};
 use super::node::{NodeView, text};
 use super::settings::TaintEffect;
@@ -8,17 +8,60 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// A patch of the Node.
+#[derive(Debug, Clone, PartialEq)]
+pub enum NodePatch {
+    /// Server-side apply of our labels.
+    Labels(Value),
+    /// Merge patch that removes labels of ours that our field manager does not own.
+    StrayLabels(Value),
+    /// JSON patch of the taints: the operations by RFC 6902.
+    Taints(Vec<Value>),
+    /// Strategic merge patch of the status.
+    Condition(Value),
+}
+
+impl NodePatch {
+    /// What it writes, as metrics and the report call it.
+    pub fn part(&self) -> &'static str {
+        match self {
+            NodePatch::Labels(_) | NodePatch::StrayLabels(_) => "labels",
+            NodePatch::Taints(_) => "taint",
+            NodePatch::Condition(_) => "condition",
+        }
+    }
+
+    /// The request's body.
+    pub fn body(&self) -> Value {
+        match self {
+            NodePatch::Labels(body) | NodePatch::StrayLabels(body) => body.clone(),
+            NodePatch::Condition(body) => body.clone(),
+            NodePatch::Taints(operations) => Value::Array(operations.clone()),
+        }
+    }
+}
+
 /// What differs between the Node and what it should carry; empty where nothing does.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Patches {
-    /// Server-side apply of our labels.
-    pub labels: Option<Value>,
-    /// Merge patch that removes labels of ours that our field manager does not own.
-    pub stray_labels: Option<Value>,
-    /// JSON patch of the taints.
+    /// Our labels.
+    pub labels: Option<NodePatch>,
+    /// Labels that should not be there.
+    pub stray_labels: Option<NodePatch>,
+    /// Our taints.
     pub taints: Option<TaintPatch>,
-    /// Strategic merge patch of the status, and why it is due.
-    pub condition: Option<(ConditionWrite, Value)>,
+    /// Our condition, and why it is due.
+    pub condition: Option<(ConditionWrite, NodePatch)>,
+}
+
+impl Patches {
+    /// All of them.
+    pub fn all(self) -> impl Iterator<Item = NodePatch> {
+        let taints = self.taints.map(|taints| taints.patch);
+        let condition = self.condition.map(|(_, patch)| patch);
+        let all = [self.labels, self.stray_labels, taints, condition];
+        all.into_iter().flatten()
+    }
 }
 
 /// Compares a Node with what it should carry. `heartbeat` zero: the condition is not renewed.
@@ -30,23 +73,27 @@ pub fn reconcile(
     heartbeat: Duration,
     now: jiff::Timestamp,
 ) -> Patches {
+    let condition = match desired.writes_condition {
+        true => condition(&desired.condition, node, now, heartbeat),
+        false => node.condition.as_ref().map(|_| {
+            let removal =
+                json!({"status": {"conditions": [{"$patch": "delete", "type": CONDITION}]}});
+            (ConditionWrite::Change, removal)
+        }),
+    };
     Patches {
-        labels: labels(desired, node),
-        stray_labels: stray_labels(desired, node, names),
+        labels: labels(desired, node).map(NodePatch::Labels),
+        stray_labels: stray_labels(desired, node, names).map(NodePatch::StrayLabels),
         taints: taints(&desired.taint, desired.end_startup, node, names, effect),
-        condition: if desired.writes_condition {
-            condition(&desired.condition, node, now, heartbeat)
-        } else {
-            condition_removal(node).map(|patch| (ConditionWrite::Change, patch))
-        },
+        condition: condition.map(|(why, body)| (why, NodePatch::Condition(body))),
     }
 }
 
 /// A JSON patch for `spec.taints`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaintPatch {
-    /// The operations by RFC 6902.
-    pub operations: Vec<Value>,
+    /// The operations.
+    pub patch: NodePatch,
     /// Adds our taint to a node without it, which needs a slot of the budget.
     pub taints: bool,
     /// Removes our taint from the node.
@@ -107,7 +154,7 @@ pub enum ConditionWrite {
     Heartbeat,
     /// Only the message differs.
     Message,
-    /// Status or reason differ.
+    /// Status or reason differ, or whether the taint is withheld.
     Change,
 }
 
@@ -118,23 +165,23 @@ fn condition(
     now: jiff::Timestamp,
     heartbeat: Duration,
 ) -> Option<(ConditionWrite, Value)> {
-    let why = match &node.condition {
+    let stands = node.condition.as_ref();
+    let why = match stands {
         Some(stands) if stands.status == wanted.status && stands.reason == wanted.reason => {
-            if stands.message != wanted.message {
+            let withheld = |message: &str| message.starts_with(WITHHELD);
+            if stands.message == wanted.message {
+                let due = heartbeat_due(stands.last_heartbeat_time, now, heartbeat);
+                (!heartbeat.is_zero() && due).then_some(ConditionWrite::Heartbeat)?
+            } else if withheld(&stands.message) == withheld(&wanted.message) {
                 ConditionWrite::Message
-            } else if !heartbeat.is_zero()
-                && heartbeat_due(stands.last_heartbeat_time, now, heartbeat)
-            {
-                ConditionWrite::Heartbeat
             } else {
-                return None;
+                // That the taint is withheld, or no longer, is news.
+                ConditionWrite::Change
             }
         }
         _ => ConditionWrite::Change,
     };
-    let since = node
-        .condition
-        .as_ref()
+    let since = stands
         .filter(|stands| stands.status == wanted.status)
         .and_then(|stands| stands.last_transition_time)
         .unwrap_or(now);
@@ -147,12 +194,6 @@ fn condition(
         "lastTransitionTime": seconds(since),
     }]}});
     Some((why, patch))
-}
-
-/// Strategic merge patch that removes our condition, if it is there.
-pub(super) fn condition_removal(node: &NodeView) -> Option<Value> {
-    let removal = || json!({"status": {"conditions": [{"$patch": "delete", "type": CONDITION}]}});
-    node.condition.as_ref().map(|_| removal())
 }
 
 fn heartbeat_due(last: Option<jiff::Timestamp>, now: jiff::Timestamp, every: Duration) -> bool {
@@ -173,7 +214,7 @@ fn seconds(at: jiff::Timestamp) -> String {
 
 /// The patch of our taints, guarded by the list as it was found, and where our taint is added by the
 /// version of the object as well: see [`super::budget`].
-pub(super) fn taints(
+fn taints(
     desired: &WantedTaint,
     end_startup: bool,
     node: &NodeView,
@@ -202,7 +243,7 @@ pub(super) fn taints(
         (false, None) => json!({"op": "add", "path": "/spec/taints", "value": wanted}),
     });
     Some(TaintPatch {
-        operations,
+        patch: NodePatch::Taints(operations),
         taints: present && !tainted,
         untaints: tainted && !present,
         ends_startup: found.iter().any(joins) && !wanted.iter().any(joins),

@@ -2,7 +2,6 @@
 //! with several ports, or with a default route on every network.
 
 use crate::machines::{judged_after, never_there, said};
-use selvage::check::profile::by_type;
 use selvage::simulate::{NodeSpec, by_name};
 use std::fmt::Write;
 use std::fs;

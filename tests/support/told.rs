@@ -1,8 +1,8 @@
 //! The real writer against [`FakeApi`], on a thread of its own, with short times.
 
 use crate::fake_api::FakeApi;
-use selvage::cluster::writer::{VerdictChange, WriterChannels};
-use selvage::cluster::{ClusterSettings, EventSender, Limits, NodeFacts, Writer};
+use selvage::cluster::writer::WriterChannels;
+use selvage::cluster::{ClusterSettings, EventRequest, EventSender, Limits, NodeFacts, Writer};
 use selvage::config::Config;
 use selvage::report::{ClusterStatus, Report, State, Tainting};
 use std::sync::{Arc, OnceLock};
@@ -86,7 +86,7 @@ pub struct Told {
 /// A writer that runs.
 pub struct Running {
     pub reports: watch::Sender<Arc<Report>>,
-    pub changes: mpsc::Sender<VerdictChange>,
+    pub changes: mpsc::Sender<EventRequest>,
     pub events: EventSender,
     status: watch::Receiver<Option<Arc<ClusterStatus>>>,
     node: watch::Receiver<NodeFacts>,
@@ -168,7 +168,7 @@ impl Running {
     /// The next report; a change of verdict is told as the agent does.
     pub fn report(&mut self, report: Report) {
         if report.full_window && self.state != Some(report.state) {
-            let change = VerdictChange::of(&report, self.state.is_none());
+            let change = EventRequest::of_verdict(&report, self.state.is_none());
             self.state = Some(report.state);
             self.changes.try_send(change).expect("room for a change");
         }

@@ -1,6 +1,7 @@
 //! The few facts that are kept of a Pod.
 
 use crate::cluster::job::{self, Marks};
+use crate::cluster::node::count;
 use crate::observe::pod::{
     ContainerFacts, ContainerState, Job, PodFacts, is_gpu_resource, is_gpudirect_tcp_daemon,
     is_rdma_resource,
@@ -231,32 +232,6 @@ fn is_extended(name: &str) -> bool {
     };
     let own = domain == "kubernetes.io" || domain.ends_with(".kubernetes.io");
     !own && !resource.to_ascii_lowercase().contains("gpu")
-}
-
-/// A quantity as a count, rounded down: `8`, `"8"`, `"1k"`, `"63"` (apimachinery's `resource.Quantity`).
-pub fn count(quantity: &Value) -> Option<u64> {
-    let text = match quantity {
-        Value::Number(number) => return number.as_u64(),
-        Value::String(text) => text.trim(),
-        _ => return None,
-    };
-    let end = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    let (digits, suffix) = text.split_at(end);
-    let number: u64 = digits.parse().ok()?;
-    let factor: u64 = match suffix {
-        "" => 1,
-        "m" => return Some(number / 1000),
-        "k" => 1000,
-        "M" => 1_000_000,
-        "G" => 1_000_000_000,
-        "Ki" => 1 << 10,
-        "Mi" => 1 << 20,
-        "Gi" => 1 << 30,
-        _ => return None,
-    };
-    Some(number.saturating_mul(factor))
 }
 
 #[cfg(test)]

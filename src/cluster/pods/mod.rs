@@ -14,6 +14,5 @@ mod object;
 mod table;
 mod watch;
 
-pub use facts::count;
 pub use table::{Health, PodTable};
 pub use watch::PodWatch;

@@ -114,8 +114,7 @@ fn patched(taints: &Value, want: &Desired) -> Option<(Vec<Value>, TaintPatch)> {
         &names(),
         TaintEffect::NoSchedule,
     )?;
-    let operations: json_patch::Patch =
-        serde_json::from_value(Value::Array(patch.operations.clone())).unwrap();
+    let operations: json_patch::Patch = serde_json::from_value(patch.patch.body()).unwrap();
     let object = |taints: &Value, version: &str| {
         let mut object = json!({"metadata": {"resourceVersion": version}, "spec": {}});
         if !taints.is_null() {

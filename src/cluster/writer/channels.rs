@@ -1,10 +1,9 @@
 //! What reaches and leaves the writer.
 
-use crate::cluster::desired;
 use crate::cluster::events::EventRequest;
 use crate::cluster::silence::Mutes;
 use crate::observe::node_resources::NodeResources;
-use crate::report::{ClusterStatus, Report, State};
+use crate::report::{ClusterStatus, Report};
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
@@ -19,34 +18,12 @@ pub struct NodeFacts {
     pub offer: Option<Arc<NodeResources>>,
 }
 
-/// A change of verdict, to be published as an event.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct VerdictChange {
-    /// The first verdict since the agent started: published only if the Node's label differs.
-    pub first: bool,
-    /// The verdict since then.
-    pub state: State,
-    /// What to publish.
-    pub event: EventRequest,
-}
-
-impl VerdictChange {
-    /// The change that a report shows.
-    pub fn of(report: &Report, first: bool) -> Self {
-        VerdictChange {
-            first,
-            state: report.state,
-            event: EventRequest::of_verdict(report.state, desired::condition(report)),
-        }
-    }
-}
-
 /// What reaches and leaves the writer.
 pub struct WriterChannels {
     /// Reports; only the latest counts.
     pub reports: watch::Receiver<Arc<Report>>,
     /// Changes of verdict, each of which is published.
-    pub changes: mpsc::Receiver<VerdictChange>,
+    pub changes: mpsc::Receiver<EventRequest>,
     /// Events on pods, each of which is published.
     pub pod_events: mpsc::Receiver<EventRequest>,
     /// What the writer has done, for those who show it. `None` until it runs.
@@ -58,19 +35,11 @@ pub struct WriterChannels {
 impl WriterChannels {
     /// Sends what has changed.
     pub(super) fn send(&self, status: &ClusterStatus, facts: &NodeFacts) {
-        self.status.send_if_modified(|sent| {
-            let differs = sent.as_deref() != Some(status);
-            if differs {
-                *sent = Some(Arc::new(status.clone()));
-            }
-            differs
-        });
-        self.node.send_if_modified(|sent| {
-            let differs = sent != facts;
-            if differs {
-                sent.clone_from(facts);
-            }
-            differs
-        });
+        if self.status.borrow().as_deref() != Some(status) {
+            self.status.send_replace(Some(Arc::new(status.clone())));
+        }
+        if *self.node.borrow() != *facts {
+            self.node.send_replace(facts.clone());
+        }
     }
 }

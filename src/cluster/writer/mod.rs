@@ -6,13 +6,14 @@ use super::api::{self, NodeApi};
 use super::desired::Desired;
 use super::error::{ApiError, ErrorKind};
 use super::event_recorder::EventRecorder;
+use super::events::EventRequest;
 use super::names::{self, Names};
 use super::node::NodeView;
-use super::rate_limit::{self, Limits, RateLimit};
+use super::rate_limit::{self, Gate, Gates, Limits};
 use super::settings::ClusterSettings;
 use super::silence::Mutes;
 use crate::check::CHECKS;
-use crate::report::{ClusterStatus, Report};
+use crate::report::ClusterStatus;
 use futures::StreamExt;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::utils::Backoff;
@@ -22,13 +23,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use taint_budget::TaintBudget;
-use tokio::time::Instant;
 
 mod apply;
 mod channels;
 mod taint_budget;
 
-pub use channels::{NodeFacts, VerdictChange, WriterChannels};
+pub use channels::{NodeFacts, WriterChannels};
 
 /// Conflicts in a row that are retried at once. An admission policy that denies a write may answer as a
 /// failed test does.
@@ -43,62 +43,35 @@ struct Context {
     names: Names,
     node: String,
     limits: Limits,
+    /// The setting, and up to a tenth more, so that agents started together drift apart.
+    heartbeat: Duration,
 }
 
 /// The writer and its state.
 pub struct Writer {
     context: Context,
-    /// The Node as last seen, and when.
+    /// The Node as last seen.
     view: Option<NodeView>,
-    seen_at: Instant,
+    /// All of its clocks.
+    gates: Gates,
     budget: TaintBudget,
-    rate: RateLimits,
-    condition: ConditionTimers,
     retry: Retry,
     events: EventRecorder,
-    /// The first verdict since the start, until the Node as found is known.
-    first: Option<VerdictChange>,
+    /// The event of the first verdict since the start, until the Node as found is known.
+    first: Option<EventRequest>,
     /// What a dry run has logged last.
     logged: Option<Desired>,
-    requeue: Requeue,
     status: ClusterStatus,
     facts: NodeFacts,
 }
 
-/// How often each kind of write is allowed, whatever the reason.
-struct RateLimits {
-    labels_and_condition: RateLimit,
-    taints: RateLimit,
-    pod_events: RateLimit,
-}
-
-/// When a condition may be written again for these reasons alone.
-struct ConditionTimers {
-    /// The setting, and up to a tenth more, so that agents started together drift apart.
-    heartbeat: Duration,
-    heartbeat_after: Instant,
-    message_after: Instant,
-}
-
 /// What follows from the latest errors.
 struct Retry {
-    /// No request is made before this.
-    after: Instant,
     backoff: ExponentialBackoff,
     conflicts: u32,
     unreachable_count: u32,
     /// Credentials and the server's address are to be read again.
     reconnect: bool,
-}
-
-/// The wait before the next pass, if nothing changes before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Requeue(Option<Duration>);
-
-impl Requeue {
-    fn within(&mut self, wait: Duration) {
-        self.0 = Some(self.0.map_or(wait, |known| known.min(wait)));
-    }
 }
 
 impl Writer {
@@ -109,24 +82,12 @@ impl Writer {
 
     /// The same with other time limits.
     pub fn limited(settings: ClusterSettings, node: &str, limits: Limits) -> Self {
-        let now = Instant::now();
         let heartbeat = settings.heartbeat.duration();
         Writer {
             view: None,
-            seen_at: now,
-            budget: TaintBudget::new(&limits, now),
-            rate: RateLimits {
-                labels_and_condition: RateLimit::new(&limits, now),
-                taints: RateLimit::new(&limits, now),
-                pod_events: RateLimit::new(&limits, now),
-            },
-            condition: ConditionTimers {
-                heartbeat: heartbeat + heartbeat.mul_f64(0.1 * fastrand::f64()),
-                heartbeat_after: now,
-                message_after: now,
-            },
+            gates: Gates::new(&limits),
+            budget: TaintBudget::new(&limits),
             retry: Retry {
-                after: now,
                 backoff: rate_limit::backoff(limits.backoff),
                 conflicts: 0,
                 unreachable_count: 0,
@@ -135,7 +96,6 @@ impl Writer {
             events: EventRecorder::new(node, limits),
             first: None,
             logged: None,
-            requeue: Requeue::default(),
             status: ClusterStatus {
                 mode: settings.mode.as_str(),
                 dry_run: settings.dry_run,
@@ -147,6 +107,7 @@ impl Writer {
                 settings,
                 node: node.to_string(),
                 limits,
+                heartbeat: heartbeat + heartbeat.mul_f64(0.1 * fastrand::f64()),
             },
         }
     }
@@ -156,34 +117,27 @@ impl Writer {
         tokio::pin!(shutdown);
         channels.send(&self.status, &self.facts);
         loop {
-            let connected = tokio::select! {
+            let api = tokio::select! {
                 () = &mut shutdown => return,
                 connected = self.connect(&channels) => connected,
             };
-            let served = self.serve(&connected, &mut channels, shutdown.as_mut());
-            if !served.await {
+            if !self.serve(&api, &mut channels, shutdown.as_mut()).await {
                 return;
             }
         }
     }
 
     /// A client with the current credentials.
-    async fn connect(&mut self, channels: &WriterChannels) -> Connected {
-        let Context {
-            settings,
-            names,
-            node,
-            limits,
-        } = &self.context;
+    async fn connect(&mut self, channels: &WriterChannels) -> NodeApi {
         loop {
-            match api::connect(settings, limits).await {
+            let context = &self.context;
+            match api::connect(&context.settings, &context.limits).await {
                 Ok((client, namespace)) => {
-                    let node = NodeApi::new(client.clone(), &namespace, node, names, *limits);
-                    return Connected { client, node };
+                    let Context { node, names, .. } = context;
+                    return NodeApi::new(client, &namespace, node, names, context.limits);
                 }
                 Err(error) => {
-                    self.status.api_up = Some(false);
-                    self.status.error = Some(error.to_string());
+                    self.note_outage(&error);
                     channels.send(&self.status, &self.facts);
                     tracing::warn!(%error, "cannot configure the API client; retrying");
                 }
@@ -195,15 +149,15 @@ impl Writer {
     /// Writes until shutdown (false), or until it must connect again (true).
     async fn serve<S: Future<Output = ()>>(
         &mut self,
-        api: &Connected,
+        api: &NodeApi,
         channels: &mut WriterChannels,
         mut shutdown: Pin<&mut S>,
     ) -> bool {
-        let nodes = watch_object(api.node.nodes(), &self.context.node).default_backoff();
+        let nodes = watch_object(api.nodes(), &self.context.node).default_backoff();
         let mut nodes = std::pin::pin!(nodes);
-        self.requeue = Requeue::default();
+        self.gates.requeue = None;
         loop {
-            let wait = self.requeue.0.unwrap_or(self.context.limits.resync);
+            let wait = self.gates.requeue.unwrap_or(self.context.limits.resync);
             tokio::select! {
                 () = &mut shutdown => return false,
                 changed = channels.reports.changed() => if changed.is_err() { return false },
@@ -211,20 +165,19 @@ impl Writer {
                     Ok(node) => self.take_watched(node.as_ref().map(NodeView::of)),
                     Err(error) => self.take_watch_error(&error),
                 },
-                Some(change) = channels.changes.recv() => self.take_change(change),
-                Some(event) = channels.pod_events.recv() => self.events.push(event),
+                Some(change) = channels.changes.recv() => self.take_event(change),
+                Some(event) = channels.pod_events.recv() => self.take_event(event),
                 () = tokio::time::sleep(wait) => {}
             }
             while let Ok(change) = channels.changes.try_recv() {
-                self.take_change(change);
+                self.take_event(change);
             }
             while let Ok(event) = channels.pod_events.try_recv() {
-                self.events.push(event);
+                self.take_event(event);
             }
             channels.send(&self.status, &self.facts);
-            let wait = self.retry.after.saturating_duration_since(Instant::now());
-            if !wait.is_zero() {
-                self.requeue = Requeue(Some(wait));
+            self.gates.requeue = None;
+            if !self.gates.is_open(Gate::Request) {
                 continue;
             }
             if std::mem::take(&mut self.retry.reconnect) {
@@ -233,7 +186,7 @@ impl Writer {
             let report = Arc::clone(&channels.reports.borrow_and_update());
             tokio::select! {
                 () = &mut shutdown => return false,
-                () = self.pass(api, &report) => {}
+                done = self.reconcile(api, &report) => self.take_result(done),
             }
             channels.send(&self.status, &self.facts);
         }
@@ -255,25 +208,33 @@ impl Writer {
         if error.kind == ErrorKind::Unauthorized && !self.retry.reconnect {
             self.retry.reconnect = true;
             let wait = self.retry.backoff.next().unwrap_or_default();
-            self.retry.after = self.retry.after.max(Instant::now() + wait);
+            let wait = wait.max(self.gates.wait(Gate::Request));
+            self.gates.close(Gate::Request, wait);
         }
         // A resumed watch is silent until the next change: read what was missed.
         self.view = None;
+        self.note_outage(&error);
+    }
+
+    fn note_outage(&mut self, error: &ApiError) {
         self.status.api_up = Some(false);
         self.status.error = Some(error.to_string());
     }
 
+    fn note_answer(&mut self) {
+        self.status.api_up = Some(true);
+        self.status.error = None;
+    }
+
     /// Takes the Node as it is now.
     fn see(&mut self, view: NodeView) {
-        self.seen_at = Instant::now();
+        self.gates.close(Gate::Refresh, self.context.limits.resync);
         let tainted = view.is_tainted(&self.context.names);
         self.status.taint_applied = Some(tainted);
         let is_check = |id: &str| CHECKS.iter().any(|check| check.id == id);
         let annotation = self.context.names.mute();
-        let mutes = match view.annotations.get(&annotation) {
-            Some(text) => Mutes::parse(text, is_check),
-            None => Mutes::default(),
-        };
+        let text = view.annotations.get(&annotation);
+        let mutes = text.map_or_else(Mutes::default, |text| Mutes::parse(text, is_check));
         if mutes != self.facts.mutes {
             for complaint in &mutes.complaints {
                 tracing::warn!(
@@ -291,11 +252,10 @@ impl Writer {
         self.view = Some(view);
     }
 
-    fn take_change(&mut self, change: VerdictChange) {
-        if change.first {
-            self.first = Some(change);
-        } else {
-            self.events.push(change.event);
+    fn take_event(&mut self, event: EventRequest) {
+        match event.unless_labelled {
+            Some(_) => self.first = Some(event),
+            None => self.events.push(event),
         }
     }
 
@@ -307,24 +267,21 @@ impl Writer {
         let Some(first) = self.first.take() else {
             return;
         };
-        let label = self.context.names.own(names::FABRIC);
-        if view.labels.get(&label).map(String::as_str) != Some(first.state.as_str()) {
-            self.events.push_first(first.event);
+        let label = view.labels.get(&self.context.names.own(names::FABRIC));
+        if label.map(String::as_str) != first.unless_labelled.map(|state| state.as_str()) {
+            self.events.push_first(first);
         }
     }
 
-    /// One pass, and what follows from its error.
-    async fn pass(&mut self, api: &Connected, report: &Report) {
-        self.requeue = Requeue::default();
-        match self.reconcile(api, report).await {
+    /// What follows from a pass.
+    fn take_result(&mut self, done: Result<(), ApiError>) {
+        match done {
             Ok(()) => {
                 self.retry.backoff.reset();
-                self.retry.conflicts = 0;
-                self.retry.unreachable_count = 0;
+                (self.retry.conflicts, self.retry.unreachable_count) = (0, 0);
                 // An earlier error is resolved, or no longer matters.
                 if self.view.is_some() {
-                    self.status.api_up = Some(true);
-                    self.status.error = None;
+                    self.note_answer();
                 }
             }
             Err(error) => self.take_error(&error),
@@ -333,14 +290,11 @@ impl Writer {
 
     fn take_error(&mut self, error: &ApiError) {
         let retry = &mut self.retry;
+        let counted = |count: u32, again: bool| if again { count + 1 } else { 0 };
         let conflict = error.kind == ErrorKind::Conflict;
         let unreachable = matches!(error.kind, ErrorKind::Other | ErrorKind::Timeout);
-        retry.conflicts = if conflict { retry.conflicts + 1 } else { 0 };
-        retry.unreachable_count = if unreachable {
-            retry.unreachable_count + 1
-        } else {
-            0
-        };
+        retry.conflicts = counted(retry.conflicts, conflict);
+        retry.unreachable_count = counted(retry.unreachable_count, unreachable);
         if error.kind == ErrorKind::Unauthorized || retry.unreachable_count >= RECONNECT_AFTER {
             retry.unreachable_count = 0;
             retry.reconnect = true;
@@ -352,31 +306,21 @@ impl Writer {
             let wait = retry.backoff.next().unwrap_or_default();
             let wait = wait.max(error.requested_wait());
             tracing::warn!(%error, retry_in = ?wait, "request to the API server failed");
-            self.status.api_up = Some(false);
-            self.status.error = Some(error.to_string());
+            self.note_outage(error);
             wait
         };
         if conflict {
             self.view = None;
         }
-        self.retry.after = Instant::now() + wait;
-        self.requeue.within(wait);
+        self.gates.close(Gate::Request, wait);
+        self.gates.requeue_within(wait);
     }
-}
-
-/// A connection to the API server.
-struct Connected {
-    client: kube::Client,
-    node: NodeApi,
 }
 
 /// Whether a view is of an older version than another. Versions are numbers on every API server in
 /// use; where they are not, the later arrival counts as the newer.
 fn is_older(view: &NodeView, than: &NodeView) -> bool {
     let number = |view: &NodeView| view.resource_version.parse::<u64>().ok();
-    view.uid == than.uid
-        && match (number(view), number(than)) {
-            (Some(view), Some(than)) => view < than,
-            _ => false,
-        }
+    let versions = number(view).zip(number(than));
+    view.uid == than.uid && versions.is_some_and(|(view, than)| view < than)
 }

@@ -3,12 +3,12 @@
 use super::{Context, Writer};
 use crate::cluster::api::{LedgerLease, NodeApi};
 use crate::cluster::budget::{Asker, Ledger, Step, Withheld};
-use crate::cluster::desired::{Desired, MESSAGE_MAX, WantedTaint};
+use crate::cluster::desired::{Desired, MESSAGE_MAX, WITHHELD, WantedTaint};
 use crate::cluster::error::{ApiError, ErrorKind};
 use crate::cluster::events::{EventKind, EventRequest};
 use crate::cluster::node::NodeView;
 use crate::cluster::node_group::NodeGroup;
-use crate::cluster::rate_limit::{self, Limits};
+use crate::cluster::rate_limit::{self, Gate, Limits};
 use crate::cluster::settings::Mode;
 use crate::report::cluster::BudgetStatus;
 use crate::report::{Report, State, Tainting};
@@ -16,7 +16,6 @@ use crate::units::cut;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::ExponentialBackoff;
 use std::time::Duration;
-use tokio::time::Instant;
 
 /// Attempts in a row at a ledger that others write, too.
 const ATTEMPTS: u32 = 12;
@@ -29,47 +28,31 @@ pub(super) struct TaintBudget {
     recorded_in: Option<String>,
     /// Why the last request for a slot was refused.
     refusal: Option<Refusal>,
-    /// No slot is requested before this.
-    retry_at: Instant,
     backoff: ExponentialBackoff,
 }
 
-#[derive(Debug, Clone)]
-struct Refusal {
-    /// The value of the metric's label `reason`.
-    reason: &'static str,
-    /// The sentence that the condition's message begins with.
-    sentence: String,
-}
-
-impl TaintBudget {
-    pub fn new(limits: &Limits, now: Instant) -> Self {
-        TaintBudget {
-            entry: None,
-            recorded_in: None,
-            refusal: None,
-            retry_at: now,
-            backoff: rate_limit::backoff(limits.budget_backoff),
-        }
-    }
-
-    /// A slot is not wanted, or was granted: forgets earlier refusals.
-    fn reset(&mut self) {
-        self.refusal = None;
-        self.retry_at = Instant::now();
-        self.backoff.reset();
-    }
-}
+/// The value of the metric's label `reason`, and the sentence that the condition's message begins with.
+type Refusal = (&'static str, String);
 
 /// The answer to a request for a slot.
-#[derive(Debug, Clone, PartialEq, Eq)]
 enum Slot {
     /// The ledger has the entry: patch the Node at this version.
     Granted,
     /// No slot is free.
-    Withheld(Withheld),
+    Refused(Refusal),
     /// Other nodes are writing the ledger: try again soon.
     Busy,
+}
+
+impl TaintBudget {
+    pub fn new(limits: &Limits) -> Self {
+        TaintBudget {
+            entry: None,
+            recorded_in: None,
+            refusal: None,
+            backoff: rate_limit::backoff(limits.budget_backoff),
+        }
+    }
 }
 
 impl Writer {
@@ -85,10 +68,8 @@ impl Writer {
         self.status.withheld = self.withheld_by_settings(report);
         let wanted = desired.taint.is_present();
         let mut patch = self.patches(desired).taints;
-        let wait = self.rate.taints.wait(Instant::now());
-        if patch.is_some() && !wait.is_zero() {
+        if patch.is_some() && !self.gates.is_open(Gate::Taints) {
             // Another writer reverts the taints each time.
-            self.requeue.within(wait);
             self.status.withheld = before;
             return self.settle_entry(api, wanted).await;
         }
@@ -100,12 +81,11 @@ impl Writer {
                 patch = self.patches(desired).taints;
             }
         } else {
-            self.budget.reset();
+            self.forget_refusals();
         }
         if let Some(patch) = patch {
-            let answer = api.patch_taints(&patch.operations).await;
-            self.note_write("taint", answer)?;
-            let _ = self.rate.taints.take(Instant::now());
+            self.send(api, &patch.patch).await?;
+            self.gates.take(Gate::Taints);
             if patch.untaints {
                 // There may be an entry, of this agent or an earlier one.
                 self.budget.entry.get_or_insert_default();
@@ -121,6 +101,13 @@ impl Writer {
         self.settle_entry(api, wanted).await
     }
 
+    /// A slot is not wanted, or was granted.
+    fn forget_refusals(&mut self) {
+        self.budget.refusal = None;
+        self.budget.backoff.reset();
+        self.gates.close(Gate::Slot, Duration::ZERO);
+    }
+
     /// Requests a slot of the budget, unless it is too early; whether the taint may be put.
     async fn acquire_slot(
         &mut self,
@@ -130,23 +117,27 @@ impl Writer {
         let Some(view) = self.view.clone() else {
             return Ok(false);
         };
-        if self.budget.retry_at <= Instant::now() {
-            let requested = request_slot(api, &self.context, &view).await;
-            let wait = match self.take_slot(requested, &view)? {
-                None => return Ok(true),
-                Some(wait) => wait,
+        if self.gates.wait(Gate::Slot).is_zero() {
+            let wait = match self.request_slot(api, &view).await? {
+                Slot::Granted => {
+                    self.budget.entry = Some(view.resource_version.clone());
+                    self.budget.recorded_in = Some(self.context.group_of(&view).lease);
+                    self.forget_refusals();
+                    return Ok(true);
+                }
+                Slot::Busy => self.context.limits.busy.mul_f64(0.5 + fastrand::f64()),
+                Slot::Refused(refusal) => {
+                    self.budget.refusal = Some(refusal);
+                    self.budget.backoff.next().unwrap_or_default()
+                }
             };
-            self.budget.retry_at = Instant::now() + wait;
+            self.gates.close(Gate::Slot, wait);
         }
-        let wait = self
-            .budget
-            .retry_at
-            .saturating_duration_since(Instant::now());
-        self.requeue.within(wait);
-        if let Some(Refusal { reason, sentence }) = self.budget.refusal.clone() {
+        self.gates.is_open(Gate::Slot);
+        if let Some((reason, sentence)) = &self.budget.refusal {
             let message = format!("{sentence} {}", desired.condition.message);
             let stands = view.condition.as_ref().map(|stands| &stands.message);
-            let is_news = !stands.is_some_and(|stands| stands.starts_with(&sentence));
+            let is_news = !stands.is_some_and(|stands| stands.starts_with(sentence));
             if is_news && self.status.withheld != Some(reason) {
                 let event = EventRequest::on_node(
                     EventKind::Warning,
@@ -161,31 +152,12 @@ impl Writer {
         Ok(false)
     }
 
-    /// Takes the answer to a request for a slot: `None` if it is granted, else the wait before the
-    /// next.
-    fn take_slot(
-        &mut self,
-        requested: Result<(Slot, Option<BudgetStatus>), ApiError>,
-        view: &NodeView,
-    ) -> Result<Option<Duration>, ApiError> {
-        let refusal = match requested {
+    /// Requests a slot; a ledger that may not be used refuses it.
+    async fn request_slot(&mut self, api: &NodeApi, view: &NodeView) -> Result<Slot, ApiError> {
+        match request_slot(api, &self.context, view).await {
             Ok((slot, budget)) => {
-                if budget.is_some() {
-                    self.status.budget = budget;
-                }
-                match slot {
-                    Slot::Granted => {
-                        self.budget.entry = Some(view.resource_version.clone());
-                        self.budget.recorded_in = Some(self.context.group_of(view).lease);
-                        self.budget.reset();
-                        return Ok(None);
-                    }
-                    Slot::Busy => {
-                        let wait = self.context.limits.busy;
-                        return Ok(Some(wait.mul_f64(0.5 + fastrand::f64())));
-                    }
-                    Slot::Withheld(why) => self.refusal(why),
-                }
+                self.status.budget = budget.or(self.status.budget.take());
+                Ok(slot)
             }
             Err(error) => {
                 self.status.withheld = Some("api");
@@ -194,31 +166,10 @@ impl Writer {
                 }
                 // A permission is missing; labels and condition are written all the same.
                 tracing::warn!(%error, "the budget's Lease cannot be used; withholding the taint");
-                Refusal {
-                    reason: "api",
-                    sentence: "The taint is withheld: the budget's Lease cannot be used.".into(),
-                }
+                let sentence = format!("{WITHHELD}: the budget's Lease cannot be used.");
+                Ok(Slot::Refused(("api", sentence)))
             }
-        };
-        self.budget.refusal = Some(refusal);
-        Ok(Some(self.budget.backoff.next().unwrap_or_default()))
-    }
-
-    fn refusal(&self, why: Withheld) -> Refusal {
-        let limit = self.status.budget.as_ref().map_or(0, |budget| budget.limit);
-        let (reason, sentence) = match why {
-            Withheld::Spent => (
-                "budget",
-                format!(
-                    "The taint is withheld: as many nodes of the group carry it as may ({limit})."
-                ),
-            ),
-            Withheld::NotInGroup => (
-                "not_in_group",
-                "The taint is withheld: the budget's selector does not match the node.".into(),
-            ),
-        };
-        Refusal { reason, sentence }
+        }
     }
 
     /// Keeps the ledger true: a tainted node has an entry, and a node that is not tainted, and not
@@ -231,8 +182,7 @@ impl Writer {
         let (name, version) = (&view.name, &view.resource_version);
         if view.is_tainted(&self.context.names) {
             if self.budget.recorded_in.as_ref() != Some(&lease) {
-                let adopt = |ledger: Ledger| ledger.adopted(name, version);
-                unless_rejected(amend(api, &lease, adopt).await)?;
+                amend(api, &lease, |ledger| ledger.adopted(name, version)).await?;
                 self.budget.recorded_in = Some(lease);
                 self.budget.entry.get_or_insert_default();
             }
@@ -242,8 +192,7 @@ impl Writer {
         // While the Node is at the version that was granted, our patch may still be under way.
         let moved = |granted: &String| granted != version;
         if !wanted && self.budget.entry.as_ref().is_some_and(moved) {
-            let release = |ledger: Ledger| ledger.released(name, version);
-            unless_rejected(amend(api, &lease, release).await)?;
+            amend(api, &lease, |ledger| ledger.released(name, version)).await?;
             self.budget.entry = None;
             self.status.budget = None;
         }
@@ -271,6 +220,20 @@ impl Context {
     }
 }
 
+fn refusal(why: Withheld, limit: usize) -> Refusal {
+    let (reason, because) = match why {
+        Withheld::Spent => (
+            "budget",
+            format!("as many nodes of the group carry it as may ({limit})"),
+        ),
+        Withheld::NotInGroup => (
+            "not_in_group",
+            "the budget's selector does not match the node".into(),
+        ),
+    };
+    (reason, format!("{WITHHELD}: {because}."))
+}
+
 /// Requests a slot in the group's ledger for this node at its present version.
 async fn request_slot(
     api: &NodeApi,
@@ -294,11 +257,15 @@ async fn request_slot(
             in_group: group.holds(&node.labels),
             now: jiff::Timestamp::now(),
         };
+        let limit = ledger.limit(max);
         let (next, slot) = match ledger.ask(asker, listed.as_ref()) {
             Step::Go => (None, Some(Slot::Granted)),
             Step::Wait => (None, Some(Slot::Busy)),
             Step::ClaimThenGo(next) => (Some(next), Some(Slot::Granted)),
-            Step::Withhold(why, next) => (next, Some(Slot::Withheld(why))),
+            Step::Withhold(why, next) => {
+                let limit = next.as_ref().map_or(limit, |next| next.limit(max));
+                (next, Some(Slot::Refused(refusal(why, limit))))
+            }
             Step::Count(next) => (Some(next), None),
             Step::Stale => {
                 check_version(api, node).await?;
@@ -347,44 +314,41 @@ async fn check_version(api: &NodeApi, node: &NodeView) -> Result<(), ApiError> {
     })
 }
 
-/// Changes a ledger, as long as `change` finds something to change.
+/// Changes a ledger, as long as `change` finds something to change. A ledger that may not be written is
+/// logged, and does not delay anything.
 async fn amend(
     api: &NodeApi,
     lease: &str,
     change: impl Fn(Ledger) -> Option<Ledger>,
 ) -> Result<(), ApiError> {
-    let mut conflict = None;
-    for attempt in 0..ATTEMPTS {
-        let read = api.ledger(lease).await?;
-        let ledger = read.as_ref().map(|read| read.ledger.clone());
-        let Some(next) = change(ledger.unwrap_or_default()) else {
-            return Ok(());
+    for attempt in 0.. {
+        let written = async {
+            let read = api.ledger(lease).await?;
+            let ledger = read.as_ref().map(|read| read.ledger.clone());
+            match change(ledger.unwrap_or_default()) {
+                Some(next) => api
+                    .write_ledger(lease, read.as_ref(), &next)
+                    .await
+                    .map(drop),
+                None => Ok(()),
+            }
         };
-        match api.write_ledger(lease, read.as_ref(), &next).await {
-            Ok(_) => return Ok(()),
-            Err(error) if error.kind == ErrorKind::Conflict => {
-                conflict = Some(error);
+        match written.await {
+            Err(error) if error.kind == ErrorKind::Conflict && attempt + 1 < ATTEMPTS => {
                 back_off(attempt).await;
             }
-            Err(error) => return Err(error),
+            Err(error) if error.is_final() => {
+                tracing::warn!(%error, "the budget's ledger cannot be updated");
+                break;
+            }
+            other => return other,
         }
     }
-    conflict.map_or(Ok(()), Err)
+    Ok(())
 }
 
 /// Jittered exponential backoff after a conflict.
 async fn back_off(attempt: u32) {
     let most = Duration::from_millis(10 << attempt.min(6));
     tokio::time::sleep(most.mul_f64(fastrand::f64())).await;
-}
-
-/// A ledger that may not be written is logged, and does not delay anything.
-fn unless_rejected(answer: Result<(), ApiError>) -> Result<(), ApiError> {
-    match answer {
-        Err(error) if error.is_final() => {
-            tracing::warn!(%error, "the budget's ledger cannot be updated");
-            Ok(())
-        }
-        other => other,
-    }
 }
