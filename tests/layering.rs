@@ -78,7 +78,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     // The table of known shapes, of each of which it makes a machine.
-    ("simulate", &["check", "host", "observe", "source", "units"]),
+    (
+        "simulate",
+        &["check", "hash", "host", "observe", "source", "units"],
+    ),
 ];
 
 /// The entry points and the two that wire rooms together.

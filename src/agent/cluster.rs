@@ -98,20 +98,10 @@ impl Cluster {
         let writer = Writer::new(settings.clone(), &name).run(channels, stopped(stop.clone()));
         let watch = PodWatch::new(settings, &name).run(table, stopped(stop));
         cluster.writes = writes;
-        blocking::spawn_with_stack("cluster", STACK, move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build();
-            match runtime {
-                Ok(runtime) => {
-                    let writer = OptionFuture::from(writes.then_some(writer));
-                    let watch = OptionFuture::from(asks.then_some(watch));
-                    runtime.block_on(futures::future::join(writer, watch));
-                }
-                Err(error) => {
-                    tracing::error!(%error, "cannot start the cluster's runtime; the Node is not written")
-                }
-            }
+        spawn(async move {
+            let writer = OptionFuture::from(writes.then_some(writer));
+            let watch = OptionFuture::from(asks.then_some(watch));
+            futures::future::join(writer, watch).await;
         });
         cluster
     }
@@ -144,6 +134,19 @@ impl Cluster {
         // What does not fit is not published; the condition has the latest verdict.
         let _ = self.changes.try_send(change);
     }
+}
+
+/// Runs on a thread and runtime of its own.
+fn spawn(work: impl Future<Output = ()> + Send + 'static) {
+    blocking::spawn_with_stack("cluster", STACK, move || {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        match runtime.enable_all().build() {
+            Ok(runtime) => runtime.block_on(work),
+            Err(error) => {
+                tracing::error!(%error, "cannot start the cluster's runtime; the Node is not written");
+            }
+        }
+    });
 }
 
 async fn stopped(mut stop: watch::Receiver<bool>) {

@@ -51,6 +51,29 @@ pub(super) fn spawn(tx: &mpsc::Sender<Wake>, rdma_netlink: bool) {
     }
 }
 
+/// Forwards what a subscription reports. At first, and after a failure, changes may have been missed:
+/// then everything is read again (`lost`).
+fn forward(
+    tx: &mpsc::Sender<Wake>,
+    subscription: &str,
+    lost: fn() -> Wake,
+    mut wait: impl FnMut() -> Result<Vec<Wake>, NetlinkError>,
+) {
+    let mut wakes = vec![lost()];
+    while !tx.is_closed() {
+        for wake in wakes {
+            if tx.blocking_send(wake).is_err() {
+                return;
+            }
+        }
+        wakes = wait().unwrap_or_else(|error| {
+            tracing::warn!(%error, subscription, "netlink subscription failed; reading everything again");
+            std::thread::sleep(Duration::from_secs(1));
+            vec![lost()]
+        });
+    }
+}
+
 fn watch_links(tx: &mpsc::Sender<Wake>) {
     let mut monitor = match route::LinkMonitor::open() {
         Ok(monitor) => monitor,
@@ -59,25 +82,17 @@ fn watch_links(tx: &mpsc::Sender<Wake>) {
             return;
         }
     };
-    // Changes between the first reads and the subscription were missed.
-    let mut events = vec![route::LinkEvent::Lost];
-    while !tx.is_closed() {
-        for event in events {
-            let wake = match event {
-                route::LinkEvent::Link(name) => Wake::Netdev(name),
-                route::LinkEvent::DcbChanged(_) => Wake::Dcb,
-                route::LinkEvent::Lost => Wake::Lost,
-            };
-            if tx.blocking_send(wake).is_err() {
-                return;
-            }
-        }
-        events = monitor.wait(WAIT).unwrap_or_else(|error| {
-            tracing::warn!(%error, "rtnetlink subscription failed; reading everything again");
-            std::thread::sleep(Duration::from_secs(1));
-            vec![route::LinkEvent::Lost]
-        });
-    }
+    let wake = |event| match event {
+        route::LinkEvent::Link(name) => Wake::Netdev(name),
+        route::LinkEvent::DcbChanged(_) => Wake::Dcb,
+        route::LinkEvent::Lost => Wake::Lost,
+    };
+    forward(
+        tx,
+        "rtnetlink",
+        || Wake::Lost,
+        || Ok(monitor.wait(WAIT)?.into_iter().map(wake).collect()),
+    );
 }
 
 /// Whether to subscribe to RDMA events.
@@ -105,8 +120,16 @@ fn watch_devices(tx: &mpsc::Sender<Wake>) {
         let opened = monitor::Monitor::open();
         match outlook(opened.as_ref().map(monitor::Monitor::supported)) {
             Outlook::Listen => {
-                if let Ok(monitor) = opened {
-                    listen(monitor, tx);
+                if let Ok(mut monitor) = opened {
+                    forward(
+                        tx,
+                        "rdma",
+                        || Wake::Devices,
+                        || {
+                            let changed = monitor.wait(WAIT)?;
+                            Ok(Vec::from_iter(changed.then_some(Wake::Devices)))
+                        },
+                    );
                 }
                 return;
             }
@@ -118,24 +141,6 @@ fn watch_devices(tx: &mpsc::Sender<Wake>) {
             }
             Outlook::Later => std::thread::sleep(LATER),
         }
-    }
-}
-
-fn listen(mut monitor: monitor::Monitor, tx: &mpsc::Sender<Wake>) {
-    // Devices may have come before the subscription did.
-    let mut changed = true;
-    while !tx.is_closed() {
-        if changed && tx.blocking_send(Wake::Devices).is_err() {
-            return;
-        }
-        changed = match monitor.wait(WAIT) {
-            Ok(changed) => changed,
-            Err(error) => {
-                tracing::warn!(%error, "RDMA netlink subscription failed; enumerating devices again");
-                std::thread::sleep(Duration::from_secs(1));
-                true
-            }
-        };
     }
 }
 

@@ -47,7 +47,7 @@ pub fn run(config: &Config, matches: &ArgMatches) -> u8 {
     let dry = settings.dry_run;
     let done = on_runtime(async {
         let limits = Limits::default();
-        let (client, namespace) = api::connect_as_user(settings, &limits)
+        let (client, namespace) = api::connect(settings, &limits)
             .await
             .map_err(io::Error::other)?;
         let names = Names::new(settings);

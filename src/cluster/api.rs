@@ -25,16 +25,14 @@ use std::time::Duration;
 /// is held as a whole.
 const PAGE: u32 = 25;
 
-/// What errors of the client's configuration call it.
-const CONNECT: &str = "configure the API client";
-
 /// Whether there is an API server to talk to: a kubeconfig is set, or this is a pod.
 pub fn is_in_cluster(settings: &ClusterSettings) -> bool {
     !settings.kubeconfig.is_empty() || std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()
 }
 
-/// A client, by the kubeconfig of the settings or as a pod has it, and the namespace of the budget's
-/// Leases. Token and CA files are read again as they change.
+/// A client, by the kubeconfig of the settings, as a pod has it, or else as kubectl has it (the current
+/// context of `KUBECONFIG` or `~/.kube/config`); and the namespace of the budget's Leases. Token and CA
+/// files are read again as they change.
 ///
 /// # Errors
 /// Why the configuration cannot be used.
@@ -42,56 +40,34 @@ pub async fn connect(
     settings: &ClusterSettings,
     limits: &Limits,
 ) -> Result<(Client, String), ApiError> {
-    let failed = |error: &dyn std::error::Error| ApiError::other(CONNECT, chain(error));
-    let config = if settings.kubeconfig.is_empty() {
+    const WHAT: &str = "configure the API client";
+    let failed = |error: &dyn std::error::Error| ApiError::other(WHAT, chain(error));
+    let in_pod = settings.kubeconfig.is_empty() && is_in_cluster(settings);
+    let options = KubeConfigOptions::default();
+    let mut config = if in_pod {
         Config::incluster().map_err(|error| failed(&error))?
+    } else if settings.kubeconfig.is_empty() {
+        let config = Config::from_kubeconfig(&options).await;
+        config.map_err(|error| failed(&error))?
     } else {
         let path = Path::new(&settings.kubeconfig);
         let file = Kubeconfig::read_from(path).map_err(|error| {
-            ApiError::other(CONNECT, format!("{}: {}", path.display(), chain(&error)))
+            ApiError::other(WHAT, format!("{}: {}", path.display(), chain(&error)))
         })?;
-        Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
-            .await
-            .map_err(|error| failed(&error))?
+        let config = Config::from_custom_kubeconfig(file, &options).await;
+        config.map_err(|error| failed(&error))?
     };
-    client(config, settings, limits)
-}
-
-/// A client as kubectl has it: the current context of `KUBECONFIG` or `~/.kube/config`. For a person
-/// at a terminal.
-///
-/// # Errors
-/// Why the configuration cannot be used.
-pub async fn connect_as_user(
-    settings: &ClusterSettings,
-    limits: &Limits,
-) -> Result<(Client, String), ApiError> {
-    if is_in_cluster(settings) {
-        return connect(settings, limits).await;
-    }
-    let config = Config::from_kubeconfig(&KubeConfigOptions::default()).await;
-    let config = config.map_err(|error| ApiError::other(CONNECT, chain(&error)))?;
-    client(config, settings, limits)
-}
-
-fn client(
-    mut config: Config,
-    settings: &ClusterSettings,
-    limits: &Limits,
-) -> Result<(Client, String), ApiError> {
     config.connect_timeout = Some(Duration::from_secs(5));
     config.read_timeout = Some(limits.idle);
     config.reset_reader_on_write = true;
     // The callers retry, each with its own backoff.
     config.default_retry = false;
-    let in_pod = settings.kubeconfig.is_empty() && is_in_cluster(settings);
     let namespace = match settings.namespace.as_str() {
         "" if in_pod => config.default_namespace.clone(),
         "" => "selvage".into(),
         namespace => namespace.into(),
     };
-    let client = Client::try_from(config);
-    let client = client.map_err(|error| ApiError::other(CONNECT, chain(&error)))?;
+    let client = Client::try_from(config).map_err(|error| failed(&error))?;
     Ok((watch_pace::paced(client, limits.backoff), namespace))
 }
 

@@ -18,15 +18,6 @@ pub const MESSAGE_MAX: usize = 1024;
 /// What the condition's message begins with while a wanted taint is not put.
 pub const WITHHELD: &str = "The taint is withheld";
 
-/// What a label should be.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Want {
-    /// Has this value.
-    Set(String),
-    /// Keeps its value: the sources cannot tell.
-    Keep,
-}
-
 /// The condition as it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WantedCondition {
@@ -69,8 +60,8 @@ impl WantedTaint {
 pub struct Desired {
     /// The verdict from which the rest follows.
     pub state: State,
-    /// Labels by full name.
-    pub labels: BTreeMap<String, Want>,
+    /// Labels by full name; `None` keeps the value: the sources cannot tell.
+    pub labels: BTreeMap<String, Option<String>>,
     /// The verdict in words, for the condition and for events.
     pub condition: WantedCondition,
     /// Whether the mode has the condition written.
@@ -127,54 +118,42 @@ pub fn desired(report: &Report, settings: &ClusterSettings, names: &Names) -> Op
     })
 }
 
-fn labels(report: &Report, names: &Names) -> BTreeMap<String, Want> {
+fn labels(report: &Report, names: &Names) -> BTreeMap<String, Option<String>> {
     let ports = port_view::ports(report);
     let rails: Vec<&ReportedPort<'_>> = ports.iter().filter(|port| port.is_rail()).collect();
-    let count = report
-        .roles
-        .values()
-        .filter(|role| role.role == Role::Rail)
-        .count();
+    let roles = report.roles.values();
+    let count = roles.filter(|role| role.role == Role::Rail).count();
     let enumerated = report.snapshot.devices.is_some();
-    let known = |known: bool, value: String| if known { Want::Set(value) } else { Want::Keep };
+    let path = report.gpudirect.path;
+    let gds = port_view::gds_ready(report);
     let wants = [
-        (names::FABRIC, Want::Set(report.state.as_str().to_string())),
+        (names::FABRIC, Some(report.state.as_str().to_string())),
         (names::FABRIC_KIND, fabric_kind(&rails, count, enumerated)),
-        (names::RAILS, known(enumerated, count.to_string())),
+        (names::RAILS, enumerated.then(|| count.to_string())),
         (names::RAIL_GBPS, rail_gbps(&rails)),
         (
             names::GPUDIRECT,
-            known(
-                report.gpudirect.path != Path::Unknown,
-                port_view::word(report.gpudirect.path),
-            ),
+            (path != Path::Unknown).then(|| port_view::word(path)),
         ),
         (
             names::GDS,
-            match port_view::gds_ready(report) {
-                Some(ready) => Want::Set(port_view::gds_name(Some(ready)).to_string()),
-                None => Want::Keep,
-            },
+            gds.map(|_| port_view::gds_name(gds).to_string()),
         ),
     ];
-    wants
-        .into_iter()
-        .map(|(name, want)| (names.own(name), want))
-        .collect()
+    let own = |(name, want)| (names.own(name), want);
+    wants.into_iter().map(own).collect()
 }
 
-fn fabric_kind(rails: &[&ReportedPort<'_>], count: usize, enumerated: bool) -> Want {
-    if !enumerated {
-        return Want::Keep;
-    }
+fn fabric_kind(rails: &[&ReportedPort<'_>], count: usize, enumerated: bool) -> Option<String> {
     let kinds: BTreeSet<&str> = rails.iter().filter_map(|rail| kind_of(rail)).collect();
-    match (kinds.len(), kinds.first()) {
+    let kind = match (kinds.len(), kinds.first()) {
         // Rails that are gone now had a kind.
-        (0, _) if count > 0 => Want::Keep,
-        (0, _) => Want::Set("none".into()),
-        (1, Some(kind)) => Want::Set((*kind).to_string()),
-        _ => Want::Set("mixed".into()),
-    }
+        (0, _) if count > 0 => return None,
+        (0, _) => "none",
+        (1, Some(kind)) => *kind,
+        _ => "mixed",
+    };
+    enumerated.then(|| kind.to_string())
 }
 
 fn kind_of(rail: &ReportedPort<'_>) -> Option<&'static str> {
@@ -192,15 +171,10 @@ fn kind_of(rail: &ReportedPort<'_>) -> Option<&'static str> {
 }
 
 /// The lowest known rate of the rails, in Gbit/s.
-fn rail_gbps(rails: &[&ReportedPort<'_>]) -> Want {
-    let slowest = rails.iter().filter_map(|rail| rail.rate()).min();
-    match slowest {
-        Some(rate) => {
-            let gbps = rate.0 as f64 / 1e9;
-            Want::Set(label_value(&format!("{}", (gbps * 10.0).round() / 10.0)))
-        }
-        None => Want::Keep,
-    }
+fn rail_gbps(rails: &[&ReportedPort<'_>]) -> Option<String> {
+    let slowest = rails.iter().filter_map(|rail| rail.rate()).min()?;
+    let gbps = slowest.0 as f64 / 1e9;
+    Some(label_value(&format!("{}", (gbps * 10.0).round() / 10.0)))
 }
 
 /// The verdict as a condition.

@@ -45,7 +45,8 @@ const PUBLISHED_MAX: usize = 128;
 pub(super) struct EventRecorder {
     node: String,
     deadline: Duration,
-    queue: VecDeque<EventRequest>,
+    on_node: VecDeque<EventRequest>,
+    on_pods: VecDeque<EventRequest>,
     /// What was published lately.
     published: Vec<Event>,
 }
@@ -55,8 +56,16 @@ impl EventRecorder {
         EventRecorder {
             node: node.to_string(),
             deadline: limits.deadline,
-            queue: VecDeque::new(),
+            on_node: VecDeque::new(),
+            on_pods: VecDeque::new(),
             published: Vec::new(),
+        }
+    }
+
+    fn queue(&mut self, on_pod: bool) -> &mut VecDeque<EventRequest> {
+        match on_pod {
+            true => &mut self.on_pods,
+            false => &mut self.on_node,
         }
     }
 
@@ -64,41 +73,37 @@ impl EventRecorder {
     /// replaces one that waits.
     pub fn push(&mut self, request: EventRequest) {
         let on_pod = request.pod.is_some();
-        let of_its_kind = |had: &&EventRequest| had.pod.is_some() == on_pod;
+        let queue = self.queue(on_pod);
+        let same = |had: &EventRequest| {
+            had.reason == request.reason
+                && had.pod == request.pod
+                && (on_pod || had.message == request.message)
+        };
         if on_pod {
-            self.queue
-                .retain(|had| had.pod != request.pod || had.reason != request.reason);
-        } else if let Some(last) = self.queue.iter().rev().find(of_its_kind)
-            && (last.reason, &last.message) == (request.reason, &request.message)
-        {
+            queue.retain(|had| !same(had));
+        } else if queue.back().is_some_and(same) {
             return;
         }
-        if self.queue.iter().filter(of_its_kind).count() >= WAITING {
-            self.pop(on_pod);
+        if queue.len() >= WAITING {
+            queue.pop_front();
         }
-        self.queue.push_back(request);
+        queue.push_back(request);
     }
 
-    /// Queues an event before all others.
+    /// Queues an event on the Node before all others.
     pub fn push_first(&mut self, request: EventRequest) {
-        self.queue.push_front(request);
+        self.on_node.push_front(request);
     }
 
     /// Drops all that wait.
     pub fn clear(&mut self) {
-        self.queue.clear();
+        self.on_node.clear();
+        self.on_pods.clear();
     }
 
     /// Whether events on the Node, or on pods, wait.
-    pub fn has(&self, on_pod: bool) -> bool {
-        let mut queue = self.queue.iter();
-        queue.any(|request| request.pod.is_some() == on_pod)
-    }
-
-    fn pop(&mut self, on_pod: bool) -> Option<EventRequest> {
-        let mut queue = self.queue.iter();
-        let at = queue.position(|request| request.pod.is_some() == on_pod)?;
-        self.queue.remove(at)
+    pub fn has(&mut self, on_pod: bool) -> bool {
+        !self.queue(on_pod).is_empty()
     }
 
     /// Publishes the oldest event on the Node with this UID, or on pods.
@@ -111,7 +116,7 @@ impl EventRecorder {
         uid: &str,
         on_pod: bool,
     ) -> Result<(), ApiError> {
-        let Some(request) = self.pop(on_pod) else {
+        let Some(request) = self.queue(on_pod).pop_front() else {
             return Ok(());
         };
         let now = jiff::Timestamp::now();
@@ -134,7 +139,7 @@ impl EventRecorder {
         // Then the next attempt creates one.
         let deleted = error.kind == ErrorKind::NotFound && earlier.is_some();
         if deleted || !(error.is_final() || error.kind == ErrorKind::Conflict) {
-            self.queue.push_front(request);
+            self.queue(on_pod).push_front(request);
             let earlier = earlier.filter(|_| !deleted);
             earlier.into_iter().for_each(|event| self.remember(event));
         }

@@ -42,14 +42,20 @@ const BATCH: [&str; 2] = ["batch.kubernetes.io/job-name", "job-name"];
 const BATCH_INDEX: &str = "batch.kubernetes.io/job-completion-index";
 const TEMPLATE_HASH: &str = "pod-template-hash";
 
-/// Labels of Kubeflow's operators before they had one prefix.
-const OLD_KUBEFLOW: [(&str, &str); 6] = [
+/// Marks that name the job, the more specific first, and the job's kind: of Kubeflow's operators before
+/// they had one prefix, then of others.
+const NAMED: [(&str, &str); 11] = [
     ("pytorch-job-name", "PyTorchJob"),
     ("tf-job-name", "TFJob"),
     ("mpi-job-name", "MPIJob"),
     ("mpi_job_name", "MPIJob"),
     ("xgboost-job-name", "XGBoostJob"),
     ("mxnet-job-name", "MXJob"),
+    (JOBSET, "JobSet"),
+    (LWS, "LeaderWorkerSet"),
+    (VOLCANO, "Volcano"),
+    (RAY, "RayCluster"),
+    (KUEUE_GROUP, "PodGroup"),
 ];
 
 /// What `training.kubeflow.org/operator-name` begins with.
@@ -95,34 +101,18 @@ fn by_marks<'a>(marks: &Marks<'a>) -> Option<(&'a str, &'a str)> {
     if let Some(name) = marks.label(KUBEFLOW_JOB) {
         return Some((kubeflow_kind(marks), name));
     }
-    for (label, kind) in OLD_KUBEFLOW {
-        if let Some(name) = marks.label(label) {
-            return Some((kind, name));
-        }
-    }
-    if let Some(name) = marks.either(JOBSET) {
+    let mut named = NAMED.into_iter();
+    if let Some((key, kind, name)) =
+        named.find_map(|(key, kind)| Some((key, kind, marks.either(key)?)))
+    {
         // A TrainJob's pods are those of the JobSet that it makes under its own name.
-        let trainer = marks
-            .labels
-            .keys()
-            .any(|key| key.starts_with(TRAINER_PREFIX));
-        return Some((if trainer { "TrainJob" } else { "JobSet" }, name));
-    }
-    if let Some(name) = marks.label(LWS) {
-        return Some(("LeaderWorkerSet", name));
-    }
-    if let Some(name) = marks.either(VOLCANO) {
-        return Some(("Volcano", name));
-    }
-    if let Some(cluster) = marks.label(RAY) {
-        let from = (marks.label(RAY_FROM_KIND), marks.label(RAY_FROM_NAME));
-        return Some(match from {
-            (Some(kind), Some(name)) => (kind, name),
-            _ => ("RayCluster", cluster),
-        });
-    }
-    if let Some(name) = marks.label(KUEUE_GROUP) {
-        return Some(("PodGroup", name));
+        let mut keys = marks.labels.keys();
+        let trainer = key == JOBSET && keys.any(|key| key.starts_with(TRAINER_PREFIX));
+        let ray = marks.label(RAY_FROM_KIND).zip(marks.label(RAY_FROM_NAME));
+        return match key {
+            RAY if ray.is_some() => ray,
+            _ => Some((if trainer { "TrainJob" } else { kind }, name)),
+        };
     }
     let old = marks.label("group-name") == Some("kubeflow.org");
     let batch = BATCH.iter().find_map(|key| marks.label(key))?;

@@ -1,6 +1,6 @@
 //! The patches that bring the Node from what it carries to what it should carry. Pure.
 
-use super::desired::{Desired, WITHHELD, Want, WantedCondition, WantedTaint};
+use super::desired::{Desired, WITHHELD, WantedCondition, WantedTaint};
 use super::names::{CONDITION, Names};
 use super::node::{NodeView, text};
 use super::settings::TaintEffect;
@@ -107,19 +107,12 @@ pub struct TaintPatch {
 /// Apply removes what our manager owns and the body leaves out: names of earlier versions, labels under
 /// an earlier prefix.
 fn labels(desired: &Desired, node: &NodeView) -> Option<Value> {
-    let mut wanted: BTreeMap<&str, &str> = BTreeMap::new();
-    for (key, want) in &desired.labels {
-        match want {
-            Want::Set(value) => {
-                wanted.insert(key, value);
-            }
-            Want::Keep => {
-                if let Some(value) = node.labels.get(key) {
-                    wanted.insert(key, value);
-                }
-            }
-        }
-    }
+    let wanted: BTreeMap<&str, &str> = (desired.labels.iter())
+        .filter_map(|(key, want)| {
+            let value = want.as_ref().or_else(|| node.labels.get(key))?;
+            Some((key.as_str(), value.as_str()))
+        })
+        .collect();
     let differs = wanted
         .iter()
         .any(|(key, value)| node.labels.get(*key).map(String::as_str) != Some(*value));

@@ -208,6 +208,13 @@ impl Node {
                 totals.zip(add).for_each(|(total, add)| *total += add);
             }),
             Event::Refuse { path, errno } => self.writer.refuse(path, *errno),
+            _ => self.apply_to_host(event),
+        }
+    }
+
+    /// Events of the kernel log, modules and drivers.
+    fn apply_to_host(&mut self, event: &Event) -> io::Result<()> {
+        match event {
             Event::Kmsg {
                 priority,
                 micros,
@@ -224,6 +231,12 @@ impl Node {
             }
             Event::MemoryPeers(peers) => self.host(|spec| spec.memory_peers.clone_from(peers)),
             Event::NvidiaFsErrors(add) => self.host(|spec| *spec.nvidia_fs.get_or_insert(0) += add),
+            _ => self.apply_to_pods(event),
+        }
+    }
+
+    fn apply_to_pods(&mut self, event: &Event) -> io::Result<()> {
+        match event {
             Event::PodStarts(pod) => {
                 self.pods.push(pod.as_ref().clone());
                 self.writer.append(log_file(pod), "")
@@ -250,7 +263,8 @@ impl Node {
                     .for_each(|process| process.tcp += bytes);
                 self.sync(Part::Processes)
             }
-            Event::PluginStops(_) => Ok(()),
+            // The cluster's.
+            _ => Ok(()),
         }
     }
 

@@ -3,6 +3,7 @@
 use super::event::Event;
 use super::nccl::Gang;
 use super::spec::ProcessSpec;
+use crate::hash::fnv1a;
 use crate::observe::pod::{self, ContainerFacts, PodFacts};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -244,11 +245,9 @@ impl Job {
     }
 }
 
-/// A UID that depends on a text alone (FNV-1a).
+/// A UID that depends on a text alone.
 fn uid(text: &str) -> String {
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = fnv1a(text.as_bytes());
     let (a, b) = (hash >> 32, hash & 0xffff_ffff);
     format!(
         "{a:08x}-{:04x}-4{:03x}-8{:03x}-{b:08x}{:04x}",

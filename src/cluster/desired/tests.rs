@@ -18,10 +18,7 @@ fn of(report: &Report) -> Desired {
 
 /// Labels without prefix; None: as it is.
 fn label(report: &Report, name: &str) -> Option<String> {
-    match of(report).labels.get(&names().own(name)).unwrap() {
-        Want::Set(value) => Some(value.clone()),
-        Want::Keep => None,
-    }
+    of(report).labels[&names().own(name)].clone()
 }
 
 fn change_devices(

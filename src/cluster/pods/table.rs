@@ -51,23 +51,11 @@ pub struct PodTable {
 }
 
 impl PodTable {
-    /// A pod by namespace and name, for callers without its UID.
-    pub fn named(&self, namespace: &str, name: &str) -> Option<&Arc<PodFacts>> {
-        let is = |pod: &&Arc<PodFacts>| pod.name == name && pod.namespace == namespace;
-        // Of two that had the same name, the one that runs.
-        let mut found: Vec<&Arc<PodFacts>> = self.by_uid.values().filter(is).collect();
-        found.sort_by_key(|pod| pod.finished);
-        found.first().copied()
-    }
-
     /// The same health and totals without any pod: what a list begins with.
     pub(super) fn emptied(&self) -> PodTable {
         PodTable {
             by_uid: BTreeMap::new(),
-            health: self.health,
-            error: self.error.clone(),
-            skipped: self.skipped,
-            left_out: self.left_out,
+            ..self.clone()
         }
     }
 
@@ -77,93 +65,59 @@ impl PodTable {
         known.is_some_and(|known| pod.facts.as_ref() == Some(known.as_ref()))
     }
 
-    /// Takes a pod from a list or watch.
+    /// Takes a pod from a list or watch. Without room, one that has ended gives way to one that runs.
     pub(super) fn apply(&mut self, pod: PodObject) {
-        match (pod.key, pod.facts) {
-            (Some(key), Some(facts)) => {
-                self.put(&key, facts);
-            }
-            _ => self.skipped += 1,
-        }
-    }
-
-    /// Puts a pod; whether that changed anything.
-    fn put(&mut self, key: &str, facts: PodFacts) -> bool {
-        if let Some(known) = self.by_uid.get_mut(key) {
-            let differs = **known != facts;
-            if differs {
-                *known = Arc::new(facts);
-            }
-            return differs;
-        }
-        if self.by_uid.len() >= PODS {
-            let ended = self.by_uid.iter().find(|(_, pod)| pod.finished);
-            let Some(ended) = ended
-                .map(|(key, _)| key.clone())
-                .filter(|_| !facts.finished)
-            else {
+        let (Some(key), Some(facts)) = (pod.key, pod.facts) else {
+            self.skipped += 1;
+            return;
+        };
+        if self.by_uid.len() >= PODS && !self.by_uid.contains_key(&key) {
+            let mut pods = self.by_uid.iter().filter(|_| !facts.finished);
+            let ended = pods.find(|(_, pod)| pod.finished);
+            let Some(ended) = ended.map(|(key, _)| key.clone()) else {
                 self.left_out += 1;
-                return true;
+                return;
             };
             self.by_uid.remove(&ended);
         }
-        self.by_uid.insert(key.to_string(), Arc::new(facts));
-        true
+        self.by_uid.insert(key, Arc::new(facts));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
-    fn pod(name: &str, finished: bool) -> PodFacts {
-        PodFacts {
-            uid: name.into(),
-            namespace: "ml".into(),
-            name: name.into(),
-            finished,
-            ..PodFacts::default()
-        }
+    fn put(table: &mut PodTable, name: &str, finished: bool) {
+        let phase = if finished { "Failed" } else { "Running" };
+        let pod = json!({
+            "metadata": {"uid": name, "namespace": "ml", "name": name},
+            "spec": {"containers": []}, "status": {"phase": phase},
+        });
+        table.apply(serde_json::from_value(pod).unwrap());
     }
 
     #[test]
     fn there_is_room_for_so_many_and_those_that_run_go_first() {
         let mut table = PodTable::default();
         for n in 0..PODS {
-            assert!(table.put(&format!("u{n}"), pod(&format!("p{n}"), n == 7)));
+            put(&mut table, &format!("u{n}"), n == 7);
         }
-        assert!(!table.put("u3", pod("p3", false)), "nothing new");
-        assert!(table.put("a", pod("a", false)));
+        put(&mut table, "a", false);
         assert_eq!((table.by_uid.len(), table.left_out), (PODS, 0));
         assert!(!table.by_uid.contains_key("u7"), "it had ended");
-        table.put("b", pod("b", false));
+        put(&mut table, "b", false);
         assert_eq!((table.by_uid.len(), table.left_out), (PODS, 1));
         assert!(!table.by_uid.contains_key("b"));
         // What is there is brought up to date all the same.
-        assert!(table.put("u3", pod("p3", true)));
-        table.put("c", pod("c", true));
+        put(&mut table, "u3", true);
+        assert!(table.by_uid["u3"].finished);
+        put(&mut table, "c", true);
         assert!(
             !table.by_uid.contains_key("c"),
             "one that ended takes no one's place"
         );
-    }
-
-    #[test]
-    fn of_two_of_a_name_the_one_that_runs() {
-        let mut table = PodTable::default();
-        for (uid, finished) in [("1", true), ("2", false), ("3", true)] {
-            table.put(
-                uid,
-                PodFacts {
-                    uid: uid.into(),
-                    ..pod("p", finished)
-                },
-            );
-        }
-        assert_eq!(
-            table.named("ml", "p").map(|pod| pod.uid.as_str()),
-            Some("2")
-        );
-        assert_eq!(table.named("other", "p"), None);
+        assert_eq!(table.skipped, 0);
     }
 }

@@ -10,6 +10,7 @@ use futures::StreamExt;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{Config, Event, ExponentialBackoff, watcher};
 use kube::{Api, Client};
+use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,23 +91,10 @@ impl PodWatch {
     }
 
     async fn watch_forever(&mut self, out: &watch::Sender<Arc<PodTable>>) {
-        self.publish(out);
         let mut client = None;
         loop {
-            let connected = match client.take() {
-                Some(client) => Ok(client),
-                None => api::connect(&self.settings, &self.limits)
-                    .await
-                    .map(|(client, _)| client),
-            };
-            let error = match connected {
-                Ok(connected) => {
-                    let error = self.watch(connected.clone(), out).await;
-                    client = Some(connected);
-                    error
-                }
-                Err(error) => error,
-            };
+            self.publish(out);
+            let Err(error) = self.watch(&mut client, out).await;
             let wait = self.note_error(&error, &mut client);
             self.publish(out);
             tokio::time::sleep(wait).await;
@@ -115,7 +103,15 @@ impl PodWatch {
 
     /// Lists the pods and watches them until something fails. kube resumes a watch that the server
     /// ends; after an error the pods are listed again.
-    async fn watch(&mut self, client: Client, out: &watch::Sender<Arc<PodTable>>) -> ApiError {
+    async fn watch(
+        &mut self,
+        client: &mut Option<Client>,
+        out: &watch::Sender<Arc<PodTable>>,
+    ) -> Result<Infallible, ApiError> {
+        let client = match client {
+            Some(client) => client,
+            None => client.insert(api::connect(&self.settings, &self.limits).await?.0),
+        };
         let mut config = Config::default().fields(&format!("spec.nodeName={}", self.node));
         if self.expired < EXPIRED_MAX {
             // A cache answers with all pods at once.
@@ -124,23 +120,19 @@ impl PodWatch {
         } else {
             config = config.page_size(PAGE);
         }
-        let mut events = std::pin::pin!(watcher(Api::<PodObject>::all(client), config));
+        let mut events = std::pin::pin!(watcher(Api::<PodObject>::all(client.clone()), config));
         let mut listed = Some(self.table.emptied());
         loop {
+            let deadline = self.limits.list_deadline;
             let event = match &listed {
                 None => events.next().await,
-                Some(_) => match tokio::time::timeout(self.limits.list_deadline, events.next())
+                Some(_) => tokio::time::timeout(deadline, events.next())
                     .await
-                {
-                    Ok(event) => event,
-                    Err(_) => return ApiError::timeout("list the pods", self.limits.list_deadline),
-                },
+                    .map_err(|_| ApiError::timeout("list the pods", deadline))?,
             };
-            match event {
-                Some(Ok(event)) => self.take(event, &mut listed),
-                Some(Err(error)) => return ApiError::of_watch(WATCH, &error),
-                None => return ApiError::other(WATCH, "the watch has ended"),
-            }
+            let event = event.ok_or_else(|| ApiError::other(WATCH, "the watch has ended"))?;
+            let event = event.map_err(|error| ApiError::of_watch(WATCH, &error))?;
+            self.take(event, &mut listed);
             self.publish(out);
         }
     }
@@ -182,13 +174,10 @@ impl PodWatch {
     }
 
     fn publish(&self, out: &watch::Sender<Arc<PodTable>>) {
-        out.send_if_modified(|shown| {
-            let differs = !Arc::ptr_eq(shown, &self.table);
-            if differs {
-                *shown = Arc::clone(&self.table);
-            }
-            differs
-        });
+        let shown = Arc::clone(&out.borrow());
+        if !Arc::ptr_eq(&shown, &self.table) {
+            out.send_replace(Arc::clone(&self.table));
+        }
     }
 
     /// Notes an error in the table; gives the wait before the next attempt.

@@ -12,8 +12,7 @@ fn names() -> Names {
 
 fn wanted(labels: &[(&str, Option<&str>)], taint: WantedTaint, end_startup: bool) -> Desired {
     let label = |(name, value): &(&str, Option<&str>)| {
-        let want = value.map_or(Want::Keep, |value| Want::Set(value.into()));
-        (format!("selvage.dev/{name}"), want)
+        (format!("selvage.dev/{name}"), value.map(str::to_string))
     };
     Desired {
         state: State::Ready,

@@ -9,7 +9,7 @@ use crate::cluster::events::{EventKind, EventRequest};
 use crate::cluster::node::NodeView;
 use crate::cluster::node_group::NodeGroup;
 use crate::cluster::rate_limit::{self, Gate, Limits};
-use crate::cluster::settings::Mode;
+use crate::cluster::settings::{BudgetMax, Mode};
 use crate::report::cluster::BudgetStatus;
 use crate::report::{Report, State, Tainting};
 use crate::units::cut;
@@ -234,6 +234,16 @@ fn refusal(why: Withheld, limit: usize) -> Refusal {
     (reason, format!("{WITHHELD}: {because}."))
 }
 
+fn asker<'a>(node: &'a NodeView, max: BudgetMax, group: &NodeGroup) -> Asker<'a> {
+    Asker {
+        node: &node.name,
+        resource_version: &node.resource_version,
+        max,
+        in_group: group.holds(&node.labels),
+        now: jiff::Timestamp::now(),
+    }
+}
+
 /// Requests a slot in the group's ledger for this node at its present version.
 async fn request_slot(
     api: &NodeApi,
@@ -250,14 +260,8 @@ async fn request_slot(
             listed = None;
         }
         let ledger = read.as_ref().map(|r| r.ledger.clone()).unwrap_or_default();
-        let asker = Asker {
-            node: &node.name,
-            resource_version: &node.resource_version,
-            max,
-            in_group: group.holds(&node.labels),
-            now: jiff::Timestamp::now(),
-        };
         let limit = ledger.limit(max);
+        let asker = asker(node, max, &group);
         let (next, slot) = match ledger.ask(asker, listed.as_ref()) {
             Step::Go => (None, Some(Slot::Granted)),
             Step::Wait => (None, Some(Slot::Busy)),
