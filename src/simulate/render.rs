@@ -33,6 +33,10 @@ const NODE_TYPES: &[&str] = &[
 const CORRECTABLE: &str = "RxErr BadTLP BadDLLP Rollover Timeout NonFatalErr CorrIntErr HeaderOF";
 const UNCORRECTABLE: &str = "Undefined DLP SDES TLP FCP CmpltTO CmpltAbrt UnxCmplt RxOF MalfTLP ECRC UnsupReq ACSViol \
      UncorrIntErr BlockedTLP AtomicOpBlocked TLPBlockedErr PoisonTLPBlocked";
+/// `/proc/driver/nvidia/gpus/BDF/information`.
+const GPU_INFORMATION: &str = include_str!("data/gpu_information.txt");
+/// `/proc/driver/nvidia-fs/stats` without the lines of GPUs.
+const NVIDIA_FS_STATS: &str = include_str!("data/nvidia_fs_stats.txt");
 /// Bytes of a TCP segment as the kernel counts it (after GRO, before TSO).
 const SEGMENT: u64 = 32 * 1024;
 
@@ -507,14 +511,15 @@ fn nvidia(tree: &mut Tree, spec: &NodeSpec) {
     );
     tree.dir("proc/driver/nvidia/gpus");
     for (minor, gpu) in spec.gpus.iter().enumerate() {
-        let (bdf, irq) = (gpu.bdf, 200 + minor);
-        let text = format!(
-            "Model: \t\t {}\nIRQ:   \t\t {irq}\nGPU UUID: \t {}\nVideo BIOS: \t 96.00.68.00.01\nBus Type: \t PCIe\n\
-             DMA Size: \t 52 bits\nDMA Mask: \t 0xfffffffffffff\nBus Location: \t {bdf}\nDevice Minor: \t {minor}\n\
-             GPU Firmware: \t {version}\nGPU Excluded:\t No",
-            gpu.model, gpu.uuid,
-        );
-        tree.line(format!("proc/driver/nvidia/gpus/{bdf}/information"), text);
+        let bdf = gpu.bdf;
+        let text = GPU_INFORMATION
+            .replace("{model}", &gpu.model)
+            .replace("{uuid}", &gpu.uuid)
+            .replace("{irq}", &(200 + minor).to_string())
+            .replace("{bdf}", &bdf.to_string())
+            .replace("{minor}", &minor.to_string())
+            .replace("{version}", version);
+        tree.file(format!("proc/driver/nvidia/gpus/{bdf}/information"), text);
     }
 }
 
@@ -523,17 +528,7 @@ fn nvidia_fs(tree: &mut Tree, spec: &NodeSpec) {
     let Some(errors) = spec.nvidia_fs else {
         return;
     };
-    let mut text = format!(
-        "GDS Version: 1.14.0.31 \nNVFS statistics(ver: 4.0)\nNVFS Driver(version: 2.25.7)\n\
-         Mellanox PeerDirect Supported: True\nIO stats: Disabled, peer IO stats: Disabled\nLogging level: info\n\n\
-         Active Shadow-Buffer (MiB): 0\nActive Process: 0\nReads                : err={errors} io_state_err=0\n\
-         Sparse Reads         : n=0 io=0 holes=0 pages=0 \n\
-         Writes               : err=0 io_state_err=0 pg-cache=0 pg-cache-fail=0 pg-cache-eio=0\n\
-         Mmap                 : n=1 ok=1 err=0 munmap=2\n\
-         Bar1-map             : n=1 ok=1 err=0 free=1 callbacks=0 active=0 delay-frees=0\n\
-         Error                : cpu-gpu-pages=0 sg-ext=0 dma-map=0 dma-ref=0\n\
-         Ops                  : Read=0 Write=0 BatchIO=0\n"
-    );
+    let mut text = NVIDIA_FS_STATS.replace("{errors}", &errors.to_string());
     for gpu in &spec.gpus {
         let uuid = gpu.uuid.trim_start_matches("GPU-");
         text += &format!(
