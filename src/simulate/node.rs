@@ -149,7 +149,10 @@ impl Node {
     }
 
     fn host(&mut self, change: impl FnOnce(&mut NodeSpec)) -> io::Result<()> {
-        self.change(Part::Host, |spec| Some(change(spec)))
+        self.change(Part::Host, |spec| {
+            change(spec);
+            Some(())
+        })
     }
 
     /// Applies one event.
