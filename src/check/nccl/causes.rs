@@ -124,101 +124,12 @@ fn on_inner_interface(log: &NcclLog) -> bool {
     log.interfaces.iter().any(inner)
 }
 
+/// What each cause means, and what to do: `NAME: TEXT`.
+const REMEDIES: &str = include_str!("remedies.txt");
+
 /// What a cause means, and what to do.
 pub fn remedy(cause: Cause) -> &'static str {
-    match cause {
-        Failure::NoDevice => {
-            "NCCL found no verbs device in the container. Ask for the node's RDMA resource in the pod's limits; with it, look whether `ls /dev/infiniband` and `ibv_devices` show devices in the container, and whether NCCL_IB_HCA names one of them."
-        }
-        Failure::OpenDevice => {
-            "A verbs device exists and cannot be opened. The container needs /dev/infiniband/uverbsN: ask for the RDMA resource of the device plugin; a hostPath mount alone is refused by the device cgroup."
-        }
-        Failure::LibibverbsMissing => {
-            "libibverbs is not in the image, so verbs are impossible. Install libibverbs1 and ibverbs-providers (rdma-core) in the image."
-        }
-        Failure::PluginInit => {
-            "The network plugin was loaded and could not start; NCCL tried the next network. Read the plugin's own lines above: on EFA, ask for vpc.amazonaws.com/efa, use matching versions of plugin and libfabric, check the security group; FI_LOG_LEVEL=warn logs more; elsewhere NCCL_NET_PLUGIN=none disables the plugin."
-        }
-        Failure::PluginMissing => {
-            "The requested network plugin is not in the image. Add it to the image and its directory to LD_LIBRARY_PATH: libnccl-net.so, or libnccl-net-NAME.so for NCCL_NET_PLUGIN=NAME."
-        }
-        Failure::NetworkMissing => {
-            "The network that NCCL_NET names is not available: the job fails instead of falling back. Remove NCCL_NET, or fix what keeps that network from starting."
-        }
-        Failure::GidIndex => {
-            "A queue pair could not be connected: GID index, GID or route. NCCL_IB_GID_INDEX must be the index of a RoCE v2 GID with an address that the peers can reach (`show_gids`); if it is unset, NCCL 2.21 and later choose one. Unreachable or timed out: the NICs' subnets have no route to each other."
-        }
-        Failure::Memlock => {
-            "Memory for RDMA cannot be locked. Give the container the capability IPC_LOCK (on OpenShift by an SCC), or lift the limit on locked memory (`ulimit -l`; LimitMEMLOCK=infinity of the container runtime)."
-        }
-        Failure::Shm => {
-            "/dev/shm is too small. Mount an emptyDir with medium Memory and a sizeLimit of some GiB a GPU at /dev/shm."
-        }
-        Failure::Ifname => {
-            "The interface for NCCL's own connections does not exist or has no address. NCCL_SOCKET_IFNAME (and NCCL_OOB_NET_IFNAME) must name an interface of the container: with Multus net1, else mostly eth0; a value without `=` is a prefix."
-        }
-        Failure::WrongInterface => {
-            "TCP uses a bridge, a container's or the loopback interface, which other nodes may not reach. Set NCCL_SOCKET_IFNAME to the interface that joins the nodes (with Multus net1), or exclude with ^docker0,lo."
-        }
-        Failure::ConnectRefused => {
-            "A peer refuses or does not answer connections. A NetworkPolicy, firewall or security group must allow all ports between the job's pods. No route or timed out: NCCL_SOCKET_IFNAME must choose an interface that joins the nodes. Refused: check that the peer's process is alive."
-        }
-        Failure::PeerReset => {
-            "A peer closed its connection, usually because it failed first. Find the first error in the logs of the other ranks."
-        }
-        Failure::Bootstrap => {
-            "Ranks cannot find each other: one checked in twice. Look for two jobs with one MASTER_ADDR and MASTER_PORT, or ranks assigned twice."
-        }
-        Failure::GdrDisabled => {
-            "RDMA without GPUDirect: every byte goes through host memory. Load nvidia-peermem, or use the open kernel modules (DMA-BUF); iommu=pt; for GPUs and NICs far apart NCCL_NET_GDR_LEVEL=SYS; `selvage check` on the node shows which of these applies."
-        }
-        Failure::Dmabuf => {
-            "GPU memory cannot be registered with the NIC. DMA-BUF needs the GPU's open kernel modules and a NIC driver that supports it; otherwise load nvidia-peermem; NCCL_DMABUF_ENABLE=0 shows which of the two fails."
-        }
-        Failure::IbError => {
-            "A verbs operation failed on the wire or at the peer. Status 12 or 13: the peer is gone, or link, PFC, route or GID index lose packets (`selvage check` on both nodes); 4, 9 or 10: GPUDirect, ACS or memory; 5 only follows another error. Of many, the first one counts."
-        }
-        Failure::PortDown => {
-            "A port went down while the job ran. Cable, optics or switch port: `selvage check` on that node names it."
-        }
-        Failure::DeviceFatal => {
-            "A NIC failed while the job ran. The kernel log says why (`selvage check`); drain the node and reset the NIC."
-        }
-        Failure::QueuePair => {
-            "A queue pair could not be created. Locked memory (IPC_LOCK, `ulimit -l`) or too many queue pairs on the device."
-        }
-        Failure::VersionMismatch => {
-            "Ranks run different versions of NCCL. Use one image for all ranks; look for a second libnccl in LD_LIBRARY_PATH."
-        }
-        Failure::DuplicateGpu => {
-            "Two ranks use one GPU. LOCAL_RANK or CUDA_VISIBLE_DEVICES is wrong; not the fabric."
-        }
-        Failure::Cuda => "CUDA or NVML failed. Not the fabric: check the GPU and its driver.",
-        Failure::StrayClient => {
-            "Something that is not NCCL connected to its port, or two jobs share one. Usually a port scanner or a scraper; harmless if the job goes on, otherwise give each job its own MASTER_PORT."
-        }
-        Failure::Iommu => "The IOMMU translates traffic between GPU and NIC. Boot with iommu=pt.",
-        Failure::IbDisabled => {
-            "NCCL_IB_DISABLE turns verbs off. Remove it from the manifest, the image or nccl.conf if RDMA is wanted."
-        }
-        Failure::NetSocket => {
-            "NCCL_NET asks for sockets. Remove it from the manifest, the image or nccl.conf if RDMA is wanted."
-        }
-        Failure::FastSocket => {
-            "Google's FastSocket plugin is installed: TCP by choice. On machines with RDMA or TCPX use the plugin for that."
-        }
-        Failure::IbNotTried => {
-            "The log shows no attempt at verbs. NCCL_NET=Socket leaves no line in the log: check the manifest, the image and nccl.conf."
-        }
-        Failure::OfiTcp => {
-            "libfabric chose a TCP provider. On EFA ask for vpc.amazonaws.com/efa and unset FI_PROVIDER; elsewhere remove the OFI plugin from the image."
-        }
-        Failure::InitHang => {
-            "Init began and does not end. Compare the ranks: which have not started, and at which stage the others wait; check NetworkPolicy and NCCL_SOCKET_IFNAME first."
-        }
-        Failure::Secondary => {
-            "An error passed on from another rank. Find the first error in the other ranks' logs."
-        }
-        Failure::Other => "A warning. Its line says what happened.",
-    }
+    let mut texts = REMEDIES.lines().filter_map(|line| line.split_once(": "));
+    let text = texts.find(|(name, _)| *name == cause.as_str());
+    text.map_or("", |(_, text)| text)
 }

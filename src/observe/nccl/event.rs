@@ -27,8 +27,6 @@ pub struct Who<'a> {
 pub struct Record<'a> {
     /// Host, process and GPU from the line's prefix.
     pub who: Who<'a>,
-    /// INFO or WARN, as the prefix has it.
-    pub level: Level,
     /// The event that the rest of the line was parsed to.
     pub event: Event<'a>,
     /// The message, as printed.

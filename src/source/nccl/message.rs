@@ -8,6 +8,7 @@ pub(super) mod scan;
 
 use crate::observe::nccl::{Event, Failure, Level};
 use scan::{Scan, find};
+use std::sync::LazyLock;
 
 /// Parses a message. NCCL lines that no parser rule recognises are [`Event::Unknown`].
 pub fn message(level: Level, text: &str) -> Event<'_> {
@@ -25,32 +26,9 @@ pub fn message(level: Level, text: &str) -> Event<'_> {
 }
 
 fn by_family(text: &str) -> Event<'_> {
-    match text.as_bytes().first() {
-        Some(b'C') => connection::channel(text).unwrap_or_else(|| with_c(text)),
-        Some(b'R') => connection::channel(text).unwrap_or_else(|| other(text)),
-        _ => other(text),
-    }
-}
-
-fn with_c(text: &str) -> Event<'_> {
-    if let Some(rest) = text.strip_prefix("Connected all ") {
-        return connection::connected(rest);
-    }
-    // The only trace of NCCL_NET, since 2.28.7.
-    if let Some(value) = text.strip_prefix("Comm config netName reset to NCCL_NET=") {
-        return Event::Env {
-            name: "NCCL_NET",
-            value: value.trim(),
-        };
-    }
-    if text.starts_with("CollNet ") || text.starts_with("Comm config") || text.starts_with("CC ") {
-        return Event::Plain;
-    }
-    other(text)
-}
-
-fn other(text: &str) -> Event<'_> {
-    environment(text)
+    connection::channel(text)
+        .or_else(|| connection::connected(text))
+        .or_else(|| environment(text))
         .or_else(|| comm::lifecycle(text))
         .or_else(|| network::network(text))
         .or_else(|| version(text))
@@ -101,79 +79,10 @@ fn error_trace(text: &str) -> Option<Event<'_>> {
 }
 
 /// Starts of messages that say nothing about the network, so that unknown ones can be counted.
-const PLAIN: &[&str] = &[
-    "cudaDriverVersion",
-    "Trees ",
-    "P2P Chunksize",
-    "threadThresholds",
-    "Using non-device net plugin",
-    "Using 256 threads",
-    "Using LL",
-    "Setting affinity",
-    "CUDA Dev ",
-    "Launch mode",
-    "TUNER/Plugin",
-    "PROFILER/Plugin",
-    "ENV/Plugin",
-    "RAS ",
-    "MNNVL ",
-    "NVLS ",
-    "NCCL_",
-    "Init timings",
-    "Destroy ",
-    "New proxy",
-    "[Proxy ",
-    "[Service ",
-    "Pattern ",
-    "=== System",
-    "CPU/",
-    "GPU/",
-    "NIC/",
-    "+ ",
-    "- ",
-    "=====",
-    "Could not get speed",
-    "Assigned GIN",
-    "Assigned RMA",
-    "Plugin Path",
-    "DMA-BUF is available",
-    "GDRCOPY",
-    "Connected NVLS",
-    "comm 0x",
-    "Symmetric",
-    "Attribute coll",
-    "Channel ",
-    "Ring ",
-    "Tree ",
-    "Topology",
-    "TOPO/",
-    "Loading topology",
-    "Allocated ",
-    "Dumping topology",
-    "isAllDirectP2p",
-    "AllReduce:",
-    "AllGather:",
-    "ReduceScatter:",
-    "Broadcast:",
-    "Reduce:",
-    "AllToAll:",
-    "Send:",
-    "Recv:",
-    "ncclGroup",
-    "NCCL git version",
-    "NET :",
-    "NET/OFI ",
-    "NET/IB ",
-    "NET/IB:",
-    "NET/Socket",
-    "NET/Plugin",
-    "Thread affinity",
-    "HIP version",
-    "ROCm version",
-    "Librccl path",
-    "Hostname ",
-    "Kernel version",
-];
+static PLAIN: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    let lines = include_str!("message/plain.txt").lines();
+    lines.map(|line| line.trim_end_matches('…')).collect()
+});
 
 fn plain(text: &str) -> Event<'_> {
     // Most differ in the first byte, which is cheaper to compare.
@@ -210,38 +119,21 @@ fn assignment<'a>(line: &'a str, name: &'static str) -> Option<Event<'a>> {
         Some((line.get(..at)?, rest.strip_prefix(['=', ':'])?))
     })?;
     // Part of another name, or a comment; the `#` of a prompt has no space before it.
-    if before.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
-        || before.trim_start().starts_with('#')
-        || before.contains(" #")
-    {
-        return None;
-    }
+    let part = before.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+    let comment = before.trim_start().starts_with('#') || before.contains(" #");
     // Sentences mention settings, too; a printed setting follows nothing, or only such words.
+    const WORDS: &str = "export env -x -e --env setenv set declare +";
     let last = before.split_whitespace().next_back().unwrap_or("");
-    const WORDS: [&str; 9] = [
-        "export", "env", "-x", "-e", "--env", "setenv", "set", "declare", "+",
-    ];
     let listed = last.is_empty()
-        || WORDS.contains(&last)
+        || WORDS.split(' ').any(|word| word == last)
         || last.contains('=')
         || last.ends_with(['"', '\'', '{', ',', '$', '#', '>', '(', '['])
         || last.ends_with("]:");
-    if !listed {
-        return None;
-    }
     let value = value.trim_start().trim_start_matches(quote);
     let end = value.find(|c: char| !c.is_ascii_alphanumeric());
-    if end.is_some_and(|end| {
-        value
-            .get(end..)
-            .is_some_and(|rest| rest.starts_with(['|', '<']))
-    }) {
-        return None;
-    }
-    Some(Event::Env {
-        name,
-        value: value.get(..end.unwrap_or(value.len()))?,
-    })
+    let (value, behind) = value.split_at_checked(end.unwrap_or(value.len()))?;
+    let choice = behind.starts_with(['|', '<']);
+    (listed && !part && !comment && !choice).then_some(Event::Env { name, value })
 }
 
 /// An entry of nccl-tests' list of ranks: `#  Rank  0 Group  0 Pid 1034070 on host device  0 [0000:11:00] NVIDIA …`.

@@ -3,46 +3,33 @@
 use super::message::scan::find;
 use crate::observe::nccl::{Level, Who};
 
-/// One record of a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found<'a> {
-    /// Who printed it.
-    pub who: Who<'a>,
-    /// Its level.
-    pub level: Level,
-    /// The text after the mark, up to the next record.
-    pub message: &'a str,
-}
-
-/// Calls `each` with the records of a line, in order. Sentences that quote NCCL's words are not records.
-pub fn records<'a>(line: &'a str, mut each: impl FnMut(Found<'a>)) {
+/// Calls `each` with author, level and message of each record of a line, in order. Sentences that
+/// quote NCCL's words are not records.
+pub fn records<'a>(line: &'a str, mut each: impl FnMut(Who<'a>, Level, &'a str)) {
     let mut before = 0;
-    let mut next = mark(line, 0);
     // The record whose end is not known yet, with the start of its message.
     let mut open: Option<(Who<'a>, Level, usize)> = None;
-    while let Some((at, level)) = next {
-        let after = at + MARK;
+    while let Some((at, level)) = mark(line, before) {
         let between = line.get(before..at).unwrap_or_default();
         let found = who(between, level).filter(|(who, start)| {
             let before = between.get(..*start).unwrap_or_default();
             !(who.host.starts_with('`') || quotes(before))
         });
         if let Some((who, start)) = found {
-            if let Some(open) = open.take() {
-                each(ended(line, open, before + start));
+            if let Some((who, level, from)) = open {
+                each(who, level, message(line, from, before + start));
             }
-            open = Some((who, level, after));
+            open = Some((who, level, at + MARK));
         }
-        before = after;
-        next = mark(line, after);
+        before = at + MARK;
     }
-    if let Some(open) = open {
-        each(ended(line, open, line.len()));
+    if let Some((who, level, from)) = open {
+        each(who, level, message(line, from, line.len()));
     }
 }
 
-/// The record whose message ends at `end`, without what others append.
-fn ended<'a>(line: &'a str, (who, level, from): (Who<'a>, Level, usize), end: usize) -> Found<'a> {
+/// A record's message, without what others append.
+fn message(line: &str, from: usize, end: usize) -> &str {
     let message = line.get(from..end).unwrap_or_default();
     let bytes = message.as_bytes();
     // Ray merges equal lines; JSON loggers quote.
@@ -50,103 +37,86 @@ fn ended<'a>(line: &'a str, (who, level, from): (Who<'a>, Level, usize), end: us
     let quote = line.starts_with('{').then(|| memchr::memchr(b'"', bytes));
     let newline = memchr::memchr(b'\\', bytes).and_then(|_| message.find("\\n"));
     let behind = [repeated, quote.flatten(), newline];
-    let message = match behind.into_iter().flatten().min() {
-        Some(at) => message.get(..at).unwrap_or_default(),
-        None => message,
-    };
-    Found {
-        who,
-        level,
-        message: message.trim().trim_end_matches(['│', '|']).trim_end(),
-    }
+    let end = behind.into_iter().flatten().min().unwrap_or(bytes.len());
+    let message = message.get(..end).unwrap_or_default();
+    message.trim().trim_end_matches(['│', '|']).trim_end()
 }
 
 /// Length of `NCCL INFO` and of `NCCL WARN`.
 const MARK: usize = "NCCL INFO".len();
 
 /// Offset and level of the next mark.
-fn mark(line: &str, from: usize) -> Option<(usize, Level)> {
-    let mut from = from;
+fn mark(line: &str, mut from: usize) -> Option<(usize, Level)> {
     loop {
         let at = from + find!(line.as_bytes().get(from..)?, "NCCL ")?;
-        let level = match line.as_bytes().get(at + 5..at + MARK) {
-            Some(b"INFO") => Some(Level::Info),
-            Some(b"WARN") => Some(Level::Warn),
-            _ => None,
-        };
-        match level {
-            Some(level) => return Some((at, level)),
-            None => from = at + 5,
+        match line.as_bytes().get(at + 5..at + MARK) {
+            Some(b"INFO") => return Some((at, Level::Info)),
+            Some(b"WARN") => return Some((at, Level::Warn)),
+            _ => from = at + 5,
         }
     }
 }
 
 /// Who printed a record, and where in `before` its prefix starts. `None` if this is not a record.
 fn who(before: &str, level: Level) -> Option<(Who<'_>, usize)> {
+    let info = level == Level::Info;
     let mut rest = before;
-    let mut looked = 0;
-    while let Some(close) = rest.rfind(']') {
-        let inside = rest.get(..close)?;
-        let Some(open) = inside.rfind('[') else { break };
-        let device = inside.get(open + 1..)?;
-        let left = inside.get(..open)?;
-        let digits = device.strip_prefix('-').unwrap_or(device);
-        if is_number(digits) {
-            if let Some((who, start)) = place(left) {
-                return Some((who, start));
-            }
-            if level == Level::Info
-                && let Some((who, start)) = masked(left)
-            {
-                return Some((who, start));
-            }
-            // `12345 [0] NCCL INFO …`: only the host is missing.
-            if level == Level::Info && is_number(left.trim()) {
-                let who = Who {
-                    pid: left.trim().parse().ok(),
-                    ..Who::default()
-                };
-                return Some((who, 0));
-            }
-            // `[0] NCCL INFO …`: the host was removed. A launcher's rank tag looks the same.
-            if left.trim().is_empty() {
-                return Some((Who::default(), open));
-            }
-        }
-        // The place of a WARN may be a C++ signature with brackets; an INFO has no place.
-        looked += 1;
-        if level == Level::Info || looked > 8 {
+    // The place of a WARN may be a C++ signature with brackets; an INFO has no place.
+    for _ in 0..if info { 1 } else { 9 } {
+        let Some((inside, _)) = rest.rsplit_once(']') else {
             break;
-        }
+        };
+        let Some((left, device)) = inside.rsplit_once('[') else {
+            break;
+        };
         rest = left;
+        if !is_number(device.strip_prefix('-').unwrap_or(device)) {
+            continue;
+        }
+        let found = place(left).or_else(|| masked(left).filter(|_| info));
+        if found.is_some() {
+            return found;
+        }
+        // `12345 [0] NCCL INFO …`: only the host is missing.
+        if info && is_number(left.trim()) {
+            let pid = left.trim().parse().ok();
+            return Some((
+                Who {
+                    pid,
+                    ..Who::default()
+                },
+                0,
+            ));
+        }
+        // `[0] NCCL INFO …`: the host was removed. A launcher's rank tag looks the same.
+        if left.trim().is_empty() {
+            return Some((Who::default(), left.len()));
+        }
     }
     bare(before)
 }
 
+/// The last word of a text, and where it begins.
+fn last_word(text: &str) -> (&str, usize) {
+    let trimmed = text.trim_end();
+    let begin = trimmed.rfind(char::is_whitespace).map_or(0, |at| at + 1);
+    (trimmed.get(begin..).unwrap_or_default(), begin)
+}
+
 /// `HOST:PID:TID` (or `HOST:PID`) at the end of `left`.
 fn place(left: &str) -> Option<(Who<'_>, usize)> {
-    let trimmed = left.trim_end();
-    let begin = trimmed
-        .rfind(|c: char| c.is_whitespace())
-        .map_or(0, |at| at + 1);
-    let token = trimmed.get(begin..)?;
-    let (rest, last) = token.rsplit_once(':')?;
-    if !is_number(last) {
-        return None;
-    }
+    let (token, begin) = last_word(left);
+    let (rest, last) = token.rsplit_once(':').filter(|(_, last)| is_number(last))?;
     let (host, pid, tid) = match rest.rsplit_once(':') {
         Some((host, pid)) if is_number(pid) => (host, pid, Some(last)),
         _ => (rest, last, None),
     };
     // The end of a process id, and a thread id: the start of the prefix is lost.
     let torn = tid.is_none() && is_number(host);
-    let wraps = |b: u8| matches!(b, b'>' | b']' | b'|' | b'"');
-    let wrapped = if host.bytes().any(wraps) {
-        ["<stdout>:", "<stderr>:", "]:", ">>", "|", "\""]
-            .iter()
-            .filter_map(|wrapper| host.rfind(wrapper).map(|at| at + wrapper.len()))
-            .max()
-            .unwrap_or(0)
+    let wrapped = if host.contains(['>', ']', '|', '"']) {
+        let wrappers = ["<stdout>:", "<stderr>:", "]:", ">>", "|", "\""].iter();
+        let ends = wrappers.filter_map(|wrapper| Some(host.rfind(wrapper)? + wrapper.len()));
+        ends.max().unwrap_or(0)
     } else {
         0
     };
@@ -165,15 +135,11 @@ fn quotes(before: &str) -> bool {
 
 /// `HOST:PID:TID` with masked numbers.
 fn masked(left: &str) -> Option<(Who<'_>, usize)> {
-    let trimmed = left.trim_end();
-    let begin = trimmed.rfind(char::is_whitespace).map_or(0, |at| at + 1);
-    let token = trimmed.get(begin..)?;
+    let (token, begin) = last_word(left);
     let (rest, tid) = token.rsplit_once(':')?;
     let (host, pid) = rest.rsplit_once(':')?;
-    let word = |text: &str| {
-        let inner = |b: u8| b.is_ascii_alphanumeric() || b"<>*_-".contains(&b);
-        !text.is_empty() && text.bytes().all(inner)
-    };
+    let inner = |b: u8| b.is_ascii_alphanumeric() || b"<>*_-".contains(&b);
+    let word = |text: &str| !text.is_empty() && text.bytes().all(inner);
     let who = Who {
         host,
         ..Who::default()
@@ -202,13 +168,8 @@ mod tests {
 
     fn all(line: &str) -> Vec<(String, Option<u32>, Option<u32>, String)> {
         let mut found = Vec::new();
-        records(line, |record| {
-            found.push((
-                record.who.host.to_string(),
-                record.who.pid,
-                record.who.tid,
-                record.message.to_string(),
-            ));
+        records(line, |who, _, message| {
+            found.push((who.host.to_string(), who.pid, who.tid, message.to_string()));
         });
         found
     }

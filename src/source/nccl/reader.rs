@@ -5,7 +5,7 @@ use super::{anchor, message, prefix};
 use crate::observe::nccl::event::Time;
 use crate::observe::nccl::{Event, NcclLog, Record};
 use crate::source::colour::without_colour;
-use crate::source::container_log::{Frame, unframe};
+use crate::source::container_log::unframe;
 use std::borrow::Cow;
 
 /// Longest line that is read, in bytes. NCCL's lines are far shorter, but people join them.
@@ -62,14 +62,13 @@ impl Reader {
             let line = std::mem::take(&mut self.carry);
             self.take_line(&line, log, read_at);
         }
-        for stream in 0..self.joined.len() {
-            let text = std::mem::take(self.joined.get_mut(stream).unwrap_or(&mut Vec::new()));
+        for text in std::mem::take(&mut self.joined) {
             if !text.is_empty() {
-                self.text(&text, self.lines, log, Time::Unknown);
+                self.text(&text, log, Time::Unknown);
             }
         }
         if let Some((line, number)) = self.torn.take() {
-            self.text(&line, number, log, Time::Unknown);
+            whole_text(&line, number, log, Time::Unknown);
         }
     }
 
@@ -79,7 +78,7 @@ impl Reader {
         // The same lines are parsed, whatever the pieces of the log.
         let start = line.get(..LINE_LIMIT).unwrap_or(line);
         if self.expecting() || anchor::find(start, 0).is_some() {
-            self.line(line, self.lines, log, read_at);
+            self.line(line, log, read_at);
         }
     }
 
@@ -104,25 +103,11 @@ impl Reader {
     fn lines_of(&mut self, whole: &[u8], log: &mut NcclLog, read_at: Option<jiff::Timestamp>) {
         // Lines before this offset are counted.
         let mut done = 0;
-        while done < whole.len() {
-            // The next line may continue an incomplete one.
-            let start = if self.expecting() {
-                done
-            } else {
-                let Some(at) = anchor::find(whole, done) else {
-                    break;
-                };
-                let before = whole.get(done..at).unwrap_or_default();
-                match memchr::memrchr(b'\n', before) {
-                    Some(newline) => {
-                        let passed = before.get(..=newline).unwrap_or_default();
-                        self.lines += newlines(passed);
-                        done + newline + 1
-                    }
-                    None => done,
-                }
-            };
-            let rest = whole.get(start..).unwrap_or_default();
+        while let Some(at) = self.next_wanted(whole, done) {
+            let before = whole.get(done..at).unwrap_or_default();
+            let passed = memchr::memrchr(b'\n', before).map_or(0, |newline| newline + 1);
+            self.lines += newlines(before.get(..passed).unwrap_or_default());
+            let rest = whole.get(done + passed..).unwrap_or_default();
             let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
             let line = rest.get(..end).unwrap_or_default();
             if end > LINE_LIMIT {
@@ -130,31 +115,28 @@ impl Reader {
                 self.take_line(line, log, read_at);
             } else {
                 self.lines += 1;
-                self.line(line, self.lines, log, read_at);
+                self.line(line, log, read_at);
             }
-            done = start + end + 1;
+            done += passed + end + 1;
         }
         self.lines += newlines(whole.get(done..).unwrap_or_default());
+    }
+
+    /// Offset of the next byte that may matter: the next line may continue an incomplete one.
+    fn next_wanted(&self, whole: &[u8], from: usize) -> Option<usize> {
+        if self.expecting() {
+            return Some(from).filter(|from| *from < whole.len());
+        }
+        anchor::find(whole, from)
     }
 
     fn expecting(&self) -> bool {
         self.torn.is_some() || self.joined.iter().any(|text| !text.is_empty())
     }
 
-    fn line(
-        &mut self,
-        line: &[u8],
-        number: u64,
-        log: &mut NcclLog,
-        read_at: Option<jiff::Timestamp>,
-    ) {
-        let line = match line.get(..LINE_LIMIT) {
-            Some(first) if line.len() > LINE_LIMIT => {
-                self.cut += 1;
-                first
-            }
-            _ => line,
-        };
+    fn line(&mut self, line: &[u8], log: &mut NcclLog, read_at: Option<jiff::Timestamp>) {
+        self.cut += u64::from(line.len() > LINE_LIMIT);
+        let line = line.get(..LINE_LIMIT).unwrap_or(line);
         let mut scratch = std::mem::take(&mut self.scratch);
         let (frame, text) = unframe(line, &mut scratch);
         let time = match (frame.time, read_at) {
@@ -162,69 +144,47 @@ impl Reader {
             (None, Some(at)) => Time::At(at),
             (None, None) => Time::Unknown,
         };
-        self.framed(frame, text, number, log, time);
+        let joined = self.joined.get_mut(usize::from(frame.stderr));
+        match joined.filter(|open| frame.partial || !open.is_empty() && frame.time.is_some()) {
+            None => self.text(text, log, time),
+            Some(joined) => {
+                let room = JOIN_LIMIT.saturating_sub(joined.len());
+                joined.extend_from_slice(text.get(..room).unwrap_or(text));
+                if !frame.partial {
+                    let whole = std::mem::take(joined);
+                    self.text(&whole, log, time);
+                }
+            }
+        }
         self.scratch = scratch;
     }
 
-    fn framed(
-        &mut self,
-        frame: Frame<'_>,
-        text: &[u8],
-        number: u64,
-        log: &mut NcclLog,
-        time: Time<'_>,
-    ) {
-        let stream = usize::from(frame.stderr);
-        let open = self.joined.get(stream).is_some_and(|open| !open.is_empty());
-        if !(frame.partial || open && frame.time.is_some()) {
-            self.text(text, number, log, time);
-            return;
-        }
-        let Some(joined) = self.joined.get_mut(stream) else {
-            return;
-        };
-        let room = JOIN_LIMIT.saturating_sub(joined.len());
-        joined.extend_from_slice(text.get(..text.len().min(room)).unwrap_or_default());
-        if !frame.partial {
-            let whole = std::mem::take(joined);
-            self.text(&whole, number, log, time);
-        }
-    }
-
-    fn text(&mut self, text: &[u8], number: u64, log: &mut NcclLog, time: Time<'_>) {
+    fn text(&mut self, text: &[u8], log: &mut NcclLog, time: Time<'_>) {
         if let Some((mut torn, first)) = self.torn.take() {
             torn.extend_from_slice(text);
-            return self.whole_text(&torn, first, log, time);
+            whole_text(&torn, first, log, time);
+        } else if ends_in_mark(text) {
+            self.torn = Some((text.to_vec(), self.lines));
+        } else {
+            whole_text(text, self.lines, log, time);
         }
-        if ends_in_mark(text) {
-            self.torn = Some((text.to_vec(), number));
-            return;
-        }
-        self.whole_text(text, number, log, time);
     }
+}
 
-    fn whole_text(&mut self, text: &[u8], number: u64, log: &mut NcclLog, time: Time<'_>) {
-        let text = match std::str::from_utf8(text) {
-            Ok(text) => Cow::Borrowed(text),
-            Err(_) => String::from_utf8_lossy(text),
-        };
-        let text = without_colour(&text);
-        let mut any = false;
-        prefix::records(&text, |found| {
-            any = true;
-            let record = Record {
-                who: found.who,
-                level: found.level,
-                event: message::message(found.level, found.message),
-                text: found.message,
-            };
-            log.apply(&record, number, time);
-        });
-        // Lines of other programs; a line with a record only quotes them.
-        if !any {
-            for event in loose(&text).into_iter().chain(message::assignments(&text)) {
-                log.apply_loose(&event, text.trim(), number);
-            }
+fn whole_text(text: &[u8], number: u64, log: &mut NcclLog, time: Time<'_>) {
+    // Valid text is the rule, and cheaper to recognise.
+    let text = std::str::from_utf8(text).map_or_else(|_| String::from_utf8_lossy(text), Cow::from);
+    let text = without_colour(&text);
+    let mut any = false;
+    prefix::records(&text, |who, level, text| {
+        any = true;
+        let event = message::message(level, text);
+        log.apply(&Record { who, event, text }, number, time);
+    });
+    // Lines of other programs; a line with a record only quotes them.
+    if !any {
+        for event in loose(&text).into_iter().chain(message::assignments(&text)) {
+            log.apply_loose(&event, text.trim(), number);
         }
     }
 }
@@ -243,19 +203,10 @@ fn loose(text: &str) -> Option<Event<'_>> {
 
 /// Whether a terminal wrapped the line inside the mark: `host:1:2 [7] NCCL I`.
 fn ends_in_mark(text: &[u8]) -> bool {
+    let ends = ["] NCCL", "] NCCL I", "] NCCL IN", "] NCCL INF", "] NCCL "];
     // Most lines end in another byte.
-    if !matches!(text.last(), Some(b'L' | b'I' | b'N' | b'F' | b' ')) {
-        return false;
-    }
-    [
-        &b"] NCCL"[..],
-        b"] NCCL I",
-        b"] NCCL IN",
-        b"] NCCL INF",
-        b"] NCCL ",
-    ]
-    .iter()
-    .any(|end| text.ends_with(end))
+    matches!(text.last(), Some(b'L' | b'I' | b'N' | b'F' | b' '))
+        && ends.iter().any(|end| text.ends_with(end.as_bytes()))
 }
 
 fn newlines(bytes: &[u8]) -> u64 {

@@ -32,17 +32,22 @@ pub(super) fn channel(text: &str) -> Option<Event<'_>> {
         None
     };
     scan.spaces().tag("via")?;
-    let way = way(scan.spaces().0)?;
+    // RCCL appends the communicator and its size.
+    let text = scan.spaces().0;
+    let end = find!(text, " comm ").unwrap_or(text.len());
+    let (way, behind) = text.split_at_checked(end)?;
+    let nranks = behind.split_once(" nRanks ");
+    let (over, nic, gdr) = carried(way)?;
     Some(Event::Connection(Connection {
         channel,
         from,
         to,
         devices: from_device.zip(to_device),
         side,
-        over: way.over,
-        nic: way.nic,
-        gdr: way.gdr,
-        nranks: way.nranks,
+        over,
+        nic,
+        gdr,
+        nranks: nranks.and_then(|(_, rest)| Scan(rest).number()),
     }))
 }
 
@@ -70,71 +75,44 @@ fn ring_order<'a>(first: u32, rest: &str) -> Option<Event<'a>> {
     (first == 0).then_some(Event::RingOrder(ranks))
 }
 
-struct Way {
-    over: Transport,
-    nic: Option<u32>,
-    gdr: bool,
-    nranks: Option<u32>,
-}
-
-fn way(text: &str) -> Option<Way> {
-    // RCCL appends the communicator and its size.
-    let end = find!(text, " comm ").unwrap_or(text.len());
-    let (text, behind) = text.split_at_checked(end)?;
-    let nranks = behind
-        .split_once(" nRanks ")
-        .and_then(|(_, rest)| Scan(rest).number());
-    let over = if let Some(rest) = text.strip_prefix("NET/") {
-        return net(rest, nranks);
-    } else if text.starts_with("P2P/MNNVL") {
-        Transport::Mnnvl
-    } else if text.starts_with("P2P") {
-        Transport::P2p
-    } else if text.starts_with("SHM") || text.starts_with("direct shared memory") {
-        Transport::Shm
-    } else if text.starts_with("COLLNET/") {
-        Transport::CollNet
-    } else {
-        return None;
+/// What carries a connection, over which NIC, and whether with GPUDirect RDMA.
+fn carried(way: &str) -> Option<(Transport, Option<u32>, bool)> {
+    const LOCAL: [(&str, Transport); 5] = [
+        ("P2P/MNNVL", Transport::Mnnvl),
+        ("P2P", Transport::P2p),
+        ("SHM", Transport::Shm),
+        ("direct shared memory", Transport::Shm),
+        ("COLLNET/", Transport::CollNet),
+    ];
+    let Some(net) = way.strip_prefix("NET/") else {
+        let mut known = LOCAL.iter().filter(|(start, _)| way.starts_with(start));
+        return known.next().map(|(_, over)| (*over, None, false));
     };
-    Some(Way {
-        over,
-        nic: None,
-        gdr: false,
-        nranks,
-    })
-}
-
-/// `IB/0/GDRDMA`, `IBext_v8/1(2)/GDRDMA(PCI)/Shared`, `AWS Libfabric/3/GDRDMA`.
-fn net(text: &str, nranks: Option<u32>) -> Option<Way> {
-    let (name, rest) = text.split_once('/').unwrap_or((text, ""));
+    // `IB/0/GDRDMA`, `IBext_v8/1(2)/GDRDMA(PCI)/Shared`, `AWS Libfabric/3/GDRDMA`.
+    let (name, rest) = net.split_once('/').unwrap_or((net, ""));
     let name = name.trim();
     // A line cut or wrapped inside the name does not show the net.
     if rest.is_empty() && (name.is_empty() || "Socket".starts_with(name) && name != "Socket") {
         return None;
     }
-    let mut scan = Scan(rest);
-    let nic = scan.number();
-    Some(Way {
-        over: Transport::Net(Net::of(name)),
-        nic,
-        gdr: rest
-            .split('/')
-            .skip(1)
-            .any(|part| part.starts_with("GDRDMA")),
-        nranks,
-    })
+    let gdr = rest
+        .split('/')
+        .skip(1)
+        .any(|part| part.starts_with("GDRDMA"));
+    Some((Transport::Net(Net::of(name)), Scan(rest).number(), gdr))
 }
 
-/// `rings` or `rings, use ring PXN 0 GDR 1` (2.24+); RCCL appends the communicator.
-pub(super) fn connected(rest: &str) -> Event<'_> {
+/// `Connected all rings` or `Connected all rings, use ring PXN 0 GDR 1` (2.24+); RCCL appends the
+/// communicator. Trees say nothing.
+pub(super) fn connected(text: &str) -> Option<Event<'_>> {
+    let rest = text.strip_prefix("Connected all ")?;
     let Some(rest) = rest.strip_prefix("rings") else {
-        return Event::Plain;
+        return Some(Event::Plain);
     };
-    let gdr = match rest.split_once(" GDR ") {
-        Some((_, flag)) if flag.starts_with('1') => Some(true),
-        Some((_, flag)) if flag.starts_with('0') => Some(false),
+    let flag = rest.split_once(" GDR ").map(|(_, flag)| flag);
+    Some(Event::Rings(match flag {
+        Some(flag) if flag.starts_with('1') => Some(true),
+        Some(flag) if flag.starts_with('0') => Some(false),
         _ => None,
-    };
-    Event::Rings(gdr)
+    }))
 }

@@ -4,97 +4,20 @@ use crate::observe::nccl::{Event, Failure};
 use aho_corasick::{AhoCorasick, MatchKind};
 use std::sync::LazyLock;
 
-/// Words that must all be in a message, and the failure that they show. The first match counts.
-type Row = (&'static [&'static str], Failure);
+/// Words of warnings, and the failure that they show: `FAILURE: WORDS & WORDS`.
+const WORDS: &str = include_str!("failures.txt");
 
-const ROWS: &[Row] = &[
-    // Verbs do not start.
-    (&["Failed to open libibverbs"], Failure::LibibverbsMissing),
-    (&["Unable to open device"], Failure::OpenDevice),
-    (&["ibv_open_device failed"], Failure::OpenDevice),
-    (&["No IP interface found"], Failure::Ifname),
-    // The limit on locked memory; versions before 2.18 print no reason.
-    (&["ibv_reg_mr", "annot allocate memory"], Failure::Memlock),
-    (
-        &["ibv_create_cq", "annot allocate memory"],
-        Failure::Memlock,
-    ),
-    (
-        &["ibv_create_qp", "annot allocate memory"],
-        Failure::Memlock,
-    ),
-    (&["ibv_create_qp failed with"], Failure::QueuePair),
-    (&["ibv_create_cq failed with"], Failure::QueuePair),
-    (&["ibv_create_qp failed"], Failure::Memlock),
-    (&["ibv_create_cq failed"], Failure::Memlock),
-    // EFAULT: the memory is a GPU's, and no kernel module handles that.
-    (&["ibv_reg_mr", "Bad address"], Failure::Dmabuf),
-    (&["ibv_reg_mr", "failed"], Failure::Memlock),
-    (&["Unable to register memory", "RC: 12"], Failure::Memlock),
-    (
-        &["Unable to register memory", "annot allocate"],
-        Failure::Memlock,
-    ),
-    (&["ibv_reg_dmabuf_mr", "failed"], Failure::Dmabuf),
-    // RoCE addresses.
-    (&["GID index"], Failure::GidIndex),
-    (&["ibv_query_gid"], Failure::GidIndex),
-    (&["ibv_modify_qp", "failed"], Failure::GidIndex),
-    (&["ibv_create_qp"], Failure::QueuePair),
-    // While the job runs.
-    (&["local catastrophic error"], Failure::DeviceFatal),
-    (&["sync event", "device fatal"], Failure::DeviceFatal),
-    (&["port error"], Failure::PortDown),
-    (&["Got completion"], Failure::IbError),
-    (&["async fatal event"], Failure::IbError),
-    (&["Got async error event"], Failure::IbError),
-    (&["sync event", "error"], Failure::IbError),
-    (&["encountered a fatal error"], Failure::IbError),
-    // Shared memory.
-    (&["posix_fallocate failed"], Failure::Shm),
-    (&["failed to extend /dev/shm"], Failure::Shm),
-    (&["shared memory segment"], Failure::Shm),
-    (&["/dev/shm", "No space left"], Failure::Shm),
-    // Plugins and the choice of a network.
-    (&["aws-ofi-nccl initialization failed"], Failure::PluginInit),
-    (
-        &["Failed to initialize any NET plugin"],
-        Failure::NetworkMissing,
-    ),
-    (&["Error: network ", " not found"], Failure::NetworkMissing),
-    (&["NET/OFI", "failed"], Failure::PluginInit),
-    (&["Only EFA provider is supported"], Failure::PluginInit),
-    (
-        &["Could not find any optimal provider"],
-        Failure::PluginInit,
-    ),
-    // Bootstrap.
-    (&["no socket interface found"], Failure::Ifname),
-    (&["neither AF_INET"], Failure::Ifname),
-    (&["NCCL_OOB_NET_IFNAME"], Failure::Ifname),
-    (&["wrong magic"], Failure::StrayClient),
-    (&["wrong type"], Failure::StrayClient),
-    (&["Mismatched NCCL version"], Failure::VersionMismatch),
-    (&["Bootstrap Root", "mismatch"], Failure::VersionMismatch),
-    (
-        &["Bootstrap Root", "already checked in"],
-        Failure::Bootstrap,
-    ),
-    // TCP.
-    (&["Connection refused"], Failure::ConnectRefused),
-    (&["onnect to", "failed"], Failure::ConnectRefused),
-    (&["timed out"], Failure::ConnectRefused),
-    (&["No route to host"], Failure::ConnectRefused),
-    (&["onnection closed by"], Failure::PeerReset),
-    (&["Connection reset"], Failure::PeerReset),
-    (&["Broken pipe"], Failure::PeerReset),
-    // Not the fabric.
-    (&["Duplicate GPU detected"], Failure::DuplicateGpu),
-    (&["Cuda failure"], Failure::Cuda),
-    (&["nvml"], Failure::Cuda),
-    (&["HIP failure"], Failure::Cuda),
-    (&["iommu=pt"], Failure::Iommu),
-];
+/// Words that must all be in a message, and the failure that they show. The first match counts.
+static ROWS: LazyLock<Vec<(Vec<&str>, Failure)>> = LazyLock::new(|| {
+    let row = |line: &'static str| {
+        let (name, words) = line.split_once(": ")?;
+        let failure = Failure::ALL
+            .iter()
+            .find(|failure| failure.as_str() == name)?;
+        Some((words.split(" & ").collect(), *failure))
+    };
+    WORDS.lines().filter_map(row).collect()
+});
 
 /// Warnings that are harmless to the job.
 const HARMLESS: &[&str] = &[
@@ -149,6 +72,17 @@ pub(super) fn info(text: &str) -> Option<Event<'_>> {
 }
 
 fn row(text: &str) -> Option<Failure> {
-    let fits = |(words, _): &&Row| words.iter().all(|word| text.contains(word));
+    let fits = |(words, _): &&(Vec<&str>, Failure)| words.iter().all(|word| text.contains(word));
     ROWS.iter().find(fits).map(|(_, failure)| *failure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_names_a_failure() {
+        let rows = WORDS.lines().filter(|line| !line.starts_with('#'));
+        assert_eq!(rows.count(), ROWS.len());
+    }
 }
