@@ -14,7 +14,7 @@ use aho_corasick::packed;
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage};
 use nix::time::{ClockId, clock_gettime};
 use selvage::host::Host;
-use selvage::source::pod_logs::{Container, Follower, Options, PARTIAL_TAGS, PollStats, Sink};
+use selvage::source::pod_logs::{Container, Follower, Options, PollStats, Sink};
 use selvage::units::Millis;
 use std::fs::{self, File};
 use std::io::Write;
@@ -54,7 +54,7 @@ struct Finder {
 }
 
 impl Sink for Finder {
-    fn wants(&self, chunk: &[u8], from: usize) -> Option<usize> {
+    fn wants(&self, _: &Container, chunk: &[u8], from: usize) -> Option<usize> {
         let found = self.literals.find(&chunk[from..])?;
         Some(from + found.start())
     }
@@ -227,7 +227,7 @@ fn main() {
     let before = resident_kib();
     let literals: Vec<&str> = ["NCCL", "nccl", "selvage.dev/", "OFI"]
         .into_iter()
-        .chain(PARTIAL_TAGS)
+        .chain(["t P ", "r P "])
         .collect();
     let follower = {
         let (stop, started) = (Arc::clone(&stop), Arc::clone(&started));
@@ -252,10 +252,7 @@ fn main() {
                 polls += 1;
                 started.store(true, Ordering::Relaxed);
                 total.bytes += stats.bytes;
-                total.gaps += stats.gaps;
-                total.rotations += stats.rotations;
                 total.truncated += stats.truncated;
-                total.lines += stats.lines;
                 total.open_files = total.open_files.max(stats.open_files);
                 if let Some(fault) = stats.fault {
                     println!("fault: {fault:?}");

@@ -362,8 +362,12 @@ impl JobLog {
 }
 
 impl Sink for Registry {
-    fn wants(&self, chunk: &[u8], from: usize) -> Option<usize> {
-        anchor::find(chunk, from)
+    fn wants(&self, container: &Container, chunk: &[u8], from: usize) -> Option<usize> {
+        let log = self.logs.get(&container.key);
+        match log.filter(|log| log.restart == container.restart) {
+            Some(log) => log.reader.next_wanted(chunk, from),
+            None => anchor::find(chunk, from),
+        }
     }
 
     fn line(&mut self, container: &Container, line: &[u8]) {

@@ -142,7 +142,7 @@ impl Files {
 
 impl Sink for Collected {
     /// These files hold nothing but NCCL's lines.
-    fn wants(&self, _: &[u8], from: usize) -> Option<usize> {
+    fn wants(&self, _: &Container, _: &[u8], from: usize) -> Option<usize> {
         Some(from)
     }
 

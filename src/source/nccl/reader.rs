@@ -122,8 +122,9 @@ impl Reader {
         self.lines += newlines(whole.get(done..).unwrap_or_default());
     }
 
-    /// Offset of the next byte that may matter: the next line may continue an incomplete one.
-    fn next_wanted(&self, whole: &[u8], from: usize) -> Option<usize> {
+    /// Offset of the next byte that may matter, at or after the beginning of a line: that line may
+    /// continue an incomplete one.
+    pub fn next_wanted(&self, whole: &[u8], from: usize) -> Option<usize> {
         if self.expecting() {
             return Some(from).filter(|from| *from < whole.len());
         }

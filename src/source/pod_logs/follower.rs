@@ -1,10 +1,9 @@
 //! The follower: polls all logs, and waits in between.
 
 use super::discovery::Tree;
-use super::input::Slots;
-use super::log::{Log, Tools};
+use super::log::{Log, Tools, taken};
 use super::options::{Options, PollStats, ResumeState, Sink};
-use super::watch::{InotifyEvent, Target, Watches};
+use super::watch::Watches;
 use crate::units::Millis;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,8 +32,11 @@ impl Progress {
     }
 }
 
-/// Logs by serial number.
-pub(super) type Logs = BTreeMap<u64, Log>;
+/// Logs by their pod's directory (empty in a flat layout) and their own name in there.
+pub(super) type Logs = BTreeMap<LogName, Log>;
+
+/// The two names of a log.
+pub(super) type LogName = (Box<str>, Box<str>);
 
 /// Follows all logs below one directory.
 pub struct Follower {
@@ -43,7 +45,7 @@ pub struct Follower {
     logs: Logs,
     progress: Arc<Progress>,
     /// The log that was read last of those that lag behind.
-    served: u64,
+    served: LogName,
 }
 
 impl Follower {
@@ -58,14 +60,14 @@ impl Follower {
                 buf: vec![0; options.buffer],
                 watches: Watches::new(options.watch),
                 stats: PollStats::default(),
-                open: Slots::default(),
-                unpacking: Slots::default(),
+                open: Arc::default(),
+                unpacking: Arc::default(),
                 options,
             },
             tree: Tree::new(resume),
             logs: Logs::new(),
             progress: Arc::default(),
-            served: 0,
+            served: LogName::default(),
         }
     }
 
@@ -101,28 +103,12 @@ impl Follower {
     }
 
     fn take_events(&mut self) {
-        let (logs, tree) = (&mut self.logs, &mut self.tree);
-        self.tools.watches.take(|event| match event {
-            InotifyEvent::Changed(Target::Tree) => tree.changed = true,
-            InotifyEvent::Changed(Target::Container(serial)) => {
-                if let Some(log) = logs.get_mut(&serial) {
-                    log.changed = true;
-                }
-            }
-            InotifyEvent::Changed(Target::File(serial)) => {
-                if let Some(log) = logs.get_mut(&serial) {
-                    log.file_watched = false;
-                    log.wake();
-                }
-            }
-            InotifyEvent::Overflow => {
-                tree.changed = true;
-                for log in logs.values_mut() {
-                    log.changed = true;
-                    log.wake();
-                }
-            }
-        });
+        let changed = self.tools.watches.take();
+        let has = |target| (changed.as_ref()).map_or(true, |changed| changed.contains(&target));
+        self.tree.changed |= has(None);
+        for log in self.logs.values_mut() {
+            log.changed |= has(Some(log.serial));
+        }
     }
 
     /// Reads the logs that lag behind, in turn, from where the last poll stopped, up to the limit:
@@ -131,20 +117,20 @@ impl Follower {
         let mut left = (self.tools.options.backlog as u64)
             .saturating_sub(self.tools.stats.bytes)
             .max(1);
-        let mut behind: Vec<u64> = (self.logs.iter())
+        let mut behind: Vec<LogName> = (self.logs.iter())
             .filter(|(_, log)| log.behind)
-            .map(|(serial, _)| *serial)
+            .map(|(name, _)| name.clone())
             .collect();
-        let after = behind.partition_point(|serial| *serial <= self.served);
+        let after = behind.partition_point(|name| *name <= self.served);
         behind.rotate_left(after);
         while left > 0 && !behind.is_empty() {
-            behind.retain(|serial| {
-                let Some(log) = self.logs.get_mut(serial).filter(|_| left > 0) else {
+            behind.retain(|name| {
+                let Some(log) = self.logs.get_mut(name).filter(|_| left > 0) else {
                     return false;
                 };
                 let cost = log.advance(self.tools.options.buffer, &mut self.tools, sink);
                 left = left.saturating_sub(cost);
-                self.served = *serial;
+                self.served.clone_from(name);
                 log.behind
             });
         }
@@ -155,6 +141,8 @@ impl Follower {
         self.logs.retain(|_, log| {
             if log.finished {
                 sink.gone(&log.who);
+                // Another of its name may be there.
+                self.tree.changed = true;
             }
             !log.finished
         });
@@ -164,7 +152,7 @@ impl Follower {
         stats.behind = count(|log| log.behind);
         stats.unreadable = count(|log| log.faulty);
         stats.containers = self.logs.len();
-        stats.open_files = self.tools.open.taken();
+        stats.open_files = taken(&self.tools.open);
         stats.clone()
     }
 
@@ -190,7 +178,9 @@ impl Follower {
     pub fn state(&self) -> ResumeState {
         let logs = self.logs.values().filter_map(Log::mark);
         ResumeState {
-            logs: logs.chain(self.tree.unseen().cloned()).collect(),
+            logs: logs
+                .chain(self.tree.marks.iter().flatten().cloned())
+                .collect(),
         }
     }
 }

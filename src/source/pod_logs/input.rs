@@ -12,33 +12,15 @@ use std::sync::Arc;
 /// Most bytes unpacked in one step while the known part of a compressed file is skipped.
 const SKIP_STEP: u64 = 1 << 20;
 
-/// One of a limited number; free again when dropped.
-pub(super) struct Slot {
-    _count: Arc<()>,
-}
-
-/// Counts what is held open.
-#[derive(Default)]
-pub(super) struct Slots(Arc<()>);
-
-impl Slots {
-    pub(super) fn take(&self) -> Slot {
-        Slot {
-            _count: Arc::clone(&self.0),
-        }
-    }
-
-    pub(super) fn taken(&self) -> usize {
-        Arc::strong_count(&self.0) - 1
-    }
-}
+/// A share in a count of what is held open, which drops with it.
+pub(super) type Slot = Arc<()>;
 
 /// Where bytes come from.
 pub(super) enum Input {
     /// Not held open.
     Closed,
     /// A file that may grow.
-    Plain(File, Slot),
+    Plain { file: File, _slot: Slot },
     /// A compressed file, which does not change any more.
     Gz { gz: Box<Gz>, _slots: [Slot; 2] },
 }
@@ -66,22 +48,19 @@ impl Gz {
             let step = self.skip.min(SKIP_STEP);
             let passed = io::copy(&mut (&mut self.decoder).take(step), &mut io::sink())?;
             self.skip -= passed;
-            match passed < step {
-                true => return Ok((0, Then::End)),
-                false if self.skip > 0 => return Ok((0, Then::More)),
-                false => {}
+            if passed < step || self.skip > 0 {
+                return Ok((0, if passed < step { Then::End } else { Then::More }));
             }
         }
-        let carried = self.carry.len().min(buf.len());
-        let (head, room) = buf.split_at_mut(carried);
-        head.copy_from_slice(self.carry.get(..carried).unwrap_or_default());
-        let bytes = read_full(room, |_, room| self.decoder.read(room))?;
-        let then = if bytes < room.len() {
-            Then::End
-        } else {
-            Then::More
-        };
-        Ok((carried + bytes, then))
+        let room = buf.len().saturating_sub(self.carry.len()) as u64;
+        let fresh = (&mut self.decoder)
+            .take(room)
+            .read_to_end(&mut self.carry)?;
+        let filled = self.carry.len().min(buf.len());
+        let (head, _) = buf.split_at_mut(filled);
+        head.copy_from_slice(self.carry.get(..filled).unwrap_or_default());
+        let ended = (fresh as u64) < room;
+        Ok((filled, if ended { Then::End } else { Then::More }))
     }
 }
 
@@ -97,12 +76,17 @@ pub(super) enum Then {
 }
 
 impl Input {
+    pub(super) fn plain(file: File, open: &Slot) -> Self {
+        let _slot = Arc::clone(open);
+        Input::Plain { file, _slot }
+    }
+
     /// Reads what follows `offset`. Only `pass` moves on: what is not passed is read again.
     pub(super) fn fill(&mut self, offset: u64, buf: &mut [u8]) -> io::Result<(usize, Then)> {
         match self {
             Input::Closed => Ok((0, Then::Pause)),
-            Input::Plain(file, _) => {
-                let bytes = retry(|| file.read_at(buf, offset))?;
+            Input::Plain { file, .. } => {
+                let bytes = file.read_at(buf, offset)?;
                 let full = bytes == buf.len();
                 Ok((bytes, if full { Then::More } else { Then::Pause }))
             }
@@ -111,45 +95,17 @@ impl Input {
     }
 
     /// The first `passed` bytes of the last fill are done with, the others are not.
-    pub(super) fn pass(&mut self, filled: &[u8], passed: usize) {
-        if let Input::Gz { gz, .. } = self
-            && gz.skip == 0
-        {
-            gz.carry.clear();
-            let rest = filled.get(passed..).unwrap_or_default();
-            gz.carry.extend_from_slice(rest);
+    pub(super) fn pass(&mut self, passed: usize) {
+        if let Input::Gz { gz, .. } = self {
+            gz.carry.drain(..passed.min(gz.carry.len()));
         }
     }
-}
-
-fn retry(mut read: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
-    loop {
-        match read() {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            other => return other,
-        }
-    }
-}
-
-/// Fills `buf` up to the end of the file; `read` is given the position and the room left.
-fn read_full(
-    buf: &mut [u8],
-    mut read: impl FnMut(u64, &mut [u8]) -> io::Result<usize>,
-) -> io::Result<usize> {
-    let mut bytes = 0;
-    while let Some(room) = buf.get_mut(bytes..).filter(|room| !room.is_empty()) {
-        match retry(|| read(bytes as u64, room))? {
-            0 => break,
-            more => bytes += more,
-        }
-    }
-    Ok(bytes)
 }
 
 /// The beginning of an open file, as much as a fingerprint takes.
 pub(super) fn beginning(file: &File) -> io::Result<Vec<u8>> {
     let mut buf = vec![0; Fingerprint::MAX];
-    let bytes = read_full(&mut buf, |at, room| file.read_at(room, at))?;
+    let bytes = file.read_at(&mut buf, 0)?;
     buf.truncate(bytes);
     Ok(buf)
 }

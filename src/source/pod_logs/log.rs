@@ -1,20 +1,17 @@
 //! One container's log: which of its files is read, how far, and when it is checked again.
 
-use super::input::{self, Input, Slot, Slots, Then};
-use super::line_framing::{self, Joins};
+use super::input::{self, Input, Slot, Then};
 use super::listing::{self, Entry, Listing, is_gone};
-use super::names::Age;
-use super::options::{Container, Fingerprint, Layout, Mark, Options, PollStats, Sink};
-use super::truncation::LeftFile;
-use super::watch::{Target, Watches};
+use super::options::{Container, Fingerprint, Layout, Mark, Options, Place, PollStats, Sink};
+use super::watch::Watches;
 use crate::observe::reading::{Fault, FaultKind, Reading};
 use crate::source::tree::classify;
 use crate::units::Millis;
 use memchr::{memchr, memrchr};
-use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Interval of checks of what inotify does not watch.
@@ -27,10 +24,6 @@ const LINGER: Duration = Duration::from_millis(500);
 /// Polls in a row that find nothing before a file is left to inotify, its descriptor closed.
 const QUIET_POLLS: u8 = 8;
 
-/// What a read costs at least, in bytes; and where bytes are unpacked.
-const MIN_COST: u64 = 4 << 10;
-const MIN_COST_UNPACKING: u64 = 256 << 10;
-
 /// What all logs share.
 pub(super) struct Tools {
     /// Moment of this poll.
@@ -40,18 +33,14 @@ pub(super) struct Tools {
     pub(super) watches: Watches,
     pub(super) stats: PollStats,
     /// Files held open.
-    pub(super) open: Slots,
+    pub(super) open: Slot,
     /// Of these, compressed ones. Each takes some 50 KiB.
-    pub(super) unpacking: Slots,
+    pub(super) unpacking: Slot,
 }
 
-/// The place in the file that is read; outlives its descriptor and the agent.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Place {
-    pub(super) inode: u64,
-    pub(super) first: Fingerprint,
-    /// Where the first line not yet handled begins.
-    pub(super) offset: u64,
+/// Number of those that hold a slot.
+pub(super) fn taken(slot: &Slot) -> usize {
+    Arc::strong_count(slot) - 1
 }
 
 /// The file that is read.
@@ -69,7 +58,7 @@ pub(super) struct OpenFile {
 /// One container's log.
 pub(super) struct Log {
     pub(super) who: Container,
-    serial: u64,
+    pub(super) serial: u64,
     /// The container's directory; in a flat layout, the file itself.
     dir: Box<Path>,
     dir_watched: bool,
@@ -85,8 +74,6 @@ pub(super) struct Log {
     pub(super) file: Option<OpenFile>,
     /// Stamp of the youngest rotated file that is known to be older than the one that is read.
     pub(super) older: Option<u64>,
-    /// The file that was read before: its writer should be done with it.
-    pub(super) left: Option<LeftFile>,
     /// Since when a newer file exists.
     pub(super) superseded: Option<Millis>,
     /// The directory is gone.
@@ -99,7 +86,6 @@ pub(super) struct Log {
     pub(super) quiet: u8,
     /// The file holds more than the last poll took.
     pub(super) behind: bool,
-    pub(super) joins: Joins,
     /// The rest of a line that is too long is skipped.
     pub(super) within_long: bool,
     /// It cannot be read at the moment.
@@ -135,7 +121,7 @@ impl Log {
         let flat = tools.options.layout == Layout::Flat;
         Log {
             // A flat layout has one directory for all.
-            dir_watched: flat || tools.watches.dir(&dir, Target::Container(serial)),
+            dir_watched: flat || tools.watches.dir(&dir, Some(serial)),
             who,
             serial,
             dir,
@@ -145,20 +131,14 @@ impl Log {
             newest,
             older: mark.as_ref().and_then(|mark| mark.older),
             within_long: mark.as_ref().is_some_and(|mark| mark.within_long),
-            place: mark.map(|mark| Place {
-                inode: mark.inode,
-                first: mark.first,
-                offset: mark.offset,
-            }),
+            place: mark.map(|mark| mark.place),
             file: None,
-            left: None,
             superseded: None,
             removed: false,
             finished: false,
             lively: false,
             quiet: 0,
             behind: false,
-            joins: Joins::default(),
             faulty: false,
             check_at: Millis(0),
         }
@@ -179,27 +159,21 @@ impl Log {
         self.changed = false;
         match self.list(tools) {
             Ok(listing) => self.relist(&listing, tools, sink),
-            Err(error) if is_gone(&error) => self.remove(tools, sink),
+            Err(error) if is_gone(&error) => self.remove(sink),
             Err(error) => self.fail(&error, tools),
         }
-        self.look_back(tools, sink);
-        if let Err(error) = self.verify(tools, sink) {
-            if is_gone(&error) {
-                self.changed = true;
-            } else {
-                self.fail(&error, tools);
-            }
+        match self.verify(tools, sink) {
+            Err(error) if is_gone(&error) => self.changed = true,
+            Err(error) => self.fail(&error, tools),
+            Ok(()) => {}
         }
-        let every = if self.is_watched() && self.file.is_some() {
-            tools.options.check_every
-        } else {
-            UNWATCHED_EVERY
+        let every = match self.is_watched() && self.file.is_some() {
+            true => tools.options.check_every,
+            false => UNWATCHED_EVERY,
         };
         // Not all at once.
         let spread = every / 64 * u32::try_from(self.serial % 16).unwrap_or(0);
-        let due = tools.now.plus(every + spread);
-        let left = self.left.as_ref().map_or(due, LeftFile::until);
-        self.check_at = due.min(left);
+        self.check_at = tools.now.plus(every + spread);
     }
 
     pub(super) fn list(&self, tools: &Tools) -> io::Result<Listing> {
@@ -210,28 +184,27 @@ impl Log {
     }
 
     /// The log was removed: what is open is read to its end.
-    pub(super) fn remove(&mut self, tools: &mut Tools, sink: &mut dyn Sink) {
+    pub(super) fn remove(&mut self, sink: &mut dyn Sink) {
         self.removed = true;
         if self.is_open() {
             return self.wake();
         }
         if self.lively {
-            self.lose_rest(tools, sink);
+            self.lose_rest(sink);
         }
         self.finished = true;
     }
 
     fn relist(&mut self, listing: &Listing, tools: &mut Tools, sink: &mut dyn Sink) {
         self.linked = listing.linked;
-        if let Some(odd) = &listing.odd
-            && !self.faulty
-        {
-            tools.stats.fault = Some(Fault {
-                kind: FaultKind::Other,
-                detail: odd.clone(),
-            });
+        let odd = listing.odd.clone().map(|detail| Fault {
+            kind: FaultKind::Other,
+            detail,
+        });
+        let before = std::mem::replace(&mut self.faulty, odd.is_some());
+        if !before && odd.is_some() {
+            tools.stats.fault = odd;
         }
-        self.faulty = listing.odd.is_some();
         self.follow(&listing.entries, tools, sink);
     }
 
@@ -245,8 +218,8 @@ impl Log {
     }
 
     pub(super) fn wake(&mut self) {
-        self.lively = true;
-        self.quiet = 0;
+        (self.lively, self.quiet) = (true, 0);
+        self.file_watched = false;
     }
 
     /// inotify reports what is written to it, and new files.
@@ -269,14 +242,11 @@ impl Log {
 
     /// Where another run would go on.
     pub(super) fn mark(&self) -> Option<Mark> {
-        let place = self.place?;
         Some(Mark {
             uid: self.who.key.uid.clone(),
             container: self.who.key.container.clone(),
             restart: self.who.restart,
-            inode: place.inode,
-            first: place.first,
-            offset: place.offset,
+            place: self.place?,
             older: self.older,
             within_long: self.within_long,
         })
@@ -306,15 +276,12 @@ impl Log {
         }
         let file = self.file.as_ref();
         let unpacking = file.is_some_and(|file| matches!(file.input, Input::Gz { .. }));
-        if tools.open.taken() > tools.options.open_files && !unpacking {
+        if taken(&tools.open) > tools.options.open_files && !unpacking {
             self.close();
         }
-        let min = if unpacking {
-            MIN_COST_UNPACKING
-        } else {
-            MIN_COST
-        };
-        (tools.stats.bytes - before).max(min)
+        // What a read costs at least.
+        let least = if unpacking { 256 << 10 } else { 4 << 10 };
+        (tools.stats.bytes - before).max(least)
     }
 
     /// At the end of what is there.
@@ -330,9 +297,7 @@ impl Log {
             return;
         }
         self.quiet = self.quiet.saturating_add(1);
-        if self.quiet == 1 && self.is_cut_back() {
-            self.restart_file(tools, sink);
-        } else if self.quiet >= QUIET_POLLS && self.superseded.is_none() {
+        if self.quiet >= QUIET_POLLS && self.superseded.is_none() {
             self.rest(tools);
         }
     }
@@ -342,11 +307,11 @@ impl Log {
         let Some(file) = &self.file else {
             return;
         };
-        if let Input::Plain(open, _) = &file.input {
-            self.file_watched = tools.watches.file(open, Target::File(self.serial));
-            // Written to before the watch was there?
+        if let Input::Plain { file: open, .. } = &file.input {
+            self.file_watched = tools.watches.file(open, Some(self.serial));
+            // Written to before the watch was there, or cut back?
             if !open.metadata().is_ok_and(|meta| meta.len() == file.end) {
-                self.quiet = 0;
+                (self.quiet, self.changed) = (0, true);
                 return;
             }
         }
@@ -404,7 +369,7 @@ impl Log {
                 if !spent {
                     return Outcome::Failed;
                 }
-                self.lose(0, tools, sink);
+                sink.lost(&self.who, 0);
                 self.close();
                 return Outcome::Ended;
             }
@@ -420,7 +385,7 @@ impl Log {
         let passed = self.hand_over(bytes, ended, tools, sink);
         tools.stats.bytes += passed as u64;
         if let (Some(file), Some(place)) = (&mut self.file, &mut self.place) {
-            file.input.pass(bytes, passed);
+            file.input.pass(passed);
             place.offset += passed as u64;
             file.spent = then == Then::End;
         }
@@ -457,15 +422,73 @@ impl Log {
             newline => newline.map_or(0, |newline| newline + 1),
         };
         let region = rest.get(..whole).unwrap_or_default();
-        let done = line_framing::cut(region, longest, &mut self.joins, &self.who, sink);
-        tools.stats.lines += done.lines;
-        tools.stats.lines_dropped += done.too_long;
+        tools.stats.lines_dropped += hand_lines(region, longest, &self.who, sink);
         if from + whole == 0 && bytes.len() > longest {
             self.within_long = true;
             tools.stats.lines_dropped += 1;
             return bytes.len();
         }
         from + whole
+    }
+
+    /// Compares the file's size and beginning with what was read.
+    fn verify(&mut self, tools: &mut Tools, sink: &mut dyn Sink) -> io::Result<()> {
+        let (Some(file), Some(place)) = (&self.file, &mut self.place) else {
+            return Ok(());
+        };
+        match &file.input {
+            Input::Gz { .. } => {}
+            Input::Closed => {
+                let meta = std::fs::symlink_metadata(&file.path)?;
+                if (meta.ino(), meta.dev()) != (place.inode, file.device) {
+                    self.changed = true;
+                } else if !file.compressed && meta.len() != file.end {
+                    self.wake();
+                }
+            }
+            Input::Plain { file: open, .. } => {
+                let size = open.metadata()?.len();
+                let beginning = input::beginning(open)?;
+                if size < place.offset || !place.first.fits(&beginning) {
+                    self.restart_file(tools, sink);
+                } else {
+                    place.first.extend(&beginning);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The file was cut back or overwritten: all in it is new, and what was not read is gone.
+    fn restart_file(&mut self, tools: &mut Tools, sink: &mut dyn Sink) {
+        tools.stats.truncated += 1;
+        self.lose_rest(sink);
+        if let (Some(file), Some(place)) = (&mut self.file, &mut self.place) {
+            (place.offset, file.end) = (0, 0);
+            place.first = Fingerprint::default();
+        }
+        self.within_long = false;
+        self.wake();
+    }
+
+    /// Bytes that were seen and not handed over: the beginning of a line.
+    pub(super) fn unread_bytes(&self) -> u64 {
+        let end = self.file.as_ref().map_or(0, |file| file.end);
+        end.saturating_sub(self.place.map_or(0, |place| place.offset))
+    }
+
+    /// Reports what was seen to be there and cannot be read any more.
+    fn lose_rest(&mut self, sink: &mut dyn Sink) {
+        let rest = self.unread_bytes();
+        if rest > 0 || self.behind {
+            sink.lost(&self.who, rest);
+        }
+    }
+
+    pub(super) fn close(&mut self) {
+        if let Some(file) = &mut self.file {
+            file.input = Input::Closed;
+        }
     }
 
     /// Opens a file that was closed. False: it is not the same any more.
@@ -481,7 +504,7 @@ impl Log {
         });
         match opened {
             Ok(Some(open)) => {
-                file.input = Input::Plain(open, tools.open.take());
+                file.input = Input::plain(open, &tools.open);
                 return true;
             }
             Ok(None) => self.changed = true,
@@ -510,11 +533,11 @@ impl OpenFile {
             let gz = input::Gz::open(&entry.path, place.offset)?;
             Input::Gz {
                 gz: Box::new(gz),
-                _slots: [tools.open.take(), tools.unpacking.take()],
+                _slots: [Arc::clone(&tools.open), Arc::clone(&tools.unpacking)],
             }
         } else {
             place.first.extend(&input::beginning(&file)?);
-            Input::Plain(file, tools.open.take())
+            Input::plain(file, &tools.open)
         };
         let file = OpenFile {
             path: entry.path.clone().into(),
@@ -528,13 +551,96 @@ impl OpenFile {
     }
 }
 
-/// Stamp of a file that the kubelet rotated.
-pub(super) fn stamp(entry: &Entry) -> Option<u64> {
-    match entry.age {
-        Age::Stamp(stamp) => Some(stamp),
-        Age::Number(_) | Age::Live => None,
+/// Hands over the wanted lines of `region`; all but the last end in a newline. Returns the number of
+/// those that are too long.
+pub(super) fn hand_lines(
+    region: &[u8],
+    longest: usize,
+    who: &Container,
+    sink: &mut dyn Sink,
+) -> u64 {
+    let (mut at, mut too_long) = (0, 0);
+    while let Some(found) = sink.wants(who, region, at)
+        && (at..region.len()).contains(&found)
+    {
+        let before = region.get(at..found).unwrap_or_default();
+        at += memrchr(b'\n', before).map_or(0, |newline| newline + 1);
+        let rest = region.get(at..).unwrap_or_default();
+        let line = rest.get(..memchr(b'\n', rest).unwrap_or(rest.len()));
+        let line = line.unwrap_or_default();
+        at += line.len() + 1;
+        if line.len() > longest {
+            too_long += 1;
+        } else {
+            sink.line(who, line);
+        }
     }
+    too_long
 }
 
-/// A plain file with its slot, kept although it is not read.
-pub(super) type Held = (File, Slot);
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::pod::ContainerKey;
+
+    struct Lines {
+        lines: Vec<String>,
+        lie: Option<usize>,
+    }
+
+    impl Sink for Lines {
+        fn wants(&self, _: &Container, chunk: &[u8], from: usize) -> Option<usize> {
+            let found = memchr::memmem::find(&chunk[from..], b"NCCL").map(|at| from + at);
+            self.lie.or(found)
+        }
+        fn line(&mut self, _: &Container, line: &[u8]) {
+            self.lines.push(String::from_utf8_lossy(line).into_owned());
+        }
+        fn lost(&mut self, _: &Container, _: u64) {}
+        fn gone(&mut self, _: &Container) {}
+    }
+
+    fn wanted(text: &str, longest: usize, lie: Option<usize>) -> (Vec<String>, u64) {
+        let lines = Vec::new();
+        let mut sink = Lines { lines, lie };
+        let key = ContainerKey {
+            namespace: "a".into(),
+            pod: "b".into(),
+            uid: "c".into(),
+            container: "d".into(),
+        };
+        let who = Container { key, restart: 0 };
+        let too_long = hand_lines(text.as_bytes(), longest, &who, &mut sink);
+        (sink.lines, too_long)
+    }
+
+    #[test]
+    fn whole_lines_that_are_wanted_and_no_others() {
+        for (text, want) in [
+            ("", &[][..]),
+            ("\n\n\n", &[]),
+            ("a\nb\n", &[]),
+            ("NCCL\n", &["NCCL"]),
+            ("NCCL", &["NCCL"]),
+            ("a\nx NCCL y\nb\n", &["x NCCL y"]),
+            ("NCCL NCCL NCCL\nNCCL\nb", &["NCCL NCCL NCCL", "NCCL"]),
+            ("NC\nCL\n", &[]),
+        ] {
+            assert_eq!(wanted(text, 1000, None).0, want, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_beyond_the_bound_is_counted_and_left_out() {
+        let (lines, too_long) = wanted("NCCL too long\nlong but unwanted\nNCCL\n", 4, None);
+        assert_eq!(lines, ["NCCL"]);
+        assert_eq!(too_long, 1);
+    }
+
+    #[test]
+    fn a_finder_that_lies_does_no_harm() {
+        for lie in [0usize, 3, 1 << 40] {
+            assert!(wanted("a\nb\nc\n", 10, Some(lie)).0.len() <= 3);
+        }
+    }
+}

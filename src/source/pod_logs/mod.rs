@@ -23,18 +23,17 @@
 mod discovery;
 mod follower;
 mod input;
-mod line_framing;
 mod listing;
 mod log;
 mod names;
 mod options;
 mod rotation;
-mod truncation;
 mod watch;
 
 pub use follower::{Follower, Progress};
-pub use line_framing::PARTIAL_TAGS;
-pub use options::{Container, Fingerprint, Layout, Mark, Options, PollStats, ResumeState, Sink};
+pub use options::{
+    Container, Fingerprint, Layout, Mark, Options, Place, PollStats, ResumeState, Sink,
+};
 
 #[cfg(test)]
 mod tests;

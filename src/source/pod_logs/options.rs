@@ -19,12 +19,11 @@ pub struct Container {
 
 /// Receives the lines of all followed logs.
 pub trait Sink {
-    /// Position in `chunk` (whole lines) of the next interesting byte at or after `from`. The pattern
-    /// must not span a newline. With [`super::PARTIAL_TAGS`] among the patterns, no split line is missed.
-    fn wants(&self, chunk: &[u8], from: usize) -> Option<usize>;
+    /// Position in `chunk`, which begins with a line of the container, of the next byte of a wanted
+    /// line at or after `from`. What makes a line wanted must not span a newline.
+    fn wants(&self, container: &Container, chunk: &[u8], from: usize) -> Option<usize>;
 
-    /// A line that holds an interesting byte, or continues one that the runtime split: whole, with
-    /// the runtime's framing, without the newline.
+    /// A wanted line: whole, with the runtime's framing, without the newline.
     fn line(&mut self, container: &Container, line: &[u8]);
 
     /// At least `bytes` were gone before they could be read (0: number unknown). The next line does
@@ -87,13 +86,13 @@ impl Options {
         let dir = host.path(dir);
         let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(256, |(soft, _)| soft);
         let below_root = dir.starts_with(host.root());
+        let root = if below_root {
+            host.root()
+        } else {
+            Path::new("/")
+        };
         Options {
-            root: if below_root {
-                host.root()
-            } else {
-                Path::new("/")
-            }
-            .to_path_buf(),
+            root: root.to_path_buf(),
             dir,
             layout: Layout::Pods,
             resume: None,
@@ -123,16 +122,10 @@ pub struct PollStats {
     pub open_files: usize,
     /// Bytes read since the start.
     pub bytes: u64,
-    /// Lines handed to the sink since the start.
-    pub lines: u64,
-    /// Times that bytes were gone before they could be read.
-    pub gaps: u64,
     /// Wanted lines that were too long to be handed over.
     pub lines_dropped: u64,
     /// Files that were cut back or overwritten in place, and are read from their start again.
     pub truncated: u64,
-    /// Files finished after the next one was there.
-    pub rotations: u64,
     /// Names that belong to no pod or container.
     pub odd_names: u64,
     /// Containers beyond the limit.
@@ -162,18 +155,26 @@ pub struct Mark {
     pub container: String,
     /// Restart number of the file that is read.
     pub restart: u32,
-    /// Its inode number: the first guess where to find it.
-    pub inode: u64,
-    /// Its beginning, which identifies it.
-    pub first: Fingerprint,
-    /// Byte offset of the first line not yet handled; in a compressed file, of its content.
-    pub offset: u64,
+    /// The place in that file.
+    #[serde(flatten)]
+    pub place: Place,
     /// Stamp of the youngest rotated file that is known to be older (`20241114101112`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub older: Option<u64>,
     /// The line at the offset exceeds the longest line: its rest is skipped.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub within_long: bool,
+}
+
+/// A place in a file; outlives its descriptor and the agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Place {
+    /// Its inode number: the first guess where to find it.
+    pub inode: u64,
+    /// Its beginning, which identifies it.
+    pub first: Fingerprint,
+    /// Byte offset of the first line not yet handled; in a compressed file, of its content.
+    pub offset: u64,
 }
 
 /// A hash of a file's first bytes: distinguishes it from another file that got the same inode number.

@@ -2,9 +2,9 @@
 
 use super::input;
 use super::listing::{Entry, is_gone};
-use super::log::{Log, OpenFile, Place, Tools, stamp};
+use super::log::{Log, OpenFile, Tools, taken};
 use super::names::Age;
-use super::options::Sink;
+use super::options::{Place, Sink};
 use std::io;
 
 /// Most compressed files open at a time; others wait.
@@ -46,13 +46,24 @@ impl Log {
             false => entries.iter().position(|entry| self.is_newer(entry)),
         };
         if let Some(at) = at {
-            let (at, skipped) = within_limit(entries, at, tools.options.catch_up);
-            if self.open(entries, at, Place::default(), tools)
-                && let Some(bytes) = skipped
-            {
-                self.lose(bytes, tools, sink);
-            }
+            self.open_within_limit(entries, at, tools, sink);
         }
+    }
+
+    /// Goes over to a file, or to a later one where catching up on all would be too much.
+    fn open_within_limit(
+        &mut self,
+        entries: &[Entry],
+        at: usize,
+        tools: &mut Tools,
+        sink: &mut dyn Sink,
+    ) -> bool {
+        let (at, skipped) = within_limit(entries, at, tools.options.catch_up);
+        let opened = self.open(entries, at, Place::default(), tools);
+        if let (true, Some(bytes)) = (opened, skipped) {
+            sink.lost(&self.who, bytes);
+        }
+        opened
     }
 
     /// The file is gone, or was cut back while it was closed.
@@ -65,7 +76,7 @@ impl Log {
         let unread = self.file.is_none() || self.lively && !cut_back;
         let rest = self.unread_bytes();
         if unread || rest > 0 || self.behind {
-            self.lose(rest, tools, sink);
+            sink.lost(&self.who, rest);
         }
         self.within_long = false;
         (self.file, self.place, self.newest) = (None, None, false);
@@ -89,17 +100,7 @@ impl Log {
             Ok(None) => entries.iter().position(|entry| self.is_newer(entry)),
             Err(_) => None,
         };
-        let opened = next.is_some_and(|at| {
-            let (at, skipped) = within_limit(&entries, at, tools.options.catch_up);
-            let opened = self.open(&entries, at, Place::default(), tools);
-            if let (true, Some(bytes)) = (opened, skipped) {
-                self.lose(bytes, tools, sink);
-            }
-            opened
-        });
-        if opened {
-            tools.stats.rotations += 1;
-        } else {
+        if !next.is_some_and(|at| self.open_within_limit(&entries, at, tools, sink)) {
             // The next check finds the newer file again.
             self.superseded = None;
             self.lively &= !(self.file.as_ref()).is_some_and(|file| file.spent);
@@ -171,7 +172,7 @@ impl Log {
         let Some(entry) = entries.get(at) else {
             return false;
         };
-        if entry.compressed && tools.unpacking.taken() >= MAX_UNPACKING {
+        if entry.compressed && taken(&tools.unpacking) >= MAX_UNPACKING {
             self.changed = true;
             return false;
         }
@@ -187,13 +188,11 @@ impl Log {
                 return false;
             }
         };
-        self.leave(tools);
         self.file_watched = false;
         self.newest = false;
         if entry.restart != self.who.restart {
             self.who.restart = entry.restart;
             self.older = None;
-            self.joins = Default::default();
         }
         self.within_long &= place.offset > 0;
         (self.file, self.place) = (Some(file), Some(place));
@@ -222,4 +221,12 @@ fn within_limit(entries: &[Entry], at: usize, most: u64) -> (usize, Option<u64>)
         }
     }
     (first, skipped)
+}
+
+/// Stamp of a file that the kubelet rotated.
+fn stamp(entry: &Entry) -> Option<u64> {
+    match entry.age {
+        Age::Stamp(stamp) => Some(stamp),
+        Age::Number(_) | Age::Live => None,
+    }
 }

@@ -22,18 +22,24 @@ pub(super) struct Came {
     pub(super) lines: Vec<(String, u32, String)>,
     pub(super) lost: Vec<u64>,
     pub(super) gone: Vec<String>,
+    /// The next line continues a split one.
+    open: bool,
 }
 
 impl Sink for Came {
-    fn wants(&self, chunk: &[u8], from: usize) -> Option<usize> {
-        let found = memchr::memmem::find(&chunk[from..], b"NCCL").map(|at| from + at);
-        let tags = PARTIAL_TAGS.iter();
-        let tags = tags.filter_map(|tag| memchr::memmem::find(&chunk[from..], tag.as_bytes()));
-        tags.map(|at| from + at).chain(found).min()
+    fn wants(&self, _: &Container, chunk: &[u8], from: usize) -> Option<usize> {
+        let rest = &chunk[from..];
+        if self.open {
+            return (!rest.is_empty()).then_some(from);
+        }
+        let found =
+            ["NCCL", "t P ", "r P "].map(|word| memchr::memmem::find(rest, word.as_bytes()));
+        found.into_iter().flatten().min().map(|at| from + at)
     }
 
     fn line(&mut self, container: &Container, line: &[u8]) {
         let line = String::from_utf8_lossy(line).into_owned();
+        self.open = line.contains("Z stdout P ") || self.open && !line.contains("Z stdout F ");
         let key = &container.key;
         self.lines.push((
             format!("{}/{}", key.pod, key.container),

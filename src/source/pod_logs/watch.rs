@@ -4,37 +4,25 @@
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::time::Duration;
 
-/// The subject of a watch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Target {
-    /// The directory of all logs, or a pod's.
-    Tree,
-    /// A container's directory, by the log's serial number.
-    Container(u64),
-    /// A quiet file, by its log's serial number.
-    File(u64),
-}
+/// The subject of a watch: a log by its serial number; `None`: the directory of all logs, or a pod's.
+pub(super) type Target = Option<u64>;
 
 /// Most batches of events read by one call.
 const MAX_BATCHES: usize = 1024;
+
+/// inotify's queue was too short.
+pub(super) struct Overflow;
 
 /// Watches end with what they watch; events of one that is stale cost a look.
 pub(super) struct Watches {
     inotify: Option<Inotify>,
     targets: HashMap<i32, Target>,
-}
-
-/// What inotify reports.
-pub(super) enum InotifyEvent {
-    Changed(Target),
-    /// The queue overflowed: anything may have changed.
-    Overflow,
 }
 
 impl Watches {
@@ -75,25 +63,25 @@ impl Watches {
         watch.is_some()
     }
 
-    /// Takes what happened since the last call.
-    pub(super) fn take(&mut self, mut take: impl FnMut(InotifyEvent)) {
-        let Some(inotify) = &self.inotify else {
-            return;
-        };
+    /// Takes the subjects of what happened since the last call. An error: the queue overflowed, and
+    /// anything may have changed.
+    pub(super) fn take(&mut self) -> Result<HashSet<Target>, Overflow> {
+        let mut changed = HashSet::new();
         for _ in 0..MAX_BATCHES {
-            let Ok(events) = inotify.read_events() else {
+            let Some(Ok(events)) = self.inotify.as_ref().map(Inotify::read_events) else {
                 break;
             };
             for event in events {
                 if event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW) {
-                    take(InotifyEvent::Overflow);
+                    return Err(Overflow);
                 } else if event.mask.contains(AddWatchFlags::IN_IGNORED) {
                     self.targets.remove(&event.wd.as_raw());
-                } else if let Some(target) = self.targets.get(&event.wd.as_raw()) {
-                    take(InotifyEvent::Changed(*target));
+                } else {
+                    changed.extend(self.targets.get(&event.wd.as_raw()));
                 }
             }
         }
+        Ok(changed)
     }
 
     /// Blocks until an inotify event or `timeout`. Returns false if inotify is unavailable.

@@ -138,5 +138,5 @@ fn split_lines_come_whole_whatever_the_reads() {
     }
     let lines = rig.lines();
     let ends: Vec<&str> = lines.iter().map(|line| &line[23..]).collect();
-    assert_eq!(ends, ["stdout P NC", "stdout F CL"]);
+    assert_eq!(ends, ["stdout P NC", "stderr F aside", "stdout F CL"]);
 }

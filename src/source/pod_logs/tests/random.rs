@@ -91,13 +91,13 @@ proptest! {
         for _ in 0..4 {
             rig.settle();
         }
-        let sink = Came::default();
         let last = files.len() - 1;
         let mut want = Vec::new();
         for (at, file) in files.iter().enumerate() {
             // The last line of the current file may go on.
             let whole = if at == last { file.rfind('\n').map_or(0, |at| at + 1) } else { file.len() };
-            want.extend(file[..whole].split('\n').filter(|line| sink.wants(line.as_bytes(), 0).is_some()));
+            let wanted = |line: &&str| ["NCCL", "t P "].iter().any(|word| line.contains(word));
+            want.extend(file[..whole].split('\n').filter(wanted));
         }
         prop_assert_eq!(rig.lines(), want);
         prop_assert_eq!(&rig.came.lost, &[0u64; 0]);

@@ -166,23 +166,6 @@ fn the_runtime_may_go_on_with_a_renamed_file_for_a_while() {
 }
 
 #[test]
-fn what_is_written_to_a_file_that_was_left_is_told_as_lost() {
-    let mut rig = Rig::new(|_| {});
-    rig.write("0.log", "NCCL 1\n");
-    rig.poll();
-    rig.rename("0.log", R1);
-    rig.write("0.log", "NCCL 2\n");
-    for _ in 0..30 {
-        rig.poll();
-    }
-    assert_eq!(rig.lines(), ["NCCL 1", "NCCL 2"]);
-    rig.write(R1, "NCCL late\n");
-    rig.settle();
-    assert_eq!(rig.came.lost, [10]);
-    assert_eq!(rig.poll().open_files, 0);
-}
-
-#[test]
 fn lines_bear_the_restart_of_their_file() {
     let mut rig = Rig::new(|_| {});
     rig.write("3.log", "NCCL a\n");
