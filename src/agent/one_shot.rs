@@ -5,7 +5,7 @@ use super::start::{self, Found};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::evaluator::Look;
-use crate::jobs::{self, Settings};
+use crate::jobs;
 use crate::observe::history::Memory;
 use crate::observe::reading::{Fault, FaultKind};
 use crate::report::Report;
@@ -42,9 +42,9 @@ pub async fn sample_once(config: &Config) -> Report {
     let log = crate::kernel_log::Settings::new(&host, &config.agent, boot_id.as_deref(), None);
     let now = clock.now();
     let read = tokio::task::spawn_blocking(move || crate::kernel_log::read_existing(&log, now));
-    let jobs = Settings::of(config).map(|settings| {
-        let (host, patience) = (Arc::clone(&host), config.intervals.deadline.duration());
-        tokio::task::spawn_blocking(move || jobs::read_once(&host, &settings, clock, patience))
+    let jobs = config.nccl.logs.then(|| {
+        let (host, config) = (Arc::clone(&host), config.clone());
+        tokio::task::spawn_blocking(move || jobs::read_once(&host, &config, clock))
     });
     while !sampler.sampled_once() {
         sampler.step().await;

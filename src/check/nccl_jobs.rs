@@ -82,10 +82,9 @@ pub enum Via {
 }
 
 /// One container with the verdict on its NCCL.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ContainerVerdict {
     /// Pod and name of the container.
-    #[serde(flatten)]
     pub key: ContainerKey,
     /// The job that its pod belongs to, if known.
     pub job: Option<Job>,
@@ -119,7 +118,7 @@ pub struct LogReading {
 }
 
 /// This node's jobs.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Jobs {
     /// Containers whose logs hold NCCL's lines, worst first.
     pub containers: Vec<Arc<ContainerVerdict>>,
@@ -130,19 +129,11 @@ pub struct Jobs {
     /// Pods whose GPUDirect-TCPX(O) daemon is missing or down.
     pub daemon_troubles: Vec<DaemonTrouble>,
     /// Verdicts on pods with GPUs by their traffic, by UID.
-    #[serde(serialize_with = "values")]
     pub suspects: Arc<BTreeMap<String, Suspect>>,
     /// Running pods with GPUDirect-TCPX(O)'s daemon; `None` where pods are unknown.
     pub tcp_daemons: Option<usize>,
     /// Progress of reading; `None` where logs are not read.
     pub logs: Option<LogReading>,
-}
-
-fn values<S: serde::Serializer>(
-    suspects: &Arc<BTreeMap<String, Suspect>>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(suspects.values())
 }
 
 /// Whether each of the last jobs fell back to TCP between nodes, oldest first.
@@ -206,32 +197,22 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         return Vec::new();
     };
     let policy = &context.policy.nccl;
+    let weight = match policy.fallback {
+        JobEffect::Notice => Weight::Notice,
+        JobEffect::Degraded => Weight::Verdict,
+    };
     let mut found = Vec::new();
     for container in &jobs.containers {
         let verdict = &container.verdict;
-        let subject = container.subject();
-        let key = format!("{} {}", container.key.uid, container.key.container);
-        let say = |doc: ReasonDoc, what: &str| {
-            let message = format!("{subject}: {what}");
-            let id = (key.clone(), subject.clone());
-            let mut candidate = doc.candidate(ID, id, AT_ONCE, message);
+        if verdict.tcp_fallback == Fallback::Yes {
+            let mut candidate = of_container(FALLBACK, container).weighing(weight);
             if let Some(remedy) = verdict.remedies.first() {
                 candidate.remedy.clone_from(remedy);
             }
-            evidence(&mut candidate, container);
-            candidate
-        };
-        if verdict.tcp_fallback == Fallback::Yes {
-            let weight = match policy.fallback {
-                JobEffect::Notice => Weight::Notice,
-                JobEffect::Degraded => Weight::Verdict,
-            };
-            found.push(say(FALLBACK, &verdict.summary).weighing(weight));
+            found.push(candidate);
         }
         if verdict.init_hangs_since.is_some() {
-            let mut candidate = say(HANG, &verdict.summary);
-            candidate.remedy = HANG.remedy.to_string();
-            found.push(candidate);
+            found.push(of_container(HANG, container));
         }
     }
     let row = jobs.fallbacks_in_a_row;
@@ -240,63 +221,57 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         let candidate = HERE.candidate(ID, ("node", "node"), AT_ONCE, message);
         found.push(candidate.with("jobs", row));
     }
-    for pod in &jobs.no_rdma {
-        let id = (format!("pod {}", pod.subject), pod.subject.clone());
-        let mut candidate = NO_RDMA.candidate(ID, id, AT_ONCE, pod.message.clone());
+    found.extend(jobs.no_rdma.iter().map(|pod| {
+        let id = (format!("pod {}", pod.subject), &pod.subject);
+        let mut candidate = NO_RDMA.candidate(ID, id, AT_ONCE, &pod.message);
         candidate.remedy.clone_from(&pod.remedy);
-        found.push(
-            candidate
-                .with("gpus", pod.gpus)
-                .with("resource", pod.resource.as_str()),
-        );
-    }
-    found.extend(jobs.daemon_troubles.iter().map(of_daemon));
+        let candidate = candidate.with("gpus", pod.gpus);
+        candidate.with("resource", pod.resource.as_str())
+    }));
+    found.extend(jobs.daemon_troubles.iter().map(|pod| {
+        let (doc, timing) = match &pod.daemon {
+            None => (DAEMON_MISSING, AT_ONCE),
+            Some(_) => (DAEMON_DOWN, A_WHILE),
+        };
+        let id = (format!("daemon {}", pod.subject), &pod.subject);
+        let mut candidate = doc.candidate(ID, id, timing, &pod.message);
+        candidate.remedy.clone_from(&pod.remedy);
+        if let Some((container, how)) = &pod.daemon {
+            let named = candidate.with("daemon", container.as_str());
+            candidate = named.with("state", how.as_str());
+        }
+        candidate.with("gpus", pod.gpus)
+    }));
     found
 }
 
-fn of_daemon(trouble: &DaemonTrouble) -> Candidate {
-    let (doc, timing) = match &trouble.daemon {
-        None => (DAEMON_MISSING, AT_ONCE),
-        Some(_) => (DAEMON_DOWN, A_WHILE),
-    };
-    let id = (
-        format!("daemon {}", trouble.subject),
-        trouble.subject.clone(),
-    );
-    let mut candidate = doc.candidate(ID, id, timing, trouble.message.clone());
-    candidate.remedy.clone_from(&trouble.remedy);
-    if let Some((container, how)) = &trouble.daemon {
-        candidate = candidate
-            .with("daemon", container.as_str())
-            .with("state", how.as_str());
-    }
-    candidate.with("gpus", trouble.gpus)
-}
-
-fn evidence(candidate: &mut Candidate, container: &ContainerVerdict) {
-    let verdict = &container.verdict;
+/// A finding about a container's NCCL, with the lines behind it.
+fn of_container(doc: ReasonDoc, container: &ContainerVerdict) -> Candidate {
+    let (verdict, subject) = (&container.verdict, container.subject());
+    let key = format!("{} {}", container.key.uid, container.key.container);
+    let message = format!("{subject}: {}", verdict.summary);
     let causes: Vec<&str> = verdict.causes.iter().map(|cause| cause.as_str()).collect();
-    let lines: Vec<String> = verdict
+    let lines = verdict
         .evidence
         .iter()
         .take(4)
-        .map(|line| line.text.clone())
-        .collect();
-    let mut put = |name: &str, value: serde_json::Value| {
-        candidate.evidence.insert(name.to_string(), value);
-    };
-    put("causes", causes.join(", ").into());
-    put("lines", lines.join(" | ").into());
-    put(
-        "via",
-        serde_json::to_value(container.via).unwrap_or_default(),
-    );
+        .map(|line| line.text.as_str());
+    let lines: Vec<&str> = lines.collect();
+    let mut candidate = doc
+        .candidate(ID, (key, subject), AT_ONCE, message)
+        .with("causes", causes.join(", "))
+        .with("lines", lines.join(" | "))
+        .with(
+            "via",
+            serde_json::to_value(container.via).unwrap_or_default(),
+        );
     if let Some(job) = &container.job {
-        put("job", format!("{} {}", job.kind, job.name).into());
+        candidate = candidate.with("job", format!("{} {}", job.kind, job.name));
     }
     if let Some(nranks) = verdict.nranks {
-        put("nranks", nranks.into());
+        candidate = candidate.with("nranks", nranks);
     }
+    candidate
 }
 
 #[cfg(test)]

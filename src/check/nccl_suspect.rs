@@ -130,58 +130,43 @@ pub fn judge(
     pod: &PodTraffic,
     policy: &Nccl,
 ) -> Suspect {
-    let opinion = weigh(node, pod, policy);
+    let (state, reason, message) = weigh(node, pod, policy);
     let mut suspect = Suspect {
         uid: pod.uid.clone(),
         pod: pod.pod.clone(),
-        state: opinion.state,
+        state,
         since: pod.at,
-        reason: opinion.reason.to_string(),
-        message: opinion.message,
+        reason: reason.to_string(),
+        message,
         remedy: String::new(),
         evidence: evidence(node, pod),
         above_since: None,
     };
-    if opinion.state == State::Suspect {
+    if state == State::Suspect {
         let since = before.and_then(|before| before.above_since);
         let since = since.or(pod.from).unwrap_or(pod.at);
         suspect.above_since = Some(since);
         let stood = pod.at.since(since);
-        suspect
-            .evidence
-            .insert("for_seconds".into(), stood.as_secs().into());
+        let seconds = stood.as_secs().into();
+        suspect.evidence.insert("for_seconds".into(), seconds);
         if stood < policy.suspect_after.0 {
-            suspect.state = State::Unknown;
-            suspect.reason = "Watching".into();
+            (suspect.state, suspect.reason) = (State::Unknown, "Watching".into());
         } else {
             suspect.remedy = SUSPECT.remedy.into();
         }
     }
-    if let Some(before) = before
-        && before.state == suspect.state
-    {
+    if let Some(before) = before.filter(|before| before.state == suspect.state) {
         suspect.since = before.since;
     }
     suspect
 }
 
-struct Opinion {
-    state: State,
-    reason: &'static str,
-    message: String,
-}
-
-fn opinion(state: State, reason: &'static str, message: impl Into<String>) -> Opinion {
-    Opinion {
-        state,
-        reason,
-        message: message.into(),
-    }
-}
+/// A state, its reason and a sentence that says why.
+type Opinion = (State, &'static str, String);
 
 /// Judges the facts of one look; *suspect* regardless of how long.
 fn weigh(node: &NodeRdma, pod: &PodTraffic, policy: &Nccl) -> Opinion {
-    let unknown = |reason, message: &str| opinion(State::Unknown, reason, message);
+    let unknown = |reason, message: &str| (State::Unknown, reason, message.to_string());
     if pod.processes == 0 {
         return unknown(
             "NoProcess",
@@ -196,117 +181,97 @@ fn weigh(node: &NodeRdma, pod: &PodTraffic, policy: &Nccl) -> Opinion {
         return with_queue_pairs(pod, owned, threshold);
     }
     if let Some(why) = &pod.unreadable {
-        return unknown(
-            "Unreadable",
-            &format!("what it moves cannot be read: {why}"),
-        );
+        let message = format!("what it moves cannot be read: {why}");
+        return unknown("Unreadable", &message);
     }
     let Some(moved) = &pod.per_second else {
-        return unknown(
-            "FirstLook",
-            "it was observed once: rates need two observations",
-        );
+        let message = "it was observed once: rates need two observations";
+        return unknown("FirstLook", message);
     };
-    let rate = moved.tcp.total();
-    if rate <= threshold {
+    if moved.tcp.total() <= threshold {
         return little(pod, moved, threshold);
     }
-    if pod.host_network != Some(false) {
-        let of = match pod.host_network {
-            Some(true) => {
-                "it shares the node's network namespace: its traffic cannot be separated from the node's"
-            }
-            _ => {
-                "whether it shares the node's network namespace is unknown, and so is whose traffic this is"
-            }
-        };
-        return unknown("HostNetwork", of);
-    }
-    let by_tcp = format!("moves {} by TCP", rate_text(rate));
-    if let Some(why) = &node.unknown {
-        return unknown(
-            "RdmaUnknown",
-            &format!("it {by_tcp}; RDMA devices are unknown: {why}"),
-        );
-    }
-    if node.exclusive == Some(true) {
-        return unknown(
-            "ExclusiveDevices",
-            &format!(
-                "it {by_tcp}; RDMA devices are bound to network namespaces (exclusive mode), and its own are not visible from here"
-            ),
-        );
-    }
-    if node.devices.is_empty() {
-        return unknown(
-            "NoRdmaDevice",
-            &format!("it {by_tcp}; this node has no RDMA device to use instead"),
-        );
-    }
-    match &pod.qps {
-        PodQps::NotListed => unknown(
-            "NotListed",
-            &format!("it {by_tcp}; queue pairs were not listed"),
+    match pod.host_network {
+        Some(false) => by_tcp(node, pod, moved),
+        Some(true) => unknown(
+            "HostNetwork",
+            "it shares the node's network namespace: its traffic cannot be separated from the node's",
         ),
-        PodQps::Unknown(why) => unknown(
-            "QueuePairsUnknown",
-            &format!("it {by_tcp}; whether it owns queue pairs is unknown: {why}"),
-        ),
-        PodQps::Known(owned) if owned.datagram > 0 => unknown(
-            "DatagramOnly",
-            &format!(
-                "it {by_tcp}, and owns {} datagram queue pairs: which of the two carries its data is unknown",
-                owned.datagram
-            ),
-        ),
-        PodQps::Known(_) => opinion(
-            State::Suspect,
-            "TcpOnly",
-            format!(
-                "{} processes with {} GPUs move {} by TCP and own no RDMA queue pair{}",
-                pod.processes,
-                pod.pod.gpus,
-                rate_text(rate),
-                one_way(moved)
-            ),
+        None => unknown(
+            "HostNetwork",
+            "whether it shares the node's network namespace is unknown, and so is whose traffic this is",
         ),
     }
 }
 
+/// A pod that moves much by TCP: suspect, unless queue pairs may be its own or none could be.
+fn by_tcp(node: &NodeRdma, pod: &PodTraffic, moved: &Moved) -> Opinion {
+    let rate = rate_text(moved.tcp.total());
+    let (reason, why) = if let Some(why) = &node.unknown {
+        ("RdmaUnknown", format!("; RDMA devices are unknown: {why}"))
+    } else if node.exclusive == Some(true) {
+        let why = "; RDMA devices are bound to network namespaces (exclusive mode), and its own are not visible from here";
+        ("ExclusiveDevices", why.into())
+    } else if node.devices.is_empty() {
+        let why = "; this node has no RDMA device to use instead";
+        ("NoRdmaDevice", why.into())
+    } else {
+        match &pod.qps {
+            PodQps::NotListed => ("NotListed", "; queue pairs were not listed".into()),
+            PodQps::Unknown(why) => {
+                let why = format!("; whether it owns queue pairs is unknown: {why}");
+                ("QueuePairsUnknown", why)
+            }
+            PodQps::Known(owned) if owned.datagram > 0 => {
+                let why = format!(
+                    ", and owns {} datagram queue pairs: which of the two carries its data is unknown",
+                    owned.datagram
+                );
+                ("DatagramOnly", why)
+            }
+            PodQps::Known(_) => {
+                let (processes, gpus, way) = (pod.processes, pod.pod.gpus, one_way(moved));
+                let message = format!(
+                    "{processes} processes with {gpus} GPUs move {rate} by TCP and own no RDMA queue pair{way}"
+                );
+                return (State::Suspect, "TcpOnly", message);
+            }
+        }
+    };
+    (
+        State::Unknown,
+        reason,
+        format!("it moves {rate} by TCP{why}"),
+    )
+}
+
 /// A pod that owns queue pairs by which NCCL may move bytes is never a suspect.
 fn with_queue_pairs(pod: &PodTraffic, owned: &OwnedQps, threshold: f64) -> Opinion {
-    let count = owned.rc + owned.other;
-    let devices = owned.devices.join(", ");
+    let owns = format!(
+        "owns {} queue pairs of {}",
+        owned.rc + owned.other,
+        owned.devices.join(", ")
+    );
     let above = (pod.per_second.as_ref()).is_some_and(|moved| moved.tcp.total() > threshold);
-    match pod.rdma_per_second {
-        Some(rate) if owned.ready > 0 && rate > threshold * MOVES_SHARE => opinion(
-            State::Cleared,
-            "RdmaMoves",
-            format!(
-                "owns {count} queue pairs of {devices}, whose ports move {}",
-                rate_text(rate)
-            ),
-        ),
-        None => opinion(
-            State::Unknown,
-            "RdmaRateUnknown",
-            format!(
-                "owns {count} queue pairs of {devices}; what their ports move is not yet known"
-            ),
-        ),
-        Some(_) if above => opinion(
-            State::Unknown,
-            "RdmaSilent",
-            format!(
-                "owns {count} queue pairs of {devices}, whose ports are quiet while it moves bytes by TCP"
-            ),
-        ),
-        Some(_) => opinion(
-            State::Idle,
-            "LittleTraffic",
-            format!("owns {count} queue pairs of {devices}, and moves little either way"),
-        ),
-    }
+    let (state, reason, how) = match pod.rdma_per_second {
+        Some(rate) if owned.ready > 0 && rate > threshold * MOVES_SHARE => {
+            let how = format!(", whose ports move {}", rate_text(rate));
+            (State::Cleared, "RdmaMoves", how)
+        }
+        None => {
+            let how = "; what their ports move is not yet known".to_string();
+            (State::Unknown, "RdmaRateUnknown", how)
+        }
+        Some(_) if above => {
+            let how = ", whose ports are quiet while it moves bytes by TCP".to_string();
+            (State::Unknown, "RdmaSilent", how)
+        }
+        Some(_) => {
+            let how = ", and moves little either way".to_string();
+            (State::Idle, "LittleTraffic", how)
+        }
+    };
+    (state, reason, owns + &how)
 }
 
 /// Little TCP; but traffic that bypasses its namespace's IP layer is not visible.
@@ -314,30 +279,21 @@ fn little(pod: &PodTraffic, moved: &Moved, threshold: f64) -> Opinion {
     let links = moved.links.total();
     if pod.host_network != Some(true) && links > threshold && links > moved.ip.total() * WITHOUT_IP
     {
-        return opinion(
-            State::Unknown,
-            "NoIpLayer",
-            format!(
-                "its interfaces move {} that bypass its network namespace's IP layer, as for a virtual machine or RDMA",
-                rate_text(links)
-            ),
+        let message = format!(
+            "its interfaces move {} that bypass its network namespace's IP layer, as for a virtual machine or RDMA",
+            rate_text(links)
         );
+        return (State::Unknown, "NoIpLayer", message);
     }
-    opinion(
-        State::Idle,
-        "LittleTraffic",
-        format!("moves {} by TCP", rate_text(moved.tcp.total())),
-    )
+    let message = format!("moves {} by TCP", rate_text(moved.tcp.total()));
+    (State::Idle, "LittleTraffic", message)
 }
 
 fn one_way(moved: &Moved) -> &'static str {
-    let (received, sent) = (moved.tcp.received, moved.tcp.sent);
-    if received > sent * ONE_WAY {
-        "; nearly all of it received, as in a download"
-    } else if sent > received * ONE_WAY {
-        "; nearly all of it sent, as in an upload"
-    } else {
-        ""
+    match moved.tcp {
+        tcp if tcp.received > tcp.sent * ONE_WAY => "; nearly all of it received, as in a download",
+        tcp if tcp.sent > tcp.received * ONE_WAY => "; nearly all of it sent, as in an upload",
+        _ => "",
     }
 }
 

@@ -6,9 +6,8 @@ mod pod_log_reader;
 mod registry;
 mod sidecar_record;
 mod suspects;
-mod types;
 
-pub use pod_log_reader::{PodLogStatus, Settings, read_once};
+pub use pod_log_reader::{PodLogStatus, read_once};
 
 use crate::check::nccl_daemon::{DaemonTrouble, daemon_trouble};
 use crate::check::nccl_jobs::Jobs;
@@ -76,11 +75,12 @@ impl NodeJobs {
         tx: &mpsc::Sender<T>,
     ) -> Self {
         let node_gpus = Arc::new(AtomicU32::new(0));
-        let progress = Settings::of(config).map(|settings| {
-            pod_log_reader::spawn(settings, inputs.clone(), Arc::clone(&node_gpus), tx.clone())
+        let progress = config.nccl.logs.then(|| {
+            let gpus = Arc::clone(&node_gpus);
+            pod_log_reader::spawn(config.clone(), inputs.clone(), gpus, tx.clone())
         });
-        if let Some(settings) = suspects::Settings::of(config) {
-            tokio::spawn(suspects::watch(settings, inputs.clone(), tx.clone()));
+        if config.nccl.suspects {
+            tokio::spawn(suspects::watch(config.clone(), inputs.clone(), tx.clone()));
         }
         NodeJobs {
             jobs: Arc::default(),
@@ -98,9 +98,9 @@ impl NodeJobs {
         match update {
             Update::Suspects(suspects) => jobs.suspects = Arc::new(suspects),
             Update::Logs(status) => {
-                jobs.containers = status.containers;
-                jobs.fallbacks_in_a_row = status.fallbacks_in_a_row;
-                jobs.logs = status.logs;
+                jobs.containers = status.jobs.containers;
+                jobs.fallbacks_in_a_row = status.jobs.fallbacks_in_a_row;
+                jobs.logs = status.jobs.logs;
                 self.log_health = Some(status.fault);
             }
         }

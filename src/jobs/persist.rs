@@ -1,8 +1,7 @@
 //! State of jobs kept over a restart of the agent: how far logs were read, and the verdicts so far.
 //! The lines that NCCL prints at its start may be rotated away by then.
 
-use super::registry::Registry;
-use super::types::SavedVerdict;
+use super::registry::{Registry, SavedVerdict};
 use crate::check::nccl_jobs::Outcomes;
 use crate::source::pod_logs::ResumeState;
 use crate::state::StateDir;

@@ -1,10 +1,8 @@
 //! The thread that follows the logs of this node's pods for NCCL's lines.
 
-use super::registry::Registry;
-use super::types::{Change, PodLookup};
+use super::registry::{Change, PodLookup, Registry};
 use super::{Inputs, Update, persist};
-use crate::check::nccl_jobs::{ContainerVerdict, Jobs, LogReading};
-use crate::check::policy;
+use crate::check::nccl_jobs::{Jobs, LogReading};
 use crate::clock::Clock;
 use crate::cluster::pods::Health;
 use crate::cluster::{EventKind, EventSender, PodRef};
@@ -14,7 +12,6 @@ use crate::observe::pod::ContainerKey;
 use crate::observe::reading::{Fault, Reading};
 use crate::source::pod_logs::{Follower, Options, PollStats, Progress};
 use crate::units::Millis;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -35,61 +32,38 @@ const PUBLISH: Duration = Duration::from_secs(10);
 /// How often state that must outlive a restart is saved, if it changed.
 const SAVE: Duration = Duration::from_secs(15);
 
-/// Settings of the reader.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    pod_logs: PathBuf,
-    containers: usize,
-    policy: policy::Nccl,
-}
-
-impl Settings {
-    /// Derived from the agent configuration; `None` if logs are not to be read.
-    pub fn of(config: &Config) -> Option<Settings> {
-        config.nccl.logs.then(|| Settings {
-            pod_logs: config.nccl.pod_logs.clone(),
-            containers: config.nccl.containers,
-            policy: config.policy.nccl.clone(),
-        })
-    }
-}
-
 /// What the pods' logs say.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PodLogStatus {
-    /// Verdicts, worst first.
-    pub containers: Vec<Arc<ContainerVerdict>>,
-    /// Latest jobs in a row that fell back to TCP.
-    pub fallbacks_in_a_row: u32,
-    /// Progress of reading; `None` where this node has no pods' logs.
-    pub logs: Option<LogReading>,
+    /// Verdicts and progress; the other fields are empty.
+    pub(super) jobs: Jobs,
     /// Why logs cannot be read, if so.
-    pub fault: Option<Fault>,
+    pub(super) fault: Option<Fault>,
 }
 
 /// Starts the thread, which ends when the receiver of `tx` is dropped. The progress shows whether a
 /// read hangs.
 pub(super) fn spawn<T: From<Update> + Send + 'static>(
-    settings: Settings,
+    config: Config,
     inputs: Inputs,
     node_gpus: Arc<AtomicU32>,
     tx: mpsc::Sender<T>,
 ) -> Arc<Progress> {
-    let mut options = Options::new(&inputs.host, &settings.pod_logs);
-    options.containers = options.containers.max(settings.containers);
-    let mut registry = Registry::new(settings.containers);
+    let mut options = Options::new(&inputs.host, &config.nccl.pod_logs);
+    options.containers = options.containers.max(config.nccl.containers);
+    let mut registry = Registry::new(config.nccl.containers);
     registry.at(inputs.clock.now(), None);
     options.resume = persist::load(&inputs.state, &mut registry);
     let mut reader = Reader {
         follower: Follower::new(options),
         registry,
-        totals: Totals::default(),
+        totals: LogReading::default(),
         published: PodLogStatus::default(),
         judged_at: Millis(0),
         published_at: Millis(0),
         saved_at: Millis(0),
         unsaved: false,
-        settings,
+        hang_after: config.policy.nccl.init_hang_after.0,
         inputs,
         node_gpus,
     };
@@ -110,12 +84,12 @@ pub(super) fn spawn<T: From<Update> + Send + 'static>(
 }
 
 struct Reader {
-    settings: Settings,
+    hang_after: Duration,
     inputs: Inputs,
     node_gpus: Arc<AtomicU32>,
     follower: Follower,
     registry: Registry,
-    totals: Totals,
+    totals: LogReading,
     published: PodLogStatus,
     judged_at: Millis,
     published_at: Millis,
@@ -129,7 +103,7 @@ impl Reader {
         let now = self.inputs.clock.now();
         self.registry.at(now, Some(jiff::Timestamp::now()));
         let stats = self.follower.poll(now, &mut self.registry);
-        self.totals.add(&stats);
+        add(&mut self.totals, &stats);
         let pods_changed = matches!(self.inputs.pods.has_changed(), Ok(true));
         let all = pods_changed || now.since(self.judged_at) >= JUDGE_ALL;
         if all {
@@ -147,7 +121,7 @@ impl Reader {
             return None;
         }
         self.published_at = now;
-        let status = self.totals.status(&self.registry, &stats);
+        let status = status(&self.totals, &self.registry, &stats);
         let news = status != self.published;
         self.published.clone_from(&status);
         news.then_some(status)
@@ -165,7 +139,6 @@ impl Reader {
             },
         };
         let gpus = self.node_gpus.load(Ordering::Relaxed);
-        let hang_after = self.settings.policy.init_hang_after.0;
         let mut announced = false;
         let events = &self.inputs.events;
         let announce = |change| {
@@ -173,35 +146,30 @@ impl Reader {
             publish(events, &change);
         };
         let gpus = (gpus > 0).then_some(gpus);
-        let changed = (self.registry).judge(all, hang_after, gpus, look_up, announce);
+        let changed = (self.registry).judge(all, self.hang_after, gpus, look_up, announce);
         (changed, announced)
     }
 }
 
 /// Reads the logs once, without anything of an earlier run.
-pub fn read_once(host: &Host, settings: &Settings, clock: Clock, patience: Duration) -> Jobs {
-    let mut options = Options::new(host, &settings.pod_logs);
+pub fn read_once(host: &Host, config: &Config, clock: Clock) -> Jobs {
+    let mut options = Options::new(host, &config.nccl.pod_logs);
     options.watch = false;
     let mut follower = Follower::new(options);
-    let mut registry = Registry::new(settings.containers);
-    let mut totals = Totals::default();
+    let mut registry = Registry::new(config.nccl.containers);
+    let mut totals = LogReading::default();
     let began = clock.now();
     loop {
         let now = clock.now();
         // Without wall time, an init that did not end does not hang: the job may be over.
         registry.at(now, None);
         let stats = follower.poll(now, &mut registry);
-        totals.add(&stats);
-        if stats.bytes == 0 && stats.behind == 0 || now.since(began) >= patience {
-            let hang_after = settings.policy.init_hang_after.0;
+        add(&mut totals, &stats);
+        let late = now.since(began) >= config.intervals.deadline.duration();
+        if stats.bytes == 0 && stats.behind == 0 || late {
+            let hang_after = config.policy.nccl.init_hang_after.0;
             registry.judge(true, hang_after, None, |_| PodLookup::Unavailable, drop);
-            let status = totals.status(&registry, &stats);
-            return Jobs {
-                containers: status.containers,
-                fallbacks_in_a_row: status.fallbacks_in_a_row,
-                logs: status.logs,
-                ..Jobs::default()
-            };
+            return status(&totals, &registry, &stats).jobs;
         }
     }
 }
@@ -238,36 +206,29 @@ fn publish(events: &EventSender, change: &Change) {
     }
 }
 
-/// Sums over all polls.
-#[derive(Debug, Default)]
-struct Totals {
-    bytes: u64,
-    dropped: u64,
+/// Adds a poll to the sums over all polls.
+fn add(totals: &mut LogReading, stats: &PollStats) {
+    totals.bytes += stats.bytes;
+    totals.lines_dropped += stats.lines_dropped;
 }
 
-impl Totals {
-    fn add(&mut self, stats: &PollStats) {
-        self.bytes += stats.bytes;
-        self.dropped += stats.lines_dropped;
-    }
-
-    fn status(&self, registry: &Registry, stats: &PollStats) -> PodLogStatus {
-        let (fault, absent) = match &stats.root {
-            Reading::Value(()) => (None, false),
-            Reading::Absent | Reading::NotObservable => (None, true),
-            Reading::Failed(fault) => (Some(fault.clone()), false),
-        };
-        let logs = LogReading {
-            containers: stats.containers as u64,
-            bytes: self.bytes,
-            lines_dropped: self.dropped + registry.dropped,
-            bytes_lost: registry.lost,
-        };
-        PodLogStatus {
-            containers: registry.verdicts(),
-            fallbacks_in_a_row: registry.outcomes.fallbacks_in_a_row(),
-            logs: (!absent).then_some(logs),
-            fault,
-        }
-    }
+fn status(totals: &LogReading, registry: &Registry, stats: &PollStats) -> PodLogStatus {
+    let logs = LogReading {
+        containers: stats.containers as u64,
+        bytes: totals.bytes,
+        lines_dropped: totals.lines_dropped + registry.dropped,
+        bytes_lost: registry.lost,
+    };
+    let (logs, fault) = match &stats.root {
+        Reading::Value(()) => (Some(logs), None),
+        Reading::Absent | Reading::NotObservable => (None, None),
+        Reading::Failed(fault) => (Some(logs), Some(fault.clone())),
+    };
+    let jobs = Jobs {
+        containers: registry.verdicts(),
+        fallbacks_in_a_row: registry.outcomes.fallbacks_in_a_row(),
+        logs,
+        ..Jobs::default()
+    };
+    PodLogStatus { jobs, fault }
 }

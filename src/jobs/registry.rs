@@ -1,7 +1,6 @@
 //! Each container whose log holds NCCL's lines, with its verdict: bounded, and without I/O.
 
 use super::sidecar_record::sidecar_verdict;
-use super::types::{Announced, Change, PodLookup, SavedVerdict};
 use crate::check::nccl::{Fallback, JobContext, NcclVerdict, judge};
 use crate::check::nccl_jobs::{ContainerVerdict, Outcomes, Via};
 use crate::observe::nccl::NcclLog;
@@ -12,6 +11,7 @@ use crate::source::nccl::anchor::{self, VERDICT_SCHEMA};
 use crate::source::pod_logs::{Container, Sink};
 use crate::units::Millis;
 use memchr::memmem;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +22,45 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Most containers of one pod: what it prints cannot push out other pods.
 const POD_CONTAINERS: usize = 16;
+
+/// What Events and outcomes last said of a container: whether it fell back, and whether its init hangs.
+type Announced = (Fallback, bool);
+
+fn announcement(verdict: &NcclVerdict) -> Announced {
+    (verdict.tcp_fallback, verdict.init_hangs_since.is_some())
+}
+
+/// A change of a container's verdict that its pod gets an Event about.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Change {
+    /// The container and its verdict now.
+    pub(super) now: Arc<ContainerVerdict>,
+    /// TCP fallback began (true) or ended (false).
+    pub(super) fallback: Option<bool>,
+    /// Its init began to hang.
+    pub(super) hangs: bool,
+}
+
+/// Result of looking a pod up.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum PodLookup<'a> {
+    /// As the API server describes it.
+    Found(&'a PodFacts),
+    /// The API server does not know it any more: only its logs are left.
+    Gone,
+    /// The API server has not answered yet.
+    Pending,
+    /// The API server is not asked.
+    Unavailable,
+}
+
+/// A verdict as it is kept over a restart of the agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct SavedVerdict {
+    key: ContainerKey,
+    restart: u32,
+    verdict: NcclVerdict,
+}
 
 /// One container.
 struct JobLog {
@@ -88,7 +127,7 @@ impl Registry {
         self.outcomes = outcomes.bounded();
         for saved in verdicts.into_iter().take(self.most) {
             let log = JobLog {
-                announced: Some(Announced::of(&saved.verdict)),
+                announced: Some(announcement(&saved.verdict)),
                 remembered: Some(Arc::new(saved.verdict)),
                 ..JobLog::new(saved.restart, self.now)
             };
@@ -120,15 +159,14 @@ impl Registry {
     pub(super) fn verdicts(&self) -> Vec<Arc<ContainerVerdict>> {
         let running = self.logs.values().filter(|log| !log.finished);
         let mut verdicts: Vec<_> = running.filter_map(|log| log.current.clone()).collect();
-        let order = [
-            Fallback::Yes,
-            Fallback::Unknown,
-            Fallback::Configured,
-            Fallback::No,
-        ];
         verdicts.sort_by_key(|container| {
             let verdict = &container.verdict;
-            let rank = order.iter().position(|at| *at == verdict.tcp_fallback);
+            let rank = match verdict.tcp_fallback {
+                Fallback::Yes => 0,
+                Fallback::Unknown => 1,
+                Fallback::Configured => 2,
+                Fallback::No => 3,
+            };
             (rank, verdict.init_hangs_since.is_none())
         });
         verdicts
@@ -165,19 +203,18 @@ impl Registry {
                 continue;
             }
             log.dirty = false;
-            let updated = log.update(key, &around);
-            changed |= updated.any;
+            let (ended, same) = log.update(key, &around);
+            changed |= ended || !same;
             // Shown, but not announced, while facts about the pod could change it.
             let firm = matches!(around.pod, PodLookup::Found(_) | PodLookup::Unavailable);
             let Some(now) = log.current.as_ref().filter(|_| firm) else {
                 continue;
             };
-            if updated.verdict || log.announced.is_none() {
+            if !same || log.announced.is_none() {
                 self.outcomes.note(&job_name(now), &now.verdict);
             }
-            let announced = Announced::of(&now.verdict);
-            let before = log.announced.replace(announced);
-            if let Some(change) = difference(before, announced, now) {
+            let before = log.announced.replace(announcement(&now.verdict));
+            if let Some(change) = difference(before, now) {
                 announce(change);
             }
         }
@@ -221,18 +258,16 @@ impl Registry {
 }
 
 /// What an Event has to say, if anything.
-fn difference(
-    before: Option<Announced>,
-    now: Announced,
-    container: &Arc<ContainerVerdict>,
-) -> Option<Change> {
-    let fallback = match (before.map(|before| before.fallback), now.fallback) {
-        (Some(Fallback::Yes), Fallback::Yes) => None,
+fn difference(before: Option<Announced>, container: &Arc<ContainerVerdict>) -> Option<Change> {
+    let (fell_back, hangs) = announcement(&container.verdict);
+    let (before, hung) = before.unwrap_or((Fallback::Unknown, false));
+    let fallback = match (before, fell_back) {
+        (Fallback::Yes, Fallback::Yes) => None,
         (_, Fallback::Yes) => Some(true),
-        (Some(Fallback::Yes), Fallback::No) => Some(false),
+        (Fallback::Yes, Fallback::No) => Some(false),
         _ => None,
     };
-    let hangs = now.hangs && !before.is_some_and(|before| before.hangs);
+    let hangs = hangs && !hung;
     (fallback.is_some() || hangs).then(|| Change {
         now: Arc::clone(container),
         fallback,
@@ -264,12 +299,6 @@ fn job_name(container: &ContainerVerdict) -> String {
         Some(job) => format!("{}/{}/{}", key.namespace, job.kind, job.name),
         None => format!("{}/{}", key.namespace, key.uid),
     }
-}
-
-/// What an update changed.
-struct Updated {
-    any: bool,
-    verdict: bool,
 }
 
 impl JobLog {
@@ -310,7 +339,8 @@ impl JobLog {
         }
     }
 
-    fn update(&mut self, key: &ContainerKey, around: &Around<'_>) -> Updated {
+    /// Judges it; whether its pod ended or began again, and whether the verdict is the same.
+    fn update(&mut self, key: &ContainerKey, around: &Around<'_>) -> (bool, bool) {
         let (facts, finished) = match around.pod {
             PodLookup::Found(facts) => (Some(facts), facts.finished),
             PodLookup::Gone => (None, true),
@@ -341,10 +371,7 @@ impl JobLog {
                 verdict,
             }));
         }
-        Updated {
-            any: ended || !same,
-            verdict: !same,
-        }
+        (ended, same)
     }
 
     /// By a sidecar's word, its own lines, or an earlier run.

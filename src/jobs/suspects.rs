@@ -2,40 +2,17 @@
 
 use super::{Inputs, Update};
 use crate::check::nccl_suspect::{self, Suspect};
-use crate::check::policy;
 use crate::config::Config;
 use crate::observe::pod::PodFacts;
 use crate::source::device_checkpoint;
 use crate::source::pod_processes::names;
 use crate::tcp_watch::{Netlink, TcpWatch, gpu_pods};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Settings of the watch.
-pub(super) struct Settings {
-    every: Duration,
-    pod_logs: PathBuf,
-    policy: policy::Nccl,
-    exclude: Vec<crate::glob::Glob>,
-}
-
-impl Settings {
-    /// Derived from the agent configuration; `None` if it is switched off.
-    pub(super) fn of(config: &Config) -> Option<Settings> {
-        config.nccl.suspects.then(|| Settings {
-            every: config.nccl.suspects_every.duration(),
-            pod_logs: config.nccl.pod_logs.clone(),
-            policy: config.policy.nccl.clone(),
-            exclude: config.counters.exclude.clone(),
-        })
-    }
-}
-
 struct Watch {
-    settings: Settings,
+    config: Config,
     inputs: Inputs,
     traffic: TcpWatch<Netlink>,
     suspects: BTreeMap<String, Suspect>,
@@ -50,11 +27,11 @@ impl Watch {
         let facts: Vec<PodFacts> = running.map(|pod| PodFacts::clone(pod)).collect();
         let checkpoint = device_checkpoint::read(host);
         let names = match checkpoint.value() {
-            Some(_) => names::read(host, &self.settings.pod_logs),
+            Some(_) => names::read(host, &self.config.nccl.pod_logs),
             None => BTreeMap::new(),
         };
         let pods = gpu_pods(&facts, checkpoint.value(), &names);
-        let policy = &self.settings.policy;
+        let policy = &self.config.policy.nccl;
         let threshold = policy.suspect_bytes_per_second;
         let look = (self.traffic).look(host, &pods, threshold, self.inputs.clock.now());
         let judged = nccl_suspect::judge_all(&self.suspects, &look, policy);
@@ -65,16 +42,13 @@ impl Watch {
 }
 
 /// Looks at intervals until the receiver of `tx` is dropped.
-pub(super) async fn watch<T: From<Update>>(
-    settings: Settings,
-    inputs: Inputs,
-    tx: mpsc::Sender<T>,
-) {
-    let every = settings.every;
+pub(super) async fn watch<T: From<Update>>(config: Config, inputs: Inputs, tx: mpsc::Sender<T>) {
+    let every = config.nccl.suspects_every.duration();
+    let exclude = config.counters.exclude.clone();
     let mut watch = Watch {
-        traffic: TcpWatch::new(Netlink::new(&inputs.host), settings.exclude.clone()),
+        traffic: TcpWatch::new(Netlink::new(&inputs.host), exclude),
         suspects: BTreeMap::new(),
-        settings,
+        config,
         inputs,
     };
     loop {
@@ -91,10 +65,8 @@ pub(super) async fn watch<T: From<Update>>(
             return;
         };
         watch = back;
-        let update = changed.then(|| Update::Suspects(watch.suspects.clone()));
-        if let Some(update) = update
-            && tx.send(update.into()).await.is_err()
-        {
+        let update = || Update::Suspects(watch.suspects.clone());
+        if changed && tx.send(update().into()).await.is_err() {
             return;
         }
         tokio::select! {

@@ -46,38 +46,28 @@ pub(crate) fn gpu_pods(
 ) -> BTreeMap<String, GpuPod> {
     let mut pods = BTreeMap::new();
     for pod in facts {
-        let gpus = pod.containers.values().map(|c| c.gpus).sum();
-        if gpus > 0 {
-            let gpu_pod = GpuPod {
-                namespace: pod.namespace.clone(),
-                name: pod.name.clone(),
-                job: pod.job.clone(),
-                gpus,
-                host_network: Some(pod.host_network),
-            };
-            pods.insert(pod.uid.clone(), gpu_pod);
-        }
+        let gpu_pod = GpuPod {
+            namespace: pod.namespace.clone(),
+            name: pod.name.clone(),
+            job: pod.job.clone(),
+            gpus: pod.containers.values().map(|c| c.gpus).sum(),
+            host_network: Some(pod.host_network),
+        };
+        pods.insert(pod.uid.clone(), gpu_pod);
     }
     for (uid, containers) in checkpoint.into_iter().flatten() {
+        let resources = containers.values().flatten();
+        let gpus = resources.filter(|(resource, _)| is_gpu_resource(resource));
+        let (namespace, name) = names.get(uid).cloned().unwrap_or_default();
         // The API server is more current: a pod that it counts without GPUs has ended.
-        if facts.iter().any(|pod| pod.uid == *uid) {
-            continue;
-        }
-        let gpus = (containers.values().flatten())
-            .filter(|(resource, _)| is_gpu_resource(resource))
-            .map(|(_, count)| count)
-            .sum();
-        if gpus > 0 {
-            let (namespace, name) = names.get(uid).cloned().unwrap_or_default();
-            let gpu_pod = GpuPod {
-                namespace,
-                name,
-                gpus,
-                ..GpuPod::default()
-            };
-            pods.insert(uid.clone(), gpu_pod);
-        }
+        pods.entry(uid.clone()).or_insert_with(|| GpuPod {
+            namespace,
+            name,
+            gpus: gpus.map(|(_, count)| count).sum(),
+            ..GpuPod::default()
+        });
     }
+    pods.retain(|_, pod| pod.gpus > 0);
     pods
 }
 
@@ -215,17 +205,9 @@ impl<V: RdmaView> TcpWatch<V> {
         threshold: u64,
         now: Millis,
     ) -> NodeRdma {
-        let told = (self.view.devices()).and_then(|all| Ok((all, self.view.exclusive()?)));
-        let (node, devices) = match told {
-            Ok((devices, exclusive)) => {
-                let node = NodeRdma {
-                    devices: devices.iter().map(|d| (d.name.clone(), d.qps)).collect(),
-                    exclusive,
-                    unknown: None,
-                    listed_at: None,
-                };
-                (node, devices)
-            }
+        let asked = (self.view.devices()).and_then(|all| Ok((all, self.view.exclusive()?)));
+        let (devices, exclusive) = match asked {
+            Ok(answers) => answers,
             Err(unknown) => {
                 for pod in pods.values_mut() {
                     pod.qps = PodQps::Unknown(unknown.clone());
@@ -243,35 +225,29 @@ impl<V: RdmaView> TcpWatch<V> {
             .map(|pod| pod.uid.clone())
             .collect();
         let any_process = pods.values().any(|pod| pod.processes > 0);
-        if queue_pairs::needed(&devices, &busy, any_process) {
-            let usable = (self.listing.take())
-                .filter(|listing| listing.is_usable(host, &devices, &busy, now));
-            self.listing =
-                Some(usable.unwrap_or_else(|| Listing::take(host, &mut self.view, &devices, now)));
-        } else if let Some(listing) = &self.listing
-            && !listing.is_usable(host, &devices, &busy, now)
-        {
-            self.listing = None;
+        let kept = self.listing.take();
+        self.listing = kept.filter(|listing| listing.is_usable(host, &devices, &busy, now));
+        if self.listing.is_none() && queue_pairs::needed(&devices, &busy, any_process) {
+            self.listing = Some(Listing::take(host, &mut self.view, &devices, now));
         }
         for (uid, pod) in pods.iter_mut() {
-            pod.qps = match &self.listing {
-                Some(listing) => listing.of(uid),
-                None => PodQps::NotListed,
-            };
+            let listing = self.listing.as_ref();
+            pod.qps = listing.map_or(PodQps::NotListed, |listing| listing.of(uid));
         }
         NodeRdma {
+            devices: devices.into_iter().map(|d| (d.name, d.qps)).collect(),
+            exclusive,
+            unknown: None,
             listed_at: self.listing.as_ref().map(Listing::at),
-            ..node
         }
     }
 
     fn rdma_rates(&mut self, host: &Host, pods: &mut BTreeMap<String, PodTraffic>, now: Millis) {
-        let mut devices = BTreeSet::new();
-        for pod in pods.values() {
-            if let PodQps::Known(owned) = &pod.qps {
-                devices.extend(owned.devices.iter().cloned());
-            }
-        }
+        let owned = pods.values().filter_map(|pod| match &pod.qps {
+            PodQps::Known(owned) => Some(&owned.devices),
+            _ => None,
+        });
+        let devices: BTreeSet<String> = owned.flatten().cloned().collect();
         self.moved.keep(|device| devices.contains(device));
         let mut rates: BTreeMap<String, f64> = BTreeMap::new();
         for device in devices {
@@ -295,10 +271,8 @@ impl<V: RdmaView> TcpWatch<V> {
         }
         for pod in pods.values_mut() {
             if let PodQps::Known(owned) = &pod.qps {
-                let told: Vec<f64> = (owned.devices.iter())
-                    .filter_map(|device| rates.get(device).copied())
-                    .collect();
-                pod.rdma_per_second = (!told.is_empty()).then(|| told.iter().sum());
+                let known = owned.devices.iter().filter_map(|device| rates.get(device));
+                pod.rdma_per_second = known.copied().reduce(|sum, rate| sum + rate);
             }
         }
     }
@@ -312,7 +286,7 @@ impl<V: RdmaView> TcpWatch<V> {
 
 /// Whether a PID is still a process of that pod.
 fn is_still(host: &Host, pid: u32, uid: &str) -> bool {
-    matches!(pod_processes::place_of(host, pid), Found::Pod(place) if place.pod == uid)
+    pod_processes::owner_of(host, pid) == Found::Pod(uid.to_string())
 }
 
 #[cfg(test)]

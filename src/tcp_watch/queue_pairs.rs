@@ -54,17 +54,13 @@ impl Listing {
             hidden: 0,
             failed: None,
         };
-        match pod_processes::same_pid_namespace(host) {
-            Some(true) => {}
-            Some(false) => {
-                listing.failed =
-                    Some("the agent has a PID namespace of its own (no hostPID)".into());
-                return listing;
-            }
-            None => {
-                listing.failed = Some("whether PIDs are the node's is unknown".into());
-                return listing;
-            }
+        listing.failed = match pod_processes::same_pid_namespace(host) {
+            Some(true) => None,
+            Some(false) => Some("the agent has a PID namespace of its own (no hostPID)".into()),
+            None => Some("whether PIDs are the node's is unknown".into()),
+        };
+        if listing.failed.is_some() {
+            return listing;
         }
         let mut pods: BTreeMap<u32, Found> = BTreeMap::new();
         for device in devices.iter().filter(|device| device.has_users()) {
@@ -100,7 +96,7 @@ impl Listing {
                 Some(found) => found.clone(),
                 None if pods.len() >= MAX_OWNERS => Found::Gone,
                 None => {
-                    let found = pod_processes::place_of(host, *pid);
+                    let found = pod_processes::owner_of(host, *pid);
                     pods.insert(*pid, found.clone());
                     self.owners.insert(*pid);
                     found
@@ -108,7 +104,7 @@ impl Listing {
             },
         };
         let pod = match found {
-            Found::Pod(place) => place.pod,
+            Found::Pod(uid) => uid,
             Found::NoPod => return,
             Found::Denied | Found::Gone => {
                 self.hidden = self.hidden.saturating_add(u32::from(connected));
@@ -163,6 +159,6 @@ impl Listing {
         };
         now.since(self.at) < limit
             && self.devices == devices
-            && (self.owners.iter()).all(|pid| pod_processes::place_of(host, *pid) != Found::Gone)
+            && (self.owners.iter()).all(|pid| pod_processes::owner_of(host, *pid) != Found::Gone)
     }
 }

@@ -31,6 +31,7 @@ mod rotation;
 mod watch;
 
 pub use follower::{Follower, Progress};
+pub(crate) use names::pod_dir;
 pub use options::{
     Container, Fingerprint, Layout, Mark, Options, Place, PollStats, ResumeState, Sink,
 };

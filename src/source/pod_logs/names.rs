@@ -3,13 +3,13 @@
 /// A pod's directory: `NAMESPACE_POD_UID`. None of the three holds `_` (DNS labels and UUIDs; a
 /// static pod's is a hash).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct PodDir<'a> {
-    pub(super) namespace: &'a str,
-    pub(super) pod: &'a str,
-    pub(super) uid: &'a str,
+pub(crate) struct PodDir<'a> {
+    pub(crate) namespace: &'a str,
+    pub(crate) pod: &'a str,
+    pub(crate) uid: &'a str,
 }
 
-pub(super) fn pod_dir(name: &str) -> Option<PodDir<'_>> {
+pub(crate) fn pod_dir(name: &str) -> Option<PodDir<'_>> {
     let mut parts = name.split('_');
     let parsed = PodDir {
         namespace: parts.next()?,

@@ -11,39 +11,14 @@
 //! place: `/../../kubepods-burstable-pod….slice/…`. So only the pod's own component counts, and not
 //! what stands before it.
 
-/// Whose a process is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// UID of the pod, with dashes; of a static pod, its hash.
-    pub pod: String,
-    /// Container id, where the path tells one.
-    pub container: Option<String>,
-}
-
-/// The pod behind `/proc/[pid]/cgroup` (cgroups(7)): `id:controllers:path` a line, one line with
-/// cgroup v2. The first line that names a pod counts: with v1, controllers that the kubelet does
-/// not manage stay at the root.
-pub fn place(text: &str) -> Option<Place> {
-    text.lines()
-        .filter_map(|line| line.splitn(3, ':').nth(2))
-        .find_map(of_path)
-}
-
-/// The outermost pod in a path: a cluster in a pod has pods of its own further in.
-fn of_path(path: &str) -> Option<Place> {
-    let mut parts = path.split('/').filter(|part| !part.is_empty());
-    while let Some(part) = parts.next() {
-        let mut pieces = part.split(':');
-        let Some(pod) = pieces.next().and_then(pod_uid) else {
-            continue;
-        };
-        let container = match pieces.next_back() {
-            Some(id) => container_id(id),
-            None => parts.next().and_then(container_id),
-        };
-        return Some(Place { pod, container });
-    }
-    None
+/// UID of the pod behind `/proc/[pid]/cgroup` (cgroups(7)), with dashes; of a static pod, its hash.
+/// `id:controllers:path` a line, one line with cgroup v2. The first line that names a pod counts: with
+/// v1, controllers that the kubelet does not manage stay at the root. The outermost pod in a path: a
+/// cluster in a pod has pods of its own further in.
+pub fn pod_of(text: &str) -> Option<String> {
+    let paths = text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+    let mut parts = paths.flat_map(|path| path.split('/'));
+    parts.find_map(|part| pod_uid(part.split(':').next()?))
 }
 
 /// `kubepods-burstable-pod<uid_>.slice`, or `pod<uid>`.
@@ -66,15 +41,6 @@ fn is_uid(uid: &str) -> bool {
         && (dashes.is_empty() || dashes == [8, 13, 18, 23])
 }
 
-/// `cri-containerd-<id>.scope`, `crio-<id>.scope`, `docker-<id>.scope` or the id alone. The scope of
-/// `crio-conmon-<id>` is the runtime's own process.
-fn container_id(part: &str) -> Option<String> {
-    let name = part.strip_suffix(".scope").unwrap_or(part);
-    let (runtime, id) = name.rsplit_once('-').unwrap_or(("", name));
-    let is_id = id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-    (is_id && !runtime.ends_with("conmon")).then(|| id.to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,60 +56,60 @@ mod tests {
             // systemd: each QoS class, each runtime.
             (
                 "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podUID_.slice/cri-containerd-ID.scope",
-                Some((UID, true)),
+                Some(UID),
             ),
             (
                 "/kubepods.slice/kubepods-podUID_.slice/cri-containerd-ID.scope",
-                Some((UID, true)),
+                Some(UID),
             ),
             (
                 "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-podUID_.slice/crio-ID.scope",
-                Some((UID, true)),
+                Some(UID),
             ),
             (
                 "/kubepods.slice/kubepods-podUID_.slice/crio-ID.scope/container",
-                Some((UID, true)),
+                Some(UID),
             ),
             (
                 "/kubepods.slice/kubepods-podUID_.slice/crio-conmon-ID.scope",
-                Some((UID, false)),
+                Some(UID),
             ),
             (
                 "/kubepods.slice/kubepods-podUID_.slice/docker-ID.scope",
-                Some((UID, true)),
+                Some(UID),
             ),
-            ("/kubepods.slice/kubepods-podUID_.slice", Some((UID, false))),
+            ("/kubepods.slice/kubepods-podUID_.slice", Some(UID)),
             // kind.
             (
                 "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-podUID_.slice/cri-containerd-ID.scope",
-                Some((UID, true)),
+                Some(UID),
             ),
             // cgroupfs.
-            ("/kubepods/burstable/podUID/ID", Some((UID, true))),
-            ("/kubepods/podUID/ID/init.scope", Some((UID, true))),
-            ("/kubepods/besteffort/podUID/crio-ID", Some((UID, true))),
-            ("/docker/ID/kubelet/kubepods/podUID/ID", Some((UID, true))),
+            ("/kubepods/burstable/podUID/ID", Some(UID)),
+            ("/kubepods/podUID/ID/init.scope", Some(UID)),
+            ("/kubepods/besteffort/podUID/crio-ID", Some(UID)),
+            ("/docker/ID/kubelet/kubepods/podUID/ID", Some(UID)),
             // The runtime does not speak systemd.
             (
                 "/system.slice/containerd.service/kubepods-burstable-podUID_.slice:cri-containerd:ID",
-                Some((UID, true)),
+                Some(UID),
             ),
             // From within a cgroup namespace.
             (
                 "/../../kubepods-burstable-podUID_.slice/cri-containerd-ID.scope",
-                Some((UID, true)),
+                Some(UID),
             ),
-            ("/../../podUID/ID", Some((UID, true))),
+            ("/../../podUID/ID", Some(UID)),
             // A static pod.
-            ("/kubepods/burstable/podHASH/ID", Some((hash, true))),
+            ("/kubepods/burstable/podHASH/ID", Some(hash)),
             (
                 "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podHASH.slice/ID",
-                Some((hash, true)),
+                Some(hash),
             ),
             // A cluster in a pod: the outer one is this node's.
             (
                 "/kubepods/podUID/ID/kubepods/podffffffff-1111-2222-3333-444455556666/ID",
-                Some((UID, true)),
+                Some(UID),
             ),
             // None.
             ("/", None),
@@ -160,11 +126,8 @@ mod tests {
                 .replace("UID", UID)
                 .replace("HASH", hash)
                 .replace("ID", ID);
-            let want = want.map(|(pod, container)| Place {
-                pod: pod.into(),
-                container: container.then(|| ID.into()),
-            });
-            assert_eq!(place(&format!("0::{path}\n")), want, "{path}");
+            let got = pod_of(&format!("0::{path}\n"));
+            assert_eq!(got.as_deref(), want, "{path}");
         }
     }
 
@@ -173,16 +136,16 @@ mod tests {
         let text = format!(
             "12:rdma:/\n11:cpu,cpuacct:/kubepods/burstable/pod{UID}/{ID}\n1:name=systemd:/x\n0::/\n"
         );
-        assert_eq!(place(&text).unwrap().pod, UID);
-        assert_eq!(place("12:rdma:/\n0::/system.slice/sshd.service\n"), None);
-        assert_eq!(place(""), None);
+        assert_eq!(pod_of(&text).unwrap(), UID);
+        assert_eq!(pod_of("12:rdma:/\n0::/system.slice/sshd.service\n"), None);
+        assert_eq!(pod_of(""), None);
     }
 
     proptest! {
         #[test]
         fn any_text(text in "(.|\n|/pod|kubepods-pod|[0-9a-f_-]|\\.slice|:){0,80}") {
-            if let Some(place) = place(&text) {
-                prop_assert!(is_uid(&place.pod));
+            if let Some(pod) = pod_of(&text) {
+                prop_assert!(is_uid(&pod));
             }
         }
     }

@@ -10,7 +10,7 @@ pub mod net;
 use crate::host::Host;
 use crate::observe::reading::{FaultKind, Reading};
 use crate::source::tree;
-use cgroup::{Place, place};
+use cgroup::pod_of;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -37,14 +37,10 @@ pub struct PodPids {
 pub struct Walk {
     /// Processes of the pods asked for, by UID.
     pub pods: BTreeMap<String, PodPids>,
-    /// Processes examined.
-    pub examined: u32,
     /// Processes of any pod among them.
     pub in_pods: u32,
     /// Processes whose cgroup may not be read.
     pub denied: u32,
-    /// There are more processes than are examined.
-    pub cut: bool,
 }
 
 /// Walks all processes and keeps those of `wanted` pods. What ends meanwhile is left out.
@@ -52,17 +48,13 @@ pub fn walk(host: &Host, wanted: &BTreeSet<String>) -> Reading<Walk> {
     tree::list(host, "proc").map(|names| {
         let mut pids: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
         pids.sort_unstable();
-        let mut walk = Walk {
-            cut: pids.len() > MAX_PROCESSES,
-            ..Walk::default()
-        };
+        let mut walk = Walk::default();
         for pid in pids.into_iter().take(MAX_PROCESSES) {
-            walk.examined += 1;
-            match place_of(host, pid) {
-                Found::Pod(place) => {
+            match owner_of(host, pid) {
+                Found::Pod(uid) => {
                     walk.in_pods += 1;
-                    if wanted.contains(&place.pod) {
-                        let pod = walk.pods.entry(place.pod).or_default();
+                    if wanted.contains(&uid) {
+                        let pod = walk.pods.entry(uid).or_default();
                         pod.count += 1;
                         if pod.pids.len() < MAX_KEPT {
                             pod.pids.push(pid);
@@ -80,8 +72,8 @@ pub fn walk(host: &Host, wanted: &BTreeSet<String>) -> Reading<Walk> {
 /// Where a task belongs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
-    /// It belongs to a pod.
-    Pod(Place),
+    /// It belongs to the pod of this UID.
+    Pod(String),
     /// It belongs to no pod.
     NoPod,
     /// Its cgroup may not be read.
@@ -96,12 +88,12 @@ fn file(pid: u32, name: &str) -> PathBuf {
 
 /// The pod of a task. Threads that do not lead their process are not listed in /proc, but found
 /// there by their number (proc_pid_lookup), so that queue pairs may be theirs.
-pub fn place_of(host: &Host, pid: u32) -> Found {
+pub fn owner_of(host: &Host, pid: u32) -> Found {
     match tree::read_bytes(host, file(pid, "cgroup"), MAX_CGROUP) {
-        Reading::Value(bytes) => match place(&String::from_utf8_lossy(&bytes)) {
-            Some(place) => Found::Pod(place),
-            None => Found::NoPod,
-        },
+        Reading::Value(bytes) => {
+            let pod = pod_of(&String::from_utf8_lossy(&bytes));
+            pod.map_or(Found::NoPod, Found::Pod)
+        }
         Reading::Failed(fault) if fault.kind == FaultKind::Denied => Found::Denied,
         // ENOENT before it is opened, ESRCH after.
         _ => Found::Gone,

@@ -2,7 +2,7 @@
 //! (kubernetes pkg/kubelet/kuberuntime, BuildPodLogsDirectory).
 
 use crate::host::Host;
-use crate::observe::reading::Reading;
+use crate::source::pod_logs::pod_dir;
 use crate::source::tree;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,18 +10,14 @@ use std::path::Path;
 /// Namespace and name by UID; empty where the directory cannot be read. A relative path is below
 /// the host root.
 pub fn read(host: &Host, pod_logs: &Path) -> BTreeMap<String, (String, String)> {
-    match tree::list(host, pod_logs) {
-        Reading::Value(names) => names.iter().filter_map(|name| parse(name)).collect(),
-        _ => BTreeMap::new(),
-    }
-}
-
-/// Neither a namespace nor a name nor a UID has an underscore.
-fn parse(directory: &str) -> Option<(String, (String, String))> {
-    let mut parts = directory.split('_');
-    let (namespace, name, uid) = (parts.next()?, parts.next()?, parts.next()?);
-    let whole = parts.next().is_none() && ![namespace, name, uid].contains(&"");
-    whole.then(|| (uid.into(), (namespace.into(), name.into())))
+    let listed = tree::list(host, pod_logs);
+    let pods = listed
+        .value()
+        .into_iter()
+        .flatten()
+        .filter_map(|name| pod_dir(name));
+    pods.map(|pod| (pod.uid.into(), (pod.namespace.into(), pod.pod.into())))
+        .collect()
 }
 
 #[cfg(test)]

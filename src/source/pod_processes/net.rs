@@ -7,7 +7,6 @@ use crate::host::Host;
 use crate::observe::reading::{Fault, FaultKind, Reading};
 use crate::observe::traffic::NetCounters;
 use crate::source::tree;
-use std::collections::HashMap;
 
 /// Length of an Ethernet header: the loopback device counts it (drivers/net/loopback.c).
 const ETHERNET_HEADER: u64 = 14;
@@ -22,52 +21,45 @@ pub fn namespace(host: &Host, pid: u32) -> Option<u64> {
 /// The counters of a process's network namespace.
 pub fn read(host: &Host, pid: u32) -> Reading<NetCounters> {
     let text = |name: &str| tree::read_text(host, file(pid, name));
-    let snmp = text("net/snmp");
+    let (snmp, snmp6) = (text("net/snmp"), text("net/snmp6"));
+    let (netstat, dev) = (text("net/netstat"), text("net/dev"));
     // Without IPv6 there is none.
-    let snmp6 = match text("net/snmp6") {
-        Reading::Value(text) => text,
-        _ => String::new(),
-    };
-    let netstat = text("net/netstat");
-    let dev = text("net/dev");
-    snmp.and_then(|snmp| {
-        netstat.and_then(|netstat| {
-            dev.and_then(|dev| match parse(&snmp, &snmp6, &netstat, &dev) {
-                Some(counters) => Reading::Value(counters),
-                None => Reading::Failed(Fault {
-                    kind: FaultKind::Malformed,
-                    detail: format!("/proc/{pid}/net: a counter is missing"),
-                }),
-            })
-        })
+    let snmp6 = snmp6.value().map_or("", String::as_str);
+    let missing = Reading::Failed(Fault {
+        kind: FaultKind::Malformed,
+        detail: format!("/proc/{pid}/net: a counter is missing"),
+    });
+    let both = snmp.and_then(|snmp| netstat.map(|netstat| (snmp, netstat)));
+    both.and_then(|(snmp, netstat)| {
+        dev.and_then(|dev| parse(&snmp, snmp6, &netstat, &dev).map_or(missing, Reading::Value))
     })
 }
 
 /// Puts the four files together; none where a counter that all kernels have is missing.
 pub fn parse(snmp: &str, snmp6: &str, netstat: &str, dev: &str) -> Option<NetCounters> {
-    let v4 = two_lines(snmp);
-    let ext = two_lines(netstat);
-    let v6: HashMap<&str, u64> = snmp6.lines().filter_map(key_value).collect();
-    let need = |map: &HashMap<(&str, &str), u64>, table, name| map.get(&(table, name)).copied();
-    let six = |name: &str| v6.get(name).copied().unwrap_or(0);
+    let v4 = |table, name| table_value(snmp, table, name);
+    let ext = |table, name| table_value(netstat, table, name);
+    let six = |name: &str| {
+        let mut lines = snmp6
+            .lines()
+            .filter_map(|line| line.split_once(char::is_whitespace));
+        let value = lines.find(|(key, _)| *key == name);
+        value
+            .and_then(|(_, value)| value.trim().parse().ok())
+            .unwrap_or(0)
+    };
     let mut counters = NetCounters {
-        ip_received_bytes: sum(need(&ext, "IpExt", "InOctets")?, six("Ip6InOctets")),
-        ip_sent_bytes: sum(need(&ext, "IpExt", "OutOctets")?, six("Ip6OutOctets")),
-        ip_received: sum(need(&v4, "Ip", "InReceives")?, six("Ip6InReceives")),
-        ip_sent: sum(need(&v4, "Ip", "OutRequests")?, six("Ip6OutRequests")),
-        ip_forwarded: sum(
-            need(&v4, "Ip", "ForwDatagrams")?,
-            six("Ip6OutForwDatagrams"),
-        ),
+        ip_received_bytes: sum(ext("IpExt", "InOctets")?, six("Ip6InOctets")),
+        ip_sent_bytes: sum(ext("IpExt", "OutOctets")?, six("Ip6OutOctets")),
+        ip_received: sum(v4("Ip", "InReceives")?, six("Ip6InReceives")),
+        ip_sent: sum(v4("Ip", "OutRequests")?, six("Ip6OutRequests")),
+        ip_forwarded: sum(v4("Ip", "ForwDatagrams")?, six("Ip6OutForwDatagrams")),
         // One table for both, TCP over IPv6 too (net/ipv6/tcp_ipv6.c).
-        tcp_received: need(&v4, "Tcp", "InSegs")?,
-        tcp_sent: sum(
-            need(&ext, "TcpExt", "TCPOrigDataSent")?,
-            need(&v4, "Tcp", "RetransSegs")?,
-        ),
+        tcp_received: v4("Tcp", "InSegs")?,
+        tcp_sent: sum(ext("TcpExt", "TCPOrigDataSent")?, v4("Tcp", "RetransSegs")?),
         udp_sent: [
-            need(&v4, "Udp", "OutDatagrams")?,
-            need(&v4, "UdpLite", "OutDatagrams").unwrap_or(0),
+            v4("Udp", "OutDatagrams")?,
+            v4("UdpLite", "OutDatagrams").unwrap_or(0),
             six("Udp6OutDatagrams"),
             six("UdpLite6OutDatagrams"),
         ]
@@ -103,29 +95,17 @@ fn sum(a: u64, b: u64) -> u64 {
     a.saturating_add(b)
 }
 
-/// `Ip: Forwarding DefaultTTL …`, then `Ip: 2 64 …`.
-fn two_lines(text: &str) -> HashMap<(&str, &str), u64> {
-    let mut map = HashMap::new();
-    let mut lines = text.lines();
-    while let (Some(names), Some(values)) = (lines.next(), lines.next()) {
-        let (Some((table, names)), Some((other, values))) =
-            (names.split_once(':'), values.split_once(':'))
-        else {
-            continue;
-        };
-        if table != other {
-            continue;
-        }
-        let pairs = names
-            .split_ascii_whitespace()
-            .zip(values.split_ascii_whitespace());
-        // MaxConn is -1, and is not asked for.
-        map.extend(pairs.filter_map(|(name, value)| Some(((table, name), value.parse().ok()?))));
-    }
-    map
-}
-
-fn key_value(line: &str) -> Option<(&str, u64)> {
-    let (key, value) = line.split_once(char::is_whitespace)?;
-    Some((key, value.trim().parse().ok()?))
+/// A number in a file of two lines a table: `Ip: Forwarding DefaultTTL …`, then `Ip: 2 64 …`.
+fn table_value(text: &str, table: &str, name: &str) -> Option<u64> {
+    let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+    let mut words = || {
+        Some(
+            lines
+                .find(|(of, _)| *of == table)?
+                .1
+                .split_ascii_whitespace(),
+        )
+    };
+    let at = words()?.position(|word| word == name)?;
+    words()?.nth(at)?.parse().ok()
 }
