@@ -76,13 +76,11 @@ pub fn daemon_trouble(
     let runs = |container: &ContainerFacts| container.state == Some(ContainerState::Running);
     let how = match daemon.state.as_ref()? {
         ContainerState::Running => return None,
-        // It is starting.
-        ContainerState::Waiting(why)
-            if ["ContainerCreating", "PodInitializing", ""].contains(&why.as_str()) =>
-        {
-            return None;
-        }
-        ContainerState::Waiting(why) => why.clone(),
+        ContainerState::Waiting(why) => match why.as_str() {
+            // It is starting.
+            "ContainerCreating" | "PodInitializing" | "" => return None,
+            why => why.to_string(),
+        },
         ContainerState::Ended(why) => format!("ended: {why}"),
     };
     // Of several, one that runs is enough; before and after the job none is needed.

@@ -43,28 +43,17 @@ pub fn gpus_without_rdma(pod: &PodFacts, node: Option<&NodeDevices>) -> Option<N
     if pod.containers.values().any(reaches) {
         return None;
     }
-    let with_gpus = pod
-        .containers
-        .iter()
-        .filter(|(_, container)| container.gpus > 0);
-    let mut gpus = 0u64;
-    let mut containers = Vec::new();
-    for (name, container) in with_gpus {
-        if wants_sockets(&container.env) {
-            return None;
-        }
-        gpus = gpus.saturating_add(container.gpus);
-        containers.push(name.clone());
-    }
-    if gpus == 0 {
+    let with_gpus = || (pod.containers.iter()).filter(|(_, container)| container.gpus > 0);
+    let gpus = with_gpus().fold(0u64, |sum, (_, container)| {
+        sum.saturating_add(container.gpus)
+    });
+    if gpus == 0 || with_gpus().any(|(_, container)| wants_sockets(&container.env)) {
         return None;
     }
+    let containers: Vec<String> = with_gpus().map(|(name, _)| name.clone()).collect();
     // The most plentiful resource is the one that other pods of the fleet request.
-    let (resource, offered) = node
-        .rdma
-        .iter()
-        .filter(|(_, count)| **count > 0)
-        .max_by_key(|(_, count)| **count)?;
+    let offers = node.rdma.iter().filter(|(_, count)| **count > 0);
+    let (resource, offered) = offers.max_by_key(|(_, count)| **count)?;
     let share = share(gpus, node.gpus, *offered);
     let subject = format!("{}/{}", pod.namespace, pod.name);
     let others = match node.rdma.len() {

@@ -138,15 +138,14 @@ impl Registry {
     /// The verdicts to keep for a later run.
     pub(super) fn save(&self) -> Vec<SavedVerdict> {
         let announced = (self.logs.iter()).filter(|(_, log)| log.announced.is_some());
-        announced
-            .filter_map(|(key, log)| {
-                Some(SavedVerdict {
-                    key: key.clone(),
-                    restart: log.restart,
-                    verdict: NcclVerdict::clone(log.last_verdict()?),
-                })
+        let saved = announced.filter_map(|(key, log)| {
+            Some(SavedVerdict {
+                key: key.clone(),
+                restart: log.restart,
+                verdict: log.last_verdict()?.clone(),
             })
-            .collect()
+        });
+        saved.collect()
     }
 
     /// Sets the time at which lines are read.
@@ -228,9 +227,7 @@ impl Registry {
             return;
         };
         let mut key = sidecar.key.clone();
-        if let Some(name) = name {
-            key.container = name;
-        }
+        key.container = name.unwrap_or(key.container);
         if !self.logs.contains_key(&key) {
             self.make_room(&key.uid);
         }

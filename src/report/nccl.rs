@@ -26,9 +26,7 @@ pub fn json(inputs: &[Input]) -> String {
         schema: "selvage.dev/nccl/v1",
         inputs,
     };
-    let mut text = serde_json::to_string(&document).unwrap_or_default();
-    text.push('\n');
-    text
+    serde_json::to_string(&document).unwrap_or_default() + "\n"
 }
 
 /// The same verdicts as text for a terminal.
@@ -62,19 +60,22 @@ fn one(page: &mut Page, input: &Input) {
         name => name,
     };
     let word = page.paint(colour, word);
-    page.wrapped(
-        &format!("{word}  "),
-        2,
-        &format!("{name}: {}", verdict.summary),
-    );
+    let summary = format!("{name}: {}", verdict.summary);
+    page.wrapped(&format!("{word}  "), 2, &summary);
     let mut facts = Vec::new();
-    if let Some(version) = &verdict.nccl_version {
-        facts.push(format!("NCCL {version}"));
-    }
+    facts.extend(
+        verdict
+            .nccl_version
+            .iter()
+            .map(|version| format!("NCCL {version}")),
+    );
     if let Some(nranks) = verdict.nranks {
         let nodes = verdict.nodes.map(|n| format!(" on {n} node{}", plural(n)));
-        let rank = if nranks == 1 { "rank" } else { "ranks" };
-        facts.push(format!("{nranks} {rank}{}", nodes.unwrap_or_default()));
+        facts.push(format!(
+            "{nranks} rank{}{}",
+            plural(nranks),
+            nodes.unwrap_or_default()
+        ));
     }
     let used = connections(verdict);
     if !used.is_empty() {

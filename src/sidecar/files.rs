@@ -42,6 +42,7 @@ pub(super) struct Files {
 }
 
 /// Lines so far.
+#[derive(Default)]
 struct Collected {
     /// Container of files whose names do not tell it.
     container: String,
@@ -67,10 +68,7 @@ impl Files {
             follower: Follower::new(options),
             collected: Collected {
                 container: container.to_string(),
-                readers: BTreeMap::new(),
-                logs: BTreeMap::new(),
-                read_at: None,
-                fault: None,
+                ..Collected::default()
             },
             fault: None,
         }
@@ -107,18 +105,16 @@ impl Files {
         let root = match stats.root {
             Reading::Value(()) => None,
             Reading::Failed(fault) => Some(fault.detail),
-            Reading::Absent | Reading::NotObservable => {
-                Some(format!("{}: no such directory", self.dir.display()))
-            }
+            _ => Some(format!("{}: no such directory", self.dir.display())),
         };
         if stats.fault.is_some() || stats.unreadable == 0 {
             self.fault = stats.fault.map(|fault| fault.detail);
         }
-        let file = self.fault.as_ref().or(self.collected.fault.as_ref());
+        let file = || self.fault.clone().or_else(|| self.collected.fault.clone());
         Poll {
             bytes: stats.bytes,
             more: stats.behind > 0,
-            fault: root.or_else(|| file.cloned()),
+            fault: root.or_else(file),
         }
     }
 
@@ -163,7 +159,7 @@ impl Sink for Collected {
     }
 
     fn lost(&mut self, file: &Container, _: u64) {
-        self.readers.remove(&file.key.container);
+        self.gone(file);
     }
 
     fn gone(&mut self, file: &Container) {

@@ -189,11 +189,9 @@ impl Sidecar {
                 container,
                 verdict: &verdict,
             };
-            let mut text = serde_json::to_string(&line).unwrap_or_default();
-            text.push('\n');
-            out.write_all(text.as_bytes())
-                .and_then(|()| out.flush())
-                .map_err(SidecarError::Write)?;
+            let text = serde_json::to_string(&line).unwrap_or_default();
+            let written = writeln!(out, "{text}").and_then(|()| out.flush());
+            written.map_err(SidecarError::Write)?;
             self.printed.insert(container.clone(), (verdict, now));
         }
         Ok(())
@@ -231,16 +229,11 @@ impl Sidecar {
 
 /// Whether two verdicts differ in more than counts.
 fn differ(a: &NcclVerdict, b: &NcclVerdict) -> bool {
-    let key = |verdict: &NcclVerdict| {
-        (
-            verdict.network,
-            verdict.tcp_fallback,
-            verdict.gdrdma,
-            verdict.multi_node,
-            verdict.init_complete,
-            verdict.causes.clone(),
-            verdict.init_hangs_since.is_some(),
-        )
+    let without_counts = |verdict: &NcclVerdict| {
+        let states = (verdict.gdrdma, verdict.multi_node, verdict.init_complete);
+        let hangs = verdict.init_hangs_since.is_some();
+        let causes = verdict.causes.clone();
+        (verdict.network, verdict.tcp_fallback, states, causes, hangs)
     };
-    key(a) != key(b)
+    without_counts(a) != without_counts(b)
 }

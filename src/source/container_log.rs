@@ -14,14 +14,12 @@ pub struct Frame<'a> {
 
 /// Takes the frame off. Text that had to be unescaped is in `scratch`.
 pub fn unframe<'a>(line: &'a [u8], scratch: &'a mut Vec<u8>) -> (Frame<'a>, &'a [u8]) {
-    match line.first() {
-        Some(b'0'..=b'9') => cri(line).unwrap_or((Frame::default(), line)),
-        Some(b'{') => match docker_json(line, scratch) {
-            Some(frame) => (frame, scratch),
-            None => (Frame::default(), line),
-        },
-        _ => (Frame::default(), line),
-    }
+    let framed = match line.first() {
+        Some(b'0'..=b'9') => cri(line),
+        Some(b'{') => docker_json(line, scratch).map(|frame| (frame, scratch.as_slice())),
+        _ => None,
+    };
+    framed.unwrap_or((Frame::default(), line))
 }
 
 fn cri(line: &[u8]) -> Option<(Frame<'_>, &[u8])> {
@@ -32,10 +30,10 @@ fn cri(line: &[u8]) -> Option<(Frame<'_>, &[u8])> {
         return None;
     }
     let time = std::str::from_utf8(time).ok()?;
-    let (stderr, rest) = if let Some(rest) = rest.strip_prefix(b" stdout ") {
-        (false, rest)
-    } else {
-        (true, rest.strip_prefix(b" stderr ")?)
+    let rest = rest.strip_prefix(b" std")?;
+    let (stderr, rest) = match rest.strip_prefix(b"out ") {
+        Some(rest) => (false, rest),
+        None => (true, rest.strip_prefix(b"err ")?),
     };
     // Tags are separated by colons; the first says whether the line is whole.
     let end = memchr::memchr(b' ', rest).unwrap_or(rest.len());

@@ -24,52 +24,42 @@ pub(super) fn hang(log: &NcclLog, context: &JobContext<'_>) -> Option<Hang> {
     if log.init_error_traces > 0 {
         return None;
     }
-    let mut found: Option<Hang> = None;
-    for (key, group) in log
-        .groups
-        .iter()
-        .filter(|(key, group)| key.nranks > 1 && !group.superseded)
-    {
-        let waiting: Vec<_> = group
+    let groups = (log.groups.iter()).filter(|(key, group)| key.nranks > 1 && !group.superseded);
+    let hangs = groups.filter_map(|(key, group)| {
+        let started = group
             .seats
             .values()
-            .filter(|seat| seat.start && !seat.complete && !seat.ended)
-            .filter_map(|seat| {
-                let since = seat.started?;
-                let waited = now.duration_since(since).unsigned_abs();
-                (since <= now && waited >= patience).then_some((seat, since))
-            })
+            .filter(|seat| seat.start && !seat.complete && !seat.ended);
+        let waits = |since| since <= now && now.duration_since(since).unsigned_abs() >= patience;
+        let waiting: Vec<_> = started
+            .filter_map(|seat| Some((seat, seat.started.filter(|since| waits(*since))?)))
             .collect();
-        let Some(since) = waiting.iter().map(|(_, since)| *since).min() else {
-            continue;
-        };
-        let stage = waiting
-            .iter()
-            .filter_map(|(seat, _)| log.processes.get(&(seat.place.host, seat.place.process)))
-            .map(|process| process.stage)
-            .min()
-            .unwrap_or_default();
-        let hang = Hang {
+        let since = waiting.iter().map(|(_, since)| *since).min()?;
+        let stages = waiting.iter().filter_map(|(seat, _)| {
+            let process = log.processes.get(&(seat.place.host, seat.place.process))?;
+            Some(process.stage)
+        });
+        Some(Hang {
             waiting: waiting.len(),
             nranks: key.nranks,
             since,
-            stage,
-        };
-        if found.is_none_or(|other| hang.nranks > other.nranks) {
-            found = Some(hang);
+            stage: stages.min().unwrap_or_default(),
+        })
+    });
+    // The first of the widest.
+    hangs.reduce(|widest, hang| {
+        if hang.nranks > widest.nranks {
+            hang
+        } else {
+            widest
         }
-    }
-    found
+    })
 }
 
 /// Whether any init completed. `None` if the log shows neither its end nor a failure.
 pub(super) fn complete(log: &NcclLog) -> Option<bool> {
-    let seats = || {
-        log.groups
-            .values()
-            .filter(|group| !group.superseded)
-            .flat_map(|group| group.seats.values())
-    };
+    let groups = || log.groups.values().filter(|group| !group.superseded);
+    let seats = || groups().flat_map(|group| group.seats.values());
     if seats().any(|seat| seat.complete) {
         return Some(true);
     }

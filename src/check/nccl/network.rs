@@ -4,7 +4,6 @@ use super::context::JobContext;
 use super::span::{Span, distinct_hosts, group_span};
 use crate::observe::nccl::channel_counts::ChannelCounts;
 use crate::observe::nccl::event::Transport;
-use crate::observe::nccl::group::Group;
 use crate::observe::nccl::log::Link;
 use crate::observe::nccl::process::Process;
 use crate::observe::nccl::{NcclLog, Net};
@@ -52,21 +51,18 @@ impl Network {
         (Network::Unknown, "unknown", "an unknown network"),
     ];
 
-    fn names(self) -> (&'static str, &'static str) {
-        let named = Self::NAMES.iter().find(|(network, ..)| *network == self);
-        named.map_or(("unknown", "an unknown network"), |(_, name, title)| {
-            (name, title)
-        })
+    fn names(self) -> Option<&'static (Network, &'static str, &'static str)> {
+        Self::NAMES.iter().find(|(network, ..)| *network == self)
     }
 
     /// The name in JSON and metrics.
     pub fn as_str(self) -> &'static str {
-        self.names().0
+        self.names().map_or("unknown", |(_, name, _)| name)
     }
 
     /// The name for people.
     pub(super) fn title(self) -> &'static str {
-        self.names().1
+        self.names().map_or("", |(.., title)| title)
     }
 }
 
@@ -120,8 +116,8 @@ pub(super) fn used(log: &NcclLog, span: &Span, context: &JobContext<'_>) -> Used
     {
         return used;
     }
-    let other = nets.iter().find(|net| !tcp(**net));
-    match (nets.iter().any(|net| tcp(*net)), other) {
+    let other = nets.iter().find(|net| !net.is_tcp());
+    match (nets.iter().any(|net| net.is_tcp()), other) {
         (false, Some(net)) => carried(log, &log.channels, *net, span, context),
         // Connections that contradict every choice are quoted from another log.
         (true, None) if chose_otherwise(log) => Used::UNKNOWN,
@@ -135,34 +131,28 @@ pub(super) fn used(log: &NcclLog, span: &Span, context: &JobContext<'_>) -> Used
 /// Whether every process whose choice is shown chose a net other than TCP.
 fn chose_otherwise(log: &NcclLog) -> bool {
     let mut chosen = log.live().filter_map(|process| process.chosen).peekable();
-    chosen.peek().is_some() && chosen.all(|net| !tcp(net))
-}
-
-fn tcp(net: Net) -> bool {
-    matches!(net, Net::Socket | Net::FastSocket)
+    chosen.peek().is_some() && chosen.all(|net| !net.is_tcp())
 }
 
 /// If communicators use different networks, the widest one in use decides.
 fn by_widest(log: &NcclLog, span: &Span, context: &JobContext<'_>) -> Option<Used> {
-    let hosts = distinct_hosts(log);
-    let with_net = |group: &&Group| group.channels.nets().next().is_some();
-    let (key, group) = log
-        .groups
-        .iter()
-        .filter(|(_, group)| with_net(group) && !group.superseded)
-        .max_by_key(|(key, group)| (key.nranks, group.last_line))?;
-    let nets: BTreeSet<Net> = group.channels.nets().map(|(net, _)| net).collect();
-    let [net] = nets.iter().copied().collect::<Vec<_>>()[..] else {
+    let with_net = log.groups.iter().filter(|(_, group)| {
+        let used = group.channels.nets().next().is_some();
+        used && !group.superseded
+    });
+    let (key, group) = with_net.max_by_key(|(key, group)| (key.nranks, group.last_line))?;
+    let mut nets = group.channels.nets();
+    let (Some((net, _)), None) = (nets.next(), nets.next()) else {
         return None;
     };
+    let multi = group_span(*key, group, &distinct_hosts(log), context);
     let span = Span {
-        multi: group_span(*key, group, &hosts, context).or(span.multi),
+        multi: multi.or(span.multi),
         firm: true,
     };
-    Some(if tcp(net) {
-        over_tcp(log, &group.channels, &span, context)
-    } else {
-        carried(log, &group.channels, net, &span, context)
+    Some(match net.is_tcp() {
+        true => over_tcp(log, &group.channels, &span, context),
+        false => carried(log, &group.channels, net, &span, context),
     })
 }
 
@@ -174,12 +164,11 @@ fn carried(
     span: &Span,
     context: &JobContext<'_>,
 ) -> Used {
-    // Containers of one host use the net too.
-    let stays = span.multi == Some(false);
     if net == Net::Ofi && log.live().any(|process| process.ofi_tcp) {
         return ofi_over_tcp(log, span, context);
     }
-    if stays {
+    // Containers of one host use the net too.
+    if span.multi == Some(false) {
         return Used::NONE;
     }
     Used::new(of_net(log, net, &counts.nics), Fallback::No)
@@ -216,32 +205,21 @@ fn perhaps_asked(log: &NcclLog) -> bool {
 /// Judges by the choice, and by the devices found, if no connection over a net is shown.
 fn chosen(log: &NcclLog, span: &Span, context: &JobContext<'_>) -> Used {
     let nets: BTreeSet<Net> = log.live().filter_map(Process::net).collect();
-    let other = nets.iter().find(|net| !tcp(**net)).copied();
-    if nets.iter().any(|net| tcp(*net)) {
-        return match other {
-            // Ranks chose differently, and no connection shows which choice won.
-            Some(_) => Used::UNKNOWN,
-            None => tcp_chosen(log, span, context),
-        };
-    }
-    if span.multi == Some(false) {
-        return Used::NONE;
-    }
-    match other {
-        Some(Net::Ofi) if log.live().any(|process| process.ofi_tcp) => {
-            ofi_over_tcp(log, span, context)
-        }
-        Some(net) => Used::new(of_net(log, net, &BTreeSet::new()), Fallback::No),
-        None => nothing_shown(log, context),
+    let other = nets.iter().find(|net| !net.is_tcp()).copied();
+    match (nets.iter().any(|net| net.is_tcp()), other) {
+        // Ranks chose differently, and no connection shows which choice won.
+        (true, Some(_)) => Used::UNKNOWN,
+        (true, None) => tcp_chosen(log, span, context),
+        (false, _) if span.multi == Some(false) => Used::NONE,
+        (false, Some(net)) => carried(log, &log.channels, net, span, context),
+        (false, None) => nothing_shown(log, context),
     }
 }
 
 fn tcp_chosen(log: &NcclLog, span: &Span, context: &JobContext<'_>) -> Used {
     let configured = configured(log, context);
     let fallback = match span.multi {
-        Some(false) if span.firm || !configured => {
-            return Used::NONE;
-        }
+        Some(false) if span.firm || !configured => return Used::NONE,
         _ if configured => Fallback::Configured,
         // NVLink between nodes (MNNVL) carries data instead of the net.
         Some(true) if perhaps_asked(log) => Fallback::Configured,
@@ -256,16 +234,12 @@ fn tcp_chosen(log: &NcclLog, span: &Span, context: &JobContext<'_>) -> Used {
 fn nothing_shown(log: &NcclLog, context: &JobContext<'_>) -> Used {
     // The first net that initialises wins: a plugin without a failure was initialised before any
     // connection was made.
-    let plugin = log
-        .processes
-        .values()
-        .any(|process| process.ib_plugin && !process.ib_none);
-    let fallback = if configured(log, context) {
-        Fallback::Configured
-    } else if plugin && log.channels.any() {
-        Fallback::No
-    } else {
-        Fallback::Unknown
+    let mut processes = log.processes.values();
+    let plugin = processes.any(|process| process.ib_plugin && !process.ib_none);
+    let fallback = match configured(log, context) {
+        true => Fallback::Configured,
+        false if plugin && log.channels.any() => Fallback::No,
+        false => Fallback::Unknown,
     };
     Used::new(Network::Unknown, fallback)
 }
@@ -273,14 +247,11 @@ fn nothing_shown(log: &NcclLog, context: &JobContext<'_>) -> Used {
 /// Judges libfabric over a TCP provider, which is TCP under another name.
 fn ofi_over_tcp(log: &NcclLog, span: &Span, context: &JobContext<'_>) -> Used {
     let asked = log.live().any(|process| process.ofi_asked);
-    let fallback = match (
-        asked || context.variable("FI_PROVIDER").is_some(),
-        span.multi,
-    ) {
-        (true, _) => Fallback::Configured,
-        (false, Some(true)) => Fallback::Yes,
-        (false, Some(false)) => Fallback::No,
-        (false, None) => Fallback::Unknown,
+    let fallback = match span.multi {
+        _ if asked || context.variable("FI_PROVIDER").is_some() => Fallback::Configured,
+        Some(true) => Fallback::Yes,
+        Some(false) => Fallback::No,
+        None => Fallback::Unknown,
     };
     Used::new(Network::Ofi, fallback)
 }
@@ -314,18 +285,12 @@ fn of_net(log: &NcclLog, net: Net, nics: &BTreeSet<u32>) -> Network {
 
 /// The link layer of the devices in use, or of all listed devices if the ones in use are unknown.
 fn verbs(log: &NcclLog, nics: &BTreeSet<u32>) -> Network {
-    let used: BTreeSet<Link> = nics
-        .iter()
-        .flat_map(|nic| [(*nic, Link::Ib), (*nic, Link::Roce)])
-        .filter(|link| log.links.contains(link))
-        .map(|(_, link)| link)
-        .collect();
-    let kinds = if used.is_empty() {
-        &log.link_kinds
-    } else {
-        &used
+    let of_used = |link| nics.iter().any(|nic| log.links.contains(&(*nic, link)));
+    let of_any = |link| log.link_kinds.contains(&link);
+    let (ib, roce) = match (of_used(Link::Ib), of_used(Link::Roce)) {
+        (false, false) => (of_any(Link::Ib), of_any(Link::Roce)),
+        used => used,
     };
-    let (ib, roce) = (kinds.contains(&Link::Ib), kinds.contains(&Link::Roce));
     match (ib, roce, log.roce_hint) {
         (true, false, _) => Network::Ib,
         (false, true, _) | (false, false, true) => Network::Roce,

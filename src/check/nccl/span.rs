@@ -40,30 +40,21 @@ fn by_log(log: &NcclLog, context: &JobContext<'_>) -> Option<bool> {
     let hosts = distinct_hosts(log);
     // Earlier runs show nothing about this one, nor does a line whose number of ranks is torn.
     let torn = |key: &GroupKey, group: &Group| {
-        let others = log
-            .groups
-            .iter()
-            .filter(|(other, _)| other.id == key.id && *other != key);
-        let mut others = others.map(|(_, other)| other.seats.len());
-        key.id != 0 && group.seats.len() == 1 && others.any(|seats| seats > 2)
+        let same_id = |other: &GroupKey| other.id == key.id && other != key;
+        let mut others = log.groups.iter().filter(|(other, _)| same_id(other));
+        key.id != 0 && group.seats.len() == 1 && others.any(|(_, other)| other.seats.len() > 2)
     };
     let groups = || {
-        log.groups
-            .iter()
-            .filter(|(key, group)| key.nranks > 1 && !group.superseded && !torn(key, group))
+        let live = log.groups.iter().filter(|(_, group)| !group.superseded);
+        live.filter(|(key, group)| key.nranks > 1 && !torn(key, group))
     };
-    let spans: Vec<Option<bool>> = groups()
-        .map(|(key, group)| group_span(*key, group, &hosts, context))
-        .collect();
+    let span = |(key, group): (&GroupKey, &Group)| group_span(*key, group, &hosts, context);
+    let spans: Vec<Option<bool>> = groups().map(span).collect();
     if spans.contains(&Some(true)) {
         return Some(true);
     }
     // Communicators of one rank send nothing.
-    let only_alone = !log.groups.is_empty() && spans.is_empty();
-    if only_alone {
-        return Some(false);
-    }
-    if !spans.is_empty() && spans.iter().all(|span| *span == Some(false)) {
+    if !log.groups.is_empty() && spans.iter().all(|span| *span == Some(false)) {
         return Some(false);
     }
     let highest = log.channels.highest().map(|rank| rank + 1);
@@ -77,11 +68,11 @@ fn by_log(log: &NcclLog, context: &JobContext<'_>) -> Option<bool> {
     if log.channels.shares_devices() || log.channels.crosses() == Some(true) {
         return Some(true);
     }
-    let in_tests: BTreeSet<u32> = log
+    let in_tests = log
         .test_ranks
         .values()
-        .map(|host| hosts.representative(*host))
-        .collect();
+        .map(|host| hosts.representative(*host));
+    let in_tests: BTreeSet<u32> = in_tests.collect();
     match in_tests.len() {
         0 => {}
         1 if log.shared_names || log.test_shares_devices() => {}
@@ -90,8 +81,7 @@ fn by_log(log: &NcclLog, context: &JobContext<'_>) -> Option<bool> {
         _ => return (!log.test_runs).then_some(true),
     }
     // Several communicators without proof, or ranks named twice, may be separate jobs.
-    let ids: BTreeSet<GroupKey> = groups().map(|(key, _)| *key).collect();
-    if ids.len() > 1 || groups().any(|(key, group)| group.mixed && key.id == 0) {
+    if spans.len() > 1 || groups().any(|(key, group)| group.mixed && key.id == 0) {
         return None;
     }
     // Several hosts, or one name with several addresses of an interface: machines that share a name.
@@ -114,11 +104,7 @@ fn by_log(log: &NcclLog, context: &JobContext<'_>) -> Option<bool> {
 /// Whether nccl-tests' list of ranks, which rank 0 prints, is complete: two or more without a gap.
 fn tests_cover(log: &NcclLog) -> bool {
     let ranks = log.test_ranks.len();
-    let whole = log
-        .test_ranks
-        .keys()
-        .enumerate()
-        .all(|(at, rank)| u32::try_from(at) == Ok(*rank));
+    let whole = log.test_ranks.keys().zip(0..).all(|(rank, at)| *rank == at);
     let widest = log.groups.keys().map(|key| key.nranks).max();
     whole && ranks > 1 && widest.is_none_or(|widest| u32::try_from(ranks) == Ok(widest))
 }
@@ -176,35 +162,25 @@ impl DistinctHosts {
 }
 
 pub(super) fn distinct_hosts(log: &NcclLog) -> DistinctHosts {
-    let shortest_suffix = |host: &String| {
-        log.hosts
-            .iter()
-            .enumerate()
-            .filter(|(_, other)| !other.is_empty() && host.ends_with(other.as_str()))
-            .min_by_key(|(_, other)| other.len())
-            .and_then(|(at, _)| u32::try_from(at).ok())
-    };
-    let same_as: Vec<u32> = log
-        .hosts
-        .iter()
-        .enumerate()
-        .map(|(at, host)| shortest_suffix(host).unwrap_or(u32::try_from(at).unwrap_or_default()))
-        .collect();
-    let named = |host: u32| {
-        let at = usize::try_from(host).unwrap_or_default();
-        log.hosts.get(at).is_some_and(|name| !name.is_empty())
-    };
-    let printing: BTreeSet<u32> = log
-        .processes
-        .keys()
-        .filter(|(host, pid)| *pid != u32::MAX && named(*host))
-        .filter_map(|(host, _)| same_as.get(usize::try_from(*host).unwrap_or_default()))
-        .copied()
-        .collect();
-    DistinctHosts {
-        printing: printing.len(),
+    let numbered = || log.hosts.iter().zip(0u32..);
+    // The shortest name that a host's name ends with, or itself.
+    let same_as = numbered().map(|(host, own)| {
+        let ends = numbered().filter(|(end, _)| !end.is_empty() && host.ends_with(end.as_str()));
+        ends.min_by_key(|(end, _)| end.len())
+            .map_or(own, |(_, at)| at)
+    });
+    let mut hosts = DistinctHosts {
+        printing: 0,
         share_names: log.shared_names,
         share_gpus: log.failures.contains_key(&Failure::DuplicateGpu),
-        same_as,
-    }
+        same_as: same_as.collect(),
+    };
+    let nameless = numbered()
+        .find(|(name, _)| name.is_empty())
+        .map(|(_, at)| at);
+    let printing = log.processes.keys().filter(|(_, pid)| *pid != u32::MAX);
+    let named = printing.filter(|(host, _)| Some(*host) != nameless);
+    let printing: BTreeSet<u32> = named.map(|(host, _)| hosts.representative(*host)).collect();
+    hosts.printing = printing.len();
+    hosts
 }

@@ -87,24 +87,21 @@ pub(super) fn verdict(
     hang: Option<Hang>,
 ) -> NcclVerdict {
     let gdrdma = gdrdma(log, used.network);
-    let (fallback, hangs) = (used.fallback, hang.is_some());
-    let causes = causes::causes(
-        log,
-        context,
-        &Judged {
-            span,
-            fallback,
-            gdrdma,
-            hangs,
-        },
-    );
+    let judged = Judged {
+        span,
+        fallback: used.fallback,
+        gdrdma,
+        hangs: hang.is_some(),
+    };
+    let causes = causes::causes(log, context, &judged);
     let widest = log.groups.iter().max_by_key(|(key, _)| key.nranks);
     let mut verdict = NcclVerdict {
         nccl_version: log.version.clone(),
         network: used.network,
         channels: channels(log),
         gdrdma,
-        multi_node: multi_node(span, used),
+        // A loopback interface proves little if sockets were asked for.
+        multi_node: (span.multi).filter(|_| span.firm || used.fallback != Fallback::Configured),
         init_complete: job::complete(log),
         tcp_fallback: used.fallback,
         evidence: evidence(log, used, &causes),
@@ -122,12 +119,6 @@ pub(super) fn verdict(
     verdict.summary = summary(log, &verdict, hang);
     verdict.remedies = remedies(&verdict);
     verdict
-}
-
-/// A loopback interface proves little if sockets were asked for.
-fn multi_node(span: &Span, used: Used) -> Option<bool> {
-    span.multi
-        .filter(|_| span.firm || used.fallback != Fallback::Configured)
 }
 
 /// Every transport with its name in JSON and metrics.
@@ -176,13 +167,9 @@ fn gdrdma(log: &NcclLog, network: Network) -> Option<bool> {
         return None;
     }
     // The last ring line of each process counts; one process that uses it is enough.
-    let rings = log
-        .processes
-        .values()
-        .filter_map(|process| process.rings_gdr);
-    rings
-        .max()
-        .or((log.gdr_off > 0 && log.gdr_on == 0).then_some(false))
+    let rings = (log.processes.values()).filter_map(|process| process.rings_gdr);
+    let off = log.gdr_off > 0 && log.gdr_on == 0;
+    rings.max().or(off.then_some(false))
 }
 
 fn evidence(log: &NcclLog, used: Used, causes: &[Failure]) -> Vec<EvidenceLine> {
@@ -205,13 +192,11 @@ fn evidence(log: &NcclLog, used: Used, causes: &[Failure]) -> Vec<EvidenceLine> 
     }
     lines.sort_by_key(|(kind, line)| (weight(kind), line.number));
     lines.truncate(MAX_EVIDENCE);
-    let mut lines: Vec<EvidenceLine> = lines
-        .into_iter()
-        .map(|(_, line)| EvidenceLine {
-            line: line.number,
-            text: line.text.clone(),
-        })
-        .collect();
+    let shown = lines.into_iter().map(|(_, line)| EvidenceLine {
+        line: line.number,
+        text: line.text.clone(),
+    });
+    let mut lines: Vec<EvidenceLine> = shown.collect();
     lines.sort_by_key(|line| line.line);
     lines.dedup();
     lines
@@ -223,22 +208,22 @@ fn summary(log: &NcclLog, verdict: &NcclVerdict, hang: Option<Hang>) -> String {
     }
     let what = match (verdict.tcp_fallback, verdict.network) {
         (Fallback::Yes, Network::Ofi) => {
-            "libfabric moves data between nodes by TCP, and nothing asks for that".to_string()
+            "libfabric moves data between nodes by TCP, and nothing asks for that"
         }
         (Fallback::Yes, _) => {
-            "data between nodes goes by TCP, and nothing asks for that: a silent fallback".into()
+            "data between nodes goes by TCP, and nothing asks for that: a silent fallback"
         }
-        (Fallback::Configured, _) => "TCP between nodes, as a setting asks".into(),
+        (Fallback::Configured, _) => "TCP between nodes, as a setting asks",
         (Fallback::Unknown, Network::Socket) => {
-            "TCP is chosen, which is normal within a node; the log does not show whether the job spans nodes".into()
+            "TCP is chosen, which is normal within a node; the log does not show whether the job spans nodes"
         }
         (Fallback::Unknown, _) if both(log) => {
-            "the log shows TCP and another network, and not which one serves the job".into()
+            "the log shows TCP and another network, and not which one serves the job"
         }
-        (Fallback::Unknown, _) => "the log does not show which network is used".into(),
-        (Fallback::No, Network::None) => "the job stays in one node: no network is needed".into(),
-        (Fallback::No, Network::Unknown) => "a network other than TCP is used".into(),
-        (Fallback::No, network) => format!("{} is used", network.title()),
+        (Fallback::Unknown, _) => "the log does not show which network is used",
+        (Fallback::No, Network::None) => "the job stays in one node: no network is needed",
+        (Fallback::No, Network::Unknown) => "a network other than TCP is used",
+        (Fallback::No, network) => &format!("{} is used", network.title()),
     };
     let gdr = match (verdict.network, verdict.gdrdma) {
         (Network::Socket | Network::None | Network::Unknown, _) | (_, None) => "",
@@ -258,15 +243,12 @@ fn summary(log: &NcclLog, verdict: &NcclVerdict, hang: Option<Hang>) -> String {
 
 /// Whether there are connections over TCP and over another net.
 fn both(log: &NcclLog) -> bool {
-    let tcp = |net: Net| matches!(net, Net::Socket | Net::FastSocket);
-    log.channels.nets().any(|(net, _)| tcp(net)) && log.channels.nets().any(|(net, _)| !tcp(net))
+    let any = |tcp| log.channels.nets().any(|(net, _)| net.is_tcp() == tcp);
+    any(true) && any(false)
 }
 
 fn remedies(verdict: &NcclVerdict) -> Vec<String> {
-    let unspecific = |cause: &&Failure| matches!(cause, Failure::Other | Failure::Secondary);
-    let causes = verdict.causes.iter().filter(|cause| !unspecific(cause));
-    let texts = causes
-        .take(4)
-        .map(|cause| causes::remedy(*cause).to_string());
-    texts.collect()
+    let specific = |cause: &&Failure| !matches!(cause, Failure::Other | Failure::Secondary);
+    let causes = verdict.causes.iter().filter(specific).take(4);
+    causes.map(|cause| causes::remedy(*cause).into()).collect()
 }

@@ -13,7 +13,7 @@ const MAX_PENDING_PLACES: usize = 64;
 const MAX_LOCAL: usize = 64;
 
 /// The process of a rank.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Place {
     /// Index of the host.
     pub host: u32,
@@ -79,40 +79,30 @@ impl ChannelCounts {
     pub fn connection(&mut self, connection: &Connection<'_>, printer: Option<Place>) {
         *self.over.entry(connection.over).or_default() += 1;
         let hop = (connection.from, connection.to);
-        if let Some((from, to)) = connection.devices {
-            for (rank, device) in [(hop.0, from), (hop.1, to)] {
-                let Ok(device) = u64::from_str_radix(device, 16) else {
-                    continue;
-                };
-                match self.devices.get(&rank) {
-                    Some(known) => self.moved |= *known != device,
-                    None if self.devices.len() < MAX_PLACES => {
-                        self.devices.insert(rank, device);
-                    }
-                    None => {}
-                }
+        let devices = connection.devices;
+        for (rank, device) in devices
+            .into_iter()
+            .flat_map(|(a, b)| [(hop.0, a), (hop.1, b)])
+        {
+            if let Ok(device) = u64::from_str_radix(device, 16) {
+                self.device(rank, device);
             }
         }
+        let same = devices.is_some_and(|(a, b)| a == b) && hop.0 != hop.1;
         match connection.over {
             Transport::Net(net) => {
                 if net != Net::Socket {
-                    if connection.gdr {
-                        self.gdr += 1;
-                    } else {
-                        self.no_gdr += 1;
-                    }
+                    self.gdr += u64::from(connection.gdr);
+                    self.no_gdr += u64::from(!connection.gdr);
                 }
                 if let (Net::Ib, Some(nic)) = (net, connection.nic) {
                     self.nic(nic);
                 }
-                if let Some((a, b)) = connection.devices {
-                    self.same_device |= a == b && connection.from != connection.to;
-                }
+                self.same_device |= same;
                 self.hop(hop);
             }
             Transport::P2p | Transport::Shm => {
-                self.own_numbers |=
-                    hop.0 != hop.1 && connection.devices.is_some_and(|(a, b)| a == b);
+                self.own_numbers |= same;
                 self.local(connection.channel, hop, printer);
             }
             Transport::Mnnvl | Transport::CollNet => {}
@@ -123,6 +113,16 @@ impl ChannelCounts {
                 Side::Receive => connection.to,
             };
             self.place(own, place);
+        }
+    }
+
+    fn device(&mut self, rank: u32, device: u64) {
+        match self.devices.get(&rank) {
+            Some(known) => self.moved |= *known != device,
+            None if self.devices.len() < MAX_PLACES => {
+                self.devices.insert(rank, device);
+            }
+            None => {}
         }
     }
 
@@ -145,14 +145,12 @@ impl ChannelCounts {
         if self.ring.as_ref().is_none_or(|(known, _)| channel < *known) {
             self.ring = Some((channel, Ring::new()));
         }
-        let Some((known, next)) = &mut self.ring else {
+        let ring = self.ring.as_mut().filter(|(known, _)| *known == channel);
+        let Some((_, next)) = ring else {
             return;
         };
-        if *known != channel {
-            return;
-        }
-        if let Some(told) = next.get_mut(&from) {
-            *told = told.filter(|(by, place)| *by == printer || *place == to);
+        if let Some(known) = next.get_mut(&from) {
+            *known = known.filter(|(by, place)| *by == printer || *place == to);
         } else if next.len() < MAX_LOCAL {
             next.insert(from, Some((printer, to)));
         }
@@ -183,8 +181,7 @@ impl ChannelCounts {
         self.moved |= other.moved;
         self.own_numbers |= other.own_numbers;
         for (rank, device) in &other.devices {
-            let known = *self.devices.entry(*rank).or_insert(*device);
-            self.moved |= known != *device;
+            self.device(*rank, *device);
         }
         self.mixed |= other.mixed;
         for (rank, place) in &other.places {
@@ -218,10 +215,8 @@ impl ChannelCounts {
 
     /// Number of connections over a net.
     pub fn net(&self, net: Net) -> u64 {
-        self.over
-            .get(&Transport::Net(net))
-            .copied()
-            .unwrap_or_default()
+        let count = self.over.get(&Transport::Net(net));
+        count.copied().unwrap_or_default()
     }
 
     /// Nets in use, with their numbers of connections.

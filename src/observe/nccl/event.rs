@@ -80,23 +80,23 @@ pub enum Net {
 impl Net {
     /// The net with a name, as in `Using network X` and `via NET/X/0`.
     pub fn of(name: &str) -> Net {
-        if name == "IB" || name == "gIB" || name.starts_with("IBext") {
-            Net::Ib
-        } else if name == "Socket" {
-            Net::Socket
-        } else if name.contains("Libfabric") || name == "OFI" {
-            Net::Ofi
-        } else if name.starts_with("FasTrak") {
-            Net::FasTrak
-        } else if name.starts_with("GPUDirectTCPX") {
-            Net::Tcpx
-        } else if name.starts_with("UCX") {
-            Net::Ucx
-        } else if name == "FastSocket" {
-            Net::FastSocket
-        } else {
-            Net::Other
+        match name {
+            "IB" | "gIB" => Net::Ib,
+            "Socket" => Net::Socket,
+            "OFI" => Net::Ofi,
+            "FastSocket" => Net::FastSocket,
+            _ if name.starts_with("IBext") => Net::Ib,
+            _ if name.contains("Libfabric") => Net::Ofi,
+            _ if name.starts_with("FasTrak") => Net::FasTrak,
+            _ if name.starts_with("GPUDirectTCPX") => Net::Tcpx,
+            _ if name.starts_with("UCX") => Net::Ucx,
+            _ => Net::Other,
         }
+    }
+
+    /// Whether it is plain TCP: NCCL's own, or Google's.
+    pub fn is_tcp(self) -> bool {
+        matches!(self, Net::Socket | Net::FastSocket)
     }
 }
 
@@ -183,6 +183,30 @@ pub struct Comm {
     pub phase: Phase,
 }
 
+/// How long an init took, by a line of its own.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct InitSeconds {
+    /// Rank of the printing process.
+    pub rank: u32,
+    /// Number of ranks in the communicator.
+    pub nranks: u32,
+    /// Duration of init in seconds.
+    pub seconds: f64,
+}
+
+/// An entry of nccl-tests' list of ranks.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TestRank<'a> {
+    /// Rank of the process.
+    pub rank: u32,
+    /// Host name as the line prints it.
+    pub host: &'a str,
+    /// Process id as the line prints it.
+    pub pid: u32,
+    /// Device number and bus id, as printed.
+    pub device: &'a str,
+}
+
 /// The meaning of a line.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Event<'a> {
@@ -239,25 +263,9 @@ pub enum Event<'a> {
     /// A line about a communicator.
     Comm(Comm),
     /// `Init timings …: rank r nranks n total 1.08`
-    InitSeconds {
-        /// Rank of the printing process.
-        rank: u32,
-        /// Number of ranks in the communicator.
-        nranks: u32,
-        /// Duration of init in seconds.
-        seconds: f64,
-    },
+    InitSeconds(InitSeconds),
     /// An entry of nccl-tests' list of ranks.
-    TestRank {
-        /// Rank of the process that printed the line.
-        rank: u32,
-        /// Host name as the line prints it.
-        host: &'a str,
-        /// Process id as the line prints it.
-        pid: u32,
-        /// Device number and bus id, as printed.
-        device: &'a str,
-    },
+    TestRank(TestRank<'a>),
     /// A warning or error that has a known meaning.
     Failure(Failure),
     /// `init.cc:1402 -> 6`: an error that a function passes to its caller.

@@ -14,7 +14,7 @@ pub struct GroupKey {
 }
 
 /// How far one rank's init has come.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Seat {
     /// Host and process of the rank.
     pub place: Place,
@@ -35,20 +35,6 @@ pub struct Seat {
 }
 
 impl Seat {
-    /// A rank of which nothing else is known.
-    pub(super) fn new(place: Place) -> Self {
-        Seat {
-            place,
-            bus: None,
-            started: None,
-            start: false,
-            complete: false,
-            ended: false,
-            aborted: false,
-            seconds: None,
-        }
-    }
-
     /// A line shows the rank in this phase of its communicator.
     pub(super) fn enter(&mut self, phase: Phase, time: Time<'_>) {
         match phase {

@@ -9,7 +9,7 @@ mod process_hints;
 pub use kinds::{EvidenceKind, Limits, Line, Link};
 
 use super::channel_counts::{ChannelCounts, Place};
-use super::event::{Comm, Connection, Event, Net, Phase, Record, Time};
+use super::event::{Comm, Connection, Event, InitSeconds, Net, Phase, Record, Time};
 use super::failure::Failure;
 use super::group::{Group, GroupKey, Seat};
 use super::process::Process;
@@ -60,7 +60,7 @@ pub struct NcclLog {
     /// Hosts in nccl-tests' list of ranks, by rank.
     pub test_ranks: BTreeMap<u32, u32>,
     /// Process and device of each rank in that list.
-    test_devices: BTreeMap<u32, (u32, String)>,
+    test_devices: BTreeMap<u32, ((u32, u32), String)>,
     /// The list names a rank twice: it contains several runs.
     pub test_runs: bool,
     /// Machines share a name: one interface has several addresses.
@@ -107,35 +107,34 @@ impl NcclLog {
 
     /// Applies a line of another program that is known: version, list of ranks, last error.
     pub fn apply_loose(&mut self, event: &Event<'_>, text: &str, number: u64) {
-        match event {
+        match *event {
             Event::Version(version) => self.version(version),
-            Event::TestRank {
-                rank,
-                host,
-                pid,
-                device,
-            } => {
-                let host = self.host(host);
-                if let Some((known, _)) = self.test_devices.get(rank) {
-                    self.test_runs |= *known != *pid || self.test_ranks.get(rank) != Some(&host);
+            Event::TestRank(entry) => {
+                let host = self.host(entry.host);
+                let (rank, process) = (entry.rank, (host, entry.pid));
+                if let Some((known, _)) = self.test_devices.get(&rank) {
+                    self.test_runs |= *known != process;
                 } else if self.test_ranks.len() < self.limits.seats {
-                    self.test_ranks.insert(*rank, host);
-                    self.test_devices.insert(*rank, (*pid, cut(device, 32)));
+                    self.test_ranks.insert(rank, host);
+                    self.test_devices
+                        .insert(rank, (process, cut(entry.device, 32)));
                 }
                 self.show(EvidenceKind::Span, text, number);
             }
-            Event::Failure(failure) => self.failure(*failure, text, number),
-            Event::Env { name, value } => match *name {
-                "NCCL_NET" => {
-                    self.printed_socket = value.eq_ignore_ascii_case("socket");
-                    self.show(EvidenceKind::Env("NCCL_NET"), text, number);
-                }
-                "NCCL_IB_DISABLE" | "NCCL_IBEXT_DISABLE" => {
-                    self.printed_ib_off = *value == "1";
-                    self.show(EvidenceKind::Env("NCCL_IB_DISABLE"), text, number);
-                }
-                _ => {}
-            },
+            Event::Failure(failure) => self.failure(failure, text, number),
+            Event::Env { name, value } => {
+                let name = match name {
+                    "NCCL_NET" => {
+                        self.printed_socket = value.eq_ignore_ascii_case("socket");
+                        "NCCL_NET"
+                    }
+                    _ => {
+                        self.printed_ib_off = value == "1";
+                        "NCCL_IB_DISABLE"
+                    }
+                };
+                self.show(EvidenceKind::Env(name), text, number);
+            }
             _ => {}
         }
     }
@@ -191,11 +190,7 @@ impl NcclLog {
                 }
             }
             Event::Comm(comm) => self.comm(&comm, record, place, number, time),
-            Event::InitSeconds {
-                rank,
-                nranks,
-                seconds,
-            } => self.init_took(place, record.who.tid, (rank, nranks), seconds),
+            Event::InitSeconds(init) => self.init_took(place, record.who.tid, init),
             Event::Failure(failure) => {
                 self.about_verbs(place, failure, text);
                 self.failure(failure, text, number);
@@ -218,17 +213,12 @@ impl NcclLog {
         let Some((process, tid)) = process.zip(record.who.tid) else {
             return;
         };
-        match process.thread(tid).and_then(|thread| thread.group) {
-            Some(key) => {
-                if let Some(group) = self.groups.get_mut(&key) {
-                    group.channels.connection(connection, printer);
-                }
-            }
-            None => {
-                if let Some(pending) = process.pending(tid) {
-                    pending.connection(connection, printer);
-                }
-            }
+        let channels = match process.thread(tid).and_then(|thread| thread.group) {
+            Some(key) => (self.groups.get_mut(&key)).map(|group| &mut group.channels),
+            None => process.pending(tid),
+        };
+        if let Some(channels) = channels {
+            channels.connection(connection, printer);
         }
     }
 
@@ -252,10 +242,10 @@ impl NcclLog {
     }
 
     fn host(&mut self, name: &str) -> u32 {
-        let name = match name.char_indices().nth(MAX_NAMES) {
-            Some((end, _)) => name.get(..end).unwrap_or_default(),
-            None => name,
-        };
+        let end = name.char_indices().nth(MAX_NAMES);
+        let name = name
+            .get(..end.map_or(name.len(), |(end, _)| end))
+            .unwrap_or_default();
         let found = self.hosts.iter().rposition(|host| host == name);
         let at = found.unwrap_or_else(|| {
             // One host more changes no verdict.
@@ -294,11 +284,7 @@ impl NcclLog {
 
 /// The first characters of a text, of at most `bytes` bytes.
 fn cut(text: &str, bytes: usize) -> String {
-    let end = text
-        .char_indices()
-        .map(|(at, c)| at + c.len_utf8())
-        .take_while(|end| *end <= bytes)
-        .last()
-        .unwrap_or(0);
-    text.get(..end).unwrap_or_default().to_string()
+    let mut ends = (0..=bytes.min(text.len())).rev();
+    let end = ends.find(|end| text.is_char_boundary(*end));
+    text.get(..end.unwrap_or(0)).unwrap_or_default().to_string()
 }

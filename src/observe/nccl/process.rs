@@ -157,23 +157,16 @@ impl Process {
 
     /// The net that it uses, by the best evidence.
     pub fn net(&self) -> Option<Net> {
-        if let Some(chosen) = self.chosen {
-            return Some(chosen);
-        }
-        if self.fast_socket {
-            return Some(Net::FastSocket);
-        }
-        if let Some(net) = self.speaks {
-            return Some(net);
-        }
-        if self.ib_found || self.ib_at_work {
-            return Some(Net::Ib);
-        }
-        if self.ofi && !self.ofi_failed {
-            return Some(Net::Ofi);
-        }
+        let by_lines = [
+            (self.fast_socket, Net::FastSocket),
+            (self.speaks.is_some(), self.speaks.unwrap_or(Net::Other)),
+            (self.ib_found || self.ib_at_work, Net::Ib),
+            (self.ofi && !self.ofi_failed, Net::Ofi),
+        ];
+        let shown = by_lines.into_iter().find(|(shown, _)| *shown);
+        let net = self.chosen.or(shown.map(|(_, net)| net));
         // Up to 2.5 the choice is not printed: without plugin and verbs only TCP is left.
         let left = self.socket_listed && self.no_plugin && (self.ib_none || self.ib_disabled);
-        (self.socket_begun || left).then_some(Net::Socket)
+        net.or((self.socket_begun || left).then_some(Net::Socket))
     }
 }

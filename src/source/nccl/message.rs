@@ -6,6 +6,7 @@ mod fault;
 mod network;
 pub(super) mod scan;
 
+use crate::observe::nccl::event::TestRank;
 use crate::observe::nccl::{Event, Failure, Level};
 use scan::{Scan, find};
 use std::sync::LazyLock;
@@ -152,12 +153,12 @@ pub(super) fn test_rank(line: &str) -> Option<Event<'_>> {
     let (host, rest) = rest.split_once(' ')?;
     let device = rest.trim_start().strip_prefix("device ")?;
     let end = device.find(']').map_or(device.len(), |at| at + 1);
-    Some(Event::TestRank {
+    Some(Event::TestRank(TestRank {
         rank,
         host,
         pid,
         device: device.get(..end)?.trim_start(),
-    })
+    }))
 }
 
 #[cfg(test)]

@@ -43,6 +43,18 @@ pub(super) struct Name {
     inode: u64,
 }
 
+impl Name {
+    fn entry(&self, dir: &Path, restart: u32, (age, compressed): (Age, bool)) -> Entry {
+        Entry {
+            restart,
+            age,
+            compressed,
+            path: dir.join(&self.name),
+            inode: self.inode,
+        }
+    }
+}
+
 /// The first `most` UTF-8 names in a directory, and the number of all others.
 pub(super) fn names(dir: &Path, most: usize) -> io::Result<(Vec<Name>, u64)> {
     let mut found = Vec::new();
@@ -69,22 +81,15 @@ pub(super) fn names(dir: &Path, most: usize) -> io::Result<(Vec<Name>, u64)> {
 pub(super) fn list(dir: &Path, root: &Path) -> io::Result<Listing> {
     let mut listing = Listing::default();
     for found in names(dir, MAX_NAMES)?.0 {
-        let Some((restart, suffix)) = names::log(&found.name) else {
-            continue;
-        };
-        let Some((age, compressed)) = names::suffix(suffix) else {
+        let log = names::log(&found.name);
+        let suffix = log.and_then(|(restart, rest)| Some((restart, names::suffix(rest)?)));
+        let Some((restart, suffix)) = suffix else {
             continue;
         };
         let path = dir.join(&found.name);
         if found.kind.is_file() {
-            listing.entries.push(Entry {
-                restart,
-                age,
-                compressed,
-                path,
-                inode: found.inode,
-            });
-        } else if found.kind.is_symlink() && age == Age::Live {
+            listing.entries.push(found.entry(dir, restart, suffix));
+        } else if found.kind.is_symlink() && suffix.0 == Age::Live {
             match linked(&path, root, restart) {
                 Ok(entries) => {
                     listing.entries.extend(entries);
@@ -126,20 +131,15 @@ fn linked(link: &Path, root: &Path, restart: u32) -> io::Result<Vec<Entry>> {
     let (Some(dir), Some(base)) = (real.parent(), name) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
-    let files = names(dir, MAX_NAMES)?.0.into_iter();
-    let files = files.filter(|found| found.kind.is_file());
-    let entries: Vec<Entry> = files
-        .filter_map(|found| {
-            let (age, compressed) = names::suffix(found.name.strip_prefix(base)?)?;
-            Some(Entry {
-                restart,
-                age,
-                compressed,
-                path: dir.join(&found.name),
-                inode: found.inode,
-            })
-        })
-        .collect();
+    let mut entries = Vec::new();
+    for found in names(dir, MAX_NAMES)?.0 {
+        let suffix = found
+            .name
+            .strip_prefix(base)
+            .filter(|_| found.kind.is_file());
+        let suffix = suffix.and_then(names::suffix);
+        entries.extend(suffix.map(|suffix| found.entry(dir, restart, suffix)));
+    }
     if !entries.iter().any(|entry| entry.age == Age::Live) {
         return Err(io::Error::other("links to no regular file"));
     }

@@ -560,7 +560,8 @@ pub(super) fn hand_lines(
     sink: &mut dyn Sink,
 ) -> u64 {
     let (mut at, mut too_long) = (0, 0);
-    while let Some(found) = sink.wants(who, region, at)
+    while at < region.len()
+        && let Some(found) = sink.wants(who, region, at)
         && (at..region.len()).contains(&found)
     {
         let before = region.get(at..found).unwrap_or_default();

@@ -10,14 +10,15 @@ pub(crate) struct PodDir<'a> {
 }
 
 pub(crate) fn pod_dir(name: &str) -> Option<PodDir<'_>> {
-    let mut parts = name.split('_');
-    let parsed = PodDir {
-        namespace: parts.next()?,
-        pod: parts.next()?,
-        uid: parts.next()?,
+    let parts: Vec<&str> = name.split('_').collect();
+    let &[namespace, pod, uid] = parts.as_slice() else {
+        return None;
     };
-    let filled = ![parsed.namespace, parsed.pod, parsed.uid].contains(&"");
-    (filled && parts.next().is_none()).then_some(parsed)
+    (!parts.contains(&"")).then_some(PodDir {
+        namespace,
+        pod,
+        uid,
+    })
 }
 
 /// Where a file stands among those of one restart, by what follows the log's name.
@@ -54,10 +55,8 @@ pub(super) fn suffix(rest: &str) -> Option<(Age, bool)> {
     let Some(rest) = rest.strip_prefix('.') else {
         return rest.is_empty().then_some((Age::Live, false));
     };
-    let (rest, compressed) = match rest.strip_suffix(".gz") {
-        Some(rest) => (rest, true),
-        None => (rest, false),
-    };
+    let unpacked = rest.strip_suffix(".gz");
+    let (rest, compressed) = (unpacked.unwrap_or(rest), unpacked.is_some());
     let age = match rest.split_once('-') {
         Some((day, time)) if day.len() == 8 && time.len() == 6 => {
             Age::Stamp(u64::from(decimal(day)?) * 1_000_000 + u64::from(decimal(time)?))

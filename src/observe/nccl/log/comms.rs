@@ -11,18 +11,12 @@ impl NcclLog {
         number: u64,
         time: Time<'_>,
     ) {
+        let nranks = comm.nranks;
+        let own = |id| GroupKey { id, nranks };
         let key = match comm.id {
-            Some(id) => GroupKey {
-                id,
-                nranks: comm.nranks,
-            },
+            Some(id) => own(id),
             // A line without an id belongs to the thread's communicator, if that has the same size.
-            None => self
-                .group_of(place, record.who.tid, comm.nranks)
-                .unwrap_or(GroupKey {
-                    id: 0,
-                    nranks: comm.nranks,
-                }),
+            None => (self.group_of(place, record.who.tid, nranks)).unwrap_or(own(0)),
         };
         self.make_group(key);
         self.mnnvl |= comm.mnnvl;
@@ -39,7 +33,8 @@ impl NcclLog {
         }
         if known.is_some() || room {
             let known = known.filter(|seat| seat.place == place);
-            let mut seat = known.unwrap_or_else(|| Seat::new(place));
+            let mut seat = known.unwrap_or_default();
+            seat.place = place;
             seat.bus = comm.bus.or(seat.bus);
             seat.enter(comm.phase, time);
             group.seats.insert(comm.rank, seat);
@@ -62,19 +57,13 @@ impl NcclLog {
     }
 
     /// How long an init took, by a line of its own.
-    pub(super) fn init_took(
-        &mut self,
-        place: Place,
-        tid: Option<u32>,
-        (rank, nranks): (u32, u32),
-        seconds: f64,
-    ) {
-        let key = self.group_of(place, tid, nranks);
+    pub(super) fn init_took(&mut self, place: Place, tid: Option<u32>, init: InitSeconds) {
+        let key = self.group_of(place, tid, init.nranks);
         let group = key.and_then(|key| self.groups.get_mut(&key));
-        if let Some(seat) = group.and_then(|group| group.seats.get_mut(&rank)) {
-            seat.seconds = Some(seconds);
+        if let Some(seat) = group.and_then(|group| group.seats.get_mut(&init.rank)) {
+            seat.seconds = Some(init.seconds);
         }
-        self.longest_init(nranks, Some(seconds));
+        self.longest_init(init.nranks, Some(init.seconds));
     }
 
     /// Communicators of one rank have nothing to wait for.
@@ -85,27 +74,26 @@ impl NcclLog {
     }
 
     /// A process that appears as a rank replaces those of this host that had the rank before.
-    pub(super) fn supersede(&mut self, key: GroupKey, rank: u32, place: Place) {
+    fn supersede(&mut self, key: GroupKey, rank: u32, place: Place) {
         for (other, older) in &mut self.groups {
             if *other == key || older.superseded {
                 continue;
             }
             // A communicator of another size is of an earlier run only if the process is not in it.
-            let part = other.nranks != key.nranks
-                && (other.nranks < 2
-                    || key.nranks < 2
-                    || older.seats.values().any(|seat| seat.place == place));
-            let same = older.seats.get(&rank);
+            let within = || older.seats.values().any(|seat| seat.place == place);
+            let part =
+                other.nranks != key.nranks && (other.nranks < 2 || key.nranks < 2 || within());
             older.superseded = !part
-                && same.is_some_and(|seat| {
-                    seat.place.host == place.host && seat.place.process != place.process
-                });
-            if older.superseded {
-                for seat in older.seats.values() {
-                    let at = (seat.place.host, seat.place.process);
-                    if let Some(process) = self.processes.get_mut(&at) {
-                        process.stale = true;
-                    }
+                && older
+                    .seats
+                    .get(&rank)
+                    .is_some_and(|Seat { place: before, .. }| {
+                        before.host == place.host && before.process != place.process
+                    });
+            for seat in older.seats.values().filter(|_| older.superseded) {
+                let at = (seat.place.host, seat.place.process);
+                if let Some(process) = self.processes.get_mut(&at) {
+                    process.stale = true;
                 }
             }
         }
@@ -120,22 +108,16 @@ impl NcclLog {
     }
 
     /// The communicator that a thread works on, if it has this number of ranks.
-    pub(super) fn group_of(
-        &mut self,
-        place: Place,
-        tid: Option<u32>,
-        nranks: u32,
-    ) -> Option<GroupKey> {
+    fn group_of(&mut self, place: Place, tid: Option<u32>, nranks: u32) -> Option<GroupKey> {
         let process = self.processes.get_mut(&(place.host, place.process))?;
         let key = process.thread(tid?)?.group?;
         (key.nranks == nranks).then_some(key)
     }
 
     /// Assigns a thread's connections, also those it made before, to a communicator.
-    pub(super) fn bind(&mut self, place: Place, tid: Option<u32>, key: GroupKey) {
-        let thread = self
-            .processes
-            .get_mut(&(place.host, place.process))
+    fn bind(&mut self, place: Place, tid: Option<u32>, key: GroupKey) {
+        let process = self.processes.get_mut(&(place.host, place.process));
+        let thread = process
             .zip(tid)
             .and_then(|(process, tid)| process.thread(tid));
         let Some(thread) = thread else { return };
@@ -146,26 +128,25 @@ impl NcclLog {
         }
     }
 
-    pub(super) fn make_group(&mut self, key: GroupKey) {
+    fn make_group(&mut self, key: GroupKey) {
         if self.groups.len() >= self.limits.groups && !self.groups.contains_key(&key) {
             self.drop_group(None);
         }
     }
 
     /// Drops the least valuable group; a job is judged by its widest communicator.
-    pub(super) fn drop_group(&mut self, but: Option<GroupKey>) {
-        let least = self
-            .groups
-            .iter()
-            .filter(|(key, _)| Some(**key) != but)
-            .min_by_key(|(key, group)| (!group.superseded, key.nranks, group.last_line));
+    fn drop_group(&mut self, but: Option<GroupKey>) {
+        let others = self.groups.iter().filter(|(key, _)| Some(**key) != but);
+        let value =
+            |key: &GroupKey, group: &Group| (!group.superseded, key.nranks, group.last_line);
+        let least = others.min_by_key(|(key, group)| value(key, group));
         if let Some(key) = least.map(|(key, _)| *key) {
             self.groups.remove(&key);
         }
     }
 
     /// Whether a group has room for a rank. All groups together may have four times the ranks of one.
-    pub(super) fn seat(&mut self, key: GroupKey, rank: u32) -> bool {
+    fn seat(&mut self, key: GroupKey, rank: u32) -> bool {
         let Some(group) = self.groups.get(&key) else {
             return true;
         };

@@ -5,8 +5,8 @@ use super::*;
 impl NcclLog {
     /// `[0]mlx5_0:1/IB [1]={[0] mlx5_2:1/RoCE, [1] mlx5_3:1/RoCE}`: records the link layer of each device.
     pub(super) fn devices(&mut self, list: &str) {
+        // The number of the device whose parts follow, in braces.
         let mut outer = None;
-        let mut in_braces = false;
         for part in list.split('[').skip(1) {
             let Some((index, rest)) = part.split_once(']') else {
                 continue;
@@ -16,20 +16,12 @@ impl NcclLog {
             };
             if rest.starts_with('=') {
                 outer = Some(index);
-                in_braces = true;
                 continue;
             }
-            let index = if in_braces {
-                outer.unwrap_or(index)
-            } else {
-                index
-            };
-            in_braces &= !rest.contains('}');
+            let index = outer.unwrap_or(index);
+            outer = outer.filter(|_| !rest.contains('}'));
             let device = rest.trim_start().split([' ', ',', '}', ';']).next();
-            let Some((_, link)) = device.and_then(|device| device.split_once('/')) else {
-                continue;
-            };
-            let link = match link.split('/').next() {
+            let link = match device.and_then(|device| device.split('/').nth(1)) {
                 Some("IB") => Link::Ib,
                 Some("RoCE") => Link::Roce,
                 _ => continue,
@@ -43,11 +35,9 @@ impl NcclLog {
 
     /// Whether two ranks of nccl-tests' list have the same device of the same host.
     pub fn test_shares_devices(&self) -> bool {
-        let devices: BTreeSet<(u32, &str)> = self
-            .test_ranks
-            .iter()
-            .filter_map(|(rank, host)| Some((*host, self.test_devices.get(rank)?.1.as_str())))
-            .collect();
+        let of_host = |((host, _), device)| (host, device);
+        let devices: BTreeSet<(u32, String)> =
+            self.test_devices.values().cloned().map(of_host).collect();
         devices.len() < self.test_ranks.len()
     }
 
@@ -71,7 +61,7 @@ impl NcclLog {
     }
 
     pub(super) fn interfaces(&mut self, list: &str) {
-        for name in names(list) {
+        for (name, _) in entries(list) {
             if self.interfaces.len() >= MAX_NAMES {
                 return;
             }
@@ -93,10 +83,6 @@ fn entries(list: &str) -> impl Iterator<Item = (&str, &str)> {
         let (address, _) = address.split_once('<')?;
         Some((interface, address))
     })
-}
-
-fn names(list: &str) -> impl Iterator<Item = &str> {
-    entries(list).map(|(name, _)| name)
 }
 
 fn hash(text: &str) -> u64 {

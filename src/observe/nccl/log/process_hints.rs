@@ -29,30 +29,25 @@ impl NcclLog {
             return;
         };
         let is_set = !matches!(value, "0" | "" | "false");
-        let kind = match name {
+        let mut kind = None;
+        match name {
             "NCCL_IB_DISABLE" | "NCCL_IBEXT_DISABLE" => {
                 process.ib_disabled |= is_set;
                 process.ib_tried = true;
-                Some("NCCL_IB_DISABLE")
+                kind = Some("NCCL_IB_DISABLE");
             }
             "NCCL_NET" => {
                 process.asks_socket = value.eq_ignore_ascii_case("socket");
-                Some("NCCL_NET")
+                kind = Some("NCCL_NET");
             }
-            "NCCL_P2P_DISABLE" | "NCCL_SHM_DISABLE" => {
-                process.local_off |= is_set;
-                None
-            }
-            "NCCL_P2P_LEVEL" => {
-                process.local_off |= value.eq_ignore_ascii_case("LOC");
-                None
-            }
+            "NCCL_P2P_DISABLE" | "NCCL_SHM_DISABLE" => process.local_off |= is_set,
+            "NCCL_P2P_LEVEL" => process.local_off |= value.eq_ignore_ascii_case("LOC"),
             "FI_PROVIDER" => {
                 process.ofi_asked = true;
-                Some("FI_PROVIDER")
+                kind = Some("FI_PROVIDER");
             }
-            _ => None,
-        };
+            _ => {}
+        }
         if let (Some(name), true) = (kind, is_set) {
             self.show(EvidenceKind::Env(name), text, number);
         }

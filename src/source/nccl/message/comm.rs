@@ -2,7 +2,7 @@
 
 use super::scan::{Scan, find};
 use crate::observe::nccl::Event;
-use crate::observe::nccl::event::{Comm, Phase};
+use crate::observe::nccl::event::{Comm, InitSeconds, Phase};
 
 /// Parses lines that name a communicator with rank and size, in the word order of any version.
 pub(super) fn lifecycle(text: &str) -> Option<Event<'_>> {
@@ -31,16 +31,12 @@ pub(super) fn lifecycle(text: &str) -> Option<Event<'_>> {
     let pointer = Scan(start.strip_prefix("comm ").unwrap_or_default()).pointer();
     let id =
         find!(start, " commId ").and_then(|at| Scan(start.get(at + " commId ".len()..)?).pointer());
-    let phase = if start.contains("Init START") {
-        Phase::Start
-    } else if start.contains("Abort COMPLETE") {
-        Phase::Aborted
-    } else if start.contains("Destroy COMPLETE") {
-        Phase::Destroyed
-    } else if start.ends_with("COMPLETE") || start.contains("Init COMPLETE") {
-        Phase::Complete
-    } else {
-        Phase::Alive
+    let phase = match start {
+        _ if start.contains("Init START") => Phase::Start,
+        _ if start.contains("Abort COMPLETE") => Phase::Aborted,
+        _ if start.contains("Destroy COMPLETE") => Phase::Destroyed,
+        _ if start.ends_with("COMPLETE") || start.contains("Init COMPLETE") => Phase::Complete,
+        _ => Phase::Alive,
     };
     Some(Event::Comm(Comm {
         pointer,
@@ -84,9 +80,9 @@ fn timings(text: &str) -> Option<Event<'_>> {
     let (_, rest) = text.split_once(" total ")?;
     let total = rest.split([' ', '(']).next()?;
     let seconds: f64 = total.parse().ok()?;
-    (seconds.is_finite() && seconds >= 0.0).then_some(Event::InitSeconds {
+    (seconds.is_finite() && seconds >= 0.0).then_some(Event::InitSeconds(InitSeconds {
         rank,
         nranks,
         seconds,
-    })
+    }))
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::observe::nccl::event::{Comm, Connection, Phase, Side};
+use crate::observe::nccl::event::{Comm, Connection, InitSeconds, Phase, Side};
 use crate::observe::nccl::{Net, Transport};
 
 fn info(text: &str) -> Event<'_> {
@@ -311,11 +311,11 @@ fn communicators_of_every_version() {
     let timings = "Init timings - ncclCommInitRank: rank 6 nranks 16 total 1.08 (kernels 0.50, bootstrap 0.22)";
     assert_eq!(
         info(timings),
-        Event::InitSeconds {
+        Event::InitSeconds(InitSeconds {
             rank: 6,
             nranks: 16,
             seconds: 1.08
-        }
+        })
     );
     for odd in [
         "comm 0x5 rank 9 nranks 4",
@@ -564,22 +564,22 @@ fn lines_without_the_mark() {
         "#  Rank  0 Group  0 Pid 1034070 on gpu03-vm device  0 [0000:11:00] NVIDIA H100 80GB HBM3";
     assert_eq!(
         test_rank(row),
-        Some(Event::TestRank {
+        Some(Event::TestRank(TestRank {
             rank: 0,
             host: "gpu03-vm",
             pid: 1_034_070,
             device: "0 [0000:11:00]",
-        })
+        }))
     );
     let old = "#   Rank  1 Pid  25383 on nccl-tests device  1 [0xc2] NVIDIA RTX A6000";
     assert_eq!(
         test_rank(old),
-        Some(Event::TestRank {
+        Some(Event::TestRank(TestRank {
             rank: 1,
             host: "nccl-tests",
             pid: 25383,
             device: "1 [0xc2]",
-        })
+        }))
     );
     for odd in ["Rank 0 Pid x on h device 0", "Rank", "Pid 5 on"] {
         assert_eq!(test_rank(odd), None, "{odd}");
