@@ -29,26 +29,21 @@ pub struct RecordedErrnos {
 impl RecordedErrnos {
     /// Reads `root/.selvage-errno`; lines that do not parse are left out. No file: no errors.
     pub fn load(root: &Path) -> Self {
-        let mut by_path = HashMap::new();
-        if let Ok(text) = read_regular(&root.join(ERRNO_FILE)) {
-            for line in text.lines() {
-                let Some((errno, path)) = line.trim().split_once(' ') else {
-                    continue;
-                };
-                if let Ok(errno) = errno.parse() {
-                    by_path.insert(root.join(path.trim().trim_start_matches('/')), errno);
-                }
-            }
+        let text = read_regular(&root.join(ERRNO_FILE)).unwrap_or_default();
+        let entry = |line: &str| {
+            let (errno, path) = line.trim().split_once(' ')?;
+            let path = root.join(path.trim().trim_start_matches('/'));
+            Some((path, errno.parse().ok()?))
+        };
+        RecordedErrnos {
+            by_path: text.lines().filter_map(entry).collect(),
         }
-        RecordedErrnos { by_path }
     }
 
     /// Fails with the errno recorded for a path, if there is one.
     pub fn check(&self, path: &Path) -> io::Result<()> {
-        match self.by_path.get(path) {
-            Some(errno) => Err(io::Error::from_raw_os_error(*errno)),
-            None => Ok(()),
-        }
+        let errno = self.by_path.get(path);
+        errno.map_or(Ok(()), |errno| Err(io::Error::from_raw_os_error(*errno)))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::host::Host;
 use crate::observe::history::Memory;
 use crate::observe::snapshot::Snapshot;
 use crate::report::Report;
-use crate::sampler::snapshot_update;
+use crate::source::machine;
 use crate::state::{Saved, StateDir};
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(super) async fn find(config: &Config, keep: bool) -> Found {
     let host = Arc::new(asked.unwrap_or_else(|| Host::new(&config.agent.host_root)));
     let boot_id = {
         let host = Arc::clone(&host);
-        blocking::ask("boot-id", move || snapshot_update::boot_id(&host))
+        blocking::ask("boot-id", move || machine::boot_id(&host))
     };
     let state = StateDir::new(config.agent.state_dir.as_deref());
     let saved = {

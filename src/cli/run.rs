@@ -113,7 +113,7 @@ fn capture_command(config: &Config, matches: &ArgMatches) -> Status {
     let asked = {
         let (host, state) = (host.clone(), config.agent.state_dir.clone());
         crate::blocking::ask_within("saved", PATIENCE, move || {
-            let boot_id = crate::sampler::snapshot_update::boot_id(&host);
+            let boot_id = machine::boot_id(&host);
             let saved = StateDir::new(state.as_deref()).load();
             saved.restricted_of(boot_id.as_deref())
         })

@@ -3,7 +3,6 @@
 
 pub mod pool;
 pub mod schedule;
-pub mod snapshot_update;
 pub mod sources;
 
 use crate::clock::Clock;
@@ -317,7 +316,7 @@ impl Sampler {
         };
         self.schedule.retain(keep);
         self.readers.retain(|subject, _| keep(subject));
-        snapshot_update::forget(&mut self.snapshot, &devices, netdevs);
+        sources::forget(&mut self.snapshot, &devices, netdevs);
         self.netdevs.clone_from(netdevs);
         for source in SOURCES {
             let names: Vec<&str> = match source.scope {

@@ -1,7 +1,6 @@
 //! When each subject is read next. Pure: time comes in, decisions go out.
 
-use super::snapshot_update::Ended;
-use super::sources::source;
+use super::sources::{Ended, source};
 use crate::observe::reading::{Fault, FaultKind};
 use crate::observe::snapshot::{Snapshot, SourceHealth};
 use crate::units::Millis;

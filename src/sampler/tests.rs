@@ -2,7 +2,7 @@ use super::*;
 use crate::observe::pci::{PciFacts, PciFunction, PcieLink};
 use crate::observe::reading::Reading;
 use crate::source::testtree::TestTree;
-use snapshot_update::Ended;
+use sources::Ended;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -136,7 +136,7 @@ fn a_bus_that_got_worse_is_looked_at_again() {
     ] {
         let before = scan(function(class, 32_000, 16, false));
         let now = scan(function(class, megatransfers, width, dead));
-        let got = snapshot_update::worse_bus(Some(&before), &now);
+        let got = sources::worse_bus(Some(&before), &now);
         assert_eq!(got, want, "{class} {megatransfers} x{width} {dead}");
     }
 }

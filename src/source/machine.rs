@@ -26,19 +26,28 @@ const CLOUDS: &[&str] = &["Amazon EC2", "Google", "Google Compute Engine"];
 /// Name of the machine: of a directory tree, the one that was saved with it.
 pub fn host_name(host: &Host) -> Option<String> {
     if !host.is_live() {
-        return tree::read_text(host, "proc/sys/kernel/hostname")
-            .value()
-            .cloned();
+        return tree::read_text(host, "proc/sys/kernel/hostname").into_value();
     }
     let name = nix::sys::utsname::uname().ok()?;
     Some(name.nodename().to_string_lossy().into_owned())
 }
 
+/// `/proc/sys/kernel/random/boot_id`.
+pub fn boot_id(host: &Host) -> Option<String> {
+    let text = tree::read_text(host, "proc/sys/kernel/random/boot_id");
+    text.into_value().filter(|text| !text.is_empty())
+}
+
 /// Whether the machine is a guest. Its PCI topology is then the hypervisor's invention.
 pub fn is_virtual(host: &Host) -> bool {
-    let dmi =
-        |file: &str| parse::word(host, format!("sys/class/dmi/id/{file}")).unwrap_or_default();
-    judge(&cpuinfo(host), &dmi("sys_vendor"), &dmi("product_name"))
+    let MachineFacts {
+        vendor, product, ..
+    } = facts(host);
+    judge(
+        &cpuinfo(host),
+        &vendor.unwrap_or_default(),
+        &product.unwrap_or_default(),
+    )
 }
 
 /// The `hypervisor` flag exists on x86 only; elsewhere, and where it is hidden, the product tells.
@@ -84,10 +93,8 @@ pub fn arch(host: &Host) -> Option<String> {
 }
 
 fn cpuinfo(host: &Host) -> String {
-    tree::read_bytes(host, "proc/cpuinfo", CPUINFO)
-        .value()
-        .map(|bytes| String::from_utf8_lossy(bytes).into_owned())
-        .unwrap_or_default()
+    let bytes = tree::read_bytes(host, "proc/cpuinfo", CPUINFO).into_value();
+    String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()
 }
 
 /// Value of the first `name : value` line.

@@ -41,15 +41,12 @@ pub fn rails(text: &str, from: &str) -> Result<Rails, String> {
             "not a report of selvage.dev/report/v1: its schema is {schema:?}"
         ));
     }
-    let count = report.ports.iter().filter(|port| port.rail).count();
-    let rates = || {
-        let rails = report.ports.iter().filter(|port| port.rail);
-        rails.filter_map(|port| port.rate_bits_per_second.filter(|rate| *rate > 0))
-    };
-    let kinds = report.ports.iter().filter(|port| port.rail);
-    let mut kinds = kinds.filter_map(|port| kind(&port.driver));
+    let rails: Vec<&Port> = report.ports.iter().filter(|port| port.rail).collect();
+    let rates = rails.iter().filter_map(|port| port.rate_bits_per_second);
+    let rates: Vec<u64> = rates.filter(|rate| *rate > 0).collect();
+    let mut kinds = rails.iter().filter_map(|port| kind(&port.driver));
     let first = kinds.next();
-    let (Some(slowest), Some(fastest)) = (rates().min(), rates().max()) else {
+    let (Some(slowest), Some(fastest)) = (rates.iter().min(), rates.iter().max()) else {
         return Err("contains no rail with a known rate".into());
     };
     let trouble = match (report.state.as_str(), report.reasons.is_empty()) {
@@ -63,9 +60,9 @@ pub fn rails(text: &str, from: &str) -> Result<Rails, String> {
         false => format!("{from} {}", report.node),
     };
     Ok(Rails {
-        count: u32::try_from(count).unwrap_or(u32::MAX),
-        rate: BitsPerSec(slowest),
-        fastest: (fastest != slowest).then_some(BitsPerSec(fastest)),
+        count: u32::try_from(rails.len()).unwrap_or(u32::MAX),
+        rate: BitsPerSec(*slowest),
+        fastest: (fastest != slowest).then_some(BitsPerSec(*fastest)),
         gpus: report.gpus.filter(|gpus| *gpus > 0),
         kind: first.filter(|first| kinds.all(|kind| kind == *first)),
         from,

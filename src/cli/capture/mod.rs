@@ -18,7 +18,7 @@ use crate::host::Host;
 use crate::host::recording::{Entry, Recorded, Recording};
 use crate::observe::reading::Reading;
 use crate::observe::snapshot::Snapshot;
-use crate::sampler::{Plan, Sampler, snapshot_update};
+use crate::sampler::{Plan, Sampler};
 use crate::source::rdma_port::port_dir;
 use crate::source::{dot1x, ethtool, machine, replay, tree};
 use crate::units::PortKey;
@@ -109,10 +109,7 @@ pub async fn capture(
     let mut sampler = Sampler::new(Arc::clone(&recorded), plan, clock, None, restricted);
     let machine = tokio::task::spawn_blocking(move || {
         tree::list(&recorded, "sys/class");
-        let _ = (
-            snapshot_update::boot_id(&recorded),
-            machine::host_name(&recorded),
-        );
+        let _ = (machine::boot_id(&recorded), machine::host_name(&recorded));
     });
     while !sampler.sampled_once() {
         sampler.step().await;
