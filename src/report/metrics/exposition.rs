@@ -21,7 +21,13 @@ macro_rules! samples {
     )*};
 }
 
-samples! { f64 i64 u32 u64 usize }
+samples! { i64 u32 u64 usize }
+
+impl Sample for f64 {
+    fn sample(self) -> Option<f64> {
+        Some(self)
+    }
+}
 
 impl Sample for bool {
     fn sample(self) -> Option<f64> {
