@@ -89,7 +89,7 @@ test-stack: rig ## every query and alert on a real Prometheus that watches the d
 test-vm: rig ## real kernels in QEMU: the newest one
 	tests/vm/run --kernel $(lastword $(VM_KERNELS)) --bin $(RIG)
 
-test-system: deps test-vm-all test-cluster test-fleet mutants ## both kernels, a real cluster, 300 agents, mutants
+test-system: deps test-vm-all test-cluster test-fleet ## both kernels, a real cluster, 300 agents
 
 test-vm-all: rig
 	$(foreach kernel,$(VM_KERNELS),tests/vm/run --kernel $(kernel) --bin $(RIG) &&) true
