@@ -4,7 +4,7 @@
 use super::nccl::{Fallback, NcclVerdict, Network};
 use super::nccl_daemon::{self, DaemonTrouble};
 use super::nccl_pods::NoRdma;
-use super::nccl_suspect::Suspect;
+use super::nccl_suspect::{AT_ONCE, Suspect};
 use super::policy::JobEffect;
 use super::{Candidate, Check, Context, ReasonDoc, Status, Timing, Weight, nccl_pods};
 use crate::observe::pod::{ContainerKey, Job};
@@ -179,12 +179,6 @@ impl Outcomes {
         u32::try_from(last.count()).unwrap_or(u32::MAX)
     }
 }
-
-/// Verdicts are believed at once: each rests on lines in a log.
-const AT_ONCE: Timing = Timing {
-    raise_after: Duration::ZERO,
-    clear_after: Duration::ZERO,
-};
 
 /// A crashing daemon runs for a moment after each restart.
 const A_WHILE: Timing = Timing {

@@ -40,6 +40,13 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     suspects.filter_map(Suspect::candidate).collect()
 }
 
+/// Findings that are believed at once: each rests on what was seen for long enough, or on lines in a
+/// log.
+pub(super) const AT_ONCE: Timing = Timing {
+    raise_after: Duration::ZERO,
+    clear_after: Duration::ZERO,
+};
+
 /// RDMA ports that move less than this share of the threshold do not carry a job's traffic.
 const MOVES_SHARE: f64 = 0.01;
 
@@ -97,13 +104,9 @@ impl Suspect {
 
     /// The finding about a suspect; `None` in every other state.
     pub fn candidate(&self) -> Option<Candidate> {
-        let timing = Timing {
-            raise_after: Duration::ZERO,
-            clear_after: Duration::ZERO,
-        };
         (self.state == State::Suspect).then(|| {
             let id = (self.uid.clone(), self.subject());
-            let mut candidate = SUSPECT.candidate(ID, id, timing, self.message.clone());
+            let mut candidate = SUSPECT.candidate(ID, id, AT_ONCE, self.message.clone());
             candidate.evidence = self.evidence.clone();
             candidate
         })

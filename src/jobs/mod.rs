@@ -120,7 +120,8 @@ impl NodeJobs {
         let table = Arc::clone(&self.pods.borrow());
         let no_rdma = (table.by_uid.values()).filter_map(|pod| gpus_without_rdma(pod, devices));
         let running = || table.by_uid.values().filter(|pod| !pod.finished);
-        let with_daemon = running().filter(|pod| has_daemon(pod)).count();
+        let daemon = |pod: &PodFacts| pod.containers.values().any(|of| of.tcp_daemon);
+        let with_daemon = running().filter(|pod| daemon(pod)).count();
         let trouble = |tcp| {
             // A pod without a daemon can only be served by another pod's.
             let troubles =
@@ -149,8 +150,4 @@ impl NodeJobs {
         let absent = fault.is_none() && self.jobs.logs.is_none();
         sampler.set_health("pod_logs", fault.clone(), absent, stalled, None);
     }
-}
-
-fn has_daemon(pod: &PodFacts) -> bool {
-    (pod.containers.values()).any(|container| container.tcp_daemon)
 }

@@ -63,6 +63,7 @@ pub(super) struct SavedVerdict {
 }
 
 /// One container.
+#[derive(Default)]
 struct JobLog {
     restart: u32,
     reader: Reader,
@@ -83,6 +84,7 @@ struct JobLog {
 }
 
 /// All containers.
+#[derive(Default)]
 pub(super) struct Registry {
     most: usize,
     logs: BTreeMap<ContainerKey, JobLog>,
@@ -112,13 +114,7 @@ impl Registry {
     pub(super) fn new(most: usize) -> Self {
         Registry {
             most: most.max(1),
-            logs: BTreeMap::new(),
-            outcomes: Outcomes::default(),
-            dropped: 0,
-            lost: 0,
-            now: Millis(0),
-            wall: None,
-            changed: false,
+            ..Registry::default()
         }
     }
 
@@ -302,16 +298,11 @@ impl JobLog {
     fn new(restart: u32, now: Millis) -> Self {
         JobLog {
             restart,
-            reader: Reader::default(),
             log: NcclLog::new(Limits::CONTAINER),
-            finished: false,
-            sidecar: None,
-            remembered: None,
-            current: None,
-            announced: None,
             dirty: true,
             began: now,
             last_line: now,
+            ..JobLog::default()
         }
     }
 

@@ -82,16 +82,13 @@ pub(crate) struct TcpWatch<V> {
     listing: Option<Listing>,
 }
 
-impl<V: RdmaView> TcpWatch<V> {
+impl<V: RdmaView + Default> TcpWatch<V> {
     /// Queue pairs come from `view`. `exclude`: devices whose PMA counters are never opened.
     pub(crate) fn new(view: V, exclude: Vec<Glob>) -> Self {
         TcpWatch {
             view,
             exclude,
-            traffic: Rates::default(),
-            moved: Rates::default(),
-            restricted: BTreeSet::new(),
-            listing: None,
+            ..TcpWatch::default()
         }
     }
 

@@ -3,7 +3,7 @@
 use super::rdma_view::{Device, RdmaView};
 use crate::host::Host;
 use crate::observe::traffic::{OwnedQps, PodQps};
-use crate::source::netlink::rdma::queue_pairs::{QpKind, QpOwner};
+use crate::source::netlink::rdma::queue_pairs::{QpKind, QpOwner, QueuePair};
 use crate::source::pod_processes::{self, Found};
 use crate::units::Millis;
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,7 +67,7 @@ impl Listing {
             match view.queue_pairs(device) {
                 Ok(qps) => {
                     for qp in qps {
-                        listing.add(host, &mut pods, device, &qp.owner, qp.kind, qp.is_ready());
+                        listing.add(host, &mut pods, device, &qp);
                     }
                 }
                 Err(why) => listing.failed = Some(format!("{}: {why}", device.name)),
@@ -81,25 +81,22 @@ impl Listing {
         host: &Host,
         pods: &mut BTreeMap<u32, Found>,
         device: &Device,
-        owner: &QpOwner,
-        kind: QpKind,
-        ready: bool,
+        qp: &QueuePair,
     ) {
+        let kind = qp.kind;
         if kind == QpKind::Management {
             return;
         }
         let connected = !matches!(kind, QpKind::Ud | QpKind::Other(_));
-        let found = match owner {
+        let found = match &qp.owner {
             QpOwner::Kernel(_) => return,
             QpOwner::Hidden => Found::Gone,
             QpOwner::Task(pid) => match pods.get(pid) {
-                Some(found) => found.clone(),
                 None if pods.len() >= MAX_OWNERS => Found::Gone,
-                None => {
-                    let found = pod_processes::owner_of(host, *pid);
-                    pods.insert(*pid, found.clone());
+                _ => {
                     self.owners.insert(*pid);
-                    found
+                    let owner = || pod_processes::owner_of(host, *pid);
+                    pods.entry(*pid).or_insert_with(owner).clone()
                 }
             },
         };
@@ -119,7 +116,7 @@ impl Listing {
         };
         *count = count.saturating_add(1);
         if connected {
-            owned.ready = owned.ready.saturating_add(u32::from(ready));
+            owned.ready = owned.ready.saturating_add(u32::from(qp.is_ready()));
             if !owned.devices.contains(&device.name) {
                 owned.devices.push(device.name.clone());
             }

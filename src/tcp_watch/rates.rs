@@ -4,17 +4,9 @@ use crate::units::Millis;
 use std::collections::BTreeMap;
 
 /// The last look at each thing. Bounded by [`Rates::keep`].
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Rates<T> {
     last: BTreeMap<String, (Millis, Vec<u64>, T)>,
-}
-
-impl<T> Default for Rates<T> {
-    fn default() -> Self {
-        Rates {
-            last: BTreeMap::new(),
-        }
-    }
 }
 
 impl<T> Rates<T> {

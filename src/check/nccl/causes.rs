@@ -88,7 +88,7 @@ pub(super) fn causes(log: &NcclLog, context: &JobContext<'_>, judged: &Judged<'_
 }
 
 /// The settings that ask for TCP.
-fn settings(log: &NcclLog, context: &JobContext<'_>) -> impl Iterator<Item = Cause> {
+pub(super) fn settings(log: &NcclLog, context: &JobContext<'_>) -> Vec<Cause> {
     let any = |what: fn(&Process) -> bool| log.live().any(what);
     let sockets = any(|p| p.asks_socket) || log.printed_socket || context.wants_sockets();
     let fast_socket = any(|p| p.fast_socket || p.chosen == Some(Net::FastSocket));
@@ -98,9 +98,8 @@ fn settings(log: &NcclLog, context: &JobContext<'_>) -> impl Iterator<Item = Cau
         (fast_socket, Failure::FastSocket),
         (verbs_off, Failure::IbDisabled),
     ];
-    all.into_iter()
-        .filter(|(set, _)| *set)
-        .map(|(_, cause)| cause)
+    let set = all.into_iter().filter(|(set, _)| *set);
+    set.map(|(_, cause)| cause).collect()
 }
 
 /// Whether a plugin was requested, by name or with EFA devices, and none was found.

@@ -1,12 +1,13 @@
 //! Which network a job uses, and whether TCP is what it was meant to use.
 
+use super::causes;
 use super::context::JobContext;
 use super::span::{Span, distinct_hosts, group_span};
 use crate::observe::nccl::channel_counts::ChannelCounts;
 use crate::observe::nccl::event::Transport;
 use crate::observe::nccl::log::Link;
 use crate::observe::nccl::process::Process;
-use crate::observe::nccl::{NcclLog, Net};
+use crate::observe::nccl::{Failure, NcclLog, Net};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -259,15 +260,10 @@ fn ofi_over_tcp(log: &NcclLog, span: &Span, context: &JobContext<'_>) -> Used {
 /// Whether a setting asks for sockets. NCCL_IB_DISABLE=1 is routine on EFA images, whose plugin ignores
 /// it: if that plugin failed, or EFA devices were requested, it is not a reason for TCP.
 fn configured(log: &NcclLog, context: &JobContext<'_>) -> bool {
-    let any = |what: fn(&Process) -> bool| log.live().any(what);
-    let sockets = any(|process| process.asks_socket || process.fast_socket)
-        || log.channels.net(Net::FastSocket) > 0
-        || any(|process| process.chosen == Some(Net::FastSocket))
-        || log.printed_socket
-        || context.wants_sockets();
-    let efa = any(|process| process.ofi_failed) || context.requests_efa();
-    let verbs_off =
-        any(|process| process.ib_disabled) || log.printed_ib_off || context.disables_verbs();
+    let settings = causes::settings(log, context);
+    let verbs_off = settings.contains(&Failure::IbDisabled);
+    let sockets = settings.len() > usize::from(verbs_off) || log.channels.net(Net::FastSocket) > 0;
+    let efa = log.live().any(|process| process.ofi_failed) || context.requests_efa();
     sockets || verbs_off && !efa
 }
 

@@ -2,7 +2,7 @@
 //! of memory.
 
 use aho_corasick::{AhoCorasick, MatchKind};
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
 /// Marks a sidecar's verdict in the log of its container.
 pub const VERDICT_SCHEMA: &str = "selvage.dev/nccl-verdict/v1";
@@ -20,15 +20,15 @@ const LITERALS: [&str; 6] = [
     "derr P ",
 ];
 
+/// Building from constants cannot fail.
+static FINDER: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
+    // Only this kind of match uses vector instructions.
+    let kind = MatchKind::LeftmostFirst;
+    AhoCorasick::builder().match_kind(kind).build(LITERALS).ok()
+});
+
 /// Offset of the first literal at or after `from`.
 pub fn find(haystack: &[u8], from: usize) -> Option<usize> {
-    static FINDER: OnceLock<Option<AhoCorasick>> = OnceLock::new();
-    // Building from constants cannot fail.
-    let finder = FINDER.get_or_init(|| {
-        // Only this kind of match uses vector instructions.
-        let kind = MatchKind::LeftmostFirst;
-        AhoCorasick::builder().match_kind(kind).build(LITERALS).ok()
-    });
-    let found = finder.as_ref()?.find(haystack.get(from..)?)?;
+    let found = FINDER.as_ref()?.find(haystack.get(from..)?)?;
     Some(from + found.start())
 }

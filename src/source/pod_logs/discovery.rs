@@ -21,6 +21,7 @@ const MAX_CONTAINERS: usize = 256;
 const UNWATCHED_EVERY: Duration = Duration::from_secs(2);
 
 /// The directories known.
+#[derive(Default)]
 pub(super) struct Tree {
     /// The directory of all logs, links followed.
     root: PathBuf,
@@ -41,15 +42,10 @@ pub(super) struct Tree {
 impl Tree {
     pub(super) fn new(resume: Option<ResumeState>) -> Self {
         Tree {
-            root: PathBuf::new(),
             changed: true,
-            watched: false,
-            due: Millis(0),
-            state: Reading::Absent,
-            left_aside: 0,
             first: true,
             marks: resume.map(|resume| resume.logs),
-            serial: 0,
+            ..Tree::default()
         }
     }
 
@@ -163,6 +159,6 @@ impl Tree {
         let newest = self.first && self.marks.is_none();
         self.serial += 1;
         let who = Container { key, restart: 0 };
-        Log::new(self.serial, who, path.into(), mark, newest, tools)
+        Log::new(self.serial, who, path, mark, newest, tools)
     }
 }

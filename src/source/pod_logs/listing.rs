@@ -101,7 +101,7 @@ pub(super) fn list(dir: &Path, root: &Path) -> io::Result<Listing> {
             listing.odd = Some(format!("{}: not a regular file", path.display()));
         }
     }
-    let key = |file: &Entry| (file.restart, file.age.rank());
+    let key = |file: &Entry| (file.restart, file.age);
     (listing.entries).sort_by_key(|file| (key(file), file.compressed));
     // While the kubelet compresses, both are there.
     (listing.entries).dedup_by_key(|file| key(file));

@@ -10,7 +10,7 @@ use crate::units::Millis;
 use memchr::{memchr, memrchr};
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ pub(super) fn taken(slot: &Slot) -> usize {
 
 /// The file that is read.
 pub(super) struct OpenFile {
-    pub(super) path: Box<Path>,
+    pub(super) path: PathBuf,
     pub(super) device: u64,
     pub(super) compressed: bool,
     /// Where the last read ended: the beginning of a line may lie between.
@@ -56,11 +56,12 @@ pub(super) struct OpenFile {
 }
 
 /// One container's log.
+#[derive(Default)]
 pub(super) struct Log {
     pub(super) who: Container,
     pub(super) serial: u64,
     /// The container's directory; in a flat layout, the file itself.
-    dir: Box<Path>,
+    dir: PathBuf,
     dir_watched: bool,
     pub(super) file_watched: bool,
     /// Something changed: the directory is listed at the next turn.
@@ -112,7 +113,7 @@ impl Log {
     pub(super) fn new(
         serial: u64,
         mut who: Container,
-        dir: Box<Path>,
+        dir: PathBuf,
         mark: Option<Mark>,
         newest: bool,
         tools: &mut Tools,
@@ -125,22 +126,12 @@ impl Log {
             who,
             serial,
             dir,
-            file_watched: false,
             changed: true,
-            linked: false,
             newest,
             older: mark.as_ref().and_then(|mark| mark.older),
             within_long: mark.as_ref().is_some_and(|mark| mark.within_long),
             place: mark.map(|mark| mark.place),
-            file: None,
-            superseded: None,
-            removed: false,
-            finished: false,
-            lively: false,
-            quiet: 0,
-            behind: false,
-            faulty: false,
-            check_at: Millis(0),
+            ..Log::default()
         }
     }
 
@@ -540,7 +531,7 @@ impl OpenFile {
             Input::plain(file, &tools.open)
         };
         let file = OpenFile {
-            path: entry.path.clone().into(),
+            path: entry.path.clone(),
             device: meta.dev(),
             compressed: entry.compressed,
             end: place.offset,

@@ -1,5 +1,7 @@
 //! What the names below `/var/log/pods` mean.
 
+use std::cmp::Reverse;
+
 /// A pod's directory: `NAMESPACE_POD_UID`. None of the three holds `_` (DNS labels and UUIDs; a
 /// static pod's is a hash).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -21,26 +23,15 @@ pub(crate) fn pod_dir(name: &str) -> Option<PodDir<'_>> {
     })
 }
 
-/// Where a file stands among those of one restart, by what follows the log's name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Where a file stands among those of one restart, by what follows the log's name; older sorts first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Age {
     /// Rotated by the kubelet: `.20241114-101112`, local time, as one number.
     Stamp(u64),
     /// Rotated by Docker: `.1` is the youngest.
-    Number(u32),
+    Number(Reverse<u32>),
     /// The log itself.
     Live,
-}
-
-impl Age {
-    /// Older sorts first.
-    pub(super) fn rank(self) -> (u8, u64) {
-        match self {
-            Age::Stamp(stamp) => (0, stamp),
-            Age::Number(number) => (1, u64::MAX - u64::from(number)),
-            Age::Live => (2, 0),
-        }
-    }
 }
 
 /// A log's restart number, and what follows `.log`: `3.log.20241114-101112.gz` is 3 with the rest.
@@ -62,7 +53,7 @@ pub(super) fn suffix(rest: &str) -> Option<(Age, bool)> {
             Age::Stamp(u64::from(decimal(day)?) * 1_000_000 + u64::from(decimal(time)?))
         }
         Some(_) => return None,
-        None => Age::Number(decimal(rest)?),
+        None => Age::Number(Reverse(decimal(rest)?)),
     };
     Some((age, compressed))
 }
@@ -108,8 +99,11 @@ mod tests {
             ),
             ("0.log.20241114-101112.tmp", Some((0, None))),
             ("0.log.20241114-101112.gz.tmp", Some((0, None))),
-            ("0.log.1", Some((0, Some((Age::Number(1), false))))),
-            ("0.log.2.gz", Some((0, Some((Age::Number(2), true))))),
+            ("0.log.1", Some((0, Some((Age::Number(Reverse(1)), false))))),
+            (
+                "0.log.2.gz",
+                Some((0, Some((Age::Number(Reverse(2)), true)))),
+            ),
             ("0.log.", Some((0, None))),
             ("0.log.gz", Some((0, None))),
             ("0.logs", Some((0, None))),
@@ -130,10 +124,10 @@ mod tests {
         let order = [
             Age::Stamp(20_241_114_101_112),
             Age::Stamp(20_241_114_101_113),
-            Age::Number(3),
-            Age::Number(1),
+            Age::Number(Reverse(3)),
+            Age::Number(Reverse(1)),
             Age::Live,
         ];
-        assert!(order.is_sorted_by_key(|age| age.rank()));
+        assert!(order.is_sorted());
     }
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// One container whose log is followed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Container {
     /// As its directory names it. In [`Layout::Flat`] the container is the file's name, all else empty.
     pub key: ContainerKey,

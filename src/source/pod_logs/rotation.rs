@@ -151,9 +151,7 @@ impl Log {
         let (Some(file), Some(entry)) = (&mut self.file, entries.get(at)) else {
             return;
         };
-        if *file.path != *entry.path {
-            file.path = entry.path.clone().into();
-        }
+        file.path.clone_from(&entry.path);
         let upto = entries.iter().take(at + 1);
         let stamps = upto.filter(|older| older.restart == entry.restart);
         if let Some(stamp) = stamps.filter_map(stamp).max() {

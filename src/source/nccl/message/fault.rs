@@ -7,30 +7,19 @@ use std::sync::LazyLock;
 /// Words of warnings, and the failure that they show: `FAILURE: WORDS & WORDS`.
 const WORDS: &str = include_str!("failures.txt");
 
-/// Words that must all be in a message, and the failure that they show. The first match counts.
-static ROWS: LazyLock<Vec<(Vec<&str>, Failure)>> = LazyLock::new(|| {
+/// Words that must all be in a message, and what they show; `None` if that is harmless to the job.
+type Row = (Vec<&'static str>, Option<Failure>);
+
+/// The first match counts.
+static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
     let row = |line: &'static str| {
         let (name, words) = line.split_once(": ")?;
-        let failure = Failure::ALL
-            .iter()
-            .find(|failure| failure.as_str() == name)?;
-        Some((words.split(" & ").collect(), *failure))
+        let failure = Failure::ALL.iter().find(|failure| failure.as_str() == name);
+        let words = words.split(" & ").collect();
+        (failure.is_some() || name == "harmless").then_some((words, failure.copied()))
     };
     WORDS.lines().filter_map(row).collect()
 });
-
-/// Warnings that are harmless to the job.
-const HARMLESS: &[&str] = &[
-    "client reregistration",
-    "GID table change",
-    "port active",
-    "LID change",
-    "SM change",
-    "NUMA auto balancing",
-    "ras/",
-    "dlvsym failed",
-    "mlx5dv symbols",
-];
 
 /// Errors passed on from another rank or thread, whose root an earlier line shows.
 const SECONDARY: &[&str] = &[
@@ -43,13 +32,12 @@ const SECONDARY: &[&str] = &[
 
 /// Classifies a WARN.
 pub(super) fn warning(text: &str) -> Event<'_> {
-    if HARMLESS.iter().any(|words| text.contains(words)) {
-        return Event::Plain;
-    }
     if SECONDARY.iter().any(|words| text.starts_with(words)) && !text.contains("refused") {
         return Event::Failure(Failure::Secondary);
     }
-    Event::Failure(row(text).unwrap_or(Failure::Other))
+    row(text).map_or(Event::Failure(Failure::Other), |failure| {
+        failure.map_or(Event::Plain, Event::Failure)
+    })
 }
 
 /// Classifies an INFO that is not otherwise known: some versions report failures without a warning.
@@ -68,11 +56,11 @@ pub(super) fn info(text: &str) -> Option<Event<'_>> {
         AhoCorasick::builder().match_kind(kind).build(AS_INFO).ok()
     });
     let failure = FINDER.as_ref().is_some_and(|words| words.is_match(text));
-    failure.then(|| row(text)).flatten().map(Event::Failure)
+    failure.then(|| row(text)).flatten()?.map(Event::Failure)
 }
 
-fn row(text: &str) -> Option<Failure> {
-    let fits = |(words, _): &&(Vec<&str>, Failure)| words.iter().all(|word| text.contains(word));
+fn row(text: &str) -> Option<Option<Failure>> {
+    let fits = |(words, _): &&Row| words.iter().all(|word| text.contains(word));
     ROWS.iter().find(fits).map(|(_, failure)| *failure)
 }
 
