@@ -129,6 +129,7 @@ fn what_is_kept_of_a_hostile_log_is_bounded() {
     for line in [hostile, filling] {
         let (file, _) = held_after(Limits::FILE, line, 150_000);
         eprintln!("a file's: {file} bytes");
-        assert!(file < 16 << 20, "{file} bytes");
+        // Measured: 5.6 MB and 2.1 MB.
+        assert!(file < 11 << 20, "{file} bytes");
     }
 }
