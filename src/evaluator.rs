@@ -7,13 +7,13 @@ use crate::check::policy::Policy;
 use crate::check::profile::{self, PlatformSettings};
 use crate::check::promised;
 use crate::check::roles::{self, RoleOverrides};
-use crate::check::{self, Context, xid_seen};
+use crate::check::{self, Context, expected, xid_seen};
 use crate::observe::history::{History, Memory};
 use crate::observe::kernel::KernelEvent;
 use crate::observe::node_resources::NodeResources;
 use crate::observe::snapshot::Snapshot;
 use crate::readiness::diary::Diary;
-use crate::readiness::{self, FoldInputs, VerdictTracker};
+use crate::readiness::{self, FoldInputs, State, VerdictTracker};
 use crate::report::{Report, Tainting};
 use crate::units::Millis;
 use std::collections::BTreeSet;
@@ -29,6 +29,8 @@ pub struct Evaluator {
     history: History,
     debouncer: Debouncer,
     tracker: VerdictTracker,
+    /// The node was ready or degraded before: a candidate that waits does not take that back.
+    was_proven: bool,
     diary: Diary,
     generation: u64,
     jobs: Arc<Jobs>,
@@ -68,6 +70,7 @@ impl Evaluator {
             history: History::restore(memory),
             debouncer: Debouncer::new(hysteresis),
             tracker: VerdictTracker::default(),
+            was_proven: false,
             diary: Diary::default(),
             generation: 0,
             jobs: Arc::default(),
@@ -142,7 +145,10 @@ impl Evaluator {
         context.offer = offer;
         let resources = promised::resources(&context);
         let candidates = check::run_all(&context);
+        let seen = expected::seen(&context, check::REMEMBERED);
+        let machine = expected::machine(&context);
         let gpudirect = context.gpudirect_verdict().clone();
+        self.history.remembered.learn(machine, seen, now);
         let (mut findings, full_window) = match look {
             Look::Watching { full_window } => (self.debouncer.step(candidates, now), full_window),
             Look::Once => (debounce::step_once(candidates, now), true),
@@ -155,8 +161,10 @@ impl Evaluator {
                 proof: roles::proof(snapshot, &self.history, &roles),
                 expected_rails: self.policy.expect.rails,
                 full_window,
+                settling: look != Look::Once && !self.was_proven && self.debouncer.is_waiting(),
             },
         );
+        self.was_proven |= full_window && matches!(verdict.state, State::Ready | State::Degraded);
         let (state, reasons) = (verdict.state, verdict.reasons.clone());
         self.tracker.update(verdict, now);
         // In a single sample nothing has changed.

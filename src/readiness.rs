@@ -56,6 +56,8 @@ pub const NO_FABRIC: &str = "NoFabric";
 pub const NO_DATA: &str = "NoData";
 /// Reason of Unknown where rails are read, and none was up at any moment of this boot.
 pub const NO_ACTIVE_RAIL: &str = "NoActiveRail";
+/// Something that was seen is not long enough there to be believed, and nothing was proven before.
+pub const SETTLING: &str = "Settling";
 
 /// Input of the fold other than findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -66,6 +68,8 @@ pub struct FoldInputs {
     pub expected_rails: Option<u32>,
     /// Whether the first full window has been seen; true for a one-shot check.
     pub full_window: bool,
+    /// A candidate that would move the verdict waits to be raised, and the node was not ready before.
+    pub settling: bool,
 }
 
 /// The verdict of one moment.
@@ -114,7 +118,9 @@ pub fn fold(findings: &[Finding], inputs: FoldInputs) -> Verdict {
         read,
         proven,
     } = inputs.proof;
-    if (enumerated && inputs.expected_rails == Some(0)) || proven > 0 {
+    if inputs.settling {
+        Verdict::unknown(SETTLING)
+    } else if (enumerated && inputs.expected_rails == Some(0)) || proven > 0 {
         Verdict {
             state: State::Ready,
             reasons: Vec::new(),
@@ -199,6 +205,7 @@ mod tests {
             message: String::new(),
             remedy: String::new(),
             evidence: BTreeMap::new(),
+            expected: None,
         }
     }
 
@@ -211,6 +218,7 @@ mod tests {
         },
         expected_rails: None,
         full_window: true,
+        settling: false,
     };
 
     #[test]
@@ -333,6 +341,7 @@ mod tests {
                 proof,
                 expected_rails: expected,
                 full_window,
+                settling: false,
             };
             let got = fold(&[], inputs);
             assert_eq!(

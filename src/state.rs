@@ -53,9 +53,12 @@ impl Saved {
         }
     }
 
-    /// What a history starts from: empty without a boot id, since a reboot could not be detected.
+    /// What a history starts from. Without the same boot id that is only what outlives a reboot.
     pub fn memory_to_restore(&self, boot_id: Option<&str>) -> Memory {
-        self.memory_of(boot_id).cloned().unwrap_or_default()
+        self.memory_of(boot_id).cloned().unwrap_or_else(|| Memory {
+            remembered: self.memory.remembered.clone(),
+            ..Memory::default()
+        })
     }
 
     /// The history's memory, if the file is of this boot.

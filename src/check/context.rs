@@ -1,5 +1,6 @@
 //! What every check is given, and the questions that several checks ask.
 
+use super::expected::{Because, Expected};
 use super::gpudirect::{self, GpuDirectVerdict};
 use super::nccl_jobs::Jobs;
 use super::policy::{Limit, Policy};
@@ -360,6 +361,7 @@ impl ReasonDoc {
             message: message.into(),
             remedy: self.remedy.to_string(),
             evidence: BTreeMap::new(),
+            expected: None,
             timing,
         }
     }
@@ -377,6 +379,14 @@ impl Candidate {
     #[inline(never)]
     fn see(&mut self, name: &str, value: serde_json::Value) {
         self.evidence.insert(name.to_string(), value);
+    }
+
+    /// With what was expected, and where that is known from.
+    #[must_use]
+    pub fn expecting(mut self, value: impl Into<serde_json::Value>, because: Because) -> Self {
+        let value = value.into();
+        self.expected = Some(Expected { value, because });
+        self
     }
 
     /// With another weight than the reason's own.

@@ -14,7 +14,7 @@
 //!   that key before stays where it was, raised or waiting; the clock of both waits stops. An
 //!   Unknown with an empty key ([`WHOLE_NODE`]) stands for every key of its check.
 
-use super::{Candidate, Finding, Status};
+use super::{Candidate, Finding, Status, Weight};
 use crate::settings_macro::section;
 use crate::units::{Millis, Span};
 use serde::Serialize;
@@ -145,6 +145,15 @@ impl Debouncer {
         let mut findings: Vec<Finding> = self.entries.values().filter_map(Entry::finding).collect();
         worst_first(&mut findings);
         findings
+    }
+
+    /// Whether a finding that would move the verdict waits to be raised.
+    pub fn is_waiting(&self) -> bool {
+        self.entries.values().any(|entry| {
+            let candidate = &entry.candidate;
+            let moves = candidate.weight == Weight::Verdict && candidate.status != Status::Unknown;
+            moves && matches!(entry.phase, Phase::Pending { .. })
+        })
     }
 
     /// The nearest moment at which a finding is raised or clears if the checks go on saying the same;
@@ -342,6 +351,7 @@ fn believed(candidate: Candidate, since: Millis) -> Finding {
         message: candidate.message,
         remedy: candidate.remedy,
         evidence: candidate.evidence,
+        expected: candidate.expected,
     }
 }
 

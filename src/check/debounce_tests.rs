@@ -14,6 +14,7 @@ fn candidate(reason: &'static str, key: &str, status: Status) -> Candidate {
         message: String::new(),
         remedy: String::new(),
         evidence: BTreeMap::new(),
+        expected: None,
         timing: Timing {
             raise_after: Duration::from_secs(3),
             clear_after: Duration::from_secs(5),

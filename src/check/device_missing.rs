@@ -1,12 +1,15 @@
 //! Rails and GPUs that are gone.
 
 use super::debounce::WHOLE_NODE;
+use super::expected::{Because, DRIVEN, ON_BUS, UP, is_driven};
+use super::profile::Source;
 use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};
 use crate::check::roles::Role;
 use crate::observe::pci::PciFacts;
 use crate::observe::reading::Reading;
 use crate::observe::snapshot::NetnsMode;
 use crate::units::{Bdf, DeviceKey, Millis, PortKey};
+use std::collections::BTreeSet;
 
 mod without_driver;
 
@@ -16,7 +19,7 @@ const RAIL_VANISHED: ReasonDoc = ReasonDoc {
     reason: "RailVanished",
     status: Status::Failing,
     weight: Weight::Verdict,
-    meaning: "An RDMA device that was a rail this boot has disappeared.",
+    meaning: "An RDMA device that was a rail, this boot or before, has disappeared.",
     remedy: "Look in the kernel log for its PCI address: the driver was unloaded or reset, or the NIC fell off the bus (then power-cycle the node).",
 };
 const RAIL_MOVED: ReasonDoc = ReasonDoc {
@@ -44,15 +47,22 @@ const GPU_VANISHED: ReasonDoc = ReasonDoc {
     reason: "GpuVanished",
     status: Status::Failing,
     weight: Weight::Verdict,
-    meaning: "A GPU that was on the PCI bus this boot has disappeared.",
+    meaning: "A GPU that was on the PCI bus, this boot or before, has disappeared.",
     remedy: "Power-cycle the node; if it stays away, have power and seating of the GPU checked.",
 };
 const MISSING_GPU: ReasonDoc = ReasonDoc {
     reason: "MissingGpu",
     status: Status::Failing,
     weight: Weight::Verdict,
-    meaning: "The node has fewer GPUs than `expect.gpus`.",
+    meaning: "The node has fewer GPUs than `expect.gpus`, or than every machine of this shape. In a virtual machine, which may be a share, the shape gives a notice.",
     remedy: "Compare `lspci` with a node that is well, and power-cycle the node.",
+};
+const GPU_NOT_DRIVEN: ReasonDoc = ReasonDoc {
+    reason: "GpuNotDriven",
+    status: Status::Failing,
+    weight: Weight::Verdict,
+    meaning: "A GPU is on the PCI bus and no driver has bound it, though others of the node are bound, or it was itself: its probe failed, or it was unbound. A GPU that was given to vfio-pci is left alone.",
+    remedy: "`dmesg | grep -i nvrm` tells why the probe failed. Reboot the node; if it comes again, power-cycle it and have the GPU examined.",
 };
 const GPU_FELL_OFF: ReasonDoc = ReasonDoc {
     reason: "GpuFellOff",
@@ -94,7 +104,7 @@ const BUS_UNREADABLE: ReasonDoc = ReasonDoc {
 pub const CHECK: Check = Check {
     id: ID,
     title: "Missing rails and GPUs",
-    what: "RDMA devices and GPUs against those seen earlier this boot, and against `expect.rails` and `expect.gpus`; NICs on the PCI bus against RDMA devices, and GPUs of the driver against those on the bus. A device is gone once several enumerations in a row missed it and `gone_after` has passed, as a driver reload hides it for seconds. Where RDMA devices belong to one network namespace each, one that is gone was moved, not lost. Config space that reads all ones counts once a second look confirms it, as a reset reads so for a moment.",
+    what: "RDMA devices and GPUs against those seen earlier (kept over reboots; `selvage accept` forgets them), and against `expect.rails`, `expect.gpus` and the GPUs of a known machine; NICs on the PCI bus against RDMA devices, and GPUs of the driver against those on the bus. A device is gone once several enumerations in a row missed it and `gone_after` has passed, as a driver reload hides it for seconds. Where RDMA devices belong to one network namespace each, one that is gone was moved, not lost. Config space that reads all ones counts once a second look confirms it, as a reset reads so for a moment.",
     reasons: &[
         RAIL_VANISHED,
         RAIL_MOVED,
@@ -102,6 +112,7 @@ pub const CHECK: Check = Check {
         MISSING_RAIL,
         GPU_VANISHED,
         MISSING_GPU,
+        GPU_NOT_DRIVEN,
         GPU_FELL_OFF,
         NIC_FELL_OFF,
         RAIL_WITHOUT_DRIVER,
@@ -113,6 +124,7 @@ pub const CHECK: Check = Check {
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let mut found = vanished_devices(context);
+    found.extend(remembered_rails(context));
     found.extend(missing_rails(context));
     found.extend(gpus(context));
     found.extend(dead_functions(context));
@@ -183,6 +195,46 @@ fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
     found
 }
 
+/// Rails that were up before the node was restarted, and have not been seen since.
+fn remembered_rails(context: &Context<'_>) -> Vec<Candidate> {
+    let policy = &context.policy;
+    let excused = policy.expect.rails.is_some()
+        || context.profile.is_some_and(|profile| profile.roles_set)
+        || context.snapshot.devices.is_none()
+        || moved(context);
+    if excused {
+        return Vec::new();
+    }
+    let seen: BTreeSet<String> = (context.history.devices.iter())
+        .flat_map(|(key, seen)| {
+            let ports = seen.ports.iter();
+            ports.map(|port| {
+                PortKey {
+                    device: key.clone(),
+                    port: *port,
+                }
+                .to_string()
+            })
+        })
+        .collect();
+    let parts = context.history.remembered.parts_with(UP);
+    parts
+        .filter(|(key, _)| !seen.contains(*key))
+        .map(|(key, part)| {
+            let message = format!(
+                "{} ({key}) was a rail before the node was restarted, and is not there",
+                part.name
+            );
+            let about = (key.clone(), part.name.clone());
+            RAIL_VANISHED
+                .candidate(ID, about, policy.device_missing.timing(), message)
+                .raised_after(policy.link_state.training_grace.0)
+                .with("address", key.as_str())
+                .expecting(true, Because::Remembered)
+        })
+        .collect()
+}
+
 fn missing_rails(context: &Context<'_>) -> Option<Candidate> {
     let policy = &context.policy.device_missing;
     let expected = context.policy.expect.rails?;
@@ -206,7 +258,8 @@ fn missing_rails(context: &Context<'_>) -> Option<Candidate> {
         )
         .raised_after(policy.expected_raise_after.0)
         .with("rails", have)
-        .with("expected", expected),
+        .with("expected", expected)
+        .expecting(expected, Because::Configured),
     )
 }
 
@@ -233,23 +286,93 @@ fn gpus(context: &Context<'_>) -> Vec<Candidate> {
         })
         .collect();
     found.extend(gpus_not_on_bus(context, pci));
-    if let Some(expected) = context.policy.expect.gpus
-        && pci.gpus.len() < expected as usize
-    {
-        found.push(
-            MISSING_GPU
-                .candidate(
-                    ID,
-                    ("gpus", "gpus"),
-                    policy.timing(),
-                    format!("{} GPUs of {expected} that are expected", pci.gpus.len()),
-                )
-                .raised_after(policy.expected_raise_after.0)
-                .with("gpus", pci.gpus.len())
-                .with("expected", expected),
-        );
-    }
+    found.extend(missing_gpus(context, pci));
+    found.extend(gpus_not_driven(context, pci));
     found
+}
+
+/// Fewer GPUs than configured, else than the machine's shape has, else than were there before.
+fn missing_gpus(context: &Context<'_>, pci: &PciFacts) -> Option<Candidate> {
+    let policy = &context.policy.device_missing;
+    let shape = context
+        .profile
+        .filter(|profile| profile.source != Source::Pci);
+    let of_shape = shape
+        .and_then(|profile| profile.shape)
+        .map_or(0, |shape| shape.gpus);
+    let memory = context.history.remembered.parts_with(ON_BUS);
+    let gone = |(gpu, _): &(&String, &_)| {
+        !context.history.gpus.contains_key(*gpu)
+            && !pci.gpus.iter().any(|on| on.to_string() == **gpu)
+    };
+    let have = pci.gpus.len();
+    let remembered = have + memory.filter(gone).count();
+    let (expected, because) = match context.policy.expect.gpus {
+        Some(expected) => (expected as usize, Because::Configured),
+        None if remembered > have => (remembered, Because::Remembered),
+        None => (of_shape as usize, Because::Shape),
+    };
+    (have < expected).then(|| {
+        let message = format!("{have} GPUs of {expected} that are expected");
+        let about = ("gpus", "gpus");
+        // A guest may be a share of the machine.
+        let share = because == Because::Shape && pci.virtual_machine;
+        MISSING_GPU
+            .candidate(ID, about, policy.timing(), message)
+            .weighing(if share {
+                Weight::Notice
+            } else {
+                Weight::Verdict
+            })
+            .raised_after(policy.expected_raise_after.0)
+            .with("gpus", have)
+            .with("expected", expected)
+            .expecting(expected, because)
+    })
+}
+
+/// GPUs that no driver has bound. With none bound at all the driver may be on its way (a driver
+/// container takes up to 20 minutes), or be unwanted: only what was bound before is held against it.
+fn gpus_not_driven(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
+    let policy = &context.policy.device_missing;
+    let driven = |gpu: &Bdf| is_driven(pci, &gpu.to_string());
+    let some = pci.gpus.iter().any(driven);
+    let memory = &context.history.remembered;
+    let waiting = |gpu: &String| {
+        let function = pci.functions.get(gpu);
+        let unbound = function.is_some_and(|function| function.driver.is_none());
+        // Its directory in /proc is there only while it is driven.
+        let listed = || {
+            context
+                .gpudirect()
+                .is_some_and(|facts| facts.gpus.iter().any(|of| of.pci == *gpu))
+        };
+        unbound && !listed() && (some || memory.best(gpu, "", DRIVEN).is_some())
+    };
+    let gpus = pci.gpus.iter().map(ToString::to_string).filter(waiting);
+    gpus.map(|gpu| {
+        let about = (format!("{gpu} driver"), gpu.clone());
+        let message = match some {
+            true => format!("GPU {gpu} has no driver, and the others have"),
+            false => format!("GPU {gpu} has no driver, and it had one"),
+        };
+        let because = if some {
+            Because::Peers
+        } else {
+            Because::Remembered
+        };
+        let raise_after = if some {
+            policy.undriven_raise_after
+        } else {
+            policy.driver_grace
+        };
+        GPU_NOT_DRIVEN
+            .candidate(ID, about, policy.timing(), message)
+            .raised_after(raise_after.0)
+            .with("address", gpu)
+            .expecting("driven", because)
+    })
+    .collect()
 }
 
 /// GPUs that the driver has and the bus has not, unless they were seen to go.

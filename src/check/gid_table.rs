@@ -1,7 +1,8 @@
 //! Whether a RoCE rail has an address that traffic can use.
 
+use super::expected::Row;
 use super::{Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
-use crate::observe::rdma::{Gid, GidKind};
+use crate::observe::rdma::{Gid, GidKind, GidTable};
 
 const ID: &str = "gid_table";
 
@@ -19,6 +20,13 @@ const LINK_LOCAL_ONLY: ReasonDoc = ReasonDoc {
     meaning: "A RoCE rail has RoCE v2 addresses, but none that can be routed.",
     remedy: "Where the fabric is routed, give the interface an IP address; within one subnet nothing is to be done.",
 };
+const LESS: ReasonDoc = ReasonDoc {
+    reason: "GidLost",
+    status: Status::Degraded,
+    weight: Weight::Verdict,
+    meaning: "A RoCE rail lacks the kind of address that rails alike have, or that it had: an IPv4-mapped, an IPv6 or at least a link-local RoCE v2 GID. NCCL picks a GID of the same kind on every rail.",
+    remedy: "Give the interface its IP address again (`ip addr`; look at the network configuration or DHCP client that set the others). Where it was removed on purpose, run `selvage accept` on the node.",
+};
 const UNREADABLE: ReasonDoc = ReasonDoc {
     reason: "GidsUnreadable",
     status: Status::Unknown,
@@ -31,10 +39,60 @@ const UNREADABLE: ReasonDoc = ReasonDoc {
 pub const CHECK: Check = Check {
     id: ID,
     title: "GID table",
-    what: "Each active RoCE rail needs a RoCE v2 GID. A rail whose network device is not in the host's namespace (a pod holds it) and iWARP are left alone; of a table that was read in part nothing is concluded.",
-    reasons: &[NO_ROCE_V2, LINK_LOCAL_ONLY, UNREADABLE],
+    what: "Each active RoCE rail needs a RoCE v2 GID, and one that can be routed where rails alike have one, or it had one itself. A rail whose network device is not in the host's namespace (a pod holds it) and iWARP are left alone; of a table that was read in part nothing is concluded.",
+    reasons: &[NO_ROCE_V2, LINK_LOCAL_ONLY, LESS, UNREADABLE],
     run,
 };
+
+/// The best kind of address: none, link-local, IPv6, IPv4 (what NCCL takes unless it is told
+/// otherwise).
+pub const GIDS: Row = Row {
+    attribute: "gid",
+    check: ID,
+    observed: best_kind,
+    configured: |_| None,
+    shape: |_| None,
+    this_boot: |_| None,
+    enough: |_| 1.0,
+    text: |kind| kind_name(kind).to_string(),
+    value: |kind| kind_name(kind).into(),
+    verb: "has RoCE v2 GIDs of the kind:",
+    evidence: "gid_kind",
+    timing: |context| context.policy.gid_table.timing(),
+    reason: |_| &LESS,
+};
+
+fn kind_name(kind: u64) -> &'static str {
+    ["none", "link-local", "IPv6", "IPv4"]
+        .get(kind as usize)
+        .copied()
+        .unwrap_or("none")
+}
+
+/// Nothing where the table is not known whole. Legs of a bond have their addresses on the bond.
+fn best_kind(context: &Context<'_>, port: &PortView<'_>) -> Option<u64> {
+    let netdev = context.netdev(port.port.netdev.as_deref()?)?;
+    let table = table(context, port)?;
+    let judged = port.is_roce() && port.is_active() && netdev.master.is_none() && table.complete;
+    if !judged || table.gids.iter().any(|gid| gid.kind.is_none()) {
+        return None;
+    }
+    let of_v2 = table
+        .gids
+        .iter()
+        .filter(|gid| gid.kind == Some(GidKind::RoceV2));
+    let kind = |gid: &Gid| match gid.gid.starts_with("0000:0000:0000:0000:0000:ffff:") {
+        true => 3,
+        false if is_link_local(&gid.gid) => 1,
+        false => 2,
+    };
+    Some(of_v2.map(kind).max().unwrap_or(0))
+}
+
+fn table<'a>(context: &Context<'a>, port: &PortView<'_>) -> Option<&'a GidTable> {
+    let table = context.snapshot.gids.get(&port.key)?;
+    context.fresh(table, "gids", &port.key.device.0)
+}
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     context
@@ -53,12 +111,10 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
             message,
         )
     };
-    let table = context
-        .snapshot
-        .gids
-        .get(&port.key)
-        .and_then(|table| context.fresh(table, "gids", &port.key.device.0));
-    let Some(table) = table else {
+    if let Some(less) = GIDS.judge(context, port) {
+        return Some(less);
+    }
+    let Some(table) = table(context, port) else {
         // Before the first look nothing is known; a look that gave no table is reported.
         let looked = context
             .health("gids", &port.key.device.0)

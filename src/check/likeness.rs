@@ -26,24 +26,31 @@ impl Peers {
         port: &PortView<'_>,
         is: impl Fn(&PortView<'_>) -> bool,
     ) -> Peers {
-        let alike = || context.rails().filter(|other| alike(context, port, other));
+        let alike = || context.rails().filter(|other| alike(port, other));
         Peers {
             up: alike().filter(|other| is(other)).count(),
             of: alike().count(),
         }
     }
 
-    /// Whether they show that a port should be up: two at least, and half of them. One that is up
-    /// is not a rule for the others.
+    /// Whether they show that a port should be up: a strict majority, and three at least. Half of
+    /// them may be all that is cabled.
     pub fn are_up(self) -> bool {
-        self.up >= 2 && self.up * 2 >= self.of
+        self.up >= 3 && self.up * 2 > self.of
     }
 }
 
-/// Of one make, or both next to a GPU, and in the same place on their cards.
-fn alike(context: &Context<'_>, a: &PortView<'_>, b: &PortView<'_>) -> bool {
-    let make = Kind::of(a.device, a.port).fits(&Kind::of(b.device, b.port));
-    same_place(a, b) && (make || (near_gpu(context, a) && near_gpu(context, b)))
+/// Whether what one rail has may be asked of the other: both of a known driver and model, the same
+/// ones, boards of one kind where that can be read, in the same place on their cards.
+pub fn alike(a: &PortView<'_>, b: &PortView<'_>) -> bool {
+    let board = match (&a.device.board_id, &b.device.board_id) {
+        (Some(a), Some(b)) => a == b,
+        _ => true,
+    };
+    let (kind, other) = (Kind::of(a.device, a.port), Kind::of(b.device, b.port));
+    let known = |kind: &Kind<'_>| kind.driver.is_some() && kind.model.is_some();
+    let made_alike = known(&kind) && known(&other) && kind.fits(&other) && board;
+    a.rail && b.rail && made_alike && a.device.function == b.device.function && same_place(a, b)
 }
 
 /// The second ports of eight cards are not held against the first ones.

@@ -1,10 +1,11 @@
 //! Rails that run slower than they should.
 
+use super::expected::{Because, Row};
+use super::likeness::alike;
 use super::{Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
 use crate::observe::rdma::LinkLayer;
 use crate::observe::reading::Reading;
 use crate::units::BitsPerSec;
-use std::collections::BTreeMap;
 
 const ID: &str = "link_rate";
 
@@ -12,14 +13,14 @@ const BELOW_EXPECTED: ReasonDoc = ReasonDoc {
     reason: "RateBelowExpected",
     status: Status::Degraded,
     weight: Weight::Verdict,
-    meaning: "A rail runs slower than `expect.rate_gbps`.",
+    meaning: "A rail runs slower than `expect.rate_gbps`, or than every machine of this shape.",
     remedy: "Check the cable's and module's rating and the switch port's speed; a trained-down link often wants its cable reseated.",
 };
 const BELOW_PEERS: ReasonDoc = ReasonDoc {
     reason: "RateBelowPeers",
     status: Status::Degraded,
     weight: Weight::Verdict,
-    meaning: "A rail runs slower than most rails of its kind on this node; a collective goes at the pace of the slowest.",
+    meaning: "A rail runs slower than the fastest rail of its kind on this node; a collective goes at the pace of the slowest. With fewer than three rails to compare it is a notice, unless the rate is below half.",
     remedy: "Reseat or replace cable and module of this port, and compare the switch port's settings with those of its neighbours.",
 };
 const LANES_REDUCED: ReasonDoc = ReasonDoc {
@@ -33,8 +34,15 @@ const BELOW_BEST: ReasonDoc = ReasonDoc {
     reason: "RateBelowBest",
     status: Status::Degraded,
     weight: Weight::Verdict,
-    meaning: "A port runs slower than it did earlier this boot.",
-    remedy: "It trained down: reseat or replace cable and module, unless somebody changed the speed on purpose.",
+    meaning: "A port runs slower than it did earlier, this boot or before.",
+    remedy: "It trained down: reseat or replace cable and module. Where the speed was lowered on purpose, run `selvage accept` on the node.",
+};
+const BELOW_NOMINAL: ReasonDoc = ReasonDoc {
+    reason: "RateBelowNominal",
+    status: Status::Degraded,
+    weight: Weight::Notice,
+    meaning: "All rails of this machine run slower than its NICs can. Splitters and older switches are designs, so this is a notice.",
+    remedy: "If the fabric is meant to be faster, set `expect.rate_gbps`, and compare modules and switch ports with what was ordered.",
 };
 const UNREADABLE: ReasonDoc = ReasonDoc {
     reason: "RateUnreadable",
@@ -48,152 +56,116 @@ const UNREADABLE: ReasonDoc = ReasonDoc {
 pub const CHECK: Check = Check {
     id: ID,
     title: "Link rate",
-    what: "The rate of each active rail against, in this order, `expect.rate_gbps`, the most common rate among active rails of its kind, and its own best rate this boot. No table of products. The rate of a port that is not active lies and is left alone, as is EFA's constant; for Ethernet speeds that mlx5 prints as 40 Gb/s the network device's speed is taken.",
+    what: "The rate of each active rail against, in this order, `expect.rate_gbps`, the rate that a cloud fixes for this machine, the rail's own best (kept over reboots), and the fastest rail of its kind. The rate of a port that is not active lies and is left alone, as is EFA's constant; for Ethernet speeds that mlx5 prints as 40 Gb/s the network device's speed is taken.",
     reasons: &[
         BELOW_EXPECTED,
         BELOW_PEERS,
         LANES_REDUCED,
         BELOW_BEST,
+        BELOW_NOMINAL,
         UNREADABLE,
     ],
     run,
 };
 
+/// The rate of a port; 400 and 399.9 Gb/s are the same.
+pub const RATE: Row = Row {
+    attribute: "rate",
+    check: ID,
+    observed: |context, port| context.rate(port).map(|rate| rate.0),
+    configured: |context| {
+        context
+            .policy
+            .expect
+            .rate_gbps
+            .map(|gbps| (gbps * 1e9) as u64)
+    },
+    shape: |context| {
+        let (gbps, sure) = context.profile?.shape?.gbps;
+        (gbps > 0).then_some((BitsPerSec::from_gbps(gbps.into()).0, sure))
+    },
+    this_boot: |port| Some(port.history?.best_rate?.0),
+    enough: |context| context.policy.link_rate.below,
+    text: |rate| BitsPerSec(rate).to_string(),
+    value: |rate| BitsPerSec(rate).gbps().into(),
+    verb: "runs at",
+    evidence: "rate_gbps",
+    timing: |context| context.policy.link_rate.timing(),
+    reason: |because| match because {
+        Because::Configured | Because::Shape => &BELOW_EXPECTED,
+        Because::Remembered => &BELOW_BEST,
+        Because::Peers => &BELOW_PEERS,
+    },
+};
+
 fn run(context: &Context<'_>) -> Vec<Candidate> {
-    let ports = context.ports();
-    ports
-        .iter()
-        .filter_map(|port| judge(context, port, ports))
-        .collect()
+    let ports = context.ports().iter();
+    ports.filter_map(|port| judge(context, port)).collect()
 }
 
-fn judge(context: &Context<'_>, port: &PortView<'_>, ports: &[PortView<'_>]) -> Option<Candidate> {
-    let policy = &context.policy.link_rate;
-    if port.rail && port.link.is_none() && context.snapshot.links.contains_key(&port.key) {
-        return Some(UNREADABLE.candidate(
-            ID,
-            (port.key.to_string(), port.subject.clone()),
-            policy.timing(),
-            format!("the last reading of {} is too old to go by", port.subject),
-        ));
-    }
+fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     if port.rail
-        && port.is_active()
-        && !port.is_efa()
-        && !port.device.is_gvnic()
-        && let Some(why) = unreadable(port)
+        && let Some(why) = unreadable(context, port)
     {
-        let weight = match ports.iter().any(|other| other.rail && told(other)) {
-            true => Weight::Notice,
-            false => Weight::Verdict,
-        };
+        let rails = context.rails().collect::<Vec<_>>();
+        let read = |rail: &PortView<'_>| rail.link.is_some_and(|link| link.rate.value().is_some());
+        let blind = port.link.is_some() && !rails.iter().any(|rail| read(rail));
         let about = (port.key.to_string(), port.subject.clone());
         let message = format!("rate of {} is not known: {why}", port.subject);
-        return Some(
-            UNREADABLE
-                .candidate(ID, about, policy.timing(), message)
-                .weighing(weight),
-        );
+        let timing = context.policy.link_rate.timing();
+        let found = UNREADABLE.candidate(ID, about, timing, message);
+        return Some(found.weighing(if blind {
+            Weight::Verdict
+        } else {
+            Weight::Notice
+        }));
     }
-    let rate = context.rate(port)?;
-    let slower_than = |reference: BitsPerSec| (rate.0 as f64) < reference.0 as f64 * policy.below;
-    let say = |doc: ReasonDoc, reference: BitsPerSec, what: String| {
-        doc.candidate(
-            ID,
-            (port.key.to_string(), port.subject.clone()),
-            policy.timing(),
-            format!("{} runs at {rate}, {what}", port.subject),
-        )
-        .weighing(port.weight())
-        .with("rate_gbps", rate.gbps())
-        .with("reference_gbps", reference.gbps())
-    };
-    if port.rail
-        && let Some(expected) = context.policy.expect.rate_gbps
-        && slower_than(BitsPerSec((expected * 1e9) as u64))
-    {
-        let expected = BitsPerSec((expected * 1e9) as u64);
-        return Some(say(
-            BELOW_EXPECTED,
-            expected,
-            format!("expected {expected}"),
-        ));
-    }
-    let peers: Vec<&PortView<'_>> = ports
-        .iter()
-        .filter(|other| port.rail && other.rail && port.same_kind(other))
-        .collect();
-    let lanes = lanes(port);
-    let usual_lanes = most_common(
-        peers
-            .iter()
-            .filter(|peer| context.rate(peer).is_some())
-            .filter_map(|peer| self::lanes(peer)),
-    );
-    let usual = most_common(peers.iter().filter_map(|peer| context.rate(peer)));
-    if let Some(usual) = usual
-        && slower_than(usual)
-    {
-        return Some(match (lanes, usual_lanes) {
-            (Some(lanes), Some(usual_lanes)) if lanes < usual_lanes => say(
-                LANES_REDUCED,
-                usual,
-                format!("on {lanes} of {usual_lanes} lanes; rails of its kind run at {usual}"),
-            )
-            .with("lanes", lanes)
-            .with("reference_lanes", usual_lanes),
-            _ => say(BELOW_PEERS, usual, format!("rails of its kind at {usual}")),
+    let lanes = |port: &PortView<'_>| port.link?.rate.value()?.lanes;
+    let own_lanes = lanes(port);
+    if let Some(short) = RATE.shortfall(context, port) {
+        let most_lanes = (context.rails())
+            .filter(|other| alike(port, other) && context.rate(other).is_some())
+            .filter_map(lanes)
+            .max();
+        let fewer = port.rail && own_lanes.is_some() && own_lanes < most_lanes;
+        let doc = match short.because {
+            Because::Peers if fewer => &LANES_REDUCED,
+            Because::Shape if !short.proof => &BELOW_NOMINAL,
+            because => (RATE.reason)(because),
+        };
+        let found = RATE.candidate(context, port, short, doc);
+        return Some(match (own_lanes, most_lanes) {
+            (Some(own), Some(most)) if fewer => found.with("lanes", own).with("peer_lanes", most),
+            _ => found,
         });
     }
-    let best = port.history.and_then(|history| history.best_rate)?;
-    if slower_than(best) {
-        return Some(say(
-            BELOW_BEST,
-            best,
-            format!("earlier this boot at {best}"),
-        ));
-    }
-    // No IB cable has one lane: a lone port without peers or past still shows three dead ones.
-    (port.rail && port.port.link_layer == LinkLayer::Infiniband && lanes == Some(1)).then(|| {
-        say(
-            LANES_REDUCED,
-            BitsPerSec(rate.0.saturating_mul(4)),
-            "on 1 lane".to_string(),
-        )
-        .with("lanes", 1)
+    // An InfiniBand cable has four lanes: a lone port without peers or past still shows three dead ones.
+    let one_lane = port.rail && port.port.link_layer == LinkLayer::Infiniband;
+    (one_lane && own_lanes == Some(1) && context.rate(port).is_some()).then(|| {
+        let about = (port.key.to_string(), port.subject.clone());
+        let message = format!("{} runs on 1 lane of 4", port.subject);
+        let timing = context.policy.link_rate.timing();
+        LANES_REDUCED
+            .candidate(ID, about, timing, message)
+            .with("lanes", 1)
     })
 }
 
-/// Whether the port tells a rate.
-fn told(port: &PortView<'_>) -> bool {
-    let link = port.link;
-    link.is_some_and(|link| link.rate.value().is_some())
-}
-
-/// Why the port's rate is not known, if it is not.
-fn unreadable(port: &PortView<'_>) -> Option<&'static str> {
-    match &port.link?.rate {
+/// Why the rate of a rail is not known, if it is not.
+fn unreadable(context: &Context<'_>, port: &PortView<'_>) -> Option<&'static str> {
+    let Some(link) = port.link else {
+        let read = context.snapshot.links.contains_key(&port.key);
+        return read.then_some("its last reading is too old to go by");
+    };
+    if !port.is_active() || port.is_efa() || port.device.is_gvnic() {
+        return None;
+    }
+    match &link.rate {
         Reading::Value(_) => None,
         Reading::Absent => Some("the kernel does not tell it"),
         Reading::NotObservable => Some("it cannot be observed from here"),
         Reading::Failed(_) => Some("reading it fails"),
     }
-}
-
-fn lanes(port: &PortView<'_>) -> Option<u32> {
-    port.link?.rate.value()?.lanes
-}
-
-/// The most common value; of several the highest, so that of two that differ the slower is reported.
-fn most_common<T: Ord + Copy>(values: impl Iterator<Item = T>) -> Option<T> {
-    let mut counts: BTreeMap<T, usize> = BTreeMap::new();
-    for value in values {
-        *counts.entry(value).or_default() += 1;
-    }
-    counts
-        .into_iter()
-        .max_by_key(|(value, count)| (*count, *value))
-        .map(|(value, _)| value)
 }
 
 #[cfg(test)]

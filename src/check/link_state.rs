@@ -1,11 +1,13 @@
 //! Whether each port's link is up.
 
 use super::dot1x;
+use super::expected::{Because, UP, identity};
 use super::likeness::{self, Peers};
 use super::profile::Profile;
 use super::{Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
-use crate::observe::rdma::{LinkLayer, PhysState, PortState};
+use crate::observe::rdma::{Function, LinkLayer, PhysState, PortState};
 use crate::observe::reading::Reading;
+use crate::units::Millis;
 
 pub(super) const ID: &str = "link_state";
 
@@ -62,6 +64,20 @@ const LINK_UNPROVEN: ReasonDoc = ReasonDoc {
     meaning: "A rail is down and was never up this boot; of the rails like it some are up, but too few to show that it should be.",
     remedy: "If it should be cabled, look at cable, module and switch port, and set `expect.rails`; if it is spare, set `expect.rails` to the number that is cabled.",
 };
+const NO_LID: ReasonDoc = ReasonDoc {
+    reason: "NoLid",
+    status: Status::Failing,
+    weight: Weight::Verdict,
+    meaning: "An InfiniBand rail is active and has no address (LID 0): nothing can be sent to it.",
+    remedy: "Look at the subnet manager's log for this port's GUID (`ibstat`), and have it sweep; if it stays so, reset the port with `ibportstate`.",
+};
+const NO_UVERBS: ReasonDoc = ReasonDoc {
+    reason: "NoUverbs",
+    status: Status::Failing,
+    weight: Weight::Verdict,
+    meaning: "A rail is active, rails alike have a uverbs device and it has none: no program can open it.",
+    remedy: "Load `ib_uverbs` (`modprobe ib_uverbs`); if it is loaded, look at the kernel log for the device and reload its driver.",
+};
 const WRONG_LINK_LAYER: ReasonDoc = ReasonDoc {
     reason: "WrongLinkLayer",
     status: Status::Degraded,
@@ -74,7 +90,7 @@ const WRONG_LINK_LAYER: ReasonDoc = ReasonDoc {
 pub const CHECK: Check = Check {
     id: ID,
     title: "Link state",
-    what: "State and physical state of every port. Only rails move the verdict. A port that was never up does not fail without evidence: at least two and half of the rails like it (of its make, or next to a GPU as it is) are up, itself up earlier this boot, or `expect.rails`. EFA prints a constant state, which is never evidence. Of a gVNIC (A3 High and Mega) the interface's carrier is taken, and while a pod has the interface nothing is said. Both legs of a bond are checked, as the RDMA port stays active on one. Where wpa_supplicant authenticates a port (802.1X), what it says on its control socket counts, too: a port that is not authorized is up and carries nothing.",
+    what: "State and physical state of every port. Only rails move the verdict. A port that is down does not fail without evidence: `expect.rails` (with as many up, the others are spares), itself up earlier, also before a reboot, the rails that a cloud fixes for this machine, or a strict majority of the rails alike, three at least. A rail that was not up yet this boot is given three minutes; all InfiniBand rails that wait for a subnet manager at once, 90 seconds. EFA prints a constant state, which is never evidence. Of a gVNIC (A3 High and Mega) the interface's carrier is taken, and while a pod has the interface nothing is said. Both legs of a bond are checked, as the RDMA port stays active on one. Where wpa_supplicant authenticates a port (802.1X), what it says on its control socket counts, too: a port that is not authorized is up and carries nothing.",
     reasons: &[
         LINK_DOWN,
         LINK_INIT,
@@ -84,6 +100,8 @@ pub const CHECK: Check = Check {
         NEVER_UP,
         LINK_UNPROVEN,
         WRONG_LINK_LAYER,
+        NO_LID,
+        NO_UVERBS,
         dot1x::NOT_AUTHENTICATED,
     ],
     run,
@@ -98,6 +116,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         }
         found.extend(judge_port(context, port, ports));
         found.extend(judge_layer(context, port));
+        found.extend(judge_address(context, port));
         found.extend(dot1x::judge(context, port));
         found.extend(judge_bond(context, port, ports));
     }
@@ -161,8 +180,8 @@ fn judge_port(
         LinkLayer::Ethernet => netdev.and_then(|netdev| netdev.admin_up) == Some(false),
         _ => phys == PhysState::Disabled,
     };
-    let evidence = match evidence(context, port, ports) {
-        Evidence::Of(evidence) => evidence,
+    let (because, evidence) = match evidence(context, port) {
+        Evidence::Of(because, evidence) => (because, evidence),
         Evidence::None | Evidence::Weak(_) if port.rail && phys == PhysState::LinkUp => {
             return unconfigured(context, port, ports, state);
         }
@@ -188,7 +207,10 @@ fn judge_port(
         PortState::Init | PortState::Armed => (
             LINK_INIT,
             "is trained but not configured: no subnet manager has brought it up".to_string(),
-            policy.init_raise_after.0,
+            match all_in_init(context, port) {
+                true => policy.subnet_manager_failover.0,
+                false => policy.init_raise_after.0,
+            },
         ),
         _ if admin_down => (
             PHYS_DISABLED,
@@ -205,6 +227,10 @@ fn judge_port(
             policy.raise_after.0,
         ),
     };
+    let raise_after = match may_train(context, port) {
+        true => policy.training_grace.0.max(raise_after),
+        false => raise_after,
+    };
     let mut candidate = doc
         .candidate(
             ID,
@@ -216,7 +242,8 @@ fn judge_port(
         .raised_after(raise_after)
         .with("state", text(&state))
         .with("phys_state", text(&phys))
-        .with("evidence", evidence);
+        .with("evidence", evidence)
+        .expecting("up", because);
     if doc.reason == LINK_DOWN.reason
         && let Some(remedy) = context.profile.and_then(Profile::remedy_for_links)
     {
@@ -242,6 +269,25 @@ fn judge_port(
         candidate = dot1x::explain(context, port, candidate);
     }
     Some(candidate)
+}
+
+/// Whether the link may still be training: it was not up yet, shortly after the boot or after its
+/// device appeared.
+fn may_train(context: &Context<'_>, port: &PortView<'_>) -> bool {
+    let was_up = port.history.is_some_and(|history| history.ever_active);
+    let device = context.history.devices.get(&port.key.device);
+    let since = device
+        .and_then(|device| device.appeared)
+        .unwrap_or(Millis(0));
+    port.rail && !was_up && context.now.since(since) < context.policy.link_state.training_grace.0
+}
+
+/// Whether a subnet manager's failover explains it: every InfiniBand rail is in INIT.
+fn all_in_init(context: &Context<'_>, port: &PortView<'_>) -> bool {
+    let waits =
+        |rail: &PortView<'_>| matches!(rail.state(), Some(PortState::Init | PortState::Armed));
+    let mut rails = (context.rails()).filter(|rail| rail.port.link_layer == LinkLayer::Infiniband);
+    port.rail && rails.all(waits)
 }
 
 /// A rail that is trained, so cabled to something that lives, but was never configured, and nothing
@@ -279,35 +325,81 @@ fn unconfigured(
 /// What says that a port that is down should be up.
 enum Evidence {
     /// Evidence shows that the port should be up; the text names it.
-    Of(&'static str),
+    Of(Because, &'static str),
     /// Too few of its peers are up to say.
     Weak(Peers),
-    /// Nothing shows whether the port should be up.
+    /// As many are up as should be, or nothing shows whether the port should be up.
     None,
 }
 
-fn evidence(context: &Context<'_>, port: &PortView<'_>, ports: &[PortView<'_>]) -> Evidence {
-    if port.history.is_some_and(|history| history.ever_active) {
-        return Evidence::Of("it was up earlier this boot");
-    }
+fn evidence(context: &Context<'_>, port: &PortView<'_>) -> Evidence {
+    let rails = || context.rails().filter(|rail| rail.is_active()).count();
+    let earlier = "it was up earlier this boot";
+    let was_up = port.history.is_some_and(|history| history.ever_active);
     if !port.rail {
-        return Evidence::None;
+        return match was_up {
+            true => Evidence::Of(Because::Remembered, earlier),
+            false => Evidence::None,
+        };
     }
-    // With as many up as are expected, one that never was is a spare.
-    let up = ports.iter().filter(|port| port.rail && port.is_active());
-    let expected = context.policy.expect.rails.map(|rails| rails as usize);
-    let enough = expected.map(|expected| up.count() >= expected);
-    if enough == Some(false) {
-        return Evidence::Of("expected by configuration");
+    // With as many up as are configured, the others are spares.
+    if let Some(expected) = context.policy.expect.rails {
+        return match rails() < expected as usize {
+            true => Evidence::Of(Because::Configured, "expected by configuration"),
+            false => Evidence::None,
+        };
+    }
+    if was_up {
+        return Evidence::Of(Because::Remembered, earlier);
+    }
+    let memory = &context.history.remembered;
+    if memory
+        .best(&port.key.to_string(), &identity(port), UP)
+        .is_some()
+    {
+        return Evidence::Of(
+            Because::Remembered,
+            "it was up before the node was restarted",
+        );
+    }
+    if let Some(sure) = context.profile.and_then(Profile::sure_rails) {
+        return match rails() < sure {
+            true => Evidence::Of(Because::Shape, "every machine of this shape has it up"),
+            false => Evidence::None,
+        };
     }
     let peers = Peers::of(context, port);
     if peers.are_up() {
-        Evidence::Of("rails like it are up")
-    } else if peers.up > 0 && enough.is_none() && !likeness::is_second(context, port) {
+        Evidence::Of(Because::Peers, "rails like it are up")
+    } else if rails() > 0 && !likeness::is_second(context, port) {
         Evidence::Weak(peers)
     } else {
         Evidence::None
     }
+}
+
+/// What an active rail needs that programs can use it: a LID, a uverbs device.
+fn judge_address(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
+    if !port.rail || !port.is_active() {
+        return None;
+    }
+    let policy = &context.policy.link_state;
+    let say = |doc: &ReasonDoc, what: &str| {
+        let about = (port.key.to_string(), port.subject.clone());
+        let message = format!("{} is active and {what}", port.subject);
+        doc.candidate(ID, about, policy.timing(), message)
+            .raised_after(policy.address_raise_after.0)
+    };
+    // A virtual function may be addressed by GID alone; its flag for that is not in sysfs.
+    let whole = port.device.function == Function::Physical;
+    let infiniband = port.port.link_layer == LinkLayer::Infiniband;
+    if infiniband && whole && port.link.is_some_and(|link| link.lid == Some(0)) {
+        return Some(say(&NO_LID, "has no LID"));
+    }
+    let has = |rail: &PortView<'_>| matches!(rail.device.uverbs, Reading::Value(_));
+    let others = context.rails().filter(|rail| has(rail)).count();
+    let gone = port.device.uverbs == Reading::Absent && !port.device.is_gvnic();
+    (gone && others > 0).then(|| say(&NO_UVERBS, "has no uverbs device"))
 }
 
 /// A port in the wrong mode is healthy on its own and useless here.

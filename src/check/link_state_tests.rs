@@ -129,7 +129,14 @@ fn never_up_needs_evidence() {
         peers.set_link(i, super::super::testing::link(400, 4));
     }
     peers.tick(1);
-    assert_eq!(peers.run(&CHECK).len(), 4);
+    let reasons: Vec<_> = peers.run(&CHECK).iter().map(|c| c.reason).collect();
+    assert_eq!(
+        reasons, ["LinkUnproven"; 4],
+        "half may be all that is cabled"
+    );
+    peers.set_link(3, super::super::testing::link(400, 4));
+    peers.tick(1);
+    assert_eq!(peers.run(&CHECK).len(), 3);
     assert!(peers.run(&CHECK).iter().all(|c| c.reason == "LinkDown"));
 }
 
@@ -225,22 +232,30 @@ fn told_of_a_rail_never_up(bend: impl FnOnce(&mut Node)) -> Vec<String> {
 }
 
 #[test]
-fn one_odd_attribute_does_not_take_a_rail_out_of_its_like() {
+fn a_rail_of_unknown_make_has_no_peers_and_is_unknown() {
     type Bend = fn(&mut Node);
-    for bend in [
-        (|node| node.devices[3].board_id = Some("OTHER".into())) as Bend,
-        |node| node.devices[3].board_id = None,
-        |node| node.devices[3].pci_id = None,
-        |node| node.devices[3].pci_id = Some("15b3:0000".into()),
-        |node| node.devices[3].hca_type = None,
-        |node| node.devices[3].driver = "unknown".into(),
-        |node| node.devices[3].pci = None,
-        |node| node.devices[3].ports[0].link_layer = LinkLayer::Unspecified,
+    let other = ["mlx5_3/1 LinkUnproven Unknown Verdict"];
+    let alike = ["mlx5_3/1 LinkDown Failing Verdict"];
+    for (bend, want) in [
+        (
+            (|node| node.devices[3].board_id = Some("OTHER".into())) as Bend,
+            other,
+        ),
+        (|node| node.devices[3].board_id = None, alike),
+        (|node| node.devices[3].pci_id = None, alike),
+        (
+            |node| node.devices[3].pci_id = Some("15b3:0000".into()),
+            other,
+        ),
+        (|node| node.devices[3].hca_type = None, alike),
+        (|node| node.devices[3].driver = "unknown".into(), other),
+        (|node| node.devices[3].pci = None, alike),
+        (
+            |node| node.devices[3].ports[0].link_layer = LinkLayer::Unspecified,
+            alike,
+        ),
     ] {
-        assert_eq!(
-            told_of_a_rail_never_up(bend),
-            ["mlx5_3/1 LinkDown Failing Verdict"]
-        );
+        assert_eq!(told_of_a_rail_never_up(bend), want);
     }
 }
 
@@ -257,33 +272,20 @@ fn next_to_gpus(node: &mut Node) {
 }
 
 #[test]
-fn next_to_a_gpu_another_model_or_mode_is_a_peer() {
+fn another_model_or_mode_next_to_a_gpu_is_unknown() {
     let other_model = |node: &mut Node| {
         node.devices[3].pci_id = Some("15b3:1023".into());
         node.devices[3].hca_type = Some("MT4131".into());
     };
-    assert_eq!(
-        told_of_a_rail_never_up(other_model),
-        ["mlx5_3/1 NeverUp Unknown Notice"]
-    );
-    let nearby = |node: &mut Node| {
-        other_model(node);
-        next_to_gpus(node);
-    };
-    assert_eq!(
-        told_of_a_rail_never_up(nearby),
-        ["mlx5_3/1 LinkDown Failing Verdict"]
-    );
+    let unknown = "mlx5_3/1 LinkUnproven Unknown Verdict";
+    assert_eq!(told_of_a_rail_never_up(other_model), [unknown]);
     let flipped = |node: &mut Node| {
         node.devices[3].ports[0].link_layer = LinkLayer::Ethernet;
         next_to_gpus(node);
     };
     assert_eq!(
         told_of_a_rail_never_up(flipped),
-        [
-            "mlx5_3/1 LinkDown Failing Verdict",
-            "mlx5_3/1 WrongLinkLayer Degraded Verdict"
-        ]
+        [unknown, "mlx5_3/1 WrongLinkLayer Degraded Verdict"]
     );
 }
 

@@ -17,6 +17,7 @@ mod docs;
 mod dot1x;
 mod driver_reload;
 mod expect;
+pub mod expected;
 mod gds;
 mod gid_table;
 pub mod gpudirect;
@@ -26,6 +27,7 @@ mod link_errors;
 mod link_flap;
 mod link_rate;
 mod link_state;
+mod mtu;
 pub mod nccl;
 pub mod nccl_daemon;
 pub mod nccl_jobs;
@@ -110,6 +112,8 @@ pub struct Candidate {
     pub remedy: String,
     /// What was seen: name to value, few and bounded.
     pub evidence: BTreeMap<String, serde_json::Value>,
+    /// What was expected, where something was.
+    pub expected: Option<expected::Expected>,
     /// How long to look.
     pub timing: Timing,
 }
@@ -137,6 +141,9 @@ pub struct Finding {
     pub remedy: String,
     /// Observed values by name: few, bounded, JSON scalars.
     pub evidence: BTreeMap<String, serde_json::Value>,
+    /// What was expected and why, where something was.
+    #[serde(default)]
+    pub expected: Option<expected::Expected>,
 }
 
 /// One reason that a check can give.
@@ -178,6 +185,7 @@ pub const CHECKS: &[Check] = &[
     retransmission::CHECK,
     congestion::CHECK,
     gid_table::CHECK,
+    mtu::CHECK,
     device_missing::CHECK,
     promised::CHECK,
     pcie_link::CHECK,
@@ -190,6 +198,14 @@ pub const CHECKS: &[Check] = &[
     nccl_suspect::CHECK,
     counter_saturated::CHECK,
     source_health::CHECK,
+];
+
+/// Attributes of rails that are remembered at their best.
+pub const REMEMBERED: &[&expected::Row] = &[
+    &link_rate::RATE,
+    &mtu::ROCE_MTU,
+    &gid_table::GIDS,
+    &pcie_link::PATH,
 ];
 
 /// Most candidates of one check that are kept: a storm must not grow the report without bound.

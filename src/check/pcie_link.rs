@@ -2,10 +2,12 @@
 
 use super::context::span_text;
 use super::debounce::WHOLE_NODE;
+use super::expected::Row;
 use super::policy::Limit;
-use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};
+use super::{Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
 use crate::observe::history::AerTracks;
 use crate::observe::pci::{PciFacts, PciFunction, PcieLink};
+use crate::observe::rdma::Function;
 use crate::observe::track::Track;
 use std::collections::BTreeMap;
 
@@ -27,6 +29,13 @@ const SPEED: ReasonDoc = ReasonDoc {
     weight: Weight::Verdict,
     meaning: "A rail's NIC runs at a lower PCIe speed than it and its slot can.",
     remedy: SEAT,
+};
+const PATH_SLOW: ReasonDoc = ReasonDoc {
+    reason: "PciePathTooSlow",
+    status: Status::Degraded,
+    weight: Weight::Verdict,
+    meaning: "The PCIe links between a rail's NIC and the CPU carry less than its port, than those of rails alike, or than they did: a slot or riser of an older generation, or a limit in the BIOS.",
+    remedy: "Look at `lspci -vv -s ADDRESS | grep LnkSta` for the NIC and the ports above it; move the card to a slot that is as fast as its port, or lift the limit in the BIOS.",
 };
 const ERRORS: ReasonDoc = ReasonDoc {
     reason: "PcieErrors",
@@ -54,10 +63,96 @@ const UNREADABLE: ReasonDoc = ReasonDoc {
 pub const CHECK: Check = Check {
     id: ID,
     title: "PCIe link",
-    what: "Width and speed of the PCIe links of rails and GPUs against the lesser of what the device and the port above it can, and AER errors of both. A GPU lowers its speed when idle, so only its width is judged. What is not observable (virtual functions, guests) is left alone.",
-    reasons: &[WIDTH, SPEED, ERRORS, CORRECTED, UNREADABLE],
+    what: "Width and speed of the PCIe links of rails and GPUs against the lesser of what the device and the port above it can, the bandwidth of a rail's whole path against its port's rate, the rails alike and its own best, and AER errors. A GPU lowers its speed when idle, so only its width is judged. What is not observable (virtual functions, guests) is left alone.",
+    reasons: &[WIDTH, SPEED, PATH_SLOW, ERRORS, CORRECTED, UNREADABLE],
     run,
 };
+
+/// What the slowest PCIe link between a NIC and the CPU carries, in bit/s.
+pub const PATH: Row = Row {
+    attribute: "pcie",
+    check: ID,
+    observed: |context, port| path(context, port).map(|(rate, _)| rate),
+    configured: |_| None,
+    shape: |_| None,
+    this_boot: |_| None,
+    // A link a generation or half its lanes down carries half.
+    enough: |_| 0.75,
+    text: |rate| format!("{} Gb/s", rate / 1_000_000_000),
+    value: |rate| (rate / 1_000_000_000).into(),
+    verb: "has a PCIe path of",
+    evidence: "pcie_gbps",
+    timing: |context| context.policy.pcie_link.timing(),
+    reason: |_| &PATH_SLOW,
+};
+
+/// Bandwidth of the path and where it is least. Nothing in guests, where bridges are emulated, and of
+/// functions that show no link of their own.
+fn path<'a>(context: &Context<'a>, port: &PortView<'_>) -> Option<(u64, &'a str)> {
+    let pci = context.pci().filter(|pci| !pci.virtual_machine)?;
+    let whole = port.device.function == Function::Physical;
+    let mut address = port.device.pci.filter(|_| whole)?.to_string();
+    let mut least: Option<(u64, &str)> = None;
+    // Deeper than any machine.
+    for _ in 0..32 {
+        let Some((name, function)) = pci.functions.get_key_value(&address) else {
+            break;
+        };
+        if let Some(rate) = function.current.value().and_then(carries)
+            && least.is_none_or(|(least, _)| rate < least)
+        {
+            least = Some((rate, name));
+        }
+        match &function.parent {
+            Some(parent) => address.clone_from(parent),
+            None => break,
+        }
+    }
+    least
+}
+
+/// Usable bit/s of a link: 8b/10b at 2.5 and 5 GT/s, 128b/130b up to 32, flits above
+/// (PCIE_SPEED2MBS_ENC in drivers/pci/pci.h).
+fn carries(link: &PcieLink) -> Option<u64> {
+    let lanes = u64::from(link.width).checked_mul(u64::from(link.megatransfers) * 1_000_000)?;
+    let usable = match link.megatransfers {
+        0 => return None,
+        1..8_000 => lanes / 10 * 8,
+        8_000..64_000 => lanes / 130 * 128,
+        _ => lanes,
+    };
+    (link.width > 0 && link.width < 63).then_some(usable)
+}
+
+fn slow_path(context: &Context<'_>, rail: &PortView<'_>) -> Option<Candidate> {
+    if let Some(found) = PATH.judge(context, rail) {
+        return Some(found);
+    }
+    let (carried, at) = path(context, rail)?;
+    let rate = context.rate(rail)?.0;
+    // Headers take their part, so a path that equals the port is tight and still a design. A second
+    // function of the same NIC elsewhere carries its part (Socket Direct, multi-host).
+    let shared = context.ports().iter().any(|other| {
+        let card = other.device.sys_image_guid.is_some()
+            && other.device.sys_image_guid == rail.device.sys_image_guid;
+        let slot = |port: &PortView<'_>| port.device.pci.map(|pci| pci.slot());
+        card && slot(other) != slot(rail)
+    });
+    (!shared && (carried as f64) < rate as f64 * 0.9).then(|| {
+        let (carried, rate) = ((PATH.text)(carried), (PATH.text)(rate));
+        let message = format!(
+            "{} has a PCIe path of {carried} (least at {at}), and its port runs at {rate}",
+            rail.subject
+        );
+        let about = (rail.key.to_string(), rail.subject.clone());
+        let timing = context.policy.pcie_link.timing();
+        let found = PATH_SLOW.candidate(ID, about, timing, message);
+        found
+            .with("pcie_gbps", carried)
+            .with("port_gbps", rate)
+            .with("at", at)
+    })
+}
 
 /// A function that is judged.
 struct Endpoint {
@@ -109,6 +204,13 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             found.push(candidate.with("address", address.as_str()));
         }
     }
+    // A link below what its ends can is the better word for a slow path.
+    let rails = context.rails().filter(|rail| {
+        let address = rail.device.pci.map(|pci| pci.to_string());
+        !found.iter().any(|of| Some(&of.key) == address.as_ref())
+    });
+    let slow: Vec<Candidate> = rails.filter_map(|rail| slow_path(context, rail)).collect();
+    found.extend(slow);
     found
 }
 
@@ -302,13 +404,18 @@ mod tests {
             f.parent = Some("0000:17:01.0".into());
         });
         node.bend_pci("0000:17:01.0", |f| f.max = link(16, 8));
-        assert_eq!(node.told(&CHECK), Vec::<String>::new());
+        let slow = "mlx5_0/1 PciePathTooSlow Degraded Verdict";
+        assert_eq!(
+            node.told(&CHECK),
+            [slow],
+            "both ends agree, and the port is faster"
+        );
 
         node.bend_pci(&nic(1), |f| f.current = link(32, 4));
         node.set_role(1, Role::Other);
         assert_eq!(
             node.told(&CHECK),
-            ["mlx5_1 PcieWidthReduced Degraded Notice"]
+            ["mlx5_1 PcieWidthReduced Degraded Notice", slow]
         );
         let mut pci = node.snapshot.pci.as_ref().unwrap().value.clone();
         pci.virtual_machine = true;

@@ -106,9 +106,18 @@ check_section! {
         /// INIT is right for seconds after a link came up, until the subnet manager has swept.
         /// Heuristic.
         init_raise_after: Span = Span::from_secs(20),
+        /// Wait before every rail in INIT counts: a standby subnet manager takes over after 40 s, and
+        /// sweeps (OpenSM, POLLING_TIMEOUT and its retries).
+        subnet_manager_failover: Span = Span::from_secs(90),
+        /// Grace for a rail that was not up yet this boot: NDR optics train for up to three minutes
+        /// (ConnectX-7 firmware notes, issue 3439438).
+        training_grace: Span = Span::from_secs(180),
         /// A port that 802.1X does not authorize must stay so this long; twice as long while its
         /// attempt has not failed. hostap waits 60 s for an answer and 60 s before it tries again.
         unauthorized_raise_after: Span = Span::from_secs(60),
+        /// An active rail without LID or uverbs device must stay so this long: a subnet manager that
+        /// starts leaves LID 0 for seconds.
+        address_raise_after: Span = Span::from_secs(30),
         /// A state that cannot be read must stay so this long: a driver reload reads so. Heuristic.
         unknown_raise_after: Span = Span::from_secs(10),
     }
@@ -218,6 +227,11 @@ check_section! {
 }
 
 check_section! {
+    /// `mtu`. An interface is set up within a minute of its link.
+    Mtu, raise 60, clear 10, {}
+}
+
+check_section! {
     /// `counter_saturated`.
     CounterSaturated, raise 0, clear 0, {}
 }
@@ -247,6 +261,12 @@ check_section! {
         dead_raise_after: Span = Span::from_secs(5),
         /// Devices appear late while a node boots (EFA: 15 s), so expected numbers wait.
         expected_raise_after: Span = Span::from_secs(30),
+        /// A GPU without a driver next to GPUs with one must stay so this long: they are probed one
+        /// after the other. Heuristic.
+        undriven_raise_after: Span = Span::from_secs(60),
+        /// With no GPU bound, a driver is given this long to come back: a driver container's probe
+        /// allows 20 minutes (gpu-operator, values.yaml).
+        driver_grace: Span = Span::from_secs(1200),
     }
 }
 
@@ -347,6 +367,8 @@ section! {
         congestion: Congestion = Congestion::default(),
         /// RoCE addresses.
         gid_table: GidTable = GidTable::default(),
+        /// Size of RDMA packets.
+        mtu: Mtu = Mtu::default(),
         /// PCIe links of NICs and GPUs.
         pcie_link: PcieLink = PcieLink::default(),
         /// Rails and GPUs that are gone.

@@ -79,6 +79,7 @@ pub(super) const SECTIONS: &[(&str, Help)] = &[
     ("policy.retransmission", policy::Retransmission::HELP),
     ("policy.congestion", policy::Congestion::HELP),
     ("policy.gid_table", policy::GidTable::HELP),
+    ("policy.mtu", policy::Mtu::HELP),
     ("policy.pcie_link", policy::PcieLink::HELP),
     ("policy.device_missing", policy::DeviceMissing::HELP),
     ("policy.promised", policy::Promised::HELP),

@@ -16,6 +16,7 @@ use super::fabric::{self, SeenFabric};
 use super::kernel::KernelEvent;
 use super::kernel_log::KernelLog;
 use super::rdma::{PortState, RdmaDevice};
+use super::remembered::Remembered;
 use super::snapshot::Snapshot;
 pub use super::totals::Totals;
 use super::track::Track;
@@ -55,6 +56,9 @@ pub struct History {
     pub kernel: KernelLog,
     /// Counts since the agent started, exported as counters.
     pub totals: Totals,
+    /// The machine at its best, over reboots.
+    #[serde(default)]
+    pub remembered: Remembered,
     /// `carrier_changes` by interface as an earlier run of the agent last read them, until they are
     /// read again.
     #[serde(skip)]
@@ -118,6 +122,9 @@ pub struct AerTracks {
 /// A device seen this boot.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SeenDevice {
+    /// When it appeared, if that was after the first enumeration.
+    #[serde(default)]
+    pub appeared: Option<Millis>,
     /// Device name when it was last seen; renames keep the key.
     pub name: String,
     /// Port numbers that the device had when last seen.
@@ -185,6 +192,7 @@ impl History {
             boot_id: boot_id.map(Into::into),
             kernel,
             totals,
+            remembered: std::mem::take(&mut self.remembered),
             ..History::default()
         };
     }
@@ -239,14 +247,20 @@ impl History {
         if self.enumerated_at == Some(devices.at) {
             return;
         }
-        self.enumerated_at = Some(devices.at);
+        let first = self.enumerated_at.replace(devices.at).is_none();
         for seen in self.devices.values_mut() {
             seen.missed = seen.missed.saturating_add(1);
         }
         for device in devices.value.iter() {
+            let before = self.devices.get(&device.key);
+            let appeared = match before {
+                Some(seen) => seen.appeared,
+                None => (!first).then_some(devices.at),
+            };
             self.devices.insert(
                 device.key.clone(),
                 SeenDevice {
+                    appeared,
                     name: device.name.clone(),
                     ports: device.ports.iter().map(|port| port.number).collect(),
                     missed: 0,

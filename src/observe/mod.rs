@@ -18,6 +18,7 @@ pub mod pci;
 pub mod pod;
 pub mod rdma;
 pub mod reading;
+pub mod remembered;
 pub mod snapshot;
 pub mod totals;
 pub mod track;

@@ -166,6 +166,7 @@ mod tests {
             message: format!("{subject} has no link"),
             remedy: String::new(),
             evidence: BTreeMap::new(),
+            expected: None,
         }
     }
 

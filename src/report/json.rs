@@ -177,6 +177,7 @@ fn finding<'a>(report: &Report, found: &'a Finding) -> impl Serialize + use<'a> 
         message: &found.message,
         remedy: &found.remedy,
         evidence: &found.evidence,
+        expected: &found.expected,
         weight: found.weight,
         key: &found.key,
     }

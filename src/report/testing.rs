@@ -267,6 +267,7 @@ pub fn finding(check: &str, subject: &str, reason: &str, status: Status) -> Find
             ("peers_up".to_string(), serde_json::json!(7)),
         ]
         .into(),
+        expected: None,
     }
 }
 

@@ -193,6 +193,12 @@ impl Profile {
         self.source != Source::Pci && self.shape.is_some_and(sure)
     }
 
+    /// How many rails every machine of this shape has up: where a cloud fixes the fabric.
+    pub fn sure_rails(&self) -> Option<usize> {
+        let (rails, sure) = self.shape?.rails;
+        (rails > 0 && sure == Sure::Yes && self.source != Source::Pci).then_some(rails as usize)
+    }
+
     /// Whether cables and switches are a cloud's, and not for the owner to look at.
     pub fn is_of_a_cloud(&self) -> bool {
         (self.provider).is_some_and(|provider| provider != Provider::Nvidia)

@@ -202,15 +202,15 @@ fn sentences() {
         ),
         (
             "a3-megagpu-8g",
-            "GCP a3-megagpu-8g (set): 8 gVNIC rails expected",
+            "GCP a3-megagpu-8g (set): up to 8 gVNIC rails expected",
         ),
         (
             "Standard_ND96is_H100_v5",
             "Azure ND96is_H100_v5 (set): no RDMA device expected",
         ),
         (
-            "p6-b300.48xlarge",
-            "AWS p6-b300.48xlarge (set): 16 EFA devices of 400 Gb/s as far as known",
+            "BM.GPU.B300.8",
+            "OCI BM.GPU.B300.8 (set): 16 RoCE rails of 400 Gb/s as far as known",
         ),
         ("auto", "inferred: 8 RoCE rails of 400 Gb/s"),
     ] {

@@ -33,7 +33,7 @@ impl Profile {
             (Fabric::None, _) => "no RDMA device expected".to_string(),
             (fabric, (count, sure)) => {
                 let (at, sure) = match sure {
-                    Sure::Yes => ("", "expected"),
+                    Sure::Yes | Sure::OnBus => ("", "expected"),
                     Sure::AtMost => ("up to ", "expected"),
                     Sure::No => ("", "as far as known"),
                 };

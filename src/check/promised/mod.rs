@@ -8,6 +8,7 @@ mod numbers;
 mod resources;
 mod vfs;
 
+use super::expected::Because;
 use super::profile::{Fabric, Source, Sure};
 use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};
 use crate::observe::node_resources::NodeResources;
@@ -131,11 +132,12 @@ fn fewer_than_promised(context: &Context<'_>) -> Option<Candidate> {
         return None;
     }
     let pci = context.pci()?;
-    let split = resources::gpus(pci) < u64::from(shape.gpus);
+    // A guest may be a share of the machine. On bare metal a GPU that is gone excuses nothing.
+    let split = pci.virtual_machine && resources::gpus(pci) < u64::from(shape.gpus);
     if split || profile.rails + pci.bare.len() >= promised as usize {
         return None;
     }
-    let fixed = sure == Sure::Yes && profile.source != Source::Pci;
+    let fixed = matches!(sure, Sure::Yes | Sure::OnBus) && profile.source != Source::Pci;
     let message = format!(
         "{} rails, where {} has {promised}: {}",
         profile.rails,
@@ -153,7 +155,8 @@ fn fewer_than_promised(context: &Context<'_>) -> Option<Candidate> {
         })
         .with("rails", profile.rails)
         .with("promised", promised)
-        .with("profile", shape.name);
+        .with("profile", shape.name)
+        .expecting(promised, Because::Shape);
     if profile.rails == 0 {
         // With no rail to go by, it is unknown what is lost; and no fabric is not a part of one.
         found.status = Status::Unknown;

@@ -421,7 +421,7 @@ fn a_table_never_fails_a_node() {
         (8, "p5.48xlarge", Some("FewerDevicesThanPromised Notice")),
         (8, "p4d.24xlarge", None),
         // Not confirmed, not known, none expected: nothing.
-        (8, "p6-b300.48xlarge", None),
+        (8, "BM.GPU.B300.8", None),
         (0, "auto", None),
         (8, "Standard_ND96is_H100_v5", None),
         (2, "none", None),
@@ -457,8 +457,9 @@ fn what_else_says_fewer_silences_the_table() {
         ("a number is expected", |node| {
             node.policy.expect.rails = Some(4)
         }),
-        ("GPUs are missing, too", |node| {
+        ("a share of a machine has fewer GPUs, too", |node| {
             let mut pci = pci_of(node);
+            pci.virtual_machine = true;
             pci.gpus.truncate(4);
             node.set_pci(pci);
         }),

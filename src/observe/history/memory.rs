@@ -4,6 +4,7 @@ use super::{History, PortHistory, SeenDevice, SeenGpu};
 use crate::observe::fabric::SeenFabric;
 use crate::observe::kernel_log::KernelLog;
 use crate::observe::rdma::PortState;
+use crate::observe::remembered::Remembered;
 use crate::observe::track::Track;
 use crate::units::{BitsPerSec, DeviceKey, Millis, PortKey};
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,9 @@ pub struct Memory {
     /// What the kernel log said: the log itself is not read twice.
     #[serde(default)]
     pub kernel: KernelLog,
+    /// The machine at its best, over reboots.
+    #[serde(default)]
+    pub remembered: Remembered,
 }
 
 /// What is kept of one port's link.
@@ -61,6 +65,7 @@ impl History {
             boot_id: memory.boot_id,
             fabric: memory.fabric,
             kernel: memory.kernel.restored(),
+            remembered: memory.remembered,
             ..History::default()
         };
         for (key, best_rate) in memory.ports {
@@ -86,6 +91,7 @@ impl History {
             history.devices.insert(
                 key,
                 SeenDevice {
+                    appeared: None,
                     name,
                     ports,
                     missed: 0,
@@ -130,6 +136,7 @@ impl History {
             fabric: super::fabric::to_keep(&self.fabric),
             gpus: self.gpus.keys().cloned().collect(),
             kernel: self.kernel.to_keep(),
+            remembered: self.remembered.to_keep(),
         }
     }
     fn kept_link(&self, key: &PortKey, port: &PortHistory) -> KeptLink {

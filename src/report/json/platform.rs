@@ -21,7 +21,7 @@ pub(super) fn platform(report: &Report) -> impl Serialize {
         // By the profile; null where no shape is known.
         rails_expected: shape.map(|shape| shape.rails.0),
         rails_expected_is: shape.map(|shape| match shape.rails.1 {
-            Sure::Yes => "at_least",
+            Sure::Yes | Sure::OnBus => "at_least",
             // As many as were attached at launch.
             Sure::AtMost => "at_most",
             Sure::No => "unconfirmed",

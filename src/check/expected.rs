@@ -1,0 +1,234 @@
+//! What a rail should be, and where that is known from: one table row an attribute, one comparison.
+//!
+//! An expectation has a source, the first that says something deciding:
+//! 1. *configured*: `expect.*`. It excuses what it names, whatever the other sources say.
+//! 2. *shape*: a machine of known shape, where the table of shapes is sure.
+//! 3. *remembered*: this rail's own best, kept over reboots.
+//! 4. *peers*: the best of the rails alike. That one of them has it proves that it is possible,
+//!    whatever most of them show: so a node that gets worse never gets a better verdict.
+//!
+//! All attributes are numbers of which more is better.
+
+use super::likeness::alike;
+use super::{Candidate, Context, PortView, ReasonDoc, Timing, Weight};
+use crate::check::profile::Sure;
+use crate::observe::pci::PciFacts;
+use crate::observe::remembered::Seen;
+use serde::{Deserialize, Serialize};
+
+/// Where an expectation comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Because {
+    /// The operator's settings.
+    Configured,
+    /// The table of known machines.
+    Shape,
+    /// What this machine was earlier, also before a reboot.
+    Remembered,
+    /// The rails alike on this node.
+    Peers,
+}
+
+/// A rail that was up, in the memory.
+pub const UP: &str = "up";
+/// A GPU that was on the bus, in the memory.
+pub const ON_BUS: &str = "on_bus";
+/// A GPU that its driver had bound, in the memory.
+pub const DRIVEN: &str = "driven";
+
+/// What was expected of the subject of a finding.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Expected {
+    /// Number or name, in the unit of the evidence.
+    pub value: serde_json::Value,
+    /// Where it is known from.
+    pub because: Because,
+}
+
+/// An attribute of a rail.
+pub struct Row {
+    /// Name in the memory.
+    pub attribute: &'static str,
+    /// Id of the check that the attribute belongs to.
+    pub check: &'static str,
+    /// The value of a rail that is up; `None` where it is not observed or says nothing.
+    pub observed: fn(&Context<'_>, &PortView<'_>) -> Option<u64>,
+    /// The operator's number.
+    pub configured: fn(&Context<'_>) -> Option<u64>,
+    /// The number of the machine's shape.
+    pub shape: fn(&Context<'_>) -> Option<(u64, Sure)>,
+    /// The best that the history of this boot holds, where it keeps one.
+    pub this_boot: fn(&PortView<'_>) -> Option<u64>,
+    /// Share of what is expected that is enough.
+    pub enough: fn(&Context<'_>) -> f64,
+    /// The value for people: `200 Gb/s`.
+    pub text: fn(u64) -> String,
+    /// The value in evidence and JSON.
+    pub value: fn(u64) -> serde_json::Value,
+    /// "runs at": what the message says between the subject and the value.
+    pub verb: &'static str,
+    /// Name of the observed value in the evidence.
+    pub evidence: &'static str,
+    /// How long to look.
+    pub timing: fn(&Context<'_>) -> Timing,
+    /// Reason by the source of the expectation.
+    pub reason: fn(Because) -> &'static ReasonDoc,
+}
+
+/// What a value falls short of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shortfall {
+    /// The rail's value.
+    pub observed: u64,
+    /// The value that it should have.
+    pub expected: u64,
+    /// Where that is known from.
+    pub because: Because,
+    /// Whether it proves something wrong. Else it is worth a notice.
+    pub proof: bool,
+}
+
+impl Row {
+    /// What the rail falls short of, if its value is observed and expected to be higher.
+    pub fn shortfall(&self, context: &Context<'_>, port: &PortView<'_>) -> Option<Shortfall> {
+        let observed = (self.observed)(context, port)?;
+        let enough = (self.enough)(context);
+        let short = |expected: u64, because: Because, proof: bool| {
+            ((observed as f64) < expected as f64 * enough).then_some(Shortfall {
+                observed,
+                expected,
+                because,
+                proof,
+            })
+        };
+        if port.rail
+            && let Some(configured) = (self.configured)(context)
+        {
+            return short(configured, Because::Configured, true);
+        }
+        let shape = (self.shape)(context).filter(|_| port.rail);
+        let sure = shape
+            .filter(|(_, sure)| *sure == Sure::Yes)
+            .and_then(|(value, _)| short(value, Because::Shape, true));
+        sure.or_else(|| short(self.remembered(context, port)?, Because::Remembered, true))
+            .or_else(|| {
+                let (best, alike) = self.best_of_peers(context, port)?;
+                let proof = alike >= 3 || observed.saturating_mul(2) < best;
+                short(best, Because::Peers, proof)
+            })
+            .or_else(|| {
+                let (most, _) = shape.filter(|(_, sure)| *sure == Sure::AtMost)?;
+                short(most, Because::Shape, false)
+            })
+    }
+
+    fn remembered(&self, context: &Context<'_>, port: &PortView<'_>) -> Option<u64> {
+        let key = port.key.to_string();
+        let memory = &context.history.remembered;
+        let before = memory.best(&key, &identity(port), self.attribute);
+        before.max((self.this_boot)(port))
+    }
+
+    /// The highest value among the rails alike, and how many show one.
+    fn best_of_peers(&self, context: &Context<'_>, port: &PortView<'_>) -> Option<(u64, usize)> {
+        let values: Vec<u64> = context
+            .rails()
+            .filter(|other| alike(port, other))
+            .filter_map(|other| (self.observed)(context, other))
+            .collect();
+        Some((*values.iter().max()?, values.len()))
+    }
+
+    /// The finding, if the rail falls short.
+    pub fn judge(&self, context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
+        let short = self.shortfall(context, port)?;
+        Some(self.candidate(context, port, short, (self.reason)(short.because)))
+    }
+
+    /// The finding for a shortfall, under a reason of the row or a more precise one.
+    pub fn candidate(
+        &self,
+        context: &Context<'_>,
+        port: &PortView<'_>,
+        short: Shortfall,
+        doc: &ReasonDoc,
+    ) -> Candidate {
+        let (observed, expected) = ((self.text)(short.observed), (self.text)(short.expected));
+        let because = match short.because {
+            Because::Configured => "as configured".to_string(),
+            Because::Shape => {
+                let name = context
+                    .profile
+                    .map_or("this machine", |profile| profile.name());
+                match short.proof {
+                    true => format!("as every {name} has"),
+                    false => format!("which a {name} can have"),
+                }
+            }
+            Because::Remembered => "as it had earlier".to_string(),
+            Because::Peers => "as rails alike have".to_string(),
+        };
+        let message = format!(
+            "{} {} {observed}, expected {expected}, {because}",
+            port.subject, self.verb
+        );
+        let about = (port.key.to_string(), port.subject.clone());
+        let weight = match short.proof {
+            true => port.weight().min(doc.weight),
+            false => Weight::Notice,
+        };
+        doc.candidate(self.check, about, (self.timing)(context), message)
+            .weighing(weight)
+            .with(self.evidence, (self.value)(short.observed))
+            .expecting((self.value)(short.expected), short.because)
+    }
+}
+
+/// The hardware's own identity, empty where it is not known: a GUID of zeros is what a VF has before it
+/// is given one.
+pub fn identity(port: &PortView<'_>) -> String {
+    let guid = port.device.node_guid.clone();
+    guid.filter(|guid| guid.chars().any(|c| c != '0' && c != ':'))
+        .unwrap_or_default()
+}
+
+/// What there is to remember of the rails and GPUs now.
+pub fn seen(context: &Context<'_>, rows: &[&Row]) -> Vec<Seen> {
+    let rails = context.rails().filter(|rail| rail.is_active());
+    let rails = rails.map(|rail| Seen {
+        part: rail.key.to_string(),
+        identity: identity(rail),
+        name: rail.subject.clone(),
+        values: (rows.iter())
+            .filter_map(|row| Some((row.attribute, (row.observed)(context, rail)?)))
+            .chain([(UP, 1)])
+            .collect(),
+    });
+    let pci = context.pci();
+    let gpus = pci.into_iter().flat_map(|pci| {
+        pci.gpus.iter().map(|gpu| gpu.to_string()).map(|gpu| Seen {
+            values: match is_driven(pci, &gpu) {
+                true => vec![(ON_BUS, 1), (DRIVEN, 1)],
+                false => vec![(ON_BUS, 1)],
+            },
+            identity: String::new(),
+            name: gpu.clone(),
+            part: gpu,
+        })
+    });
+    rails.chain(gpus).collect()
+}
+
+/// Whether the driver of GPUs has bound one.
+pub fn is_driven(pci: &PciFacts, gpu: &str) -> bool {
+    let driver = (pci.functions.get(gpu)).and_then(|function| function.driver.as_deref());
+    matches!(driver, Some("nvidia" | "amdgpu"))
+}
+
+/// Vendor and product of the machine, where DMI tells them.
+pub fn machine(context: &Context<'_>) -> Option<String> {
+    let machine = &context.pci()?.machine;
+    let name = [&machine.vendor, &machine.product].map(|part| part.as_deref().unwrap_or_default());
+    Some(name.join(" ")).filter(|name| !name.trim().is_empty())
+}

@@ -1,0 +1,124 @@
+//! Whether RoCE rails carry packets of the same size.
+
+use super::expected::Row;
+use super::{Check, ReasonDoc, Status, Weight};
+
+const ID: &str = "mtu";
+
+const REDUCED: ReasonDoc = ReasonDoc {
+    reason: "MtuReduced",
+    status: Status::Degraded,
+    weight: Weight::Verdict,
+    meaning: "A RoCE rail's interface has a smaller MTU than rails alike, or than it had: RDMA packets are smaller there, and peers of unequal MTU may fail to talk.",
+    remedy: "Set the interface's MTU as on the other rails (`ip link set DEV mtu 9000`; 4200 is enough), here and in the network configuration that set it. Where it was lowered on purpose, run `selvage accept` on the node.",
+};
+
+/// The row in the table.
+pub const CHECK: Check = Check {
+    id: ID,
+    title: "MTU",
+    what: "The RDMA MTU (1024, 2048 or 4096 bytes) that each active RoCE rail's interface allows, against the rail's own best and the best of the rails alike. InfiniBand's is set by the subnet manager and cannot be observed; an interface in a pod's namespace is left alone.",
+    reasons: &[REDUCED],
+    run: |context| {
+        let rails = context.rails();
+        rails
+            .filter_map(|rail| ROCE_MTU.judge(context, rail))
+            .collect()
+    },
+};
+
+/// The largest RDMA packet that an interface carries.
+pub const ROCE_MTU: Row = Row {
+    attribute: "mtu",
+    check: ID,
+    observed: |context, port| {
+        let netdev = context.netdev(port.port.netdev.as_deref()?)?;
+        (port.is_roce() && port.is_active())
+            .then(|| rdma_mtu(&port.device.driver, netdev.mtu?))
+            .flatten()
+    },
+    configured: |_| None,
+    shape: |_| None,
+    this_boot: |_| None,
+    enough: |_| 1.0,
+    text: |mtu| format!("{mtu} bytes"),
+    value: |mtu| mtu.into(),
+    verb: "has an RDMA MTU of",
+    evidence: "rdma_mtu",
+    timing: |context| context.policy.mtu.timing(),
+    reason: |_| &REDUCED,
+};
+
+/// The RDMA MTU that fits into an interface's: headers take 96 bytes (iboe_get_mtu in
+/// include/rdma/ib_addr.h). irdma asks for no room for them.
+fn rdma_mtu(driver: &str, netdev: u32) -> Option<u64> {
+    let headers = if driver.starts_with("irdma") { 0 } else { 96 };
+    let room = netdev.saturating_sub(headers);
+    [4096, 2048, 1024, 512, 256]
+        .into_iter()
+        .find(|mtu| *mtu <= room)
+        .map(u64::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Node;
+    use super::*;
+    use crate::observe::netdev::NetdevFacts;
+    use crate::observe::reading::Reading;
+
+    fn node(mtu: impl Fn(usize) -> u32) -> Node {
+        let mut node = Node::roce();
+        for i in 0..8 {
+            let facts = NetdevFacts {
+                mtu: Some(mtu(i)),
+                carrier: Reading::Value(true),
+                ..NetdevFacts::default()
+            };
+            node.set_netdev(i, facts);
+        }
+        node
+    }
+
+    #[test]
+    fn the_size_that_counts_is_the_rdma_packet() {
+        for (driver, netdev, want) in [
+            ("mlx5_core", 9000, Some(4096)),
+            ("mlx5_core", 4200, Some(4096)),
+            ("mlx5_core", 4192, Some(4096)),
+            ("mlx5_core", 4191, Some(2048)),
+            ("bnxt_en", 1500, Some(1024)),
+            ("irdma", 4096, Some(4096)),
+            ("mlx5_core", 68, None),
+        ] {
+            assert_eq!(rdma_mtu(driver, netdev), want, "{driver} {netdev}");
+        }
+    }
+
+    #[test]
+    fn an_odd_rail_is_degraded_and_another_number_of_the_same_size_is_nothing() {
+        assert_eq!(
+            node(|i| if i == 3 { 4200 } else { 9000 }).told(&CHECK),
+            [""; 0]
+        );
+        assert_eq!(node(|_| 1500).told(&CHECK), [""; 0]);
+        let told = node(|i| if i == 3 { 1500 } else { 9000 }).told(&CHECK);
+        assert_eq!(told, ["mlx5_3/1 MtuReduced Degraded Verdict"]);
+        // More of them are no better.
+        assert_eq!(
+            node(|i| if i == 3 { 9000 } else { 1500 })
+                .told(&CHECK)
+                .len(),
+            7
+        );
+        let mut infiniband = Node::infiniband();
+        infiniband.set_netdev(
+            0,
+            NetdevFacts {
+                mtu: Some(2044),
+                ..NetdevFacts::default()
+            },
+        );
+        assert_eq!(infiniband.told(&CHECK), [""; 0]);
+    }
+}
