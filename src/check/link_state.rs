@@ -75,7 +75,7 @@ const NO_UVERBS: ReasonDoc = ReasonDoc {
     reason: "NoUverbs",
     status: Status::Failing,
     weight: Weight::Verdict,
-    meaning: "A rail is active, rails alike have a uverbs device and it has none: no program can open it.",
+    meaning: "A rail is active and has no uverbs device: no program can open it, and NCCL does not see it.",
     remedy: "Load `ib_uverbs` (`modprobe ib_uverbs`); if it is loaded, look at the kernel log for the device and reload its driver.",
 };
 const WRONG_LINK_LAYER: ReasonDoc = ReasonDoc {
@@ -396,10 +396,8 @@ fn judge_address(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate
     if infiniband && whole && port.link.is_some_and(|link| link.lid == Some(0)) {
         return Some(say(&NO_LID, "has no LID"));
     }
-    let has = |rail: &PortView<'_>| matches!(rail.device.uverbs, Reading::Value(_));
-    let others = context.rails().filter(|rail| has(rail)).count();
     let gone = port.device.uverbs == Reading::Absent && !port.device.is_gvnic();
-    (gone && others > 0).then(|| say(&NO_UVERBS, "has no uverbs device"))
+    gone.then(|| say(&NO_UVERBS, "has no uverbs device"))
 }
 
 /// A port in the wrong mode is healthy on its own and useless here.

@@ -1,0 +1,538 @@
+//! What holds of every node, whatever it is made of: laws that the verdict obeys, over every simulated
+//! machine and random edits of what was observed on it. `PROPTEST_CASES=1000000` looks longer.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    missing_docs,
+    reason = "test code"
+)]
+
+use proptest::prelude::*;
+use selvage::check::Policy;
+use selvage::check::debounce::Hysteresis;
+use selvage::check::profile::PlatformSettings;
+use selvage::check::roles::{Role, RoleOverrides};
+use selvage::config::Config;
+use selvage::evaluator::{Evaluator, Look};
+use selvage::observe::history::Memory;
+use selvage::observe::pci::PciFacts;
+use selvage::observe::rdma::{LinkFacts, LinkLayer, PhysState, PortState, RdmaDevice};
+use selvage::observe::reading::Reading;
+use selvage::observe::snapshot::Snapshot;
+use selvage::readiness::State;
+use selvage::report::Report;
+use selvage::simulate::{Node, by_name, preset, presets, shape_names};
+use selvage::units::{BitsPerSec, Millis};
+use std::sync::{Arc, LazyLock};
+
+/// A machine as it is when all is well.
+struct Machine {
+    name: &'static str,
+    profile: String,
+    snapshot: Snapshot,
+    /// What an agent remembers that saw it for an hour: within this boot, and over a restart.
+    memories: [Memory; 2],
+    well: State,
+}
+
+static MACHINES: LazyLock<Vec<Machine>> = LazyLock::new(|| {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let known = shape_names()
+        .into_iter()
+        .map(|name| (name, name.to_string()));
+    let others = presets().into_iter().map(|name| (name, "auto".to_string()));
+    let machines = known.chain(others).map(|(name, profile)| {
+        let dir = tempfile::tempdir().unwrap();
+        let spec = preset(name).or_else(|| by_name(name)).unwrap();
+        Node::write(spec, dir.path()).unwrap();
+        let mut config = Config::default();
+        config.agent.host_root = dir.path().into();
+        config.agent.state_dir = None;
+        let report = runtime.block_on(selvage::agent::sample_once(&config));
+        let mut snapshot = report.snapshot;
+        snapshot.at = Millis::from_secs(3600);
+        let mut watcher = evaluator(&profile, Memory::default());
+        let well = watcher.evaluate(&snapshot, Look::Once).state;
+        let mut later = snapshot.clone();
+        later.at = Millis::from_secs(7200);
+        watcher.evaluate(&later, Look::Once);
+        let boot = watcher.memory();
+        let restart = Memory {
+            remembered: boot.remembered.clone(),
+            ..Memory::default()
+        };
+        Machine {
+            name,
+            profile,
+            snapshot: later,
+            memories: [boot, restart],
+            well,
+        }
+    });
+    machines.collect()
+});
+
+fn evaluator(profile: &str, memory: Memory) -> Evaluator {
+    configured(profile, memory, None)
+}
+
+fn configured(profile: &str, memory: Memory, rails: Option<u32>) -> Evaluator {
+    let mut policy = Policy::default();
+    policy.expect.rails = rails;
+    policy.device_missing.missed = 1;
+    policy.device_missing.gone_after = Default::default();
+    let platform = PlatformSettings {
+        profile: profile.to_string(),
+        ..PlatformSettings::default()
+    };
+    let overrides = RoleOverrides::default();
+    let hysteresis = Hysteresis::default();
+    Evaluator::new("node".into(), policy, overrides, memory, hysteresis).on_platform(platform)
+}
+
+fn judge(machine: &Machine, snapshot: &Snapshot, memory: &Memory) -> Report {
+    let mut snapshot = snapshot.clone();
+    snapshot.at = snapshot.at.plus(std::time::Duration::from_secs(60));
+    evaluator(&machine.profile, memory.clone()).evaluate(&snapshot, Look::Once)
+}
+
+/// One thing that gets worse on a node.
+#[derive(Debug, Clone, Copy)]
+enum Worse {
+    LinkDown,
+    LinkInit,
+    RateHalved,
+    LaneLost,
+    NoLid,
+    MtuLowered,
+    AddressesLost,
+    DeviceGone,
+    NoUverbs,
+    PcieHalved,
+    GpuGone,
+    GpuNotDriven,
+    ModuleGone,
+}
+
+const WORSE: [Worse; 13] = [
+    Worse::LinkDown,
+    Worse::LinkInit,
+    Worse::RateHalved,
+    Worse::LaneLost,
+    Worse::NoLid,
+    Worse::MtuLowered,
+    Worse::AddressesLost,
+    Worse::DeviceGone,
+    Worse::NoUverbs,
+    Worse::PcieHalved,
+    Worse::GpuGone,
+    Worse::GpuNotDriven,
+    Worse::ModuleGone,
+];
+
+fn worsen(snapshot: &mut Snapshot, worse: Worse, which: usize) {
+    let devices = |snapshot: &Snapshot| -> Vec<RdmaDevice> {
+        let known = snapshot.devices.as_ref();
+        known.map_or(Vec::new(), |devices| devices.value.to_vec())
+    };
+    let Some(count) = Some(devices(snapshot).len()).filter(|count| *count > 0) else {
+        return;
+    };
+    let device = devices(snapshot)[which % count].clone();
+    let key = device.port_key(device.ports.first().map_or(1, |port| port.number));
+    let infiniband = device
+        .ports
+        .iter()
+        .any(|port| port.link_layer == LinkLayer::Infiniband);
+    let efa = device.driver.starts_with("efa");
+    let link = |snapshot: &mut Snapshot, change: &dyn Fn(&mut LinkFacts)| {
+        if let Some(link) = snapshot.links.get_mut(&key).filter(|_| !efa) {
+            change(&mut Arc::make_mut(link).value);
+        }
+    };
+    let pci = |snapshot: &mut Snapshot, change: &dyn Fn(&mut PciFacts)| {
+        if let Some(pci) = &mut snapshot.pci {
+            change(&mut Arc::make_mut(pci).value);
+        }
+    };
+    let carrier = |snapshot: &mut Snapshot, up: bool| {
+        for name in device.ports.iter().filter_map(|port| port.netdev.as_ref()) {
+            if let Some(netdev) = snapshot.netdevs.get_mut(name) {
+                Arc::make_mut(netdev).value.carrier = Reading::Value(up);
+            }
+        }
+    };
+    match worse {
+        Worse::LinkDown => {
+            carrier(snapshot, false);
+            link(snapshot, &|link| {
+                link.state = Reading::Value(PortState::Down);
+                link.phys_state = Reading::Value(PhysState::Polling);
+            });
+        }
+        Worse::LinkInit if infiniband => link(snapshot, &|link| {
+            if link.state.value().is_some_and(|state| state.is_up()) {
+                link.state = Reading::Value(PortState::Init);
+            }
+        }),
+        Worse::RateHalved => link(snapshot, &|link| {
+            if let Reading::Value(rate) = &mut link.rate {
+                rate.rate = BitsPerSec(rate.rate.0 / 2);
+            }
+        }),
+        Worse::LaneLost => link(snapshot, &|link| {
+            if let Reading::Value(rate) = &mut link.rate
+                && let Some(lanes) = rate.lanes.filter(|lanes| *lanes > 1)
+            {
+                rate.rate = BitsPerSec(rate.rate.0 / u64::from(lanes) * u64::from(lanes / 2));
+                rate.lanes = Some(lanes / 2);
+            }
+        }),
+        Worse::NoLid if infiniband => link(snapshot, &|link| link.lid = Some(0)),
+        Worse::MtuLowered => {
+            for name in device.ports.iter().filter_map(|port| port.netdev.as_ref()) {
+                if let Some(netdev) = snapshot.netdevs.get_mut(name) {
+                    let facts = &mut Arc::make_mut(netdev).value;
+                    facts.mtu = facts.mtu.map(|mtu| mtu.min(1500));
+                }
+            }
+        }
+        Worse::AddressesLost => {
+            if let Some(table) = snapshot.gids.get_mut(&key) {
+                let gids = &mut Arc::make_mut(table).value.gids;
+                gids.retain(|gid| gid.gid.starts_with("fe80:"));
+            }
+        }
+        Worse::DeviceGone => {
+            let mut left = devices(snapshot);
+            left.retain(|other| other.key != device.key);
+            if let Some(known) = &mut snapshot.devices {
+                known.value = Arc::new(left);
+            }
+            snapshot.links.retain(|of, _| of.device != device.key);
+            snapshot.gids.retain(|of, _| of.device != device.key);
+            let Some(address) = device.pci.map(|address| address.to_string()) else {
+                return;
+            };
+            pci(snapshot, &|pci| {
+                pci.functions.remove(&address);
+                pci.distances.remove(&address);
+            });
+        }
+        Worse::NoUverbs => {
+            let mut changed = devices(snapshot);
+            changed[which % count].uverbs = Reading::Absent;
+            if let Some(known) = &mut snapshot.devices {
+                known.value = Arc::new(changed);
+            }
+        }
+        Worse::PcieHalved => {
+            let address = device.pci.map(|address| address.to_string());
+            pci(snapshot, &|pci| {
+                let function = address
+                    .as_ref()
+                    .and_then(|address| pci.functions.get_mut(address));
+                if let Some(Reading::Value(link)) = function.map(|function| &mut function.current) {
+                    link.width = (link.width / 2).max(1);
+                }
+            });
+        }
+        Worse::GpuGone => pci(snapshot, &|pci| {
+            if !pci.gpus.is_empty() {
+                let gpu = pci.gpus.remove(which % pci.gpus.len());
+                pci.functions.remove(&gpu.to_string());
+            }
+        }),
+        Worse::GpuNotDriven => {
+            let gpus = snapshot
+                .pci
+                .as_ref()
+                .map_or(Vec::new(), |pci| pci.value.gpus.clone());
+            let Some(gpu) = gpus.get(which % gpus.len().max(1)).map(ToString::to_string) else {
+                return;
+            };
+            pci(snapshot, &|pci| {
+                if let Some(function) = pci.functions.get_mut(&gpu) {
+                    function.driver = None;
+                }
+            });
+            if let Some(facts) = &mut snapshot.gpudirect {
+                Arc::make_mut(facts).value.gpus.retain(|of| of.pci != gpu);
+            }
+        }
+        Worse::ModuleGone => {
+            if let Some(facts) = &mut snapshot.gpudirect
+                && let Reading::Value(modules) = &mut Arc::make_mut(facts).value.modules
+            {
+                modules.remove(["nvidia_peermem", "nvidia_fs", "ib_uverbs"][which % 3]);
+            }
+        }
+        Worse::LinkInit | Worse::NoLid => {}
+    }
+}
+
+/// How bad a verdict is. What is unknown says nothing; it replaces a fault only where its evidence
+/// is gone, which no edit here does.
+fn badness(state: State) -> u8 {
+    match state {
+        State::Ready => 0,
+        State::Unknown | State::Degraded => 1,
+        State::Unready => 2,
+    }
+}
+
+/// One thing that can no longer be observed.
+#[derive(Debug, Clone, Copy)]
+enum Blind {
+    State,
+    Rate,
+    Links,
+    Netdev,
+    Gids,
+    GidKinds,
+    Model,
+    Board,
+    Driver,
+    Uverbs,
+    PcieLink,
+    Pci,
+    GpuDirect,
+    Modules,
+    Counters,
+    Devices,
+    Statistics,
+}
+
+const BLIND: [Blind; 17] = [
+    Blind::State,
+    Blind::Rate,
+    Blind::Links,
+    Blind::Netdev,
+    Blind::Gids,
+    Blind::GidKinds,
+    Blind::Model,
+    Blind::Board,
+    Blind::Driver,
+    Blind::Uverbs,
+    Blind::PcieLink,
+    Blind::Pci,
+    Blind::GpuDirect,
+    Blind::Modules,
+    Blind::Counters,
+    Blind::Devices,
+    Blind::Statistics,
+];
+
+fn blind(snapshot: &mut Snapshot, blind: Blind, which: usize) {
+    let count = snapshot
+        .devices
+        .as_ref()
+        .map_or(0, |known| known.value.len());
+    if count == 0 {
+        return;
+    }
+    let at = which % count;
+    let mut devices: Vec<RdmaDevice> = snapshot.devices.as_ref().unwrap().value.to_vec();
+    let device = &mut devices[at];
+    let key = device.port_key(device.ports.first().map_or(1, |port| port.number));
+    let names: Vec<String> = device
+        .ports
+        .iter()
+        .filter_map(|port| port.netdev.clone())
+        .collect();
+    let address = device
+        .pci
+        .map(|address| address.to_string())
+        .unwrap_or_default();
+    match blind {
+        Blind::State | Blind::Rate => {
+            if let Some(link) = snapshot.links.get_mut(&key) {
+                let link = &mut Arc::make_mut(link).value;
+                match blind {
+                    Blind::State => link.state = Reading::NotObservable,
+                    _ => link.rate = Reading::NotObservable,
+                }
+            }
+        }
+        Blind::Links => snapshot.links.clear(),
+        Blind::Netdev => snapshot.netdevs.retain(|name, _| !names.contains(name)),
+        Blind::Gids => {
+            snapshot.gids.remove(&key);
+        }
+        Blind::GidKinds => {
+            if let Some(table) = snapshot.gids.get_mut(&key) {
+                let gids = Arc::make_mut(table).value.gids.iter_mut();
+                gids.for_each(|gid| gid.kind = None);
+            }
+        }
+        Blind::Model => (device.pci_id, device.hca_type) = (None, None),
+        Blind::Board => device.board_id = None,
+        Blind::Driver => device.driver = "unknown".into(),
+        Blind::Uverbs => device.uverbs = Reading::NotObservable,
+        Blind::PcieLink => {
+            if let Some(pci) = &mut snapshot.pci
+                && let Some(function) = Arc::make_mut(pci).value.functions.get_mut(&address)
+            {
+                function.current = Reading::NotObservable;
+                function.max = Reading::NotObservable;
+            }
+        }
+        Blind::Pci => snapshot.pci = None,
+        Blind::GpuDirect => snapshot.gpudirect = None,
+        Blind::Modules => {
+            if let Some(facts) = &mut snapshot.gpudirect {
+                let facts = &mut Arc::make_mut(facts).value;
+                facts.modules = Reading::NotObservable;
+                facts.driver = Reading::NotObservable;
+            }
+        }
+        Blind::Counters => snapshot.counters.clear(),
+        Blind::Devices => {
+            snapshot.devices = None;
+            return;
+        }
+        Blind::Statistics => snapshot.ethtool.clear(),
+    }
+    snapshot.devices.as_mut().unwrap().value = Arc::new(devices);
+}
+
+fn edits(most: usize) -> impl Strategy<Value = Vec<(Worse, usize)>> {
+    let edit = (prop::sample::select(&WORSE[..]), 0..64usize);
+    // Often the same on several parts: that is what a majority is made of.
+    let run = (edit, 1..9usize).prop_map(|((worse, which), count)| {
+        (0..count).map(|i| (worse, which + i)).collect::<Vec<_>>()
+    });
+    prop::collection::vec(run, 1..=most).prop_map(|runs| runs.concat())
+}
+
+fn cases() -> ProptestConfig {
+    let cases = std::env::var("PROPTEST_CASES")
+        .ok()
+        .and_then(|cases| cases.parse().ok());
+    ProptestConfig {
+        cases: cases.unwrap_or(10_000),
+        failure_persistence: None,
+        max_shrink_iters: 200,
+        ..ProptestConfig::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    /// A node that gets worse never gets a better verdict, held against itself as it was.
+    #[test]
+    fn worse_is_never_better(machine in 0..1000usize, memory in 0..2usize, edits in edits(4)) {
+        let machine = &MACHINES[machine % MACHINES.len()];
+        let memory = &machine.memories[memory];
+        let mut snapshot = machine.snapshot.clone();
+        let (last, first) = edits.split_last().unwrap();
+        for (worse, which) in first {
+            worsen(&mut snapshot, *worse, *which);
+        }
+        let before = judge(machine, &snapshot, memory);
+        worsen(&mut snapshot, last.0, last.1);
+        let after = judge(machine, &snapshot, memory);
+        prop_assert!(
+            badness(after.state) >= badness(before.state),
+            "{}: {:?} {:?}, then after {last:?} {:?} {:?}",
+            machine.name, before.state, before.reasons, after.state, after.reasons
+        );
+    }
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    /// What cannot be observed is no fault, whatever is remembered.
+    #[test]
+    fn blind_is_not_sick(
+        machine in 0..1000usize,
+        memory in 0..3usize,
+        blinds in prop::collection::vec((prop::sample::select(&BLIND[..]), 0..64usize), 1..6),
+    ) {
+        let machine = &MACHINES[machine % MACHINES.len()];
+        let nothing = Memory::default();
+        let memory = machine.memories.get(memory).unwrap_or(&nothing);
+        let mut snapshot = machine.snapshot.clone();
+        for (what, which) in &blinds {
+            blind(&mut snapshot, *what, *which);
+        }
+        let after = judge(machine, &snapshot, memory);
+        prop_assert!(
+            badness(after.state) <= badness(machine.well) || after.state == State::Unknown,
+            "{}: {:?}, then {:?} {:?}", machine.name, machine.well, after.state, after.reasons
+        );
+    }
+
+    /// Other names and another order change names alone.
+    #[test]
+    fn names_do_not_matter(machine in 0..1000usize, edits in edits(3), turn in 0..64usize) {
+        let machine = &MACHINES[machine % MACHINES.len()];
+        let mut snapshot = machine.snapshot.clone();
+        for (worse, which) in edits {
+            worsen(&mut snapshot, worse, which);
+        }
+        let before = judge(machine, &snapshot, &Memory::default());
+        if let Some(known) = &mut snapshot.devices {
+            let mut devices = known.value.to_vec();
+            let names: Vec<String> = devices.iter().map(|device| device.name.clone()).collect();
+            let count = devices.len().max(1);
+            for (i, device) in devices.iter_mut().enumerate() {
+                device.name = format!("rail_{}", names[(i + turn) % count]);
+            }
+            devices.rotate_left(turn % count);
+            known.value = Arc::new(devices);
+        }
+        let after = judge(machine, &snapshot, &Memory::default());
+        prop_assert_eq!((after.state, &after.reasons), (before.state, &before.reasons), "{}", machine.name);
+    }
+
+    /// `expect.rails` makes the others spares, and excuses nothing else.
+    #[test]
+    fn configured_rails_make_the_others_spares(machine in 0..1000usize, downs in 1..16usize, from in 0..16usize) {
+        let machine = &MACHINES[machine % MACHINES.len()];
+        let mut snapshot = machine.snapshot.clone();
+        let well = judge(machine, &snapshot, &machine.memories[0]);
+        for i in 0..downs {
+            worsen(&mut snapshot, Worse::LinkDown, from + i);
+        }
+        let is_up = |port: &selvage::units::PortKey| {
+            let link = snapshot.links.get(port);
+            link.is_some_and(|link| link.value.state.value().is_some_and(|state| state.is_up()))
+        };
+        let rails = well.roles.iter().filter(|(_, role)| role.role == Role::Rail);
+        let up = rails.filter(|(port, _)| is_up(port)).count() as u32;
+        prop_assume!(up > 0 && machine.well == State::Ready);
+        for memory in &machine.memories {
+            let mut later = snapshot.clone();
+            later.at = later.at.plus(std::time::Duration::from_secs(60));
+            let mut spare = configured(&machine.profile, memory.clone(), Some(up));
+            let report = spare.evaluate(&later, Look::Once);
+            prop_assert_eq!(report.state, State::Ready, "{} {:?}", machine.name, report.reasons);
+            let mut short = configured(&machine.profile, memory.clone(), Some(up + 1));
+            let report = short.evaluate(&later, Look::Once);
+            prop_assert_eq!(report.state, State::Unready, "{} {:?}", machine.name, report.reasons);
+        }
+    }
+}
+
+#[test]
+fn machines_that_are_well_are_remembered_as_they_are() {
+    for machine in MACHINES.iter() {
+        for memory in &machine.memories {
+            let report = judge(machine, &machine.snapshot, memory);
+            assert_eq!(
+                report.state, machine.well,
+                "{}: {:?}",
+                machine.name, report.reasons
+            );
+        }
+    }
+}
