@@ -132,8 +132,11 @@ impl Row<'_> {
         let (state, finding) = match sure {
             // There is no rail left that could prove anything.
             Sure::No if base.rails.len() == 1 => ("unknown", ""),
+            Sure::AtMost if base.rails.len() == 1 => {
+                ("unknown", "FewerDevicesThanPromised (notice)")
+            }
             _ if base.rails.len() == 1 => ("unknown", "FewerDevicesThanPromised"),
-            Sure::Yes => ("degraded", "FewerDevicesThanPromised"),
+            Sure::Yes | Sure::OnBus => ("degraded", "FewerDevicesThanPromised"),
             Sure::AtMost => ("ready", "FewerDevicesThanPromised (notice)"),
             Sure::No => ("ready", ""),
         };

@@ -143,16 +143,18 @@ fn dmabuf(facts: &GpuDirectFacts, devices: &[&RdmaDevice], why: &mut Vec<String>
         "the NVIDIA driver is older than 515".into(),
         "the NVIDIA driver's version cannot be read",
     );
-    let lacking = devices
-        .iter()
-        .find(|device| !DMABUF_DRIVERS.contains(&device.driver.as_str()));
+    let (unread, drivers): (Vec<&str>, Vec<&str>) = (devices.iter())
+        .map(|device| device.driver.as_str())
+        .partition(|driver| *driver == "unknown");
+    let lacking = (drivers.iter()).find(|driver| !DMABUF_DRIVERS.contains(driver));
     need(
-        yes(lacking.is_none()),
-        format!(
-            "the NIC driver {} does not have it",
-            lacking.map_or("", |device| device.driver.as_str())
-        ),
-        "",
+        match lacking {
+            Some(_) => Answer::No,
+            None if unread.is_empty() => Answer::Yes,
+            None => Answer::CannotTell,
+        },
+        format!("the NIC driver {} does not have it", lacking.unwrap_or(&"")),
+        "the driver of a NIC cannot be read",
     );
     if answers.iter().all(|answer| *answer == Answer::Yes) {
         why.push("every prerequisite of DMA-BUF is met".into());

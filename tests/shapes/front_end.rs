@@ -145,7 +145,7 @@ fn the_front_end_is_no_fabric() {
             never_there(mega, rail),
             Some(MEGA),
             &|root| default_routes(root, &nine[..8]),
-            "degraded: FewerDevicesThanPromised",
+            "ready: FewerDevicesThanPromised (notice)",
             7,
         ),
     ];
