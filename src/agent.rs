@@ -356,6 +356,11 @@ impl Node {
     /// was found restricted, else every few seconds.
     fn save_if_due(&mut self) {
         let now = self.clock.now();
+        if self.saver.is_accepted() {
+            tracing::info!("what this machine was at its best is forgotten: accepted as it is now");
+            self.evaluator.forget();
+            self.save_now = true;
+        }
         let (new, restricted) = self.sampler.restricted();
         if !(self.save_now || new || now.since(self.saved_at) >= SAVE_EVERY) {
             return;
@@ -367,6 +372,7 @@ impl Node {
         if current != self.saved && self.saver.save(current.clone()) {
             self.saved = current;
         }
+        self.saver.look();
     }
 }
 

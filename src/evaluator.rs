@@ -115,6 +115,11 @@ impl Evaluator {
         self.history.totals.kmsg_records_lost += lost;
     }
 
+    /// Forgets what the machine was at its best, in this boot and before: it is right as it is now.
+    pub fn forget(&mut self) {
+        self.history.forget_best();
+    }
+
     /// What to keep over a restart.
     pub fn memory(&self) -> Memory {
         self.history.memory()

@@ -13,6 +13,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 const FILE: &str = "memory.json";
+/// `selvage accept` puts it there: what is remembered to be better is to be forgotten.
+const ACCEPT: &str = "accept";
 const VERSION: u32 = 1;
 /// Longest state file read.
 const MAX: u64 = 8 << 20;
@@ -83,6 +85,22 @@ impl StateDir {
         }
     }
 
+    /// Asks the agent to forget what it remembers to be better.
+    ///
+    /// # Errors
+    /// Why the request could not be left in the directory.
+    pub fn accept(&self) -> io::Result<()> {
+        let no_directory = || io::Error::other("no state directory is set (agent.state_dir)");
+        let file = self.file(ACCEPT).ok_or_else(no_directory)?;
+        std::fs::write(file, "")
+    }
+
+    /// Takes the request back once it is granted.
+    fn take_accept(&self) -> bool {
+        self.file(ACCEPT)
+            .is_some_and(|file| std::fs::remove_file(file).is_ok())
+    }
+
     /// A file in it.
     pub fn file(&self, name: &str) -> Option<PathBuf> {
         self.0.as_ref().map(|dir| dir.join(name))
@@ -90,7 +108,10 @@ impl StateDir {
 
     /// State of an earlier run; empty if the file is missing or damaged (logged).
     pub fn load(&self) -> Saved {
-        let saved: Saved = self.read(FILE).unwrap_or_default();
+        let mut saved: Saved = self.read(FILE).unwrap_or_default();
+        if self.file(ACCEPT).is_some_and(|file| file.exists()) {
+            saved.memory.remembered.forget();
+        }
         match saved.version {
             VERSION => saved,
             0 => Saved::default(),
@@ -152,18 +173,26 @@ impl StateDir {
 
 /// Writes state on a thread of its own: a hung disk does not hold up the agent.
 pub struct Saver {
-    queue: mpsc::SyncSender<Saved>,
+    queue: mpsc::SyncSender<Option<Saved>>,
     ended: mpsc::Receiver<()>,
+    accepted: mpsc::Receiver<()>,
 }
 
 impl Saver {
     /// Starts the thread that writes into `state`.
     pub fn start(state: StateDir) -> Self {
-        let (queue, saved) = mpsc::sync_channel::<Saved>(1);
+        let (queue, saved) = mpsc::sync_channel::<Option<Saved>>(1);
+        let (accept, accepted) = mpsc::sync_channel::<()>(1);
         let (end, ended) = mpsc::channel::<()>();
         crate::blocking::spawn("state", move || {
             let mut logged = String::new();
             for saved in saved {
+                if state.take_accept() {
+                    let _ = accept.try_send(());
+                }
+                let Some(saved) = saved else {
+                    continue;
+                };
                 let trouble = state.save(&saved).err().map(|error| error.to_string());
                 // Once for as long as it stays the same.
                 if let Some(error) = trouble.as_ref().filter(|error| **error != logged) {
@@ -173,13 +202,28 @@ impl Saver {
             }
             drop(end);
         });
-        Saver { queue, ended }
+        Saver {
+            queue,
+            ended,
+            accepted,
+        }
     }
 
     /// Hands `saved` over to be written. False if the last one is still being waited for: try
     /// again later.
     pub fn save(&self, saved: Saved) -> bool {
-        self.queue.try_send(saved).is_ok()
+        self.queue.try_send(Some(saved)).is_ok()
+    }
+
+    /// Has the directory looked at for `selvage accept`. The answer comes with a later call of
+    /// [`Saver::is_accepted`].
+    pub fn look(&self) {
+        let _ = self.queue.try_send(None);
+    }
+
+    /// Whether somebody ran `selvage accept` since the last call.
+    pub fn is_accepted(&self) -> bool {
+        self.accepted.try_recv().is_ok()
     }
 
     /// Waits until all is written, for `patience` at most.
@@ -246,6 +290,26 @@ mod tests {
         saver.finish(Duration::from_secs(30));
         let saved = StateDir::new(Some(dir.path())).load();
         assert_eq!(saved.restricted, [port()]);
+    }
+
+    #[test]
+    fn an_accepted_machine_is_forgotten_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::new(Some(dir.path()));
+        let saver = Saver::start(state.clone());
+        saver.look();
+        state.accept().unwrap();
+        let mut accepted = 0;
+        let deadline = std::time::Instant::now() + Duration::from_secs(30);
+        while accepted == 0 && std::time::Instant::now() < deadline {
+            saver.look();
+            std::thread::yield_now();
+            accepted += usize::from(saver.is_accepted());
+        }
+        assert_eq!(accepted, 1);
+        assert!(!dir.path().join(ACCEPT).exists());
+        saver.finish(Duration::from_secs(30));
+        assert!(StateDir::new(None).accept().is_err());
     }
 
     #[test]

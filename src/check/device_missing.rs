@@ -1,7 +1,7 @@
 //! Rails and GPUs that are gone.
 
 use super::debounce::WHOLE_NODE;
-use super::expected::{Because, DRIVEN, ON_BUS, UP, is_driven};
+use super::expected::{Because, DRIVEN, GPUS, UP, identity, is_driven};
 use super::profile::Source;
 use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};
 use crate::check::roles::Role;
@@ -217,9 +217,14 @@ fn remembered_rails(context: &Context<'_>) -> Vec<Candidate> {
             })
         })
         .collect();
+    // A card that is added may give the others new addresses.
+    let guids: BTreeSet<String> = context.ports().iter().map(identity).collect();
     let parts = context.history.remembered.parts_with(UP);
     parts
-        .filter(|(key, _)| !seen.contains(*key))
+        .filter(|(key, part)| {
+            let elsewhere = !part.identity.is_empty() && guids.contains(&part.identity);
+            !seen.contains(*key) && !elsewhere
+        })
         .map(|(key, part)| {
             let message = format!(
                 "{} ({key}) was a rail before the node was restarted, and is not there",
@@ -300,13 +305,8 @@ fn missing_gpus(context: &Context<'_>, pci: &PciFacts) -> Option<Candidate> {
     let of_shape = shape
         .and_then(|profile| profile.shape)
         .map_or(0, |shape| shape.gpus);
-    let memory = context.history.remembered.parts_with(ON_BUS);
-    let gone = |(gpu, _): &(&String, &_)| {
-        !context.history.gpus.contains_key(*gpu)
-            && !pci.gpus.iter().any(|on| on.to_string() == **gpu)
-    };
     let have = pci.gpus.len();
-    let remembered = have + memory.filter(gone).count();
+    let remembered = context.history.remembered.best(GPUS, "", GPUS).unwrap_or(0) as usize;
     let (expected, because) = match context.policy.expect.gpus {
         Some(expected) => (expected as usize, Because::Configured),
         None if remembered > have => (remembered, Because::Remembered),

@@ -32,8 +32,9 @@ pub enum Because {
 
 /// A rail that was up, in the memory.
 pub const UP: &str = "up";
-/// A GPU that was on the bus, in the memory.
-pub const ON_BUS: &str = "on_bus";
+/// Part and attribute of the memory: how many GPUs were on the bus. Not which ones, as a card that is
+/// added may renumber them.
+pub const GPUS: &str = "gpus";
 /// A GPU that its driver had bound, in the memory.
 pub const DRIVEN: &str = "driven";
 
@@ -208,16 +209,22 @@ pub fn seen(context: &Context<'_>, rows: &[&Row]) -> Vec<Seen> {
     let pci = context.pci();
     let gpus = pci.into_iter().flat_map(|pci| {
         pci.gpus.iter().map(|gpu| gpu.to_string()).map(|gpu| Seen {
-            values: match is_driven(pci, &gpu) {
-                true => vec![(ON_BUS, 1), (DRIVEN, 1)],
-                false => vec![(ON_BUS, 1)],
-            },
+            values: is_driven(pci, &gpu)
+                .then_some((DRIVEN, 1))
+                .into_iter()
+                .collect(),
             identity: String::new(),
             name: gpu.clone(),
             part: gpu,
         })
     });
-    rails.chain(gpus).collect()
+    let count = pci.map(|pci| Seen {
+        part: GPUS.into(),
+        identity: String::new(),
+        name: GPUS.into(),
+        values: vec![(GPUS, pci.gpus.len() as u64)],
+    });
+    rails.chain(gpus).chain(count).collect()
 }
 
 /// Whether the driver of GPUs has bound one.

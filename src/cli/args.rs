@@ -148,6 +148,10 @@ fn command() -> Command {
         .subcommand(sidecar::command())
         .subcommand(preflight::command(output()))
         .subcommand(cleanup::command())
+        .subcommand(config::add_args(
+            Command::new("accept")
+                .about("This machine as it is now is right: forget what it was at its best"),
+        ))
         .subcommand(config::add_agent_args(
             Command::new("config")
                 .about("Print every setting with default and meaning, or the settings in force")

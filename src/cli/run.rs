@@ -97,7 +97,26 @@ fn with_settings(name: &str, loaded: Loaded, matches: &ArgMatches) -> Status {
         }
         "capture" => capture_command(config, matches),
         "cleanup" => Ok(cleanup::run(config, matches)),
+        "accept" => Ok(accept(config)),
         _ => Err(USAGE),
+    }
+}
+
+/// Leaves the request in the state directory; the agent on this node, if there is one, grants it.
+fn accept(config: &Config) -> u8 {
+    let state = StateDir::new(config.agent.state_dir.as_deref());
+    match crate::blocking::ask_within("accept", PATIENCE, move || state.accept()) {
+        Some(Ok(())) => print_out(
+            "What this machine was at its best is forgotten within a minute; faults that are seen now stay.\n",
+        ),
+        Some(Err(error)) => {
+            complain(format!("cannot write to the state directory: {error}"));
+            FAILED
+        }
+        None => {
+            complain("the state directory does not answer");
+            FAILED
+        }
     }
 }
 

@@ -197,6 +197,17 @@ impl History {
         };
     }
 
+    /// Forgets what was better than it is now: rates, links that were up, devices and GPUs that are gone.
+    pub fn forget_best(&mut self) {
+        self.remembered.forget();
+        for port in self.ports.values_mut() {
+            port.best_rate = None;
+            port.ever_active = port.state.is_some_and(|(state, _)| state.is_up());
+        }
+        self.devices.retain(|_, device| device.missed == 0);
+        self.gpus.retain(|_, gpu| gpu.missed == 0);
+    }
+
     /// Adds an event of the kernel log `at` a moment. `historic`: it was in the log already when
     /// the agent began to read.
     pub fn push_event(&mut self, at: Millis, historic: bool, event: &KernelEvent) {

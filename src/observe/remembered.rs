@@ -25,7 +25,7 @@ pub struct Remembered {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     /// Serial identity of the hardware: another card in the same slot starts afresh. Empty if unknown.
-    identity: String,
+    pub identity: String,
     /// Name when it was last seen.
     pub name: String,
     /// Highest value that stood, by attribute.
