@@ -13,6 +13,7 @@ use super::likeness::alike;
 use super::{Candidate, Context, PortView, ReasonDoc, Timing, Weight};
 use crate::check::profile::Sure;
 use crate::observe::pci::PciFacts;
+use crate::observe::reading::Reading;
 use crate::observe::remembered::Seen;
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +33,8 @@ pub enum Because {
 
 /// A rail that was up, in the memory.
 pub const UP: &str = "up";
+/// A rail that programs could open, in the memory.
+pub const UVERBS: &str = "uverbs";
 /// Part and attribute of the memory: how many GPUs were on the bus. Not which ones, as a card that is
 /// added may renumber them.
 pub const GPUS: &str = "gpus";
@@ -204,6 +207,7 @@ pub fn seen(context: &Context<'_>, rows: &[&Row]) -> Vec<Seen> {
         values: (rows.iter())
             .filter_map(|row| Some((row.attribute, (row.observed)(context, rail)?)))
             .chain([(UP, 1)])
+            .chain(matches!(rail.device.uverbs, Reading::Value(_)).then_some((UVERBS, 1)))
             .collect(),
     });
     let pci = context.pci();

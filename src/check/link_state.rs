@@ -1,7 +1,7 @@
 //! Whether each port's link is up.
 
 use super::dot1x;
-use super::expected::{Because, UP, identity};
+use super::expected::{Because, UP, UVERBS, identity};
 use super::likeness::{self, Peers};
 use super::profile::Profile;
 use super::{Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
@@ -75,7 +75,7 @@ const NO_UVERBS: ReasonDoc = ReasonDoc {
     reason: "NoUverbs",
     status: Status::Failing,
     weight: Weight::Verdict,
-    meaning: "A rail is active and has no uverbs device: no program can open it, and NCCL does not see it.",
+    meaning: "A rail is active and has no uverbs device, though it had one, or other rails have: no program can open it, and NCCL does not see it.",
     remedy: "Load `ib_uverbs` (`modprobe ib_uverbs`); if it is loaded, look at the kernel log for the device and reload its driver.",
 };
 const WRONG_LINK_LAYER: ReasonDoc = ReasonDoc {
@@ -396,8 +396,12 @@ fn judge_address(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate
     if infiniband && whole && port.link.is_some_and(|link| link.lid == Some(0)) {
         return Some(say(&NO_LID, "has no LID"));
     }
+    let has = |rail: &PortView<'_>| matches!(rail.device.uverbs, Reading::Value(_));
+    let memory = &context.history.remembered;
+    let had = memory.best(&port.key.to_string(), &identity(port), UVERBS);
     let gone = port.device.uverbs == Reading::Absent && !port.device.is_gvnic();
-    gone.then(|| say(&NO_UVERBS, "has no uverbs device"))
+    (gone && (had.is_some() || context.rails().any(has)))
+        .then(|| say(&NO_UVERBS, "has no uverbs device"))
 }
 
 /// A port in the wrong mode is healthy on its own and useless here.
