@@ -282,7 +282,9 @@ fn kernel_tag(s: &str, stamped: bool) -> Option<&str> {
         return None;
     }
     let rest = rest.trim_start();
-    kernel_word(rest).or_else(|| {
+    // busybox: `node kern.warn kernel: `, of which the level is taken next.
+    let leveled = || decorated(rest).map(|_| rest);
+    kernel_word(rest).or_else(leveled).or_else(|| {
         let mut rest = rest.strip_prefix("kernel - ")?;
         while let Some(r) = rest.strip_prefix("- ") {
             rest = r;
