@@ -77,7 +77,9 @@ fn name(bdf: Bdf) -> String {
 /// observable.
 pub fn read_link(host: &Host, device: &RdmaDevice) -> LinkFacts {
     let name = device.ports.iter().find_map(|port| port.netdev.as_deref());
-    let (carrier, speed) = match name.map(|name| netdev::read(host, name)) {
+    let (carrier, speed) = match name
+        .map(|name| netdev::read(host, name, &mut netdev::LastSpeed::default()))
+    {
         // One that is administratively down answers with EINVAL.
         Some(facts) if facts.carrier == Reading::NotObservable && facts.admin_up == Some(false) => {
             (Reading::Value(false), facts.speed_mbps)

@@ -19,23 +19,49 @@ pub fn class_dir(name: &str) -> PathBuf {
     Path::new("sys/class/net").join(name)
 }
 
+/// Reads of an interface for one of its speed: the driver answers that with its link settings, under
+/// the kernel's lock of all interfaces (speed_show in net/core/net-sysfs.c).
+const SPEED_EVERY: u32 = 16;
+
+/// The speed when it was last read. It does not change without carrier or its changes.
+#[derive(Default)]
+pub struct LastSpeed {
+    link: Option<(Reading<bool>, Reading<u64>)>,
+    speed: Reading<u64>,
+    age: u32,
+}
+
+impl LastSpeed {
+    fn read(&mut self, host: &Host, dir: &Path, link: (Reading<bool>, Reading<u64>)) {
+        self.age += 1;
+        if self.link.as_ref() == Some(&link) && self.age < SPEED_EVERY {
+            return;
+        }
+        self.age = 0;
+        self.speed = match link.0 {
+            Reading::Value(false) | Reading::NotObservable => Reading::NotObservable,
+            _ => tree::read_text(host, dir.join("speed")).and_then(|text| parse_speed(&text)),
+        };
+        self.link = Some(link);
+    }
+}
+
 /// One interface now; of one that is gone, everything is absent. Its routes are left out:
 /// [`routes`](crate::source::routes) and [`ovs::route_over`](crate::source::ovs::route_over) know.
-pub fn read(host: &Host, name: &str) -> NetdevFacts {
+pub fn read(host: &Host, name: &str, speed: &mut LastSpeed) -> NetdevFacts {
     let dir = class_dir(name);
     let carrier = tree::read_u64(host, dir.join("carrier")).map(|carrier| carrier != 0);
+    let carrier_changes = tree::read_u64(host, dir.join("carrier_changes"));
+    speed.read(host, &dir, (carrier.clone(), carrier_changes.clone()));
     let device = tree::canonical(host, dir.join("device"));
     NetdevFacts {
         ifindex: parse::decimal(host, dir.join("ifindex")),
         operstate: parse::word(host, dir.join("operstate")),
         admin_up: parse::hex(host, dir.join("flags")).map(|flags| flags & IFF_UP != 0),
-        speed_mbps: match carrier {
-            Reading::Value(false) | Reading::NotObservable => Reading::NotObservable,
-            _ => tree::read_text(host, dir.join("speed")).and_then(|text| parse_speed(&text)),
-        },
+        speed_mbps: speed.speed.clone(),
         carrier,
         mtu: parse::decimal(host, dir.join("mtu")),
-        carrier_changes: tree::read_u64(host, dir.join("carrier_changes")),
+        carrier_changes,
         master: tree::link_name(host, dir.join("master")),
         lowers: lowers(host, name),
         pci: device.and_then(|device| identity::place(&device).pci),
@@ -129,7 +155,7 @@ mod tests {
         let dir = eth(&tree, "eth3");
         tree.link(&format!("{dir}/device"), &format!("../../../../{pci}"));
         tree.link(&format!("{dir}/master"), "../bond0");
-        let got = read(&tree.host(), "eth3");
+        let got = read(&tree.host(), "eth3", &mut LastSpeed::default());
         assert_eq!(got.ifindex, Some(7));
         assert_eq!(got.carrier, Reading::Value(true));
         assert_eq!(got.carrier_changes, Reading::Value(4));
@@ -150,7 +176,7 @@ mod tests {
         for file in ["carrier", "speed"] {
             tree.errno(22, &format!("{dir}/{file}"));
         }
-        let got = read(&tree.host(), "eth3");
+        let got = read(&tree.host(), "eth3", &mut LastSpeed::default());
         assert_eq!(got.admin_up, Some(false));
         assert_eq!(got.carrier, Reading::NotObservable);
         assert_eq!(got.speed_mbps, Reading::NotObservable);
@@ -205,9 +231,16 @@ mod tests {
         };
         // A bridge: what else hangs on it is none of ours.
         assert_eq!(seen(), ["bond0", "eth0"]);
-        assert!(read(&tree.host(), "bond0").lowers.is_empty());
+        assert!(
+            read(&tree.host(), "bond0", &mut LastSpeed::default())
+                .lowers
+                .is_empty()
+        );
         tree.file("sys/class/net/bond0/bonding/mode", "802.3ad 4");
         assert_eq!(seen(), ["bond0", "eth0", "eth1"]);
-        assert_eq!(read(&tree.host(), "bond0").lowers, ["eth0", "eth1"]);
+        assert_eq!(
+            read(&tree.host(), "bond0", &mut LastSpeed::default()).lowers,
+            ["eth0", "eth1"]
+        );
     }
 }

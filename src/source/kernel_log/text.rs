@@ -24,11 +24,11 @@ pub fn take_address(s: &str) -> Option<(String, &str)> {
 /// The last address in `s` that stands as a word of its own.
 pub fn last_address(s: &str) -> Option<String> {
     let words = s.split([' ', '\t', '(', ')', ',']);
-    let addresses = words.filter_map(|word| {
+    let mut addresses = words.filter_map(|word| {
         let (address, rest) = take_address(word)?;
         matches!(rest, "" | "." | ":").then_some(address)
     });
-    addresses.last()
+    addresses.next_back()
 }
 
 /// `dddd:bb:dd` of an address.
