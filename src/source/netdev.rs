@@ -188,11 +188,11 @@ mod tests {
         let dir = eth(&tree, "eth3");
         tree.file(&format!("{dir}/carrier"), "0");
         let host = tree.host();
-        let got = read(&host, "eth3");
+        let got = read(&host, "eth3", &mut LastSpeed::default());
         assert_eq!(got.carrier, Reading::Value(false));
         assert_eq!(got.speed_mbps, Reading::NotObservable);
         tree.remove(&dir);
-        let got = read(&host, "eth3");
+        let got = read(&host, "eth3", &mut LastSpeed::default());
         assert_eq!(got, NetdevFacts::default());
     }
 

@@ -218,15 +218,15 @@ pub fn with_two_more(mut spec: NodeSpec, last: Bdf) -> NodeSpec {
         let mut pci = spec.pci[&last.to_string()].clone();
         pci.bdf = at;
         spec.pci.insert(at.to_string(), pci);
-        let netdevs = spec.netdevs.iter().filter(|one| one.pci == Some(last));
-        let mut netdev = netdevs.cloned().next();
+        let mut netdevs = spec.netdevs.iter().filter(|one| one.pci == Some(last));
+        let mut netdev = netdevs.next().cloned();
         if let Some(netdev) = &mut netdev {
             netdev.pci = Some(at);
             netdev.name += &format!("m{n}");
             netdev.ifindex = spec.netdevs.len() as u32 + 2;
         }
-        let devices = spec.rdma.iter().filter(|device| device.pci == last);
-        let mut device = devices.cloned().next();
+        let mut devices = spec.rdma.iter().filter(|device| device.pci == last);
+        let mut device = devices.next().cloned();
         if let Some(device) = &mut device {
             device.pci = at;
             device.name += &format!("m{n}");

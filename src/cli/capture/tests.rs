@@ -136,7 +136,10 @@ fn all(host: &Host) -> String {
         }
     }
     for interface in netdev::of_rdma(host, &devices) {
-        text += &format!("{interface} {:#?}\n", netdev::read(host, &interface));
+        text += &format!(
+            "{interface} {:#?}\n",
+            netdev::read(host, &interface, &mut Default::default())
+        );
         text += &format!("{:#?}\n", replay::ethtool(host, &interface));
     }
     let rdma: Vec<_> = devices.iter().filter_map(|device| device.pci).collect();
