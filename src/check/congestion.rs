@@ -1,10 +1,11 @@
-//! Pause, drops and congestion notifications.
+//! Pause, drops, congestion notifications, and whether RoCE runs on a priority with flow control.
 
-use super::context::span_text;
-use super::pfc::{self, has, pfc_priorities};
+use super::pfc::{dcb, has, list, pfc_priorities};
 use super::policy::{Limit, LosslessExpectation};
-use super::{Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
-use crate::observe::track::{Increase, Track};
+use super::rising::{Counters, Rise, Rule, rule};
+use super::{Candidate, Check, Context, PortView, ReasonDoc, Weight};
+use crate::observe::track::Track;
+use std::time::Duration;
 
 const ID: &str = "congestion";
 
@@ -13,76 +14,65 @@ const PEER_PAUSES: &str = "The fabric or a peer slows this host; as a rule it is
 
 const EITHER: &str = "Sent pause: this host cannot take in what arrives; look for what slows its receive side (PCIe width and errors, the IOMMU, ACS, GPU errors, `rx_out_of_buffer` and `outbound_pci_stalled_*` of `ethtool -S`). Received pause: look for the host whose transmitted pause rises, and at the switch port.";
 
-const STORM: ReasonDoc = ReasonDoc {
-    reason: "PfcStorm",
-    status: Status::Degraded,
-    weight: Weight::Verdict,
-    meaning: "A priority of a rail is paused most of the time, so next to nothing moves: sent pause means that this host cannot drain and stops others, received pause that the fabric stops this host.",
-    remedy: EITHER,
-};
-const PRESSURE: ReasonDoc = ReasonDoc {
-    reason: "PfcPressure",
-    status: Status::Degraded,
-    weight: Weight::Verdict,
-    meaning: "A priority of a rail is paused for a good part of the time. Received pause is a notice: the fault lies elsewhere.",
-    remedy: EITHER,
-};
-const STORM_EVENT: ReasonDoc = ReasonDoc {
-    reason: "PauseStormEvent",
-    status: Status::Degraded,
-    weight: Weight::Verdict,
-    meaning: "The NIC itself found that it paused the fabric for too long; past its limit it stops pausing and drops.",
-    remedy: WE_PAUSE,
-};
-const LOSSLESS_DROPS: ReasonDoc = ReasonDoc {
-    reason: "LosslessDrops",
-    status: Status::Degraded,
-    weight: Weight::Verdict,
-    meaning: "Packets of a priority that has flow control (PFC) are dropped on receive, which must not be.",
-    remedy: "Compare buffer and headroom settings of NIC (`mlnx_qos`, `dcb buffer`) and switch, and the cable's length; look at whether the peer heeds pause.",
-};
-pub(super) const WRONG_PRIORITY: ReasonDoc = ReasonDoc {
-    reason: "RoceOnLossyPriority",
-    status: Status::Degraded,
-    weight: Weight::Verdict,
-    meaning: "RoCE traffic runs on a priority without flow control (PFC), while another one has it: marking and trust do not fit together.",
-    remedy: "Make the traffic class of the jobs (NCCL_IB_TC), the DSCP to priority map and the trust state (`mlnx_qos --trust dscp`) fit the priority that has PFC.",
-};
-pub(super) const PFC_OFF: ReasonDoc = ReasonDoc {
-    reason: "PfcNotEnabled",
-    status: Status::Degraded,
-    weight: Weight::Verdict,
-    meaning: "The fabric is lossless by configuration (`expect.lossless`), but a rail has flow control (PFC) on no priority.",
-    remedy: "Switch PFC on for the RoCE priority (`mlnx_qos --pfc`, `dcb pfc set`), here and on the switch port.",
-};
-const DROPS: ReasonDoc = ReasonDoc {
-    reason: "PortDrops",
-    status: Status::Degraded,
-    weight: Weight::Verdict,
-    meaning: "A port drops packets for lack of buffer, or (InfiniBand) because it could not send them.",
-    remedy: "On receive the host is too slow: look at PCIe and CPU load. On send look at the switch and the fabric's congestion control.",
-};
-const NOTIFICATIONS: ReasonDoc = ReasonDoc {
-    reason: "CongestionNotifications",
-    status: Status::Degraded,
-    weight: Weight::Notice,
-    meaning: "Congestion control slows many flows of this port.",
-    remedy: "Nothing on this node: many senders share a path or a receiver.",
-};
-const IGNORED: ReasonDoc = ReasonDoc {
-    reason: "CongestionNotificationsIgnored",
-    status: Status::Degraded,
-    weight: Weight::Notice,
-    meaning: "The port received congestion notifications and did not slow down: congestion control is off here, or set for another priority.",
-    remedy: "Switch congestion control on for the RoCE priority (`/sys/class/net/DEV/ecn/roce_rp/enable`, `mlxconfig`).",
-};
+const STORM: ReasonDoc = ReasonDoc::degraded(
+    "PfcStorm",
+    "A priority of a rail is paused most of the time, so next to nothing moves: sent pause means that this host cannot drain and stops others, received pause that the fabric stops this host.",
+    EITHER,
+);
+const PRESSURE: ReasonDoc = ReasonDoc::degraded(
+    "PfcPressure",
+    "A priority of a rail is paused for a good part of the time. Received pause is a notice: the fault lies elsewhere.",
+    EITHER,
+);
+const STORM_EVENT: ReasonDoc = ReasonDoc::degraded(
+    "PauseStormEvent",
+    "The NIC itself found that it paused the fabric for too long; past its limit it stops pausing and drops.",
+    WE_PAUSE,
+);
+const LOSSLESS_DROPS: ReasonDoc = ReasonDoc::degraded(
+    "LosslessDrops",
+    "Packets of a priority that has flow control (PFC) are dropped on receive, which must not be.",
+    "Compare buffer and headroom settings of NIC (`mlnx_qos`, `dcb buffer`) and switch, and the cable's length; look at whether the peer heeds pause.",
+);
+const WRONG_PRIORITY: ReasonDoc = ReasonDoc::degraded(
+    "RoceOnLossyPriority",
+    "RoCE traffic runs on a priority without flow control (PFC), while another one has it: marking and trust do not fit together.",
+    "Make the traffic class of the jobs (NCCL_IB_TC), the DSCP to priority map and the trust state (`mlnx_qos --trust dscp`) fit the priority that has PFC.",
+);
+const PFC_OFF: ReasonDoc = ReasonDoc::degraded(
+    "PfcNotEnabled",
+    "The fabric is lossless by configuration (`expect.lossless`), but a rail has flow control (PFC) on no priority.",
+    "Switch PFC on for the RoCE priority (`mlnx_qos --pfc`, `dcb pfc set`), here and on the switch port.",
+);
+const DROPS: ReasonDoc = ReasonDoc::degraded(
+    "PortDrops",
+    "A port drops packets for lack of buffer, or (InfiniBand) because it could not send them.",
+    "On receive the host is too slow: look at PCIe and CPU load. On send look at the switch and the fabric's congestion control.",
+);
+const NOTIFICATIONS: ReasonDoc = ReasonDoc::degraded(
+    "CongestionNotifications",
+    "Congestion control slows many flows of this port.",
+    "Nothing on this node: many senders share a path or a receiver.",
+)
+.notice();
+const IGNORED: ReasonDoc = ReasonDoc::degraded(
+    "CongestionNotificationsIgnored",
+    "The port received congestion notifications and did not slow down: congestion control is off here, or set for another priority.",
+    "Switch congestion control on for the RoCE priority (`/sys/class/net/DEV/ecn/roce_rp/enable`, `mlxconfig`).",
+).notice();
+
+/// Share of the bytes of a priority to those of RDMA above which it is the RoCE priority.
+const CARRIES_ROCE: f64 = 0.8;
+/// RDMA bytes in a minute below which nothing is made of the shares.
+const SOME_TRAFFIC: u64 = 100_000_000;
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// Packets dropped on receive for lack of buffer, all priorities: mlx5, bnxt, ice, ionic.
 const PORT_DROPS: &[&str] = &[
-    "rx_discards_phy",
-    "rx_stat_discard",
-    "rx_dropped.nic",
-    "frames_rx_dropped",
+    "eth.rx_discards_phy",
+    "eth.rx_stat_discard",
+    "eth.rx_dropped.nic",
+    "eth.frames_rx_dropped",
 ];
 /// RoCE packets dropped: bnxt_re, irdma.
 const ROCE_DROPS: &[&str] = &[
@@ -90,6 +80,32 @@ const ROCE_DROPS: &[&str] = &[
     "hw.tx_roce_discards",
     "hw.ip4InDiscards",
     "hw.ip6InDiscards",
+];
+/// The NIC's own events. The hard limit comes first; warnings and vendors' "continuous pause" are
+/// milder.
+const STORM_EVENTS: &[(&str, Weight)] = &[
+    ("eth.tx_pause_storm_error_events", Weight::Verdict),
+    ("eth.tx_pause_storm_warning_events", Weight::Notice),
+    ("eth.continuous_roce_pause_events", Weight::Notice),
+    ("eth.continuous_pause_events", Weight::Notice),
+];
+const CONGESTION_CONTROL: &[Rule] = &[
+    rule(
+        NOTIFICATIONS,
+        &[
+            "hw.np_cnp_sent",
+            "hw.rp_cnp_handled",
+            "hw.cnpSent",
+            "hw.cnpHandled",
+            "hw.rx_cnp_pkts",
+            "hw.tx_cnp_pkts",
+            "hw.received_cnps",
+        ],
+        |policy| policy.congestion.notifications,
+    ),
+    rule(IGNORED, &["hw.rp_cnp_ignored", "hw.cnpIgnored"], |policy| {
+        policy.congestion.notifications_ignored
+    }),
 ];
 
 /// The row in the table.
@@ -114,16 +130,17 @@ pub const CHECK: Check = Check {
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let mut found = Vec::new();
     for port in context.ports() {
-        let counters = context.as_of_counters(port);
-        let mut of_port = notifications(&counters, port);
-        of_port.extend(infiniband_drops(&counters, port));
-        of_port.extend(roce_drops(&counters, port));
-        if let Some(netdev) = port.port.netdev.as_deref() {
-            let ethtool = context.as_of_ethtool(netdev);
-            of_port.extend(pause(&ethtool, port));
-            of_port.extend(storm_events(&ethtool, port));
-            of_port.extend(drops(&ethtool, port, netdev));
-            of_port.extend(pfc::judge(&ethtool, port, netdev));
+        let counters = Counters::of(context, port);
+        let mut of_port = Vec::new();
+        for rule in CONGESTION_CONTROL {
+            let rise = counters.breaks(rule);
+            of_port.extend(rise.map(|rise| rose(&counters, &rule.doc, &rise, &rise.text())));
+        }
+        of_port.extend(drops(&counters));
+        if port.port.netdev.is_some() {
+            of_port.extend(pause(&counters));
+            of_port.extend(storm_events(&counters));
+            of_port.extend(priority_of_roce(&counters));
         }
         found.extend(of_port.into_iter().map(|mut candidate| {
             candidate.weight = candidate.weight.min(port.weight());
@@ -133,26 +150,26 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     found
 }
 
-pub(super) fn say(
+/// A finding about a port, or about a part of it.
+fn say(
     context: &Context<'_>,
     port: &PortView<'_>,
     doc: ReasonDoc,
     part: &str,
-    message: String,
+    message: &str,
 ) -> Candidate {
-    let (key, subject) = match part {
-        "" => (port.key.to_string(), port.subject.clone()),
-        part => (
-            format!("{} {part}", port.key),
-            format!("{} {part}", port.subject),
-        ),
-    };
+    let (key, subject) = (&port.key, &port.subject);
     doc.candidate(
         ID,
-        (key, subject),
+        (format!("{key}{part}"), format!("{subject}{part}")),
         context.policy.congestion.timing(),
-        message,
+        format!("{subject}: {message}"),
     )
+}
+
+fn rose(counters: &Counters<'_, '_>, doc: &ReasonDoc, rise: &Rise, message: &str) -> Candidate {
+    let timing = counters.context.policy.congestion.timing();
+    rise.candidate((ID, timing), doc, counters.port, message)
 }
 
 /// Share of the last sample's time that was paused.
@@ -162,8 +179,8 @@ fn share(track: &Track) -> Option<f64> {
     (micros > 0).then(|| step.by as f64 / micros as f64)
 }
 
-fn pause(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
-    let policy = &context.policy.congestion;
+fn pause(counters: &Counters<'_, '_>) -> Vec<Candidate> {
+    let (policy, port) = (&counters.context.policy.congestion, counters.port);
     let mut found = Vec::new();
     for (priority, statistic, track) in port.priority_statistics() {
         let (direction, sent) = match statistic {
@@ -189,15 +206,13 @@ fn pause(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
         } else {
             "is paused by the fabric"
         };
+        let message = format!("priority {priority} {what} for {percent} % of the time");
         let mut candidate = say(
-            context,
+            counters.context,
             port,
             doc,
-            &format!("prio{priority} {direction}"),
-            format!(
-                "{}: priority {priority} {what} for {percent} % of the time",
-                port.subject
-            ),
+            &format!(" prio{priority} {direction}"),
+            &message,
         )
         .raised_after(raise_after.0)
         .with("priority", priority)
@@ -214,167 +229,102 @@ fn pause(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
     found
 }
 
-/// A counter of a port rose by more than `limit` allows. `words` are given the time that it took.
-fn counted(
-    context: &Context<'_>,
-    port: &PortView<'_>,
-    (doc, part): (ReasonDoc, &str),
-    (counter, increase): (&str, Increase),
-    limit: Limit,
-    words: impl FnOnce(&str) -> String,
-) -> Candidate {
-    let within = span_text(limit.within.0.min(increase.over));
-    let message = format!("{}: {}", port.subject, words(&within));
-    say(context, port, doc, part, message)
-        .with("counter", counter)
-        .with("increase", increase.by)
+fn storm_events(counters: &Counters<'_, '_>) -> Option<Candidate> {
+    let limit = counters.context.policy.congestion.storm_events;
+    STORM_EVENTS.iter().find_map(|(name, weight)| {
+        let rise = counters.above(&[name], limit)?;
+        Some(rose(counters, &STORM_EVENT, &rise, &rise.text()).weighing(*weight))
+    })
 }
 
-fn storm_events(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
-    let limit = context.policy.congestion.storm_events;
-    // The hard limit comes first; warnings and vendors' "continuous pause" are milder.
-    for (name, weight) in [
-        ("tx_pause_storm_error_events", Weight::Verdict),
-        ("tx_pause_storm_warning_events", Weight::Notice),
-        ("continuous_roce_pause_events", Weight::Notice),
-        ("continuous_pause_events", Weight::Notice),
-    ] {
-        if let Some(increase) = context.above(port.statistic(name), limit) {
-            return Some(
-                say(
-                    context,
-                    port,
-                    STORM_EVENT,
-                    "",
-                    format!(
-                        "{}: {name} rose by {} within {}",
-                        port.subject,
-                        increase.by,
-                        span_text(limit.within.0)
-                    ),
-                )
-                .weighing(weight)
-                .with("counter", name)
-                .with("increase", increase.by),
-            );
-        }
-    }
-    None
-}
-
-fn drops(context: &Context<'_>, port: &PortView<'_>, netdev: &str) -> Vec<Candidate> {
+/// Packets that the port dropped, by the counters that its driver has.
+fn drops(counters: &Counters<'_, '_>) -> Vec<Candidate> {
+    let context = counters.context;
     let policy = &context.policy.congestion;
-    let expected = context.policy.expect.lossless;
-    if expected == LosslessExpectation::Lossy {
-        return Vec::new();
+    let dropped = |doc: &ReasonDoc, names: &[&str], limit: Limit| {
+        let rise = counters.above(names, limit)?;
+        let message = format!(
+            "{} packets dropped within {} ({})",
+            rise.by,
+            rise.span(),
+            rise.name
+        );
+        Some(rose(counters, doc, &rise, &message))
+    };
+    let unsent = counters.above(&["port_xmit_discards"], policy.discards);
+    let mut found = Vec::from_iter(unsent.map(|rise| {
+        let message = format!(
+            "{} packets could not be sent within {}",
+            rise.by,
+            rise.span()
+        );
+        rose(counters, &DROPS, &rise, &message)
+    }));
+    if context.policy.expect.lossless == LosslessExpectation::Lossy {
+        return found;
     }
-    let mut found = Vec::new();
-    let mut say_drops = |doc: ReasonDoc, part: &str, name: &str, limit: Limit| {
-        let Some(increase) = context.above(port.statistic(name), limit) else {
-            return;
-        };
-        found.push(counted(
-            context,
-            port,
-            (doc, part),
-            (name, increase),
-            limit,
-            |within| format!("{} packets dropped within {within} ({name})", increase.by),
-        ));
+    found.extend(dropped(&DROPS, ROCE_DROPS, policy.discards));
+    let Some(netdev) = counters.port.port.netdev.as_deref() else {
+        return found;
     };
     let lossless = pfc_priorities(context, netdev).unwrap_or(0);
     for priority in (0..8).filter(|priority| has(lossless, *priority)) {
-        let part = format!("prio{priority}");
-        for name in [
-            format!("prio{priority}.rx_discards"),
-            format!("rx_prio{priority}_buf_discard"),
-            format!("rx_prio{priority}_cong_discard"),
-        ] {
-            say_drops(LOSSLESS_DROPS, &part, &name, policy.lossless_discards);
+        let names = [
+            format!("eth.prio{priority}.rx_discards"),
+            format!("eth.rx_prio{priority}_buf_discard"),
+            format!("eth.rx_prio{priority}_cong_discard"),
+        ];
+        let names = names.each_ref().map(String::as_str);
+        let mut lost = dropped(&LOSSLESS_DROPS, &names, policy.lossless_discards);
+        if let Some(candidate) = &mut lost {
+            candidate.key = format!("{} prio{priority}", candidate.key);
+            candidate.subject = format!("{} prio{priority}", candidate.subject);
         }
+        found.extend(lost);
     }
     if lossless == 0 {
-        for name in PORT_DROPS {
-            say_drops(DROPS, "", name, policy.discards);
-        }
+        found.extend(dropped(&DROPS, PORT_DROPS, policy.discards));
     }
     found
 }
 
-/// RoCE's own drops, by the counters of bnxt_re and irdma.
-fn roce_drops(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
-    if context.policy.expect.lossless == LosslessExpectation::Lossy {
+/// RoCE on a priority without PFC, or PFC nowhere although it must be.
+fn priority_of_roce(counters: &Counters<'_, '_>) -> Option<Candidate> {
+    let (context, port) = (counters.context, counters.port);
+    let expected = context.policy.expect.lossless;
+    if expected == LosslessExpectation::Lossy || !port.is_roce() || !port.is_active() {
         return None;
     }
-    let limit = context.policy.congestion.discards;
-    let (name, increase) = ROCE_DROPS
-        .iter()
-        .filter_map(|name| Some((*name, context.above(port.counter(name), limit)?)))
-        .max_by_key(|(_, increase)| increase.by)?;
-    let name = name.trim_start_matches("hw.");
-    Some(counted(
-        context,
-        port,
-        (DROPS, ""),
-        (name, increase),
-        limit,
-        |within| format!("{} packets dropped within {within} ({name})", increase.by),
-    ))
-}
-
-fn infiniband_drops(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
-    let limit = context.policy.congestion.discards;
-    let increase = context.above(port.counter("port_xmit_discards"), limit)?;
-    Some(counted(
-        context,
-        port,
-        (DROPS, ""),
-        ("port_xmit_discards", increase),
-        limit,
-        |within| format!("{} packets could not be sent within {within}", increase.by),
-    ))
-}
-
-fn notifications(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
-    let policy = &context.policy.congestion;
-    let mut found = Vec::new();
-    for (doc, names, limit) in [
-        (
-            NOTIFICATIONS,
-            &[
-                "hw.np_cnp_sent",
-                "hw.rp_cnp_handled",
-                "hw.cnpSent",
-                "hw.cnpHandled",
-                "hw.rx_cnp_pkts",
-                "hw.tx_cnp_pkts",
-                "hw.received_cnps",
-            ][..],
-            policy.notifications,
-        ),
-        (
-            IGNORED,
-            &["hw.rp_cnp_ignored", "hw.cnpIgnored"][..],
-            policy.notifications_ignored,
-        ),
-    ] {
-        let worst = names
-            .iter()
-            .filter_map(|name| Some((*name, context.above(port.counter(name), limit)?)))
-            .max_by_key(|(_, increase)| increase.by);
-        if let Some((name, increase)) = worst {
-            let name = name.trim_start_matches("hw.");
-            found.push(counted(
-                context,
-                port,
-                (doc, ""),
-                (name, increase),
-                limit,
-                |within| format!("{name} rose by {} within {within}", increase.by),
-            ));
-        }
+    let enabled = dcb(context, port.port.netdev.as_deref()?)?.pfc_enabled?;
+    if enabled == 0 {
+        return (expected == LosslessExpectation::Lossless)
+            .then(|| say(context, port, PFC_OFF, "", "PFC is on for no priority"));
     }
-    found
+    let minute = |name: String| counters.by(&[name], MINUTE);
+    let rdma = minute("eth.rx_vport_rdma_unicast_bytes".into());
+    let by_priority =
+        (0..8u8).map(|priority| (priority, minute(format!("eth.prio{priority}.rx_bytes"))));
+    let (priority, bytes) = by_priority.max_by_key(|(_, bytes)| *bytes)?;
+    let carries_roce = rdma >= SOME_TRAFFIC && (bytes as f64) >= rdma as f64 * CARRIES_ROCE;
+    if !carries_roce || has(enabled, priority) {
+        return None;
+    }
+    let losses = minute(format!("eth.prio{priority}.rx_discards"))
+        + minute("hw.packet_seq_err".into())
+        + minute("hw.out_of_sequence".into());
+    // Without losses it may be meant so, unless configuration says that it must not be.
+    if losses == 0 && expected == LosslessExpectation::Auto {
+        return None;
+    }
+    let enabled = list(enabled);
+    let message = format!("RoCE runs on priority {priority}, PFC is on for {enabled}");
+    let candidate = say(context, port, WRONG_PRIORITY, "", &message);
+    Some(
+        candidate
+            .with("priority", priority)
+            .with("pfc_enabled", enabled)
+            .with("losses", losses),
+    )
 }
 
 #[cfg(test)]

@@ -1,17 +1,15 @@
 //! Counters that are stuck at their end.
 
-use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};
+use super::{Candidate, Check, Context, ReasonDoc};
 use crate::observe::counters::{CounterKind, pma_kind};
 
 const ID: &str = "counter_saturated";
 
-const SATURATED: ReasonDoc = ReasonDoc {
-    reason: "CounterSaturated",
-    status: Status::Unknown,
-    weight: Weight::Notice,
-    meaning: "An error counter reached its end and stays there: from now on its silence says nothing.",
-    remedy: "Clear the port's counters from a node with the InfiniBand tools: `perfquery -R LID PORT 0x0fff` (its mask leaves traffic counters alone). Until then the check is blind to this error.",
-};
+const SATURATED: ReasonDoc = ReasonDoc::unknown(
+    "CounterSaturated",
+    "An error counter reached its end and stays there: from now on its silence says nothing.",
+    "Clear the port's counters from a node with the InfiniBand tools: `perfquery -R LID PORT 0x0fff` (its mask leaves traffic counters alone). Until then the check is blind to this error.",
+).notice();
 
 /// Noise on a host's port, or (`port_xmit_wait`) at its end soon on every busy link.
 const OF_NO_USE: &[&str] = &[

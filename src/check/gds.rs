@@ -1,32 +1,26 @@
 //! GPUDirect Storage: whether nvidia-fs is loaded where something on the node expects it.
 
 use super::context::span_text;
-use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};
+use super::{Candidate, Check, Context, ReasonDoc, Weight};
 use crate::observe::reading::Reading;
 
 const ID: &str = "gds";
 
-const MISSING: ReasonDoc = ReasonDoc {
-    reason: "GdsMissing",
-    status: Status::Degraded,
-    weight: Weight::Verdict,
-    meaning: "The node should have GPUDirect Storage (`expect.gds`), but nvidia-fs is not loaded: reads go through host memory.",
-    remedy: "Load it: `modprobe nvidia-fs` (package nvidia-gds; from 2.17.5 on it wants the open NVIDIA kernel module).",
-};
-const UNREADABLE: ReasonDoc = ReasonDoc {
-    reason: "GdsUnreadable",
-    status: Status::Unknown,
-    weight: Weight::Verdict,
-    meaning: "The node should have GPUDirect Storage, and whether it has cannot be read.",
-    remedy: "Give the agent the host's /proc and /sys.",
-};
-const ERRORS: ReasonDoc = ReasonDoc {
-    reason: "GdsErrors",
-    status: Status::Degraded,
-    weight: Weight::Verdict,
-    meaning: "nvidia-fs counts errors of reads, writes or mappings.",
-    remedy: "Look at /proc/driver/nvidia-fs/stats and `dmesg | grep nvidia-fs`; `gdscheck -p` tells what the file systems support.",
-};
+const MISSING: ReasonDoc = ReasonDoc::degraded(
+    "GdsMissing",
+    "The node should have GPUDirect Storage (`expect.gds`), but nvidia-fs is not loaded: reads go through host memory.",
+    "Load it: `modprobe nvidia-fs` (package nvidia-gds; from 2.17.5 on it wants the open NVIDIA kernel module).",
+);
+const UNREADABLE: ReasonDoc = ReasonDoc::unknown(
+    "GdsUnreadable",
+    "The node should have GPUDirect Storage, and whether it has cannot be read.",
+    "Give the agent the host's /proc and /sys.",
+);
+const ERRORS: ReasonDoc = ReasonDoc::degraded(
+    "GdsErrors",
+    "nvidia-fs counts errors of reads, writes or mappings.",
+    "Look at /proc/driver/nvidia-fs/stats and `dmesg | grep nvidia-fs`; `gdscheck -p` tells what the file systems support.",
+);
 
 /// The row in the table.
 pub const CHECK: Check = Check {
@@ -45,26 +39,24 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         doc.candidate(ID, (key, "nvidia_fs"), policy.timing(), message)
     };
     if expected {
-        let state = context.gpudirect().map(|facts| {
-            let loaded = facts
-                .modules
-                .value()
-                .map(|modules| modules.contains_key("nvidia_fs"));
-            (loaded, &facts.nvidia_fs)
+        let facts = context.gpudirect();
+        let loaded = facts.and_then(|facts| {
+            let modules = facts.modules.value();
+            match (
+                modules.map(|m| m.contains_key("nvidia_fs")),
+                &facts.nvidia_fs,
+            ) {
+                (Some(true), _) | (_, Reading::Value(_)) => Some(true),
+                (Some(false), _) | (None, Reading::Absent) => Some(false),
+                _ => None,
+            }
         });
-        match state {
-            Some((Some(true), _) | (_, Reading::Value(_))) => {}
-            Some((Some(false), _) | (None, Reading::Absent)) => found.push(say(
-                MISSING,
-                "module",
-                "nvidia-fs is expected, but not loaded".into(),
-            )),
-            _ => found.push(say(
-                UNREADABLE,
-                "module",
-                "whether nvidia-fs is loaded cannot be read".into(),
-            )),
-        }
+        let said = match loaded {
+            Some(true) => None,
+            Some(false) => Some((MISSING, "nvidia-fs is expected, but not loaded")),
+            None => Some((UNREADABLE, "whether nvidia-fs is loaded cannot be read")),
+        };
+        found.extend(said.map(|(doc, message)| say(doc, "module", message.into())));
     }
     let rising: Vec<(&str, u64)> = context
         .history
@@ -76,24 +68,15 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         })
         .collect();
     if let Some((worst, by)) = rising.iter().max_by_key(|(_, by)| *by) {
-        let weight = if expected {
-            Weight::Verdict
-        } else {
-            Weight::Notice
-        };
+        let span = span_text(policy.errors.within.0);
+        let count = rising.len();
+        let message =
+            format!("nvidia-fs: {worst} rose by {by} within {span}, {count} error counts in all");
         found.push(
-            say(
-                ERRORS,
-                "errors",
-                format!(
-                    "nvidia-fs: {worst} rose by {by} within {}, {} error counts in all",
-                    span_text(policy.errors.within.0),
-                    rising.len()
-                ),
-            )
-            .weighing(weight)
-            .with("counter", *worst)
-            .with("increase", *by),
+            say(ERRORS, "errors", message)
+                .weighing(Weight::counting_if(expected))
+                .with("counter", *worst)
+                .with("increase", *by),
         );
     }
     found

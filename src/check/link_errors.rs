@@ -1,141 +1,98 @@
 //! Errors on the wire.
 
-use super::context::span_text;
-use super::policy::{self, Limit};
-use super::{Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
-use crate::observe::track::Track;
-use crate::units::Millis;
+use super::rising::{Counters, Rule, rule};
+use super::{Candidate, Check, Context, PortView, ReasonDoc};
 
 const ID: &str = "link_errors";
 
 const CABLE: &str = "Clean and reseat the cable's connectors, then replace cable and module; `mlxlink -d DEV -c -e` or `perfquery -x` tell more. Errors that stay with the port are the NIC's or the switch's.";
 
-const SYMBOL: ReasonDoc = doc(
+const SYMBOL: ReasonDoc = ReasonDoc::degraded(
     "SymbolErrors",
     "Bits arrive wrong more often than error correction can mend.",
     CABLE,
 );
-const RECOVERY: ReasonDoc = doc(
+const RECOVERY: ReasonDoc = ReasonDoc::degraded(
     "LinkRecoveries",
     "The link keeps retraining; traffic stands still each time.",
     CABLE,
 );
-const RECEIVE: ReasonDoc = doc(
+const RECEIVE: ReasonDoc = ReasonDoc::degraded(
     "ReceiveErrors",
     "Packets arrive damaged.",
     "Look at the error counts of the switch port at the other end first: damage may come from further up. Then clean, reseat or replace cable and module.",
 );
-const INTEGRITY: ReasonDoc = doc(
+const INTEGRITY: ReasonDoc = ReasonDoc::degraded(
     "LinkIntegrityErrors",
     "Physical errors came so densely that the port counted a breach of its limit.",
     CABLE,
 );
-const OVERRUN: ReasonDoc = doc(
+const OVERRUN: ReasonDoc = ReasonDoc::degraded(
     "BufferOverruns",
     "The port's input buffers ran over: the other end sends beyond its credits, or the port is at fault.",
     "Compare the firmware of NIC and switch and the virtual lanes that the subnet manager set; then have the NIC examined.",
 );
-const CONSTRAINT: ReasonDoc = ReasonDoc {
-    reason: "ConstraintErrors",
-    status: Status::Degraded,
-    weight: Weight::Notice,
-    meaning: "Packets with a partition key (or of a kind) that is not allowed here come or go.",
-    remedy: "Look at the partitions that the subnet manager gave to this port, and at who sends: a node with a stale configuration does this.",
-};
-const CHECKSUM: ReasonDoc = doc(
+const CONSTRAINT: ReasonDoc = ReasonDoc::degraded(
+    "ConstraintErrors",
+    "Packets with a partition key (or of a kind) that is not allowed here come or go.",
+    "Look at the partitions that the subnet manager gave to this port, and at who sends: a node with a stale configuration does this.",
+).notice();
+const CHECKSUM: ReasonDoc = ReasonDoc::degraded(
     "ChecksumErrors",
     "Frames arrive with a wrong checksum.",
     CABLE,
 );
-const ADMIN_COMMANDS: ReasonDoc = doc(
+const ADMIN_COMMANDS: ReasonDoc = ReasonDoc::degraded(
     "AdminCommandsLost",
     "The EFA device did not answer commands of its driver.",
     "Drain the node and stop and start the instance, which moves it to other hardware.",
 );
 
-const fn doc(reason: &'static str, meaning: &'static str, remedy: &'static str) -> ReasonDoc {
-    ReasonDoc {
-        reason,
-        status: Status::Degraded,
-        weight: Weight::Verdict,
-        meaning,
-        remedy,
-    }
-}
-
-/// One rule: any of the counters, above the limit.
-struct Rule {
-    doc: ReasonDoc,
-    counters: &'static [&'static str],
-    /// Statistics of the network device (RoCE: the PMA error files stay 0 there).
-    statistics: &'static [&'static str],
-    limit: fn(&policy::LinkErrors) -> Limit,
-    /// A link that comes up counts errors while it trains: those are left out.
-    trains: bool,
-}
-
-const RULES: &[Rule] = &[
-    Rule {
-        doc: SYMBOL,
-        counters: &["symbol_error"],
-        statistics: &["rx_pcs_symbol_err_phy", "rx_symbol_err_phy"],
-        limit: |policy| policy.symbol,
-        trains: true,
-    },
-    Rule {
-        doc: RECOVERY,
-        counters: &["link_error_recovery"],
-        statistics: &[],
-        limit: |policy| policy.recovery,
-        trains: true,
-    },
-    Rule {
-        doc: RECEIVE,
-        counters: &["port_rcv_errors"],
-        statistics: &[],
-        limit: |policy| policy.receive,
-        trains: true,
-    },
-    Rule {
-        doc: INTEGRITY,
-        counters: &["local_link_integrity_errors"],
-        statistics: &[],
-        limit: |policy| policy.integrity,
-        trains: true,
-    },
-    Rule {
-        doc: OVERRUN,
-        counters: &["excessive_buffer_overrun_errors"],
-        statistics: &[],
-        limit: |policy| policy.overrun,
-        trains: true,
-    },
-    Rule {
-        doc: CONSTRAINT,
-        counters: &["port_rcv_constraint_errors", "port_xmit_constraint_errors"],
-        statistics: &[],
-        limit: |policy| policy.constraint,
-        trains: false,
-    },
-    Rule {
-        doc: CHECKSUM,
-        counters: &["hw.rx_icrc_encapsulated"],
-        statistics: &[
-            "rx_crc_errors_phy",
-            "rx_crc_errors",
-            "rx_crc_errors.nic",
-            "rx_fcs_err_frames",
+/// A link that comes up counts errors while it trains: those are left out. (RoCE: the PMA error
+/// files stay 0, so the network device's statistics tell.)
+const OF_THE_WIRE: &[Rule] = &[
+    rule(
+        SYMBOL,
+        &[
+            "symbol_error",
+            "eth.rx_pcs_symbol_err_phy",
+            "eth.rx_symbol_err_phy",
         ],
-        limit: |policy| policy.checksum,
-        trains: true,
-    },
-    Rule {
-        doc: ADMIN_COMMANDS,
-        counters: &["dev.no_completion_cmds"],
-        statistics: &[],
-        limit: |policy| policy.admin_commands_lost,
-        trains: false,
-    },
+        |policy| policy.link_errors.symbol,
+    ),
+    rule(RECOVERY, &["link_error_recovery"], |policy| {
+        policy.link_errors.recovery
+    }),
+    rule(RECEIVE, &["port_rcv_errors"], |policy| {
+        policy.link_errors.receive
+    }),
+    rule(INTEGRITY, &["local_link_integrity_errors"], |policy| {
+        policy.link_errors.integrity
+    }),
+    rule(OVERRUN, &["excessive_buffer_overrun_errors"], |policy| {
+        policy.link_errors.overrun
+    }),
+    rule(
+        CHECKSUM,
+        &[
+            "hw.rx_icrc_encapsulated",
+            "eth.rx_crc_errors_phy",
+            "eth.rx_crc_errors",
+            "eth.rx_crc_errors.nic",
+            "eth.rx_fcs_err_frames",
+        ],
+        |policy| policy.link_errors.checksum,
+    ),
+];
+const OF_PACKETS: &[Rule] = &[
+    rule(
+        CONSTRAINT,
+        &["port_rcv_constraint_errors", "port_xmit_constraint_errors"],
+        |policy| policy.link_errors.constraint,
+    ),
+    rule(ADMIN_COMMANDS, &["dev.no_completion_cmds"], |policy| {
+        policy.link_errors.admin_commands_lost
+    }),
 ];
 
 /// The row in the table.
@@ -157,67 +114,32 @@ pub const CHECK: Check = Check {
 };
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
-    let ports = context.ports();
-    ports
+    context
+        .ports()
         .iter()
-        .flat_map(|port| {
-            RULES
-                .iter()
-                .filter_map(|rule| judge(context, port, rule))
-                .collect::<Vec<_>>()
-        })
+        .flat_map(|port| judge(context, port))
         .collect()
 }
 
-fn judge(context: &Context<'_>, port: &PortView<'_>, rule: &Rule) -> Option<Candidate> {
+fn judge(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
     let policy = &context.policy.link_errors;
-    let limit = (rule.limit)(policy);
-    let netdev = port.port.netdev.as_deref();
-    let since: Option<Millis> = match rule.trains {
-        true => port.last_edge().map(|edge| edge.plus(policy.settle.0)),
-        false => None,
-    };
-    let counters = context.as_of_counters(port);
-    let statistics = netdev.map_or_else(|| context.clone(), |netdev| context.as_of_ethtool(netdev));
-    let tracks = rule
-        .counters
-        .iter()
-        .map(|name| (&counters, *name, port.counter(name)))
-        .chain(
-            rule.statistics
-                .iter()
-                .map(|name| (&statistics, *name, port.statistic(name))),
-        );
-    let above = |(context, name, track): (&Context<'_>, &'static str, Option<&Track>)| {
-        let increase = context.above_since(track, limit, since)?;
-        Some((name, increase))
-    };
-    let (name, increase) = tracks
-        .filter_map(above)
-        .max_by_key(|(_, increase)| increase.by)?;
-    let name = name.trim_start_matches("hw.").trim_start_matches("dev.");
-    let mut candidate = rule
-        .doc
-        .candidate(
-            ID,
-            (port.key.to_string(), port.subject.clone()),
-            policy.timing(),
-            format!(
-                "{}: {name} rose by {} within {}; more than {} is too much",
-                port.subject,
-                increase.by,
-                span_text(limit.within.0.min(increase.over)),
-                limit.more_than
-            ),
-        )
-        .with("counter", name)
-        .with("increase", increase.by)
-        .with("over_seconds", increase.over.as_secs())
-        .with("limit", limit.more_than);
-    if !port.rail {
-        candidate.weight = Weight::Notice;
-    }
-    Some(candidate)
+    let counters = Counters::of(context, port);
+    let trained = port.last_edge().map(|edge| edge.plus(policy.settle.0));
+    let of_the_wire = OF_THE_WIRE.iter().map(|rule| (rule, trained));
+    let found = of_the_wire.chain(OF_PACKETS.iter().map(|rule| (rule, None)));
+    found
+        .filter_map(|(rule, since)| {
+            let limit = (rule.limit)(context.policy);
+            let rise = counters.most(rule.counters, limit.within.0, since)?;
+            let above = rise.by > limit.more_than;
+            let message = format!("{}; more than {} is too much", rise.text(), limit.more_than);
+            above.then(|| {
+                rise.candidate((ID, policy.timing()), &rule.doc, port, &message)
+                    .with("over_seconds", rise.over.as_secs())
+                    .with("limit", limit.more_than)
+            })
+        })
+        .collect()
 }
 
 #[cfg(test)]

@@ -2,25 +2,21 @@
 
 use super::context::span_text;
 use super::policy::Limit;
-use super::{Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
+use super::{Candidate, Check, Context, PortView, ReasonDoc, Status};
 use crate::observe::track::Window;
 
 const ID: &str = "link_flap";
 
-const FLAPPING: ReasonDoc = ReasonDoc {
-    reason: "LinkFlapping",
-    status: Status::Failing,
-    weight: Weight::Verdict,
-    meaning: "A rail's link fell so often that a job on it would not last.",
-    remedy: "Reseat or replace cable and modules, then look at the switch port. The kernel log tells heat, power and module faults.",
-};
-const UNSTABLE: ReasonDoc = ReasonDoc {
-    reason: "LinkUnstable",
-    status: Status::Degraded,
-    weight: Weight::Verdict,
-    meaning: "A rail's link fell several times within minutes.",
-    remedy: "Watch it: if it goes on, reseat or replace cable and modules and look at the switch port.",
-};
+const FLAPPING: ReasonDoc = ReasonDoc::failing(
+    "LinkFlapping",
+    "A rail's link fell so often that a job on it would not last.",
+    "Reseat or replace cable and modules, then look at the switch port. The kernel log tells heat, power and module faults.",
+);
+const UNSTABLE: ReasonDoc = ReasonDoc::degraded(
+    "LinkUnstable",
+    "A rail's link fell several times within minutes.",
+    "Watch it: if it goes on, reseat or replace cable and modules and look at the switch port.",
+);
 
 /// The row in the table.
 pub const CHECK: Check = Check {

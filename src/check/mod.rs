@@ -41,6 +41,7 @@ pub mod preflight;
 pub mod profile;
 pub mod promised;
 mod retransmission;
+mod rising;
 pub mod roles;
 mod source_health;
 mod sxid;
@@ -80,6 +81,16 @@ pub enum Weight {
     Notice,
     /// Counts: failing makes the node unready, degraded makes it degraded, unknown makes it unknown.
     Verdict,
+}
+
+impl Weight {
+    /// A verdict where it counts, else a notice.
+    pub fn counting_if(counts: bool) -> Self {
+        match counts {
+            true => Weight::Verdict,
+            false => Weight::Notice,
+        }
+    }
 }
 
 /// How long to look before believing, as the debounce machine takes it.
@@ -159,6 +170,56 @@ pub struct ReasonDoc {
     pub meaning: &'static str,
     /// The usual remedy, as docs/checks.md prints it.
     pub remedy: &'static str,
+}
+
+impl ReasonDoc {
+    /// Something is lost for sure.
+    pub const fn failing(
+        reason: &'static str,
+        meaning: &'static str,
+        remedy: &'static str,
+    ) -> Self {
+        ReasonDoc {
+            reason,
+            status: Status::Failing,
+            weight: Weight::Verdict,
+            meaning,
+            remedy,
+        }
+    }
+
+    /// It works with less.
+    pub const fn degraded(
+        reason: &'static str,
+        meaning: &'static str,
+        remedy: &'static str,
+    ) -> Self {
+        ReasonDoc {
+            status: Status::Degraded,
+            ..Self::failing(reason, meaning, remedy)
+        }
+    }
+
+    /// The sources cannot tell.
+    pub const fn unknown(
+        reason: &'static str,
+        meaning: &'static str,
+        remedy: &'static str,
+    ) -> Self {
+        ReasonDoc {
+            status: Status::Unknown,
+            ..Self::failing(reason, meaning, remedy)
+        }
+    }
+
+    /// The same, shown without moving the verdict.
+    #[must_use]
+    pub const fn notice(self) -> Self {
+        ReasonDoc {
+            weight: Weight::Notice,
+            ..self
+        }
+    }
 }
 
 /// A row of [`CHECKS`]: identity, documentation and the judging function.

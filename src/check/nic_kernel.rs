@@ -9,69 +9,52 @@ const ID: &str = "nic_kernel";
 
 const FIRMWARE: &str = "Drain the node; reset the device (`devlink dev reload`, or a cold reboot) and update its firmware. If it comes back, have the NIC replaced.";
 
-const HEALTH: ReasonDoc = ReasonDoc {
-    reason: "NicHealthCompromised",
-    status: Status::Failing,
-    weight: Weight::Verdict,
-    meaning: "The driver of a rail's NIC lost its firmware, or handles the device as bad. Degraded while its port is up and its counters still rise.",
-    remedy: FIRMWARE,
-};
-const FATAL: ReasonDoc = ReasonDoc {
-    reason: "NicFatalError",
-    status: Status::Failing,
-    weight: Weight::Verdict,
-    meaning: "A NIC reported a fatal error of its firmware or hardware. Degraded while its port is up and its counters still rise.",
-    remedy: FIRMWARE,
-};
-const SYNDROME: ReasonDoc = ReasonDoc {
-    reason: "NicHealthIssue",
-    status: Status::Degraded,
-    weight: Weight::Verdict,
-    meaning: "A NIC's firmware reported an issue.",
-    remedy: "Look at the lines around it in the kernel log, and update the NIC's firmware.",
-};
-const COMMAND_TIMEOUT: ReasonDoc = ReasonDoc {
-    reason: "NicCommandTimeout",
-    status: Status::Degraded,
-    weight: Weight::Verdict,
-    meaning: "A NIC's firmware did not answer a command of its driver.",
-    remedy: FIRMWARE,
-};
-const QUEUE_TIMEOUT: ReasonDoc = ReasonDoc {
-    reason: "NicQueueTimeout",
-    status: Status::Degraded,
-    weight: Weight::Verdict,
-    meaning: "Queues of a NIC stood still.",
-    remedy: "Look at the load of the host and at PCIe errors; update driver and firmware if it comes back.",
-};
-const HOT: ReasonDoc = ReasonDoc {
-    reason: "NicTemperature",
-    status: Status::Degraded,
-    weight: Weight::Verdict,
-    meaning: "A NIC or its module is too hot; it slows down, then shuts the link.",
-    remedy: "Look at fans, air flow and the room; clean or replace the module.",
-};
-const MODULE: ReasonDoc = ReasonDoc {
-    reason: "NicModuleFault",
-    status: Status::Degraded,
-    weight: Weight::Verdict,
-    meaning: "The driver calls the cable or module of a used port faulty.",
-    remedy: "Reseat the module, then replace it.",
-};
-const UNPLUGGED: ReasonDoc = ReasonDoc {
-    reason: "NicCableUnplugged",
-    status: Status::Degraded,
-    weight: Weight::Notice,
-    meaning: "Cable or module of a port that was in use was taken out.",
-    remedy: "Put it back, and look at whether it clicked in.",
-};
-const POWER: ReasonDoc = ReasonDoc {
-    reason: "NicPower",
-    status: Status::Degraded,
-    weight: Weight::Notice,
-    meaning: "A NIC or its module says that it gets too little power. Healthy hosts print this at boot, too.",
-    remedy: "If links stay down or modules are off, look at the slot's power and at the NIC's extra power cable.",
-};
+const HEALTH: ReasonDoc = ReasonDoc::failing(
+    "NicHealthCompromised",
+    "The driver of a rail's NIC lost its firmware, or handles the device as bad. Degraded while its port is up and its counters still rise.",
+    FIRMWARE,
+);
+const FATAL: ReasonDoc = ReasonDoc::failing(
+    "NicFatalError",
+    "A NIC reported a fatal error of its firmware or hardware. Degraded while its port is up and its counters still rise.",
+    FIRMWARE,
+);
+const SYNDROME: ReasonDoc = ReasonDoc::degraded(
+    "NicHealthIssue",
+    "A NIC's firmware reported an issue.",
+    "Look at the lines around it in the kernel log, and update the NIC's firmware.",
+);
+const COMMAND_TIMEOUT: ReasonDoc = ReasonDoc::degraded(
+    "NicCommandTimeout",
+    "A NIC's firmware did not answer a command of its driver.",
+    FIRMWARE,
+);
+const QUEUE_TIMEOUT: ReasonDoc = ReasonDoc::degraded(
+    "NicQueueTimeout",
+    "Queues of a NIC stood still.",
+    "Look at the load of the host and at PCIe errors; update driver and firmware if it comes back.",
+);
+const HOT: ReasonDoc = ReasonDoc::degraded(
+    "NicTemperature",
+    "A NIC or its module is too hot; it slows down, then shuts the link.",
+    "Look at fans, air flow and the room; clean or replace the module.",
+);
+const MODULE: ReasonDoc = ReasonDoc::degraded(
+    "NicModuleFault",
+    "The driver calls the cable or module of a used port faulty.",
+    "Reseat the module, then replace it.",
+);
+const UNPLUGGED: ReasonDoc = ReasonDoc::degraded(
+    "NicCableUnplugged",
+    "Cable or module of a port that was in use was taken out.",
+    "Put it back, and look at whether it clicked in.",
+)
+.notice();
+const POWER: ReasonDoc = ReasonDoc::degraded(
+    "NicPower",
+    "A NIC or its module says that it gets too little power. Healthy hosts print this at boot, too.",
+    "If links stay down or modules are off, look at the slot's power and at the NIC's extra power cable.",
+).notice();
 
 /// The row in the table.
 pub const CHECK: Check = Check {

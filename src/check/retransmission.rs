@@ -1,63 +1,49 @@
 //! Losses as the transport sees them.
 
-use super::context::span_text;
-use super::policy::{Limit, LosslessExpectation};
-use super::{Candidate, Check, Context, PortView, ReasonDoc, Status, Weight, pfc};
+use super::policy::LosslessExpectation;
+use super::rising::{Counters, Rise, Rule, rule};
+use super::{Candidate, Check, Context, PortView, ReasonDoc, Weight, pfc};
 use crate::observe::rdma::LinkLayer;
-use crate::observe::track::Increase;
 use std::time::Duration;
 
 const ID: &str = "retransmission";
 
-const LOSS: ReasonDoc = ReasonDoc {
-    reason: "PacketLoss",
-    status: Status::Degraded,
-    weight: Weight::Verdict,
-    meaning: "Packets of this port are lost and sent again, at a rate that slows every job.",
-    remedy: "Look for drops on the way: the switch ports' discards, PFC and ECN settings, link errors at both ends. Both ends of a lossy path count; the node that counts most is nearest.",
-};
-const OUT_OF_ORDER: ReasonDoc = ReasonDoc {
-    reason: "OutOfOrder",
-    status: Status::Degraded,
-    weight: Weight::Notice,
-    meaning: "Many packets arrive out of order. On a fabric with adaptive routing that is by design; elsewhere packets are lost.",
-    remedy: "Nothing is to be done where adaptive routing is on; else treat it as packet loss.",
-};
-const TIMEOUTS: ReasonDoc = ReasonDoc {
-    reason: "AckTimeouts",
-    status: Status::Degraded,
-    weight: Weight::Verdict,
-    meaning: "Acknowledgements do not arrive in time: the path loses packets, or the process at the other end died.",
-    remedy: "Look first at whether jobs died at the other end; if not, look for a black hole on the way (one path of several, a wrong route) and at the peers' links.",
-};
-const RETRIES: ReasonDoc = ReasonDoc {
-    reason: "RetriesExceeded",
-    status: Status::Degraded,
-    weight: Weight::Verdict,
-    meaning: "Connections were given up after all retries: a job on them died. Here or at the other end.",
-    remedy: "Find the other end in the job's log (NCCL prints the peer of status 12): if that node or process died, this one is well. If it comes again with other peers, drain this node.",
-};
-const EFA_RETRANSMITTED: ReasonDoc = ReasonDoc {
-    reason: "EfaRetransmissions",
-    status: Status::Degraded,
-    weight: Weight::Verdict,
-    meaning: "EFA sends many packets again.",
-    remedy: "If other nodes of the job count none, drain this one and stop and start the instance.",
-};
-const EFA_REMOTE: ReasonDoc = ReasonDoc {
-    reason: "EfaRemoteImpaired",
-    status: Status::Degraded,
-    weight: Weight::Notice,
-    meaning: "EFA tells of remote ends that do not answer or are impaired.",
-    remedy: "Look at the nodes that this one talks to; this one is the witness.",
-};
-const EFA_DROPPED: ReasonDoc = ReasonDoc {
-    reason: "EfaReceiveDrops",
-    status: Status::Degraded,
-    weight: Weight::Verdict,
-    meaning: "EFA drops packets on receive: no buffers are posted, or the host cannot keep up.",
-    remedy: "Look at the load of the host and at the job's queue sizes; if an idle host drops, drain the node.",
-};
+const LOSS: ReasonDoc = ReasonDoc::degraded(
+    "PacketLoss",
+    "Packets of this port are lost and sent again, at a rate that slows every job.",
+    "Look for drops on the way: the switch ports' discards, PFC and ECN settings, link errors at both ends. Both ends of a lossy path count; the node that counts most is nearest.",
+);
+const OUT_OF_ORDER: ReasonDoc = ReasonDoc::degraded(
+    "OutOfOrder",
+    "Many packets arrive out of order. On a fabric with adaptive routing that is by design; elsewhere packets are lost.",
+    "Nothing is to be done where adaptive routing is on; else treat it as packet loss.",
+).notice();
+const TIMEOUTS: ReasonDoc = ReasonDoc::degraded(
+    "AckTimeouts",
+    "Acknowledgements do not arrive in time: the path loses packets, or the process at the other end died.",
+    "Look first at whether jobs died at the other end; if not, look for a black hole on the way (one path of several, a wrong route) and at the peers' links.",
+);
+const RETRIES: ReasonDoc = ReasonDoc::degraded(
+    "RetriesExceeded",
+    "Connections were given up after all retries: a job on them died. Here or at the other end.",
+    "Find the other end in the job's log (NCCL prints the peer of status 12): if that node or process died, this one is well. If it comes again with other peers, drain this node.",
+);
+const EFA_RETRANSMITTED: ReasonDoc = ReasonDoc::degraded(
+    "EfaRetransmissions",
+    "EFA sends many packets again.",
+    "If other nodes of the job count none, drain this one and stop and start the instance.",
+);
+const EFA_REMOTE: ReasonDoc = ReasonDoc::degraded(
+    "EfaRemoteImpaired",
+    "EFA tells of remote ends that do not answer or are impaired.",
+    "Look at the nodes that this one talks to; this one is the witness.",
+)
+.notice();
+const EFA_DROPPED: ReasonDoc = ReasonDoc::degraded(
+    "EfaReceiveDrops",
+    "EFA drops packets on receive: no buffers are posted, or the host cannot keep up.",
+    "Look at the load of the host and at the job's queue sizes; if an idle host drops, drain the node.",
+);
 
 /// Counters that only rise when packets are lost, of mlx5, bnxt_re, irdma, mana and rxe.
 const LOSS_COUNTERS: &[&str] = &[
@@ -73,27 +59,53 @@ const LOSS_COUNTERS: &[&str] = &[
     "hw.rcvd_seq_err",
     "hw.completer_retry_err",
 ];
-const OUT_OF_ORDER_COUNTERS: &[&str] = &[
-    "hw.out_of_sequence",
-    "hw.responder_oos",
-    "hw.out_of_seq_request",
+const OUT_OF_ORDER_RULE: Rule = rule(
+    OUT_OF_ORDER,
+    &[
+        "hw.out_of_sequence",
+        "hw.responder_oos",
+        "hw.out_of_seq_request",
+    ],
+    |policy| policy.retransmission.out_of_order,
+);
+/// What a process that died elsewhere may cause, too. Not among them: `rnr_nak_retry_err`, whose retry
+/// limit was not exceeded, and `req_rnr_retries_exceeded`, where the receiver's program was too slow.
+const SUSPECTS: &[Rule] = &[
+    rule(
+        TIMEOUTS,
+        &[
+            "hw.local_ack_timeout_err",
+            "hw.roce_adp_retrans_to",
+            "hw.requester_timeout",
+        ],
+        |policy| policy.retransmission.timeout,
+    ),
+    rule(
+        RETRIES,
+        &[
+            "hw.req_transport_retries_exceeded",
+            "hw.max_retry_exceeded",
+            "hw.requester_retries_exceeded",
+            "hw.retry_exceeded_err",
+        ],
+        |policy| policy.retransmission.retries_exceeded,
+    ),
 ];
-const TIMEOUT_COUNTERS: &[&str] = &[
-    "hw.local_ack_timeout_err",
-    "hw.roce_adp_retrans_to",
-    "hw.requester_timeout",
-];
-/// Not among them: `rnr_nak_retry_err`, whose retry limit was not exceeded, and
-/// `req_rnr_retries_exceeded`, where the receiver's program was too slow.
-const RETRIES_COUNTERS: &[&str] = &[
-    "hw.req_transport_retries_exceeded",
-    "hw.max_retry_exceeded",
-    "hw.requester_retries_exceeded",
-    "hw.retry_exceeded_err",
-];
-const EFA_REMOTE_COUNTERS: &[&str] = &[
-    "hw.unresponsive_remote_events",
-    "hw.impaired_remote_conn_events",
+const EFA: &[Rule] = &[
+    rule(EFA_RETRANSMITTED, &["hw.retrans_pkts"], |policy| {
+        policy.retransmission.efa_retransmitted
+    }),
+    rule(
+        EFA_REMOTE,
+        &[
+            "hw.unresponsive_remote_events",
+            "hw.impaired_remote_conn_events",
+        ],
+        |policy| policy.retransmission.efa_remote,
+    ),
+    rule(EFA_DROPPED, &["hw.rx_drops"], |policy| {
+        policy.retransmission.efa_dropped
+    }),
 ];
 /// Packets sent, for the share.
 const SENT_COUNTERS: &[&str] = &["port_xmit_packets", "hw.sent_pkts", "hw.tx_pkts"];
@@ -120,78 +132,52 @@ pub const CHECK: Check = Check {
 };
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
-    context
-        .ports()
-        .iter()
-        .flat_map(|port| judge(&context.as_of_counters(port), port))
+    let ports = context.ports().iter();
+    ports
+        .flat_map(|port| judge(&Counters::of(context, port)))
         .collect()
 }
 
-fn judge(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
-    let policy = &context.policy.retransmission;
-    let mut found = Vec::new();
-    let mut rule = |doc: ReasonDoc, counters: &[&'static str], limit: Limit, suspect: bool| {
-        let Some((name, increase)) = worst(context, port, counters, limit.within.0) else {
-            return;
-        };
-        if increase.by > limit.more_than {
-            let mut candidate = say(context, port, doc, name, increase, limit.within.0);
-            if suspect && !has_company(context, port, counters) {
-                candidate.weight = Weight::Notice;
-            }
-            found.push(candidate);
-        }
-    };
-    if port.is_efa() {
-        rule(
-            EFA_RETRANSMITTED,
-            &["hw.retrans_pkts"],
-            policy.efa_retransmitted,
-            false,
-        );
-        rule(EFA_REMOTE, EFA_REMOTE_COUNTERS, policy.efa_remote, false);
-        rule(EFA_DROPPED, &["hw.rx_drops"], policy.efa_dropped, false);
-        return found;
+fn judge(counters: &Counters<'_, '_>) -> Vec<Candidate> {
+    let rule = |rule: &Rule| Some(say(counters, &rule.doc, &counters.breaks(rule)?));
+    if counters.port.is_efa() {
+        return EFA.iter().filter_map(rule).collect();
     }
-    rule(
-        OUT_OF_ORDER,
-        OUT_OF_ORDER_COUNTERS,
-        policy.out_of_order,
-        false,
-    );
-    rule(TIMEOUTS, TIMEOUT_COUNTERS, policy.timeout, true);
-    rule(RETRIES, RETRIES_COUNTERS, policy.retries_exceeded, true);
-    found.extend(loss(context, port));
-    found
+    let suspects = SUSPECTS.iter().filter_map(|suspect| {
+        let mut candidate = rule(suspect)?;
+        if !has_company(counters, suspect.counters) {
+            candidate.weight = Weight::Notice;
+        }
+        Some(candidate)
+    });
+    let found = rule(&OUT_OF_ORDER_RULE).into_iter().chain(suspects);
+    found.chain(loss(counters)).collect()
 }
 
 /// Losses by their rate, or, where there is little traffic, by their share.
-fn loss(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
-    let policy = &context.policy.retransmission;
+fn loss(counters: &Counters<'_, '_>) -> Option<Candidate> {
+    let policy = &counters.context.policy.retransmission;
     let within = policy.loss.within.0;
-    let (name, increase) = worst(context, port, LOSS_COUNTERS, within)?;
-    let share = worst(context, port, SENT_COUNTERS, within)
-        .filter(|(_, sent)| sent.by > 0)
-        .map(|(_, sent)| increase.by as f64 / sent.by as f64);
-    let many = increase.by > policy.loss.more_than;
-    let much = increase.by > policy.loss_share_from
-        && share.is_some_and(|share| share > policy.loss_share);
+    let lost = counters.most(LOSS_COUNTERS, within, None)?;
+    let sent = counters.by(SENT_COUNTERS, within);
+    let share = (sent > 0).then(|| lost.by as f64 / sent as f64);
+    let many = lost.by > policy.loss.more_than;
+    let much =
+        lost.by > policy.loss_share_from && share.is_some_and(|share| share > policy.loss_share);
     // A fabric that is lossy by design loses some all the time: there only the share tells. Where
     // neither configuration nor flow control says which it is, a rate whose share is unknown is
     // told, and moves nothing.
-    let (judged, weight) = match (is_lossless(context, port), share) {
-        (Some(true), _) => (many || much, port.weight()),
+    let (judged, weight) = match (is_lossless(counters.context, counters.port), share) {
+        (Some(true), _) => (many || much, Weight::Verdict),
         (None, None) => (many, Weight::Notice),
-        (Some(false) | None, _) => (much, port.weight()),
+        (Some(false) | None, _) => (much, Weight::Verdict),
     };
-    if !judged {
-        return None;
-    }
-    let mut candidate = say(context, port, LOSS, name, increase, within).weighing(weight);
-    if let Some(share) = share {
-        candidate = candidate.with("share_of_packets", (share * 1e6).round() / 1e6);
-    }
-    Some(candidate)
+    let mut candidate = judged.then(|| say(counters, &LOSS, &lost))?;
+    candidate.weight = candidate.weight.min(weight);
+    Some(match share {
+        Some(share) => candidate.with("share_of_packets", (share * 1e6).round() / 1e6),
+        None => candidate,
+    })
 }
 
 /// Whether the fabric of a port loses nothing by design: by configuration, as InfiniBand does by its
@@ -208,58 +194,16 @@ fn is_lossless(context: &Context<'_>, port: &PortView<'_>) -> Option<bool> {
     }
 }
 
-/// The counter that rose most.
-fn worst(
-    context: &Context<'_>,
-    port: &PortView<'_>,
-    counters: &[&'static str],
-    within: Duration,
-) -> Option<(&'static str, Increase)> {
-    counters
-        .iter()
-        .filter_map(|name| {
-            let increase = context.increase_since(port.counter(name)?, within, None)?;
-            Some((*name, increase))
-        })
-        .max_by_key(|(_, increase)| increase.by)
-}
-
 /// Whether losses were seen with it, or it came before and now again.
-fn has_company(context: &Context<'_>, port: &PortView<'_>, counters: &[&'static str]) -> bool {
-    let rose = |counters: &[&'static str], within: Duration| {
-        worst(context, port, counters, within).map_or(0, |(_, increase)| increase.by)
-    };
-    rose(LOSS_COUNTERS, COMPANY) > 0 || rose(counters, AGAIN) > rose(counters, COMPANY)
+fn has_company(counters: &Counters<'_, '_>, names: &[&str]) -> bool {
+    counters.by(LOSS_COUNTERS, COMPANY) > 0
+        || counters.by(names, AGAIN) > counters.by(names, COMPANY)
 }
 
-fn say(
-    context: &Context<'_>,
-    port: &PortView<'_>,
-    doc: ReasonDoc,
-    name: &str,
-    increase: Increase,
-    within: Duration,
-) -> Candidate {
-    let name = name.trim_start_matches("hw.");
-    let mut candidate = doc
-        .candidate(
-            ID,
-            (port.key.to_string(), port.subject.clone()),
-            context.policy.retransmission.timing(),
-            format!(
-                "{}: {name} rose by {} within {}",
-                port.subject,
-                increase.by,
-                span_text(within.min(increase.over))
-            ),
-        )
-        .with("counter", name)
-        .with("increase", increase.by)
-        .with("over_seconds", increase.over.as_secs());
-    if !port.rail {
-        candidate.weight = Weight::Notice;
-    }
-    candidate
+fn say(counters: &Counters<'_, '_>, doc: &ReasonDoc, rise: &Rise) -> Candidate {
+    let timing = counters.context.policy.retransmission.timing();
+    rise.candidate((ID, timing), doc, counters.port, &rise.text())
+        .with("over_seconds", rise.over.as_secs())
 }
 
 #[cfg(test)]

@@ -2,52 +2,42 @@
 
 use super::context::span_text;
 use super::policy::Limit;
-use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};
+use super::{Candidate, Check, Context, ReasonDoc, Weight};
 use crate::observe::counters::PmaSkip;
 use crate::observe::history::KERNEL_LOG_LOST;
 use crate::observe::rdma::RdmaDevice;
-use crate::observe::reading::FaultKind;
+use crate::observe::reading::Fault;
 use crate::observe::snapshot::SourceHealth;
-use crate::units::DeviceKey;
+use crate::units::{DeviceKey, PortKey};
 
 const ID: &str = "source_health";
 
-const STALLED: ReasonDoc = ReasonDoc {
-    reason: "SourceStalled",
-    status: Status::Unknown,
-    weight: Weight::Verdict,
-    meaning: "A read hangs in the kernel. On a rail's link nothing is known of the rail any more; elsewhere it is a notice.",
-    remedy: "A driver or firmware that does not answer: look in the kernel log for the device, and at `cat /proc/PID/stack` of the agent's threads. A cold reboot ends it.",
-};
-const FAILING: ReasonDoc = ReasonDoc {
-    reason: "SourceFailing",
-    status: Status::Unknown,
-    weight: Weight::Notice,
-    meaning: "A source cannot be read; what it would tell is not judged. It counts for the verdict where a rail's device is there and cannot be listed.",
-    remedy: "Look at the message: a permission that the agent lacks, or a driver that answers with an error.",
-};
-const LOG_BLIND: ReasonDoc = ReasonDoc {
-    reason: "KernelLogBlind",
-    status: Status::Unknown,
-    weight: Weight::Verdict,
-    meaning: "The kernel log of a node with GPUs cannot be read, so a GPU that died may go unseen. Without GPUs and on a directory tree it is a notice.",
-    remedy: "Give the agent's container CAP_SYSLOG: the log is then read through syslog(2), without /dev/kmsg and without privileged mode. A seccomp profile of your own has to allow syslog(2).",
-};
-const LOG_LOST: ReasonDoc = ReasonDoc {
-    reason: "KernelLogLost",
-    status: Status::Unknown,
-    weight: Weight::Notice,
-    meaning: "The kernel log overwrote records before they were read: a storm of messages may have hidden an event.",
-    remedy: "Look at what floods the log (`dmesg`); a bigger `log_buf_len` helps.",
-};
+const STALLED: ReasonDoc = ReasonDoc::unknown(
+    "SourceStalled",
+    "A read hangs in the kernel. On a rail's link nothing is known of the rail any more; elsewhere it is a notice.",
+    "A driver or firmware that does not answer: look in the kernel log for the device, and at `cat /proc/PID/stack` of the agent's threads. A cold reboot ends it.",
+);
+const FAILING: ReasonDoc = ReasonDoc::unknown(
+    "SourceFailing",
+    "A source cannot be read; what it would tell is not judged. It counts for the verdict where a rail's device is there and cannot be listed.",
+    "Look at the message: a permission that the agent lacks, or a driver that answers with an error.",
+).notice();
+const LOG_BLIND: ReasonDoc = ReasonDoc::unknown(
+    "KernelLogBlind",
+    "The kernel log of a node with GPUs cannot be read, so a GPU that died may go unseen. Without GPUs and on a directory tree it is a notice.",
+    "Give the agent's container CAP_SYSLOG: the log is then read through syslog(2), without /dev/kmsg and without privileged mode. A seccomp profile of your own has to allow syslog(2).",
+);
+const LOG_LOST: ReasonDoc = ReasonDoc::unknown(
+    "KernelLogLost",
+    "The kernel log overwrote records before they were read: a storm of messages may have hidden an event.",
+    "Look at what floods the log (`dmesg`); a bigger `log_buf_len` helps.",
+).notice();
 
-const COUNTERS_REFUSED: ReasonDoc = ReasonDoc {
-    reason: "CountersRefused",
-    status: Status::Unknown,
-    weight: Weight::Notice,
-    meaning: "Firmware refuses the port's PMA counters to this function (EINVAL), as on a restricted PF or VF. They are never opened again: link errors, flaps and traffic that only they count are not seen.",
-    remedy: "Nothing is wrong with the port. Watch these counters at the switch, or have the host's owner lift the restriction.",
-};
+const COUNTERS_REFUSED: ReasonDoc = ReasonDoc::unknown(
+    "CountersRefused",
+    "Firmware refuses the port's PMA counters to this function (EINVAL), as on a restricted PF or VF. They are never opened again: link errors, flaps and traffic that only they count are not seen.",
+    "Nothing is wrong with the port. Watch these counters at the switch, or have the host's owner lift the restriction.",
+).notice();
 
 /// The row in the table.
 pub const CHECK: Check = Check {
@@ -89,30 +79,18 @@ fn counters_refused<'a>(context: &'a Context<'_>) -> impl Iterator<Item = Candid
 
 /// Devices that are there and cannot be listed, one by one: of a rail nothing is known then.
 fn unread_devices<'a>(context: &'a Context<'_>) -> impl Iterator<Item = Candidate> + 'a {
-    let policy = &context.policy.source_health;
     devices(context).filter_map(move |device| {
         let fault = device.unread.as_ref()?;
-        let rail =
-            (context.roles.keys()).any(|port| port.device == device.key && context.is_rail(port));
-        let weight = if rail {
-            Weight::Verdict
-        } else {
-            Weight::Notice
-        };
-        let about = format!("devices/{}", device.name);
-        Some(
-            FAILING
-                .candidate(
-                    ID,
-                    (format!("devices {}", device.key), about.clone()),
-                    policy.timing(),
-                    format!("{about} cannot be read: {}", fault.detail),
-                )
-                .weighing(weight)
-                .raised_after(policy.failing_raise_after.0)
-                .with("source", "devices")
-                .with("kind", kind(fault.kind)),
-        )
+        let rail = has_rail(context, |port| port.device == device.key);
+        let key = format!("devices {}", device.key);
+        let candidate = failing(
+            context,
+            key,
+            format!("devices/{}", device.name),
+            "devices",
+            fault,
+        );
+        Some(candidate.weighing(Weight::counting_if(rail)))
     })
 }
 
@@ -120,55 +98,51 @@ fn devices<'a>(context: &Context<'a>) -> impl Iterator<Item = &'a RdmaDevice> {
     (context.snapshot.devices.iter()).flat_map(|devices| devices.value.iter())
 }
 
-fn judge(context: &Context<'_>, health: &SourceHealth) -> Option<Candidate> {
-    if health.stalled_since.is_none() && health.fault.is_none() {
-        return None;
-    }
+fn has_rail(context: &Context<'_>, is: impl Fn(&PortKey) -> bool) -> bool {
+    (context.roles.keys()).any(|port| is(port) && context.is_rail(port))
+}
+
+/// A source that cannot be read.
+fn failing(
+    context: &Context<'_>,
+    key: String,
+    about: String,
+    source: &str,
+    fault: &Fault,
+) -> Candidate {
     let policy = &context.policy.source_health;
+    let message = format!("{about} cannot be read: {}", fault.detail);
+    let kind = serde_json::to_value(fault.kind).unwrap_or_default();
+    FAILING
+        .candidate(ID, (key, about), policy.timing(), message)
+        .raised_after(policy.failing_raise_after.0)
+        .with("source", source)
+        .with("kind", kind)
+}
+
+fn judge(context: &Context<'_>, health: &SourceHealth) -> Option<Candidate> {
     let about = name(context, health);
     let key = format!("{} {}", health.source, health.subject);
     if let Some(since) = health.stalled_since {
-        let rail = &*health.source == "link"
-            && context.roles.keys().any(|port| {
-                context.is_rail(port)
-                    && (port.device.0 == *health.subject || port.to_string() == *health.subject)
-            });
-        let weight = if rail {
-            Weight::Verdict
-        } else {
-            Weight::Notice
+        let is = |port: &PortKey| {
+            port.device.0 == *health.subject || port.to_string() == *health.subject
         };
+        let rail = &*health.source == "link" && has_rail(context, is);
+        let timing = context.policy.source_health.timing();
+        let message = format!("reading {about} hangs");
         return Some(
             STALLED
-                .candidate(
-                    ID,
-                    (key, about.clone()),
-                    policy.timing(),
-                    format!("reading {about} hangs"),
-                )
-                .weighing(weight)
+                .candidate(ID, (key, about), timing, message)
+                .weighing(Weight::counting_if(rail))
                 .with("source", &*health.source)
                 .with("stalled_at_ms", since.0),
         );
     }
     let fault = health.fault.as_ref()?;
-    if &*health.source == "devices"
-        && devices(context).any(|device| device.unread.as_ref() == Some(fault))
-    {
-        return None;
-    }
-    Some(
-        FAILING
-            .candidate(
-                ID,
-                (key, about.clone()),
-                policy.timing(),
-                format!("{about} cannot be read: {}", fault.detail),
-            )
-            .raised_after(policy.failing_raise_after.0)
-            .with("source", &*health.source)
-            .with("kind", kind(fault.kind)),
-    )
+    // What is listed one by one above.
+    let listed = &*health.source == "devices"
+        && devices(context).any(|device| device.unread.as_ref() == Some(fault));
+    (!listed).then(|| failing(context, key, about, &health.source, fault))
 }
 
 /// `link/mlx5_3`: the source, and its subject by name.
@@ -178,10 +152,6 @@ fn name(context: &Context<'_>, health: &SourceHealth) -> String {
     }
     let subject = context.device_name(&DeviceKey(health.subject.to_string()));
     format!("{}/{subject}", health.source)
-}
-
-fn kind(kind: FaultKind) -> serde_json::Value {
-    serde_json::to_value(kind).unwrap_or_default()
 }
 
 fn judge_log(context: &Context<'_>, health: &SourceHealth) -> Option<Candidate> {
@@ -195,19 +165,12 @@ fn judge_log(context: &Context<'_>, health: &SourceHealth) -> Option<Candidate> 
     let gpus = context.gpus().len();
     // A running kernel has the log: where it is missing, the container lacks it.
     let blind = context.snapshot.live && gpus > 0;
+    let subject = ("kernel_log", "kernel_log");
+    let message = format!("the kernel log cannot be read: {why}");
     Some(
         LOG_BLIND
-            .candidate(
-                ID,
-                ("kernel_log", "kernel_log"),
-                policy.timing(),
-                format!("the kernel log cannot be read: {why}"),
-            )
-            .weighing(if blind {
-                Weight::Verdict
-            } else {
-                Weight::Notice
-            })
+            .candidate(ID, subject, policy.timing(), message)
+            .weighing(Weight::counting_if(blind))
             .with("gpus", gpus)
             .with("live", context.snapshot.live),
     )
@@ -219,21 +182,14 @@ fn log_lost(context: &Context<'_>) -> Option<Candidate> {
         more_than: 0,
         within: policy.lost_for,
     };
-    let lost = context.above(context.history.other.get(KERNEL_LOG_LOST), limit)?;
-    Some(
-        LOG_LOST
-            .candidate(
-                ID,
-                ("kernel_log lost", "kernel_log"),
-                policy.timing(),
-                format!(
-                    "{} kernel-log records were overwritten unread within {}",
-                    lost.by,
-                    span_text(policy.lost_for.0)
-                ),
-            )
-            .with("records", lost.by),
-    )
+    let lost = context
+        .above(context.history.other.get(KERNEL_LOG_LOST), limit)?
+        .by;
+    let span = span_text(policy.lost_for.0);
+    let message = format!("{lost} kernel-log records were overwritten unread within {span}");
+    let subject = ("kernel_log lost", "kernel_log");
+    let candidate = LOG_LOST.candidate(ID, subject, policy.timing(), message);
+    Some(candidate.with("records", lost))
 }
 
 #[cfg(test)]
@@ -241,7 +197,7 @@ mod tests {
     use super::super::testing::{Node, nic};
     use super::*;
     use crate::check::roles::Role;
-    use crate::observe::reading::Fault;
+    use crate::observe::reading::FaultKind;
     use crate::units::Millis;
 
     #[test]

@@ -1,24 +1,21 @@
 //! NVSwitch errors in the kernel log.
 
-use super::{Candidate, Check, Context, ReasonDoc, Status, Weight, driver_reload};
+use super::{Candidate, Check, Context, ReasonDoc, driver_reload};
 use crate::observe::kernel_log::SwitchError;
 
 const ID: &str = "sxid";
 
-const FATAL: ReasonDoc = ReasonDoc {
-    reason: "SxidFatal",
-    status: Status::Failing,
-    weight: Weight::Verdict,
-    meaning: "An NVSwitch reported an error that it calls fatal: GPUs of this node can no longer all talk to each other.",
-    remedy: "Drain the node and reboot it (GPUs and NVSwitches are reset together); if it comes back, have the board examined.",
-};
-const NONFATAL: ReasonDoc = ReasonDoc {
-    reason: "SxidNonfatal",
-    status: Status::Degraded,
-    weight: Weight::Notice,
-    meaning: "An NVSwitch reported an error that it recovered from.",
-    remedy: "Nothing, unless it comes often: then have the link that the message names examined.",
-};
+const FATAL: ReasonDoc = ReasonDoc::failing(
+    "SxidFatal",
+    "An NVSwitch reported an error that it calls fatal: GPUs of this node can no longer all talk to each other.",
+    "Drain the node and reboot it (GPUs and NVSwitches are reset together); if it comes back, have the board examined.",
+);
+const NONFATAL: ReasonDoc = ReasonDoc::degraded(
+    "SxidNonfatal",
+    "An NVSwitch reported an error that it recovered from.",
+    "Nothing, unless it comes often: then have the link that the message names examined.",
+)
+.notice();
 
 /// The row in the table.
 pub const CHECK: Check = Check {

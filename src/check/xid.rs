@@ -1,7 +1,7 @@
 //! GPU errors in the kernel log.
 
 use super::xid_codes::{self, Disposition, Ruling};
-use super::{Candidate, Check, Context, ReasonDoc, Status, Weight, driver_reload};
+use super::{Candidate, Check, Context, ReasonDoc, Status, driver_reload};
 use crate::observe::kernel::{RecoveryAction, XidDetail};
 use crate::observe::kernel_log::{GpuLog, XidLog};
 use crate::units::Millis;
@@ -15,41 +15,32 @@ const RECOVERY_CODE: u32 = 154;
 /// Codes that follow from another one on the same GPU.
 const SYMPATHETIC: &[u32] = &[43, 45, 94, 95];
 
-const FATAL: ReasonDoc = ReasonDoc {
-    reason: "XidFatal",
-    status: Status::Failing,
-    weight: Weight::Verdict,
-    meaning: "A GPU reported an error after which it is of no use until it is reset.",
-    remedy: "Drain the node; reset the GPU (`nvidia-smi -r`) or reboot, as the message says. It clears by a reboot, once the driver says that it recovered, or once the driver was unloaded and loaded again. A reset under drivers before 565 leaves no trace: reload the driver (`modprobe -r`, `modprobe nvidia`) or reboot after it, or set `policy.xid.fatal_for`.",
-};
-const RECOVERY: ReasonDoc = ReasonDoc {
-    reason: "GpuRecoveryRequired",
-    status: Status::Failing,
-    weight: Weight::Verdict,
-    meaning: "The driver itself asks for a reset, a drain or a reboot (Xid 154).",
-    remedy: "Do what the message says; it clears once the driver takes it back, or by a reboot.",
-};
-const DEGRADED: ReasonDoc = ReasonDoc {
-    reason: "XidDegraded",
-    status: Status::Degraded,
-    weight: Weight::Verdict,
-    meaning: "A GPU reported an error that it survives, such as a memory row to be replaced.",
-    remedy: "Reset the GPU at the next chance; if it comes back, have it examined.",
-};
-const UNKNOWN: ReasonDoc = ReasonDoc {
-    reason: "XidUnknown",
-    status: Status::Degraded,
-    weight: Weight::Notice,
-    meaning: "A GPU reported a code that this version does not know. It is shown and has no effect on the verdict.",
-    remedy: "Look the code up in NVIDIA's Xid catalog; `xid.overrides` can judge it.",
-};
-const STORM: ReasonDoc = ReasonDoc {
-    reason: "XidStorm",
-    status: Status::Degraded,
-    weight: Weight::Notice,
-    meaning: "One application's error came on many GPUs at once: it is the job's, not the GPUs'.",
-    remedy: "Look at the job that ran.",
-};
+const FATAL: ReasonDoc = ReasonDoc::failing(
+    "XidFatal",
+    "A GPU reported an error after which it is of no use until it is reset.",
+    "Drain the node; reset the GPU (`nvidia-smi -r`) or reboot, as the message says. It clears by a reboot, once the driver says that it recovered, or once the driver was unloaded and loaded again. A reset under drivers before 565 leaves no trace: reload the driver (`modprobe -r`, `modprobe nvidia`) or reboot after it, or set `policy.xid.fatal_for`.",
+);
+const RECOVERY: ReasonDoc = ReasonDoc::failing(
+    "GpuRecoveryRequired",
+    "The driver itself asks for a reset, a drain or a reboot (Xid 154).",
+    "Do what the message says; it clears once the driver takes it back, or by a reboot.",
+);
+const DEGRADED: ReasonDoc = ReasonDoc::degraded(
+    "XidDegraded",
+    "A GPU reported an error that it survives, such as a memory row to be replaced.",
+    "Reset the GPU at the next chance; if it comes back, have it examined.",
+);
+const UNKNOWN: ReasonDoc = ReasonDoc::degraded(
+    "XidUnknown",
+    "A GPU reported a code that this version does not know. It is shown and has no effect on the verdict.",
+    "Look the code up in NVIDIA's Xid catalog; `xid.overrides` can judge it.",
+).notice();
+const STORM: ReasonDoc = ReasonDoc::degraded(
+    "XidStorm",
+    "One application's error came on many GPUs at once: it is the job's, not the GPUs'.",
+    "Look at the job that ran.",
+)
+.notice();
 
 /// The row in the table.
 pub const CHECK: Check = Check {

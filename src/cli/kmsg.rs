@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -155,33 +155,22 @@ fn decode(
 /// Reads a line without its end into `line`, dropping what goes beyond the limit; false at the end.
 fn next_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     line.clear();
-    let mut any = false;
     loop {
-        let chunk = match input.fill_buf() {
-            Ok(chunk) => chunk,
-            // EPIPE when reading: the kernel's ring overtook us; reading goes on behind the gap.
-            Err(e)
-                if matches!(
-                    e.kind(),
-                    io::ErrorKind::Interrupted | io::ErrorKind::BrokenPipe
-                ) =>
-            {
-                continue;
-            }
-            Err(e) => return Err(e),
+        let room = LINE_LIMIT.saturating_sub(line.len()) as u64;
+        let read = match room {
+            0 => input.skip_until(b'\n'),
+            _ => input.by_ref().take(room).read_until(b'\n', line),
         };
-        if chunk.is_empty() {
-            return Ok(any);
-        }
-        any = true;
-        let end = memchr::memchr(b'\n', chunk);
-        let part = chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default();
-        let room = LINE_LIMIT.saturating_sub(line.len()).min(part.len());
-        line.extend_from_slice(part.get(..room).unwrap_or_default());
-        let used = part.len() + usize::from(end.is_some());
-        input.consume(used);
-        if end.is_some() {
-            return Ok(true);
+        match read {
+            // EPIPE when reading: the kernel's ring overtook us; reading goes on behind the gap.
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => {}
+            Err(e) => return Err(e),
+            Ok(_) if line.last() == Some(&b'\n') => {
+                line.pop();
+                return Ok(true);
+            }
+            Ok(read) if room == 0 || read < room as usize => return Ok(!line.is_empty()),
+            Ok(_) => {}
         }
     }
 }

@@ -1,8 +1,7 @@
 //! Follows the kernel log live, on a thread of its own.
 //!
-//! Events come in order, each batch followed by how far the log was read. A reader that saves that
-//! resume point together with the events' effects sees each event exactly once over restarts, also
-//! after a kill. Records that the ring dropped before they were read are counted as lost.
+//! Events come in order, each with its place in the log. A reader that saves that resume point together
+//! with the event's effects sees each event exactly once over restarts, also after a kill. Records that the ring dropped before they were read are counted as lost.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -18,8 +17,6 @@ use super::open::{SYSLOG, open_log};
 use super::state::{Place, ResumeState};
 use super::{decode, driver_loaded, record};
 
-/// Records handled between resume points within a storm of events.
-const BATCH: u32 = 64;
 /// Age in microseconds from which a record found at the very first start is history.
 const HISTORY_US: u64 = 600_000_000;
 /// Microseconds between resume points while only uninteresting records come.
@@ -47,7 +44,8 @@ pub struct KmsgItem {
 pub enum Delivery {
     /// An event, with its place in the log.
     Item(Box<KmsgItem>),
-    /// Everything up to here has been handed over.
+    /// Everything up to here has been handed over; told now and then while only uninteresting records
+    /// come.
     Through(ResumeState),
     /// So many records were overwritten before they could be read, or were too large. By syslog(2)
     /// the number is unknown: each gap counts as one.
@@ -69,9 +67,9 @@ pub struct KmsgFollower {
     /// The last record handled.
     reached: Option<Place>,
     overrun: bool,
-    /// `reached` is newer than the last resume point handed over.
+    /// `reached` is newer than the last place handed over.
     dirty: bool,
-    resume_point_at_us: u64,
+    resume_point_at_us: Option<u64>,
     /// Not yet handed over as lost.
     lost: u64,
     records: u64,
@@ -103,7 +101,7 @@ impl KmsgFollower {
             // Records may have been overwritten between the runs.
             overrun: seen_through.is_some(),
             dirty: false,
-            resume_point_at_us: 0,
+            resume_point_at_us: None,
             lost: 0,
             records: 0,
             options,
@@ -125,8 +123,6 @@ impl KmsgFollower {
         now_us: u64,
         deliver: &mut impl FnMut(Delivery),
     ) -> Result<(), FollowError> {
-        let mut batch = 0;
-        let mut delivered = false;
         loop {
             let input = self.input.next().map_err(|source| self.failed(source))?;
             let item = match input {
@@ -150,20 +146,22 @@ impl KmsgFollower {
                 }
             };
             if let Some(item) = item {
+                self.dirty = false;
                 deliver(Delivery::Item(Box::new(item)));
-                delivered = true;
-            }
-            batch += 1;
-            if batch >= BATCH && delivered {
-                self.resume_point(now_us, deliver);
-                (batch, delivered) = (0, false);
             }
         }
         if self.lost > 0 {
             deliver(Delivery::Lost(std::mem::take(&mut self.lost)));
         }
-        if delivered || now_us.saturating_sub(self.resume_point_at_us) >= RESUME_POINT_EVERY_US {
-            self.resume_point(now_us, deliver);
+        let recent = |at: u64| now_us.saturating_sub(at) < RESUME_POINT_EVERY_US;
+        if let Some(place) = self.reached
+            && self.dirty
+            && !self.resume_point_at_us.is_some_and(recent)
+        {
+            self.resume_point_at_us = Some(now_us);
+            self.dirty = false;
+            let boot_id = self.options.boot_id.clone();
+            deliver(Delivery::Through(ResumeState { boot_id, place }));
         }
         Ok(())
     }
@@ -260,19 +258,6 @@ impl KmsgFollower {
             Way::Syslog => format!("read {SYSLOG}"),
         };
         FollowError::new(what, source)
-    }
-
-    /// Hands over how far the log was read, if that is news.
-    fn resume_point(&mut self, now_us: u64, deliver: &mut impl FnMut(Delivery)) {
-        let (Some(place), true) = (self.reached, self.dirty) else {
-            return;
-        };
-        self.resume_point_at_us = now_us;
-        self.dirty = false;
-        deliver(Delivery::Through(ResumeState {
-            boot_id: self.options.boot_id.clone(),
-            place,
-        }));
     }
 }
 

@@ -51,8 +51,15 @@ fn drain(f: &mut KmsgFollower, now_us: u64) -> Vec<KmsgItem> {
 
 fn drain_all(f: &mut KmsgFollower, now_us: u64) -> Drained {
     let mut drained = Drained::default();
+    let boot = f.options.boot_id.clone();
     f.drain(now_us, &mut |delivery| match delivery {
-        Delivery::Item(item) => drained.items.push(*item),
+        Delivery::Item(item) => {
+            drained.through = Some(ResumeState {
+                boot_id: boot.clone(),
+                place: item.place,
+            });
+            drained.items.push(*item);
+        }
         Delivery::Through(state) => drained.through = Some(state),
         Delivery::Lost(records) => drained.lost += records,
     })
