@@ -252,7 +252,7 @@ impl Node {
                 () = tokio::time::sleep_until(self.clock.instant(self.due)) => {}
                 change = self.cluster.changed() => if change == cluster::Change::Status {
                     // Shown, without a new verdict.
-                    observer(&reports.borrow(), self.cluster.link.status.borrow().as_ref());
+                    observer(&reports.borrow(), self.cluster.status().as_ref());
                     continue;
                 },
                 Some(wake) = wakes.recv() => {
@@ -267,7 +267,7 @@ impl Node {
             let report = self.report();
             log_change(&reports.borrow(), &report);
             self.cluster.note_change(&report);
-            observer(&report, self.cluster.link.status.borrow().as_ref());
+            observer(&report, self.cluster.status().as_ref());
             reports.send_replace(Arc::new(report));
             self.save_if_due();
             if handled == AT_ONCE {

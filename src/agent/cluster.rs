@@ -119,6 +119,11 @@ impl Cluster {
         }
     }
 
+    /// What the writer has done. A value of its own: the one that looks at it may send the next one.
+    pub fn status(&self) -> Option<Arc<ClusterStatus>> {
+        self.link.status.borrow().clone()
+    }
+
     /// What the Node object last said.
     pub fn node(&self) -> NodeFacts {
         self.link.node.borrow().clone()
