@@ -416,7 +416,7 @@ fn cases() -> ProptestConfig {
         .ok()
         .and_then(|cases| cases.parse().ok());
     ProptestConfig {
-        cases: cases.unwrap_or(10_000),
+        cases: cases.unwrap_or(500),
         failure_persistence: None,
         max_shrink_iters: 200,
         ..ProptestConfig::default()
