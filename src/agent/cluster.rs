@@ -9,7 +9,7 @@ use crate::cluster::writer::WriterChannels;
 use crate::cluster::{EventRequest, EventSender, NodeFacts, Writer};
 use crate::config::{Config, PodSource};
 use crate::report::{ClusterStatus, Report, State};
-use futures::future::OptionFuture;
+use futures::future::{FutureExt, OptionFuture};
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
@@ -98,9 +98,9 @@ impl Cluster {
         let writer = Writer::new(settings.clone(), &name).run(channels, stopped(stop.clone()));
         let watch = PodWatch::new(settings, &name).run(table, stopped(stop));
         cluster.writes = writes;
+        let writer = OptionFuture::from(writes.then(|| writer.boxed()));
+        let watch = OptionFuture::from(asks.then(|| watch.boxed()));
         spawn(async move {
-            let writer = OptionFuture::from(writes.then_some(writer));
-            let watch = OptionFuture::from(asks.then_some(watch));
             futures::future::join(writer, watch).await;
         });
         cluster
