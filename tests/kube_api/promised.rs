@@ -103,8 +103,11 @@ fn a_plugin_that_restarts_is_waited_for() {
     until("word of it", || {
         value(&rig.agent, "selvage_resource_allocatable", &EFA) == Some(0.0)
     });
-    until("ready", || is_in_state(&rig, "ready"));
+    // Not a fault yet, and not ready before it is there.
+    until("unknown", || is_in_state(&rig, "unknown"));
     assert_eq!(finding(&rig), None);
+    promise(&rig, &all, &all);
+    until("ready", || is_in_state(&rig, "ready"));
 }
 
 /// OpenShift's SR-IOV operator: virtual functions with verbs are well, on vfio-pci they are none, and
