@@ -111,15 +111,17 @@ impl Row {
         {
             return short(configured, Because::Configured, true);
         }
+        // Without the PCI bus, which ports are rails is a guess.
+        let sure_of_role = context.snapshot.pci.is_some();
         let shape = (self.shape)(context).filter(|_| port.rail);
         let sure = shape
-            .filter(|(_, sure)| *sure == Sure::Yes)
+            .filter(|(_, sure)| *sure == Sure::Yes && sure_of_role)
             .and_then(|(value, _)| short(value, Because::Shape, true));
         sure.or_else(|| short(self.remembered(context, port)?, Because::Remembered, true))
             .or_else(|| {
                 let (best, alike) = self.best_of_peers(context, port)?;
                 let proof = alike >= 3 || observed.saturating_mul(2) < best;
-                short(best, Because::Peers, proof)
+                short(best, Because::Peers, proof && sure_of_role)
             })
             .or_else(|| {
                 let (most, _) = shape.filter(|(_, sure)| *sure == Sure::AtMost)?;

@@ -8,6 +8,7 @@ use super::{Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
 use crate::observe::history::AerTracks;
 use crate::observe::pci::{PciFacts, PciFunction, PcieLink};
 use crate::observe::rdma::Function;
+use crate::observe::reading::Reading;
 use crate::observe::track::Track;
 use std::collections::BTreeMap;
 
@@ -98,7 +99,13 @@ fn path<'a>(context: &Context<'a>, port: &PortView<'_>) -> Option<(u64, &'a str)
         let Some((name, function)) = pci.functions.get_key_value(&address) else {
             break;
         };
-        if let Some(rate) = function.current.value().and_then(carries)
+        let rate = match &function.current {
+            Reading::Value(link) => carries(link),
+            // Above, what has no link of its own is inside the CPU or a card.
+            Reading::Absent if least.is_some() => None,
+            _ => return None,
+        };
+        if let Some(rate) = rate
             && least.is_none_or(|(least, _)| rate < least)
         {
             least = Some((rate, name));
@@ -353,7 +360,6 @@ mod tests {
     use super::super::testing::{Node, gpu, nic};
     use super::*;
     use crate::check::roles::Role;
-    use crate::observe::reading::Reading;
     use crate::units::Millis;
 
     fn link(gigatransfers: u32, width: u32) -> Reading<PcieLink> {
