@@ -1,6 +1,6 @@
 //! Words for the reasons that no finding brings.
 
-use super::{NO_ACTIVE_RAIL, NO_DATA, NO_FABRIC, STARTING};
+use super::{NO_ACTIVE_RAIL, NO_DATA, NO_FABRIC, SETTLING, STARTING};
 
 /// A reason of the verdict that no finding explains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,11 +14,16 @@ pub struct VerdictDoc {
 }
 
 /// Every reason that comes from the fold itself and not from a check.
-pub const VERDICT_DOCS: [VerdictDoc; 4] = [
+pub const VERDICT_DOCS: [VerdictDoc; 5] = [
     VerdictDoc {
         reason: STARTING,
         meaning: "The agent has not yet seen every source for its first full window.",
         remedy: "Wait: two intervals of the counters, 20 s by default. If it stays, look at the sources that do not answer.",
+    },
+    VerdictDoc {
+        reason: SETTLING,
+        meaning: "Something that looks wrong is not long enough there to be believed, and the node was not ready before: links that train, a driver that loads, a device plugin that starts.",
+        remedy: "Wait: it becomes ready, or a finding says what is wrong, within five minutes as a rule.",
     },
     VerdictDoc {
         reason: NO_FABRIC,
