@@ -12,6 +12,7 @@
 use super::likeness::alike;
 use super::{Candidate, Context, PortView, ReasonDoc, Timing, Weight};
 use crate::check::profile::Sure;
+use crate::check::roles::is_set;
 use crate::observe::pci::PciFacts;
 use crate::observe::reading::Reading;
 use crate::observe::remembered::Seen;
@@ -117,7 +118,8 @@ impl Row {
         let sure = shape
             .filter(|(_, sure)| *sure == Sure::Yes && sure_of_role)
             .and_then(|(value, _)| short(value, Because::Shape, true));
-        sure.or_else(|| short(self.remembered(context, port)?, Because::Remembered, true))
+        let had = || remembered(context, port, self.attribute).max((self.this_boot)(port));
+        sure.or_else(|| short(had()?, Because::Remembered, true))
             .or_else(|| {
                 let (best, alike) = self.best_of_peers(context, port)?;
                 let proof = alike >= 3 || observed.saturating_mul(2) < best;
@@ -127,13 +129,6 @@ impl Row {
                 let (most, _) = shape.filter(|(_, sure)| *sure == Sure::AtMost)?;
                 short(most, Because::Shape, false)
             })
-    }
-
-    fn remembered(&self, context: &Context<'_>, port: &PortView<'_>) -> Option<u64> {
-        let key = port.key.to_string();
-        let memory = &context.history.remembered;
-        let before = memory.best(&key, &identity(port), self.attribute);
-        before.max((self.this_boot)(port))
     }
 
     /// The highest value among the rails alike, and how many show one.
@@ -191,12 +186,16 @@ impl Row {
     }
 }
 
-/// The hardware's own identity, empty where it is not known: a GUID of zeros is what a VF has before it
-/// is given one.
+/// The best that the memory holds of a port's attribute.
+pub fn remembered(context: &Context<'_>, port: &PortView<'_>, attribute: &str) -> Option<u64> {
+    let memory = &context.history.remembered;
+    memory.best(&port.key.to_string(), &identity(port), attribute)
+}
+
+/// The hardware's own identity, empty where it is not known.
 pub fn identity(port: &PortView<'_>) -> String {
     let guid = port.device.node_guid.clone();
-    guid.filter(|guid| guid.chars().any(|c| c != '0' && c != ':'))
-        .unwrap_or_default()
+    guid.filter(|guid| is_set(guid)).unwrap_or_default()
 }
 
 /// What there is to remember of the rails and GPUs now.
@@ -213,16 +212,12 @@ pub fn seen(context: &Context<'_>, rows: &[&Row]) -> Vec<Seen> {
             .collect(),
     });
     let pci = context.pci();
-    let gpus = pci.into_iter().flat_map(|pci| {
-        pci.gpus.iter().map(|gpu| gpu.to_string()).map(|gpu| Seen {
-            values: is_driven(pci, &gpu)
-                .then_some((DRIVEN, 1))
-                .into_iter()
-                .collect(),
-            identity: String::new(),
-            name: gpu.clone(),
-            part: gpu,
-        })
+    let driven = |gpu: &String| pci.is_some_and(|pci| is_driven(pci, gpu));
+    let gpus = context.gpus().into_iter().map(|gpu| Seen {
+        values: Vec::from_iter(driven(&gpu).then_some((DRIVEN, 1))),
+        identity: String::new(),
+        name: gpu.clone(),
+        part: gpu,
     });
     let count = pci.map(|pci| Seen {
         part: GPUS.into(),

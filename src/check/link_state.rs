@@ -1,7 +1,7 @@
 //! Whether each port's link is up.
 
 use super::dot1x;
-use super::expected::{Because, UP, UVERBS, identity};
+use super::expected::{Because, UP, UVERBS, remembered};
 use super::likeness::{self, Peers};
 use super::profile::Profile;
 use super::{Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
@@ -14,77 +14,58 @@ pub(super) const ID: &str = "link_state";
 /// The port that remedies name until they are about one.
 const SOME_PORT: &str = "mlx5_4/1";
 
-const LINK_DOWN: ReasonDoc = ReasonDoc {
-    reason: "LinkDown",
-    status: Status::Failing,
-    weight: Weight::Verdict,
-    meaning: "A rail has no link, though it was up this boot, its peers are up, or configuration expects it.",
-    remedy: "Check cable, module and the switch port at the other end; `ip link show` or `ibstat` on the node shows this side. A port that is down on purpose can be left out: `rails.exclude = [\"mlx5_4/1\"]`, or `--rails-exclude mlx5_4/1`.",
-};
-const LINK_INIT: ReasonDoc = ReasonDoc {
-    reason: "LinkInit",
-    status: Status::Failing,
-    weight: Weight::Verdict,
-    meaning: "The link is trained, but no subnet manager has configured the port. Without evidence that it should be (rails like it up, itself up earlier, `expect.rails`) it is unknown.",
-    remedy: "The cable is good: look at the subnet manager (`sminfo` from a node that works, the manager's log) and at whether it knows this port.",
-};
-const PHYS_DISABLED: ReasonDoc = ReasonDoc {
-    reason: "PhysDisabled",
-    status: Status::Failing,
-    weight: Weight::Verdict,
-    meaning: "A rail's port was switched off on this node or by the subnet manager.",
-    remedy: "Switch it on: `ip link set DEV up` on Ethernet, `ibportstate` on InfiniBand; then find out who switched it off.",
-};
-const BOND_LEG_DOWN: ReasonDoc = ReasonDoc {
-    reason: "BondLegDown",
-    status: Status::Degraded,
-    weight: Weight::Verdict,
-    meaning: "A leg of a bond has no carrier. The RDMA port stays active on the other leg, with less bandwidth.",
-    remedy: "Check cable, module and switch port of the leg that the message names.",
-};
-const STATE_UNREADABLE: ReasonDoc = ReasonDoc {
-    reason: "StateUnreadable",
-    status: Status::Unknown,
-    weight: Weight::Verdict,
-    meaning: "A rail's state cannot be read, so nothing is known of it.",
-    remedy: "Look for firmware or driver trouble in the kernel log (`dmesg | grep mlx5`), and at whether the agent may read /sys.",
-};
-const NEVER_UP: ReasonDoc = ReasonDoc {
-    reason: "NeverUp",
-    status: Status::Unknown,
-    weight: Weight::Notice,
-    meaning: "A rail is down, was never up this boot, and nothing says that it should be.",
-    remedy: "If it should be cabled, set `expect.rails`; if it is spare, nothing is to be done.",
-};
+const LINK_DOWN: ReasonDoc = ReasonDoc::failing(
+    "LinkDown",
+    "A rail has no link, though it was up this boot, its peers are up, or configuration expects it.",
+    "Check cable, module and the switch port at the other end; `ip link show` or `ibstat` on the node shows this side. A port that is down on purpose can be left out: `rails.exclude = [\"mlx5_4/1\"]`, or `--rails-exclude mlx5_4/1`.",
+);
+const LINK_INIT: ReasonDoc = ReasonDoc::failing(
+    "LinkInit",
+    "The link is trained, but no subnet manager has configured the port. Without evidence that it should be (rails like it up, itself up earlier, `expect.rails`) it is unknown.",
+    "The cable is good: look at the subnet manager (`sminfo` from a node that works, the manager's log) and at whether it knows this port.",
+);
+const PHYS_DISABLED: ReasonDoc = ReasonDoc::failing(
+    "PhysDisabled",
+    "A rail's port was switched off on this node or by the subnet manager.",
+    "Switch it on: `ip link set DEV up` on Ethernet, `ibportstate` on InfiniBand; then find out who switched it off.",
+);
+const BOND_LEG_DOWN: ReasonDoc = ReasonDoc::degraded(
+    "BondLegDown",
+    "A leg of a bond has no carrier. The RDMA port stays active on the other leg, with less bandwidth.",
+    "Check cable, module and switch port of the leg that the message names.",
+);
+const STATE_UNREADABLE: ReasonDoc = ReasonDoc::unknown(
+    "StateUnreadable",
+    "A rail's state cannot be read, so nothing is known of it.",
+    "Look for firmware or driver trouble in the kernel log (`dmesg | grep mlx5`), and at whether the agent may read /sys.",
+);
+const NEVER_UP: ReasonDoc = ReasonDoc::unknown(
+    "NeverUp",
+    "A rail is down, was never up this boot, and nothing says that it should be.",
+    "If it should be cabled, set `expect.rails`; if it is spare, nothing is to be done.",
+)
+.notice();
 
-const LINK_UNPROVEN: ReasonDoc = ReasonDoc {
-    reason: "LinkUnproven",
-    status: Status::Unknown,
-    weight: Weight::Verdict,
-    meaning: "A rail is down and was never up this boot; of the rails like it some are up, but too few to show that it should be.",
-    remedy: "If it should be cabled, look at cable, module and switch port, and set `expect.rails`; if it is spare, set `expect.rails` to the number that is cabled.",
-};
-const NO_LID: ReasonDoc = ReasonDoc {
-    reason: "NoLid",
-    status: Status::Failing,
-    weight: Weight::Verdict,
-    meaning: "An InfiniBand rail is active and has no address (LID 0): nothing can be sent to it.",
-    remedy: "Look at the subnet manager's log for this port's GUID (`ibstat`), and have it sweep; if it stays so, reset the port with `ibportstate`.",
-};
-const NO_UVERBS: ReasonDoc = ReasonDoc {
-    reason: "NoUverbs",
-    status: Status::Failing,
-    weight: Weight::Verdict,
-    meaning: "A rail is active and has no uverbs device, though it had one, or other rails have: no program can open it, and NCCL does not see it.",
-    remedy: "Load `ib_uverbs` (`modprobe ib_uverbs`); if it is loaded, look at the kernel log for the device and reload its driver.",
-};
-const WRONG_LINK_LAYER: ReasonDoc = ReasonDoc {
-    reason: "WrongLinkLayer",
-    status: Status::Degraded,
-    weight: Weight::Verdict,
-    meaning: "A rail's port is in another mode (InfiniBand or Ethernet) than the rails like it, so it cannot talk to their fabric.",
-    remedy: "Look at `mlxconfig -d ADDRESS query LINK_TYPE_P1`, set it as on the other rails and reset the card. If it is meant so, leave the port out with `rails.exclude`.",
-};
+const LINK_UNPROVEN: ReasonDoc = ReasonDoc::unknown(
+    "LinkUnproven",
+    "A rail is down and was never up this boot; of the rails like it some are up, but too few to show that it should be.",
+    "If it should be cabled, look at cable, module and switch port, and set `expect.rails`; if it is spare, set `expect.rails` to the number that is cabled.",
+);
+const NO_LID: ReasonDoc = ReasonDoc::failing(
+    "NoLid",
+    "An InfiniBand rail is active and has no address (LID 0): nothing can be sent to it.",
+    "Look at the subnet manager's log for this port's GUID (`ibstat`), and have it sweep; if it stays so, reset the port with `ibportstate`.",
+);
+const NO_UVERBS: ReasonDoc = ReasonDoc::failing(
+    "NoUverbs",
+    "A rail is active and has no uverbs device, though it had one, or other rails have: no program can open it, and NCCL does not see it.",
+    "Load `ib_uverbs` (`modprobe ib_uverbs`); if it is loaded, look at the kernel log for the device and reload its driver.",
+);
+const WRONG_LINK_LAYER: ReasonDoc = ReasonDoc::degraded(
+    "WrongLinkLayer",
+    "A rail's port is in another mode (InfiniBand or Ethernet) than the rails like it, so it cannot talk to their fabric.",
+    "Look at `mlxconfig -d ADDRESS query LINK_TYPE_P1`, set it as on the other rails and reset the card. If it is meant so, leave the port out with `rails.exclude`.",
+);
 
 /// The row in the table.
 pub const CHECK: Check = Check {
@@ -352,11 +333,7 @@ fn evidence(context: &Context<'_>, port: &PortView<'_>) -> Evidence {
     if was_up {
         return Evidence::Of(Because::Remembered, earlier);
     }
-    let memory = &context.history.remembered;
-    if memory
-        .best(&port.key.to_string(), &identity(port), UP)
-        .is_some()
-    {
+    if remembered(context, port, UP).is_some() {
         return Evidence::Of(
             Because::Remembered,
             "it was up before the node was restarted",
@@ -397,8 +374,7 @@ fn judge_address(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate
         return Some(say(&NO_LID, "has no LID"));
     }
     let has = |rail: &PortView<'_>| matches!(rail.device.uverbs, Reading::Value(_));
-    let memory = &context.history.remembered;
-    let had = memory.best(&port.key.to_string(), &identity(port), UVERBS);
+    let had = remembered(context, port, UVERBS);
     let gone = port.device.uverbs == Reading::Absent && !port.device.is_gvnic();
     (gone && (had.is_some() || context.rails().any(has)))
         .then(|| say(&NO_UVERBS, "has no uverbs device"))

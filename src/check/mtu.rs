@@ -1,17 +1,15 @@
 //! Whether RoCE rails carry packets of the same size.
 
 use super::expected::Row;
-use super::{Check, ReasonDoc, Status, Weight};
+use super::{Check, ReasonDoc};
 
 const ID: &str = "mtu";
 
-const REDUCED: ReasonDoc = ReasonDoc {
-    reason: "MtuReduced",
-    status: Status::Degraded,
-    weight: Weight::Verdict,
-    meaning: "A RoCE rail's interface has a smaller MTU than rails alike, or than it had: RDMA packets are smaller there, and peers of unequal MTU may fail to talk.",
-    remedy: "Set the interface's MTU as on the other rails (`ip link set DEV mtu 9000`; 4200 is enough), here and in the network configuration that set it. Where it was lowered on purpose, run `selvage accept` on the node.",
-};
+const REDUCED: ReasonDoc = ReasonDoc::degraded(
+    "MtuReduced",
+    "A RoCE rail's interface has a smaller MTU than rails alike, or than it had: RDMA packets are smaller there, and peers of unequal MTU may fail to talk.",
+    "Set the interface's MTU as on the other rails (`ip link set DEV mtu 9000`; 4200 is enough), here and in the network configuration that set it. Where it was lowered on purpose, run `selvage accept` on the node.",
+);
 
 /// The row in the table.
 pub const CHECK: Check = Check {

@@ -16,27 +16,21 @@ use std::time::Duration;
 
 const ID: &str = "nccl_jobs";
 
-const FALLBACK: ReasonDoc = ReasonDoc {
-    reason: "NcclTcpFallback",
-    status: Status::Degraded,
-    weight: Weight::Notice,
-    meaning: "A job's NCCL moves data between nodes by TCP, although no setting asks for it. The job's fault until proven otherwise; `policy.nccl.fallback` can make the node degraded while it runs.",
-    remedy: "The message names the cause; `selvage nccl` on the pod's log gives details: docs/nccl.md.",
-};
-const HANG: ReasonDoc = ReasonDoc {
-    reason: "NcclInitHang",
-    status: Status::Degraded,
-    weight: Weight::Notice,
-    meaning: "A job's NCCL began to create a communicator and has not finished.",
-    remedy: "Compare the ranks' logs: which ranks have not begun, and at which stage the others wait. Check NetworkPolicy and NCCL_SOCKET_IFNAME first.",
-};
-const HERE: ReasonDoc = ReasonDoc {
-    reason: "NcclFallbackRepeats",
-    status: Status::Degraded,
-    weight: Weight::Verdict,
-    meaning: "Several jobs in a row fell back to TCP on this node: the cause is the node, not the jobs.",
-    remedy: "Look for what they share: the device plugin's offer, /dev/infiniband, the driver, the image's RDMA libraries. `selvage check` on the node, then a job with NCCL_DEBUG=INFO.",
-};
+const FALLBACK: ReasonDoc = ReasonDoc::degraded(
+    "NcclTcpFallback",
+    "A job's NCCL moves data between nodes by TCP, although no setting asks for it. The job's fault until proven otherwise; `policy.nccl.fallback` can make the node degraded while it runs.",
+    "The message names the cause; `selvage nccl` on the pod's log gives details: docs/nccl.md.",
+).notice();
+const HANG: ReasonDoc = ReasonDoc::degraded(
+    "NcclInitHang",
+    "A job's NCCL began to create a communicator and has not finished.",
+    "Compare the ranks' logs: which ranks have not begun, and at which stage the others wait. Check NetworkPolicy and NCCL_SOCKET_IFNAME first.",
+).notice();
+const HERE: ReasonDoc = ReasonDoc::degraded(
+    "NcclFallbackRepeats",
+    "Several jobs in a row fell back to TCP on this node: the cause is the node, not the jobs.",
+    "Look for what they share: the device plugin's offer, /dev/infiniband, the driver, the image's RDMA libraries. `selvage check` on the node, then a job with NCCL_DEBUG=INFO.",
+);
 const NO_RDMA: ReasonDoc = ReasonDoc {
     reason: nccl_pods::REASON,
     status: Status::Degraded,

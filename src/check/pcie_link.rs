@@ -4,7 +4,7 @@ use super::context::span_text;
 use super::debounce::WHOLE_NODE;
 use super::expected::Row;
 use super::policy::Limit;
-use super::{Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
+use super::{Candidate, Check, Context, PortView, ReasonDoc, Weight};
 use crate::observe::history::AerTracks;
 use crate::observe::pci::{PciFacts, PciFunction, PcieLink};
 use crate::observe::rdma::Function;
@@ -17,48 +17,38 @@ const ID: &str = "pcie_link";
 const SEAT: &str =
     "Reseat the card or riser; if it stays so, try another slot and have card and board examined.";
 
-const WIDTH: ReasonDoc = ReasonDoc {
-    reason: "PcieWidthReduced",
-    status: Status::Degraded,
-    weight: Weight::Verdict,
-    meaning: "A rail or GPU runs on fewer PCIe lanes than it and its slot have.",
-    remedy: SEAT,
-};
-const SPEED: ReasonDoc = ReasonDoc {
-    reason: "PcieSpeedReduced",
-    status: Status::Degraded,
-    weight: Weight::Verdict,
-    meaning: "A rail's NIC runs at a lower PCIe speed than it and its slot can.",
-    remedy: SEAT,
-};
-const PATH_SLOW: ReasonDoc = ReasonDoc {
-    reason: "PciePathTooSlow",
-    status: Status::Degraded,
-    weight: Weight::Verdict,
-    meaning: "The PCIe links between a rail's NIC and the CPU carry less than its port, than those of rails alike, or than they did: a slot or riser of an older generation, or a limit in the BIOS.",
-    remedy: "Look at `lspci -vv -s ADDRESS | grep LnkSta` for the NIC and the ports above it; move the card to a slot that is as fast as its port, or lift the limit in the BIOS.",
-};
-const ERRORS: ReasonDoc = ReasonDoc {
-    reason: "PcieErrors",
-    status: Status::Degraded,
-    weight: Weight::Verdict,
-    meaning: "A rail, a GPU, or the port above it counts PCIe errors (AER) that were not corrected.",
-    remedy: "Look at `dmesg | grep AER` for the kind; reseat the card or riser, and update its firmware.",
-};
-const CORRECTED: ReasonDoc = ReasonDoc {
-    reason: "PcieCorrectedErrors",
-    status: Status::Degraded,
-    weight: Weight::Notice,
-    meaning: "A PCIe link corrects errors all the time, which costs bandwidth and often comes before worse.",
-    remedy: "Reseat the card or riser at the next chance.",
-};
-const UNREADABLE: ReasonDoc = ReasonDoc {
-    reason: "PciUnreadable",
-    status: Status::Unknown,
-    weight: Weight::Notice,
-    meaning: "PCI facts can no longer be read; what was known of PCIe links is kept.",
-    remedy: "Look at what source_health tells of the source `pci`.",
-};
+const WIDTH: ReasonDoc = ReasonDoc::degraded(
+    "PcieWidthReduced",
+    "A rail or GPU runs on fewer PCIe lanes than it and its slot have.",
+    SEAT,
+);
+const SPEED: ReasonDoc = ReasonDoc::degraded(
+    "PcieSpeedReduced",
+    "A rail's NIC runs at a lower PCIe speed than it and its slot can.",
+    SEAT,
+);
+const PATH_SLOW: ReasonDoc = ReasonDoc::degraded(
+    "PciePathTooSlow",
+    "The PCIe links between a rail's NIC and the CPU carry less than its port, than those of rails alike, or than they did: a slot or riser of an older generation, or a limit in the BIOS.",
+    "Look at `lspci -vv -s ADDRESS | grep LnkSta` for the NIC and the ports above it; move the card to a slot that is as fast as its port, or lift the limit in the BIOS.",
+);
+const ERRORS: ReasonDoc = ReasonDoc::degraded(
+    "PcieErrors",
+    "A rail, a GPU, or the port above it counts PCIe errors (AER) that were not corrected.",
+    "Look at `dmesg | grep AER` for the kind; reseat the card or riser, and update its firmware.",
+);
+const CORRECTED: ReasonDoc = ReasonDoc::degraded(
+    "PcieCorrectedErrors",
+    "A PCIe link corrects errors all the time, which costs bandwidth and often comes before worse.",
+    "Reseat the card or riser at the next chance.",
+)
+.notice();
+const UNREADABLE: ReasonDoc = ReasonDoc::unknown(
+    "PciUnreadable",
+    "PCI facts can no longer be read; what was known of PCIe links is kept.",
+    "Look at what source_health tells of the source `pci`.",
+)
+.notice();
 
 /// The row in the table.
 pub const CHECK: Check = Check {
@@ -359,6 +349,7 @@ fn judge_errors(
 mod tests {
     use super::super::testing::{Node, gpu, nic};
     use super::*;
+    use crate::check::Status;
     use crate::check::roles::Role;
     use crate::units::Millis;
 

@@ -359,7 +359,7 @@ fn parent_on_host(device: &RdmaDevice, fabric: &BTreeMap<DeviceKey, SeenFabric>)
 }
 
 /// A GUID of zeros is what a VF has before it is given one.
-fn is_set(guid: &str) -> bool {
+pub(super) fn is_set(guid: &str) -> bool {
     guid.chars().any(|c| c != '0' && c != ':')
 }
 

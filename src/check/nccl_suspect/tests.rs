@@ -1,4 +1,5 @@
 use super::*;
+use crate::check::Weight;
 use crate::observe::traffic::Bytes;
 use crate::units::Span;
 

@@ -54,7 +54,7 @@ pub(super) fn of_resource(
             let short = allocatable > 0
                 && usual(context, name).is_some_and(|(_, usual)| allocatable < usual);
             Some(numbers(
-                say(context, &FEWER, name, message).weighing(verdict_if(short)),
+                say(context, &FEWER, name, message).weighing(Weight::counting_if(short)),
                 have,
             ))
         }
@@ -63,7 +63,7 @@ pub(super) fn of_resource(
                 "{allocatable} of {name} are promised, and {most} functions are there that could be meant"
             );
             // The shared device plugin's names are free, and so is its number of slots.
-            let weight = verdict_if(!name.starts_with("rdma/"));
+            let weight = Weight::counting_if(!name.starts_with("rdma/"));
             let found = say(context, &MORE, name, message).weighing(weight);
             Some(numbers(found, most))
         }
@@ -98,13 +98,6 @@ pub(super) fn of_resource(
             Some(told(found).with("usual", usual).with("profile", shape.name))
         }
         _ => None,
-    }
-}
-
-fn verdict_if(is: bool) -> Weight {
-    match is {
-        true => Weight::Verdict,
-        false => Weight::Notice,
     }
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::check::Status;
 use crate::check::promised::CHECK;
 use crate::check::testing::{Node, nic};
 use crate::observe::netdev::NetdevFacts;
