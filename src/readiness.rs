@@ -204,6 +204,7 @@ mod tests {
             since: Millis(0),
             message: String::new(),
             remedy: String::new(),
+            action: crate::check::Action::None,
             evidence: BTreeMap::new(),
             expected: None,
         }

@@ -3,7 +3,7 @@
 use super::pfc::{dcb, has, list, pfc_priorities};
 use super::policy::{Limit, LosslessExpectation};
 use super::rising::{Counters, Rise, Rule, rule};
-use super::{Candidate, Check, Context, PortView, ReasonDoc, Weight};
+use super::{Action, Candidate, Check, Context, PortView, ReasonDoc, Weight};
 use crate::observe::track::Track;
 use std::time::Duration;
 
@@ -16,47 +16,56 @@ const EITHER: &str = "Sent pause: this host cannot take in what arrives; look fo
 
 const STORM: ReasonDoc = ReasonDoc::degraded(
     "PfcStorm",
+    Action::CheckSwitchPort,
     "A priority of a rail is paused most of the time, so next to nothing moves: sent pause means that this host cannot drain and stops others, received pause that the fabric stops this host.",
     EITHER,
 );
 const PRESSURE: ReasonDoc = ReasonDoc::degraded(
     "PfcPressure",
+    Action::CheckSwitchPort,
     "A priority of a rail is paused for a good part of the time. Received pause is a notice: the fault lies elsewhere.",
     EITHER,
 );
 const STORM_EVENT: ReasonDoc = ReasonDoc::degraded(
     "PauseStormEvent",
+    Action::FixConfiguration,
     "The NIC itself found that it paused the fabric for too long; past its limit it stops pausing and drops.",
     WE_PAUSE,
 );
 const LOSSLESS_DROPS: ReasonDoc = ReasonDoc::degraded(
     "LosslessDrops",
+    Action::FixConfiguration,
     "Packets of a priority that has flow control (PFC) are dropped on receive, which must not be.",
     "Compare buffer and headroom settings of NIC (`mlnx_qos`, `dcb buffer`) and switch, and the cable's length; look at whether the peer heeds pause.",
 );
 const WRONG_PRIORITY: ReasonDoc = ReasonDoc::degraded(
     "RoceOnLossyPriority",
+    Action::FixConfiguration,
     "RoCE traffic runs on a priority without flow control (PFC), while another one has it: marking and trust do not fit together.",
     "Make the traffic class of the jobs (NCCL_IB_TC), the DSCP to priority map and the trust state (`mlnx_qos --trust dscp`) fit the priority that has PFC.",
 );
 const PFC_OFF: ReasonDoc = ReasonDoc::degraded(
     "PfcNotEnabled",
+    Action::FixConfiguration,
     "The fabric is lossless by configuration (`expect.lossless`), but a rail has flow control (PFC) on no priority.",
     "Switch PFC on for the RoCE priority (`mlnx_qos --pfc`, `dcb pfc set`), here and on the switch port.",
 );
 const DROPS: ReasonDoc = ReasonDoc::degraded(
     "PortDrops",
+    Action::CheckSwitchPort,
     "A port drops packets for lack of buffer, or (InfiniBand) because it could not send them.",
     "On receive the host is too slow: look at PCIe and CPU load. On send look at the switch and the fabric's congestion control.",
 );
 const NOTIFICATIONS: ReasonDoc = ReasonDoc::degraded(
     "CongestionNotifications",
+    Action::None,
     "Congestion control slows many flows of this port.",
     "Nothing on this node: many senders share a path or a receiver.",
 )
 .notice();
 const IGNORED: ReasonDoc = ReasonDoc::degraded(
     "CongestionNotificationsIgnored",
+    Action::FixConfiguration,
     "The port received congestion notifications and did not slow down: congestion control is off here, or set for another priority.",
     "Switch congestion control on for the RoCE priority (`/sys/class/net/DEV/ecn/roce_rp/enable`, `mlxconfig`).",
 ).notice();
@@ -219,7 +228,7 @@ fn pause(counters: &Counters<'_, '_>) -> Vec<Candidate> {
         .with("direction", if sent { "transmit" } else { "receive" })
         .with("share", (share * 1000.0).round() / 1000.0);
         if !sent {
-            candidate.remedy = PEER_PAUSES.to_string();
+            candidate = candidate.fix(Action::CheckSwitchPort, PEER_PAUSES);
             if doc.reason == PRESSURE.reason {
                 candidate.weight = Weight::Notice;
             }

@@ -5,7 +5,7 @@ use super::gpudirect::{self, GpuDirectVerdict};
 use super::nccl_jobs::Jobs;
 use super::policy::{Limit, Policy};
 use super::profile::Profile;
-use super::{Candidate, ReasonDoc, Timing, Weight};
+use super::{Action, Candidate, ReasonDoc, Timing, Weight};
 use crate::check::roles::kind::Kind;
 use crate::check::roles::{Role, RoleFacts};
 use crate::observe::dot1x::Dot1xFacts;
@@ -360,6 +360,7 @@ impl ReasonDoc {
             weight: self.weight,
             message: message.into(),
             remedy: self.remedy.to_string(),
+            action: self.action,
             evidence: BTreeMap::new(),
             expected: None,
             timing,
@@ -386,6 +387,14 @@ impl Candidate {
     pub fn expecting(mut self, value: impl Into<serde_json::Value>, because: Because) -> Self {
         let value = value.into();
         self.expected = Some(Expected { value, because });
+        self
+    }
+
+    /// With another remedy than the reason's own, and its first step.
+    #[must_use]
+    pub fn fix(mut self, action: Action, remedy: impl Into<String>) -> Self {
+        self.action = action;
+        self.remedy = remedy.into();
         self
     }
 

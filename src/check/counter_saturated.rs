@@ -1,12 +1,13 @@
 //! Counters that are stuck at their end.
 
-use super::{Candidate, Check, Context, ReasonDoc};
+use super::{Action, Candidate, Check, Context, ReasonDoc};
 use crate::observe::counters::{CounterKind, pma_kind};
 
 const ID: &str = "counter_saturated";
 
 const SATURATED: ReasonDoc = ReasonDoc::unknown(
     "CounterSaturated",
+    Action::None,
     "An error counter reached its end and stays there: from now on its silence says nothing.",
     "Clear the port's counters from a node with the InfiniBand tools: `perfquery -R LID PORT 0x0fff` (its mask leaves traffic counters alone). Until then the check is blind to this error.",
 ).notice();

@@ -350,6 +350,7 @@ fn believed(candidate: Candidate, since: Millis) -> Finding {
         since,
         message: candidate.message,
         remedy: candidate.remedy,
+        action: candidate.action,
         evidence: candidate.evidence,
         expected: candidate.expected,
     }

@@ -1,7 +1,7 @@
 //! Stories told to the machine, second by second.
 
 use super::*;
-use crate::check::{Timing, Weight};
+use crate::check::{Action, Timing, Weight};
 
 fn candidate(reason: &'static str, key: &str, status: Status) -> Candidate {
     Candidate {
@@ -13,6 +13,7 @@ fn candidate(reason: &'static str, key: &str, status: Status) -> Candidate {
         weight: Weight::Verdict,
         message: String::new(),
         remedy: String::new(),
+        action: Action::None,
         evidence: BTreeMap::new(),
         expected: None,
         timing: Timing {

@@ -11,6 +11,11 @@ pub fn checks_markdown() -> String {
          (the sources cannot tell, which never makes a node unready). A *notice* is shown and exported, but does not move \
          the verdict; what is said of ports that are not rails is always a notice. Every check can be left out by `mute`, \
          and every threshold set, in the policy.\n\n\
+         `action` is the first step of the remedy for machines that repair nodes: `none` (nothing on this node), \
+         `reseat_cable`, `replace_cable`, `check_switch_port`, `reset_device`, `reload_driver`, `reboot`, `power_cycle`, \
+         `replace_nic`, `replace_gpu`, `fix_configuration` (of the node, the cluster, the subnet manager or the agent) or \
+         `call_provider` (a cloud, or the staff of the data centre). A finding may carry another one than its row here, \
+         as an Xid does by its code.\n\n\
          A rail is a port of the compute fabric. Never one are the port with the default route (also below a VLAN or Open vSwitch, \
          as OVN-Kubernetes has it), the other ports of its card without another card and no GPU next to it, the \
          machine's own gVNIC, and Ethernet on a shape that is known to have no fabric; `role_reason` in the report says \
@@ -40,7 +45,7 @@ pub fn checks_markdown() -> String {
 fn section(page: &mut String, check: &Check) {
     let _ = write!(
         page,
-        "\n## {}\n\n{}. {}\n\n| reason | status | meaning | what to do |\n|---|---|---|---|\n",
+        "\n## {}\n\n{}. {}\n\n| reason | status | meaning | what to do | action |\n|---|---|---|---|---|\n",
         check.id, check.title, check.what
     );
     for doc in check.reasons {
@@ -55,18 +60,57 @@ fn section(page: &mut String, check: &Check) {
         };
         let _ = writeln!(
             page,
-            "| `{}` | {status}{notice} | {} | {} |",
+            "| `{}` | {status}{notice} | {} | {} | `{}` |",
             doc.reason,
             doc.meaning.replace('|', "\\|"),
-            doc.remedy.replace('|', "\\|")
+            doc.remedy.replace('|', "\\|"),
+            doc.action.as_str()
         );
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Action;
     use super::*;
     use std::collections::BTreeSet;
+
+    /// What a remedy speaks of when its first step is this action.
+    fn words(action: Action) -> &'static [&'static str] {
+        match action {
+            Action::None => &[],
+            Action::ReseatCable => &["eseat", "cable", "Put it back"],
+            Action::ReplaceCable => &["eplace"],
+            Action::CheckSwitchPort => &["switch", "path", "fabric", "end"],
+            Action::ResetDevice => &["eset", "firmware", "Do what the message says"],
+            Action::ReloadDriver => &["oad", "driver"],
+            Action::Reboot => &["eboot"],
+            Action::PowerCycle => &["ower-cycle", "hardware"],
+            Action::ReplaceNic | Action::ReplaceGpu => &["eplace"],
+            Action::FixConfiguration => &[],
+            Action::CallProvider => &[
+                "examined",
+                "instance",
+                "replace",
+                "launch",
+                "eseat the card",
+            ],
+        }
+    }
+
+    #[test]
+    fn actions_fit_the_remedies_and_only_what_moves_no_verdict_lacks_one() {
+        for doc in CHECKS.iter().flat_map(|check| check.reasons) {
+            let words = words(doc.action);
+            let fits = words.is_empty() || words.iter().any(|word| doc.remedy.contains(word));
+            assert!(fits, "{}: {:?} for {}", doc.reason, doc.action, doc.remedy);
+            assert!(
+                doc.action != Action::None || doc.weight == Weight::Notice,
+                "{} moves the verdict and asks for nothing",
+                doc.reason
+            );
+        }
+    }
 
     #[test]
     fn names_are_unique_and_well_formed() {

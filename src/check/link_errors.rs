@@ -1,7 +1,7 @@
 //! Errors on the wire.
 
 use super::rising::{Counters, Rule, rule};
-use super::{Candidate, Check, Context, PortView, ReasonDoc};
+use super::{Action, Candidate, Check, Context, PortView, ReasonDoc};
 
 const ID: &str = "link_errors";
 
@@ -9,41 +9,49 @@ const CABLE: &str = "Clean and reseat the cable's connectors, then replace cable
 
 const SYMBOL: ReasonDoc = ReasonDoc::degraded(
     "SymbolErrors",
+    Action::ReseatCable,
     "Bits arrive wrong more often than error correction can mend.",
     CABLE,
 );
 const RECOVERY: ReasonDoc = ReasonDoc::degraded(
     "LinkRecoveries",
+    Action::ReseatCable,
     "The link keeps retraining; traffic stands still each time.",
     CABLE,
 );
 const RECEIVE: ReasonDoc = ReasonDoc::degraded(
     "ReceiveErrors",
+    Action::CheckSwitchPort,
     "Packets arrive damaged.",
     "Look at the error counts of the switch port at the other end first: damage may come from further up. Then clean, reseat or replace cable and module.",
 );
 const INTEGRITY: ReasonDoc = ReasonDoc::degraded(
     "LinkIntegrityErrors",
+    Action::ReseatCable,
     "Physical errors came so densely that the port counted a breach of its limit.",
     CABLE,
 );
 const OVERRUN: ReasonDoc = ReasonDoc::degraded(
     "BufferOverruns",
+    Action::FixConfiguration,
     "The port's input buffers ran over: the other end sends beyond its credits, or the port is at fault.",
     "Compare the firmware of NIC and switch and the virtual lanes that the subnet manager set; then have the NIC examined.",
 );
 const CONSTRAINT: ReasonDoc = ReasonDoc::degraded(
     "ConstraintErrors",
+    Action::FixConfiguration,
     "Packets with a partition key (or of a kind) that is not allowed here come or go.",
     "Look at the partitions that the subnet manager gave to this port, and at who sends: a node with a stale configuration does this.",
 ).notice();
 const CHECKSUM: ReasonDoc = ReasonDoc::degraded(
     "ChecksumErrors",
+    Action::ReseatCable,
     "Frames arrive with a wrong checksum.",
     CABLE,
 );
 const ADMIN_COMMANDS: ReasonDoc = ReasonDoc::degraded(
     "AdminCommandsLost",
+    Action::CallProvider,
     "The EFA device did not answer commands of its driver.",
     "Drain the node and stop and start the instance, which moves it to other hardware.",
 );

@@ -2,18 +2,20 @@
 
 use super::context::span_text;
 use super::policy::Limit;
-use super::{Candidate, Check, Context, PortView, ReasonDoc, Status};
+use super::{Action, Candidate, Check, Context, PortView, ReasonDoc, Status};
 use crate::observe::track::Window;
 
 const ID: &str = "link_flap";
 
 const FLAPPING: ReasonDoc = ReasonDoc::failing(
     "LinkFlapping",
+    Action::ReseatCable,
     "A rail's link fell so often that a job on it would not last.",
     "Reseat or replace cable and modules, then look at the switch port. The kernel log tells heat, power and module faults.",
 );
 const UNSTABLE: ReasonDoc = ReasonDoc::degraded(
     "LinkUnstable",
+    Action::ReseatCable,
     "A rail's link fell several times within minutes.",
     "Watch it: if it goes on, reseat or replace cable and modules and look at the switch port.",
 );

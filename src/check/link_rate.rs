@@ -2,7 +2,7 @@
 
 use super::expected::{Because, Row};
 use super::likeness::alike;
-use super::{Candidate, Check, Context, PortView, ReasonDoc, Weight};
+use super::{Action, Candidate, Check, Context, PortView, ReasonDoc, Weight};
 use crate::observe::rdma::LinkLayer;
 use crate::observe::reading::Reading;
 use crate::units::BitsPerSec;
@@ -11,31 +11,37 @@ const ID: &str = "link_rate";
 
 const BELOW_EXPECTED: ReasonDoc = ReasonDoc::degraded(
     "RateBelowExpected",
+    Action::ReseatCable,
     "A rail runs slower than `expect.rate_gbps`, or than every machine of this shape.",
     "Check the cable's and module's rating and the switch port's speed; a trained-down link often wants its cable reseated.",
 );
 const BELOW_PEERS: ReasonDoc = ReasonDoc::degraded(
     "RateBelowPeers",
+    Action::ReseatCable,
     "A rail runs slower than the fastest rail of its kind on this node; a collective goes at the pace of the slowest. With fewer than three rails to compare it is a notice, unless the rate is below half.",
     "Reseat or replace cable and module of this port, and compare the switch port's settings with those of its neighbours.",
 );
 const LANES_REDUCED: ReasonDoc = ReasonDoc::degraded(
     "LaneWidthReduced",
+    Action::ReseatCable,
     "A rail runs on fewer lanes than its peers: some lanes of the cable or module are dead.",
     "Reseat the cable, then replace it and the modules; clean optical connectors.",
 );
 const BELOW_BEST: ReasonDoc = ReasonDoc::degraded(
     "RateBelowBest",
+    Action::ReseatCable,
     "A port runs slower than it did earlier, this boot or before.",
     "It trained down: reseat or replace cable and module. Where the speed was lowered on purpose, run `selvage accept` on the node.",
 );
 const BELOW_NOMINAL: ReasonDoc = ReasonDoc::degraded(
     "RateBelowNominal",
+    Action::None,
     "All rails of this machine run slower than its NICs can. Splitters and older switches are designs, so this is a notice.",
     "If the fabric is meant to be faster, set `expect.rate_gbps`, and compare modules and switch ports with what was ordered.",
 ).notice();
 const UNREADABLE: ReasonDoc = ReasonDoc::unknown(
     "RateUnreadable",
+    Action::FixConfiguration,
     "A rail is up, and its rate cannot be read. Where that is so of every rail, nothing is known of the fabric's speed, and the node is unknown.",
     "Look at what link_state and source_health tell of the port, and at `ports/N/rate` below /sys/class/infiniband.",
 ).notice();

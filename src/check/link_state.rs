@@ -4,7 +4,7 @@ use super::dot1x;
 use super::expected::{Because, UP, UVERBS, remembered};
 use super::likeness::{self, Peers};
 use super::profile::Profile;
-use super::{Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
+use super::{Action, Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
 use crate::observe::rdma::{Function, LinkLayer, PhysState, PortState};
 use crate::observe::reading::Reading;
 use crate::units::Millis;
@@ -16,31 +16,37 @@ const SOME_PORT: &str = "mlx5_4/1";
 
 const LINK_DOWN: ReasonDoc = ReasonDoc::failing(
     "LinkDown",
+    Action::ReseatCable,
     "A rail has no link, though it was up this boot, its peers are up, or configuration expects it.",
     "Check cable, module and the switch port at the other end; `ip link show` or `ibstat` on the node shows this side. A port that is down on purpose can be left out: `rails.exclude = [\"mlx5_4/1\"]`, or `--rails-exclude mlx5_4/1`.",
 );
 const LINK_INIT: ReasonDoc = ReasonDoc::failing(
     "LinkInit",
+    Action::FixConfiguration,
     "The link is trained, but no subnet manager has configured the port. Without evidence that it should be (rails like it up, itself up earlier, `expect.rails`) it is unknown.",
     "The cable is good: look at the subnet manager (`sminfo` from a node that works, the manager's log) and at whether it knows this port.",
 );
 const PHYS_DISABLED: ReasonDoc = ReasonDoc::failing(
     "PhysDisabled",
+    Action::FixConfiguration,
     "A rail's port was switched off on this node or by the subnet manager.",
     "Switch it on: `ip link set DEV up` on Ethernet, `ibportstate` on InfiniBand; then find out who switched it off.",
 );
 const BOND_LEG_DOWN: ReasonDoc = ReasonDoc::degraded(
     "BondLegDown",
+    Action::ReseatCable,
     "A leg of a bond has no carrier. The RDMA port stays active on the other leg, with less bandwidth.",
     "Check cable, module and switch port of the leg that the message names.",
 );
 const STATE_UNREADABLE: ReasonDoc = ReasonDoc::unknown(
     "StateUnreadable",
+    Action::FixConfiguration,
     "A rail's state cannot be read, so nothing is known of it.",
     "Look for firmware or driver trouble in the kernel log (`dmesg | grep mlx5`), and at whether the agent may read /sys.",
 );
 const NEVER_UP: ReasonDoc = ReasonDoc::unknown(
     "NeverUp",
+    Action::None,
     "A rail is down, was never up this boot, and nothing says that it should be.",
     "If it should be cabled, set `expect.rails`; if it is spare, nothing is to be done.",
 )
@@ -48,21 +54,25 @@ const NEVER_UP: ReasonDoc = ReasonDoc::unknown(
 
 const LINK_UNPROVEN: ReasonDoc = ReasonDoc::unknown(
     "LinkUnproven",
+    Action::FixConfiguration,
     "A rail is down and was never up this boot; of the rails like it some are up, but too few to show that it should be.",
     "If it should be cabled, look at cable, module and switch port, and set `expect.rails`; if it is spare, set `expect.rails` to the number that is cabled.",
 );
 const NO_LID: ReasonDoc = ReasonDoc::failing(
     "NoLid",
+    Action::FixConfiguration,
     "An InfiniBand rail is active and has no address (LID 0): nothing can be sent to it.",
     "Look at the subnet manager's log for this port's GUID (`ibstat`), and have it sweep; if it stays so, reset the port with `ibportstate`.",
 );
 const NO_UVERBS: ReasonDoc = ReasonDoc::failing(
     "NoUverbs",
+    Action::ReloadDriver,
     "A rail is active and has no uverbs device, though it had one, or other rails have: no program can open it, and NCCL does not see it.",
     "Load `ib_uverbs` (`modprobe ib_uverbs`); if it is loaded, look at the kernel log for the device and reload its driver.",
 );
 const WRONG_LINK_LAYER: ReasonDoc = ReasonDoc::degraded(
     "WrongLinkLayer",
+    Action::FixConfiguration,
     "A rail's port is in another mode (InfiniBand or Ethernet) than the rails like it, so it cannot talk to their fabric.",
     "Look at `mlxconfig -d ADDRESS query LINK_TYPE_P1`, set it as on the other rails and reset the card. If it is meant so, leave the port out with `rails.exclude`.",
 );
@@ -228,7 +238,7 @@ fn judge_port(
     if doc.reason == LINK_DOWN.reason
         && let Some(remedy) = context.profile.and_then(Profile::remedy_for_links)
     {
-        candidate.remedy = remedy.to_string();
+        candidate = candidate.fix(Action::CallProvider, remedy);
     }
     candidate.remedy = candidate.remedy.replace(SOME_PORT, &port.subject);
     if !port.rail {

@@ -93,6 +93,57 @@ impl Weight {
     }
 }
 
+/// The first step of a remedy, for machines that repair nodes: one of a fixed list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// Nothing on this node: the cause lies elsewhere, or it passes.
+    #[default]
+    None,
+    /// Clean and reseat the cable or module.
+    ReseatCable,
+    /// Replace the cable or module.
+    ReplaceCable,
+    /// Look at the switch port at the other end, and at the path behind it.
+    CheckSwitchPort,
+    /// Reset the NIC or GPU, once no job uses it.
+    ResetDevice,
+    /// Load the driver or module, or load it again.
+    ReloadDriver,
+    /// Drain the node and reboot it.
+    Reboot,
+    /// Drain the node and cut its power: a warm reboot is not enough.
+    PowerCycle,
+    /// Replace the network card.
+    ReplaceNic,
+    /// Replace the GPU.
+    ReplaceGpu,
+    /// Change a setting: of the node, the cluster, the subnet manager or this agent.
+    FixConfiguration,
+    /// Have the machine examined by those who own it: the cloud, or the staff of the data centre.
+    CallProvider,
+}
+
+impl Action {
+    /// As in JSON and in the pages.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Action::None => "none",
+            Action::ReseatCable => "reseat_cable",
+            Action::ReplaceCable => "replace_cable",
+            Action::CheckSwitchPort => "check_switch_port",
+            Action::ResetDevice => "reset_device",
+            Action::ReloadDriver => "reload_driver",
+            Action::Reboot => "reboot",
+            Action::PowerCycle => "power_cycle",
+            Action::ReplaceNic => "replace_nic",
+            Action::ReplaceGpu => "replace_gpu",
+            Action::FixConfiguration => "fix_configuration",
+            Action::CallProvider => "call_provider",
+        }
+    }
+}
+
 /// How long to look before believing, as the debounce machine takes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timing {
@@ -121,6 +172,8 @@ pub struct Candidate {
     pub message: String,
     /// One or two sentences: what to do.
     pub remedy: String,
+    /// The same for machines.
+    pub action: Action,
     /// What was seen: name to value, few and bounded.
     pub evidence: BTreeMap<String, serde_json::Value>,
     /// What was expected, where something was.
@@ -150,6 +203,9 @@ pub struct Finding {
     pub message: String,
     /// First action for the operator, in one or two sentences.
     pub remedy: String,
+    /// The same for machines.
+    #[serde(default)]
+    pub action: Action,
     /// Observed values by name: few, bounded, JSON scalars.
     pub evidence: BTreeMap<String, serde_json::Value>,
     /// What was expected and why, where something was.
@@ -166,6 +222,8 @@ pub struct ReasonDoc {
     pub status: Status,
     /// Whether it moves the verdict as a rule (on rails and GPUs; never on other ports).
     pub weight: Weight,
+    /// What a machine that repairs nodes is to do first.
+    pub action: Action,
     /// What is so when it stands.
     pub meaning: &'static str,
     /// The usual remedy, as docs/checks.md prints it.
@@ -176,6 +234,7 @@ impl ReasonDoc {
     /// Something is lost for sure.
     pub const fn failing(
         reason: &'static str,
+        action: Action,
         meaning: &'static str,
         remedy: &'static str,
     ) -> Self {
@@ -183,6 +242,7 @@ impl ReasonDoc {
             reason,
             status: Status::Failing,
             weight: Weight::Verdict,
+            action,
             meaning,
             remedy,
         }
@@ -191,24 +251,26 @@ impl ReasonDoc {
     /// It works with less.
     pub const fn degraded(
         reason: &'static str,
+        action: Action,
         meaning: &'static str,
         remedy: &'static str,
     ) -> Self {
         ReasonDoc {
             status: Status::Degraded,
-            ..Self::failing(reason, meaning, remedy)
+            ..Self::failing(reason, action, meaning, remedy)
         }
     }
 
     /// The sources cannot tell.
     pub const fn unknown(
         reason: &'static str,
+        action: Action,
         meaning: &'static str,
         remedy: &'static str,
     ) -> Self {
         ReasonDoc {
             status: Status::Unknown,
-            ..Self::failing(reason, meaning, remedy)
+            ..Self::failing(reason, action, meaning, remedy)
         }
     }
 

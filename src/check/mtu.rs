@@ -1,12 +1,13 @@
 //! Whether RoCE rails carry packets of the same size.
 
 use super::expected::Row;
-use super::{Check, ReasonDoc};
+use super::{Action, Check, ReasonDoc};
 
 const ID: &str = "mtu";
 
 const REDUCED: ReasonDoc = ReasonDoc::degraded(
     "MtuReduced",
+    Action::FixConfiguration,
     "A RoCE rail's interface has a smaller MTU than rails alike, or than it had: RDMA packets are smaller there, and peers of unequal MTU may fail to talk.",
     "Set the interface's MTU as on the other rails (`ip link set DEV mtu 9000`; 4200 is enough), here and in the network configuration that set it. Where it was lowered on purpose, run `selvage accept` on the node.",
 );

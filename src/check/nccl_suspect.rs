@@ -7,7 +7,7 @@
 mod evidence;
 
 use super::policy::Nccl;
-use super::{Candidate, Check, Context, ReasonDoc, Timing};
+use super::{Action, Candidate, Check, Context, ReasonDoc, Timing};
 use crate::observe::traffic::{GpuPod, Moved, NodeRdma, OwnedQps, PodQps, PodTraffic, TrafficLook};
 use crate::units::Millis;
 use evidence::{evidence, rate_text};
@@ -20,6 +20,7 @@ const ID: &str = "nccl_suspect";
 /// The finding about a suspect.
 const SUSPECT: ReasonDoc = ReasonDoc::degraded(
     "NcclSuspect",
+    Action::None,
     "A pod with GPUs moves many bytes by TCP while its processes own no RDMA queue pair: NCCL may have fallen back to sockets without logging it.",
     "Run the job with NCCL_DEBUG=INFO (or with selvage's sidecar) and pass its log to `selvage nccl`. If the traffic is a data set, a checkpoint or requests, this is not a fallback.",
 ).notice();

@@ -1,6 +1,6 @@
 //! What NICs' drivers say in the kernel log.
 
-use super::{Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
+use super::{Action, Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
 use crate::check::roles::Role;
 use crate::observe::kernel_log::{DeviceLog, Note, Seen};
 use crate::units::{DeviceKey, Millis, PortKey};
@@ -11,47 +11,56 @@ const FIRMWARE: &str = "Drain the node; reset the device (`devlink dev reload`, 
 
 const HEALTH: ReasonDoc = ReasonDoc::failing(
     "NicHealthCompromised",
+    Action::ResetDevice,
     "The driver of a rail's NIC lost its firmware, or handles the device as bad. Degraded while its port is up and its counters still rise.",
     FIRMWARE,
 );
 const FATAL: ReasonDoc = ReasonDoc::failing(
     "NicFatalError",
+    Action::ResetDevice,
     "A NIC reported a fatal error of its firmware or hardware. Degraded while its port is up and its counters still rise.",
     FIRMWARE,
 );
 const SYNDROME: ReasonDoc = ReasonDoc::degraded(
     "NicHealthIssue",
+    Action::ResetDevice,
     "A NIC's firmware reported an issue.",
     "Look at the lines around it in the kernel log, and update the NIC's firmware.",
 );
 const COMMAND_TIMEOUT: ReasonDoc = ReasonDoc::degraded(
     "NicCommandTimeout",
+    Action::ResetDevice,
     "A NIC's firmware did not answer a command of its driver.",
     FIRMWARE,
 );
 const QUEUE_TIMEOUT: ReasonDoc = ReasonDoc::degraded(
     "NicQueueTimeout",
+    Action::ReloadDriver,
     "Queues of a NIC stood still.",
     "Look at the load of the host and at PCIe errors; update driver and firmware if it comes back.",
 );
 const HOT: ReasonDoc = ReasonDoc::degraded(
     "NicTemperature",
+    Action::CallProvider,
     "A NIC or its module is too hot; it slows down, then shuts the link.",
     "Look at fans, air flow and the room; clean or replace the module.",
 );
 const MODULE: ReasonDoc = ReasonDoc::degraded(
     "NicModuleFault",
+    Action::ReseatCable,
     "The driver calls the cable or module of a used port faulty.",
     "Reseat the module, then replace it.",
 );
 const UNPLUGGED: ReasonDoc = ReasonDoc::degraded(
     "NicCableUnplugged",
+    Action::ReseatCable,
     "Cable or module of a port that was in use was taken out.",
     "Put it back, and look at whether it clicked in.",
 )
 .notice();
 const POWER: ReasonDoc = ReasonDoc::degraded(
     "NicPower",
+    Action::None,
     "A NIC or its module says that it gets too little power. Healthy hosts print this at boot, too.",
     "If links stay down or modules are off, look at the slot's power and at the NIC's extra power cable.",
 ).notice();

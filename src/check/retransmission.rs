@@ -2,7 +2,7 @@
 
 use super::policy::LosslessExpectation;
 use super::rising::{Counters, Rise, Rule, rule};
-use super::{Candidate, Check, Context, PortView, ReasonDoc, Weight, pfc};
+use super::{Action, Candidate, Check, Context, PortView, ReasonDoc, Weight, pfc};
 use crate::observe::rdma::LinkLayer;
 use std::time::Duration;
 
@@ -10,37 +10,44 @@ const ID: &str = "retransmission";
 
 const LOSS: ReasonDoc = ReasonDoc::degraded(
     "PacketLoss",
+    Action::CheckSwitchPort,
     "Packets of this port are lost and sent again, at a rate that slows every job.",
     "Look for drops on the way: the switch ports' discards, PFC and ECN settings, link errors at both ends. Both ends of a lossy path count; the node that counts most is nearest.",
 );
 const OUT_OF_ORDER: ReasonDoc = ReasonDoc::degraded(
     "OutOfOrder",
+    Action::None,
     "Many packets arrive out of order. On a fabric with adaptive routing that is by design; elsewhere packets are lost.",
     "Nothing is to be done where adaptive routing is on; else treat it as packet loss.",
 ).notice();
 const TIMEOUTS: ReasonDoc = ReasonDoc::degraded(
     "AckTimeouts",
+    Action::CheckSwitchPort,
     "Acknowledgements do not arrive in time: the path loses packets, or the process at the other end died.",
     "Look first at whether jobs died at the other end; if not, look for a black hole on the way (one path of several, a wrong route) and at the peers' links.",
 );
 const RETRIES: ReasonDoc = ReasonDoc::degraded(
     "RetriesExceeded",
+    Action::CheckSwitchPort,
     "Connections were given up after all retries: a job on them died. Here or at the other end.",
     "Find the other end in the job's log (NCCL prints the peer of status 12): if that node or process died, this one is well. If it comes again with other peers, drain this node.",
 );
 const EFA_RETRANSMITTED: ReasonDoc = ReasonDoc::degraded(
     "EfaRetransmissions",
+    Action::CallProvider,
     "EFA sends many packets again.",
     "If other nodes of the job count none, drain this one and stop and start the instance.",
 );
 const EFA_REMOTE: ReasonDoc = ReasonDoc::degraded(
     "EfaRemoteImpaired",
+    Action::None,
     "EFA tells of remote ends that do not answer or are impaired.",
     "Look at the nodes that this one talks to; this one is the witness.",
 )
 .notice();
 const EFA_DROPPED: ReasonDoc = ReasonDoc::degraded(
     "EfaReceiveDrops",
+    Action::FixConfiguration,
     "EFA drops packets on receive: no buffers are posted, or the host cannot keep up.",
     "Look at the load of the host and at the job's queue sizes; if an idle host drops, drain the node.",
 );

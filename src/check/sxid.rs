@@ -1,17 +1,19 @@
 //! NVSwitch errors in the kernel log.
 
-use super::{Candidate, Check, Context, ReasonDoc, driver_reload};
+use super::{Action, Candidate, Check, Context, ReasonDoc, driver_reload};
 use crate::observe::kernel_log::SwitchError;
 
 const ID: &str = "sxid";
 
 const FATAL: ReasonDoc = ReasonDoc::failing(
     "SxidFatal",
+    Action::Reboot,
     "An NVSwitch reported an error that it calls fatal: GPUs of this node can no longer all talk to each other.",
     "Drain the node and reboot it (GPUs and NVSwitches are reset together); if it comes back, have the board examined.",
 );
 const NONFATAL: ReasonDoc = ReasonDoc::degraded(
     "SxidNonfatal",
+    Action::None,
     "An NVSwitch reported an error that it recovered from.",
     "Nothing, unless it comes often: then have the link that the message names examined.",
 )

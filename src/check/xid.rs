@@ -1,7 +1,7 @@
 //! GPU errors in the kernel log.
 
 use super::xid_codes::{self, Disposition, Ruling};
-use super::{Candidate, Check, Context, ReasonDoc, Status, driver_reload};
+use super::{Action, Candidate, Check, Context, ReasonDoc, Status, driver_reload};
 use crate::observe::kernel::{RecoveryAction, XidDetail};
 use crate::observe::kernel_log::{GpuLog, XidLog};
 use crate::units::Millis;
@@ -17,26 +17,31 @@ const SYMPATHETIC: &[u32] = &[43, 45, 94, 95];
 
 const FATAL: ReasonDoc = ReasonDoc::failing(
     "XidFatal",
+    Action::ResetDevice,
     "A GPU reported an error after which it is of no use until it is reset.",
     "Drain the node; reset the GPU (`nvidia-smi -r`) or reboot, as the message says. It clears by a reboot, once the driver says that it recovered, or once the driver was unloaded and loaded again. A reset under drivers before 565 leaves no trace: reload the driver (`modprobe -r`, `modprobe nvidia`) or reboot after it, or set `policy.xid.fatal_for`.",
 );
 const RECOVERY: ReasonDoc = ReasonDoc::failing(
     "GpuRecoveryRequired",
+    Action::ResetDevice,
     "The driver itself asks for a reset, a drain or a reboot (Xid 154).",
     "Do what the message says; it clears once the driver takes it back, or by a reboot.",
 );
 const DEGRADED: ReasonDoc = ReasonDoc::degraded(
     "XidDegraded",
+    Action::ResetDevice,
     "A GPU reported an error that it survives, such as a memory row to be replaced.",
     "Reset the GPU at the next chance; if it comes back, have it examined.",
 );
 const UNKNOWN: ReasonDoc = ReasonDoc::degraded(
     "XidUnknown",
+    Action::None,
     "A GPU reported a code that this version does not know. It is shown and has no effect on the verdict.",
     "Look the code up in NVIDIA's Xid catalog; `xid.overrides` can judge it.",
 ).notice();
 const STORM: ReasonDoc = ReasonDoc::degraded(
     "XidStorm",
+    Action::None,
     "One application's error came on many GPUs at once: it is the job's, not the GPUs'.",
     "Look at the job that ran.",
 )
@@ -80,7 +85,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             if let (Some(candidate), Some(advice)) = (&mut candidate, &advice)
                 && wanted != Disposition::Report
             {
-                candidate.remedy.clone_from(advice);
+                (candidate.action, candidate.remedy) = advice.clone();
             }
             found.extend(candidate);
         }
@@ -208,7 +213,7 @@ fn say(
         .with("count", count)
         .with("line", newest.log.seen.text.as_str());
     if doc.reason != STORM.reason {
-        candidate.remedy = newest.ruling.remedy.to_string();
+        candidate = candidate.fix(newest.ruling.action, newest.ruling.remedy);
     }
     if let Some(process) = &newest.log.process {
         candidate = candidate.with("process", process.as_str());
@@ -243,10 +248,10 @@ fn asked(context: &Context<'_>, gpu: &GpuLog) -> Option<RecoveryAction> {
 }
 
 /// The remedy that the driver's word stands for, so that one GPU is not given several.
-fn advice(context: &Context<'_>, gpu: &GpuLog) -> Option<String> {
+fn advice(context: &Context<'_>, gpu: &GpuLog) -> Option<(Action, String)> {
     let ruling = recovery_ruling(context, asked(context, gpu)?);
-    (ruling.disposition >= Disposition::Degraded)
-        .then(|| format!("Follow the driver's advice (Xid 154): {}", ruling.remedy))
+    let remedy = format!("Follow the driver's advice (Xid 154): {}", ruling.remedy);
+    (ruling.disposition >= Disposition::Degraded).then_some((ruling.action, remedy))
 }
 
 /// The finding of the driver's own word.
@@ -267,8 +272,7 @@ fn recovery(context: &Context<'_>, slot: &str, gpu: &GpuLog) -> Option<Candidate
         .with("xid", RECOVERY_CODE)
         .with("action", wish);
     candidate.status = status;
-    candidate.remedy = ruling.remedy.to_string();
-    Some(candidate)
+    Some(candidate.fix(ruling.action, ruling.remedy))
 }
 
 fn wish(action: RecoveryAction) -> &'static str {

@@ -9,7 +9,9 @@ mod table;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::Action;
 use super::policy::{XidAction, XidOverride};
+use table::Remedy;
 
 use crate::observe::kernel::{KernelEvent, NvLink, RecoveryAction, Severity, What, XidDetail};
 
@@ -58,6 +60,8 @@ pub struct Ruling {
     pub meaning: &'static str,
     /// What the operator should do.
     pub remedy: &'static str,
+    /// The same for machines.
+    pub action: Action,
     /// Occurrences from which the disposition applies.
     pub count: u32,
     /// Window for the count; zero is unlimited.
@@ -77,7 +81,8 @@ pub fn ruling(event: &KernelEvent, overrides: &Overrides) -> Option<Ruling> {
             },
             class: "nvlink",
             meaning: "NVSwitch error",
-            remedy: table::FABRIC,
+            remedy: table::FABRIC.1,
+            action: table::FABRIC.0,
             ..by_table(0)
         }),
         _ => None,
@@ -98,13 +103,15 @@ fn by_table(code: u32) -> Ruling {
         "unknown Xid code",
         table::LOOK_UP,
     );
-    let (_, class, disposition, meaning, remedy) = *table::lookup(code).unwrap_or(unknown);
+    let (_, class, disposition, meaning, (action, remedy)) =
+        *table::lookup(code).unwrap_or(unknown);
     Ruling {
         disposition,
         overridden: false,
         class,
         meaning,
         remedy,
+        action,
         count: 1,
         within: Duration::ZERO,
     }
@@ -120,7 +127,7 @@ pub fn xid_ruling(code: u32, detail: &XidDetail, overrides: &Overrides) -> Rulin
         ruling.count = o.count.max(1);
         ruling.within = o.within.map_or(Duration::ZERO, |within| within.0);
     } else if let Some((_, to)) = detail.recovery {
-        (ruling.disposition, ruling.remedy) = recovery(to);
+        (ruling.disposition, (ruling.action, ruling.remedy)) = recovery(to);
     } else if let Some(disposition) = detail.nvlink.as_ref().and_then(|n| nvlink(code, n)) {
         ruling.disposition = disposition;
     }
@@ -128,22 +135,34 @@ pub fn xid_ruling(code: u32, detail: &XidDetail, overrides: &Overrides) -> Rulin
 }
 
 /// Xid 154's verdict in the operator's terms.
-fn recovery(to: RecoveryAction) -> (Disposition, &'static str) {
+fn recovery(to: RecoveryAction) -> (Disposition, Remedy) {
     match to {
-        RecoveryAction::None => (Disposition::Clear, "Nothing: the driver says it recovered."),
+        RecoveryAction::None => (
+            Disposition::Clear,
+            (Action::None, "Nothing: the driver says it recovered."),
+        ),
         RecoveryAction::GpuReset => (Disposition::Fatal, table::RESET),
         RecoveryAction::NodeReboot => (Disposition::Fatal, table::REBOOT),
         RecoveryAction::DrainP2p => (
             Disposition::Fatal,
-            "Drain the jobs that use peer-to-peer traffic with this GPU, then reset it.",
+            (
+                Action::ResetDevice,
+                "Drain the jobs that use peer-to-peer traffic with this GPU, then reset it.",
+            ),
         ),
         RecoveryAction::DrainAndReset => (
             Disposition::Fatal,
-            "Drain the jobs on this GPU, then reset it.",
+            (
+                Action::ResetDevice,
+                "Drain the jobs on this GPU, then reset it.",
+            ),
         ),
         RecoveryAction::RecoverImex => (
             Disposition::Degraded,
-            "Recover the IMEX domain: restart its service on the rack's nodes.",
+            (
+                Action::FixConfiguration,
+                "Recover the IMEX domain: restart its service on the rack's nodes.",
+            ),
         ),
         RecoveryAction::Other(_) => (Disposition::Degraded, table::LOOK_UP),
     }

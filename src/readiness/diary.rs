@@ -165,6 +165,7 @@ mod tests {
             since: Millis(1000),
             message: format!("{subject} has no link"),
             remedy: String::new(),
+            action: crate::check::Action::None,
             evidence: BTreeMap::new(),
             expected: None,
         }

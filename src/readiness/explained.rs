@@ -1,6 +1,7 @@
 //! Words for the reasons that no finding brings.
 
 use super::{NO_ACTIVE_RAIL, NO_DATA, NO_FABRIC, SETTLING, STARTING};
+use crate::check::Action;
 
 /// A reason of the verdict that no finding explains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +12,8 @@ pub struct VerdictDoc {
     pub meaning: &'static str,
     /// First action for the operator.
     pub remedy: &'static str,
+    /// The same for machines.
+    pub action: Action,
 }
 
 /// Every reason that comes from the fold itself and not from a check.
@@ -19,26 +22,31 @@ pub const VERDICT_DOCS: [VerdictDoc; 5] = [
         reason: STARTING,
         meaning: "The agent has not yet seen every source for its first full window.",
         remedy: "Wait: two intervals of the counters, 20 s by default. If it stays, look at the sources that do not answer.",
+        action: Action::None,
     },
     VerdictDoc {
         reason: SETTLING,
         meaning: "Something that looks wrong is not long enough there to be believed, and the node was not ready before: links that train, a driver that loads, a device plugin that starts.",
         remedy: "Wait: it becomes ready, or a finding says what is wrong, within five minutes as a rule.",
+        action: Action::None,
     },
     VerdictDoc {
         reason: NO_FABRIC,
         meaning: "The kernel was asked for its RDMA devices, and has none that is a rail (compute fabric).",
         remedy: "Look whether the NICs' driver is loaded (`lspci -k`, `rdma link`), and whether `rails.include` or `rails.exclude` leaves out what should be a rail. Only on a node that is meant to have no fabric, set `policy.expect.rails = 0`: it is then ready.",
+        action: Action::FixConfiguration,
     },
     VerdictDoc {
         reason: NO_DATA,
         meaning: "Nothing is known of the fabric: RDMA devices could not be listed, or the state of no rail could be read.",
         remedy: "Look whether the host's /sys is there below the host root (`--host-root`) and readable.",
+        action: Action::FixConfiguration,
     },
     VerdictDoc {
         reason: NO_ACTIVE_RAIL,
         meaning: "The rails are there and can be read, and none of them was up at any moment of this boot, so that nothing shows whether any should be.",
         remedy: "If they should be up, look at cables, switch and subnet manager, and set `policy.expect.rails` so that a node in this state counts as unready.",
+        action: Action::CheckSwitchPort,
     },
 ];
 
@@ -51,13 +59,17 @@ pub fn explained(reasons: &[String]) -> impl Iterator<Item = &'static VerdictDoc
 
 /// The part of `docs/checks.md` that tells of them.
 pub fn verdict_markdown() -> String {
-    let rows = VERDICT_DOCS
-        .iter()
-        .map(|doc| format!("| `{}` | {} | {} |\n", doc.reason, doc.meaning, doc.remedy));
+    let rows = VERDICT_DOCS.iter().map(|doc| {
+        let action = doc.action.as_str();
+        format!(
+            "| `{}` | {} | {} | `{action}` |\n",
+            doc.reason, doc.meaning, doc.remedy
+        )
+    });
     format!(
         "\n## When nothing shows that the node is ready\n\nThese reasons of an *unknown* verdict \
          come from no check. Ready needs proof: a rail that was seen up.\n\n\
-         | reason | meaning | what to do |\n|---|---|---|\n{}",
+         | reason | meaning | what to do | action |\n|---|---|---|---|\n{}",
         rows.collect::<String>()
     )
 }

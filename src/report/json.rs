@@ -54,8 +54,14 @@ fn failed(error: serde_json::Error) -> String {
 
 fn document<'a>(report: &'a Report, cluster: Option<&'a ClusterStatus>) -> impl Serialize {
     let snapshot = &report.snapshot;
-    let notes = readiness::explained(&report.reasons)
-        .map(|doc| object! { reason: doc.reason, message: doc.meaning, remedy: doc.remedy, });
+    let notes = readiness::explained(&report.reasons).map(|doc| {
+        object! {
+            reason: doc.reason,
+            message: doc.meaning,
+            remedy: doc.remedy,
+            action: doc.action,
+        }
+    });
     let ports = port_view::ports(report).into_iter();
     let events = report.diary.iter().map(|entry| {
         object! {
@@ -176,6 +182,7 @@ fn finding<'a>(report: &Report, found: &'a Finding) -> impl Serialize + use<'a> 
         since: time(report, found.since),
         message: &found.message,
         remedy: &found.remedy,
+        action: found.action,
         evidence: &found.evidence,
         expected: &found.expected,
         weight: found.weight,

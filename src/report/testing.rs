@@ -4,7 +4,7 @@ mod ports;
 
 use super::{Report, Role, RoleFacts, State, XidSeen};
 use crate::check::gpudirect::{GpuDirectVerdict, Path};
-use crate::check::{Finding, Status, Weight};
+use crate::check::{Action, Finding, Status, Weight};
 use crate::observe::gpudirect::{GpuDirectFacts, Module, NvidiaDriver, NvidiaFs};
 use crate::observe::pci::{Aer, PciFacts, PciFunction, PcieLink};
 use crate::observe::rdma::{
@@ -262,6 +262,7 @@ pub fn finding(check: &str, subject: &str, reason: &str, status: Status) -> Find
         since: Millis(480_000),
         message: format!("{subject} is not as it should be."),
         remedy: "Look at the cable.".into(),
+        action: Action::None,
         evidence: [
             ("phys_state".to_string(), serde_json::json!("polling")),
             ("peers_up".to_string(), serde_json::json!(7)),

@@ -10,7 +10,7 @@ mod vfs;
 
 use super::expected::Because;
 use super::profile::{Fabric, Source, Sure};
-use super::{Candidate, Check, Context, ReasonDoc, Status, Weight};
+use super::{Action, Candidate, Check, Context, ReasonDoc, Status, Weight};
 use crate::observe::node_resources::NodeResources;
 use crate::observe::pod::{is_gpu_resource, is_rdma_resource};
 use crate::observe::snapshot::NetnsMode;
@@ -20,31 +20,37 @@ const ID: &str = "promised";
 
 const FEWER_THAN_PROMISED: ReasonDoc = ReasonDoc::degraded(
     "FewerDevicesThanPromised",
+    Action::CallProvider,
     "Machines of this shape have more rails. Counts for the verdict where the shape is known by settings, label or DMI, its number is proven and fixed, and the GPUs are all there; where the owner chooses the number at launch (EFA) it is a notice. Unknown where no rail is there at all.",
     "Compare `lspci` with a node of the same shape. Attached fewer on purpose (EFA interfaces of the launch template), or the table is old: set `policy.expect.rails`, or `platform.profile = \"none\"`.",
 ).notice();
 const MISSING: ReasonDoc = ReasonDoc::degraded(
     "ResourceMissing",
+    Action::FixConfiguration,
     "Rails and GPUs are there, the Node offers GPUs, and no RDMA resource at all: pods that ask for GPUs alone run here without RDMA, and nothing tells them. Counts for the verdict where `platform.resource` names the resource. A notice elsewhere: on the host's network, or with resource claims (DRA), pods need none.",
     "Look for the device plugin's pod on this node (EFA, RDMA shared, SR-IOV network device plugin; network operator): `kubectl get pods -A -o wide --field-selector spec.nodeName=NODE`. Devices by DRA are `kubectl get resourceslices`. If pods are meant to go without, mute the check.",
 ).notice();
 const FEWER: ReasonDoc = ReasonDoc::degraded(
     "ResourceFewerThanDevices",
+    Action::FixConfiguration,
     "The device plugin offers fewer devices than the kernel has, or none any more: gangs that need all of them do not fit here. None of what there was (capacity, now or since the agent started) counts for the verdict, in virtual machines, too. A notice where the plugin may have been told to offer fewer, and where a virtual machine's number is only the shape's.",
     "Restart the device plugin's pod on this node, and read its log: it lists devices when it starts, and drops what it takes for unhealthy.",
 );
 const MORE: ReasonDoc = ReasonDoc::degraded(
     "ResourceMoreThanDevices",
+    Action::FixConfiguration,
     "The Node promises more devices than the kernel has: pods are placed here and fail to start, or run without RDMA. A notice for `rdma/…`, whose numbers may be slots, and where a virtual machine's number is only the shape's.",
     "Find out why devices are gone (driver, `sriov_numvfs`, `lspci`), then restart the device plugin's pod so that it counts again.",
 );
 const RATIO: ReasonDoc = ReasonDoc::degraded(
     "ResourceRatio",
+    Action::FixConfiguration,
     "Devices offered per GPU are another number than rails per GPU: a job that asks by the hardware's ratio (`efaDevicesPerGPU`, `rdmaDevicesPerGPU`) gets several of one NIC and none of another.",
     "Make as many virtual functions as there are rails (`numVfs: 1` in the policy), or have jobs ask for what the message says.",
 ).notice();
 const GPU_MISMATCH: ReasonDoc = ReasonDoc::degraded(
     "GpuResourceMismatch",
+    Action::FixConfiguration,
     "The Node offers another number of GPUs than are on the PCI bus. Not judged with MIG, with time slicing, and for GPUs that are handed to virtual machines.",
     "Look at the log of the GPU device plugin on this node, and at `nvidia-smi -L`: it takes GPUs with certain Xid errors out.",
 ).notice();

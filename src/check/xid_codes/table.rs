@@ -4,26 +4,55 @@
 //! (13, 31, 43, 45, 68, 69) never touch the node: 45 alone once flagged 77 healthy nodes elsewhere.
 
 use super::Disposition::{self, App, Degraded, Fatal, Ignore, Report};
+use crate::check::Action;
 
-pub const LOOK_UP: &str = "Look the code up in NVIDIA's Xid catalog for this driver version.";
-pub const RESET: &str =
-    "Drain the GPU's jobs and reset the GPU; if it comes back, have it examined.";
-pub const REBOOT: &str = "Drain the node and reboot it.";
-pub const FABRIC: &str = "Reset the GPUs and the fabric manager; if it comes back, have the links \
-                          and switches examined.";
-const POWER_CYCLE: &str =
-    "Drain the node and power it off and on; if it comes back, have GPU and slot examined.";
-const PROGRAM: &str = "Nothing on the node; look at the program that ran.";
-const NOTHING: &str = "Nothing.";
-const REMAP: &str = "Reset the GPU at the next chance so that the spare memory row takes over.";
-const EXAMINE: &str = "Have the GPU examined.";
-const CABLES: &str = "Check the GPU's power cables and the power supplies.";
-const FOLLOW: &str = "Do what the message names; it is the driver's own verdict.";
-const WATCH: &str = "Watch for repeats; update driver and firmware if it comes back.";
+/// What the operator should do: the first step for machines, and the sentence.
+pub type Remedy = (Action, &'static str);
+
+pub const LOOK_UP: Remedy = (
+    Action::None,
+    "Look the code up in NVIDIA's Xid catalog for this driver version.",
+);
+pub const RESET: Remedy = (
+    Action::ResetDevice,
+    "Drain the GPU's jobs and reset the GPU; if it comes back, have it examined.",
+);
+pub const REBOOT: Remedy = (Action::Reboot, "Drain the node and reboot it.");
+pub const FABRIC: Remedy = (
+    Action::ResetDevice,
+    "Reset the GPUs and the fabric manager; if it comes back, have the links \
+                          and switches examined.",
+);
+const POWER_CYCLE: Remedy = (
+    Action::PowerCycle,
+    "Drain the node and power it off and on; if it comes back, have GPU and slot examined.",
+);
+const PROGRAM: Remedy = (
+    Action::None,
+    "Nothing on the node; look at the program that ran.",
+);
+const NOTHING: Remedy = (Action::None, "Nothing.");
+const REMAP: Remedy = (
+    Action::ResetDevice,
+    "Reset the GPU at the next chance so that the spare memory row takes over.",
+);
+const EXAMINE: Remedy = (Action::CallProvider, "Have the GPU examined.");
+const CABLES: Remedy = (
+    Action::CallProvider,
+    "Check the GPU's power cables and the power supplies.",
+);
+const FOLLOW: Remedy = (
+    Action::None,
+    "Do what the message names; it is the driver's own verdict.",
+);
+const WATCH: Remedy = (
+    Action::None,
+    "Watch for repeats; update driver and firmware if it comes back.",
+);
 
 /// Code; where the fault lies, as a metric label; what it does to the node when nothing stronger
 /// speaks; what happened, in a phrase; what the operator should do.
-pub type Row = (u32, &'static str, Disposition, &'static str, &'static str);
+pub type Row = (u32, &'static str, Disposition, &'static str, Remedy);
 
 /// The row of a code.
 #[must_use]
@@ -57,7 +86,7 @@ pub const CODES: &[Row] = &[
     (68, "app", App, "video decoder exception", PROGRAM),
     (69, "app", App, "graphics engine class error", PROGRAM),
     (74, "nvlink", Fatal, "NVLink error", FABRIC),
-    (78, "driver", Degraded, "virtual GPU did not start", "Update driver and virtual GPU manager together."),
+    (78, "driver", Degraded, "virtual GPU did not start", (Action::FixConfiguration, "Update driver and virtual GPU manager together.")),
     (79, "pcie", Fatal, "GPU has fallen off the bus", POWER_CYCLE),
     (80, "app", App, "corrupted data sent to the GPU", PROGRAM),
     (81, "gpu", Degraded, "display subsystem error", EXAMINE),
@@ -84,7 +113,7 @@ pub const CODES: &[Row] = &[
     (148, "nvlink", Degraded, "NVLink 5: power unit", FABRIC),
     (149, "nvlink", Degraded, "NVLink 5: NETIR, the link itself", FABRIC),
     (150, "nvlink", Degraded, "NVLink 5: management unit", FABRIC),
-    (151, "driver", Fatal, "key rotation failed (confidential computing)", "Restart the virtual machine."),
+    (151, "driver", Fatal, "key rotation failed (confidential computing)", (Action::Reboot, "Restart the virtual machine.")),
     (152, "driver", Ignore, "memory management unit notice", NOTHING),
     (154, "gpu", Report, "the driver's recovery verdict", FOLLOW),
     (155, "nvlink", Degraded, "NVLink taken down by software", FABRIC),
@@ -100,11 +129,11 @@ pub const CODES: &[Row] = &[
     (165, "power", Ignore, "power smoothing hardware is used up", NOTHING),
     (166, "nvlink", Degraded, "NVLink secure mode error", FABRIC),
     (167, "pcie", Fatal, "PCIe timed out for good", POWER_CYCLE),
-    (168, "memory", Degraded, "errors in protected memory, error correction is off", "Turn error correction on, or reboot the node."),
+    (168, "memory", Degraded, "errors in protected memory, error correction is off", (Action::Reboot, "Turn error correction on, or reboot the node.")),
     (169, "gpu", Fatal, "security processor halted", RESET),
     (170, "nvlink", Degraded, "NVLink secure mode error", FABRIC),
-    (171, "memory", Ignore, "detail of Xid 48: DRAM", "See Xid 48 of the same GPU."),
-    (172, "memory", Ignore, "detail of Xid 48: SRAM", "See Xid 48 of the same GPU."),
+    (171, "memory", Ignore, "detail of Xid 48: DRAM", (Action::None, "See Xid 48 of the same GPU.")),
+    (172, "memory", Ignore, "detail of Xid 48: SRAM", (Action::None, "See Xid 48 of the same GPU.")),
     (173, "c2c", Fatal, "link between Grace and GPU failed for good", RESET),
     (175, "memory", Degraded, "memory subsystem error", WATCH),
     (176, "pcie", Ignore, "corrected PCIe errors", NOTHING),
