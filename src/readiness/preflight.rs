@@ -42,7 +42,6 @@ mod tests {
                     reason: None,
                     message: String::new(),
                     remedy: String::new(),
-                    action: crate::check::Action::None,
                     evidence: BTreeMap::new(),
                 })
                 .collect();

@@ -149,7 +149,6 @@ fn suspects() -> Arc<BTreeMap<String, crate::check::nccl_suspect::Suspect>> {
             reason: String::new(),
             message: String::new(),
             remedy: String::new(),
-            action: crate::check::Action::None,
             evidence: BTreeMap::new(),
             above_since: None,
         };
