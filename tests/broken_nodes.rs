@@ -140,6 +140,24 @@ fn what_a_shape_does_not_have_is_not_missed() {
 }
 
 #[test]
+fn partitions() {
+    let rows: [(&str, &str, &str); 3] = [
+        ("0x0000", "unready", "NoPartition"),
+        ("0x7fff", "degraded", "PartitionLimited"),
+        ("0x800a", "ready", ""),
+    ];
+    for (key, state, reason) in rows {
+        let (dir, _node) = node("h100_ib");
+        let tree = Tree(dir.path().to_path_buf());
+        tree.put(tree.port("mlx5_4", 1).join("pkeys/0"), key);
+        let (_, text) = selvage(dir.path(), &["check", "-o", "json"]);
+        let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(report["state"], state, "{key}");
+        assert_eq!(report["reasons"][0].as_str().unwrap_or_default(), reason);
+    }
+}
+
+#[test]
 fn a_rail_that_cannot_be_read_is_unknown() {
     let rows: [(&str, Spoil); 4] = [
         ("no ports", |tree| {

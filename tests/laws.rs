@@ -116,13 +116,16 @@ enum Worse {
     AddressesLost,
     DeviceGone,
     NoUverbs,
+    PartitionLimited,
+    NoPartition,
+    PfcOff,
     PcieHalved,
     GpuGone,
     GpuNotDriven,
     ModuleGone,
 }
 
-const WORSE: [Worse; 13] = [
+const WORSE: [Worse; 16] = [
     Worse::LinkDown,
     Worse::LinkInit,
     Worse::RateHalved,
@@ -132,6 +135,9 @@ const WORSE: [Worse; 13] = [
     Worse::AddressesLost,
     Worse::DeviceGone,
     Worse::NoUverbs,
+    Worse::PartitionLimited,
+    Worse::NoPartition,
+    Worse::PfcOff,
     Worse::PcieHalved,
     Worse::GpuGone,
     Worse::GpuNotDriven,
@@ -234,6 +240,19 @@ fn worsen(snapshot: &mut Snapshot, worse: Worse, which: usize) {
                 known.value = Arc::new(changed);
             }
         }
+        Worse::PartitionLimited => link(snapshot, &|link| {
+            link.pkey = link.pkey.map(|key| key & 0x7fff);
+        }),
+        Worse::NoPartition if infiniband => link(snapshot, &|link| link.pkey = Some(0)),
+        Worse::PfcOff => {
+            for name in device.ports.iter().filter_map(|port| port.netdev.as_ref()) {
+                if let Some(dcb) = snapshot.dcb.get_mut(name)
+                    && let Reading::Value(dcb) = &mut Arc::make_mut(dcb).value
+                {
+                    dcb.pfc_enabled = dcb.pfc_enabled.map(|_| 0);
+                }
+            }
+        }
         Worse::PcieHalved => {
             let address = device.pci.map(|address| address.to_string());
             pci(snapshot, &|pci| {
@@ -275,7 +294,7 @@ fn worsen(snapshot: &mut Snapshot, worse: Worse, which: usize) {
                 modules.remove(["nvidia_peermem", "nvidia_fs", "ib_uverbs"][which % 3]);
             }
         }
-        Worse::LinkInit | Worse::NoLid => {}
+        Worse::LinkInit | Worse::NoLid | Worse::NoPartition => {}
     }
 }
 
@@ -309,9 +328,12 @@ enum Blind {
     Counters,
     Devices,
     Statistics,
+    Partition,
+    Dcb,
+    DcbOfOne,
 }
 
-const BLIND: [Blind; 17] = [
+const BLIND: [Blind; 20] = [
     Blind::State,
     Blind::Rate,
     Blind::Links,
@@ -329,6 +351,9 @@ const BLIND: [Blind; 17] = [
     Blind::Counters,
     Blind::Devices,
     Blind::Statistics,
+    Blind::Partition,
+    Blind::Dcb,
+    Blind::DcbOfOne,
 ];
 
 fn blind(snapshot: &mut Snapshot, blind: Blind, which: usize) {
@@ -400,6 +425,13 @@ fn blind(snapshot: &mut Snapshot, blind: Blind, which: usize) {
             return;
         }
         Blind::Statistics => snapshot.ethtool.clear(),
+        Blind::Partition => {
+            if let Some(link) = snapshot.links.get_mut(&key) {
+                Arc::make_mut(link).value.pkey = None;
+            }
+        }
+        Blind::Dcb => snapshot.dcb.clear(),
+        Blind::DcbOfOne => snapshot.dcb.retain(|name, _| !names.contains(name)),
     }
     snapshot.devices.as_mut().unwrap().value = Arc::new(devices);
 }

@@ -14,6 +14,7 @@ use super::{Candidate, Context, PortView, ReasonDoc, Timing, Weight};
 use crate::check::profile::Sure;
 use crate::check::roles::is_set;
 use crate::observe::pci::PciFacts;
+use crate::observe::rdma::LinkLayer;
 use crate::observe::reading::Reading;
 use crate::observe::remembered::Seen;
 use serde::{Deserialize, Serialize};
@@ -36,6 +37,8 @@ pub enum Because {
 pub const UP: &str = "up";
 /// A rail that programs could open, in the memory.
 pub const UVERBS: &str = "uverbs";
+/// The link layer's number, in the memory: the first one that stood.
+pub const LINK_LAYER: &str = "link_layer";
 /// Part and attribute of the memory: how many GPUs were on the bus. Not which ones, as a card that is
 /// added may renumber them.
 pub const GPUS: &str = "gpus";
@@ -65,6 +68,8 @@ pub struct Row {
     pub shape: fn(&Context<'_>) -> Option<(u64, Sure)>,
     /// The best that the history of this boot holds, where it keeps one.
     pub this_boot: fn(&PortView<'_>) -> Option<u64>,
+    /// What the rails alike show that one of them should have: [`best`] or [`most`].
+    pub peers: fn(&[u64], u64) -> Option<(u64, bool)>,
     /// Share of what is expected that is enough.
     pub enough: fn(&Context<'_>) -> f64,
     /// The value for people: `200 Gb/s`.
@@ -94,6 +99,33 @@ pub struct Shortfall {
     pub proof: bool,
 }
 
+/// A row whose attribute is not configured, of no shape and not in the history, with a number that
+/// stands for itself.
+pub const fn row(
+    check: &'static str,
+    attribute: &'static str,
+    observed: fn(&Context<'_>, &PortView<'_>) -> Option<u64>,
+    timing: fn(&Context<'_>) -> Timing,
+    reason: fn(Because) -> &'static ReasonDoc,
+) -> Row {
+    Row {
+        attribute,
+        check,
+        observed,
+        configured: |_| None,
+        shape: |_| None,
+        this_boot: |_| None,
+        peers: best,
+        enough: |_| 1.0,
+        text: |value| value.to_string(),
+        value: |value| value.into(),
+        verb: "has",
+        evidence: attribute,
+        timing,
+        reason,
+    }
+}
+
 impl Row {
     /// What the rail falls short of, if its value is observed and expected to be higher.
     pub fn shortfall(&self, context: &Context<'_>, port: &PortView<'_>) -> Option<Shortfall> {
@@ -121,9 +153,8 @@ impl Row {
         let had = || remembered(context, port, self.attribute).max((self.this_boot)(port));
         sure.or_else(|| short(had()?, Because::Remembered, true))
             .or_else(|| {
-                let (best, alike) = self.best_of_peers(context, port)?;
-                let proof = alike >= 3 || observed.saturating_mul(2) < best;
-                short(best, Because::Peers, proof && sure_of_role)
+                let (value, proof) = (self.peers)(&self.of_peers(context, port), observed)?;
+                short(value, Because::Peers, proof && sure_of_role)
             })
             .or_else(|| {
                 let (most, _) = shape.filter(|(_, sure)| *sure == Sure::AtMost)?;
@@ -131,14 +162,12 @@ impl Row {
             })
     }
 
-    /// The highest value among the rails alike, and how many show one.
-    fn best_of_peers(&self, context: &Context<'_>, port: &PortView<'_>) -> Option<(u64, usize)> {
-        let values: Vec<u64> = context
-            .rails()
-            .filter(|other| alike(port, other))
+    /// The values of the rails alike.
+    pub fn of_peers(&self, context: &Context<'_>, port: &PortView<'_>) -> Vec<u64> {
+        let peers = context.rails().filter(|other| alike(port, other));
+        peers
             .filter_map(|other| (self.observed)(context, other))
-            .collect();
-        Some((*values.iter().max()?, values.len()))
+            .collect()
     }
 
     /// The finding, if the rail falls short.
@@ -186,6 +215,61 @@ impl Row {
     }
 }
 
+/// The best value is possible for each: proof among three, or where one has less than half.
+pub fn best(values: &[u64], observed: u64) -> Option<(u64, bool)> {
+    let best = *values.iter().max()?;
+    let proof = values.len() >= 3 || observed.saturating_mul(2) < best;
+    Some((best, proof))
+}
+
+/// Where one may have more than the others for a reason, a clear majority says what is usual.
+pub fn most(values: &[u64], _: u64) -> Option<(u64, bool)> {
+    Some((majority(values)?, true))
+}
+
+/// The value of a clear majority: more than half of them, and three at least.
+pub fn majority<T: Ord + Clone>(values: &[T]) -> Option<T> {
+    let count = |value: &T| values.iter().filter(|other| *other == value).count();
+    let clear = |value: &&T| count(value) >= 3 && count(value) * 2 > values.len();
+    values.iter().find(clear).cloned()
+}
+
+/// An attribute that rails alike share: none of its values is better than another, but one that
+/// differs from those of a clear majority is odd.
+pub struct Shared {
+    /// What it is called in messages: "trust state".
+    pub name: &'static str,
+    /// Name in the evidence.
+    pub evidence: &'static str,
+    /// Id of the check that the attribute belongs to.
+    pub check: &'static str,
+    /// The value of a rail that is up, for people; `None` where it is not observed or says nothing.
+    pub observed: fn(&Context<'_>, &PortView<'_>) -> Option<String>,
+    /// Which rails share it.
+    pub alike: fn(&PortView<'_>, &PortView<'_>) -> bool,
+    /// How long to look.
+    pub timing: fn(&Context<'_>) -> Timing,
+    /// What an odd rail is.
+    pub reason: &'static ReasonDoc,
+}
+
+impl Shared {
+    /// The finding, if the rail is the odd one.
+    pub fn judge(&self, context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
+        let own = (self.observed)(context, port)?;
+        let peers = context.rails().filter(|other| (self.alike)(port, other));
+        let values = peers.filter_map(|other| (self.observed)(context, other));
+        let usual = majority(&values.collect::<Vec<_>>()).filter(|usual| *usual != own)?;
+        let (subject, name) = (&port.subject, self.name);
+        let message = format!("{subject}: {name} is {own}, {usual} on most rails alike");
+        let about = (port.key.to_string(), subject.clone());
+        let found = (self.reason).candidate(self.check, about, (self.timing)(context), message);
+        let weight = port.weight().min(self.reason.weight);
+        let found = found.weighing(weight).with(self.evidence, own);
+        Some(found.expecting(usual, Because::Peers))
+    }
+}
+
 /// The best that the memory holds of a port's attribute.
 pub fn remembered(context: &Context<'_>, port: &PortView<'_>, attribute: &str) -> Option<u64> {
     let memory = &context.history.remembered;
@@ -200,6 +284,11 @@ pub fn identity(port: &PortView<'_>) -> String {
 
 /// What there is to remember of the rails and GPUs now.
 pub fn seen(context: &Context<'_>, rows: &[&Row]) -> Vec<Seen> {
+    let layer = |rail: &PortView<'_>| {
+        let (layer, first) = (rail.port.link_layer, remembered(context, rail, LINK_LAYER));
+        let is_first = first.is_none_or(|first| first == layer as u64);
+        (is_first && layer != LinkLayer::Unspecified).then_some((LINK_LAYER, layer as u64))
+    };
     let rails = context.rails().filter(|rail| rail.is_active());
     let rails = rails.map(|rail| Seen {
         part: rail.key.to_string(),
@@ -209,6 +298,7 @@ pub fn seen(context: &Context<'_>, rows: &[&Row]) -> Vec<Seen> {
             .filter_map(|row| Some((row.attribute, (row.observed)(context, rail)?)))
             .chain([(UP, 1)])
             .chain(matches!(rail.device.uverbs, Reading::Value(_)).then_some((UVERBS, 1)))
+            .chain(layer(rail))
             .collect(),
     });
     let pci = context.pci();

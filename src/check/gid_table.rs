@@ -1,6 +1,6 @@
 //! Whether a RoCE rail has an address that traffic can use.
 
-use super::expected::Row;
+use super::expected::{Row, row};
 use super::{Action, Candidate, Check, Context, PortView, ReasonDoc};
 use crate::observe::rdma::{Gid, GidKind, GidTable};
 
@@ -43,19 +43,17 @@ pub const CHECK: Check = Check {
 /// The best kind of address: none, link-local, IPv6, IPv4 (what NCCL takes unless it is told
 /// otherwise).
 pub const GIDS: Row = Row {
-    attribute: "gid",
-    check: ID,
-    observed: best_kind,
-    configured: |_| None,
-    shape: |_| None,
-    this_boot: |_| None,
-    enough: |_| 1.0,
     text: |kind| kind_name(kind).to_string(),
     value: |kind| kind_name(kind).into(),
     verb: "has RoCE v2 GIDs of the kind:",
     evidence: "gid_kind",
-    timing: |context| context.policy.gid_table.timing(),
-    reason: |_| &LESS,
+    ..row(
+        ID,
+        "gid",
+        best_kind,
+        |context| context.policy.gid_table.timing(),
+        |_| &LESS,
+    )
 };
 
 fn kind_name(kind: u64) -> &'static str {

@@ -1,6 +1,6 @@
 //! Rails that run slower than they should.
 
-use super::expected::{Because, Row};
+use super::expected::{Because, Row, row};
 use super::likeness::alike;
 use super::{Action, Candidate, Check, Context, PortView, ReasonDoc, Weight};
 use crate::observe::rdma::LinkLayer;
@@ -64,9 +64,6 @@ pub const CHECK: Check = Check {
 
 /// The rate of a port; 400 and 399.9 Gb/s are the same.
 pub const RATE: Row = Row {
-    attribute: "rate",
-    check: ID,
-    observed: |context, port| context.rate(port).map(|rate| rate.0),
     configured: |context| {
         context
             .policy
@@ -84,12 +81,17 @@ pub const RATE: Row = Row {
     value: |rate| BitsPerSec(rate).gbps().into(),
     verb: "runs at",
     evidence: "rate_gbps",
-    timing: |context| context.policy.link_rate.timing(),
-    reason: |because| match because {
-        Because::Configured | Because::Shape => &BELOW_EXPECTED,
-        Because::Remembered => &BELOW_BEST,
-        Because::Peers => &BELOW_PEERS,
-    },
+    ..row(
+        ID,
+        "rate",
+        |context, port| context.rate(port).map(|rate| rate.0),
+        |context| context.policy.link_rate.timing(),
+        |because| match because {
+            Because::Configured | Because::Shape => &BELOW_EXPECTED,
+            Because::Remembered => &BELOW_BEST,
+            Because::Peers => &BELOW_PEERS,
+        },
+    )
 };
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {

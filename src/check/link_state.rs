@@ -1,13 +1,15 @@
 //! Whether each port's link is up.
 
+use super::context::span_text;
 use super::dot1x;
-use super::expected::{Because, UP, UVERBS, remembered};
+use super::expected::{Because, LINK_LAYER, Shared, UP, UVERBS, remembered};
 use super::likeness::{self, Peers};
 use super::profile::Profile;
 use super::{Action, Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
 use crate::observe::rdma::{Function, LinkLayer, PhysState, PortState};
 use crate::observe::reading::Reading;
 use crate::units::Millis;
+use std::time::Duration;
 
 pub(super) const ID: &str = "link_state";
 
@@ -73,9 +75,23 @@ const NO_UVERBS: ReasonDoc = ReasonDoc::failing(
 const WRONG_LINK_LAYER: ReasonDoc = ReasonDoc::degraded(
     "WrongLinkLayer",
     Action::FixConfiguration,
-    "A rail's port is in another mode (InfiniBand or Ethernet) than the rails like it, so it cannot talk to their fabric.",
-    "Look at `mlxconfig -d ADDRESS query LINK_TYPE_P1`, set it as on the other rails and reset the card. If it is meant so, leave the port out with `rails.exclude`.",
+    "A rail's port is in another mode (InfiniBand or Ethernet) than rails of its model, or than it was itself, so it cannot talk to their fabric. It fails where model and board are known to be those of a clear majority.",
+    "Look at `mlxconfig -d ADDRESS query LINK_TYPE_P1`, set it as on the other rails and reset the card. If it is meant so, run `selvage accept` on the node, or leave the port out with `rails.exclude`.",
 );
+const LID_CHANGED: ReasonDoc = ReasonDoc::degraded(
+    "LidChanged",
+    Action::None,
+    "The LID of an InfiniBand rail changed while it was up or after a short fall: connections that used the old one are dead, and so are the jobs that had them.",
+    "Look at the subnet manager's log: it was restarted without its table of LIDs, or the port was reset. Jobs that hang since then are to be restarted.",
+)
+.notice();
+const SM_CHANGED: ReasonDoc = ReasonDoc::degraded(
+    "SubnetManagerChanged",
+    Action::None,
+    "Another subnet manager took the fabric over, or none is known to an active port (SM LID 0). Running connections live on.",
+    "Look at why the subnet manager failed over (`sminfo`, its log).",
+)
+.notice();
 
 /// The row in the table.
 pub const CHECK: Check = Check {
@@ -93,6 +109,8 @@ pub const CHECK: Check = Check {
         WRONG_LINK_LAYER,
         NO_LID,
         NO_UVERBS,
+        LID_CHANGED,
+        SM_CHANGED,
         dot1x::NOT_AUTHENTICATED,
     ],
     run,
@@ -107,7 +125,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         }
         found.extend(judge_port(context, port, ports));
         found.extend(judge_layer(context, port));
-        found.extend(judge_address(context, port));
+        found.extend(judge_address(context, port).or_else(|| lid_change(context, port)));
         found.extend(dot1x::judge(context, port));
         found.extend(judge_bond(context, port, ports));
     }
@@ -390,24 +408,100 @@ fn judge_address(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate
         .then(|| say(&NO_UVERBS, "has no uverbs device"))
 }
 
-/// A port in the wrong mode is healthy on its own and useless here.
-fn judge_layer(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
-    if !port.rail {
+/// A LID, or a subnet manager's, that changed of late.
+fn lid_change(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
+    let (policy, link) = (&context.policy.link_state, port.link?);
+    if !port.rail || !port.is_active() || port.port.link_layer != LinkLayer::Infiniband {
         return None;
     }
-    let (usual, alike) = likeness::other_layer(context, port)?;
-    let name = |layer| match layer {
-        LinkLayer::Infiniband => "InfiniBand",
-        LinkLayer::Ethernet => "Ethernet",
-        LinkLayer::Unspecified => "unknown",
-    };
-    let (is, usual) = (name(port.port.link_layer), name(usual));
     let subject = &port.subject;
-    let message = format!("{subject} is in {is} mode; {alike} rails like it are in {usual} mode");
-    let about = (port.key.to_string(), subject.clone());
+    let say = |doc: &ReasonDoc, message| {
+        let about = (port.key.to_string(), subject.clone());
+        doc.candidate(ID, about, policy.timing(), message)
+    };
+    let history = port.history?;
+    let lately = |(at, _): &(Millis, u32)| context.now.since(*at) < policy.lid_change_stands_for.0;
+    let changes = [
+        (&LID_CHANGED, "LID", history.lid, link.lid),
+        (
+            &SM_CHANGED,
+            "subnet manager's LID",
+            history.sm_lid,
+            link.sm_lid,
+        ),
+    ];
+    let changed = changes.into_iter().find_map(|(doc, what, change, now)| {
+        let ((at, before), now) = (change.changed.filter(lately)?, now.filter(|now| *now != 0)?);
+        let ago = span_text(context.now.since(at));
+        let found = say(
+            doc,
+            format!("{subject}: the {what} changed from {before} to {now} {ago} ago"),
+        );
+        Some(
+            found
+                .raised_after(Duration::ZERO)
+                .with("was", before)
+                .with("is", now),
+        )
+    });
+    let orphan = || {
+        let message = format!("{subject} is active and knows no subnet manager (SM LID 0)");
+        let none = link.sm_lid == Some(0) && port.device.function == Function::Physical;
+        none.then(|| say(&SM_CHANGED, message).raised_after(policy.address_raise_after.0))
+    };
+    changed.or_else(orphan)
+}
+
+/// The mode of a rail. A layer that could not be read differs from nothing.
+const LAYER: Shared = Shared {
+    name: "the port's mode",
+    evidence: "link_layer",
+    check: ID,
+    observed: |_, port| layer_name(port.port.link_layer).map(Into::into),
+    alike: likeness::alike_but_for_the_layer,
+    timing: |context| context.policy.link_state.timing(),
+    reason: &WRONG_LINK_LAYER,
+};
+
+fn layer_name(layer: LinkLayer) -> Option<&'static str> {
+    match layer {
+        LinkLayer::Infiniband => Some("InfiniBand"),
+        LinkLayer::Ethernet => Some("Ethernet"),
+        LinkLayer::Unspecified => None,
+    }
+}
+
+/// A port in the wrong mode is healthy on its own and useless here.
+fn judge_layer(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
+    let of_peers = LAYER.judge(context, port).filter(|_| port.rail);
+    if let Some(mut found) = of_peers {
+        if port.device.pci_id.is_some() && port.device.board_id.is_some() {
+            found.status = Status::Failing;
+        }
+        return Some(found);
+    }
+    let (was, is) = (remembered(context, port, LINK_LAYER)?, port.port.link_layer);
+    let other = [LinkLayer::Infiniband, LinkLayer::Ethernet]
+        .into_iter()
+        .find(|layer| *layer != is);
+    let (was, is) = (
+        other
+            .filter(|other| *other as u64 == was)
+            .and_then(layer_name)?,
+        layer_name(is)?,
+    );
+    let about = (port.key.to_string(), port.subject.clone());
+    let message = format!(
+        "{}: the port's mode is {is}, and was {was} earlier",
+        port.subject
+    );
     let timing = context.policy.link_state.timing();
-    let candidate = WRONG_LINK_LAYER.candidate(ID, about, timing, message);
-    Some(candidate.with("link_layer", is).with("usual", usual))
+    let found = WRONG_LINK_LAYER.candidate(ID, about, timing, message);
+    Some(
+        found
+            .with("link_layer", is)
+            .expecting(was, Because::Remembered),
+    )
 }
 
 fn unreadable(port: &PortView<'_>) -> String {

@@ -285,19 +285,20 @@ fn another_model_or_mode_next_to_a_gpu_is_unknown() {
     };
     assert_eq!(
         told_of_a_rail_never_up(flipped),
-        [unknown, "mlx5_3/1 WrongLinkLayer Degraded Verdict"]
+        [unknown, "mlx5_3/1 WrongLinkLayer Failing Verdict"]
     );
 }
 
 #[test]
-fn a_port_in_another_mode_than_its_sisters_is_degraded_though_up() {
+fn a_port_in_another_mode_than_its_sisters_fails_though_up() {
     let mut node = Node::infiniband();
     for (i, layer, want) in [
         (3, LinkLayer::Unspecified, 0),
         (3, LinkLayer::Ethernet, 1),
         (4, LinkLayer::Ethernet, 2),
-        // Three of eight: no longer a slip, and it is unknown which mode is meant.
-        (5, LinkLayer::Ethernet, 0),
+        (5, LinkLayer::Ethernet, 3),
+        // Half of them: it is unknown which mode is meant.
+        (6, LinkLayer::Ethernet, 0),
     ] {
         node.devices[i].ports[0].link_layer = layer;
         node.tick(1);
@@ -305,8 +306,56 @@ fn a_port_in_another_mode_than_its_sisters_is_degraded_though_up() {
         assert_eq!(told.len(), want, "{told:?}");
         assert!(
             told.iter()
-                .all(|t| t.ends_with("WrongLinkLayer Degraded Verdict"))
+                .all(|t| t.ends_with("WrongLinkLayer Failing Verdict"))
         );
+    }
+}
+
+#[test]
+fn a_port_whose_mode_changed_is_held_against_itself() {
+    let mut node = Node::infiniband();
+    node.learn();
+    node.tick(601);
+    node.learn();
+    for i in 0..4 {
+        node.devices[i].ports[0].link_layer = LinkLayer::Ethernet;
+    }
+    node.tick(1);
+    let told = node.told(&CHECK);
+    assert_eq!(told.len(), 4);
+    assert_eq!(told[0], "mlx5_0/1 WrongLinkLayer Degraded Verdict");
+    node.learn();
+    node.tick(700);
+    node.learn();
+    assert_eq!(
+        node.told(&CHECK).len(),
+        4,
+        "the first one that stood is kept"
+    );
+}
+
+#[test]
+fn lids_that_change_are_told_for_an_hour() {
+    let set = |node: &mut Node, lid, sm_lid| {
+        let mut facts = super::super::testing::link(400, 4);
+        (facts.lid, facts.sm_lid) = (Some(lid), Some(sm_lid));
+        node.set_link(0, facts);
+        node.tick(1);
+    };
+    for (lid, sm_lid, want) in [
+        (1, 2, &[][..]),
+        (7, 2, &["mlx5_0/1 LidChanged Degraded Notice"]),
+        (7, 9, &["mlx5_0/1 LidChanged Degraded Notice"]),
+        (1, 9, &["mlx5_0/1 SubnetManagerChanged Degraded Notice"]),
+        (1, 0, &["mlx5_0/1 SubnetManagerChanged Degraded Notice"]),
+    ] {
+        let mut node = Node::infiniband();
+        set(&mut node, 1, 2);
+        set(&mut node, lid, sm_lid);
+        assert_eq!(node.told(&CHECK), want, "{lid} {sm_lid}");
+        set(&mut node, lid, sm_lid.max(1));
+        node.tick(3601);
+        assert_eq!(node.told(&CHECK), [""; 0], "{lid} {sm_lid}");
     }
 }
 

@@ -34,6 +34,7 @@ pub mod nccl_jobs;
 pub mod nccl_pods;
 pub mod nccl_suspect;
 mod nic_kernel;
+mod partition;
 mod pcie_link;
 mod pfc;
 pub mod policy;
@@ -309,6 +310,8 @@ pub const CHECKS: &[Check] = &[
     congestion::CHECK,
     gid_table::CHECK,
     mtu::CHECK,
+    partition::CHECK,
+    pfc::CHECK,
     device_missing::CHECK,
     promised::CHECK,
     pcie_link::CHECK,
@@ -329,6 +332,8 @@ pub const REMEMBERED: &[&expected::Row] = &[
     &mtu::ROCE_MTU,
     &gid_table::GIDS,
     &pcie_link::PATH,
+    &partition::MEMBERSHIP,
+    &pfc::ON,
 ];
 
 /// Most candidates of one check that are kept: a storm must not grow the report without bound.

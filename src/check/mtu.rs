@@ -1,6 +1,6 @@
 //! Whether RoCE rails carry packets of the same size.
 
-use super::expected::Row;
+use super::expected::{Row, row};
 use super::{Action, Check, ReasonDoc};
 
 const ID: &str = "mtu";
@@ -28,24 +28,21 @@ pub const CHECK: Check = Check {
 
 /// The largest RDMA packet that an interface carries.
 pub const ROCE_MTU: Row = Row {
-    attribute: "mtu",
-    check: ID,
-    observed: |context, port| {
-        let netdev = context.netdev(port.port.netdev.as_deref()?)?;
-        (port.is_roce() && port.is_active())
-            .then(|| rdma_mtu(&port.device.driver, netdev.mtu?))
-            .flatten()
-    },
-    configured: |_| None,
-    shape: |_| None,
-    this_boot: |_| None,
-    enough: |_| 1.0,
     text: |mtu| format!("{mtu} bytes"),
-    value: |mtu| mtu.into(),
     verb: "has an RDMA MTU of",
     evidence: "rdma_mtu",
-    timing: |context| context.policy.mtu.timing(),
-    reason: |_| &REDUCED,
+    ..row(
+        ID,
+        "mtu",
+        |context, port| {
+            let netdev = context.netdev(port.port.netdev.as_deref()?)?;
+            (port.is_roce() && port.is_active())
+                .then(|| rdma_mtu(&port.device.driver, netdev.mtu?))
+                .flatten()
+        },
+        |context| context.policy.mtu.timing(),
+        |_| &REDUCED,
+    )
 };
 
 /// The RDMA MTU that fits into an interface's: headers take 96 bytes (iboe_get_mtu in

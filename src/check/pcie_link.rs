@@ -2,7 +2,7 @@
 
 use super::context::span_text;
 use super::debounce::WHOLE_NODE;
-use super::expected::Row;
+use super::expected::{Row, row};
 use super::policy::Limit;
 use super::{Action, Candidate, Check, Context, PortView, ReasonDoc, Weight};
 use crate::observe::history::AerTracks;
@@ -67,20 +67,19 @@ pub const CHECK: Check = Check {
 
 /// What the slowest PCIe link between a NIC and the CPU carries, in bit/s.
 pub const PATH: Row = Row {
-    attribute: "pcie",
-    check: ID,
-    observed: |context, port| path(context, port).map(|(rate, _)| rate),
-    configured: |_| None,
-    shape: |_| None,
-    this_boot: |_| None,
     // A link a generation or half its lanes down carries half.
     enough: |_| 0.75,
     text: |rate| format!("{} Gb/s", rate / 1_000_000_000),
     value: |rate| (rate / 1_000_000_000).into(),
     verb: "has a PCIe path of",
     evidence: "pcie_gbps",
-    timing: |context| context.policy.pcie_link.timing(),
-    reason: |_| &PATH_SLOW,
+    ..row(
+        ID,
+        "pcie",
+        |context, port| path(context, port).map(|(rate, _)| rate),
+        |context| context.policy.pcie_link.timing(),
+        |_| &PATH_SLOW,
+    )
 };
 
 /// Bandwidth of the path and where it is least. Nothing in guests, where bridges are emulated, and of

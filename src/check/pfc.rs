@@ -1,7 +1,147 @@
-//! Which priorities have flow control (PFC).
+//! Which priorities have flow control (PFC), and whether a rail's settings are those of the others.
 
-use super::Context;
-use crate::observe::netdev::DcbFacts;
+use super::expected::{self, Row, Shared, majority, row};
+use super::likeness::alike;
+use super::policy::LosslessExpectation;
+use super::{Action, Candidate, Check, Context, PortView, ReasonDoc};
+use crate::observe::netdev::{DcbFacts, Trust};
+use crate::observe::rdma::Function;
+use std::time::Duration;
+
+const ID: &str = "flow_control";
+
+const SWITCH_PORT: &str = "With DCBX the NIC takes its settings from the switch: compare this rail's switch port with those of its neighbours first, then `mlnx_qos -i DEV` or `dcb` on the node. Where the settings changed on purpose, run `selvage accept`.";
+
+const PFC_DIFFERS: ReasonDoc = ReasonDoc::degraded(
+    "PfcDiffers",
+    Action::CheckSwitchPort,
+    "A RoCE rail has flow control (PFC) off, or on other priorities, while a clear majority of the rails alike has it on, or it had it itself: its traffic is dropped where that of the others waits.",
+    SWITCH_PORT,
+);
+const TRUST_DIFFERS: ReasonDoc = ReasonDoc::degraded(
+    "TrustDiffers",
+    Action::CheckSwitchPort,
+    "A RoCE rail sorts packets into priorities in another way (trust state, DSCP map) than a clear majority of the rails alike: its traffic may run on a priority without flow control.",
+    SWITCH_PORT,
+);
+const ETS_DIFFERS: ReasonDoc = ReasonDoc::degraded(
+    "EtsDiffers",
+    Action::CheckSwitchPort,
+    "A RoCE rail gives its traffic classes other shares of bandwidth than a clear majority of the rails alike.",
+    SWITCH_PORT,
+)
+.notice();
+
+/// The row in the table.
+pub const CHECK: Check = Check {
+    id: ID,
+    title: "Flow control",
+    what: "PFC, trust state, DSCP map and ETS of each active RoCE rail against a clear majority of the rails alike, and PFC against the rail's own past. Where the majority has PFC off the fabric is lossy by design, and nothing is said; nor of virtual functions, of drivers that do not tell, with `expect.lossless = \"lossy\"`, and for a minute after the link came up.",
+    reasons: &[PFC_DIFFERS, TRUST_DIFFERS, ETS_DIFFERS],
+    run: |context| {
+        context
+            .rails()
+            .filter_map(|rail| judge(context, rail))
+            .collect()
+    },
+};
+
+/// 1: PFC is on for some priority.
+pub const ON: Row = Row {
+    peers: expected::most,
+    text: |on| if on > 0 { "on" } else { "off" }.to_string(),
+    verb: "has flow control (PFC)",
+    ..row(
+        ID,
+        "pfc",
+        |context, port| Some(u64::from(settings(context, port)?.pfc_enabled? != 0)),
+        |context| context.policy.flow_control.timing(),
+        |_| &PFC_DIFFERS,
+    )
+};
+
+/// What the rails share, where most of them have PFC.
+const SHARED: &[Shared] = &[
+    Shared {
+        name: "PFC",
+        evidence: "pfc_enabled",
+        observed: |context, port| {
+            let bits = settings(context, port)?.pfc_enabled?;
+            (bits != 0).then(|| format!("on for {}", list(bits)))
+        },
+        ..shared(&PFC_DIFFERS)
+    },
+    Shared {
+        name: "the trust state",
+        evidence: "trust",
+        observed: |context, port| {
+            // mlx5 sorts by VLAN priority unless the APP table maps a DSCP (en_dcbnl.c).
+            let mlx5 = port.device.driver.starts_with("mlx5");
+            let trust = settings(context, port)?.trust;
+            let name = match trust.or(mlx5.then_some(Trust::Pcp))? {
+                Trust::Pcp => "pcp",
+                Trust::Dscp => "dscp",
+            };
+            Some(name.into())
+        },
+        ..shared(&TRUST_DIFFERS)
+    },
+    Shared {
+        name: "the DSCP map",
+        evidence: "dscp_map",
+        observed: |context, port| {
+            let map = settings(context, port)?.dscp_to_priority.iter();
+            let map = map.map(|(dscp, priority)| format!("{dscp}:{priority}"));
+            Some(map.collect::<Vec<_>>().join(",")).filter(|map| !map.is_empty())
+        },
+        ..shared(&TRUST_DIFFERS)
+    },
+    Shared {
+        name: "the share of each traffic class",
+        evidence: "ets",
+        observed: |context, port| {
+            let dcb = settings(context, port)?;
+            Some(format!(
+                "{:?} {:?}",
+                dcb.ets_prio_tc?, dcb.ets_tc_bandwidth?
+            ))
+        },
+        ..shared(&ETS_DIFFERS)
+    },
+];
+
+const fn shared(reason: &'static ReasonDoc) -> Shared {
+    Shared {
+        name: "",
+        evidence: "",
+        check: ID,
+        observed: |_, _| None,
+        alike,
+        timing: |context| context.policy.flow_control.timing(),
+        reason,
+    }
+}
+
+/// Settings come with the link, by DCBX, and are not compared before this has passed.
+const SETTLE: Duration = Duration::from_secs(60);
+
+/// The settings of a rail that are to be compared.
+fn settings<'a>(context: &Context<'a>, port: &PortView<'_>) -> Option<&'a DcbFacts> {
+    let settled = (port.last_edge()).is_none_or(|edge| context.now.since(edge) >= SETTLE);
+    let judged = port.is_roce()
+        && port.is_active()
+        && port.device.function == Function::Physical
+        && context.policy.expect.lossless != LosslessExpectation::Lossy;
+    dcb(context, port.port.netdev.as_deref()?).filter(|_| judged && settled)
+}
+
+fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
+    ON.judge(context, port).or_else(|| {
+        let lossless = majority(&ON.of_peers(context, port)) == Some(1);
+        let rows = SHARED.iter().filter(|_| lossless);
+        rows.filter_map(|row| row.judge(context, port)).next()
+    })
+}
 
 /// What DCB says of a network device, unless that is too old.
 pub(super) fn dcb<'a>(context: &Context<'a>, netdev: &str) -> Option<&'a DcbFacts> {
@@ -37,4 +177,112 @@ pub(super) fn list(bits: u8) -> String {
         .map(|priority| priority.to_string())
         .collect::<Vec<_>>()
         .join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Node;
+    use super::*;
+
+    fn node(dcb: impl Fn(usize) -> DcbFacts) -> Node {
+        let mut node = Node::roce();
+        for i in 0..8 {
+            node.set_dcb(i, dcb(i));
+        }
+        node.tick(0);
+        node
+    }
+
+    fn lossless(pfc: u8) -> DcbFacts {
+        DcbFacts {
+            pfc_enabled: Some(pfc),
+            dscp_to_priority: [(26, 3)].into(),
+            trust: Some(Trust::Dscp),
+            ets_tc_bandwidth: Some([50, 50, 0, 0, 0, 0, 0, 0]),
+            ets_prio_tc: Some([0, 0, 0, 1, 0, 0, 0, 0]),
+            ..DcbFacts::default()
+        }
+    }
+
+    fn odd(odd: DcbFacts) -> Node {
+        node(move |i| if i == 3 { odd.clone() } else { lossless(8) })
+    }
+
+    #[test]
+    fn an_odd_rail_among_those_with_pfc() {
+        let rows: [(&str, Node, &[&str]); 7] = [
+            ("all alike", node(|_| lossless(8)), &[]),
+            (
+                "off",
+                odd(lossless(0)),
+                &["mlx5_3/1 PfcDiffers Degraded Verdict"],
+            ),
+            (
+                "another priority",
+                odd(lossless(16)),
+                &["mlx5_3/1 PfcDiffers Degraded Verdict"],
+            ),
+            (
+                "another trust",
+                odd(DcbFacts {
+                    trust: None,
+                    dscp_to_priority: [].into(),
+                    ..lossless(8)
+                }),
+                &["mlx5_3/1 TrustDiffers Degraded Verdict"],
+            ),
+            (
+                "another map",
+                odd(DcbFacts {
+                    dscp_to_priority: [(26, 5)].into(),
+                    ..lossless(8)
+                }),
+                &["mlx5_3/1 TrustDiffers Degraded Verdict"],
+            ),
+            (
+                "other shares",
+                odd(DcbFacts {
+                    ets_tc_bandwidth: None,
+                    ..lossless(8)
+                }),
+                &[],
+            ),
+            (
+                "the majority is lossy",
+                node(|i| lossless(if i < 3 { 8 } else { 0 })),
+                &[],
+            ),
+        ];
+        for (name, node, want) in rows {
+            assert_eq!(node.told(&CHECK), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn shares_alone_are_a_notice_and_a_lossy_fabric_is_left_alone() {
+        let shares = Some([100, 0, 0, 0, 0, 0, 0, 0]);
+        let node = odd(DcbFacts {
+            ets_tc_bandwidth: shares,
+            ..lossless(8)
+        });
+        assert_eq!(node.told(&CHECK), ["mlx5_3/1 EtsDiffers Degraded Notice"]);
+        let mut lossy = odd(lossless(0));
+        lossy.policy.expect.lossless = LosslessExpectation::Lossy;
+        assert_eq!(lossy.told(&CHECK), [""; 0]);
+    }
+
+    #[test]
+    fn settings_are_compared_a_minute_after_the_link_came_up() {
+        use crate::observe::rdma::{PhysState, PortState};
+        let mut node = odd(lossless(0));
+        node.snapshot.netdevs.clear();
+        node.set_state(3, PortState::Down, PhysState::Disabled);
+        node.tick(5);
+        node.set_state(3, PortState::Active, PhysState::LinkUp);
+        node.tick(0);
+        node.tick(50);
+        assert_eq!(node.told(&CHECK), [""; 0]);
+        node.tick(20);
+        assert_eq!(node.told(&CHECK), ["mlx5_3/1 PfcDiffers Degraded Verdict"]);
+    }
 }

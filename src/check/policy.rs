@@ -115,6 +115,8 @@ check_section! {
         /// A port that 802.1X does not authorize must stay so this long; twice as long while its
         /// attempt has not failed. hostap waits 60 s for an answer and 60 s before it tries again.
         unauthorized_raise_after: Span = Span::from_secs(60),
+        /// A LID or subnet manager that changed is shown this long. Heuristic.
+        lid_change_stands_for: Span = Span::from_secs(3600),
         /// An active rail without LID or uverbs device must stay so this long: a subnet manager that
         /// starts leaves LID 0 for seconds.
         address_raise_after: Span = Span::from_secs(30),
@@ -229,6 +231,17 @@ check_section! {
 check_section! {
     /// `mtu`. An interface is set up within a minute of its link.
     Mtu, raise 60, clear 10, {}
+}
+
+check_section! {
+    /// `partition`. A subnet manager sweeps each 10 s and may hand out keys after the LID.
+    Partition, raise 30, clear 10, {}
+}
+
+check_section! {
+    /// `flow_control`. With DCBX a switch port hands its settings out within one LLDP round (30 s) of
+    /// the link, and they go with it.
+    FlowControl, raise 60, clear 10, {}
 }
 
 check_section! {
@@ -369,6 +382,10 @@ section! {
         gid_table: GidTable = GidTable::default(),
         /// Size of RDMA packets.
         mtu: Mtu = Mtu::default(),
+        /// P_Keys of InfiniBand rails.
+        partition: Partition = Partition::default(),
+        /// PFC, trust and ETS of RoCE rails.
+        flow_control: FlowControl = FlowControl::default(),
         /// PCIe links of NICs and GPUs.
         pcie_link: PcieLink = PcieLink::default(),
         /// Rails and GPUs that are gone.

@@ -130,6 +130,8 @@ impl Node {
                                 speed: None,
                             }),
                             lid: None,
+                            sm_lid: None,
+                            pkey: None,
                             via: Via::Sysfs,
                         },
                     }),

@@ -7,7 +7,7 @@ use crate::check::roles::{Role, RoleFacts};
 use crate::observe::counters::PortCounters;
 use crate::observe::gpudirect::{GpuDirectFacts, NvidiaDriver};
 use crate::observe::history::History;
-use crate::observe::netdev::{EthtoolFacts, NetdevFacts, PriorityFacts};
+use crate::observe::netdev::{DcbFacts, EthtoolFacts, NetdevFacts, PriorityFacts};
 use crate::observe::node_resources::NodeResources;
 use crate::observe::pci::{PciFacts, PciFunction, PcieLink};
 use crate::observe::rdma::*;
@@ -83,6 +83,8 @@ pub fn link(gbps: u64, lanes: u32) -> LinkFacts {
             speed: Some("NDR".into()),
         }),
         lid: Some(1),
+        sm_lid: Some(2),
+        pkey: Some(0xffff),
         via: Via::Sysfs,
     }
 }
@@ -187,6 +189,18 @@ impl Node {
         value.state = Reading::Value(state);
         value.phys_state = Reading::Value(phys);
         self.set_link(i, value);
+    }
+
+    /// Lets the memory see the node as it is now.
+    pub fn learn(&mut self) {
+        let seen = super::expected::seen(&self.context(), super::REMEMBERED);
+        self.history.remembered.learn(None, seen, self.now);
+    }
+
+    pub fn set_dcb(&mut self, i: usize, dcb: DcbFacts) {
+        let (at, value) = (self.now, Reading::Value(dcb));
+        let stamped = Arc::new(Stamped { at, value });
+        self.snapshot.dcb.insert(format!("eth{i}"), stamped);
     }
 
     pub fn set_netdev(&mut self, i: usize, value: NetdevFacts) {

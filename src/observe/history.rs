@@ -89,6 +89,12 @@ pub struct PortHistory {
     pub best_rate: Option<BitsPerSec>,
     /// State at the last sample, and since when it has been so.
     pub state: Option<(PortState, Millis)>,
+    /// LID while active, 0 left out.
+    #[serde(skip)]
+    pub lid: LastChange,
+    /// LID of its subnet manager while active, 0 left out.
+    #[serde(skip)]
+    pub sm_lid: LastChange,
     /// Link edges (up or down, each counts one) with their moments.
     pub edges: VecDeque<(Millis, u64)>,
     /// Tracked counters of the port, by name.
@@ -106,6 +112,25 @@ pub struct PortHistory {
     downs_before: Option<u64>,
     #[serde(skip)]
     counted_at: Option<Millis>,
+}
+
+/// A number that seldom changes, and its last change.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LastChange {
+    now: Option<u32>,
+    /// When it was last seen to be another than before, and what it was.
+    pub changed: Option<(Millis, u32)>,
+}
+
+impl LastChange {
+    fn push(&mut self, value: Option<u32>, at: Millis) {
+        let Some(value) = value.filter(|value| *value != 0) else {
+            return;
+        };
+        if let Some(before) = self.now.replace(value).filter(|before| *before != value) {
+            self.changed = Some((at, before));
+        }
+    }
 }
 
 /// AER totals of one PCI function, those that it has.

@@ -234,6 +234,13 @@ pub struct LinkFacts {
     pub rate: Reading<LinkRate>,
     /// LID; 0 on Ethernet.
     pub lid: Option<u32>,
+    /// LID of the subnet manager that configured an InfiniBand port.
+    #[serde(default)]
+    pub sm_lid: Option<u32>,
+    /// First entry of an InfiniBand port's P_Key table, the one that queue pairs use by default: the
+    /// top bit says full member, 0 is empty.
+    #[serde(default)]
+    pub pkey: Option<u16>,
     /// Where `state` came from.
     pub via: Via,
 }

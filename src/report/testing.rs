@@ -220,6 +220,8 @@ pub fn link(state: PortState, phys: PhysState) -> Arc<Stamped<LinkFacts>> {
             speed: Some("NDR".into()),
         }),
         lid: Some(0),
+        sm_lid: None,
+        pkey: None,
         via: Via::Sysfs,
     })
 }

@@ -311,10 +311,9 @@ fn link_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
             let ports = ports.inspect_err(|error| {
                 tracing::debug!(device = %device.name, %error, "RDMA netlink PORT_GET failed");
             });
-            let state = |port: rdma::NlPort| (port.port, port.state, port.phys_state);
-            Some(ports.ok()?.into_iter().map(state).collect::<Vec<_>>())
+            ports.ok()
         });
-        let ports = reader.read(host, known.as_deref()).into_iter();
+        let ports = reader.read(host, &known.unwrap_or_default()).into_iter();
         let keyed = ports.map(|(port, facts)| (device.port_key(port), facts));
         link_sample(keyed.collect())
     }))

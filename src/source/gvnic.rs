@@ -103,6 +103,8 @@ pub fn read_link(host: &Host, device: &RdmaDevice) -> LinkFacts {
             speed: None,
         }),
         lid: Some(0),
+        sm_lid: None,
+        pkey: None,
         via: Via::Sysfs,
     }
 }

@@ -23,7 +23,7 @@ pub fn enumerate(host: &Host) -> Reading<Vec<RdmaDevice>> {
         Reading::Absent if tree::exists(host, "sys/class") => return Reading::Value(Vec::new()),
         other => return other.map(|_| Vec::new()),
     };
-    let uverbs = uverbs(host);
+    let uverbs = Uverbs::read(host);
     if names.len() > MAX_DEVICES {
         // Virtual functions are left out first.
         names.sort_by_key(|name| tree::exists(host, class_dir(name).join("device/physfn")));
@@ -46,7 +46,7 @@ pub fn left_out(host: &Host) -> Option<Fault> {
 
 /// One device; none if it is gone by now. One that is there and cannot be read stays, as what its
 /// links tell of it.
-fn device(host: &Host, name: &str, uverbs: &BTreeMap<String, String>) -> Option<RdmaDevice> {
+fn device(host: &Host, name: &str, uverbs: &Uverbs) -> Option<RdmaDevice> {
     let dir = class_dir(name);
     let at = |file: &str| dir.join(file);
     let unlisted = match tree::list(host, &dir) {
@@ -98,9 +98,7 @@ fn device(host: &Host, name: &str, uverbs: &BTreeMap<String, String>) -> Option<
         sriov: sriov_numbers(host, &pci_dir),
         smi_parent: parent.filter(|_| parent_is_rdma),
         numa_node: numa_node(host, &pci_dir),
-        uverbs: uverbs
-            .get(name)
-            .map_or(Reading::Absent, |uverbs| Reading::Value(uverbs.clone())),
+        uverbs: uverbs.of(name),
         ports,
         unread: unlisted.or(portless),
         driver,
@@ -177,13 +175,38 @@ fn is_netdev(host: &Host, name: &str) -> bool {
 }
 
 /// uverbs device of each RDMA device, by the latter's name.
-fn uverbs(host: &Host) -> BTreeMap<String, String> {
-    let class = Path::new("sys/class/infiniband_verbs");
-    let mut names = tree::names(host, class);
-    // The class also has a file, `abi_version`.
-    names.retain(|name| name.starts_with("uverbs"));
-    let device = |name: String| Some((parse::word(host, class.join(&name).join("ibdev"))?, name));
-    names.into_iter().filter_map(device).collect()
+struct Uverbs {
+    found: BTreeMap<String, String>,
+    /// The class, or one of its devices, is there and cannot be read: what was not found may exist.
+    doubtful: bool,
+}
+
+impl Uverbs {
+    fn read(host: &Host) -> Self {
+        let class = Path::new("sys/class/infiniband_verbs");
+        let listed = tree::list(host, class);
+        let mut found = BTreeMap::new();
+        let mut doubtful = !matches!(listed, Reading::Value(_) | Reading::Absent);
+        let names = listed.into_value().unwrap_or_default();
+        // The class also has a file, `abi_version`.
+        for name in names.into_iter().filter(|name| name.starts_with("uverbs")) {
+            match tree::read_text(host, class.join(&name).join("ibdev")) {
+                Reading::Value(device) => _ = found.insert(device, name),
+                // It went meanwhile.
+                Reading::Absent => {}
+                Reading::NotObservable | Reading::Failed(_) => doubtful = true,
+            }
+        }
+        Uverbs { found, doubtful }
+    }
+
+    fn of(&self, device: &str) -> Reading<String> {
+        match self.found.get(device) {
+            Some(name) => Reading::Value(name.clone()),
+            None if self.doubtful => Reading::NotObservable,
+            None => Reading::Absent,
+        }
+    }
 }
 
 /// Number before the colon of `1: CA`.

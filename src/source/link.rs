@@ -1,19 +1,17 @@
-//! State, physical state, rate and LID of ports.
+//! State, physical state, rate, LIDs and partition of ports.
 //!
 //! On mlx5 every read of one of these files is a full ib_query_port(): five firmware commands on
-//! InfiniBand, two on RoCE. A rate changes with the state, so rate and LID are read when the state has
-//! changed and every N-th time; where RDMA netlink has given the states, they are all that is read here.
+//! InfiniBand, two on RoCE. A rate changes with the state, so rate, LIDs and partition are read when the
+//! state has changed and every N-th time; what RDMA netlink has given is not read here.
 
 use crate::host::Host;
-use crate::observe::rdma::{LinkFacts, LinkLayer, PhysState, PortState, RdmaDevice, RdmaPort, Via};
+use crate::observe::rdma::{LinkFacts, LinkLayer, RdmaDevice, RdmaPort, Via};
 use crate::observe::reading::{FaultKind, Reading};
 use crate::source::link_text::{parse_phys_state, parse_rate, parse_state};
+use crate::source::netlink::rdma::NlPort;
 use crate::source::rdma_port::port_dir;
 use crate::source::{parse, tree};
 use std::path::PathBuf;
-
-/// A port's state and physical state out of RDMA netlink, by port number.
-pub type KnownStates = [(u32, PortState, PhysState)];
 
 /// Reads the ports of one device again and again.
 #[derive(Debug)]
@@ -51,12 +49,10 @@ impl LinkReader {
 
     /// Reads every port. `known`: states out of RDMA netlink; a port that is missing there is read
     /// from files.
-    pub fn read(&mut self, host: &Host, known: Option<&KnownStates>) -> Vec<(u32, LinkFacts)> {
+    pub fn read(&mut self, host: &Host, known: &[NlPort]) -> Vec<(u32, LinkFacts)> {
         let rate_every = self.rate_every;
         let read = |port: &mut PortReader| {
-            let mut known = known.unwrap_or_default().iter();
-            let known = known.find(|(number, _, _)| *number == port.number);
-            let known = known.map(|(_, state, phys)| (*state, *phys));
+            let known = known.iter().find(|known| known.port == port.number);
             (port.number, port.read(host, known, rate_every))
         };
         self.ports.iter_mut().map(read).collect()
@@ -64,15 +60,14 @@ impl LinkReader {
 }
 
 impl PortReader {
-    fn read(
-        &mut self,
-        host: &Host,
-        known: Option<(PortState, PhysState)>,
-        rate_every: u32,
-    ) -> LinkFacts {
+    fn read(&mut self, host: &Host, known: Option<&NlPort>, rate_every: u32) -> LinkFacts {
         let dir = tree::Directory::new(host, &self.dir);
         let (state, phys_state, via) = match known {
-            Some((state, phys)) => (Reading::Value(state), Reading::Value(phys), Via::Netlink),
+            Some(known) => (
+                Reading::Value(known.state),
+                Reading::Value(known.phys_state),
+                Via::Netlink,
+            ),
             None => (
                 parsed(&dir, "state", parse_state),
                 parsed(&dir, "phys_state", parse_phys_state),
@@ -80,15 +75,19 @@ impl PortReader {
             ),
         };
         self.rate_age = self.rate_age.saturating_add(1);
-        if let Some(last) = &self.last
+        let (lid, sm_lid) = known.map_or((None, None), |known| (known.lid, known.sm_lid));
+        if let Some(last) = &mut self.last
             && (&last.state, &last.phys_state) == (&state, &phys_state)
             && last.via == via
             && last.rate.value().is_some()
             && self.rate_age < rate_every
         {
+            (last.lid, last.sm_lid) = (lid.or(last.lid), sm_lid.or(last.sm_lid));
             return last.clone();
         }
         self.rate_age = 0;
+        let hex = |file: &str| parse::hex(host, self.dir.join(file));
+        let infiniband = self.layer == LinkLayer::Infiniband;
         let facts = LinkFacts {
             state,
             phys_state,
@@ -96,8 +95,16 @@ impl PortReader {
             lid: match self.layer {
                 // Always 0x0 there, and each read costs what the state costs.
                 LinkLayer::Ethernet => Some(0),
-                _ => parse::hex(host, self.dir.join("lid")).and_then(|lid| lid.try_into().ok()),
+                _ => lid.or_else(|| hex("lid")?.try_into().ok()),
             },
+            sm_lid: sm_lid.or_else(|| {
+                let text = infiniband.then(|| hex("sm_lid"))?;
+                text?.try_into().ok()
+            }),
+            pkey: infiniband
+                .then(|| hex("pkeys/0"))
+                .flatten()
+                .and_then(|key| key.try_into().ok()),
             via,
         };
         self.last = Some(facts.clone());
@@ -126,6 +133,7 @@ fn parsed<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::rdma::{PhysState, PortState};
     use crate::source::infiniband::enumerate;
     use crate::source::testtree::TestTree;
     use crate::units::BitsPerSec;
@@ -142,7 +150,7 @@ mod tests {
         let host = tree.host();
         let devices = enumerate(&host);
         let mut reader = LinkReader::new(&devices.value().unwrap()[0], 10);
-        let facts = reader.read(&host, None);
+        let facts = reader.read(&host, &[]);
         assert_eq!(facts.len(), 1);
         let (port, facts) = &facts[0];
         assert_eq!(*port, 1);
@@ -150,6 +158,7 @@ mod tests {
         assert_eq!(facts.phys_state, Reading::Value(PhysState::LinkUp));
         assert_eq!(facts.rate.value().unwrap().rate, BitsPerSec::from_gbps(400));
         assert_eq!(facts.lid, Some(0x2a));
+        assert_eq!((facts.sm_lid, facts.pkey), (Some(1), Some(0x7fff)));
         assert_eq!(facts.via, Via::Sysfs);
     }
 
@@ -170,10 +179,10 @@ mod tests {
         ] {
             tree.file("sys/class/infiniband/mlx5_0/ports/1/state", state);
             let before = recording.recorded().opened;
-            assert!(reader.read(&host, None)[0].1.rate.value().is_some());
+            assert!(reader.read(&host, &[])[0].1.rate.value().is_some());
             reads.push(recording.recorded().opened - before);
         }
-        assert_eq!(reads, [4, 2, 2, 4, 4, 2]);
+        assert_eq!(reads, [6, 2, 2, 6, 6, 2]);
     }
 
     #[test]
@@ -184,23 +193,34 @@ mod tests {
         let mut reader = LinkReader::new(&devices.value().unwrap()[0], 3);
         // A state file that must not be opened.
         tree.file("sys/class/infiniband/mlx5_0/ports/1/state", "junk");
-        let up = [(1, PortState::Active, PhysState::LinkUp)];
-        let down = [(1, PortState::Down, PhysState::Polling)];
+        let known = |state, phys_state, lid| {
+            [NlPort {
+                port: 1,
+                state,
+                phys_state,
+                lid: Some(lid),
+                sm_lid: Some(7),
+            }]
+        };
+        let up = known(PortState::Active, PhysState::LinkUp, 3);
+        let moved = known(PortState::Active, PhysState::LinkUp, 4);
+        let down = known(PortState::Down, PhysState::Polling, 4);
         let mut reads = Vec::new();
-        for known in [&up, &up, &up, &up, &down, &down] {
+        for known in [&up, &up, &moved, &up, &down, &down] {
             let before = recording.recorded().opened;
-            let facts = reader.read(&host, Some(known));
+            let facts = reader.read(&host, known);
             assert_eq!(facts[0].1.via, Via::Netlink);
-            assert_eq!(facts[0].1.state, Reading::Value(known[0].1));
+            assert_eq!(facts[0].1.state, Reading::Value(known[0].state));
+            assert_eq!(facts[0].1.lid, known[0].lid);
             assert!(facts[0].1.rate.value().is_some());
             reads.push(recording.recorded().opened - before);
         }
         assert_eq!(
             reads,
             [2, 0, 0, 2, 2, 0],
-            "rate and LID, third time and at edges"
+            "rate and partition, third time and at edges"
         );
-        let facts = reader.read(&host, Some(&[]));
+        let facts = reader.read(&host, &[]);
         assert_eq!(facts[0].1.via, Via::Sysfs);
         assert!(matches!(facts[0].1.state, Reading::Failed(_)));
     }
@@ -217,7 +237,7 @@ mod tests {
         let host = tree.host();
         let devices = enumerate(&host);
         let mut reader = LinkReader::new(&devices.value().unwrap()[0], 1);
-        let facts = &reader.read(&host, None)[0].1;
+        let facts = &reader.read(&host, &[])[0].1;
         assert!(matches!(facts.state, Reading::Failed(_)));
         assert!(matches!(facts.phys_state, Reading::Failed(_)));
         assert_eq!(facts.rate, Reading::NotObservable);

@@ -141,6 +141,8 @@ impl TestTree {
                 ("ports/1/phys_state", "5: LinkUp"),
                 ("ports/1/rate", "400 Gb/sec (4X NDR)"),
                 ("ports/1/lid", "0x2a"),
+                ("ports/1/sm_lid", "0x1"),
+                ("ports/1/pkeys/0", "0x7fff"),
                 ("ports/1/link_layer", "InfiniBand"),
                 ("ports/1/counters/port_xmit_data", "1000"),
                 ("ports/1/counters/port_rcv_data", "2000"),

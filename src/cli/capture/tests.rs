@@ -128,7 +128,7 @@ fn all(host: &Host) -> String {
     let mut text = String::new();
     for device in &devices {
         text += &format!("{device:#?}\n");
-        text += &format!("{:#?}\n", LinkReader::new(device, 1).read(host, None));
+        text += &format!("{:#?}\n", LinkReader::new(device, 1).read(host, &[]));
         let mut counters = CounterReader::new(device, false, |_| None);
         text += &format!("{:#?}\n", counters.read(host, None));
         for port in &device.ports {

@@ -34,6 +34,8 @@ impl History {
             let up = state.is_up();
             if up {
                 port.ever_active = true;
+                port.lid.push(facts.value.lid, facts.at);
+                port.sm_lid.push(facts.value.sm_lid, facts.at);
                 if let Some(rate) = facts.value.rate.value() {
                     let rate = rate_of(snapshot, key, rate.rate);
                     port.best_rate = port.best_rate.max(rate);

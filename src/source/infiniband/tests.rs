@@ -293,6 +293,31 @@ fn of_too_many_devices_virtual_functions_are_left_out_and_that_is_told() {
 }
 
 #[test]
+fn a_uverbs_device_that_cannot_be_read_is_not_missing() {
+    let class = "sys/class/infiniband_verbs";
+    let rows: [(&str, fn(&TestTree)); 3] = [
+        ("class", |tree| tree.errno(13, "sys/class/infiniband_verbs")),
+        ("name", |tree| {
+            tree.errno(5, "sys/class/infiniband_verbs/uverbs3/ibdev");
+        }),
+        ("another's", |tree| {
+            tree.file("sys/class/infiniband_verbs/uverbs3/ibdev", "mlx5_7");
+        }),
+    ];
+    for (name, spoil) in rows {
+        let tree = TestTree::new();
+        tree.mlx5("mlx5_0", "0000:15:01.0", "0000:19:00.0");
+        tree.file(&format!("{class}/uverbs3/ibdev"), "mlx5_0");
+        spoil(&tree);
+        let want = match name {
+            "another's" => Reading::Absent,
+            _ => Reading::NotObservable,
+        };
+        assert_eq!(devices(&tree)[0].uverbs, want, "{name}");
+    }
+}
+
+#[test]
 fn an_empty_sys_says_nothing() {
     let tree = TestTree::bare();
     tree.dir("sys");

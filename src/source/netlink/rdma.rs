@@ -23,6 +23,8 @@ pub(super) const DEV_INDEX: u16 = 1;
 pub(super) const DEV_NAME: u16 = 2;
 /// The number of ports in CMD_GET, a port's number elsewhere.
 pub(super) const PORT_INDEX: u16 = 3;
+const LID: u16 = 9;
+const SM_LID: u16 = 10;
 const PORT_STATE: u16 = 12;
 const PORT_PHYS_STATE: u16 = 13;
 const RES_SUMMARY: u16 = 15;
@@ -56,6 +58,10 @@ pub struct NlPort {
     pub state: PortState,
     /// State of the physical layer.
     pub phys_state: PhysState,
+    /// LID; InfiniBand ports alone have one here.
+    pub lid: Option<u32>,
+    /// LID of its subnet manager.
+    pub sm_lid: Option<u32>,
 }
 
 /// The answer to RDMA_NLDEV_CMD_SYS_GET.
@@ -218,6 +224,8 @@ pub fn port_link(payload: &[u8]) -> Result<NlPort, NetlinkError> {
         port: needed(attrs.u32(PORT_INDEX)?)?,
         state: PortState::from_id(needed(attrs.u8(PORT_STATE)?)?.into()),
         phys_state: PhysState::from_id(needed(attrs.u8(PORT_PHYS_STATE)?)?.into()),
+        lid: attrs.u32(LID)?,
+        sm_lid: attrs.u32(SM_LID)?,
     })
 }
 

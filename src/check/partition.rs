@@ -1,0 +1,210 @@
+//! Whether InfiniBand rails are in a partition that programs can use.
+
+use super::expected::{self, Row, Shared, majority, row};
+use super::likeness::alike;
+use super::{Action, Candidate, Check, Context, PortView, ReasonDoc, Weight};
+use crate::observe::rdma::{Function, LinkLayer};
+
+const ID: &str = "partition";
+
+/// Top bit of a P_Key: full member (IBTA, 10.9.1). Limited members cannot talk to limited members.
+const FULL: u16 = 0x8000;
+
+const NONE: ReasonDoc = ReasonDoc::failing(
+    "NoPartition",
+    Action::FixConfiguration,
+    "The first entry of an active InfiniBand rail's P_Key table is empty. Programs use that entry unless `NCCL_IB_PKEY` names another index, so none can talk.",
+    "Look at the subnet manager's partition configuration for this port's GUID (`smpquery pkeys`), put it in the partition of the others, and have the subnet manager sweep.",
+);
+const LIMITED: ReasonDoc = ReasonDoc::degraded(
+    "PartitionLimited",
+    Action::FixConfiguration,
+    "An InfiniBand rail is a limited member of its partition, though most rails alike are full members, or it was one itself. Limited members cannot talk to each other.",
+    "Make the port a full member in the subnet manager's partition configuration (`full` in partitions.conf, or in UFM). Where it is meant so, run `selvage accept` on the node.",
+);
+const ALL_LIMITED: ReasonDoc = ReasonDoc::degraded(
+    "AllRailsLimited",
+    Action::FixConfiguration,
+    "All InfiniBand rails of the node are limited members of their partition: they reach full members only, such as storage.",
+    "If jobs run between nodes like this one, make the ports full members in the subnet manager's partition configuration.",
+)
+.notice();
+const OTHER_KEY: ReasonDoc = ReasonDoc::degraded(
+    "PartitionDiffers",
+    Action::None,
+    "The first P_Key of a rail is another partition's than that of most rails alike. Tenants may be separated so.",
+    "If it is not meant so, compare the port's GUID in the subnet manager's partition configuration with those of its neighbours.",
+)
+.notice();
+
+/// The row in the table.
+pub const CHECK: Check = Check {
+    id: ID,
+    title: "Partition",
+    what: "The first P_Key of each active InfiniBand rail, which queue pairs use by default. An empty one fails; a limited membership is held against the rail's own past and a clear majority of the rails alike, not for virtual functions, whose keys are their tenant's. RoCE and EFA have a constant one, which says nothing.",
+    reasons: &[NONE, LIMITED, ALL_LIMITED, OTHER_KEY],
+    run,
+};
+
+/// 2: full member, 1: limited. Keys of virtual functions are their tenants'.
+pub const MEMBERSHIP: Row = Row {
+    peers: expected::most,
+    text: |membership| membership_name(membership).to_string(),
+    value: |membership| membership_name(membership).into(),
+    verb: "is a partition member with rights:",
+    ..row(
+        ID,
+        "membership",
+        |_, port| {
+            let key = key(port).filter(|_| port.device.function == Function::Physical)?;
+            (key != 0).then_some(if key & FULL == 0 { 1 } else { 2 })
+        },
+        |context| context.policy.partition.timing(),
+        |_| &LIMITED,
+    )
+};
+
+const PARTITION: Shared = Shared {
+    name: "the partition of its first P_Key",
+    evidence: "pkey",
+    check: ID,
+    observed: |_, port| {
+        let key = key(port).filter(|_| port.device.function == Function::Physical)?;
+        Some(format!("{:#06x}", key | FULL)).filter(|_| key != 0)
+    },
+    alike,
+    timing: |context| context.policy.partition.timing(),
+    reason: &OTHER_KEY,
+};
+
+fn membership_name(membership: u64) -> &'static str {
+    if membership > 1 { "full" } else { "limited" }
+}
+
+/// Entry 0 of an active InfiniBand port.
+fn key(port: &PortView<'_>) -> Option<u16> {
+    let infiniband = port.port.link_layer == LinkLayer::Infiniband && port.is_active();
+    port.link?.pkey.filter(|_| infiniband)
+}
+
+fn run(context: &Context<'_>) -> Vec<Candidate> {
+    let rails = || context.rails();
+    let timing = context.policy.partition.timing();
+    let mut found: Vec<Candidate> = rails()
+        .filter_map(|rail| {
+            if key(rail) == Some(0) {
+                let about = (rail.key.to_string(), rail.subject.clone());
+                let message = format!(
+                    "{} is active in no partition: P_Key 0 is empty",
+                    rail.subject
+                );
+                return Some(
+                    NONE.candidate(ID, about, timing, message)
+                        .with("pkey", "0x0000"),
+                );
+            }
+            MEMBERSHIP
+                .judge(context, rail)
+                .or_else(|| PARTITION.judge(context, rail))
+        })
+        .collect();
+    let rights: Vec<u64> = rails()
+        .filter_map(|rail| (MEMBERSHIP.observed)(context, rail))
+        .collect();
+    let told = found.iter().any(|found| found.weight == Weight::Verdict);
+    if !told && majority(&rights) == Some(1) && rights.iter().all(|rights| *rights == 1) {
+        let message = format!(
+            "all {} InfiniBand rails are limited members of their partition",
+            rights.len()
+        );
+        found.push(ALL_LIMITED.candidate(ID, ("node", "node"), timing, message));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Node, link};
+    use super::*;
+
+    fn node(pkey: impl Fn(usize) -> u16) -> Node {
+        let mut node = Node::infiniband();
+        for i in 0..8 {
+            let mut facts = link(400, 4);
+            facts.pkey = Some(pkey(i));
+            node.set_link(i, facts);
+        }
+        node
+    }
+
+    #[test]
+    fn memberships() {
+        let odd = |key: u16, others: u16| node(move |i| if i == 3 { key } else { others });
+        let rows: [(&str, Node, &[&str]); 7] = [
+            ("all full", node(|_| 0xffff), &[]),
+            (
+                "empty",
+                odd(0, 0xffff),
+                &["mlx5_3/1 NoPartition Failing Verdict"],
+            ),
+            (
+                "one limited",
+                odd(0x7fff, 0xffff),
+                &["mlx5_3/1 PartitionLimited Degraded Verdict"],
+            ),
+            (
+                "all limited",
+                node(|_| 0x7fff),
+                &["node AllRailsLimited Degraded Notice"],
+            ),
+            (
+                "the one with the subnet manager is full",
+                odd(0xffff, 0x7fff),
+                &[],
+            ),
+            (
+                "another tenant",
+                odd(0x800a, 0x800b),
+                &["mlx5_3/1 PartitionDiffers Degraded Notice"],
+            ),
+            (
+                "half and half",
+                node(|i| if i < 4 { 0x7fff } else { 0xffff }),
+                &[],
+            ),
+        ];
+        for (name, node, want) in rows {
+            assert_eq!(node.told(&CHECK), want, "{name}");
+        }
+    }
+
+    #[test]
+    fn tenants_ethernet_and_ports_that_are_down_are_left_alone() {
+        let mut guest = node(|i| if i == 3 { 0x7fff } else { 0x800b });
+        for device in &mut guest.devices {
+            device.function = Function::VirtualInGuest;
+        }
+        guest.tick(1);
+        let mut roce = Node::roce();
+        roce.set_link(
+            3,
+            node(|_| 0)
+                .snapshot
+                .links
+                .values()
+                .next()
+                .unwrap()
+                .value
+                .clone(),
+        );
+        let mut down = node(|i| if i == 3 { 0 } else { 0xffff });
+        down.set_state(
+            3,
+            crate::observe::rdma::PortState::Down,
+            crate::observe::rdma::PhysState::Polling,
+        );
+        for node in [guest, roce, down] {
+            assert_eq!(node.told(&CHECK), [""; 0]);
+        }
+    }
+}
