@@ -296,6 +296,7 @@ fn a_rail_that_is_down_and_odd_is_not_ready() {
         let (_, text) = selvage(dir.path(), &["check", "-o", "json"]);
         let report: serde_json::Value = serde_json::from_str(&text).unwrap();
         let (state, reason) = match odd.contains(&name) {
+            true if name == "other layer" => ("unready", "WrongLinkLayer"),
             true => ("unknown", "LinkUnproven"),
             false => ("unready", "LinkDown"),
         };
@@ -311,7 +312,7 @@ fn modes_second_ports_and_lost_gpus() {
         (
             "a rail in the wrong mode",
             |t| t.put(t.port("mlx5_4", 1).join("link_layer"), "Ethernet"),
-            "degraded",
+            "unready",
             "WrongLinkLayer",
         ),
         (

@@ -1,7 +1,10 @@
 //! Errors on the wire.
 
+use super::expected::Because;
+use super::likeness::alike;
 use super::rising::{Counters, Rule, rule};
 use super::{Action, Candidate, Check, Context, PortView, ReasonDoc};
+use std::time::Duration;
 
 const ID: &str = "link_errors";
 
@@ -56,6 +59,22 @@ const ADMIN_COMMANDS: ReasonDoc = ReasonDoc::degraded(
     "Drain the node and stop and start the instance, which moves it to other hardware.",
 );
 
+const CORRECTED: ReasonDoc = ReasonDoc::degraded(
+    "CorrectedBitsHigh",
+    Action::ReseatCable,
+    "Error correction (FEC) mends a larger share of the bits that a RoCE rail receives than NVIDIA's limits allow for its speed, or ten times the share of its peers. Nothing is lost yet. Fast links always have some: the share counts, never the number.",
+    "Watch `share` and `trend`: where it rises, clean and reseat the connectors or replace cable and module at the next gap, before the link drops.",
+)
+.notice();
+
+/// Shares of corrected bits by the speed of a lane in Gb/s: what is too many, and what is worth a
+/// look next to peers. Of the limits for a speed the most lenient, as neither the module nor the
+/// chip's generation is known (pdr_deterministic_plugin, Field_BER_Thresholds.csv V06).
+const CORRECTED_LIMITS: &[(u64, f64, f64)] =
+    &[(25, 1e-9, 5e-10), (50, 1e-5, 5e-6), (100, 1e-5, 5e-6)];
+/// How many times the median of its peers is odd.
+const TIMES_PEERS: f64 = 10.0;
+
 /// A link that comes up counts errors while it trains: those are left out. (RoCE: the PMA error
 /// files stay 0, so the network device's statistics tell.)
 const OF_THE_WIRE: &[Rule] = &[
@@ -107,7 +126,7 @@ const OF_PACKETS: &[Rule] = &[
 pub const CHECK: Check = Check {
     id: ID,
     title: "Link errors",
-    what: "How fast the error counters of each port rise: InfiniBand's own (PMA), RoCE's ICRC errors, and the physical-layer errors of the Ethernet side. Only rises since the first sample count, and what a link counts while it trains is left out. A counter stuck at its maximum is reported by counter_saturated.",
+    what: "How fast the error counters of each port rise: InfiniBand's own (PMA), RoCE's ICRC errors, and the physical-layer errors of the Ethernet side. Only rises since the first sample count, and what a link counts while it trains is left out. A counter stuck at its maximum is reported by counter_saturated. Of the bits that error correction mends on RoCE rails the share counts, against the limits for the lanes' speed and the median of the rails alike.",
     reasons: &[
         SYMBOL,
         RECOVERY,
@@ -117,16 +136,80 @@ pub const CHECK: Check = Check {
         CONSTRAINT,
         CHECKSUM,
         ADMIN_COMMANDS,
+        CORRECTED,
     ],
     run,
 };
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
-    context
-        .ports()
-        .iter()
-        .flat_map(|port| judge(context, port))
-        .collect()
+    let of_ports = context.ports().iter().flat_map(|port| judge(context, port));
+    of_ports.chain(corrected_bits(context)).collect()
+}
+
+/// Rails whose share of corrected bits is too high.
+fn corrected_bits(context: &Context<'_>) -> Vec<Candidate> {
+    let within = context.policy.link_errors.ratio_within.0;
+    let rails = context
+        .rails()
+        .filter(|rail| rail.is_roce() && rail.is_active());
+    let shares: Vec<_> = rails
+        .filter_map(|rail| Some((rail, corrected_share(context, rail, within)?)))
+        .collect();
+    let judged = shares.iter().filter_map(|(rail, share)| {
+        let lane = rail.link?.rate.value()?;
+        let speed = context.rate(rail)?.0 / u64::from(lane.lanes?.max(1)) / 1_000_000_000;
+        let (_, limit, watch) = CORRECTED_LIMITS.iter().find(|(gbps, ..)| *gbps == speed)?;
+        let mut peers: Vec<f64> = shares
+            .iter()
+            .filter(|(other, _)| alike(rail, other))
+            .map(|(_, share)| *share)
+            .collect();
+        peers.sort_by(f64::total_cmp);
+        let median = peers
+            .get(peers.len() / 2)
+            .filter(|_| peers.len() >= 3)
+            .copied();
+        let odd = median.is_some_and(|median| *share > TIMES_PEERS * median);
+        let what = match (share > limit, odd && share > watch) {
+            (true, _) => format!("more than {limit:.0e} is too much"),
+            (false, true) => format!("the median of its peers is {:.1e}", median?),
+            (false, false) => return None,
+        };
+        let trend = match corrected_share(context, rail, within * 6) {
+            Some(longer) if *share > 1.5 * longer => "rising",
+            Some(longer) if *share * 1.5 < longer => "falling",
+            _ => "steady",
+        };
+        let subject = &rail.subject;
+        let message =
+            format!("{subject}: {share:.1e} of the bits received are corrected, {trend}; {what}");
+        let (about, timing) = (
+            (rail.key.to_string(), subject.clone()),
+            context.policy.link_errors.timing(),
+        );
+        let found = CORRECTED.candidate(ID, about, timing, message);
+        let found = found.with("share", *share).with("trend", trend);
+        Some(found.expecting(*limit, Because::Shape))
+    });
+    judged.collect()
+}
+
+/// Corrected bits by bits received within the last `within`, once half of that was watched with the
+/// link up. Firmware that does not count what it receives: a link carries symbols all the time, so
+/// its rate tells.
+fn corrected_share(context: &Context<'_>, port: &PortView<'_>, within: Duration) -> Option<f64> {
+    let sampled = context.as_of_ethtool(port.port.netdev.as_deref()?);
+    let settled = context.policy.link_errors.settle.0;
+    let since = port.last_edge().map(|edge| edge.plus(settled));
+    let rise = |name| sampled.increase_since(port.statistic(name)?, within, since);
+    let corrected = rise("rx_corrected_bits_phy")?;
+    let enough = context.policy.link_errors.ratio_within.0 / 2;
+    let counted = rise("rx_bits_phy").filter(|bits| bits.by > 0);
+    let received = match counted {
+        Some(bits) => bits.by as f64,
+        None => context.rate(port)?.0 as f64 * corrected.over.as_secs_f64(),
+    };
+    (corrected.over >= enough).then_some(corrected.by as f64 / received)
 }
 
 fn judge(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
@@ -261,7 +344,7 @@ mod tests {
         node.set_counters(0, &[("symbol_error", 9000)]);
         node.tick(10);
         assert_eq!(node.told(&CHECK), Vec::<String>::new());
-        node.tick(60);
+        node.tick(300);
         node.set_counters(0, &[("symbol_error", 9500)]);
         node.tick(0);
         assert_eq!(node.run(&CHECK)[0].evidence["increase"], 500);
@@ -283,6 +366,51 @@ mod tests {
         set(&mut node, 200);
         node.tick(0);
         assert_eq!(node.told(&CHECK), ["mlx5_0/1 SymbolErrors Degraded Notice"]);
+    }
+
+    /// A RoCE node whose rails correct so many bits a second for so long.
+    fn correcting(seconds: u64, per_second: impl Fn(usize) -> u64) -> Node {
+        let mut node = Node::roce();
+        for at in (0..=seconds).step_by(20) {
+            for i in 0..8 {
+                let corrected = per_second(i) * at;
+                let counts = [
+                    ("rx_corrected_bits_phy", corrected),
+                    ("rx_bits_phy", 400_000_000_000 * at),
+                ];
+                node.set_ethtool(i, PriorityFacts::default(), &counts);
+            }
+            node.tick(0);
+            node.tick(20);
+        }
+        node
+    }
+
+    #[test]
+    fn corrected_bits_are_judged_by_their_share() {
+        let odd = |share: u64| move |i: usize| if i == 3 { share } else { 4_000 };
+        // At 400 Gb/s 4,000 a second are 1e-8, 4,000,000 are 1e-5.
+        assert_eq!(correcting(600, odd(1_000_000)).told(&CHECK), [""; 0]);
+        let high = ["mlx5_3/1 CorrectedBitsHigh Degraded Notice"];
+        assert_eq!(correcting(600, odd(4_400_000)).told(&CHECK), high);
+        assert_eq!(
+            correcting(600, odd(2_400_000)).told(&CHECK),
+            high,
+            "ten times its peers'"
+        );
+        assert_eq!(correcting(600, |_| 2_400_000).told(&CHECK), [""; 0]);
+        assert_eq!(
+            correcting(240, odd(4_400_000)).told(&CHECK),
+            [""; 0],
+            "too short"
+        );
+        let mut trained = correcting(600, odd(4_400_000));
+        trained.snapshot.netdevs.clear();
+        trained.set_state(3, PortState::Down, PhysState::Training);
+        trained.tick(1);
+        trained.set_link(3, super::super::testing::link(400, 4));
+        trained.tick(1);
+        assert_eq!(trained.told(&CHECK), [""; 0], "it came up just now");
     }
 
     #[test]

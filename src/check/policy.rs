@@ -167,7 +167,9 @@ check_section! {
         admin_commands_lost: Limit = limit(0, 3600),
         /// Errors within this long after a link edge are the training's own, and are left out.
         /// Heuristic.
-        settle: Span = Span::from_secs(30),
+        settle: Span = Span::from_secs(300),
+        /// Share of corrected bits: so long it is measured, at least half of it.
+        ratio_within: Span = Span::from_secs(600),
     }
 }
 

@@ -69,7 +69,7 @@ runbooks! {
     "SelvageWrongLinkLayer" ["WrongLinkLayer" "PartitionLimited" "AllRailsLimited" "PartitionDiffers"]
     "SelvageLinkFlapping" ["LinkFlapping" "LinkUnstable"]
     "SelvageRateBelowPeers" ["RateBelowExpected" "RateBelowPeers" "LaneWidthReduced" "RateBelowBest" "MtuReduced" "RateBelowNominal"]
-    "SelvageLinkErrors" ["SymbolErrors" "LinkRecoveries" "ReceiveErrors" "LinkIntegrityErrors" "BufferOverruns" "ConstraintErrors" "ChecksumErrors"]
+    "SelvageLinkErrors" ["SymbolErrors" "LinkRecoveries" "ReceiveErrors" "LinkIntegrityErrors" "BufferOverruns" "ConstraintErrors" "ChecksumErrors" "CorrectedBitsHigh"]
     "SelvageCountersBlind" ["CounterSaturated" "CountersRefused"]
     "SelvageGidTable" ["NoRoceV2Gid" "GidLost" "OnlyLinkLocalGid"]
     "SelvageRetransmission" ["PacketLoss" "OutOfOrder" "AckTimeouts" "RetriesExceeded" "EfaRetransmissions" "EfaRemoteImpaired" "EfaReceiveDrops"]
