@@ -8,7 +8,7 @@ VM_KERNELS ?= 6.1 6.12
 # Mutants of one `make mutants`.
 SAMPLE ?= 40
 # Integration tests that need root or a Debian package; so do the tests in preflight's `namespaces`.
-HOST_TESTS := differential dot1x
+HOST_TESTS := differential dot1x subnet
 UNIT_TESTS := $(filter-out $(HOST_TESTS),$(patsubst tests/%.rs,%,$(wildcard tests/*.rs)) \
     $(patsubst tests/%/main.rs,%,$(wildcard tests/*/main.rs)))
 
@@ -70,7 +70,7 @@ test-manifests: ## overlays, chart and admission policy; no cluster needed
 
 test: deps check test-host test-alerts test-dashboards test-page test-stack test-vm ## everything but the system suites
 
-test-host: ## network namespaces, hostapd and wpa_supplicant, node_exporter
+test-host: ## network namespaces, hostapd and wpa_supplicant, opensm over ibsim, node_exporter
 	cargo test --locked $(addprefix --test ,$(HOST_TESTS))
 	cargo test --locked --test preflight namespaces::
 

@@ -1,0 +1,166 @@
+//! InfiniBand facts from a real subnet manager: opensm over ibsim, whose ports' files become those
+//! of a node's rails, and the program that judges them. What the machine does not allow fails the
+//! test; nothing is skipped.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "test code"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod fabric;
+
+use fabric::{Fabric, RAILS, guid};
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use support::{Server, get, node};
+
+/// Longest wait for what takes seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Partitions with every port a full member.
+const ALL_FULL: &str = "Default=0x7fff, ipoib : ALL=full;\n";
+
+/// One look at the node.
+fn check(root: &Path) -> Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_selvage"))
+        .args(["check", "-o", "json", "--set=agent.state_dir="])
+        .arg("--host-root")
+        .arg(root)
+        .output()
+        .unwrap();
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+/// `subject reason status weight` of each finding.
+fn findings(report: &Value) -> Vec<String> {
+    let word = |finding: &Value, name: &str| finding[name].as_str().unwrap().to_string();
+    (report["findings"].as_array().unwrap().iter())
+        .map(|finding| {
+            ["subject", "reason", "status", "weight"]
+                .map(|name| word(finding, name))
+                .join(" ")
+        })
+        .collect()
+}
+
+/// The agent's report, once it is as wanted.
+fn until(agent: &Server, wanted: impl Fn(&Value) -> bool) -> Value {
+    let begin = Instant::now();
+    loop {
+        let report: Value = serde_json::from_str(&get(&agent.address, "/report").1).unwrap();
+        if wanted(&report) {
+            return report;
+        }
+        assert!(begin.elapsed() < PATIENCE, "{report:#}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_subnet_without_its_manager_is_not_ready_and_not_condemned() {
+    let fabric = Fabric::new();
+    let (dir, _node) = node("h100_ib");
+    fabric.copy_to(dir.path());
+    let report = check(dir.path());
+    assert_eq!(report["state"], "unknown", "{:?}", findings(&report));
+    // LID 0 is no fault of a port that waits for its manager.
+    let found = findings(&report);
+    assert!(
+        found.iter().all(|f| f.contains(" LinkInit ")) && !found.is_empty(),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_manager_sets_up_the_ports_and_its_partitions_are_judged() {
+    let mut fabric = Fabric::new();
+    let (dir, _node) = node("h100_ib");
+    fabric.start_manager(ALL_FULL);
+    let ports = fabric.copy_to(dir.path());
+    for port in &ports {
+        assert_eq!(port["state"], "4: ACTIVE");
+        assert_ne!(port["lid"], "0x0");
+        assert_eq!(port["pkeys/0"], "0xffff");
+    }
+    let report = check(dir.path());
+    assert_eq!(
+        (&report["state"], findings(&report)),
+        (&"ready".into(), vec![])
+    );
+
+    fabric.stop_manager();
+    let all_but_one = (0..=8)
+        .filter(|node| *node != 3)
+        .map(|node| format!("{:#x}=full", guid(node)));
+    let members = all_but_one.collect::<Vec<_>>().join(", ");
+    fabric.start_manager(&format!(
+        "Default=0x7fff, ipoib : ALL=limited, {members};\n"
+    ));
+    fabric.until_port(3, "pkeys/0", "0x7fff");
+    fabric.copy_to(dir.path());
+    let report = check(dir.path());
+    assert_eq!(report["state"], "degraded");
+    let rail = RAILS[3];
+    assert_eq!(
+        findings(&report),
+        [format!("{rail}/1 PartitionLimited degraded verdict")]
+    );
+}
+
+#[test]
+fn an_agent_sees_other_lids_and_a_link_that_goes_and_returns() {
+    let mut fabric = Fabric::new();
+    let (dir, _node) = node("h100_ib");
+    fabric.start_manager(ALL_FULL);
+    let before = fabric.copy_to(dir.path());
+    let agent = Server::agent(dir.path(), &["--set=intervals.devices=2s"]);
+    until(&agent, |report| report["state"] == "ready");
+
+    // The manager is gone: the ports' files stay as they were, and so does the verdict.
+    fabric.stop_manager();
+    fabric.copy_to(dir.path());
+    assert_eq!(check(dir.path())["state"], "ready");
+
+    // Another one gives other LIDs, as after a restart that lost its table.
+    fabric.reset_ports();
+    fabric.start_manager_with_lids(ALL_FULL, 0x32);
+    let after = fabric.copy_to(dir.path());
+    for (before, after) in before.iter().zip(&after) {
+        assert_ne!(before["lid"], after["lid"]);
+        assert_eq!(after["state"], "4: ACTIVE");
+    }
+    let report = until(&agent, |report| {
+        findings(report).iter().any(|f| f.contains(" LidChanged "))
+    });
+    assert_eq!(report["state"], "ready", "{:?}", findings(&report));
+
+    fabric.unlink(5);
+    let ports = fabric.copy_to(dir.path());
+    assert_eq!(
+        (&*ports[5]["state"], &*ports[5]["phys_state"]),
+        ("1: DOWN", "2: Polling")
+    );
+    let down = format!("{}/1 LinkDown failing verdict", RAILS[5]);
+    let report = until(&agent, |report| report["state"] == "unready");
+    assert!(findings(&report).contains(&down), "{:?}", findings(&report));
+
+    fabric.relink(5);
+    until(&agent, |_| {
+        fabric.copy_to(dir.path());
+        let report: Value = serde_json::from_str(&get(&agent.address, "/report").1).unwrap();
+        report["ports"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|port| port["device"] != RAILS[5] || port["state"] == "active")
+    });
+}
