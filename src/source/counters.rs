@@ -13,7 +13,6 @@ use crate::source::rdma_port::{class_dir, port_dir};
 use crate::source::tree;
 use nix::libc;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::path::PathBuf;
 use std::sync::LazyLock;
 
 /// PMA files that checks and metrics need, in the order of reading. An error counter comes first:
@@ -101,7 +100,7 @@ impl CounterReader {
         skip: impl Fn(u32) -> Option<PmaSkip>,
     ) -> CounterReader {
         let counter_dir = |path, rank| CounterDir {
-            path,
+            dir: tree::Directory::new(path),
             rank,
             essential_only,
             closed: BTreeSet::new(),
@@ -205,7 +204,7 @@ impl PortReader {
 /// A directory of counter files that is read again and again.
 #[derive(Debug)]
 struct CounterDir {
-    path: PathBuf,
+    dir: tree::Directory,
     rank: fn(&str) -> Option<usize>,
     /// Only files that have a rank.
     essential_only: bool,
@@ -219,13 +218,13 @@ impl CounterDir {
     fn read(&mut self, host: &Host, stop_at_einval: bool) -> (Counts, bool) {
         let mut values = Counts::new();
         let mut stopped = false;
-        let names = tree::names(host, &self.path);
-        let dir = tree::Directory::new(host, &self.path);
+        self.dir.begin(host);
+        let names = self.dir.names(host).to_vec();
         for name in order(names, self.rank, self.essential_only) {
             let mut value = Reading::NotObservable;
             if !stopped && !self.closed.contains(&name) {
-                let path = self.path.join(&name);
-                let answer = dir.read_raw(&name, MAX_TEXT);
+                let path = self.dir.path().join(&name);
+                let answer = self.dir.read_raw(host, &name, MAX_TEXT);
                 if matches!(&answer, Err(error) if error.raw_os_error() == Some(libc::EINVAL)) {
                     stopped = stop_at_einval;
                     if !stop_at_einval {

@@ -11,7 +11,6 @@ use crate::source::link_text::{parse_phys_state, parse_rate, parse_state};
 use crate::source::netlink::rdma::NlPort;
 use crate::source::rdma_port::port_dir;
 use crate::source::{parse, tree};
-use std::path::PathBuf;
 
 /// Reads the ports of one device again and again.
 #[derive(Debug)]
@@ -24,7 +23,7 @@ pub struct LinkReader {
 struct PortReader {
     number: u32,
     layer: LinkLayer,
-    dir: PathBuf,
+    dir: tree::Directory,
     last: Option<LinkFacts>,
     /// Reads since the rate was read.
     rate_age: u32,
@@ -37,7 +36,7 @@ impl LinkReader {
         let port = |port: &RdmaPort| PortReader {
             number: port.number,
             layer: port.link_layer,
-            dir: port_dir(&device.name, port.number),
+            dir: tree::Directory::new(port_dir(&device.name, port.number)),
             last: None,
             rate_age: 0,
         };
@@ -61,7 +60,7 @@ impl LinkReader {
 
 impl PortReader {
     fn read(&mut self, host: &Host, known: Option<&NlPort>, rate_every: u32) -> LinkFacts {
-        let dir = tree::Directory::new(host, &self.dir);
+        self.dir.begin(host);
         let (state, phys_state, via) = match known {
             Some(known) => (
                 Reading::Value(known.state),
@@ -69,8 +68,8 @@ impl PortReader {
                 Via::Netlink,
             ),
             None => (
-                parsed(&dir, "state", parse_state),
-                parsed(&dir, "phys_state", parse_phys_state),
+                parsed(host, &mut self.dir, "state", parse_state),
+                parsed(host, &mut self.dir, "phys_state", parse_phys_state),
                 Via::Sysfs,
             ),
         };
@@ -86,12 +85,13 @@ impl PortReader {
             return last.clone();
         }
         self.rate_age = 0;
-        let hex = |file: &str| parse::hex(host, self.dir.join(file));
+        let rate = parsed(host, &mut self.dir, "rate", parse_rate);
+        let hex = |file: &str| parse::hex(host, self.dir.path().join(file));
         let infiniband = self.layer == LinkLayer::Infiniband;
         let facts = LinkFacts {
             state,
             phys_state,
-            rate: parsed(&dir, "rate", parse_rate),
+            rate,
             lid: match self.layer {
                 // Always 0x0 there, and each read costs what the state costs.
                 LinkLayer::Ethernet => Some(0),
@@ -114,20 +114,22 @@ impl PortReader {
 
 /// Reads and parses a file of a port; a text that does not parse is malformed.
 fn parsed<T>(
-    dir: &tree::Directory<'_>,
+    host: &Host,
+    dir: &mut tree::Directory,
     file: &str,
     parse: impl Fn(&str) -> Option<T>,
 ) -> Reading<T> {
-    dir.read_text(file).and_then(|text| match parse(&text) {
-        Some(value) => Reading::Value(value),
-        None => Reading::failed(
-            FaultKind::Malformed,
-            format!(
-                "{file}: unexpected text {:?}",
-                parse::clean(&text).unwrap_or_default()
+    dir.read_text(host, file)
+        .and_then(|text| match parse(&text) {
+            Some(value) => Reading::Value(value),
+            None => Reading::failed(
+                FaultKind::Malformed,
+                format!(
+                    "{file}: unexpected text {:?}",
+                    parse::clean(&text).unwrap_or_default()
+                ),
             ),
-        ),
-    })
+        })
 }
 
 #[cfg(test)]

@@ -2,13 +2,16 @@
 
 use crate::host::Host;
 use crate::observe::reading::{FaultKind, Reading};
-use nix::fcntl::{OFlag, openat};
-use nix::sys::stat::Mode;
-use std::cell::OnceCell;
+use nix::libc;
+use nix::sys::resource::{Resource, getrlimit};
+use nix::time::{ClockId, clock_gettime};
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read};
-use std::os::fd::OwnedFd;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Longest file read; kernel attributes are at most a page, `/proc` files a few.
 pub const MAX_FILE: usize = 1 << 20;
@@ -38,15 +41,15 @@ fn open(path: &Path) -> io::Result<File> {
 /// Longest sysfs attribute: a page.
 const ATTRIBUTE: usize = 4096;
 
-/// An attribute below `sys/` comes whole in one read; a second one, which would only say that it has
-/// ended, is left out.
-fn read_at_most(mut file: File, limit: usize, is_attribute: bool) -> io::Result<Vec<u8>> {
+/// Reads a file from its beginning. An attribute below `sys/` comes whole in one read; a second one,
+/// which would only say that it has ended, is left out.
+fn read_at_most(file: &File, limit: usize, is_attribute: bool) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if is_attribute {
         let mut page = [0; ATTRIBUTE];
         let room = limit.min(ATTRIBUTE);
         let read = loop {
-            match file.read(page.get_mut(..room).unwrap_or_default()) {
+            match file.read_at(page.get_mut(..room).unwrap_or_default(), 0) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 other => break other?,
             }
@@ -55,55 +58,141 @@ fn read_at_most(mut file: File, limit: usize, is_attribute: bool) -> io::Result<
         if read < room || read == limit {
             return Ok(bytes);
         }
+        (&mut &*file).seek(SeekFrom::Start(read as u64))?;
     }
     let left = limit.saturating_sub(bytes.len());
     file.take(left as u64).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// A directory whose files are read one after another: the way there, long by sysfs's links, is walked
-/// once. Made for one round of reads, so that nothing of a device that was replaced is kept.
+/// Most files kept open, where the process may have four times as many.
+const MAX_KEPT: usize = 1024;
+
+/// Files kept open between reads, in all directories.
+static KEPT: AtomicUsize = AtomicUsize::new(0);
+
+/// How many files may be kept open.
+static MAY_KEEP: LazyLock<usize> = LazyLock::new(|| {
+    let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(256, |(soft, _)| soft);
+    usize::try_from(limit / 4).map_or(MAX_KEPT, |quarter| quarter.min(MAX_KEPT))
+});
+
+/// A file that stays open between reads.
 #[derive(Debug)]
-pub struct Directory<'a> {
-    host: &'a Host,
-    path: &'a Path,
-    fd: OnceCell<Option<OwnedFd>>,
+struct Kept(File);
+
+impl Kept {
+    /// Keeps a file open, or gives it back where there are too many.
+    fn new(file: File) -> Result<Kept, File> {
+        let one_more = |kept| (kept < *MAY_KEEP).then_some(kept + 1);
+        match KEPT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more) {
+            Ok(_) => Ok(Kept(file)),
+            Err(_) => Err(file),
+        }
+    }
 }
 
-impl<'a> Directory<'a> {
-    /// A directory below the root; opened when the first file is read.
-    pub fn new(host: &'a Host, path: &'a Path) -> Self {
-        let fd = OnceCell::new();
-        Directory { host, path, fd }
+impl Drop for Kept {
+    fn drop(&mut self) {
+        KEPT.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Device, inode and moment of the last change of a directory.
+type Identity = (u64, u64, i64, i64);
+
+/// A directory whose files are read again and again: its names are listed and its files opened once.
+///
+/// Each round of reads begins with [`Directory::begin`], which starts over if another directory is at
+/// the path now, or entries came, went or were replaced. sysfs does not stamp its directories, and need
+/// not: a file of a device that is gone answers ENODEV, and is then opened by its path.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+    identity: Option<Identity>,
+    names: Option<Vec<String>>,
+    files: BTreeMap<String, Kept>,
+}
+
+impl Directory {
+    /// A directory below the root; nothing is opened yet.
+    pub fn new(path: PathBuf) -> Self {
+        Directory {
+            path,
+            identity: None,
+            names: None,
+            files: BTreeMap::new(),
+        }
+    }
+
+    /// The directory's path below the root.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Begins a round of reads.
+    pub fn begin(&mut self, host: &Host) {
+        let identity = identity(&host.path(&self.path));
+        if identity.is_none() || identity != self.identity {
+            self.names = None;
+            self.files.clear();
+        }
+        self.identity = identity;
+    }
+
+    /// Names in it, sorted; none where it cannot be listed.
+    pub fn names(&mut self, host: &Host) -> &[String] {
+        if self.names.is_none() {
+            self.names = list(host, &self.path).into_value();
+        }
+        self.names.as_deref().unwrap_or_default()
     }
 
     /// Raw bytes of a file in it, at most `limit`, with the system's own error.
     ///
     /// # Errors
     /// As [`read_raw`].
-    pub fn read_raw(&self, name: &str, limit: usize) -> io::Result<Vec<u8>> {
-        read_with(self.host, &self.path.join(name), limit, |full| {
-            let of_path = || {
-                let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-                nix::fcntl::open(&self.host.path(self.path), flags, Mode::empty()).ok()
-            };
-            match self.fd.get_or_init(of_path) {
-                Some(fd) => {
-                    let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC;
-                    Ok(openat(fd, name, flags, Mode::empty())?.into())
+    pub fn read_raw(&mut self, host: &Host, name: &str, limit: usize) -> io::Result<Vec<u8>> {
+        let path = self.path.join(name);
+        let (files, may_keep) = (&mut self.files, self.identity.is_some());
+        read_with(host, &path, |full| {
+            let is_attribute = path.starts_with("sys");
+            if let Some(kept) = files.get(name) {
+                let answer = read_at_most(&kept.0, limit, is_attribute);
+                if !matches!(&answer, Err(error) if error.raw_os_error() == Some(libc::ENODEV)) {
+                    return answer;
                 }
-                None => open(full),
+                files.remove(name);
             }
+            let file = open(full)?;
+            let answer = read_at_most(&file, limit, is_attribute)?;
+            if is_attribute
+                && may_keep
+                && let Ok(kept) = Kept::new(file)
+            {
+                files.insert(name.to_string(), kept);
+            }
+            Ok(answer)
         })
     }
 
     /// Text of a file in it, as [`read_text`].
-    pub fn read_text(&self, name: &str) -> Reading<String> {
-        match self.read_raw(name, MAX_FILE) {
+    pub fn read_text(&mut self, host: &Host, name: &str) -> Reading<String> {
+        match self.read_raw(host, name, MAX_FILE) {
             Ok(bytes) => Reading::Value(text(bytes)),
-            Err(error) => classify(&error, &self.host.path(self.path.join(name))),
+            Err(error) => classify(&error, &host.path(self.path.join(name))),
         }
     }
+}
+
+/// What a directory is now; none of one that changed within the present tick of the clock that stamps
+/// it, since a later change could leave the same stamp.
+fn identity(path: &Path) -> Option<Identity> {
+    let now = clock_gettime(ClockId::CLOCK_REALTIME_COARSE).ok()?;
+    let meta = std::fs::metadata(path).ok()?;
+    let changed = (meta.mtime(), meta.mtime_nsec());
+    let settled = changed < (now.tv_sec(), now.tv_nsec());
+    settled.then_some((meta.dev(), meta.ino(), changed.0, changed.1))
 }
 
 /// Trailing white space is cut; bytes that are not UTF-8 are replaced.
@@ -137,19 +226,21 @@ pub fn read_bytes(host: &Host, path: impl AsRef<Path>, limit: usize) -> Reading<
 /// # Errors
 /// What opening or reading answered, or the errno recorded for a captured tree.
 pub fn read_raw(host: &Host, path: impl AsRef<Path>, limit: usize) -> io::Result<Vec<u8>> {
-    read_with(host, path.as_ref(), limit, open)
+    let path = path.as_ref();
+    read_with(host, path, |full| {
+        read_at_most(&open(full)?, limit, path.starts_with("sys"))
+    })
 }
 
 fn read_with(
     host: &Host,
     path: &Path,
-    limit: usize,
-    open: impl Fn(&Path) -> io::Result<File>,
+    read: impl FnOnce(&Path) -> io::Result<Vec<u8>>,
 ) -> io::Result<Vec<u8>> {
     let full = host.path(path);
     let read = || {
         host.errnos().check(&full)?;
-        read_at_most(open(&full)?, limit, path.starts_with("sys"))
+        read(&full)
     };
     match host.recording() {
         Some(recording) => recording.file(host, path, read),
@@ -280,6 +371,63 @@ mod tests {
             })
         ));
         assert_eq!(read_text(&host, "four"), Reading::Absent);
+    }
+
+    /// A directory of the tree, read until its change is a tick old and its files are kept.
+    fn settled(host: &Host, path: &str) -> Directory {
+        let mut directory = Directory::new(path.into());
+        while directory.files.is_empty() {
+            directory.begin(host);
+            directory.read_text(host, "one");
+        }
+        directory
+    }
+
+    #[test]
+    fn a_kept_file_shows_what_is_there_now() {
+        let dir = tempfile::tempdir().unwrap();
+        let counters = dir.path().join("sys/counters");
+        let write = |name: &str, text: &str| std::fs::write(counters.join(name), text).unwrap();
+        let host = Host::new(dir.path());
+        std::fs::create_dir_all(&counters).unwrap();
+        write("one", "1\n");
+        let mut kept = settled(&host, "sys/counters");
+        let mut read = |host: &Host| {
+            kept.begin(host);
+            let names = kept.names(host).len();
+            (names, kept.read_text(host, "one").into_value())
+        };
+        let long = "2".repeat(5000);
+        write("one", &long);
+        assert_eq!(read(&host), (1, Some(long)), "written over");
+        write("one.new", "3");
+        std::fs::rename(counters.join("one.new"), counters.join("one")).unwrap();
+        write("two", "4");
+        assert_eq!(
+            read(&host),
+            (2, Some("3".into())),
+            "replaced, and another came"
+        );
+        std::fs::rename(&counters, dir.path().join("sys/old")).unwrap();
+        assert_eq!(read(&host), (0, None), "gone");
+        std::fs::create_dir_all(&counters).unwrap();
+        write("one", "5");
+        assert_eq!(read(&host), (1, Some("5".into())), "another directory");
+    }
+
+    #[test]
+    fn what_is_kept_open_is_given_back() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("sys")).unwrap();
+        std::fs::write(dir.path().join("sys/one"), "1\n").unwrap();
+        let directory = settled(&Host::new(dir.path()), "sys");
+        let file = &directory.files["one"].0;
+        assert!(KEPT.load(Ordering::Relaxed) >= 1);
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(file));
+        assert!(Path::new(&path).exists());
+        drop(directory);
+        let still = std::fs::read_link(path).ok();
+        assert_ne!(still, Some(dir.path().join("sys/one")));
     }
 
     #[test]
