@@ -216,7 +216,13 @@ pub(super) fn peermem_module(facts: &GpuDirectFacts) -> Option<&'static str> {
 
 /// The peer-to-peer provider that the EFA driver names, where every device is EFA.
 fn efa_provider<'a>(facts: &'a GpuDirectFacts, devices: &[&RdmaDevice]) -> Option<&'a str> {
-    if !devices.iter().all(|device| device.driver == "efa") {
+    // The attribute is this driver's own: a function that has it needs no other sign.
+    let named = |device: &RdmaDevice| {
+        let address = device.pci.map(|pci| pci.to_string());
+        device.driver == "unknown" && address.is_some_and(|at| facts.efa_p2p.contains_key(&at))
+    };
+    let is_efa = |device: &&RdmaDevice| device.driver == "efa" || named(device);
+    if !devices.iter().all(is_efa) {
         return None;
     }
     facts

@@ -4,7 +4,8 @@
 //! Rules, the first that fits decides:
 //! 1. `rails.exclude`, then `rails.include` (once anything is included, nothing else is a rail).
 //!    What is excluded port by port still counts as of its kind below.
-//! 2. Never a rail: SMI sub-devices; VFs and sub-functions whose parent is on this host; NICs that
+//! 2. Never a rail: SMI sub-devices; what manages NVSwitches (by VPD; where that cannot be read, four
+//!    of more ConnectX-7 with consecutive GUIDs, on boards of B200 or B300 GPUs); ports 1, 2, 4, … of 12-port devices; VFs and sub-functions whose parent is on this host; NICs that
 //!    carry the default route, also below a virtual switch; software devices where hardware ones exist;
 //!    Ethernet on machines of a shape that has no fabric. The other ports of the card with the
 //!    default route are none without another card, and no GPU next to it.
@@ -36,7 +37,9 @@ mod second_ports;
 use crate::glob::{Glob, any_matches};
 use crate::observe::fabric::{SeenFabric, remember};
 use crate::observe::history::History;
+use crate::observe::pci::PciFacts;
 use crate::observe::rdma::{Function, PortState, RdmaDevice, RdmaPort};
+use crate::observe::reading::Reading;
 use crate::observe::snapshot::Snapshot;
 use crate::settings_macro::section;
 use crate::units::{DeviceKey, PortKey};
@@ -151,7 +154,7 @@ fn roles_in(
     let pci = snapshot.pci.as_ref().map(|pci| &pci.value);
     let virtual_machine = pci.is_some_and(|pci| pci.virtual_machine);
     let routes = Routes::of(fabric, virtual_machine);
-    let (ports, mut carriers) = barred(ports, fabric, &routes, &mut roles);
+    let (ports, mut carriers) = barred(ports, (fabric, pci), &routes, &mut roles);
     let ports = routes.without_possible(ports, &mut carriers, &mut roles);
     let gvnics = (gpus, says == ShapeSays::Gvnics);
     let mut ports = gvnic::unless_the_fabric(ports, fabric, gvnics, &mut roles);
@@ -298,7 +301,7 @@ fn without_excluded_kinds<'a>(ports: Vec<Port<'a>>, told: &Roles) -> Vec<Port<'a
 /// Rule 2. Gives the ports that are still open, and those that carry the default route.
 fn barred<'a>(
     ports: Vec<Port<'a>>,
-    fabric: &'a BTreeMap<DeviceKey, SeenFabric>,
+    (fabric, pci): (&'a BTreeMap<DeviceKey, SeenFabric>, Option<&PciFacts>),
     routes: &Routes<'a>,
     roles: &mut Roles,
 ) -> (Vec<Port<'a>>, Vec<Port<'a>>) {
@@ -306,10 +309,18 @@ fn barred<'a>(
         .values()
         .any(|seen| seen.device.function != Function::Software && !seen.device.is_gvnic());
     let (mut open, mut carriers) = (Vec::new(), Vec::new());
+    let managers = switch_managers(fabric, pci);
     for port in ports {
         let device = port.device;
         let why = if let Some(parent) = &device.smi_parent {
             format!("management sub-device of {parent}")
+        } else if device.manages_switches == Reading::Value(true) {
+            "manages NVSwitches (its VPD says SW_MNG)".to_string()
+        } else if managers.contains(&device.key) {
+            "its role is not known: it may manage NVSwitches, and its VPD cannot be read"
+                .to_string()
+        } else if device.ports.len() == PLANES * 3 && !port.port.number.is_multiple_of(3) {
+            "of a multi-plane device, whose data ports are 3, 6, 9 and 12".to_string()
         } else if device.function == Function::Software {
             if !hardware {
                 let why = "software device, and no hardware one exists";
@@ -334,6 +345,46 @@ fn barred<'a>(
         decide(roles, &port, Role::Other, why);
     }
     (open, carriers)
+}
+
+/// Planes of a ConnectX-8 that shows each as a port, between ports that the platform never uses.
+const PLANES: usize = 4;
+
+/// Functions that manage NVSwitches on one board.
+const MANAGERS: usize = 4;
+
+/// GPUs on boards whose NVSwitches are managed through ConnectX-7 functions: B200, B300.
+const MANAGED_BOARDS: &[&str] = &["10de:2901", "10de:29bc", "10de:3182"];
+
+/// Devices that may manage NVSwitches, where no VPD could be read: physical InfiniBand ConnectX-7
+/// functions on such a board, four of which alone have consecutive GUIDs. Rails are a card each.
+fn switch_managers<'a>(
+    fabric: &'a BTreeMap<DeviceKey, SeenFabric>,
+    pci: Option<&PciFacts>,
+) -> BTreeSet<&'a DeviceKey> {
+    let has_board = pci.is_some_and(|pci| {
+        let mut gpus = pci
+            .gpus
+            .iter()
+            .filter_map(|gpu| pci.functions.get(&gpu.to_string()));
+        gpus.any(|gpu| MANAGED_BOARDS.contains(&gpu.id.as_str()))
+    });
+    let unread = |device: &&RdmaDevice| {
+        device.manages_switches.value().is_none()
+            && device.pci_id.as_deref() == Some("15b3:1021")
+            && device.function == Function::Physical
+    };
+    let devices = fabric.values().map(|seen| &seen.device).filter(unread);
+    let mut by_guid: Vec<(u64, &DeviceKey)> = devices
+        .filter_map(|device| {
+            let guid = device.node_guid.as_deref()?.replace(':', "");
+            Some((u64::from_str_radix(&guid, 16).ok()?, &device.key))
+        })
+        .collect();
+    by_guid.sort_unstable();
+    let runs = by_guid.chunk_by(|(a, _), (b, _)| a.checked_add(1) == Some(*b));
+    let odd = |run: &&[_]| has_board && run.len() == MANAGERS && by_guid.len() >= 2 * MANAGERS;
+    runs.filter(odd).flatten().map(|(_, key)| *key).collect()
 }
 
 /// Whether a VF's or sub-function's parent is an RDMA device here: then the parent is the rail.

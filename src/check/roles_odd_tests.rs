@@ -53,6 +53,82 @@ fn next_to_gpus_a_card_of_another_model_or_mode_is_a_rail_and_no_other_port() {
     }
 }
 
+/// A guest with eight rails and the four functions that manage NVSwitches of a B200 board.
+fn b200() -> Node {
+    let rails = (0..8).map(|n| (n, 0x1000 * n as u64));
+    let managers = (8..12).map(|n| (n, 0xf626 + n as u64));
+    let devices = rails.chain(managers).map(|(n, guid)| {
+        let text = format!("mlx5_{n} mlx5_core 15b3:1021 MT_1 ib -");
+        let mut dev = dev(&text, 0x10 + n, 400);
+        dev.device.node_guid = Some(format!("b83f:d203:00aa:{:04x}", guid + 1));
+        dev
+    });
+    Node::new(devices.collect(), 8).guest()
+}
+
+#[test]
+fn functions_that_manage_switches_are_never_rails() {
+    let rails = numbered("mlx5_", 0..8);
+    let mut by_vpd = b200();
+    for dev in &mut by_vpd.devices {
+        let number: usize = dev.device.name["mlx5_".len()..].parse().unwrap();
+        dev.device.manages_switches = Reading::Value(number >= 8);
+    }
+    assert_eq!(by_vpd.rails(), rails);
+    let role = |node: &Node| {
+        let mut snapshot = node.snapshot();
+        let pci = &mut Arc::make_mut(snapshot.pci.as_mut().unwrap()).value;
+        for gpu in pci.gpus.clone() {
+            let id = "10de:2901".to_string();
+            let function = crate::observe::pci::PciFunction {
+                id,
+                ..Default::default()
+            };
+            pci.functions.insert(gpu.to_string(), function);
+        }
+        let roles = roles(&snapshot, &History::default(), &node.overrides);
+        roles
+            .values()
+            .filter(|role| role.role == Role::Rail)
+            .count()
+    };
+    assert_eq!(role(&b200()), 8, "by GUIDs, without a VPD");
+    let mut all_consecutive = b200();
+    for (n, dev) in all_consecutive.devices.iter_mut().enumerate() {
+        dev.device.node_guid = Some(format!("b83f:d203:00aa:{n:04x}"));
+    }
+    assert_eq!(role(&all_consecutive), 12, "which tells nothing");
+}
+
+#[test]
+fn of_a_multi_plane_device_the_data_ports_are_rails() {
+    let mut node = Node::new(
+        (0..8)
+            .map(|n| {
+                dev(
+                    &format!("mlx5_{n} mlx5_core 15b3:1023 MT_1 ib -"),
+                    0x10 + n,
+                    800,
+                )
+            })
+            .collect(),
+        8,
+    );
+    for dev in &mut node.devices {
+        let port = dev.device.ports[0].clone();
+        dev.device.ports = (1..=12)
+            .map(|number| RdmaPort {
+                number,
+                ..port.clone()
+            })
+            .collect();
+    }
+    let roles = roles(&node.snapshot(), &History::default(), &node.overrides);
+    let rails = roles.iter().filter(|(_, role)| role.role == Role::Rail);
+    assert!(rails.clone().all(|(key, _)| key.port % 3 == 0));
+    assert_eq!(rails.count(), 32);
+}
+
 #[test]
 fn a_rail_whose_gpu_was_never_seen_keeps_its_role_by_likeness() {
     let mut node = dgx_h100();

@@ -113,6 +113,9 @@ fn update(old: &mut RdmaDevice, new: &RdmaDevice) {
     if old.pci_id.is_none() {
         old.function = before.function;
     }
+    if old.manages_switches.value().is_none() {
+        old.manages_switches = before.manages_switches;
+    }
     keep(&mut old.pci, before.pci);
     keep(&mut old.pci_id, before.pci_id);
     keep(&mut old.board_id, before.board_id);

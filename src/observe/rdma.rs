@@ -49,6 +49,10 @@ pub struct RdmaDevice {
     pub numa_node: Option<u32>,
     /// Whether `/sys/class/infiniband_verbs` has a uverbs device for it.
     pub uverbs: Reading<String>,
+    /// Whether it is a function through which Fabric Manager programs the NVSwitches of a B200 or B300
+    /// board: an InfiniBand ConnectX-7 like any rail, by its VPD alone. Not read of other devices.
+    #[serde(default)]
+    pub manages_switches: Reading<bool>,
     /// Its ports, by number. Where they could not be listed: port 1, with nothing known of it.
     pub ports: Vec<RdmaPort>,
     /// Why its directory or its ports could not be listed.

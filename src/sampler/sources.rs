@@ -242,11 +242,21 @@ fn client_for(host: &Host, device: &RdmaDevice, netlink: bool) -> Option<(rdma::
 
 fn devices_reader(inventory: &Inventory<'_>, _: &str) -> Option<Reader> {
     let netlink = inventory.plan.netlink;
-    Some(Box::new(move |host| read_devices(host, netlink)))
+    let mut managers = BTreeMap::new();
+    Some(Box::new(move |host| {
+        let mut devices = infiniband::enumerate(host);
+        if let Reading::Value(devices) = &mut devices {
+            for device in devices {
+                let known = managers.entry(device.key.clone());
+                let manages = known.or_insert_with(|| infiniband::manages_switches(host, device));
+                device.manages_switches = manages.clone();
+            }
+        }
+        read_devices(host, devices, netlink)
+    }))
 }
 
-fn read_devices(host: &Host, netlink: bool) -> Sample {
-    let mut devices = infiniband::enumerate(host);
+fn read_devices(host: &Host, mut devices: Reading<Vec<RdmaDevice>>, netlink: bool) -> Sample {
     let mut netns_mode = None;
     if netlink
         && host.is_live()
@@ -338,8 +348,12 @@ fn link_sample(ports: Vec<(PortKey, LinkFacts)>) -> Sample {
 }
 
 fn counters_reader(inventory: &Inventory<'_>, key: &str) -> Option<Reader> {
-    // A gVNIC's counters are its interface's.
-    let device = device_of(inventory, key).filter(|device| !device.is_gvnic())?;
+    // A gVNIC's counters are its interface's; each read of an NVSwitch manager's is an error in the
+    // kernel log.
+    let device = device_of(inventory, key)?;
+    if device.is_gvnic() || device.manages_switches == Reading::Value(true) {
+        return None;
+    }
     let device = device.clone();
     let plan = inventory.plan;
     let excluded = super::excluded(&plan.exclude, &device);

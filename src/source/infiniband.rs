@@ -3,7 +3,7 @@
 //! mlx5: state, rate and LID are [`super::link`]'s.
 
 use crate::host::Host;
-use crate::observe::rdma::{RdmaDevice, Sriov};
+use crate::observe::rdma::{Function, LinkLayer, RdmaDevice, RdmaPort, Sriov};
 use crate::observe::reading::{Fault, FaultKind, Reading};
 use crate::source::identity::{self, DriverSigns, Place};
 use crate::source::rdma_port::{self, CLASS, class_dir};
@@ -33,6 +33,27 @@ pub fn enumerate(host: &Host) -> Reading<Vec<RdmaDevice>> {
     let mut devices: Vec<RdmaDevice> = devices.collect();
     make_keys_unique(&mut devices);
     Reading::Value(devices)
+}
+
+/// Longest vital product data (VPD) read. NVIDIA's fits into a few hundred bytes; each four of them
+/// are a write to config space and a wait (drivers/pci/vpd.c): read once for each function.
+const MAX_VPD: usize = 1024;
+
+/// Whether a device manages NVSwitches: `SMDL=SW_MNG` in its VPD, which root alone may read. Read of
+/// NVIDIA's physical InfiniBand functions only, others cannot.
+pub fn manages_switches(host: &Host, device: &RdmaDevice) -> Reading<bool> {
+    let nvidia = device
+        .pci_id
+        .as_deref()
+        .is_some_and(|id| id.starts_with("15b3:"));
+    let infiniband = |port: &RdmaPort| port.link_layer == LinkLayer::Infiniband;
+    let may =
+        nvidia && device.function == Function::Physical && device.ports.iter().all(infiniband);
+    let Some(address) = device.pci.filter(|_| may) else {
+        return Reading::NotObservable;
+    };
+    let vpd = tree::read_bytes(host, pci_function_dir(address).join("vpd"), MAX_VPD);
+    vpd.map(|vpd| vpd.windows(6).any(|word| word == b"SW_MNG"))
 }
 
 /// What [`enumerate`] leaves out where there are too many devices.
@@ -99,6 +120,7 @@ fn device(host: &Host, name: &str, uverbs: &Uverbs) -> Option<RdmaDevice> {
         smi_parent: parent.filter(|_| parent_is_rdma),
         numa_node: numa_node(host, &pci_dir),
         uverbs: uverbs.of(name),
+        manages_switches: Reading::NotObservable,
         ports,
         unread: unlisted.or(portless),
         driver,

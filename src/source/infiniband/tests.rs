@@ -318,6 +318,27 @@ fn a_uverbs_device_that_cannot_be_read_is_not_missing() {
 }
 
 #[test]
+fn the_vpd_tells_what_manages_switches() {
+    let tree = TestTree::new();
+    tree.mlx5("mlx5_0", "0000:15:01.0", "0000:19:00.0");
+    let vpd = "sys/devices/pci0000:15/0000:15:01.0/0000:19:00.0/vpd";
+    let read = || manages_switches(&tree.host(), &devices(&tree)[0]);
+    assert_eq!(read(), Reading::Absent);
+    tree.bytes(
+        vpd,
+        b"\x82\x0c\x00ConnectX-7\x90\x10\x00V3\x20SMDL=SW_MNG\x00\x78",
+    );
+    assert_eq!(read(), Reading::Value(true));
+    tree.bytes(
+        vpd,
+        b"\x82\x0c\x00ConnectX-7\x90\x10\x00PN\x0aMCX750500\x78",
+    );
+    assert_eq!(read(), Reading::Value(false));
+    tree.errno(13, vpd);
+    assert!(matches!(read(), Reading::Failed(_)));
+}
+
+#[test]
 fn an_empty_sys_says_nothing() {
     let tree = TestTree::bare();
     tree.dir("sys");
