@@ -22,6 +22,7 @@ mod gds;
 mod gid_table;
 pub mod gpudirect;
 mod gpudirect_check;
+mod ip_routing;
 mod likeness;
 mod link_errors;
 mod link_flap;
@@ -310,6 +311,7 @@ pub const CHECKS: &[Check] = &[
     congestion::CHECK,
     gid_table::CHECK,
     mtu::CHECK,
+    ip_routing::CHECK,
     partition::CHECK,
     pfc::CHECK,
     device_missing::CHECK,

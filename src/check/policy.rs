@@ -241,6 +241,11 @@ check_section! {
 }
 
 check_section! {
+    /// `ip_routing`. Interfaces are set up within a minute of their link.
+    IpRouting, raise 60, clear 10, {}
+}
+
+check_section! {
     /// `flow_control`. With DCBX a switch port hands its settings out within one LLDP round (30 s) of
     /// the link, and they go with it.
     FlowControl, raise 60, clear 10, {}
@@ -384,6 +389,8 @@ section! {
         gid_table: GidTable = GidTable::default(),
         /// Size of RDMA packets.
         mtu: Mtu = Mtu::default(),
+        /// ARP and reverse-path settings of RoCE rails.
+        ip_routing: IpRouting = IpRouting::default(),
         /// P_Keys of InfiniBand rails.
         partition: Partition = Partition::default(),
         /// PFC, trust and ETS of RoCE rails.

@@ -80,6 +80,7 @@ pub(super) const SECTIONS: &[(&str, Help)] = &[
     ("policy.congestion", policy::Congestion::HELP),
     ("policy.gid_table", policy::GidTable::HELP),
     ("policy.mtu", policy::Mtu::HELP),
+    ("policy.ip_routing", policy::IpRouting::HELP),
     ("policy.partition", policy::Partition::HELP),
     ("policy.flow_control", policy::FlowControl::HELP),
     ("policy.pcie_link", policy::PcieLink::HELP),

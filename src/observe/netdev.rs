@@ -35,6 +35,25 @@ pub struct NetdevFacts {
     /// The default route of a virtual switch of which this is a port.
     #[serde(default)]
     pub ovs_route: Option<OvsRoute>,
+    /// How the kernel answers ARP here.
+    #[serde(default)]
+    pub ipv4: Ipv4Facts,
+}
+
+/// IPv4 on an interface: subnets, and the settings in force, which are the greater of those for all
+/// interfaces and its own (Documentation/networking/ip-sysctl.rst).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct Ipv4Facts {
+    /// Subnets with more than two addresses that a route without gateway leads into: `10.9.0.0/24`.
+    pub subnets: Vec<String>,
+    /// Test of the way back: 1 strict, 2 loose.
+    pub rp_filter: Option<u32>,
+    /// 0: any interface answers for any address of this host.
+    pub arp_ignore: Option<u32>,
+    /// 0: requests may name another interface's address.
+    pub arp_announce: Option<u32>,
+    /// 1: the interface answers that replies would leave by.
+    pub arp_filter: Option<u32>,
 }
 
 /// A default route on a port of Open vSwitch's own (`br-ex` of OVN-Kubernetes), seen from another

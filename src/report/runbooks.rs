@@ -71,7 +71,7 @@ runbooks! {
     "SelvageRateBelowPeers" ["RateBelowExpected" "RateBelowPeers" "LaneWidthReduced" "RateBelowBest" "MtuReduced" "RateBelowNominal"]
     "SelvageLinkErrors" ["SymbolErrors" "LinkRecoveries" "ReceiveErrors" "LinkIntegrityErrors" "BufferOverruns" "ConstraintErrors" "ChecksumErrors" "CorrectedBitsHigh"]
     "SelvageCountersBlind" ["CounterSaturated" "CountersRefused"]
-    "SelvageGidTable" ["NoRoceV2Gid" "GidLost" "OnlyLinkLocalGid"]
+    "SelvageGidTable" ["NoRoceV2Gid" "GidLost" "OnlyLinkLocalGid" "SubnetShared" "IpSettingsDiffer"]
     "SelvageRetransmission" ["PacketLoss" "OutOfOrder" "AckTimeouts" "RetriesExceeded" "EfaRetransmissions" "EfaRemoteImpaired" "EfaReceiveDrops"]
     "SelvagePfcPauseStorm" ["PfcStorm" "PfcPressure" "PauseStormEvent"]
     "SelvageLosslessDiscards" ["LosslessDrops" "PortDrops"]

@@ -7,7 +7,7 @@ use super::Plan;
 use crate::config::Intervals;
 use crate::host::Host;
 use crate::observe::counters::{PmaSkip, PortCounters};
-use crate::observe::netdev::OvsRoute;
+use crate::observe::netdev::{Ipv4Facts, OvsRoute};
 use crate::observe::pci::{PciFacts, PciFunction};
 use crate::observe::rdma::{LinkFacts, RdmaDevice};
 use crate::observe::reading::{Fault, FaultKind, Reading, Stamped};
@@ -441,6 +441,7 @@ fn netdev_reader(_: &Inventory<'_>, name: &str) -> Option<Reader> {
     let mut routes_in = 0;
     let mut speed = netdev::LastSpeed::default();
     let mut routed: (bool, Option<OvsRoute>) = (false, None);
+    let mut ipv4 = Ipv4Facts::default();
     Some(Box::new(move |host| {
         let mut facts = netdev::read(host, &name, &mut speed);
         if routes_in > 0 {
@@ -450,8 +451,10 @@ fn netdev_reader(_: &Inventory<'_>, name: &str) -> Option<Reader> {
             let over_master = (facts.master.as_ref()).is_some_and(|name| routes.contains(name));
             let default = routes.contains(&name) || over_master;
             routed = (default, ovs::route_over(host, &routes, &name));
+            ipv4 = netdev::ipv4(host, &name);
         }
         (facts.default_route, facts.ovs_route) = routed.clone();
+        facts.ipv4 = ipv4.clone();
         let name = name.clone();
         Sample::of(ended(&facts.carrier), move |snapshot, at| {
             let before = snapshot.netdevs.get(&name);

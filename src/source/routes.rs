@@ -6,10 +6,13 @@ use crate::observe::reading::Reading;
 use crate::source::netdev::{class_dir, lower_links};
 use crate::source::tree;
 use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 
 /// `RTF_UP` and `RTF_REJECT` of include/uapi/linux/route.h.
 const RTF_UP: u32 = 0x0001;
 const RTF_REJECT: u32 = 0x0200;
+/// `RTF_GATEWAY`: not a subnet of the interface's own.
+const RTF_GATEWAY: u32 = 0x0002;
 
 /// Most interfaces one above the other (a VLAN in a VLAN over a bond).
 const MAX_STACK: usize = 4;
@@ -74,6 +77,28 @@ fn default_v4(line: &str) -> Option<String> {
     let mask = hex(columns.nth(3)?)?;
     let default = destination == 0 && mask == 0 && flags & RTF_UP != 0 && flags & RTF_REJECT == 0;
     default.then(|| interface.to_string())
+}
+
+/// Most subnets of one interface taken.
+const MAX_SUBNETS: usize = 8;
+
+/// IPv4 subnets of more than two addresses that an interface is in, by the main table.
+pub fn subnets(host: &Host, interface: &str) -> Vec<String> {
+    let text = read(host, "route").into_value().unwrap_or_default();
+    let found = text.lines().filter_map(|line| subnet(line, interface));
+    found.take(MAX_SUBNETS).collect()
+}
+
+fn subnet(line: &str, interface: &str) -> Option<String> {
+    let mut columns = line.split_ascii_whitespace();
+    let ours = columns.next()? == interface;
+    let destination = hex(columns.next()?)?;
+    let flags = hex(columns.nth(1)?)?;
+    let mask = hex(columns.nth(3)?)?;
+    // The kernel prints addresses as it holds them, in network order (fib_trie.c).
+    let (address, length) = (Ipv4Addr::from(destination.to_ne_bytes()), mask.count_ones());
+    let up = flags & RTF_UP != 0 && flags & (RTF_REJECT | RTF_GATEWAY) == 0;
+    (ours && up && (1..31).contains(&length)).then(|| format!("{address}/{length}"))
 }
 
 /// Interfaces of IPv6 default routes. Columns: destination, its prefix length, source, its prefix

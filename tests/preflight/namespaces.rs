@@ -247,3 +247,72 @@ fn a_master_that_listens_or_not_yet() {
     let said = look(&[("RANK", "0")]);
     assert_eq!(said.told("master"), "ok");
 }
+
+/// Two rails of one subnet, each a pair of veths whose other end hangs on a bridge with a peer in a
+/// namespace of its own. `peer` says which rail the peer takes for each address.
+const RAILS: &str = "
+    mount --rbind /proc $R/proc 2>/dev/null || { mkdir -p $R/proc; mount --rbind /proc $R/proc; }
+    ip link set lo up
+    unshare -n sleep 60 & P=$!
+    until [ $(readlink /proc/$P/ns/net) != $(readlink /proc/self/ns/net) ]; do :; done
+    peer() { nsenter -t $P -n $@; }
+    ip link add br0 type bridge; ip link set br0 up
+    ip link add near type veth peer name far; ip link set far netns $P; ip link set near master br0 up
+    peer ip link set far up; peer ip addr add 10.9.0.100/24 dev far
+    n=10
+    for rail in enp24s0np0 enp64s0np0; do
+        ip link add s$n type veth peer name $rail; ip link set s$n master br0 up
+        ip link set $rail address 02:00:00:00:00:$n; ip link set $rail up; ip addr add 10.9.0.$n/24 dev $rail
+        n=$((n + 1))
+    done
+    echo 0 > /proc/sys/net/ipv4/conf/all/rp_filter
+    for rail in enp24s0np0 enp64s0np0; do echo 0 > /proc/sys/net/ipv4/conf/$rail/rp_filter; done
+    eval \"$SETTINGS\"
+    for i in 1 2 3 4 5 6 7 8 9; do peer ping -c1 -W1 -q 10.9.0.10 >/dev/null && break; done
+    peer ip neigh flush all
+    for n in 10 11; do
+        peer ping -c1 -W1 -q 10.9.0.$n >/dev/null
+        peer awk -v a=10.9.0.$n '$1 == a { print a, $4 }' /proc/net/arp
+    done >$R/learned
+    kill $P
+    rc=0; $SELVAGE check -o json --host-root $R || rc=$?; exit $rc
+";
+
+/// What the peer learned, and the reasons about the rails' settings.
+fn arp(settings: &str) -> (String, Vec<String>) {
+    let (dir, _node) = node("h100_roce");
+    // Process 1 of the script's own PID namespace has its network.
+    let output = Command::new("unshare")
+        .args(["-Urnmpf", "--mount-proc", "sh", "-euc", RAILS])
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .env("R", dir.path())
+        .env("SELVAGE", env!("CARGO_BIN_EXE_selvage"))
+        .env("SETTINGS", settings)
+        .output()
+        .expect("unshare runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let report: serde_json::Value = serde_json::from_str(&text)
+        .unwrap_or_else(|_| panic!("{text}{}", String::from_utf8_lossy(&output.stderr)));
+    let findings = report["findings"].as_array().unwrap().iter();
+    let of_routing = findings.filter(|finding| finding["check"] == "ip_routing");
+    let learned = std::fs::read_to_string(dir.path().join("learned")).unwrap();
+    let text = |finding: &serde_json::Value| finding["reason"].as_str().unwrap().to_string();
+    (learned, of_routing.map(text).collect())
+}
+
+#[test]
+fn rails_of_one_subnet_answer_for_each_other_unless_they_are_told_not_to() {
+    let (learned, reasons) = arp("");
+    assert_eq!(reasons, ["SubnetShared", "SubnetShared"], "{learned}");
+    let macs: Vec<&str> = learned
+        .lines()
+        .filter_map(|line| line.split(' ').nth(1))
+        .collect();
+    assert_eq!(macs.len(), 2, "{learned}");
+    assert_eq!(macs[0], macs[1], "one rail answers for both: {learned}");
+    let right = "10.9.0.10 02:00:00:00:00:10\n10.9.0.11 02:00:00:00:00:11\n";
+    let settings = "echo 1 >/proc/sys/net/ipv4/conf/all/arp_ignore; echo 2 >/proc/sys/net/ipv4/conf/all/arp_announce";
+    let (learned, reasons) = arp(settings);
+    assert_eq!((learned.as_str(), reasons.len()), (right, 0), "{reasons:?}");
+}

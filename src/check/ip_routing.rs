@@ -1,0 +1,194 @@
+//! Whether RoCE rails in one subnet answer for themselves.
+//!
+//! RDMA bypasses the IP stack, but the peer's MAC address comes from ARP: by the kernel's defaults any
+//! interface answers for any address of the host, and the peer's queue pairs go to the wrong rail.
+
+use super::expected::Shared;
+use super::likeness::alike;
+use super::rising::Counters;
+use super::{Action, Candidate, Check, Context, PortView, ReasonDoc, Weight};
+use crate::observe::netdev::Ipv4Facts;
+
+const ID: &str = "ip_routing";
+
+const SHARED_SUBNET: ReasonDoc = ReasonDoc::degraded(
+    "SubnetShared",
+    Action::FixConfiguration,
+    "RoCE rails are in one IPv4 subnet, and their settings let the wrong rail answer ARP (arp_ignore 0), name the wrong address (arp_announce 0) or drop what comes back (rp_filter 1). It works by luck, so it is a notice, unless retries of the rail run out or its acknowledgements time out.",
+    "Set `net.ipv4.conf.IF.arp_ignore=1`, `arp_announce=2` and `rp_filter=2` for each rail, with a route table and rule for each source address; or give each rail a subnet of its own.",
+);
+const DIFFER: ReasonDoc = ReasonDoc::degraded(
+    "IpSettingsDiffer",
+    Action::FixConfiguration,
+    "The ARP or reverse-path settings of a RoCE rail are not those of most rails alike.",
+    "Compare `sysctl net.ipv4.conf.IF` of the rails, and what sets them at boot.",
+)
+.notice();
+
+/// The row in the table.
+pub const CHECK: Check = Check {
+    id: ID,
+    title: "IP routing",
+    what: "rp_filter, arp_ignore, arp_announce and arp_filter in force (the greater of `all` and the interface's) of RoCE rails that share an IPv4 subnet of more than two addresses with another rail. Rails with a subnet each, without IPv4, in a pod or in a bond are left alone, as are InfiniBand and EFA.",
+    reasons: &[SHARED_SUBNET, DIFFER],
+    run: |context| {
+        let shared = context.rails().filter(|rail| shares_subnet(context, rail));
+        shared.filter_map(|rail| judge(context, rail)).collect()
+    },
+};
+
+const SETTINGS: Shared = Shared {
+    name: "the set of IP settings",
+    evidence: "settings",
+    check: ID,
+    observed: |context, port| {
+        let facts = ipv4(context, port)?;
+        Some(format!(
+            "rp_filter {}, arp_ignore {}, arp_announce {}, arp_filter {}",
+            facts.rp_filter?, facts.arp_ignore?, facts.arp_announce?, facts.arp_filter?
+        ))
+    },
+    alike,
+    timing: |context| context.policy.ip_routing.timing(),
+    reason: &DIFFER,
+};
+
+/// IPv4 of a rail whose interface is here and stands for itself.
+fn ipv4<'a>(context: &Context<'a>, port: &PortView<'_>) -> Option<&'a Ipv4Facts> {
+    let netdev = context.netdev(port.port.netdev.as_deref()?)?;
+    let judged = port.is_roce() && port.is_active() && netdev.master.is_none();
+    judged.then_some(&netdev.ipv4)
+}
+
+fn shares_subnet(context: &Context<'_>, port: &PortView<'_>) -> bool {
+    let own = ipv4(context, port).map_or(&[][..], |facts| &facts.subnets);
+    let others = context.rails().filter(|other| other.key != port.key);
+    let mut others = others.filter_map(|other| ipv4(context, other));
+    others.any(|other| other.subnets.iter().any(|subnet| own.contains(subnet)))
+}
+
+fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
+    let facts = ipv4(context, port)?;
+    // With a rule for each source address, the test of the way back drops the wrong rails' answers.
+    let filtered = facts.arp_filter? > 0 || facts.rp_filter? == 1;
+    let wrong = [
+        (
+            "arp_ignore is 0: any rail answers for its address",
+            facts.arp_ignore? == 0 && !filtered,
+        ),
+        (
+            "arp_announce is 0: its requests name other rails' addresses",
+            facts.arp_announce? == 0 && !filtered,
+        ),
+        (
+            "rp_filter is 1: without a rule for its address, answers are dropped",
+            facts.rp_filter? == 1 && facts.arp_filter? == 0,
+        ),
+    ];
+    let Some((what, _)) = wrong.into_iter().find(|(_, wrong)| *wrong) else {
+        return SETTINGS.judge(context, port);
+    };
+    let policy = &context.policy.retransmission;
+    let counters = Counters::of(context, port);
+    let retries = counters.above(
+        &["hw.req_transport_retries_exceeded"],
+        policy.retries_exceeded,
+    );
+    let breaks = retries.or_else(|| counters.above(&["hw.local_ack_timeout_err"], policy.timeout));
+    let (subject, subnets) = (&port.subject, facts.subnets.join(", "));
+    let message = format!("{subject} is in {subnets} with other rails, and {what}");
+    let (about, timing) = (
+        (port.key.to_string(), subject.clone()),
+        context.policy.ip_routing.timing(),
+    );
+    let found = SHARED_SUBNET.candidate(ID, about, timing, message);
+    let found = found.weighing(Weight::counting_if(breaks.is_some()));
+    let found = found
+        .with("subnet", subnets)
+        .with("arp_ignore", facts.arp_ignore?);
+    let found = found
+        .with("arp_announce", facts.arp_announce?)
+        .with("rp_filter", facts.rp_filter?);
+    Some(match breaks {
+        Some(rise) => found.with("counter", rise.name).with("increase", rise.by),
+        None => found,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Node;
+    use super::*;
+    use crate::observe::netdev::NetdevFacts;
+
+    /// rp_filter, arp_ignore, arp_announce, arp_filter.
+    fn node(subnet: impl Fn(usize) -> String, settings: impl Fn(usize) -> [u32; 4]) -> Node {
+        let mut node = Node::roce();
+        for i in 0..8 {
+            let [rp_filter, arp_ignore, arp_announce, arp_filter] = settings(i).map(Some);
+            let ipv4 = Ipv4Facts {
+                subnets: vec![subnet(i)],
+                rp_filter,
+                arp_ignore,
+                arp_announce,
+                arp_filter,
+            };
+            node.set_netdev(
+                i,
+                NetdevFacts {
+                    ipv4,
+                    ..NetdevFacts::default()
+                },
+            );
+        }
+        node
+    }
+
+    #[test]
+    fn rails_in_one_subnet() {
+        let one = |_| "10.9.0.0/24".to_string();
+        let each = |i| format!("10.9.{i}.0/24");
+        assert_eq!(node(each, |_| [1, 0, 0, 0]).told(&CHECK), [""; 0]);
+        for (settings, want) in [
+            ([0, 0, 0, 0], true),
+            ([2, 0, 0, 0], true),
+            ([0, 1, 0, 0], true),
+            ([1, 1, 2, 0], true),
+            ([2, 1, 2, 0], false),
+            ([0, 2, 1, 0], false),
+            ([0, 0, 0, 1], false),
+        ] {
+            let told = node(one, |_| settings).told(&CHECK);
+            assert_eq!(
+                told.len(),
+                if want { 8 } else { 0 },
+                "{settings:?}: {told:?}"
+            );
+            assert!(
+                told.iter()
+                    .all(|told| told.ends_with("SubnetShared Degraded Notice"))
+            );
+        }
+        let odd = node(one, |i| if i == 3 { [0, 2, 2, 0] } else { [2, 1, 2, 0] });
+        assert_eq!(
+            odd.told(&CHECK),
+            ["mlx5_3/1 IpSettingsDiffer Degraded Notice"]
+        );
+        let two = |i: usize| format!("10.9.{}.0/24", i / 2);
+        assert_eq!(node(two, |_| [0; 4]).told(&CHECK).len(), 8);
+        let unread = Node::roce();
+        assert_eq!(unread.told(&CHECK), [""; 0]);
+    }
+
+    #[test]
+    fn with_retries_that_run_out_it_counts() {
+        let mut node = node(|_| "10.9.0.0/24".into(), |_| [0; 4]);
+        node.set_counters(2, &[("hw.req_transport_retries_exceeded", 0)]);
+        node.tick(10);
+        node.set_counters(2, &[("hw.req_transport_retries_exceeded", 5)]);
+        node.tick(0);
+        let told = node.told(&CHECK);
+        assert_eq!(told[2], "mlx5_2/1 SubnetShared Degraded Verdict");
+        assert_eq!(told[3], "mlx5_3/1 SubnetShared Degraded Notice");
+    }
+}
