@@ -451,7 +451,7 @@ fn netdev_reader(_: &Inventory<'_>, name: &str) -> Option<Reader> {
             let over_master = (facts.master.as_ref()).is_some_and(|name| routes.contains(name));
             let default = routes.contains(&name) || over_master;
             routed = (default, ovs::route_over(host, &routes, &name));
-            ipv4 = netdev::ipv4(host, &name);
+            ipv4 = routes::ipv4(host, &name);
         }
         (facts.default_route, facts.ovs_route) = routed.clone();
         facts.ipv4 = ipv4.clone();

@@ -4,7 +4,7 @@ use crate::host::Host;
 use crate::observe::netdev::{Ipv4Facts, NetdevFacts};
 use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::Reading;
-use crate::source::{identity, parse, routes, tree};
+use crate::source::{identity, parse, tree};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -69,23 +69,6 @@ pub fn read(host: &Host, name: &str, speed: &mut LastSpeed) -> NetdevFacts {
         default_route: false,
         ovs_route: None,
         ipv4: Ipv4Facts::default(),
-    }
-}
-
-/// IPv4 on an interface, as the reader's network namespace has it.
-pub fn ipv4(host: &Host, name: &str) -> Ipv4Facts {
-    let in_force = |setting: &str| {
-        let of = |scope: &str| -> Option<u32> {
-            parse::decimal(host, format!("proc/sys/net/ipv4/conf/{scope}/{setting}"))
-        };
-        Some(of("all")?.max(of(name)?))
-    };
-    Ipv4Facts {
-        subnets: routes::subnets(host, name),
-        rp_filter: in_force("rp_filter"),
-        arp_ignore: in_force("arp_ignore"),
-        arp_announce: in_force("arp_announce"),
-        arp_filter: in_force("arp_filter"),
     }
 }
 
@@ -212,38 +195,6 @@ mod tests {
         tree.remove(&dir);
         let got = read(&host, "eth3", &mut LastSpeed::default());
         assert_eq!(got, NetdevFacts::default());
-    }
-
-    #[test]
-    fn of_two_ip_settings_the_greater_one_is_in_force() {
-        let tree = TestTree::new();
-        let conf = |scope: &str, name: &str, value: &str| {
-            tree.file(&format!("proc/sys/net/ipv4/conf/{scope}/{name}"), value);
-        };
-        for (name, all, own) in [
-            ("rp_filter", "2", "1"),
-            ("arp_ignore", "0", "1"),
-            ("arp_announce", "0", "0"),
-        ] {
-            conf("all", name, all);
-            conf("eth3", name, own);
-        }
-        tree.file(
-            "proc/net/route",
-            "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\n\
-             eth3 0000090A 00000000 0001 0 0 0 00FFFFFF 0 0 0\n\
-             eth3 0200090A 00000000 0001 0 0 0 FEFFFFFF 0 0 0\n\
-             eth3 00000A0A 0100090A 0003 0 0 0 00FFFFFF 0 0 0\n\
-             eth4 00000B0A 00000000 0001 0 0 0 00FFFFFF 0 0 0",
-        );
-        let want = Ipv4Facts {
-            subnets: vec!["10.9.0.0/24".into()],
-            rp_filter: Some(2),
-            arp_ignore: Some(1),
-            arp_announce: Some(0),
-            arp_filter: None,
-        };
-        assert_eq!(ipv4(&tree.host(), "eth3"), want);
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! Which interfaces carry a default route: `/proc/net/route` and `/proc/net/ipv6_route`. Such an
+//! IPv4 on interfaces, and which carry a default route: `/proc/net/route`, `/proc/net/ipv6_route`. Such an
 //! interface is the node's management network, not a rail.
 
 use crate::host::Host;
+use crate::observe::netdev::Ipv4Facts;
 use crate::observe::reading::Reading;
 use crate::source::netdev::{class_dir, lower_links};
-use crate::source::tree;
+use crate::source::{parse, tree};
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
@@ -79,11 +80,28 @@ fn default_v4(line: &str) -> Option<String> {
     default.then(|| interface.to_string())
 }
 
+/// IPv4 on an interface, as the reader's network namespace has it.
+pub fn ipv4(host: &Host, name: &str) -> Ipv4Facts {
+    let in_force = |setting: &str| {
+        let of = |scope: &str| -> Option<u32> {
+            parse::decimal(host, format!("proc/sys/net/ipv4/conf/{scope}/{setting}"))
+        };
+        Some(of("all")?.max(of(name)?))
+    };
+    Ipv4Facts {
+        subnets: subnets(host, name),
+        rp_filter: in_force("rp_filter"),
+        arp_ignore: in_force("arp_ignore"),
+        arp_announce: in_force("arp_announce"),
+        arp_filter: in_force("arp_filter"),
+    }
+}
+
 /// Most subnets of one interface taken.
 const MAX_SUBNETS: usize = 8;
 
 /// IPv4 subnets of more than two addresses that an interface is in, by the main table.
-pub fn subnets(host: &Host, interface: &str) -> Vec<String> {
+fn subnets(host: &Host, interface: &str) -> Vec<String> {
     let text = read(host, "route").into_value().unwrap_or_default();
     let found = text.lines().filter_map(|line| subnet(line, interface));
     found.take(MAX_SUBNETS).collect()
@@ -195,5 +213,37 @@ fd000000000000000000000000000000 40 00000000000000000000000000000000 00 00000000
             let names: Vec<_> = devices.value().unwrap().iter().cloned().collect();
             assert_eq!(names.join(" "), want);
         }
+    }
+
+    #[test]
+    fn of_two_ip_settings_the_greater_one_is_in_force() {
+        let tree = TestTree::new();
+        let conf = |scope: &str, name: &str, value: &str| {
+            tree.file(&format!("proc/sys/net/ipv4/conf/{scope}/{name}"), value);
+        };
+        for (name, all, own) in [
+            ("rp_filter", "2", "1"),
+            ("arp_ignore", "0", "1"),
+            ("arp_announce", "0", "0"),
+        ] {
+            conf("all", name, all);
+            conf("eth3", name, own);
+        }
+        tree.file(
+            "proc/net/route",
+            "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\n\
+             eth3 0000090A 00000000 0001 0 0 0 00FFFFFF 0 0 0\n\
+             eth3 0200090A 00000000 0001 0 0 0 FEFFFFFF 0 0 0\n\
+             eth3 00000A0A 0100090A 0003 0 0 0 00FFFFFF 0 0 0\n\
+             eth4 00000B0A 00000000 0001 0 0 0 00FFFFFF 0 0 0",
+        );
+        let want = Ipv4Facts {
+            subnets: vec!["10.9.0.0/24".into()],
+            rp_filter: Some(2),
+            arp_ignore: Some(1),
+            arp_announce: Some(0),
+            arp_filter: None,
+        };
+        assert_eq!(ipv4(&tree.host(), "eth3"), want);
     }
 }

@@ -334,7 +334,7 @@ fn the_vpd_tells_what_manages_switches() {
         b"\x82\x0c\x00ConnectX-7\x90\x10\x00PN\x0aMCX750500\x78",
     );
     assert_eq!(read(), Reading::Value(false));
-    tree.errno(13, vpd);
+    tree.errno(13, "sys/bus/pci/devices/0000:19:00.0/vpd");
     assert!(matches!(read(), Reading::Failed(_)));
 }
 
