@@ -15,6 +15,8 @@ pub struct KernelEvent {
     /// `<driver> <domain:bus:device.function>`, or the address alone when another device reports
     /// about it and its driver is not named.
     pub device: Option<String>,
+    /// Interface or RDMA device, where the message names it and no address.
+    pub name: Option<String>,
     /// The message's first line after the log's own prefixes, cut at 1024 characters.
     pub text: String,
 }
@@ -28,6 +30,7 @@ impl KernelEvent {
             what,
             pci: None,
             device: None,
+            name: None,
             text: first.chars().take(1024).collect(),
         }
     }
@@ -112,6 +115,12 @@ pub enum Note {
     Gds,
     /// A GPU or NIC failed to probe, to initialise or to load its firmware.
     Driver,
+    /// A GPU fell off the bus, beside an Xid or without one. No event for people, as most drivers
+    /// print an Xid as well.
+    GpuLost,
+    /// A NIC's driver loaded its device anew, as after a reset: earlier trouble is over. No event for
+    /// people.
+    Loaded,
 }
 
 impl Note {
@@ -126,7 +135,7 @@ impl Note {
             Self::AerCorrectable | Self::AerUncorrected => "pcie_aer",
             Self::Peermem => "peermem",
             Self::Gds => "gds",
-            Self::Driver => "driver",
+            Self::Driver | Self::GpuLost => "driver",
             _ => "nic_health",
         }
     }

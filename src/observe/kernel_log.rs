@@ -26,7 +26,8 @@ pub struct KernelLog {
     pub gpus: BTreeMap<String, GpuLog>,
     /// NVSwitch errors by slot and code.
     pub switches: BTreeMap<String, BTreeMap<u32, SwitchError>>,
-    /// NICs and other devices by address (`dddd:bb:dd.f`), or by slot where the line names no function.
+    /// NICs and other devices by address (`dddd:bb:dd.f`), by slot where the line names no function, or
+    /// by the interface or RDMA device where it names that alone.
     pub devices: BTreeMap<String, DeviceLog>,
     /// Loads of NVIDIA's driver: by its own line, or seen gone from the list of modules and back.
     #[serde(default)]
@@ -229,14 +230,21 @@ impl KernelLog {
         totals: &mut Totals,
     ) {
         let address = address_of(event);
-        if self.devices.len() >= MAX_DEVICES && !self.devices.contains_key(address) {
+        let key = match address {
+            "" => event.name.as_deref().unwrap_or_default(),
+            address => address,
+        };
+        if self.devices.len() >= MAX_DEVICES && !self.devices.contains_key(key) {
             self.drop_idle_device();
         }
-        let Some(device) = entry(&mut self.devices, address.to_string(), MAX_DEVICES) else {
+        let Some(device) = entry(&mut self.devices, key.to_string(), MAX_DEVICES) else {
             return;
         };
         let seen = device.notes.entry(note).or_default();
         seen.push(at, historic, &event.text);
+        if matches!(note, Note::Loaded | Note::GpuLost) {
+            return;
+        }
         if let Some(events) = entry(&mut totals.nic_events, address.to_string(), MAX_DEVICES) {
             *events.entry(event.what.name().to_string()).or_default() += 1;
         }

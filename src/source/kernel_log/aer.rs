@@ -5,7 +5,10 @@
 
 use crate::observe::kernel::{KernelEvent, Note, What};
 
-use super::text::{Origin, last_address, slot};
+use super::text::{Origin, is_digits, last_address, slot};
+
+/// A port that cut off what erred below it, itself or by the firmware's word.
+const CONTAINED: [&str; 2] = ["DPC: containment event", "EDR: EDR event received"];
 
 /// Decodes a message of some device, or one without a device's prefix.
 pub fn decode(origin: Option<&Origin<'_>>, message: &str) -> Option<KernelEvent> {
@@ -17,7 +20,7 @@ pub fn decode(origin: Option<&Origin<'_>>, message: &str) -> Option<KernelEvent>
         .or_else(|| body.strip_prefix("CXL Bus Error: severity="));
     let note = match bus_error {
         Some(severity) => severity_note(severity),
-        None if body.starts_with("DPC: containment event") => Note::AerCorrectable,
+        None if CONTAINED.iter().any(|start| body.starts_with(start)) => Note::AerCorrectable,
         None => received(aer.map(|_| body)?)?,
     };
     let mut event = KernelEvent::new(What::Note(note), message);
@@ -38,9 +41,12 @@ pub fn decode(origin: Option<&Origin<'_>>, message: &str) -> Option<KernelEvent>
     Some(event)
 }
 
-/// `{1}[Hardware Error]:   section_type: PCIe error`: firmware-first reporting.
+/// `{1}[Hardware Error]:   section_type: PCIe error`: firmware-first reporting; without a number where
+/// the firmware kept it over the reboot.
 pub fn firmware_first(line: &str) -> Option<KernelEvent> {
-    let (_, body) = line.strip_prefix('{')?.split_once("[Hardware Error]:")?;
+    let (number, body) = line.split_once("[Hardware Error]:")?;
+    let numbered = || number.strip_prefix('{')?.strip_suffix('}').map(is_digits);
+    (number.is_empty() || numbered().unwrap_or(false)).then_some(())?;
     let section = body.trim_start().strip_prefix("section_type: PCIe error");
     section.map(|_| KernelEvent::new(What::Note(Note::AerCorrectable), line))
 }

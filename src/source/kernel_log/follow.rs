@@ -15,7 +15,7 @@ use super::input::{Input, RecordInput};
 pub use super::open::{FollowError, FollowOptions, Way};
 use super::open::{SYSLOG, open_log};
 use super::state::{Place, ResumeState};
-use super::{decode, driver_loaded, record};
+use super::{decode, record, silent};
 
 /// Age in microseconds from which a record found at the very first start is history.
 const HISTORY_US: u64 = 600_000_000;
@@ -243,7 +243,7 @@ impl KmsgFollower {
         if facility != 0 && !self.options.any_facility {
             return None;
         }
-        let event = decode(text, device).or_else(|| driver_loaded(text))?;
+        let event = decode(text, device).or_else(|| silent(text, device))?;
         let age = now_us.saturating_sub(place.last_ts_us.unwrap_or(0));
         Some(KmsgItem {
             event,

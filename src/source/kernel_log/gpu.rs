@@ -28,6 +28,18 @@ pub fn nvrm(after: &str, message: &str) -> Option<KernelEvent> {
     bring_up_failure(indexed.unwrap_or(after)).then(|| failed(None))?
 }
 
+/// `GPU 0000:29:00.0: GPU has fallen off the bus.` and the driver's other words for a GPU that it
+/// no longer reaches, where no code is given.
+pub fn lost(message: &str) -> Option<KernelEvent> {
+    const LOST: [&str; 3] = ["*fallen off the bus", "gpu is lost", "gpu lost from the bus"];
+    let rest = message.strip_prefix("NVRM: GPU ")?;
+    let (address, rest) = take_address(rest.strip_prefix("at PCI:").unwrap_or(rest))?;
+    let body = rest.strip_prefix(": ")?.to_ascii_lowercase();
+    says_any(&body, &LOST).then(|| {
+        KernelEvent::new(What::Note(Note::GpuLost), message).of_slot(Some(slot(&address)))
+    })
+}
+
 /// The GPU that the first line of a report on a failed probe names, when the line stands alone.
 #[must_use]
 pub fn probe_report_start(message: &str) -> Option<String> {
@@ -50,7 +62,7 @@ pub fn probe_verdict(s: &str) -> bool {
 /// Failures that end in a GPU, or a GPU's links, not coming up. What leads to them (assertions,
 /// GSP boot traces) prints before and is left out.
 fn bring_up_failure(body: &str) -> bool {
-    const FAILURES: [&str; 14] = [
+    const FAILURES: &[&str] = &[
         "rminitadapter failed",
         "rm_init_adapter failed",
         "rm_init_adapter() failed",
@@ -63,10 +75,28 @@ fn bring_up_failure(body: &str) -> bool {
         "nvidia init module failed",
         "failed to copy vbios",
         "this pci i/o region assigned to your nvidia device is invalid",
+        "*no firmware image found",
+        "*bailing out of rminitadapter",
+        "*necessary power cables",
+        "ignoring the legacy gpu ",
+        "aborting probe for ",
+        "device start failed for ",
+        "pci_enable_device failed, aborting",
+        "request_mem_region failed for ",
+        "can't find an irq for your nvidia card",
+        "no interrupts of any type are available",
+        "request_irq() failed",
+        "rm_init_private_state() failed",
+        "rm_init_rm() failed",
+        "fatal error while attempting to resize pcie bars",
+        "failed to wait for bar firewall",
+        "failed to initialize module",
+        "failed to map regs registers",
+        "*unable to change power state",
         "knvlink*fail",
         "nvlink*fail",
     ];
-    probe_verdict(body) || says_any(&body.to_ascii_lowercase(), &FAILURES)
+    probe_verdict(body) || says_any(&body.to_ascii_lowercase(), FAILURES)
 }
 
 /// Decodes what follows `NVRM: Xid`.

@@ -35,7 +35,7 @@ pub fn decode(message: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
         return gpu::nvrm(after, message);
     }
     let line = message.lines().next()?;
-    let origin = text::origin(line);
+    let origin = nic::named(line).or_else(|| text::origin(line));
     gpu::sxid(line)
         .or_else(|| gpu::module(line))
         .or_else(|| nic::watchdog(line, dictionary))
@@ -45,10 +45,12 @@ pub fn decode(message: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
         .or_else(|| aer::firmware_first(line))
 }
 
-/// NVIDIA's driver says that it was loaded: no event for people, but what an Xid is judged by.
+/// What is no event for people, but what events are judged by: NVIDIA's driver was loaded, a GPU fell
+/// off the bus (without an Xid, or beside one), a NIC's driver started its device.
 #[must_use]
-pub fn driver_loaded(message: &str) -> Option<KernelEvent> {
-    message
-        .starts_with("NVRM: loading NVIDIA UNIX ")
-        .then(|| KernelEvent::new(What::DriverLoaded, message))
+pub fn silent(message: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
+    if message.starts_with("NVRM: loading NVIDIA UNIX ") {
+        return Some(KernelEvent::new(What::DriverLoaded, message));
+    }
+    gpu::lost(message).or_else(|| nic::loaded(message, dictionary))
 }

@@ -5,7 +5,7 @@
 use crate::observe::kernel::{KernelEvent, Note, What};
 
 use super::gpu::SYMBOL_FAILURES;
-use super::text::{Origin, call_site, first, says_any, slot, take_address, take_u32};
+use super::text::{Origin, call_site, first, origin, says_any, slot, take_address, take_u32};
 
 /// Drivers of NICs that carry RDMA or GPUDirect traffic. Other NICs are ignored.
 #[rustfmt::skip]
@@ -38,17 +38,54 @@ const MLX5: Phrases = &[
     ("fw is unable to respond", Note::HeartbeatLost),
     ("pci slot is unavailable", Note::DeviceError),
     ("pci slot 0 is unavailable", Note::DeviceError),
+    ("pci channel offline", Note::DeviceError),
+    ("pci link not ready", Note::DeviceError),
+    ("firmware is not responsive", Note::DeviceError),
     ("handling bad device here", Note::DeviceError),
     ("driver is in error state", Note::DeviceError),
     ("health recovery failed", Note::DeviceError),
     ("health recovery flow aborted", Note::DeviceError),
     ("starting health recovery flow", Note::RecoveryStarted),
     ("health recovery succe", Note::Recovered),
+    // PCI error recovery (`main.c`) and resets that the firmware asks for (`fw_reset.c`).
+    ("mlx5_pci_*, disconnect", Note::DeviceError),
+    ("mlx5_pci_*timed out", Note::DeviceError),
+    ("mlx5_pci_*failed", Note::DeviceError),
+    ("mlx5_pci_resume*device recovered", Note::Recovered),
+    ("mlx5_pci_err_detected", Note::RecoveryStarted),
+    ("mlx5_pci_slot_reset", Note::RecoveryStarted),
+    ("mlx5_pci_resume", Note::RecoveryStarted),
+    ("wait vital counter", Note::RecoveryStarted),
+    ("waiting for fw ", Note::RecoveryStarted),
+    ("firmware responds to pci", Note::RecoveryStarted),
+    ("pci link up", Note::RecoveryStarted),
+    ("fw requests reset", Note::RecoveryStarted),
+    ("issuing fw reset", Note::RecoveryStarted),
+    ("nic sw reset", Note::RecoveryStarted),
+    ("got device reset", Note::RecoveryStarted),
+    ("*reset ack failed", Note::CommandFailed),
+    ("*device reset is expected", Note::RecoveryStarted),
+    ("*device reset expected", Note::RecoveryStarted),
+    ("*device is going to reset", Note::RecoveryStarted),
+    ("sync reset unload", Note::RecoveryStarted),
+    ("sync reset, got reset action", Note::RecoveryStarted),
+    ("sync reset did not complete", Note::DeviceError),
+    ("*sync reset timeout", Note::DeviceError),
+    ("*sync reset action, state", Note::DeviceError),
+    ("mlx5_sync_pci_reset failed", Note::DeviceError),
+    ("fast teardown failed", Note::CommandFailed),
+    ("pci sync fw update reset", Note::CommandFailed),
     (
         "*timeout. will cause a leak of a command resource",
         Note::CommandTimeout,
     ),
     ("*no done completion", Note::CommandTimeout),
+    ("*timed out while waiting for a slot", Note::CommandTimeout),
+    (
+        "*timeout while waiting for command semaphore",
+        Note::CommandTimeout,
+    ),
+    ("*canceled on out of queue timeout", Note::CommandTimeout),
     ("*recovered after timeout", Note::CommandTimeout),
     (
         "*command completion arrived after timeout",
@@ -66,6 +103,11 @@ const MLX4: Phrases = &[
     ("*failed: fw status", Note::CommandFailed),
     ("*device is going to be reset", Note::DeviceError),
     ("*failed to reset hca", Note::DeviceError),
+    ("communication channel *timed out", Note::CommandTimeout),
+    ("mlx4_pci_err_detected", Note::RecoveryStarted),
+    ("mlx4_pci_slot_reset", Note::RecoveryStarted),
+    ("mlx4_pci_resume", Note::RecoveryStarted),
+    ("device was reset successfully", Note::Recovered),
 ];
 
 /// `bnxt_en/{bnxt,bnxt_hwrm}.c`.
@@ -80,6 +122,43 @@ const BNXT: Phrases = &[
     ("*firmware fatal reset event", Note::FatalSensor),
     ("*firmware non-fatal reset event", Note::DeviceError),
     ("*firmware reset aborted", Note::DeviceError),
+    ("pci i/o error detected", Note::RecoveryStarted),
+    ("pci slot reset", Note::RecoveryStarted),
+    ("pci slot resume", Note::Recovered),
+];
+
+/// `ionic_dev.c`, `ionic_lif.c`, `ionic_main.c`.
+const IONIC: Phrases = &[
+    ("fw heartbeat stalled", Note::HeartbeatLost),
+    ("fw heartbeat restored", Note::Recovered),
+    ("fw stopped", Note::HeartbeatLost),
+    ("surprise fw stop", Note::HeartbeatLost),
+    ("fw down: stopping lifs", Note::HeartbeatLost),
+    ("fw up: lifs restarted", Note::Recovered),
+    ("fw up: lifs restart failed", Note::DeviceError),
+    ("devcmd *timeout after", Note::CommandTimeout),
+    ("dev_cmd *timed out", Note::CommandTimeout),
+];
+
+/// `gve_main.c`, `gve_adminq.c`.
+const GVE: Phrases = &[
+    ("aq commands timed out", Note::CommandTimeout),
+    ("timeout on tx queue", Note::QueueTimeout),
+    ("unrecoverable platform error", Note::FatalSensor),
+    ("reset failed!", Note::DeviceError),
+    ("device requested reset", Note::RecoveryStarted),
+];
+
+/// `ice_main.c`, `ice_controlq.c`.
+const ICE: Phrases = &[
+    ("*unrecoverable device error", Note::DeviceError),
+    ("*device is unrecoverable", Note::DeviceError),
+    ("*device is in unrecoverable state", Note::DeviceError),
+    ("*unload and reload the driver", Note::DeviceError),
+    ("rebuild failed", Note::DeviceError),
+    ("control send queue writeback timeout", Note::CommandTimeout),
+    ("*module's power requirements exceed", Note::Power),
+    ("*unsupported module type was detected", Note::ModuleFault),
 ];
 
 /// `efa_com.c`.
@@ -113,6 +192,14 @@ const HEAT: Phrases = &[
     ("*thermal threshold", Note::Temperature),
 ];
 
+/// What PCI's core prints of a device that no longer answers (`drivers/pci/pci.c`).
+const PCI_CORE: &[&str] = &[
+    "unable to change power state*device inaccessible",
+    "can't change power state*config space inaccessible",
+    "refused to change power state",
+    "not ready *giving up",
+];
+
 /// What most drivers but mlx5 say alike.
 const ANY: Phrases = &[
     ("*tx timeout", Note::QueueTimeout),
@@ -132,10 +219,18 @@ const START_FAILURES: &[&str] = &[
     "*mlx5_load_one failed",
     "*init_one failed with",
     "*load_one failed with",
-    "*handle_hca_cap failed",
+    "*mlx5_pci_init failed with",
+    "handle_hca_cap*failed",
+    "set_hca_c*failed",
     "*enable hca failed",
     "*init hca failed",
     "*init_hca failed",
+    "query hca failed",
+    "failed to set issi",
+    "query board id failed",
+    "failed to set hca defaults",
+    "failed to alloc irqs",
+    "failed to create eqs",
     "*failed to boot",
     "*failed to allocate boot pages",
     "*failed to allocate init pages",
@@ -143,6 +238,10 @@ const START_FAILURES: &[&str] = &[
     "*failed initializing command interface",
     "*command interface, aborting",
     "*initializing state, aborting",
+    "missing registers bar, aborting",
+    "couldn't get pci resources, aborting",
+    "cannot *, aborting",
+    "failed *, aborting",
     "*failed to init device",
     "*safe mode",
     "*probe failed",
@@ -157,8 +256,72 @@ const PROBE_FAILURES: &[&str] = &[
     "error requesting bars",
 ];
 
+/// The interface or the auxiliary device in front of a message that names no address:
+/// `mlx5_core ens1np0: …`, `mlx5_core.sf mlx5_core.sf.4 ens1f0s1: …`, and, of an interface without a
+/// device, `ens1np0: Link up`.
+pub fn named(line: &str) -> Option<Origin<'_>> {
+    let (head, rest) = line.split_once(": ")?;
+    let mut words = head.split(' ');
+    if words.clone().any(|word| take_address(word).is_some()) {
+        return None;
+    }
+    let first = words.next()?;
+    let name = words.next();
+    let driver = first.split_once('.').map_or(first, |(base, _)| base);
+    let of = |driver, name| Origin {
+        driver,
+        address: None,
+        name: Some(name),
+        rest: rest.trim_start(),
+    };
+    match name {
+        Some(name) if DRIVERS.contains(&driver) => match (words.next(), words.next()) {
+            (None, _) => Some(of(driver, name)),
+            (Some(interface), None) => Some(of(driver, interface)),
+            _ => None,
+        },
+        None if is_interface(first) && matches!(rest, "Link up" | "Link down") => {
+            Some(of("mlx5_core", first))
+        }
+        _ => None,
+    }
+}
+
+/// mlx5's first words when it starts a device, after a probe or a reset.
+pub fn loaded(line: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
+    let origin = origin(line).filter(|origin| origin.driver == "mlx5_core")?;
+    let started = origin.rest.starts_with("firmware version: ");
+    started.then(|| {
+        event(
+            Note::Loaded,
+            origin.driver,
+            origin.address.as_deref(),
+            dictionary,
+            line,
+        )
+    })
+}
+
+/// Whether a word can be the name of a port's interface: not of one that joins others.
+fn is_interface(word: &str) -> bool {
+    const JOINED: [&str; 6] = ["bond", "team", "br", "veth", "virbr", "docker"];
+    let numbered = word.bytes().any(|b| b.is_ascii_digit());
+    let small = word.starts_with(|c: char| c.is_ascii_lowercase()) && word.len() <= 15;
+    numbered && small && !JOINED.iter().any(|joined| word.starts_with(joined))
+}
+
 /// Decodes a message that carries a driver's prefix.
 pub fn decode(origin: &Origin<'_>, dictionary: Option<&str>, message: &str) -> Option<KernelEvent> {
+    let mut event = decode_unnamed(origin, dictionary, message)?;
+    event.name = (origin.name.map(str::to_owned)).filter(|_| event.device.is_none());
+    Some(event)
+}
+
+fn decode_unnamed(
+    origin: &Origin<'_>,
+    dictionary: Option<&str>,
+    message: &str,
+) -> Option<KernelEvent> {
     let body = without_site(origin.rest).to_ascii_lowercase();
     if let Some(note) = ib_core_link(origin.rest) {
         return Some(event(
@@ -190,6 +353,9 @@ pub fn decode(origin: &Origin<'_>, dictionary: Option<&str>, message: &str) -> O
         "mlx4_core" | "mlx4_en" | "mlx4_ib" => &[HEAT, MLX4, ANY],
         "bnxt_en" | "bnxt_re" => &[HEAT, BNXT, ANY],
         "efa" => &[HEAT, EFA, ANY],
+        "ice" => &[HEAT, ICE, ANY],
+        "ionic" => &[HEAT, IONIC, ANY],
+        "gve" => &[HEAT, GVE, ANY],
         _ if nic => &[HEAT, ANY],
         _ => return None,
     };
@@ -286,17 +452,22 @@ fn mlx5_command(driver: &str, body: &str) -> Option<Note> {
 
 /// `NETDEV WATCHDOG: eth2 (mlx5_core): transmit queue 8 timed out` (kernels before 6.5).
 pub fn watchdog(line: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
-    let (_, rest) = line.strip_prefix("NETDEV WATCHDOG: ")?.split_once('(')?;
+    let (name, rest) = line.strip_prefix("NETDEV WATCHDOG: ")?.split_once('(')?;
     let (driver, _) = rest.split_once(')')?;
-    let fabric = DRIVERS.contains(&driver);
-    fabric.then(|| event(Note::QueueTimeout, driver, None, dictionary, line))
+    DRIVERS.contains(&driver).then(|| KernelEvent {
+        name: Some(name.trim_end().to_owned()),
+        ..event(Note::QueueTimeout, driver, None, dictionary, line)
+    })
 }
 
 /// `infiniband <device>: …`: the EFA command layer also speaks in this form.
 pub fn efa(line: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
     let (device, body) = line.strip_prefix("infiniband ")?.split_once(": ")?;
     let note = first(EFA, &body.to_ascii_lowercase()).filter(|_| !device.contains(' '))?;
-    Some(event(note, "efa", None, dictionary, line))
+    Some(KernelEvent {
+        name: Some(device.to_owned()),
+        ..event(note, "efa", None, dictionary, line)
+    })
 }
 
 /// Probe, module loading and firmware loading that failed, of NICs and their auxiliary drivers
@@ -305,10 +476,11 @@ fn start_failure(driver: &str, nic: bool, body: &str) -> bool {
     let base = driver.split_once('.').map(|(base, _)| base);
     let nic = nic || base.is_some_and(|base| DRIVERS.contains(&base));
     let module = driver.starts_with("nvidia-nv");
-    if !(nic || module || driver == "nvidia") {
+    if !(nic || module || matches!(driver, "nvidia" | "amdgpu")) {
         return false;
     }
     says_any(body, PROBE_FAILURES)
+        || says_any(body, PCI_CORE)
         || says_any(body, &SYMBOL_FAILURES)
         || (nic && says_any(body, START_FAILURES))
         || (module && body.contains("failed") && !body.contains("taint"))

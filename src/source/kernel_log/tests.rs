@@ -76,7 +76,6 @@ driver            | mlx5_core 0000:1a:00.0  | mlx5_core 0000:1a:00.0: probe with
 driver            | mlx5_core 0000:1a:00.0  | mlx5_core: probe of 0000:1a:00.0 failed with error -22
 driver            | mlx5_core 0000:1a:00.0  | mlx5_core 0000:1a:00.0: probe_one:1683:(pid 9): mlx5_init_one failed with error code -110
 driver            | mlx5_core 0000:1a:00.0  | mlx5_core 0000:1a:00.0: wait_fw_init:198:(pid 9): Firmware over 120000 MS in pre-initializing state, aborting
-none              | -                       | mlx5_core 0000:1a:00.0: wait_fw_init:198:(pid 9): Waiting for FW initialization, timeout abort in 79s
 driver            | ice 0000:17:00.0        | ice 0000:17:00.0: Direct firmware load for intel/ice/ddp/ice.pkg failed with error -2
 driver            | -                       | mlx5_ib: Unknown symbol ib_register_device (err -22)
 none              | -                       | mt7915e: probe of 0000:05:00.0 failed with error -5

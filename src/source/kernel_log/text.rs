@@ -103,6 +103,8 @@ pub struct Origin<'a> {
     pub driver: &'a str,
     /// PCI address; absent from messages without a device.
     pub address: Option<String>,
+    /// Interface or RDMA device, where the message names it instead of an address.
+    pub name: Option<&'a str>,
     /// The message without the prefix.
     pub rest: &'a str,
 }
@@ -115,6 +117,7 @@ pub fn origin(line: &str) -> Option<Origin<'_>> {
     let of = |driver, address, rest| Origin {
         driver,
         address,
+        name: None,
         rest,
     };
     if let Some(rest) = after.strip_prefix(": ") {
