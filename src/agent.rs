@@ -158,6 +158,8 @@ struct Node {
     saved: Saved,
     /// How far the kernel log has been processed.
     kernel_log: Option<ResumeState>,
+    /// Uptime of a directory tree when it was found.
+    uptime: Option<Millis>,
     saved_at: Millis,
     save_now: bool,
     full_window: bool,
@@ -193,6 +195,7 @@ impl Node {
             boot_id,
             saved,
             state,
+            uptime,
         } = found;
         let restricted = saved.restricted_of(boot_id.as_deref());
         let memory = saved.memory_to_restore(boot_id.as_deref());
@@ -216,6 +219,7 @@ impl Node {
             kernel_log: saved.kernel_log.clone(),
             saved,
             boot_id,
+            uptime,
             saved_at: clock.now(),
             save_now: false,
             full_window: false,
@@ -232,7 +236,8 @@ impl Node {
     fn follow_kernel_log(&self, config: &Config, wakes: &mpsc::Sender<Wake>) {
         let resume = self.kernel_log.clone();
         let boot_id = self.boot_id.as_deref();
-        let settings = kernel_log::Settings::new(&self.host, &config.agent, boot_id, resume);
+        let settings = kernel_log::Settings::new(&self.host, &config.agent, boot_id, resume)
+            .taken_at(self.uptime);
         kernel_log::spawn(settings, self.clock, wakes.clone());
     }
 

@@ -5,7 +5,7 @@ use crate::config::{AgentSettings, KmsgSource};
 use crate::host::Host;
 use crate::observe::reading::{Fault, FaultKind};
 use crate::source::kernel_log::follow::{
-    Delivery, FollowError, FollowOptions, KmsgFollower, KmsgItem, Way,
+    Delivery, FollowError, FollowOptions, HISTORY, KmsgFollower, KmsgItem, Way,
 };
 use crate::source::kernel_log::state::ResumeState;
 use crate::units::Millis;
@@ -47,7 +47,12 @@ pub struct Settings {
     options: FollowOptions,
     /// Whether it is a running kernel's log, whose stamps follow the monotonic clock.
     live: bool,
+    /// How long the machine of a directory tree was up when the tree was taken.
+    taken_at: Option<Millis>,
 }
+
+/// A record may be so much younger than the uptime that was read before it.
+const READ_LATER: Duration = Duration::from_secs(60);
 
 impl Settings {
     /// Settings for a host. Without a boot id a resume point could be of any boot and is ignored.
@@ -74,15 +79,27 @@ impl Settings {
                 any_facility: agent.kmsg_all_facilities,
             },
             live: host.is_live(),
+            taken_at: None,
         }
     }
 
-    /// Moment of a record on the agent's clock. A tree's log may come from another machine: its
-    /// records count from when they are read.
-    fn moment(&self, item: &KmsgItem, now: Millis) -> Millis {
-        match self.live {
-            true => now.min(Millis(item.place.last_ts_us.unwrap_or(0) / 1000)),
-            false => now,
+    /// With the uptime of a directory tree: by it, the records that it holds have an age.
+    #[must_use]
+    pub fn taken_at(self, uptime: Option<Millis>) -> Self {
+        Settings {
+            taken_at: uptime,
+            ..self
+        }
+    }
+
+    /// Moment of a record on the agent's clock. A tree's log may come from another machine, whose
+    /// clock stood at `end`; without it, a record counts from when it is read.
+    fn moment(&self, item: &KmsgItem, end: Option<Millis>, now: Millis) -> Millis {
+        let stamp = Millis(item.place.last_ts_us.unwrap_or(0) / 1000);
+        match end {
+            _ if self.live => now.min(stamp),
+            Some(end) => now.minus(end.since(stamp)),
+            None => now,
         }
     }
 
@@ -149,6 +166,8 @@ fn follow<T: From<Update>>(
         let _ = tx.blocking_send(update.into());
     };
     let mut healthy = false;
+    // What a tree holds already has an age; what is added counts from then on.
+    let mut end = settings.taken_at;
     // Opening proves little: the log is healthy once it was read.
     let mut report_healthy = || {
         if !std::mem::replace(&mut healthy, true) {
@@ -165,13 +184,17 @@ fn follow<T: From<Update>>(
         follower.drain(began.0.saturating_mul(1000), &mut |delivery| {
             report_healthy();
             match delivery {
-                Delivery::Item(item) => {
+                Delivery::Item(mut item) => {
                     let through = ResumeState {
                         boot_id: settings.options.boot_id.clone(),
                         place: item.place,
                     };
                     *reached = Some(through.clone());
-                    let at = settings.moment(&item, clock.now());
+                    let now = clock.now();
+                    let at = settings.moment(&item, end, now);
+                    if end.is_some() {
+                        item.historic = now.since(at) > HISTORY;
+                    }
                     send(Update::Event { at, item, through });
                 }
                 Delivery::Through(state) => {
@@ -179,8 +202,10 @@ fn follow<T: From<Update>>(
                     send(Update::Through(state));
                 }
                 Delivery::Lost(records) => send(Update::Lost(records)),
+                Delivery::Rebooted => {}
             }
         })?;
+        end = None;
         report_healthy();
         let idle = follower.records() == before;
         let took = idle.then(|| clock.now().since(began));
@@ -198,17 +223,32 @@ pub type Existing = (Way, Vec<(Millis, KmsgItem)>);
 /// Why it cannot be read. `None`: no log exists under this root.
 pub fn read_existing(settings: &Settings, now: Millis) -> Result<Option<Existing>, Fault> {
     let mut items = Vec::new();
-    let mut read = || -> Result<Way, FollowError> {
+    let mut read = || -> Result<(Way, Option<Millis>), FollowError> {
         let mut follower = KmsgFollower::open(settings.options.clone())?;
-        follower.drain(now.0.saturating_mul(1000), &mut |delivery| {
-            if let Delivery::Item(item) = delivery {
-                items.push((settings.moment(&item, now), *item));
-            }
+        follower.drain(now.0.saturating_mul(1000), &mut |delivery| match delivery {
+            Delivery::Item(item) => items.push(*item),
+            Delivery::Rebooted => items.clear(),
+            Delivery::Lost(_) | Delivery::Through(_) => {}
         })?;
-        Ok(follower.way())
+        let newest = follower.newest_us().map(|newest| Millis(newest / 1000));
+        Ok((follower.way(), newest))
     };
     match read() {
-        Ok(way) => Ok(Some((way, items))),
+        Ok((way, newest)) => {
+            // Without an uptime, the log's end is the latest moment that is known of the machine.
+            let end = settings.taken_at.or(newest);
+            let past = settings.taken_at.is_some_and(|end| {
+                newest.is_some_and(|newest| newest.since(end) > READ_LATER)
+            });
+            // Stamps beyond the uptime are of another boot.
+            items.retain(|_| !past);
+            let dated = items.into_iter().map(|mut item| {
+                let at = settings.moment(&item, end, now);
+                item.historic = now.since(at) > HISTORY;
+                (at, item)
+            });
+            Ok(Some((way, dated.collect())))
+        }
         Err(error) => match fault_of(&error) {
             (Some(fault), _) => Err(fault),
             (None, _) => Ok(None),

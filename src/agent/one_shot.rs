@@ -10,18 +10,29 @@ use crate::observe::history::Memory;
 use crate::observe::reading::{Fault, FaultKind};
 use crate::report::Report;
 use crate::sampler::Sampler;
+use crate::units::Millis;
 use std::sync::Arc;
+
+/// How long a machine is taken to be up whose capture does not say: longer than its kernel log goes
+/// back.
+const LONG_UP: Millis = Millis::from_secs(30 * 24 * 3600);
 
 /// Reads every source once, waits for none beyond its deadline, and believes what it sees. Nothing
 /// is written.
 pub async fn sample_once(config: &Config) -> Report {
-    let clock = Clock::starting_at(crate::clock::monotonic());
     let Found {
         host,
         boot_id,
+        uptime,
         saved,
         ..
     } = start::find(config, false).await;
+    // A capture is judged as of the moment when it was taken.
+    let clock = Clock::starting_at(match uptime {
+        Some(uptime) => uptime,
+        None if host.is_live() => crate::clock::monotonic(),
+        None => crate::clock::monotonic().max(LONG_UP),
+    });
     let mut sampler = Sampler::new(
         Arc::clone(&host),
         plan(config),
@@ -39,7 +50,8 @@ pub async fn sample_once(config: &Config) -> Report {
         ..saved.memory_to_restore(boot_id.as_deref())
     };
     let mut evaluator = start::evaluator(config, policy, memory);
-    let log = crate::kernel_log::Settings::new(&host, &config.agent, boot_id.as_deref(), None);
+    let log = crate::kernel_log::Settings::new(&host, &config.agent, boot_id.as_deref(), None)
+        .taken_at(uptime);
     let now = clock.now();
     let read = tokio::task::spawn_blocking(move || crate::kernel_log::read_existing(&log, now));
     let jobs = config.nccl.logs.then(|| {

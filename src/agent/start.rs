@@ -11,6 +11,7 @@ use crate::observe::snapshot::Snapshot;
 use crate::report::Report;
 use crate::source::machine;
 use crate::state::{Saved, StateDir};
+use crate::units::Millis;
 use std::sync::Arc;
 
 /// The host and what an earlier run left.
@@ -19,6 +20,8 @@ pub(super) struct Found {
     pub boot_id: Option<String>,
     pub saved: Saved,
     pub state: StateDir,
+    /// How long the machine of a directory tree was up when the tree was taken.
+    pub uptime: Option<Millis>,
 }
 
 /// Waits for each part no longer than for a read, but for the host as long as it takes. `keep`:
@@ -32,6 +35,12 @@ pub(super) async fn find(config: &Config, keep: bool) -> Found {
         let host = Arc::clone(&host);
         blocking::ask("boot-id", move || machine::boot_id(&host))
     };
+    // A running kernel's clock is this process's own.
+    let uptime = {
+        let host = Arc::clone(&host);
+        let of_tree = move || (!host.is_live()).then(|| machine::uptime(&host)).flatten();
+        blocking::ask("uptime", of_tree)
+    };
     let state = StateDir::new(config.agent.state_dir.as_deref());
     let saved = {
         let state = state.clone();
@@ -42,8 +51,9 @@ pub(super) async fn find(config: &Config, keep: bool) -> Found {
             state.load()
         })
     };
-    let (boot_id, saved) = tokio::join!(
+    let (boot_id, uptime, saved) = tokio::join!(
         tokio::time::timeout(patience, boot_id),
+        tokio::time::timeout(patience, uptime),
         tokio::time::timeout(patience, saved),
     );
     if boot_id.is_err() {
@@ -55,6 +65,7 @@ pub(super) async fn find(config: &Config, keep: bool) -> Found {
         tracing::warn!("the state file could not be read in time; starting without it");
     }
     Found {
+        uptime: uptime.ok().flatten().flatten(),
         host,
         boot_id: boot_id.ok().flatten().flatten(),
         saved: saved.ok().flatten().unwrap_or_default(),

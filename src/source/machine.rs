@@ -3,6 +3,7 @@
 use crate::host::Host;
 use crate::observe::machine::MachineFacts;
 use crate::source::{parse, tree};
+use crate::units::Millis;
 
 /// First bytes of `/proc/cpuinfo` that are read: the first processor is enough, and on a big
 /// machine the whole costs milliseconds.
@@ -36,6 +37,17 @@ pub fn host_name(host: &Host) -> Option<String> {
 pub fn boot_id(host: &Host) -> Option<String> {
     let text = tree::read_text(host, "proc/sys/kernel/random/boot_id");
     text.into_value().filter(|text| !text.is_empty())
+}
+
+/// `/proc/uptime`: how long the machine has been up, time in suspend included. The stamps of its
+/// kernel log count from the same moment.
+pub fn uptime(host: &Host) -> Option<Millis> {
+    let text = tree::read_text(host, "proc/uptime").into_value()?;
+    let seconds: f64 = text.split_ascii_whitespace().next()?.parse().ok()?;
+    // More than a century is no uptime; a cast of a float saturates.
+    (0.0..4e9)
+        .contains(&seconds)
+        .then_some(Millis((seconds * 1000.0) as u64))
 }
 
 /// Whether the machine is a guest. Its PCI topology is then the hypervisor's invention.

@@ -110,6 +110,8 @@ pub async fn capture(
     let machine = tokio::task::spawn_blocking(move || {
         tree::list(&recorded, "sys/class");
         let _ = (machine::boot_id(&recorded), machine::host_name(&recorded));
+        // By it, those who judge the capture know how old the kernel log's records are.
+        let _ = machine::uptime(&recorded);
     });
     while !sampler.sampled_once() {
         sampler.step().await;

@@ -17,8 +17,10 @@ use super::open::{SYSLOG, open_log};
 use super::state::{Place, ResumeState};
 use super::{decode, record, silent};
 
-/// Age in microseconds from which a record found at the very first start is history.
-const HISTORY_US: u64 = 600_000_000;
+/// Age from which a record found at the very first start is history.
+pub const HISTORY: Duration = Duration::from_secs(600);
+/// Microseconds by which a stamp must fall to be of another boot: processors stamp out of order.
+const OTHER_BOOT_US: u64 = 10_000_000;
 /// Microseconds between resume points while only uninteresting records come.
 const RESUME_POINT_EVERY_US: u64 = 5_000_000;
 /// Longest wait for a record: after it, the receiver is asked whether it still listens.
@@ -50,6 +52,8 @@ pub enum Delivery {
     /// So many records were overwritten before they could be read, or were too large. By syslog(2)
     /// the number is unknown: each gap counts as one.
     Lost(u64),
+    /// Stamps begin anew: what was handed over before is of an earlier boot.
+    Rebooted,
 }
 
 /// Reads the kernel log record by record and resumes where an earlier run stopped.
@@ -69,6 +73,8 @@ pub struct KmsgFollower {
     overrun: bool,
     /// `reached` is newer than the last place handed over.
     dirty: bool,
+    /// Stamps fell, which was not handed over yet.
+    rebooted: bool,
     resume_point_at_us: Option<u64>,
     /// Not yet handed over as lost.
     lost: u64,
@@ -101,6 +107,7 @@ impl KmsgFollower {
             // Records may have been overwritten between the runs.
             overrun: seen_through.is_some(),
             dirty: false,
+            rebooted: false,
             resume_point_at_us: None,
             lost: 0,
             records: 0,
@@ -145,6 +152,9 @@ impl KmsgFollower {
                     self.message(message.place, from, &message.text, false, now_us)
                 }
             };
+            if std::mem::take(&mut self.rebooted) {
+                deliver(Delivery::Rebooted);
+            }
             if let Some(item) = item {
                 self.dirty = false;
                 deliver(Delivery::Item(Box::new(item)));
@@ -196,6 +206,12 @@ impl KmsgFollower {
         Ok(())
     }
 
+    /// Stamp of the last record handled, in microseconds.
+    #[must_use]
+    pub fn newest_us(&self) -> Option<u64> {
+        self.reached?.last_ts_us
+    }
+
     /// Records handled so far: whether a drain found any.
     #[must_use]
     pub fn records(&self) -> u64 {
@@ -237,6 +253,9 @@ impl KmsgFollower {
         fresh: bool,
         now_us: u64,
     ) -> Option<KmsgItem> {
+        let before = self.reached.and_then(|reached| reached.last_ts_us);
+        let (before, at) = (before.unwrap_or(0), place.last_ts_us.unwrap_or(before.unwrap_or(0)));
+        self.rebooted |= at.saturating_add(OTHER_BOOT_US) < before;
         self.reached = Some(place);
         self.dirty = true;
         self.records += 1;
@@ -248,7 +267,7 @@ impl KmsgFollower {
         Some(KmsgItem {
             event,
             place,
-            historic: self.first_start && !fresh && age > HISTORY_US,
+            historic: self.first_start && !fresh && u128::from(age) > HISTORY.as_micros(),
         })
     }
 
