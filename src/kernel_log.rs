@@ -299,6 +299,33 @@ mod tests {
     }
 
     #[test]
+    fn records_of_a_tree_have_their_own_age() {
+        let tree = TestTree::new();
+        let (now, uptime) = (Millis::from_secs(1_000_000), Millis::from_secs(10_000));
+        let xid = |secs: u64| format!("3,{secs},{secs}000000,-;NVRM: Xid (PCI:0000:3b:00): 79, x\n");
+        let idle = |secs: u64| format!("6,{secs},{secs}000000,-;idle\n");
+        for (log, taken_at, want) in [
+            (xid(9_000), Some(uptime), vec![999_000]),
+            // Without an uptime the log's end is as late as is known.
+            (xid(9_000) + &idle(9_500), None, vec![999_500]),
+            // Of another boot: beyond the uptime, or before the stamps fall.
+            (xid(90_000), Some(uptime), vec![]),
+            (xid(9_000) + &idle(1) + &xid(8_000), Some(uptime), vec![998_000]),
+            (xid(9_000) + &idle(1), None, vec![]),
+        ] {
+            tree.file("dev/kmsg", &log);
+            let settings = Settings::new(&tree.host(), &AgentSettings::default(), None, None);
+            let read = read_existing(&settings.taken_at(taken_at), now).unwrap();
+            let at = |(at, item): &(Millis, KmsgItem)| {
+                assert_eq!(item.historic, now.since(*at) > HISTORY);
+                at.0 / 1000
+            };
+            let items = read.unwrap().1;
+            assert_eq!(items.iter().map(at).collect::<Vec<_>>(), want, "{log}");
+        }
+    }
+
+    #[test]
     fn a_tree_is_never_read_by_the_machines_own_log() {
         let mut agent = AgentSettings::default();
         for source in [KmsgSource::Auto, KmsgSource::Device, KmsgSource::Syslog] {

@@ -2,6 +2,7 @@
 
 use super::debounce::WHOLE_NODE;
 use super::expected::{Because, DRIVEN, GPUS, UP, identity, is_driven};
+use super::nic_kernel::is_resetting;
 use super::profile::Source;
 use super::{Action, Candidate, Check, Context, ReasonDoc, Status, Weight};
 use crate::check::roles::Role;
@@ -11,6 +12,7 @@ use crate::observe::snapshot::NetnsMode;
 use crate::units::{Bdf, DeviceKey, Millis, PortKey};
 use std::collections::BTreeSet;
 
+mod dead_by_log;
 mod without_driver;
 
 const ID: &str = "device_missing";
@@ -57,6 +59,12 @@ const GPU_NOT_DRIVEN: ReasonDoc = ReasonDoc::failing(
     "A GPU is on the PCI bus and no driver has bound it, though others of the node are bound, or it was itself: its probe failed, or it was unbound. A GPU that was given to vfio-pci is left alone.",
     "`dmesg | grep -i nvrm` tells why the probe failed. Reboot the node; if it comes again, power-cycle it and have the GPU examined.",
 );
+const GPU_INIT_FAILED: ReasonDoc = ReasonDoc::failing(
+    "GpuInitFailed",
+    Action::Reboot,
+    "The NVIDIA driver's own words in the kernel log, without an Xid: it could not probe or initialise a GPU, or the GPU fell off the bus. It clears once the driver was loaded again without them.",
+    "Reset the GPU or reboot the node; if it comes again, power-cycle it and have the GPU examined.",
+);
 const GPU_FELL_OFF: ReasonDoc = ReasonDoc::failing(
     "GpuFellOff",
     Action::PowerCycle,
@@ -102,6 +110,7 @@ pub const CHECK: Check = Check {
         GPU_VANISHED,
         MISSING_GPU,
         GPU_NOT_DRIVEN,
+        GPU_INIT_FAILED,
         GPU_FELL_OFF,
         NIC_FELL_OFF,
         RAIL_WITHOUT_DRIVER,
@@ -117,6 +126,11 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     found.extend(missing_rails(context));
     found.extend(gpus(context));
     found.extend(dead_functions(context));
+    // What the log says of a GPU is why it has no driver.
+    let dead = dead_by_log::gpus(context);
+    let named = |gpu: &Candidate| dead.iter().any(|dead| dead.subject == gpu.subject);
+    found.retain(|one| one.reason != GPU_NOT_DRIVEN.reason || !named(one));
+    found.extend(dead);
     found.extend(without_driver::rails_without_driver(context));
     if context.snapshot.pci.is_some() && context.pci().is_none() {
         let timing = context.policy.device_missing.timing();
@@ -167,8 +181,8 @@ fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
             (false, false) if was_up => DEVICE_VANISHED,
             _ => continue,
         };
-        found.push(
-            doc.candidate(
+        let mut candidate = doc
+            .candidate(
                 ID,
                 (key.to_string(), seen.name.clone()),
                 policy.timing(),
@@ -178,8 +192,11 @@ fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
                 ),
             )
             .with("address", key.to_string())
-            .with("missed", seen.missed),
-        );
+            .with("missed", seen.missed);
+        if is_resetting(context, &key.to_string()) {
+            candidate.status = candidate.status.min(Status::Degraded);
+        }
+        found.push(candidate);
     }
     found
 }

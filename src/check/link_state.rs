@@ -4,6 +4,7 @@ use super::context::span_text;
 use super::dot1x;
 use super::expected::{Because, LINK_LAYER, Shared, UP, UVERBS, remembered};
 use super::likeness::{self, Peers};
+use super::nic_kernel::is_resetting;
 use super::profile::Profile;
 use super::{Action, Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
 use crate::observe::rdma::{Function, LinkLayer, PhysState, PortState};
@@ -259,7 +260,8 @@ fn judge_port(
         candidate = candidate.fix(Action::CallProvider, remedy);
     }
     candidate.remedy = candidate.remedy.replace(SOME_PORT, &port.subject);
-    if !port.rail {
+    let address = port.device.pci.map(|pci| pci.to_string());
+    if !port.rail || address.is_some_and(|address| is_resetting(context, &address)) {
         candidate.status = Status::Degraded;
     }
     if port.device.is_gvnic() && admin_down {

@@ -1,9 +1,11 @@
 //! What NICs' drivers say in the kernel log.
 
+use super::policy;
 use super::{Action, Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
 use crate::check::roles::Role;
 use crate::observe::kernel_log::{DeviceLog, Note, Seen};
 use crate::units::{DeviceKey, Millis, PortKey};
+use std::time::Duration;
 
 const ID: &str = "nic_kernel";
 
@@ -69,7 +71,7 @@ const POWER: ReasonDoc = ReasonDoc::degraded(
 pub const CHECK: Check = Check {
     id: ID,
     title: "NIC events in the kernel log",
-    what: "What the drivers of RDMA NICs say: lost firmware, fatal errors, commands without answer, heat, power, modules, cables. A line that tells of recovery takes the earlier ones back; without one they stand for `stands_for`. Refused firmware commands (ACCESS_REG) are noise, and an empty cage at boot does not count as a cable taken out.",
+    what: "What the drivers of RDMA NICs say: lost firmware, fatal errors, commands without answer, heat, power, modules, cables. A line that tells of recovery, or that the driver started the device anew, takes the earlier ones back; without one they stand for `stands_for`. A NIC whose driver announced a reset or a recovery has `reset_takes` to come back. Refused firmware commands (ACCESS_REG) are noise, and an empty cage at boot does not count as a cable taken out.",
     reasons: &[
         HEALTH,
         FATAL,
@@ -84,6 +86,9 @@ pub const CHECK: Check = Check {
     run,
 };
 
+/// What ends trouble with a NIC: the driver says that it recovered, or starts the device anew.
+const OVER: &[Note] = &[Note::Recovered, Note::Loaded];
+
 /// One rule: the reason, the notes that raise it, and the notes that take it back.
 struct Rule {
     doc: ReasonDoc,
@@ -93,6 +98,8 @@ struct Rule {
     used_only: bool,
     /// Only what was said while the agent looked.
     live_only: bool,
+    /// Only of a NIC whose port is down, and that long after it was said.
+    down_for: Option<fn(&policy::NicKernel) -> Duration>,
 }
 
 const fn rule(doc: ReasonDoc, notes: &'static [Note], taken_back_by: &'static [Note]) -> Rule {
@@ -102,19 +109,21 @@ const fn rule(doc: ReasonDoc, notes: &'static [Note], taken_back_by: &'static [N
         taken_back_by,
         used_only: false,
         live_only: false,
+        down_for: None,
     }
 }
 
 const RULES: &[Rule] = &[
-    rule(
-        HEALTH,
-        &[Note::HeartbeatLost, Note::DeviceError],
-        &[Note::Recovered],
-    ),
-    rule(FATAL, &[Note::FatalSensor], &[Note::Recovered]),
-    rule(SYNDROME, &[Note::Syndrome], &[Note::Recovered]),
-    rule(COMMAND_TIMEOUT, &[Note::CommandTimeout], &[Note::Recovered]),
-    rule(QUEUE_TIMEOUT, &[Note::QueueTimeout], &[Note::Recovered]),
+    rule(HEALTH, &[Note::HeartbeatLost, Note::DeviceError], OVER),
+    // A recovery or reset that does not end: the port stays down.
+    Rule {
+        down_for: Some(|policy| policy.reset_takes.0),
+        ..rule(HEALTH, &[Note::RecoveryStarted], OVER)
+    },
+    rule(FATAL, &[Note::FatalSensor], OVER),
+    rule(SYNDROME, &[Note::Syndrome], OVER),
+    rule(COMMAND_TIMEOUT, &[Note::CommandTimeout], OVER),
+    rule(QUEUE_TIMEOUT, &[Note::QueueTimeout], OVER),
     rule(HOT, &[Note::Temperature], &[]),
     Rule {
         used_only: true,
@@ -158,7 +167,19 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     found
 }
 
-/// The RDMA device at an address, or (when the line names no function) in a slot.
+/// Whether a NIC is on its way through a reset or recovery that its driver announced: it has
+/// `reset_takes` to come back, unless the driver says before that it failed.
+pub(super) fn is_resetting(context: &Context<'_>, address: &str) -> bool {
+    let log = context.history.kernel.devices.get(address);
+    let at = |note| log.and_then(|log| Some(log.notes.get(&note)?.last));
+    at(Note::RecoveryStarted).is_some_and(|started| {
+        context.now.since(started) < context.policy.nic_kernel.reset_takes.0
+            && at(Note::DeviceError).is_none_or(|failed| failed <= started)
+    })
+}
+
+/// The RDMA device at an address, or (when the line names no function) in a slot, or of that name or
+/// with that interface.
 fn nic_at(context: &Context<'_>, ports: &[PortView<'_>], address: &str) -> Option<Nic> {
     if address.is_empty() {
         return None;
@@ -171,7 +192,11 @@ fn nic_at(context: &Context<'_>, ports: &[PortView<'_>], address: &str) -> Optio
     };
     let here: Vec<&PortView<'_>> = ports
         .iter()
-        .filter(|port| port.device.pci.is_some_and(|pci| is_there(pci.to_string())))
+        .filter(|port| {
+            port.device.pci.is_some_and(|pci| is_there(pci.to_string()))
+                || port.device.name == address
+                || port.port.netdev.as_deref() == Some(address)
+        })
         .collect();
     if let Some(first) = here.first() {
         return Some(Nic {
@@ -231,6 +256,11 @@ fn judge(
     if (rule.used_only && !nic.used) || (rule.live_only && said.historic) {
         return None;
     }
+    if let Some(down_for) = rule.down_for
+        && (nic.active || context.now.since(said.last) < down_for(policy))
+    {
+        return None;
+    }
     // What makes a NIC unfit stands as long as its port is not up again.
     let unfit = rule.doc.status == Status::Failing && !nic.active;
     if !unfit && context.now.since(said.last) > policy.stands_for.0 {
@@ -250,6 +280,9 @@ fn judge(
     if nic.alive_at.is_some_and(|at| at > said.last) {
         candidate.status = candidate.status.min(Status::Degraded);
         candidate = candidate.with("port_active_and_counting", true);
+    }
+    if is_resetting(context, address) {
+        candidate.status = candidate.status.min(Status::Degraded);
     }
     if !nic.rail {
         candidate.weight = Weight::Notice;

@@ -6,6 +6,7 @@ use super::expected::{Row, row};
 use super::policy::Limit;
 use super::{Action, Candidate, Check, Context, PortView, ReasonDoc, Weight};
 use crate::observe::history::AerTracks;
+use crate::observe::kernel::Note;
 use crate::observe::pci::{PciFacts, PciFunction, PcieLink};
 use crate::observe::rdma::Function;
 use crate::observe::reading::Reading;
@@ -38,7 +39,7 @@ const PATH_SLOW: ReasonDoc = ReasonDoc::degraded(
 const ERRORS: ReasonDoc = ReasonDoc::degraded(
     "PcieErrors",
     Action::CallProvider,
-    "A rail, a GPU, or the port above it counts PCIe errors (AER) that were not corrected.",
+    "A rail, a GPU, or the port above it counts PCIe errors (AER) that were not corrected, or the kernel log names them.",
     "Look at `dmesg | grep AER` for the kind; reseat the card or riser, and update its firmware.",
 );
 const CORRECTED: ReasonDoc = ReasonDoc::degraded(
@@ -322,6 +323,9 @@ fn judge_errors(
             CORRECTED,
         ),
     ];
+    if let Some(logged) = errors_in_the_log(context, address, endpoint, parent) {
+        return Some(logged);
+    }
     for (severity, pick, limit, doc) in rules {
         // Errors of a link are often counted at its upper end.
         for at in [Some(address), parent].into_iter().flatten() {
@@ -348,6 +352,34 @@ fn judge_errors(
         }
     }
     None
+}
+
+/// Uncorrected errors that the kernel log names: the counters of an earlier boot, of a driver that was
+/// reloaded, or of a port that was reset begin at zero again.
+fn errors_in_the_log(
+    context: &Context<'_>,
+    address: &str,
+    endpoint: &Endpoint,
+    parent: Option<&str>,
+) -> Option<Candidate> {
+    let policy = &context.policy.pcie_link;
+    let said = |at: &str| {
+        let log = context.history.kernel.devices.get(at)?;
+        log.notes.get(&Note::AerUncorrected)
+    };
+    let (at, seen) = [Some(address), parent]
+        .into_iter()
+        .flatten()
+        .filter_map(|at| Some((at, said(at)?)))
+        .max_by_key(|(_, seen)| seen.last)?;
+    (context.now.since(seen.last) <= policy.fatal.within.0).then(|| {
+        let message = format!("{}: {}", endpoint.subject, seen.text);
+        let about = (format!("{address} aer"), endpoint.subject.clone());
+        ERRORS
+            .candidate(ID, about, policy.timing(), message)
+            .with("reported_at", at)
+            .with("count", seen.count)
+    })
 }
 
 #[cfg(test)]

@@ -338,6 +338,9 @@ check_section! {
     NicKernel, raise 0, clear 0, {
         /// An event without a line that takes it back stands this long. Heuristic.
         stands_for: Span = Span::from_secs(600),
+        /// A NIC may be away this long after its driver announced a reset or a recovery: firmware
+        /// resets take up to a minute (mlx5/core/lib/tout.c).
+        reset_takes: Span = Span::from_secs(90),
     }
 }
 

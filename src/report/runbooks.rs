@@ -77,7 +77,7 @@ runbooks! {
     "SelvageLosslessDiscards" ["LosslessDrops" "PortDrops"]
     "SelvagePfcMisconfigured" ["RoceOnLossyPriority" "PfcNotEnabled" "PfcDiffers" "TrustDiffers" "EtsDiffers"]
     "SelvageCnpSurge" ["CongestionNotifications" "CongestionNotificationsIgnored"]
-    "SelvageGpuMissing" ["GpuVanished" "MissingGpu" "GpuFellOff" "GpuNotOnBus" "GpuNotDriven"]
+    "SelvageGpuMissing" ["GpuVanished" "MissingGpu" "GpuFellOff" "GpuNotOnBus" "GpuNotDriven" "GpuInitFailed"]
     "SelvageXidFatal" ["XidFatal" "GpuRecoveryRequired"]
     "SelvageXidHardware" ["XidDegraded"]
     "SelvageXidUnknown" ["XidUnknown"]

@@ -128,3 +128,51 @@ fn whose_it_is() {
     node.roles.remove(&super::super::testing::key(0));
     assert_eq!(node.told(&CHECK), Vec::<String>::new());
 }
+
+#[test]
+fn a_reset_that_was_announced_has_ninety_seconds() {
+    use Note::*;
+    let mut node = node(&[said(RecoveryStarted)]);
+    node.set_state(0, PortState::Down, PhysState::Disabled);
+    assert_eq!(node.told(&CHECK), Vec::<String>::new());
+    node.history.push_event(node.now, false, &said(FatalSensor));
+    assert_eq!(node.told(&CHECK), ["mlx5_0 NicFatalError Degraded Verdict"]);
+    node.tick(91);
+    assert_eq!(
+        node.told(&CHECK),
+        [
+            "mlx5_0 NicHealthCompromised Failing Verdict",
+            "mlx5_0 NicFatalError Failing Verdict"
+        ]
+    );
+    // The driver started the device anew.
+    node.history.push_event(node.now, false, &said(Loaded));
+    assert_eq!(node.told(&CHECK), Vec::<String>::new());
+    // A recovery that failed is no reset under way.
+    node.tick(1);
+    for note in [RecoveryStarted, DeviceError] {
+        node.tick(1);
+        node.history.push_event(node.now, false, &said(note));
+    }
+    assert_eq!(
+        node.told(&CHECK),
+        ["mlx5_0 NicHealthCompromised Failing Verdict"]
+    );
+}
+
+#[test]
+fn a_line_that_names_the_interface_is_about_its_rail() {
+    let mut event = KernelEvent::new(What::Note(Note::QueueTimeout), "NETDEV WATCHDOG: eth0");
+    let node = Node::roce();
+    let netdev = node.context().ports()[0].port.netdev.clone().unwrap();
+    for (name, want) in [
+        (netdev, vec!["mlx5_0 NicQueueTimeout Degraded Verdict"]),
+        ("mlx5_0".into(), vec!["mlx5_0 NicQueueTimeout Degraded Verdict"]),
+        ("eth99".into(), vec![]),
+    ] {
+        let mut node = Node::roce();
+        event.name = Some(name);
+        node.history.push_event(node.now, false, &event);
+        assert_eq!(node.told(&CHECK), want);
+    }
+}

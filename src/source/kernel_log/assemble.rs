@@ -7,7 +7,7 @@ use crate::observe::kernel::{KernelEvent, What};
 use super::{decode, gpu, record, wrapper};
 
 /// Lines after the report's first in which its verdict may still come.
-const REPORT_REACH: u8 = 8;
+pub(super) const REPORT_REACH: u8 = 8;
 
 /// Joins lines; keeps at most one record and one report open.
 #[derive(Debug, Default)]

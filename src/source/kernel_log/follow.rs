@@ -9,13 +9,14 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use crate::observe::kernel::KernelEvent;
+use crate::observe::kernel::{KernelEvent, Note, What};
 
 use super::input::{Input, RecordInput};
 pub use super::open::{FollowError, FollowOptions, Way};
 use super::open::{SYSLOG, open_log};
 use super::state::{Place, ResumeState};
-use super::{decode, record, silent};
+use super::assemble::REPORT_REACH;
+use super::{decode, gpu, record, silent};
 
 /// Age from which a record found at the very first start is history.
 pub const HISTORY: Duration = Duration::from_secs(600);
@@ -73,6 +74,9 @@ pub struct KmsgFollower {
     overrun: bool,
     /// `reached` is newer than the last place handed over.
     dirty: bool,
+    /// The GPU that a report on a failed probe named, and the record's number, where its lines are
+    /// records of their own.
+    probe: Option<(String, u64)>,
     /// Stamps fell, which was not handed over yet.
     rebooted: bool,
     resume_point_at_us: Option<u64>,
@@ -107,6 +111,7 @@ impl KmsgFollower {
             // Records may have been overwritten between the runs.
             overrun: seen_through.is_some(),
             dirty: false,
+            probe: None,
             rebooted: false,
             resume_point_at_us: None,
             lost: 0,
@@ -262,7 +267,13 @@ impl KmsgFollower {
         if facility != 0 && !self.options.any_facility {
             return None;
         }
-        let event = decode(text, device).or_else(|| silent(text, device))?;
+        let named = gpu::probe_report_start(text).map(|slot| (slot, self.records));
+        let open = |(_, began): &(String, u64)| self.records - began <= REPORT_REACH.into();
+        self.probe = named.or(self.probe.take().filter(open));
+        let mut event = decode(text, device).or_else(|| silent(text, device))?;
+        if event.what == What::Note(Note::Driver) && event.pci.is_none() {
+            event.pci = self.probe.take().map(|(slot, _)| slot);
+        }
         let age = now_us.saturating_sub(place.last_ts_us.unwrap_or(0));
         Some(KmsgItem {
             event,

@@ -61,6 +61,7 @@ fn drain_all(f: &mut KmsgFollower, now_us: u64) -> Drained {
             drained.items.push(*item);
         }
         Delivery::Through(state) => drained.through = Some(state),
+        Delivery::Rebooted => {}
         Delivery::Lost(records) => drained.lost += records,
     })
     .unwrap();

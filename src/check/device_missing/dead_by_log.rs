@@ -1,0 +1,133 @@
+//! GPUs that are on the bus and dead by the NVIDIA driver's own words, where it printed no Xid.
+
+use super::{GPU_INIT_FAILED, ID};
+use crate::check::expected::is_driven;
+use crate::check::{Candidate, Context};
+use crate::observe::kernel::Note;
+use crate::observe::kernel_log::Seen;
+use crate::observe::pci::{PciFacts, gives_away};
+use crate::observe::reading::Reading;
+use crate::units::Bdf;
+use std::time::Duration;
+
+/// NVIDIA's driver says that it was loaded once it has probed every GPU: what it prints this long
+/// before belongs to that load.
+const PROBING: Duration = Duration::from_secs(30);
+
+/// An Xid this near to the words without one says the same.
+const BESIDE: Duration = Duration::from_secs(60);
+
+pub(super) fn gpus(context: &Context<'_>) -> Vec<Candidate> {
+    let pci = context.pci();
+    let mut found: Vec<Candidate> = Vec::new();
+    for (address, log) in &context.history.kernel.devices {
+        let slot = address.split('.').next().unwrap_or(address);
+        let words = [Note::Driver, Note::GpuLost].into_iter();
+        let Some((note, said)) = words
+            .filter_map(|note| Some((note, log.notes.get(&note)?)))
+            .filter(|(_, said)| said.text.starts_with("NVRM: ") || said.text.starts_with("nvidia"))
+            .max_by_key(|(_, said)| said.last)
+        else {
+            continue;
+        };
+        let gpu = pci.and_then(|pci| gpu_in(pci, slot));
+        if slot.is_empty() || is_over(context, slot, (note, said)) || excused(context, gpu, said) {
+            continue;
+        }
+        let subject = gpu.map_or_else(|| slot.to_string(), |gpu| gpu.to_string());
+        if found.iter().any(|other| other.subject == subject) {
+            continue;
+        }
+        let timing = context.policy.device_missing.timing();
+        let message = format!("GPU {subject}: {}", said.text);
+        found.push(
+            GPU_INIT_FAILED
+                .candidate(ID, (format!("{slot} log"), subject), timing, message)
+                .with("address", slot)
+                .with("count", said.count),
+        );
+    }
+    found
+}
+
+fn gpu_in<'a>(pci: &'a PciFacts, slot: &str) -> Option<&'a Bdf> {
+    let inside = |gpu: &&Bdf| gpu.to_string().starts_with(&format!("{slot}."));
+    pci.gpus.iter().find(inside)
+}
+
+/// Whether the driver was loaded again since, took its verdict on the GPU back, or printed an Xid for
+/// the same fault, which is judged as such.
+fn is_over(context: &Context<'_>, slot: &str, (note, said): (Note, &Seen)) -> bool {
+    let kernel = &context.history.kernel;
+    let loaded = &kernel.driver_loaded;
+    if loaded.count > 0 && loaded.last.since(said.last) > PROBING {
+        return true;
+    }
+    kernel.gpus.get(slot).is_some_and(|gpu| {
+        let beside = |at: crate::units::Millis| at.since(said.last).max(said.last.since(at)) <= BESIDE;
+        gpu.cleared.is_some_and(|cleared| cleared > said.last)
+            || (note == Note::GpuLost && gpu.xids.values().any(|xid| beside(xid.seen.last)))
+    })
+}
+
+/// Whether the GPU was given away, does not answer (a finding of its own), or was probed later all the
+/// same. An adapter that cannot be initialised stays bound.
+fn excused(context: &Context<'_>, gpu: Option<&Bdf>, said: &Seen) -> bool {
+    let (Some(pci), Some(gpu)) = (context.pci(), gpu.map(ToString::to_string)) else {
+        return false;
+    };
+    let function = pci.functions.get(&gpu);
+    let away = function.and_then(|function| function.driver.as_deref());
+    let dead = function.is_some_and(|function| function.config_dead == Reading::Value(true));
+    let listed = context.gpudirect().is_some_and(|facts| {
+        let mut listed = facts.gpus.iter().map(|listed| &listed.pci);
+        listed.any(|listed| *listed == gpu)
+    });
+    let probing = said.text.contains("probe") || said.text.contains("NVIDIA GPU");
+    away.is_some_and(gives_away) || dead || (probing && listed && is_driven(pci, &gpu))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::CHECK;
+    use crate::check::testing::{Node, gpu};
+    use crate::observe::kernel::{KernelEvent, Note, What, Xid};
+
+    fn slot() -> String {
+        gpu(0).trim_end_matches(".0").to_string()
+    }
+
+    fn said(note: Note, text: &str) -> KernelEvent {
+        KernelEvent::new(What::Note(note), text).of_slot(Some(slot()))
+    }
+
+    #[test]
+    fn words_without_an_xid() {
+        let want = format!("{} GpuInitFailed Failing Verdict", gpu(0));
+        let adapter = said(Note::Driver, "NVRM: GPU x: RmInitAdapter failed! (0x24:0x72:1568)");
+        let lost = said(Note::GpuLost, "NVRM: GPU x: GPU has fallen off the bus.");
+        let loaded = KernelEvent::new(What::DriverLoaded, "NVRM: loading");
+        let xid = Xid { code: 79, ..Xid::default() };
+        let xid = KernelEvent::new(What::Xid(xid), "NVRM: Xid").of_slot(Some(slot()));
+        let nic = said(Note::Driver, "mlx5_core x: probe failed");
+        for (events, fails) in [
+            (vec![&adapter], true),
+            (vec![&lost], true),
+            // The driver prints that it was loaded after it probed.
+            (vec![&adapter, &loaded], true),
+            (vec![&lost, &xid], false),
+            (vec![&nic], false),
+        ] {
+            let mut node = Node::infiniband();
+            for event in &events {
+                node.history.push_event(node.now, false, event);
+                node.tick(1);
+            }
+            let found = node.told(&CHECK).contains(&want);
+            assert_eq!(found, fails, "{events:?}");
+            node.tick(60);
+            node.history.push_event(node.now, false, &loaded);
+            assert!(!node.told(&CHECK).contains(&want), "{events:?}");
+        }
+    }
+}
