@@ -237,9 +237,9 @@ pub fn read_existing(settings: &Settings, now: Millis) -> Result<Option<Existing
         Ok((way, newest)) => {
             // Without an uptime, the log's end is the latest moment that is known of the machine.
             let end = settings.taken_at.or(newest);
-            let past = settings.taken_at.is_some_and(|end| {
-                newest.is_some_and(|newest| newest.since(end) > READ_LATER)
-            });
+            let past = settings
+                .taken_at
+                .is_some_and(|end| newest.is_some_and(|newest| newest.since(end) > READ_LATER));
             // Stamps beyond the uptime are of another boot.
             items.retain(|_| !past);
             let dated = items.into_iter().map(|mut item| {
@@ -302,7 +302,8 @@ mod tests {
     fn records_of_a_tree_have_their_own_age() {
         let tree = TestTree::new();
         let (now, uptime) = (Millis::from_secs(1_000_000), Millis::from_secs(10_000));
-        let xid = |secs: u64| format!("3,{secs},{secs}000000,-;NVRM: Xid (PCI:0000:3b:00): 79, x\n");
+        let xid =
+            |secs: u64| format!("3,{secs},{secs}000000,-;NVRM: Xid (PCI:0000:3b:00): 79, x\n");
         let idle = |secs: u64| format!("6,{secs},{secs}000000,-;idle\n");
         for (log, taken_at, want) in [
             (xid(9_000), Some(uptime), vec![999_000]),
@@ -310,7 +311,11 @@ mod tests {
             (xid(9_000) + &idle(9_500), None, vec![999_500]),
             // Of another boot: beyond the uptime, or before the stamps fall.
             (xid(90_000), Some(uptime), vec![]),
-            (xid(9_000) + &idle(1) + &xid(8_000), Some(uptime), vec![998_000]),
+            (
+                xid(9_000) + &idle(1) + &xid(8_000),
+                Some(uptime),
+                vec![998_000],
+            ),
             (xid(9_000) + &idle(1), None, vec![]),
         ] {
             tree.file("dev/kmsg", &log);

@@ -64,7 +64,8 @@ fn is_over(context: &Context<'_>, slot: &str, (note, said): (Note, &Seen)) -> bo
         return true;
     }
     kernel.gpus.get(slot).is_some_and(|gpu| {
-        let beside = |at: crate::units::Millis| at.since(said.last).max(said.last.since(at)) <= BESIDE;
+        let beside =
+            |at: crate::units::Millis| at.since(said.last).max(said.last.since(at)) <= BESIDE;
         gpu.cleared.is_some_and(|cleared| cleared > said.last)
             || (note == Note::GpuLost && gpu.xids.values().any(|xid| beside(xid.seen.last)))
     })
@@ -104,10 +105,16 @@ mod tests {
     #[test]
     fn words_without_an_xid() {
         let want = format!("{} GpuInitFailed Failing Verdict", gpu(0));
-        let adapter = said(Note::Driver, "NVRM: GPU x: RmInitAdapter failed! (0x24:0x72:1568)");
+        let adapter = said(
+            Note::Driver,
+            "NVRM: GPU x: RmInitAdapter failed! (0x24:0x72:1568)",
+        );
         let lost = said(Note::GpuLost, "NVRM: GPU x: GPU has fallen off the bus.");
         let loaded = KernelEvent::new(What::DriverLoaded, "NVRM: loading");
-        let xid = Xid { code: 79, ..Xid::default() };
+        let xid = Xid {
+            code: 79,
+            ..Xid::default()
+        };
         let xid = KernelEvent::new(What::Xid(xid), "NVRM: Xid").of_slot(Some(slot()));
         let nic = said(Note::Driver, "mlx5_core x: probe failed");
         for (events, fails) in [

@@ -167,7 +167,10 @@ fn a_line_that_names_the_interface_is_about_its_rail() {
     let netdev = node.context().ports()[0].port.netdev.clone().unwrap();
     for (name, want) in [
         (netdev, vec!["mlx5_0 NicQueueTimeout Degraded Verdict"]),
-        ("mlx5_0".into(), vec!["mlx5_0 NicQueueTimeout Degraded Verdict"]),
+        (
+            "mlx5_0".into(),
+            vec!["mlx5_0 NicQueueTimeout Degraded Verdict"],
+        ),
         ("eth99".into(), vec![]),
     ] {
         let mut node = Node::roce();

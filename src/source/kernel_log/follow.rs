@@ -11,11 +11,11 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::observe::kernel::{KernelEvent, Note, What};
 
+use super::assemble::REPORT_REACH;
 use super::input::{Input, RecordInput};
 pub use super::open::{FollowError, FollowOptions, Way};
 use super::open::{SYSLOG, open_log};
 use super::state::{Place, ResumeState};
-use super::assemble::REPORT_REACH;
 use super::{decode, gpu, record, silent};
 
 /// Age from which a record found at the very first start is history.
@@ -259,7 +259,10 @@ impl KmsgFollower {
         now_us: u64,
     ) -> Option<KmsgItem> {
         let before = self.reached.and_then(|reached| reached.last_ts_us);
-        let (before, at) = (before.unwrap_or(0), place.last_ts_us.unwrap_or(before.unwrap_or(0)));
+        let (before, at) = (
+            before.unwrap_or(0),
+            place.last_ts_us.unwrap_or(before.unwrap_or(0)),
+        );
         self.rebooted |= at.saturating_add(OTHER_BOOT_US) < before;
         self.reached = Some(place);
         self.dirty = true;

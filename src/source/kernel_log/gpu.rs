@@ -31,13 +31,16 @@ pub fn nvrm(after: &str, message: &str) -> Option<KernelEvent> {
 /// `GPU 0000:29:00.0: GPU has fallen off the bus.` and the driver's other words for a GPU that it
 /// no longer reaches, where no code is given.
 pub fn lost(message: &str) -> Option<KernelEvent> {
-    const LOST: [&str; 3] = ["*fallen off the bus", "gpu is lost", "gpu lost from the bus"];
+    const LOST: [&str; 3] = [
+        "*fallen off the bus",
+        "gpu is lost",
+        "gpu lost from the bus",
+    ];
     let rest = message.strip_prefix("NVRM: GPU ")?;
     let (address, rest) = take_address(rest.strip_prefix("at PCI:").unwrap_or(rest))?;
     let body = rest.strip_prefix(": ")?.to_ascii_lowercase();
-    says_any(&body, &LOST).then(|| {
-        KernelEvent::new(What::Note(Note::GpuLost), message).of_slot(Some(slot(&address)))
-    })
+    says_any(&body, &LOST)
+        .then(|| KernelEvent::new(What::Note(Note::GpuLost), message).of_slot(Some(slot(&address))))
 }
 
 /// The GPU that the first line of a report on a failed probe names, when the line stands alone.
