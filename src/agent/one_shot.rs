@@ -17,6 +17,13 @@ use std::sync::Arc;
 /// back.
 const LONG_UP: Millis = Millis::from_secs(30 * 24 * 3600);
 
+/// The moment that a node is judged at: a capture's is when it was taken.
+fn moment(live: bool, uptime: Option<Millis>) -> Millis {
+    let now = crate::clock::monotonic();
+    let taken = || uptime.unwrap_or(now.max(LONG_UP));
+    if live { now } else { taken() }
+}
+
 /// Reads every source once, waits for none beyond its deadline, and believes what it sees. Nothing
 /// is written.
 pub async fn sample_once(config: &Config) -> Report {
@@ -27,12 +34,7 @@ pub async fn sample_once(config: &Config) -> Report {
         saved,
         ..
     } = start::find(config, false).await;
-    // A capture is judged as of the moment when it was taken.
-    let clock = Clock::starting_at(match uptime {
-        Some(uptime) => uptime,
-        None if host.is_live() => crate::clock::monotonic(),
-        None => crate::clock::monotonic().max(LONG_UP),
-    });
+    let clock = Clock::starting_at(moment(host.is_live(), uptime));
     let mut sampler = Sampler::new(
         Arc::clone(&host),
         plan(config),

@@ -71,7 +71,7 @@ const POWER: ReasonDoc = ReasonDoc::degraded(
 pub const CHECK: Check = Check {
     id: ID,
     title: "NIC events in the kernel log",
-    what: "What the drivers of RDMA NICs say: lost firmware, fatal errors, commands without answer, heat, power, modules, cables. A line that tells of recovery, or that the driver started the device anew, takes the earlier ones back; without one they stand for `stands_for`. A NIC whose driver announced a reset or a recovery has `reset_takes` to come back. Refused firmware commands (ACCESS_REG) are noise, and an empty cage at boot does not count as a cable taken out.",
+    what: "What the drivers of RDMA NICs say: lost firmware, fatal errors, commands without answer, heat, power, modules, cables. A line that tells of recovery, or that the driver started the device again, takes the earlier ones back; without one they stand for `stands_for`. A NIC whose driver announced a reset or a recovery has `reset_takes` to come back. Refused firmware commands (ACCESS_REG) are noise, and an empty cage at boot does not count as a cable taken out.",
     reasons: &[
         HEALTH,
         FATAL,
@@ -86,7 +86,7 @@ pub const CHECK: Check = Check {
     run,
 };
 
-/// What ends trouble with a NIC: the driver says that it recovered, or starts the device anew.
+/// What ends trouble with a NIC: the driver says that it recovered, or starts the device again.
 const OVER: &[Note] = &[Note::Recovered, Note::Loaded];
 
 /// One rule: the reason, the notes that raise it, and the notes that take it back.

@@ -115,10 +115,10 @@ pub enum Note {
     Gds,
     /// A GPU or NIC failed to probe, to initialise or to load its firmware.
     Driver,
-    /// A GPU fell off the bus, beside an Xid or without one. No event for people, as most drivers
+    /// A GPU fell off the bus, with an Xid or without one. No event for people, as most drivers
     /// print an Xid as well.
     GpuLost,
-    /// A NIC's driver loaded its device anew, as after a reset: earlier trouble is over. No event for
+    /// A NIC's driver loaded its device again, as after a reset: earlier trouble is over. No event for
     /// people.
     Loaded,
 }

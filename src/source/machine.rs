@@ -44,7 +44,7 @@ pub fn boot_id(host: &Host) -> Option<String> {
 pub fn uptime(host: &Host) -> Option<Millis> {
     let text = tree::read_text(host, "proc/uptime").into_value()?;
     let seconds: f64 = text.split_ascii_whitespace().next()?.parse().ok()?;
-    // More than a century is no uptime; a cast of a float saturates.
+    // Beyond a century it is nonsense.
     (0.0..4e9)
         .contains(&seconds)
         .then_some(Millis((seconds * 1000.0) as u64))

@@ -15,7 +15,7 @@ use std::time::Duration;
 const PROBING: Duration = Duration::from_secs(30);
 
 /// An Xid this near to the words without one says the same.
-const BESIDE: Duration = Duration::from_secs(60);
+const NEAR: Duration = Duration::from_secs(60);
 
 pub(super) fn gpus(context: &Context<'_>) -> Vec<Candidate> {
     let pci = context.pci();
@@ -64,10 +64,9 @@ fn is_over(context: &Context<'_>, slot: &str, (note, said): (Note, &Seen)) -> bo
         return true;
     }
     kernel.gpus.get(slot).is_some_and(|gpu| {
-        let beside =
-            |at: crate::units::Millis| at.since(said.last).max(said.last.since(at)) <= BESIDE;
+        let near = |at: crate::units::Millis| at.since(said.last).max(said.last.since(at)) <= NEAR;
         gpu.cleared.is_some_and(|cleared| cleared > said.last)
-            || (note == Note::GpuLost && gpu.xids.values().any(|xid| beside(xid.seen.last)))
+            || (note == Note::GpuLost && gpu.xids.values().any(|xid| near(xid.seen.last)))
     })
 }
 

@@ -145,10 +145,10 @@ fn a_reset_that_was_announced_has_ninety_seconds() {
             "mlx5_0 NicFatalError Failing Verdict"
         ]
     );
-    // The driver started the device anew.
+    // The driver started the device again.
     node.history.push_event(node.now, false, &said(Loaded));
     assert_eq!(node.told(&CHECK), Vec::<String>::new());
-    // A recovery that failed is no reset under way.
+    // After a recovery that failed nothing is awaited.
     node.tick(1);
     for note in [RecoveryStarted, DeviceError] {
         node.tick(1);

@@ -53,7 +53,7 @@ pub enum Delivery {
     /// So many records were overwritten before they could be read, or were too large. By syslog(2)
     /// the number is unknown: each gap counts as one.
     Lost(u64),
-    /// Stamps begin anew: what was handed over before is of an earlier boot.
+    /// Stamps begin again: what was handed over before is of an earlier boot.
     Rebooted,
 }
 

@@ -45,8 +45,8 @@ pub fn decode(message: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
         .or_else(|| aer::firmware_first(line))
 }
 
-/// What is no event for people, but what events are judged by: NVIDIA's driver was loaded, a GPU fell
-/// off the bus (without an Xid, or beside one), a NIC's driver started its device.
+/// What events are judged by, without being one for people: NVIDIA's driver was loaded, a GPU fell
+/// off the bus (with an Xid or without one), a NIC's driver started its device.
 #[must_use]
 pub fn silent(message: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
     if message.starts_with("NVRM: loading NVIDIA UNIX ") {
