@@ -6,11 +6,15 @@ use super::nccl_daemon::{self, DaemonTrouble};
 use super::nccl_pods::NoRdma;
 use super::nccl_suspect::{AT_ONCE, Suspect};
 use super::policy::JobEffect;
-use super::{Action, Candidate, Check, Context, ReasonDoc, Status, Timing, Weight, nccl_pods};
+use super::{
+    Action, Candidate, Check, Context, PortView, ReasonDoc, Status, Timing, Weight, nccl_pods,
+};
+use crate::observe::nccl::log::DeviceErrors;
 use crate::observe::pod::{ContainerKey, Job};
 use crate::units::Millis;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
+use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,6 +38,12 @@ const HERE: ReasonDoc = ReasonDoc::degraded(
     "Several jobs in a row fell back to TCP on this node: the cause is the node, not the jobs.",
     "Look for what they share: the device plugin's offer, /dev/infiniband, the driver, the image's RDMA libraries. `selvage check` on the node, then a job with NCCL_DEBUG=INFO.",
 );
+const RAIL: ReasonDoc = ReasonDoc::degraded(
+    "NcclRailErrors",
+    Action::CheckSwitchPort,
+    "Jobs here log failed RDMA operations on this port: retries exceeded, a port error, a refused connection. The fault is at either end, or between: pods' logs prove nothing about the node, so it is a notice.",
+    "Compare the port's link errors and retransmissions with those of the peer that the line names; the first such error of a job counts.",
+).notice();
 const NO_RDMA: ReasonDoc = ReasonDoc {
     reason: nccl_pods::REASON,
     status: Status::Degraded,
@@ -65,7 +75,15 @@ pub const CHECK: Check = Check {
     id: ID,
     title: "NCCL in jobs",
     what: "What NCCL reports in the logs of this node's pods, and what the pods request. Never taints: a job's fault is not the node's, unless several jobs in a row have it here.",
-    reasons: &[FALLBACK, HANG, HERE, NO_RDMA, DAEMON_MISSING, DAEMON_DOWN],
+    reasons: &[
+        FALLBACK,
+        HANG,
+        HERE,
+        RAIL,
+        NO_RDMA,
+        DAEMON_MISSING,
+        DAEMON_DOWN,
+    ],
     run,
 };
 
@@ -209,6 +227,29 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             found.push(of_container(HANG, container));
         }
     }
+    found.extend(context.ports().iter().filter_map(|port| {
+        let errors = rail_errors(context, jobs, port);
+        let first = errors.first()?;
+        let lines = errors
+            .iter()
+            .fold(0u64, |sum, (_, of)| sum.saturating_add(of.lines));
+        let id = (port.key.to_string(), port.subject.clone());
+        let names: Vec<&str> = errors
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .take(4)
+            .collect();
+        let message = format!(
+            "jobs report RDMA errors on {}: {}",
+            port.device.name,
+            names.join(", ")
+        );
+        let candidate = RAIL.candidate(ID, id, AT_ONCE, message);
+        let counted = candidate
+            .with("containers", errors.len())
+            .with("lines", lines);
+        Some(counted.with("first", first.1.first.as_str()))
+    }));
     let row = jobs.fallbacks_in_a_row;
     if policy.jobs_in_a_row > 0 && row >= policy.jobs_in_a_row {
         let message = format!("the last {row} multi-node jobs here fell back to TCP");
@@ -237,6 +278,28 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         candidate.with("gpus", pod.gpus)
     }));
     found
+}
+
+/// Containers whose logs name the port's device, or one of its GIDs, in an error; each with its errors.
+fn rail_errors<'a>(
+    context: &Context<'_>,
+    jobs: &'a Jobs,
+    port: &PortView<'_>,
+) -> Vec<(String, &'a DeviceErrors)> {
+    let table = context.snapshot.gids.get(&port.key);
+    let gids = table.iter().flat_map(|table| &table.value.gids);
+    let gids: Vec<Ipv6Addr> = gids.filter_map(|gid| gid.gid.parse().ok()).collect();
+    // An error names a device, not its port: the first port stands for it.
+    let names = |device: &str| match device.parse::<Ipv6Addr>() {
+        Ok(gid) => gids.contains(&gid),
+        Err(_) => device == port.device.name && port.port.number == 1,
+    };
+    let containers = jobs.containers.iter().flat_map(|container| {
+        let errors = container.verdict.device_errors.iter();
+        errors.map(|(device, of)| (container.subject(), device, of))
+    });
+    let ours = containers.filter(|(_, device, _)| names(device));
+    ours.map(|(subject, _, of)| (subject, of)).collect()
 }
 
 /// A finding about a container's NCCL, with the lines behind it.
@@ -272,14 +335,86 @@ fn of_container(doc: ReasonDoc, container: &ContainerVerdict) -> Candidate {
 mod tests {
     use super::*;
     use crate::check::nccl::{JobContext, judge};
+    use crate::check::testing::{Node, key};
     use crate::observe::nccl::NcclLog;
     use crate::observe::nccl::log::Limits;
+    use crate::observe::rdma::{Gid, GidKind, GidTable};
+    use crate::observe::reading::Stamped;
 
     fn verdict(fallback: Fallback, network: Network) -> NcclVerdict {
         let mut verdict = judge(&NcclLog::new(Limits::CONTAINER), &JobContext::default());
         verdict.tcp_fallback = fallback;
         verdict.network = network;
         verdict
+    }
+
+    #[test]
+    fn errors_in_jobs_are_a_notice_on_the_rail_that_they_name() {
+        let mut node = Node::infiniband();
+        let gid = Gid {
+            index: 3,
+            gid: "0000:0000:0000:0000:0000:ffff:0ace:0118".into(),
+            kind: Some(GidKind::RoceV2),
+            netdev: None,
+        };
+        let gids = vec![gid];
+        let table = Stamped {
+            at: node.now,
+            value: GidTable {
+                gids,
+                complete: true,
+            },
+        };
+        node.snapshot.gids.insert(key(5), table.into());
+        for (device, subjects) in [
+            ("mlx5_5", &["mlx5_5/1"][..]),
+            ("::ffff:10.206.1.24", &["mlx5_5/1"]),
+            ("::ffff:10.206.1.25", &[]),
+            // A virtual function of the pod's own, or another node's.
+            ("mlx5_77", &[]),
+            ("mlx5", &[]),
+        ] {
+            let mut verdict = verdict(Fallback::No, Network::Roce);
+            let errors = DeviceErrors {
+                lines: 2,
+                first: "Got completion".into(),
+            };
+            verdict.device_errors.insert(device.into(), errors);
+            let container = ContainerVerdict {
+                key: ContainerKey {
+                    uid: "u".into(),
+                    namespace: "ml".into(),
+                    pod: "w-0".into(),
+                    container: "main".into(),
+                },
+                job: None,
+                since: Millis(0),
+                via: Via::Log,
+                verdict: Arc::new(verdict),
+            };
+            let jobs = Jobs {
+                containers: vec![Arc::new(container.clone()), Arc::new(container)],
+                ..Jobs::default()
+            };
+            let mut context = node.context();
+            context.jobs = Some(&jobs);
+            let found = run(&context);
+            let named: Vec<&str> = found.iter().map(|found| found.subject.as_str()).collect();
+            assert_eq!(named, subjects, "{device}");
+            for found in found {
+                assert_eq!(
+                                (found.reason, found.weight),
+                                ("NcclRailErrors", Weight::Notice)
+                Action::CheckSwitchPort,
+                            );
+                assert!(
+                    found.message.contains("mlx5_5: ml/w-0/main"),
+                    "{}",
+                    found.message
+                );
+                assert_eq!(found.evidence["lines"], 4);
+            }
+        }
     }
 
     #[test]

@@ -72,7 +72,7 @@ runbooks! {
     "SelvageLinkErrors" ["SymbolErrors" "LinkRecoveries" "ReceiveErrors" "LinkIntegrityErrors" "BufferOverruns" "ConstraintErrors" "ChecksumErrors" "CorrectedBitsHigh"]
     "SelvageCountersBlind" ["CounterSaturated" "CountersRefused"]
     "SelvageGidTable" ["NoRoceV2Gid" "GidLost" "OnlyLinkLocalGid" "SubnetShared" "IpSettingsDiffer"]
-    "SelvageRetransmission" ["PacketLoss" "OutOfOrder" "AckTimeouts" "RetriesExceeded" "EfaRetransmissions" "EfaRemoteImpaired" "EfaReceiveDrops"]
+    "SelvageRetransmission" ["PacketLoss" "OutOfOrder" "AckTimeouts" "RetriesExceeded" "EfaRetransmissions" "EfaRemoteImpaired" "EfaReceiveDrops" "NcclRailErrors"]
     "SelvagePfcPauseStorm" ["PfcStorm" "PfcPressure" "PauseStormEvent"]
     "SelvageLosslessDiscards" ["LosslessDrops" "PortDrops"]
     "SelvagePfcMisconfigured" ["RoceOnLossyPriority" "PfcNotEnabled" "PfcDiffers" "TrustDiffers" "EtsDiffers"]

@@ -67,6 +67,9 @@ pub(super) fn causes(log: &NcclLog, context: &JobContext<'_>, judged: &Judged<'_
             .iter()
             .filter(|root| missed && seen(root) || lacking && **root == Failure::PluginMissing),
     );
+    if tcp && any(|p| p.plugin_failed) && !causes.contains(&Failure::PluginInit) {
+        causes.push(Failure::PluginInit);
+    }
     if any(|p| p.ofi_tcp) {
         causes.push(Failure::OfiTcp);
     }
@@ -102,14 +105,19 @@ pub(super) fn settings(log: &NcclLog, context: &JobContext<'_>) -> Vec<Cause> {
     set.map(|(_, cause)| cause).collect()
 }
 
-/// Whether a plugin was requested, by name or with EFA devices, and none was found.
-fn plugin_lacking(log: &NcclLog, context: &JobContext<'_>) -> bool {
-    let name = log.env.get("NCCL_NET_PLUGIN").map(String::as_str);
-    let name = name.or(context.variable("NCCL_NET_PLUGIN"));
-    let requested = name.is_some_and(|name| !matches!(name, "" | "none")) || context.requests_efa();
-    let found =
-        |p: &Process| p.ofi || p.ofi_failed || p.ib_plugin || p.fast_socket || p.speaks.is_some();
-    requested && log.live().any(|p| p.no_plugin) && !log.live().any(found)
+/// Whether a plugin was requested, by name, by its own settings or with EFA devices, and none was found.
+pub(super) fn plugin_lacking(log: &NcclLog, context: &JobContext<'_>) -> bool {
+    let set = |name| (log.env.get(name).map(String::as_str)).or(context.variable(name));
+    let file = set("NCCL_NET_PLUGIN").is_some_and(|name| {
+        !matches!(name, "" | "libnccl-net-none.so") && !name.eq_ignore_ascii_case("none")
+    });
+    let net = set("NCCL_NET").is_some_and(|net| !matches!(Net::of(net), Net::Ib | Net::Socket));
+    let requested = file || net || context.requests_plugin();
+    let found = |p: &Process| {
+        p.plugin_loaded || p.ofi || p.plugin_failed || p.fast_socket || p.speaks.is_some()
+    };
+    let missing = |p: &Process| p.plugin_not_found || requested && p.no_plugin;
+    log.live().any(missing) && !log.live().any(found)
 }
 
 fn uses_verbs(log: &NcclLog) -> bool {

@@ -34,9 +34,13 @@ impl<'a> JobContext<'a> {
             .is_some_and(|value| value != "0")
     }
 
-    /// Whether the container requests EFA devices.
-    pub(super) fn requests_efa(&self) -> bool {
-        let rdma = self.container.map(|container| &container.rdma);
-        rdma.is_some_and(|rdma| rdma.keys().any(|name| name.ends_with("/efa")))
+    /// Whether the container requests EFA devices, or has the settings of a network plugin.
+    pub(super) fn requests_plugin(&self) -> bool {
+        const OWN: [&str; 3] = ["FI_EFA_", "NCCL_FASTRAK_", "NCCL_GPUDIRECTTCPX_"];
+        self.container.is_some_and(|container| {
+            let efa = container.rdma.keys().any(|name| name.ends_with("/efa"));
+            let own = |name: &String| OWN.iter().any(|start| name.starts_with(start));
+            efa || container.env.keys().any(own)
+        })
     }
 }

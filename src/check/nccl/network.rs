@@ -183,8 +183,8 @@ fn over_tcp(log: &NcclLog, counts: &ChannelCounts, span: &Span, context: &JobCon
     }
     let fallback = if configured(log, context) {
         Fallback::Configured
-    } else if span.multi.is_none() && log.live().any(|process| process.local_off) {
-        // With P2P or SHM off, ranks of one node use the net too.
+    } else if span.multi.is_none() && log.live().any(|process| process.shm_off) {
+        // Without shared memory ranks of one node use the net too.
         Fallback::Unknown
     } else if perhaps_asked(log) {
         Fallback::Configured
@@ -200,7 +200,7 @@ fn perhaps_asked(log: &NcclLog) -> bool {
     let mut processes = log.live();
     let any = |what: fn(&Process) -> bool| log.live().any(what);
     processes.any(Process::only_socket_tried)
-        && !any(|process| process.ib_tried || process.ofi_failed)
+        && !any(|process| process.ib_tried || process.plugin_failed)
 }
 
 /// Judges by the choice, and by the devices found, if no connection over a net is shown.
@@ -257,14 +257,16 @@ fn ofi_over_tcp(log: &NcclLog, span: &Span, context: &JobContext<'_>) -> Used {
     Used::new(Network::Ofi, fallback)
 }
 
-/// Whether a setting asks for sockets. NCCL_IB_DISABLE=1 is routine on EFA images, whose plugin ignores
-/// it: if that plugin failed, or EFA devices were requested, it is not a reason for TCP.
+/// Whether a setting asks for sockets. NCCL_IB_DISABLE=1 is routine where a plugin serves the network, which
+/// ignores it: if that plugin failed or is missing, or was requested, it is not a reason for TCP.
 fn configured(log: &NcclLog, context: &JobContext<'_>) -> bool {
     let settings = causes::settings(log, context);
     let verbs_off = settings.contains(&Failure::IbDisabled);
     let sockets = settings.len() > usize::from(verbs_off) || log.channels.net(Net::FastSocket) > 0;
-    let efa = log.live().any(|process| process.ofi_failed) || context.requests_efa();
-    sockets || verbs_off && !efa
+    let plugin = log.live().any(|process| process.plugin_failed)
+        || context.requests_plugin()
+        || causes::plugin_lacking(log, context);
+    sockets || verbs_off && !plugin
 }
 
 fn of_net(log: &NcclLog, net: Net, nics: &BTreeSet<u32>) -> Network {

@@ -1,6 +1,7 @@
 //! Whether a job spans nodes.
 
 use super::context::JobContext;
+use crate::observe::nccl::event::GpuNumber;
 use crate::observe::nccl::group::{Group, GroupKey};
 use crate::observe::nccl::{Failure, NcclLog};
 use std::collections::BTreeSet;
@@ -13,7 +14,7 @@ const MOST_GPUS_OF_A_HOST: u32 = 16;
 pub(super) struct Span {
     /// `None` if nothing shows it.
     pub multi: Option<bool>,
-    /// There is more proof than a loopback interface.
+    /// There is proof; otherwise it is a conclusion from interfaces or from the numbers of ranks.
     pub firm: bool,
 }
 
@@ -27,6 +28,17 @@ pub(super) fn span(log: &NcclLog, context: &JobContext<'_>) -> Span {
         return Span {
             multi: Some(gang),
             firm: true,
+        };
+    }
+    if log
+        .groups
+        .iter()
+        .any(|(key, group)| !group.superseded && elsewhere(key.nranks, group))
+        || shifted(log.channels.gpu_numbers())
+    {
+        return Span {
+            multi: Some(true),
+            firm: false,
         };
     }
     let loopback = !log.interfaces.is_empty() && log.interfaces.iter().all(|name| name == "lo");
@@ -99,6 +111,37 @@ fn by_log(log: &NcclLog, context: &JobContext<'_>) -> Option<bool> {
         return Some(false);
     }
     None
+}
+
+/// Most GPUs of the usual hosts, which number their ranks in blocks of 8, 4 or fewer.
+const USUAL_GPUS: u32 = 8;
+
+/// Whether the ranks of a communicator in view cannot be those of one host that has them all.
+fn elsewhere(nranks: u32, group: &Group) -> bool {
+    let numbers = || {
+        let seats = group.seats.iter();
+        seats.filter_map(|(rank, seat)| Some((*rank, seat.gpu?)))
+    };
+    // All GPUs of a usual host print, and there are more ranks.
+    let first_host = group.seats.keys().copied().eq(0..USUAL_GPUS) && nranks > USUAL_GPUS;
+    !group.mixed && nranks > 1 && (first_host || shifted(numbers()))
+}
+
+/// Whether all ranks have numbers above those of their GPUs, by the same amount: hosts with lower ranks
+/// precede. On one host a rank has its GPU's number, or a lower one where a setting hides GPUs.
+fn shifted(numbers: impl Iterator<Item = (u32, GpuNumber)>) -> bool {
+    let mut all = None;
+    let mut proven = false;
+    for (rank, gpu) in numbers {
+        let by = rank.checked_sub(gpu.number).filter(|by| *by > 0);
+        if by.is_none() || *all.get_or_insert(by) != by {
+            return false;
+        }
+        // CUDA counts what CUDA_VISIBLE_DEVICES leaves: 0 in each process of many jobs.
+        let blocks = by.is_some_and(|by| by % 2 == 0) && gpu.number > 0;
+        proven |= gpu.by_nvml || blocks || by.is_some_and(|by| by % USUAL_GPUS == 0);
+    }
+    proven
 }
 
 /// Whether nccl-tests' list of ranks, which rank 0 prints, is complete: two or more without a gap.

@@ -6,7 +6,7 @@ use super::job::{self, Hang};
 use super::network::{Fallback, Network, Used};
 use super::span::Span;
 use crate::observe::nccl::event::Transport;
-use crate::observe::nccl::log::EvidenceKind;
+use crate::observe::nccl::log::{DeviceErrors, EvidenceKind};
 use crate::observe::nccl::{Failure, NcclLog, Net};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -60,6 +60,9 @@ pub struct NcclVerdict {
     /// Start of an init that takes too long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub init_hangs_since: Option<jiff::Timestamp>,
+    /// Errors of RDMA operations by device: its name, or its GID where the log has no name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub device_errors: BTreeMap<String, DeviceErrors>,
     /// Number of warnings by cause.
     #[serde(default)]
     pub warnings: BTreeMap<Failure, u64>,
@@ -100,8 +103,9 @@ pub(super) fn verdict(
         network: used.network,
         channels: channels(log),
         gdrdma,
-        // A loopback interface proves little if sockets were asked for.
-        multi_node: (span.multi).filter(|_| span.firm || used.fallback != Fallback::Configured),
+        // Less than proof is shown only where the verdict rests on it.
+        multi_node: (span.multi)
+            .filter(|_| span.firm || matches!(used.fallback, Fallback::Yes | Fallback::No)),
         init_complete: job::complete(log),
         tcp_fallback: used.fallback,
         evidence: evidence(log, used, &causes),
@@ -112,6 +116,7 @@ pub(super) fn verdict(
         nodes: widest.and_then(|(_, group)| group.nodes),
         init_seconds: log.init_seconds,
         init_hangs_since: hang.map(|hang| hang.since),
+        device_errors: log.device_errors.clone(),
         warnings: log.failures.clone(),
         nccl_lines: log.records,
         unknown_lines: log.unknown,
@@ -238,7 +243,12 @@ fn summary(log: &NcclLog, verdict: &NcclVerdict, hang: Option<Hang>) -> String {
             hang.stage.as_str()
         )
     });
-    format!("{what}{gdr}{hang}")
+    let devices: Vec<&str> = verdict.device_errors.keys().map(String::as_str).collect();
+    let errors = match devices.as_slice() {
+        [] => String::new(),
+        devices => format!("; RDMA errors on {}", devices.join(", ")),
+    };
+    format!("{what}{gdr}{hang}{errors}")
 }
 
 /// Whether there are connections over TCP and over another net.

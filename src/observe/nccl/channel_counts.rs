@@ -1,6 +1,6 @@
 //! Counts connections by transport, and collects what they show about the hosts of ranks.
 
-use super::event::{Connection, Net, Side, Transport};
+use super::event::{Connection, GpuNumber, Net, Side, Transport};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most ranks whose host is kept, and most hops: enough for the ranks of one node and their peers.
@@ -204,6 +204,26 @@ impl ChannelCounts {
         }
         let devices: BTreeSet<u64> = self.devices.values().copied().collect();
         !self.moved && self.nets().next().is_some() && devices.len() < self.devices.len()
+    }
+
+    /// Ranks with the numbers of their GPUs (NVML's, since 2.18.3). Older releases print bus ids, which are
+    /// larger.
+    pub fn gpu_numbers(&self) -> impl Iterator<Item = (u32, GpuNumber)> {
+        let numbered = |(rank, device): (&u32, &u64)| {
+            let number = u32::try_from(*device).ok().filter(|number| *number < 10)?;
+            Some((
+                *rank,
+                GpuNumber {
+                    number,
+                    by_nvml: true,
+                },
+            ))
+        };
+        let usable = !self.moved && !self.own_numbers;
+        self.devices
+            .iter()
+            .filter(move |_| usable)
+            .filter_map(numbered)
     }
 
     /// The highest rank number.

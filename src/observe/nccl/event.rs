@@ -20,6 +20,18 @@ pub struct Who<'a> {
     pub pid: Option<u32>,
     /// Thread id from the prefix; older releases print none.
     pub tid: Option<u32>,
+    /// CUDA's number of the thread's GPU; 0 also for threads that chose none.
+    pub device: Option<u32>,
+}
+
+/// The number of a GPU on its host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GpuNumber {
+    /// The number, from 0.
+    pub number: u32,
+    /// It is NVML's, which no setting of the process changes; CUDA counts the GPUs that
+    /// CUDA_VISIBLE_DEVICES leaves.
+    pub by_nvml: bool,
 }
 
 /// One record of a line.
@@ -179,6 +191,8 @@ pub struct Comm {
     pub mnnvl: bool,
     /// PCI bus id of the printing process's GPU.
     pub bus: Option<u64>,
+    /// The number of that GPU.
+    pub gpu: Option<GpuNumber>,
     /// Its phase by this line.
     pub phase: Phase,
 }
@@ -225,6 +239,8 @@ pub enum Event<'a> {
     PluginLoaded(&'a str),
     /// No plugin was found, which is normal.
     NoPlugin,
+    /// A plugin was requested by this name, and its library was not found.
+    PluginNotFound(&'a str),
     /// `Using network X`: the network was chosen.
     Using(&'a str),
     /// A net failed to initialise.
@@ -268,6 +284,8 @@ pub enum Event<'a> {
     TestRank(TestRank<'a>),
     /// A warning or error that has a known meaning.
     Failure(Failure),
+    /// The same, with the RDMA device that the line names: by its name, or by its own GID.
+    DeviceFailure(Failure, &'a str),
     /// `init.cc:1402 -> 6`: an error that a function passes to its caller.
     ErrorTrace {
         /// Source file of the function.

@@ -1,7 +1,7 @@
 //! One communicator, as far as the lines of its ranks show it.
 
 use super::channel_counts::{ChannelCounts, Place};
-use super::event::{Phase, Time};
+use super::event::{GpuNumber, Phase, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Identifies a communicator: by the id that all ranks share (2.16+), or else by the number of ranks.
@@ -20,6 +20,8 @@ pub struct Seat {
     pub place: Place,
     /// PCI bus id of its GPU.
     pub bus: Option<u64>,
+    /// Number of its GPU on its host.
+    pub gpu: Option<GpuNumber>,
     /// When init started, if lines have times.
     pub started: Option<jiff::Timestamp>,
     /// `Init START` was printed.

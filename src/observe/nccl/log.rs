@@ -6,10 +6,10 @@ mod kinds;
 mod lists;
 mod process_hints;
 
-pub use kinds::{EvidenceKind, Limits, Line, Link};
+pub use kinds::{DeviceErrors, EvidenceKind, Limits, Line, Link};
 
 use super::channel_counts::{ChannelCounts, Place};
-use super::event::{Comm, Connection, Event, InitSeconds, Net, Phase, Record, Time};
+use super::event::{Comm, Connection, Event, GpuNumber, InitSeconds, Net, Phase, Record, Time};
 use super::failure::Failure;
 use super::group::{Group, GroupKey, Seat};
 use super::process::Process;
@@ -20,6 +20,9 @@ const EVIDENCE_BYTES: usize = 300;
 
 /// Most names that are kept of hosts, variables, interfaces and other lists.
 const MAX_NAMES: usize = 64;
+
+/// Most devices with errors that are kept: a node has 8 rails or 16.
+const MAX_DEVICES: usize = 32;
 
 /// The state of one log.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -43,6 +46,8 @@ pub struct NcclLog {
     pub roce_hint: bool,
     /// Number of lines by failure.
     pub failures: BTreeMap<Failure, u64>,
+    /// Errors of RDMA operations, by the device that the lines name.
+    pub device_errors: BTreeMap<String, DeviceErrors>,
     /// A communicator reaches other nodes over NVLink (MNNVL).
     pub mnnvl: bool,
     /// Number of NICs for which GPUDirect RDMA is reported as enabled.
@@ -122,19 +127,11 @@ impl NcclLog {
                 self.show(EvidenceKind::Span, text, number);
             }
             Event::Failure(failure) => self.failure(failure, text, number),
-            Event::Env { name, value } => {
-                let name = match name {
-                    "NCCL_NET" => {
-                        self.printed_socket = value.eq_ignore_ascii_case("socket");
-                        "NCCL_NET"
-                    }
-                    _ => {
-                        self.printed_ib_off = value == "1";
-                        "NCCL_IB_DISABLE"
-                    }
-                };
-                self.show(EvidenceKind::Env(name), text, number);
+            Event::DeviceFailure(failure, device) => {
+                self.failure(failure, text, number);
+                self.device_error(device, text);
             }
+            Event::Env { name, value } => self.printed(name, value, text, number),
             _ => {}
         }
     }
@@ -149,6 +146,7 @@ impl NcclLog {
         let printer = self.processes.entry((host, process)).or_default();
         printer.host = host;
         printer.last_line = number;
+        printer.ofi_spoke |= record.text.starts_with("NET/OFI ");
         printer.apply(&record.event);
         if let Some(kind) = EvidenceKind::of(&record.event) {
             self.show(kind, record.text, number);
@@ -195,6 +193,17 @@ impl NcclLog {
                 self.about_verbs(place, failure, text);
                 self.failure(failure, text, number);
             }
+            Event::DeviceFailure(failure, device) => {
+                self.about_verbs(place, failure, text);
+                self.failure(failure, text, number);
+                self.device_error(device, text);
+            }
+            Event::PluginNotFound(_) => {
+                self.show(EvidenceKind::Failure(Failure::PluginMissing), text, number);
+            }
+            Event::NetFailed(name) if !matches!(name, "IB" | "Socket") => {
+                self.failure(Failure::PluginInit, text, number);
+            }
             Event::ErrorTrace { file } => {
                 self.error_traces += 1;
                 self.init_error_traces += u64::from(file.ends_with("init.cc"));
@@ -232,6 +241,17 @@ impl NcclLog {
     fn failure(&mut self, failure: Failure, text: &str, number: u64) {
         *self.failures.entry(failure).or_default() += 1;
         self.show(EvidenceKind::Failure(failure), text, number);
+    }
+
+    fn device_error(&mut self, device: &str, text: &str) {
+        if self.device_errors.len() >= MAX_DEVICES && !self.device_errors.contains_key(device) {
+            return;
+        }
+        let errors = self.device_errors.entry(cut(device, 64)).or_default();
+        errors.lines += 1;
+        if errors.first.is_empty() {
+            errors.first = cut(text, EVIDENCE_BYTES);
+        }
     }
 
     fn show(&mut self, kind: EvidenceKind, text: &str, number: u64) {

@@ -63,14 +63,18 @@ pub struct Process {
     pub ib_disabled: bool,
     /// NCCL_NET asks for sockets.
     pub asks_socket: bool,
-    /// P2P or SHM is off, so that ranks of one node use the net too.
-    pub local_off: bool,
+    /// Shared memory is off, so that ranks of one node use the net where P2P is not possible.
+    pub shm_off: bool,
     /// NCCL's own TCP was initialised after verbs were not available.
     pub socket_begun: bool,
     /// Interfaces of NCCL's own TCP were printed; up to 2.4.7 the bootstrap does so in every run.
     pub socket_listed: bool,
     /// It found no network plugin.
     pub no_plugin: bool,
+    /// A setting names a plugin, and it was not found.
+    pub plugin_not_found: bool,
+    /// It loaded a network plugin.
+    pub plugin_loaded: bool,
     /// The log has its first lines.
     pub begun: bool,
     /// It uses FastSocket, Google's TCP plugin.
@@ -81,8 +85,10 @@ pub struct Process {
     pub ofi_tcp: bool,
     /// Whether its log says that FI_PROVIDER is set.
     pub ofi_asked: bool,
-    /// aws-ofi-nccl could not start.
-    pub ofi_failed: bool,
+    /// aws-ofi-nccl printed lines.
+    pub ofi_spoke: bool,
+    /// A network plugin other than one of verbs could not start.
+    pub plugin_failed: bool,
     /// Another plugin printed lines.
     pub speaks: Option<Net>,
     /// How far its last init has come.
@@ -151,7 +157,7 @@ impl Process {
     /// Whether the log shows the whole choice of TCP and no other attempt: NCCL_NET=Socket leaves no other
     /// trace.
     pub fn only_socket_tried(&self) -> bool {
-        let tried = self.ib_tried || self.ib_plugin || self.ofi || self.ofi_failed;
+        let tried = self.ib_tried || self.ib_plugin || self.ofi || self.plugin_failed;
         self.begun && self.socket_listed && self.chosen == Some(Net::Socket) && !tried
     }
 
@@ -161,7 +167,7 @@ impl Process {
             (self.fast_socket, Net::FastSocket),
             (self.speaks.is_some(), self.speaks.unwrap_or(Net::Other)),
             (self.ib_found || self.ib_at_work, Net::Ib),
-            (self.ofi && !self.ofi_failed, Net::Ofi),
+            (self.ofi && !self.plugin_failed, Net::Ofi),
         ];
         let shown = by_lines.into_iter().find(|(shown, _)| *shown);
         let net = self.chosen.or(shown.map(|(_, net)| net));

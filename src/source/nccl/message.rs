@@ -6,6 +6,8 @@ mod fault;
 mod network;
 pub(super) mod scan;
 
+pub(super) use fault::ucx;
+
 use crate::observe::nccl::event::TestRank;
 use crate::observe::nccl::{Event, Failure, Level};
 use scan::{Scan, find};
@@ -107,7 +109,7 @@ pub(super) fn last_error(line: &str) -> Option<Event<'_>> {
 /// `NCCL_NET=Socket`, `-x NCCL_IB_DISABLE=1`, `"NCCL_NET": "Socket"`: settings as scripts and
 /// launchers print them.
 pub(super) fn assignments(line: &str) -> impl Iterator<Item = Event<'_>> {
-    ["NCCL_IB_DISABLE", "NCCL_NET"]
+    ["NCCL_IB_DISABLE", "NCCL_NET", "NCCL_NET_PLUGIN"]
         .into_iter()
         .filter_map(|name| assignment(line, name))
 }

@@ -74,8 +74,9 @@ fn who(before: &str, level: Level) -> Option<(Who<'_>, usize)> {
             continue;
         }
         let found = place(left).or_else(|| masked(left).filter(|_| info));
-        if found.is_some() {
-            return found;
+        if let Some((who, start)) = found {
+            let device = device.parse().ok();
+            return Some((Who { device, ..who }, start));
         }
         // `12345 [0] NCCL INFO …`: only the host is missing.
         if info && is_number(left.trim()) {
@@ -124,6 +125,7 @@ fn place(left: &str) -> Option<(Who<'_>, usize)> {
         host: if torn { "" } else { host.get(wrapped..)? },
         pid: pid.parse().ok().filter(|_| !torn),
         tid: tid.and_then(|tid| tid.parse().ok()),
+        device: None,
     };
     Some((who, begin + wrapped))
 }

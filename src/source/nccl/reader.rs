@@ -200,6 +200,7 @@ fn loose(text: &str) -> Option<Event<'_>> {
     version
         .or_else(|| message::test_rank(text))
         .or_else(|| message::last_error(text))
+        .or_else(|| message::ucx(text))
 }
 
 /// Whether a terminal wrapped the line inside the mark: `host:1:2 [7] NCCL I`.

@@ -36,6 +36,13 @@ impl NcclLog {
             let mut seat = known.unwrap_or_default();
             seat.place = place;
             seat.bus = comm.bus.or(seat.bus);
+            // Up to 2.3 only the prefix has the number; 0 may stand for none.
+            let by_prefix = record.who.device.filter(|number| *number > 0);
+            let by_prefix = by_prefix.map(|number| GpuNumber {
+                number,
+                by_nvml: false,
+            });
+            seat.gpu = comm.gpu.or(seat.gpu).or(by_prefix);
             seat.enter(comm.phase, time);
             group.seats.insert(comm.rank, seat);
             self.longest_init(comm.nranks, seat.seconds);

@@ -2,6 +2,7 @@
 
 use crate::observe::nccl::event::{Event, Net, Transport};
 use crate::observe::nccl::failure::Failure;
+use serde::{Deserialize, Serialize};
 
 /// How much is kept of one log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,6 +37,15 @@ pub struct Line {
     pub number: u64,
     /// Text of the line, cut to a bound.
     pub text: String,
+}
+
+/// Errors of RDMA operations on one device.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct DeviceErrors {
+    /// Number of lines.
+    pub lines: u64,
+    /// The first line, cut to a bound.
+    pub first: String,
 }
 
 /// What a line of evidence shows; the first line of each kind is kept.

@@ -11,7 +11,13 @@ impl NcclLog {
         };
         match failure {
             Failure::LibibverbsMissing | Failure::OpenDevice => process.ib_tried = true,
-            Failure::PluginInit => process.ofi_failed |= text.contains("OFI"),
+            // Which plugin it was matters: NCCL_IB_DISABLE is meant for one of verbs.
+            Failure::PluginInit => {
+                process.plugin_failed |= ["OFI", "ofi", "fabric", "tcpx", "FasTrak"]
+                    .iter()
+                    .any(|name| text.contains(name));
+            }
+            Failure::IbError if text.contains("NET/OFI") => {}
             Failure::IbError
             | Failure::PortDown
             | Failure::DeviceFatal
@@ -22,6 +28,24 @@ impl NcclLog {
             _ => {}
         }
         self.roce_hint |= text.contains("localGid");
+    }
+
+    /// A script or launcher printed a setting.
+    pub(super) fn printed(&mut self, name: &str, value: &str, text: &str, number: u64) {
+        let name = match name {
+            "NCCL_NET" => {
+                self.printed_socket = value.eq_ignore_ascii_case("socket");
+                "NCCL_NET"
+            }
+            "NCCL_NET_PLUGIN" => "NCCL_NET_PLUGIN",
+            _ => {
+                self.printed_ib_off = value == "1";
+                "NCCL_IB_DISABLE"
+            }
+        };
+        let known = self.env.entry(name.to_string());
+        known.or_insert_with(|| cut(value, 128));
+        self.show(EvidenceKind::Env(name), text, number);
     }
 
     pub(super) fn env(&mut self, place: Place, name: &str, value: &str, text: &str, number: u64) {
@@ -40,8 +64,7 @@ impl NcclLog {
                 process.asks_socket = value.eq_ignore_ascii_case("socket");
                 kind = Some("NCCL_NET");
             }
-            "NCCL_P2P_DISABLE" | "NCCL_SHM_DISABLE" => process.local_off |= is_set,
-            "NCCL_P2P_LEVEL" => process.local_off |= value.eq_ignore_ascii_case("LOC"),
+            "NCCL_SHM_DISABLE" => process.shm_off |= is_set,
             "FI_PROVIDER" => {
                 process.ofi_asked = true;
                 kind = Some("FI_PROVIDER");
@@ -66,18 +89,22 @@ impl Process {
                 self.begun = true;
             }
             Event::PluginLoaded(name) => {
+                self.plugin_loaded = true;
                 self.ib_plugin |= Net::of(name) == Net::Ib || name.contains("RDMA Plugin");
                 self.fast_socket |= Net::of(name) == Net::FastSocket;
             }
             Event::NoPlugin => self.no_plugin = true,
+            Event::PluginNotFound(_) => (self.no_plugin, self.plugin_not_found) = (true, true),
             Event::Using(name) => {
                 self.chosen = Some(Net::of(name));
+                // It printed lines, and NCCL went on to the last resort.
+                self.plugin_failed |= self.ofi_spoke && self.chosen == Some(Net::Socket);
                 self.stage = self.stage.max(Stage::Network);
             }
             Event::NetFailed(name) => match Net::of(name) {
                 Net::Ib => self.ib_tried = true,
-                Net::Ofi => self.ofi_failed = true,
-                _ => {}
+                Net::Socket => {}
+                _ => self.plugin_failed = true,
             },
             Event::IbDevices(_) => {
                 (self.ib_found, self.ib_tried, self.ib_none) = (true, true, false);

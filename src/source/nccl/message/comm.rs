@@ -2,7 +2,7 @@
 
 use super::scan::{Scan, find};
 use crate::observe::nccl::Event;
-use crate::observe::nccl::event::{Comm, InitSeconds, Phase};
+use crate::observe::nccl::event::{Comm, GpuNumber, InitSeconds, Phase};
 
 /// Parses lines that name a communicator with rank and size, in the word order of any version.
 pub(super) fn lifecycle(text: &str) -> Option<Event<'_>> {
@@ -38,6 +38,10 @@ pub(super) fn lifecycle(text: &str) -> Option<Event<'_>> {
         _ if start.ends_with("COMPLETE") || start.contains("Init COMPLETE") => Phase::Complete,
         _ => Phase::Alive,
     };
+    let number = |word, by_nvml| {
+        let number = after(start, word)?;
+        Some(GpuNumber { number, by_nvml })
+    };
     Some(Event::Comm(Comm {
         pointer,
         id,
@@ -48,6 +52,7 @@ pub(super) fn lifecycle(text: &str) -> Option<Event<'_>> {
         bus: start
             .find(" busId ")
             .and_then(|at| Scan(start.get(at + " busId ".len()..)?).hex()),
+        gpu: number(" nvmlDev ", true).or_else(|| number(" cudaDev ", false)),
         phase,
     }))
 }

@@ -35,9 +35,53 @@ pub(super) fn warning(text: &str) -> Event<'_> {
     if SECONDARY.iter().any(|words| text.starts_with(words)) && !text.contains("refused") {
         return Event::Failure(Failure::Secondary);
     }
-    row(text).map_or(Event::Failure(Failure::Other), |failure| {
-        failure.map_or(Event::Plain, Event::Failure)
-    })
+    match row(text) {
+        None => Event::Failure(Failure::Other),
+        Some(None) => Event::Plain,
+        Some(Some(failure)) => on_device(failure, text),
+    }
+}
+
+/// A failure, with the device of the node that it names. A flushed operation (status 5) only follows
+/// another error.
+fn on_device(failure: Failure, text: &str) -> Event<'_> {
+    use Failure::{DeviceFatal, GidIndex, IbError, PortDown};
+    const FLUSHED: [&str; 4] = ["error 5,", "status=5 ", "(5) opcode", "WR_FLUSH_ERR"];
+    let flushed = failure == IbError && FLUSHED.iter().any(|words| text.contains(words));
+    let named = matches!(failure, IbError | PortDown | DeviceFatal | GidIndex) && !flushed;
+    match named.then(|| device(text)).flatten() {
+        Some(device) => Event::DeviceFailure(failure, device),
+        None => Event::Failure(failure),
+    }
+}
+
+/// The node's own device in an error of verbs: by name (`hca mlx5_5` since 2.22, `on dev mlx5_5:1`,
+/// `NET/IB : mlx5_5:1 Got async event`), or else by its GID (`localGid`, RoCE since 2.18).
+fn device(text: &str) -> Option<&str> {
+    const BEFORE: [&str; 3] = [" hca ", " on dev ", " localGid "];
+    let behind = |words: &&str| text.split_once(*words).map(|(_, rest)| rest);
+    let named = BEFORE.iter().find_map(behind);
+    let async_event = || {
+        let rest = text.strip_prefix("NET/IB")?;
+        let (name, said) = rest.trim_start_matches([' ', ':']).split_once(' ')?;
+        (name.contains(':') && said.contains("async")).then_some(name)
+    };
+    let word = named.or_else(async_event)?.split([' ', ',', '(']).next()?;
+    // A GID holds several colons; after a name follows one and the port.
+    let gid = word.matches(':').count() > 1;
+    let name = word.split(':').next()?;
+    let device = if gid { word } else { name };
+    (!device.is_empty() && device != "N/A").then_some(device)
+}
+
+/// UCX's errors, which name the port: `Transport retry count exceeded on mlx5_5:1/IB (synd 0x15 vend 0x81 hw_synd 0/0)`.
+pub(in crate::source::nccl) fn ucx(line: &str) -> Option<Event<'_>> {
+    let (said, _) = line.split_once(" (synd ")?;
+    let (_, port) = said.rsplit_once(" on ")?;
+    let (device, rest) = port.split_once(':')?;
+    let port_number = rest.split('/').next()?;
+    let whole = !device.contains(' ') && port_number.bytes().all(|b| b.is_ascii_digit());
+    whole.then_some(Event::DeviceFailure(Failure::IbError, device))
 }
 
 /// Classifies an INFO that is not otherwise known: some versions report failures without a warning.
@@ -56,7 +100,8 @@ pub(super) fn info(text: &str) -> Option<Event<'_>> {
         AhoCorasick::builder().match_kind(kind).build(AS_INFO).ok()
     });
     let failure = FINDER.as_ref().is_some_and(|words| words.is_match(text));
-    failure.then(|| row(text)).flatten()?.map(Event::Failure)
+    let failure = failure.then(|| row(text)).flatten()??;
+    Some(Event::Failure(failure))
 }
 
 fn row(text: &str) -> Option<Option<Failure>> {

@@ -31,7 +31,11 @@ const RULES: &[Rule] = &[
     }),
     ("P2P plugin ", |name| Some(Event::PluginLoaded(clean(name)))),
     ("GPU Direct RDMA Disabled for GPU", gpu_direct),
-    ("No network plugin found", no_plugin),
+    ("No network plugin found", |_| Some(Event::NoPlugin)),
+    // NCCL_NET_PLUGIN, up to 2.20.
+    ("Plugin name set by env to ", |value| {
+        env("NCCL_NET_PLUGIN", value)
+    }),
     // The only trace of NCCL_NET, since 2.28.7.
     ("Comm config netName reset to NCCL_NET=", |value| {
         env("NCCL_NET", value.trim())
@@ -70,15 +74,58 @@ const PLUGIN: &[Rule] = &[
         let name = rest.rsplit_once(" (").map_or(rest, |(name, _)| name);
         Some(Event::PluginLoaded(name))
     }),
-    // NCCL_NET_PLUGIN, up to 2.27.
+    // The same, 2.21 to 2.27.
     ("Plugin name set by env to ", |value| {
         env("NCCL_NET_PLUGIN", value)
     }),
-    ("No plugin found", no_plugin),
-    ("Could not find", no_plugin),
-    ("Plugin load ", no_plugin),
-    ("dlerror=", no_plugin),
+    ("Failed to find ", |_| Some(Event::Plain)),
+    ("Could not find:", |names| {
+        let first = names.split_ascii_whitespace().next()?;
+        no_plugin(first.trim_end_matches(['.', ',']))
+    }),
+    ("No plugin found", |rest| {
+        not_loaded(rest).or(Some(Event::NoPlugin))
+    }),
+    ("Using internal network plugin", |_| Some(Event::NoPlugin)),
+    ("", not_loaded),
 ];
+
+/// The library that is searched for where NCCL_NET_PLUGIN is not set.
+const DEFAULT_PLUGIN: &str = "libnccl-net.so";
+
+/// What the dynamic linker says of a plugin: its file is missing, which is normal unless a setting names
+/// it, or the file is there and a library or symbol that it needs is not.
+fn not_loaded(said: &str) -> Option<Event<'_>> {
+    const BROKEN: [&str; 5] = [
+        "undefined symbol",
+        "not found (required by",
+        "invalid ELF header",
+        "wrong ELF class",
+        "static TLS block",
+    ];
+    let file = said.split_once(": cannot open shared").map(|(before, _)| {
+        let word = before.rsplit([' ', '=', '/']).next();
+        word.unwrap_or_default()
+    });
+    let needed = file.is_some_and(|file| file.starts_with("lib") && !is_plugin(file));
+    if needed || BROKEN.iter().any(|words| said.contains(words)) {
+        return Some(Event::Failure(Failure::PluginInit));
+    }
+    let mut words = said.split([' ', '(', ')', ':', '=', '/']);
+    no_plugin(words.find(|word| is_plugin(word)).or(file)?)
+}
+
+fn is_plugin(file: &str) -> bool {
+    file.starts_with("libnccl-net")
+}
+
+/// A file that was not found; only a requested one is missed.
+fn no_plugin(file: &str) -> Option<Event<'_>> {
+    Some(match file {
+        "" | DEFAULT_PLUGIN | "none" | "libnccl-net-none.so" => Event::NoPlugin,
+        file => Event::PluginNotFound(file),
+    })
+}
 
 pub(super) fn network(text: &str) -> Option<Event<'_>> {
     by_start(RULES, text)
@@ -151,10 +198,6 @@ fn env<'a>(name: &'static str, value: &'a str) -> Option<Event<'a>> {
 
 fn tcpx(_: &str) -> Option<Event<'_>> {
     Some(Event::PluginSpeaks(Net::Tcpx))
-}
-
-fn no_plugin(_: &str) -> Option<Event<'_>> {
-    Some(Event::NoPlugin)
 }
 
 fn ofi_failed(_: &str) -> Option<Event<'_>> {

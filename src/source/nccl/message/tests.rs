@@ -241,6 +241,7 @@ fn communicators_of_every_version() {
             nranks,
             nodes,
             bus: None,
+            gpu: None,
             mnnvl: false,
             phase,
         })
@@ -301,7 +302,15 @@ fn communicators_of_every_version() {
         let Event::Comm(got) = info(text) else {
             panic!("{text}");
         };
-        assert_eq!(Event::Comm(Comm { bus: None, ..got }), want, "{text}");
+        assert_eq!(
+            Event::Comm(Comm {
+                bus: None,
+                gpu: None,
+                ..got
+            }),
+            want,
+            "{text}"
+        );
         let bus = text.split_once(" busId ").map(|(_, rest)| {
             let end = rest.find(' ').unwrap_or(rest.len());
             u64::from_str_radix(&rest[..end], 16).unwrap()
@@ -412,6 +421,63 @@ fn networks_plugins_and_devices() {
         (
             "NET/Plugin : No plugin found (libnccl-net.so), using internal implementation",
             Event::NoPlugin,
+        ),
+        (
+            "NET/Plugin : Plugin load (libnccl-net.so) returned 2 : libnccl-net.so: cannot open shared object file: No such file or directory",
+            Event::NoPlugin,
+        ),
+        (
+            "NET/Plugin : dlerror=libnccl-net.so: cannot open shared object file: No such file or directory No plugin found (libnccl-net.so), using internal implementation",
+            Event::NoPlugin,
+        ),
+        (
+            "NET/Plugin : No plugin found, using internal implementation",
+            Event::NoPlugin,
+        ),
+        // NCCL_NET_PLUGIN=none is the usual way to use no plugin.
+        (
+            "NET/Plugin : Plugin load (libnccl-net-none.so) returned 2 : libnccl-net-none.so: cannot open shared object file: No such file or directory",
+            Event::NoPlugin,
+        ),
+        (
+            "NET/Plugin: Could not find: none libnccl-net-none.so. Using internal network plugin.",
+            Event::NoPlugin,
+        ),
+        (
+            "NET/Plugin: Could not find: aws-ofi libnccl-net-aws-ofi.so. Using internal network plugin.",
+            Event::PluginNotFound("aws-ofi"),
+        ),
+        (
+            "NET/Plugin: Could not find: /opt/x/libmine.so",
+            Event::PluginNotFound("/opt/x/libmine.so"),
+        ),
+        (
+            "NET/Plugin : No plugin found (libnccl-net-ofi.so), using internal implementation",
+            Event::PluginNotFound("libnccl-net-ofi.so"),
+        ),
+        (
+            "NET/Plugin : Plugin load (libnccl-net-ofi.so) returned 2 : libnccl-net-ofi.so: cannot open shared object file: No such file or directory",
+            Event::PluginNotFound("libnccl-net-ofi.so"),
+        ),
+        (
+            "Plugin name set by env to libnccl-net-ofi.so",
+            Event::Env {
+                name: "NCCL_NET_PLUGIN",
+                value: "libnccl-net-ofi.so",
+            },
+        ),
+        // The file is there; what it needs is not.
+        (
+            "NET/Plugin : dlerror=libfabric.so.1: cannot open shared object file: No such file or directory No plugin found (libnccl-net.so), using internal implementation",
+            Event::Failure(Failure::PluginInit),
+        ),
+        (
+            "NET/Plugin: libhwloc.so.15: cannot open shared object file: No such file or directory",
+            Event::Failure(Failure::PluginInit),
+        ),
+        (
+            "NET/Plugin: libnccl-net.so: /opt/x/libnccl-net.so: undefined symbol: fi_getinfo",
+            Event::Failure(Failure::PluginInit),
         ),
         ("P2P plugin IBext_v8", Event::PluginLoaded("IBext_v8")),
         (
@@ -546,7 +612,11 @@ fn warnings_by_their_words() {
         ("Cuda failure 'out of memory'", Cuda),
         ("something new", Other),
     ] {
-        assert_eq!(message(Level::Warn, text), Event::Failure(want), "{text}");
+        let got = match message(Level::Warn, text) {
+            Event::DeviceFailure(failure, _) => Event::Failure(failure),
+            other => other,
+        };
+        assert_eq!(got, Event::Failure(want), "{text}");
     }
     for text in [
         "NET/IB : mlx5_0:1 Got async event : client reregistration",
@@ -593,7 +663,7 @@ fn lines_without_the_mark() {
         ("export NCCL_NET=\"Socket\"", Some(("NCCL_NET", "Socket"))),
         ("# NCCL_NET=Socket is slow", None),
         ("MY_NCCL_NET=Socket", None),
-        ("NCCL_NET_PLUGIN=none", None),
+        ("NCCL_NET_PLUGIN=none", Some(("NCCL_NET_PLUGIN", "none"))),
         ("#export NCCL_NET=Socket", None),
         (
             "root@n1:/work# NCCL_NET=Socket ./run",
@@ -613,5 +683,145 @@ fn lines_without_the_mark() {
             other => panic!("{other:?}"),
         });
         assert_eq!(got, want, "{line}");
+    }
+}
+
+#[test]
+fn errors_name_the_rail() {
+    use Failure::{DeviceFatal, GidIndex, IbError, PortDown};
+    for (text, failure, device) in [
+        // 2.4 to 2.9.
+        (
+            "NET/IB : Got completion with error 12, opcode 1, len 0, vendor err 129",
+            IbError,
+            None,
+        ),
+        // 2.10 to 2.17.
+        (
+            "NET/IB : Got completion from peer 10.0.0.2<3> with error 12, opcode 0, len 0, vendor err 129",
+            IbError,
+            None,
+        ),
+        // 2.18, 2.19: RoCE only.
+        (
+            "NET/IB : Got completion from peer 10.0.0.2<3> with error 12, opcode 0, len 0, vendor err 129 (Send) localGid ::ffff:10.1.1.1 remoteGid ::ffff:10.1.1.2",
+            IbError,
+            Some("::ffff:10.1.1.1"),
+        ),
+        // 2.20, 2.21, and the RDMA plugin (ib_plugin.c).
+        (
+            "NET/IB : Got completion from peer 10.0.0.2<3> with status=12 opcode=0 len=0 vendor err 129 (Recv) localGid fd00:1:9000::22 remoteGidsfd00:1:9000::1f",
+            IbError,
+            Some("fd00:1:9000::22"),
+        ),
+        // 2.22 to 2.28.3.
+        (
+            "NET/IB: Got completion from peer 10.0.0.2<3> with status=12 opcode=0 len=0 vendor err 129 (Send) hca mlx5_5",
+            IbError,
+            Some("mlx5_5"),
+        ),
+        (
+            "NET/IB: Got completion from peer 10.0.0.2<3> with status=13 opcode=0 len=0 vendor err 1 (Send) localGid ::ffff:10.1.1.1 remoteGids::ffff:10.1.1.2 hca mlx5_bond_0",
+            IbError,
+            Some("mlx5_bond_0"),
+        ),
+        // 2.28.7, then 2.29.
+        (
+            "NET/IB: Got completion from peer 10.0.0.2<3> with status=IBV_WC_RETRY_EXC_ERR(12) opcode=IBV_WC_RDMA_WRITE(1) reqSize=8 vendor_err=129 req_type=Send hca rocep1s0",
+            IbError,
+            Some("rocep1s0"),
+        ),
+        (
+            "NET/IB: Got completion from peer 10.0.0.2<3> with status=IBV_WC_RETRY_EXC_ERR(12) opcode=IBV_WC_SEND(0) vendor_err=129  hca mlx5_5",
+            IbError,
+            Some("mlx5_5"),
+        ),
+        (
+            "NET/IB/GIN: Got completion from peer 10.0.0.2<3> with status=12 opcode=0 len=0 vendor err 129 (Put) hca mlx5_5",
+            IbError,
+            Some("mlx5_5"),
+        ),
+        // Flushed operations only follow another error.
+        (
+            "NET/IB: Got completion from peer 10.0.0.2<3> with status=5 opcode=0 len=0 vendor err 249 (Send) hca mlx5_5",
+            IbError,
+            None,
+        ),
+        (
+            "NET/IB: Got completion from peer 10.0.0.2<3> with status=IBV_WC_WR_FLUSH_ERR(5) opcode=IBV_WC_SEND(0) vendor_err=249  hca mlx5_5",
+            IbError,
+            None,
+        ),
+        (
+            "NET/IB : mlx5_1:1 Got async event : port error",
+            PortDown,
+            Some("mlx5_1"),
+        ),
+        (
+            "NET/IB : mlx5_1:1 Got non-fatal async event: port error(10)",
+            PortDown,
+            Some("mlx5_1"),
+        ),
+        (
+            "NET/IB : mlx5_1:1 async fatal event on QP (0x7f): local work queue catastrophic error",
+            IbError,
+            Some("mlx5_1"),
+        ),
+        (
+            "NET/IB : mlx5_1:1 Got async event : local catastrophic error",
+            DeviceFatal,
+            Some("mlx5_1"),
+        ),
+        (
+            "Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_2:1, curr state INIT, next state RTR, local GID index 3, local GID ::ffff:10.1.1.1, remote GID ::ffff:10.1.1.2",
+            GidIndex,
+            Some("mlx5_2"),
+        ),
+        (
+            "Call to ibv_modify_qp failed with 22 Invalid argument, on dev N/A:-1, curr state INIT",
+            GidIndex,
+            None,
+        ),
+        (
+            "NET/OFI Request 0x7f completed with error. RC: 113. Error: 15 (unreachable)",
+            IbError,
+            None,
+        ),
+    ] {
+        let want = match device {
+            Some(device) => Event::DeviceFailure(failure, device),
+            None => Event::Failure(failure),
+        };
+        assert_eq!(message(Level::Warn, text), want, "{text}");
+    }
+    for benign in [
+        "P_Key change(12)",
+        "client reregistration(17)",
+        "last WQE reached(16)",
+    ] {
+        let text = format!("NET/IB : mlx5_1:1 Got non-fatal async event: {benign}");
+        assert_eq!(message(Level::Warn, &text), Event::Plain, "{text}");
+    }
+}
+
+#[test]
+fn errors_of_ucx_name_the_rail() {
+    for (line, device) in [
+        (
+            "[w-0:17:0:17] ib_mlx5_log.c:177  Transport retry count exceeded on mlx5_5:1/IB (synd 0x15 vend 0x81 hw_synd 0/0)",
+            Some("mlx5_5"),
+        ),
+        (
+            "[1715.1] [w-0:17:0] ib_mlx5_log.c:177 UCX  ERROR Remote access error on mlx5_bond_0:1/RoCE (synd 0x13 vend 0x88 hw_synd 0/0)",
+            Some("mlx5_bond_0"),
+        ),
+        (
+            "the syndrome (synd 0x15 vend 0x81 hw_synd 0/0) is on page 3: see there",
+            None,
+        ),
+        ("hw_synd alone", None),
+    ] {
+        let want = device.map(|device| Event::DeviceFailure(Failure::IbError, device));
+        assert_eq!(ucx(line), want, "{line}");
     }
 }
