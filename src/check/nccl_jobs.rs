@@ -42,7 +42,7 @@ const RAIL: ReasonDoc = ReasonDoc::degraded(
     "NcclRailErrors",
     Action::CheckSwitchPort,
     "Jobs here log failed RDMA operations on this port: retries exceeded, a port error, a refused connection. The fault is at either end, or between: pods' logs prove nothing about the node, so it is a notice.",
-    "Compare the port's link errors and retransmissions with those of the peer that the line names; the first such error of a job counts.",
+    "Compare the port's link errors and retransmissions with those of the other end, the peer that the line names; the first such error of a job counts.",
 ).notice();
 const NO_RDMA: ReasonDoc = ReasonDoc {
     reason: nccl_pods::REASON,
@@ -403,10 +403,9 @@ mod tests {
             assert_eq!(named, subjects, "{device}");
             for found in found {
                 assert_eq!(
-                                (found.reason, found.weight),
-                                ("NcclRailErrors", Weight::Notice)
-                Action::CheckSwitchPort,
-                            );
+                    (found.reason, found.weight),
+                    ("NcclRailErrors", Weight::Notice)
+                );
                 assert!(
                     found.message.contains("mlx5_5: ml/w-0/main"),
                     "{}",
