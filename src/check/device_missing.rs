@@ -3,9 +3,10 @@
 use super::debounce::WHOLE_NODE;
 use super::expected::{Because, DRIVEN, GPUS, UP, identity, is_driven};
 use super::nic_kernel::is_resetting;
-use super::profile::Source;
+use super::profile::Profile;
 use super::{Action, Candidate, Check, Context, ReasonDoc, Status, Weight};
 use crate::check::roles::Role;
+use crate::observe::history::SeenDevice;
 use crate::observe::pci::PciFacts;
 use crate::observe::reading::Reading;
 use crate::observe::snapshot::NetnsMode;
@@ -155,6 +156,14 @@ fn is_gone(context: &Context<'_>, missed: u32, last_seen: Millis) -> bool {
     missed >= policy.missed && context.now.since(last_seen) >= policy.gone_after.0
 }
 
+/// The ports that a device had when it was last seen.
+fn ports_of<'a>(key: &'a DeviceKey, seen: &'a SeenDevice) -> impl Iterator<Item = PortKey> + 'a {
+    seen.ports.iter().map(|port| PortKey {
+        device: key.clone(),
+        port: *port,
+    })
+}
+
 fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
     let policy = &context.policy.device_missing;
     let mut found = Vec::new();
@@ -162,14 +171,8 @@ fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
         if !is_gone(context, seen.missed, seen.last_seen) {
             continue;
         }
-        let ports = || {
-            seen.ports.iter().map(|port| PortKey {
-                device: key.clone(),
-                port: *port,
-            })
-        };
-        let rail = ports().any(|port| context.is_rail(&port));
-        let was_up = ports().any(|port| {
+        let rail = ports_of(key, seen).any(|port| context.is_rail(&port));
+        let was_up = ports_of(key, seen).any(|port| {
             context
                 .history
                 .port(&port)
@@ -212,16 +215,8 @@ fn remembered_rails(context: &Context<'_>) -> Vec<Candidate> {
         return Vec::new();
     }
     let seen: BTreeSet<String> = (context.history.devices.iter())
-        .flat_map(|(key, seen)| {
-            let ports = seen.ports.iter();
-            ports.map(|port| {
-                PortKey {
-                    device: key.clone(),
-                    port: *port,
-                }
-                .to_string()
-            })
-        })
+        .flat_map(|(key, seen)| ports_of(key, seen))
+        .map(|port| port.to_string())
         .collect();
     // A card that is added may give the others new addresses.
     let guids: BTreeSet<String> = context.ports().iter().map(identity).collect();
@@ -305,12 +300,8 @@ fn gpus(context: &Context<'_>) -> Vec<Candidate> {
 /// Fewer GPUs than configured, else than the machine's shape has, else than were there before.
 fn missing_gpus(context: &Context<'_>, pci: &PciFacts) -> Option<Candidate> {
     let policy = &context.policy.device_missing;
-    let shape = context
-        .profile
-        .filter(|profile| profile.source != Source::Pci);
-    let of_shape = shape
-        .and_then(|profile| profile.shape)
-        .map_or(0, |shape| shape.gpus);
+    let shape = context.profile.and_then(Profile::certain_shape);
+    let of_shape = shape.map_or(0, |shape| shape.gpus);
     let have = pci.gpus.len();
     let remembered = context.history.remembered.best(GPUS, "", GPUS).unwrap_or(0) as usize;
     let (expected, because) = match context.policy.expect.gpus {

@@ -64,7 +64,7 @@ const LINK_UNPROVEN: ReasonDoc = ReasonDoc::unknown(
 const NO_LID: ReasonDoc = ReasonDoc::failing(
     "NoLid",
     Action::FixConfiguration,
-    "An InfiniBand rail is active and has no address (LID 0): nothing can be sent to it.",
+    "An InfiniBand rail is active and has no address (LID 0): nothing can be sent to it. A notice for a virtual function, which may be addressed by GID alone.",
     "Look at the subnet manager's log for this port's GUID (`ibstat`), and have it sweep; if it stays so, reset the port with `ibportstate`.",
 );
 const NO_UVERBS: ReasonDoc = ReasonDoc::failing(
@@ -397,11 +397,14 @@ fn judge_address(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate
         doc.candidate(ID, about, policy.timing(), message)
             .raised_after(policy.address_raise_after.0)
     };
-    // A virtual function may be addressed by GID alone; its flag for that is not in sysfs.
-    let whole = port.device.function == Function::Physical;
     let infiniband = port.port.link_layer == LinkLayer::Infiniband;
-    if infiniband && whole && port.link.is_some_and(|link| link.lid == Some(0)) {
-        return Some(say(&NO_LID, "has no LID"));
+    if infiniband && port.link.is_some_and(|link| link.lid == Some(0)) {
+        let mut found = say(&NO_LID, "has no LID");
+        if port.device.function != Function::Physical {
+            // A virtual function may be addressed by GID alone; its flag for that is not in sysfs.
+            (found.status, found.weight) = (Status::Degraded, Weight::Notice);
+        }
+        return Some(found);
     }
     let has = |rail: &PortView<'_>| matches!(rail.device.uverbs, Reading::Value(_));
     let had = remembered(context, port, UVERBS);

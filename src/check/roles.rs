@@ -156,7 +156,10 @@ fn roles_in(
     let routes = Routes::of(fabric, virtual_machine);
     let (ports, mut carriers) = barred(ports, (fabric, pci), &routes, &mut roles);
     let ports = routes.without_possible(ports, &mut carriers, &mut roles);
-    let gvnics = (gpus, says == ShapeSays::Gvnics);
+    let gvnics = (
+        gpus && says != ShapeSays::NoFabric,
+        says == ShapeSays::Gvnics,
+    );
     let mut ports = gvnic::unless_the_fabric(ports, fabric, gvnics, &mut roles);
     if says == ShapeSays::NoFabric {
         ports = front_end::without_ethernet(ports, &mut roles);

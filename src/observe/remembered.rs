@@ -3,7 +3,7 @@
 
 use crate::units::Millis;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// How long a value must stand before it is remembered: a link that trains, a driver that loads and a
@@ -69,7 +69,7 @@ impl Remembered {
             }
             self.machine = machine;
         }
-        let mut standing_parts = Vec::new();
+        let mut standing_parts = BTreeSet::new();
         for seen in seen {
             if self.parts.len() >= MAX_PARTS && !self.parts.contains_key(&seen.part) {
                 continue;
@@ -83,7 +83,7 @@ impl Remembered {
             }
             part.name = seen.name;
             part.learn(&seen.values, now);
-            standing_parts.push(seen.part);
+            standing_parts.insert(seen.part);
         }
         for (key, part) in &mut self.parts {
             if !standing_parts.contains(key) {

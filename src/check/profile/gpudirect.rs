@@ -110,16 +110,17 @@ impl Profile {
         }
     }
 
-    /// Whether the shape's GPUs are AMD's.
-    fn has_amd_gpus(&self) -> bool {
-        self.shape.is_some_and(|shape| shape.name.contains("MI3"))
+    /// Whether the shape's accelerators are not NVIDIA's.
+    fn has_others_gpus(&self) -> bool {
+        const OTHERS: [&str; 5] = ["MI2", "MI3", "trn", "inf", "HPC"];
+        (self.shape).is_some_and(|shape| OTHERS.iter().any(|name| shape.name.contains(name)))
     }
 
     /// What holds of machines of a known shape, in one line; none of others.
     pub fn there(&self) -> Option<String> {
         let fabric = self.shape?.fabric;
-        // What amdgpu takes is not judged, and not told.
-        let takes = (fabric.gpudirect().filter(|_| !self.has_amd_gpus()))
+        // What other drivers take is not judged, and not told.
+        let takes = (fabric.gpudirect().filter(|_| !self.has_others_gpus()))
             .map(|takes| format!("GPUDirect RDMA by {takes}"));
         let lacks = match self.lacks() {
             [] => None,
@@ -178,7 +179,7 @@ mod tests {
                 shape.name
             );
             let told = profile.there().is_some();
-            let something = !profile.has_amd_gpus() || !lacks.is_empty();
+            let something = !profile.has_others_gpus() || !lacks.is_empty();
             assert_eq!(told, something, "{}", shape.name);
         }
         let with_daemon = SHAPES

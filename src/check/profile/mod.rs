@@ -70,6 +70,10 @@ pub enum Provider {
     Oci,
     /// NVIDIA's own systems.
     Nvidia,
+    /// CoreWeave, on bare metal.
+    CoreWeave,
+    /// Nebius, in virtual machines.
+    Nebius,
 }
 
 impl Provider {
@@ -81,6 +85,8 @@ impl Provider {
             Provider::Gcp => "GCP",
             Provider::Oci => "OCI",
             Provider::Nvidia => "NVIDIA",
+            Provider::CoreWeave => "CoreWeave",
+            Provider::Nebius => "Nebius",
         }
     }
 }
@@ -187,16 +193,21 @@ impl Profile {
         }
     }
 
+    /// The shape, where the machine is known by more than what it has now: only then may the table be
+    /// held against the node.
+    pub fn certain_shape(&self) -> Option<&'static Shape> {
+        self.shape.filter(|_| self.source != Source::Pci)
+    }
+
     /// Whether the machine is known, and not only by what it has now, to have rails.
     pub fn says_rails(&self) -> bool {
-        let sure = |shape: &Shape| shape.rails.0 > 0 && shape.rails.1 != Sure::No;
-        self.source != Source::Pci && self.shape.is_some_and(sure)
+        (self.certain_shape()).is_some_and(|shape| shape.rails.0 > 0 && shape.rails.1 != Sure::No)
     }
 
     /// How many rails every machine of this shape has up: where a cloud fixes the fabric.
     pub fn sure_rails(&self) -> Option<usize> {
-        let (rails, sure) = self.shape?.rails;
-        (rails > 0 && sure == Sure::Yes && self.source != Source::Pci).then_some(rails as usize)
+        let (rails, sure) = self.certain_shape()?.rails;
+        (rails > 0 && sure == Sure::Yes).then_some(rails as usize)
     }
 
     /// Whether cables and switches are a cloud's, and not for the owner to look at.
@@ -210,19 +221,28 @@ impl Profile {
     }
 }
 
-/// The shape of an instance type.
+/// The shape of an instance type. SageMaker's are EC2's with `ml.` in front.
 pub fn by_type(text: &str) -> Option<&'static Shape> {
     let text = text.trim().to_ascii_lowercase();
-    let fits = |shape: &&Shape| shape.types.iter().any(|of| glob::matches(of, &text));
-    SHAPES.iter().find(fits)
+    let of_sagemaker = text.strip_prefix("ml.");
+    let name = of_sagemaker.unwrap_or(&text);
+    let fits = |shape: &&Shape| shape.types.iter().any(|of| glob::matches(of, name));
+    let found = SHAPES.iter().find(fits);
+    found.filter(|shape| of_sagemaker.is_none() || shape.provider == Provider::Aws)
 }
 
+/// The shape by DMI's product name, where that tells it: on EC2 it is the instance type, of a DGX it
+/// has the model as one of its words (`NVIDIA DGX-H100`), or as its beginning (`DGXA100 920-23687-…`).
 fn by_product(machine: &MachineFacts) -> Option<&'static Shape> {
     let product = machine.product.as_deref()?.trim().to_ascii_lowercase();
-    let whose = provider(machine)?;
-    SHAPES.iter().find(|shape| {
-        shape.provider == whose && shape.products.iter().any(|of| glob::matches(of, &product))
-    })
+    match provider(machine)? {
+        Provider::Aws => by_type(&product),
+        Provider::Nvidia => {
+            let joined = product.replace("dgx ", "dgx").replace("dgx-", "dgx");
+            joined.split_whitespace().find_map(by_type)
+        }
+        _ => None,
+    }
 }
 
 /// Whose machine it is, by DMI. Azure's chassis asset tag and OCI's are constants that

@@ -9,7 +9,7 @@ mod resources;
 mod vfs;
 
 use super::expected::Because;
-use super::profile::{Fabric, Source, Sure};
+use super::profile::{Fabric, Sure};
 use super::{Action, Candidate, Check, Context, ReasonDoc, Status, Weight};
 use crate::observe::node_resources::NodeResources;
 use crate::observe::pod::{is_gpu_resource, is_rdma_resource};
@@ -131,7 +131,7 @@ fn fewer_than_promised(context: &Context<'_>) -> Option<Candidate> {
     if split || profile.rails + pci.bare.len() >= promised as usize {
         return None;
     }
-    let fixed = matches!(sure, Sure::Yes | Sure::OnBus) && profile.source != Source::Pci;
+    let fixed = matches!(sure, Sure::Yes | Sure::OnBus) && profile.certain_shape().is_some();
     let message = format!(
         "{} rails, where {} has {promised}: {}",
         profile.rails,

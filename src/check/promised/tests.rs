@@ -1,5 +1,5 @@
 use super::*;
-use crate::check::profile::{self, PlatformSettings};
+use crate::check::profile::{self, PlatformSettings, Source};
 use crate::check::roles::RoleOverrides;
 use crate::check::testing::{Node, device, gpu, nic};
 use crate::observe::node_resources::Offered;

@@ -1,0 +1,132 @@
+//! Ways in which a node is spoilt, each on some of its rails or GPUs.
+
+use selvage::simulate::{NodeSpec, PciSpec};
+use selvage::units::Bdf;
+
+pub const NDR200: &str = "200 Gb/sec (2X NDR)";
+pub const HDR: &str = "200 Gb/sec (4X HDR)";
+
+/// Part of a node's rails.
+pub type Rails<'a> = &'a [String];
+
+fn ports(spec: &mut NodeSpec, rails: Rails<'_>, change: impl Fn(&mut selvage::simulate::PortSpec)) {
+    let devices = spec
+        .rdma
+        .iter_mut()
+        .filter(|device| rails.contains(&device.name));
+    devices
+        .flat_map(|device| &mut device.ports)
+        .for_each(change);
+}
+
+fn addresses(spec: &NodeSpec, rails: Rails<'_>) -> Vec<Bdf> {
+    let devices = spec
+        .rdma
+        .iter()
+        .filter(|device| rails.contains(&device.name));
+    devices.map(|device| device.pci).collect()
+}
+
+fn carrier(spec: &mut NodeSpec, rails: Rails<'_>, up: bool) {
+    let at = addresses(spec, rails);
+    for netdev in spec
+        .netdevs
+        .iter_mut()
+        .filter(|one| one.pci.is_some_and(|pci| at.contains(&pci)))
+    {
+        netdev.carrier_changes += u64::from(netdev.carrier != up);
+        netdev.carrier = up;
+    }
+}
+
+pub fn rate(spec: &mut NodeSpec, rails: Rails<'_>, text: &str) {
+    ports(spec, rails, |port| port.rate = text.into());
+    let speed = text.split(' ').next().unwrap().parse::<u64>().unwrap() * 1000;
+    let at = addresses(spec, rails);
+    let of = |pci: Option<Bdf>| pci.is_some_and(|pci| at.contains(&pci));
+    spec.netdevs
+        .iter_mut()
+        .filter(|one| of(one.pci))
+        .for_each(|one| one.speed = speed);
+}
+
+pub fn down(spec: &mut NodeSpec, rails: Rails<'_>) {
+    ports(spec, rails, |port| {
+        (port.state, port.phys) = (1, if port.link_layer == "Ethernet" { 3 } else { 2 });
+    });
+    carrier(spec, rails, false);
+}
+
+pub fn up(spec: &mut NodeSpec, rails: Rails<'_>) {
+    ports(spec, rails, |port| (port.state, port.phys) = (4, 5));
+    carrier(spec, rails, true);
+}
+
+/// Trained, and no subnet manager has brought it up.
+pub fn init(spec: &mut NodeSpec, rails: Rails<'_>) {
+    ports(spec, rails, |port| (port.state, port.phys) = (2, 5));
+    carrier(spec, rails, false);
+}
+
+pub fn no_lid(spec: &mut NodeSpec, rails: Rails<'_>) {
+    ports(spec, rails, |port| port.lid = 0);
+}
+
+/// The function never came up on the bus.
+pub fn gone(spec: &mut NodeSpec, rails: Rails<'_>) {
+    for at in addresses(spec, rails) {
+        spec.pci.remove(&at.to_string());
+    }
+    undriven(spec, rails);
+}
+
+/// The function is there, and its driver is not.
+pub fn undriven(spec: &mut NodeSpec, rails: Rails<'_>) {
+    let at = addresses(spec, rails);
+    spec.rdma.retain(|device| !at.contains(&device.pci));
+    spec.netdevs
+        .retain(|one| one.pci.is_none_or(|pci| !at.contains(&pci)));
+    for at in at {
+        if let Some(pci) = spec.pci.get_mut(&at.to_string()) {
+            pci.driver = None;
+        }
+    }
+}
+
+fn gpus(spec: &NodeSpec, count: usize) -> Vec<Bdf> {
+    spec.gpus
+        .iter()
+        .rev()
+        .take(count)
+        .map(|gpu| gpu.bdf)
+        .collect()
+}
+
+/// So many GPUs are not on the bus.
+pub fn without_gpus(spec: &mut NodeSpec, count: usize) {
+    for at in gpus(spec, count) {
+        spec.pci.remove(&at.to_string());
+        spec.gpus.retain(|gpu| gpu.bdf != at);
+    }
+}
+
+/// So many GPUs are bound to this driver, or to none.
+pub fn gpus_bound_to(spec: &mut NodeSpec, count: usize, driver: Option<&str>) {
+    for at in gpus(spec, count) {
+        spec.pci.get_mut(&at.to_string()).unwrap().driver = driver.map(Into::into);
+        spec.gpus.retain(|gpu| gpu.bdf != at);
+    }
+}
+
+/// Both ends of the link above the card agree on less than it can.
+pub fn slot(spec: &mut NodeSpec, rails: Rails<'_>, speed: &str, width: u32) {
+    for at in addresses(spec, rails) {
+        let parent = spec.pci[&at.to_string()].parent;
+        let slow = |pci: &mut PciSpec| pci.link = (speed.into(), width);
+        slow(spec.pci.get_mut(&at.to_string()).unwrap());
+        if let Some(parent) = parent.and_then(|parent| spec.pci.get_mut(&parent.to_string())) {
+            slow(parent);
+            parent.max_link = (speed.into(), width);
+        }
+    }
+}
