@@ -57,6 +57,7 @@ pub fn down(spec: &mut NodeSpec, rails: Rails<'_>) {
     carrier(spec, rails, false);
 }
 
+#[allow(dead_code, reason = "for timelines")]
 pub fn up(spec: &mut NodeSpec, rails: Rails<'_>) {
     ports(spec, rails, |port| (port.state, port.phys) = (4, 5));
     carrier(spec, rails, true);
