@@ -9,7 +9,7 @@ use crate::host::Host;
 use crate::jobs::{self, NodeJobs};
 use crate::kernel_log::{self, Update};
 use crate::readiness::State;
-use crate::readiness::taint_hysteresis::TaintHysteresis;
+use crate::readiness::taint_hysteresis::{TaintHysteresis, passes_within};
 use crate::report::catalogue::Detail;
 use crate::report::http::{self, ServeState};
 use crate::report::metrics::Options;
@@ -304,6 +304,7 @@ impl Node {
             self.hold.adopt(now);
         }
         self.node_seen |= facts.found_tainted.is_some();
+        self.hold.be_patient(passes_within(&report.findings));
         let tainting = self.hold.update(report.state, report.full_window, now);
         // Until the Node has been seen, it is unknown whether it carries the taint.
         report.tainting = if self.node_seen {

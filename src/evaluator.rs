@@ -7,7 +7,7 @@ use crate::check::policy::Policy;
 use crate::check::profile::{self, PlatformSettings};
 use crate::check::promised;
 use crate::check::roles::{self, RoleOverrides};
-use crate::check::{self, Context, expected, xid_seen};
+use crate::check::{self, Context, Status, expected, link_state, xid_seen};
 use crate::observe::history::{History, Memory};
 use crate::observe::kernel::KernelEvent;
 use crate::observe::node_resources::NodeResources;
@@ -15,7 +15,7 @@ use crate::observe::snapshot::Snapshot;
 use crate::readiness::diary::Diary;
 use crate::readiness::{self, FoldInputs, State, VerdictTracker};
 use crate::report::{Report, Tainting};
-use crate::units::Millis;
+use crate::units::{Millis, PortKey};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -29,8 +29,9 @@ pub struct Evaluator {
     history: History,
     debouncer: Debouncer,
     tracker: VerdictTracker,
-    /// The node was ready or degraded before: a candidate that waits does not take that back.
-    was_proven: bool,
+    /// The rails with which the node was last ready or degraded: a candidate that waits does not take
+    /// that back. With other rails it settles again.
+    proven: Option<BTreeSet<PortKey>>,
     diary: Diary,
     generation: u64,
     jobs: Arc<Jobs>,
@@ -70,7 +71,7 @@ impl Evaluator {
             history: History::restore(memory),
             debouncer: Debouncer::new(hysteresis),
             tracker: VerdictTracker::default(),
-            was_proven: false,
+            proven: None,
             diary: Diary::default(),
             generation: 0,
             jobs: Arc::default(),
@@ -153,6 +154,8 @@ impl Evaluator {
         let seen = expected::seen(&context, check::REMEMBERED);
         let machine = expected::machine(&context);
         let gpudirect = context.gpudirect_verdict().clone();
+        let rails: BTreeSet<PortKey> = context.rails().map(|rail| rail.key.clone()).collect();
+        let fresh = link_state::rails_settle(&context).then_some(Status::Degraded);
         self.history.remembered.learn(machine, seen, now);
         let (mut findings, full_window) = match look {
             Look::Watching { full_window } => (self.debouncer.step(candidates, now), full_window),
@@ -166,10 +169,16 @@ impl Evaluator {
                 proof: roles::proof(snapshot, &self.history, &roles),
                 expected_rails: self.policy.expect.rails,
                 full_window,
-                settling: look != Look::Once && !self.was_proven && self.debouncer.is_waiting(),
+                settling: match (&self.proven, look) {
+                    (_, Look::Once) => None,
+                    (Some(proven), _) if rails.is_subset(proven) => None,
+                    _ => self.debouncer.waiting().max(fresh),
+                },
             },
         );
-        self.was_proven |= full_window && matches!(verdict.state, State::Ready | State::Degraded);
+        if full_window && matches!(verdict.state, State::Ready | State::Degraded) {
+            self.proven = Some(rails);
+        }
         let (state, reasons) = (verdict.state, verdict.reasons.clone());
         self.tracker.update(verdict, now);
         // In a single sample nothing has changed.

@@ -68,8 +68,9 @@ pub struct FoldInputs {
     pub expected_rails: Option<u32>,
     /// Whether the first full window has been seen; true for a one-shot check.
     pub full_window: bool,
-    /// A candidate that would move the verdict waits to be raised, and the node was not ready before.
-    pub settling: bool,
+    /// Of a node that was not ready with these rails before: the worst that waits to be raised, and
+    /// degraded while a rail that came up has not stayed up for a while.
+    pub settling: Option<Status>,
 }
 
 /// The verdict of one moment.
@@ -101,6 +102,9 @@ pub fn fold(findings: &[Finding], inputs: FoldInputs) -> Verdict {
         (Status::Degraded, State::Degraded),
     ];
     for (status, state) in order {
+        if state == State::Degraded && inputs.settling == Some(Status::Failing) {
+            return Verdict::unknown(SETTLING);
+        }
         let mut reasons: Vec<String> = findings
             .iter()
             .filter(|finding| finding.weight == Weight::Verdict && finding.status == status)
@@ -118,7 +122,7 @@ pub fn fold(findings: &[Finding], inputs: FoldInputs) -> Verdict {
         read,
         proven,
     } = inputs.proof;
-    if inputs.settling {
+    if inputs.settling.is_some() {
         Verdict::unknown(SETTLING)
     } else if (enumerated && inputs.expected_rails == Some(0)) || proven > 0 {
         Verdict {
@@ -219,7 +223,7 @@ mod tests {
         },
         expected_rails: None,
         full_window: true,
-        settling: false,
+        settling: None,
     };
 
     #[test]
@@ -342,7 +346,7 @@ mod tests {
                 proof,
                 expected_rails: expected,
                 full_window,
-                settling: false,
+                settling: None,
             };
             let got = fold(&[], inputs);
             assert_eq!(

@@ -147,13 +147,13 @@ impl Debouncer {
         findings
     }
 
-    /// Whether a finding that would move the verdict waits to be raised.
-    pub fn is_waiting(&self) -> bool {
-        self.entries.values().any(|entry| {
-            let candidate = &entry.candidate;
-            let moves = candidate.weight == Weight::Verdict && candidate.status != Status::Unknown;
-            moves && matches!(entry.phase, Phase::Pending { .. })
-        })
+    /// The worst that waits to be raised and would move the verdict; none if nothing waits.
+    pub fn waiting(&self) -> Option<Status> {
+        let waits = |entry: &&Entry| matches!(entry.phase, Phase::Pending { .. });
+        let waiting = self.entries.values().filter(waits).map(|of| &of.candidate);
+        let moving = waiting.filter(|candidate| candidate.weight == Weight::Verdict);
+        let statuses = moving.map(|candidate| candidate.status);
+        statuses.filter(|status| *status != Status::Unknown).max()
     }
 
     /// The nearest moment at which a finding is raised or clears if the checks go on saying the same;

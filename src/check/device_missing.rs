@@ -4,7 +4,7 @@ use super::debounce::WHOLE_NODE;
 use super::expected::{Because, DRIVEN, GPUS, UP, identity, is_driven};
 use super::nic_kernel::is_resetting;
 use super::profile::Profile;
-use super::{Action, Candidate, Check, Context, ReasonDoc, Status, Weight};
+use super::{Action, Candidate, Check, Context, PASSES_WITHIN, ReasonDoc, Status, Weight};
 use crate::check::roles::Role;
 use crate::observe::history::SeenDevice;
 use crate::observe::pci::PciFacts;
@@ -184,24 +184,36 @@ fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
             (false, false) if was_up => DEVICE_VANISHED,
             _ => continue,
         };
-        let mut candidate = doc
-            .candidate(
-                ID,
-                (key.to_string(), seen.name.clone()),
-                policy.timing(),
-                format!(
-                    "{} ({key}) is gone: {} enumerations in a row did not show it",
-                    seen.name, seen.missed
-                ),
-            )
+        let message = format!(
+            "{} ({key}) is gone: {} enumerations in a row did not show it",
+            seen.name, seen.missed
+        );
+        let about = (key.to_string(), seen.name.clone());
+        let candidate = doc.candidate(ID, about, policy.timing(), message);
+        let mut candidate = candidate
             .with("address", key.to_string())
             .with("missed", seen.missed);
         if is_resetting(context, &key.to_string()) {
             candidate.status = candidate.status.min(Status::Degraded);
         }
-        found.push(candidate);
+        found.push(match back_within(context, key) {
+            Some(seconds) => candidate.with(PASSES_WITHIN, seconds),
+            None => candidate,
+        });
     }
     found
+}
+
+/// Seconds within which a device that is gone is back if that was planned: its function still answers
+/// on the bus.
+fn back_within(context: &Context<'_>, key: &DeviceKey) -> Option<u64> {
+    let function = context.pci()?.functions.get(&key.0)?;
+    let policy = &context.policy.device_missing;
+    let takes = match context.rails().next() {
+        Some(_) => policy.reset_takes,
+        None => policy.reload_takes,
+    };
+    (function.config_dead != Reading::Value(true)).then_some(takes.0.as_secs())
 }
 
 /// Rails that were up before the node was restarted, and have not been seen since.
@@ -255,18 +267,27 @@ fn missing_rails(context: &Context<'_>) -> Option<Candidate> {
     } else {
         MISSING_RAIL
     };
-    Some(
-        doc.candidate(
-            ID,
-            ("rails", "rails"),
-            policy.timing(),
-            format!("{have} rails of {expected} that are expected"),
-        )
+    let message = format!("{have} rails of {expected} that are expected");
+    let found = doc.candidate(ID, ("rails", "rails"), policy.timing(), message);
+    let found = found
         .raised_after(policy.expected_raise_after.0)
         .with("rails", have)
         .with("expected", expected)
-        .expecting(expected, Because::Configured),
-    )
+        .expecting(expected, Because::Configured);
+    // Where those that were here are on their way back, so is the number.
+    let gone = context
+        .history
+        .devices
+        .iter()
+        .filter(|(_, seen)| seen.missed > 0);
+    let back = gone
+        .map(|(key, _)| back_within(context, key))
+        .max()
+        .flatten();
+    Some(match back {
+        Some(seconds) => found.with(PASSES_WITHIN, seconds),
+        None => found,
+    })
 }
 
 fn gpus(context: &Context<'_>) -> Vec<Candidate> {
@@ -348,7 +369,11 @@ fn gpus_not_driven(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
     };
     let gpus = pci.gpus.iter().map(ToString::to_string).filter(waiting);
     gpus.map(|gpu| {
-        let about = (format!("{gpu} driver"), gpu.clone());
+        // Two findings: what was waited for while no GPU had a driver does not count once some have.
+        let about = (
+            format!("{gpu} {}", if some { "driver" } else { "no driver" }),
+            gpu.clone(),
+        );
         let message = match some {
             true => format!("GPU {gpu} has no driver, and the others have"),
             false => format!("GPU {gpu} has no driver, and it had one"),

@@ -9,7 +9,7 @@
 //!
 //! All attributes are numbers of which more is better.
 
-use super::likeness::alike;
+use super::likeness::{self, alike};
 use super::{Candidate, Context, PortView, ReasonDoc, Timing, Weight};
 use crate::check::profile::Sure;
 use crate::check::roles::is_set;
@@ -144,8 +144,9 @@ impl Row {
         {
             return short(configured, Because::Configured, true);
         }
-        // Without the PCI bus, which ports are rails is a guess.
-        let sure_of_role = context.snapshot.pci.is_some();
+        // Without the PCI bus, or with a NIC of unknown make, which ports are rails is a guess.
+        let makes_known = context.ports().iter().all(likeness::is_of_known_make);
+        let sure_of_role = context.snapshot.pci.is_some() && makes_known;
         let shape = (self.shape)(context).filter(|_| port.rail);
         let sure = shape
             .filter(|(_, sure)| *sure == Sure::Yes && sure_of_role)

@@ -2,6 +2,7 @@
 
 use super::Context;
 use crate::observe::gpudirect::GpuDirectFacts;
+use crate::observe::pci::DATA_DIRECT;
 use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::Reading;
 use serde::{Deserialize, Serialize};
@@ -286,7 +287,57 @@ pub(super) fn verdict(context: &Context<'_>) -> GpuDirectVerdict {
             devices.push(port.device);
         }
     }
-    judge_path(facts, &devices)
+    let verdict = judge_path(facts, &devices);
+    match (verdict.path, falls_back(context, facts, &devices)) {
+        (Path::Dmabuf, Some(why)) => GpuDirectVerdict {
+            path: Path::Unknown,
+            why: vec![why],
+        },
+        _ => verdict,
+    }
+}
+
+/// On Grace the driver hands GPU memory to a NIC over PCIe only within one IOMMU group, or where
+/// `GrdmaPciTopoCheckOverride` says so; else NCCL falls back without a word. By version (nv-dmabuf.c of
+/// NVIDIA's open modules): 570 and 575 take any value but 0, 580 to 594 take 1, 595 takes none. A NIC with
+/// Data Direct reaches the GPU through a function in its group.
+fn falls_back(
+    context: &Context<'_>,
+    facts: &GpuDirectFacts,
+    devices: &[&RdmaDevice],
+) -> Option<String> {
+    let pci = context.pci()?;
+    let coherent = |model: &String| model.contains("GH200") || model.contains("GB");
+    let grace = facts.arch.as_deref() == Some("aarch64");
+    let models = || facts.gpus.iter().filter_map(|gpu| gpu.model.as_ref());
+    if !grace || !models().any(coherent) {
+        return None;
+    }
+    let group = |address: String| Some(&pci.functions.get(&address)?.iommu_group);
+    let gpus: Vec<_> = (pci.gpus.iter())
+        .filter_map(|gpu| group(gpu.to_string()))
+        .collect();
+    let direct = pci.functions.values().filter(|of| of.id == DATA_DIRECT);
+    if gpus.is_empty() || direct.into_iter().any(|of| gpus.contains(&&of.iommu_group)) {
+        return None;
+    }
+    let apart = |device: &&&RdmaDevice| {
+        let own = device.pci.and_then(|at| group(at.to_string()));
+        own.is_some_and(|own| !gpus.contains(&own))
+    };
+    let nic = devices.iter().find(apart)?;
+    let (major, _) = leading_version(&facts.driver.value()?.version)?;
+    let set = facts.topology_override.value();
+    let why = match (major, set) {
+        (..570, _) | (570..580, Some(1..)) | (580..595, Some(1)) => return None,
+        (595.., _) => format!("driver {major} allows that within one group only"),
+        (_, Some(value)) => format!("GrdmaPciTopoCheckOverride is {value}, and should be 1"),
+        (_, None) => "whether GrdmaPciTopoCheckOverride is 1 cannot be read".to_string(),
+    };
+    Some(format!(
+        "{} is in another IOMMU group than the GPUs, so DMA-BUF over PCIe may be refused and NCCL fall back: {why}",
+        nic.name
+    ))
 }
 
 #[cfg(test)]

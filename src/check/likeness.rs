@@ -2,6 +2,7 @@
 
 use super::{Context, PortView};
 use crate::check::roles::kind::Kind;
+use crate::observe::rdma::Function;
 
 /// How many of the rails like one are up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +60,13 @@ pub fn alike_but_for_the_layer(a: &PortView<'_>, b: &PortView<'_>) -> bool {
     let known = |kind: &Kind<'_>| kind.driver.is_some() && kind.model.is_some();
     let made_alike = known(&kind) && kind == other && board;
     a.rail && b.rail && made_alike && a.device.function == b.device.function && same_place(a, b)
+}
+
+/// Whether driver and model of a port's device are known, where it has any.
+pub fn is_of_known_make(port: &PortView<'_>) -> bool {
+    let kind = Kind::of(port.device, port.port);
+    let software = port.device.function == Function::Software;
+    software || (kind.driver.is_some() && kind.model.is_some())
 }
 
 /// The second ports of eight cards are not held against the first ones.

@@ -6,7 +6,11 @@ use super::expected::{Because, LINK_LAYER, Shared, UP, UVERBS, remembered};
 use super::likeness::{self, Peers};
 use super::nic_kernel::is_resetting;
 use super::profile::Profile;
-use super::{Action, Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
+use super::{
+    Action, Candidate, Check, Context, PASSES_WITHIN, PortView, ReasonDoc, Status, Weight,
+};
+use crate::observe::kernel::Note;
+use crate::observe::netdev::NetdevFacts;
 use crate::observe::rdma::{Function, LinkLayer, PhysState, PortState};
 use crate::observe::reading::Reading;
 use crate::units::Millis;
@@ -98,7 +102,7 @@ const SM_CHANGED: ReasonDoc = ReasonDoc::degraded(
 pub const CHECK: Check = Check {
     id: ID,
     title: "Link state",
-    what: "State and physical state of every port. Only rails move the verdict. A port that is down does not fail without evidence: `expect.rails` (with as many up, the others are spares), itself up earlier, also before a reboot, the rails that a cloud fixes for this machine, or a strict majority of the rails alike, three at least. A rail that was not up yet this boot is given three minutes; all InfiniBand rails that wait for a subnet manager at once, 90 seconds. EFA prints a constant state, which is never evidence. Of a gVNIC (A3 High and Mega) the interface's carrier is taken, and while a pod has the interface nothing is said. Both legs of a bond are checked, as the RDMA port stays active on one. Where wpa_supplicant authenticates a port (802.1X), what it says on its control socket counts, too: a port that is not authorized is up and carries nothing.",
+    what: "State and physical state of every port. Only rails move the verdict. A port that is down does not fail without evidence: `expect.rails` (with as many up, the others are spares), itself up earlier, also before a reboot, the rails that a cloud fixes for this machine, or a strict majority of the rails alike, three at least. A rail that was not up yet this boot is given three minutes; so is one while others of the node come up one by one; all InfiniBand rails that wait for a subnet manager at once, 90 seconds, and a notice tells of it. While a NIC's firmware or driver is reset (its device came back, or the log tells of a recovery) the node is unready, and the taint waits. EFA prints a constant state, which is never evidence. Of a gVNIC (A3 High and Mega) the interface's carrier is taken, and while a pod has the interface nothing is said. Both legs of a bond are checked, as the RDMA port stays active on one. Where wpa_supplicant authenticates a port (802.1X), what it says on its control socket counts, too: a port that is not authorized is up and carries nothing.",
     reasons: &[
         LINK_DOWN,
         LINK_INIT,
@@ -124,12 +128,13 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         if port.is_efa() || port.is_in_a_pod() {
             continue;
         }
-        found.extend(judge_port(context, port, ports));
+        found.extend(judge_port(context, port));
         found.extend(judge_layer(context, port));
         found.extend(judge_address(context, port).or_else(|| lid_change(context, port)));
         found.extend(dot1x::judge(context, port));
         found.extend(judge_bond(context, port, ports));
     }
+    found.extend(subnet_manager_away(context));
     found.extend(unlisted_ports(context));
     found
 }
@@ -157,180 +162,250 @@ fn unlisted_ports<'a>(context: &'a Context<'_>) -> impl Iterator<Item = Candidat
         })
 }
 
-fn judge_port(
-    context: &Context<'_>,
-    port: &PortView<'_>,
-    ports: &[PortView<'_>],
-) -> Option<Candidate> {
-    let policy = &context.policy.link_state;
-    let about = || (port.key.to_string(), port.subject.clone());
+fn say(context: &Context<'_>, port: &PortView<'_>, doc: &ReasonDoc, message: String) -> Candidate {
+    let about = (port.key.to_string(), port.subject.clone());
+    doc.candidate(ID, about, context.policy.link_state.timing(), message)
+}
+
+fn phys_state(port: &PortView<'_>) -> PhysState {
+    let read = port.link.and_then(|link| link.phys_state.value());
+    read.copied().unwrap_or(PhysState::Unknown)
+}
+
+fn netdev_of<'a>(context: &Context<'a>, port: &PortView<'_>) -> Option<&'a NetdevFacts> {
+    context.netdev(port.port.netdev.as_deref()?)
+}
+
+fn is_switched_off(context: &Context<'_>, port: &PortView<'_>) -> bool {
+    match port.port.link_layer {
+        // RoCE reads Disabled for unplugged, too: only the interface knows.
+        LinkLayer::Ethernet => {
+            netdev_of(context, port).and_then(|netdev| netdev.admin_up) == Some(false)
+        }
+        _ => phys_state(port) == PhysState::Disabled,
+    }
+}
+
+fn judge_port(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let state = match port.state() {
         Some(state) if state.is_up() => return None,
         Some(PortState::Unknown) | None => {
-            return port.rail.then(|| unreadable(port)).map(|message| {
-                STATE_UNREADABLE
-                    .candidate(ID, about(), policy.timing(), message)
-                    .raised_after(policy.unknown_raise_after.0)
-            });
+            let found = || say(context, port, &STATE_UNREADABLE, unreadable(port));
+            let after = context.policy.link_state.unknown_raise_after.0;
+            return port.rail.then(|| found().raised_after(after));
         }
         Some(state) => state,
     };
-    let phys = port
-        .link
-        .and_then(|link| link.phys_state.value())
-        .copied()
-        .unwrap_or(PhysState::Unknown);
-    let netdev = port
-        .port
-        .netdev
-        .as_deref()
-        .and_then(|name| context.netdev(name));
-    let admin_down = match port.port.link_layer {
-        // RoCE reads Disabled for unplugged, too: only the interface knows.
-        LinkLayer::Ethernet => netdev.and_then(|netdev| netdev.admin_up) == Some(false),
-        _ => phys == PhysState::Disabled,
-    };
     let (because, evidence) = match evidence(context, port) {
         Evidence::Of(because, evidence) => (because, evidence),
-        Evidence::None | Evidence::Weak(_) if port.rail && phys == PhysState::LinkUp => {
-            return unconfigured(context, port, ports, state);
-        }
-        Evidence::None => {
-            return port.rail.then(|| {
-                let message = format!("{} is down and was never up this boot", port.subject);
-                NEVER_UP.candidate(ID, about(), policy.timing(), message)
-            });
-        }
-        Evidence::Weak(Peers { up, of }) => {
-            let message = format!(
-                "{} is down and was never up this boot; of {of} rails like it {up} up",
-                port.subject
-            );
-            let candidate = LINK_UNPROVEN
-                .candidate(ID, about(), policy.timing(), message)
-                .with("up", up)
-                .with("alike", of);
-            return Some(candidate);
-        }
+        weak => return port.rail.then(|| unproven(context, port, state, weak)),
     };
-    let (doc, what, raise_after) = match state {
-        PortState::Init | PortState::Armed => (
-            LINK_INIT,
-            "is trained but not configured: no subnet manager has brought it up".to_string(),
-            match all_in_init(context, port) {
-                true => policy.subnet_manager_failover.0,
-                false => policy.init_raise_after.0,
-            },
-        ),
-        _ if admin_down => (
-            PHYS_DISABLED,
-            "is switched off".to_string(),
-            policy.raise_after.0,
-        ),
-        _ => (
-            LINK_DOWN,
-            match phys {
-                PhysState::Polling => "has no link: it polls for a partner".to_string(),
-                PhysState::Training => "has no link: it keeps training".to_string(),
-                _ => "has no link".to_string(),
-            },
-            policy.raise_after.0,
-        ),
-    };
+    let (doc, what, raise_after) = what_is_wrong(context, port, state);
     let raise_after = match may_train(context, port) {
-        true => policy.training_grace.0.max(raise_after),
+        true => context.policy.link_state.training_grace.0.max(raise_after),
         false => raise_after,
     };
-    let mut candidate = doc
-        .candidate(
-            ID,
-            about(),
-            policy.timing(),
-            format!("{} {what} ({evidence})", port.subject),
-        )
+    let message = format!("{} {what} ({evidence})", port.subject);
+    let mut candidate = say(context, port, doc, message)
         .weighing(port.weight())
         .raised_after(raise_after)
         .with("state", text(&state))
-        .with("phys_state", text(&phys))
+        .with("phys_state", text(&phys_state(port)))
         .with("evidence", evidence)
         .expecting("up", because);
-    if doc.reason == LINK_DOWN.reason
-        && let Some(remedy) = context.profile.and_then(Profile::remedy_for_links)
-    {
-        candidate = candidate.fix(Action::CallProvider, remedy);
-    }
-    candidate.remedy = candidate.remedy.replace(SOME_PORT, &port.subject);
     let address = port.device.pci.map(|pci| pci.to_string());
     if !port.rail || address.is_some_and(|address| is_resetting(context, &address)) {
         candidate.status = Status::Degraded;
     }
-    if port.device.is_gvnic() && admin_down {
+    if port.device.is_gvnic() && is_switched_off(context, port) {
         // As a pod left it: an interface that comes back out of a namespace is switched off, and the
         // next pod that gets it switches it on.
-        candidate.status = Status::Degraded;
-        candidate.weight = Weight::Notice;
+        (candidate.status, candidate.weight) = (Status::Degraded, Weight::Notice);
     }
-    if let (Some(name), Some(netdev)) = (&port.port.netdev, netdev) {
+    if let Some(seconds) = passes_within(context, port) {
+        candidate = candidate.with(PASSES_WITHIN, seconds);
+    }
+    if let (Some(name), Some(netdev)) = (&port.port.netdev, netdev_of(context, port)) {
         candidate = candidate.with("netdev", name.as_str());
         if let Some(operstate) = &netdev.operstate {
             candidate = candidate.with("operstate", operstate.as_str());
         }
     }
-    if doc.reason == LINK_DOWN.reason {
-        candidate = dot1x::explain(context, port, candidate);
+    let is_down = doc.reason == LINK_DOWN.reason;
+    if let Some(remedy) = context
+        .profile
+        .and_then(Profile::remedy_for_links)
+        .filter(|_| is_down)
+    {
+        candidate = candidate.fix(Action::CallProvider, remedy);
     }
-    Some(candidate)
+    candidate.remedy = candidate.remedy.replace(SOME_PORT, &port.subject);
+    Some(match is_down {
+        true => dot1x::explain(context, port, candidate),
+        false => candidate,
+    })
+}
+
+/// The reason for a port that should be up and is not, in words, and how long it must be so.
+fn what_is_wrong(
+    context: &Context<'_>,
+    port: &PortView<'_>,
+    state: PortState,
+) -> (&'static ReasonDoc, &'static str, Duration) {
+    let policy = &context.policy.link_state;
+    match (state, phys_state(port)) {
+        (PortState::Init | PortState::Armed, _) => (
+            &LINK_INIT,
+            "is trained but not configured: no subnet manager has brought it up",
+            match all_in_init(context, port) {
+                true => policy.subnet_manager_failover.0,
+                false => policy.init_raise_after.0,
+            },
+        ),
+        _ if is_switched_off(context, port) => {
+            (&PHYS_DISABLED, "is switched off", policy.raise_after.0)
+        }
+        (_, phys) => {
+            let what = match phys {
+                PhysState::Polling => "has no link: it polls for a partner",
+                PhysState::Training => "has no link: it keeps training",
+                _ => "has no link",
+            };
+            (&LINK_DOWN, what, policy.raise_after.0)
+        }
+    }
 }
 
 /// Whether the link may still be training: it was not up yet, shortly after the boot or after its
-/// device appeared.
+/// device appeared, or while others of the node come up one by one.
 fn may_train(context: &Context<'_>, port: &PortView<'_>) -> bool {
     let was_up = port.history.is_some_and(|history| history.ever_active);
     let device = context.history.devices.get(&port.key.device);
     let since = device
         .and_then(|device| device.appeared)
         .unwrap_or(Millis(0));
-    port.rail && !was_up && context.now.since(since) < context.policy.link_state.training_grace.0
+    let policy = &context.policy.link_state;
+    let started = context.history.started.unwrap_or(context.now);
+    let begun = context.now.since(since).min(context.now.since(started));
+    let young = context.now.since(since) < policy.training_grace.0;
+    let others = || {
+        context
+            .rails()
+            .any(|rail| rose_within(context, rail, policy.others_train.0))
+    };
+    port.rail && !was_up && (young || (begun < policy.training_grace.0 && others()))
 }
 
-/// Whether a subnet manager's failover explains it: every InfiniBand rail is in INIT.
+/// Whether a rail was seen to come up of late.
+fn rose_within(context: &Context<'_>, rail: &PortView<'_>, within: Duration) -> bool {
+    let rose = rail.history.filter(|history| !history.edges.is_empty());
+    let since = rose
+        .and_then(|history| history.state)
+        .map(|(_, since)| since);
+    rail.is_active() && since.is_some_and(|since| context.now.since(since) < within)
+}
+
+/// Whether a rail came up too short ago to prove anything: a link that trains may fall again.
+pub(crate) fn rails_settle(context: &Context<'_>) -> bool {
+    let within = context.policy.link_state.clear_after.0;
+    context
+        .rails()
+        .any(|rail| !rail.is_efa() && rose_within(context, rail, within))
+}
+
+/// Seconds within which the link is back if it fell for a planned event: its driver or firmware is
+/// being reset.
+fn passes_within(context: &Context<'_>, port: &PortView<'_>) -> Option<u64> {
+    let (link, missing) = (&context.policy.link_state, &context.policy.device_missing);
+    let device = context.history.devices.get(&port.key.device)?;
+    let back = device.appeared.map(|at| context.now.since(at));
+    if back.is_some_and(|back| back < link.training_grace.0) {
+        return Some(link.training_grace.0.as_secs());
+    }
+    let address = port.device.pci?.to_string();
+    let log = context.history.kernel.devices.get(&address)?;
+    let reset = log.notes.get(&Note::RecoveryStarted)?;
+    let takes = missing.reset_takes.0;
+    (context.now.since(reset.last) < takes).then_some(takes.as_secs())
+}
+
+/// Whether a subnet manager's failover explains it: every InfiniBand rail waits for one, or has just
+/// been brought up again.
 fn all_in_init(context: &Context<'_>, port: &PortView<'_>) -> bool {
-    let waits =
-        |rail: &PortView<'_>| matches!(rail.state(), Some(PortState::Init | PortState::Armed));
+    let swept_within = context.policy.link_state.init_raise_after.0;
+    let waits = |rail: &PortView<'_>| {
+        matches!(rail.state(), Some(PortState::Init | PortState::Armed))
+            || rose_within(context, rail, swept_within)
+    };
     let mut rails = (context.rails()).filter(|rail| rail.port.link_layer == LinkLayer::Infiniband);
-    port.rail && rails.all(waits)
+    port.rail && rails.all(|rail| waits(rail))
+}
+
+/// All InfiniBand rails that were up wait for a subnet manager: one event, told at once.
+fn subnet_manager_away(context: &Context<'_>) -> Option<Candidate> {
+    let waits =
+        |rail: &&PortView<'_>| matches!(rail.state(), Some(PortState::Init | PortState::Armed));
+    let waiting: Vec<&PortView<'_>> = context.rails().filter(waits).collect();
+    let first = waiting.first()?;
+    let was_up = |rail: &&PortView<'_>| rail.history.is_some_and(|history| history.ever_active);
+    if waiting.len() < 2 || !waiting.iter().all(was_up) || !all_in_init(context, first) {
+        return None;
+    }
+    let message = format!(
+        "{} rails wait for the subnet manager at once: it fails over, or is gone",
+        waiting.len()
+    );
+    let about = ("subnet manager", "subnet manager");
+    let mut found = LINK_INIT.candidate(ID, about, context.policy.link_state.timing(), message);
+    (found.status, found.weight) = (Status::Degraded, Weight::Notice);
+    Some(found.with("rails", waiting.len()))
+}
+
+/// A rail that is down, and nothing shows for sure that it should be up.
+fn unproven(
+    context: &Context<'_>,
+    port: &PortView<'_>,
+    state: PortState,
+    evidence: Evidence,
+) -> Candidate {
+    let subject = &port.subject;
+    if phys_state(port) == PhysState::LinkUp {
+        return unconfigured(context, port, state);
+    }
+    match evidence {
+        Evidence::Weak(Peers { up, of }) => {
+            let message = format!(
+                "{subject} is down and was never up this boot; of {of} rails like it {up} up"
+            );
+            say(context, port, &LINK_UNPROVEN, message)
+                .with("up", up)
+                .with("alike", of)
+        }
+        _ => {
+            let message = format!("{subject} is down and was never up this boot");
+            say(context, port, &NEVER_UP, message)
+        }
+    }
 }
 
 /// A rail that is trained, so cabled to something that lives, but was never configured, and nothing
 /// else says that it should be.
-fn unconfigured(
-    context: &Context<'_>,
-    port: &PortView<'_>,
-    ports: &[PortView<'_>],
-    state: PortState,
-) -> Option<Candidate> {
-    let policy = &context.policy.link_state;
-    let up = ports.iter().filter(|other| other.rail && other.is_active());
-    // With as many up as are expected it is a spare.
-    let spare = (context.policy.expect.rails).is_some_and(|rails| up.count() >= rails as usize);
-    let mut candidate = LINK_INIT
-        .candidate(
-            ID,
-            (port.key.to_string(), port.subject.clone()),
-            policy.timing(),
-            format!(
-                "{} is trained, so its cable is good, but was never configured this boot: no subnet manager has brought it up",
-                port.subject
-            ),
-        )
-        .raised_after(policy.init_raise_after.0)
+fn unconfigured(context: &Context<'_>, port: &PortView<'_>, state: PortState) -> Candidate {
+    let up = context.rails().filter(|other| other.is_active()).count();
+    let message = format!(
+        "{} is trained, so its cable is good, but was never configured this boot: no subnet manager has brought it up",
+        port.subject
+    );
+    let mut candidate = say(context, port, &LINK_INIT, message)
+        .raised_after(context.policy.link_state.init_raise_after.0)
         .with("state", text(&state))
         .with("phys_state", text(&PhysState::LinkUp));
     candidate.status = Status::Unknown;
-    if spare {
+    // With as many up as are expected it is a spare.
+    if (context.policy.expect.rails).is_some_and(|rails| up >= rails as usize) {
         candidate.weight = Weight::Notice;
     }
-    Some(candidate)
+    candidate
 }
 
 /// What says that a port that is down should be up.
@@ -392,10 +467,8 @@ fn judge_address(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate
     }
     let policy = &context.policy.link_state;
     let say = |doc: &ReasonDoc, what: &str| {
-        let about = (port.key.to_string(), port.subject.clone());
         let message = format!("{} is active and {what}", port.subject);
-        doc.candidate(ID, about, policy.timing(), message)
-            .raised_after(policy.address_raise_after.0)
+        say(context, port, doc, message).raised_after(policy.address_raise_after.0)
     };
     let infiniband = port.port.link_layer == LinkLayer::Infiniband;
     if infiniband && port.link.is_some_and(|link| link.lid == Some(0)) {

@@ -27,7 +27,7 @@ mod likeness;
 mod link_errors;
 mod link_flap;
 mod link_rate;
-mod link_state;
+pub(crate) mod link_state;
 mod mtu;
 pub mod nccl;
 pub mod nccl_daemon;
@@ -62,6 +62,10 @@ use crate::units::Millis;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+/// Evidence of a failing finding that a planned event shows, too, and its end within so many seconds:
+/// no taint before. A firmware reset, a driver that is reloaded, links that train after either.
+pub const PASSES_WITHIN: &str = "passes_within_s";
 
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Hash)]

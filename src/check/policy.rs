@@ -112,6 +112,9 @@ check_section! {
         /// Grace for a rail that was not up yet this boot: NDR optics train for up to three minutes
         /// (ConnectX-7 firmware notes, issue 3439438).
         training_grace: Span = Span::from_secs(180),
+        /// A rail that was not up yet is given more time while another one came up within this long, up
+        /// to the grace after the agent's start. Heuristic.
+        others_train: Span = Span::from_secs(60),
         /// A port that 802.1X does not authorize must stay so this long; twice as long while its
         /// attempt has not failed. hostap waits 60 s for an answer and 60 s before it tries again.
         unauthorized_raise_after: Span = Span::from_secs(60),
@@ -272,6 +275,12 @@ check_section! {
 check_section! {
     /// `device_missing`.
     DeviceMissing, raise 0, clear 0, {
+        /// A rail whose function is still on the bus may be back within this long: a firmware reset
+        /// (mlx5 waits 60 s for it). It makes the node unready, and does not taint it earlier.
+        reset_takes: Span = Span::from_secs(90),
+        /// The same where every rail is gone at once: a driver that is reloaded (a MOFED or DOCA
+        /// container is given 300 s to unload the old one).
+        reload_takes: Span = Span::from_secs(300),
         /// Enumerations in a row that must miss a device: NVSentinel needed 3 against driver reloads.
         missed: u32 = 3,
         /// And that long it must be out of sight: a driver reload takes seconds for a device. Heuristic.
@@ -284,9 +293,9 @@ check_section! {
         /// A GPU without a driver next to GPUs with one must stay so this long: they are probed one
         /// after the other. Heuristic.
         undriven_raise_after: Span = Span::from_secs(60),
-        /// With no GPU bound, a driver is given this long to come back: a driver container's probe
-        /// allows 20 minutes (gpu-operator, values.yaml).
-        driver_grace: Span = Span::from_secs(1200),
+        /// With no GPU bound, or no rail driven, a driver is given this long to come: a driver
+        /// container's probe begins after a minute and allows 20 (gpu-operator, values.yaml).
+        driver_grace: Span = Span::from_secs(1500),
     }
 }
 

@@ -12,6 +12,10 @@ pub struct GpuDirectFacts {
     pub modules: Reading<BTreeMap<String, Module>>,
     /// `/proc/driver/nvidia/version`.
     pub driver: Reading<NvidiaDriver>,
+    /// `GrdmaPciTopoCheckOverride` of `/proc/driver/nvidia/params`, the value in force; absent where the
+    /// driver has no such parameter (before 570, and from 595.91 on).
+    #[serde(default)]
+    pub topology_override: Reading<u64>,
     /// `/proc/driver/nvidia/gpus/*/information`.
     pub gpus: Vec<NvidiaGpu>,
     /// Kernel release, from `/proc/sys/kernel/osrelease`.

@@ -147,7 +147,7 @@ pub struct AerTracks {
 /// A device seen this boot.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SeenDevice {
-    /// When it appeared, if that was after the first enumeration.
+    /// When it appeared, or came back, if that was after the first enumeration.
     #[serde(default)]
     pub appeared: Option<Millis>,
     /// Device name when it was last seen; renames keep the key.
@@ -290,8 +290,8 @@ impl History {
         for device in devices.value.iter() {
             let before = self.devices.get(&device.key);
             let appeared = match before {
-                Some(seen) => seen.appeared,
-                None => (!first).then_some(devices.at),
+                Some(seen) if seen.missed <= 1 => seen.appeared,
+                _ => (!first).then_some(devices.at),
             };
             self.devices.insert(
                 device.key.clone(),

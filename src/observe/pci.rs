@@ -71,6 +71,10 @@ impl BareNic {
     }
 }
 
+/// ConnectX-8's function for Data Direct, in the GPU's own PCI segment: a DMA engine of a NIC, no NIC
+/// (mlx5_ib, data_direct).
+pub const DATA_DIRECT: &str = "15b3:2100";
+
 /// Whether a driver hands its functions to virtual machines or to drivers in user space.
 pub fn gives_away(driver: &str) -> bool {
     [
@@ -102,6 +106,9 @@ pub struct PciFunction {
     pub numa_node: Option<u32>,
     /// `iommu_group/type`: `identity`, `DMA`, `DMA-FQ`, `blocked`; absent without an IOMMU.
     pub iommu: Reading<String>,
+    /// Number of its `iommu_group`; none without an IOMMU.
+    #[serde(default)]
+    pub iommu_group: Option<String>,
     /// AER totals since boot.
     pub aer: Aer,
     /// First bytes of config space read all ones: the function no longer answers.

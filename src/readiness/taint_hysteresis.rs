@@ -1,6 +1,7 @@
 //! How long a verdict must stand before the node's taint follows it.
 
 use super::State;
+use crate::check::{Finding, PASSES_WITHIN, Status, Weight};
 use crate::units::Millis;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -35,11 +36,23 @@ pub struct HoldTimes {
     pub flap_window: Duration,
 }
 
+/// How long a planned event that shows the same findings takes at most: a firmware reset, a driver that
+/// is reloaded. Nothing where one of the findings that decide is none of those.
+pub fn passes_within(findings: &[Finding]) -> Duration {
+    let decides = |of: &&Finding| of.weight == Weight::Verdict && of.status == Status::Failing;
+    let seconds = |of: &Finding| of.evidence.get(PASSES_WITHIN)?.as_u64();
+    let deciding = findings.iter().filter(decides);
+    let least = deciding.map(|finding| seconds(finding).unwrap_or(0)).min();
+    Duration::from_secs(least.unwrap_or(0))
+}
+
 /// Follows the verdict over time.
 #[derive(Debug, Clone)]
 pub struct TaintHysteresis {
     times: HoldTimes,
     wanted: bool,
+    /// The least that an unready verdict must stand now.
+    patience: Duration,
     /// How long the verdict has contradicted `wanted`. Time between a known and an unknown verdict
     /// does not count, and an unknown verdict stops the clock.
     stood: Duration,
@@ -55,6 +68,7 @@ impl TaintHysteresis {
         TaintHysteresis {
             times,
             wanted: false,
+            patience: Duration::ZERO,
             stood: Duration::ZERO,
             last: None,
             clears: VecDeque::new(),
@@ -68,6 +82,11 @@ impl TaintHysteresis {
             self.stood = Duration::ZERO;
             self.last = Some((Some(true), now));
         }
+    }
+
+    /// What [`passes_within`] says of the findings behind the next verdict.
+    pub fn be_patient(&mut self, patience: Duration) {
+        self.patience = patience;
     }
 
     /// Takes the verdict of `now`. Before the first full window nothing changes, and unknown changes
@@ -111,7 +130,7 @@ impl TaintHysteresis {
     /// How long a verdict against `wanted` must stand. Each clearing of late doubles the next wait.
     fn wait(&mut self, now: Millis) -> Duration {
         if !self.wanted {
-            return self.times.hold;
+            return self.times.hold.max(self.patience);
         }
         let start = now.minus(self.times.flap_window);
         // Beyond so many, one more makes no difference.
@@ -234,6 +253,17 @@ mod tests {
         play(&mut hold, 1000, &[(Unready, 40)]);
         hold.adopt(Millis(1_040_000));
         assert_eq!(hold.update(Unready, true, Millis(1_041_000)), Want);
+    }
+
+    #[test]
+    fn what_a_planned_event_shows_taints_later() {
+        let mut hold = TaintHysteresis::new(TIMES);
+        hold.be_patient(Duration::from_secs(90));
+        let changes = play(&mut hold, 0, &[(Ready, 10), (Unready, 60)]);
+        assert_eq!(changes, [(0, Clear)]);
+        // Another fault on top of it counts from when the node was unready first.
+        hold.be_patient(Duration::ZERO);
+        assert_eq!(play(&mut hold, 70, &[(Unready, 1)]), [(70, Want)]);
     }
 
     #[test]

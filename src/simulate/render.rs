@@ -494,6 +494,11 @@ fn nvidia(tree: &mut Tree, spec: &NodeSpec) {
         ),
         false => format!("{arch} Kernel Module  {version}  Thu Nov  2 02:06:00 UTC 2023"),
     };
+    // What GPUDirect with NICs of other IOMMU groups needs there.
+    let allowed = match arch.as_str() {
+        "aarch64" => "\nGrdmaPciTopoCheckOverride: 1",
+        _ => "",
+    };
     tree.lines(
         "proc/driver/nvidia",
         &[
@@ -505,7 +510,9 @@ fn nvidia(tree: &mut Tree, spec: &NodeSpec) {
             ),
             (
                 "params",
-                &"ResmanDebugLevel: 4294967295\nEnableGpuFirmware: 18\nRegistryDwords: \"\"",
+                &format_args!(
+                    "ResmanDebugLevel: 4294967295\nEnableGpuFirmware: 18\nRegistryDwords: \"\"{allowed}"
+                ),
             ),
         ],
     );

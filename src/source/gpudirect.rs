@@ -24,6 +24,7 @@ pub fn read(host: &Host) -> GpuDirectFacts {
     GpuDirectFacts {
         modules: modules::read(host),
         driver: nvidia::driver(host),
+        topology_override: nvidia::parameter(host, "GrdmaPciTopoCheckOverride"),
         gpus: nvidia::gpus(host),
         kernel_release: parse::word(host, "proc/sys/kernel/osrelease"),
         arch: machine::arch(host),

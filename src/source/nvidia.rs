@@ -67,6 +67,18 @@ fn version(line: &str) -> Option<String> {
         .map(Into::into)
 }
 
+/// A number among the parameters of the loaded driver.
+pub fn parameter(host: &Host, name: &str) -> Reading<u64> {
+    let path = format!("{DIR}/params");
+    tree::read_text(host, &path).and_then(|text| {
+        let mut pairs = text.lines().filter_map(|line| line.split_once(':'));
+        match pairs.find(|(key, _)| key.trim() == name) {
+            Some((_, value)) => tree::parse_u64(value.trim(), path.as_ref()),
+            None => Reading::Absent,
+        }
+    })
+}
+
 /// GPUs that the driver lists. A directory stays after its GPU fell off the bus.
 pub fn gpus(host: &Host) -> Vec<NvidiaGpu> {
     let gpu = |name: String| {

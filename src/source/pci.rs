@@ -3,7 +3,7 @@
 
 use crate::host::Host;
 use crate::observe::pci::{
-    Aer, BareNic, Distance, MAX_VFS, PciFacts, PciFunction, PcieLink, SriovFacts,
+    Aer, BareNic, DATA_DIRECT, Distance, MAX_VFS, PciFacts, PciFunction, PcieLink, SriovFacts,
 };
 use crate::observe::rdma::Sriov;
 use crate::observe::reading::Reading;
@@ -97,6 +97,7 @@ fn bare(
     let candidates = classes.iter().filter(|(bdf, class)| {
         is_network(*class)
             // A leg of a bond has its driver; a port of a card without any driver is missing.
+            && pci_id(host, &pci_function_dir(*bdf)).as_deref() != Some(DATA_DIRECT)
             && (!cards.contains(&bdf.slot())
                 || !rdma.contains(bdf) && driver(host, *bdf).is_none())
     });
@@ -148,7 +149,11 @@ fn scanned(host: &Host, classes: &[(Bdf, u64)], rdma: &[Bdf]) -> PciFacts {
     let gpus = gpus(host, classes);
     let virtual_machine = machine::is_virtual(host);
     let mut functions: BTreeMap<String, PciFunction> = BTreeMap::new();
-    for bdf in gpus.iter().chain(rdma) {
+    let direct = (classes.iter().filter(|(_, class)| class >> 16 == 0x08))
+        .map(|(bdf, _)| *bdf)
+        .filter(|bdf| pci_id(host, &pci_function_dir(*bdf)).as_deref() == Some(DATA_DIRECT));
+    let direct: Vec<Bdf> = direct.take(MAX_BARE).collect();
+    for bdf in gpus.iter().chain(rdma).chain(&direct) {
         let dir = pci_function_dir(*bdf);
         if !tree::exists(host, &dir) {
             continue;
@@ -216,6 +221,7 @@ fn function(host: &Host, bdf: Bdf, parent: Option<Bdf>) -> PciFunction {
         parent: parent.map(|parent| parent.to_string()),
         numa_node: numa_node(host, &dir),
         iommu: tree::read_text(host, dir.join("iommu_group/type")),
+        iommu_group: tree::link_name(host, dir.join("iommu_group")),
         aer: aer(host, &dir),
         ..PciFunction::default()
     }

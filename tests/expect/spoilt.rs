@@ -57,12 +57,6 @@ pub fn down(spec: &mut NodeSpec, rails: Rails<'_>) {
     carrier(spec, rails, false);
 }
 
-#[allow(dead_code, reason = "for timelines")]
-pub fn up(spec: &mut NodeSpec, rails: Rails<'_>) {
-    ports(spec, rails, |port| (port.state, port.phys) = (4, 5));
-    carrier(spec, rails, true);
-}
-
 /// Trained, and no subnet manager has brought it up.
 pub fn init(spec: &mut NodeSpec, rails: Rails<'_>) {
     ports(spec, rails, |port| (port.state, port.phys) = (2, 5));
@@ -130,4 +124,10 @@ pub fn slot(spec: &mut NodeSpec, rails: Rails<'_>, speed: &str, width: u32) {
             parent.max_link = (speed.into(), width);
         }
     }
+}
+
+/// No NIC has its driver: the module is not loaded.
+pub fn all_undriven(spec: &mut NodeSpec, _: Rails<'_>) {
+    let all: Vec<String> = spec.rdma.iter().map(|device| device.name.clone()).collect();
+    undriven(spec, &all);
 }

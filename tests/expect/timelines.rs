@@ -1,1 +1,251 @@
+//! Nodes over time: at these seconds after the boot the files change, and from then on the agent sees it.
+//! What it says is held second by second, with the taint that would follow.
 
+use super::spoilt::{self as s, Rails};
+use super::{Machine, at, evaluator, snapshot};
+use selvage::config::Config;
+use selvage::evaluator::{Evaluator, Look};
+use selvage::observe::history::Memory;
+use selvage::observe::snapshot::Snapshot;
+use selvage::readiness::State;
+use selvage::readiness::taint_hysteresis::{TaintHysteresis, Tainting, passes_within};
+use selvage::simulate::NodeSpec;
+use selvage::units::Millis;
+
+/// What happens at a second: an edit of the machine as it is when all is well, or of the agent.
+enum Then {
+    Is(fn(&mut NodeSpec, Rails<'_>)),
+    AgentRestarts,
+}
+use Then::{AgentRestarts, Is};
+
+struct Timeline {
+    what: &'static str,
+    machine: &'static str,
+    /// Whether the agent knows the machine from before the reboot.
+    known: bool,
+    /// The agent's first look, after the boot.
+    from: u64,
+    to: u64,
+    steps: &'static [(u64, Then)],
+    /// The states in their order, without repeats. Before the first full window it is unknown.
+    states: &'static [State],
+    /// From when to when the node is tainted, to the step; none: never.
+    taint: Option<(u64, u64)>,
+}
+
+use State::{Degraded, Ready, Unknown, Unready};
+
+/// Seconds between looks, and until the first full window.
+const STEP: u64 = 2;
+const WINDOW: u64 = 20;
+
+struct Played {
+    states: Vec<(State, u64)>,
+    taints: Vec<(u64, bool)>,
+    reasons: Vec<String>,
+}
+
+fn play(timeline: &Timeline) -> Played {
+    let machine = Machine::new(timeline.machine);
+    let memory = match timeline.known {
+        true => machine.remembered(&machine.well),
+        false => Memory::default(),
+    };
+    let judge = |memory: Memory| -> Evaluator { evaluator(&machine.profile, memory, |_| ()) };
+    let (mut agent, mut started) = (judge(memory), timeline.from);
+    let mut hold = TaintHysteresis::new(Config::default().cluster.hold_times());
+    let mut seen: Snapshot = machine.well.clone();
+    let mut steps = timeline.steps.iter().peekable();
+    let mut played = Played {
+        states: vec![],
+        taints: vec![(0, false)],
+        reasons: vec![],
+    };
+    for now in (timeline.from..timeline.to).step_by(STEP as usize) {
+        while let Some((_, then)) = steps.next_if(|(second, _)| *second <= now) {
+            match then {
+                Is(edit) => {
+                    let mut spec = machine.spec.clone();
+                    edit(&mut spec, &machine.rails);
+                    seen = snapshot(&spec, Millis(0));
+                }
+                AgentRestarts => {
+                    (agent, started) = (judge(agent.memory()), now);
+                    hold = TaintHysteresis::new(Config::default().cluster.hold_times());
+                    if played.taints.last().unwrap().1 {
+                        hold.adopt(Millis::from_secs(now));
+                    }
+                }
+            }
+        }
+        let full_window = now >= started + WINDOW;
+        let seen = at(&seen, Millis::from_secs(now));
+        let report = agent.evaluate(&seen, Look::Watching { full_window });
+        if played
+            .states
+            .last()
+            .is_none_or(|(last, _)| *last != report.state)
+        {
+            played.states.push((report.state, now));
+            played
+                .reasons
+                .push(format!("{now} {:?} {:?}", report.state, report.reasons));
+        }
+        hold.be_patient(passes_within(&report.findings));
+        let tainted = match hold.update(report.state, full_window, seen.at) {
+            Tainting::Want => true,
+            Tainting::Clear => false,
+            Tainting::Keep => played.taints.last().unwrap().1,
+        };
+        if played.taints.last().unwrap().1 != tainted {
+            played.taints.push((now, tainted));
+        }
+    }
+    played
+}
+
+fn hold(timelines: &[Timeline]) {
+    let mut wrong = Vec::new();
+    for timeline in timelines {
+        let played = play(timeline);
+        let states: Vec<State> = played.states.iter().map(|(state, _)| *state).collect();
+        let taints: Vec<(u64, bool)> = played.taints[1..].to_vec();
+        let expected = match timeline.taint {
+            None => vec![],
+            Some((from, to)) if to < timeline.to => vec![(from, true), (to, false)],
+            Some((from, _)) => vec![(from, true)],
+        };
+        if states != timeline.states || taints != expected {
+            wrong.push(format!(
+                "{}: {:#?}, taints {taints:?}",
+                timeline.what, played.reasons
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+macro_rules! timeline {
+    ($what:literal, $machine:literal $known:ident, $from:literal..$to:literal,
+     [$($second:literal => $then:expr),* $(,)?], [$($state:ident),*], $taint:expr) => {
+        Timeline {
+            what: $what, machine: $machine, known: stringify!($known) == "known",
+            from: $from, to: $to, steps: &[$(($second, $then)),*],
+            states: &[$($state),*], taint: $taint,
+        }
+    };
+}
+
+#[test]
+fn ordinary_starts() {
+    hold(&[
+        timeline!("rails come up one by one over three minutes", "h100_ib" new, 10..400, [
+            0 => Is(s::down),
+            20 => Is(|n, r| s::down(n, &r[1..])),
+            45 => Is(|n, r| s::down(n, &r[2..])),
+            70 => Is(|n, r| s::down(n, &r[3..])),
+            95 => Is(|n, r| s::down(n, &r[4..])),
+            120 => Is(|n, r| s::down(n, &r[5..])),
+            140 => Is(|n, r| s::down(n, &r[6..])),
+            160 => Is(|n, r| s::down(n, &r[7..])),
+            176 => Is(|_, _| ()),
+        ], [Unknown, Ready], None),
+        timeline!("the same of a node that is known", "h100_ib" known, 10..400, [
+            0 => Is(s::down),
+            60 => Is(|n, r| s::down(n, &r[3..])),
+            120 => Is(|n, r| s::down(n, &r[6..])),
+            170 => Is(|_, _| ()),
+        ], [Unknown, Ready], None),
+        timeline!("the driver comes after the agent", "dgxh100" new, 60..700, [
+            0 => Is(s::all_undriven),
+            240 => Is(s::down),
+            280 => Is(|n, r| s::down(n, &r[5..])),
+            300 => Is(|_, _| ()),
+        ], [Unknown, Ready], None),
+        timeline!("the driver comes after the agent, of a node that is known", "dgxh100" known, 60..700, [
+            0 => Is(s::all_undriven),
+            150 => Is(s::down),
+            200 => Is(|n, r| s::down(n, &r[5..])),
+            300 => Is(|_, _| ()),
+        ], [Unknown, Ready], None),
+        timeline!("one rail of eight after 20 s, and no more", "h100_ib" new, 20..400, [
+            0 => Is(|n, r| s::down(n, &r[1..])),
+        ], [Unknown], None),
+        timeline!("EFA comes late", "p5en.48xlarge" known, 10..300, [
+            0 => Is(|n, r| s::gone(n, &r[8..])),
+            25 => Is(|_, _| ()),
+        ], [Unknown, Ready], None),
+        timeline!("GPUs are driven after 20 minutes", "dgxh100" known, 30..1500, [
+            0 => Is(|n, _| s::gpus_bound_to(n, 8, None)),
+            1230 => Is(|n, _| s::gpus_bound_to(n, 5, None)),
+            1240 => Is(|_, _| ()),
+        ], [Unknown, Ready], None),
+        timeline!("a link that trains falls again", "h100_ib" new, 10..300, [
+            0 => Is(|n, r| s::down(n, &r[7..])),
+            60 => Is(|_, _| ()),
+            64 => Is(|n, r| s::down(n, &r[7..])),
+            90 => Is(|_, _| ()),
+        ], [Unknown, Ready], None),
+    ]);
+}
+
+#[test]
+fn short_planned_events() {
+    hold(&[
+        timeline!("a subnet manager fails over", "h100_ib" new, 3600..4000, [
+            3700 => Is(|n, r| s::init(n, &r[..2])),
+            3702 => Is(s::init),
+            3758 => Is(|n, r| s::init(n, &r[4..])),
+            3762 => Is(|_, _| ()),
+        ], [Unknown, Ready], None),
+        timeline!("firmware of one NIC is reset", "h100_ib" new, 3600..4200, [
+            3700 => Is(|n, r| s::undriven(n, &r[..1])),
+            3760 => Is(|n, r| s::down(n, &r[..1])),
+            3785 => Is(|_, _| ()),
+        ], [Unknown, Ready, Unready, Ready], None),
+        timeline!("mlx5 is reloaded under a running node", "h100_ib" new, 3600..4600, [
+            3700 => Is(s::all_undriven),
+            3820 => Is(s::down),
+            3850 => Is(|n, r| s::down(n, &r[4..])),
+            3870 => Is(|_, _| ()),
+        ], [Unknown, Ready, Unready, Ready], None),
+        timeline!("a link blinks", "h100_ib" new, 3600..4000, [
+            3700 => Is(|n, r| s::down(n, &r[..1])),
+            3702 => Is(|_, _| ()),
+        ], [Unknown, Ready], None),
+    ]);
+}
+
+#[test]
+fn real_faults() {
+    hold(&[
+        timeline!("a rail falls and heals", "h100_ib" new, 3600..4600, [
+            3700 => Is(|n, r| s::down(n, &r[..1])),
+            3900 => Is(|_, _| ()),
+        ], [Unknown, Ready, Unready, Ready], Some((3734, 4210))),
+        timeline!("the subnet manager is gone", "h100_ib" new, 3600..4200, [
+            3700 => Is(s::init),
+        ], [Unknown, Ready, Unready], Some((3820, 9999))),
+        timeline!("the agent restarts during a fault", "h100_ib" new, 3600..4600, [
+            3700 => Is(|n, r| s::down(n, &r[..1])),
+            3800 => AgentRestarts,
+        ], [Unknown, Ready, Unready, Unknown, Unready], Some((3734, 9999))),
+        timeline!("the agent restarts while a NIC is gone", "h100_ib" new, 3600..4600, [
+            3700 => Is(|n, r| s::gone(n, &r[..1])),
+            3800 => AgentRestarts,
+        ], [Unknown, Ready, Unready, Unknown, Unready], Some((3746, 9999))),
+        timeline!("a rail stays down after a reboot", "h100_ib" known, 20..600, [
+            0 => Is(|n, r| s::down(n, &r[..1])),
+        ], [Unknown, Unready], Some((214, 9999))),
+        timeline!("a NIC does not come back from a reset", "h100_ib" new, 3600..4200, [
+            3700 => Is(|n, r| s::undriven(n, &r[..1])),
+        ], [Unknown, Ready, Unready], Some((3806, 9999))),
+        timeline!("a GPU is lost at a reboot", "h100_ib" known, 20..600, [
+            0 => Is(|n, _| s::without_gpus(n, 1)),
+        ], [Unknown, Unready], Some((80, 9999))),
+        timeline!("a rail trains down", "h100_ib" new, 3600..4200, [
+            3700 => Is(|n, r| s::rate(n, &r[..1], s::HDR)),
+        ], [Unknown, Ready, Degraded], None),
+    ]);
+}

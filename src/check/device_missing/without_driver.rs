@@ -76,9 +76,15 @@ pub(super) fn rails_without_driver(context: &Context<'_>) -> Vec<Candidate> {
             if let Some(driver) = &nic.driver {
                 candidate = candidate.with("driver", driver.as_str());
             }
-            if up == 0 && !context.profile.is_some_and(Profile::says_rails) {
-                // With nothing to go by, it is unknown what is lost.
-                candidate.status = Status::Unknown;
+            if up == 0 {
+                match context.profile.is_some_and(Profile::says_rails) {
+                    // A driver that may be on its way, and without which no rail works.
+                    true => {
+                        candidate.timing.raise_after = context.policy.device_missing.driver_grace.0
+                    }
+                    // With nothing to go by, it is unknown what is lost.
+                    false => candidate.status = Status::Unknown,
+                }
             }
             Some(candidate)
         })
