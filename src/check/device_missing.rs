@@ -7,7 +7,7 @@ use super::profile::Profile;
 use super::{Action, Candidate, Check, Context, PASSES_WITHIN, ReasonDoc, Status, Weight};
 use crate::check::roles::Role;
 use crate::observe::history::SeenDevice;
-use crate::observe::pci::PciFacts;
+use crate::observe::pci::{PciFacts, PciFunction};
 use crate::observe::reading::Reading;
 use crate::observe::snapshot::NetnsMode;
 use crate::units::{Bdf, DeviceKey, Millis, PortKey};
@@ -207,13 +207,19 @@ fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
 /// Seconds within which a device that is gone is back if that was planned: its function still answers
 /// on the bus.
 fn back_within(context: &Context<'_>, key: &DeviceKey) -> Option<u64> {
-    let function = context.pci()?.functions.get(&key.0)?;
+    let pci = context.pci()?;
+    let dead = |function: &PciFunction| function.config_dead == Reading::Value(true);
+    let answers = pci.bare.contains_key(&key.0)
+        || pci
+            .functions
+            .get(&key.0)
+            .is_some_and(|function| !dead(function));
     let policy = &context.policy.device_missing;
     let takes = match context.rails().next() {
         Some(_) => policy.reset_takes,
         None => policy.reload_takes,
     };
-    (function.config_dead != Reading::Value(true)).then_some(takes.0.as_secs())
+    answers.then_some(takes.0.as_secs())
 }
 
 /// Rails that were up before the node was restarted, and have not been seen since.

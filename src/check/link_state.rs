@@ -223,7 +223,10 @@ fn judge_port(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         (candidate.status, candidate.weight) = (Status::Degraded, Weight::Notice);
     }
     if let Some(seconds) = passes_within(context, port) {
-        candidate = candidate.with(PASSES_WITHIN, seconds);
+        // It was gone before, so that there is nothing to wait for.
+        candidate = candidate
+            .raised_after(Duration::ZERO)
+            .with(PASSES_WITHIN, seconds);
     }
     if let (Some(name), Some(netdev)) = (&port.port.netdev, netdev_of(context, port)) {
         candidate = candidate.with("netdev", name.as_str());
@@ -317,6 +320,9 @@ pub(crate) fn rails_settle(context: &Context<'_>) -> bool {
 /// being reset.
 fn passes_within(context: &Context<'_>, port: &PortView<'_>) -> Option<u64> {
     let (link, missing) = (&context.policy.link_state, &context.policy.device_missing);
+    if !port.history.is_some_and(|history| history.ever_active) {
+        return None;
+    }
     let device = context.history.devices.get(&port.key.device)?;
     let back = device.appeared.map(|at| context.now.since(at));
     if back.is_some_and(|back| back < link.training_grace.0) {

