@@ -7,10 +7,11 @@ use crate::check::policy::Policy;
 use crate::check::profile::{self, PlatformSettings};
 use crate::check::promised;
 use crate::check::roles::{self, RoleOverrides};
-use crate::check::{self, Context, Status, expected, link_state, xid_seen};
+use crate::check::{self, Context, Status, causes, expected, link_state, no_fabric, xid_seen};
 use crate::observe::history::{History, Memory};
 use crate::observe::kernel::KernelEvent;
 use crate::observe::node_resources::NodeResources;
+use crate::observe::rdma::LinkLayer;
 use crate::observe::snapshot::Snapshot;
 use crate::readiness::diary::Diary;
 use crate::readiness::{self, FoldInputs, State, VerdictTracker};
@@ -32,6 +33,8 @@ pub struct Evaluator {
     /// The rails with which the node was last ready or degraded: a candidate that waits does not take
     /// that back. With other rails it settles again.
     proven: Option<BTreeSet<PortKey>>,
+    /// When the node was first evaluated.
+    watched_since: Option<Millis>,
     diary: Diary,
     generation: u64,
     jobs: Arc<Jobs>,
@@ -72,6 +75,7 @@ impl Evaluator {
             debouncer: Debouncer::new(hysteresis),
             tracker: VerdictTracker::default(),
             proven: None,
+            watched_since: None,
             diary: Diary::default(),
             generation: 0,
             jobs: Arc::default(),
@@ -121,6 +125,16 @@ impl Evaluator {
         self.history.forget_best();
     }
 
+    /// The same by a request that the Node's annotation names by its moment; false if it was granted
+    /// before.
+    pub fn accept(&mut self, request: jiff::Timestamp) -> bool {
+        let is_new = self.history.remembered.accepts(request);
+        if is_new {
+            self.forget();
+        }
+        is_new
+    }
+
     /// What to keep over a restart.
     pub fn memory(&self) -> Memory {
         self.history.memory()
@@ -153,6 +167,10 @@ impl Evaluator {
         let candidates = check::run_all(&context);
         let seen = expected::seen(&context, check::REMEMBERED);
         let machine = expected::machine(&context);
+        let no_fabric = no_fabric::is_certain(&context);
+        let infiniband =
+            |rail: &&check::PortView<'_>| rail.port.link_layer == LinkLayer::Infiniband;
+        let infiniband = context.rails().filter(infiniband).count();
         let gpudirect = context.gpudirect_verdict().clone();
         let rails: BTreeSet<PortKey> = context.rails().map(|rail| rail.key.clone()).collect();
         let fresh = link_state::rails_settle(&context).then_some(Status::Degraded);
@@ -163,12 +181,21 @@ impl Evaluator {
         };
         // What is muted is left out now, not when it would have cleared.
         findings.retain(|finding| !self.policy.mute.contains(&*finding.check));
+        let watched_since = *self.watched_since.get_or_insert(now);
+        causes::attribute(
+            &mut findings,
+            causes::Seen {
+                infiniband,
+                watched_since,
+            },
+        );
         let verdict = readiness::fold(
             &findings,
             FoldInputs {
                 proof: roles::proof(snapshot, &self.history, &roles),
                 expected_rails: self.policy.expect.rails,
                 full_window,
+                no_fabric,
                 settling: match (&self.proven, look) {
                     (_, Look::Once) => None,
                     (Some(proven), _) if rails.is_subset(proven) => None,
@@ -176,7 +203,12 @@ impl Evaluator {
                 },
             },
         );
-        if full_window && matches!(verdict.state, State::Ready | State::Degraded) {
+        if full_window
+            && matches!(
+                verdict.state,
+                State::Ready | State::Degraded | State::NoFabric
+            )
+        {
             self.proven = Some(rails);
         }
         let (state, reasons) = (verdict.state, verdict.reasons.clone());

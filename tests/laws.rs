@@ -305,9 +305,10 @@ fn worsen(snapshot: &mut Snapshot, worse: Worse, which: usize) {
 }
 
 /// How bad a verdict is. What is unknown says nothing; it replaces a fault only where its evidence
-/// is gone, which no edit here does.
-fn badness(state: State) -> u8 {
+/// is gone, which no edit here does. A node that has a fabric never comes to have none.
+fn badness(state: State) -> i8 {
     match state {
+        State::NoFabric => -1,
         State::Ready => 0,
         State::Unknown | State::Degraded => 1,
         State::Unready => 2,

@@ -114,7 +114,11 @@ pub fn desired(report: &Report, settings: &ClusterSettings, names: &Names) -> Op
             },
             Tainting::Want => WantedTaint::Keep,
         },
-        end_startup: taints && matches!(report.state, State::Ready | State::Degraded),
+        end_startup: taints
+            && matches!(
+                report.state,
+                State::Ready | State::Degraded | State::NoFabric
+            ),
     })
 }
 
@@ -184,9 +188,11 @@ pub fn condition(report: &Report) -> WantedCondition {
         State::Degraded => ("True", "FabricDegraded"),
         State::Unready => ("False", "FabricUnready"),
         State::Unknown => ("Unknown", "FabricUnknown"),
+        // True, so that nothing that repairs nodes by their conditions acts; schedulers go by the label.
+        State::NoFabric => ("True", "NoFabric"),
     };
     let reason = match (report.state, report.reasons.first()) {
-        (State::Ready, _) | (_, None) => healthy.to_string(),
+        (State::Ready | State::NoFabric, _) | (_, None) => healthy.to_string(),
         (_, Some(first)) => first.clone(),
     };
     WantedCondition {
@@ -216,6 +222,10 @@ fn message(report: &Report) -> String {
         };
     }
     let mut parts = Vec::new();
+    let leads = |id: &String| {
+        let mut findings = report.findings.iter();
+        findings.any(|finding| report.reasons.contains(&finding.reason) && finding.id() == *id)
+    };
     for reason in &report.reasons {
         let mut found: Vec<&Finding> = report
             .findings
@@ -228,7 +238,10 @@ fn message(report: &Report) -> String {
         subjects.dedup();
         let on = if subjects.is_empty() { "" } else { " on " };
         let of_finding = found.first().map(|finding| finding.remedy.as_str());
-        let remedy = match of_finding.or_else(|| remedy(reason)) {
+        // Of what follows, the cause has the remedy.
+        let follows = |finding: &&Finding| finding.caused_by.as_ref().is_some_and(leads);
+        let follows = !found.is_empty() && found.iter().all(follows);
+        let remedy = match of_finding.or_else(|| remedy(reason)).filter(|_| !follows) {
             Some(remedy) => format!(" Remedy: {remedy}"),
             None => String::new(),
         };

@@ -62,9 +62,9 @@ macro_rules! runbooks {
 runbooks! {
     "SelvageFabricUnready" []
     "SelvageFabricDegraded" []
-    "SelvageFabricUnknown" ["NoFabric" "NoData" "NoActiveRail" "Starting" "Settling" "NeverUp" "LinkUnproven" "StateUnreadable" "RateUnreadable" "GidsUnreadable" "BusUnreadable" "PciUnreadable" "GpuDirectUnknown" "GdsUnreadable"]
+    "SelvageFabricUnknown" ["NoFabric" "NotAFabricNode" "NoData" "NoActiveRail" "Starting" "Settling" "NeverUp" "LinkUnproven" "StateUnreadable" "RateUnreadable" "GidsUnreadable" "BusUnreadable" "PciUnreadable" "GpuDirectUnknown" "GdsUnreadable"]
     "SelvageFabricUnreadyShare" []
-    "SelvageRailDown" ["LinkDown" "LinkInit" "PhysDisabled" "BondLegDown" "PortNotAuthenticated" "NoLid" "NoUverbs" "NoPartition"]
+    "SelvageRailDown" ["SubnetManagerAway" "RailsDownTogether" "CardLinksDown" "LinkDown" "LinkInit" "PhysDisabled" "BondLegDown" "PortNotAuthenticated" "NoLid" "NoUverbs" "NoPartition"]
     "SelvageDeviceMissing" ["RailVanished" "RailMoved" "DeviceVanished" "MissingRail" "NicFellOff" "RailWithoutDriver"]
     "SelvageWrongLinkLayer" ["WrongLinkLayer" "PartitionLimited" "AllRailsLimited" "PartitionDiffers" "LidChanged" "SubnetManagerChanged"]
     "SelvageLinkFlapping" ["LinkFlapping" "LinkUnstable"]
