@@ -7,7 +7,7 @@ use crate::check::policy::Policy;
 use crate::check::profile::{self, PlatformSettings};
 use crate::check::promised;
 use crate::check::roles::{self, RoleOverrides};
-use crate::check::{self, Context, expected, xid_seen};
+use crate::check::{self, Context, expected, no_fabric, xid_seen};
 use crate::observe::history::{History, Memory};
 use crate::observe::kernel::KernelEvent;
 use crate::observe::node_resources::NodeResources;
@@ -152,6 +152,7 @@ impl Evaluator {
         let candidates = check::run_all(&context);
         let seen = expected::seen(&context, check::REMEMBERED);
         let machine = expected::machine(&context);
+        let no_fabric = no_fabric::is_certain(&context);
         let gpudirect = context.gpudirect_verdict().clone();
         self.history.remembered.learn(machine, seen, now);
         let (mut findings, full_window) = match look {
@@ -166,10 +167,15 @@ impl Evaluator {
                 proof: roles::proof(snapshot, &self.history, &roles),
                 expected_rails: self.policy.expect.rails,
                 full_window,
+                no_fabric,
                 settling: look != Look::Once && !self.was_proven && self.debouncer.is_waiting(),
             },
         );
-        self.was_proven |= full_window && matches!(verdict.state, State::Ready | State::Degraded);
+        self.was_proven |= full_window
+            && matches!(
+                verdict.state,
+                State::Ready | State::Degraded | State::NoFabric
+            );
         let (state, reasons) = (verdict.state, verdict.reasons.clone());
         self.tracker.update(verdict, now);
         // In a single sample nothing has changed.

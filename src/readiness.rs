@@ -26,15 +26,19 @@ pub enum State {
     Unready,
     /// The sources cannot tell.
     Unknown,
+    /// The node is certainly not meant to have a fabric.
+    #[serde(rename = "none")]
+    NoFabric,
 }
 
 impl State {
     /// All states, in the order in which metrics list them.
-    pub const ALL: [State; 4] = [
+    pub const ALL: [State; 5] = [
         State::Ready,
         State::Degraded,
         State::Unready,
         State::Unknown,
+        State::NoFabric,
     ];
 
     /// As in JSON, labels and metrics.
@@ -44,6 +48,7 @@ impl State {
             State::Degraded => "degraded",
             State::Unready => "unready",
             State::Unknown => "unknown",
+            State::NoFabric => "none",
         }
     }
 }
@@ -52,6 +57,8 @@ impl State {
 pub const STARTING: &str = "Starting";
 /// Reason of Unknown where the node was enumerated and has no rail.
 pub const NO_FABRIC: &str = "NoFabric";
+/// Reason of the state `none`: no fabric, and certainly none that is missing.
+pub const NOT_A_FABRIC_NODE: &str = "NotAFabricNode";
 /// Reason of Unknown where nothing could be read.
 pub const NO_DATA: &str = "NoData";
 /// Reason of Unknown where rails are read, and none was up at any moment of this boot.
@@ -68,6 +75,9 @@ pub struct FoldInputs {
     pub expected_rails: Option<u32>,
     /// Whether the first full window has been seen; true for a one-shot check.
     pub full_window: bool,
+    /// Nothing that could be a fabric is there, was there or is promised: see
+    /// [`no_fabric`](crate::check::no_fabric).
+    pub no_fabric: bool,
     /// A candidate that would move the verdict waits to be raised, and the node was not ready before.
     pub settling: bool,
 }
@@ -90,7 +100,8 @@ impl Verdict {
     }
 }
 
-/// Folds findings into one verdict. Failing beats Unknown beats Degraded; Ready needs proof.
+/// Folds findings into one verdict. Failing beats Unknown beats Degraded; Ready needs proof. Where
+/// there is certainly no fabric, what cannot be told says nothing against that.
 pub fn fold(findings: &[Finding], inputs: FoldInputs) -> Verdict {
     if !inputs.full_window {
         return Verdict::unknown(STARTING);
@@ -101,6 +112,9 @@ pub fn fold(findings: &[Finding], inputs: FoldInputs) -> Verdict {
         (Status::Degraded, State::Degraded),
     ];
     for (status, state) in order {
+        if inputs.no_fabric && state == State::Unknown {
+            continue;
+        }
         let mut reasons: Vec<String> = findings
             .iter()
             .filter(|finding| finding.weight == Weight::Verdict && finding.status == status)
@@ -124,6 +138,11 @@ pub fn fold(findings: &[Finding], inputs: FoldInputs) -> Verdict {
         Verdict {
             state: State::Ready,
             reasons: Vec::new(),
+        }
+    } else if inputs.no_fabric {
+        Verdict {
+            state: State::NoFabric,
+            reasons: vec![NOT_A_FABRIC_NODE.to_string()],
         }
     } else if read > 0 {
         Verdict::unknown(NO_ACTIVE_RAIL)
@@ -219,6 +238,7 @@ mod tests {
         },
         expected_rails: None,
         full_window: true,
+        no_fabric: false,
         settling: false,
     };
 
@@ -342,6 +362,7 @@ mod tests {
                 proof,
                 expected_rails: expected,
                 full_window,
+                no_fabric: false,
                 settling: false,
             };
             let got = fold(&[], inputs);
@@ -354,6 +375,26 @@ mod tests {
                 "{inputs:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_node_that_is_not_meant_to_have_a_fabric_has_none() {
+        let inputs = FoldInputs {
+            proof: Proof {
+                enumerated: true,
+                ..Proof::default()
+            },
+            no_fabric: true,
+            ..PROVEN
+        };
+        let said = |status| {
+            let found = [finding("X", status, Weight::Verdict)];
+            fold(&found, inputs).state
+        };
+        assert_eq!(fold(&[], inputs).state, State::NoFabric);
+        assert_eq!(said(Status::Unknown), State::NoFabric);
+        assert_eq!(said(Status::Degraded), State::Degraded);
+        assert_eq!(said(Status::Failing), State::Unready, "a dead GPU is one");
     }
 
     #[test]
@@ -387,6 +428,6 @@ mod tests {
         assert_eq!(tracker.verdict().unwrap().reasons, ["GpuLost"]);
         tracker.update(verdict(State::Ready, ""), Millis(20));
         let counts: Vec<_> = tracker.transitions().map(|(_, n)| n).collect();
-        assert_eq!(counts, [2, 0, 1, 0]);
+        assert_eq!(counts, [2, 0, 1, 0, 0]);
     }
 }

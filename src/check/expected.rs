@@ -35,6 +35,8 @@ pub enum Because {
 
 /// A rail that was up, in the memory.
 pub const UP: &str = "up";
+/// A rail, or a NIC that could be one, in the memory: up or not.
+pub const RAIL: &str = "rail";
 /// A rail that programs could open, in the memory.
 pub const UVERBS: &str = "uverbs";
 /// The link layer's number, in the memory: the first one that stood.
@@ -289,17 +291,25 @@ pub fn seen(context: &Context<'_>, rows: &[&Row]) -> Vec<Seen> {
         let is_first = first.is_none_or(|first| first == layer as u64);
         (is_first && layer != LinkLayer::Unspecified).then_some((LINK_LAYER, layer as u64))
     };
-    let rails = context.rails().filter(|rail| rail.is_active());
-    let rails = rails.map(|rail| Seen {
-        part: rail.key.to_string(),
-        identity: identity(rail),
-        name: rail.subject.clone(),
-        values: (rows.iter())
+    let of_active = |rail: &PortView<'_>| -> Vec<(&'static str, u64)> {
+        (rows.iter())
             .filter_map(|row| Some((row.attribute, (row.observed)(context, rail)?)))
             .chain([(UP, 1)])
             .chain(matches!(rail.device.uverbs, Reading::Value(_)).then_some((UVERBS, 1)))
             .chain(layer(rail))
-            .collect(),
+            .collect()
+    };
+    let rails = context.rails().map(|rail| {
+        let mut values = vec![(RAIL, 1)];
+        if rail.is_active() {
+            values.extend(of_active(rail));
+        }
+        Seen {
+            part: rail.key.to_string(),
+            identity: identity(rail),
+            name: rail.subject.clone(),
+            values,
+        }
     });
     let pci = context.pci();
     let driven = |gpu: &String| pci.is_some_and(|pci| is_driven(pci, gpu));

@@ -35,6 +35,7 @@ pub mod nccl_jobs;
 pub mod nccl_pods;
 pub mod nccl_suspect;
 mod nic_kernel;
+pub mod no_fabric;
 mod partition;
 mod pcie_link;
 mod pfc;

@@ -16,9 +16,9 @@ pub enum Output {
 /// Exit statuses by scheme, for `--help`.
 pub const EXIT_STATUSES: &str = "\
 Exit status, by --exit-codes:
-  default, nagios  0 ready, 1 degraded (warning), 2 unready (critical), 3 unknown
-  npd              0 ready, 1 degraded or unready, 2 unknown
-  slurm            0 ready, 1 every other verdict";
+  default, nagios  0 ready or none, 1 degraded (warning), 2 unready (critical), 3 unknown
+  npd              0 ready or none, 1 degraded or unready, 2 unknown
+  slurm            0 ready or none, 1 every other verdict";
 
 /// How a verdict becomes an exit status.
 #[derive(Debug, Clone, Copy, Args)]
@@ -78,7 +78,7 @@ impl FailOn {
     /// Exit status of a verdict.
     pub fn exit_status(self, state: State, codes: ExitCodes) -> u8 {
         let fails = match self {
-            FailOn::Unknown => state != State::Ready,
+            FailOn::Unknown => !matches!(state, State::Ready | State::NoFabric),
             FailOn::Degraded => matches!(state, State::Degraded | State::Unready),
             FailOn::Unready => state == State::Unready,
         };
@@ -111,21 +111,21 @@ mod tests {
 
     #[test]
     fn exit_statuses() {
-        // Of ready, degraded, unready and unknown.
+        // Of ready, degraded, unready, unknown and none.
         for (fail_on, codes, want) in [
-            ("unknown", "default", [0, 1, 2, 3]),
-            ("any", "default", [0, 1, 2, 3]),
-            ("degraded", "default", [0, 1, 2, 0]),
-            ("unready", "default", [0, 0, 2, 0]),
-            ("unknown", "nagios", [0, 1, 2, 3]),
-            ("degraded", "nagios", [0, 1, 2, 0]),
-            ("unready", "nagios", [0, 0, 2, 0]),
-            ("unknown", "npd", [0, 1, 1, 2]),
-            ("degraded", "npd", [0, 1, 1, 0]),
-            ("unready", "npd", [0, 0, 1, 0]),
-            ("unknown", "slurm", [0, 1, 1, 1]),
-            ("degraded", "slurm", [0, 1, 1, 0]),
-            ("unready", "slurm", [0, 0, 1, 0]),
+            ("unknown", "default", [0, 1, 2, 3, 0]),
+            ("any", "default", [0, 1, 2, 3, 0]),
+            ("degraded", "default", [0, 1, 2, 0, 0]),
+            ("unready", "default", [0, 0, 2, 0, 0]),
+            ("unknown", "nagios", [0, 1, 2, 3, 0]),
+            ("degraded", "nagios", [0, 1, 2, 0, 0]),
+            ("unready", "nagios", [0, 0, 2, 0, 0]),
+            ("unknown", "npd", [0, 1, 1, 2, 0]),
+            ("degraded", "npd", [0, 1, 1, 0, 0]),
+            ("unready", "npd", [0, 0, 1, 0, 0]),
+            ("unknown", "slurm", [0, 1, 1, 1, 0]),
+            ("degraded", "slurm", [0, 1, 1, 0, 0]),
+            ("unready", "slurm", [0, 0, 1, 0, 0]),
         ] {
             let wanted = FailOn::from_str(fail_on, false).unwrap();
             let scheme = ExitCodes::from_str(codes, false).unwrap();

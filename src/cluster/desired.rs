@@ -114,7 +114,11 @@ pub fn desired(report: &Report, settings: &ClusterSettings, names: &Names) -> Op
             },
             Tainting::Want => WantedTaint::Keep,
         },
-        end_startup: taints && matches!(report.state, State::Ready | State::Degraded),
+        end_startup: taints
+            && matches!(
+                report.state,
+                State::Ready | State::Degraded | State::NoFabric
+            ),
     })
 }
 
@@ -184,9 +188,11 @@ pub fn condition(report: &Report) -> WantedCondition {
         State::Degraded => ("True", "FabricDegraded"),
         State::Unready => ("False", "FabricUnready"),
         State::Unknown => ("Unknown", "FabricUnknown"),
+        // True, so that nothing that repairs nodes by their conditions acts; schedulers go by the label.
+        State::NoFabric => ("True", "NoFabric"),
     };
     let reason = match (report.state, report.reasons.first()) {
-        (State::Ready, _) | (_, None) => healthy.to_string(),
+        (State::Ready | State::NoFabric, _) | (_, None) => healthy.to_string(),
         (_, Some(first)) => first.clone(),
     };
     WantedCondition {

@@ -79,6 +79,7 @@ impl EventRequest {
             State::Degraded => (EventKind::Warning, "FabricDegraded"),
             State::Unready => (EventKind::Warning, "FabricUnready"),
             State::Unknown => (EventKind::Warning, "FabricUnknown"),
+            State::NoFabric => (EventKind::Normal, "NoFabric"),
         };
         let message = desired::condition(report).message;
         EventRequest {

@@ -18,6 +18,11 @@ pub struct PciFacts {
     /// Network functions that could carry RDMA and have no RDMA device, by address.
     #[serde(default)]
     pub bare: BTreeMap<String, BareNic>,
+    /// Network functions that could be rails and have no RDMA device, by address: by their id, or by a
+    /// driver whose NICs do RDMA as a rule; also those that `bare` leaves out. Not those with the
+    /// default route. Not observable where the bus shows no function, or not the class of each.
+    #[serde(default)]
+    pub rdma_capable: Reading<BTreeMap<String, BareNic>>,
     /// Whether the topology looks virtual (a guest): distances then say nothing.
     pub virtual_machine: bool,
     /// What the firmware calls the machine.

@@ -1,6 +1,6 @@
 //! Words for the reasons that no finding brings.
 
-use super::{NO_ACTIVE_RAIL, NO_DATA, NO_FABRIC, SETTLING, STARTING};
+use super::{NO_ACTIVE_RAIL, NO_DATA, NO_FABRIC, NOT_A_FABRIC_NODE, SETTLING, STARTING};
 use crate::check::Action;
 
 /// A reason of the verdict that no finding explains.
@@ -17,7 +17,7 @@ pub struct VerdictDoc {
 }
 
 /// Every reason that comes from the fold itself and not from a check.
-pub const VERDICT_DOCS: [VerdictDoc; 5] = [
+pub const VERDICT_DOCS: [VerdictDoc; 6] = [
     VerdictDoc {
         reason: STARTING,
         meaning: "The agent has not yet seen every source for its first full window.",
@@ -33,8 +33,14 @@ pub const VERDICT_DOCS: [VerdictDoc; 5] = [
     VerdictDoc {
         reason: NO_FABRIC,
         meaning: "The kernel was asked for its RDMA devices, and has none that is a rail (compute fabric).",
-        remedy: "Look whether the NICs' driver is loaded (`lspci -k`, `rdma link`), and whether `rails.include` or `rails.exclude` leaves out what should be a rail. Only on a node that is meant to have no fabric, set `policy.expect.rails = 0`: it is then ready.",
+        remedy: "Look whether the NICs' driver is loaded (`lspci -k`, `rdma link`), and whether `rails.include` or `rails.exclude` leaves out what should be a rail. Only on a node that is meant to have no fabric and has NICs that could be one, set `policy.expect.rails = 0`: it is then ready.",
         action: Action::FixConfiguration,
+    },
+    VerdictDoc {
+        reason: NOT_A_FABRIC_NODE,
+        meaning: "The node is certainly not meant to have a fabric (state *none*): the PCI bus shows no function that could be a rail, nothing that the shape, the settings or the Node's resources say promises one, and none was there before. NICs that carry the default route, and Azure's accelerated networking, are not a fabric.",
+        remedy: "Nothing is to be done. If the node should have a fabric, its NICs are missing: look at `lspci`, and set `policy.expect.rails`.",
+        action: Action::None,
     },
     VerdictDoc {
         reason: NO_DATA,
@@ -67,8 +73,8 @@ pub fn verdict_markdown() -> String {
         )
     });
     format!(
-        "\n## When nothing shows that the node is ready\n\nThese reasons of an *unknown* verdict \
-         come from no check. Ready needs proof: a rail that was seen up.\n\n\
+        "\n## When nothing shows that the node is ready\n\nThese reasons \
+         come from no check; all but `NotAFabricNode` (state *none*) are of an *unknown* verdict. Ready needs proof: a rail that was seen up.\n\n\
          | reason | meaning | what to do | action |\n|---|---|---|---|\n{}",
         rows.collect::<String>()
     )

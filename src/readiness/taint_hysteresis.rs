@@ -40,6 +40,8 @@ pub struct HoldTimes {
 pub struct TaintHysteresis {
     times: HoldTimes,
     wanted: bool,
+    /// The taint was found on the Node, and no verdict since said that the node is better.
+    adopted: bool,
     /// How long the verdict has contradicted `wanted`. Time between a known and an unknown verdict
     /// does not count, and an unknown verdict stops the clock.
     stood: Duration,
@@ -55,6 +57,7 @@ impl TaintHysteresis {
         TaintHysteresis {
             times,
             wanted: false,
+            adopted: false,
             stood: Duration::ZERO,
             last: None,
             clears: VecDeque::new(),
@@ -65,6 +68,7 @@ impl TaintHysteresis {
     pub fn adopt(&mut self, now: Millis) {
         if !self.wanted {
             self.wanted = true;
+            self.adopted = true;
             self.stood = Duration::ZERO;
             self.last = Some((Some(true), now));
         }
@@ -79,8 +83,12 @@ impl TaintHysteresis {
         let unready = match state {
             State::Unready => Some(true),
             State::Ready | State::Degraded => Some(false),
+            // Who put the taint saw a fabric.
+            State::NoFabric if self.adopted => None,
+            State::NoFabric => Some(false),
             State::Unknown => None,
         };
+        self.adopted &= unready != Some(false);
         let counted = match self.last {
             Some((last, at)) if last == unready => now.since(at),
             _ => Duration::ZERO,

@@ -51,7 +51,7 @@ fn headline(state: State, items: &[Item]) -> &'static str {
         State::Ready => "the job in this container can use the fabric",
         State::Degraded => "the job will run with less than is available",
         State::Unready => "the job will fail, or fall back to TCP",
-        State::Unknown => "not enough could be checked",
+        State::Unknown | State::NoFabric => "not enough could be checked",
     }
 }
 
@@ -71,7 +71,7 @@ pub fn text(state: State, items: &[Item], style: Style) -> String {
         State::Ready => Colour::Green,
         State::Degraded => Colour::Yellow,
         State::Unready => Colour::Red,
-        State::Unknown => Colour::Magenta,
+        State::Unknown | State::NoFabric => Colour::Magenta,
     };
     let lead = format!("{}  ", page.paint(colour, &word));
     page.whole(&lead, word.len() + 2, &sentence);

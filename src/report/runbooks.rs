@@ -62,7 +62,7 @@ macro_rules! runbooks {
 runbooks! {
     "SelvageFabricUnready" []
     "SelvageFabricDegraded" []
-    "SelvageFabricUnknown" ["NoFabric" "NoData" "NoActiveRail" "Starting" "Settling" "NeverUp" "LinkUnproven" "StateUnreadable" "RateUnreadable" "GidsUnreadable" "BusUnreadable" "PciUnreadable" "GpuDirectUnknown" "GdsUnreadable"]
+    "SelvageFabricUnknown" ["NoFabric" "NotAFabricNode" "NoData" "NoActiveRail" "Starting" "Settling" "NeverUp" "LinkUnproven" "StateUnreadable" "RateUnreadable" "GidsUnreadable" "BusUnreadable" "PciUnreadable" "GpuDirectUnknown" "GdsUnreadable"]
     "SelvageFabricUnreadyShare" []
     "SelvageRailDown" ["LinkDown" "LinkInit" "PhysDisabled" "BondLegDown" "PortNotAuthenticated" "NoLid" "NoUverbs" "NoPartition"]
     "SelvageDeviceMissing" ["RailVanished" "RailMoved" "DeviceVanished" "MissingRail" "NicFellOff" "RailWithoutDriver"]

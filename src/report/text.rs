@@ -79,6 +79,7 @@ fn headline(page: &mut Page, report: &Report) {
         State::Degraded => Colour::Yellow,
         State::Unready => Colour::Red,
         State::Unknown => Colour::Magenta,
+        State::NoFabric => Colour::Bold,
     };
     let lead = format!("{}  ", page.paint(colour, &word));
     let reasons = match report.reasons.as_slice() {

@@ -10,7 +10,7 @@ use crate::observe::reading::Reading;
 use crate::source::identity::{self, Place};
 use crate::source::infiniband::{numa_node, pci_function_dir, pci_id, sriov_numbers};
 use crate::source::pci_text::{acs_redirect, parse_aer, parse_link};
-use crate::source::{machine, parse, topology, tree};
+use crate::source::{machine, netdev, parse, routes, topology, tree};
 use crate::units::Bdf;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -27,10 +27,30 @@ const MAX_BARE: usize = 256;
 /// Class and subclass of InfiniBand and Ethernet controllers (PCI Code and ID Assignment).
 const INFINIBAND: u64 = 0x0207;
 const ETHERNET: u64 = 0x0200;
+/// Class of all network controllers.
+const NETWORK: u64 = 0x02;
 
 /// Starts of the ids of NICs that carry RDMA as a rule: Mellanox, Broadcom, EFA, Pensando. Intel's
 /// and others' Ethernet NICs mostly do not.
 const RDMA_MAKERS: &[&str] = &["15b3:", "14e4:", "1d0f:efa", "1dd8:"];
+
+/// The same for certain, with or without a driver: Mellanox, EFA, Pensando, Omni-Path.
+const RDMA_IDS: &[&str] = &["15b3:", "1d0f:efa", "1dd8:", "8086:24f0", "8086:24f1"];
+
+/// Drivers whose NICs do RDMA as a rule, once their RDMA module is loaded.
+const RDMA_DRIVERS: &[&str] = &[
+    "bnxt_en",
+    "ice",
+    "ionic",
+    "hfi1",
+    "qede",
+    "cxgb4",
+    "hns3",
+    "erdma",
+    "efa",
+    "mlx4_core",
+    "mlx5_core",
+];
 
 const NVIDIA: u64 = 0x10de;
 const AMD: u64 = 0x1002;
@@ -117,6 +137,47 @@ fn bare(
     nics.take(MAX_BARE).collect()
 }
 
+/// See [`PciFacts::rdma_capable`].
+fn rdma_capable(
+    host: &Host,
+    classes: &[(Bdf, u64)],
+    rdma: &[Bdf],
+) -> Reading<BTreeMap<String, BareNic>> {
+    if classes.is_empty() || classes.iter().any(|(_, class)| *class == 0) {
+        return Reading::NotObservable;
+    }
+    let cards: BTreeSet<String> = rdma.iter().map(Bdf::slot).collect();
+    let routes = routes::default_route_devices(host);
+    let carries_route = |bdf: Bdf| {
+        let names = tree::names(host, pci_function_dir(bdf).join("net"));
+        let carries = |name: &String| {
+            let master = tree::link_name(host, netdev::class_dir(name).join("master"));
+            let with_route = |name: &String| routes.value().is_some_and(|all| all.contains(name));
+            with_route(name) || master.as_ref().is_some_and(with_route)
+        };
+        names.iter().any(carries)
+    };
+    let network = classes.iter().filter(|(_, class)| *class >> 16 == NETWORK);
+    let nics = network.filter_map(|(bdf, class)| {
+        let dir = pci_function_dir(*bdf);
+        let (id, driver) = (pci_id(host, &dir)?, driver(host, *bdf));
+        let by_driver = |driver: &String| RDMA_DRIVERS.contains(&driver.as_str());
+        let capable = RDMA_IDS.iter().any(|start| id.starts_with(start))
+            || driver.as_ref().is_some_and(by_driver);
+        // The other leg of a bond, whose card has its RDMA device.
+        let leg = cards.contains(&bdf.slot()) && driver.is_some();
+        let own = capable && !leg && !rdma.contains(bdf) && !tree::exists(host, dir.join("physfn"));
+        let nic = BareNic {
+            id,
+            class: format!("{class:06x}"),
+            driver,
+            ..BareNic::default()
+        };
+        (own && !carries_route(*bdf)).then(|| (bdf.to_string(), nic))
+    });
+    Reading::Value(nics.take(MAX_BARE).collect())
+}
+
 /// Network functions that can have virtual functions, with those that they have.
 fn sriov(host: &Host, classes: &[(Bdf, u64)]) -> BTreeMap<String, SriovFacts> {
     let network = classes.iter().filter(|(_, class)| is_network(*class));
@@ -190,6 +251,7 @@ fn scanned(host: &Host, classes: &[(Bdf, u64)], rdma: &[Bdf]) -> PciFacts {
         functions,
         distances: of_rdma.filter(|(_, gpus)| !gpus.is_empty()).collect(),
         bare: bare(host, classes, rdma, distances),
+        rdma_capable: rdma_capable(host, classes, rdma),
         virtual_machine,
         machine: machine::facts(host),
         sriov: sriov(host, classes),

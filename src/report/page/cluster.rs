@@ -28,7 +28,7 @@ impl Context<'_> {
                 let parts = [self.leaving(status), muted, &budget];
                 let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
                 let severity = match report.state {
-                    State::Ready | State::Degraded => Severity::Degraded,
+                    State::Ready | State::Degraded | State::NoFabric => Severity::Degraded,
                     State::Unready | State::Unknown => Severity::Failing,
                 };
                 ("applied", Some(severity), parts.join("; "))

@@ -42,6 +42,7 @@ impl Severity {
             State::Degraded => Severity::Degraded,
             State::Unready => Severity::Failing,
             State::Unknown => Severity::Unknown,
+            State::NoFabric => Severity::Off,
         }
     }
 

@@ -1,0 +1,102 @@
+//! Whether a node is certainly not meant to have a fabric. One that could have one stays unknown:
+//! what cannot be seen, a shape that may have rails, and a card that was there before all forbid it.
+
+use super::Context;
+use super::expected::RAIL;
+use super::profile::{Fabric, Provider};
+use super::promised::is_for_rdma;
+use crate::glob;
+use crate::observe::rdma::{Function, LinkLayer, RdmaDevice};
+use crate::units::Millis;
+
+/// Instance types that are sold with a fabric, or may be launched with one, where the table of shapes
+/// does not have them: AWS's P, Trn and Hpc, Azure's sizes with `r`, GCP's A3 and later, OCI's bare metal.
+const MAY_HAVE_ONE: &[&str] = &[
+    "p*",
+    "trn*",
+    "hpc*",
+    "standard_n*r*",
+    "standard_h*",
+    "a3-*",
+    "a4*",
+    "h4d*",
+    "bm.*",
+];
+
+/// A cloud's machine with so many GPUs may be of a size with a fabric where its type is not known.
+const GPUS_OF_A_LARGE_SIZE: usize = 8;
+
+/// Whether nothing that could be a fabric is there, was there or is promised. False wherever one of
+/// these cannot be told.
+pub fn is_certain(context: &Context<'_>) -> bool {
+    let remembers = || {
+        let memory = &context.history.remembered;
+        memory.parts_with(RAIL).next().is_some()
+    };
+    let grown = context.now.since(Millis(0)) >= context.policy.link_state.training_grace.0;
+    grown
+        && !context.roles.keys().any(|key| context.is_rail(key))
+        && !is_promised(context)
+        && bus_has_none(context)
+        && !remembers()
+}
+
+/// Whether configuration, the Node's resources or the machine's shape speak of rails.
+fn is_promised(context: &Context<'_>) -> bool {
+    let policy = &context.policy.expect;
+    let Some(profile) = context.profile else {
+        return true;
+    };
+    let offered = context
+        .offer
+        .into_iter()
+        .flat_map(|offer| offer.resources.keys());
+    let by_shape = match (profile.shape, &profile.instance_type) {
+        (Some(shape), _) => shape.fabric != Fabric::None,
+        (None, Some(name)) => {
+            let name = name.to_ascii_lowercase();
+            MAY_HAVE_ONE.iter().any(|of| glob::matches(of, &name))
+        }
+        (None, None) => profile.is_of_a_cloud() && context.gpus().len() >= GPUS_OF_A_LARGE_SIZE,
+    };
+    by_shape
+        || policy.rails.is_some_and(|rails| rails > 0)
+        || profile.roles_set
+        || profile.resource.is_some()
+        || offered.into_iter().any(|name| is_for_rdma(name))
+}
+
+/// Whether the PCI bus and the RDMA devices can be seen, and none of them could be a rail.
+fn bus_has_none(context: &Context<'_>) -> bool {
+    let devices = context.snapshot.devices.as_ref();
+    let (Some(pci), Some(devices)) = (context.pci(), devices) else {
+        return false;
+    };
+    let azure = (context.profile).is_some_and(|profile| profile.provider == Some(Provider::Azure));
+    // Accelerated networking: Azure's fabrics are InfiniBand.
+    let undriven = pci
+        .rdma_capable
+        .value()
+        .is_some_and(|capable| (capable.values()).all(|nic| azure && !nic.is_infiniband()));
+    let gvnics = devices
+        .value
+        .iter()
+        .filter(|device| device.is_gvnic())
+        .count();
+    let fabric = |device: &RdmaDevice| {
+        let ethernet = |layer| layer == LinkLayer::Ethernet;
+        let front_end = azure && device.ports.iter().all(|port| ethernet(port.link_layer));
+        let of_another = device.smi_parent.is_some() || device.function == Function::Software;
+        !(front_end || of_another || device.is_gvnic() || carries_a_route(context, device))
+    };
+    undriven && (gvnics < 2 || pci.gpus.is_empty()) && !devices.value.iter().any(fabric)
+}
+
+/// Whether the node is reached by each port of a device.
+fn carries_a_route(context: &Context<'_>, device: &RdmaDevice) -> bool {
+    let seen = context.history.fabric.get(&device.key);
+    seen.is_some_and(|seen| {
+        let mut ports = device.ports.iter();
+        !device.ports.is_empty() && ports.all(|port| seen.routes.contains_key(&port.number))
+    })
+}
