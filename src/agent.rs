@@ -361,9 +361,14 @@ impl Node {
     /// was found restricted, else every few seconds.
     fn save_if_due(&mut self) {
         let now = self.clock.now();
-        if self.saver.is_accepted() {
-            tracing::info!("what this machine was at its best is forgotten: accepted as it is now");
+        let annotated = self.cluster.node().accept;
+        let by_annotation = annotated.is_some_and(|request| self.evaluator.accept(request));
+        let by_command = self.saver.is_accepted();
+        if by_command {
             self.evaluator.forget();
+        }
+        if by_command || by_annotation {
+            tracing::info!("what this machine was at its best is forgotten: accepted as it is now");
             self.save_now = true;
         }
         let (new, restricted) = self.sampler.restricted();

@@ -7,10 +7,11 @@ use crate::check::policy::Policy;
 use crate::check::profile::{self, PlatformSettings};
 use crate::check::promised;
 use crate::check::roles::{self, RoleOverrides};
-use crate::check::{self, Context, expected, no_fabric, xid_seen};
+use crate::check::{self, Context, causes, expected, no_fabric, xid_seen};
 use crate::observe::history::{History, Memory};
 use crate::observe::kernel::KernelEvent;
 use crate::observe::node_resources::NodeResources;
+use crate::observe::rdma::LinkLayer;
 use crate::observe::snapshot::Snapshot;
 use crate::readiness::diary::Diary;
 use crate::readiness::{self, FoldInputs, State, VerdictTracker};
@@ -31,6 +32,8 @@ pub struct Evaluator {
     tracker: VerdictTracker,
     /// The node was ready or degraded before: a candidate that waits does not take that back.
     was_proven: bool,
+    /// When the node was first evaluated.
+    watched_since: Option<Millis>,
     diary: Diary,
     generation: u64,
     jobs: Arc<Jobs>,
@@ -71,6 +74,7 @@ impl Evaluator {
             debouncer: Debouncer::new(hysteresis),
             tracker: VerdictTracker::default(),
             was_proven: false,
+            watched_since: None,
             diary: Diary::default(),
             generation: 0,
             jobs: Arc::default(),
@@ -120,6 +124,16 @@ impl Evaluator {
         self.history.forget_best();
     }
 
+    /// The same by a request that the Node's annotation names by its moment; false if it was granted
+    /// before.
+    pub fn accept(&mut self, request: jiff::Timestamp) -> bool {
+        let is_new = self.history.remembered.accepts(request);
+        if is_new {
+            self.forget();
+        }
+        is_new
+    }
+
     /// What to keep over a restart.
     pub fn memory(&self) -> Memory {
         self.history.memory()
@@ -153,6 +167,9 @@ impl Evaluator {
         let seen = expected::seen(&context, check::REMEMBERED);
         let machine = expected::machine(&context);
         let no_fabric = no_fabric::is_certain(&context);
+        let infiniband =
+            |rail: &&check::PortView<'_>| rail.port.link_layer == LinkLayer::Infiniband;
+        let infiniband = context.rails().filter(infiniband).count();
         let gpudirect = context.gpudirect_verdict().clone();
         self.history.remembered.learn(machine, seen, now);
         let (mut findings, full_window) = match look {
@@ -161,6 +178,14 @@ impl Evaluator {
         };
         // What is muted is left out now, not when it would have cleared.
         findings.retain(|finding| !self.policy.mute.contains(&*finding.check));
+        let watched_since = *self.watched_since.get_or_insert(now);
+        causes::attribute(
+            &mut findings,
+            causes::Seen {
+                infiniband,
+                watched_since,
+            },
+        );
         let verdict = readiness::fold(
             &findings,
             FoldInputs {

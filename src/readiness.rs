@@ -87,7 +87,8 @@ pub struct FoldInputs {
 pub struct Verdict {
     /// The verdict that holds after this fold.
     pub state: State,
-    /// Reasons of the findings that decided, sorted, without repeats; empty when ready.
+    /// Reasons of the findings that decided, causes before what follows from them, each sorted and
+    /// without repeats; empty when ready.
     pub reasons: Vec<String>,
 }
 
@@ -115,14 +116,19 @@ pub fn fold(findings: &[Finding], inputs: FoldInputs) -> Verdict {
         if inputs.no_fabric && state == State::Unknown {
             continue;
         }
-        let mut reasons: Vec<String> = findings
+        let deciding = findings
             .iter()
-            .filter(|finding| finding.weight == Weight::Verdict && finding.status == status)
-            .map(|finding| finding.reason.clone())
-            .collect();
-        if !reasons.is_empty() {
-            reasons.sort();
-            reasons.dedup();
+            .filter(|finding| finding.weight == Weight::Verdict && finding.status == status);
+        // Causes lead; a reason that is one somewhere leads everywhere.
+        let mut follows: BTreeMap<&String, bool> = BTreeMap::new();
+        for finding in deciding {
+            *follows.entry(&finding.reason).or_insert(true) &= finding.caused_by.is_some();
+        }
+        if !follows.is_empty() {
+            let (after, first): (Vec<_>, Vec<_>) =
+                follows.into_iter().partition(|(_, follows)| *follows);
+            let all = first.into_iter().chain(after);
+            let reasons = all.map(|(reason, _)| reason.clone()).collect();
             return Verdict { state, reasons };
         }
     }
@@ -226,6 +232,7 @@ mod tests {
             action: crate::check::Action::None,
             evidence: BTreeMap::new(),
             expected: None,
+            caused_by: None,
         }
     }
 

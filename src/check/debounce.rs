@@ -353,6 +353,7 @@ fn believed(candidate: Candidate, since: Millis) -> Finding {
         action: candidate.action,
         evidence: candidate.evidence,
         expected: candidate.expected,
+        caused_by: None,
     }
 }
 

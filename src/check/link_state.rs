@@ -47,6 +47,25 @@ const STATE_UNREADABLE: ReasonDoc = ReasonDoc::unknown(
     "A rail's state cannot be read, so nothing is known of it.",
     "Look for firmware or driver trouble in the kernel log (`dmesg | grep mlx5`), and at whether the agent may read /sys.",
 );
+/// These three are found by [`causes`](super::causes): what several rails lost at once.
+pub(super) const SUBNET_MANAGER: ReasonDoc = ReasonDoc::failing(
+    "SubnetManagerAway",
+    Action::FixConfiguration,
+    "every InfiniBand rail is trained and waits for a subnet manager, so none answers on this fabric.",
+    "Look for the subnet manager (`sminfo` from a node that works, its log, the switch or the server that runs it); the rails become active by themselves once it sweeps.",
+);
+pub(super) const CARD_DOWN: ReasonDoc = ReasonDoc::failing(
+    "CardLinksDown",
+    Action::ResetDevice,
+    "the links of one card fell at the same moment: the card, or a cable that they share.",
+    "Look for the card in the kernel log (health, temperature, PCIe), and at a cable or splitter that both ports share; reset the card if the log blames it.",
+);
+pub(super) const RAILS_DOWN: ReasonDoc = ReasonDoc::failing(
+    "RailsDownTogether",
+    Action::CheckSwitchPort,
+    "the links of several cards fell at the same moment: a switch, its power or its restart, rather than their cables.",
+    "Look at the switches at the other end: power, a restart, a change of configuration. The cables of this node are not the first suspects.",
+);
 const NEVER_UP: ReasonDoc = ReasonDoc::unknown(
     "NeverUp",
     Action::None,
@@ -112,6 +131,9 @@ pub const CHECK: Check = Check {
         NO_UVERBS,
         LID_CHANGED,
         SM_CHANGED,
+        SUBNET_MANAGER,
+        CARD_DOWN,
+        RAILS_DOWN,
         dot1x::NOT_AUTHENTICATED,
     ],
     run,

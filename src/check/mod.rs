@@ -8,6 +8,7 @@
 //! 4. `UPDATE_GOLDEN=1 cargo test --test docs` writes its page.
 
 pub mod bench;
+pub mod causes;
 mod congestion;
 mod context;
 mod counter_saturated;
@@ -214,6 +215,16 @@ pub struct Finding {
     /// What was expected and why, where something was.
     #[serde(default)]
     pub expected: Option<expected::Expected>,
+    /// [`Finding::id`] of the finding that this one follows from.
+    #[serde(default)]
+    pub caused_by: Option<String>,
+}
+
+impl Finding {
+    /// Stable name of a finding as long as it stands.
+    pub fn id(&self) -> String {
+        format!("{}:{}:{}", self.check, self.key, self.reason)
+    }
 }
 
 /// One reason that a check can give.

@@ -222,6 +222,10 @@ fn message(report: &Report) -> String {
         };
     }
     let mut parts = Vec::new();
+    let leads = |id: &String| {
+        let mut findings = report.findings.iter();
+        findings.any(|finding| report.reasons.contains(&finding.reason) && finding.id() == *id)
+    };
     for reason in &report.reasons {
         let mut found: Vec<&Finding> = report
             .findings
@@ -234,7 +238,10 @@ fn message(report: &Report) -> String {
         subjects.dedup();
         let on = if subjects.is_empty() { "" } else { " on " };
         let of_finding = found.first().map(|finding| finding.remedy.as_str());
-        let remedy = match of_finding.or_else(|| remedy(reason)) {
+        // Of what follows, the cause has the remedy.
+        let follows = |finding: &&Finding| finding.caused_by.as_ref().is_some_and(leads);
+        let follows = !found.is_empty() && found.iter().all(follows);
+        let remedy = match of_finding.or_else(|| remedy(reason)).filter(|_| !follows) {
             Some(remedy) => format!(" Remedy: {remedy}"),
             None => String::new(),
         };

@@ -67,6 +67,11 @@ impl Names {
         self.own("mute")
     }
 
+    /// Annotation by which an operator accepts the machine as it is: `selvage accept` from afar.
+    pub fn accept(&self) -> String {
+        self.own("accept")
+    }
+
     /// Annotation of the budget's Lease that holds the ledger.
     pub fn ledger(&self) -> String {
         self.own("ledger")

@@ -230,6 +230,7 @@ impl History {
             port.ever_active = port.state.is_some_and(|(state, _)| state.is_up());
         }
         self.devices.retain(|_, device| device.missed == 0);
+        self.fabric.retain(|key, _| self.devices.contains_key(key));
         self.gpus.retain(|_, gpu| gpu.missed == 0);
     }
 

@@ -17,6 +17,10 @@ const MAX_PARTS: usize = 256;
 pub struct Remembered {
     /// Vendor and product by DMI. Another machine starts afresh.
     machine: Option<String>,
+    /// The last moment that an operator's annotation named to accept the machine as it is: each
+    /// counts once, and none that is not later.
+    #[serde(default)]
+    accepted: Option<jiff::Timestamp>,
     /// By what a part is known by: a port key of a rail, a PCI address of a GPU.
     parts: BTreeMap<String, Part>,
 }
@@ -96,7 +100,19 @@ impl Remembered {
 
     /// Forgets everything: the machine as it is now is right.
     pub fn forget(&mut self) {
-        *self = Remembered::default();
+        *self = Remembered {
+            accepted: self.accepted,
+            ..Remembered::default()
+        };
+    }
+
+    /// Whether a request to accept the machine as it is, named by its moment, is a new one.
+    pub fn accepts(&mut self, request: jiff::Timestamp) -> bool {
+        let is_new = self.accepted.is_none_or(|last| request > last);
+        if is_new {
+            self.accepted = Some(request);
+        }
+        is_new
     }
 
     /// Parts whose value has been seen for long enough or not at all; none is waiting.
@@ -181,6 +197,20 @@ mod tests {
         assert_eq!(best(&memory), Some(400), "DMI was not read this time");
         memory.learn(machine("HGX"), vec![], Millis::from_secs(602));
         assert_eq!(best(&memory), None);
+    }
+
+    #[test]
+    fn a_request_counts_once_and_an_earlier_one_does_not() {
+        let mut memory = Remembered::default();
+        let at = |text: &str| text.parse::<jiff::Timestamp>().unwrap();
+        assert!(memory.accepts(at("2026-11-22T10:00:00Z")));
+        memory.forget();
+        for kept in [memory.clone(), memory.to_keep()] {
+            let mut kept = kept;
+            assert!(!kept.accepts(at("2026-11-22T10:00:00Z")));
+            assert!(!kept.accepts(at("2026-11-21T10:00:00Z")));
+            assert!(kept.accepts(at("2026-11-22T10:00:01Z")));
+        }
     }
 
     #[test]

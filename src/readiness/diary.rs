@@ -168,6 +168,7 @@ mod tests {
             action: crate::check::Action::None,
             evidence: BTreeMap::new(),
             expected: None,
+            caused_by: None,
         }
     }
 

@@ -38,7 +38,7 @@ pub const VERDICT_DOCS: [VerdictDoc; 6] = [
     },
     VerdictDoc {
         reason: NOT_A_FABRIC_NODE,
-        meaning: "The node is certainly not meant to have a fabric (state *none*): the PCI bus shows no function that could be a rail, nothing that the shape, the settings or the Node's resources say promises one, and none was there before. NICs that carry the default route, and Azure's accelerated networking, are not a fabric.",
+        meaning: "The node is certainly not meant to have a fabric (state `none`): the PCI bus shows no function that could be a rail, nothing that the shape, the settings or the Node's resources say promises one, and none was there before. NICs that carry the default route, and Azure's accelerated networking, are not a fabric.",
         remedy: "Nothing is to be done. If the node should have a fabric, its NICs are missing: look at `lspci`, and set `policy.expect.rails`.",
         action: Action::None,
     },
@@ -74,7 +74,7 @@ pub fn verdict_markdown() -> String {
     });
     format!(
         "\n## When nothing shows that the node is ready\n\nThese reasons \
-         come from no check; all but `NotAFabricNode` (state *none*) are of an *unknown* verdict. Ready needs proof: a rail that was seen up.\n\n\
+         come from no check; all but `NotAFabricNode` (state `none`) are of an *unknown* verdict. Ready needs proof: a rail that was seen up.\n\n\
          | reason | meaning | what to do | action |\n|---|---|---|---|\n{}",
         rows.collect::<String>()
     )

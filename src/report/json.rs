@@ -175,6 +175,7 @@ fn port<'a>(report: &'a Report, view: ReportedPort<'a>) -> impl Serialize + use<
 
 fn finding<'a>(report: &Report, found: &'a Finding) -> impl Serialize + use<'a> {
     object! {
+        id: found.id(),
         check: &found.check,
         subject: &found.subject,
         status: found.status,
@@ -185,6 +186,7 @@ fn finding<'a>(report: &Report, found: &'a Finding) -> impl Serialize + use<'a> 
         action: found.action,
         evidence: &found.evidence,
         expected: &found.expected,
+        caused_by: &found.caused_by,
         weight: found.weight,
         key: &found.key,
     }

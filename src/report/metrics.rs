@@ -117,7 +117,14 @@ fn findings(out: &mut Exposition, report: &Report) {
         *counts.entry([&finding.check, status]).or_default() += 1;
         if number < MAX_FINDINGS {
             // Two keys may have one subject: a device that came back under its old name.
-            let labels = [&*finding.check, &finding.subject, &finding.reason, status];
+            let cause = report.cause(finding).map_or("", |cause| &cause.reason);
+            let labels = [
+                &*finding.check,
+                &finding.subject,
+                &finding.reason,
+                status,
+                cause,
+            ];
             out.push("selvage_finding", &labels, true);
         }
     }

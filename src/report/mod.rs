@@ -49,7 +49,7 @@ pub struct Report {
     pub state: State,
     /// Since when.
     pub since: Millis,
-    /// Reasons of the findings that made the verdict, sorted, without repeats.
+    /// Reasons of the findings that made the verdict, causes first, without repeats.
     pub reasons: Vec<String>,
     /// Findings that stand, worst first.
     pub findings: Vec<Finding>,
@@ -75,4 +75,19 @@ pub struct Report {
     pub resources: Vec<Resource>,
     /// Recent changes, newest last; bounded.
     pub diary: Arc<[Entry]>,
+}
+
+impl Report {
+    /// Findings that follow from this one.
+    pub fn followers(&self, cause: &Finding) -> impl Iterator<Item = &Finding> {
+        let id = cause.id();
+        let follows = move |finding: &&Finding| finding.caused_by.as_ref() == Some(&id);
+        self.findings.iter().filter(follows)
+    }
+
+    /// The finding that this one follows from.
+    pub fn cause(&self, finding: &Finding) -> Option<&Finding> {
+        let id = finding.caused_by.as_ref()?;
+        self.findings.iter().find(|cause| cause.id() == *id)
+    }
 }

@@ -271,6 +271,7 @@ pub fn finding(check: &str, subject: &str, reason: &str, status: Status) -> Find
         ]
         .into(),
         expected: None,
+        caused_by: None,
     }
 }
 

@@ -292,11 +292,21 @@ fn blind_sources(report: &Report) -> Vec<String> {
 }
 
 fn findings(page: &mut Page, report: &Report) {
-    for finding in report.findings.iter().take(MAX_FINDINGS) {
+    let leads = || {
+        report
+            .findings
+            .iter()
+            .filter(|finding| finding.caused_by.is_none())
+    };
+    for finding in leads().take(MAX_FINDINGS) {
         page.line("");
         one_finding(page, report, finding);
+        let followers: Vec<String> = (report.followers(finding))
+            .map(|follower| format!("{} {}", follower.subject, follower.reason))
+            .collect();
+        page.listed("  with it: ", &followers, ", ");
     }
-    let more = report.findings.len().saturating_sub(MAX_FINDINGS);
+    let more = leads().count().saturating_sub(MAX_FINDINGS);
     if more > 0 {
         page.line("");
         page.line(&format!("and {more} more: selvage check -o json"));

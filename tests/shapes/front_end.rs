@@ -86,7 +86,7 @@ fn the_front_end_is_no_fabric() {
             spec(AZURE),
             Some(AZURE),
             &|root| default_routes(root, &[]),
-            "unknown: NoFabric",
+            "none: NotAFabricNode",
             0,
         ),
         (

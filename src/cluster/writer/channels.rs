@@ -14,6 +14,8 @@ pub struct NodeFacts {
     pub found_tainted: Option<bool>,
     /// Checks, and the taint, that an operator muted by annotation.
     pub mutes: Mutes,
+    /// Value of the annotation that accepts the machine as it is; `None` if it is absent or no moment.
+    pub accept: Option<jiff::Timestamp>,
     /// What the Node promises to pods; `None` until the kubelet reports.
     pub offer: Option<Arc<NodeResources>>,
 }

@@ -14,6 +14,7 @@ use super::settings::ClusterSettings;
 use super::silence::Mutes;
 use crate::check::CHECKS;
 use crate::report::ClusterStatus;
+use crate::units::cut;
 use futures::StreamExt;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::utils::Backoff;
@@ -244,12 +245,33 @@ impl Writer {
                 );
             }
         }
+        let accept = self.accepted(&view);
         self.facts = NodeFacts {
             found_tainted: self.facts.found_tainted.or(Some(tainted)),
             mutes,
+            accept,
             offer: view.offer.clone(),
         };
         self.view = Some(view);
+    }
+
+    /// The moment in the annotation that accepts the machine as it is. A malformed one is logged once.
+    fn accepted(&self, view: &NodeView) -> Option<jiff::Timestamp> {
+        let annotation = self.context.names.accept();
+        let text = view.annotations.get(&annotation)?;
+        let moment = text.trim().parse().ok();
+        let seen = self
+            .view
+            .as_ref()
+            .and_then(|view| view.annotations.get(&annotation));
+        if moment.is_none() && seen != Some(text) {
+            tracing::warn!(
+                annotation,
+                value = cut(text.clone(), 64),
+                "the annotation is not an RFC 3339 time; nothing is forgotten"
+            );
+        }
+        moment
     }
 
     fn take_event(&mut self, event: EventRequest) {

@@ -1,0 +1,271 @@
+//! Which findings follow from another one: a dead GPU, card or cable, a plugin that is away. One cause is
+//! one line with one remedy; what follows from it is listed below it, and counts for the verdict as before.
+
+use super::debounce::worst_first;
+use super::link_state;
+use super::{Finding, ReasonDoc, Status, Weight};
+use crate::units::{Bdf, Millis};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Where a cause and what follows from it must be the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    Port,
+    Function,
+    Card,
+    Node,
+    /// Of the node, and since the same moment.
+    Moment,
+}
+
+/// The first of `causes` that stands leads: the later ones, and `followers`, follow from it.
+struct Rule {
+    scope: Scope,
+    causes: &'static [&'static str],
+    followers: &'static [&'static str],
+}
+
+/// The table. A finding follows by the first rule that finds it a cause.
+#[rustfmt::skip]
+const RULES: &[Rule] = &[
+    // A NIC that is dead or without its driver, and all that is on it.
+    Rule { scope: Scope::Card,
+        causes: &["NicFellOff", "NicFatalError", "NicHealthCompromised", "RailVanished", "RailWithoutDriver"],
+        followers: &["DeviceVanished", "LinkDown", "LinkInit", "PhysDisabled", "BondLegDown", "StateUnreadable",
+            "NeverUp", "LinkUnproven", "NoLid", "NoUverbs", "LinkFlapping", "LinkUnstable", "RateUnreadable",
+            "NoRoceV2Gid", "GidLost", "GidsUnreadable", "PcieWidthReduced", "PcieSpeedReduced", "PcieErrors",
+            "PciUnreadable", "NicHealthIssue", "NicCommandTimeout", "NicQueueTimeout", "SourceStalled",
+            "SourceFailing"] },
+    // A GPU that is gone, then one that must be reset.
+    Rule { scope: Scope::Card,
+        causes: &["GpuFellOff", "GpuVanished", "GpuNotOnBus", "XidFatal", "GpuRecoveryRequired", "GpuNotDriven"],
+        followers: &["XidDegraded", "XidUnknown", "PcieWidthReduced", "PcieSpeedReduced", "PciePathTooSlow",
+            "PcieErrors", "PcieCorrectedErrors", "PciUnreadable"] },
+    Rule { scope: Scope::Node,
+        causes: &["GpuDriverAbsent", "GpuFellOff", "GpuVanished", "GpuNotOnBus", "GpuNotDriven", "XidFatal", "MissingGpu"],
+        followers: &["GpuResourceMismatch"] },
+    Rule { scope: Scope::Node,
+        causes: &["GpuFellOff", "GpuVanished", "GpuNotOnBus"],
+        followers: &["MissingGpu"] },
+    Rule { scope: Scope::Node,
+        causes: &["GpuDriverAbsent"],
+        followers: &["GpuNotDriven", "GpuDirectPathMissing", "GpuDirectUnknown", "GdsMissing", "GdsUnreadable"] },
+    // Fewer rails, and what is promised of them.
+    Rule { scope: Scope::Node,
+        causes: &["NicFellOff", "RailVanished", "RailWithoutDriver"],
+        followers: &["MissingRail"] },
+    Rule { scope: Scope::Node,
+        causes: &["NicFellOff", "RailVanished", "RailWithoutDriver", "MissingRail", "FewerDevicesThanPromised"],
+        followers: &["ResourceMoreThanDevices", "ResourceFewerThanDevices", "ResourceMissing", "ResourceRatio"] },
+    Rule { scope: Scope::Node,
+        causes: &["ResourceMissing"],
+        followers: &["ResourceFewerThanDevices", "ResourceRatio", "NoRdmaRequested"] },
+    // Rails that were lost by one blow.
+    Rule { scope: Scope::Node, causes: &["SubnetManagerAway"], followers: &["LinkInit"] },
+    Rule { scope: Scope::Card, causes: &["CardLinksDown"], followers: &["LinkDown"] },
+    Rule { scope: Scope::Moment, causes: &["RailsDownTogether"], followers: &["CardLinksDown", "LinkDown"] },
+    // A cable, module or port, and what it does to the traffic.
+    Rule { scope: Scope::Function,
+        causes: &["NicModuleFault", "NicCableUnplugged"],
+        followers: &["LinkDown", "LinkFlapping", "LinkUnstable"] },
+    Rule { scope: Scope::Port,
+        causes: &["PhysDisabled", "PortNotAuthenticated", "LinkDown", "LinkInit", "LinkFlapping", "LinkUnstable",
+            "LaneWidthReduced", "SymbolErrors", "LinkIntegrityErrors", "LinkRecoveries", "ReceiveErrors",
+            "ChecksumErrors"],
+        followers: &["RateBelowExpected", "RateBelowPeers", "RateBelowBest", "RateUnreadable", "PacketLoss",
+            "OutOfOrder", "AckTimeouts", "RetriesExceeded", "NoRoceV2Gid", "GidLost"] },
+    Rule { scope: Scope::Function,
+        causes: &["PcieWidthReduced", "PcieSpeedReduced"],
+        followers: &["PciePathTooSlow"] },
+];
+
+/// What a finding is about, by its key: the port, the function, the card.
+#[derive(Default, PartialEq)]
+struct Place<'a> {
+    port: Option<&'a str>,
+    function: Option<&'a str>,
+    card: Option<String>,
+}
+
+impl<'a> Place<'a> {
+    /// Keys are a port (`0000:19:00.0/1`), a function or a slot (`0000:17:00`), some with a word more.
+    fn of(finding: &'a Finding) -> Self {
+        let words = || finding.key.split_whitespace();
+        let device = |word: &'a str| word.split_once('/').map_or(word, |(device, _)| device);
+        let card = |word: &str| {
+            let whole = word.parse::<Bdf>().or_else(|_| format!("{word}.0").parse());
+            whole.ok().map(|address| address.slot())
+        };
+        Place {
+            port: words().find(|word| word.contains('/')),
+            function: words().map(device).find(|word| word.parse::<Bdf>().is_ok()),
+            card: words().map(device).find_map(card),
+        }
+    }
+
+    fn shares(&self, other: &Place<'_>, scope: Scope) -> bool {
+        match scope {
+            Scope::Port => self.port.is_some() && self.port == other.port,
+            Scope::Function => self.function.is_some() && self.function == other.function,
+            Scope::Card => self.card.is_some() && self.card == other.card,
+            Scope::Node | Scope::Moment => true,
+        }
+    }
+}
+
+/// What must be known of the node to tell that rails share a cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seen {
+    /// Number of InfiniBand rails.
+    pub infiniband: usize,
+    /// When the node was first looked at: of what stood already, the moment is not known.
+    pub watched_since: Millis,
+}
+
+/// Notes of each finding which other one it follows from, and orders them: worst first, each cause with
+/// what follows from it behind it.
+pub fn attribute(findings: &mut Vec<Finding>, seen: Seen) {
+    findings.extend(together(findings, seen));
+    worst_first(findings);
+    let causes: Vec<Option<usize>> = {
+        let places: Vec<Place<'_>> = findings.iter().map(Place::of).collect();
+        let all: Vec<(&Finding, &Place<'_>)> = findings.iter().zip(&places).collect();
+        all.iter().map(|one| cause(one, &all)).collect()
+    };
+    let root = |start: usize| {
+        // Longer chains than there are rules do not exist; the bound ends a circle.
+        (0..RULES.len()).fold(start, |at, _| {
+            causes.get(at).copied().flatten().unwrap_or(at)
+        })
+    };
+    let roots: Vec<usize> = (0..findings.len()).map(root).collect();
+    let ids: Vec<String> = findings.iter().map(Finding::id).collect();
+    let mut order: BTreeMap<usize, usize> = BTreeMap::new();
+    for (at, root) in roots.iter().enumerate() {
+        order.entry(*root).or_insert(at);
+    }
+    let mut led: Vec<(usize, bool, usize, Finding)> = Vec::new();
+    for (at, (mut finding, root)) in findings.drain(..).zip(&roots).enumerate() {
+        let follows = *root != at;
+        finding.caused_by = ids.get(*root).filter(|_| follows).cloned();
+        let first = order.get(root).copied().unwrap_or(at);
+        led.push((first, follows, at, finding));
+    }
+    led.sort_by_key(|(first, follows, at, _)| (*first, *follows, *at));
+    findings.extend(led.into_iter().map(|(.., finding)| finding));
+}
+
+/// The position of the finding that this one follows from. What moves the verdict does not follow from
+/// a notice.
+fn cause(
+    (finding, place): &(&Finding, &Place<'_>),
+    all: &[(&Finding, &Place<'_>)],
+) -> Option<usize> {
+    RULES.iter().find_map(|rule| {
+        let at = rule
+            .causes
+            .iter()
+            .position(|reason| finding.reason == *reason);
+        let follows = rule.followers.contains(&finding.reason.as_str());
+        let earlier = match at {
+            Some(at) => rule.causes.get(..at)?,
+            None if follows => rule.causes,
+            None => return None,
+        };
+        earlier.iter().find_map(|reason| {
+            all.iter().position(|(other, elsewhere)| {
+                other.reason == *reason
+                    && other.weight >= finding.weight
+                    && elsewhere.shares(place, rule.scope)
+                    && (rule.scope != Scope::Moment || near(finding.since, other.since))
+            })
+        })
+    })
+}
+
+/// Links that fall within this time of each other fell by one blow. Polls are seconds apart.
+const ONE_BLOW: Duration = Duration::from_secs(10);
+
+/// So many rails of different cards have a cause that they share; two may be chance.
+const TOGETHER: usize = 3;
+
+/// Findings about what several rails lost at once.
+fn together(findings: &[Finding], seen: Seen) -> Vec<Finding> {
+    let of = |reason: &str| -> Vec<&Finding> {
+        let rails = findings
+            .iter()
+            .filter(|finding| finding.weight == Weight::Verdict);
+        rails.filter(|finding| finding.reason == reason).collect()
+    };
+    let mut found = Vec::new();
+    let waiting = of("LinkInit");
+    if waiting.len() >= 2 && waiting.len() == seen.infiniband {
+        found.extend(shared(&link_state::SUBNET_MANAGER, &waiting, "node".into()));
+    }
+    let mut down = of("LinkDown");
+    down.retain(|finding| finding.since > seen.watched_since);
+    let down = one_blow(&down);
+    let mut cards: BTreeMap<String, Vec<&Finding>> = BTreeMap::new();
+    for finding in &down {
+        if let Some(card) = Place::of(finding).card {
+            cards.entry(card).or_default().push(finding);
+        }
+    }
+    for (card, ports) in cards.iter().filter(|(_, ports)| ports.len() >= 2) {
+        found.extend(shared(&link_state::CARD_DOWN, ports, card.clone()));
+    }
+    if cards.len() >= TOGETHER {
+        found.extend(shared(&link_state::RAILS_DOWN, &down, "node".into()));
+    }
+    found
+}
+
+fn near(one: Millis, other: Millis) -> bool {
+    one.since(other).max(other.since(one)) <= ONE_BLOW
+}
+
+/// The most that fell within [`ONE_BLOW`] of each other.
+fn one_blow<'a>(down: &[&'a Finding]) -> Vec<&'a Finding> {
+    let with = |start: &&Finding| -> Vec<&'a Finding> {
+        let mut with = down.to_vec();
+        with.retain(|other| other.since >= start.since && near(start.since, other.since));
+        with
+    };
+    down.iter()
+        .map(with)
+        .max_by_key(Vec::len)
+        .unwrap_or_default()
+}
+
+fn shared(doc: &ReasonDoc, of: &[&Finding], key: String) -> Option<Finding> {
+    let worst = |status: Status| of.iter().any(|finding| finding.status == status);
+    let status = [Status::Failing, Status::Unknown]
+        .into_iter()
+        .find(|status| worst(*status));
+    let subjects: Vec<&str> = of.iter().map(|finding| finding.subject.as_str()).collect();
+    let listed = subjects.get(..subjects.len().min(16))?.join(", ");
+    let since = of
+        .iter()
+        .map(|finding| finding.since)
+        .fold(Millis(u64::MAX), Millis::min);
+    Some(Finding {
+        check: link_state::ID.into(),
+        subject: key.clone(),
+        key,
+        status: status.unwrap_or(Status::Degraded),
+        weight: Weight::Verdict,
+        reason: doc.reason.into(),
+        since,
+        message: format!("{} rails at once ({listed}): {}", of.len(), doc.meaning),
+        remedy: doc.remedy.into(),
+        action: doc.action,
+        evidence: BTreeMap::from([("rails".into(), of.len().into())]),
+        expected: None,
+        caused_by: None,
+    })
+}
+
+#[cfg(test)]
+#[path = "causes_tests.rs"]
+mod tests;

@@ -1,0 +1,159 @@
+//! What follows from what, as tables.
+
+use super::*;
+use crate::check::{Action, CHECKS};
+
+fn finding(reason: &str, key: &str, status: Status, weight: Weight, at: u64) -> Finding {
+    Finding {
+        check: "c".into(),
+        key: key.into(),
+        subject: key.into(),
+        status,
+        weight,
+        reason: reason.into(),
+        since: Millis::from_secs(at),
+        message: String::new(),
+        remedy: String::new(),
+        action: Action::None,
+        evidence: BTreeMap::new(),
+        expected: None,
+        caused_by: None,
+    }
+}
+
+fn failing(reason: &str, key: &str) -> Finding {
+    finding(reason, key, Status::Failing, Weight::Verdict, 100)
+}
+
+const SEEN: Seen = Seen {
+    infiniband: 8,
+    watched_since: Millis(0),
+};
+
+/// `REASON KEY` of each, and below `< REASON KEY` what it follows from.
+fn said(mut findings: Vec<Finding>, seen: Seen) -> Vec<String> {
+    attribute(&mut findings, seen);
+    let by_id: BTreeMap<String, String> = (findings.iter())
+        .map(|f| (f.id(), format!("{} {}", f.reason, f.key)))
+        .collect();
+    let line = |finding: &Finding| match &finding.caused_by {
+        Some(cause) => format!("{} {} < {}", finding.reason, finding.key, by_id[cause]),
+        None => format!("{} {}", finding.reason, finding.key),
+    };
+    findings.iter().map(line).collect()
+}
+
+#[test]
+fn a_dead_gpu_is_one_line_and_another_gpu_is_another() {
+    let degraded = |reason, key| finding(reason, key, Status::Degraded, Weight::Verdict, 100);
+    let found = vec![
+        failing("MissingGpu", "gpus"),
+        failing("XidFatal", "0000:17:00"),
+        failing("XidFatal", "0000:2a:00"),
+        degraded("PcieErrors", "0000:17:00.0 aer"),
+        failing("GpuFellOff", "0000:17:00.0 config"),
+        finding(
+            "GpuResourceMismatch",
+            "nvidia.com/gpu",
+            Status::Degraded,
+            Weight::Notice,
+            100,
+        ),
+    ];
+    assert_eq!(
+        said(found, SEEN),
+        [
+            "GpuFellOff 0000:17:00.0 config",
+            "MissingGpu gpus < GpuFellOff 0000:17:00.0 config",
+            "XidFatal 0000:17:00 < GpuFellOff 0000:17:00.0 config",
+            "PcieErrors 0000:17:00.0 aer < GpuFellOff 0000:17:00.0 config",
+            "GpuResourceMismatch nvidia.com/gpu < GpuFellOff 0000:17:00.0 config",
+            "XidFatal 0000:2a:00",
+        ]
+    );
+}
+
+#[test]
+fn a_bad_cable_and_a_dead_card_lead_what_they_do() {
+    let degraded = |reason, key| finding(reason, key, Status::Degraded, Weight::Verdict, 100);
+    let notice = |reason, key| finding(reason, key, Status::Degraded, Weight::Notice, 100);
+    let found = vec![
+        degraded("SymbolErrors", "0000:19:00.0/1 symbol_error"),
+        degraded("LinkUnstable", "0000:19:00.0/1"),
+        failing("LinkDown", "0000:19:00.0/1"),
+        degraded("SymbolErrors", "0000:19:00.1/1 symbol_error"),
+        // What moves the verdict does not follow from a notice.
+        notice("NicCableUnplugged", "0000:19:00.0"),
+        failing("RailVanished", "0000:3b:00.0"),
+        failing("NicFatalError", "0000:3b:00.0"),
+        failing("MissingRail", "rails"),
+    ];
+    assert_eq!(
+        said(found, SEEN),
+        [
+            "NicFatalError 0000:3b:00.0",
+            "MissingRail rails < NicFatalError 0000:3b:00.0",
+            "RailVanished 0000:3b:00.0 < NicFatalError 0000:3b:00.0",
+            "LinkDown 0000:19:00.0/1",
+            "LinkUnstable 0000:19:00.0/1 < LinkDown 0000:19:00.0/1",
+            "SymbolErrors 0000:19:00.0/1 symbol_error < LinkDown 0000:19:00.0/1",
+            "SymbolErrors 0000:19:00.1/1 symbol_error",
+            "NicCableUnplugged 0000:19:00.0",
+        ]
+    );
+}
+
+#[test]
+fn rails_that_share_a_cause_are_one_finding() {
+    let ports = |count: usize| (0..count).map(|i| format!("0000:{:02x}:00.0/1", 16 + i));
+    let first = |found: Vec<Finding>, seen: Seen| {
+        let said = said(found, seen);
+        let follow = said.iter().filter(|line| line.contains('<')).count();
+        (said[0].clone(), follow)
+    };
+    let init = |count| {
+        ports(count)
+            .map(|port| failing("LinkInit", &port))
+            .collect()
+    };
+    assert_eq!(first(init(8), SEEN), ("SubnetManagerAway node".into(), 8));
+    // Another rail is up: the manager lives.
+    assert_eq!(first(init(7), SEEN), ("LinkInit 0000:10:00.0/1".into(), 0));
+    let down = |count, apart: u64| -> Vec<Finding> {
+        let rails = ports(count).enumerate();
+        let rail = |(i, port): (usize, String)| {
+            let at = 100 + i as u64 * apart;
+            finding("LinkDown", &port, Status::Failing, Weight::Verdict, at)
+        };
+        rails.map(rail).collect()
+    };
+    assert_eq!(
+        first(down(4, 1), SEEN),
+        ("RailsDownTogether node".into(), 4)
+    );
+    // One after the other, two only, and what stood when the agent came are no proof.
+    assert_eq!(first(down(4, 60), SEEN).1, 0);
+    assert_eq!(first(down(2, 0), SEEN).1, 0);
+    let late = Seen {
+        watched_since: Millis::from_secs(100),
+        ..SEEN
+    };
+    assert_eq!(first(down(4, 0), late).1, 0);
+    let both = ["0000:19:00.0/1", "0000:19:00.1/1"].map(|port| failing("LinkDown", port));
+    assert_eq!(
+        first(both.to_vec(), SEEN),
+        ("CardLinksDown 0000:19:00".into(), 2)
+    );
+}
+
+#[test]
+fn every_reason_of_the_table_exists() {
+    let known = |reason: &&&str| {
+        let mut all = CHECKS.iter().flat_map(|check| check.reasons);
+        !all.any(|doc| doc.reason == **reason)
+    };
+    let rules = RULES
+        .iter()
+        .flat_map(|rule| rule.causes.iter().chain(rule.followers));
+    assert_eq!(rules.filter(known).collect::<Vec<_>>(), [&""; 0]);
+}
