@@ -19,7 +19,8 @@ enum Scope {
     Moment,
 }
 
-/// The first of `causes` that stands leads: the later ones, and `followers`, follow from it.
+/// The first of `causes` that stands leads: `followers`, and the later causes in the same place, follow
+/// from it.
 struct Rule {
     scope: Scope,
     causes: &'static [&'static str],
@@ -163,10 +164,11 @@ fn cause(
     all: &[(&Finding, &Place<'_>)],
 ) -> Option<usize> {
     RULES.iter().find_map(|rule| {
-        let at = rule
-            .causes
-            .iter()
-            .position(|reason| finding.reason == *reason);
+        // On one card or port the causes themselves follow from each other; on different ones they
+        // are each its own.
+        let at = (rule.causes.iter())
+            .position(|reason| finding.reason == *reason)
+            .filter(|_| !matches!(rule.scope, Scope::Node | Scope::Moment));
         let follows = rule.followers.contains(&finding.reason.as_str());
         let earlier = match at {
             Some(at) => rule.causes.get(..at)?,

@@ -64,8 +64,8 @@ fn a_dead_gpu_is_one_line_and_another_gpu_is_another() {
         said(found, SEEN),
         [
             "GpuFellOff 0000:17:00.0 config",
-            "MissingGpu gpus < GpuFellOff 0000:17:00.0 config",
             "XidFatal 0000:17:00 < GpuFellOff 0000:17:00.0 config",
+            "MissingGpu gpus < GpuFellOff 0000:17:00.0 config",
             "PcieErrors 0000:17:00.0 aer < GpuFellOff 0000:17:00.0 config",
             "GpuResourceMismatch nvidia.com/gpu < GpuFellOff 0000:17:00.0 config",
             "XidFatal 0000:2a:00",
@@ -91,12 +91,12 @@ fn a_bad_cable_and_a_dead_card_lead_what_they_do() {
     assert_eq!(
         said(found, SEEN),
         [
-            "NicFatalError 0000:3b:00.0",
-            "MissingRail rails < NicFatalError 0000:3b:00.0",
-            "RailVanished 0000:3b:00.0 < NicFatalError 0000:3b:00.0",
             "LinkDown 0000:19:00.0/1",
             "LinkUnstable 0000:19:00.0/1 < LinkDown 0000:19:00.0/1",
             "SymbolErrors 0000:19:00.0/1 symbol_error < LinkDown 0000:19:00.0/1",
+            "NicFatalError 0000:3b:00.0",
+            "RailVanished 0000:3b:00.0 < NicFatalError 0000:3b:00.0",
+            "MissingRail rails < NicFatalError 0000:3b:00.0",
             "SymbolErrors 0000:19:00.1/1 symbol_error",
             "NicCableUnplugged 0000:19:00.0",
         ]

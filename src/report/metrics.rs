@@ -117,7 +117,10 @@ fn findings(out: &mut Exposition, report: &Report) {
         *counts.entry([&finding.check, status]).or_default() += 1;
         if number < MAX_FINDINGS {
             // Two keys may have one subject: a device that came back under its old name.
-            let cause = report.cause(finding).map_or("", |cause| &cause.reason);
+            // Alerts leave out what has a cause: so only one that is as bad counts.
+            let cause = (report.cause(finding))
+                .filter(|cause| (cause.weight, cause.status) >= (finding.weight, finding.status))
+                .map_or("", |cause| &cause.reason);
             let labels = [
                 &*finding.check,
                 &finding.subject,
