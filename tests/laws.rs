@@ -308,7 +308,7 @@ fn worsen(snapshot: &mut Snapshot, worse: Worse, which: usize) {
 /// is gone, which no edit here does.
 fn badness(state: State) -> u8 {
     match state {
-        State::Ready => 0,
+        State::Ready | State::NoFabric => 0,
         State::Unknown | State::Degraded => 1,
         State::Unready => 2,
     }
@@ -489,6 +489,10 @@ proptest! {
             "{}: {:?} {:?}, then after {last:?} {:?} {:?}",
             machine.name, before.state, before.reasons, after.state, after.reasons
         );
+        prop_assert!(
+            after.state != State::NoFabric || machine.well == State::NoFabric,
+            "{}: what was lost is a fabric that there never was after {last:?}", machine.name
+        );
     }
 }
 
@@ -513,6 +517,10 @@ proptest! {
         prop_assert!(
             badness(after.state) <= badness(machine.well) || after.state == State::Unknown,
             "{}: {:?}, then {:?} {:?}", machine.name, machine.well, after.state, after.reasons
+        );
+        prop_assert!(
+            after.state != State::NoFabric || machine.well == State::NoFabric,
+            "{}: what cannot be seen is not absent", machine.name
         );
     }
 
