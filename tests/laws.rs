@@ -490,6 +490,10 @@ proptest! {
             "{}: {:?} {:?}, then after {last:?} {:?} {:?}",
             machine.name, before.state, before.reasons, after.state, after.reasons
         );
+        prop_assert!(
+            after.state != State::NoFabric || machine.well == State::NoFabric,
+            "{}: what was lost is a fabric that there never was after {last:?}", machine.name
+        );
     }
 }
 
@@ -514,6 +518,10 @@ proptest! {
         prop_assert!(
             badness(after.state) <= badness(machine.well) || after.state == State::Unknown,
             "{}: {:?}, then {:?} {:?}", machine.name, machine.well, after.state, after.reasons
+        );
+        prop_assert!(
+            after.state != State::NoFabric || machine.well == State::NoFabric,
+            "{}: what cannot be seen is not absent", machine.name
         );
     }
 
