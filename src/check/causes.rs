@@ -3,7 +3,7 @@
 
 use super::debounce::worst_first;
 use super::link_state;
-use super::{Finding, ReasonDoc, Status, Weight};
+use super::{Finding, PASSES_WITHIN, ReasonDoc, Status, Weight};
 use crate::units::{Bdf, Millis};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -40,18 +40,18 @@ const RULES: &[Rule] = &[
             "SourceFailing"] },
     // A GPU that is gone, then one that must be reset.
     Rule { scope: Scope::Card,
-        causes: &["GpuFellOff", "GpuVanished", "GpuNotOnBus", "XidFatal", "GpuRecoveryRequired", "GpuNotDriven"],
+        causes: &["GpuFellOff", "GpuVanished", "GpuNotOnBus", "XidFatal", "GpuInitFailed", "GpuRecoveryRequired", "GpuNotDriven"],
         followers: &["XidDegraded", "XidUnknown", "PcieWidthReduced", "PcieSpeedReduced", "PciePathTooSlow",
             "PcieErrors", "PcieCorrectedErrors", "PciUnreadable"] },
     Rule { scope: Scope::Node,
-        causes: &["GpuDriverAbsent", "GpuFellOff", "GpuVanished", "GpuNotOnBus", "GpuNotDriven", "XidFatal", "MissingGpu"],
+        causes: &["GpuDriverAbsent", "GpuFellOff", "GpuVanished", "GpuNotOnBus", "GpuInitFailed", "GpuNotDriven", "XidFatal", "MissingGpu"],
         followers: &["GpuResourceMismatch"] },
     Rule { scope: Scope::Node,
         causes: &["GpuFellOff", "GpuVanished", "GpuNotOnBus"],
         followers: &["MissingGpu"] },
     Rule { scope: Scope::Node,
         causes: &["GpuDriverAbsent"],
-        followers: &["GpuNotDriven", "GpuDirectPathMissing", "GpuDirectUnknown", "GdsMissing", "GdsUnreadable"] },
+        followers: &["GpuNotDriven", "GpuInitFailed", "GpuDirectPathMissing", "GpuDirectUnknown", "GdsMissing", "GdsUnreadable"] },
     // Fewer rails, and what is promised of them.
     Rule { scope: Scope::Node,
         causes: &["NicFellOff", "RailVanished", "RailWithoutDriver"],
@@ -251,6 +251,17 @@ fn shared(doc: &ReasonDoc, of: &[&Finding], key: String) -> Option<Finding> {
         .iter()
         .map(|finding| finding.since)
         .fold(Millis(u64::MAX), Millis::min);
+    let mut evidence = BTreeMap::from([("rails".into(), of.len().into())]);
+    let passes = of
+        .iter()
+        .map(|finding| finding.evidence.get(PASSES_WITHIN)?.as_u64());
+    // What passes with each of them passes with all.
+    if let Some(seconds) = passes
+        .collect::<Option<Vec<u64>>>()
+        .and_then(|all| all.into_iter().min())
+    {
+        evidence.insert(PASSES_WITHIN.into(), seconds.into());
+    }
     Some(Finding {
         check: link_state::ID.into(),
         subject: key.clone(),
@@ -262,7 +273,7 @@ fn shared(doc: &ReasonDoc, of: &[&Finding], key: String) -> Option<Finding> {
         message: format!("{} rails at once ({listed}): {}", of.len(), doc.meaning),
         remedy: doc.remedy.into(),
         action: doc.action,
-        evidence: BTreeMap::from([("rails".into(), of.len().into())]),
+        evidence,
         expected: None,
         caused_by: None,
     })
