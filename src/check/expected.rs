@@ -56,6 +56,9 @@ pub struct Expected {
     pub because: Because,
 }
 
+/// Of the values of the rails alike and the rail's own: what it should have, and whether they prove it.
+pub type OfPeers = fn(&[u64], u64) -> Option<(u64, bool)>;
+
 /// An attribute of a rail.
 pub struct Row {
     /// Name in the memory.
@@ -71,7 +74,7 @@ pub struct Row {
     /// The best that the history of this boot holds, where it keeps one.
     pub this_boot: fn(&PortView<'_>) -> Option<u64>,
     /// What the rails alike show that one of them should have: [`best`] or [`most`].
-    pub peers: fn(&[u64], u64) -> Option<(u64, bool)>,
+    pub peers: OfPeers,
     /// Share of what is expected that is enough.
     pub enough: fn(&Context<'_>) -> f64,
     /// The value for people: `200 Gb/s`.

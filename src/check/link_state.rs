@@ -366,7 +366,7 @@ fn all_in_init(context: &Context<'_>, port: &PortView<'_>) -> bool {
             || rose_within(context, rail, swept_within)
     };
     let mut rails = (context.rails()).filter(|rail| rail.port.link_layer == LinkLayer::Infiniband);
-    port.rail && rails.all(|rail| waits(rail))
+    port.rail && rails.all(waits)
 }
 
 /// All InfiniBand rails that were up wait for a subnet manager: one event, told at once.

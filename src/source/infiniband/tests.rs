@@ -295,7 +295,8 @@ fn of_too_many_devices_virtual_functions_are_left_out_and_that_is_told() {
 #[test]
 fn a_uverbs_device_that_cannot_be_read_is_not_missing() {
     let class = "sys/class/infiniband_verbs";
-    let rows: [(&str, fn(&TestTree)); 3] = [
+    type Spoil = fn(&TestTree);
+    let rows: [(&str, Spoil); 3] = [
         ("class", |tree| tree.errno(13, "sys/class/infiniband_verbs")),
         ("name", |tree| {
             tree.errno(5, "sys/class/infiniband_verbs/uverbs3/ibdev");
