@@ -195,13 +195,13 @@ fn a_rail_without_its_driver_is_missed() {
             "all: the storage NICs are not the fabric",
             "h100_ib",
             |t| RAILS.iter().for_each(|rail| t.without_driver(rail, false)),
-            "degraded",
+            "unready",
         ),
         (
             "all of RoCE",
             "h100_roce",
             |t| (0..8).for_each(|n| t.without_driver(&format!("mlx5_{n}"), false)),
-            "degraded",
+            "unready",
         ),
         (
             "all of a machine that DMI does not name",
@@ -219,7 +219,7 @@ fn a_rail_without_its_driver_is_missed() {
                     t.without_driver(name.to_str().unwrap(), true);
                 }
             },
-            "degraded",
+            "unready",
         ),
         (
             "a guest's",

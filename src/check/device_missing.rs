@@ -57,7 +57,7 @@ const MISSING_GPU: ReasonDoc = ReasonDoc::failing(
 const GPU_NOT_DRIVEN: ReasonDoc = ReasonDoc::failing(
     "GpuNotDriven",
     Action::Reboot,
-    "A GPU is on the PCI bus and no driver has bound it, though others of the node are bound, or it was itself: its probe failed, or it was unbound. A GPU that was given to vfio-pci is left alone.",
+    "A GPU is on the PCI bus and no driver has bound it, though others of the node are bound, or it was itself: its probe failed, or it was unbound. So is one that NVIDIA's driver does not list in /proc/driver/nvidia/gpus with most of the others. A GPU that was given to vfio-pci is left alone.",
     "`dmesg | grep -i nvrm` tells why the probe failed. Reboot the node; if it comes again, power-cycle it and have the GPU examined.",
 );
 const GPU_INIT_FAILED: ReasonDoc = ReasonDoc::failing(
@@ -81,7 +81,7 @@ const NIC_FELL_OFF: ReasonDoc = ReasonDoc::failing(
 const RAIL_WITHOUT_DRIVER: ReasonDoc = ReasonDoc::degraded(
     "RailWithoutDriver",
     Action::ReloadDriver,
-    "A NIC in a rail's place (nearest to a GPU, or of the rails' make) is on the PCI bus and has no RDMA device. Unknown where no rail is up; a notice where the place is not a rail's.",
+    "A NIC in a rail's place (nearest to a GPU, or of the rails' make) is on the PCI bus and has no RDMA device. Where no rail is up, unknown, or failing on a machine that is known to have some. Unknown where its directory holds an RDMA device that the class does not show; a notice where the place is not a rail's.",
     "`dmesg | grep ADDRESS` tells why the driver did not probe (`lspci -k` shows it), or which module is not loaded (`mlx5_ib`, `bnxt_re`, `efa`). A NIC that is not a rail is left alone once `expect.rails` is set.",
 );
 const GPU_NOT_ON_BUS: ReasonDoc = ReasonDoc::failing(
@@ -362,18 +362,22 @@ fn gpus_not_driven(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
     let driven = |gpu: &Bdf| is_driven(pci, &gpu.to_string());
     let some = pci.gpus.iter().any(driven);
     let memory = &context.history.remembered;
-    let waiting = |gpu: &String| {
-        let function = pci.functions.get(gpu);
-        let unbound = function.is_some_and(|function| function.driver.is_none());
-        // Its directory in /proc is there only while it is driven.
-        let listed = || {
-            context
-                .gpudirect()
-                .is_some_and(|facts| facts.gpus.iter().any(|of| of.pci == *gpu))
-        };
-        unbound && !listed() && (some || memory.best(gpu, "", DRIVEN).is_some())
+    // Its directory in /proc is there only while it is driven.
+    let listed = |gpu: &String| {
+        context
+            .gpudirect()
+            .is_some_and(|facts| facts.gpus.iter().any(|of| of.pci == *gpu))
     };
-    let gpus = pci.gpus.iter().map(ToString::to_string).filter(waiting);
+    let all = || pci.gpus.iter().map(ToString::to_string);
+    // A container that was given some of the GPUs sees the directories of those alone.
+    let most_listed = all().filter(listed).count() * 2 > pci.gpus.len();
+    let waiting = |gpu: &String| {
+        let driver = (pci.functions.get(gpu)).map(|function| function.driver.as_deref());
+        let unbound = driver == Some(None) && (some || memory.best(gpu, "", DRIVEN).is_some());
+        let failed = driver == Some(Some("nvidia")) && most_listed;
+        !listed(gpu) && (unbound || failed)
+    };
+    let gpus = all().filter(waiting);
     gpus.map(|gpu| {
         // Two findings: what was waited for while no GPU had a driver does not count once some have.
         let about = (
@@ -381,8 +385,8 @@ fn gpus_not_driven(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
             gpu.clone(),
         );
         let message = match some {
-            true => format!("GPU {gpu} has no driver, and the others have"),
-            false => format!("GPU {gpu} has no driver, and it had one"),
+            true => format!("GPU {gpu} is not driven, and others are"),
+            false => format!("GPU {gpu} is not driven, and it was"),
         };
         let because = if some {
             Because::Peers

@@ -147,6 +147,7 @@ fn bare(node: &mut Node, gone: usize, bend: impl FnOnce(&mut BareNic)) {
         class: "020700".into(),
         driver: None,
         distances: [(gpu(gone), Distance::Pix)].into_iter().collect(),
+        unseen: false,
     };
     bend(&mut nic_without);
     pci.bare.insert(nic(gone), nic_without);
@@ -159,7 +160,12 @@ fn bare(node: &mut Node, gone: usize, bend: impl FnOnce(&mut BareNic)) {
 #[test]
 fn nics_without_an_rdma_device_by_their_place() {
     type Bend = fn(&mut BareNic);
-    let rows: [(&str, Bend, &str); 6] = [
+    let rows: [(&str, Bend, &str); 7] = [
+        (
+            "with a device in its directory that the class does not show",
+            |nic| nic.unseen = true,
+            "0000:1a:00.0 RailWithoutDriver Unknown Verdict",
+        ),
         (
             "next to its GPU",
             |_| (),
@@ -235,4 +241,28 @@ fn a_gpu_that_only_the_driver_has() {
         node.told(&CHECK),
         ["0000:90:00.0 GpuNotOnBus Failing Verdict"]
     );
+}
+
+#[test]
+fn a_gpu_that_its_driver_does_not_list() {
+    let listed = |i: usize| NvidiaGpu {
+        pci: gpu(i),
+        model: None,
+        uuid: None,
+    };
+    let undriven = format!("{} GpuNotDriven Failing Verdict", gpu(7));
+    for (name, seen, bound, want) in [
+        ("most others are", 7, "nvidia", vec![undriven.clone()]),
+        ("a container's view of three", 3, "nvidia", vec![]),
+        ("given away", 7, "vfio-pci", vec![]),
+        ("all are", 8, "nvidia", vec![]),
+    ] {
+        let mut node = Node::infiniband();
+        node.bend_gpudirect(|facts| facts.gpus = (0..seen).map(listed).collect());
+        for i in 0..8 {
+            let driver = if i == 7 { bound } else { "nvidia" };
+            node.bend_pci(&gpu(i), |function| function.driver = Some(driver.into()));
+        }
+        assert_eq!(node.told(&CHECK), want, "{name}");
+    }
 }

@@ -63,11 +63,12 @@ fn kind_name(kind: u64) -> &'static str {
         .unwrap_or("none")
 }
 
-/// Nothing where the table is not known whole. Legs of a bond have their addresses on the bond.
+/// At least this kind: reading stops at an address that can be routed, and where none turned up and the
+/// table was not seen whole, nothing is known. Legs of a bond have their addresses on the bond.
 fn best_kind(context: &Context<'_>, port: &PortView<'_>) -> Option<u64> {
     let netdev = context.netdev(port.port.netdev.as_deref()?)?;
     let table = table(context, port)?;
-    let judged = port.is_roce() && port.is_active() && netdev.master.is_none() && table.complete;
+    let judged = port.is_roce() && port.is_active() && netdev.master.is_none();
     if !judged || table.gids.iter().any(|gid| gid.kind.is_none()) {
         return None;
     }
@@ -80,7 +81,8 @@ fn best_kind(context: &Context<'_>, port: &PortView<'_>) -> Option<u64> {
         false if is_link_local(&gid.gid) => 1,
         false => 2,
     };
-    Some(of_v2.map(kind).max().unwrap_or(0))
+    let best = of_v2.map(kind).max().unwrap_or(0);
+    (table.complete || best >= 2).then_some(best)
 }
 
 fn table<'a>(context: &Context<'a>, port: &PortView<'_>) -> Option<&'a GidTable> {
@@ -105,10 +107,13 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
             message,
         )
     };
-    if let Some(less) = GIDS.judge(context, port) {
+    let table = table(context, port);
+    if let Some(less) = GIDS.judge(context, port)
+        && table.is_some_and(|table| table.complete)
+    {
         return Some(less);
     }
-    let Some(table) = table(context, port) else {
+    let Some(table) = table else {
         // Before the first look nothing is known; a look that gave no table is reported.
         let looked = context
             .health("gids", &port.key.device.0)
@@ -227,6 +232,29 @@ mod tests {
             set(&mut node, 0, &gids, complete);
             let got = node.run(&CHECK).first().map(|c| c.reason);
             assert_eq!(got, want, "{gids:?}");
+        }
+    }
+
+    #[test]
+    fn rails_alike_show_the_kind_though_reading_their_tables_stopped_at_it() {
+        use GidKind::*;
+        const IPV6: &str = "fd00:0000:0000:0000:0a00:27ff:fe00:0001";
+        let lost = ["mlx5_0/1 GidLost Degraded Verdict"];
+        for (own, complete, others, want) in [
+            (LOCAL, true, IPV4, &lost[..]),
+            (LOCAL, true, IPV6, &lost[..]),
+            (IPV6, true, IPV4, &lost[..]),
+            // Beyond what was read an IPv4 address may be.
+            (IPV6, false, IPV4, &[]),
+            (LOCAL, false, IPV4, &[]),
+            (IPV4, false, IPV6, &[]),
+        ] {
+            let mut node = Node::roce();
+            set(&mut node, 0, &[(own, Some(RoceV2))], complete);
+            for i in 1..8 {
+                set(&mut node, i, &[(others, Some(RoceV2))], false);
+            }
+            assert_eq!(node.told(&CHECK), want, "{own} {complete} {others}");
         }
     }
 

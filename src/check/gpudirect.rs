@@ -50,6 +50,9 @@ const DMABUF_DRIVERS: &[&str] = &[
     "ice",
 ];
 
+/// Omni-Path moves GPU memory by an interface of its own (PSM), not by verbs.
+const OMNI_PATH: &str = "hfi1";
+
 /// State of one prerequisite of a GPUDirect path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
@@ -150,12 +153,13 @@ fn dmabuf(facts: &GpuDirectFacts, devices: &[&RdmaDevice], why: &mut Vec<String>
     let lacking = (drivers.iter()).find(|driver| !DMABUF_DRIVERS.contains(driver));
     need(
         match lacking {
+            Some(&OMNI_PATH) => Answer::CannotTell,
             Some(_) => Answer::No,
             None if unread.is_empty() => Answer::Yes,
             None => Answer::CannotTell,
         },
         format!("the NIC driver {} does not have it", lacking.unwrap_or(&"")),
-        "the driver of a NIC cannot be read",
+        "the driver of a NIC cannot be read, or has a way of its own",
     );
     if answers.iter().all(|answer| *answer == Answer::Yes) {
         why.push("every prerequisite of DMA-BUF is met".into());
@@ -370,6 +374,17 @@ mod tests {
     }
 
     const NEW: Option<&str> = Some("6.8.0-45-generic");
+
+    #[test]
+    fn omni_path_has_a_way_of_its_own() {
+        let mut hfi1 = device(0, LinkLayer::Infiniband);
+        hfi1.driver = OMNI_PATH.into();
+        let facts = facts(Some(true), "555.42.06", NEW);
+        let unknown = judge_path(&facts, &[&hfi1]);
+        assert_eq!(unknown.path, Path::Unknown, "{:?}", unknown.why);
+        hfi1.driver = "qedr".into();
+        assert_eq!(judge_path(&facts, &[&hfi1]).path, Path::None);
+    }
 
     #[test]
     fn paths() {

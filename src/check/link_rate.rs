@@ -118,7 +118,11 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     }
     let lanes = |port: &PortView<'_>| port.link?.rate.value()?.lanes;
     let own_lanes = lanes(port);
-    if let Some(short) = RATE.shortfall(context, port) {
+    // An InfiniBand cable has four lanes: one is a fault without peers or past, and whatever the design.
+    let infiniband = port.rail && port.port.link_layer == LinkLayer::Infiniband;
+    let one_lane = infiniband && own_lanes == Some(1) && context.rate(port).is_some();
+    let short = RATE.shortfall(context, port);
+    if let Some(short) = short.filter(|short| short.proof || !one_lane) {
         let most_lanes = (context.rails())
             .filter(|other| alike(port, other) && context.rate(other).is_some())
             .filter_map(lanes)
@@ -135,9 +139,7 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
             _ => found,
         });
     }
-    // An InfiniBand cable has four lanes: a lone port without peers or past still shows three dead ones.
-    let one_lane = port.rail && port.port.link_layer == LinkLayer::Infiniband;
-    (one_lane && own_lanes == Some(1) && context.rate(port).is_some()).then(|| {
+    one_lane.then(|| {
         let about = (port.key.to_string(), port.subject.clone());
         let message = format!("{} runs on 1 lane of 4", port.subject);
         let timing = context.policy.link_rate.timing();
@@ -315,9 +317,17 @@ mod tests {
         node.set_link(0, link(100, 1));
         node.history = Default::default();
         node.tick(1);
+        let one_lane = ["mlx5_0/1 LaneWidthReduced Degraded Verdict"];
+        assert_eq!(node.told(&CHECK), one_lane);
+        // Of a machine whose NICs may be connected at less, too.
+        node.profile.shape = crate::check::profile::by_type("DGXH100");
+        assert_eq!(node.told(&CHECK), one_lane);
+        node.set_link(0, link(200, 2));
+        node.history = Default::default();
+        node.tick(1);
         assert_eq!(
             node.told(&CHECK),
-            ["mlx5_0/1 LaneWidthReduced Degraded Verdict"]
+            ["mlx5_0/1 RateBelowNominal Degraded Notice"]
         );
     }
 }

@@ -93,7 +93,7 @@ const NO_LID: ReasonDoc = ReasonDoc::failing(
 const NO_UVERBS: ReasonDoc = ReasonDoc::failing(
     "NoUverbs",
     Action::ReloadDriver,
-    "A rail is active and has no uverbs device, though it had one, or other rails have: no program can open it, and NCCL does not see it.",
+    "A rail is active and has no uverbs device, though it had one, other rails have, or `ib_uverbs` is not loaded: no program can open it, and NCCL does not see it.",
     "Load `ib_uverbs` (`modprobe ib_uverbs`); if it is loaded, look at the kernel log for the device and reload its driver.",
 );
 const WRONG_LINK_LAYER: ReasonDoc = ReasonDoc::degraded(
@@ -510,8 +510,14 @@ fn judge_address(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate
     let has = |rail: &PortView<'_>| matches!(rail.device.uverbs, Reading::Value(_));
     let had = remembered(context, port, UVERBS);
     let gone = port.device.uverbs == Reading::Absent && !port.device.is_gvnic();
-    (gone && (had.is_some() || context.rails().any(has)))
+    (gone && (had.is_some() || context.rails().any(has) || uverbs_not_loaded(context)))
         .then(|| say(&NO_UVERBS, "has no uverbs device"))
+}
+
+/// The list of modules was read and has ib_core as a module, without the one that makes the devices.
+fn uverbs_not_loaded(context: &Context<'_>) -> bool {
+    let modules = context.gpudirect().and_then(|facts| facts.modules.value());
+    modules.is_some_and(|all| all.contains_key("ib_core") && !all.contains_key("ib_uverbs"))
 }
 
 /// A LID, or a subnet manager's, that changed of late.

@@ -436,3 +436,29 @@ fn interfaces_that_pods_take() {
     );
     assert_eq!(told(&node), ["mlx5_3/1 PhysDisabled Degraded Notice"]);
 }
+
+#[test]
+fn without_ib_uverbs_no_rail_can_be_opened() {
+    for (loaded, want) in [
+        (&["ib_core", "mlx5_core"][..], 8),
+        (&["ib_core", "ib_uverbs"], 0),
+        // Built into the kernel, or not listed.
+        (&["mlx5_core"], 0),
+        (&[], 0),
+    ] {
+        let mut node = Node::infiniband();
+        for device in &mut node.devices {
+            device.uverbs = Reading::Absent;
+        }
+        node.bend_gpudirect(|facts| {
+            let named = loaded
+                .iter()
+                .map(|name| (name.to_string(), Default::default()));
+            facts.modules = Reading::Value(named.collect());
+        });
+        node.tick(1);
+        let found = node.run(&CHECK);
+        assert_eq!(found.len(), want, "{loaded:?}");
+        assert!(found.iter().all(|of| of.reason == "NoUverbs"), "{loaded:?}");
+    }
+}

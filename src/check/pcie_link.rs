@@ -132,7 +132,7 @@ fn slow_path(context: &Context<'_>, rail: &PortView<'_>) -> Option<Candidate> {
         return Some(found);
     }
     let (carried, at) = path(context, rail)?;
-    let rate = context.rate(rail)?.0;
+    let rate = needed(rail, context.rate(rail)?.0);
     // Headers take their part, so a path that equals the port is tight and still a design. A second
     // function of the same NIC elsewhere carries its part (Socket Direct, multi-host).
     let shared = context.ports().iter().any(|other| {
@@ -144,7 +144,7 @@ fn slow_path(context: &Context<'_>, rail: &PortView<'_>) -> Option<Candidate> {
     (!shared && (carried as f64) < rate as f64 * 0.9).then(|| {
         let (carried, rate) = ((PATH.text)(carried), (PATH.text)(rate));
         let message = format!(
-            "{} has a PCIe path of {carried} (least at {at}), and its port runs at {rate}",
+            "{} has a PCIe path of {carried} (least at {at}), and its port needs {rate}",
             rail.subject
         );
         let about = (rail.key.to_string(), rail.subject.clone());
@@ -155,6 +155,20 @@ fn slow_path(context: &Context<'_>, rail: &PortView<'_>) -> Option<Candidate> {
             .with("port_gbps", rate)
             .with("at", at)
     })
+}
+
+/// Usable bit/s of a Gen5 x16 link.
+const GEN5_X16: u64 = 504_123_076_923;
+
+/// What the path to the CPU should carry for a port of this rate. From ConnectX-8 on the way to the
+/// GPUs is another one, inside the card's own switch (HGX B300) or by its Data Direct function
+/// (GB300), and the one to the CPU is Gen5 x16 by design.
+fn needed(rail: &PortView<'_>, rate: u64) -> u64 {
+    let second_way = ["15b3:1023", "15b3:1025", "15b3:1027", "15b3:2101"];
+    match rail.device.pci_id.as_deref() {
+        Some(id) if second_way.contains(&id) => rate.min(GEN5_X16),
+        _ => rate,
+    }
 }
 
 /// A function that is judged.
@@ -455,6 +469,28 @@ mod tests {
         pci.virtual_machine = true;
         node.set_pci(pci);
         assert_eq!(node.told(&CHECK), Vec::<String>::new());
+    }
+
+    #[test]
+    fn from_connectx_8_on_the_path_to_the_cpu_is_gen5_by_design() {
+        for (id, gigatransfers, want) in [
+            ("15b3:1023", 32, None),
+            ("15b3:1025", 32, None),
+            ("15b3:1023", 16, Some("PciePathTooSlow")),
+            ("15b3:1021", 32, Some("PciePathTooSlow")),
+        ] {
+            let mut node = Node::infiniband();
+            for i in 0..8 {
+                node.devices[i].pci_id = Some(id.into());
+                node.set_link(i, crate::check::testing::link(800, 4));
+                node.bend_pci(&nic(i), |f| {
+                    (f.current, f.max) = (link(gigatransfers, 16), link(gigatransfers, 16));
+                });
+            }
+            node.tick(1);
+            let got = node.run(&CHECK).first().map(|found| found.reason);
+            assert_eq!(got, want, "{id} {gigatransfers}");
+        }
     }
 
     #[test]

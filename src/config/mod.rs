@@ -75,7 +75,9 @@ impl Config {
             ("rails.include", &self.rails.include),
             ("rails.exclude", &self.rails.exclude),
         ] {
-            let wrong = patterns.iter().filter_map(impossible);
+            // A port's name is DEVICE/PORT.
+            let within = if key.starts_with("rails.") { "/" } else { "" };
+            let wrong = (patterns.iter()).filter_map(|pattern| impossible(pattern, within));
             complaints.extend(wrong.map(|message| (key.to_string(), message)));
         }
         complaints.extend(self.platform.complaints());
@@ -142,14 +144,14 @@ fn out_of<T: PartialOrd + std::fmt::Display>(value: T, least: T, most: T) -> Opt
     (value < least || value > most).then(|| format!("{value} is not between {least} and {most}"))
 }
 
-/// Why a pattern cannot match any name, if so.
-fn impossible(pattern: &Glob) -> Option<String> {
+/// Why a pattern cannot match any name, if so; names have the characters of `within`, too.
+fn impossible(pattern: &Glob, within: &str) -> Option<String> {
     let text = &pattern.0;
     if text.trim().is_empty() {
         return Some("an empty pattern matches nothing".into());
     }
     let odd = |c: &char| c.is_whitespace() || c.is_control() || "[]{}()\\/^$|".contains(*c);
-    let found = text.chars().find(odd)?;
+    let found = text.chars().find(|c| odd(c) && !within.contains(*c))?;
     Some(format!(
         "{text:?} matches no name: names do not contain {found:?}; only * (any run of characters) \
          and ? (any single one) are special"

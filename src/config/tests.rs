@@ -47,7 +47,7 @@ fn flags_win_over_environment_over_file_over_defaults() {
 #[test]
 fn each_way_of_writing_each_type() {
     let config = build(
-        "--listen 127.0.0.1:0 --dry-run --rails-exclude mlx5_an0,eth* --rails-exclude mlx5_9 \
+        "--listen 127.0.0.1:0 --dry-run --rails-exclude mlx5_an0,eth* --rails-exclude mlx5_9/1 \
          --set agent.kmsg_all_facilities=on --set agent.state_dir= \
          --set hysteresis.flap_count=5 --set policy.expect.rate_gbps=12.5 \
          --set counters.exclude=['a*','b'] --set agent.node_name=5",
@@ -66,7 +66,10 @@ fn each_way_of_writing_each_type() {
     assert!(config.counters.full);
     assert_eq!(config.hysteresis.flap_count, 5);
     let texts = |globs: &[Glob]| globs.iter().map(|g| g.0.clone()).collect::<Vec<_>>();
-    assert_eq!(texts(&config.rails.exclude), ["mlx5_an0", "eth*", "mlx5_9"]);
+    assert_eq!(
+        texts(&config.rails.exclude),
+        ["mlx5_an0", "eth*", "mlx5_9/1"]
+    );
     assert_eq!(texts(&config.rails.include), ["mlx5_?", "ib*"]);
     assert_eq!(texts(&config.counters.exclude), ["a*", "b"]);
     assert_eq!(config.policy.xid.overrides.len(), 1);
@@ -193,6 +196,7 @@ fn what_would_be_accepted_and_mean_nothing_is_refused() {
             "names do not contain '{'",
         ),
         ("", "counters.exclude = ['']", "an empty pattern"),
+        ("", "counters.exclude = ['a/b']", "names do not contain '/'"),
         (
             "",
             "policy.link_flap.degraded.within = '0s'",

@@ -62,6 +62,10 @@ pub struct BareNic {
     pub driver: Option<String>,
     /// How near it is to each GPU, by the GPU's address.
     pub distances: BTreeMap<String, Distance>,
+    /// Its own directory holds an RDMA device, which the class does not show: that it has none is not
+    /// known.
+    #[serde(default)]
+    pub unseen: bool,
 }
 
 impl BareNic {

@@ -127,7 +127,9 @@ fn bare(
         let carries_rdma = class >> 8 == INFINIBAND
             || RDMA_MAKERS.iter().any(|maker| id.starts_with(maker))
             || models.contains(&id);
+        let held = tree::list(host, dir.join("infiniband")).into_value();
         let nic = || BareNic {
+            unseen: held.is_some_and(|names| !names.is_empty()),
             id,
             class: format!("{class:06x}"),
             driver: driver(host, *bdf),

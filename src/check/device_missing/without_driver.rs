@@ -55,6 +55,7 @@ pub(super) fn rails_without_driver(context: &Context<'_>) -> Vec<Candidate> {
                 Guess::Other => return None,
             };
             let why = match &nic.driver {
+                _ if nic.unseen => "the class infiniband does not show it".to_string(),
                 None => "no driver is bound to it".to_string(),
                 Some(driver) => format!("its driver {driver} made none"),
             };
@@ -76,17 +77,20 @@ pub(super) fn rails_without_driver(context: &Context<'_>) -> Vec<Candidate> {
             if let Some(driver) = &nic.driver {
                 candidate = candidate.with("driver", driver.as_str());
             }
-            if up == 0 {
-                match context.profile.is_some_and(Profile::says_rails) {
-                    // A driver that may be on its way, and without which no rail works.
-                    true => {
-                        candidate.timing.raise_after = context.policy.device_missing.driver_grace.0
-                    }
-                    // With nothing to go by, it is unknown what is lost.
-                    false => candidate.status = Status::Unknown,
-                }
+            if nic.unseen {
+                candidate.status = Status::Unknown;
             }
-            Some(candidate)
+            if nic.unseen || up > 0 {
+                return Some(candidate);
+            }
+            // With nothing to go by, it is unknown what is lost. Where the machine has rails for certain,
+            // none is there; but a driver container may be at work.
+            if !context.profile.is_some_and(Profile::says_rails) {
+                candidate.status = Status::Unknown;
+                return Some(candidate);
+            }
+            candidate.status = Status::Failing;
+            Some(candidate.raised_after(context.policy.device_missing.driver_grace.0))
         })
         .collect()
 }

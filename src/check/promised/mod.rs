@@ -21,7 +21,7 @@ const ID: &str = "promised";
 const FEWER_THAN_PROMISED: ReasonDoc = ReasonDoc::degraded(
     "FewerDevicesThanPromised",
     Action::CallProvider,
-    "Machines of this shape have more rails. Counts for the verdict where the shape is known by settings, label or DMI, its number is proven and fixed, and the GPUs are all there; where the owner chooses the number at launch (EFA) it is a notice. Unknown where no rail is there at all.",
+    "Machines of this shape have more rails. Counts for the verdict where the shape is known by settings, label or DMI, its number is proven and fixed, and the GPUs are all there; where the owner chooses the number at launch (EFA) it is a notice. Unknown where no rail is there at all; failing where the bus of a DGX, which can be counted, shows no RDMA-capable NIC.",
     "Compare `lspci` with a node of the same shape. Attached fewer on purpose (EFA interfaces of the launch template), or the table is old: set `policy.expect.rails`, or `platform.profile = \"none\"`.",
 ).notice();
 const MISSING: ReasonDoc = ReasonDoc::degraded(
@@ -152,8 +152,13 @@ fn fewer_than_promised(context: &Context<'_>) -> Option<Candidate> {
         .with("profile", shape.name)
         .expecting(promised, Because::Shape);
     if profile.rails == 0 {
-        // With no rail to go by, it is unknown what is lost; and no fabric is not a part of one.
-        found.status = Status::Unknown;
+        // With no rail to go by, it is unknown what is lost; and no fabric is not a part of one. But a
+        // bus without a single NIC of a machine that has them by its make leaves no doubt.
+        let none_on_bus = pci.bare.is_empty() && !pci.virtual_machine && !pci.functions.is_empty();
+        found.status = match fixed && sure == Sure::OnBus && none_on_bus {
+            true => Status::Failing,
+            false => Status::Unknown,
+        };
     }
     Some(found)
 }

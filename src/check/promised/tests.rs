@@ -508,5 +508,34 @@ fn what_else_says_fewer_silences_the_table() {
     }
 }
 
+#[test]
+fn a_dgx_without_a_single_nic_on_its_bus() {
+    for (word, guest, bare, want) in [
+        ("DGXH100", false, false, Some(Status::Failing)),
+        ("DGXH100", true, false, Some(Status::Unknown)),
+        ("DGXH100", false, true, Some(Status::Unknown)),
+        ("BM.GPU.H200.8", false, false, Some(Status::Unknown)),
+    ] {
+        let mut node = Node::infiniband();
+        node.devices.clear();
+        node.roles.clear();
+        node.tick(1);
+        let mut pci = pci_of(&node);
+        pci.virtual_machine = guest;
+        if bare {
+            pci.bare.insert(nic(0), Default::default());
+        }
+        node.set_pci(pci);
+        node.profile.shape = profile::by_type(word);
+        node.profile.source = Source::Dmi;
+        let found = node.run(&CHECK);
+        assert_eq!(
+            found.first().map(|of| of.status),
+            want,
+            "{word} {guest} {bare}"
+        );
+    }
+}
+
 #[path = "gone_tests.rs"]
 mod gone;
