@@ -305,12 +305,16 @@ fn flap_factor(clears: &VecDeque<Millis>, now: Millis, settings: &Hysteresis) ->
     }
 }
 
-/// Believes everything at once: for `selvage check`, which looks once and cannot wait.
+/// Believes everything at once: for `selvage check`, which looks once and cannot wait. But what has to
+/// stand longer than the machine is up has not: it is unknown.
 pub fn step_once(candidates: Vec<Candidate>, now: Millis) -> Vec<Finding> {
     let mut at_once = Debouncer::default();
     let candidates = candidates
         .into_iter()
         .map(|mut candidate| {
+            if candidate.timing.raise_after > now.since(Millis(0)) {
+                candidate.status = Status::Unknown;
+            }
             candidate.timing.raise_after = Duration::ZERO;
             candidate
         })

@@ -256,7 +256,7 @@ fn worst_first_and_the_same_thing_once() {
             candidate("LinkDown", "a", Status::Degraded),
             down("a"),
         ],
-        Millis(7),
+        Millis::from_secs(86_400),
     );
     let got: Vec<_> = findings.iter().map(|f| (&*f.key, f.status)).collect();
     assert_eq!(
@@ -268,7 +268,21 @@ fn worst_first_and_the_same_thing_once() {
             ("s", Status::Failing),
         ]
     );
-    assert!(findings.iter().all(|f| f.since == Millis(7)));
+    assert!(
+        findings
+            .iter()
+            .all(|f| f.since == Millis::from_secs(86_400))
+    );
+}
+
+#[test]
+fn what_has_to_stand_longer_than_the_machine_is_up_is_not_believed() {
+    for (up, want) in [(60, Status::Unknown), (200, Status::Failing)] {
+        let mut training = down("a");
+        training.timing.raise_after = Duration::from_secs(180);
+        let findings = step_once(vec![training], Millis::from_secs(up));
+        assert_eq!(findings[0].status, want, "{up} s after the boot");
+    }
 }
 
 #[test]

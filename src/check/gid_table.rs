@@ -35,7 +35,7 @@ const UNREADABLE: ReasonDoc = ReasonDoc::unknown(
 pub const CHECK: Check = Check {
     id: ID,
     title: "GID table",
-    what: "Each active RoCE rail needs a RoCE v2 GID, and one that can be routed where rails alike have one, or it had one itself. A rail whose network device is not in the host's namespace (a pod holds it) and iWARP are left alone; of a table that was read in part nothing is concluded.",
+    what: "Each active RoCE rail needs a RoCE v2 GID, and one that can be routed where rails alike have one, or it had one itself. A function whose virtual functions are in use, a rail whose network device is not in the host's namespace (a pod holds it) and iWARP are left alone; of a table that was read in part nothing is concluded.",
     reasons: &[NO_ROCE_V2, LINK_LOCAL_ONLY, LESS, UNREADABLE],
     run,
 };
@@ -82,7 +82,11 @@ fn best_kind(context: &Context<'_>, port: &PortView<'_>) -> Option<u64> {
         false => 2,
     };
     let best = of_v2.map(kind).max().unwrap_or(0);
-    (table.complete || best >= 2).then_some(best)
+    // Where virtual functions work, the function that they are of may go without.
+    let address = port.device.pci.map(|pci| pci.to_string());
+    let sriov = context.pci().and_then(|pci| pci.sriov.get(&address?));
+    let left_alone = !table.complete || sriov.is_some_and(|sriov| sriov.enabled > 0);
+    (best >= 2 || !left_alone).then_some(best)
 }
 
 fn table<'a>(context: &Context<'a>, port: &PortView<'_>) -> Option<&'a GidTable> {
@@ -255,6 +259,27 @@ mod tests {
                 set(&mut node, i, &[(others, Some(RoceV2))], false);
             }
             assert_eq!(node.told(&CHECK), want, "{own} {complete} {others}");
+        }
+    }
+
+    #[test]
+    fn a_function_of_virtual_functions_may_go_without() {
+        for (enabled, want) in [(0, 1), (8, 0)] {
+            let mut node = Node::roce();
+            set(&mut node, 0, &[(LOCAL, Some(GidKind::RoceV2))], true);
+            for i in 1..8 {
+                set(&mut node, i, &[(IPV4, Some(GidKind::RoceV2))], true);
+            }
+            let mut pci = node.snapshot.pci.as_ref().unwrap().value.clone();
+            let sriov = crate::observe::pci::SriovFacts {
+                enabled,
+                ..Default::default()
+            };
+            pci.sriov.insert(nic(0), sriov);
+            node.set_pci(pci);
+            let found = node.run(&CHECK);
+            let lost = found.iter().filter(|of| of.reason == "GidLost").count();
+            assert_eq!(lost, want, "{enabled}");
         }
     }
 

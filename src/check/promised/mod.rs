@@ -58,7 +58,7 @@ const GPU_MISMATCH: ReasonDoc = ReasonDoc::degraded(
 pub const CHECK: Check = Check {
     id: ID,
     title: "Promised and present",
-    what: "Resources for RDMA and GPUs in the Node's allocatable and capacity against the devices that the kernel has, the number per GPU, whether virtual functions can be used, and the rails against what machines of this shape have (`platform.profile`). Waits longer than a device plugin's restart takes. Slots of shared devices (`rdma/hca_shared_devices_a`, any number above 32) are not counted. Without the API server nothing is said of resources; a table alone never makes a node failing.",
+    what: "Resources for RDMA and GPUs in the Node's allocatable and capacity against the devices that the kernel has, the number per GPU, whether virtual functions can be used, and the rails against what machines of this shape have (`platform.profile`). Waits longer than a device plugin's restart takes. Slots of shared devices (`rdma/hca_shared_devices_a`, any number above 32) are not counted. Without the API server nothing is said of resources; a table alone makes a node failing only where the bus of a DGX shows no NIC.",
     reasons: &[
         FEWER_THAN_PROMISED,
         MISSING,
@@ -154,7 +154,9 @@ fn fewer_than_promised(context: &Context<'_>) -> Option<Candidate> {
     if profile.rails == 0 {
         // With no rail to go by, it is unknown what is lost; and no fabric is not a part of one. But a
         // bus without a single NIC of a machine that has them by its make leaves no doubt.
-        let none_on_bus = pci.bare.is_empty() && !pci.virtual_machine && !pci.functions.is_empty();
+        let none_there =
+            (context.snapshot.devices.as_ref()).is_some_and(|devices| devices.value.is_empty());
+        let none_on_bus = none_there && pci.bare.is_empty() && !pci.virtual_machine;
         found.status = match fixed && sure == Sure::OnBus && none_on_bus {
             true => Status::Failing,
             false => Status::Unknown,

@@ -36,7 +36,7 @@ pub(super) fn nearest<'p>(ports: &'p [Port<'_>], bare: &[&'p BareNic]) -> Near<'
 }
 
 /// Kinds that serve more than half of the GPUs that any serves: the fabric. A kind that serves a
-/// GPU or two is what else is plugged in there.
+/// GPU or two is what else is plugged in there. Where none serves as many, those that serve most are.
 fn fabric_kinds<'a>(ports: &[Port<'a>], near: &Near<'_>) -> Vec<Kind<'a>> {
     let served = |of: &dyn Fn(&Port<'a>) -> bool| -> BTreeSet<&str> {
         ports
@@ -48,7 +48,9 @@ fn fabric_kinds<'a>(ports: &[Port<'a>], near: &Near<'_>) -> Vec<Kind<'a>> {
     };
     let all = served(&|_| true).len();
     let mut found = kinds(ports);
-    found.retain(|kind| served(&|port| port.kind().fits(kind)).len() * 2 > all);
+    let by = |kind: &Kind<'a>| served(&|port| port.kind().fits(kind)).len();
+    let most = found.iter().map(by).max().unwrap_or(0);
+    found.retain(|kind| by(kind) == most || by(kind) * 2 > all);
     found
 }
 
