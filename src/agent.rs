@@ -118,7 +118,7 @@ pub async fn run(
         }
         found = start::find(&config, true) => found,
     };
-    let clock = Clock::starting_at(crate::clock::monotonic());
+    let clock = Clock::starting_at(start::moment(found.host.is_live(), found.uptime));
     let (wake_tx, wakes) = mpsc::channel(WAITING);
     let mut node = Node::new(&config, found, cluster, clock, &wake_tx);
     reports.send_replace(Arc::new(node.report()));

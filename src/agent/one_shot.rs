@@ -10,19 +10,7 @@ use crate::observe::history::Memory;
 use crate::observe::reading::{Fault, FaultKind};
 use crate::report::Report;
 use crate::sampler::Sampler;
-use crate::units::Millis;
 use std::sync::Arc;
-
-/// How long a machine is taken to be up whose capture does not say: longer than its kernel log goes
-/// back.
-const LONG_UP: Millis = Millis::from_secs(30 * 24 * 3600);
-
-/// The moment that a node is judged at: a capture's is when it was taken.
-fn moment(live: bool, uptime: Option<Millis>) -> Millis {
-    let now = crate::clock::monotonic();
-    let taken = || uptime.unwrap_or(now.max(LONG_UP));
-    if live { now } else { taken() }
-}
 
 /// Reads every source once, waits for none beyond its deadline, and believes what it sees. Nothing
 /// is written.
@@ -34,7 +22,7 @@ pub async fn sample_once(config: &Config) -> Report {
         saved,
         ..
     } = start::find(config, false).await;
-    let clock = Clock::starting_at(moment(host.is_live(), uptime));
+    let clock = Clock::starting_at(start::moment(host.is_live(), uptime));
     let mut sampler = Sampler::new(
         Arc::clone(&host),
         plan(config),

@@ -14,6 +14,18 @@ use crate::state::{Saved, StateDir};
 use crate::units::Millis;
 use std::sync::Arc;
 
+/// How long a machine is taken to be up whose tree does not say: longer than its kernel log goes
+/// back.
+const LONG_UP: Millis = Millis::from_secs(30 * 24 * 3600);
+
+/// The moment that a node is judged at first: of a running machine now, of a directory tree the one
+/// at which it was taken, so that what is given time after a boot has that time there, too.
+pub(super) fn moment(live: bool, uptime: Option<Millis>) -> Millis {
+    let now = crate::clock::monotonic();
+    let taken = || uptime.unwrap_or(now.max(LONG_UP));
+    if live { now } else { taken() }
+}
+
 /// The host and what an earlier run left.
 pub(super) struct Found {
     pub host: Arc<Host>,

@@ -147,12 +147,12 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let ports = context.ports();
     let mut found = Vec::new();
     for port in ports {
+        found.extend(judge_address(context, port).or_else(|| lid_change(context, port)));
         if port.is_efa() || port.is_in_a_pod() {
             continue;
         }
         found.extend(judge_port(context, port));
         found.extend(judge_layer(context, port));
-        found.extend(judge_address(context, port).or_else(|| lid_change(context, port)));
         found.extend(dot1x::judge(context, port));
         found.extend(judge_bond(context, port, ports));
     }

@@ -191,6 +191,23 @@ fn efa_state_is_no_evidence() {
 }
 
 #[test]
+fn a_rail_that_programs_cannot_open_fails_on_efa_too() {
+    for driver in ["mlx5_core", "efa"] {
+        let mut node = Node::infiniband();
+        for device in &mut node.devices {
+            device.driver = driver.into();
+        }
+        node.devices[0].uverbs = Reading::Absent;
+        node.tick(1);
+        assert_eq!(
+            node.told(&CHECK),
+            ["mlx5_0/1 NoUverbs Failing Verdict"],
+            "{driver}"
+        );
+    }
+}
+
+#[test]
 fn a_stalled_source_makes_the_old_state_unknown_and_a_slow_one_does_not() {
     let mut node = Node::infiniband();
     node.now = Millis::from_secs(200);

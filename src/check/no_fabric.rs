@@ -51,12 +51,14 @@ fn is_promised(context: &Context<'_>) -> bool {
         .offer
         .into_iter()
         .flat_map(|offer| offer.resources.keys());
+    let sold_with_one = |name: &str| MAY_HAVE_ONE.iter().any(|of| glob::matches(of, name));
     let by_shape = match (profile.shape, &profile.instance_type) {
-        (Some(shape), _) => shape.fabric != Fabric::None,
-        (None, Some(name)) => {
-            let name = name.to_ascii_lowercase();
-            MAY_HAVE_ONE.iter().any(|of| glob::matches(of, &name))
+        // EFA is attached at launch, and to sizes that are sold without it seldom.
+        (Some(shape), _) if shape.fabric == Fabric::Efa => {
+            shape.types.iter().any(|name| sold_with_one(name))
         }
+        (Some(shape), _) => shape.fabric != Fabric::None,
+        (None, Some(name)) => sold_with_one(&name.to_ascii_lowercase()),
         (None, None) => profile.is_of_a_cloud() && context.gpus().len() >= GPUS_OF_A_LARGE_SIZE,
     };
     by_shape

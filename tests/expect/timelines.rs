@@ -169,6 +169,12 @@ fn ordinary_starts() {
             200 => Is(|n, r| s::down(n, &r[5..])),
             300 => Is(|_, _| ()),
         ], [Unknown, Ready], None),
+        timeline!("EFA's driver comes after the agent and takes the cards one by one", "p5.48xlarge" new, 30..300, [
+            0 => Is(s::all_undriven),
+            120 => Is(|n, r| s::undriven(n, &r[1..])),
+            124 => Is(|n, r| s::undriven(n, &r[12..])),
+            130 => Is(|_, _| ()),
+        ], [Unknown, Ready], None),
         timeline!("one rail of eight after 20 s, and no more", "h100_ib" new, 20..400, [
             0 => Is(|n, r| s::down(n, &r[1..])),
         ], [Unknown], None),

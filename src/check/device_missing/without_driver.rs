@@ -59,10 +59,13 @@ pub(super) fn rails_without_driver(context: &Context<'_>) -> Vec<Candidate> {
                 None => "no driver is bound to it".to_string(),
                 Some(driver) => format!("its driver {driver} made none"),
             };
+            // Two findings: what was waited for while no rail had a driver does not count once some
+            // have, as they are probed one after the other.
+            let waits = if up == 0 { "all bare" } else { "bare" };
             let mut candidate = RAIL_WITHOUT_DRIVER
                 .candidate(
                     ID,
-                    (format!("{address} bare"), address.clone()),
+                    (format!("{address} {waits}"), address.clone()),
                     context.policy.device_missing.timing(),
                     format!(
                         "NIC {address} ({}){place} has no RDMA device: {why}",
