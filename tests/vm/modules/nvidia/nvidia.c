@@ -2,9 +2,11 @@
 /*
  * A module with the name and the /proc files of NVIDIA's open GPU driver, and
  * nothing of its function: for tests of what is loaded.
- * gpus=0000:17:00.0,... makes /proc/driver/nvidia/gpus/<addr>/information.
+ * gpus=0000:17:00.0,... makes /proc/driver/nvidia/gpus/<addr>/information, and
+ * binds the functions of vendor 10de that are at these addresses.
  */
 #include <linux/module.h>
+#include <linux/pci.h>
 #include <linux/proc_fs.h>
 #include <linux/seq_file.h>
 
@@ -43,10 +45,25 @@ static int information_show(struct seq_file *m, void *unused)
 	return 0;
 }
 
+static int probe(struct pci_dev *pdev, const struct pci_device_id *id)
+{
+	int i;
+
+	for (i = 0; i < ngpus; i++)
+		if (!strcmp(pci_name(pdev), gpus[i]))
+			return 0;
+	return -ENODEV;
+}
+
+static const struct pci_device_id ids[] = { { PCI_DEVICE(PCI_VENDOR_ID_NVIDIA, PCI_ANY_ID) }, {} };
+
+static struct pci_driver driver = { .name = "nvidia", .id_table = ids, .probe = probe };
+
 static int __init stub_init(void)
 {
 	struct proc_dir_entry *all, *one;
 	long i;
+	int err;
 
 	dir = proc_mkdir("driver/nvidia", NULL);
 	if (!dir)
@@ -58,11 +75,15 @@ static int __init stub_init(void)
 		if (one)
 			proc_create_single_data("information", 0444, one, information_show, (void *)i);
 	}
-	return 0;
+	err = pci_register_driver(&driver);
+	if (err)
+		proc_remove(dir);
+	return err;
 }
 
 static void __exit stub_exit(void)
 {
+	pci_unregister_driver(&driver);
 	proc_remove(dir);
 }
 
