@@ -272,8 +272,9 @@ const RAILS: &str = "
         done
         peer ip neigh show 10.9.0.$n | cut -d' ' -f1,5
     done >$R/learned
-    kill $P
-    rc=0; $SELVAGE check -o json --host-root $R || rc=$?; exit $rc
+    rc=0; $SELVAGE check -o json --host-root $R || rc=$?
+    kill $P # and with its namespace the rails go
+    exit $rc
 ";
 
 /// What the peer learned, and the reasons about the rails' settings.
