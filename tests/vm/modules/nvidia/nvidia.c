@@ -3,7 +3,8 @@
  * A module with the name and the /proc files of NVIDIA's open GPU driver, and
  * nothing of its function: for tests of what is loaded.
  * gpus=0000:17:00.0,... makes /proc/driver/nvidia/gpus/<addr>/information, and
- * binds the functions of vendor 10de that are at these addresses.
+ * binds the functions of vendor 10de that are at these addresses. As with the
+ * real driver, unbinding one removes its directory.
  */
 #include <linux/module.h>
 #include <linux/pci.h>
@@ -16,7 +17,7 @@ static char *gpus[16];
 static int ngpus;
 module_param_array(gpus, charp, &ngpus, 0444);
 
-static struct proc_dir_entry *dir;
+static struct proc_dir_entry *dir, *all, *entries[16];
 
 static int version_show(struct seq_file *m, void *unused)
 {
@@ -45,23 +46,49 @@ static int information_show(struct seq_file *m, void *unused)
 	return 0;
 }
 
-static int probe(struct pci_dev *pdev, const struct pci_device_id *id)
+static void list_gpu(long i)
+{
+	if (entries[i] || !all)
+		return;
+	entries[i] = proc_mkdir(gpus[i], all);
+	if (entries[i])
+		proc_create_single_data("information", 0444, entries[i], information_show, (void *)i);
+}
+
+static int index_of(struct pci_dev *pdev)
 {
 	int i;
 
 	for (i = 0; i < ngpus; i++)
 		if (!strcmp(pci_name(pdev), gpus[i]))
-			return 0;
+			return i;
 	return -ENODEV;
+}
+
+static int probe(struct pci_dev *pdev, const struct pci_device_id *id)
+{
+	int i = index_of(pdev);
+
+	if (i < 0)
+		return i;
+	list_gpu(i);
+	return 0;
+}
+
+static void remove(struct pci_dev *pdev)
+{
+	int i = index_of(pdev);
+
+	proc_remove(entries[i]);
+	entries[i] = NULL;
 }
 
 static const struct pci_device_id ids[] = { { PCI_DEVICE(PCI_VENDOR_ID_NVIDIA, PCI_ANY_ID) }, {} };
 
-static struct pci_driver driver = { .name = "nvidia", .id_table = ids, .probe = probe };
+static struct pci_driver driver = { .name = "nvidia", .id_table = ids, .probe = probe, .remove = remove };
 
 static int __init stub_init(void)
 {
-	struct proc_dir_entry *all, *one;
 	long i;
 	int err;
 
@@ -70,11 +97,8 @@ static int __init stub_init(void)
 		return -ENOMEM;
 	proc_create_single("version", 0444, dir, version_show);
 	all = proc_mkdir("gpus", dir);
-	for (i = 0; all && i < ngpus; i++) {
-		one = proc_mkdir(gpus[i], all);
-		if (one)
-			proc_create_single_data("information", 0444, one, information_show, (void *)i);
-	}
+	for (i = 0; i < ngpus; i++)
+		list_gpu(i);
 	err = pci_register_driver(&driver);
 	if (err)
 		proc_remove(dir);

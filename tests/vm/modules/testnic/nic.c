@@ -38,10 +38,6 @@ static int npci;
 module_param_array(pci, charp, &npci, 0444);
 MODULE_PARM_DESC(pci, "PCI addresses to hang the devices under, in order");
 
-static bool bind;
-module_param(bind, bool, 0444);
-MODULE_PARM_DESC(bind, "bind those functions as a driver named mlx5_core");
-
 static bool vfs;
 module_param(vfs, bool, 0444);
 MODULE_PARM_DESC(vfs, "hang those without a PCI address under functions of the module's own bus");
@@ -262,24 +258,6 @@ static struct pci_dev *testnic_find_pci(const char *addr)
 	return NULL;
 }
 
-static int testnic_probe(struct pci_dev *pdev, const struct pci_device_id *id)
-{
-	int i;
-
-	for (i = 0; i < npci; i++)
-		if (!strcmp(pci_name(pdev), pci[i]))
-			return 0;
-	return -ENODEV;
-}
-
-static const struct pci_device_id any_id[] = { { PCI_DEVICE(PCI_ANY_ID, PCI_ANY_ID) }, {} };
-
-static struct pci_driver driver = {
-	.name = "mlx5_core",
-	.id_table = any_id,
-	.probe = testnic_probe,
-};
-
 static int testnic_add(int index)
 {
 	struct net_device *dev;
@@ -367,19 +345,18 @@ static int __init testnic_init(void)
 	if (err)
 		return err;
 	root = debugfs_create_dir("testnic", NULL);
-	for (i = 0; i < count && !err; i++)
+	for (i = 0; i < count; i++) {
 		err = testnic_add(i);
-	if (!err && bind)
-		err = pci_register_driver(&driver);
-	if (err)
-		testnic_remove_all();
-	return err;
+		if (err) {
+			testnic_remove_all();
+			return err;
+		}
+	}
+	return 0;
 }
 
 static void __exit testnic_exit(void)
 {
-	if (bind)
-		pci_unregister_driver(&driver);
 	testnic_remove_all();
 }
 
