@@ -337,10 +337,13 @@ fn judge_errors(
             CORRECTED,
         ),
     ];
-    if let Some(logged) = errors_in_the_log(context, address, endpoint, parent) {
-        return Some(logged);
-    }
     for (severity, pick, limit, doc) in rules {
+        // Worse than corrected ones, and counted since another start where the counters say nothing.
+        if doc.reason == CORRECTED.reason
+            && let Some(logged) = errors_in_the_log(context, address, endpoint, parent)
+        {
+            return Some(logged);
+        }
         // Errors of a link are often counted at its upper end.
         for at in [Some(address), parent].into_iter().flatten() {
             let track = context.history.aer.get(at).and_then(pick);

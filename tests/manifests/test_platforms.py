@@ -203,8 +203,8 @@ class Tcpxo(unittest.TestCase):
 
 def shapes() -> list:
     """Rows of the agent's table: provider, patterns of types, devices, fabric."""
-    rows = re.findall(r'^    (Aws|Azure|Gcp|Oci|Nvidia) "[^"]+" \[(.*?)\] \[.*?\] (\d+) (\w+)',
-                      (ROOT / "src/check/profile/table.rs").read_text(), re.MULTILINE)
+    rows = re.findall(r'^    (Aws|Azure|Gcp|Oci|Nvidia) "[^"]+" \[(.*?)\]\s(\d+) (\w+)',
+                      (ROOT / "src/check/profile/table.rs").read_text(), re.MULTILINE | re.DOTALL)
     return [(provider, re.findall(r'"(.*?)"', types), devices, fabric) for provider, types, devices, fabric in rows]
 
 
