@@ -260,19 +260,42 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// The finding, if the rail is the odd one.
-    pub fn judge(&self, context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
-        let own = (self.observed)(context, port)?;
-        let peers = context.rails().filter(|other| (self.alike)(port, other));
-        let values = peers.filter_map(|other| (self.observed)(context, other));
-        let usual = majority(&values.collect::<Vec<_>>()).filter(|usual| *usual != own)?;
+    /// The findings of the odd ones among the rails that are `asked`. Each value is built once: most
+    /// often all are the same, and no rail is compared with another.
+    pub fn judge(
+        &self,
+        context: &Context<'_>,
+        asked: impl Fn(&PortView<'_>) -> bool,
+    ) -> Vec<Candidate> {
+        let rails: Vec<(&PortView<'_>, String)> = (context.rails())
+            .filter_map(|rail| Some((rail, (self.observed)(context, rail)?)))
+            .collect();
+        if rails.windows(2).all(|pair| pair[0].1 == pair[1].1) {
+            return Vec::new();
+        }
+        let odd = |(port, own): &(&PortView<'_>, String)| {
+            let peers = rails.iter().filter(|(other, _)| (self.alike)(port, other));
+            let values: Vec<&str> = peers.map(|(_, value)| value.as_str()).collect();
+            let usual = majority(&values).filter(|usual| usual != own)?;
+            asked(port).then(|| self.candidate(context, port, own, usual))
+        };
+        rails.iter().filter_map(odd).collect()
+    }
+
+    fn candidate(
+        &self,
+        context: &Context<'_>,
+        port: &PortView<'_>,
+        own: &str,
+        usual: &str,
+    ) -> Candidate {
         let (subject, name) = (&port.subject, self.name);
         let message = format!("{subject}: {name} is {own}, {usual} on most rails alike");
         let about = (port.key.to_string(), subject.clone());
         let found = (self.reason).candidate(self.check, about, (self.timing)(context), message);
-        let weight = port.weight().min(self.reason.weight);
-        let found = found.weighing(weight).with(self.evidence, own);
-        Some(found.expecting(usual, Because::Peers))
+        found
+            .with(self.evidence, own)
+            .expecting(usual, Because::Peers)
     }
 }
 

@@ -32,8 +32,12 @@ pub const CHECK: Check = Check {
     what: "rp_filter, arp_ignore, arp_announce and arp_filter in force (the greater of `all` and the interface's) of RoCE rails that share an IPv4 subnet of more than two addresses with another rail. Rails with a subnet each, without IPv4, in a pod or in a bond are left alone, as are InfiniBand and EFA.",
     reasons: &[SHARED_SUBNET, DIFFER],
     run: |context| {
-        let shared = context.rails().filter(|rail| shares_subnet(context, rail));
-        shared.filter_map(|rail| judge(context, rail)).collect()
+        let shares = |rail: &PortView<'_>| shares_subnet(context, rail);
+        let risky = context.rails().filter(|rail| shares(rail));
+        let mut found: Vec<Candidate> = risky.filter_map(|rail| judge(context, rail)).collect();
+        let asked = |rail: &PortView<'_>| shares(rail) && faults(context, rail) == Some([false; 3]);
+        found.extend(SETTINGS.judge(context, asked));
+        found
     },
 };
 
@@ -67,27 +71,28 @@ fn shares_subnet(context: &Context<'_>, port: &PortView<'_>) -> bool {
     others.any(|other| other.subnets.iter().any(|subnet| own.contains(subnet)))
 }
 
-fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
+/// What can be wrong with a rail's settings, in the order of [`faults`].
+const WRONG: [&str; 3] = [
+    "arp_ignore is 0: any rail answers for its address",
+    "arp_announce is 0: its requests name other rails' addresses",
+    "rp_filter is 1: without a rule for its address, answers are dropped",
+];
+
+fn faults(context: &Context<'_>, port: &PortView<'_>) -> Option<[bool; 3]> {
     let facts = ipv4(context, port)?;
     // With a rule for each source address, the test of the way back drops the wrong rails' answers.
     let filtered = facts.arp_filter? > 0 || facts.rp_filter? == 1;
-    let wrong = [
-        (
-            "arp_ignore is 0: any rail answers for its address",
-            facts.arp_ignore? == 0 && !filtered,
-        ),
-        (
-            "arp_announce is 0: its requests name other rails' addresses",
-            facts.arp_announce? == 0 && !filtered,
-        ),
-        (
-            "rp_filter is 1: without a rule for its address, answers are dropped",
-            facts.rp_filter? == 1 && facts.arp_filter? == 0,
-        ),
-    ];
-    let Some((what, _)) = wrong.into_iter().find(|(_, wrong)| *wrong) else {
-        return SETTINGS.judge(context, port);
-    };
+    Some([
+        facts.arp_ignore? == 0 && !filtered,
+        facts.arp_announce? == 0 && !filtered,
+        facts.rp_filter? == 1 && facts.arp_filter? == 0,
+    ])
+}
+
+fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
+    let facts = ipv4(context, port)?;
+    let wrong = faults(context, port)?;
+    let (what, _) = (WRONG.iter().zip(wrong)).find(|(_, wrong)| *wrong)?;
     let policy = &context.policy.retransmission;
     let counters = Counters::of(context, port);
     let retries = counters.above(

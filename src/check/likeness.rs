@@ -1,8 +1,9 @@
 //! Which rails are alike, so that what most of them are may be asked of the others.
 
 use super::{Context, PortView};
-use crate::check::roles::kind::Kind;
+use crate::check::roles::kind;
 use crate::observe::rdma::Function;
+use std::borrow::Cow;
 
 /// How many of the rails like one are up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,31 +43,28 @@ impl Peers {
 /// Whether what one rail has may be asked of the other: both of a known driver and model, the same
 /// ones, boards of one kind where that can be read, in the same place on their cards.
 pub fn alike(a: &PortView<'_>, b: &PortView<'_>) -> bool {
-    let layer = |port: &PortView<'_>| Kind::of(port.device, port.port).link_layer;
+    let layer = |port: &PortView<'_>| kind::layer(port.device, port.port);
     let same_layer = layer(a).is_none() || layer(b).is_none() || layer(a) == layer(b);
     same_layer && alike_but_for_the_layer(a, b)
 }
 
-/// The same, whichever link layer they are set to.
+/// The same, whichever link layer they are set to. Asked of each pair of rails by each attribute: what
+/// is cheap to compare comes first.
 pub fn alike_but_for_the_layer(a: &PortView<'_>, b: &PortView<'_>) -> bool {
-    let board = match (&a.device.board_id, &b.device.board_id) {
-        (Some(a), Some(b)) => a == b,
-        _ => true,
-    };
-    let (kind, other) = (
-        Kind::of(a.device, a.port).without_layer(),
-        Kind::of(b.device, b.port).without_layer(),
-    );
-    let known = |kind: &Kind<'_>| kind.driver.is_some() && kind.model.is_some();
-    let made_alike = known(&kind) && kind == other && board;
-    a.rail && b.rail && made_alike && a.device.function == b.device.function && same_place(a, b)
+    let boards = (a.device.board_id.as_ref(), b.device.board_id.as_ref());
+    let board = !matches!(boards, (Some(a), Some(b)) if a != b);
+    let placed = a.rail && b.rail && a.device.function == b.device.function && same_place(a, b);
+    placed && board && make(a).is_some_and(|made| make(b) == Some(made))
+}
+
+/// Driver and model, where both are known.
+fn make<'a>(port: &PortView<'a>) -> Option<(&'a str, Cow<'a, str>)> {
+    Some((kind::driver(port.device)?, kind::model(port.device)?))
 }
 
 /// Whether driver and model of a port's device are known, where it has any.
 pub fn is_of_known_make(port: &PortView<'_>) -> bool {
-    let kind = Kind::of(port.device, port.port);
-    let software = port.device.function == Function::Software;
-    software || (kind.driver.is_some() && kind.model.is_some())
+    port.device.function == Function::Software || make(port).is_some()
 }
 
 /// The second ports of eight cards are not held against the first ones.

@@ -145,14 +145,21 @@ pub const CHECK: Check = Check {
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let ports = context.ports();
-    let mut found = Vec::new();
+    let has_state = |port: &PortView<'_>| !port.is_efa() && !port.is_in_a_pod();
+    let known =
+        |port: &PortView<'_>| port.device.pci_id.is_some() && port.device.board_id.is_some();
+    let mut found = LAYER.judge(context, |port| has_state(port) && known(port));
+    found
+        .iter_mut()
+        .for_each(|odd| odd.status = Status::Failing);
+    found.extend(LAYER.judge(context, |port| has_state(port) && !known(port)));
     for port in ports {
         found.extend(judge_address(context, port).or_else(|| lid_change(context, port)));
-        if port.is_efa() || port.is_in_a_pod() {
+        if !has_state(port) {
             continue;
         }
         found.extend(judge_port(context, port));
-        found.extend(judge_layer(context, port));
+        found.extend(another_layer(context, port));
         found.extend(dot1x::judge(context, port));
         found.extend(judge_bond(context, port, ports));
     }
@@ -583,15 +590,8 @@ fn layer_name(layer: LinkLayer) -> Option<&'static str> {
     }
 }
 
-/// A port in the wrong mode is healthy on its own and useless here.
-fn judge_layer(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
-    let of_peers = LAYER.judge(context, port).filter(|_| port.rail);
-    if let Some(mut found) = of_peers {
-        if port.device.pci_id.is_some() && port.device.board_id.is_some() {
-            found.status = Status::Failing;
-        }
-        return Some(found);
-    }
+/// A port in another mode than it had: healthy on its own and useless here.
+fn another_layer(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let (was, is) = (remembered(context, port, LINK_LAYER)?, port.port.link_layer);
     let other = [LinkLayer::Infiniband, LinkLayer::Ethernet]
         .into_iter()

@@ -302,7 +302,7 @@ fn another_model_or_mode_next_to_a_gpu_is_unknown() {
     };
     assert_eq!(
         told_of_a_rail_never_up(flipped),
-        [unknown, "mlx5_3/1 WrongLinkLayer Failing Verdict"]
+        ["mlx5_3/1 WrongLinkLayer Failing Verdict", unknown]
     );
 }
 

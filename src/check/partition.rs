@@ -103,11 +103,14 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
                         .with("pkey", "0x0000"),
                 );
             }
-            MEMBERSHIP
-                .judge(context, rail)
-                .or_else(|| PARTITION.judge(context, rail))
+            MEMBERSHIP.judge(context, rail)
         })
         .collect();
+    for odd in PARTITION.judge(context, |_| true) {
+        if !found.iter().any(|worse| worse.key == odd.key) {
+            found.push(odd);
+        }
+    }
     let rights: Vec<u64> = rails()
         .filter_map(|rail| (MEMBERSHIP.observed)(context, rail))
         .collect();

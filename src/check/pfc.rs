@@ -38,12 +38,7 @@ pub const CHECK: Check = Check {
     title: "Flow control",
     what: "PFC, trust state, DSCP map and ETS of each active RoCE rail against a clear majority of the rails alike, and PFC against the rail's own past. Where the majority has PFC off the fabric is lossy by design, and nothing is said; nor of virtual functions, of drivers that do not tell, with `expect.lossless = \"lossy\"`, and for a minute after the link came up.",
     reasons: &[PFC_DIFFERS, TRUST_DIFFERS, ETS_DIFFERS],
-    run: |context| {
-        context
-            .rails()
-            .filter_map(|rail| judge(context, rail))
-            .collect()
-    },
+    run,
 };
 
 /// 1: PFC is on for some priority.
@@ -135,12 +130,18 @@ fn settings<'a>(context: &Context<'a>, port: &PortView<'_>) -> Option<&'a DcbFac
     dcb(context, port.port.netdev.as_deref()?).filter(|_| judged && settled)
 }
 
-fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
-    ON.judge(context, port).or_else(|| {
-        let lossless = majority(&ON.of_peers(context, port)) == Some(1);
-        let rows = SHARED.iter().filter(|_| lossless);
-        rows.filter_map(|row| row.judge(context, port)).next()
-    })
+fn run(context: &Context<'_>) -> Vec<Candidate> {
+    let rails = context.rails();
+    let mut found: Vec<Candidate> = rails.filter_map(|rail| ON.judge(context, rail)).collect();
+    let lossless = |rail: &PortView<'_>| majority(&ON.of_peers(context, rail)) == Some(1);
+    for row in SHARED {
+        for odd in row.judge(context, lossless) {
+            if !found.iter().any(|worse| worse.key == odd.key) {
+                found.push(odd);
+            }
+        }
+    }
+    found
 }
 
 /// What DCB says of a network device, unless that is too old.

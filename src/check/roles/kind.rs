@@ -22,13 +22,10 @@ pub struct Kind<'a> {
 impl<'a> Kind<'a> {
     /// The kind of a port.
     pub fn of(device: &'a RdmaDevice, port: &RdmaPort) -> Self {
-        let driver = Some(device.driver.as_str()).filter(|driver| *driver != "unknown");
-        let layerless = driver.is_some_and(|driver| driver.starts_with("efa"));
         Kind {
-            driver,
+            driver: driver(device),
             model: model(device),
-            link_layer: Some(port.link_layer)
-                .filter(|layer| layerless || *layer != LinkLayer::Unspecified),
+            link_layer: layer(device, port),
         }
     }
 
@@ -45,32 +42,37 @@ impl<'a> Kind<'a> {
             && fits(self.link_layer.as_ref(), other.link_layer.as_ref())
     }
 
-    /// Whatever its link layer.
-    #[must_use]
-    pub fn without_layer(self) -> Self {
-        Kind {
-            link_layer: None,
-            ..self
-        }
-    }
-
     fn is_complete(&self) -> bool {
         self.driver.is_some() && self.model.is_some() && self.link_layer.is_some()
     }
 }
 
+/// The bound driver, where it is known.
+pub fn driver(device: &RdmaDevice) -> Option<&str> {
+    Some(device.driver.as_str()).filter(|driver| *driver != "unknown")
+}
+
+/// The link layer, where it was read or, as with EFA, there is none.
+pub fn layer(device: &RdmaDevice, port: &RdmaPort) -> Option<LinkLayer> {
+    let layerless = device.driver.starts_with("efa");
+    Some(port.link_layer).filter(|layer| layerless || *layer != LinkLayer::Unspecified)
+}
+
 /// PCI id; where that is missing or not what the driver says (mlx4 and mlx5 print the device id in
 /// decimal as `hca_type`), nothing is known but what the driver says.
-fn model(device: &RdmaDevice) -> Option<Cow<'_, str>> {
+pub fn model(device: &RdmaDevice) -> Option<Cow<'_, str>> {
     let told = device.hca_type.as_deref();
     let id = told
         .and_then(|told| told.strip_prefix("MT"))
-        .and_then(|id| id.parse::<u16>().ok())
-        .map(|id| format!("15b3:{id:04x}"));
+        .and_then(|id| id.parse::<u16>().ok());
+    let is = |pci: &str, id: u16| {
+        let hex = pci.strip_prefix("15b3:");
+        hex.and_then(|hex| u16::from_str_radix(hex, 16).ok()) == Some(id)
+    };
     match (device.pci_id.as_deref(), id) {
-        (Some(pci), Some(id)) if pci != id => None,
+        (Some(pci), Some(id)) if !is(pci, id) => None,
         (Some(pci), _) => Some(pci.into()),
-        (None, Some(id)) => Some(id.into()),
+        (None, Some(id)) => Some(format!("15b3:{id:04x}").into()),
         (None, None) => told.map(Into::into),
     }
 }
