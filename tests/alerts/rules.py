@@ -67,8 +67,8 @@ def silent_reasons(root: pathlib.Path) -> set:
     """Those of which the head of the rules file says why no rule takes them."""
     head = (root / "alerts/selvage.rules.yaml").read_text().split("\ngroups:\n")[0]
     _, told = head.split("Reasons that no rule takes", 1)
-    return set(re.findall(r"\b(?:[A-Z][a-z0-9]+){2,}\b|\b(?:Starting|Settling)\b", told)) - {"SelvageFabricUnknown"}
     return set(re.findall(r"\b[A-Z]\w*[a-z]\w*[A-Z]\w*\b|\b(?:Starting|Settling)\b", told)) - {"SelvageFabricUnknown"}
+
 
 def names(root: pathlib.Path) -> list:
     """Metrics, reasons, labels and annotations."""
