@@ -7,8 +7,6 @@ use super::{Action, Candidate, Check, Context, PortView, ReasonDoc, Weight};
 use crate::observe::track::Track;
 use std::time::Duration;
 
-const ID: &str = "congestion";
-
 const WE_PAUSE: &str = "This host cannot take in what arrives. Look for what slows its receive side: PCIe width and errors, the IOMMU, ACS, GPU errors, `rx_out_of_buffer` and `outbound_pci_stalled_*` of `ethtool -S`.";
 const PEER_PAUSES: &str = "The fabric or a peer slows this host; as a rule it is not at fault. Look for the host whose transmitted pause rises, and at the switch port.";
 
@@ -119,7 +117,7 @@ const CONGESTION_CONTROL: &[Rule] = &[
 
 /// The row in the table.
 pub const CHECK: Check = Check {
-    id: ID,
+    id: "congestion",
     title: "Congestion",
     what: "By priority and direction the share of time paused (not frames, whose length is not comparable), the NIC's own storm events, drops on priorities with PFC and without, and congestion notifications. Whether drops matter depends on `expect.lossless`. What a driver does not show is not observable, and never zero. A host that sends pause is the cause; one that receives it is the victim.",
     reasons: &[
@@ -133,6 +131,7 @@ pub const CHECK: Check = Check {
         NOTIFICATIONS,
         IGNORED,
     ],
+    timing: |policy| policy.congestion.timing(),
     run,
 };
 
@@ -167,18 +166,14 @@ fn say(
     part: &str,
     message: &str,
 ) -> Candidate {
-    let (key, subject) = (&port.key, &port.subject);
-    doc.candidate(
-        ID,
-        (format!("{key}{part}"), format!("{subject}{part}")),
-        context.policy.congestion.timing(),
-        format!("{subject}: {message}"),
-    )
+    let mut found = context.of_port(&doc, port, format!("{}: {message}", port.subject));
+    found.key.push_str(part);
+    found.subject.push_str(part);
+    found
 }
 
 fn rose(counters: &Counters<'_, '_>, doc: &ReasonDoc, rise: &Rise, message: &str) -> Candidate {
-    let timing = counters.context.policy.congestion.timing();
-    rise.candidate((ID, timing), doc, counters.port, message)
+    rise.candidate((counters.context, counters.port), doc, message)
 }
 
 /// Share of the last sample's time that was paused.

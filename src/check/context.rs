@@ -5,7 +5,7 @@ use super::gpudirect::{self, GpuDirectVerdict};
 use super::nccl_jobs::Jobs;
 use super::policy::{Limit, Policy};
 use super::profile::Profile;
-use super::{Action, Candidate, ReasonDoc, Timing, Weight};
+use super::{Action, Candidate, Check, PASSES_WITHIN, ReasonDoc, Status, Timing, Weight};
 use crate::check::roles::kind::Kind;
 use crate::check::roles::{Role, RoleFacts};
 use crate::observe::dot1x::Dot1xFacts;
@@ -41,6 +41,8 @@ pub struct Context<'a> {
     pub profile: Option<&'a Profile>,
     /// What the Node promises to pods; none where no API server has told.
     pub offer: Option<&'a NodeResources>,
+    /// Id and timing of the check that judges; none before [`Context::of_check`].
+    check: (&'static str, Timing),
     ports: Rc<[PortView<'a>]>,
     gpudirect_verdict: Rc<GpuDirectVerdict>,
 }
@@ -160,6 +162,7 @@ impl<'a> Context<'a> {
             jobs: None,
             profile: None,
             offer: None,
+            check: ("", Timing::default()),
             ports: Rc::default(),
             gpudirect_verdict: Rc::default(),
         };
@@ -168,6 +171,43 @@ impl<'a> Context<'a> {
             .collect();
         context.gpudirect_verdict = Rc::new(gpudirect::verdict(&context));
         context
+    }
+
+    /// The same moment for one check, whose id and timing its candidates have.
+    #[must_use]
+    pub fn of_check(&self, check: &Check) -> Self {
+        Context {
+            check: (check.id, (check.timing)(self.policy)),
+            ..self.clone()
+        }
+    }
+
+    /// A candidate of the check that judges: status, weight and remedy are the reason's own.
+    pub fn candidate(
+        &self,
+        doc: &ReasonDoc,
+        about: (impl Into<String>, impl Into<String>),
+        message: impl Into<String>,
+    ) -> Candidate {
+        let (check, timing) = self.check;
+        doc.candidate(check, about, timing, message)
+    }
+
+    /// A candidate about a port. Only rails move the verdict: of another port it is a notice, and
+    /// nothing worse than degraded.
+    pub fn of_port(
+        &self,
+        doc: &ReasonDoc,
+        port: &PortView<'_>,
+        message: impl Into<String>,
+    ) -> Candidate {
+        let about = (port.key.to_string(), port.subject.clone());
+        let mut found = self.candidate(doc, about, message);
+        if !port.rail {
+            found.weight = Weight::Notice;
+            found.status = found.status.min(Status::Degraded);
+        }
+        found
     }
 
     /// Which path GPUDirect RDMA can take on this node: judged once a moment.
@@ -396,6 +436,15 @@ impl Candidate {
         self.action = action;
         self.remedy = remedy.into();
         self
+    }
+
+    /// With the seconds within which a planned event would have ended it, if it may be one.
+    #[must_use]
+    pub fn passing_within(self, seconds: Option<u64>) -> Self {
+        match seconds {
+            Some(seconds) => self.with(PASSES_WITHIN, seconds),
+            None => self,
+        }
     }
 
     /// With another weight than the reason's own.

@@ -3,8 +3,6 @@
 use super::{Action, Candidate, Check, Context, ReasonDoc};
 use crate::observe::counters::{CounterKind, pma_kind};
 
-const ID: &str = "counter_saturated";
-
 const SATURATED: ReasonDoc = ReasonDoc::unknown(
     "CounterSaturated",
     Action::None,
@@ -21,10 +19,11 @@ const OF_NO_USE: &[&str] = &[
 
 /// The row in the table.
 pub const CHECK: Check = Check {
-    id: ID,
+    id: "counter_saturated",
     title: "Saturated counters",
     what: "InfiniBand's error counters are 4 to 16 bits wide and stop at their end (15, 255, 65535). One that stands there is blind, which looks like health.",
     reasons: &[SATURATED],
+    timing: |policy| policy.counter_saturated.timing(),
     run,
 };
 
@@ -44,14 +43,9 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         let Some(first) = stuck.first() else {
             continue;
         };
-        let mut candidate = SATURATED
-            .candidate(
-                ID,
-                (port.key.to_string(), port.subject.clone()),
-                context.policy.counter_saturated.timing(),
-                format!("{}: stuck at their end: {}", port.subject, stuck.join(", ")),
-            )
-            .with("counters", stuck.join(" "));
+        let message = format!("{}: stuck at their end: {}", port.subject, stuck.join(", "));
+        let mut candidate =
+            (context.of_port(&SATURATED, port, message)).with("counters", stuck.join(" "));
         if let CounterKind::Saturating { max } = pma_kind(first) {
             candidate = candidate.with("end_of_first", max);
         }

@@ -4,7 +4,7 @@ use super::debounce::WHOLE_NODE;
 use super::expected::{Because, DRIVEN, GPUS, UP, identity, is_driven};
 use super::nic_kernel::is_resetting;
 use super::profile::Profile;
-use super::{Action, Candidate, Check, Context, PASSES_WITHIN, ReasonDoc, Status, Weight};
+use super::{Action, Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
 use crate::check::roles::Role;
 use crate::observe::history::SeenDevice;
 use crate::observe::pci::{PciFacts, PciFunction};
@@ -15,8 +15,6 @@ use std::collections::BTreeSet;
 
 mod dead_by_log;
 mod without_driver;
-
-const ID: &str = "device_missing";
 
 const RAIL_VANISHED: ReasonDoc = ReasonDoc::failing(
     "RailVanished",
@@ -100,7 +98,7 @@ const BUS_UNREADABLE: ReasonDoc = ReasonDoc::unknown(
 
 /// The row in the table.
 pub const CHECK: Check = Check {
-    id: ID,
+    id: "device_missing",
     title: "Missing rails and GPUs",
     what: "RDMA devices and GPUs against those seen earlier (kept over reboots; `selvage accept` forgets them), and against `expect.rails`, `expect.gpus` and the GPUs of a known machine; NICs on the PCI bus against RDMA devices, and GPUs of the driver against those on the bus. A device is gone once several enumerations in a row missed it and `gone_after` has passed, as a driver reload hides it for seconds. Where RDMA devices belong to one network namespace each, one that is gone was moved, not lost. Config space that reads all ones counts once a second look confirms it, as a reset reads so for a moment.",
     reasons: &[
@@ -118,6 +116,7 @@ pub const CHECK: Check = Check {
         GPU_NOT_ON_BUS,
         BUS_UNREADABLE,
     ],
+    timing: |policy| policy.device_missing.timing(),
     run,
 };
 
@@ -134,14 +133,9 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     found.extend(dead);
     found.extend(without_driver::rails_without_driver(context));
     if context.snapshot.pci.is_some() && context.pci().is_none() {
-        let timing = context.policy.device_missing.timing();
         // An empty key stands for every key of the check.
-        found.push(BUS_UNREADABLE.candidate(
-            ID,
-            (WHOLE_NODE, "pci"),
-            timing,
-            "PCI facts are too old to go by",
-        ));
+        let (about, message) = ((WHOLE_NODE, "pci"), "PCI facts are too old to go by");
+        found.push(context.candidate(&BUS_UNREADABLE, about, message));
     }
     found
 }
@@ -165,7 +159,6 @@ fn ports_of<'a>(key: &'a DeviceKey, seen: &'a SeenDevice) -> impl Iterator<Item 
 }
 
 fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
-    let policy = &context.policy.device_missing;
     let mut found = Vec::new();
     for (key, seen) in &context.history.devices {
         if !is_gone(context, seen.missed, seen.last_seen) {
@@ -179,9 +172,9 @@ fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
                 .is_some_and(|history| history.ever_active)
         });
         let doc = match (rail, moved(context)) {
-            (true, true) => RAIL_MOVED,
-            (true, false) => RAIL_VANISHED,
-            (false, false) if was_up => DEVICE_VANISHED,
+            (true, true) => &RAIL_MOVED,
+            (true, false) => &RAIL_VANISHED,
+            (false, false) if was_up => &DEVICE_VANISHED,
             _ => continue,
         };
         let message = format!(
@@ -189,27 +182,21 @@ fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
             seen.name, seen.missed
         );
         let about = (key.to_string(), seen.name.clone());
-        let candidate = doc.candidate(ID, about, policy.timing(), message);
-        let mut candidate = candidate
+        let found_gone = (context.candidate(doc, about, message))
             .with("address", key.to_string())
             .with("missed", seen.missed);
-        if is_resetting(context, &key.to_string()) {
-            candidate.status = candidate.status.min(Status::Degraded);
-        }
-        found.push(match back_within(context, key) {
-            Some(seconds) => candidate.with(PASSES_WITHIN, seconds),
-            None => candidate,
-        });
+        found.push(found_gone.passing_within(back_within(context, key)));
     }
     found
 }
 
-/// Seconds within which a device that is gone is back if that was planned: its function still answers
-/// on the bus.
+/// Seconds within which a device that is gone is back if that was planned: its driver announced a
+/// reset, or its function still answers on the bus.
 fn back_within(context: &Context<'_>, key: &DeviceKey) -> Option<u64> {
     let pci = context.pci()?;
     let dead = |function: &PciFunction| function.config_dead == Reading::Value(true);
-    let answers = pci.bare.contains_key(&key.0)
+    let answers = is_resetting(context, &key.0)
+        || pci.bare.contains_key(&key.0)
         || pci
             .functions
             .get(&key.0)
@@ -250,8 +237,7 @@ fn remembered_rails(context: &Context<'_>) -> Vec<Candidate> {
                 part.name
             );
             let about = (key.clone(), part.name.clone());
-            RAIL_VANISHED
-                .candidate(ID, about, policy.device_missing.timing(), message)
+            (context.candidate(&RAIL_VANISHED, about, message))
                 .raised_after(policy.link_state.training_grace.0)
                 .with("address", key.as_str())
                 .expecting(true, Because::Remembered)
@@ -268,14 +254,12 @@ fn missing_rails(context: &Context<'_>) -> Option<Candidate> {
     if have >= expected as usize {
         return None;
     }
-    let doc = if moved(context) {
-        RAIL_MOVED
-    } else {
-        MISSING_RAIL
+    let doc = match moved(context) {
+        true => &RAIL_MOVED,
+        false => &MISSING_RAIL,
     };
     let message = format!("{have} rails of {expected} that are expected");
-    let found = doc.candidate(ID, ("rails", "rails"), policy.timing(), message);
-    let found = found
+    let found = (context.candidate(doc, ("rails", "rails"), message))
         .raised_after(policy.expected_raise_after.0)
         .with("rails", have)
         .with("expected", expected)
@@ -290,34 +274,22 @@ fn missing_rails(context: &Context<'_>) -> Option<Candidate> {
         .map(|(key, _)| back_within(context, key))
         .max()
         .flatten();
-    Some(match back {
-        Some(seconds) => found.with(PASSES_WITHIN, seconds),
-        None => found,
-    })
+    Some(found.passing_within(back))
 }
 
 fn gpus(context: &Context<'_>) -> Vec<Candidate> {
-    let policy = &context.policy.device_missing;
     let Some(pci) = context.pci() else {
         return Vec::new();
     };
-    let mut found: Vec<Candidate> = context
-        .history
-        .gpus
-        .iter()
-        .filter(|(_, seen)| is_gone(context, seen.missed, seen.last_seen))
-        .map(|(address, seen)| {
-            GPU_VANISHED
-                .candidate(
-                    ID,
-                    (address.clone(), address.clone()),
-                    policy.timing(),
-                    format!("GPU {address} has left the PCI bus"),
-                )
-                .with("address", address.as_str())
-                .with("missed", seen.missed)
-        })
-        .collect();
+    let gone = (context.history.gpus.iter())
+        .filter(|(_, seen)| is_gone(context, seen.missed, seen.last_seen));
+    let vanished = gone.map(|(address, seen)| {
+        let message = format!("GPU {address} has left the PCI bus");
+        (context.candidate(&GPU_VANISHED, (address, address), message))
+            .with("address", address.as_str())
+            .with("missed", seen.missed)
+    });
+    let mut found: Vec<Candidate> = vanished.collect();
     found.extend(gpus_not_on_bus(context, pci));
     found.extend(missing_gpus(context, pci));
     found.extend(gpus_not_driven(context, pci));
@@ -338,16 +310,10 @@ fn missing_gpus(context: &Context<'_>, pci: &PciFacts) -> Option<Candidate> {
     };
     (have < expected).then(|| {
         let message = format!("{have} GPUs of {expected} that are expected");
-        let about = ("gpus", "gpus");
         // A guest may be a share of the machine.
         let share = because == Because::Shape && pci.virtual_machine;
-        MISSING_GPU
-            .candidate(ID, about, policy.timing(), message)
-            .weighing(if share {
-                Weight::Notice
-            } else {
-                Weight::Verdict
-            })
+        (context.candidate(&MISSING_GPU, ("gpus", "gpus"), message))
+            .weighing(Weight::counting_if(!share))
             .raised_after(policy.expected_raise_after.0)
             .with("gpus", have)
             .with("expected", expected)
@@ -380,26 +346,23 @@ fn gpus_not_driven(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
     let gpus = all().filter(waiting);
     gpus.map(|gpu| {
         // Two findings: what was waited for while no GPU had a driver does not count once some have.
-        let about = (
-            format!("{gpu} {}", if some { "driver" } else { "no driver" }),
-            gpu.clone(),
-        );
-        let message = match some {
-            true => format!("GPU {gpu} is not driven, and others are"),
-            false => format!("GPU {gpu} is not driven, and it was"),
+        let (waits, and, because, raise_after) = match some {
+            true => (
+                "driver",
+                "others are",
+                Because::Peers,
+                policy.undriven_raise_after,
+            ),
+            false => (
+                "no driver",
+                "it was",
+                Because::Remembered,
+                policy.driver_grace,
+            ),
         };
-        let because = if some {
-            Because::Peers
-        } else {
-            Because::Remembered
-        };
-        let raise_after = if some {
-            policy.undriven_raise_after
-        } else {
-            policy.driver_grace
-        };
-        GPU_NOT_DRIVEN
-            .candidate(ID, about, policy.timing(), message)
+        let about = (format!("{gpu} {waits}"), gpu.as_str());
+        let message = format!("GPU {gpu} is not driven, and {and}");
+        (context.candidate(&GPU_NOT_DRIVEN, about, message))
             .raised_after(raise_after.0)
             .with("address", gpu)
             .expecting("driven", because)
@@ -419,8 +382,7 @@ fn gpus_not_on_bus(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
         .map(|gpu| {
             let about = (format!("{gpu} bus"), gpu.to_string());
             let message = format!("GPU {gpu} is not on the PCI bus, though the driver lists it");
-            GPU_NOT_ON_BUS
-                .candidate(ID, about, policy.timing(), message)
+            (context.candidate(&GPU_NOT_ON_BUS, about, message))
                 .raised_after(policy.expected_raise_after.0)
                 .with("address", gpu.to_string())
         })
@@ -439,31 +401,22 @@ fn dead_functions(context: &Context<'_>) -> Vec<Candidate> {
             continue;
         }
         let gpu = pci.gpus.iter().any(|gpu| gpu.to_string() == *address);
-        let nic = ports
-            .iter()
-            .filter(|port| {
-                port.device
-                    .pci
-                    .is_some_and(|pci| pci.to_string() == *address)
-            })
-            .max_by_key(|port| port.rail);
+        let is_at =
+            |port: &&PortView<'_>| (port.device.pci).is_some_and(|pci| pci.to_string() == *address);
+        let nic = (ports.iter().filter(is_at)).max_by_key(|port| port.rail);
         let (doc, subject, weight) = if gpu {
-            (GPU_FELL_OFF, address.clone(), Weight::Verdict)
+            (&GPU_FELL_OFF, address.clone(), Weight::Verdict)
         } else if let Some(port) = nic {
-            (NIC_FELL_OFF, port.device.name.clone(), port.weight())
+            (&NIC_FELL_OFF, port.device.name.clone(), port.weight())
         } else if rail_of(context, address) {
             let name = context.device_name(&DeviceKey(address.clone()));
-            (NIC_FELL_OFF, name, Weight::Verdict)
+            (&NIC_FELL_OFF, name, Weight::Verdict)
         } else {
             continue;
         };
-        let mut candidate = doc
-            .candidate(
-                ID,
-                (format!("{address} config"), subject.clone()),
-                policy.timing(),
-                format!("{subject} does not answer on the PCI bus"),
-            )
+        let message = format!("{subject} does not answer on the PCI bus");
+        let about = (format!("{address} config"), subject);
+        let mut candidate = (context.candidate(doc, about, message))
             .weighing(weight)
             .raised_after(policy.dead_raise_after.0)
             .with("address", address.as_str());

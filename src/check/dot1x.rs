@@ -4,9 +4,6 @@ use super::likeness::Peers;
 use super::{Action, Candidate, Context, PortView, ReasonDoc, Status, Weight};
 use crate::observe::dot1x::Dot1xFacts;
 
-/// The check that these reasons belong to.
-const ID: &str = "link_state";
-
 /// The interface that remedies name until they are about one.
 const SOME_INTERFACE: &str = "enp24s0np0";
 
@@ -25,33 +22,20 @@ pub(super) fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candid
     if evidence.is_none() && !facts.tries() {
         return None;
     }
-    let policy = &context.policy.link_state;
-    let hold = policy.unauthorized_raise_after.0;
+    let hold = context.policy.link_state.unauthorized_raise_after.0;
     let why = match (facts.failed(), &facts.method) {
         (true, Some(_)) => "its 802.1X authentication failed",
         (true, None) => "its 802.1X authentication failed, refused by name or not answered",
         (false, _) => "its 802.1X authentication has not come to an end",
     };
     let shown = evidence.map_or_else(String::new, |evidence| format!(" ({evidence})"));
-    let mut candidate = NOT_AUTHENTICATED
-        .candidate(
-            ID,
-            (port.key.to_string(), port.subject.clone()),
-            policy.timing(),
-            format!(
-                "{} is up, but {why}: {name} is {}{shown}",
-                port.subject,
-                facts.told()
-            ),
-        )
-        .weighing(port.weight())
-        .raised_after(if facts.failed() {
-            hold
-        } else {
-            hold.saturating_mul(2)
-        })
+    let (subject, told) = (&port.subject, facts.told());
+    let message = format!("{subject} is up, but {why}: {name} is {told}{shown}");
+    let attempts = if facts.failed() { 1 } else { 2 };
+    let mut candidate = (context.of_port(&NOT_AUTHENTICATED, port, message))
+        .raised_after(hold.saturating_mul(attempts))
         .with("netdev", name)
-        .with("dot1x", facts.told());
+        .with("dot1x", told);
     candidate.remedy = candidate.remedy.replace(SOME_INTERFACE, name);
     if let Some(method) = &facts.method {
         candidate = candidate.with("method", method.as_str());
@@ -59,10 +43,7 @@ pub(super) fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candid
     if let Some(evidence) = evidence {
         candidate = candidate.with("evidence", evidence);
     } else {
-        candidate.weight = Weight::Notice;
-    }
-    if evidence.is_none() || !port.rail {
-        candidate.status = Status::Degraded;
+        (candidate.status, candidate.weight) = (Status::Degraded, Weight::Notice);
     }
     Some(candidate)
 }

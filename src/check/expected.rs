@@ -10,7 +10,7 @@
 //! All attributes are numbers of which more is better.
 
 use super::likeness::{self, alike};
-use super::{Candidate, Context, PortView, ReasonDoc, Timing, Weight};
+use super::{Candidate, Context, PortView, ReasonDoc, Weight};
 use crate::check::profile::Sure;
 use crate::check::roles::is_set;
 use crate::observe::pci::PciFacts;
@@ -63,8 +63,6 @@ pub type OfPeers = fn(&[u64], u64) -> Option<(u64, bool)>;
 pub struct Row {
     /// Name in the memory.
     pub attribute: &'static str,
-    /// Id of the check that the attribute belongs to.
-    pub check: &'static str,
     /// The value of a rail that is up; `None` where it is not observed or says nothing.
     pub observed: fn(&Context<'_>, &PortView<'_>) -> Option<u64>,
     /// The operator's number.
@@ -85,8 +83,6 @@ pub struct Row {
     pub verb: &'static str,
     /// Name of the observed value in the evidence.
     pub evidence: &'static str,
-    /// How long to look.
-    pub timing: fn(&Context<'_>) -> Timing,
     /// Reason by the source of the expectation.
     pub reason: fn(Because) -> &'static ReasonDoc,
 }
@@ -107,15 +103,12 @@ pub struct Shortfall {
 /// A row whose attribute is not configured, of no shape and not in the history, with a number that
 /// stands for itself.
 pub const fn row(
-    check: &'static str,
     attribute: &'static str,
     observed: fn(&Context<'_>, &PortView<'_>) -> Option<u64>,
-    timing: fn(&Context<'_>) -> Timing,
     reason: fn(Because) -> &'static ReasonDoc,
 ) -> Row {
     Row {
         attribute,
-        check,
         observed,
         configured: |_| None,
         shape: |_| None,
@@ -126,7 +119,6 @@ pub const fn row(
         value: |value| value.into(),
         verb: "has",
         evidence: attribute,
-        timing,
         reason,
     }
 }
@@ -209,13 +201,11 @@ impl Row {
             "{} {} {observed}, expected {expected}, {because}",
             port.subject, self.verb
         );
-        let about = (port.key.to_string(), port.subject.clone());
-        let weight = match short.proof {
-            true => port.weight().min(doc.weight),
-            false => Weight::Notice,
-        };
-        doc.candidate(self.check, about, (self.timing)(context), message)
-            .weighing(weight)
+        let mut found = context.of_port(doc, port, message);
+        if !short.proof {
+            found.weight = Weight::Notice;
+        }
+        found
             .with(self.evidence, (self.value)(short.observed))
             .expecting((self.value)(short.expected), short.because)
     }
@@ -247,14 +237,10 @@ pub struct Shared {
     pub name: &'static str,
     /// Name in the evidence.
     pub evidence: &'static str,
-    /// Id of the check that the attribute belongs to.
-    pub check: &'static str,
     /// The value of a rail that is up, for people; `None` where it is not observed or says nothing.
     pub observed: fn(&Context<'_>, &PortView<'_>) -> Option<String>,
     /// Which rails share it.
     pub alike: fn(&PortView<'_>, &PortView<'_>) -> bool,
-    /// How long to look.
-    pub timing: fn(&Context<'_>) -> Timing,
     /// What an odd rail is.
     pub reason: &'static ReasonDoc,
 }
@@ -291,9 +277,8 @@ impl Shared {
     ) -> Candidate {
         let (subject, name) = (&port.subject, self.name);
         let message = format!("{subject}: {name} is {own}, {usual} on most rails alike");
-        let about = (port.key.to_string(), subject.clone());
-        let found = (self.reason).candidate(self.check, about, (self.timing)(context), message);
-        found
+        context
+            .of_port(self.reason, port, message)
             .with(self.evidence, own)
             .expecting(usual, Because::Peers)
     }

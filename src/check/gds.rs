@@ -4,8 +4,6 @@ use super::context::span_text;
 use super::{Action, Candidate, Check, Context, ReasonDoc, Weight};
 use crate::observe::reading::Reading;
 
-const ID: &str = "gds";
-
 const MISSING: ReasonDoc = ReasonDoc::degraded(
     "GdsMissing",
     Action::ReloadDriver,
@@ -27,10 +25,11 @@ const ERRORS: ReasonDoc = ReasonDoc::degraded(
 
 /// The row in the table.
 pub const CHECK: Check = Check {
-    id: ID,
+    id: "gds",
     title: "GPUDirect Storage",
     what: "Only where `expect.gds` is set: whether nvidia-fs is there, and whether its error counts rise. Elsewhere rising errors are a notice.",
     reasons: &[MISSING, UNREADABLE, ERRORS],
+    timing: |policy| policy.gds.timing(),
     run,
 };
 
@@ -39,7 +38,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let policy = &context.policy.gds;
     let mut found = Vec::new();
     let say = |doc: ReasonDoc, key: &str, message: String| {
-        doc.candidate(ID, (key, "nvidia_fs"), policy.timing(), message)
+        context.candidate(&doc, (key, "nvidia_fs"), message)
     };
     if expected {
         let facts = context.gpudirect();

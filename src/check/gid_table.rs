@@ -4,8 +4,6 @@ use super::expected::{Row, row};
 use super::{Action, Candidate, Check, Context, PortView, ReasonDoc};
 use crate::observe::rdma::{Gid, GidKind, GidTable};
 
-const ID: &str = "gid_table";
-
 const NO_ROCE_V2: ReasonDoc = ReasonDoc::degraded(
     "NoRoceV2Gid",
     Action::FixConfiguration,
@@ -33,10 +31,11 @@ const UNREADABLE: ReasonDoc = ReasonDoc::unknown(
 
 /// The row in the table.
 pub const CHECK: Check = Check {
-    id: ID,
+    id: "gid_table",
     title: "GID table",
     what: "Each active RoCE rail needs a RoCE v2 GID, and one that can be routed where rails alike have one, or it had one itself. A function whose virtual functions are in use, a rail whose network device is not in the host's namespace (a pod holds it) and iWARP are left alone; of a table that was read in part nothing is concluded.",
     reasons: &[NO_ROCE_V2, LINK_LOCAL_ONLY, LESS, UNREADABLE],
+    timing: |policy| policy.gid_table.timing(),
     run,
 };
 
@@ -47,13 +46,7 @@ pub const GIDS: Row = Row {
     value: |kind| kind_name(kind).into(),
     verb: "has RoCE v2 GIDs of the kind:",
     evidence: "gid_kind",
-    ..row(
-        ID,
-        "gid",
-        best_kind,
-        |context| context.policy.gid_table.timing(),
-        |_| &LESS,
-    )
+    ..row("gid", best_kind, |_| &LESS)
 };
 
 fn kind_name(kind: u64) -> &'static str {
@@ -103,14 +96,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
 }
 
 fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
-    let say = |doc: ReasonDoc, message: String| {
-        doc.candidate(
-            ID,
-            (port.key.to_string(), port.subject.clone()),
-            context.policy.gid_table.timing(),
-            message,
-        )
-    };
+    let say = |doc: &ReasonDoc, message: String| context.of_port(doc, port, message);
     let table = table(context, port);
     if let Some(less) = GIDS.judge(context, port)
         && table.is_some_and(|table| table.complete)
@@ -126,7 +112,7 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
             });
         return looked.then(|| {
             say(
-                UNREADABLE,
+                &UNREADABLE,
                 format!("the GID table of {} cannot be read", port.subject),
             )
         });
@@ -143,7 +129,7 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
             port.subject,
             table.gids.len()
         );
-        return Some(say(UNREADABLE, message));
+        return Some(say(&UNREADABLE, message));
     }
     if v2.is_empty() {
         if !table.complete {
@@ -151,7 +137,7 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         }
         return Some(
             say(
-                NO_ROCE_V2,
+                &NO_ROCE_V2,
                 format!(
                     "{} is up, but none of its {} GIDs is of RoCE v2",
                     port.subject,
@@ -163,7 +149,7 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     }
     (table.complete && v2.iter().all(|gid| is_link_local(&gid.gid))).then(|| {
         say(
-            LINK_LOCAL_ONLY,
+            &LINK_LOCAL_ONLY,
             format!("{} has link-local RoCE v2 addresses only", port.subject),
         )
         .with("roce_v2_gids", v2.len())

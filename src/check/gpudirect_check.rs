@@ -10,8 +10,6 @@ use crate::observe::pci::PciFacts;
 use crate::observe::reading::Reading;
 use std::collections::BTreeSet;
 
-const ID: &str = "gpudirect";
-
 const PATH_MISSING: ReasonDoc = ReasonDoc::degraded(
     "GpuDirectPathMissing",
     Action::ReloadDriver,
@@ -59,7 +57,7 @@ const PEERMEM_ERROR: ReasonDoc = ReasonDoc::degraded(
 
 /// The row in the table.
 pub const CHECK: Check = Check {
-    id: ID,
+    id: "gpudirect",
     title: "GPUDirect RDMA path",
     what: "Which path GPUDirect RDMA can take: DMA-BUF (kernel 5.12, open kernel module 515, a NIC driver that has it: mlx5, efa, bnxt_re, irdma), a peer-memory module that is registered, or none. By default judged where GPUs, their driver and rails are all there; `expect.gpudirect` is `auto`, `required` or `off`. A Grace CPU's IOMMU translates by design and is left alone.",
     reasons: &[
@@ -71,6 +69,7 @@ pub const CHECK: Check = Check {
         ACS_REDIRECTS,
         PEERMEM_ERROR,
     ],
+    timing: |policy| policy.gpudirect.timing(),
     run,
 };
 
@@ -122,7 +121,7 @@ fn say(
     subject: (&str, &str),
     message: impl Into<String>,
 ) -> Candidate {
-    doc.candidate(ID, subject, context.policy.gpudirect.timing(), message)
+    context.candidate(&doc, subject, message)
 }
 
 fn judge_path(context: &Context<'_>, facts: &GpuDirectFacts, required: bool) -> Option<Candidate> {

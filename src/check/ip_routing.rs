@@ -9,8 +9,6 @@ use super::rising::Counters;
 use super::{Action, Candidate, Check, Context, PortView, ReasonDoc, Weight};
 use crate::observe::netdev::Ipv4Facts;
 
-const ID: &str = "ip_routing";
-
 const SHARED_SUBNET: ReasonDoc = ReasonDoc::degraded(
     "SubnetShared",
     Action::FixConfiguration,
@@ -27,10 +25,11 @@ const DIFFER: ReasonDoc = ReasonDoc::degraded(
 
 /// The row in the table.
 pub const CHECK: Check = Check {
-    id: ID,
+    id: "ip_routing",
     title: "IP routing",
     what: "rp_filter, arp_ignore, arp_announce and arp_filter in force (the greater of `all` and the interface's) of RoCE rails that share an IPv4 subnet of more than two addresses with another rail. Rails with a subnet each, without IPv4, in a pod or in a bond are left alone, as are InfiniBand and EFA.",
     reasons: &[SHARED_SUBNET, DIFFER],
+    timing: |policy| policy.ip_routing.timing(),
     run: |context| {
         let shares = |rail: &PortView<'_>| shares_subnet(context, rail);
         let risky = context.rails().filter(|rail| shares(rail));
@@ -44,7 +43,6 @@ pub const CHECK: Check = Check {
 const SETTINGS: Shared = Shared {
     name: "the set of IP settings",
     evidence: "settings",
-    check: ID,
     observed: |context, port| {
         let facts = ipv4(context, port)?;
         Some(format!(
@@ -53,7 +51,6 @@ const SETTINGS: Shared = Shared {
         ))
     },
     alike,
-    timing: |context| context.policy.ip_routing.timing(),
     reason: &DIFFER,
 };
 
@@ -102,16 +99,10 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let breaks = retries.or_else(|| counters.above(&["hw.local_ack_timeout_err"], policy.timeout));
     let (subject, subnets) = (&port.subject, facts.subnets.join(", "));
     let message = format!("{subject} is in {subnets} with other rails, and {what}");
-    let (about, timing) = (
-        (port.key.to_string(), subject.clone()),
-        context.policy.ip_routing.timing(),
-    );
-    let found = SHARED_SUBNET.candidate(ID, about, timing, message);
-    let found = found.weighing(Weight::counting_if(breaks.is_some()));
-    let found = found
+    let found = (context.of_port(&SHARED_SUBNET, port, message))
+        .weighing(Weight::counting_if(breaks.is_some()))
         .with("subnet", subnets)
-        .with("arp_ignore", facts.arp_ignore?);
-    let found = found
+        .with("arp_ignore", facts.arp_ignore?)
         .with("arp_announce", facts.arp_announce?)
         .with("rp_filter", facts.rp_filter?);
     Some(match breaks {

@@ -6,8 +6,6 @@ use super::rising::{Counters, Rule, rule};
 use super::{Action, Candidate, Check, Context, PortView, ReasonDoc};
 use std::time::Duration;
 
-const ID: &str = "link_errors";
-
 const CABLE: &str = "Clean and reseat the cable's connectors, then replace cable and module; `mlxlink -d DEV -c -e` or `perfquery -x` tell more. Errors that stay with the port are the NIC's or the switch's.";
 
 const SYMBOL: ReasonDoc = ReasonDoc::degraded(
@@ -124,7 +122,7 @@ const OF_PACKETS: &[Rule] = &[
 
 /// The row in the table.
 pub const CHECK: Check = Check {
-    id: ID,
+    id: "link_errors",
     title: "Link errors",
     what: "How fast the error counters of each port rise: InfiniBand's own (PMA), RoCE's ICRC errors, and the physical-layer errors of the Ethernet side. Only rises since the first sample count, and what a link counts while it trains is left out. A counter stuck at its maximum is reported by counter_saturated. Of the bits that error correction mends on RoCE rails the share counts, against the limits for the lanes' speed and the median of the rails alike.",
     reasons: &[
@@ -138,6 +136,7 @@ pub const CHECK: Check = Check {
         ADMIN_COMMANDS,
         CORRECTED,
     ],
+    timing: |policy| policy.link_errors.timing(),
     run,
 };
 
@@ -183,11 +182,7 @@ fn corrected_bits(context: &Context<'_>) -> Vec<Candidate> {
         let subject = &rail.subject;
         let message =
             format!("{subject}: {share:.1e} of the bits received are corrected, {trend}; {what}");
-        let (about, timing) = (
-            (rail.key.to_string(), subject.clone()),
-            context.policy.link_errors.timing(),
-        );
-        let found = CORRECTED.candidate(ID, about, timing, message);
+        let found = context.of_port(&CORRECTED, rail, message);
         let found = found.with("share", *share).with("trend", trend);
         Some(found.expecting(*limit, Because::Shape))
     });
@@ -225,7 +220,7 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Vec<Candidate> {
             let above = rise.by > limit.more_than;
             let message = format!("{}; more than {} is too much", rise.text(), limit.more_than);
             above.then(|| {
-                rise.candidate((ID, policy.timing()), &rule.doc, port, &message)
+                rise.candidate((context, port), &rule.doc, &message)
                     .with("over_seconds", rise.over.as_secs())
                     .with("limit", limit.more_than)
             })

@@ -2,10 +2,8 @@
 
 use super::context::span_text;
 use super::policy::Limit;
-use super::{Action, Candidate, Check, Context, PortView, ReasonDoc, Status};
+use super::{Action, Candidate, Check, Context, PortView, ReasonDoc};
 use crate::observe::track::Window;
-
-const ID: &str = "link_flap";
 
 const FLAPPING: ReasonDoc = ReasonDoc::failing(
     "LinkFlapping",
@@ -22,10 +20,11 @@ const UNSTABLE: ReasonDoc = ReasonDoc::degraded(
 
 /// The row in the table.
 pub const CHECK: Check = Check {
-    id: ID,
+    id: "link_flap",
     title: "Link flaps",
     what: "Falls of the link within a window, out of the kernel's own counts (`carrier_changes` on Ethernet, `link_downed` on InfiniBand), so that flaps quicker than any poll are seen. A flap is one fall with its return. The first sample is a baseline: what the counters held before is not a flap.",
     reasons: &[FLAPPING, UNSTABLE],
+    timing: |policy| policy.link_flap.timing(),
     run,
 };
 
@@ -54,23 +53,11 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         .into_iter()
         .find(|(_, limit)| flaps(*limit) > limit.more_than)?;
     let count = flaps(limit);
-    let mut candidate = doc
-        .candidate(
-            ID,
-            (port.key.to_string(), port.subject.clone()),
-            policy.timing(),
-            format!(
-                "{} fell {count} times within {}",
-                port.subject,
-                span_text(limit.within.0)
-            ),
-        )
-        .weighing(port.weight())
+    let span = span_text(limit.within.0);
+    let message = format!("{} fell {count} times within {span}", port.subject);
+    let mut candidate = (context.of_port(&doc, port, message))
         .with("flaps", count)
         .with("within_seconds", limit.within.0.as_secs());
-    if !port.rail {
-        candidate.status = Status::Degraded;
-    }
     if let Some(last) = port.last_edge() {
         candidate = candidate.with("last_edge_seconds_ago", context.now.since(last).as_secs());
     }

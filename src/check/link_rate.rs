@@ -7,8 +7,6 @@ use crate::observe::rdma::LinkLayer;
 use crate::observe::reading::Reading;
 use crate::units::BitsPerSec;
 
-const ID: &str = "link_rate";
-
 const BELOW_EXPECTED: ReasonDoc = ReasonDoc::degraded(
     "RateBelowExpected",
     Action::ReseatCable,
@@ -48,7 +46,7 @@ const UNREADABLE: ReasonDoc = ReasonDoc::unknown(
 
 /// The row in the table.
 pub const CHECK: Check = Check {
-    id: ID,
+    id: "link_rate",
     title: "Link rate",
     what: "The rate of each active rail against, in this order, `expect.rate_gbps`, the rate that a cloud fixes for this machine, the rail's own best (kept over reboots), and the fastest rail of its kind. The rate of a port that is not active lies and is left alone, as is EFA's constant; for Ethernet speeds that mlx5 prints as 40 Gb/s the network device's speed is taken.",
     reasons: &[
@@ -59,6 +57,7 @@ pub const CHECK: Check = Check {
         BELOW_NOMINAL,
         UNREADABLE,
     ],
+    timing: |policy| policy.link_rate.timing(),
     run,
 };
 
@@ -82,10 +81,8 @@ pub const RATE: Row = Row {
     verb: "runs at",
     evidence: "rate_gbps",
     ..row(
-        ID,
         "rate",
         |context, port| context.rate(port).map(|rate| rate.0),
-        |context| context.policy.link_rate.timing(),
         |because| match because {
             Because::Configured | Because::Shape => &BELOW_EXPECTED,
             Because::Remembered => &BELOW_BEST,
@@ -106,15 +103,9 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         let rails = context.rails().collect::<Vec<_>>();
         let read = |rail: &PortView<'_>| rail.link.is_some_and(|link| link.rate.value().is_some());
         let blind = port.link.is_some() && !rails.iter().any(|rail| read(rail));
-        let about = (port.key.to_string(), port.subject.clone());
         let message = format!("rate of {} is not known: {why}", port.subject);
-        let timing = context.policy.link_rate.timing();
-        let found = UNREADABLE.candidate(ID, about, timing, message);
-        return Some(found.weighing(if blind {
-            Weight::Verdict
-        } else {
-            Weight::Notice
-        }));
+        let found = context.of_port(&UNREADABLE, port, message);
+        return Some(found.weighing(Weight::counting_if(blind)));
     }
     let lanes = |port: &PortView<'_>| port.link?.rate.value()?.lanes;
     let own_lanes = lanes(port);
@@ -140,12 +131,8 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         });
     }
     one_lane.then(|| {
-        let about = (port.key.to_string(), port.subject.clone());
         let message = format!("{} runs on 1 lane of 4", port.subject);
-        let timing = context.policy.link_rate.timing();
-        LANES_REDUCED
-            .candidate(ID, about, timing, message)
-            .with("lanes", 1)
+        (context.of_port(&LANES_REDUCED, port, message)).with("lanes", 1)
     })
 }
 

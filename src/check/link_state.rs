@@ -4,11 +4,8 @@ use super::context::span_text;
 use super::dot1x;
 use super::expected::{Because, LINK_LAYER, Shared, UP, UVERBS, remembered};
 use super::likeness::{self, Peers};
-use super::nic_kernel::is_resetting;
 use super::profile::Profile;
-use super::{
-    Action, Candidate, Check, Context, PASSES_WITHIN, PortView, ReasonDoc, Status, Weight,
-};
+use super::{Action, Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
 use crate::observe::kernel::Note;
 use crate::observe::netdev::NetdevFacts;
 use crate::observe::rdma::{Function, LinkLayer, PhysState, PortState};
@@ -140,6 +137,7 @@ pub const CHECK: Check = Check {
         RAILS_DOWN,
         dot1x::NOT_AUTHENTICATED,
     ],
+    timing: |policy| policy.link_state.timing(),
     run,
 };
 
@@ -184,16 +182,10 @@ fn unlisted_ports<'a>(context: &'a Context<'_>) -> impl Iterator<Item = Candidat
                     let subject = format!("{}/{}", device.name, key.port);
                     let message = format!("state of {subject} is not known: it has left the list");
                     let about = (key.to_string(), subject);
-                    STATE_UNREADABLE
-                        .candidate(ID, about, policy.timing(), message)
+                    (context.candidate(&STATE_UNREADABLE, about, message))
                         .raised_after(policy.unknown_raise_after.0)
                 })
         })
-}
-
-fn say(context: &Context<'_>, port: &PortView<'_>, doc: &ReasonDoc, message: String) -> Candidate {
-    let about = (port.key.to_string(), port.subject.clone());
-    doc.candidate(ID, about, context.policy.link_state.timing(), message)
 }
 
 fn phys_state(port: &PortView<'_>) -> PhysState {
@@ -219,7 +211,7 @@ fn judge_port(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let state = match port.state() {
         Some(state) if state.is_up() => return None,
         Some(PortState::Unknown) | None => {
-            let found = || say(context, port, &STATE_UNREADABLE, unreadable(port));
+            let found = || context.of_port(&STATE_UNREADABLE, port, unreadable(port));
             let after = context.policy.link_state.unknown_raise_after.0;
             return port.rail.then(|| found().raised_after(after));
         }
@@ -235,17 +227,12 @@ fn judge_port(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         false => raise_after,
     };
     let message = format!("{} {what} ({evidence})", port.subject);
-    let mut candidate = say(context, port, doc, message)
-        .weighing(port.weight())
+    let mut candidate = (context.of_port(doc, port, message))
         .raised_after(raise_after)
         .with("state", text(&state))
         .with("phys_state", text(&phys_state(port)))
         .with("evidence", evidence)
         .expecting("up", because);
-    let address = port.device.pci.map(|pci| pci.to_string());
-    if !port.rail || address.is_some_and(|address| is_resetting(context, &address)) {
-        candidate.status = Status::Degraded;
-    }
     if port.device.is_gvnic() && is_switched_off(context, port) {
         // As a pod left it: an interface that comes back out of a namespace is switched off, and the
         // next pod that gets it switches it on.
@@ -253,9 +240,7 @@ fn judge_port(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     }
     if let Some(seconds) = passes_within(context, port) {
         // It was gone before, so that there is nothing to wait for.
-        candidate = candidate
-            .raised_after(Duration::ZERO)
-            .with(PASSES_WITHIN, seconds);
+        candidate = (candidate.raised_after(Duration::ZERO)).passing_within(Some(seconds));
     }
     if let (Some(name), Some(netdev)) = (&port.port.netdev, netdev_of(context, port)) {
         candidate = candidate.with("netdev", name.as_str());
@@ -390,8 +375,7 @@ fn subnet_manager_away(context: &Context<'_>) -> Option<Candidate> {
         "{} rails wait for the subnet manager at once: it fails over, or is gone",
         waiting.len()
     );
-    let about = ("subnet manager", "subnet manager");
-    let mut found = LINK_INIT.candidate(ID, about, context.policy.link_state.timing(), message);
+    let mut found = context.candidate(&LINK_INIT, ("subnet manager", "subnet manager"), message);
     (found.status, found.weight) = (Status::Degraded, Weight::Notice);
     Some(found.with("rails", waiting.len()))
 }
@@ -412,13 +396,13 @@ fn unproven(
             let message = format!(
                 "{subject} is down and was never up this boot; of {of} rails like it {up} up"
             );
-            say(context, port, &LINK_UNPROVEN, message)
+            (context.of_port(&LINK_UNPROVEN, port, message))
                 .with("up", up)
                 .with("alike", of)
         }
         _ => {
             let message = format!("{subject} is down and was never up this boot");
-            say(context, port, &NEVER_UP, message)
+            context.of_port(&NEVER_UP, port, message)
         }
     }
 }
@@ -431,7 +415,7 @@ fn unconfigured(context: &Context<'_>, port: &PortView<'_>, state: PortState) ->
         "{} is trained, so its cable is good, but was never configured this boot: no subnet manager has brought it up",
         port.subject
     );
-    let mut candidate = say(context, port, &LINK_INIT, message)
+    let mut candidate = (context.of_port(&LINK_INIT, port, message))
         .raised_after(context.policy.link_state.init_raise_after.0)
         .with("state", text(&state))
         .with("phys_state", text(&PhysState::LinkUp));
@@ -503,7 +487,7 @@ fn judge_address(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate
     let policy = &context.policy.link_state;
     let say = |doc: &ReasonDoc, what: &str| {
         let message = format!("{} is active and {what}", port.subject);
-        say(context, port, doc, message).raised_after(policy.address_raise_after.0)
+        (context.of_port(doc, port, message)).raised_after(policy.address_raise_after.0)
     };
     let infiniband = port.port.link_layer == LinkLayer::Infiniband;
     if infiniband && port.link.is_some_and(|link| link.lid == Some(0)) {
@@ -534,10 +518,7 @@ fn lid_change(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         return None;
     }
     let subject = &port.subject;
-    let say = |doc: &ReasonDoc, message| {
-        let about = (port.key.to_string(), subject.clone());
-        doc.candidate(ID, about, policy.timing(), message)
-    };
+    let say = |doc: &ReasonDoc, message: String| context.of_port(doc, port, message);
     let history = port.history?;
     let lately = |(at, _): &(Millis, u32)| context.now.since(*at) < policy.lid_change_stands_for.0;
     let changes = [
@@ -575,10 +556,8 @@ fn lid_change(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
 const LAYER: Shared = Shared {
     name: "the port's mode",
     evidence: "link_layer",
-    check: ID,
     observed: |_, port| layer_name(port.port.link_layer).map(Into::into),
     alike: likeness::alike_but_for_the_layer,
-    timing: |context| context.policy.link_state.timing(),
     reason: &WRONG_LINK_LAYER,
 };
 
@@ -602,18 +581,10 @@ fn another_layer(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate
             .and_then(layer_name)?,
         layer_name(is)?,
     );
-    let about = (port.key.to_string(), port.subject.clone());
-    let message = format!(
-        "{}: the port's mode is {is}, and was {was} earlier",
-        port.subject
-    );
-    let timing = context.policy.link_state.timing();
-    let found = WRONG_LINK_LAYER.candidate(ID, about, timing, message);
-    Some(
-        found
-            .with("link_layer", is)
-            .expecting(was, Because::Remembered),
-    )
+    let subject = &port.subject;
+    let message = format!("{subject}: the port's mode is {is}, and was {was} earlier");
+    let found = (context.of_port(&WRONG_LINK_LAYER, port, message)).with("link_layer", is);
+    Some(found.expecting(was, Because::Remembered))
 }
 
 fn unreadable(port: &PortView<'_>) -> String {
@@ -659,19 +630,12 @@ fn judge_bond(
             })
         })
         .map(|leg| {
-            BOND_LEG_DOWN
-                .candidate(
-                    ID,
-                    (
-                        format!("{} leg {leg}", port.key),
-                        format!("{} leg {leg}", port.subject),
-                    ),
-                    context.policy.link_state.timing(),
-                    format!(
-                        "{} stays up on one leg: {leg}, another leg of its bond, has no carrier",
-                        port.subject
-                    ),
-                )
+            let (key, subject) = (&port.key, &port.subject);
+            let about = (format!("{key} leg {leg}"), format!("{subject} leg {leg}"));
+            let message = format!(
+                "{subject} stays up on one leg: {leg}, another leg of its bond, has no carrier"
+            );
+            (context.candidate(&BOND_LEG_DOWN, about, message))
                 .weighing(port.weight())
                 .with("leg", leg.as_str())
                 .with("legs", legs.len())

@@ -153,7 +153,7 @@ impl Action {
 }
 
 /// How long to look before believing, as the debounce machine takes it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Timing {
     /// Must stand this long before it is raised.
     pub raise_after: Duration,
@@ -313,6 +313,8 @@ pub struct Check {
     pub what: &'static str,
     /// Every reason that it can give.
     pub reasons: &'static [ReasonDoc],
+    /// How long it looks where a candidate does not say otherwise.
+    pub timing: fn(&Policy) -> Timing,
     /// Judges one moment; pure, so that the same context gives the same candidates.
     pub run: fn(&Context<'_>) -> Vec<Candidate>,
 }
@@ -365,7 +367,7 @@ pub fn run_all(context: &Context<'_>) -> Vec<Candidate> {
             continue;
         }
         let mut found: BTreeMap<(String, &str), Candidate> = BTreeMap::new();
-        for candidate in (check.run)(context) {
+        for candidate in (check.run)(&context.of_check(check)) {
             let id = (candidate.key.clone(), candidate.reason);
             match found.get(&id) {
                 Some(kept) if rank(kept) >= rank(&candidate) => {}

@@ -3,8 +3,6 @@
 use super::expected::{Row, row};
 use super::{Action, Check, ReasonDoc};
 
-const ID: &str = "mtu";
-
 const REDUCED: ReasonDoc = ReasonDoc::degraded(
     "MtuReduced",
     Action::FixConfiguration,
@@ -14,10 +12,11 @@ const REDUCED: ReasonDoc = ReasonDoc::degraded(
 
 /// The row in the table.
 pub const CHECK: Check = Check {
-    id: ID,
+    id: "mtu",
     title: "MTU",
     what: "The RDMA MTU (1024, 2048 or 4096 bytes) that each active RoCE rail's interface allows, against the rail's own best and the best of the rails alike. InfiniBand's is set by the subnet manager and cannot be observed; an interface in a pod's namespace is left alone.",
     reasons: &[REDUCED],
+    timing: |policy| policy.mtu.timing(),
     run: |context| {
         let rails = context.rails();
         rails
@@ -32,7 +31,6 @@ pub const ROCE_MTU: Row = Row {
     verb: "has an RDMA MTU of",
     evidence: "rdma_mtu",
     ..row(
-        ID,
         "mtu",
         |context, port| {
             let netdev = context.netdev(port.port.netdev.as_deref()?)?;
@@ -40,7 +38,6 @@ pub const ROCE_MTU: Row = Row {
                 .then(|| rdma_mtu(&port.device.driver, netdev.mtu?))
                 .flatten()
         },
-        |context| context.policy.mtu.timing(),
         |_| &REDUCED,
     )
 };

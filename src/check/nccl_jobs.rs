@@ -84,6 +84,7 @@ pub const CHECK: Check = Check {
         DAEMON_MISSING,
         DAEMON_DOWN,
     ],
+    timing: |_| AT_ONCE,
     run,
 };
 

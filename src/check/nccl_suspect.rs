@@ -31,6 +31,7 @@ pub const CHECK: Check = Check {
     title: "NCCL without a log",
     what: "Pods that hold GPUs, own no RDMA queue pair and move many bytes by TCP: a fallback that no log shows. A suspicion, never more than a notice.",
     reasons: &[SUSPECT],
+    timing: |_| AT_ONCE,
     run,
 };
 

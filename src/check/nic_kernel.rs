@@ -7,8 +7,6 @@ use crate::observe::kernel_log::{DeviceLog, Note, Seen};
 use crate::units::{DeviceKey, Millis, PortKey};
 use std::time::Duration;
 
-const ID: &str = "nic_kernel";
-
 const FIRMWARE: &str = "Drain the node; reset the device (`devlink dev reload`, or a cold reboot) and update its firmware. If it comes back, have the NIC replaced.";
 
 const HEALTH: ReasonDoc = ReasonDoc::failing(
@@ -69,7 +67,7 @@ const POWER: ReasonDoc = ReasonDoc::degraded(
 
 /// The row in the table.
 pub const CHECK: Check = Check {
-    id: ID,
+    id: "nic_kernel",
     title: "NIC events in the kernel log",
     what: "What the drivers of RDMA NICs say: lost firmware, fatal errors, commands without answer, heat, power, modules, cables. A line that tells of recovery, or that the driver started the device again, takes the earlier ones back; without one they stand for `stands_for`. A NIC whose driver announced a reset or a recovery has `reset_takes` to come back. Refused firmware commands (ACCESS_REG) are noise, and an empty cage at boot does not count as a cable taken out.",
     reasons: &[
@@ -83,6 +81,7 @@ pub const CHECK: Check = Check {
         UNPLUGGED,
         POWER,
     ],
+    timing: |policy| policy.nic_kernel.timing(),
     run,
 };
 
@@ -266,14 +265,8 @@ fn judge(
     if !unfit && context.now.since(said.last) > policy.stands_for.0 {
         return None;
     }
-    let mut candidate = rule
-        .doc
-        .candidate(
-            ID,
-            (address, nic.name.clone()),
-            policy.timing(),
-            format!("{} ({address}): {}", nic.name, said.text),
-        )
+    let message = format!("{} ({address}): {}", nic.name, said.text);
+    let mut candidate = (context.candidate(&rule.doc, (address, nic.name.as_str()), message))
         .with("address", address)
         .with("count", said.count);
     // The port is up and its counters rise: it works as far as can be seen.
@@ -281,9 +274,9 @@ fn judge(
         candidate.status = candidate.status.min(Status::Degraded);
         candidate = candidate.with("port_active_and_counting", true);
     }
-    if is_resetting(context, address) {
-        candidate.status = candidate.status.min(Status::Degraded);
-    }
+    let resets = rule.doc.status == Status::Failing && is_resetting(context, address);
+    let takes = policy.reset_takes.0.as_secs();
+    candidate = candidate.passing_within(resets.then_some(takes));
     if !nic.rail {
         candidate.weight = Weight::Notice;
         candidate.status = candidate.status.min(Status::Degraded);

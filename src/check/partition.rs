@@ -5,8 +5,6 @@ use super::likeness::alike;
 use super::{Action, Candidate, Check, Context, PortView, ReasonDoc, Weight};
 use crate::observe::rdma::{Function, LinkLayer};
 
-const ID: &str = "partition";
-
 /// Top bit of a P_Key: full member (IBTA, 10.9.1). Limited members cannot talk to limited members.
 const FULL: u16 = 0x8000;
 
@@ -39,10 +37,11 @@ const OTHER_KEY: ReasonDoc = ReasonDoc::degraded(
 
 /// The row in the table.
 pub const CHECK: Check = Check {
-    id: ID,
+    id: "partition",
     title: "Partition",
     what: "The first P_Key of each active InfiniBand rail, which queue pairs use by default. An empty one fails; a limited membership is held against the rail's own past and a clear majority of the rails alike, not for virtual functions, whose keys are their tenant's. RoCE and EFA have a constant one, which says nothing.",
     reasons: &[NONE, LIMITED, ALL_LIMITED, OTHER_KEY],
+    timing: |policy| policy.partition.timing(),
     run,
 };
 
@@ -53,13 +52,11 @@ pub const MEMBERSHIP: Row = Row {
     value: |membership| membership_name(membership).into(),
     verb: "is a partition member with rights:",
     ..row(
-        ID,
         "membership",
         |_, port| {
             let key = key(port).filter(|_| port.device.function == Function::Physical)?;
             (key != 0).then_some(if key & FULL == 0 { 1 } else { 2 })
         },
-        |context| context.policy.partition.timing(),
         |_| &LIMITED,
     )
 };
@@ -67,13 +64,11 @@ pub const MEMBERSHIP: Row = Row {
 const PARTITION: Shared = Shared {
     name: "the partition of its first P_Key",
     evidence: "pkey",
-    check: ID,
     observed: |_, port| {
         let key = key(port).filter(|_| port.device.function == Function::Physical)?;
         Some(format!("{:#06x}", key | FULL)).filter(|_| key != 0)
     },
     alike,
-    timing: |context| context.policy.partition.timing(),
     reason: &OTHER_KEY,
 };
 
@@ -89,19 +84,12 @@ fn key(port: &PortView<'_>) -> Option<u16> {
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let rails = || context.rails();
-    let timing = context.policy.partition.timing();
     let mut found: Vec<Candidate> = rails()
         .filter_map(|rail| {
             if key(rail) == Some(0) {
-                let about = (rail.key.to_string(), rail.subject.clone());
-                let message = format!(
-                    "{} is active in no partition: P_Key 0 is empty",
-                    rail.subject
-                );
-                return Some(
-                    NONE.candidate(ID, about, timing, message)
-                        .with("pkey", "0x0000"),
-                );
+                let subject = &rail.subject;
+                let message = format!("{subject} is active in no partition: P_Key 0 is empty");
+                return Some(context.of_port(&NONE, rail, message).with("pkey", "0x0000"));
             }
             MEMBERSHIP.judge(context, rail)
         })
@@ -120,7 +108,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             "all {} InfiniBand rails are limited members of their partition",
             rights.len()
         );
-        found.push(ALL_LIMITED.candidate(ID, ("node", "node"), timing, message));
+        found.push(context.candidate(&ALL_LIMITED, ("node", "node"), message));
     }
     found
 }

@@ -13,8 +13,6 @@ use crate::observe::reading::Reading;
 use crate::observe::track::Track;
 use std::collections::BTreeMap;
 
-const ID: &str = "pcie_link";
-
 const SEAT: &str =
     "Reseat the card or riser; if it stays so, try another slot and have card and board examined.";
 
@@ -59,10 +57,11 @@ const UNREADABLE: ReasonDoc = ReasonDoc::unknown(
 
 /// The row in the table.
 pub const CHECK: Check = Check {
-    id: ID,
+    id: "pcie_link",
     title: "PCIe link",
     what: "Width and speed of the PCIe links of rails and GPUs against the lesser of what the device and the port above it can, the bandwidth of a rail's whole path against its port's rate, the rails alike and its own best, and AER errors. A GPU lowers its speed when idle, so only its width is judged. What is not observable (virtual functions, guests) is left alone.",
     reasons: &[WIDTH, SPEED, PATH_SLOW, ERRORS, CORRECTED, UNREADABLE],
+    timing: |policy| policy.pcie_link.timing(),
     run,
 };
 
@@ -75,10 +74,8 @@ pub const PATH: Row = Row {
     verb: "has a PCIe path of",
     evidence: "pcie_gbps",
     ..row(
-        ID,
         "pcie",
         |context, port| path(context, port).map(|(rate, _)| rate),
-        |context| context.policy.pcie_link.timing(),
         |_| &PATH_SLOW,
     )
 };
@@ -147,10 +144,7 @@ fn slow_path(context: &Context<'_>, rail: &PortView<'_>) -> Option<Candidate> {
             "{} has a PCIe path of {carried} (least at {at}), and its port needs {rate}",
             rail.subject
         );
-        let about = (rail.key.to_string(), rail.subject.clone());
-        let timing = context.policy.pcie_link.timing();
-        let found = PATH_SLOW.candidate(ID, about, timing, message);
-        found
+        (context.of_port(&PATH_SLOW, rail, message))
             .with("pcie_gbps", carried)
             .with("port_gbps", rate)
             .with("at", at)
@@ -179,47 +173,31 @@ struct Endpoint {
 }
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
-    let timing = context.policy.pcie_link.timing();
     let Some(pci) = context.pci() else {
-        return context
-            .snapshot
-            .pci
-            .is_some()
-            .then(|| {
-                // An empty key stands for every key of the check: what stands, stands.
-                UNREADABLE.candidate(
-                    ID,
-                    (WHOLE_NODE, "pci"),
-                    timing,
-                    "PCI facts are too old to go by",
-                )
-            })
-            .into_iter()
-            .collect();
+        // An empty key stands for every key of the check: what stands, stands.
+        let about = (WHOLE_NODE, "pci");
+        let unreadable = context.candidate(&UNREADABLE, about, "PCI facts are too old to go by");
+        return Vec::from_iter(context.snapshot.pci.is_some().then_some(unreadable));
     };
     let mut found = Vec::new();
     for (address, endpoint) in endpoints(context, pci) {
         let Some(function) = pci.functions.get(&address) else {
             continue;
         };
-        let parent = function
-            .parent
-            .as_ref()
-            .and_then(|parent| pci.functions.get(parent));
-        let mut candidates = Vec::new();
-        if !pci.virtual_machine {
-            candidates.extend(judge_link(context, &address, &endpoint, function, parent));
-        }
-        candidates.extend(judge_errors(
+        let above = function.parent.as_deref();
+        let link = judge_link(
             context,
-            &address,
             &endpoint,
-            function.parent.as_deref(),
-        ));
-        for mut candidate in candidates {
-            candidate.weight = candidate.weight.min(endpoint.weight);
-            found.push(candidate.with("address", address.as_str()));
-        }
+            function,
+            above.and_then(|at| pci.functions.get(at)),
+        );
+        let link = link.filter(|_| !pci.virtual_machine);
+        let errors = judge_errors(context, (&address, above), &endpoint);
+        found.extend(link.into_iter().chain(errors).map(|mut of| {
+            of.key = format!("{address}{}", of.key);
+            of.weight = of.weight.min(endpoint.weight);
+            of.with("address", address.as_str())
+        }));
     }
     // A link below what its ends can is the better word for a slow path.
     let rails = context.rails().filter(|rail| {
@@ -237,17 +215,12 @@ fn endpoints(context: &Context<'_>, pci: &PciFacts) -> BTreeMap<String, Endpoint
         let Some(address) = port.device.pci.map(|pci| pci.to_string()) else {
             continue;
         };
-        let endpoint = Endpoint {
+        let endpoint = endpoints.entry(address).or_insert_with(|| Endpoint {
             subject: port.device.name.clone(),
-            weight: port.weight(),
+            weight: Weight::Notice,
             gpu: false,
-        };
-        match endpoints.get(&address) {
-            Some(other) if other.weight >= endpoint.weight => {}
-            _ => {
-                endpoints.insert(address, endpoint);
-            }
-        }
+        });
+        endpoint.weight = endpoint.weight.max(port.weight());
     }
     for gpu in &pci.gpus {
         endpoints.insert(
@@ -264,7 +237,6 @@ fn endpoints(context: &Context<'_>, pci: &PciFacts) -> BTreeMap<String, Endpoint
 
 fn judge_link(
     context: &Context<'_>,
-    address: &str,
     endpoint: &Endpoint,
     function: &PciFunction,
     parent: Option<&PciFunction>,
@@ -280,29 +252,18 @@ fn judge_link(
     let narrow = width < 255 && now.width < width;
     let slow = !endpoint.gpu && now.megatransfers > 0 && now.megatransfers < speed;
     let doc = match (narrow, slow) {
-        (true, _) => WIDTH,
-        (false, true) => SPEED,
+        (true, _) => &WIDTH,
+        (false, true) => &SPEED,
         (false, false) => return None,
     };
     let best = PcieLink {
         megatransfers: speed,
         width,
     };
-    Some(
-        doc.candidate(
-            ID,
-            (address, endpoint.subject.clone()),
-            context.policy.pcie_link.timing(),
-            format!(
-                "{}: its PCIe link runs at {}; it and its slot can do {}",
-                endpoint.subject,
-                text(now),
-                text(&best)
-            ),
-        )
-        .with("link", text(now))
-        .with("can_do", text(&best)),
-    )
+    let (subject, now, best) = (&endpoint.subject, text(now), text(&best));
+    let message = format!("{subject}: its PCIe link runs at {now}; it and its slot can do {best}");
+    let found = context.candidate(doc, ("", subject), message);
+    Some(found.with("link", now).with("can_do", best))
 }
 
 /// `16 GT/s x16`.
@@ -316,87 +277,46 @@ fn text(link: &PcieLink) -> String {
 
 fn judge_errors(
     context: &Context<'_>,
-    address: &str,
+    (address, parent): (&str, Option<&str>),
     endpoint: &Endpoint,
-    parent: Option<&str>,
 ) -> Option<Candidate> {
     let policy = &context.policy.pcie_link;
-    type Pick = fn(&AerTracks) -> Option<&Track>;
-    let rules: [(&str, Pick, Limit, ReasonDoc); 3] = [
-        ("fatal", |aer| aer.fatal.as_ref(), policy.fatal, ERRORS),
-        (
-            "nonfatal",
-            |aer| aer.nonfatal.as_ref(),
-            policy.nonfatal,
-            ERRORS,
-        ),
-        (
-            "correctable",
-            |aer| aer.correctable.as_ref(),
-            policy.correctable,
-            CORRECTED,
-        ),
-    ];
-    for (severity, pick, limit, doc) in rules {
-        // Worse than corrected ones, and counted since another start where the counters say nothing.
-        if doc.reason == CORRECTED.reason
-            && let Some(logged) = errors_in_the_log(context, address, endpoint, parent)
-        {
-            return Some(logged);
-        }
-        // Errors of a link are often counted at its upper end.
-        for at in [Some(address), parent].into_iter().flatten() {
+    // Errors of a link are often counted at its upper end.
+    let ends = || [Some(address), parent].into_iter().flatten();
+    let subject = &endpoint.subject;
+    let counted = |severity: &str, pick: fn(&AerTracks) -> Option<&Track>, limit: Limit| {
+        let (at, rise) = ends().find_map(|at| {
             let track = context.history.aer.get(at).and_then(pick);
-            let Some(increase) = context.above(track, limit) else {
-                continue;
-            };
-            return Some(
-                doc.candidate(
-                    ID,
-                    (format!("{address} aer"), endpoint.subject.clone()),
-                    policy.timing(),
-                    format!(
-                        "{}: {} {severity} PCIe errors (AER) at {at} within {}",
-                        endpoint.subject,
-                        increase.by,
-                        span_text(limit.within.0.min(increase.over))
-                    ),
-                )
-                .with("severity", severity)
-                .with("counted_at", at)
-                .with("increase", increase.by),
-            );
-        }
-    }
-    None
-}
-
-/// Uncorrected errors that the kernel log names: the counters of an earlier boot, of a driver that was
-/// reloaded, or of a port that was reset begin at zero again.
-fn errors_in_the_log(
-    context: &Context<'_>,
-    address: &str,
-    endpoint: &Endpoint,
-    parent: Option<&str>,
-) -> Option<Candidate> {
-    let policy = &context.policy.pcie_link;
-    let said = |at: &str| {
-        let log = context.history.kernel.devices.get(at)?;
-        log.notes.get(&Note::AerUncorrected)
+            Some((at, context.above(track, limit)?))
+        })?;
+        let (by, span) = (rise.by, span_text(limit.within.0.min(rise.over)));
+        let corrected = severity == "correctable";
+        let doc = if corrected { &CORRECTED } else { &ERRORS };
+        let message = format!("{subject}: {by} {severity} PCIe errors (AER) at {at} within {span}");
+        let found = context.candidate(doc, (" aer", subject), message);
+        let found = found.with("severity", severity).with("counted_at", at);
+        Some(found.with("increase", by))
     };
-    let (at, seen) = [Some(address), parent]
-        .into_iter()
-        .flatten()
-        .filter_map(|at| Some((at, said(at)?)))
-        .max_by_key(|(_, seen)| seen.last)?;
-    (context.now.since(seen.last) <= policy.fatal.within.0).then(|| {
-        let message = format!("{}: {}", endpoint.subject, seen.text);
-        let about = (format!("{address} aer"), endpoint.subject.clone());
-        ERRORS
-            .candidate(ID, about, policy.timing(), message)
-            .with("reported_at", at)
-            .with("count", seen.count)
-    })
+    // The kernel log names uncorrected ones, too: the counters of an earlier boot, of a driver that was
+    // reloaded, or of a port that was reset begin at zero again.
+    let logged = || {
+        let said = |at| Some((at, context.history.kernel.devices.get(at)?));
+        let said = ends().filter_map(said);
+        let said = said.filter_map(|(at, log)| Some((at, log.notes.get(&Note::AerUncorrected)?)));
+        let (at, seen) = said.max_by_key(|(_, seen)| seen.last)?;
+        (context.now.since(seen.last) <= policy.fatal.within.0).then(|| {
+            let message = format!("{subject}: {}", seen.text);
+            let found = context.candidate(&ERRORS, (" aer", subject), message);
+            found.with("reported_at", at).with("count", seen.count)
+        })
+    };
+    counted("fatal", |aer| aer.fatal.as_ref(), policy.fatal)
+        .or_else(|| counted("nonfatal", |aer| aer.nonfatal.as_ref(), policy.nonfatal))
+        .or_else(logged)
+        .or_else(|| {
+            let limit = policy.correctable;
+            counted("correctable", |aer| aer.correctable.as_ref(), limit)
+        })
 }
 
 #[cfg(test)]

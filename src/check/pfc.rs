@@ -8,8 +8,6 @@ use crate::observe::netdev::{DcbFacts, Trust};
 use crate::observe::rdma::Function;
 use std::time::Duration;
 
-const ID: &str = "flow_control";
-
 const SWITCH_PORT: &str = "With DCBX the NIC takes its settings from the switch: compare this rail's switch port with those of its neighbours first, then `mlnx_qos -i DEV` or `dcb` on the node. Where the settings changed on purpose, run `selvage accept`.";
 
 const PFC_DIFFERS: ReasonDoc = ReasonDoc::degraded(
@@ -34,10 +32,11 @@ const ETS_DIFFERS: ReasonDoc = ReasonDoc::degraded(
 
 /// The row in the table.
 pub const CHECK: Check = Check {
-    id: ID,
+    id: "flow_control",
     title: "Flow control",
     what: "PFC, trust state, DSCP map and ETS of each active RoCE rail against a clear majority of the rails alike, and PFC against the rail's own past. Where the majority has PFC off the fabric is lossy by design, and nothing is said; nor of virtual functions, of drivers that do not tell, with `expect.lossless = \"lossy\"`, and for a minute after the link came up.",
     reasons: &[PFC_DIFFERS, TRUST_DIFFERS, ETS_DIFFERS],
+    timing: |policy| policy.flow_control.timing(),
     run,
 };
 
@@ -47,10 +46,8 @@ pub const ON: Row = Row {
     text: |on| if on > 0 { "on" } else { "off" }.to_string(),
     verb: "has flow control (PFC)",
     ..row(
-        ID,
         "pfc",
         |context, port| Some(u64::from(settings(context, port)?.pfc_enabled? != 0)),
-        |context| context.policy.flow_control.timing(),
         |_| &PFC_DIFFERS,
     )
 };
@@ -109,10 +106,8 @@ const fn shared(reason: &'static ReasonDoc) -> Shared {
     Shared {
         name: "",
         evidence: "",
-        check: ID,
         observed: |_, _| None,
         alike,
-        timing: |context| context.policy.flow_control.timing(),
         reason,
     }
 }

@@ -6,8 +6,6 @@ use super::{Action, Candidate, Check, Context, PortView, ReasonDoc, Weight, pfc}
 use crate::observe::rdma::LinkLayer;
 use std::time::Duration;
 
-const ID: &str = "retransmission";
-
 const LOSS: ReasonDoc = ReasonDoc::degraded(
     "PacketLoss",
     Action::CheckSwitchPort,
@@ -123,7 +121,7 @@ const AGAIN: Duration = Duration::from_secs(3600);
 
 /// The row in the table.
 pub const CHECK: Check = Check {
-    id: ID,
+    id: "retransmission",
     title: "Retransmission",
     what: "How fast the transport's loss counters rise, and which share of the packets is lost; how fast alone decides on InfiniBand, with PFC on, and with `expect.lossless = \"lossless\"`, elsewhere the share does. Timeouts and exhausted retries alone may be a process that died elsewhere: they move the verdict only when this port also sees losses, or when they come again within the hour. Flushed and receiver-not-ready requests are normal at the end of every job and are left out.",
     reasons: &[
@@ -135,6 +133,7 @@ pub const CHECK: Check = Check {
         EFA_REMOTE,
         EFA_DROPPED,
     ],
+    timing: |policy| policy.retransmission.timing(),
     run,
 };
 
@@ -208,8 +207,7 @@ fn has_company(counters: &Counters<'_, '_>, names: &[&str]) -> bool {
 }
 
 fn say(counters: &Counters<'_, '_>, doc: &ReasonDoc, rise: &Rise) -> Candidate {
-    let timing = counters.context.policy.retransmission.timing();
-    rise.candidate((ID, timing), doc, counters.port, &rise.text())
+    rise.candidate((counters.context, counters.port), doc, &rise.text())
         .with("over_seconds", rise.over.as_secs())
 }
 

@@ -2,7 +2,7 @@
 
 use super::context::span_text;
 use super::policy::{Limit, Policy};
-use super::{Candidate, Context, PortView, ReasonDoc, Timing};
+use super::{Candidate, Context, PortView, ReasonDoc};
 use crate::observe::track::{Increase, Track};
 use crate::units::Millis;
 use std::time::Duration;
@@ -119,15 +119,13 @@ impl Rise {
     /// The finding about it on its port; a notice where that is not a rail.
     pub fn candidate(
         &self,
-        (check, timing): (&'static str, Timing),
+        (context, port): (&Context<'_>, &PortView<'_>),
         doc: &ReasonDoc,
-        port: &PortView<'_>,
         message: &str,
     ) -> Candidate {
-        let subject = (port.key.to_string(), port.subject.clone());
         let message = format!("{}: {message}", port.subject);
-        doc.candidate(check, subject, timing, message)
-            .weighing(doc.weight.min(port.weight()))
+        context
+            .of_port(doc, port, message)
             .with("counter", self.name.as_str())
             .with("increase", self.by)
     }

@@ -10,8 +10,6 @@ use crate::observe::reading::Fault;
 use crate::observe::snapshot::SourceHealth;
 use crate::units::{DeviceKey, PortKey};
 
-const ID: &str = "source_health";
-
 const STALLED: ReasonDoc = ReasonDoc::unknown(
     "SourceStalled",
     Action::Reboot,
@@ -46,10 +44,11 @@ const COUNTERS_REFUSED: ReasonDoc = ReasonDoc::unknown(
 
 /// The row in the table.
 pub const CHECK: Check = Check {
-    id: ID,
+    id: "source_health",
     title: "Source health",
     what: "Whether the sources answer. What cannot be seen is unknown, never well and never failing.",
     reasons: &[STALLED, FAILING, LOG_BLIND, LOG_LOST, COUNTERS_REFUSED],
+    timing: |policy| policy.source_health.timing(),
     run,
 };
 
@@ -77,8 +76,11 @@ fn counters_refused<'a>(context: &'a Context<'_>) -> impl Iterator<Item = Candid
         .map(|(key, _)| {
             let subject = format!("{}/{}", context.device_name(&key.device), key.port);
             let message = format!("{subject}: its PMA counters are refused to this function");
-            let timing = context.policy.source_health.timing();
-            COUNTERS_REFUSED.candidate(ID, (format!("refused {key}"), subject), timing, message)
+            context.candidate(
+                &COUNTERS_REFUSED,
+                (format!("refused {key}"), subject),
+                message,
+            )
         })
 }
 
@@ -118,8 +120,7 @@ fn failing(
     let policy = &context.policy.source_health;
     let message = format!("{about} cannot be read: {}", fault.detail);
     let kind = serde_json::to_value(fault.kind).unwrap_or_default();
-    FAILING
-        .candidate(ID, (key, about), policy.timing(), message)
+    (context.candidate(&FAILING, (key, about), message))
         .raised_after(policy.failing_raise_after.0)
         .with("source", source)
         .with("kind", kind)
@@ -133,11 +134,9 @@ fn judge(context: &Context<'_>, health: &SourceHealth) -> Option<Candidate> {
             port.device.0 == *health.subject || port.to_string() == *health.subject
         };
         let rail = &*health.source == "link" && has_rail(context, is);
-        let timing = context.policy.source_health.timing();
         let message = format!("reading {about} hangs");
         return Some(
-            STALLED
-                .candidate(ID, (key, about), timing, message)
+            (context.candidate(&STALLED, (key, about), message))
                 .weighing(Weight::counting_if(rail))
                 .with("source", &*health.source)
                 .with("stalled_at_ms", since.0),
@@ -160,7 +159,6 @@ fn name(context: &Context<'_>, health: &SourceHealth) -> String {
 }
 
 fn judge_log(context: &Context<'_>, health: &SourceHealth) -> Option<Candidate> {
-    let policy = &context.policy.source_health;
     let why = match (&health.fault, health.stalled_since, health.absent) {
         (Some(fault), _, _) => fault.detail.clone(),
         (None, Some(_), _) => "reading it hangs".to_string(),
@@ -173,8 +171,7 @@ fn judge_log(context: &Context<'_>, health: &SourceHealth) -> Option<Candidate> 
     let subject = ("kernel_log", "kernel_log");
     let message = format!("the kernel log cannot be read: {why}");
     Some(
-        LOG_BLIND
-            .candidate(ID, subject, policy.timing(), message)
+        (context.candidate(&LOG_BLIND, subject, message))
             .weighing(Weight::counting_if(blind))
             .with("gpus", gpus)
             .with("live", context.snapshot.live),
@@ -193,7 +190,7 @@ fn log_lost(context: &Context<'_>) -> Option<Candidate> {
     let span = span_text(policy.lost_for.0);
     let message = format!("{lost} kernel-log records were overwritten unread within {span}");
     let subject = ("kernel_log lost", "kernel_log");
-    let candidate = LOG_LOST.candidate(ID, subject, policy.timing(), message);
+    let candidate = context.candidate(&LOG_LOST, subject, message);
     Some(candidate.with("records", lost))
 }
 

@@ -3,8 +3,6 @@
 use super::{Action, Candidate, Check, Context, ReasonDoc, driver_reload};
 use crate::observe::kernel_log::SwitchError;
 
-const ID: &str = "sxid";
-
 const FATAL: ReasonDoc = ReasonDoc::failing(
     "SxidFatal",
     Action::Reboot,
@@ -21,10 +19,11 @@ const NONFATAL: ReasonDoc = ReasonDoc::degraded(
 
 /// The row in the table.
 pub const CHECK: Check = Check {
-    id: ID,
+    id: "sxid",
     title: "SXid (NVSwitch errors)",
     what: "NVSwitch errors by their own word, Fatal or Non-fatal. A fatal one clears by a reboot, or when NVIDIA's driver was unloaded and loaded again after it, every GPU answers on the bus, and no fatal one came for `policy.xid.quiet`; `policy.sxid.fatal_for` can set an end.",
     reasons: &[FATAL, NONFATAL],
+    timing: |policy| policy.sxid.timing(),
     run,
 };
 
@@ -56,7 +55,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             let count = errors.count();
             let message = format!("NVSwitch {subject}: SXid {code}, {count} codes in all");
             found.push(
-                doc.candidate(ID, (slot.as_str(), subject), policy.timing(), message)
+                (context.candidate(&doc, (slot.as_str(), subject), message))
                     .with("sxid", *code)
                     .with("count", newest.seen.count)
                     .with("line", newest.seen.text.as_str()),

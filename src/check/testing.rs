@@ -347,7 +347,7 @@ impl Node {
 
     /// Runs one check; every reason that it gives must be in its list.
     pub fn run(&self, check: &Check) -> Vec<Candidate> {
-        let found = (check.run)(&self.context());
+        let found = (check.run)(&self.context().of_check(check));
         for candidate in &found {
             assert_eq!(candidate.check, check.id);
             assert!(

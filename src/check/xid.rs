@@ -8,8 +8,6 @@ use crate::units::Millis;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-const ID: &str = "xid";
-
 /// The driver's own verdict on its GPU.
 const RECOVERY_CODE: u32 = 154;
 /// Codes that follow from another one on the same GPU.
@@ -49,10 +47,11 @@ const STORM: ReasonDoc = ReasonDoc::degraded(
 
 /// The row in the table.
 pub const CHECK: Check = Check {
-    id: ID,
+    id: "xid",
     title: "Xid (GPU errors)",
     what: "NVIDIA's Xids, one finding a GPU and reason, repeats folded. What decides, in this order: `xid.overrides`, the driver's own verdict (Xid 154), NVLink's severity word, the table of codes. Applications' errors (13, 31, 43, 45, 68, 69) are counted and never touch the node, nor do unknown codes. A fatal one clears by a reboot, when the driver says that it recovered (Xid 154), or when the driver was unloaded and loaded again after it and the GPU answers on the bus, and the GPU stays quiet for `quiet`; never because the agent restarted. Drivers before 565 say nothing in the log when a GPU is reset: there a reset without a reload of the driver clears nothing, unless `policy.xid.fatal_for` sets an end.",
     reasons: &[FATAL, RECOVERY, DEGRADED, UNKNOWN, STORM],
+    timing: |policy| policy.xid.timing(),
     run,
 };
 
@@ -202,13 +201,8 @@ fn say(
     let code = |xid: &&Standing<'_>| format!("Xid {} ({})", xid.code, xid.ruling.meaning);
     let codes: Vec<String> = xids.iter().take(8).map(code).collect();
     let count: u64 = xids.iter().map(|xid| xid.log.seen.count).sum();
-    let mut candidate = doc
-        .candidate(
-            ID,
-            (slot, subject(slot)),
-            context.policy.xid.timing(),
-            format!("GPU {}: {}", subject(slot), codes.join(", ")),
-        )
+    let message = format!("GPU {}: {}", subject(slot), codes.join(", "));
+    let mut candidate = (context.candidate(&doc, (slot, subject(slot)), message))
         .with("xid", newest.code)
         .with("count", count)
         .with("line", newest.log.seen.text.as_str());
@@ -266,9 +260,7 @@ fn recovery(context: &Context<'_>, slot: &str, gpu: &GpuLog) -> Option<Candidate
     let subject = subject(slot);
     let wish = wish(action);
     let message = format!("GPU {subject}: the driver asks for {wish} (Xid 154)");
-    let timing = context.policy.xid.timing();
-    let mut candidate = RECOVERY
-        .candidate(ID, (slot, subject), timing, message)
+    let mut candidate = (context.candidate(&RECOVERY, (slot, subject), message))
         .with("xid", RECOVERY_CODE)
         .with("action", wish);
     candidate.status = status;

@@ -1,6 +1,6 @@
 //! GPUs that are on the bus and dead by the NVIDIA driver's own words, where it printed no Xid.
 
-use super::{GPU_INIT_FAILED, ID};
+use super::GPU_INIT_FAILED;
 use crate::check::expected::is_driven;
 use crate::check::{Candidate, Context};
 use crate::observe::kernel::Note;
@@ -38,11 +38,9 @@ pub(super) fn gpus(context: &Context<'_>) -> Vec<Candidate> {
         if found.iter().any(|other| other.subject == subject) {
             continue;
         }
-        let timing = context.policy.device_missing.timing();
         let message = format!("GPU {subject}: {}", said.text);
         found.push(
-            GPU_INIT_FAILED
-                .candidate(ID, (format!("{slot} log"), subject), timing, message)
+            (context.candidate(&GPU_INIT_FAILED, (format!("{slot} log"), subject), message))
                 .with("address", slot)
                 .with("count", said.count),
         );

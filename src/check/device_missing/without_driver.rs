@@ -1,7 +1,7 @@
 //! NICs in a rail's place that are on the bus and have no RDMA device: nothing else would miss them
 //! after a reboot.
 
-use super::{ID, RAIL_WITHOUT_DRIVER, moved};
+use super::{RAIL_WITHOUT_DRIVER, moved};
 use crate::check::profile::Profile;
 use crate::check::{Candidate, Context, Status, Weight};
 use crate::observe::pci::{BareNic, Distance, PciFacts};
@@ -62,16 +62,12 @@ pub(super) fn rails_without_driver(context: &Context<'_>) -> Vec<Candidate> {
             // Two findings: what was waited for while no rail had a driver does not count once some
             // have, as they are probed one after the other.
             let waits = if up == 0 { "all bare" } else { "bare" };
-            let mut candidate = RAIL_WITHOUT_DRIVER
-                .candidate(
-                    ID,
-                    (format!("{address} {waits}"), address.clone()),
-                    context.policy.device_missing.timing(),
-                    format!(
-                        "NIC {address} ({}){place} has no RDMA device: {why}",
-                        nic.id
-                    ),
-                )
+            let about = (format!("{address} {waits}"), address.as_str());
+            let message = format!(
+                "NIC {address} ({}){place} has no RDMA device: {why}",
+                nic.id
+            );
+            let mut candidate = (context.candidate(&RAIL_WITHOUT_DRIVER, about, message))
                 .weighing(weight)
                 .raised_after(context.policy.device_missing.expected_raise_after.0)
                 .with("address", address.as_str())

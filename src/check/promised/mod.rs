@@ -16,8 +16,6 @@ use crate::observe::pod::{is_gpu_resource, is_rdma_resource};
 use crate::observe::snapshot::NetnsMode;
 pub use resources::{MOST_NICS, Present, is_for_rdma, present};
 
-const ID: &str = "promised";
-
 const FEWER_THAN_PROMISED: ReasonDoc = ReasonDoc::degraded(
     "FewerDevicesThanPromised",
     Action::CallProvider,
@@ -56,7 +54,7 @@ const GPU_MISMATCH: ReasonDoc = ReasonDoc::degraded(
 ).notice();
 /// The row in the table.
 pub const CHECK: Check = Check {
-    id: ID,
+    id: "promised",
     title: "Promised and present",
     what: "Resources for RDMA and GPUs in the Node's allocatable and capacity against the devices that the kernel has, the number per GPU, whether virtual functions can be used, and the rails against what machines of this shape have (`platform.profile`). Waits longer than a device plugin's restart takes. Slots of shared devices (`rdma/hca_shared_devices_a`, any number above 32) are not counted. Without the API server nothing is said of resources; a table alone makes a node failing only where the bus of a DGX shows no NIC.",
     reasons: &[
@@ -69,6 +67,7 @@ pub const CHECK: Check = Check {
         vfs::WITHOUT_VERBS,
         vfs::LINK_DISABLED,
     ],
+    timing: |policy| policy.promised.timing(),
     run,
 };
 
@@ -103,8 +102,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
 }
 
 fn say(context: &Context<'_>, doc: &ReasonDoc, name: &str, message: String) -> Candidate {
-    let timing = context.policy.promised.timing();
-    doc.candidate(ID, (name, name), timing, message)
+    context.candidate(doc, (name, name), message)
 }
 
 /// Rails of this boot against the shape's. Whatever else speaks for fewer silences it: the
