@@ -5,8 +5,7 @@ use super::gpudirect::{self, GpuDirectVerdict};
 use super::nccl_jobs::Jobs;
 use super::policy::{Limit, Policy};
 use super::profile::Profile;
-use super::{Action, Candidate, Check, PASSES_WITHIN, ReasonDoc, Status, Timing, Weight};
-use crate::check::roles::kind::Kind;
+use super::{Action, Candidate, Check, ReasonDoc, Status, Timing, Weight};
 use crate::check::roles::{Role, RoleFacts};
 use crate::observe::dot1x::Dot1xFacts;
 use crate::observe::history::{History, PortHistory, ports_of};
@@ -99,22 +98,24 @@ impl<'a> PortView<'a> {
         self.state().is_some_and(PortState::is_up)
     }
 
-    /// Weight of what is said of it: only rails move the verdict.
-    pub fn weight(&self) -> Weight {
-        if self.rail {
-            Weight::Verdict
-        } else {
-            Weight::Notice
-        }
+    /// Whether its link layer is InfiniBand's.
+    pub fn is_infiniband(&self) -> bool {
+        self.port.link_layer == LinkLayer::Infiniband
     }
 
-    /// Whether two ports are of one make, as far as is known: what is true of the one may be asked
-    /// of the other. The function digit is part of it, so that the uncabled second ports of eight
-    /// dual-port cards are not held against the cabled first ones.
-    pub fn same_kind(&self, other: &PortView<'_>) -> bool {
-        Kind::of(self.device, self.port).fits(&Kind::of(other.device, other.port))
-            && self.port.number == other.port.number
-            && self.device.pci.map(|pci| pci.function) == other.device.pci.map(|pci| pci.function)
+    /// Whether it was active at some moment of this boot.
+    pub fn was_up(&self) -> bool {
+        self.history.is_some_and(|history| history.ever_active)
+    }
+
+    /// Address of its PCI function, if it has one.
+    pub fn address(&self) -> Option<String> {
+        Some(self.device.pci?.to_string())
+    }
+
+    /// Weight of what is said of it: only rails move the verdict.
+    pub fn weight(&self) -> Weight {
+        Weight::counting_if(self.rail)
     }
 
     /// One of its counters, if it was ever read: PMA by file name, hardware counters as `hw.NAME`.
@@ -259,17 +260,10 @@ impl<'a> Context<'a> {
     /// then stays, and nothing is made of a window that slides over no data.
     #[must_use]
     pub fn as_of(&self, at: Option<Millis>, source: &str, subject: &str) -> Context<'a> {
-        let Some(at) = at else {
-            return self.clone();
-        };
-        let stamp = Stamped { at, value: () };
-        let now = if self.is_fresh(&stamp, source, subject) {
-            self.now
-        } else {
-            at
-        };
+        let sampled = at.map(|at| Stamped { at, value: () });
+        let stale = sampled.filter(|stamp| !self.is_fresh(stamp, source, subject));
         Context {
-            now,
+            now: stale.map_or(self.now, |stamp| stamp.at),
             ..self.clone()
         }
     }
@@ -438,11 +432,11 @@ impl Candidate {
         self
     }
 
-    /// With the seconds within which a planned event would have ended it, if it may be one.
+    /// With one more thing, where it was seen.
     #[must_use]
-    pub fn passing_within(self, seconds: Option<u64>) -> Self {
-        match seconds {
-            Some(seconds) => self.with(PASSES_WITHIN, seconds),
+    pub fn with_some(self, name: &str, value: Option<impl Into<serde_json::Value>>) -> Self {
+        match value {
+            Some(value) => self.with(name, value),
             None => self,
         }
     }

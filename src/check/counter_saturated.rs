@@ -44,12 +44,13 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             continue;
         };
         let message = format!("{}: stuck at their end: {}", port.subject, stuck.join(", "));
-        let mut candidate =
-            (context.of_port(&SATURATED, port, message)).with("counters", stuck.join(" "));
-        if let CounterKind::Saturating { max } = pma_kind(first) {
-            candidate = candidate.with("end_of_first", max);
-        }
-        found.push(candidate);
+        let end = match pma_kind(first) {
+            CounterKind::Saturating { max } => Some(max),
+            _ => None,
+        };
+        let candidate = context.of_port(&SATURATED, port, message);
+        let candidate = candidate.with("counters", stuck.join(" "));
+        found.push(candidate.with_some("end_of_first", end));
     }
     found
 }

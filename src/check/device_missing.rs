@@ -4,7 +4,9 @@ use super::debounce::WHOLE_NODE;
 use super::expected::{Because, DRIVEN, GPUS, UP, identity, is_driven};
 use super::nic_kernel::is_resetting;
 use super::profile::Profile;
-use super::{Action, Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
+use super::{
+    Action, Candidate, Check, Context, PASSES_WITHIN, PortView, ReasonDoc, Status, Weight,
+};
 use crate::check::roles::Role;
 use crate::observe::history::SeenDevice;
 use crate::observe::pci::{PciFacts, PciFunction};
@@ -182,10 +184,12 @@ fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
             seen.name, seen.missed
         );
         let about = (key.to_string(), seen.name.clone());
-        let found_gone = (context.candidate(doc, about, message))
-            .with("address", key.to_string())
-            .with("missed", seen.missed);
-        found.push(found_gone.passing_within(back_within(context, key)));
+        found.push(
+            (context.candidate(doc, about, message))
+                .with("address", key.to_string())
+                .with("missed", seen.missed)
+                .with_some(PASSES_WITHIN, back_within(context, key)),
+        );
     }
     found
 }
@@ -274,7 +278,7 @@ fn missing_rails(context: &Context<'_>) -> Option<Candidate> {
         .map(|(key, _)| back_within(context, key))
         .max()
         .flatten();
-    Some(found.passing_within(back))
+    Some(found.with_some(PASSES_WITHIN, back))
 }
 
 fn gpus(context: &Context<'_>) -> Vec<Candidate> {
@@ -401,8 +405,7 @@ fn dead_functions(context: &Context<'_>) -> Vec<Candidate> {
             continue;
         }
         let gpu = pci.gpus.iter().any(|gpu| gpu.to_string() == *address);
-        let is_at =
-            |port: &&PortView<'_>| (port.device.pci).is_some_and(|pci| pci.to_string() == *address);
+        let is_at = |port: &&PortView<'_>| port.address().as_ref() == Some(address);
         let nic = (ports.iter().filter(is_at)).max_by_key(|port| port.rail);
         let (doc, subject, weight) = if gpu {
             (&GPU_FELL_OFF, address.clone(), Weight::Verdict)

@@ -1,6 +1,6 @@
 //! The page of checks, out of their table.
 
-use super::{CHECKS, Check, Status, Weight};
+use super::{CHECKS, Check, Weight, word};
 use std::fmt::Write as _;
 
 /// docs/checks.md. A test holds the file equal to this.
@@ -49,22 +49,17 @@ fn section(page: &mut String, check: &Check) {
         check.id, check.title, check.what
     );
     for doc in check.reasons {
-        let status = match doc.status {
-            Status::Failing => "failing",
-            Status::Degraded => "degraded",
-            Status::Unknown => "unknown",
-        };
+        let (status, action) = (word(&doc.status), word(&doc.action));
         let notice = match doc.weight {
             Weight::Verdict => "",
             Weight::Notice => " (notice)",
         };
         let _ = writeln!(
             page,
-            "| `{}` | {status}{notice} | {} | {} | `{}` |",
+            "| `{}` | {status}{notice} | {} | {} | `{action}` |",
             doc.reason,
             doc.meaning.replace('|', "\\|"),
             doc.remedy.replace('|', "\\|"),
-            doc.action.as_str()
         );
     }
 }

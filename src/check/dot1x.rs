@@ -35,14 +35,11 @@ pub(super) fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candid
     let mut candidate = (context.of_port(&NOT_AUTHENTICATED, port, message))
         .raised_after(hold.saturating_mul(attempts))
         .with("netdev", name)
-        .with("dot1x", told);
+        .with("dot1x", told)
+        .with_some("method", facts.method.as_deref())
+        .with_some("evidence", evidence);
     candidate.remedy = candidate.remedy.replace(SOME_INTERFACE, name);
-    if let Some(method) = &facts.method {
-        candidate = candidate.with("method", method.as_str());
-    }
-    if let Some(evidence) = evidence {
-        candidate = candidate.with("evidence", evidence);
-    } else {
+    if evidence.is_none() {
         (candidate.status, candidate.weight) = (Status::Degraded, Weight::Notice);
     }
     Some(candidate)
@@ -62,15 +59,9 @@ pub(super) fn explain(
     let before = port.history.is_some_and(|history| history.shut_out)
         || (facts.failed() && facts.method.is_some());
     let told = facts.told();
-    candidate.message = match before {
-        true => format!(
-            "{}; its 802.1X authentication failed before that",
-            candidate.message
-        ),
-        false => format!(
-            "{}; 802.1X: {told}, which may follow from it or be the cause",
-            candidate.message
-        ),
+    candidate.message += &match before {
+        true => "; its 802.1X authentication failed before that".to_string(),
+        false => format!("; 802.1X: {told}, which may follow from it or be the cause"),
     };
     if before {
         let first = NOT_AUTHENTICATED.remedy.replace(SOME_INTERFACE, name);

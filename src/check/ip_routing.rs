@@ -104,11 +104,9 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         .with("subnet", subnets)
         .with("arp_ignore", facts.arp_ignore?)
         .with("arp_announce", facts.arp_announce?)
-        .with("rp_filter", facts.rp_filter?);
-    Some(match breaks {
-        Some(rise) => found.with("counter", rise.name).with("increase", rise.by),
-        None => found,
-    })
+        .with("rp_filter", facts.rp_filter?)
+        .with_some("increase", breaks.as_ref().map(|rise| rise.by));
+    Some(found.with_some("counter", breaks.map(|rise| rise.name)))
 }
 
 #[cfg(test)]

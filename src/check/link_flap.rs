@@ -55,13 +55,11 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let count = flaps(limit);
     let span = span_text(limit.within.0);
     let message = format!("{} fell {count} times within {span}", port.subject);
-    let mut candidate = (context.of_port(&doc, port, message))
+    let ago = (port.last_edge()).map(|last| context.now.since(last).as_secs());
+    let found = (context.of_port(&doc, port, message))
         .with("flaps", count)
         .with("within_seconds", limit.within.0.as_secs());
-    if let Some(last) = port.last_edge() {
-        candidate = candidate.with("last_edge_seconds_ago", context.now.since(last).as_secs());
-    }
-    Some(candidate)
+    Some(found.with_some("last_edge_seconds_ago", ago))
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 use super::expected::{Because, Row, row};
 use super::likeness::alike;
 use super::{Action, Candidate, Check, Context, PortView, ReasonDoc, Weight};
-use crate::observe::rdma::LinkLayer;
 use crate::observe::reading::Reading;
 use crate::units::BitsPerSec;
 
@@ -110,7 +109,7 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let lanes = |port: &PortView<'_>| port.link?.rate.value()?.lanes;
     let own_lanes = lanes(port);
     // An InfiniBand cable has four lanes: one is a fault without peers or past, and whatever the design.
-    let infiniband = port.rail && port.port.link_layer == LinkLayer::Infiniband;
+    let infiniband = port.rail && port.is_infiniband();
     let one_lane = infiniband && own_lanes == Some(1) && context.rate(port).is_some();
     let short = RATE.shortfall(context, port);
     if let Some(short) = short.filter(|short| short.proof || !one_lane) {
@@ -125,10 +124,8 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
             because => (RATE.reason)(because),
         };
         let found = RATE.candidate(context, port, short, doc);
-        return Some(match (own_lanes, most_lanes) {
-            (Some(own), Some(most)) if fewer => found.with("lanes", own).with("peer_lanes", most),
-            _ => found,
-        });
+        let found = found.with_some("lanes", own_lanes.filter(|_| fewer));
+        return Some(found.with_some("peer_lanes", most_lanes.filter(|_| fewer)));
     }
     one_lane.then(|| {
         let message = format!("{} runs on 1 lane of 4", port.subject);

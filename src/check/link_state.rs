@@ -5,7 +5,9 @@ use super::dot1x;
 use super::expected::{Because, LINK_LAYER, Shared, UP, UVERBS, remembered};
 use super::likeness::{self, Peers};
 use super::profile::Profile;
-use super::{Action, Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
+use super::{
+    Action, Candidate, Check, Context, PASSES_WITHIN, PortView, ReasonDoc, Status, Weight, word,
+};
 use crate::observe::kernel::Note;
 use crate::observe::netdev::NetdevFacts;
 use crate::observe::rdma::{Function, LinkLayer, PhysState, PortState};
@@ -147,9 +149,9 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let known =
         |port: &PortView<'_>| port.device.pci_id.is_some() && port.device.board_id.is_some();
     let mut found = LAYER.judge(context, |port| has_state(port) && known(port));
-    found
-        .iter_mut()
-        .for_each(|odd| odd.status = Status::Failing);
+    for odd in &mut found {
+        odd.status = Status::Failing;
+    }
     found.extend(LAYER.judge(context, |port| has_state(port) && !known(port)));
     for port in ports {
         found.extend(judge_address(context, port).or_else(|| lid_change(context, port)));
@@ -208,12 +210,13 @@ fn is_switched_off(context: &Context<'_>, port: &PortView<'_>) -> bool {
 }
 
 fn judge_port(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
+    let policy = &context.policy.link_state;
     let state = match port.state() {
         Some(state) if state.is_up() => return None,
         Some(PortState::Unknown) | None => {
-            let found = || context.of_port(&STATE_UNREADABLE, port, unreadable(port));
-            let after = context.policy.link_state.unknown_raise_after.0;
-            return port.rail.then(|| found().raised_after(after));
+            let found = context.of_port(&STATE_UNREADABLE, port, unreadable(port));
+            let found = found.raised_after(policy.unknown_raise_after.0);
+            return port.rail.then_some(found);
         }
         Some(state) => state,
     };
@@ -221,46 +224,39 @@ fn judge_port(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         Evidence::Of(because, evidence) => (because, evidence),
         weak => return port.rail.then(|| unproven(context, port, state, weak)),
     };
-    let (doc, what, raise_after) = what_is_wrong(context, port, state);
-    let raise_after = match may_train(context, port) {
-        true => context.policy.link_state.training_grace.0.max(raise_after),
-        false => raise_after,
+    let (doc, what, usual) = what_is_wrong(context, port, state);
+    let passes = passes_within(context, port);
+    let raise_after = match (passes, may_train(context, port)) {
+        // It was gone before, so that there is nothing to wait for.
+        (Some(_), _) => Duration::ZERO,
+        (None, true) => policy.training_grace.0.max(usual),
+        (None, false) => usual,
     };
+    let netdev = netdev_of(context, port);
+    let name = netdev.and(port.port.netdev.as_deref());
     let message = format!("{} {what} ({evidence})", port.subject);
-    let mut candidate = (context.of_port(doc, port, message))
+    let mut found = (context.of_port(doc, port, message))
         .raised_after(raise_after)
-        .with("state", text(&state))
-        .with("phys_state", text(&phys_state(port)))
+        .with("state", word(&state))
+        .with("phys_state", word(&phys_state(port)))
         .with("evidence", evidence)
+        .with_some(PASSES_WITHIN, passes)
+        .with_some("netdev", name)
+        .with_some("operstate", netdev.and_then(|of| of.operstate.as_deref()))
         .expecting("up", because);
     if port.device.is_gvnic() && is_switched_off(context, port) {
         // As a pod left it: an interface that comes back out of a namespace is switched off, and the
         // next pod that gets it switches it on.
-        (candidate.status, candidate.weight) = (Status::Degraded, Weight::Notice);
+        (found.status, found.weight) = (Status::Degraded, Weight::Notice);
     }
-    if let Some(seconds) = passes_within(context, port) {
-        // It was gone before, so that there is nothing to wait for.
-        candidate = (candidate.raised_after(Duration::ZERO)).passing_within(Some(seconds));
-    }
-    if let (Some(name), Some(netdev)) = (&port.port.netdev, netdev_of(context, port)) {
-        candidate = candidate.with("netdev", name.as_str());
-        if let Some(operstate) = &netdev.operstate {
-            candidate = candidate.with("operstate", operstate.as_str());
+    if doc.reason == LINK_DOWN.reason {
+        if let Some(remedy) = context.profile.and_then(Profile::remedy_for_links) {
+            found = found.fix(Action::CallProvider, remedy);
         }
+        found = dot1x::explain(context, port, found);
     }
-    let is_down = doc.reason == LINK_DOWN.reason;
-    if let Some(remedy) = context
-        .profile
-        .and_then(Profile::remedy_for_links)
-        .filter(|_| is_down)
-    {
-        candidate = candidate.fix(Action::CallProvider, remedy);
-    }
-    candidate.remedy = candidate.remedy.replace(SOME_PORT, &port.subject);
-    Some(match is_down {
-        true => dot1x::explain(context, port, candidate),
-        false => candidate,
-    })
+    found.remedy = found.remedy.replace(SOME_PORT, &port.subject);
+    Some(found)
 }
 
 /// The reason for a port that should be up and is not, in words, and how long it must be so.
@@ -296,54 +292,42 @@ fn what_is_wrong(
 /// Whether the link may still be training: it was not up yet, shortly after the boot or after its
 /// device appeared, or while others of the node come up one by one.
 fn may_train(context: &Context<'_>, port: &PortView<'_>) -> bool {
-    let was_up = port.history.is_some_and(|history| history.ever_active);
     let device = context.history.devices.get(&port.key.device);
-    let since = device
-        .and_then(|device| device.appeared)
-        .unwrap_or(Millis(0));
+    let appeared = device.and_then(|device| device.appeared);
+    let since = appeared.unwrap_or(Millis(0));
     let policy = &context.policy.link_state;
     let started = context.history.started.unwrap_or(context.now);
     let begun = context.now.since(since).min(context.now.since(started));
     let young = context.now.since(since) < policy.training_grace.0;
-    let others = || {
-        context
-            .rails()
-            .any(|rail| rose_within(context, rail, policy.others_train.0))
-    };
-    port.rail && !was_up && (young || (begun < policy.training_grace.0 && others()))
+    let rose = |rail: &PortView<'_>| rose_within(context, rail, policy.others_train.0);
+    let others = || context.rails().any(rose);
+    port.rail && !port.was_up() && (young || (begun < policy.training_grace.0 && others()))
 }
 
 /// Whether a rail was seen to come up of late.
 fn rose_within(context: &Context<'_>, rail: &PortView<'_>, within: Duration) -> bool {
     let rose = rail.history.filter(|history| !history.edges.is_empty());
-    let since = rose
-        .and_then(|history| history.state)
-        .map(|(_, since)| since);
-    rail.is_active() && since.is_some_and(|since| context.now.since(since) < within)
+    let state = rose.and_then(|history| history.state);
+    rail.is_active() && state.is_some_and(|(_, since)| context.now.since(since) < within)
 }
 
 /// Whether a rail came up too short ago to prove anything: a link that trains may fall again.
 pub(crate) fn rails_settle(context: &Context<'_>) -> bool {
     let within = context.policy.link_state.clear_after.0;
-    context
-        .rails()
-        .any(|rail| !rail.is_efa() && rose_within(context, rail, within))
+    (context.rails()).any(|rail| !rail.is_efa() && rose_within(context, rail, within))
 }
 
 /// Seconds within which the link is back if it fell for a planned event: its driver or firmware is
 /// being reset.
 fn passes_within(context: &Context<'_>, port: &PortView<'_>) -> Option<u64> {
     let (link, missing) = (&context.policy.link_state, &context.policy.device_missing);
-    if !port.history.is_some_and(|history| history.ever_active) {
-        return None;
-    }
-    let device = context.history.devices.get(&port.key.device)?;
+    let device = context.history.devices.get(&port.key.device);
+    let device = device.filter(|_| port.was_up())?;
     let back = device.appeared.map(|at| context.now.since(at));
     if back.is_some_and(|back| back < link.training_grace.0) {
         return Some(link.training_grace.0.as_secs());
     }
-    let address = port.device.pci?.to_string();
-    let log = context.history.kernel.devices.get(&address)?;
+    let log = context.history.kernel.devices.get(&port.address()?)?;
     let reset = log.notes.get(&Note::RecoveryStarted)?;
     let takes = missing.reset_takes.0;
     (context.now.since(reset.last) < takes).then_some(takes.as_secs())
@@ -357,7 +341,7 @@ fn all_in_init(context: &Context<'_>, port: &PortView<'_>) -> bool {
         matches!(rail.state(), Some(PortState::Init | PortState::Armed))
             || rose_within(context, rail, swept_within)
     };
-    let mut rails = (context.rails()).filter(|rail| rail.port.link_layer == LinkLayer::Infiniband);
+    let mut rails = context.rails().filter(|rail| rail.is_infiniband());
     port.rail && rails.all(waits)
 }
 
@@ -367,8 +351,8 @@ fn subnet_manager_away(context: &Context<'_>) -> Option<Candidate> {
         |rail: &&PortView<'_>| matches!(rail.state(), Some(PortState::Init | PortState::Armed));
     let waiting: Vec<&PortView<'_>> = context.rails().filter(waits).collect();
     let first = waiting.first()?;
-    let was_up = |rail: &&PortView<'_>| rail.history.is_some_and(|history| history.ever_active);
-    if waiting.len() < 2 || !waiting.iter().all(was_up) || !all_in_init(context, first) {
+    let were_up = waiting.iter().all(|rail| rail.was_up());
+    if waiting.len() < 2 || !were_up || !all_in_init(context, first) {
         return None;
     }
     let message = format!(
@@ -391,20 +375,13 @@ fn unproven(
     if phys_state(port) == PhysState::LinkUp {
         return unconfigured(context, port, state);
     }
-    match evidence {
-        Evidence::Weak(Peers { up, of }) => {
-            let message = format!(
-                "{subject} is down and was never up this boot; of {of} rails like it {up} up"
-            );
-            (context.of_port(&LINK_UNPROVEN, port, message))
-                .with("up", up)
-                .with("alike", of)
-        }
-        _ => {
-            let message = format!("{subject} is down and was never up this boot");
-            context.of_port(&NEVER_UP, port, message)
-        }
-    }
+    let message = format!("{subject} is down and was never up this boot");
+    let Evidence::Weak(Peers { up, of }) = evidence else {
+        return context.of_port(&NEVER_UP, port, message);
+    };
+    let message = format!("{message}; of {of} rails like it {up} up");
+    let found = context.of_port(&LINK_UNPROVEN, port, message);
+    found.with("up", up).with("alike", of)
 }
 
 /// A rail that is trained, so cabled to something that lives, but was never configured, and nothing
@@ -417,8 +394,8 @@ fn unconfigured(context: &Context<'_>, port: &PortView<'_>, state: PortState) ->
     );
     let mut candidate = (context.of_port(&LINK_INIT, port, message))
         .raised_after(context.policy.link_state.init_raise_after.0)
-        .with("state", text(&state))
-        .with("phys_state", text(&PhysState::LinkUp));
+        .with("state", word(&state))
+        .with("phys_state", word(&PhysState::LinkUp));
     candidate.status = Status::Unknown;
     // With as many up as are expected it is a spare.
     if (context.policy.expect.rails).is_some_and(|rails| up >= rails as usize) {
@@ -439,23 +416,21 @@ enum Evidence {
 
 fn evidence(context: &Context<'_>, port: &PortView<'_>) -> Evidence {
     let rails = || context.rails().filter(|rail| rail.is_active()).count();
-    let earlier = "it was up earlier this boot";
-    let was_up = port.history.is_some_and(|history| history.ever_active);
-    if !port.rail {
-        return match was_up {
-            true => Evidence::Of(Because::Remembered, earlier),
-            false => Evidence::None,
-        };
-    }
+    let of = |is: bool, because, words| match is {
+        true => Evidence::Of(because, words),
+        false => Evidence::None,
+    };
     // With as many up as are configured, the others are spares.
-    if let Some(expected) = context.policy.expect.rails {
-        return match rails() < expected as usize {
-            true => Evidence::Of(Because::Configured, "expected by configuration"),
-            false => Evidence::None,
-        };
+    if let Some(expected) = context.policy.expect.rails.filter(|_| port.rail) {
+        let fewer = rails() < expected as usize;
+        return of(fewer, Because::Configured, "expected by configuration");
     }
-    if was_up {
-        return Evidence::Of(Because::Remembered, earlier);
+    if port.was_up() || !port.rail {
+        return of(
+            port.was_up(),
+            Because::Remembered,
+            "it was up earlier this boot",
+        );
     }
     if remembered(context, port, UP).is_some() {
         return Evidence::Of(
@@ -464,10 +439,12 @@ fn evidence(context: &Context<'_>, port: &PortView<'_>) -> Evidence {
         );
     }
     if let Some(sure) = context.profile.and_then(Profile::sure_rails) {
-        return match rails() < sure {
-            true => Evidence::Of(Because::Shape, "every machine of this shape has it up"),
-            false => Evidence::None,
-        };
+        let fewer = rails() < sure;
+        return of(
+            fewer,
+            Because::Shape,
+            "every machine of this shape has it up",
+        );
     }
     let peers = Peers::of(context, port);
     if peers.are_up() {
@@ -489,8 +466,7 @@ fn judge_address(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate
         let message = format!("{} is active and {what}", port.subject);
         (context.of_port(doc, port, message)).raised_after(policy.address_raise_after.0)
     };
-    let infiniband = port.port.link_layer == LinkLayer::Infiniband;
-    if infiniband && port.link.is_some_and(|link| link.lid == Some(0)) {
+    if port.is_infiniband() && port.link.is_some_and(|link| link.lid == Some(0)) {
         let mut found = say(&NO_LID, "has no LID");
         if port.device.function != Function::Physical {
             // A virtual function may be addressed by GID alone; its flag for that is not in sysfs.
@@ -514,35 +490,24 @@ fn uverbs_not_loaded(context: &Context<'_>) -> bool {
 /// A LID, or a subnet manager's, that changed of late.
 fn lid_change(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let (policy, link) = (&context.policy.link_state, port.link?);
-    if !port.rail || !port.is_active() || port.port.link_layer != LinkLayer::Infiniband {
+    if !port.rail || !port.is_active() || !port.is_infiniband() {
         return None;
     }
     let subject = &port.subject;
     let say = |doc: &ReasonDoc, message: String| context.of_port(doc, port, message);
     let history = port.history?;
     let lately = |(at, _): &(Millis, u32)| context.now.since(*at) < policy.lid_change_stands_for.0;
+    let of_manager = "subnet manager's LID";
     let changes = [
         (&LID_CHANGED, "LID", history.lid, link.lid),
-        (
-            &SM_CHANGED,
-            "subnet manager's LID",
-            history.sm_lid,
-            link.sm_lid,
-        ),
+        (&SM_CHANGED, of_manager, history.sm_lid, link.sm_lid),
     ];
     let changed = changes.into_iter().find_map(|(doc, what, change, now)| {
         let ((at, before), now) = (change.changed.filter(lately)?, now.filter(|now| *now != 0)?);
         let ago = span_text(context.now.since(at));
-        let found = say(
-            doc,
-            format!("{subject}: the {what} changed from {before} to {now} {ago} ago"),
-        );
-        Some(
-            found
-                .raised_after(Duration::ZERO)
-                .with("was", before)
-                .with("is", now),
-        )
+        let message = format!("{subject}: the {what} changed from {before} to {now} {ago} ago");
+        let found = say(doc, message).raised_after(Duration::ZERO);
+        Some(found.with("was", before).with("is", now))
     });
     let orphan = || {
         let message = format!("{subject} is active and knows no subnet manager (SM LID 0)");
@@ -572,15 +537,11 @@ fn layer_name(layer: LinkLayer) -> Option<&'static str> {
 /// A port in another mode than it had: healthy on its own and useless here.
 fn another_layer(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let (was, is) = (remembered(context, port, LINK_LAYER)?, port.port.link_layer);
-    let other = [LinkLayer::Infiniband, LinkLayer::Ethernet]
-        .into_iter()
-        .find(|layer| *layer != is);
-    let (was, is) = (
-        other
-            .filter(|other| *other as u64 == was)
-            .and_then(layer_name)?,
-        layer_name(is)?,
-    );
+    let mut layers = [LinkLayer::Infiniband, LinkLayer::Ethernet].into_iter();
+    let was = layers
+        .find(|layer| *layer != is)
+        .filter(|other| *other as u64 == was);
+    let (was, is) = (layer_name(was?)?, layer_name(is)?);
     let subject = &port.subject;
     let message = format!("{subject}: the port's mode is {is}, and was {was} earlier");
     let found = (context.of_port(&WRONG_LINK_LAYER, port, message)).with("link_layer", is);
@@ -602,33 +563,23 @@ fn judge_bond(
     port: &PortView<'_>,
     ports: &[PortView<'_>],
 ) -> Vec<Candidate> {
-    let Some(name) = port.port.netdev.as_deref() else {
-        return Vec::new();
-    };
-    let Some(netdev) = context.netdev(name) else {
-        return Vec::new();
-    };
-    let bond = match &netdev.master {
+    let netdev = netdev_of(context, port).filter(|_| port.is_active());
+    let bond = netdev.and_then(|netdev| match &netdev.master {
         Some(master) => context.netdev(master),
         None => Some(netdev),
-    };
+    });
     let legs = bond.map(|bond| bond.lowers.as_slice()).unwrap_or_default();
-    if legs.len() < 2 || !port.is_active() {
-        return Vec::new();
-    }
-    legs.iter()
-        // A leg with an RDMA port of its own is judged as that port.
-        .filter(|leg| {
-            *leg == name
-                || !ports
-                    .iter()
-                    .any(|other| other.port.netdev.as_ref() == Some(*leg))
-        })
-        .filter(|leg| {
-            context.netdev(leg).is_some_and(|leg| {
-                leg.carrier == Reading::Value(false) || leg.admin_up == Some(false)
-            })
-        })
+    // A leg with an RDMA port of its own is judged as that port.
+    let own = |leg: &String| {
+        let is = |of: &PortView<'_>| of.port.netdev.as_ref() == Some(leg);
+        is(port) || !ports.iter().any(is)
+    };
+    let is_down =
+        |leg: &NetdevFacts| leg.carrier == Reading::Value(false) || leg.admin_up == Some(false);
+    let down = legs
+        .iter()
+        .filter(|leg| own(leg) && context.netdev(leg).is_some_and(is_down));
+    down.filter(|_| legs.len() >= 2)
         .map(|leg| {
             let (key, subject) = (&port.key, &port.subject);
             let about = (format!("{key} leg {leg}"), format!("{subject} leg {leg}"));
@@ -641,11 +592,6 @@ fn judge_bond(
                 .with("legs", legs.len())
         })
         .collect()
-}
-
-/// The name that JSON uses.
-fn text(value: &impl serde::Serialize) -> serde_json::Value {
-    serde_json::to_value(value).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -132,24 +132,10 @@ pub enum Action {
     CallProvider,
 }
 
-impl Action {
-    /// As in JSON and in the pages.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Action::None => "none",
-            Action::ReseatCable => "reseat_cable",
-            Action::ReplaceCable => "replace_cable",
-            Action::CheckSwitchPort => "check_switch_port",
-            Action::ResetDevice => "reset_device",
-            Action::ReloadDriver => "reload_driver",
-            Action::Reboot => "reboot",
-            Action::PowerCycle => "power_cycle",
-            Action::ReplaceNic => "replace_nic",
-            Action::ReplaceGpu => "replace_gpu",
-            Action::FixConfiguration => "fix_configuration",
-            Action::CallProvider => "call_provider",
-        }
-    }
+/// The word for an enumerated value, as JSON, labels and pages have it.
+pub fn word(value: &impl Serialize) -> String {
+    let word = serde_json::to_value(value).unwrap_or_default();
+    word.as_str().unwrap_or_default().to_string()
 }
 
 /// How long to look before believing, as the debounce machine takes it.

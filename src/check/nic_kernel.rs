@@ -1,7 +1,9 @@
 //! What NICs' drivers say in the kernel log.
 
 use super::policy;
-use super::{Action, Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
+use super::{
+    Action, Candidate, Check, Context, PASSES_WITHIN, PortView, ReasonDoc, Status, Weight,
+};
 use crate::check::roles::Role;
 use crate::observe::kernel_log::{DeviceLog, Note, Seen};
 use crate::units::{DeviceKey, Millis, PortKey};
@@ -276,7 +278,7 @@ fn judge(
     }
     let resets = rule.doc.status == Status::Failing && is_resetting(context, address);
     let takes = policy.reset_takes.0.as_secs();
-    candidate = candidate.passing_within(resets.then_some(takes));
+    candidate = candidate.with_some(PASSES_WITHIN, resets.then_some(takes));
     if !nic.rail {
         candidate.weight = Weight::Notice;
         candidate.status = candidate.status.min(Status::Degraded);

@@ -3,7 +3,7 @@
 use super::expected::{self, Row, Shared, majority, row};
 use super::likeness::alike;
 use super::{Action, Candidate, Check, Context, PortView, ReasonDoc, Weight};
-use crate::observe::rdma::{Function, LinkLayer};
+use crate::observe::rdma::Function;
 
 /// Top bit of a P_Key: full member (IBTA, 10.9.1). Limited members cannot talk to limited members.
 const FULL: u16 = 0x8000;
@@ -78,8 +78,9 @@ fn membership_name(membership: u64) -> &'static str {
 
 /// Entry 0 of an active InfiniBand port.
 fn key(port: &PortView<'_>) -> Option<u16> {
-    let infiniband = port.port.link_layer == LinkLayer::Infiniband && port.is_active();
-    port.link?.pkey.filter(|_| infiniband)
+    port.link?
+        .pkey
+        .filter(|_| port.is_infiniband() && port.is_active())
 }
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {

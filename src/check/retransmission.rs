@@ -3,7 +3,6 @@
 use super::policy::LosslessExpectation;
 use super::rising::{Counters, Rise, Rule, rule};
 use super::{Action, Candidate, Check, Context, PortView, ReasonDoc, Weight, pfc};
-use crate::observe::rdma::LinkLayer;
 use std::time::Duration;
 
 const LOSS: ReasonDoc = ReasonDoc::degraded(
@@ -180,10 +179,8 @@ fn loss(counters: &Counters<'_, '_>) -> Option<Candidate> {
     };
     let mut candidate = judged.then(|| say(counters, &LOSS, &lost))?;
     candidate.weight = candidate.weight.min(weight);
-    Some(match share {
-        Some(share) => candidate.with("share_of_packets", (share * 1e6).round() / 1e6),
-        None => candidate,
-    })
+    let share = share.map(|share| (share * 1e6).round() / 1e6);
+    Some(candidate.with_some("share_of_packets", share))
 }
 
 /// Whether the fabric of a port loses nothing by design: by configuration, as InfiniBand does by its
@@ -192,7 +189,7 @@ fn is_lossless(context: &Context<'_>, port: &PortView<'_>) -> Option<bool> {
     match context.policy.expect.lossless {
         LosslessExpectation::Lossless => Some(true),
         LosslessExpectation::Lossy => Some(false),
-        LosslessExpectation::Auto if port.port.link_layer == LinkLayer::Infiniband => Some(true),
+        LosslessExpectation::Auto if port.is_infiniband() => Some(true),
         LosslessExpectation::Auto => {
             let enabled = pfc::pfc_priorities(context, port.port.netdev.as_deref()?)?;
             (enabled != 0).then_some(true)

@@ -209,10 +209,7 @@ fn say(
     if doc.reason != STORM.reason {
         candidate = candidate.fix(newest.ruling.action, newest.ruling.remedy);
     }
-    if let Some(process) = &newest.log.process {
-        candidate = candidate.with("process", process.as_str());
-    }
-    Some(candidate)
+    Some(candidate.with_some("process", newest.log.process.as_deref()))
 }
 
 fn subject(slot: &str) -> &str {

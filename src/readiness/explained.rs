@@ -1,7 +1,7 @@
 //! Words for the reasons that no finding brings.
 
 use super::{NO_ACTIVE_RAIL, NO_DATA, NO_FABRIC, NOT_A_FABRIC_NODE, SETTLING, STARTING};
-use crate::check::Action;
+use crate::check::{Action, word};
 
 /// A reason of the verdict that no finding explains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub fn explained(reasons: &[String]) -> impl Iterator<Item = &'static VerdictDoc
 /// The part of `docs/checks.md` that tells of them.
 pub fn verdict_markdown() -> String {
     let rows = VERDICT_DOCS.iter().map(|doc| {
-        let action = doc.action.as_str();
+        let action = word(&doc.action);
         format!(
             "| `{}` | {} | {} | `{action}` |\n",
             doc.reason, doc.meaning, doc.remedy

@@ -5,6 +5,7 @@ use super::catalogue::Detail;
 use super::port_view;
 use super::{ClusterStatus, Report, State};
 use crate::check::gpudirect::Path;
+use crate::check::word;
 use crate::observe::gpudirect::MODULES_OF_INTEREST;
 use crate::units::Millis;
 use std::collections::BTreeMap;
@@ -141,7 +142,7 @@ fn platform(out: &mut Exposition, report: &Report) {
     let profile = &report.profile;
     // Before the first enumeration the profile is not known.
     if report.snapshot.devices.is_some() || profile.shape.is_some() {
-        let labels = [profile.name(), profile.source.as_str()];
+        let labels = [profile.name(), &word(&profile.source)];
         out.push("selvage_profile_info", &labels, true);
     }
     for resource in &report.resources {

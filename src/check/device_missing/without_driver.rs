@@ -72,10 +72,8 @@ pub(super) fn rails_without_driver(context: &Context<'_>) -> Vec<Candidate> {
                 .raised_after(context.policy.device_missing.expected_raise_after.0)
                 .with("address", address.as_str())
                 .with("id", nic.id.as_str())
-                .with("class", nic.class.as_str());
-            if let Some(driver) = &nic.driver {
-                candidate = candidate.with("driver", driver.as_str());
-            }
+                .with("class", nic.class.as_str())
+                .with_some("driver", nic.driver.as_deref());
             if nic.unseen {
                 candidate.status = Status::Unknown;
             }

@@ -147,19 +147,6 @@ pub enum Source {
     Inferred,
 }
 
-impl Source {
-    /// As in JSON and labels.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Source::Set => "set",
-            Source::InstanceType => "instance_type",
-            Source::Dmi => "dmi",
-            Source::Pci => "pci",
-            Source::Inferred => "inferred",
-        }
-    }
-}
-
 /// What the machine is taken for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Profile {

@@ -140,11 +140,7 @@ fn fewer_than_promised(context: &Context<'_>) -> Option<Candidate> {
         }
     );
     let mut found = say(context, &FEWER_THAN_PROMISED, "rails", message)
-        .weighing(if fixed {
-            Weight::Verdict
-        } else {
-            Weight::Notice
-        })
+        .weighing(Weight::counting_if(fixed))
         .with("rails", profile.rails)
         .with("promised", promised)
         .with("profile", shape.name)
@@ -199,11 +195,8 @@ fn missing(context: &Context<'_>, offer: &NodeResources) -> Option<Candidate> {
         "{rails} rails are there and GPUs are offered, but no RDMA resource: pods run here without RDMA, unless they have claims (DRA) or the host's network"
     );
     let usual = profile.shape.and_then(|shape| shape.resources.first());
-    let mut found = say(context, &MISSING, "rdma", message).with("rails", rails);
-    if let Some((usual, _)) = usual {
-        found = found.with("usual", *usual);
-    }
-    Some(found)
+    let found = say(context, &MISSING, "rdma", message).with("rails", rails);
+    Some(found.with_some("usual", usual.map(|(usual, _)| *usual)))
 }
 
 /// Every resource for RDMA and GPUs that the Node tells, with what there is of it.

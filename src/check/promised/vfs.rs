@@ -21,21 +21,20 @@ pub(super) const LINK_DISABLED: ReasonDoc = ReasonDoc::degraded(
     "`ip link set PF vf N state auto` on the node (the message names both). For good: `linkState: auto` in the SriovNetwork (`link_state` in the NetworkAttachmentDefinition's config), which the CNI sets again for each pod.",
 ).notice();
 
-/// The resource whose pods get RDMA devices, one function each or a slot of a shared one.
-fn resource(offer: &NodeResources) -> Option<(&String, u64)> {
+/// The first resource that is offered for RDMA other than EFA's, among those that `is` takes.
+fn resource(offer: &NodeResources, is: fn(&str) -> bool) -> Option<(&String, u64)> {
     let offered = offer.resources.iter();
-    offered
-        .map(|(name, of)| (name, of.allocatable.unwrap_or(0)))
-        .find(|(name, count)| is_for_rdma(name) && *name != "vpc.amazonaws.com/efa" && *count > 0)
+    let mut offered = offered.map(|(name, of)| (name, of.allocatable.unwrap_or(0)));
+    let verbs = |name: &str| is_for_rdma(name) && name != "vpc.amazonaws.com/efa";
+    offered.find(|(name, count)| verbs(name) && is(name) && *count > 0)
 }
 
 /// Virtual functions of the rails' NICs that no verbs can come of.
 pub(super) fn without_verbs(context: &Context<'_>, offer: &NodeResources) -> Option<Candidate> {
-    let (name, offered) = resource(offer)?;
+    // One function each, or a slot of a shared one.
+    let (name, offered) = resource(offer, |_| true)?;
     let pci = context.pci()?;
-    let rails: BTreeSet<String> = (context.rails())
-        .filter_map(|rail| Some(rail.device.pci?.to_string()))
-        .collect();
+    let rails: BTreeSet<String> = (context.rails()).filter_map(PortView::address).collect();
     let functions = (pci.sriov.iter())
         .filter(|(address, _)| rails.contains(*address))
         .flat_map(|(_, facts)| &facts.functions);
@@ -51,16 +50,10 @@ pub(super) fn without_verbs(context: &Context<'_>, offer: &NodeResources) -> Opt
         "{without} of {all} virtual functions of the rails are bound to vfio-pci and have no verbs, while {name} is offered"
     );
     // With others left, it is unknown which of them the resource is.
-    let weight = if without == all && offered <= all {
-        Weight::Verdict
-    } else {
-        Weight::Notice
-    };
     let found = say(context, &WITHOUT_VERBS, name, message)
-        .weighing(weight)
-        .with("without_verbs", without)
-        .with("functions", all);
-    Some(found)
+        .weighing(Weight::counting_if(without == all && offered <= all))
+        .with("without_verbs", without);
+    Some(found.with("functions", all))
 }
 
 /// Most physical functions that a message names.
@@ -68,11 +61,7 @@ const NAMED: usize = 4;
 
 /// Virtual functions of the rails that are switched off.
 pub(super) fn link_disabled(context: &Context<'_>, offer: &NodeResources) -> Option<Candidate> {
-    let (name, offered) = offer
-        .resources
-        .iter()
-        .map(|(name, of)| (name, of.allocatable.unwrap_or(0)))
-        .find(|(name, count)| is_of_functions(name) && *count > 0)?;
+    let (name, offered) = resource(offer, |name| !is_shared_by_name(name))?;
     // One interface can be several ports' (an RDMA device above a bond).
     let rails: BTreeMap<&str, &VfLinks> = (context.rails())
         .filter(|rail| rail.is_roce())
@@ -105,21 +94,10 @@ pub(super) fn link_disabled(context: &Context<'_>, offer: &NodeResources) -> Opt
     let functions = context.pci().map_or(0, |pci| {
         pci.sriov.values().map(|pf| u64::from(pf.enabled)).sum()
     });
-    let weight = if wholly && offered <= all.max(functions) {
-        Weight::Verdict
-    } else {
-        Weight::Notice
-    };
     let found = say(context, &LINK_DISABLED, name, message)
-        .weighing(weight)
-        .with("disabled", disabled)
-        .with("functions", all);
-    Some(found)
-}
-
-/// Whether a resource is handed out as virtual functions that are used with verbs.
-fn is_of_functions(name: &str) -> bool {
-    is_for_rdma(name) && name != "vpc.amazonaws.com/efa" && !is_shared_by_name(name)
+        .weighing(Weight::counting_if(wholly && offered <= all.max(functions)))
+        .with("disabled", disabled);
+    Some(found.with("functions", all))
 }
 
 /// Link states of a rail's functions: of its interface, and of the legs below a bond.

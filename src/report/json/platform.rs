@@ -14,7 +14,7 @@ pub(super) fn platform(report: &Report) -> impl Serialize {
     let resources = shape.map_or(&[][..], |shape| shape.resources);
     object! {
         profile: profile.name(),
-        source: profile.source.as_str(),
+        source: profile.source,
         provider: profile.provider.map(|provider| provider.as_str()),
         instance_type: &profile.instance_type,
         fabric: fabric,
