@@ -256,7 +256,8 @@ impl Shared {
         let rails: Vec<(&PortView<'_>, String)> = (context.rails())
             .filter_map(|rail| Some((rail, (self.observed)(context, rail)?)))
             .collect();
-        if rails.windows(2).all(|pair| pair[0].1 == pair[1].1) {
+        let first = rails.first().map(|(_, value)| value.as_str());
+        if rails.iter().all(|(_, value)| Some(value.as_str()) == first) {
             return Vec::new();
         }
         let odd = |(port, own): &(&PortView<'_>, String)| {
