@@ -8,7 +8,9 @@ use crate::observe::reading::Reading;
 use serde::{Deserialize, Serialize};
 
 /// How a NIC can reach GPU memory here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Hash, PartialOrd, Ord)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Hash, PartialOrd, Ord,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Path {
     /// Every prerequisite of DMA-BUF is met (no kernel file says more than that).
@@ -18,11 +20,12 @@ pub enum Path {
     /// Neither: RDMA works, but data is staged through host memory.
     None,
     /// The sources cannot tell.
+    #[default]
     Unknown,
 }
 
 /// The verdict with its reasons.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct GpuDirectVerdict {
     /// The path that GPUDirect RDMA can take on this node.
     pub path: Path,
@@ -30,11 +33,11 @@ pub struct GpuDirectVerdict {
     pub why: Vec<String>,
 }
 
-impl Default for GpuDirectVerdict {
-    fn default() -> Self {
+impl GpuDirectVerdict {
+    fn of(path: Path, why: impl Into<String>) -> Self {
         GpuDirectVerdict {
-            path: Path::Unknown,
-            why: Vec::new(),
+            path,
+            why: vec![why.into()],
         }
     }
 }
@@ -63,35 +66,25 @@ pub(super) enum Answer {
 
 /// Which path GPUDirect RDMA can take, and why. `devices` are those that matter: the rails.
 pub fn judge_path(facts: &GpuDirectFacts, devices: &[&RdmaDevice]) -> GpuDirectVerdict {
-    let mut why = Vec::new();
     let loaded = driver_loaded(facts);
-    match loaded {
-        Answer::Yes => {}
-        Answer::No => {
-            why.push("the NVIDIA driver is not loaded".to_string());
-            return GpuDirectVerdict {
-                path: Path::None,
-                why,
-            };
-        }
-        Answer::CannotTell => why.push("whether the NVIDIA driver is loaded cannot be read".into()),
+    if loaded == Answer::No {
+        return GpuDirectVerdict::of(Path::None, "the NVIDIA driver is not loaded");
     }
-    if devices.is_empty() {
-        why.push("no RDMA device found".into());
-        return GpuDirectVerdict {
-            path: Path::None,
-            why,
-        };
+    let mut why = Vec::new();
+    if loaded == Answer::CannotTell {
+        why.push("whether the NVIDIA driver is loaded cannot be read".into());
     }
-    if devices.iter().all(|device| device.is_gvnic()) {
-        why.push(
-            "GPUDirect-TCPX(O) is the daemon's and the plugin's in the pod; no file of the node tells"
-                .into(),
-        );
-        return GpuDirectVerdict {
-            path: Path::Unknown,
-            why,
-        };
+    let without = match devices.iter().all(|device| device.is_gvnic()) {
+        _ if devices.is_empty() => Some((Path::None, "no RDMA device found")),
+        true => Some((
+            Path::Unknown,
+            "GPUDirect-TCPX(O) is the daemon's and the plugin's in the pod; no file of the node tells",
+        )),
+        false => None,
+    };
+    if let Some((path, because)) = without {
+        why.push(because.into());
+        return GpuDirectVerdict { path, why };
     }
     let dmabuf = dmabuf(facts, devices, &mut why);
     let peermem = peermem(facts, devices, &mut why);
@@ -115,59 +108,56 @@ pub(super) fn driver_loaded(facts: &GpuDirectFacts) -> Answer {
 }
 
 fn dmabuf(facts: &GpuDirectFacts, devices: &[&RdmaDevice], why: &mut Vec<String>) -> Answer {
-    let mut answers = Vec::new();
-    let mut need = |answer: Answer, no: String, cannot: &str| {
-        match answer {
-            Answer::Yes => {}
-            Answer::No => why.push(format!("no DMA-BUF: {no}")),
-            Answer::CannotTell => why.push(format!("DMA-BUF: {cannot}")),
-        }
-        answers.push(answer);
-    };
     let release = facts.kernel_release.as_deref();
-    need(
-        release
-            .and_then(leading_version)
-            .map_or(Answer::CannotTell, |have| yes(have >= (5, 12))),
-        format!("kernel {} is older than 5.12", release.unwrap_or("?")),
-        "the kernel's release cannot be read",
-    );
+    let kernel = release.and_then(leading_version);
     let driver = facts.driver.value();
-    need(
-        driver
-            .and_then(|driver| driver.open)
-            .map_or(Answer::CannotTell, yes),
-        "the NVIDIA kernel module is the proprietary one".into(),
-        "whether the NVIDIA kernel module is the open one cannot be read",
-    );
-    need(
-        driver
-            .and_then(|driver| leading_version(&driver.version))
-            .map_or(Answer::CannotTell, |have| yes(have.0 >= 515)),
-        "the NVIDIA driver is older than 515".into(),
-        "the NVIDIA driver's version cannot be read",
-    );
+    let version = driver.and_then(|driver| leading_version(&driver.version));
     let (unread, drivers): (Vec<&str>, Vec<&str>) = (devices.iter())
         .map(|device| device.driver.as_str())
         .partition(|driver| *driver == "unknown");
     let lacking = (drivers.iter()).find(|driver| !DMABUF_DRIVERS.contains(driver));
-    need(
-        match lacking {
-            Some(&OMNI_PATH) => Answer::CannotTell,
-            Some(_) => Answer::No,
-            None if unread.is_empty() => Answer::Yes,
-            None => Answer::CannotTell,
-        },
-        format!("the NIC driver {} does not have it", lacking.unwrap_or(&"")),
-        "the driver of a NIC cannot be read, or has a way of its own",
-    );
-    if answers.iter().all(|answer| *answer == Answer::Yes) {
+    let nics = match lacking {
+        Some(&OMNI_PATH) => None,
+        Some(_) => Some(false),
+        None => unread.is_empty().then_some(true),
+    };
+    // What is needed, and what is said where it is not there or cannot be told.
+    let needs = [
+        (
+            kernel.map(|have| have >= (5, 12)),
+            format!("kernel {} is older than 5.12", release.unwrap_or("?")),
+            "the kernel's release cannot be read",
+        ),
+        (
+            driver.and_then(|driver| driver.open),
+            "the NVIDIA kernel module is the proprietary one".into(),
+            "whether the NVIDIA kernel module is the open one cannot be read",
+        ),
+        (
+            version.map(|have| have.0 >= 515),
+            "the NVIDIA driver is older than 515".into(),
+            "the NVIDIA driver's version cannot be read",
+        ),
+        (
+            nics,
+            format!("the NIC driver {} does not have it", lacking.unwrap_or(&"")),
+            "the driver of a NIC cannot be read, or has a way of its own",
+        ),
+    ];
+    for (met, no, cannot) in &needs {
+        match met {
+            Some(true) => {}
+            Some(false) => why.push(format!("no DMA-BUF: {no}")),
+            None => why.push(format!("DMA-BUF: {cannot}")),
+        }
+    }
+    if needs.iter().any(|(met, ..)| *met == Some(false)) {
+        Answer::No
+    } else if needs.iter().any(|(met, ..)| met.is_none()) {
+        Answer::CannotTell
+    } else {
         why.push("every prerequisite of DMA-BUF is met".into());
         Answer::Yes
-    } else if answers.contains(&Answer::No) {
-        Answer::No
-    } else {
-        Answer::CannotTell
     }
 }
 
@@ -183,40 +173,39 @@ fn peermem(facts: &GpuDirectFacts, devices: &[&RdmaDevice], why: &mut Vec<String
         Reading::Absent => Answer::No,
         _ => Answer::CannotTell,
     };
-    match (&facts.memory_peers, loaded) {
-        (Reading::Value(clients), _) if clients.iter().any(|name| name.starts_with("nv_mem")) => {
-            why.push("a peer-memory client is registered with ib_core".into());
-            Answer::Yes
-        }
-        (Reading::Value(_), Answer::Yes) => {
-            why.push("the peer-memory module is loaded, but not registered with ib_core".into());
-            Answer::No
+    let is_client = |name: &String| name.starts_with("nv_mem");
+    let clients = facts.memory_peers.value();
+    let registered = clients.map(|clients| clients.iter().any(is_client));
+    let (answer, because) = match (registered, loaded) {
+        (Some(true), _) => (
+            Answer::Yes,
+            "a peer-memory client is registered with ib_core",
+        ),
+        (Some(false), Answer::Yes) => {
+            let lost = "the peer-memory module is loaded, but not registered with ib_core";
+            (Answer::No, lost)
         }
         // ib_core shows no list: NCCL takes the loaded module for proof, and so it is, since
         // nvidia-peermem refuses to load where it cannot register.
-        (_, Answer::Yes) => {
-            why.push("a peer-memory module is loaded".into());
-            Answer::Yes
-        }
-        (_, Answer::No) => {
-            why.push("no peer-memory module is loaded".into());
-            Answer::No
-        }
+        (None, Answer::Yes) => (Answer::Yes, "a peer-memory module is loaded"),
+        (_, Answer::No) => (Answer::No, "no peer-memory module is loaded"),
         (_, Answer::CannotTell) => {
-            why.push("whether a peer-memory module is loaded cannot be read".into());
-            Answer::CannotTell
+            let unread = "whether a peer-memory module is loaded cannot be read";
+            (Answer::CannotTell, unread)
         }
-    }
+    };
+    why.push(because.into());
+    answer
 }
 
 /// A peer-memory module that is up (`initstate` is `live`, or not told).
 pub(super) fn peermem_module(facts: &GpuDirectFacts) -> Option<&'static str> {
     let modules = facts.modules.value()?;
-    ["nvidia_peermem", "nv_peer_mem"].into_iter().find(|name| {
-        modules
-            .get(*name)
-            .is_some_and(|module| module.state.as_deref().is_none_or(|state| state == "live"))
-    })
+    let up = |name: &&str| {
+        let module = modules.get(*name);
+        module.is_some_and(|of| of.state.as_deref().is_none_or(|state| state == "live"))
+    };
+    ["nvidia_peermem", "nv_peer_mem"].into_iter().find(up)
 }
 
 /// The peer-to-peer provider that the EFA driver names, where every device is EFA.
@@ -255,33 +244,23 @@ fn leading_version(text: &str) -> Option<(u32, u32)> {
 
 /// NVIDIA GPUs on PCI.
 pub(super) fn nvidia_gpus(context: &Context<'_>) -> usize {
-    let Some(pci) = context.pci() else {
-        return 0;
+    let gpus = context.gpus();
+    let nvidia = |gpu: &&String| {
+        let function = context.pci().and_then(|pci| pci.functions.get(*gpu));
+        function.is_some_and(|function| function.id.starts_with("10de:"))
     };
-    pci.gpus
-        .iter()
-        .filter(|gpu| {
-            pci.functions
-                .get(&gpu.to_string())
-                .is_some_and(|function| function.id.starts_with("10de:"))
-        })
-        .count()
+    gpus.iter().filter(nvidia).count()
 }
 
 /// The verdict on the node as it is: rails where there are any, else every RDMA device.
 pub(super) fn verdict(context: &Context<'_>) -> GpuDirectVerdict {
     let Some(facts) = context.gpudirect() else {
-        return GpuDirectVerdict {
-            path: Path::Unknown,
-            why: vec!["the GPU driver's files were not read".into()],
-        };
+        return GpuDirectVerdict::of(Path::Unknown, "the GPU driver's files were not read");
     };
     if driver_loaded(facts) == Answer::No && !context.gpus().is_empty() && nvidia_gpus(context) == 0
     {
-        return GpuDirectVerdict {
-            path: Path::Unknown,
-            why: vec!["the GPUs are not NVIDIA's; of others' drivers no file is read".into()],
-        };
+        let others = "the GPUs are not NVIDIA's; of others' drivers no file is read";
+        return GpuDirectVerdict::of(Path::Unknown, others);
     }
     let ports = context.ports();
     let any_rail = ports.iter().any(|port| port.rail);
@@ -293,10 +272,7 @@ pub(super) fn verdict(context: &Context<'_>) -> GpuDirectVerdict {
     }
     let verdict = judge_path(facts, &devices);
     match (verdict.path, falls_back(context, facts, &devices)) {
-        (Path::Dmabuf, Some(why)) => GpuDirectVerdict {
-            path: Path::Unknown,
-            why: vec![why],
-        },
+        (Path::Dmabuf, Some(why)) => GpuDirectVerdict::of(Path::Unknown, why),
         _ => verdict,
     }
 }

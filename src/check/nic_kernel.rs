@@ -159,11 +159,8 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         let Some(nic) = nic_at(context, ports, address) else {
             continue;
         };
-        found.extend(
-            RULES
-                .iter()
-                .filter_map(|rule| judge(context, address, &nic, log, rule)),
-        );
+        let judge = |rule| judge(context, (address, &nic), log, rule);
+        found.extend(RULES.iter().filter_map(judge));
     }
     found
 }
@@ -185,39 +182,31 @@ fn nic_at(context: &Context<'_>, ports: &[PortView<'_>], address: &str) -> Optio
     if address.is_empty() {
         return None;
     }
-    let is_there = |own: String| {
-        own == address
-            || own
-                .strip_prefix(address)
-                .is_some_and(|rest| rest.starts_with('.'))
+    let is_there = |own: &str| {
+        let rest = own.strip_prefix(address);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
-    let here: Vec<&PortView<'_>> = ports
-        .iter()
-        .filter(|port| {
-            port.device.pci.is_some_and(|pci| is_there(pci.to_string()))
-                || port.device.name == address
-                || port.port.netdev.as_deref() == Some(address)
-        })
-        .collect();
+    let is = |port: &&PortView<'_>| {
+        port.address().is_some_and(|own| is_there(&own))
+            || port.device.name == address
+            || port.port.netdev.as_deref() == Some(address)
+    };
+    let here: Vec<&PortView<'_>> = ports.iter().filter(is).collect();
     if let Some(first) = here.first() {
+        let active = || here.iter().filter(|port| port.is_active());
         return Some(Nic {
             name: first.device.name.clone(),
             rail: here.iter().any(|port| port.rail),
-            used: here
-                .iter()
-                .any(|port| port.rail || port.history.is_some_and(|past| past.ever_active)),
-            active: here.iter().any(|port| port.is_active()),
-            alive_at: (here.iter())
-                .filter(|port| port.is_active())
-                .filter_map(|port| risen_at(port))
-                .max(),
+            used: here.iter().any(|port| port.rail || port.was_up()),
+            active: active().next().is_some(),
+            alive_at: active().filter_map(|port| risen_at(port)).max(),
         });
     }
     // A rail whose RDMA device is gone: its last words matter most.
     let (key, _): (&PortKey, _) = context
         .roles
         .iter()
-        .find(|(key, facts)| facts.role == Role::Rail && is_there(key.device.0.clone()))?;
+        .find(|(key, facts)| facts.role == Role::Rail && is_there(&key.device.0))?;
     Some(Nic {
         name: context.device_name(&DeviceKey(key.device.0.clone())),
         rail: true,
@@ -238,17 +227,14 @@ fn risen_at(port: &PortView<'_>) -> Option<Millis> {
 
 fn judge(
     context: &Context<'_>,
-    address: &str,
-    nic: &Nic,
+    (address, nic): (&str, &Nic),
     log: &DeviceLog,
     rule: &Rule,
 ) -> Option<Candidate> {
     let policy = &context.policy.nic_kernel;
     let latest = |notes: &[Note]| -> Option<&Seen> {
-        notes
-            .iter()
-            .filter_map(|note| log.notes.get(note))
-            .max_by_key(|seen| seen.last)
+        let said = notes.iter().filter_map(|note| log.notes.get(note));
+        said.max_by_key(|seen| seen.last)
     };
     let said = latest(rule.notes)?;
     if latest(rule.taken_back_by).is_some_and(|back| back.last >= said.last) {

@@ -31,7 +31,7 @@ mod bare;
 mod front_end;
 mod gvnic;
 pub mod kind;
-mod nearness;
+pub(super) mod nearness;
 mod second_ports;
 
 use crate::glob::{Glob, any_matches};

@@ -53,15 +53,12 @@ pub const CHECK: Check = Check {
 };
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
-    let mut found: Vec<Candidate> = context
-        .snapshot
-        .sources
-        .values()
-        .filter_map(|health| match &*health.source {
-            "kernel_log" => judge_log(context, health),
-            _ => judge(context, health),
-        })
-        .collect();
+    let judge = |health: &SourceHealth| match &*health.source {
+        "kernel_log" => judge_log(context, health),
+        _ => judge(context, health),
+    };
+    let sources = context.snapshot.sources.values();
+    let mut found: Vec<Candidate> = sources.filter_map(judge).collect();
     found.extend(unread_devices(context));
     found.extend(log_lost(context));
     found.extend(counters_refused(context));

@@ -3,6 +3,7 @@
 
 use super::{RAIL_WITHOUT_DRIVER, moved};
 use crate::check::profile::Profile;
+use crate::check::roles::nearness::{is_near, least};
 use crate::check::{Candidate, Context, Status, Weight};
 use crate::observe::pci::{BareNic, Distance, PciFacts};
 use crate::units::DeviceKey;
@@ -23,73 +24,71 @@ pub(super) fn rails_without_driver(context: &Context<'_>) -> Vec<Candidate> {
         return Vec::new();
     };
     let rails = context.rails().count();
-    let enough = context
-        .policy
-        .expect
-        .rails
-        .is_some_and(|expected| rails >= expected as usize);
-    if enough {
+    let expected = context.policy.expect.rails;
+    if expected.is_some_and(|expected| rails >= expected as usize) {
         return Vec::new();
     }
-    let up = context.rails().filter(|rail| rail.is_active()).count();
-    let (models, served) = (models(context), served(context, pci));
-    let best = nearest(pci);
-    pci.bare
-        .iter()
-        .filter(|(_, nic)| !nic.is_given_away())
-        // A driver without an RDMA device to be seen: a pod holds it.
-        .filter(|(_, nic)| nic.driver.is_none() || !moved(context))
-        // One that was there earlier this boot has vanished, and that is reported.
-        .filter(|(address, _)| {
-            !context
-                .history
-                .devices
-                .contains_key(&DeviceKey((*address).clone()))
-        })
-        .filter_map(|(address, nic)| {
-            let guess = guess(pci, nic, &best, &served, &models);
-            let (weight, place) = match guess {
-                Guess::Rail(Some(gpu)) => (Weight::Verdict, format!(", nearest to GPU {gpu},")),
-                Guess::Rail(None) => (Weight::Verdict, String::new()),
-                Guess::Spare => (Weight::Notice, String::new()),
-                Guess::Other => return None,
-            };
-            let why = match &nic.driver {
-                _ if nic.unseen => "the class infiniband does not show it".to_string(),
-                None => "no driver is bound to it".to_string(),
-                Some(driver) => format!("its driver {driver} made none"),
-            };
-            // Two findings: what was waited for while no rail had a driver does not count once some
-            // have, as they are probed one after the other.
-            let waits = if up == 0 { "all bare" } else { "bare" };
-            let about = (format!("{address} {waits}"), address.as_str());
-            let message = format!(
-                "NIC {address} ({}){place} has no RDMA device: {why}",
-                nic.id
-            );
-            let mut candidate = (context.candidate(&RAIL_WITHOUT_DRIVER, about, message))
-                .weighing(weight)
-                .raised_after(context.policy.device_missing.expected_raise_after.0)
-                .with("address", address.as_str())
-                .with("id", nic.id.as_str())
-                .with("class", nic.class.as_str())
-                .with_some("driver", nic.driver.as_deref());
-            if nic.unseen {
-                candidate.status = Status::Unknown;
-            }
-            if nic.unseen || up > 0 {
-                return Some(candidate);
-            }
-            // With nothing to go by, it is unknown what is lost. Where the machine has rails for certain,
-            // none is there; but a driver container may be at work.
-            if !context.profile.is_some_and(Profile::says_rails) {
-                candidate.status = Status::Unknown;
-                return Some(candidate);
-            }
-            candidate.status = Status::Failing;
-            Some(candidate.raised_after(context.policy.device_missing.driver_grace.0))
-        })
-        .collect()
+    let (models, served, best) = (models(context), served(context, pci), nearest(pci));
+    let known = |address: &String| {
+        let key = DeviceKey(address.clone());
+        context.history.devices.contains_key(&key)
+    };
+    // A driver without an RDMA device to be seen: a pod holds it. One that was there earlier this boot
+    // has vanished, and that is reported.
+    let bare = pci.bare.iter().filter(|(address, nic)| {
+        let held = nic.driver.is_some() && moved(context);
+        !nic.is_given_away() && !held && !known(address)
+    });
+    bare.filter_map(|(address, nic)| {
+        let guess = guess(pci, nic, &best, &served, &models);
+        without_driver(context, (address, nic), guess)
+    })
+    .collect()
+}
+
+fn without_driver(
+    context: &Context<'_>,
+    (address, nic): (&str, &BareNic),
+    guess: Guess<'_>,
+) -> Option<Candidate> {
+    let policy = &context.policy.device_missing;
+    let (weight, place) = match guess {
+        Guess::Rail(Some(gpu)) => (Weight::Verdict, format!(", nearest to GPU {gpu},")),
+        Guess::Rail(None) => (Weight::Verdict, String::new()),
+        Guess::Spare => (Weight::Notice, String::new()),
+        Guess::Other => return None,
+    };
+    let why = match &nic.driver {
+        _ if nic.unseen => "the class infiniband does not show it".to_string(),
+        None => "no driver is bound to it".to_string(),
+        Some(driver) => format!("its driver {driver} made none"),
+    };
+    // With no rail up it is unknown what is lost. Where the machine has rails for certain, none is
+    // there; but a driver container may be at work.
+    let any_up = context.rails().any(|rail| rail.is_active());
+    let certain = context.profile.is_some_and(Profile::says_rails);
+    let (status, raise_after) = match (nic.unseen, any_up, certain) {
+        (false, true, _) => (RAIL_WITHOUT_DRIVER.status, policy.expected_raise_after),
+        (false, false, true) => (Status::Failing, policy.driver_grace),
+        _ => (Status::Unknown, policy.expected_raise_after),
+    };
+    // Two findings: what was waited for while no rail had a driver does not count once some
+    // have, as they are probed one after the other.
+    let waits = if any_up { "bare" } else { "all bare" };
+    let about = (format!("{address} {waits}"), address);
+    let message = format!(
+        "NIC {address} ({}){place} has no RDMA device: {why}",
+        nic.id
+    );
+    let mut found = (context.candidate(&RAIL_WITHOUT_DRIVER, about, message))
+        .weighing(weight)
+        .raised_after(raise_after.0)
+        .with("address", address)
+        .with("id", nic.id.as_str())
+        .with("class", nic.class.as_str())
+        .with_some("driver", nic.driver.as_deref());
+    found.status = status;
+    Some(found)
 }
 
 fn guess<'a>(
@@ -133,25 +132,18 @@ fn models<'a>(context: &Context<'a>) -> BTreeSet<&'a str> {
 /// GPUs with a rail next to them.
 fn served<'a>(context: &Context<'a>, pci: &'a PciFacts) -> BTreeSet<&'a str> {
     (context.rails())
-        .filter_map(|rail| pci.distances.get(&rail.device.pci?.to_string()))
+        .filter_map(|rail| pci.distances.get(&rail.address()?))
         .flatten()
         .filter(|(_, distance)| is_near(**distance))
         .map(|(gpu, _)| gpu.as_str())
         .collect()
 }
 
-fn is_near(distance: Distance) -> bool {
-    matches!(distance, Distance::Pix | Distance::Pxb)
-}
-
 /// Distance of the nearest NIC of any sort to each GPU that has one below its root port.
 fn nearest(pci: &PciFacts) -> BTreeMap<&str, Distance> {
     let of_rdma = pci.distances.values();
     let all = of_rdma.chain(pci.bare.values().map(|nic| &nic.distances));
-    let mut best: BTreeMap<&str, Distance> = BTreeMap::new();
-    for (gpu, distance) in all.flatten().filter(|(_, distance)| is_near(**distance)) {
-        let nearest = best.entry(gpu).or_insert(*distance);
-        *nearest = (*nearest).min(*distance);
-    }
+    let mut best = least(all.flatten());
+    best.retain(|_, distance| is_near(*distance));
     best
 }

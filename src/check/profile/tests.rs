@@ -199,7 +199,7 @@ fn the_first_that_tells_decides() {
         ),
     ] {
         let profile = found(word, label, machine, drivers);
-        let got = (profile.name(), profile.source.as_str());
+        let got = (profile.name(), &*crate::check::word(&profile.source));
         assert_eq!(got, want, "{word} {label}");
     }
 }

@@ -18,87 +18,76 @@ pub(super) fn of_resource(
     if is_whole_gpus(name) {
         return gpus(context, offer, name, allocatable);
     }
-    let size = offered.size();
-    let rails = context.rails().count() as u64;
-    let told = |found: Candidate| {
-        let found = found.with("allocatable", allocatable);
-        match offered.capacity {
-            Some(capacity) => found.with("capacity", capacity),
-            None => found,
-        }
+    let (size, rails) = (offered.size(), context.rails().count() as u64);
+    let told = |doc, message| {
+        let found = say(context, doc, name, message).with("allocatable", allocatable);
+        found.with_some("capacity", offered.capacity)
     };
-    let numbers = |found: Candidate, devices: u64| told(found).with("devices", devices);
     let present = present(context, name, size);
+    let for_rdma = is_for_rdma(name);
     // Whatever it counts, and wherever that is: there was some, and there is none.
-    let counted = is_for_rdma(name) || present == Present::Slots;
-    if allocatable == 0 && size > 0 && rails > 0 && counted {
+    if allocatable == 0 && size > 0 && rails > 0 && (for_rdma || present == Present::Slots) {
         let message = format!(
             "none of {name} is offered any more, of {size}: its device plugin is not up, or takes all for unhealthy"
         );
-        let found = told(say(context, &FEWER, name, message)).with("had", size);
+        let found = told(&FEWER, message).with("had", size);
         return Some(found.with("devices", present.exactly().unwrap_or(rails)));
     }
-    match present {
+    let (doc, counts, devices, message) = match present {
         Present::Exactly(have) if allocatable > have => {
             let message = format!("{allocatable} of {name} are promised, and {have} are there");
-            Some(numbers(say(context, &MORE, name, message), have))
+            (&MORE, true, have, message)
         }
         Present::Exactly(have) if allocatable < have => {
-            let message = match allocatable {
-                0 => format!("none of {name} is offered, and {have} are there"),
-                _ => format!("{allocatable} of {name} are offered, and {have} are there"),
+            let offered = match allocatable {
+                0 => format!("none of {name} is"),
+                _ => format!("{allocatable} of {name} are"),
             };
             // Where what is offered is all that the machine is known to have for pods, the rest is
             // the platform's (EFA functions that no GPU is near). Of a name that never had any
             // it is unknown whether a plugin should be there (DRA).
-            let short = allocatable > 0
-                && usual(context, name).is_some_and(|(_, usual)| allocatable < usual);
-            Some(numbers(
-                say(context, &FEWER, name, message).weighing(Weight::counting_if(short)),
-                have,
-            ))
+            let short = usual(context, name).is_some_and(|(_, usual)| allocatable < usual);
+            let message = format!("{offered} offered, and {have} are there");
+            (&FEWER, allocatable > 0 && short, have, message)
         }
         Present::AtMost(most) if allocatable > most => {
             let message = format!(
                 "{allocatable} of {name} are promised, and {most} functions are there that could be meant"
             );
             // The shared device plugin's names are free, and so is its number of slots.
-            let weight = Weight::counting_if(!name.starts_with("rdma/"));
-            let found = say(context, &MORE, name, message).weighing(weight);
-            Some(numbers(found, most))
+            (&MORE, !name.starts_with("rdma/"), most, message)
         }
         // A pool may be meant to be smaller.
-        Present::AtMost(_) if is_for_rdma(name) && (1..rails).contains(&allocatable) => {
+        Present::AtMost(_) if for_rdma && (1..rails).contains(&allocatable) => {
             let message =
                 format!("{allocatable} of {name} are offered, and {rails} rails are there");
-            let found = say(context, &FEWER, name, message).weighing(Weight::Notice);
-            Some(numbers(found, rails))
+            (&FEWER, false, rails, message)
         }
-        Present::AtMost(_) if is_for_rdma(name) && rails > 0 && allocatable > rails => {
-            Some(numbers(ratio(context, name, allocatable, rails)?, rails))
+        Present::AtMost(_) if for_rdma && rails > 0 && allocatable > rails => {
+            let found = told(&RATIO, String::new()).with("devices", rails);
+            return ratio(context, name, (allocatable, rails), found);
         }
-        Present::Slots if is_for_rdma(name) && allocatable > 0 && none_there(context) => {
+        Present::Slots if for_rdma && allocatable > 0 && none_there(context) => {
             let message =
                 format!("{allocatable} slots of {name} are promised, and no RDMA device is there");
-            Some(numbers(say(context, &MORE, name, message), 0))
+            (&MORE, true, 0, message)
         }
         Present::NotTold if rails > 0 && allocatable > 0 => {
-            let (shape, usual) = in_a_guest(context, name)?;
+            let (shape, usual) = in_a_guest(context, name).filter(|(_, of)| *of != allocatable)?;
             // The plugin's owner may have split the functions into pools of other names.
-            let (doc, is) = match allocatable.cmp(&usual) {
-                std::cmp::Ordering::Less => (&FEWER, "offered"),
-                std::cmp::Ordering::Equal => return None,
-                std::cmp::Ordering::Greater => (&MORE, "promised"),
+            let (doc, is) = match allocatable < usual {
+                true => (&FEWER, "offered"),
+                false => (&MORE, "promised"),
             };
-            let message = format!(
-                "{allocatable} of {name} are {is}, where {} has {usual}",
-                shape.name
-            );
-            let found = say(context, doc, name, message).weighing(Weight::Notice);
-            Some(told(found).with("usual", usual).with("profile", shape.name))
+            let shape = shape.name;
+            let message = format!("{allocatable} of {name} are {is}, where {shape} has {usual}");
+            let found = told(doc, message).weighing(Weight::Notice);
+            return Some(found.with("usual", usual).with("profile", shape));
         }
-        _ => None,
-    }
+        _ => return None,
+    };
+    let found = told(doc, message).weighing(Weight::counting_if(counts));
+    Some(found.with("devices", devices))
 }
 
 /// Whether the kernel was asked and has no RDMA device of any sort.
@@ -121,7 +110,12 @@ fn in_a_guest<'a>(context: &Context<'a>, name: &str) -> Option<(&'a Shape, u64)>
 }
 
 /// More in the pool than there are rails, so that per GPU another number is offered than there is.
-fn ratio(context: &Context<'_>, name: &str, offered: u64, rails: u64) -> Option<Candidate> {
+fn ratio(
+    context: &Context<'_>,
+    name: &str,
+    (offered, rails): (u64, u64),
+    mut found: Candidate,
+) -> Option<Candidate> {
     let gpus = context.pci()?.gpus.len() as u64;
     if gpus == 0 {
         return None;
@@ -130,16 +124,14 @@ fn ratio(context: &Context<'_>, name: &str, offered: u64, rails: u64) -> Option<
         0 => (count / gpus).to_string(),
         _ => format!("{count}/{gpus}"),
     };
-    let message = format!(
+    found.message = format!(
         "{name} offers {} a GPU, and the hardware has {} (rails a GPU): {} of them share a NIC",
         per_gpu(offered),
         per_gpu(rails),
         offered.div_ceil(rails),
     );
-    let found = say(context, &RATIO, name, message)
-        .with("offered_per_gpu", offered as f64 / gpus as f64)
-        .with("rails_per_gpu", rails as f64 / gpus as f64);
-    Some(found)
+    let found = found.with("offered_per_gpu", offered as f64 / gpus as f64);
+    Some(found.with("rails_per_gpu", rails as f64 / gpus as f64))
 }
 
 fn gpus(
@@ -159,8 +151,6 @@ fn gpus(
         return None;
     }
     let message = format!("{allocatable} of {name} are offered, and {have} GPUs are on the bus");
-    let found = say(context, &GPU_MISMATCH, name, message)
-        .with("allocatable", allocatable)
-        .with("devices", have);
-    Some(found)
+    let found = say(context, &GPU_MISMATCH, name, message).with("allocatable", allocatable);
+    Some(found.with("devices", have))
 }

@@ -10,20 +10,28 @@ use std::collections::{BTreeMap, BTreeSet};
 /// GPUs that a port is among the nearest of, within PIX or PXB.
 pub(super) type Near<'p> = BTreeMap<&'p PortKey, BTreeMap<&'p str, Distance>>;
 
+/// The least distance to each GPU.
+pub fn least<'p>(
+    all: impl Iterator<Item = (&'p String, &'p Distance)>,
+) -> BTreeMap<&'p str, Distance> {
+    let mut best: BTreeMap<&str, Distance> = BTreeMap::new();
+    for (gpu, distance) in all {
+        let nearest = best.entry(gpu).or_insert(*distance);
+        *nearest = (*nearest).min(*distance);
+    }
+    best
+}
+
 /// Within one root port.
-pub(super) fn is_near(distance: Distance) -> bool {
+pub fn is_near(distance: Distance) -> bool {
     matches!(distance, Distance::Pix | Distance::Pxb)
 }
 
 /// For each port that is among the nearest of some GPU: those GPUs. A NIC without an RDMA device
 /// keeps its place next to its GPU: what is further off is not the nearest.
 pub(super) fn nearest<'p>(ports: &'p [Port<'_>], bare: &[&'p BareNic]) -> Near<'p> {
-    let mut best: BTreeMap<&str, Distance> = BTreeMap::new();
     let of_ports = ports.iter().flat_map(|port| &port.seen.distances);
-    for (gpu, distance) in of_ports.chain(bare.iter().flat_map(|nic| &nic.distances)) {
-        let nearest = best.entry(gpu).or_insert(*distance);
-        *nearest = (*nearest).min(*distance);
-    }
+    let best = least(of_ports.chain(bare.iter().flat_map(|nic| &nic.distances)));
     let mut near = Near::new();
     for port in ports {
         for (gpu, distance) in &port.seen.distances {
