@@ -79,7 +79,6 @@ fn a_read_that_hangs_is_told_and_delays_nobody() {
     // Neighbours go on: a link that falls now is seen, and who asks is answered.
     let link = |device: &str, up| Event::Link {
         device: device.into(),
-        port: 1,
         up,
     };
     let labels = [("device", "mlx5_4"), ("port", "1")];

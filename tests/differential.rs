@@ -254,7 +254,6 @@ fn guests_and_trays() {
 fn flap() -> Event {
     let counter = |name: &str| Event::Counter {
         device: "mlx5_4".into(),
-        port: 1,
         name: name.into(),
         add: 1,
     };

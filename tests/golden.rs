@@ -245,18 +245,15 @@ fn trouble(node: &mut Node) {
     for event in [
         Event::Link {
             device: "mlx5_3".into(),
-            port: 1,
             up: false,
         },
         Event::Rate {
             device: "mlx5_5".into(),
-            port: 1,
             rate: "200 Gb/sec (2X NDR)".into(),
             speed: 200_000,
         },
         Event::Counter {
             device: "mlx5_1".into(),
-            port: 1,
             name: "link_downed".into(),
             add: 300,
         },

@@ -77,7 +77,6 @@ fn degrade(node: &mut Node) {
         vec![
             Event::Rate {
                 device: "mlx5_5".into(),
-                port: 1,
                 rate: "200 Gb/sec (2X NDR)".into(),
                 speed: 200_000,
             },
@@ -106,7 +105,6 @@ fn wreck(node: &mut Node) {
         vec![
             Event::Link {
                 device: "mlx5_3".into(),
-                port: 1,
                 up: false,
             },
             kmsg("NVRM: Xid (PCI:0000:9d:00): 79, GPU has fallen off the <b>bus</b>."),

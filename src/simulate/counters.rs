@@ -30,7 +30,6 @@ struct Section {
 enum Each {
     #[default]
     Once,
-    Physical,
     Priority,
     Pfc,
 }
@@ -53,20 +52,12 @@ pub(super) fn counters(tables: &[String], seed: u64) -> Attrs {
 }
 
 /// What `ethtool -S` prints, with PFC on the priorities of a bitmap.
-pub(super) fn ethtool(
-    driver: &str,
-    seed: u64,
-    pfc: u8,
-    virtual_function: bool,
-) -> Vec<(String, u64)> {
+pub(super) fn ethtool(driver: &str, seed: u64, pfc: u8) -> Vec<(String, u64)> {
     let mut rows = Vec::new();
     for section in TABLES.ethtool.get(driver).into_iter().flatten() {
-        if virtual_function && section.each != Each::Once {
-            continue;
-        }
         let lossless = |priority: &u8| pfc >> priority & 1 == 1;
         let priorities: Vec<u8> = match section.each {
-            Each::Once | Each::Physical => vec![0],
+            Each::Once => vec![0],
             Each::Priority => (0..8).collect(),
             Each::Pfc => (0..8).filter(lossless).collect(),
         };

@@ -5,7 +5,7 @@ use crate::observe::pod::PodFacts;
 use crate::units::Bdf;
 use serde::Deserialize;
 
-/// One thing that happens.
+/// One thing that happens. What happens to a port happens to the first one of its device.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub enum Event {
@@ -14,9 +14,6 @@ pub enum Event {
     Link {
         /// Name of the RDMA device, such as `mlx5_0`.
         device: String,
-        /// Number of the port; the first if left out.
-        #[serde(default = "first_port")]
-        port: u32,
         /// Whether it comes up.
         up: bool,
     },
@@ -24,33 +21,15 @@ pub enum Event {
     Rate {
         /// Name of the RDMA device, such as `mlx5_0`.
         device: String,
-        /// Number of the port; the first if left out.
-        #[serde(default = "first_port")]
-        port: u32,
         /// New text of `rate`.
         rate: String,
         /// Speed of the interface in Mb/s.
         speed: u64,
     },
-    /// A counter of `counters/` rises.
+    /// A counter of `counters/`, or else of `hw_counters/`, rises.
     Counter {
         /// Name of the RDMA device, such as `mlx5_0`.
         device: String,
-        /// Number of the port; the first if left out.
-        #[serde(default = "first_port")]
-        port: u32,
-        /// Name of the counter's file in sysfs.
-        name: String,
-        /// What is added to the present value.
-        add: u64,
-    },
-    /// A counter of `hw_counters/` rises.
-    HwCounter {
-        /// Name of the RDMA device, such as `mlx5_0`.
-        device: String,
-        /// Number of the port; the first if left out.
-        #[serde(default = "first_port")]
-        port: u32,
         /// Name of the counter's file in sysfs.
         name: String,
         /// What is added to the present value.
@@ -90,7 +69,6 @@ pub enum Event {
     /// A record is added to the kernel log.
     Kmsg {
         /// Facility times 8 plus level.
-        #[serde(default = "error_level")]
         priority: u32,
         /// Time since boot; 0 means now, or a second after the last record where no clock is set.
         #[serde(default)]
@@ -164,12 +142,4 @@ pub enum Event {
     NvidiaFsErrors(u64),
     /// Several events at one moment.
     All(Vec<Event>),
-}
-
-fn first_port() -> u32 {
-    1
-}
-
-fn error_level() -> u32 {
-    3
 }

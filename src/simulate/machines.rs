@@ -33,19 +33,18 @@ static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| {
     ))
 });
 
+/// Vendor of the GPUs that NVIDIA's driver lists.
+const NVIDIA: u16 = 0x10de;
+
 /// A GPU model as the table of machines names it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Gpu {
-    #[serde(default = "nvidia_vendor")]
     vendor: u16,
     device: u16,
-    #[serde(default = "display_controller")]
     class: u32,
     model: String,
-    /// AMD's driver takes it; the simulated files list NVIDIA's GPUs alone.
-    #[serde(default)]
-    amd: bool,
+    pcie: (u32, u32),
 }
 
 /// The NVIDIA driver and its companions.
@@ -59,40 +58,33 @@ struct NvidiaDriver {
 }
 
 /// A NIC model as the table of machines names it.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 struct Nic {
-    #[serde(default = "mellanox_vendor")]
     vendor: u16,
     device: u16,
-    #[serde(default = "mlx5_core")]
     driver: String,
-    /// What its ports are: `KIND_infiniband` or `KIND_ethernet` of `ports`, with `_vf` where it is virtual.
-    #[serde(default = "mlx5")]
+    /// What its ports are: `KIND_infiniband` or `KIND_ethernet` of `ports`.
     kind: String,
     class: Option<u32>,
-    firmware: Option<String>,
+    firmware: String,
     hca_type: Option<String>,
     board_id: Option<String>,
     /// `rate` text of an RDMA port, or with the interface's Gb/s first.
     rate: String,
-    /// Whether it is a virtual function or virtual NIC: no AER, and link registers that read zero
-    /// (PCIe base specification, chapter on SR-IOV).
-    #[serde(default, rename = "virtual")]
-    is_virtual: bool,
-    #[serde(default = "yes")]
+    /// Whether its function has AER, which virtual ones have not.
     aer: bool,
-    #[serde(default = "gen5_x16")]
+    /// Generation and lanes; zeros for a virtual function, whose link registers read zero (PCIe base
+    /// specification, chapter on SR-IOV).
     pcie: (u32, u32),
     p2p: Option<String>,
 }
 
 /// What a driver shows of a port.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 struct PortKind {
     link_layer: String,
-    #[serde(default = "channel_adapter")]
     node_type: u32,
     down_rate: Option<String>,
     /// Tables of `data/counters.toml`.
@@ -102,7 +94,6 @@ struct PortKind {
     /// Driver and table of its statistics.
     ethtool: Option<(String, String)>,
     /// Whether the driver answers for DCB.
-    #[serde(default)]
     dcb: bool,
     gid_slots: u32,
     /// Text and type; `{guid}`, `{eui}` and the bytes of the `{address}` are the port's.
@@ -116,8 +107,6 @@ struct PortKind {
 struct GpuGroup {
     gpu: String,
     at: Vec<String>,
-    #[serde(default = "gen5_x16")]
-    pcie: (u32, u32),
 }
 
 /// Functions of one NIC model. In names `{n}` is the number of RDMA devices so far, `{i}` the place in
@@ -137,7 +126,12 @@ struct NicGroup {
     mtu: Option<u32>,
     /// Whether the rails are Ethernet without PFC.
     lossy: bool,
-    pcie: Option<(u32, u32)>,
+    /// Driver, where it is not the model's own.
+    driver: Option<String>,
+    /// The physical function, where these are its virtual ones.
+    pf: Option<Bdf>,
+    /// Their link state, where the physical function tells it.
+    link: Option<VfLink>,
     master: Option<String>,
     /// Interface of a second port of the same function.
     second_port: Option<String>,
@@ -151,24 +145,6 @@ struct RdmaModules {
     drivers: Vec<String>,
     /// Version where they are DOCA-OFED's.
     ofed: Option<String>,
-}
-
-/// Virtual functions of the physical ones.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Vfs {
-    /// Prefix of the interfaces that get them.
-    of: String,
-    each: u8,
-    /// PCI function of the first one.
-    first: u8,
-    /// mlx5_core makes an RDMA device and an interface of each, vfio-pci neither.
-    driver: String,
-    /// Whether the physical function tells their link states.
-    #[serde(default)]
-    links: bool,
-    /// Interface whose first function is administratively down.
-    disabled: Option<String>,
 }
 
 /// A machine as it is written down, without its name and the line about it: `about`, or `shape` where the
@@ -186,45 +162,12 @@ struct Machine {
     rdma: RdmaModules,
     nvidia: Option<NvidiaDriver>,
     last_modules: Vec<ModuleSpec>,
-    vfs: Option<Vfs>,
     /// Devices that never had a cable.
     uncabled: Vec<String>,
     /// Devices whose link is down.
     down: Vec<String>,
     /// Devices that refuse every read of their port counters.
     restricted: Vec<String>,
-}
-
-fn nvidia_vendor() -> u16 {
-    0x10de
-}
-
-fn mellanox_vendor() -> u16 {
-    0x15b3
-}
-
-fn display_controller() -> u32 {
-    0x03_0200
-}
-
-fn channel_adapter() -> u32 {
-    1
-}
-
-fn mlx5() -> String {
-    "mlx5".into()
-}
-
-fn mlx5_core() -> String {
-    "mlx5_core".into()
-}
-
-fn yes() -> bool {
-    true
-}
-
-fn gen5_x16() -> (u32, u32) {
-    (5, 16)
 }
 
 /// Names of the machines that have such a line about them, and the line.
@@ -407,9 +350,6 @@ impl Machine {
             self.add_nics(&mut spec, group);
         }
         self.add_modules(&mut spec);
-        if let Some(vfs) = &self.vfs {
-            self.add_vfs(&mut spec, vfs);
-        }
         for name in &self.down {
             set_link_down(&mut spec, name);
         }
@@ -417,7 +357,7 @@ impl Machine {
             set_uncabled(&mut spec, name);
         }
         for name in &self.restricted {
-            let port = spec.port_mut(name, 1).and_then(|port| port.pma.as_mut());
+            let port = spec.port_mut(name).and_then(|port| port.pma.as_mut());
             for attr in port.into_iter().flat_map(BTreeMap::values_mut) {
                 *attr = Attr::Errno(nix::libc::EINVAL);
             }
@@ -440,19 +380,15 @@ impl Machine {
             let Some(place) = place(spec, at) else {
                 continue;
             };
-            let driver = if gpu.amd { "amdgpu" } else { "nvidia" };
-            let mut pci = function(
-                place,
-                (gpu.vendor, gpu.device),
-                gpu.class,
-                driver,
-                group.pcie,
-            );
+            let is_listed = gpu.vendor == NVIDIA;
+            let driver = if is_listed { "nvidia" } else { "amdgpu" };
+            let id = (gpu.vendor, gpu.device);
+            let mut pci = function(place, id, gpu.class, driver, gpu.pcie);
             // A guest sees functions without bridges, and without AER.
             pci.aer = pci.aer.filter(|_| place.parent.is_some());
             self.add_pci(spec, pci);
             let n = spec.gpus.len();
-            if !gpu.amd {
+            if is_listed {
                 spec.gpus.push(GpuSpec {
                     bdf: place.at,
                     model: gpu.model.clone(),
@@ -478,15 +414,16 @@ impl Machine {
             } else {
                 0x02_0000
             };
-            let pcie = match nic.is_virtual {
-                true => (0, 0),
-                false => group.pcie.unwrap_or(nic.pcie),
-            };
             let (id, class) = ((nic.vendor, nic.device), nic.class.unwrap_or(class));
-            let mut pci = function(place, id, class, &nic.driver, pcie);
-            pci.aer = pci.aer.filter(|_| nic.aer && !nic.is_virtual);
+            let driver = group.driver.as_ref().unwrap_or(&nic.driver);
+            let mut pci = function(place, id, class, driver, nic.pcie);
+            pci.aer = pci.aer.filter(|_| nic.aer);
             pci.p2p.clone_from(&nic.p2p);
+            pci.physfn = group.pf;
             self.add_pci(spec, pci);
+            if let Some(pf) = group.pf {
+                add_to_physical(spec, pf, place.at, group.link);
+            }
             let name = |template: &str| {
                 template
                     .replace("{n}", &spec.rdma.len().to_string())
@@ -535,61 +472,22 @@ impl Machine {
         }
         modules.extend(self.last_modules.iter().cloned());
     }
+}
 
-    /// Virtual functions of every rail whose interface has the prefix.
-    fn add_vfs(&self, spec: &mut NodeSpec, vfs: &Vfs) {
-        let Some(nic) = CATALOGUE.nics.get("cx7_vf") else {
-            return;
-        };
-        for device in spec.rdma.clone() {
-            let (pf, port) = (device.pci, device.ports.first());
-            let Some((port, above)) = port.and_then(|port| Some((port, port.netdev.clone()?)))
-            else {
-                continue;
-            };
-            let physical = spec.pci.get(&pf.to_string());
-            let Some((parent, numa)) = physical
-                .filter(|_| above.starts_with(&vfs.of))
-                .map(|pci| (pci.parent, pci.numa))
-            else {
-                continue;
-            };
-            let slow = port.rate.starts_with("200 ");
-            let group = NicGroup {
-                rate: slow.then(|| "200 Gb/sec (2X NDR)".to_string()),
-                ..NicGroup::default()
-            };
-            let function_of = |n: u8| vfs.first + pf.function + vfs.first * n;
-            let addresses: Vec<Bdf> = (0..vfs.each)
-                .map(|n| Bdf {
-                    function: function_of(n),
-                    ..pf
-                })
-                .collect();
-            for (n, at) in addresses.iter().copied().enumerate() {
-                let place = Place { at, parent, numa };
-                let id = (nic.vendor, nic.device);
-                let mut pci = function(place, id, 0x02_0000, &vfs.driver, (0, 0));
-                (pci.physfn, pci.aer) = (Some(pf), None);
-                self.add_pci(spec, pci);
-                if vfs.driver == nic.driver {
-                    let device = format!("mlx5_{}", spec.rdma.len());
-                    let netdev = format!("enp{}s0f{}v{n}", pf.bus, pf.function);
-                    add_functions(spec, nic, &group, at, (&device, &netdev));
-                }
-            }
-            if let Some(pci) = spec.pci.get_mut(&pf.to_string()) {
-                pci.sriov = Some((16, addresses));
-            }
-            let state = match vfs.disabled.as_ref() == Some(&above) {
-                true => VfLink::Disable,
-                false => VfLink::Auto,
-            };
-            if let Some(netdev) = spec.netdev_mut(&above).filter(|_| vfs.links) {
-                let states = (0..u32::from(vfs.each)).map(|n| (n, state)).collect();
-                netdev.vf_links = Some(VfLinks { states });
-            }
-        }
+/// A virtual function as its physical one shows it.
+fn add_to_physical(spec: &mut NodeSpec, pf: Bdf, at: Bdf, link: Option<VfLink>) {
+    let Some(pci) = spec.pci.get_mut(&pf.to_string()) else {
+        return;
+    };
+    let (_, functions) = pci.sriov.get_or_insert((16, Vec::new()));
+    let number = functions.len() as u32;
+    functions.push(at);
+    let mut netdevs = spec.netdevs.iter_mut();
+    if let (Some(state), Some(netdev)) = (link, netdevs.find(|netdev| netdev.pci == Some(pf))) {
+        let links = netdev.vf_links.get_or_insert(VfLinks {
+            states: BTreeMap::new(),
+        });
+        links.states.insert(number, state);
     }
 }
 
@@ -608,8 +506,7 @@ fn add_functions(
     } else {
         "ethernet"
     };
-    let of_vf = if nic.is_virtual { "_vf" } else { "" };
-    let kind = CATALOGUE.ports.get(&format!("{}_{layer}{of_vf}", nic.kind));
+    let kind = CATALOGUE.ports.get(&format!("{}_{layer}", nic.kind));
     let kind = kind.filter(|_| !device.is_empty());
     if let Some(kind) = kind {
         let port = port(kind, group, rate, seed, netdev);
@@ -618,7 +515,7 @@ fn add_functions(
             name: device.into(),
             pci,
             node_type: kind.node_type,
-            firmware: nic.firmware.clone().unwrap_or_default(),
+            firmware: nic.firmware.clone(),
             hca_type: nic.hca_type.clone(),
             board_id: nic.board_id.clone(),
             guid,
@@ -632,15 +529,11 @@ fn add_functions(
         add_netdev(spec, group, netdev, Some(pci), Some(rate));
         if let (Some(kind), Some(netdev)) = (kind, spec.netdevs.last_mut()) {
             // PFC is on for priority 3 unless the rail is lossy.
-            let pfc = if group.lossy || nic.is_virtual {
-                0
-            } else {
-                1 << 3
-            };
+            let pfc = if group.lossy { 0 } else { 1 << 3 };
             netdev.dcb = kind.dcb.then(|| lossless(pfc));
             let statistics = kind.ethtool.as_ref();
-            netdev.ethtool = statistics
-                .map(|(driver, table)| (driver.clone(), ethtool(table, seed, pfc, nic.is_virtual)));
+            netdev.ethtool =
+                statistics.map(|(driver, table)| (driver.clone(), ethtool(table, seed, pfc)));
         }
     }
     if let Some((second, kind)) = group.second_port.as_ref().zip(kind) {
@@ -772,7 +665,7 @@ fn add_second_port(
 
 /// A link that lost its partner after boot.
 fn set_link_down(spec: &mut NodeSpec, device: &str) {
-    let Some(port) = spec.port_mut(device, 1) else {
+    let Some(port) = spec.port_mut(device) else {
         return;
     };
     set_link(port, false);
@@ -786,7 +679,7 @@ fn set_link_down(spec: &mut NodeSpec, device: &str) {
 /// A port that never had a link: nothing was counted but `lifespan`, which is a setting.
 fn set_uncabled(spec: &mut NodeSpec, device: &str) {
     set_link_down(spec, device);
-    let Some(port) = spec.port_mut(device, 1) else {
+    let Some(port) = spec.port_mut(device) else {
         return;
     };
     let attrs = [&mut port.pma, &mut port.hw].into_iter().flatten();

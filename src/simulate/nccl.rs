@@ -25,8 +25,8 @@ struct Network {
 static TEXTS: LazyLock<Texts> = LazyLock::new(|| super::embedded(include_str!("data/nccl.toml")));
 
 /// One node's part of a gang.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Gang {
     /// NCCL version that the log prints.
     pub(super) version: String,
@@ -37,19 +37,8 @@ pub(super) struct Gang {
     /// Key of the network in `data/nccl.toml`.
     pub(super) network: String,
     /// Initialisation never ends: another node of the gang does not start.
+    #[serde(default)]
     pub(super) hangs: bool,
-}
-
-impl Default for Gang {
-    fn default() -> Self {
-        Gang {
-            version: "2.22.3+cuda12.6".into(),
-            ranks: 8,
-            nodes: 2,
-            network: "roce".into(),
-            hangs: false,
-        }
-    }
 }
 
 impl Gang {

@@ -17,18 +17,18 @@ const KMSG: &str = "dev/kmsg";
 /// Bytes of a record that no reader accepts: a file's line is read up to 64 KiB.
 const TOO_LARGE: usize = 200_000;
 
-/// Counters that traffic raises: whether among `hw_counters`, name, bytes a count.
-const TRAFFIC: [(bool, &str, u64); 10] = [
-    (true, "rx_bytes", 1),
-    (true, "tx_bytes", 1),
-    (true, "rx_pkts", 4096),
-    (true, "tx_pkts", 4096),
-    (false, "port_rcv_data", 4),
-    (false, "port_xmit_data", 4),
-    (false, "port_rcv_packets", 4096),
-    (false, "port_xmit_packets", 4096),
-    (false, "unicast_rcv_packets", 4096),
-    (false, "unicast_xmit_packets", 4096),
+/// Counters that traffic raises, and bytes a count.
+const TRAFFIC: [(&str, u64); 10] = [
+    ("rx_bytes", 1),
+    ("tx_bytes", 1),
+    ("rx_pkts", 4096),
+    ("tx_pkts", 4096),
+    ("port_rcv_data", 4),
+    ("port_xmit_data", 4),
+    ("port_rcv_packets", 4096),
+    ("port_xmit_packets", 4096),
+    ("unicast_rcv_packets", 4096),
+    ("unicast_xmit_packets", 4096),
 ];
 
 /// The parts of a node that are written separately.
@@ -140,11 +140,10 @@ impl Node {
     fn port<T>(
         &mut self,
         device: &str,
-        number: u32,
         change: impl FnOnce(&mut PortSpec) -> Option<T>,
     ) -> io::Result<T> {
         self.change(Part::Device(device.into()), |spec| {
-            spec.port_mut(device, number).and_then(change)
+            spec.port_mut(device).and_then(change)
         })
     }
 
@@ -162,33 +161,21 @@ impl Node {
     pub fn apply(&mut self, event: &Event) -> io::Result<()> {
         match event {
             Event::All(events) => events.iter().try_for_each(|event| self.apply(event)),
-            Event::Link { device, port, up } => self.link(device, *port, *up),
+            Event::Link { device, up } => self.link(device, *up),
             Event::Rate {
                 device,
-                port,
                 rate,
                 speed,
             } => {
-                let netdev = self.port(device, *port, |port| {
+                let netdev = self.port(device, |port| {
                     port.rate.clone_from(rate);
                     Some(port.netdev.clone())
                 })?;
                 netdev.map_or(Ok(()), |name| self.netdev(&name, |n| n.speed = *speed))
             }
-            Event::Counter {
-                device,
-                port,
-                name,
-                add,
-            } => self.port(device, *port, |port| {
-                count(&mut port.pma, false, name, *add)
-            }),
-            Event::HwCounter {
-                device,
-                port,
-                name,
-                add,
-            } => self.port(device, *port, |port| count(&mut port.hw, true, name, *add)),
+            Event::Counter { device, name, add } => {
+                self.port(device, |port| count(port, name, *add))
+            }
             Event::Ethtool { netdev, name, add } => {
                 self.netdev(netdev, |netdev| add_statistic(netdev, name, *add))
             }
@@ -271,11 +258,11 @@ impl Node {
         }
     }
 
-    fn link(&mut self, device: &str, number: u32, up: bool) -> io::Result<()> {
-        let (ethernet, netdev) = self.port(device, number, |port| {
+    fn link(&mut self, device: &str, up: bool) -> io::Result<()> {
+        let (ethernet, netdev) = self.port(device, |port| {
             let ethernet = set_link(port, up);
             if !up && !ethernet {
-                let _ = count(&mut port.pma, false, "link_downed", 1);
+                let _ = count(port, "link_downed", 1);
             }
             Some((ethernet, port.netdev.clone()))
         })?;
@@ -307,9 +294,8 @@ impl Node {
                 let gbps = port.rate.split(' ').next().and_then(|n| n.parse().ok());
                 let bytes_a_second = (gbps.unwrap_or(0.0) * 1e9 / 8.0) as u64;
                 let bytes = bytes_a_second / 1000 * millis / 100 * percent;
-                for (hw, name, unit) in TRAFFIC {
-                    let attrs = if hw { &mut port.hw } else { &mut port.pma };
-                    let _ = count(attrs, hw, name, bytes / unit);
+                for (name, unit) in TRAFFIC {
+                    let _ = count(port, name, bytes / unit);
                 }
                 busy.push((device.name.clone(), port.netdev.clone(), bytes));
             }
@@ -376,10 +362,12 @@ pub(super) fn set_link(port: &mut PortSpec, up: bool) -> bool {
 
 /// Counts as the hardware does: error counters of the PMA stick at their maximum. `None` if there is
 /// no such counter.
-fn count(attrs: &mut Option<Attrs>, hw: bool, name: &str, add: u64) -> Option<()> {
-    if let Attr::Number(value) = attrs.as_mut()?.get_mut(name)? {
+fn count(port: &mut PortSpec, name: &str, add: u64) -> Option<()> {
+    let own = |attrs: &'_ &mut Attrs| attrs.contains_key(name);
+    let mut groups = [&mut port.pma, &mut port.hw].into_iter().flatten();
+    if let Attr::Number(value) = groups.find(own)?.get_mut(name)? {
         *value = match pma_kind(name) {
-            CounterKind::Saturating { max } if !hw => value.saturating_add(add).min(max),
+            CounterKind::Saturating { max } => value.saturating_add(add).min(max),
             _ => value.wrapping_add(add),
         };
     }

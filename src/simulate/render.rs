@@ -8,27 +8,11 @@ use crate::units::Bdf;
 use nix::libc::EINVAL;
 use std::collections::BTreeSet;
 
-const STATES: &[&str] = &["NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER"];
-const PHYS_STATES: &[&str] = &[
-    "<unknown>",
-    "Sleep",
-    "Polling",
-    "Disabled",
-    "PortConfigurationTraining",
-    "LinkUp",
-    "LinkErrorRecovery",
-    "Phy Test",
-];
-const NODE_TYPES: &[&str] = &[
-    "",
-    "CA",
-    "switch",
-    "router",
-    "RNIC",
-    "usNIC",
-    "usNIC UDP",
-    "unspecified",
-];
+/// Words of enumerations by number (drivers/infiniband/core/sysfs.c).
+const STATES: &str = "NOP,DOWN,INIT,ARMED,ACTIVE,ACTIVE_DEFER";
+const PHYS_STATES: &str = "<unknown>,Sleep,Polling,Disabled,PortConfigurationTraining,LinkUp,\
+     LinkErrorRecovery,Phy Test";
+const NODE_TYPES: &str = ",CA,switch,router,RNIC,usNIC,usNIC UDP,unspecified";
 /// Names of `aer_dev_correctable` and of the two uncorrectable files (drivers/pci/pcie/aer.c).
 const CORRECTABLE: &str = "RxErr BadTLP BadDLLP Rollover Timeout NonFatalErr CorrIntErr HeaderOF";
 const UNCORRECTABLE: &str = "Undefined DLP SDES TLP FCP CmpltTO CmpltAbrt UnxCmplt RxOF MalfTLP ECRC UnsupReq ACSViol \
@@ -41,8 +25,8 @@ const NVIDIA_FS_STATS: &str = include_str!("data/nvidia_fs_stats.txt");
 const SEGMENT: u64 = 32 * 1024;
 
 /// `0xNAME: TEXT` of an enumeration, as sysfs prints it: number and word.
-fn numbered(names: &[&str], number: u32, unknown: &str) -> String {
-    let name = names.get(number as usize).unwrap_or(&unknown);
+fn numbered(names: &str, number: u32, unknown: &str) -> String {
+    let name = names.split(',').nth(number as usize).unwrap_or(unknown);
     format!("{number}: {name}")
 }
 
@@ -270,14 +254,8 @@ fn counters(tree: &mut Tree, spec: &NodeSpec, device: &RdmaSpec, dir: &str, attr
 
 /// 64 bits in four groups, as the kernel prints GUIDs and halves of GIDs.
 pub(super) fn groups(value: u64) -> String {
-    let group = |shift: u32| value >> shift & 0xffff;
-    format!(
-        "{:04x}:{:04x}:{:04x}:{:04x}",
-        group(48),
-        group(32),
-        group(16),
-        group(0)
-    )
+    let group = |shift: u32| format!("{:04x}", value >> shift & 0xffff);
+    [48, 32, 16, 0].map(group).join(":")
 }
 
 /// A network device (net/core/net-sysfs.c), with the ethtool, DCB and VF answers that a directory

@@ -13,6 +13,7 @@ use std::sync::LazyLock;
 #[serde(deny_unknown_fields)]
 struct File {
     makers: BTreeMap<String, Maker>,
+    gangs: BTreeMap<String, Gang>,
     scenarios: Vec<Scenario>,
     healthy: Vec<Scenario>,
 }
@@ -28,7 +29,7 @@ struct Maker {
 static FILE: LazyLock<File> = LazyLock::new(|| super::embedded(include_str!("data/fleet.toml")));
 
 /// What happens to one node of the fleet. Times are seconds from its beginning.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Scenario {
     /// Node name, such as `gpu-01`.
@@ -57,24 +58,6 @@ pub struct Scenario {
     jobs: Vec<Job>,
 }
 
-impl Default for Scenario {
-    fn default() -> Self {
-        Scenario {
-            name: String::new(),
-            preset: "h100_roce".into(),
-            about: String::new(),
-            state: "ready".into(),
-            reasons: Vec::new(),
-            seconds: None,
-            leaves: None,
-            load: 0,
-            before: Vec::new(),
-            steps: Vec::new(),
-            jobs: Vec::new(),
-        }
-    }
-}
-
 /// Events and when they happen: once, again and again, or both.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -95,34 +78,28 @@ pub struct Step {
     pub events: Vec<Event>,
 }
 
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 struct Job {
     at: f64,
     until: Option<f64>,
     namespace: String,
     maker: String,
     name: String,
-    #[serde(default)]
     index: u32,
     /// RDMA resource requested; empty: none.
-    #[serde(default = "shared_device")]
     rdma: String,
-    #[serde(default = "one")]
     rdma_count: u64,
-    #[serde(default)]
     env: BTreeMap<String, String>,
     /// Text from which the UID is made, where it is not the pod's name.
     uid_of: Option<String>,
     /// Whether the job writes no NCCL log.
-    #[serde(default)]
     silent: bool,
     /// Process that is simulated as well.
     pid: Option<u32>,
-    #[serde(default)]
     queue_pairs: bool,
-    #[serde(default)]
-    gang: Gang,
+    /// Key of its gang in the data file.
+    gang: String,
     prints: Option<Prints>,
 }
 
@@ -133,14 +110,6 @@ struct Prints {
     from: f64,
     every: f64,
     lines: Vec<String>,
-}
-
-fn shared_device() -> String {
-    "rdma/hca_shared_devices_a".into()
-}
-
-fn one() -> u64 {
-    1
 }
 
 /// The first `nodes` of the fleet.
@@ -159,7 +128,7 @@ pub fn fleet(nodes: usize) -> Vec<Scenario> {
 }
 
 impl Job {
-    fn pod(&self) -> Option<PodFacts> {
+    fn pod(&self, gang: &Gang) -> Option<PodFacts> {
         let maker = FILE.makers.get(&self.maker)?;
         let name = maker.pod.replace("{job}", &self.name);
         let name = name.replace("{index}", &self.index.to_string());
@@ -171,7 +140,7 @@ impl Job {
         env.extend(self.env.clone());
         let trainer = ContainerFacts {
             env,
-            gpus: self.gang.ranks.into(),
+            gpus: gang.ranks.into(),
             rdma: match self.rdma.as_str() {
                 "" => BTreeMap::new(),
                 rdma => BTreeMap::from([(rdma.into(), self.rdma_count)]),
@@ -195,7 +164,8 @@ impl Job {
 
     /// The pod starts, prints what its gang prints, then its own words from time to time.
     fn steps(&self) -> Vec<Step> {
-        let Some(pod) = self.pod() else {
+        let gang = FILE.gangs.get(&self.gang);
+        let Some((gang, pod)) = gang.and_then(|gang| Some((gang, self.pod(gang)?))) else {
             return Vec::new();
         };
         let once = |at: f64, event: Event| Step {
@@ -218,7 +188,7 @@ impl Job {
             steps.push(once(self.at + 1.0, Event::ProcessStarts(process)));
         }
         if !self.silent {
-            for (after, lines) in self.gang.output(&self.name, &pod.name, self.index) {
+            for (after, lines) in gang.output(&self.name, &pod.name, self.index) {
                 steps.push(once(self.at + 0.5 + after, prints(lines)));
             }
         }
@@ -233,7 +203,7 @@ impl Job {
         }
         match self.until {
             Some(until) => steps.push(once(until, Event::PodEnds(pod.uid.clone()))),
-            None if !self.gang.hangs && !self.silent => steps.push(Step {
+            None if !gang.hangs && !self.silent => steps.push(Step {
                 from: Some(self.at + 5.0),
                 every: Some(5.0),
                 events: vec![prints(vec!["throughput 3021.7 tokens/s/GPU".into()])],

@@ -20,8 +20,8 @@ pub enum Attr {
 /// Counter files of a directory by name.
 pub type Attrs = BTreeMap<String, Attr>;
 
-/// A whole node. The default is an x86 server without a single PCI function.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+/// A whole node.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NodeSpec {
     /// Host name, also the first word of each device's `node_desc`.
@@ -68,32 +68,6 @@ pub struct NodeSpec {
     /// Read errors that `/proc/driver/nvidia-fs/stats` reports; `None` where nvidia-fs is not loaded.
     #[serde(skip)]
     pub nvidia_fs: Option<u64>,
-}
-
-impl Default for NodeSpec {
-    fn default() -> Self {
-        NodeSpec {
-            hostname: String::new(),
-            boot_id: "3c9f1f0e-5d5b-4c8e-9b1a-6d2f7a3e4b10".into(),
-            kernel: "6.8.0-52-generic".into(),
-            arch: "x86_64".into(),
-            cmdline: "BOOT_IMAGE=/boot/vmlinuz-6.8.0-52-generic root=UUID=0b6c ro iommu=pt quiet"
-                .into(),
-            dmi: ("Supermicro".into(), "SYS-420GP-TNR".into()),
-            asset_tag: None,
-            hypervisor: false,
-            iommu: Some("identity".into()),
-            default_route: Some("eno1".into()),
-            pci: BTreeMap::new(),
-            rdma: Vec::new(),
-            netdevs: Vec::new(),
-            gpus: Vec::new(),
-            nvidia: None,
-            modules: Vec::new(),
-            memory_peers: None,
-            nvidia_fs: None,
-        }
-    }
 }
 
 /// A PCI function below /sys/bus/pci/devices.
@@ -288,10 +262,13 @@ impl NodeSpec {
         self.rdma.iter().find(|device| device.name == name)
     }
 
-    pub(super) fn port_mut(&mut self, device: &str, number: u32) -> Option<&mut PortSpec> {
-        let device = self.rdma.iter_mut().find(|known| known.name == device)?;
-        let mut ports = device.ports.iter_mut();
-        ports.find(|port| port.number == number)
+    /// The first port of a device.
+    pub(super) fn port_mut(&mut self, device: &str) -> Option<&mut PortSpec> {
+        let mut devices = self.rdma.iter_mut();
+        devices
+            .find(|known| known.name == device)?
+            .ports
+            .first_mut()
     }
 
     /// A network device by name.

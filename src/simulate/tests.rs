@@ -140,7 +140,6 @@ fn a_roce_link_falls_as_the_kernel_shows_it() {
         .unwrap();
     let fall = Event::Link {
         device: "mlx5_2".into(),
-        port: 1,
         up: false,
     };
     node.apply(&fall).unwrap();
@@ -175,7 +174,6 @@ fn counters_rise_and_error_counters_stick() {
     for _ in 0..2 {
         node.apply(&Event::Counter {
             device: "mlx5_0".into(),
-            port: 1,
             name: "local_link_integrity_errors".into(),
             add: 9,
         })

@@ -23,7 +23,6 @@ use support::node;
 fn link(up: bool) -> Event {
     Event::Link {
         device: "mlx5_3".into(),
-        port: 1,
         up,
     }
 }

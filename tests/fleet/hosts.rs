@@ -66,11 +66,7 @@ impl Hosts {
             };
             let node = &mut self.nodes[index];
             let devices = node.spec().rdma.iter().map(|device| device.name.clone());
-            let events = devices.map(|device| Event::Link {
-                device,
-                port: 1,
-                up,
-            });
+            let events = devices.map(|device| Event::Link { device, up });
             node.apply(&Event::All(events.collect()))
                 .expect("links change");
         }

@@ -77,7 +77,6 @@ pub fn rig_of(preset: &str, api: FakeApi, args: &[&str]) -> Rig {
 fn link(up: bool) -> Event {
     Event::Link {
         device: "mlx5_3".into(),
-        port: 1,
         up,
     }
 }
@@ -185,7 +184,6 @@ fn a_server_that_never_answers_holds_up_nothing() {
     rig.node
         .apply(&Event::Link {
             device: "mlx5_4".into(),
-            port: 1,
             up: false,
         })
         .unwrap();
