@@ -111,7 +111,7 @@ fn the_readme_tells_of_every_check_and_of_no_other() {
 
 #[test]
 fn every_metric_that_a_page_names_exists() {
-    let of_files = selvage::report::bench::textfile::FAMILIES;
+    let of_files = &selvage::report::bench::textfile::FAMILIES;
     let of_files = of_files.iter().map(|family| family.name);
     let families = CATALOGUE.iter().map(|family| family.name);
     let known: BTreeSet<&str> = families.chain(of_files).collect();

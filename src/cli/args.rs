@@ -103,65 +103,49 @@ fn command() -> Command {
             .value_parser(clap::value_parser!(PathBuf))
             .help("Files to read; - or none: standard input")
     };
+    let named = |name: &'static str, about: &'static str| Command::new(name).about(about);
+    let directory = Arg::new("dir")
+        .value_name("DIR")
+        .required(true)
+        .value_parser(clap::value_parser!(PathBuf))
+        .help("New or empty directory");
+    let effective = Arg::new("effective")
+        .long("effective")
+        .action(ArgAction::SetTrue)
+        .help("Print the settings in force and where each was written");
+    let agent = "Watch this node, judge it, serve metrics and the report (the DaemonSet)";
+    let check = check::Exit::augment_args(Command::new("check").arg(output()))
+        .about("Read this node once and print the verdict")
+        .after_help("Exit status: 0 ready, 1 degraded, 2 unready, 3 unknown")
+        .after_long_help(check::EXIT_STATUSES);
+    let metrics = "Read this node once and print the metrics";
+    let kmsg = "Decode kernel-log text (raw records, dmesg, journal) into events";
+    let nccl = "Read NCCL logs: which network did each job use, was TCP a silent fallback?";
+    let nccl = named("nccl", nccl)
+        .after_help("Exit status: 0 no fallback, 1 fallback found, 3 cannot tell");
+    let capture =
+        "Save what the sources read here, to attach to a report and replay with --host-root";
+    let accept = "This machine as it is now is right: forget what it was at its best";
+    let config = "Print every setting with default and meaning, or the settings in force";
     let command = Command::new("selvage")
         .about("Watches a GPU node's RDMA fabric and reports when the node is not fit for a multi-node job")
         .version(env!("CARGO_PKG_VERSION"))
         .max_term_width(100)
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommand(config::add_agent_args(Command::new("agent").about(
-            "Watch this node, judge it, serve metrics and the report (the DaemonSet)",
-        )))
-        .subcommand(config::add_args(
-            check::Exit::augment_args(Command::new("check").arg(output()))
-                .about("Read this node once and print the verdict")
-                .after_help("Exit status: 0 ready, 1 degraded, 2 unready, 3 unknown")
-                .after_long_help(check::EXIT_STATUSES),
-        ))
-        .subcommand(config::add_args(
-            Command::new("metrics").about("Read this node once and print the metrics"),
-        ))
-        .subcommand(
-            Command::new("kmsg")
-                .about("Decode kernel-log text (raw records, dmesg, journal) into events")
-                .arg(output())
-                .arg(files()),
-        )
-        .subcommand(bench::add_args(
-            Command::new("nccl")
-                .about("Read NCCL logs: which network did each job use, was TCP a silent fallback?")
-                .after_help("Exit status: 0 no fallback, 1 fallback found, 3 cannot tell")
-                .arg(output())
-                .arg(files()),
-        ))
-        .subcommand(config::add_args(
-            Command::new("capture")
-                .about("Save what the sources read here, to attach to a report and replay with --host-root")
-                .arg(
-                    Arg::new("dir")
-                        .value_name("DIR")
-                        .required(true)
-                        .value_parser(clap::value_parser!(PathBuf))
-                        .help("New or empty directory"),
-                ),
-        ))
-        .subcommand(sidecar::command())
-        .subcommand(preflight::command(output()))
-        .subcommand(cleanup::command())
-        .subcommand(config::add_args(
-            Command::new("accept")
-                .about("This machine as it is now is right: forget what it was at its best"),
-        ))
-        .subcommand(config::add_agent_args(
-            Command::new("config")
-                .about("Print every setting with default and meaning, or the settings in force")
-                .arg(
-                    Arg::new("effective")
-                        .long("effective")
-                        .action(ArgAction::SetTrue)
-                        .help("Print the settings in force and where each was written"),
-                ),
-        ));
+        .subcommands([
+            config::add_agent_args(named("agent", agent)),
+            config::add_args(check),
+            config::add_args(named("metrics", metrics)),
+            named("kmsg", kmsg).arg(output()).arg(files()),
+            bench::add_args(nccl.arg(output()).arg(files())),
+            config::add_args(named("capture", capture).arg(directory)),
+            sidecar::command(),
+            preflight::command(output()),
+            cleanup::command(),
+            config::add_args(named("accept", accept)),
+            config::add_agent_args(named("config", config).arg(effective)),
+        ]);
     #[cfg(feature = "demo")]
     let command = command.subcommands(super::demo::commands());
     command

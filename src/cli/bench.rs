@@ -2,6 +2,7 @@
 
 use super::complain;
 use super::nccl::{self, Scanned};
+use super::replace::replace;
 use super::run::{
     FAILED, USAGE, files_of, host_name, init_log, on_tree, output_form, print_out, style,
 };
@@ -56,12 +57,8 @@ struct BenchArgs {
     #[arg(long, value_name = "FILE", requires = "bench")]
     textfile: Option<PathBuf>,
     /// Where this node's sys, proc and dev are [default: /] [env: SELVAGE_HOST_ROOT]
-    #[arg(
-        id = "agent.host_root",
-        long = "host-root",
-        value_name = "DIR",
-        requires = "bench"
-    )]
+    #[arg(id = "agent.host_root", long = "host-root", value_name = "DIR")]
+    #[arg(requires = "bench")]
     _host_root: Option<String>,
 }
 
@@ -104,7 +101,8 @@ pub(super) fn command(matches: &ArgMatches) -> u8 {
         _ => crate::report::bench::text(&bench, style()),
     });
     if let Some(path) = &args.textfile
-        && let Err(error) = write_textfile(path, &bench)
+        && let now = jiff::Timestamp::now().as_second()
+        && let Err(error) = replace(path, textfile::encode(&bench, now).as_bytes())
     {
         complain(format_args!("{}: {error}", path.display()));
         return FAILED;
@@ -254,22 +252,4 @@ fn read(path: &Path) -> io::Result<(Scanned, BenchLog)> {
         ));
     }
     Ok(((log, error), bench))
-}
-
-/// Writes the results as metrics, in one step: collectors may read the file at any time.
-fn write_textfile(path: &Path, bench: &Bench) -> io::Result<()> {
-    let now = jiff::Timestamp::now().as_second();
-    let text = textfile::encode(bench, now).map_err(io::Error::other)?;
-    // A rename would replace a device, a link or a pipe.
-    if std::fs::symlink_metadata(path).is_ok_and(|there| !there.is_file()) {
-        let why = "exists and is not a regular file: not replaced";
-        return Err(io::Error::other(why));
-    }
-    // In the same directory, because a rename stays within a file system; the collector reads only
-    // names that end in .prom.
-    let scratch = path.with_extension(format!("{}.tmp", std::process::id()));
-    let written = std::fs::write(&scratch, text).and_then(|()| std::fs::rename(&scratch, path));
-    written.inspect_err(|_| {
-        let _ = std::fs::remove_file(&scratch);
-    })
 }

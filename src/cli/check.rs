@@ -24,22 +24,12 @@ Exit status, by --exit-codes:
 #[derive(Debug, Clone, Copy, Args)]
 pub struct Exit {
     /// Verdict from which on to fail: unready, degraded, unknown (the default)
-    #[arg(
-        long,
-        value_name = "VERDICT",
-        default_value = "unknown",
-        hide_possible_values = true,
-        hide_default_value = true
-    )]
+    #[arg(long, value_name = "VERDICT", default_value = "unknown")]
+    #[arg(hide_possible_values = true, hide_default_value = true)]
     pub fail_on: FailOn,
     /// Exit statuses as a caller reads them: default, npd, slurm, nagios
-    #[arg(
-        long,
-        value_name = "SCHEME",
-        default_value = "default",
-        hide_possible_values = true,
-        hide_default_value = true
-    )]
+    #[arg(long, value_name = "SCHEME", default_value = "default")]
+    #[arg(hide_possible_values = true, hide_default_value = true)]
     pub exit_codes: ExitCodes,
 }
 

@@ -28,7 +28,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
-use tempdir::TempDir;
+use tempdir::temporary;
 use tokio::sync::watch;
 
 /// Range of `--speed`: below it the demo is tedious, above it sources are not read in time.
@@ -166,9 +166,9 @@ async fn run(
 ) -> Result<(), DemoError> {
     let targets_error = |error| DemoError::Targets(args.targets.clone().unwrap_or_default(), error);
     if let Some(path) = &args.targets {
-        targets::check(path).map_err(targets_error)?;
+        super::replace::check(path).map_err(targets_error)?;
     }
-    let directory = TempDir::new(args.nodes)?;
+    let directory = temporary(args.nodes)?;
     let members = members(args, directory.path())?;
     let out = RefCell::new(out);
     let say = |line: &str| {

@@ -11,6 +11,7 @@ pub mod demo;
 pub mod kmsg;
 pub mod nccl;
 pub mod preflight;
+mod replace;
 pub mod run;
 mod runtime;
 pub mod sidecar;

@@ -8,17 +8,11 @@ use crate::report::nccl::Input;
 use crate::source::nccl::Reader;
 use flate2::bufread::MultiGzDecoder;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 /// Bytes read at a time: few enough to stay in the second-level cache.
 const PIECE: usize = 256 << 10;
-
-/// Files of at least this size show a progress indicator on a terminal.
-const BIG: u64 = 256 << 20;
-
-/// Bytes from one update of the indicator to the next.
-const STEP: u64 = 64 << 20;
 
 /// The result of the command.
 #[derive(Debug, Default)]
@@ -69,22 +63,19 @@ pub fn run(paths: &[PathBuf]) -> Outcome {
 
 /// Reads one input, decompressed; `each` is called with every piece of it.
 pub(super) fn read_path(path: &Path, each: &mut dyn FnMut(&[u8])) -> io::Result<Scanned> {
-    let (input, size) = open(path)?;
-    read(input, &path.display().to_string(), size, each)
+    read(open(path)?, &path.display().to_string(), each)
 }
 
-fn open(path: &Path) -> io::Result<(Box<dyn BufRead>, u64)> {
+fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
     if path == Path::new("-") {
-        return Ok((Box::new(io::stdin().lock()), 0));
+        return Ok(Box::new(io::stdin().lock()));
     }
     #[expect(clippy::disallowed_methods, reason = "a file that the user named")]
     let file = File::open(path)?;
-    let meta = file.metadata()?;
-    if meta.is_dir() {
+    if file.metadata()?.is_dir() {
         return Err(io::Error::other("is a directory; name the files in it"));
     }
-    let size = if meta.is_file() { meta.len() } else { 0 };
-    Ok((Box::new(BufReader::with_capacity(PIECE, file)), size))
+    Ok(Box::new(BufReader::with_capacity(PIECE, file)))
 }
 
 /// The state of a log, and the error if reading stopped before its end.
@@ -93,14 +84,12 @@ pub(super) type Scanned = (NcclLog, Option<String>);
 fn read(
     mut input: Box<dyn BufRead>,
     name: &str,
-    size: u64,
     each: &mut dyn FnMut(&[u8]),
 ) -> io::Result<Scanned> {
     let start = input.fill_buf()?;
     let unpacker = unpacker(start);
-    // The size of a compressed file does not show the progress.
     if unpacker == Some("zcat") {
-        return scan(MultiGzDecoder::new(input), name, 0, each);
+        return scan(MultiGzDecoder::new(input), name, each);
     }
     if let Some(cat) = unpacker {
         return Err(io::Error::other(format!(
@@ -115,19 +104,13 @@ fn read(
             "is UTF-16; convert it first: iconv -f utf-16 -t utf-8 {name} | selvage nccl"
         )));
     }
-    scan(input, name, size, each)
+    scan(input, name, each)
 }
 
-fn scan(
-    mut input: impl Read,
-    name: &str,
-    size: u64,
-    each: &mut dyn FnMut(&[u8]),
-) -> io::Result<Scanned> {
+fn scan(mut input: impl Read, name: &str, each: &mut dyn FnMut(&[u8])) -> io::Result<Scanned> {
     let mut log = NcclLog::new(Limits::FILE);
     let mut reader = Reader::default();
-    let shows_progress = size >= BIG && io::stderr().is_terminal();
-    let mut done: u64 = 0;
+    let mut is_begun = false;
     let mut piece = vec![0; PIECE];
     let mut damage = None;
     loop {
@@ -136,7 +119,7 @@ fn scan(
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             // A compressed file that is cut short or has junk appended: what was read stands.
-            Err(error) if done > 0 => {
+            Err(error) if is_begun => {
                 damage = Some(format!("{name}: read up to where it is damaged: {error}"));
                 break;
             }
@@ -145,16 +128,8 @@ fn scan(
         let fresh = piece.get(..read).unwrap_or_default();
         reader.feed(fresh, &mut log, None);
         each(fresh);
-        let before = done;
-        done += read as u64;
-        if shows_progress && done / STEP > before / STEP {
-            let percent = done.saturating_mul(100) / size;
-            let _ = write!(io::stderr(), "\r{name}: {percent} %");
-        }
+        is_begun = true;
     }
     reader.finish(&mut log, None);
-    if shows_progress {
-        let _ = write!(io::stderr(), "\r\x1b[K");
-    }
     Ok((log, damage))
 }

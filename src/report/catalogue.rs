@@ -46,10 +46,15 @@ pub struct Family {
 }
 
 /// All families, by subject; the exposition is sorted by name.
-pub static CATALOGUE: LazyLock<Vec<Family>> = LazyLock::new(|| {
+pub static CATALOGUE: LazyLock<Vec<Family>> = LazyLock::new(|| table("family"));
+
+/// Families of the text file that `selvage nccl --bench` writes.
+pub static BENCHMARKS: LazyLock<Vec<Family>> = LazyLock::new(|| table("benchmark"));
+
+fn table(name: &str) -> Vec<Family> {
     let mut tables: BTreeMap<&str, Vec<Family>> = embedded(include_str!("catalogue.toml"));
-    tables.remove("family").unwrap_or_default()
-});
+    tables.remove(name).unwrap_or_default()
+}
 
 /// A data file of the program. The tests hold that each can be read.
 pub(super) fn embedded<T: Deserialize<'static> + Default>(text: &'static str) -> T {
@@ -62,10 +67,8 @@ pub(super) fn embedded<T: Deserialize<'static> + Default>(text: &'static str) ->
 /// The family of a name.
 pub(super) fn family(name: &str) -> Option<&'static Family> {
     static BY_NAME: LazyLock<BTreeMap<&str, &Family>> = LazyLock::new(|| {
-        CATALOGUE
-            .iter()
-            .map(|family| (family.name, family))
-            .collect()
+        let all = CATALOGUE.iter().chain(BENCHMARKS.iter());
+        all.map(|family| (family.name, family)).collect()
     });
     BY_NAME.get(name).copied()
 }

@@ -17,6 +17,7 @@ mod pfc;
 mod port;
 
 pub(crate) use exposition::Exposition;
+use exposition::series;
 
 /// Most series of `selvage_finding`: what stands beyond the worst ones is in the counts.
 const MAX_FINDINGS: usize = 64;
@@ -70,45 +71,38 @@ pub fn encode(
         self::cluster(&mut out, status);
     }
     let age = stats.now.map(|now| now.since(report.snapshot.at));
-    out.push(
-        "selvage_report_age_seconds",
-        &[],
-        age.map(|age| age.as_secs_f64()),
-    );
+    let age = age.map(|age| age.as_secs_f64());
+    out.push("selvage_report_age_seconds", &[], age);
     agent(&mut out, stats);
     out.into_text()
 }
 
 /// The agent's own process, which changes with every scrape.
 pub(crate) fn agent(out: &mut Exposition, stats: &AgentStats) {
-    out.push("process_resident_memory_bytes", &[], stats.resident_bytes);
-    out.push("process_cpu_seconds_total", &[], stats.cpu_seconds);
-    let expires = stats.certificate_expires;
-    out.push(
-        "selvage_tls_certificate_expiry_timestamp_seconds",
-        &[],
-        expires,
-    );
-    out.push(
-        "selvage_serve_reload_failures_total",
-        &[],
-        stats.reload_failures,
-    );
+    series! { out
+        "process_resident_memory_bytes" [] stats.resident_bytes;
+        "process_cpu_seconds_total" [] stats.cpu_seconds;
+        "selvage_tls_certificate_expiry_timestamp_seconds" [] stats.certificate_expires;
+        "selvage_serve_reload_failures_total" [] stats.reload_failures;
+    }
 }
 
 fn verdict(out: &mut Exposition, report: &Report) {
-    out.push("selvage_build_info", &[env!("CARGO_PKG_VERSION")], true);
-    out.push("selvage_fabric_ready", &[], report.state == State::Ready);
-    for state in State::ALL {
-        let labels = [state.as_str()];
-        out.push("selvage_fabric_state", &labels, state == report.state);
-        let entered = report.totals.transitions.get(state.as_str()).copied();
-        let entered = entered.unwrap_or(0);
-        out.push("selvage_fabric_state_transitions_total", &labels, entered);
-    }
     let since = port_view::wall_at(report, report.since).map(|at| at.as_second());
-    out.push("selvage_fabric_state_since_timestamp_seconds", &[], since);
-    out.push("selvage_full_window", &[], report.full_window);
+    series! { out
+        "selvage_build_info" [env!("CARGO_PKG_VERSION")] true;
+        "selvage_fabric_ready" [] report.state == State::Ready;
+        "selvage_fabric_state_since_timestamp_seconds" [] since;
+        "selvage_full_window" [] report.full_window;
+    }
+    for state in State::ALL {
+        let name = state.as_str();
+        let entered = report.totals.transitions.get(name).copied();
+        series! { out
+            "selvage_fabric_state" [name] state == report.state;
+            "selvage_fabric_state_transitions_total" [name] entered.unwrap_or(0);
+        }
+    }
 }
 
 fn findings(out: &mut Exposition, report: &Report) {
@@ -146,14 +140,12 @@ fn platform(out: &mut Exposition, report: &Report) {
         out.push("selvage_profile_info", &labels, true);
     }
     for resource in &report.resources {
-        let labels = [resource.name.as_str()];
-        out.push(
-            "selvage_resource_allocatable",
-            &labels,
-            resource.allocatable,
-        );
-        out.push("selvage_resource_capacity", &labels, resource.capacity);
-        out.push("selvage_resource_devices", &labels, resource.devices);
+        let name = resource.name.as_str();
+        series! { out
+            "selvage_resource_allocatable" [name] resource.allocatable;
+            "selvage_resource_capacity" [name] resource.capacity;
+            "selvage_resource_devices" [name] resource.devices;
+        }
     }
 }
 
@@ -170,11 +162,8 @@ fn kernel_log(out: &mut Exposition, report: &Report) {
     }
     for ((pci, code), count) in counts.into_iter().take(MAX_EVENTS) {
         let class = classes.get(&code).copied().unwrap_or("unknown");
-        out.push(
-            "selvage_gpu_xid_total",
-            &[pci, &code.to_string(), class],
-            count,
-        );
+        let labels = [pci, &code.to_string(), class];
+        out.push("selvage_gpu_xid_total", &labels, count);
     }
     let events = report.totals.nic_events.iter();
     let events = events.flat_map(|(pci, events)| events.iter().map(move |event| (pci, event)));
@@ -205,17 +194,16 @@ fn gpudirect(out: &mut Exposition, report: &Report) {
 fn sources(out: &mut Exposition, report: &Report) {
     let sources = port_view::sources(report).into_iter();
     for (name, source) in sources.filter(|(_, source)| !source.is_absent()) {
-        out.push("selvage_source_up", &[name], source.is_up());
-        let seconds = source.micros as f64 / 1e6;
-        out.push("selvage_source_duration_seconds", &[name], seconds);
-        out.push("selvage_source_stalled", &[name], source.stalled);
+        series! { out
+            "selvage_source_up" [name] source.is_up();
+            "selvage_source_duration_seconds" [name] source.micros as f64 / 1e6;
+            "selvage_source_stalled" [name] source.stalled;
+        }
     }
-    out.push(
-        "selvage_kmsg_records_lost_total",
-        &[],
-        report.totals.kmsg_records_lost,
-    );
-    out.push("selvage_report_generations_total", &[], report.generation);
+    series! { out
+        "selvage_kmsg_records_lost_total" [] report.totals.kmsg_records_lost;
+        "selvage_report_generations_total" [] report.generation;
+    }
 }
 
 /// What the writer of the Node did.
@@ -232,9 +220,11 @@ fn cluster(out: &mut Exposition, status: &ClusterStatus) {
         out.push("selvage_node_taint_withheld", &[reason], true);
     }
     if let Some(budget) = &status.budget {
-        out.push("selvage_node_taint_budget", &["claimed"], budget.claimed);
-        out.push("selvage_node_taint_budget", &["limit"], budget.limit);
-        out.push("selvage_node_taint_budget", &["nodes"], budget.nodes);
+        series! { out
+            "selvage_node_taint_budget" ["claimed"] budget.claimed;
+            "selvage_node_taint_budget" ["limit"] budget.limit;
+            "selvage_node_taint_budget" ["nodes"] budget.nodes;
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Verdicts on NCCL logs, as JSON and for people.
 
 use super::text::Style;
-use super::text::writer::{Colour, Page};
+use super::text::writer::{Colour, Page, Parts, count};
 use crate::check::nccl::{Fallback, NcclVerdict};
 use serde::Serialize;
 
@@ -31,11 +31,7 @@ pub fn json(inputs: &[Input]) -> String {
 
 /// The same verdicts as text for a terminal.
 pub fn text(inputs: &[Input], style: Style) -> String {
-    let mut page = Page {
-        out: String::new(),
-        width: style.width.clamp(40, 160),
-        colour: style.colour,
-    };
+    let mut page = Page::new(style, 160);
     for (at, input) in inputs.iter().enumerate() {
         if at > 0 {
             page.line("");
@@ -59,38 +55,26 @@ fn one(page: &mut Page, input: &Input) {
         "-" => "standard input",
         name => name,
     };
-    let word = page.paint(colour, word);
-    let summary = format!("{name}: {}", verdict.summary);
-    page.wrapped(&format!("{word}  "), 2, &summary);
-    let mut facts = Vec::new();
-    facts.extend(
-        verdict
-            .nccl_version
-            .iter()
-            .map(|version| format!("NCCL {version}")),
-    );
-    if let Some(nranks) = verdict.nranks {
-        let nodes = verdict.nodes.map(|n| format!(" on {n} node{}", plural(n)));
-        facts.push(format!(
-            "{nranks} rank{}{}",
-            plural(nranks),
-            nodes.unwrap_or_default()
-        ));
-    }
+    let on = |nodes| format!(" on {}", count(nodes, "node"));
+    let nodes = verdict.nodes.map_or(String::new(), on);
     let used = connections(verdict);
-    if !used.is_empty() {
-        facts.push(format!("connections: {used}"));
-    }
-    facts.extend(init(verdict).map(|init| format!("init {init}")));
-    if !facts.is_empty() {
-        page.wrapped("  ", 2, &facts.join("; "));
-    }
-    for line in &verdict.evidence {
-        page.wrapped(&format!("  {:>7}  ", line.line), 11, &line.text);
-    }
-    for remedy in &verdict.remedies {
-        page.wrapped("  -> ", 5, remedy);
-    }
+    let version = verdict.nccl_version.as_ref();
+    let facts = [
+        version.map(|version| format!("NCCL {version}")),
+        (verdict.nranks).map(|ranks| count(ranks, "rank") + &nodes),
+        (!used.is_empty()).then(|| format!("connections: {used}")),
+        init(verdict).map(|init| format!("init {init}")),
+    ];
+    let parts = Parts {
+        facts: facts.into_iter().flatten().collect(),
+        evidence: &verdict.evidence,
+        notes: &[],
+        remedies: &verdict.remedies,
+    };
+    page.verdict(
+        (colour, word, format!("{name}: {}", verdict.summary)),
+        &parts,
+    );
 }
 
 /// Connections that were logged, by transport: `net_ib 8, p2p 4`.
@@ -110,10 +94,6 @@ pub fn init(verdict: &NcclVerdict) -> Option<String> {
         (Some(false), None) => Some("failed".into()),
         (None, None) => None,
     }
-}
-
-fn plural(n: u32) -> &'static str {
-    if n == 1 { "" } else { "s" }
 }
 
 #[cfg(test)]

@@ -163,7 +163,12 @@ pub fn natural(name: &str) -> String {
 /// The status of a finding, for labels and people: an alert on `failing` must not fire for what does
 /// not move the verdict.
 pub fn status(finding: &Finding) -> &'static str {
-    match (finding.weight, finding.status) {
+    status_word(finding.weight, finding.status)
+}
+
+/// The same by weight and status.
+pub fn status_word(weight: Weight, status: Status) -> &'static str {
+    match (weight, status) {
         (Weight::Notice, _) => "notice",
         (_, Status::Unknown) => "unknown",
         (_, Status::Degraded) => "degraded",

@@ -57,11 +57,7 @@ fn headline(state: State, items: &[Item]) -> &'static str {
 
 /// The verdict, then one line an item, with the remedy below each problem.
 pub fn text(state: State, items: &[Item], style: Style) -> String {
-    let mut page = Page {
-        out: String::new(),
-        width: style.width.clamp(40, 160),
-        colour: style.colour,
-    };
+    let mut page = Page::new(style, 160);
     let word = state.as_str().to_uppercase();
     let mut sentence = headline(state, items).to_string();
     if !reasons(items).is_empty() {

@@ -44,11 +44,7 @@ impl Default for Style {
 
 /// The report as text, with a newline at its end.
 pub fn encode(report: &Report, style: Style) -> String {
-    let mut page = Page {
-        out: String::with_capacity(4096),
-        width: style.width.clamp(40, 200),
-        colour: style.colour,
-    };
+    let mut page = Page::new(style, 200);
     headline(&mut page, report);
     let ports = port_view::ports(report);
     let findings_first = ports.len() > LONG_TABLE;

@@ -39,137 +39,65 @@ struct Row {
     rdma_only: bool,
 }
 
-const fn row(id: &'static str, judge: fn(&Context<'_>) -> Judged, reasons: &'static str) -> Row {
-    Row {
-        id,
-        judge,
-        reasons,
-        rdma_only: false,
-    }
+/// The table of items: name, whether only a job that needs RDMA depends on it, judge, and reasons.
+macro_rules! items {
+    ($($id:ident $rdma_only:literal $judge:path: $reasons:literal;)*) => {
+        /// Every item, in the order of the report.
+        const ITEMS: &[Row] = &[$(Row {
+            id: stringify!($id),
+            judge: $judge,
+            reasons: $reasons,
+            rdma_only: $rdma_only,
+        }),*];
+    };
 }
 
-/// A row of an item that only a job which needs RDMA depends on.
-const fn rdma(id: &'static str, judge: fn(&Context<'_>) -> Judged, reasons: &'static str) -> Row {
-    Row {
-        rdma_only: true,
-        ..row(id, judge, reasons)
-    }
-}
-
-/// Every item, in the order of the report.
-const ITEMS: &[Row] = &[
+items! {
     // RDMA devices have a node in /dev/infiniband that opens.
-    row(
-        "uverbs",
-        devices::uverbs,
-        "NoRdmaDevice NoUverbs UverbsDenied UverbsPartly UverbsFewer UverbsBroken NoThread \
-         UverbsStalled RdmaUnreadable",
-    ),
+    uverbs false devices::uverbs:
+        "NoRdmaDevice NoUverbs UverbsDenied UverbsPartly UverbsFewer UverbsBroken NoThread UverbsStalled \
+         RdmaUnreadable";
     // Their ports are active from inside the container.
-    rdma(
-        "rdma_ports",
-        devices::rdma_ports,
-        "NoActivePort PortDown PortStateUnreadable",
-    ),
+    rdma_ports true devices::rdma_ports: "NoActivePort PortDown PortStateUnreadable";
     // NCCL_IB_HCA selects ports that exist, as NCCL reads it.
-    row(
-        "ib_hca",
-        nccl_ib_hca::ib_hca,
-        "HcaMatchesNothing HcaMixed HcaPartly HcaPrefix HcaFewer",
-    ),
+    ib_hca false nccl_ib_hca::ib_hca: "HcaMatchesNothing HcaMixed HcaPartly HcaPrefix HcaFewer";
     // NCCL_IB_GID_INDEX, or NCCL's own choice, is a RoCE v2 address that works here.
-    rdma(
-        "gid_index",
-        gid::gid_index,
-        "GidNotRoceV2 GidEmpty GidLinkLocal GidOfAnotherInterface NoUsableGid GidUnreadable",
-    ),
+    gid_index true gid::gid_index:
+        "GidNotRoceV2 GidEmpty GidLinkLocal GidOfAnotherInterface NoUsableGid GidUnreadable";
     // No setting asks for TCP, or for a network that is not here.
-    row(
-        "nccl_network",
-        settings::network,
-        "TcpConfigured NetNotAvailable RdmaUnreadable",
-    ),
+    nccl_network false settings::network: "TcpConfigured NetNotAvailable RdmaUnreadable";
     // NCCL reads the other settings as intended.
-    row(
-        "nccl_settings",
-        settings::others,
-        "SettingsUnreadable GraphFileMissing TopoFileMissing NoRailInterface NotANumber \
-         NotAnAddressFamily P2pDisabled",
-    ),
+    nccl_settings false settings::others:
+        "SettingsUnreadable GraphFileMissing TopoFileMissing NoRailInterface NotANumber NotAnAddressFamily \
+         P2pDisabled";
     // Libibverbs is where the loader looks.
-    rdma(
-        "libibverbs",
-        plugins::libibverbs,
-        "LibibverbsMissing LibraryUnreadable",
-    ),
+    libibverbs true plugins::libibverbs: "LibibverbsMissing LibraryUnreadable";
     // The network plugin that is configured, or that the platform needs, is where the loader looks.
-    row(
-        "net_plugin",
-        plugins::net_plugin,
-        "PluginMissing OfiProvider LibraryUnreadable",
-    ),
+    net_plugin false plugins::net_plugin: "PluginMissing OfiProvider LibraryUnreadable";
     // NCCL_SOCKET_IFNAME, or NCCL's own choice, is an interface that other nodes reach.
-    row(
-        "socket_ifname",
-        interfaces::socket_ifname,
-        "NoInterface InterfacePartly LocalInterface LinkLocalAddress InterfacesUnreadable",
-    ),
+    socket_ifname false interfaces::socket_ifname:
+        "NoInterface InterfacePartly LocalInterface LinkLocalAddress InterfacesUnreadable";
     // GLOO_SOCKET_IFNAME names interfaces that have an address.
-    row(
-        "gloo_ifname",
-        name_lists::gloo_ifname,
-        "NoInterface LocalInterface InterfacesUnreadable",
-    ),
+    gloo_ifname false name_lists::gloo_ifname: "NoInterface LocalInterface InterfacesUnreadable";
     // UCX_NET_DEVICES names what exists.
-    row(
-        "ucx_devices",
-        name_lists::ucx_devices,
-        "NoUcxDevice UcxPartly InterfacesUnreadable",
-    ),
+    ucx_devices false name_lists::ucx_devices: "NoUcxDevice UcxPartly InterfacesUnreadable";
     // Open MPI's interface lists name what exists.
-    row(
-        "mpi_ifname",
-        name_lists::mpi_ifname,
-        "NoInterface MpiPartly InterfacesUnreadable",
-    ),
+    mpi_ifname false name_lists::mpi_ifname: "NoInterface MpiPartly InterfacesUnreadable";
     // Memory may be pinned.
-    rdma(
-        "memlock",
-        memory::memlock,
-        "MemlockTooLow MemlockLimited LimitUnreadable",
-    ),
+    memlock true memory::memlock: "MemlockTooLow MemlockLimited LimitUnreadable";
     // /dev/shm has room for the GPUs.
-    row(
-        "shm",
-        memory::shm,
-        "ShmTooSmall ShmSmall NoShm ShmUnreadable",
-    ),
+    shm false memory::shm: "ShmTooSmall ShmSmall NoShm ShmUnreadable";
     // NICs can reach GPU memory.
-    rdma(
-        "gpudirect",
-        gpu::gpudirect,
-        "NoGpuDirect GdrDisabled GpuDirectUnreadable",
-    ),
+    gpudirect true gpu::gpudirect: "NoGpuDirect GdrDisabled GpuDirectUnreadable";
     // GPUDirect Storage works if it is configured.
-    row(
-        "gds",
-        gpu::gds,
-        "CufileMissing CufileBroken GdsMissing GdsUnreadable",
-    ),
+    gds false gpu::gds: "CufileMissing CufileBroken GdsMissing GdsUnreadable";
     // Rank variables are consistent.
-    row(
-        "ranks",
-        ranks::ranks,
-        "RankNotANumber RankOutOfRange MoreRanksThanGpus",
-    ),
+    ranks false ranks::ranks: "RankNotANumber RankOutOfRange MoreRanksThanGpus";
     // MASTER_ADDR resolves and answers.
-    row(
-        "master",
-        master::master,
-        "MasterUnresolvable MasterUnset MasterPort MasterIsLoopback MasterNotListening \
-         MasterSilent MasterUnreachable",
-    ),
-];
+    master false master::master:
+        "MasterUnresolvable MasterUnset MasterPort MasterIsLoopback MasterNotListening MasterSilent \
+         MasterUnreachable";
+}
 
 /// Names of the items, in order.
 pub fn names() -> impl Iterator<Item = &'static str> {

@@ -1,8 +1,7 @@
 //! Lines on the terminal about one node.
 
-use crate::check::{Status, Weight};
-use crate::readiness::diary::{Change, Diary, What};
-use crate::report::{Report, State};
+use crate::readiness::diary::{Change, Diary};
+use crate::report::{Report, State, port_view};
 
 /// Describes what changed from one report to the next.
 #[derive(Default)]
@@ -34,11 +33,8 @@ impl Console {
             match &entry.change {
                 Change::State { .. } => {}
                 Change::Raised { what, message } => {
-                    lines.push(format!(
-                        "       + {} {}: {message}",
-                        word(what),
-                        what.reason
-                    ));
+                    let word = port_view::status_word(what.weight, what.status);
+                    lines.push(format!("       + {word:<8} {}: {message}", what.reason));
                     let is = |id: [&str; 3]| id == [&*what.check, &*what.subject, &*what.reason];
                     let about = findings
                         .iter()
@@ -73,18 +69,10 @@ fn why(report: &Report) -> String {
     }
 }
 
-fn word(what: &What) -> &'static str {
-    match (what.weight, what.status) {
-        (Weight::Notice, _) => "notice  ",
-        (_, Status::Unknown) => "unknown ",
-        (_, Status::Degraded) => "degraded",
-        (_, Status::Failing) => "failing ",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::Status;
     use crate::observe::rdma::LinkLayer;
     use crate::report::testing;
 

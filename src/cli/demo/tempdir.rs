@@ -2,9 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-
-/// A temporary directory that is removed at the end.
-pub(super) struct TempDir(PathBuf);
+use tempfile::TempDir;
 
 /// Upper bound of what one node's files take, in bytes.
 const NODE_BYTES: u64 = 32 << 20;
@@ -26,34 +24,12 @@ fn base(nodes: u64) -> PathBuf {
     }
 }
 
-impl TempDir {
-    /// For the files of so many nodes.
-    pub(super) fn new(nodes: u64) -> io::Result<Self> {
-        // Memory that is not writable need not stop the demo.
-        Self::below(&base(nodes)).or_else(|_| Self::below(&std::env::temp_dir()))
-    }
-
-    fn below(base: &Path) -> io::Result<Self> {
-        for n in 0..100 {
-            let path = base.join(format!("selvage-demo-{}-{n}", std::process::id()));
-            match std::fs::create_dir(&path) {
-                Ok(()) => return Ok(TempDir(path)),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Err(io::Error::other("no free name for a temporary directory"))
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for TempDir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// A directory for the files of so many nodes.
+pub(super) fn temporary(nodes: u64) -> io::Result<TempDir> {
+    let mut builder = tempfile::Builder::new();
+    let builder = builder.prefix("selvage-demo-");
+    // Memory that is not writable need not stop the demo.
+    (builder.tempdir_in(base(nodes))).or_else(|_| builder.tempdir())
 }
 
 #[cfg(test)]
@@ -62,7 +38,7 @@ mod tests {
 
     #[test]
     fn the_directory_is_removed_with_its_value() {
-        let directory = TempDir::new(1).unwrap();
+        let directory = temporary(1).unwrap();
         let path = directory.path().to_path_buf();
         std::fs::write(path.join("x"), "").unwrap();
         drop(directory);

@@ -14,12 +14,8 @@ pub struct Settings {
     #[arg(long, env = "SELVAGE_PREFLIGHT_WARN", value_parser = FalseyValueParser::new())]
     pub warn: bool,
     /// Exit 0 on milder verdicts: `unready` ignores degraded and unknown, `degraded` ignores unknown
-    #[arg(
-        long,
-        env = "SELVAGE_PREFLIGHT_FAIL_ON",
-        value_name = "VERDICT",
-        default_value = "unknown"
-    )]
+    #[arg(long, env = "SELVAGE_PREFLIGHT_FAIL_ON", value_name = "VERDICT")]
+    #[arg(default_value = "unknown")]
     pub fail_on: FailOn,
     /// GPUs that the job uses here, if this container cannot see them
     #[arg(long, env = "SELVAGE_PREFLIGHT_GPUS", value_name = "N", value_parser = clap::value_parser!(u32).range(..=1024))]
@@ -31,12 +27,8 @@ pub struct Settings {
     #[arg(long, value_name = "DIR")]
     pub copy_to: Option<PathBuf>,
     /// Directory that replaces / for sys, proc, dev and etc
-    #[arg(
-        long = "host-root",
-        env = "SELVAGE_HOST_ROOT",
-        value_name = "DIR",
-        default_value = "/"
-    )]
+    #[arg(long = "host-root", env = "SELVAGE_HOST_ROOT", value_name = "DIR")]
+    #[arg(default_value = "/")]
     pub root: PathBuf,
 }
 

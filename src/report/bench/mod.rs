@@ -3,7 +3,7 @@
 pub mod textfile;
 
 use super::text::Style;
-use super::text::writer::{Colour, Page};
+use super::text::writer::{Colour, Page, Parts, count};
 use crate::check::bench::{BenchVerdict, Verdict};
 use crate::check::nccl::{NcclVerdict, Network};
 use crate::observe::bench::Rails;
@@ -55,11 +55,7 @@ pub fn json(bench: &Bench) -> String {
 
 /// `selvage nccl --bench` as text for people.
 pub fn text(bench: &Bench, style: Style) -> String {
-    let mut page = Page {
-        out: String::new(),
-        width: style.width.clamp(40, 160),
-        colour: style.colour,
-    };
+    let mut page = Page::new(style, 160);
     let several = bench.inputs.len() > 1;
     for input in &bench.inputs {
         for run in &input.runs {
@@ -90,47 +86,26 @@ fn print(page: &mut Page, run: &BenchVerdict, input: &Input, rails: Option<&Rail
         name if named => &format!("{name}: "),
         _ => "",
     };
-    let lead = format!("{}  ", page.paint(colour, &word));
-    page.wrapped(&lead, 2, &format!("{name}{}", run.summary));
-    let facts = [
-        ranks(run),
-        rails.map(rails_text),
-        input.nccl.as_ref().and_then(network),
-    ];
-    let facts: Vec<String> = facts.into_iter().flatten().collect();
-    if !facts.is_empty() {
-        page.wrapped("  ", 2, &facts.join("; "));
-    }
-    for line in &run.evidence {
-        page.wrapped(&format!("  {:>7}  ", line.line), 11, &line.text);
-    }
-    for note in &run.notes {
-        page.wrapped("  note: ", 8, note);
-    }
-    for remedy in &run.remedies {
-        page.wrapped("  -> ", 5, remedy);
-    }
-}
-
-fn plural(n: u32) -> &'static str {
-    if n == 1 { "" } else { "s" }
-}
-
-fn ranks(run: &BenchVerdict) -> Option<String> {
-    let (ranks, nodes) = (run.nranks?, run.nodes?);
-    let (s, nodes_s) = (plural(ranks), plural(nodes));
-    Some(format!("{ranks} rank{s} on {nodes} node{nodes_s}"))
+    let ranks = run.nranks.zip(run.nodes);
+    let ranks =
+        ranks.map(|(ranks, nodes)| format!("{} on {}", count(ranks, "rank"), count(nodes, "node")));
+    let network = input.nccl.as_ref().and_then(network);
+    let facts = [ranks, rails.map(rails_text), network];
+    let parts = Parts {
+        facts: facts.into_iter().flatten().collect(),
+        evidence: &run.evidence,
+        notes: &run.notes,
+        remedies: &run.remedies,
+    };
+    page.verdict((colour, &word, format!("{name}{}", run.summary)), &parts);
 }
 
 fn rails_text(rails: &Rails) -> String {
     let fastest = rails
         .fastest
         .map(|fastest| format!(" (the slowest; the fastest {fastest})"));
-    let (fastest, s) = (fastest.unwrap_or_default(), plural(rails.count));
-    format!(
-        "{} rail{s} of {}{fastest} by {}",
-        rails.count, rails.rate, rails.from
-    )
+    let (fastest, rails_count) = (fastest.unwrap_or_default(), count(rails.count, "rail"));
+    format!("{rails_count} of {}{fastest} by {}", rails.rate, rails.from)
 }
 
 /// Version and network, if the log shows a network.

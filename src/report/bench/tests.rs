@@ -39,7 +39,7 @@ fn of_equal_verdicts_the_lower_number_is_exported() {
         [below(0.5), below(0.3), (Verdict::LineRate, Some(0.1))],
         [(Verdict::LineRate, Some(0.1)), below(0.3), below(0.5)],
     ] {
-        let text = textfile::encode(&bench(&verdicts), 7).unwrap();
+        let text = textfile::encode(&bench(&verdicts), 7);
         assert!(
             text.contains("selvage_bench_ratio{collective=\"unknown\"} 0.3\n"),
             "{text}"

@@ -41,6 +41,14 @@ impl<T: Sample> Sample for Option<T> {
     }
 }
 
+/// Adds series, one a line: family, label values, value.
+macro_rules! series {
+    ($out:ident $($family:literal [$($label:expr),*] $value:expr;)*) => {
+        $($out.push($family, &[$($label),*], $value);)*
+    };
+}
+pub(super) use series;
+
 /// Series by their label values.
 type Series = BTreeMap<Vec<String>, f64>;
 

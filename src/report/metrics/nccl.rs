@@ -1,6 +1,6 @@
 //! Families about what NCCL uses in this node's jobs.
 
-use super::Exposition;
+use super::{Exposition, series};
 use crate::check::nccl::{Fallback, NcclVerdict};
 use crate::check::nccl_jobs::Jobs;
 use crate::check::nccl_suspect::State;
@@ -26,14 +26,12 @@ pub(super) fn families(out: &mut Exposition, jobs: &Jobs) {
         container(out, &of.key, job, &of.verdict);
     }
     if let Some(logs) = &jobs.logs {
-        out.push("selvage_nccl_log_bytes_total", &[], logs.bytes);
-        out.push(
-            "selvage_nccl_log_lines_dropped_total",
-            &[],
-            logs.lines_dropped,
-        );
-        out.push("selvage_nccl_log_bytes_lost_total", &[], logs.bytes_lost);
-        out.push("selvage_nccl_containers", &[], jobs.containers.len());
+        series! { out
+            "selvage_nccl_log_bytes_total" [] logs.bytes;
+            "selvage_nccl_log_lines_dropped_total" [] logs.lines_dropped;
+            "selvage_nccl_log_bytes_lost_total" [] logs.bytes_lost;
+            "selvage_nccl_containers" [] jobs.containers.len();
+        }
     }
     suspects(out, jobs);
 }
@@ -70,27 +68,26 @@ pub(crate) fn container(
     verdict: &NcclVerdict,
 ) {
     let (namespace, pod, container) = (&*key.namespace, &*key.pod, &*key.container);
-    let id = [namespace, pod, container];
     let with = |more| [namespace, pod, container, more];
     let version = verdict.nccl_version.as_deref().unwrap_or_default();
-    let info = [namespace, pod, container, job.unwrap_or_default(), version];
-    out.push("selvage_nccl_job_info", &info, true);
+    let job = job.unwrap_or_default();
     let fallback = match verdict.tcp_fallback {
         Fallback::Yes => Some(true),
         Fallback::No | Fallback::Configured => Some(false),
         Fallback::Unknown => None,
     };
-    out.push("selvage_nccl_tcp_fallback", &id, fallback);
-    let network = verdict.network.as_str();
-    out.push("selvage_nccl_network", &with(network), true);
+    series! { out
+        "selvage_nccl_job_info" [namespace, pod, container, job, version] true;
+        "selvage_nccl_tcp_fallback" [namespace, pod, container] fallback;
+        "selvage_nccl_network" [namespace, pod, container, verdict.network.as_str()] true;
+        "selvage_nccl_gpudirect_rdma" [namespace, pod, container] verdict.gdrdma;
+        "selvage_nccl_init_seconds" [namespace, pod, container] verdict.init_seconds;
+        "selvage_nccl_init_hangs" [namespace, pod, container] verdict.init_hangs_since.is_some();
+    }
     for (transport, count) in verdict.channels.iter().filter(|(_, count)| **count > 0) {
         out.push("selvage_nccl_channels", &with(transport), *count);
     }
-    out.push("selvage_nccl_gpudirect_rdma", &id, verdict.gdrdma);
     for (cause, count) in &verdict.warnings {
         out.push("selvage_nccl_warnings_total", &with(cause.as_str()), *count);
     }
-    out.push("selvage_nccl_init_seconds", &id, verdict.init_seconds);
-    let hangs = verdict.init_hangs_since.is_some();
-    out.push("selvage_nccl_init_hangs", &id, hangs);
 }

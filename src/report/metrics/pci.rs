@@ -1,6 +1,6 @@
 //! Series of GPUs and RDMA functions on the PCI bus.
 
-use super::Exposition;
+use super::{Exposition, series};
 use crate::observe::pci::PcieLink;
 use crate::report::Report;
 use crate::report::port_view::ReportedPort;
@@ -19,33 +19,14 @@ pub(super) fn families(out: &mut Exposition, report: &Report, ports: &[ReportedP
             continue;
         };
         let (current, max) = (function.current.value(), function.max.value());
-        let id = [address.as_str()];
-        out.push(
-            "selvage_pcie_link_bytes_per_second",
-            &id,
-            current.map(bandwidth),
-        );
-        out.push(
-            "selvage_pcie_link_max_bytes_per_second",
-            &id,
-            max.map(bandwidth),
-        );
-        out.push(
-            "selvage_pcie_link_width",
-            &id,
-            current.map(|link| link.width),
-        );
         let aer = function.aer;
-        for (severity, count) in [
-            ("correctable", aer.correctable),
-            ("nonfatal", aer.nonfatal),
-            ("fatal", aer.fatal),
-        ] {
-            out.push(
-                "selvage_pcie_aer_errors_total",
-                &[&address, severity],
-                count,
-            );
+        series! { out
+            "selvage_pcie_link_bytes_per_second" [&address] current.map(bandwidth);
+            "selvage_pcie_link_max_bytes_per_second" [&address] max.map(bandwidth);
+            "selvage_pcie_link_width" [&address] current.map(|link| link.width);
+            "selvage_pcie_aer_errors_total" [&address, "correctable"] aer.correctable;
+            "selvage_pcie_aer_errors_total" [&address, "nonfatal"] aer.nonfatal;
+            "selvage_pcie_aer_errors_total" [&address, "fatal"] aer.fatal;
         }
     }
 }

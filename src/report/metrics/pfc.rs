@@ -1,24 +1,16 @@
 //! Series of the Ethernet side: PFC, pause, drops, carrier.
 
-use super::Exposition;
+use super::{Exposition, series};
 use crate::observe::netdev::{DcbFacts, EthtoolFacts};
+use crate::observe::reading::{Reading, Stamped};
 use crate::report::Report;
 use crate::report::default_counters::DEFAULTS;
 use std::collections::{BTreeMap, BTreeSet};
-
-const RECEIVE: &str = "receive";
-const TRANSMIT: &str = "transmit";
+use std::sync::Arc;
 
 pub(super) fn families(out: &mut Exposition, report: &Report) {
     let snapshot = &report.snapshot;
-    let ethtool = snapshot.ethtool.iter();
-    let ethtool: BTreeMap<&str, &EthtoolFacts> = ethtool
-        .filter_map(|(name, facts)| Some((name.as_str(), facts.value.value()?)))
-        .collect();
-    let dcb = snapshot.dcb.iter();
-    let dcb: BTreeMap<&str, &DcbFacts> = dcb
-        .filter_map(|(name, facts)| Some((name.as_str(), facts.value.value()?)))
-        .collect();
+    let (ethtool, dcb) = (read(&snapshot.ethtool), read(&snapshot.dcb));
     let used = priorities_in_use(&ethtool, &dcb);
     for (netdev, facts) in &ethtool {
         statistics(out, netdev, facts, &used);
@@ -26,11 +18,7 @@ pub(super) fn families(out: &mut Exposition, report: &Report) {
     for (netdev, facts) in &dcb {
         for priority in &used {
             let enabled = facts.pfc_enabled.map(|all| all & bit(*priority) != 0);
-            out.push(
-                "selvage_pfc_enabled",
-                &[netdev, &priority.to_string()],
-                enabled,
-            );
+            series! { out "selvage_pfc_enabled" [netdev, &priority.to_string()] enabled; }
         }
     }
     for (netdev, facts) in &snapshot.netdevs {
@@ -39,35 +27,32 @@ pub(super) fn families(out: &mut Exposition, report: &Report) {
     }
 }
 
+/// What was read, by network device.
+fn read<T>(all: &BTreeMap<String, Arc<Stamped<Reading<T>>>>) -> BTreeMap<&str, &T> {
+    let all = all.iter();
+    all.filter_map(|(name, facts)| Some((name.as_str(), facts.value.value()?)))
+        .collect()
+}
+
 fn statistics(out: &mut Exposition, netdev: &str, facts: &EthtoolFacts, used: &BTreeSet<u8>) {
-    let seconds = |micros: Option<u64>| micros.map(|micros| micros as f64 / 1e6);
     for (priority, numbers) in &facts.priorities {
         if !(out.is_full() || used.contains(priority)) {
             continue;
         }
         let priority = priority.to_string();
-        let discards = numbers.rx_discards;
-        out.push("selvage_pfc_discards_total", &[netdev, &priority], discards);
-        for (direction, frames, micros) in [
-            (RECEIVE, numbers.pause.rx, numbers.rx_pause_micros),
-            (TRANSMIT, numbers.pause.tx, numbers.tx_pause_micros),
-        ] {
-            let labels = [netdev, &priority, direction];
-            out.push("selvage_pfc_pause_frames_total", &labels, frames);
-            out.push("selvage_pfc_pause_seconds_total", &labels, seconds(micros));
+        let seconds = |micros: Option<u64>| micros.map(|micros| micros as f64 / 1e6);
+        series! { out
+            "selvage_pfc_discards_total" [netdev, &priority] numbers.rx_discards;
+            "selvage_pfc_pause_frames_total" [netdev, &priority, "receive"] numbers.pause.rx;
+            "selvage_pfc_pause_frames_total" [netdev, &priority, "transmit"] numbers.pause.tx;
+            "selvage_pfc_pause_seconds_total" [netdev, &priority, "receive"] seconds(numbers.rx_pause_micros);
+            "selvage_pfc_pause_seconds_total" [netdev, &priority, "transmit"] seconds(numbers.tx_pause_micros);
         }
     }
-    let pause = facts.global_pause;
-    out.push(
-        "selvage_global_pause_frames_total",
-        &[netdev, RECEIVE],
-        pause.rx,
-    );
-    out.push(
-        "selvage_global_pause_frames_total",
-        &[netdev, TRANSMIT],
-        pause.tx,
-    );
+    series! { out
+        "selvage_global_pause_frames_total" [netdev, "receive"] facts.global_pause.rx;
+        "selvage_global_pause_frames_total" [netdev, "transmit"] facts.global_pause.tx;
+    }
     for name in &DEFAULTS.ethtool {
         let count = facts.other.get(*name).copied();
         out.push("selvage_netdev_statistic_total", &[netdev, name], count);

@@ -1,6 +1,6 @@
 //! Series of RDMA ports.
 
-use super::Exposition;
+use super::{Exposition, series};
 use crate::observe::counters::{CounterKind, Counts, hw_kind, pma_kind};
 use crate::observe::rdma::PortState;
 use crate::report::default_counters::{self, DEFAULTS};
@@ -15,17 +15,15 @@ pub(super) fn families(out: &mut Exposition, report: &Report, ports: &[ReportedP
     }
     for port in ports {
         info(out, port);
-        let id = [port.device.name.as_str(), &port.number];
+        let (device, number) = (port.device.name.as_str(), &port.number);
         let state = port.state();
-        let up = state
-            .filter(|state| *state != PortState::Unknown)
-            .map(PortState::is_up);
-        out.push("selvage_port_up", &id, up);
-        out.push("selvage_port_state_id", &id, state.map(PortState::id));
-        let physical = port.phys_state().map(|state| state.id());
-        out.push("selvage_port_physical_state_id", &id, physical);
-        let rate = port.rate().map(|rate| rate.bytes_per_sec());
-        out.push("selvage_port_rate_bytes_per_second", &id, rate);
+        let known = state.filter(|state| *state != PortState::Unknown);
+        series! { out
+            "selvage_port_up" [device, number] known.map(PortState::is_up);
+            "selvage_port_state_id" [device, number] state.map(PortState::id);
+            "selvage_port_physical_state_id" [device, number] port.phys_state().map(|state| state.id());
+            "selvage_port_rate_bytes_per_second" [device, number] port.rate().map(|rate| rate.bytes_per_sec());
+        }
         if out.is_full() || default_counters::counted_by_default(port) {
             counters(out, report, port);
         }
@@ -55,11 +53,11 @@ fn counters(out: &mut Exposition, report: &Report, port: &ReportedPort<'_>) {
     // A port whose state was never read has no edges to count from.
     if port.state_read {
         let edges = report.totals.link_edges.get(&port.key).copied();
-        let edges = edges.unwrap_or(0);
+        let labels = [device, number];
         out.push(
             "selvage_port_link_transitions_total",
-            &[device, number],
-            edges,
+            &labels,
+            edges.unwrap_or(0),
         );
     }
     let Some(counters) = port.counters else {

@@ -1,9 +1,25 @@
 //! Lines of a terminal: wrapping, colours, and keeping text from outside harmless.
 
+use super::Style;
+use crate::check::nccl::EvidenceLine;
 use std::borrow::Cow;
 
 /// Longest message, remedy or evidence printed, in characters.
 const MAX_TEXT: usize = 800;
+
+/// What a verdict on a log consists of, apart from its summary.
+pub(in crate::report) struct Parts<'a> {
+    pub(in crate::report) facts: Vec<String>,
+    pub(in crate::report) evidence: &'a [EvidenceLine],
+    pub(in crate::report) notes: &'a [String],
+    pub(in crate::report) remedies: &'a [String],
+}
+
+/// A number with its noun: `2 nodes`.
+pub(in crate::report) fn count(number: u32, noun: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{s}")
+}
 
 pub(in crate::report) struct Page {
     pub(in crate::report) out: String,
@@ -12,6 +28,15 @@ pub(in crate::report) struct Page {
 }
 
 impl Page {
+    /// An empty page, at most `widest` columns wide.
+    pub(in crate::report) fn new(style: Style, widest: usize) -> Self {
+        Page {
+            out: String::with_capacity(4096),
+            width: style.width.clamp(40, widest),
+            colour: style.colour,
+        }
+    }
+
     pub(in crate::report) fn line(&mut self, text: &str) {
         self.out.push_str(text.trim_end());
         self.out.push('\n');
@@ -26,6 +51,24 @@ impl Page {
     pub(in crate::report) fn listed(&mut self, lead: &str, items: &[String], separator: &str) {
         if !items.is_empty() {
             self.wrapped(lead, 2, &items.join(separator));
+        }
+    }
+
+    /// A verdict on a log: a word in colour, the summary with the name of the log, facts, the lines that
+    /// it rests on, notes, and what to do.
+    pub(in crate::report) fn verdict(&mut self, head: (Colour, &str, String), parts: &Parts<'_>) {
+        let (colour, word, summary) = head;
+        let lead = format!("{}  ", self.paint(colour, word));
+        self.wrapped(&lead, 2, &summary);
+        self.listed("  ", &parts.facts, "; ");
+        for line in parts.evidence {
+            self.wrapped(&format!("  {:>7}  ", line.line), 11, &line.text);
+        }
+        for note in parts.notes {
+            self.wrapped("  note: ", 8, note);
+        }
+        for remedy in parts.remedies {
+            self.wrapped("  -> ", 5, remedy);
         }
     }
 
