@@ -12,61 +12,35 @@ const PEER_PAUSES: &str = "The fabric or a peer slows this host; as a rule it is
 
 const EITHER: &str = "Sent pause: this host cannot take in what arrives; look for what slows its receive side (PCIe width and errors, the IOMMU, ACS, GPU errors, `rx_out_of_buffer` and `outbound_pci_stalled_*` of `ethtool -S`). Received pause: look for the host whose transmitted pause rises, and at the switch port.";
 
-const STORM: ReasonDoc = ReasonDoc::degraded(
-    "PfcStorm",
-    Action::CheckSwitchPort,
-    "A priority of a rail is paused most of the time, so next to nothing moves: sent pause means that this host cannot drain and stops others, received pause that the fabric stops this host.",
-    EITHER,
-);
-const PRESSURE: ReasonDoc = ReasonDoc::degraded(
-    "PfcPressure",
-    Action::CheckSwitchPort,
-    "A priority of a rail is paused for a good part of the time. Received pause is a notice: the fault lies elsewhere.",
-    EITHER,
-);
-const STORM_EVENT: ReasonDoc = ReasonDoc::degraded(
-    "PauseStormEvent",
-    Action::FixConfiguration,
-    "The NIC itself found that it paused the fabric for too long; past its limit it stops pausing and drops.",
-    WE_PAUSE,
-);
-const LOSSLESS_DROPS: ReasonDoc = ReasonDoc::degraded(
-    "LosslessDrops",
-    Action::FixConfiguration,
-    "Packets of a priority that has flow control (PFC) are dropped on receive, which must not be.",
-    "Compare buffer and headroom settings of NIC (`mlnx_qos`, `dcb buffer`) and switch, and the cable's length; look at whether the peer heeds pause.",
-);
-const WRONG_PRIORITY: ReasonDoc = ReasonDoc::degraded(
-    "RoceOnLossyPriority",
-    Action::FixConfiguration,
-    "RoCE traffic runs on a priority without flow control (PFC), while another one has it: marking and trust do not fit together.",
-    "Make the traffic class of the jobs (NCCL_IB_TC), the DSCP to priority map and the trust state (`mlnx_qos --trust dscp`) fit the priority that has PFC.",
-);
-const PFC_OFF: ReasonDoc = ReasonDoc::degraded(
-    "PfcNotEnabled",
-    Action::FixConfiguration,
-    "The fabric is lossless by configuration (`expect.lossless`), but a rail has flow control (PFC) on no priority.",
-    "Switch PFC on for the RoCE priority (`mlnx_qos --pfc`, `dcb pfc set`), here and on the switch port.",
-);
-const DROPS: ReasonDoc = ReasonDoc::degraded(
-    "PortDrops",
-    Action::CheckSwitchPort,
-    "A port drops packets for lack of buffer, or (InfiniBand) because it could not send them.",
-    "On receive the host is too slow: look at PCIe and CPU load. On send look at the switch and the fabric's congestion control.",
-);
-const NOTIFICATIONS: ReasonDoc = ReasonDoc::degraded(
-    "CongestionNotifications",
-    Action::None,
-    "Congestion control slows many flows of this port.",
-    "Nothing on this node: many senders share a path or a receiver.",
-)
-.notice();
-const IGNORED: ReasonDoc = ReasonDoc::degraded(
-    "CongestionNotificationsIgnored",
-    Action::FixConfiguration,
-    "The port received congestion notifications and did not slow down: congestion control is off here, or set for another priority.",
-    "Switch congestion control on for the RoCE priority (`/sys/class/net/DEV/ecn/roce_rp/enable`, `mlxconfig`).",
-).notice();
+reasons! {
+    degraded STORM = "PfcStorm", CheckSwitchPort,
+        "A priority of a rail is paused most of the time, so next to nothing moves: sent pause means that this host cannot drain and stops others, received pause that the fabric stops this host.",
+        EITHER;
+    degraded PRESSURE = "PfcPressure", CheckSwitchPort,
+        "A priority of a rail is paused for a good part of the time. Received pause is a notice: the fault lies elsewhere.",
+        EITHER;
+    degraded STORM_EVENT = "PauseStormEvent", FixConfiguration,
+        "The NIC itself found that it paused the fabric for too long; past its limit it stops pausing and drops.",
+        WE_PAUSE;
+    degraded LOSSLESS_DROPS = "LosslessDrops", FixConfiguration,
+        "Packets of a priority that has flow control (PFC) are dropped on receive, which must not be.",
+        "Compare buffer and headroom settings of NIC (`mlnx_qos`, `dcb buffer`) and switch, and the cable's length; look at whether the peer heeds pause.";
+    degraded WRONG_PRIORITY = "RoceOnLossyPriority", FixConfiguration,
+        "RoCE traffic runs on a priority without flow control (PFC), while another one has it: marking and trust do not fit together.",
+        "Make the traffic class of the jobs (NCCL_IB_TC), the DSCP to priority map and the trust state (`mlnx_qos --trust dscp`) fit the priority that has PFC.";
+    degraded PFC_OFF = "PfcNotEnabled", FixConfiguration,
+        "The fabric is lossless by configuration (`expect.lossless`), but a rail has flow control (PFC) on no priority.",
+        "Switch PFC on for the RoCE priority (`mlnx_qos --pfc`, `dcb pfc set`), here and on the switch port.";
+    degraded DROPS = "PortDrops", CheckSwitchPort,
+        "A port drops packets for lack of buffer, or (InfiniBand) because it could not send them.",
+        "On receive the host is too slow: look at PCIe and CPU load. On send look at the switch and the fabric's congestion control.";
+    notice NOTIFICATIONS = "CongestionNotifications", None,
+        "Congestion control slows many flows of this port.",
+        "Nothing on this node: many senders share a path or a receiver.";
+    notice IGNORED = "CongestionNotificationsIgnored", FixConfiguration,
+        "The port received congestion notifications and did not slow down: congestion control is off here, or set for another priority.",
+        "Switch congestion control on for the RoCE priority (`/sys/class/net/DEV/ecn/roce_rp/enable`, `mlxconfig`).";
+}
 
 /// Share of the bytes of a priority to those of RDMA above which it is the RoCE priority.
 const CARRIES_ROCE: f64 = 0.8;
@@ -120,17 +94,7 @@ pub const CHECK: Check = Check {
     id: "congestion",
     title: "Congestion",
     what: "By priority and direction the share of time paused (not frames, whose length is not comparable), the NIC's own storm events, drops on priorities with PFC and without, and congestion notifications. Whether drops matter depends on `expect.lossless`. What a driver does not show is not observable, and never zero. A host that sends pause is the cause; one that receives it is the victim.",
-    reasons: &[
-        STORM,
-        PRESSURE,
-        STORM_EVENT,
-        LOSSLESS_DROPS,
-        WRONG_PRIORITY,
-        PFC_OFF,
-        DROPS,
-        NOTIFICATIONS,
-        IGNORED,
-    ],
+    reasons: REASONS,
     timing: |policy| policy.congestion.timing(),
     run,
 };

@@ -1,14 +1,13 @@
 //! Counters that are stuck at their end.
 
-use super::{Action, Candidate, Check, Context, ReasonDoc};
+use super::{Candidate, Check, Context};
 use crate::observe::counters::{CounterKind, pma_kind};
 
-const SATURATED: ReasonDoc = ReasonDoc::unknown(
-    "CounterSaturated",
-    Action::None,
-    "An error counter reached its end and stays there: from now on its silence says nothing.",
-    "Clear the port's counters from a node with the InfiniBand tools: `perfquery -R LID PORT 0x0fff` (its mask leaves traffic counters alone). Until then the check is blind to this error.",
-).notice();
+reasons! {
+    unknown_notice SATURATED = "CounterSaturated", None,
+        "An error counter reached its end and stays there: from now on its silence says nothing.",
+        "Clear the port's counters from a node with the InfiniBand tools: `perfquery -R LID PORT 0x0fff` (its mask leaves traffic counters alone). Until then the check is blind to this error.";
+}
 
 /// Noise on a host's port, or (`port_xmit_wait`) at its end soon on every busy link.
 const OF_NO_USE: &[&str] = &[
@@ -22,7 +21,7 @@ pub const CHECK: Check = Check {
     id: "counter_saturated",
     title: "Saturated counters",
     what: "InfiniBand's error counters are 4 to 16 bits wide and stop at their end (15, 255, 65535). One that stands there is blind, which looks like health.",
-    reasons: &[SATURATED],
+    reasons: REASONS,
     timing: |policy| policy.counter_saturated.timing(),
     run,
 };

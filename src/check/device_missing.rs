@@ -4,9 +4,7 @@ use super::debounce::WHOLE_NODE;
 use super::expected::{Because, DRIVEN, GPUS, UP, identity, is_driven};
 use super::nic_kernel::is_resetting;
 use super::profile::Profile;
-use super::{
-    Action, Candidate, Check, Context, PASSES_WITHIN, PortView, ReasonDoc, Status, Weight,
-};
+use super::{Candidate, Check, Context, PASSES_WITHIN, PortView, Status, Weight};
 use crate::check::roles::Role;
 use crate::observe::history::SeenDevice;
 use crate::observe::pci::{PciFacts, PciFunction};
@@ -18,106 +16,54 @@ use std::collections::BTreeSet;
 mod dead_by_log;
 mod without_driver;
 
-const RAIL_VANISHED: ReasonDoc = ReasonDoc::failing(
-    "RailVanished",
-    Action::ReloadDriver,
-    "An RDMA device that was a rail, this boot or before, has disappeared.",
-    "Look in the kernel log for its PCI address: the driver was unloaded or reset, or the NIC fell off the bus (then power-cycle the node).",
-);
-const RAIL_MOVED: ReasonDoc = ReasonDoc::unknown(
-    "RailMoved",
-    Action::None,
-    "A rail is not visible from here; RDMA devices belong to one network namespace each on this node, so a pod holds it.",
-    "Nothing is to be done while the pod runs. If no pod holds it, look for it with `rdma dev` in the host's namespace.",
-).notice();
-const DEVICE_VANISHED: ReasonDoc = ReasonDoc::degraded(
-    "DeviceVanished",
-    Action::None,
-    "An RDMA device that is not a rail, and was up this boot, has disappeared.",
-    "Look in the kernel log for its PCI address; nothing is to be done if somebody removed it on purpose.",
-).notice();
-const MISSING_RAIL: ReasonDoc = ReasonDoc::failing(
-    "MissingRail",
-    Action::PowerCycle,
-    "The node has fewer rails than `expect.rails`.",
-    "Compare `lspci` with a node that is well: a NIC that is missing there is a matter of hardware, one without a driver a matter of `dmesg`.",
-);
-const GPU_VANISHED: ReasonDoc = ReasonDoc::failing(
-    "GpuVanished",
-    Action::PowerCycle,
-    "A GPU that was on the PCI bus, this boot or before, has disappeared.",
-    "Power-cycle the node; if it stays away, have power and seating of the GPU checked.",
-);
-const MISSING_GPU: ReasonDoc = ReasonDoc::failing(
-    "MissingGpu",
-    Action::PowerCycle,
-    "The node has fewer GPUs than `expect.gpus`, or than every machine of this shape. In a virtual machine, which may be a share, the shape gives a notice.",
-    "Compare `lspci` with a node that is well, and power-cycle the node.",
-);
-const GPU_NOT_DRIVEN: ReasonDoc = ReasonDoc::failing(
-    "GpuNotDriven",
-    Action::Reboot,
-    "A GPU is on the PCI bus and no driver has bound it, though others of the node are bound, or it was itself: its probe failed, or it was unbound. So is one that NVIDIA's driver does not list in /proc/driver/nvidia/gpus with most of the others. A GPU that was given to vfio-pci is left alone.",
-    "`dmesg | grep -i nvrm` tells why the probe failed. Reboot the node; if it comes again, power-cycle it and have the GPU examined.",
-);
-const GPU_INIT_FAILED: ReasonDoc = ReasonDoc::failing(
-    "GpuInitFailed",
-    Action::Reboot,
-    "The NVIDIA driver's own words in the kernel log, without an Xid: it could not probe or initialise a GPU, or the GPU fell off the bus. It clears once the driver was loaded again without them.",
-    "Reset the GPU or reboot the node; if it comes again, power-cycle it and have the GPU examined.",
-);
-const GPU_FELL_OFF: ReasonDoc = ReasonDoc::failing(
-    "GpuFellOff",
-    Action::PowerCycle,
-    "A GPU no longer answers on the PCI bus (its config space reads all ones).",
-    "Power-cycle the node; a warm reboot may not be enough. If it comes again, have the GPU replaced.",
-);
-const NIC_FELL_OFF: ReasonDoc = ReasonDoc::failing(
-    "NicFellOff",
-    Action::PowerCycle,
-    "A NIC no longer answers on the PCI bus (its config space reads all ones).",
-    "Power-cycle the node; if it comes again, have the NIC reseated or replaced.",
-);
-const RAIL_WITHOUT_DRIVER: ReasonDoc = ReasonDoc::degraded(
-    "RailWithoutDriver",
-    Action::ReloadDriver,
-    "A NIC in a rail's place (nearest to a GPU, or of the rails' make) is on the PCI bus and has no RDMA device. Where no rail is up, unknown, or failing on a machine that is known to have some. Unknown where its directory holds an RDMA device that the class does not show; a notice where the place is not a rail's.",
-    "`dmesg | grep ADDRESS` tells why the driver did not probe (`lspci -k` shows it), or which module is not loaded (`mlx5_ib`, `bnxt_re`, `efa`). A NIC that is not a rail is left alone once `expect.rails` is set.",
-);
-const GPU_NOT_ON_BUS: ReasonDoc = ReasonDoc::failing(
-    "GpuNotOnBus",
-    Action::PowerCycle,
-    "The NVIDIA driver has a GPU (/proc/driver/nvidia/gpus) that is not on the PCI bus: it was there when the driver was loaded.",
-    "Power-cycle the node; if it stays away, have power and seating of the GPU checked.",
-);
-const BUS_UNREADABLE: ReasonDoc = ReasonDoc::unknown(
-    "BusUnreadable",
-    Action::FixConfiguration,
-    "The PCI bus can no longer be read; what was known to be missing is kept.",
-    "Look at what source_health tells of the source `pci`.",
-)
-.notice();
+reasons! {
+    failing RAIL_VANISHED = "RailVanished", ReloadDriver,
+        "An RDMA device that was a rail, this boot or before, has disappeared.",
+        "Look in the kernel log for its PCI address: the driver was unloaded or reset, or the NIC fell off the bus (then power-cycle the node).";
+    unknown_notice RAIL_MOVED = "RailMoved", None,
+        "A rail is not visible from here; RDMA devices belong to one network namespace each on this node, so a pod holds it.",
+        "Nothing is to be done while the pod runs. If no pod holds it, look for it with `rdma dev` in the host's namespace.";
+    notice DEVICE_VANISHED = "DeviceVanished", None,
+        "An RDMA device that is not a rail, and was up this boot, has disappeared.",
+        "Look in the kernel log for its PCI address; nothing is to be done if somebody removed it on purpose.";
+    failing MISSING_RAIL = "MissingRail", PowerCycle,
+        "The node has fewer rails than `expect.rails`.",
+        "Compare `lspci` with a node that is well: a NIC that is missing there is a matter of hardware, one without a driver a matter of `dmesg`.";
+    failing GPU_VANISHED = "GpuVanished", PowerCycle,
+        "A GPU that was on the PCI bus, this boot or before, has disappeared.",
+        "Power-cycle the node; if it stays away, have power and seating of the GPU checked.";
+    failing MISSING_GPU = "MissingGpu", PowerCycle,
+        "The node has fewer GPUs than `expect.gpus`, or than every machine of this shape. In a virtual machine, which may be a share, the shape gives a notice.",
+        "Compare `lspci` with a node that is well, and power-cycle the node.";
+    failing GPU_NOT_DRIVEN = "GpuNotDriven", Reboot,
+        "A GPU is on the PCI bus and no driver has bound it, though others of the node are bound, or it was itself: its probe failed, or it was unbound. So is one that NVIDIA's driver does not list in /proc/driver/nvidia/gpus with most of the others. A GPU that was given to vfio-pci is left alone.",
+        "`dmesg | grep -i nvrm` tells why the probe failed. Reboot the node; if it comes again, power-cycle it and have the GPU examined.";
+    failing GPU_INIT_FAILED = "GpuInitFailed", Reboot,
+        "The NVIDIA driver's own words in the kernel log, without an Xid: it could not probe or initialise a GPU, or the GPU fell off the bus. It clears once the driver was loaded again without them.",
+        "Reset the GPU or reboot the node; if it comes again, power-cycle it and have the GPU examined.";
+    failing GPU_FELL_OFF = "GpuFellOff", PowerCycle,
+        "A GPU no longer answers on the PCI bus (its config space reads all ones).",
+        "Power-cycle the node; a warm reboot may not be enough. If it comes again, have the GPU replaced.";
+    failing NIC_FELL_OFF = "NicFellOff", PowerCycle,
+        "A NIC no longer answers on the PCI bus (its config space reads all ones).",
+        "Power-cycle the node; if it comes again, have the NIC reseated or replaced.";
+    degraded RAIL_WITHOUT_DRIVER = "RailWithoutDriver", ReloadDriver,
+        "A NIC in a rail's place (nearest to a GPU, or of the rails' make) is on the PCI bus and has no RDMA device. Where no rail is up, unknown, or failing on a machine that is known to have some. Unknown where its directory holds an RDMA device that the class does not show; a notice where the place is not a rail's.",
+        "`dmesg | grep ADDRESS` tells why the driver did not probe (`lspci -k` shows it), or which module is not loaded (`mlx5_ib`, `bnxt_re`, `efa`). A NIC that is not a rail is left alone once `expect.rails` is set.";
+    failing GPU_NOT_ON_BUS = "GpuNotOnBus", PowerCycle,
+        "The NVIDIA driver has a GPU (/proc/driver/nvidia/gpus) that is not on the PCI bus: it was there when the driver was loaded.",
+        "Power-cycle the node; if it stays away, have power and seating of the GPU checked.";
+    unknown_notice BUS_UNREADABLE = "BusUnreadable", FixConfiguration,
+        "The PCI bus can no longer be read; what was known to be missing is kept.",
+        "Look at what source_health tells of the source `pci`.";
+}
 
 /// The row in the table.
 pub const CHECK: Check = Check {
     id: "device_missing",
     title: "Missing rails and GPUs",
     what: "RDMA devices and GPUs against those seen earlier (kept over reboots; `selvage accept` forgets them), and against `expect.rails`, `expect.gpus` and the GPUs of a known machine; NICs on the PCI bus against RDMA devices, and GPUs of the driver against those on the bus. A device is gone once several enumerations in a row missed it and `gone_after` has passed, as a driver reload hides it for seconds. Where RDMA devices belong to one network namespace each, one that is gone was moved, not lost. Config space that reads all ones counts once a second look confirms it, as a reset reads so for a moment.",
-    reasons: &[
-        RAIL_VANISHED,
-        RAIL_MOVED,
-        DEVICE_VANISHED,
-        MISSING_RAIL,
-        GPU_VANISHED,
-        MISSING_GPU,
-        GPU_NOT_DRIVEN,
-        GPU_INIT_FAILED,
-        GPU_FELL_OFF,
-        NIC_FELL_OFF,
-        RAIL_WITHOUT_DRIVER,
-        GPU_NOT_ON_BUS,
-        BUS_UNREADABLE,
-    ],
+    reasons: REASONS,
     timing: |policy| policy.device_missing.timing(),
     run,
 };

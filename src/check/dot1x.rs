@@ -1,19 +1,12 @@
 //! 802.1X: ports that are up and not let in. Reasons of the check `link_state`.
 
 use super::likeness::Peers;
-use super::{Action, Candidate, Context, PortView, ReasonDoc, Status, Weight};
+use super::link_state::NOT_AUTHENTICATED;
+use super::{Candidate, Context, PortView, Status, Weight};
 use crate::observe::dot1x::Dot1xFacts;
 
 /// The interface that remedies name until they are about one.
 const SOME_INTERFACE: &str = "enp24s0np0";
-
-/// The link is up and the switch lets nothing through.
-pub(super) const NOT_AUTHENTICATED: ReasonDoc = ReasonDoc::failing(
-    "PortNotAuthenticated",
-    Action::FixConfiguration,
-    "A rail's link is up, but its wpa_supplicant says that the port is not authorized (802.1X), though it was this boot, or most rails like it are: the switch takes no RDMA traffic from it. Without such evidence it is a notice. A supplicant that does not answer says nothing.",
-    "On the node: `wpa_cli -i enp24s0np0 status`, and the journal of its supplicant (`journalctl -u wpa_supplicant-wired@enp24s0np0`), which says what was refused. As a rule the certificate ran out or is not known to the switch's server: look at its dates; on OCI, oci-cn-auth renews them.",
-);
 
 /// A port that is up and not authorized.
 pub(super) fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {

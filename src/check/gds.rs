@@ -1,34 +1,27 @@
 //! GPUDirect Storage: whether nvidia-fs is loaded where something on the node expects it.
 
 use super::context::span_text;
-use super::{Action, Candidate, Check, Context, ReasonDoc, Weight};
+use super::{Candidate, Check, Context, ReasonDoc, Weight};
 use crate::observe::reading::Reading;
 
-const MISSING: ReasonDoc = ReasonDoc::degraded(
-    "GdsMissing",
-    Action::ReloadDriver,
-    "The node should have GPUDirect Storage (`expect.gds`), but nvidia-fs is not loaded: reads go through host memory.",
-    "Load it: `modprobe nvidia-fs` (package nvidia-gds; from 2.17.5 on it wants the open NVIDIA kernel module).",
-);
-const UNREADABLE: ReasonDoc = ReasonDoc::unknown(
-    "GdsUnreadable",
-    Action::FixConfiguration,
-    "The node should have GPUDirect Storage, and whether it has cannot be read.",
-    "Give the agent the host's /proc and /sys.",
-);
-const ERRORS: ReasonDoc = ReasonDoc::degraded(
-    "GdsErrors",
-    Action::FixConfiguration,
-    "nvidia-fs counts errors of reads, writes or mappings.",
-    "Look at /proc/driver/nvidia-fs/stats and `dmesg | grep nvidia-fs`; `gdscheck -p` tells what the file systems support.",
-);
+reasons! {
+    degraded MISSING = "GdsMissing", ReloadDriver,
+        "The node should have GPUDirect Storage (`expect.gds`), but nvidia-fs is not loaded: reads go through host memory.",
+        "Load it: `modprobe nvidia-fs` (package nvidia-gds; from 2.17.5 on it wants the open NVIDIA kernel module).";
+    unknown UNREADABLE = "GdsUnreadable", FixConfiguration,
+        "The node should have GPUDirect Storage, and whether it has cannot be read.",
+        "Give the agent the host's /proc and /sys.";
+    degraded ERRORS = "GdsErrors", FixConfiguration,
+        "nvidia-fs counts errors of reads, writes or mappings.",
+        "Look at /proc/driver/nvidia-fs/stats and `dmesg | grep nvidia-fs`; `gdscheck -p` tells what the file systems support.";
+}
 
 /// The row in the table.
 pub const CHECK: Check = Check {
     id: "gds",
     title: "GPUDirect Storage",
     what: "Only where `expect.gds` is set: whether nvidia-fs is there, and whether its error counts rise. Elsewhere rising errors are a notice.",
-    reasons: &[MISSING, UNREADABLE, ERRORS],
+    reasons: REASONS,
     timing: |policy| policy.gds.timing(),
     run,
 };

@@ -1,40 +1,30 @@
 //! Whether a RoCE rail has an address that traffic can use.
 
 use super::expected::{Row, row};
-use super::{Action, Candidate, Check, Context, PortView, ReasonDoc};
+use super::{Candidate, Check, Context, PortView, ReasonDoc};
 use crate::observe::rdma::{Gid, GidKind, GidTable};
 
-const NO_ROCE_V2: ReasonDoc = ReasonDoc::degraded(
-    "NoRoceV2Gid",
-    Action::FixConfiguration,
-    "A RoCE rail is up, but has no RoCE v2 address: NCCL finds no GID to use and falls back to TCP, or fails.",
-    "Give the interface an IP address (`ip addr`), and look at whether RoCE v2 is on for the device (`cma_roce_mode`, firmware settings).",
-);
-const LINK_LOCAL_ONLY: ReasonDoc = ReasonDoc::degraded(
-    "OnlyLinkLocalGid",
-    Action::FixConfiguration,
-    "A RoCE rail has RoCE v2 addresses, but none that can be routed.",
-    "Where the fabric is routed, give the interface an IP address; within one subnet nothing is to be done.",
-).notice();
-const LESS: ReasonDoc = ReasonDoc::degraded(
-    "GidLost",
-    Action::FixConfiguration,
-    "A RoCE rail lacks the kind of address that rails alike have, or that it had: an IPv4-mapped, an IPv6 or at least a link-local RoCE v2 GID. NCCL picks a GID of the same kind on every rail.",
-    "Give the interface its IP address again (`ip addr`; look at the network configuration or DHCP client that set the others). Where it was removed on purpose, run `selvage accept` on the node.",
-);
-const UNREADABLE: ReasonDoc = ReasonDoc::unknown(
-    "GidsUnreadable",
-    Action::FixConfiguration,
-    "The GID table of a RoCE rail, or the types in it, cannot be read.",
-    "Look at whether the agent may read /sys/class/infiniband, and at the kernel log for the device.",
-).notice();
+reasons! {
+    degraded NO_ROCE_V2 = "NoRoceV2Gid", FixConfiguration,
+        "A RoCE rail is up, but has no RoCE v2 address: NCCL finds no GID to use and falls back to TCP, or fails.",
+        "Give the interface an IP address (`ip addr`), and look at whether RoCE v2 is on for the device (`cma_roce_mode`, firmware settings).";
+    notice LINK_LOCAL_ONLY = "OnlyLinkLocalGid", FixConfiguration,
+        "A RoCE rail has RoCE v2 addresses, but none that can be routed.",
+        "Where the fabric is routed, give the interface an IP address; within one subnet nothing is to be done.";
+    degraded LESS = "GidLost", FixConfiguration,
+        "A RoCE rail lacks the kind of address that rails alike have, or that it had: an IPv4-mapped, an IPv6 or at least a link-local RoCE v2 GID. NCCL picks a GID of the same kind on every rail.",
+        "Give the interface its IP address again (`ip addr`; look at the network configuration or DHCP client that set the others). Where it was removed on purpose, run `selvage accept` on the node.";
+    unknown_notice UNREADABLE = "GidsUnreadable", FixConfiguration,
+        "The GID table of a RoCE rail, or the types in it, cannot be read.",
+        "Look at whether the agent may read /sys/class/infiniband, and at the kernel log for the device.";
+}
 
 /// The row in the table.
 pub const CHECK: Check = Check {
     id: "gid_table",
     title: "GID table",
     what: "Each active RoCE rail needs a RoCE v2 GID, and one that can be routed where rails alike have one, or it had one itself. A function whose virtual functions are in use, a rail whose network device is not in the host's namespace (a pod holds it) and iWARP are left alone; of a table that was read in part nothing is concluded.",
-    reasons: &[NO_ROCE_V2, LINK_LOCAL_ONLY, LESS, UNREADABLE],
+    reasons: REASONS,
     timing: |policy| policy.gid_table.timing(),
     run,
 };

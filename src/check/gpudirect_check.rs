@@ -3,72 +3,43 @@
 use super::debounce::WHOLE_NODE;
 use super::gpudirect::{Answer, Path, driver_loaded, nvidia_gpus, peermem_module};
 use super::policy::GpuDirectExpectation;
-use super::{Action, Candidate, Check, Context, ReasonDoc, Weight};
+use super::{Candidate, Check, Context, ReasonDoc, Weight};
 use crate::observe::gpudirect::GpuDirectFacts;
 use crate::observe::kernel_log::Note;
 use crate::observe::pci::PciFacts;
 use crate::observe::reading::Reading;
 use std::collections::BTreeSet;
 
-const PATH_MISSING: ReasonDoc = ReasonDoc::degraded(
-    "GpuDirectPathMissing",
-    Action::ReloadDriver,
-    "GPUs, their driver and rails are there, but neither DMA-BUF nor a peer-memory module can join them: data is staged through host memory.",
-    "Load nvidia_peermem (`modprobe nvidia-peermem`), or run the open NVIDIA kernel module (515 and later) on kernel 5.12 and later, where DMA-BUF needs no module.",
-);
-const PEERMEM_BROKEN: ReasonDoc = ReasonDoc::degraded(
-    "PeermemNotRegistered",
-    Action::ReloadDriver,
-    "A peer-memory module is loaded, but ib_core has no client of it: the RDMA stack was reloaded under it.",
-    "Reload it: `rmmod nvidia_peermem && modprobe nvidia-peermem`.",
-).notice();
-const PATH_UNKNOWN: ReasonDoc = ReasonDoc::unknown(
-    "GpuDirectUnknown",
-    Action::FixConfiguration,
-    "Whether GPUDirect RDMA can work here cannot be told from what is readable.",
-    "Look at what the message says could not be read; give the agent /sys and /proc of the host.",
-)
-.notice();
-const DRIVER_ABSENT: ReasonDoc = ReasonDoc::unknown(
-    "GpuDriverAbsent",
-    Action::ReloadDriver,
-    "PCI shows NVIDIA GPUs, but the NVIDIA driver is not loaded.",
-    "Install or load the driver (`modprobe nvidia`, the GPU operator's driver pod). A GPU handed to a virtual machine reads so, too.",
-).notice();
-const IOMMU_TRANSLATES: ReasonDoc = ReasonDoc::degraded(
-    "IommuTranslates",
-    Action::FixConfiguration,
-    "The IOMMU translates the addresses of a rail or GPU, so traffic between them takes the way through the CPU.",
-    "Boot with `iommu=pt` (or `intel_iommu=off`, `amd_iommu=off`), unless the platform does peer-to-peer through its IOMMU.",
-).notice();
-const ACS_REDIRECTS: ReasonDoc = ReasonDoc::degraded(
-    "AcsRedirects",
-    Action::FixConfiguration,
-    "A PCIe bridge above a rail or GPU has ACS redirection on: peer-to-peer traffic goes up to the root complex and back.",
-    "Switch ACS off in the firmware setup, or at boot with `setpci`, unless the platform uses address translation services.",
-).notice();
-const PEERMEM_ERROR: ReasonDoc = ReasonDoc::degraded(
-    "PeermemError",
-    Action::ReloadDriver,
-    "The peer-memory module reported an error in the kernel log.",
-    "Look at `dmesg | grep peermem`; reload the module once no job runs.",
-)
-.notice();
+reasons! {
+    degraded PATH_MISSING = "GpuDirectPathMissing", ReloadDriver,
+        "GPUs, their driver and rails are there, but neither DMA-BUF nor a peer-memory module can join them: data is staged through host memory.",
+        "Load nvidia_peermem (`modprobe nvidia-peermem`), or run the open NVIDIA kernel module (515 and later) on kernel 5.12 and later, where DMA-BUF needs no module.";
+    notice PEERMEM_BROKEN = "PeermemNotRegistered", ReloadDriver,
+        "A peer-memory module is loaded, but ib_core has no client of it: the RDMA stack was reloaded under it.",
+        "Reload it: `rmmod nvidia_peermem && modprobe nvidia-peermem`.";
+    unknown_notice PATH_UNKNOWN = "GpuDirectUnknown", FixConfiguration,
+        "Whether GPUDirect RDMA can work here cannot be told from what is readable.",
+        "Look at what the message says could not be read; give the agent /sys and /proc of the host.";
+    unknown_notice DRIVER_ABSENT = "GpuDriverAbsent", ReloadDriver,
+        "PCI shows NVIDIA GPUs, but the NVIDIA driver is not loaded.",
+        "Install or load the driver (`modprobe nvidia`, the GPU operator's driver pod). A GPU handed to a virtual machine reads so, too.";
+    notice IOMMU_TRANSLATES = "IommuTranslates", FixConfiguration,
+        "The IOMMU translates the addresses of a rail or GPU, so traffic between them takes the way through the CPU.",
+        "Boot with `iommu=pt` (or `intel_iommu=off`, `amd_iommu=off`), unless the platform does peer-to-peer through its IOMMU.";
+    notice ACS_REDIRECTS = "AcsRedirects", FixConfiguration,
+        "A PCIe bridge above a rail or GPU has ACS redirection on: peer-to-peer traffic goes up to the root complex and back.",
+        "Switch ACS off in the firmware setup, or at boot with `setpci`, unless the platform uses address translation services.";
+    notice PEERMEM_ERROR = "PeermemError", ReloadDriver,
+        "The peer-memory module reported an error in the kernel log.",
+        "Look at `dmesg | grep peermem`; reload the module once no job runs.";
+}
 
 /// The row in the table.
 pub const CHECK: Check = Check {
     id: "gpudirect",
     title: "GPUDirect RDMA path",
     what: "Which path GPUDirect RDMA can take: DMA-BUF (kernel 5.12, open kernel module 515, a NIC driver that has it: mlx5, efa, bnxt_re, irdma), a peer-memory module that is registered, or none. By default judged where GPUs, their driver and rails are all there; `expect.gpudirect` is `auto`, `required` or `off`. A Grace CPU's IOMMU translates by design and is left alone.",
-    reasons: &[
-        PATH_MISSING,
-        PEERMEM_BROKEN,
-        PATH_UNKNOWN,
-        DRIVER_ABSENT,
-        IOMMU_TRANSLATES,
-        ACS_REDIRECTS,
-        PEERMEM_ERROR,
-    ],
+    reasons: REASONS,
     timing: |policy| policy.gpudirect.timing(),
     run,
 };

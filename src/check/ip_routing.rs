@@ -6,29 +6,24 @@
 use super::expected::Shared;
 use super::likeness::alike;
 use super::rising::Counters;
-use super::{Action, Candidate, Check, Context, PortView, ReasonDoc, Weight};
+use super::{Candidate, Check, Context, PortView, Weight};
 use crate::observe::netdev::Ipv4Facts;
 
-const SHARED_SUBNET: ReasonDoc = ReasonDoc::degraded(
-    "SubnetShared",
-    Action::FixConfiguration,
-    "RoCE rails are in one IPv4 subnet, and their settings let the wrong rail answer ARP (arp_ignore 0), name the wrong address (arp_announce 0) or drop what comes back (rp_filter 1). It works by luck, so it is a notice, unless retries of the rail run out or its acknowledgements time out.",
-    "Set `net.ipv4.conf.IF.arp_ignore=1`, `arp_announce=2` and `rp_filter=2` for each rail, with a route table and rule for each source address; or give each rail a subnet of its own.",
-);
-const DIFFER: ReasonDoc = ReasonDoc::degraded(
-    "IpSettingsDiffer",
-    Action::FixConfiguration,
-    "The ARP or reverse-path settings of a RoCE rail are not those of most rails alike.",
-    "Compare `sysctl net.ipv4.conf.IF` of the rails, and what sets them at boot.",
-)
-.notice();
+reasons! {
+    degraded SHARED_SUBNET = "SubnetShared", FixConfiguration,
+        "RoCE rails are in one IPv4 subnet, and their settings let the wrong rail answer ARP (arp_ignore 0), name the wrong address (arp_announce 0) or drop what comes back (rp_filter 1). It works by luck, so it is a notice, unless retries of the rail run out or its acknowledgements time out.",
+        "Set `net.ipv4.conf.IF.arp_ignore=1`, `arp_announce=2` and `rp_filter=2` for each rail, with a route table and rule for each source address; or give each rail a subnet of its own.";
+    notice DIFFER = "IpSettingsDiffer", FixConfiguration,
+        "The ARP or reverse-path settings of a RoCE rail are not those of most rails alike.",
+        "Compare `sysctl net.ipv4.conf.IF` of the rails, and what sets them at boot.";
+}
 
 /// The row in the table.
 pub const CHECK: Check = Check {
     id: "ip_routing",
     title: "IP routing",
     what: "rp_filter, arp_ignore, arp_announce and arp_filter in force (the greater of `all` and the interface's) of RoCE rails that share an IPv4 subnet of more than two addresses with another rail. Rails with a subnet each, without IPv4, in a pod or in a bond are left alone, as are InfiniBand and EFA.",
-    reasons: &[SHARED_SUBNET, DIFFER],
+    reasons: REASONS,
     timing: |policy| policy.ip_routing.timing(),
     run: |context| {
         let shares = |rail: &PortView<'_>| shares_subnet(context, rail);

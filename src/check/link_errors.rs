@@ -3,67 +3,40 @@
 use super::expected::Because;
 use super::likeness::alike;
 use super::rising::{Counters, Rule, rule};
-use super::{Action, Candidate, Check, Context, PortView, ReasonDoc};
+use super::{Candidate, Check, Context, PortView};
 use std::time::Duration;
 
 const CABLE: &str = "Clean and reseat the cable's connectors, then replace cable and module; `mlxlink -d DEV -c -e` or `perfquery -x` tell more. Errors that stay with the port are the NIC's or the switch's.";
 
-const SYMBOL: ReasonDoc = ReasonDoc::degraded(
-    "SymbolErrors",
-    Action::ReseatCable,
-    "Bits arrive wrong more often than error correction can mend.",
-    CABLE,
-);
-const RECOVERY: ReasonDoc = ReasonDoc::degraded(
-    "LinkRecoveries",
-    Action::ReseatCable,
-    "The link keeps retraining; traffic stands still each time.",
-    CABLE,
-);
-const RECEIVE: ReasonDoc = ReasonDoc::degraded(
-    "ReceiveErrors",
-    Action::CheckSwitchPort,
-    "Packets arrive damaged.",
-    "Look at the error counts of the switch port at the other end first: damage may come from further up. Then clean, reseat or replace cable and module.",
-);
-const INTEGRITY: ReasonDoc = ReasonDoc::degraded(
-    "LinkIntegrityErrors",
-    Action::ReseatCable,
-    "Physical errors came so densely that the port counted a breach of its limit.",
-    CABLE,
-);
-const OVERRUN: ReasonDoc = ReasonDoc::degraded(
-    "BufferOverruns",
-    Action::FixConfiguration,
-    "The port's input buffers ran over: the other end sends beyond its credits, or the port is at fault.",
-    "Compare the firmware of NIC and switch and the virtual lanes that the subnet manager set; then have the NIC examined.",
-);
-const CONSTRAINT: ReasonDoc = ReasonDoc::degraded(
-    "ConstraintErrors",
-    Action::FixConfiguration,
-    "Packets with a partition key (or of a kind) that is not allowed here come or go.",
-    "Look at the partitions that the subnet manager gave to this port, and at who sends: a node with a stale configuration does this.",
-).notice();
-const CHECKSUM: ReasonDoc = ReasonDoc::degraded(
-    "ChecksumErrors",
-    Action::ReseatCable,
-    "Frames arrive with a wrong checksum.",
-    CABLE,
-);
-const ADMIN_COMMANDS: ReasonDoc = ReasonDoc::degraded(
-    "AdminCommandsLost",
-    Action::CallProvider,
-    "The EFA device did not answer commands of its driver.",
-    "Drain the node and stop and start the instance, which moves it to other hardware.",
-);
-
-const CORRECTED: ReasonDoc = ReasonDoc::degraded(
-    "CorrectedBitsHigh",
-    Action::ReseatCable,
-    "Error correction (FEC) mends a larger share of the bits that a RoCE rail receives than NVIDIA's limits allow for its speed, or ten times the share of its peers. Nothing is lost yet. Fast links always have some: the share counts, never the number.",
-    "Watch `share` and `trend`: where it rises, clean and reseat the connectors or replace cable and module at the next gap, before the link drops.",
-)
-.notice();
+reasons! {
+    degraded SYMBOL = "SymbolErrors", ReseatCable,
+        "Bits arrive wrong more often than error correction can mend.",
+        CABLE;
+    degraded RECOVERY = "LinkRecoveries", ReseatCable,
+        "The link keeps retraining; traffic stands still each time.",
+        CABLE;
+    degraded RECEIVE = "ReceiveErrors", CheckSwitchPort,
+        "Packets arrive damaged.",
+        "Look at the error counts of the switch port at the other end first: damage may come from further up. Then clean, reseat or replace cable and module.";
+    degraded INTEGRITY = "LinkIntegrityErrors", ReseatCable,
+        "Physical errors came so densely that the port counted a breach of its limit.",
+        CABLE;
+    degraded OVERRUN = "BufferOverruns", FixConfiguration,
+        "The port's input buffers ran over: the other end sends beyond its credits, or the port is at fault.",
+        "Compare the firmware of NIC and switch and the virtual lanes that the subnet manager set; then have the NIC examined.";
+    notice CONSTRAINT = "ConstraintErrors", FixConfiguration,
+        "Packets with a partition key (or of a kind) that is not allowed here come or go.",
+        "Look at the partitions that the subnet manager gave to this port, and at who sends: a node with a stale configuration does this.";
+    degraded CHECKSUM = "ChecksumErrors", ReseatCable,
+        "Frames arrive with a wrong checksum.",
+        CABLE;
+    degraded ADMIN_COMMANDS = "AdminCommandsLost", CallProvider,
+        "The EFA device did not answer commands of its driver.",
+        "Drain the node and stop and start the instance, which moves it to other hardware.";
+    notice CORRECTED = "CorrectedBitsHigh", ReseatCable,
+        "Error correction (FEC) mends a larger share of the bits that a RoCE rail receives than NVIDIA's limits allow for its speed, or ten times the share of its peers. Nothing is lost yet. Fast links always have some: the share counts, never the number.",
+        "Watch `share` and `trend`: where it rises, clean and reseat the connectors or replace cable and module at the next gap, before the link drops.";
+}
 
 /// Shares of corrected bits by the speed of a lane in Gb/s: what is too many, and what is worth a
 /// look next to peers. Of the limits for a speed the most lenient, as neither the module nor the
@@ -125,17 +98,7 @@ pub const CHECK: Check = Check {
     id: "link_errors",
     title: "Link errors",
     what: "How fast the error counters of each port rise: InfiniBand's own (PMA), RoCE's ICRC errors, and the physical-layer errors of the Ethernet side. Only rises since the first sample count, and what a link counts while it trains is left out. A counter stuck at its maximum is reported by counter_saturated. Of the bits that error correction mends on RoCE rails the share counts, against the limits for the lanes' speed and the median of the rails alike.",
-    reasons: &[
-        SYMBOL,
-        RECOVERY,
-        RECEIVE,
-        INTEGRITY,
-        OVERRUN,
-        CONSTRAINT,
-        CHECKSUM,
-        ADMIN_COMMANDS,
-        CORRECTED,
-    ],
+    reasons: REASONS,
     timing: |policy| policy.link_errors.timing(),
     run,
 };

@@ -2,28 +2,24 @@
 
 use super::context::span_text;
 use super::policy::Limit;
-use super::{Action, Candidate, Check, Context, PortView, ReasonDoc};
+use super::{Candidate, Check, Context, PortView};
 use crate::observe::track::Window;
 
-const FLAPPING: ReasonDoc = ReasonDoc::failing(
-    "LinkFlapping",
-    Action::ReseatCable,
-    "A rail's link fell so often that a job on it would not last.",
-    "Reseat or replace cable and modules, then look at the switch port. The kernel log tells heat, power and module faults.",
-);
-const UNSTABLE: ReasonDoc = ReasonDoc::degraded(
-    "LinkUnstable",
-    Action::ReseatCable,
-    "A rail's link fell several times within minutes.",
-    "Watch it: if it goes on, reseat or replace cable and modules and look at the switch port.",
-);
+reasons! {
+    failing FLAPPING = "LinkFlapping", ReseatCable,
+        "A rail's link fell so often that a job on it would not last.",
+        "Reseat or replace cable and modules, then look at the switch port. The kernel log tells heat, power and module faults.";
+    degraded UNSTABLE = "LinkUnstable", ReseatCable,
+        "A rail's link fell several times within minutes.",
+        "Watch it: if it goes on, reseat or replace cable and modules and look at the switch port.";
+}
 
 /// The row in the table.
 pub const CHECK: Check = Check {
     id: "link_flap",
     title: "Link flaps",
     what: "Falls of the link within a window, out of the kernel's own counts (`carrier_changes` on Ethernet, `link_downed` on InfiniBand), so that flaps quicker than any poll are seen. A flap is one fall with its return. The first sample is a baseline: what the counters held before is not a flap.",
-    reasons: &[FLAPPING, UNSTABLE],
+    reasons: REASONS,
     timing: |policy| policy.link_flap.timing(),
     run,
 };

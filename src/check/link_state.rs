@@ -20,125 +20,65 @@ pub(super) const ID: &str = "link_state";
 /// The port that remedies name until they are about one.
 const SOME_PORT: &str = "mlx5_4/1";
 
-const LINK_DOWN: ReasonDoc = ReasonDoc::failing(
-    "LinkDown",
-    Action::ReseatCable,
-    "A rail has no link, though it was up this boot, its peers are up, or configuration expects it.",
-    "Check cable, module and the switch port at the other end; `ip link show` or `ibstat` on the node shows this side. A port that is down on purpose can be left out: `rails.exclude = [\"mlx5_4/1\"]`, or `--rails-exclude mlx5_4/1`.",
-);
-const LINK_INIT: ReasonDoc = ReasonDoc::failing(
-    "LinkInit",
-    Action::FixConfiguration,
-    "The link is trained, but no subnet manager has configured the port. Without evidence that it should be (rails like it up, itself up earlier, `expect.rails`) it is unknown.",
-    "The cable is good: look at the subnet manager (`sminfo` from a node that works, the manager's log) and at whether it knows this port.",
-);
-const PHYS_DISABLED: ReasonDoc = ReasonDoc::failing(
-    "PhysDisabled",
-    Action::FixConfiguration,
-    "A rail's port was switched off on this node or by the subnet manager.",
-    "Switch it on: `ip link set DEV up` on Ethernet, `ibportstate` on InfiniBand; then find out who switched it off.",
-);
-const BOND_LEG_DOWN: ReasonDoc = ReasonDoc::degraded(
-    "BondLegDown",
-    Action::ReseatCable,
-    "A leg of a bond has no carrier. The RDMA port stays active on the other leg, with less bandwidth.",
-    "Check cable, module and switch port of the leg that the message names.",
-);
-const STATE_UNREADABLE: ReasonDoc = ReasonDoc::unknown(
-    "StateUnreadable",
-    Action::FixConfiguration,
-    "A rail's state cannot be read, so nothing is known of it.",
-    "Look for firmware or driver trouble in the kernel log (`dmesg | grep mlx5`), and at whether the agent may read /sys.",
-);
-/// These three are found by [`causes`](super::causes): what several rails lost at once.
-pub(super) const SUBNET_MANAGER: ReasonDoc = ReasonDoc::failing(
-    "SubnetManagerAway",
-    Action::FixConfiguration,
-    "every InfiniBand rail is trained and waits for a subnet manager, so none answers on this fabric.",
-    "Look for the subnet manager (`sminfo` from a node that works, its log, the switch or the server that runs it); the rails become active by themselves once it sweeps.",
-);
-pub(super) const CARD_DOWN: ReasonDoc = ReasonDoc::failing(
-    "CardLinksDown",
-    Action::ResetDevice,
-    "the links of one card fell at the same moment: the card, or a cable that they share.",
-    "Look for the card in the kernel log (health, temperature, PCIe), and at a cable or splitter that both ports share; reset the card if the log blames it.",
-);
-pub(super) const RAILS_DOWN: ReasonDoc = ReasonDoc::failing(
-    "RailsDownTogether",
-    Action::CheckSwitchPort,
-    "the links of several cards fell at the same moment: a switch, its power or its restart, rather than their cables.",
-    "Look at the switches at the other end: power, a restart, a change of configuration. The cables of this node are not the first suspects.",
-);
-const NEVER_UP: ReasonDoc = ReasonDoc::unknown(
-    "NeverUp",
-    Action::None,
-    "A rail is down, was never up this boot, and nothing says that it should be.",
-    "If it should be cabled, set `expect.rails`; if it is spare, nothing is to be done.",
-)
-.notice();
-
-const LINK_UNPROVEN: ReasonDoc = ReasonDoc::unknown(
-    "LinkUnproven",
-    Action::FixConfiguration,
-    "A rail is down and was never up this boot; of the rails like it some are up, but too few to show that it should be.",
-    "If it should be cabled, look at cable, module and switch port, and set `expect.rails`; if it is spare, set `expect.rails` to the number that is cabled.",
-);
-const NO_LID: ReasonDoc = ReasonDoc::failing(
-    "NoLid",
-    Action::FixConfiguration,
-    "An InfiniBand rail is active and has no address (LID 0): nothing can be sent to it. A notice for a virtual function, which may be addressed by GID alone.",
-    "Look at the subnet manager's log for this port's GUID (`ibstat`), and have it sweep; if it stays so, reset the port with `ibportstate`.",
-);
-const NO_UVERBS: ReasonDoc = ReasonDoc::failing(
-    "NoUverbs",
-    Action::ReloadDriver,
-    "A rail is active and has no uverbs device, though it had one, other rails have, or `ib_uverbs` is not loaded: no program can open it, and NCCL does not see it.",
-    "Load `ib_uverbs` (`modprobe ib_uverbs`); if it is loaded, look at the kernel log for the device and reload its driver.",
-);
-const WRONG_LINK_LAYER: ReasonDoc = ReasonDoc::degraded(
-    "WrongLinkLayer",
-    Action::FixConfiguration,
-    "A rail's port is in another mode (InfiniBand or Ethernet) than rails of its model, or than it was itself, so it cannot talk to their fabric. It fails where model and board are known to be those of a clear majority.",
-    "Look at `mlxconfig -d ADDRESS query LINK_TYPE_P1`, set it as on the other rails and reset the card. If it is meant so, run `selvage accept` on the node, or leave the port out with `rails.exclude`.",
-);
-const LID_CHANGED: ReasonDoc = ReasonDoc::degraded(
-    "LidChanged",
-    Action::None,
-    "The LID of an InfiniBand rail changed while it was up or after a short fall: connections that used the old one are dead, and so are the jobs that had them.",
-    "Look at the subnet manager's log: it was restarted without its table of LIDs, or the port was reset. Jobs that hang since then are to be restarted.",
-)
-.notice();
-const SM_CHANGED: ReasonDoc = ReasonDoc::degraded(
-    "SubnetManagerChanged",
-    Action::None,
-    "Another subnet manager took the fabric over, or none is known to an active port (SM LID 0). Running connections live on.",
-    "Look at why the subnet manager failed over (`sminfo`, its log).",
-)
-.notice();
+reasons! {
+    failing LINK_DOWN = "LinkDown", ReseatCable,
+        "A rail has no link, though it was up this boot, its peers are up, or configuration expects it.",
+        "Check cable, module and the switch port at the other end; `ip link show` or `ibstat` on the node shows this side. A port that is down on purpose can be left out: `rails.exclude = [\"mlx5_4/1\"]`, or `--rails-exclude mlx5_4/1`.";
+    failing LINK_INIT = "LinkInit", FixConfiguration,
+        "The link is trained, but no subnet manager has configured the port. Without evidence that it should be (rails like it up, itself up earlier, `expect.rails`) it is unknown.",
+        "The cable is good: look at the subnet manager (`sminfo` from a node that works, the manager's log) and at whether it knows this port.";
+    failing PHYS_DISABLED = "PhysDisabled", FixConfiguration,
+        "A rail's port was switched off on this node or by the subnet manager.",
+        "Switch it on: `ip link set DEV up` on Ethernet, `ibportstate` on InfiniBand; then find out who switched it off.";
+    degraded BOND_LEG_DOWN = "BondLegDown", ReseatCable,
+        "A leg of a bond has no carrier. The RDMA port stays active on the other leg, with less bandwidth.",
+        "Check cable, module and switch port of the leg that the message names.";
+    unknown STATE_UNREADABLE = "StateUnreadable", FixConfiguration,
+        "A rail's state cannot be read, so nothing is known of it.",
+        "Look for firmware or driver trouble in the kernel log (`dmesg | grep mlx5`), and at whether the agent may read /sys.";
+    unknown_notice NEVER_UP = "NeverUp", None,
+        "A rail is down, was never up this boot, and nothing says that it should be.",
+        "If it should be cabled, set `expect.rails`; if it is spare, nothing is to be done.";
+    unknown LINK_UNPROVEN = "LinkUnproven", FixConfiguration,
+        "A rail is down and was never up this boot; of the rails like it some are up, but too few to show that it should be.",
+        "If it should be cabled, look at cable, module and switch port, and set `expect.rails`; if it is spare, set `expect.rails` to the number that is cabled.";
+    degraded WRONG_LINK_LAYER = "WrongLinkLayer", FixConfiguration,
+        "A rail's port is in another mode (InfiniBand or Ethernet) than rails of its model, or than it was itself, so it cannot talk to their fabric. It fails where model and board are known to be those of a clear majority.",
+        "Look at `mlxconfig -d ADDRESS query LINK_TYPE_P1`, set it as on the other rails and reset the card. If it is meant so, run `selvage accept` on the node, or leave the port out with `rails.exclude`.";
+    failing NO_LID = "NoLid", FixConfiguration,
+        "An InfiniBand rail is active and has no address (LID 0): nothing can be sent to it. A notice for a virtual function, which may be addressed by GID alone.",
+        "Look at the subnet manager's log for this port's GUID (`ibstat`), and have it sweep; if it stays so, reset the port with `ibportstate`.";
+    failing NO_UVERBS = "NoUverbs", ReloadDriver,
+        "A rail is active and has no uverbs device, though it had one, other rails have, or `ib_uverbs` is not loaded: no program can open it, and NCCL does not see it.",
+        "Load `ib_uverbs` (`modprobe ib_uverbs`); if it is loaded, look at the kernel log for the device and reload its driver.";
+    notice LID_CHANGED = "LidChanged", None,
+        "The LID of an InfiniBand rail changed while it was up or after a short fall: connections that used the old one are dead, and so are the jobs that had them.",
+        "Look at the subnet manager's log: it was restarted without its table of LIDs, or the port was reset. Jobs that hang since then are to be restarted.";
+    notice SM_CHANGED = "SubnetManagerChanged", None,
+        "Another subnet manager took the fabric over, or none is known to an active port (SM LID 0). Running connections live on.",
+        "Look at why the subnet manager failed over (`sminfo`, its log).";
+    /// These three are found by [`causes`](super::causes): what several rails lost at once.
+    pub(super) failing SUBNET_MANAGER = "SubnetManagerAway", FixConfiguration,
+        "every InfiniBand rail is trained and waits for a subnet manager, so none answers on this fabric.",
+        "Look for the subnet manager (`sminfo` from a node that works, its log, the switch or the server that runs it); the rails become active by themselves once it sweeps.";
+    pub(super) failing CARD_DOWN = "CardLinksDown", ResetDevice,
+        "the links of one card fell at the same moment: the card, or a cable that they share.",
+        "Look for the card in the kernel log (health, temperature, PCIe), and at a cable or splitter that both ports share; reset the card if the log blames it.";
+    pub(super) failing RAILS_DOWN = "RailsDownTogether", CheckSwitchPort,
+        "the links of several cards fell at the same moment: a switch, its power or its restart, rather than their cables.",
+        "Look at the switches at the other end: power, a restart, a change of configuration. The cables of this node are not the first suspects.";
+    /// The link is up and the switch lets nothing through.
+    pub(super) failing NOT_AUTHENTICATED = "PortNotAuthenticated", FixConfiguration,
+        "A rail's link is up, but its wpa_supplicant says that the port is not authorized (802.1X), though it was this boot, or most rails like it are: the switch takes no RDMA traffic from it. Without such evidence it is a notice. A supplicant that does not answer says nothing.",
+        "On the node: `wpa_cli -i enp24s0np0 status`, and the journal of its supplicant (`journalctl -u wpa_supplicant-wired@enp24s0np0`), which says what was refused. As a rule the certificate ran out or is not known to the switch's server: look at its dates; on OCI, oci-cn-auth renews them.";
+}
 
 /// The row in the table.
 pub const CHECK: Check = Check {
     id: ID,
     title: "Link state",
     what: "State and physical state of every port. Only rails move the verdict. A port that is down does not fail without evidence: `expect.rails` (with as many up, the others are spares), itself up earlier, also before a reboot, the rails that a cloud fixes for this machine, or a strict majority of the rails alike, three at least. A rail that was not up yet this boot is given three minutes; so is one while others of the node come up one by one; all InfiniBand rails that wait for a subnet manager at once, 90 seconds, and a notice tells of it. While a NIC's firmware or driver is reset (its device came back, or the log tells of a recovery) the node is unready, and the taint waits. EFA prints a constant state, which is never evidence. Of a gVNIC (A3 High and Mega) the interface's carrier is taken, and while a pod has the interface nothing is said. Both legs of a bond are checked, as the RDMA port stays active on one. Where wpa_supplicant authenticates a port (802.1X), what it says on its control socket counts, too: a port that is not authorized is up and carries nothing.",
-    reasons: &[
-        LINK_DOWN,
-        LINK_INIT,
-        PHYS_DISABLED,
-        BOND_LEG_DOWN,
-        STATE_UNREADABLE,
-        NEVER_UP,
-        LINK_UNPROVEN,
-        WRONG_LINK_LAYER,
-        NO_LID,
-        NO_UVERBS,
-        LID_CHANGED,
-        SM_CHANGED,
-        SUBNET_MANAGER,
-        CARD_DOWN,
-        RAILS_DOWN,
-        dot1x::NOT_AUTHENTICATED,
-    ],
+    reasons: REASONS,
     timing: |policy| policy.link_state.timing(),
     run,
 };

@@ -7,6 +7,33 @@
 //! 3. Its thresholds in `policy.rs`, each with its source.
 //! 4. `UPDATE_GOLDEN=1 cargo test --test docs` writes its page.
 
+/// A check's reasons as a table, in the order of its page: how bad as a rule, the name, the first action,
+/// what is so when it stands, the usual remedy. `REASONS` are all of them.
+macro_rules! reasons {
+    (@status failing) => { $crate::check::Status::Failing };
+    (@status degraded) => { $crate::check::Status::Degraded };
+    (@status notice) => { $crate::check::Status::Degraded };
+    (@status unknown) => { $crate::check::Status::Unknown };
+    (@status unknown_notice) => { $crate::check::Status::Unknown };
+    (@weight notice) => { $crate::check::Weight::Notice };
+    (@weight unknown_notice) => { $crate::check::Weight::Notice };
+    (@weight $moves:ident) => { $crate::check::Weight::Verdict };
+    ($($(#[$doc:meta])* $vis:vis $how:ident $name:ident = $reason:expr, $action:ident, $meaning:expr, $remedy:expr;)*) => {
+        $(
+            $(#[$doc])*
+            $vis const $name: $crate::check::ReasonDoc = $crate::check::ReasonDoc {
+                reason: $reason,
+                status: reasons!(@status $how),
+                weight: reasons!(@weight $how),
+                action: $crate::check::Action::$action,
+                meaning: $meaning,
+                remedy: $remedy,
+            };
+        )*
+        const REASONS: &[$crate::check::ReasonDoc] = &[$($name),*];
+    };
+}
+
 pub mod bench;
 pub mod causes;
 mod congestion;
@@ -232,60 +259,6 @@ pub struct ReasonDoc {
     pub meaning: &'static str,
     /// The usual remedy, as docs/checks.md prints it.
     pub remedy: &'static str,
-}
-
-impl ReasonDoc {
-    /// Something is lost for sure.
-    pub const fn failing(
-        reason: &'static str,
-        action: Action,
-        meaning: &'static str,
-        remedy: &'static str,
-    ) -> Self {
-        ReasonDoc {
-            reason,
-            status: Status::Failing,
-            weight: Weight::Verdict,
-            action,
-            meaning,
-            remedy,
-        }
-    }
-
-    /// It works with less.
-    pub const fn degraded(
-        reason: &'static str,
-        action: Action,
-        meaning: &'static str,
-        remedy: &'static str,
-    ) -> Self {
-        ReasonDoc {
-            status: Status::Degraded,
-            ..Self::failing(reason, action, meaning, remedy)
-        }
-    }
-
-    /// The sources cannot tell.
-    pub const fn unknown(
-        reason: &'static str,
-        action: Action,
-        meaning: &'static str,
-        remedy: &'static str,
-    ) -> Self {
-        ReasonDoc {
-            status: Status::Unknown,
-            ..Self::failing(reason, action, meaning, remedy)
-        }
-    }
-
-    /// The same, shown without moving the verdict.
-    #[must_use]
-    pub const fn notice(self) -> Self {
-        ReasonDoc {
-            weight: Weight::Notice,
-            ..self
-        }
-    }
 }
 
 /// A row of [`CHECKS`]: identity, documentation and the judging function.

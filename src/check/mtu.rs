@@ -1,21 +1,20 @@
 //! Whether RoCE rails carry packets of the same size.
 
+use super::Check;
 use super::expected::{Row, row};
-use super::{Action, Check, ReasonDoc};
 
-const REDUCED: ReasonDoc = ReasonDoc::degraded(
-    "MtuReduced",
-    Action::FixConfiguration,
-    "A RoCE rail's interface has a smaller MTU than rails alike, or than it had: RDMA packets are smaller there, and peers of unequal MTU may fail to talk.",
-    "Set the interface's MTU as on the other rails (`ip link set DEV mtu 9000`; 4200 is enough), here and in the network configuration that set it. Where it was lowered on purpose, run `selvage accept` on the node.",
-);
+reasons! {
+    degraded REDUCED = "MtuReduced", FixConfiguration,
+        "A RoCE rail's interface has a smaller MTU than rails alike, or than it had: RDMA packets are smaller there, and peers of unequal MTU may fail to talk.",
+        "Set the interface's MTU as on the other rails (`ip link set DEV mtu 9000`; 4200 is enough), here and in the network configuration that set it. Where it was lowered on purpose, run `selvage accept` on the node.";
+}
 
 /// The row in the table.
 pub const CHECK: Check = Check {
     id: "mtu",
     title: "MTU",
     what: "The RDMA MTU (1024, 2048 or 4096 bytes) that each active RoCE rail's interface allows, against the rail's own best and the best of the rails alike. InfiniBand's is set by the subnet manager and cannot be observed; an interface in a pod's namespace is left alone.",
-    reasons: &[REDUCED],
+    reasons: REASONS,
     timing: |policy| policy.mtu.timing(),
     run: |context| {
         let rails = context.rails();

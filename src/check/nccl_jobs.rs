@@ -6,9 +6,7 @@ use super::nccl_daemon::{self, DaemonTrouble};
 use super::nccl_pods::NoRdma;
 use super::nccl_suspect::{AT_ONCE, Suspect};
 use super::policy::JobEffect;
-use super::{
-    Action, Candidate, Check, Context, PortView, ReasonDoc, Status, Timing, Weight, nccl_pods,
-};
+use super::{Candidate, Check, Context, PortView, ReasonDoc, Timing, Weight, nccl_pods};
 use crate::observe::nccl::log::DeviceErrors;
 use crate::observe::pod::{ContainerKey, Job};
 use crate::units::Millis;
@@ -20,70 +18,36 @@ use std::time::Duration;
 
 const ID: &str = "nccl_jobs";
 
-const FALLBACK: ReasonDoc = ReasonDoc::degraded(
-    "NcclTcpFallback",
-    Action::FixConfiguration,
-    "A job's NCCL moves data between nodes by TCP, although no setting asks for it. The job's fault until proven otherwise; `policy.nccl.fallback` can make the node degraded while it runs.",
-    "The message names the cause; `selvage nccl` on the pod's log gives details: docs/nccl.md.",
-).notice();
-const HANG: ReasonDoc = ReasonDoc::degraded(
-    "NcclInitHang",
-    Action::FixConfiguration,
-    "A job's NCCL began to create a communicator and has not finished.",
-    "Compare the ranks' logs: which ranks have not begun, and at which stage the others wait. Check NetworkPolicy and NCCL_SOCKET_IFNAME first.",
-).notice();
-const HERE: ReasonDoc = ReasonDoc::degraded(
-    "NcclFallbackRepeats",
-    Action::FixConfiguration,
-    "Several jobs in a row fell back to TCP on this node: the cause is the node, not the jobs.",
-    "Look for what they share: the device plugin's offer, /dev/infiniband, the driver, the image's RDMA libraries. `selvage check` on the node, then a job with NCCL_DEBUG=INFO.",
-);
-const RAIL: ReasonDoc = ReasonDoc::degraded(
-    "NcclRailErrors",
-    Action::CheckSwitchPort,
-    "Jobs here log failed RDMA operations on this port: retries exceeded, a port error, a refused connection. The fault is at either end, or between: pods' logs prove nothing about the node, so it is a notice.",
-    "Compare the port's link errors and retransmissions with those of the other end, the peer that the line names; the first such error of a job counts.",
-).notice();
-const NO_RDMA: ReasonDoc = ReasonDoc {
-    reason: nccl_pods::REASON,
-    status: Status::Degraded,
-    weight: Weight::Notice,
-    action: Action::FixConfiguration,
-    meaning: "A pod of a gang requested GPUs but no RDMA device, although its node offers some: its NCCL can use only TCP between nodes.",
-    remedy: "Request the node's RDMA resource in the pod; the message names it.",
-};
-
-const DAEMON_MISSING: ReasonDoc = ReasonDoc {
-    reason: nccl_daemon::MISSING,
-    status: Status::Degraded,
-    weight: Weight::Notice,
-    action: Action::FixConfiguration,
-    meaning: "On Google's A3 High and Mega, where NCCL reaches the GPUs' interfaces only through a daemon that runs next to the job: a pod of a gang that requests all GPUs has none.",
-    remedy: "Add the daemon's container to the pod template; the message and docs/platforms/gcp-tcpxo.md have it.",
-};
-const DAEMON_DOWN: ReasonDoc = ReasonDoc {
-    reason: nccl_daemon::DOWN,
-    status: Status::Degraded,
-    weight: Weight::Notice,
-    action: Action::FixConfiguration,
-    meaning: "That daemon exists but does not run (it is waiting, crash-looping or has ended) while the job's container does.",
-    remedy: "Read the daemon's log; the message has the command.",
-};
+reasons! {
+    notice FALLBACK = "NcclTcpFallback", FixConfiguration,
+        "A job's NCCL moves data between nodes by TCP, although no setting asks for it. The job's fault until proven otherwise; `policy.nccl.fallback` can make the node degraded while it runs.",
+        "The message names the cause; `selvage nccl` on the pod's log gives details: docs/nccl.md.";
+    notice HANG = "NcclInitHang", FixConfiguration,
+        "A job's NCCL began to create a communicator and has not finished.",
+        "Compare the ranks' logs: which ranks have not begun, and at which stage the others wait. Check NetworkPolicy and NCCL_SOCKET_IFNAME first.";
+    degraded HERE = "NcclFallbackRepeats", FixConfiguration,
+        "Several jobs in a row fell back to TCP on this node: the cause is the node, not the jobs.",
+        "Look for what they share: the device plugin's offer, /dev/infiniband, the driver, the image's RDMA libraries. `selvage check` on the node, then a job with NCCL_DEBUG=INFO.";
+    notice RAIL = "NcclRailErrors", CheckSwitchPort,
+        "Jobs here log failed RDMA operations on this port: retries exceeded, a port error, a refused connection. The fault is at either end, or between: pods' logs prove nothing about the node, so it is a notice.",
+        "Compare the port's link errors and retransmissions with those of the other end, the peer that the line names; the first such error of a job counts.";
+    notice NO_RDMA = nccl_pods::REASON, FixConfiguration,
+        "A pod of a gang requested GPUs but no RDMA device, although its node offers some: its NCCL can use only TCP between nodes.",
+        "Request the node's RDMA resource in the pod; the message names it.";
+    notice DAEMON_MISSING = nccl_daemon::MISSING, FixConfiguration,
+        "On Google's A3 High and Mega, where NCCL reaches the GPUs' interfaces only through a daemon that runs next to the job: a pod of a gang that requests all GPUs has none.",
+        "Add the daemon's container to the pod template; the message and docs/platforms/gcp-tcpxo.md have it.";
+    notice DAEMON_DOWN = nccl_daemon::DOWN, FixConfiguration,
+        "That daemon exists but does not run (it is waiting, crash-looping or has ended) while the job's container does.",
+        "Read the daemon's log; the message has the command.";
+}
 
 /// Registers the check.
 pub const CHECK: Check = Check {
     id: ID,
     title: "NCCL in jobs",
     what: "What NCCL reports in the logs of this node's pods, and what the pods request. Never taints: a job's fault is not the node's, unless several jobs in a row have it here.",
-    reasons: &[
-        FALLBACK,
-        HANG,
-        HERE,
-        RAIL,
-        NO_RDMA,
-        DAEMON_MISSING,
-        DAEMON_DOWN,
-    ],
+    reasons: REASONS,
     timing: |_| AT_ONCE,
     run,
 };

@@ -7,7 +7,7 @@
 mod evidence;
 
 use super::policy::Nccl;
-use super::{Action, Candidate, Check, Context, ReasonDoc, Timing};
+use super::{Candidate, Check, Context, Timing};
 use crate::observe::traffic::{GpuPod, Moved, NodeRdma, OwnedQps, PodQps, PodTraffic, TrafficLook};
 use crate::units::Millis;
 use evidence::{evidence, rate_text};
@@ -17,20 +17,19 @@ use std::time::Duration;
 
 const ID: &str = "nccl_suspect";
 
-/// The finding about a suspect.
-const SUSPECT: ReasonDoc = ReasonDoc::degraded(
-    "NcclSuspect",
-    Action::None,
-    "A pod with GPUs moves many bytes by TCP while its processes own no RDMA queue pair: NCCL may have fallen back to sockets without logging it.",
-    "Run the job with NCCL_DEBUG=INFO (or with selvage's sidecar) and pass its log to `selvage nccl`. If the traffic is a data set, a checkpoint or requests, this is not a fallback.",
-).notice();
+reasons! {
+    /// The finding about a suspect.
+    notice SUSPECT = "NcclSuspect", None,
+        "A pod with GPUs moves many bytes by TCP while its processes own no RDMA queue pair: NCCL may have fallen back to sockets without logging it.",
+        "Run the job with NCCL_DEBUG=INFO (or with selvage's sidecar) and pass its log to `selvage nccl`. If the traffic is a data set, a checkpoint or requests, this is not a fallback.";
+}
 
 /// Registers the check.
 pub const CHECK: Check = Check {
     id: ID,
     title: "NCCL without a log",
     what: "Pods that hold GPUs, own no RDMA queue pair and move many bytes by TCP: a fallback that no log shows. A suspicion, never more than a notice.",
-    reasons: &[SUSPECT],
+    reasons: REASONS,
     timing: |_| AT_ONCE,
     run,
 };

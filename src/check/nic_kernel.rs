@@ -1,9 +1,7 @@
 //! What NICs' drivers say in the kernel log.
 
 use super::policy;
-use super::{
-    Action, Candidate, Check, Context, PASSES_WITHIN, PortView, ReasonDoc, Status, Weight,
-};
+use super::{Candidate, Check, Context, PASSES_WITHIN, PortView, ReasonDoc, Status, Weight};
 use crate::check::roles::Role;
 use crate::observe::kernel_log::{DeviceLog, Note, Seen};
 use crate::units::{DeviceKey, Millis, PortKey};
@@ -11,78 +9,42 @@ use std::time::Duration;
 
 const FIRMWARE: &str = "Drain the node; reset the device (`devlink dev reload`, or a cold reboot) and update its firmware. If it comes back, have the NIC replaced.";
 
-const HEALTH: ReasonDoc = ReasonDoc::failing(
-    "NicHealthCompromised",
-    Action::ResetDevice,
-    "The driver of a rail's NIC lost its firmware, or handles the device as bad. Degraded while its port is up and its counters still rise.",
-    FIRMWARE,
-);
-const FATAL: ReasonDoc = ReasonDoc::failing(
-    "NicFatalError",
-    Action::ResetDevice,
-    "A NIC reported a fatal error of its firmware or hardware. Degraded while its port is up and its counters still rise.",
-    FIRMWARE,
-);
-const SYNDROME: ReasonDoc = ReasonDoc::degraded(
-    "NicHealthIssue",
-    Action::ResetDevice,
-    "A NIC's firmware reported an issue.",
-    "Look at the lines around it in the kernel log, and update the NIC's firmware.",
-);
-const COMMAND_TIMEOUT: ReasonDoc = ReasonDoc::degraded(
-    "NicCommandTimeout",
-    Action::ResetDevice,
-    "A NIC's firmware did not answer a command of its driver.",
-    FIRMWARE,
-);
-const QUEUE_TIMEOUT: ReasonDoc = ReasonDoc::degraded(
-    "NicQueueTimeout",
-    Action::ReloadDriver,
-    "Queues of a NIC stood still.",
-    "Look at the load of the host and at PCIe errors; update driver and firmware if it comes back.",
-);
-const HOT: ReasonDoc = ReasonDoc::degraded(
-    "NicTemperature",
-    Action::CallProvider,
-    "A NIC or its module is too hot; it slows down, then shuts the link.",
-    "Look at fans, air flow and the room; clean or replace the module.",
-);
-const MODULE: ReasonDoc = ReasonDoc::degraded(
-    "NicModuleFault",
-    Action::ReseatCable,
-    "The driver calls the cable or module of a used port faulty.",
-    "Reseat the module, then replace it.",
-);
-const UNPLUGGED: ReasonDoc = ReasonDoc::degraded(
-    "NicCableUnplugged",
-    Action::ReseatCable,
-    "Cable or module of a port that was in use was taken out.",
-    "Put it back, and look at whether it clicked in.",
-)
-.notice();
-const POWER: ReasonDoc = ReasonDoc::degraded(
-    "NicPower",
-    Action::None,
-    "A NIC or its module says that it gets too little power. Healthy hosts print this at boot, too.",
-    "If links stay down or modules are off, look at the slot's power and at the NIC's extra power cable.",
-).notice();
+reasons! {
+    failing HEALTH = "NicHealthCompromised", ResetDevice,
+        "The driver of a rail's NIC lost its firmware, or handles the device as bad. Degraded while its port is up and its counters still rise.",
+        FIRMWARE;
+    failing FATAL = "NicFatalError", ResetDevice,
+        "A NIC reported a fatal error of its firmware or hardware. Degraded while its port is up and its counters still rise.",
+        FIRMWARE;
+    degraded SYNDROME = "NicHealthIssue", ResetDevice,
+        "A NIC's firmware reported an issue.",
+        "Look at the lines around it in the kernel log, and update the NIC's firmware.";
+    degraded COMMAND_TIMEOUT = "NicCommandTimeout", ResetDevice,
+        "A NIC's firmware did not answer a command of its driver.",
+        FIRMWARE;
+    degraded QUEUE_TIMEOUT = "NicQueueTimeout", ReloadDriver,
+        "Queues of a NIC stood still.",
+        "Look at the load of the host and at PCIe errors; update driver and firmware if it comes back.";
+    degraded HOT = "NicTemperature", CallProvider,
+        "A NIC or its module is too hot; it slows down, then shuts the link.",
+        "Look at fans, air flow and the room; clean or replace the module.";
+    degraded MODULE = "NicModuleFault", ReseatCable,
+        "The driver calls the cable or module of a used port faulty.",
+        "Reseat the module, then replace it.";
+    notice UNPLUGGED = "NicCableUnplugged", ReseatCable,
+        "Cable or module of a port that was in use was taken out.",
+        "Put it back, and look at whether it clicked in.";
+    notice POWER = "NicPower", None,
+        "A NIC or its module says that it gets too little power. Healthy hosts print this at boot, too.",
+        "If links stay down or modules are off, look at the slot's power and at the NIC's extra power cable.";
+}
 
 /// The row in the table.
 pub const CHECK: Check = Check {
     id: "nic_kernel",
     title: "NIC events in the kernel log",
     what: "What the drivers of RDMA NICs say: lost firmware, fatal errors, commands without answer, heat, power, modules, cables. A line that tells of recovery, or that the driver started the device again, takes the earlier ones back; without one they stand for `stands_for`. A NIC whose driver announced a reset or a recovery has `reset_takes` to come back. Refused firmware commands (ACCESS_REG) are noise, and an empty cage at boot does not count as a cable taken out.",
-    reasons: &[
-        HEALTH,
-        FATAL,
-        SYNDROME,
-        COMMAND_TIMEOUT,
-        QUEUE_TIMEOUT,
-        HOT,
-        MODULE,
-        UNPLUGGED,
-        POWER,
-    ],
+    reasons: REASONS,
     timing: |policy| policy.nic_kernel.timing(),
     run,
 };

@@ -3,39 +3,31 @@
 use super::expected::{self, Row, Shared, majority, row};
 use super::likeness::alike;
 use super::policy::LosslessExpectation;
-use super::{Action, Candidate, Check, Context, PortView, ReasonDoc};
+use super::{Candidate, Check, Context, PortView, ReasonDoc};
 use crate::observe::netdev::{DcbFacts, Trust};
 use crate::observe::rdma::Function;
 use std::time::Duration;
 
 const SWITCH_PORT: &str = "With DCBX the NIC takes its settings from the switch: compare this rail's switch port with those of its neighbours first, then `mlnx_qos -i DEV` or `dcb` on the node. Where the settings changed on purpose, run `selvage accept`.";
 
-const PFC_DIFFERS: ReasonDoc = ReasonDoc::degraded(
-    "PfcDiffers",
-    Action::CheckSwitchPort,
-    "A RoCE rail has flow control (PFC) off, or on other priorities, while a clear majority of the rails alike has it on, or it had it itself: its traffic is dropped where that of the others waits.",
-    SWITCH_PORT,
-);
-const TRUST_DIFFERS: ReasonDoc = ReasonDoc::degraded(
-    "TrustDiffers",
-    Action::CheckSwitchPort,
-    "A RoCE rail sorts packets into priorities in another way (trust state, DSCP map) than a clear majority of the rails alike: its traffic may run on a priority without flow control.",
-    SWITCH_PORT,
-);
-const ETS_DIFFERS: ReasonDoc = ReasonDoc::degraded(
-    "EtsDiffers",
-    Action::CheckSwitchPort,
-    "A RoCE rail gives its traffic classes other shares of bandwidth than a clear majority of the rails alike.",
-    SWITCH_PORT,
-)
-.notice();
+reasons! {
+    degraded PFC_DIFFERS = "PfcDiffers", CheckSwitchPort,
+        "A RoCE rail has flow control (PFC) off, or on other priorities, while a clear majority of the rails alike has it on, or it had it itself: its traffic is dropped where that of the others waits.",
+        SWITCH_PORT;
+    degraded TRUST_DIFFERS = "TrustDiffers", CheckSwitchPort,
+        "A RoCE rail sorts packets into priorities in another way (trust state, DSCP map) than a clear majority of the rails alike: its traffic may run on a priority without flow control.",
+        SWITCH_PORT;
+    notice ETS_DIFFERS = "EtsDiffers", CheckSwitchPort,
+        "A RoCE rail gives its traffic classes other shares of bandwidth than a clear majority of the rails alike.",
+        SWITCH_PORT;
+}
 
 /// The row in the table.
 pub const CHECK: Check = Check {
     id: "flow_control",
     title: "Flow control",
     what: "PFC, trust state, DSCP map and ETS of each active RoCE rail against a clear majority of the rails alike, and PFC against the rail's own past. Where the majority has PFC off the fabric is lossy by design, and nothing is said; nor of virtual functions, of drivers that do not tell, with `expect.lossless = \"lossy\"`, and for a minute after the link came up.",
-    reasons: &[PFC_DIFFERS, TRUST_DIFFERS, ETS_DIFFERS],
+    reasons: REASONS,
     timing: |policy| policy.flow_control.timing(),
     run,
 };

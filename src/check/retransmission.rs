@@ -2,52 +2,32 @@
 
 use super::policy::LosslessExpectation;
 use super::rising::{Counters, Rise, Rule, rule};
-use super::{Action, Candidate, Check, Context, PortView, ReasonDoc, Weight, pfc};
+use super::{Candidate, Check, Context, PortView, ReasonDoc, Weight, pfc};
 use std::time::Duration;
 
-const LOSS: ReasonDoc = ReasonDoc::degraded(
-    "PacketLoss",
-    Action::CheckSwitchPort,
-    "Packets of this port are lost and sent again, at a rate that slows every job.",
-    "Look for drops on the way: the switch ports' discards, PFC and ECN settings, link errors at both ends. Both ends of a lossy path count; the node that counts most is nearest.",
-);
-const OUT_OF_ORDER: ReasonDoc = ReasonDoc::degraded(
-    "OutOfOrder",
-    Action::None,
-    "Many packets arrive out of order. On a fabric with adaptive routing that is by design; elsewhere packets are lost.",
-    "Nothing is to be done where adaptive routing is on; else treat it as packet loss.",
-).notice();
-const TIMEOUTS: ReasonDoc = ReasonDoc::degraded(
-    "AckTimeouts",
-    Action::CheckSwitchPort,
-    "Acknowledgements do not arrive in time: the path loses packets, or the process at the other end died.",
-    "Look first at whether jobs died at the other end; if not, look for a black hole on the way (one path of several, a wrong route) and at the peers' links.",
-);
-const RETRIES: ReasonDoc = ReasonDoc::degraded(
-    "RetriesExceeded",
-    Action::CheckSwitchPort,
-    "Connections were given up after all retries: a job on them died. Here or at the other end.",
-    "Find the other end in the job's log (NCCL prints the peer of status 12): if that node or process died, this one is well. If it comes again with other peers, drain this node.",
-);
-const EFA_RETRANSMITTED: ReasonDoc = ReasonDoc::degraded(
-    "EfaRetransmissions",
-    Action::CallProvider,
-    "EFA sends many packets again.",
-    "If other nodes of the job count none, drain this one and stop and start the instance.",
-);
-const EFA_REMOTE: ReasonDoc = ReasonDoc::degraded(
-    "EfaRemoteImpaired",
-    Action::None,
-    "EFA tells of remote ends that do not answer or are impaired.",
-    "Look at the nodes that this one talks to; this one is the witness.",
-)
-.notice();
-const EFA_DROPPED: ReasonDoc = ReasonDoc::degraded(
-    "EfaReceiveDrops",
-    Action::FixConfiguration,
-    "EFA drops packets on receive: no buffers are posted, or the host cannot keep up.",
-    "Look at the load of the host and at the job's queue sizes; if an idle host drops, drain the node.",
-);
+reasons! {
+    degraded LOSS = "PacketLoss", CheckSwitchPort,
+        "Packets of this port are lost and sent again, at a rate that slows every job.",
+        "Look for drops on the way: the switch ports' discards, PFC and ECN settings, link errors at both ends. Both ends of a lossy path count; the node that counts most is nearest.";
+    notice OUT_OF_ORDER = "OutOfOrder", None,
+        "Many packets arrive out of order. On a fabric with adaptive routing that is by design; elsewhere packets are lost.",
+        "Nothing is to be done where adaptive routing is on; else treat it as packet loss.";
+    degraded TIMEOUTS = "AckTimeouts", CheckSwitchPort,
+        "Acknowledgements do not arrive in time: the path loses packets, or the process at the other end died.",
+        "Look first at whether jobs died at the other end; if not, look for a black hole on the way (one path of several, a wrong route) and at the peers' links.";
+    degraded RETRIES = "RetriesExceeded", CheckSwitchPort,
+        "Connections were given up after all retries: a job on them died. Here or at the other end.",
+        "Find the other end in the job's log (NCCL prints the peer of status 12): if that node or process died, this one is well. If it comes again with other peers, drain this node.";
+    degraded EFA_RETRANSMITTED = "EfaRetransmissions", CallProvider,
+        "EFA sends many packets again.",
+        "If other nodes of the job count none, drain this one and stop and start the instance.";
+    notice EFA_REMOTE = "EfaRemoteImpaired", None,
+        "EFA tells of remote ends that do not answer or are impaired.",
+        "Look at the nodes that this one talks to; this one is the witness.";
+    degraded EFA_DROPPED = "EfaReceiveDrops", FixConfiguration,
+        "EFA drops packets on receive: no buffers are posted, or the host cannot keep up.",
+        "Look at the load of the host and at the job's queue sizes; if an idle host drops, drain the node.";
+}
 
 /// Counters that only rise when packets are lost, of mlx5, bnxt_re, irdma, mana and rxe.
 const LOSS_COUNTERS: &[&str] = &[
@@ -123,15 +103,7 @@ pub const CHECK: Check = Check {
     id: "retransmission",
     title: "Retransmission",
     what: "How fast the transport's loss counters rise, and which share of the packets is lost; how fast alone decides on InfiniBand, with PFC on, and with `expect.lossless = \"lossless\"`, elsewhere the share does. Timeouts and exhausted retries alone may be a process that died elsewhere: they move the verdict only when this port also sees losses, or when they come again within the hour. Flushed and receiver-not-ready requests are normal at the end of every job and are left out.",
-    reasons: &[
-        LOSS,
-        OUT_OF_ORDER,
-        TIMEOUTS,
-        RETRIES,
-        EFA_RETRANSMITTED,
-        EFA_REMOTE,
-        EFA_DROPPED,
-    ],
+    reasons: REASONS,
     timing: |policy| policy.retransmission.timing(),
     run,
 };

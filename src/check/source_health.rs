@@ -2,7 +2,7 @@
 
 use super::context::span_text;
 use super::policy::Limit;
-use super::{Action, Candidate, Check, Context, ReasonDoc, Weight};
+use super::{Candidate, Check, Context, Weight};
 use crate::observe::counters::PmaSkip;
 use crate::observe::history::KERNEL_LOG_LOST;
 use crate::observe::rdma::RdmaDevice;
@@ -10,44 +10,30 @@ use crate::observe::reading::Fault;
 use crate::observe::snapshot::SourceHealth;
 use crate::units::{DeviceKey, PortKey};
 
-const STALLED: ReasonDoc = ReasonDoc::unknown(
-    "SourceStalled",
-    Action::Reboot,
-    "A read hangs in the kernel. On a rail's link nothing is known of the rail any more; elsewhere it is a notice.",
-    "A driver or firmware that does not answer: look in the kernel log for the device, and at `cat /proc/PID/stack` of the agent's threads. A cold reboot ends it.",
-);
-const FAILING: ReasonDoc = ReasonDoc::unknown(
-    "SourceFailing",
-    Action::FixConfiguration,
-    "A source cannot be read; what it would tell is not judged. It counts for the verdict where a rail's device is there and cannot be listed.",
-    "Look at the message: a permission that the agent lacks, or a driver that answers with an error.",
-).notice();
-const LOG_BLIND: ReasonDoc = ReasonDoc::unknown(
-    "KernelLogBlind",
-    Action::FixConfiguration,
-    "The kernel log of a node with GPUs cannot be read, so a GPU that died may go unseen. Without GPUs and on a directory tree it is a notice.",
-    "Give the agent's container CAP_SYSLOG: the log is then read through syslog(2), without /dev/kmsg and without privileged mode. A seccomp profile of your own has to allow syslog(2).",
-);
-const LOG_LOST: ReasonDoc = ReasonDoc::unknown(
-    "KernelLogLost",
-    Action::FixConfiguration,
-    "The kernel log overwrote records before they were read: a storm of messages may have hidden an event.",
-    "Look at what floods the log (`dmesg`); a bigger `log_buf_len` helps.",
-).notice();
-
-const COUNTERS_REFUSED: ReasonDoc = ReasonDoc::unknown(
-    "CountersRefused",
-    Action::None,
-    "Firmware refuses the port's PMA counters to this function (EINVAL), as on a restricted PF or VF. They are never opened again: link errors, flaps and traffic that only they count are not seen.",
-    "Nothing is wrong with the port. Watch these counters at the switch, or have the host's owner lift the restriction.",
-).notice();
+reasons! {
+    unknown STALLED = "SourceStalled", Reboot,
+        "A read hangs in the kernel. On a rail's link nothing is known of the rail any more; elsewhere it is a notice.",
+        "A driver or firmware that does not answer: look in the kernel log for the device, and at `cat /proc/PID/stack` of the agent's threads. A cold reboot ends it.";
+    unknown_notice FAILING = "SourceFailing", FixConfiguration,
+        "A source cannot be read; what it would tell is not judged. It counts for the verdict where a rail's device is there and cannot be listed.",
+        "Look at the message: a permission that the agent lacks, or a driver that answers with an error.";
+    unknown LOG_BLIND = "KernelLogBlind", FixConfiguration,
+        "The kernel log of a node with GPUs cannot be read, so a GPU that died may go unseen. Without GPUs and on a directory tree it is a notice.",
+        "Give the agent's container CAP_SYSLOG: the log is then read through syslog(2), without /dev/kmsg and without privileged mode. A seccomp profile of your own has to allow syslog(2).";
+    unknown_notice LOG_LOST = "KernelLogLost", FixConfiguration,
+        "The kernel log overwrote records before they were read: a storm of messages may have hidden an event.",
+        "Look at what floods the log (`dmesg`); a bigger `log_buf_len` helps.";
+    unknown_notice COUNTERS_REFUSED = "CountersRefused", None,
+        "Firmware refuses the port's PMA counters to this function (EINVAL), as on a restricted PF or VF. They are never opened again: link errors, flaps and traffic that only they count are not seen.",
+        "Nothing is wrong with the port. Watch these counters at the switch, or have the host's owner lift the restriction.";
+}
 
 /// The row in the table.
 pub const CHECK: Check = Check {
     id: "source_health",
     title: "Source health",
     what: "Whether the sources answer. What cannot be seen is unknown, never well and never failing.",
-    reasons: &[STALLED, FAILING, LOG_BLIND, LOG_LOST, COUNTERS_REFUSED],
+    reasons: REASONS,
     timing: |policy| policy.source_health.timing(),
     run,
 };

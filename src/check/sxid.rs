@@ -1,28 +1,23 @@
 //! NVSwitch errors in the kernel log.
 
-use super::{Action, Candidate, Check, Context, ReasonDoc, driver_reload};
+use super::{Candidate, Check, Context, driver_reload};
 use crate::observe::kernel_log::SwitchError;
 
-const FATAL: ReasonDoc = ReasonDoc::failing(
-    "SxidFatal",
-    Action::Reboot,
-    "An NVSwitch reported an error that it calls fatal: GPUs of this node can no longer all talk to each other.",
-    "Drain the node and reboot it (GPUs and NVSwitches are reset together); if it comes back, have the board examined.",
-);
-const NONFATAL: ReasonDoc = ReasonDoc::degraded(
-    "SxidNonfatal",
-    Action::None,
-    "An NVSwitch reported an error that it recovered from.",
-    "Nothing, unless it comes often: then have the link that the message names examined.",
-)
-.notice();
+reasons! {
+    failing FATAL = "SxidFatal", Reboot,
+        "An NVSwitch reported an error that it calls fatal: GPUs of this node can no longer all talk to each other.",
+        "Drain the node and reboot it (GPUs and NVSwitches are reset together); if it comes back, have the board examined.";
+    notice NONFATAL = "SxidNonfatal", None,
+        "An NVSwitch reported an error that it recovered from.",
+        "Nothing, unless it comes often: then have the link that the message names examined.";
+}
 
 /// The row in the table.
 pub const CHECK: Check = Check {
     id: "sxid",
     title: "SXid (NVSwitch errors)",
     what: "NVSwitch errors by their own word, Fatal or Non-fatal. A fatal one clears by a reboot, or when NVIDIA's driver was unloaded and loaded again after it, every GPU answers on the bus, and no fatal one came for `policy.xid.quiet`; `policy.sxid.fatal_for` can set an end.",
-    reasons: &[FATAL, NONFATAL],
+    reasons: REASONS,
     timing: |policy| policy.sxid.timing(),
     run,
 };

@@ -1,25 +1,11 @@
 //! Virtual functions that cannot be what a resource stands for.
 
-use super::{Action, Candidate, Context, NodeResources, ReasonDoc, is_for_rdma, say};
+use super::{Candidate, Context, LINK_DISABLED, NodeResources, WITHOUT_VERBS, is_for_rdma, say};
 use crate::check::{PortView, Weight};
 use crate::observe::node_resources::is_shared_by_name;
 use crate::observe::pci::gives_away;
 use crate::observe::vf::{VfLink, VfLinks};
 use std::collections::{BTreeMap, BTreeSet};
-
-pub(super) const WITHOUT_VERBS: ReasonDoc = ReasonDoc::degraded(
-    "VfsWithoutVerbs",
-    Action::FixConfiguration,
-    "Virtual functions of the rails are bound to `vfio-pci`, which makes no verbs device, while a resource by its name stands for RDMA. Counts for the verdict where all of them are bound so.",
-    "Set `deviceType: netdevice` and `isRdma: true` in the SriovNetworkNodePolicy; `vfio-pci` is for virtual machines and DPDK.",
-).notice();
-
-pub(super) const LINK_DISABLED: ReasonDoc = ReasonDoc::degraded(
-    "VfLinkDisabled",
-    Action::FixConfiguration,
-    "Virtual functions of RoCE rails are set to `disable`: whatever the port is, a pod that gets such a function has no link. Counts for the verdict where all functions of a rail are set so. Not judged on InfiniBand, where functions are down until their pod comes.",
-    "`ip link set PF vf N state auto` on the node (the message names both). For good: `linkState: auto` in the SriovNetwork (`link_state` in the NetworkAttachmentDefinition's config), which the CNI sets again for each pod.",
-).notice();
 
 /// The first resource that is offered for RDMA other than EFA's, among those that `is` takes.
 fn resource(offer: &NodeResources, is: fn(&str) -> bool) -> Option<(&String, u64)> {
