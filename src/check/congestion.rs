@@ -103,21 +103,17 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     let mut found = Vec::new();
     for port in context.ports() {
         let counters = Counters::of(context, port);
-        let mut of_port = Vec::new();
-        for rule in CONGESTION_CONTROL {
-            let rise = counters.breaks(rule);
-            of_port.extend(rise.map(|rise| rose(&counters, &rule.doc, &rise, &rise.text())));
-        }
-        of_port.extend(drops(&counters));
+        let control = |rule: &Rule| {
+            let rise = counters.breaks(rule)?;
+            Some(rose(&counters, &rule.doc, &rise, &rise.text()))
+        };
+        found.extend(CONGESTION_CONTROL.iter().filter_map(control));
+        found.extend(drops(&counters));
         if port.port.netdev.is_some() {
-            of_port.extend(pause(&counters));
-            of_port.extend(storm_events(&counters));
-            of_port.extend(priority_of_roce(&counters));
+            found.extend(pause(&counters));
+            found.extend(storm_events(&counters));
+            found.extend(priority_of_roce(&counters));
         }
-        found.extend(of_port.into_iter().map(|mut candidate| {
-            candidate.weight = candidate.weight.min(port.weight());
-            candidate
-        }));
     }
     found
 }
@@ -126,11 +122,11 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
 fn say(
     context: &Context<'_>,
     port: &PortView<'_>,
-    doc: ReasonDoc,
+    doc: &ReasonDoc,
     part: &str,
     message: &str,
 ) -> Candidate {
-    let mut found = context.of_port(&doc, port, format!("{}: {message}", port.subject));
+    let mut found = context.of_port(doc, port, format!("{}: {message}", port.subject));
     found.key.push_str(part);
     found.subject.push_str(part);
     found
@@ -149,59 +145,49 @@ fn share(track: &Track) -> Option<f64> {
 
 fn pause(counters: &Counters<'_, '_>) -> Vec<Candidate> {
     let (policy, port) = (&counters.context.policy.congestion, counters.port);
-    let mut found = Vec::new();
-    for (priority, statistic, track) in port.priority_statistics() {
-        let (direction, sent) = match statistic {
-            "tx_pause_micros" => ("tx", true),
-            "rx_pause_micros" => ("rx", false),
-            _ => continue,
+    let judge = |(priority, statistic, track)| {
+        let (part, direction, what) = match statistic {
+            "tx_pause_micros" => ("tx", "transmit", "sends pause"),
+            "rx_pause_micros" => ("rx", "receive", "is paused by the fabric"),
+            _ => return None,
         };
-        let Some(share) = share(track) else {
-            continue;
-        };
+        let share = share(track)?;
         let (doc, raise_after) = if share > policy.storm {
-            (STORM, policy.storm_raise_after)
+            (&STORM, policy.storm_raise_after)
         } else if share > policy.pressure {
-            (PRESSURE, policy.pressure_raise_after)
+            (&PRESSURE, policy.pressure_raise_after)
         } else {
-            continue;
+            return None;
         };
         // Clocks differ a little, and an interface may pause for its priorities at once.
         let share = share.min(1.0);
         let percent = (share * 100.0).round();
-        let what = if sent {
-            "sends pause"
-        } else {
-            "is paused by the fabric"
-        };
         let message = format!("priority {priority} {what} for {percent} % of the time");
-        let mut candidate = say(
-            counters.context,
-            port,
-            doc,
-            &format!(" prio{priority} {direction}"),
-            &message,
-        )
-        .raised_after(raise_after.0)
-        .with("priority", priority)
-        .with("direction", if sent { "transmit" } else { "receive" })
-        .with("share", (share * 1000.0).round() / 1000.0);
-        if !sent {
-            candidate = candidate.fix(Action::CheckSwitchPort, PEER_PAUSES);
+        let about = format!(" prio{priority} {part}");
+        let mut found = say(counters.context, port, doc, &about, &message)
+            .raised_after(raise_after.0)
+            .with("priority", priority)
+            .with("direction", direction)
+            .with("share", (share * 1000.0).round() / 1000.0);
+        if part == "rx" {
+            found = found.fix(Action::CheckSwitchPort, PEER_PAUSES);
             if doc.reason == PRESSURE.reason {
-                candidate.weight = Weight::Notice;
+                found.weight = Weight::Notice;
             }
         }
-        found.push(candidate);
-    }
-    found
+        Some(found)
+    };
+    port.priority_statistics().filter_map(judge).collect()
 }
 
 fn storm_events(counters: &Counters<'_, '_>) -> Option<Candidate> {
     let limit = counters.context.policy.congestion.storm_events;
     STORM_EVENTS.iter().find_map(|(name, weight)| {
         let rise = counters.above(&[name], limit)?;
-        Some(rose(counters, &STORM_EVENT, &rise, &rise.text()).weighing(*weight))
+        Some(
+            rose(counters, &STORM_EVENT, &rise, &rise.text())
+                .weighing(counters.port.weight().min(*weight)),
+        )
     })
 }
 
@@ -211,21 +197,14 @@ fn drops(counters: &Counters<'_, '_>) -> Vec<Candidate> {
     let policy = &context.policy.congestion;
     let dropped = |doc: &ReasonDoc, names: &[&str], limit: Limit| {
         let rise = counters.above(names, limit)?;
-        let message = format!(
-            "{} packets dropped within {} ({})",
-            rise.by,
-            rise.span(),
-            rise.name
-        );
+        let (by, span, name) = (rise.by, rise.span(), &rise.name);
+        let message = format!("{by} packets dropped within {span} ({name})");
         Some(rose(counters, doc, &rise, &message))
     };
     let unsent = counters.above(&["port_xmit_discards"], policy.discards);
     let mut found = Vec::from_iter(unsent.map(|rise| {
-        let message = format!(
-            "{} packets could not be sent within {}",
-            rise.by,
-            rise.span()
-        );
+        let (by, span) = (rise.by, rise.span());
+        let message = format!("{by} packets could not be sent within {span}");
         rose(counters, &DROPS, &rise, &message)
     }));
     if context.policy.expect.lossless == LosslessExpectation::Lossy {
@@ -266,7 +245,7 @@ fn priority_of_roce(counters: &Counters<'_, '_>) -> Option<Candidate> {
     let enabled = dcb(context, port.port.netdev.as_deref()?)?.pfc_enabled?;
     if enabled == 0 {
         return (expected == LosslessExpectation::Lossless)
-            .then(|| say(context, port, PFC_OFF, "", "PFC is on for no priority"));
+            .then(|| say(context, port, &PFC_OFF, "", "PFC is on for no priority"));
     }
     let minute = |name: String| counters.by(&[name], MINUTE);
     let rdma = minute("eth.rx_vport_rdma_unicast_bytes".into());
@@ -286,7 +265,7 @@ fn priority_of_roce(counters: &Counters<'_, '_>) -> Option<Candidate> {
     }
     let enabled = list(enabled);
     let message = format!("RoCE runs on priority {priority}, PFC is on for {enabled}");
-    let candidate = say(context, port, WRONG_PRIORITY, "", &message);
+    let candidate = say(context, port, &WRONG_PRIORITY, "", &message);
     Some(
         candidate
             .with("priority", priority)

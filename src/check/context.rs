@@ -232,6 +232,11 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// RDMA devices that are there.
+    pub fn devices(&self) -> impl Iterator<Item = &'a RdmaDevice> + use<'a> {
+        (self.snapshot.devices.iter()).flat_map(|devices| devices.value.iter())
+    }
+
     /// All ports, in the order of the devices.
     pub fn ports(&self) -> &[PortView<'a>] {
         &self.ports

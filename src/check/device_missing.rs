@@ -113,12 +113,9 @@ fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
             continue;
         }
         let rail = ports_of(key, seen).any(|port| context.is_rail(&port));
-        let was_up = ports_of(key, seen).any(|port| {
-            context
-                .history
-                .port(&port)
-                .is_some_and(|history| history.ever_active)
-        });
+        let past = |port: PortKey| context.history.port(&port);
+        let mut past = ports_of(key, seen).filter_map(past);
+        let was_up = past.any(|history| history.ever_active);
         let doc = match (rail, moved(context)) {
             (true, true) => &RAIL_MOVED,
             (true, false) => &RAIL_VANISHED,
@@ -144,13 +141,10 @@ fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
 /// reset, or its function still answers on the bus.
 fn back_within(context: &Context<'_>, key: &DeviceKey) -> Option<u64> {
     let pci = context.pci()?;
-    let dead = |function: &PciFunction| function.config_dead == Reading::Value(true);
+    let alive = |function: &PciFunction| function.config_dead != Reading::Value(true);
     let answers = is_resetting(context, &key.0)
         || pci.bare.contains_key(&key.0)
-        || pci
-            .functions
-            .get(&key.0)
-            .is_some_and(|function| !dead(function));
+        || pci.functions.get(&key.0).is_some_and(alive);
     let policy = &context.policy.device_missing;
     let takes = match context.rails().next() {
         Some(_) => policy.reset_takes,
@@ -215,15 +209,8 @@ fn missing_rails(context: &Context<'_>) -> Option<Candidate> {
         .with("expected", expected)
         .expecting(expected, Because::Configured);
     // Where those that were here are on their way back, so is the number.
-    let gone = context
-        .history
-        .devices
-        .iter()
-        .filter(|(_, seen)| seen.missed > 0);
-    let back = gone
-        .map(|(key, _)| back_within(context, key))
-        .max()
-        .flatten();
+    let gone = (context.history.devices.iter()).filter(|(_, seen)| seen.missed > 0);
+    let back = gone.filter_map(|(key, _)| back_within(context, key)).max();
     Some(found.with_some(PASSES_WITHIN, back))
 }
 
@@ -323,20 +310,17 @@ fn gpus_not_driven(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
 /// GPUs that the driver has and the bus has not, unless they were seen to go.
 fn gpus_not_on_bus(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
     let driven = context.gpudirect().map_or(&[][..], |facts| &facts.gpus);
-    let policy = &context.policy.device_missing;
-    driven
-        .iter()
-        .filter_map(|gpu| gpu.pci.parse::<Bdf>().ok())
-        .filter(|gpu| !pci.gpus.contains(gpu))
-        .filter(|gpu| !context.history.gpus.contains_key(&gpu.to_string()))
-        .map(|gpu| {
-            let about = (format!("{gpu} bus"), gpu.to_string());
-            let message = format!("GPU {gpu} is not on the PCI bus, though the driver lists it");
-            (context.candidate(&GPU_NOT_ON_BUS, about, message))
-                .raised_after(policy.expected_raise_after.0)
-                .with("address", gpu.to_string())
-        })
-        .collect()
+    let wait = context.policy.device_missing.expected_raise_after.0;
+    let seen_to_go = |gpu: &Bdf| context.history.gpus.contains_key(&gpu.to_string());
+    let driven = driven.iter().filter_map(|gpu| gpu.pci.parse::<Bdf>().ok());
+    let gone = driven.filter(|gpu| !pci.gpus.contains(gpu) && !seen_to_go(gpu));
+    gone.map(|gpu| {
+        let about = (format!("{gpu} bus"), gpu.to_string());
+        let message = format!("GPU {gpu} is not on the PCI bus, though the driver lists it");
+        let found = context.candidate(&GPU_NOT_ON_BUS, about, message);
+        found.raised_after(wait).with("address", gpu.to_string())
+    })
+    .collect()
 }
 
 fn dead_functions(context: &Context<'_>) -> Vec<Candidate> {

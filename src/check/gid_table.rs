@@ -55,10 +55,7 @@ fn best_kind(context: &Context<'_>, port: &PortView<'_>) -> Option<u64> {
     if !judged || table.gids.iter().any(|gid| gid.kind.is_none()) {
         return None;
     }
-    let of_v2 = table
-        .gids
-        .iter()
-        .filter(|gid| gid.kind == Some(GidKind::RoceV2));
+    let of_v2 = (table.gids.iter()).filter(|gid| gid.kind == Some(GidKind::RoceV2));
     let kind = |gid: &Gid| match gid.gid.starts_with("0000:0000:0000:0000:0000:ffff:") {
         true => 3,
         false if is_link_local(&gid.gid) => 1,
@@ -66,8 +63,9 @@ fn best_kind(context: &Context<'_>, port: &PortView<'_>) -> Option<u64> {
     };
     let best = of_v2.map(kind).max().unwrap_or(0);
     // Where virtual functions work, the function that they are of may go without.
-    let address = port.device.pci.map(|pci| pci.to_string());
-    let sriov = context.pci().and_then(|pci| pci.sriov.get(&address?));
+    let sriov = context
+        .pci()
+        .and_then(|pci| pci.sriov.get(&port.address()?));
     let left_alone = !table.complete || sriov.is_some_and(|sriov| sriov.enabled > 0);
     (best >= 2 || !left_alone).then_some(best)
 }
@@ -78,72 +76,47 @@ fn table<'a>(context: &Context<'a>, port: &PortView<'_>) -> Option<&'a GidTable>
 }
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
-    context
-        .rails()
-        .filter(|port| port.is_roce() && port.is_active() && port.port.netdev.is_some())
-        .filter_map(|port| judge(context, port))
-        .collect()
+    let judged =
+        |rail: &&PortView<'_>| rail.is_roce() && rail.is_active() && rail.port.netdev.is_some();
+    let rails = context.rails().filter(judged);
+    rails.filter_map(|rail| judge(context, rail)).collect()
 }
 
 fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
+    let subject = &port.subject;
     let say = |doc: &ReasonDoc, message: String| context.of_port(doc, port, message);
-    let table = table(context, port);
-    if let Some(less) = GIDS.judge(context, port)
-        && table.is_some_and(|table| table.complete)
-    {
-        return Some(less);
-    }
-    let Some(table) = table else {
+    let Some(table) = table(context, port) else {
         // Before the first look nothing is known; a look that gave no table is reported.
-        let looked = context
-            .health("gids", &port.key.device.0)
-            .is_some_and(|health| {
-                health.fault.is_some() || health.stalled_since.is_some() || health.last_ok.is_some()
-            });
-        return looked.then(|| {
-            say(
-                &UNREADABLE,
-                format!("the GID table of {} cannot be read", port.subject),
-            )
-        });
+        let health = context.health("gids", &port.key.device.0)?;
+        let failed = health.fault.is_some() || health.stalled_since.is_some();
+        let message = format!("the GID table of {subject} cannot be read");
+        return (failed || health.last_ok.is_some()).then(|| say(&UNREADABLE, message));
     };
-    let v2: Vec<&Gid> = table
-        .gids
-        .iter()
-        .filter(|gid| gid.kind == Some(GidKind::RoceV2))
-        .collect();
+    let less = GIDS.judge(context, port).filter(|_| table.complete);
+    if less.is_some() {
+        return less;
+    }
+    let all = table.gids.len();
+    let v2 = || (table.gids.iter()).filter(|gid| gid.kind == Some(GidKind::RoceV2));
     let untyped = table.gids.iter().filter(|gid| gid.kind.is_none()).count();
-    if untyped > 0 && v2.iter().all(|gid| is_link_local(&gid.gid)) {
-        let message = format!(
-            "{}: the types of {untyped} of its {} GIDs cannot be read",
-            port.subject,
-            table.gids.len()
-        );
-        return Some(say(&UNREADABLE, message));
-    }
-    if v2.is_empty() {
-        if !table.complete {
-            return None;
+    let only_local = v2().all(|gid| is_link_local(&gid.gid));
+    match v2().count() {
+        _ if untyped > 0 && only_local => {
+            let message =
+                format!("{subject}: the types of {untyped} of its {all} GIDs cannot be read");
+            Some(say(&UNREADABLE, message))
         }
-        return Some(
-            say(
-                &NO_ROCE_V2,
-                format!(
-                    "{} is up, but none of its {} GIDs is of RoCE v2",
-                    port.subject,
-                    table.gids.len()
-                ),
-            )
-            .with("gids", table.gids.len()),
-        );
+        _ if !table.complete => None,
+        0 => {
+            let message = format!("{subject} is up, but none of its {all} GIDs is of RoCE v2");
+            Some(say(&NO_ROCE_V2, message).with("gids", all))
+        }
+        local if only_local => {
+            let message = format!("{subject} has link-local RoCE v2 addresses only");
+            Some(say(&LINK_LOCAL_ONLY, message).with("roce_v2_gids", local))
+        }
+        _ => None,
     }
-    (table.complete && v2.iter().all(|gid| is_link_local(&gid.gid))).then(|| {
-        say(
-            &LINK_LOCAL_ONLY,
-            format!("{} has link-local RoCE v2 addresses only", port.subject),
-        )
-        .with("roce_v2_gids", v2.len())
-    })
 }
 
 /// fe80::/10, in the kernel's full text form.

@@ -12,7 +12,7 @@ use crate::observe::kernel::Note;
 use crate::observe::netdev::NetdevFacts;
 use crate::observe::rdma::{Function, LinkLayer, PhysState, PortState};
 use crate::observe::reading::Reading;
-use crate::units::Millis;
+use crate::units::{Millis, PortKey};
 use std::time::Duration;
 
 pub(super) const ID: &str = "link_state";
@@ -110,24 +110,19 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
 
 /// Rails of a device that is there, which it no longer lists.
 fn unlisted_ports<'a>(context: &'a Context<'_>) -> impl Iterator<Item = Candidate> + 'a {
-    let policy = &context.policy.link_state;
-    let devices = context.snapshot.devices.iter();
-    devices
-        .flat_map(|devices| devices.value.iter())
-        .flat_map(move |device| {
-            let of_device = device.port_key(0)..=device.port_key(u32::MAX);
-            let remembered = context.roles.range(of_device).map(|(key, _)| key);
-            remembered
-                .filter(|key| context.is_rail(key))
-                .filter(|key| device.ports.iter().all(|port| port.number != key.port))
-                .map(move |key| {
-                    let subject = format!("{}/{}", device.name, key.port);
-                    let message = format!("state of {subject} is not known: it has left the list");
-                    let about = (key.to_string(), subject);
-                    (context.candidate(&STATE_UNREADABLE, about, message))
-                        .raised_after(policy.unknown_raise_after.0)
-                })
+    let after = context.policy.link_state.unknown_raise_after.0;
+    context.devices().flat_map(move |device| {
+        let of_device = device.port_key(0)..=device.port_key(u32::MAX);
+        let is_listed = |key: &PortKey| device.ports.iter().any(|port| port.number == key.port);
+        let known = context.roles.range(of_device).map(|(key, _)| key);
+        let gone = known.filter(move |key| context.is_rail(key) && !is_listed(key));
+        gone.map(move |key| {
+            let subject = format!("{}/{}", device.name, key.port);
+            let message = format!("state of {subject} is not known: it has left the list");
+            let found = context.candidate(&STATE_UNREADABLE, (key.to_string(), subject), message);
+            found.raised_after(after)
         })
+    })
 }
 
 fn phys_state(port: &PortView<'_>) -> PhysState {

@@ -17,10 +17,8 @@ pub const CHECK: Check = Check {
     reasons: REASONS,
     timing: |policy| policy.mtu.timing(),
     run: |context| {
-        let rails = context.rails();
-        rails
-            .filter_map(|rail| ROCE_MTU.judge(context, rail))
-            .collect()
+        let judge = |rail| ROCE_MTU.judge(context, rail);
+        context.rails().filter_map(judge).collect()
     },
 };
 

@@ -35,7 +35,7 @@ pub(super) mod nearness;
 mod second_ports;
 
 use crate::glob::{Glob, any_matches};
-use crate::observe::fabric::{SeenFabric, remember};
+use crate::observe::fabric::SeenFabric;
 use crate::observe::history::History;
 use crate::observe::pci::PciFacts;
 use crate::observe::rdma::{Function, PortState, RdmaDevice, RdmaPort};
@@ -105,37 +105,14 @@ pub struct Proof {
     pub proven: usize,
 }
 
-/// Roles of all ports that the snapshot shows, and of those of vanished devices.
-pub fn roles(
-    snapshot: &Snapshot,
-    history: &History,
-    overrides: &RoleOverrides,
-) -> BTreeMap<PortKey, RoleFacts> {
-    let mut fabric = history.fabric.clone();
-    remember(&mut fabric, snapshot);
-    roles_in(
-        &fabric,
-        snapshot,
-        history,
-        (overrides, ShapeSays::default()),
-    )
-}
-
-/// The same where the history already holds this snapshot.
+/// Roles of all ports that the snapshot shows, and of those of vanished devices; the history holds this
+/// snapshot already.
 pub fn roles_of_taken_in(
     snapshot: &Snapshot,
     history: &History,
     (overrides, says): (&RoleOverrides, ShapeSays),
 ) -> BTreeMap<PortKey, RoleFacts> {
-    roles_in(&history.fabric, snapshot, history, (overrides, says))
-}
-
-fn roles_in(
-    fabric: &BTreeMap<DeviceKey, SeenFabric>,
-    snapshot: &Snapshot,
-    history: &History,
-    (overrides, says): (&RoleOverrides, ShapeSays),
-) -> BTreeMap<PortKey, RoleFacts> {
+    let fabric = &history.fabric;
     let ports: Vec<Port<'_>> = fabric
         .values()
         .flat_map(|seen| {
@@ -234,20 +211,13 @@ struct Port<'a> {
 
 impl<'a> Port<'a> {
     fn matches(&self, patterns: &[Glob]) -> bool {
-        any_matches(patterns, &self.device.name)
-            || any_matches(
-                patterns,
-                &format!("{}/{}", self.device.name, self.port.number),
-            )
-            || self
-                .device
-                .pci
-                .is_some_and(|pci| any_matches(patterns, &pci.to_string()))
-            || self
-                .port
-                .netdev
-                .as_deref()
-                .is_some_and(|netdev| any_matches(patterns, netdev))
+        let names = [
+            Some(self.device.name.clone()),
+            Some(format!("{}/{}", self.device.name, self.port.number)),
+            self.device.pci.map(|pci| pci.to_string()),
+            self.port.netdev.clone(),
+        ];
+        (names.iter().flatten()).any(|name| any_matches(patterns, name))
     }
 
     fn kind(&self) -> Kind<'a> {

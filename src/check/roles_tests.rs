@@ -1,12 +1,20 @@
 //! Roles on the machines that people have, and roles while these break.
 
 use super::*;
+use crate::observe::fabric::remember;
 use crate::observe::netdev::{NetdevFacts, OvsRoute};
 use crate::observe::pci::{Distance, PciFacts};
 use crate::observe::rdma::{LinkFacts, LinkLayer, LinkRate, PhysState, Sriov, Via};
 use crate::observe::reading::{Reading, Stamped};
 use crate::units::{BitsPerSec, DeviceKey, Millis};
 use std::sync::Arc;
+
+/// The roles, once the history holds the snapshot.
+fn roles(snapshot: &Snapshot, history: &History, overrides: &RoleOverrides) -> Roles {
+    let mut history = history.clone();
+    remember(&mut history.fabric, snapshot);
+    roles_of_taken_in(snapshot, &history, (overrides, ShapeSays::default()))
+}
 
 #[path = "roles_machines_tests.rs"]
 mod machines;

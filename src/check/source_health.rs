@@ -5,7 +5,6 @@ use super::policy::Limit;
 use super::{Candidate, Check, Context, Weight};
 use crate::observe::counters::PmaSkip;
 use crate::observe::history::KERNEL_LOG_LOST;
-use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::Fault;
 use crate::observe::snapshot::SourceHealth;
 use crate::units::{DeviceKey, PortKey};
@@ -69,23 +68,16 @@ fn counters_refused<'a>(context: &'a Context<'_>) -> impl Iterator<Item = Candid
 
 /// Devices that are there and cannot be listed, one by one: of a rail nothing is known then.
 fn unread_devices<'a>(context: &'a Context<'_>) -> impl Iterator<Item = Candidate> + 'a {
-    devices(context).filter_map(move |device| {
+    context.devices().filter_map(move |device| {
         let fault = device.unread.as_ref()?;
         let rail = has_rail(context, |port| port.device == device.key);
-        let key = format!("devices {}", device.key);
-        let candidate = failing(
-            context,
-            key,
+        let (key, about) = (
+            format!("devices {}", device.key),
             format!("devices/{}", device.name),
-            "devices",
-            fault,
         );
-        Some(candidate.weighing(Weight::counting_if(rail)))
+        let found = failing(context, (key, about), "devices", fault);
+        Some(found.weighing(Weight::counting_if(rail)))
     })
-}
-
-fn devices<'a>(context: &Context<'a>) -> impl Iterator<Item = &'a RdmaDevice> {
-    (context.snapshot.devices.iter()).flat_map(|devices| devices.value.iter())
 }
 
 fn has_rail(context: &Context<'_>, is: impl Fn(&PortKey) -> bool) -> bool {
@@ -95,8 +87,7 @@ fn has_rail(context: &Context<'_>, is: impl Fn(&PortKey) -> bool) -> bool {
 /// A source that cannot be read.
 fn failing(
     context: &Context<'_>,
-    key: String,
-    about: String,
+    (key, about): (String, String),
     source: &str,
     fault: &Fault,
 ) -> Candidate {
@@ -128,8 +119,8 @@ fn judge(context: &Context<'_>, health: &SourceHealth) -> Option<Candidate> {
     let fault = health.fault.as_ref()?;
     // What is listed one by one above.
     let listed = &*health.source == "devices"
-        && devices(context).any(|device| device.unread.as_ref() == Some(fault));
-    (!listed).then(|| failing(context, key, about, &health.source, fault))
+        && (context.devices()).any(|device| device.unread.as_ref() == Some(fault));
+    (!listed).then(|| failing(context, (key, about), &health.source, fault))
 }
 
 /// `link/mlx5_3`: the source, and its subject by name.

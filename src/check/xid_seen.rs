@@ -31,10 +31,7 @@ pub struct XidSeen {
 
 /// Every code of every GPU, newest last; the oldest are left out beyond a bound.
 pub fn seen(history: &History) -> Vec<XidSeen> {
-    let mut all: Vec<XidSeen> = history
-        .kernel
-        .gpus
-        .iter()
+    let mut all: Vec<XidSeen> = (history.kernel.gpus.iter())
         .flat_map(|(slot, gpu)| {
             gpu.xids.iter().map(move |(code, log)| XidSeen {
                 pci: (!slot.is_empty()).then(|| slot.clone()),
