@@ -1,15 +1,18 @@
 //! 802.1X: ports that are up and not let in. Reasons of the check `link_state`.
 
 use super::likeness::Peers;
-use super::link_state::NOT_AUTHENTICATED;
-use super::{Candidate, Context, PortView, Status, Weight};
+use super::{Candidate, Context, PortView, ReasonDoc, Status, Weight};
 use crate::observe::dot1x::Dot1xFacts;
 
 /// The interface that remedies name until they are about one.
 const SOME_INTERFACE: &str = "enp24s0np0";
 
 /// A port that is up and not authorized.
-pub(super) fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
+pub(super) fn judge(
+    context: &Context<'_>,
+    port: &PortView<'_>,
+    doc: &ReasonDoc,
+) -> Option<Candidate> {
     let (name, facts) = shut_out(context, port).filter(|_| port.is_active())?;
     let evidence = evidence(context, port);
     if evidence.is_none() && !facts.tries() {
@@ -25,7 +28,7 @@ pub(super) fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candid
     let (subject, told) = (&port.subject, facts.told());
     let message = format!("{subject} is up, but {why}: {name} is {told}{shown}");
     let attempts = if facts.failed() { 1 } else { 2 };
-    let mut candidate = (context.of_port(&NOT_AUTHENTICATED, port, message))
+    let mut candidate = (context.of_port(doc, port, message))
         .raised_after(hold.saturating_mul(attempts))
         .with("netdev", name)
         .with("dot1x", told)
@@ -42,7 +45,7 @@ pub(super) fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candid
 /// failed to authenticate.
 pub(super) fn explain(
     context: &Context<'_>,
-    port: &PortView<'_>,
+    (port, doc): (&PortView<'_>, &ReasonDoc),
     mut candidate: Candidate,
 ) -> Candidate {
     let Some((name, facts)) = shut_out(context, port) else {
@@ -57,9 +60,9 @@ pub(super) fn explain(
         false => format!("; 802.1X: {told}, which may follow from it or be the cause"),
     };
     if before {
-        let first = NOT_AUTHENTICATED.remedy.replace(SOME_INTERFACE, name);
+        let first = doc.remedy.replace(SOME_INTERFACE, name);
         let remedy = format!("{first} Else: {}", candidate.remedy);
-        candidate = candidate.fix(NOT_AUTHENTICATED.action, remedy);
+        candidate = candidate.fix(doc.action, remedy);
     }
     candidate.with("dot1x", told)
 }

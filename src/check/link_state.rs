@@ -68,7 +68,7 @@ reasons! {
         "the links of several cards fell at the same moment: a switch, its power or its restart, rather than their cables.",
         "Look at the switches at the other end: power, a restart, a change of configuration. The cables of this node are not the first suspects.";
     /// The link is up and the switch lets nothing through.
-    pub(super) failing NOT_AUTHENTICATED = "PortNotAuthenticated", FixConfiguration,
+    failing NOT_AUTHENTICATED = "PortNotAuthenticated", FixConfiguration,
         "A rail's link is up, but its wpa_supplicant says that the port is not authorized (802.1X), though it was this boot, or most rails like it are: the switch takes no RDMA traffic from it. Without such evidence it is a notice. A supplicant that does not answer says nothing.",
         "On the node: `wpa_cli -i enp24s0np0 status`, and the journal of its supplicant (`journalctl -u wpa_supplicant-wired@enp24s0np0`), which says what was refused. As a rule the certificate ran out or is not known to the switch's server: look at its dates; on OCI, oci-cn-auth renews them.";
 }
@@ -100,7 +100,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         }
         found.extend(judge_port(context, port));
         found.extend(another_layer(context, port));
-        found.extend(dot1x::judge(context, port));
+        found.extend(dot1x::judge(context, port, &NOT_AUTHENTICATED));
         found.extend(judge_bond(context, port, ports));
     }
     found.extend(subnet_manager_away(context));
@@ -188,7 +188,7 @@ fn judge_port(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         if let Some(remedy) = context.profile.and_then(Profile::remedy_for_links) {
             found = found.fix(Action::CallProvider, remedy);
         }
-        found = dot1x::explain(context, port, found);
+        found = dot1x::explain(context, (port, &NOT_AUTHENTICATED), found);
     }
     found.remedy = found.remedy.replace(SOME_PORT, &port.subject);
     Some(found)

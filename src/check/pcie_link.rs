@@ -7,7 +7,7 @@ use super::policy::Limit;
 use super::{Candidate, Check, Context, PortView, Weight};
 use crate::observe::history::AerTracks;
 use crate::observe::kernel::Note;
-use crate::observe::pci::{PciFacts, PciFunction, PcieLink};
+use crate::observe::pci::{PciFunction, PcieLink};
 use crate::observe::rdma::Function;
 use crate::observe::reading::Reading;
 use crate::observe::track::Track;
@@ -67,7 +67,7 @@ pub const PATH: Row = Row {
 fn path<'a>(context: &Context<'a>, port: &PortView<'_>) -> Option<(u64, &'a str)> {
     let pci = context.pci().filter(|pci| !pci.virtual_machine)?;
     let whole = port.device.function == Function::Physical;
-    let mut address = port.device.pci.filter(|_| whole)?.to_string();
+    let mut address = port.address().filter(|_| whole)?;
     let mut least: Option<(u64, &str)> = None;
     // Deeper than any machine.
     for _ in 0..32 {
@@ -162,17 +162,13 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         return Vec::from_iter(context.snapshot.pci.is_some().then_some(unreadable));
     };
     let mut found = Vec::new();
-    for (address, endpoint) in endpoints(context, pci) {
+    for (address, endpoint) in endpoints(context) {
         let Some(function) = pci.functions.get(&address) else {
             continue;
         };
         let above = function.parent.as_deref();
-        let link = judge_link(
-            context,
-            &endpoint,
-            function,
-            above.and_then(|at| pci.functions.get(at)),
-        );
+        let parent = above.and_then(|at| pci.functions.get(at));
+        let link = judge_link(context, &endpoint, function, parent);
         let link = link.filter(|_| !pci.virtual_machine);
         let errors = judge_errors(context, (&address, above), &endpoint);
         found.extend(link.into_iter().chain(errors).map(|mut of| {
@@ -182,38 +178,38 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         }));
     }
     // A link below what its ends can is the better word for a slow path.
-    let rails = context.rails().filter(|rail| {
-        let address = rail.device.pci.map(|pci| pci.to_string());
-        !found.iter().any(|of| Some(&of.key) == address.as_ref())
-    });
+    let told = |address: &String| found.iter().any(|of| of.key == *address);
+    let rails = (context.rails()).filter(|rail| !rail.address().as_ref().is_some_and(told));
     let slow: Vec<Candidate> = rails.filter_map(|rail| slow_path(context, rail)).collect();
     found.extend(slow);
     found
 }
 
-fn endpoints(context: &Context<'_>, pci: &PciFacts) -> BTreeMap<String, Endpoint> {
+fn endpoints(context: &Context<'_>) -> BTreeMap<String, Endpoint> {
     let mut endpoints: BTreeMap<String, Endpoint> = BTreeMap::new();
     for port in context.ports() {
-        let Some(address) = port.device.pci.map(|pci| pci.to_string()) else {
+        let Some(address) = port.address() else {
             continue;
         };
-        let endpoint = endpoints.entry(address).or_insert_with(|| Endpoint {
+        let endpoint = Endpoint {
             subject: port.device.name.clone(),
-            weight: Weight::Notice,
+            weight: port.weight(),
             gpu: false,
-        });
-        endpoint.weight = endpoint.weight.max(port.weight());
+        };
+        // Several devices of one function: a rail stands for it.
+        let known = endpoints.get(&address);
+        if known.is_none_or(|known| known.weight < endpoint.weight) {
+            endpoints.insert(address, endpoint);
+        }
     }
-    for gpu in &pci.gpus {
-        endpoints.insert(
-            gpu.to_string(),
-            Endpoint {
-                subject: gpu.to_string(),
-                weight: Weight::Verdict,
-                gpu: true,
-            },
-        );
-    }
+    endpoints.extend(context.gpus().into_iter().map(|gpu| {
+        let endpoint = Endpoint {
+            subject: gpu.clone(),
+            weight: Weight::Verdict,
+            gpu: true,
+        };
+        (gpu, endpoint)
+    }));
     endpoints
 }
 
@@ -250,11 +246,8 @@ fn judge_link(
 
 /// `16 GT/s x16`.
 fn text(link: &PcieLink) -> String {
-    format!(
-        "{} GT/s x{}",
-        f64::from(link.megatransfers) / 1000.0,
-        link.width
-    )
+    let gigatransfers = f64::from(link.megatransfers) / 1000.0;
+    format!("{gigatransfers} GT/s x{}", link.width)
 }
 
 fn judge_errors(
