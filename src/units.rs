@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 /// A PCI address: `dddd:bb:dd.f`, lower-case hex, as in `/sys/bus/pci/devices`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Bdf {
     /// PCI domain (segment); wider than 16 bits under some hypervisors (VMD, Hyper-V).
     pub domain: u32,

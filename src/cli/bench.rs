@@ -132,7 +132,7 @@ fn rails(
         }
     } else if let Some(path) = &args.node_report {
         let stdin = Path::new("-");
-        if path == stdin && (files.is_empty() || files.iter().any(|file| file == stdin)) {
+        if path == stdin && files.contains(path) {
             let both = "standard input cannot be both the report and the output of nccl-tests";
             return Err(vec![both.into()]);
         }
@@ -184,11 +184,8 @@ fn report_text(path: &Path) -> io::Result<String> {
     }
 }
 
-/// Judges all runs in the inputs, and says which inputs could not be read; `-` or no path is standard
-/// input.
+/// Judges all runs in the inputs, and says which inputs could not be read; `-` is standard input.
 fn run(paths: &[PathBuf], rails: Option<Rails>, named: Option<Collective>) -> (Bench, Vec<String>) {
-    let stdin = [PathBuf::from("-")];
-    let paths = if paths.is_empty() { &stdin } else { paths };
     let (mut inputs, mut errors) = (Vec::new(), Vec::new());
     for path in paths {
         let name = path.display().to_string();

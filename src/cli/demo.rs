@@ -10,7 +10,7 @@ mod targets;
 mod tempdir;
 
 use super::complain;
-use super::run::{FAILED, USAGE, print_out, serve};
+use super::run::{USAGE, fail, print_out, serve};
 use super::runtime::stop_signal;
 use crate::agent::AgentError;
 use crate::host::Host;
@@ -98,12 +98,11 @@ fn simulate_command(args: SimulateArgs) -> u8 {
         return print_out(&simulate::listing());
     };
     let existing = tree::list(&Host::new(&dir), ".");
+    let shown = dir.display();
     if existing.value().is_some_and(|names| !names.is_empty()) {
-        complain(format_args!(
-            "{} is not empty; name a new or empty directory",
-            dir.display()
+        return fail(format_args!(
+            "{shown} is not empty; name a new or empty directory"
         ));
-        return FAILED;
     }
     let Some(spec) = simulate::by_name(&node) else {
         complain(format_args!(
@@ -115,10 +114,7 @@ fn simulate_command(args: SimulateArgs) -> u8 {
     };
     match Node::write(spec, &dir) {
         Ok(_) => 0,
-        Err(error) => {
-            complain(format_args!("{}: {error}", dir.display()));
-            FAILED
-        }
+        Err(error) => fail(format_args!("{shown}: {error}")),
     }
 }
 
@@ -179,12 +175,8 @@ async fn run(
     };
     say(&welcome(&members, directory.path()));
     tokio::pin!(stop);
-    let budget = Budget::new(
-        members
-            .iter()
-            .filter(|one| !one.spec.rdma.is_empty())
-            .count(),
-    );
+    let in_fabric = members.iter().filter(|one| !one.spec.rdma.is_empty());
+    let budget = Budget::new(in_fabric.count());
     let mut runners = Vec::with_capacity(members.len());
     for member in &members {
         runners.push(set_up(args, member, &budget)?);
@@ -291,11 +283,8 @@ fn set_up(args: &DemoArgs, member: &Member, budget: &Arc<Budget>) -> io::Result<
     let mut node = Node::write(member.spec.clone(), &member.root)?;
     let mut before = member.scenario.before.iter();
     before.try_for_each(|event| node.apply(event))?;
-    Ok(Runner::new(
-        node,
-        ClusterNode::new(&member.spec, budget),
-        args.speed,
-    ))
+    let cluster = ClusterNode::new(&member.spec, budget);
+    Ok(Runner::new(node, cluster, args.speed))
 }
 
 /// One agent, until the demo ends or its scenario says that it leaves.
@@ -339,10 +328,8 @@ fn welcome(members: &[Member], directory: &Path) -> String {
         "{} simulated nodes in {shown}, each with an agent of its own. Open any of them in a browser. Ctrl-C ends.\n\n",
         members.len()
     );
-    for Member {
-        scenario, listen, ..
-    } in members
-    {
+    for member in members {
+        let (scenario, listen) = (&member.scenario, member.listen);
         text += &format!("{}  http://{listen}/  {}\n", scenario.name, scenario.about);
     }
     text

@@ -39,15 +39,13 @@ struct JsonEvent<'a> {
     line: &'a str,
 }
 
-/// Decodes the inputs, `-` or none being standard input, to `out`. An input that cannot be read is
+/// Decodes the inputs, `-` being standard input, to `out`. An input that cannot be read is
 /// listed in the summary and does not stop the others. A reader that hangs up ends the run without error.
 ///
 /// # Errors
 /// The output cannot be written.
 pub fn run(inputs: &[PathBuf], json: bool, out: &mut impl Write) -> io::Result<KmsgSummary> {
     let mut total = KmsgSummary::default();
-    let stdin = [PathBuf::from("-")];
-    let inputs = if inputs.is_empty() { &stdin } else { inputs };
     for path in inputs {
         match decode_one(path, json, out, &mut total) {
             Ok(()) => {}

@@ -40,10 +40,8 @@ impl Outcome {
     }
 }
 
-/// Reads and judges the inputs; `-` or no path is standard input.
+/// Reads and judges the inputs; `-` is standard input.
 pub fn run(paths: &[PathBuf]) -> Outcome {
-    let stdin = [PathBuf::from("-")];
-    let paths = if paths.is_empty() { &stdin } else { paths };
     let mut outcome = Outcome::default();
     for path in paths {
         let name = path.display().to_string();

@@ -109,14 +109,8 @@ fn accept(config: &Config) -> u8 {
         Some(Ok(())) => print_out(
             "What this machine was at its best is forgotten within a minute; faults that are seen now stay.\n",
         ),
-        Some(Err(error)) => {
-            complain(format!("cannot write to the state directory: {error}"));
-            FAILED
-        }
-        None => {
-            complain("the state directory does not answer");
-            FAILED
-        }
+        Some(Err(error)) => fail(format_args!("cannot write to the state directory: {error}")),
+        None => fail("the state directory does not answer"),
     }
 }
 
@@ -199,9 +193,10 @@ fn print(text: &str) -> Status {
     }
 }
 
+/// The inputs that are named, or else `-`, standard input.
 pub(super) fn files_of(matches: &ArgMatches) -> Vec<PathBuf> {
     let files = matches.get_many::<PathBuf>("files");
-    files.into_iter().flatten().cloned().collect()
+    files.map_or_else(|| vec!["-".into()], |files| files.cloned().collect())
 }
 
 fn nccl_command(matches: &ArgMatches) -> Status {
@@ -277,20 +272,13 @@ fn preflight_command(matches: &ArgMatches) -> Status {
         let path = copied.map_err(|error| fail(format_args!("{}: {error}", dir.display())))?;
         return print(&format!("{}\n", path.display()));
     }
-    if !settings.root.is_dir() {
-        let root = settings.root.display();
-        return Err(refuse(format_args!(
-            "--host-root {root}: no such directory"
-        )));
-    }
+    let root = settings.root.display();
+    let missing = || refuse(format_args!("--host-root {root}: no such directory"));
+    settings.root.is_dir().then_some(()).ok_or_else(missing)?;
     let (state, report) = preflight::run(&settings, std::env::vars_os(), output(matches));
     print(&report)?;
-    match settings.warn {
-        true => Ok(0),
-        false => Ok(settings
-            .fail_on
-            .exit_status(state, check::ExitCodes::Default)),
-    }
+    let status = (settings.fail_on).exit_status(state, check::ExitCodes::Default);
+    Ok(if settings.warn { 0 } else { status })
 }
 
 /// Runs a service until it is stopped, and returns the exit status.
@@ -312,11 +300,12 @@ pub(super) fn serve(run: impl Future<Output = io::Result<()>>) -> u8 {
 
 /// Starts the agent's own log on standard error; `quiet` limits it to warnings and errors.
 pub(super) fn init_log(config: &Config, quiet: bool) {
-    let level = if quiet {
-        config.agent.log_level.level().min(tracing::Level::WARN)
+    let most = if quiet {
+        tracing::Level::WARN
     } else {
-        config.agent.log_level.level()
+        tracing::Level::TRACE
     };
+    let level = config.agent.log_level.level().min(most);
     let log = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(io::stderr)

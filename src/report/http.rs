@@ -10,7 +10,7 @@ use super::{ClusterStatus, Report};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::header::{self, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -73,16 +73,13 @@ impl Default for Limits {
     }
 }
 
+/// An answer with its whole body.
+pub type Answer = Response<Full<Bytes>>;
+
 /// What a server answers, and how it is guarded.
 pub trait Answers: Send + Sync + 'static {
     /// The answer to one request; the body of a HEAD request's answer is left unsent by hyper.
-    fn answer(
-        &self,
-        method: &Method,
-        path: &str,
-        headers: &HeaderMap,
-        client: &[CertificateDer<'_>],
-    ) -> Response<Full<Bytes>>;
+    fn answer(&self, request: &Request<Incoming>, client: &[CertificateDer<'_>]) -> Answer;
     /// Bounds on what clients can take.
     fn limits(&self) -> Limits;
     /// TLS and who may ask.
@@ -106,24 +103,19 @@ pub struct ServeState<S> {
 }
 
 impl<S: Fn() -> AgentStats + Send + Sync + 'static> Answers for ServeState<S> {
-    fn answer(
-        &self,
-        method: &Method,
-        path: &str,
-        headers: &HeaderMap,
-        client: &[CertificateDer<'_>],
-    ) -> Response<Full<Bytes>> {
+    fn answer(&self, request: &Request<Incoming>, client: &[CertificateDer<'_>]) -> Answer {
+        let path = request.uri().path();
         let route = match path {
             "/metrics" | "/report" | "/healthz" | "/readyz" | "/" | "/paused" => path,
             _ if runbooks::at(path).is_some() => path,
             _ => return plain(StatusCode::NOT_FOUND, "not found\n"),
         };
         if !auth::is_open(route)
-            && let Some(refusal) = self.guard.access().refusal(headers, client)
+            && let Some(refusal) = self.guard.access().refusal(request.headers(), client)
         {
             return refusal;
         }
-        if let Some(refusal) = not_a_read(method) {
+        if let Some(refusal) = not_a_read(request.method()) {
             return refusal;
         }
         // The channels' guards are dropped at once: no writer ever waits for an encoding.
@@ -171,7 +163,7 @@ impl<S: Fn() -> AgentStats + Send + Sync + 'static> Answers for ServeState<S> {
 }
 
 /// The refusal of a request that would change something: there is nothing to change.
-pub fn not_a_read(method: &Method) -> Option<Response<Full<Bytes>>> {
+pub fn not_a_read(method: &Method) -> Option<Answer> {
     if method == Method::GET || method == Method::HEAD {
         return None;
     }
@@ -182,12 +174,12 @@ pub fn not_a_read(method: &Method) -> Option<Response<Full<Bytes>>> {
 }
 
 /// An answer in plain text.
-pub fn plain(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
+pub fn plain(status: StatusCode, text: &'static str) -> Answer {
     respond(status, TEXT_TYPE, Bytes::from_static(text.as_bytes()))
 }
 
 /// A page, which may do nothing but show itself.
-fn html(body: Bytes) -> Response<Full<Bytes>> {
+fn html(body: Bytes) -> Answer {
     let mut response = respond(StatusCode::OK, "text/html; charset=utf-8", body);
     let headers = response.headers_mut();
     for (name, value) in [
@@ -200,7 +192,7 @@ fn html(body: Bytes) -> Response<Full<Bytes>> {
 }
 
 /// An answer of a content type.
-pub fn respond(status: StatusCode, kind: &'static str, body: Bytes) -> Response<Full<Bytes>> {
+pub fn respond(status: StatusCode, kind: &'static str, body: Bytes) -> Answer {
     let mut response = Response::new(Full::new(body));
     *response.status_mut() = status;
     let headers = response.headers_mut();
@@ -331,8 +323,7 @@ async fn requests(
     let limits = state.limits();
     let service = service_fn(|request: Request<Incoming>| {
         tick();
-        let (method, path) = (request.method(), request.uri().path());
-        let response = state.answer(method, path, request.headers(), &client);
+        let response = state.answer(&request, &client);
         async { Ok::<_, Infallible>(response) }
     });
     let serving = http1::Builder::new()

@@ -83,12 +83,8 @@ impl ReportedPort<'_> {
         }
         let told = self.link?.rate.value()?.rate;
         let speed = self.netdev.and_then(|netdev| netdev.speed_mbps.value());
-        true_rate(
-            self.port.link_layer,
-            &self.device.driver,
-            told,
-            speed.copied(),
-        )
+        let (layer, driver) = (self.port.link_layer, &self.device.driver);
+        true_rate(layer, driver, told, speed.copied())
     }
 
     /// Whether gangs run over it.

@@ -57,11 +57,8 @@ pub fn encode(report: &Report, style: Style) -> String {
     supplicants(&mut page, &ports);
     node_facts(&mut page, report);
     page.listed("Muted checks: ", &report.muted, ", ");
-    page.listed(
-        "Sources that did not answer: ",
-        &blind_sources(report),
-        ", ",
-    );
+    let blind = blind_sources(report);
+    page.listed("Sources that did not answer: ", &blind, ", ");
     if !findings_first {
         findings(&mut page, report);
     }
@@ -90,11 +87,8 @@ fn headline(page: &mut Page, report: &Report) {
         true => "",
         false => ", first window not complete",
     };
-    page.wrapped(
-        &lead,
-        word.len() + 2,
-        &format!("{}{reasons}{since}{young}", report.node),
-    );
+    let sentence = format!("{}{reasons}{since}{young}", report.node);
+    page.wrapped(&lead, word.len() + 2, &sentence);
     for doc in readiness::explained(&report.reasons) {
         page.wrapped("  ", 2, doc.meaning);
         page.wrapped("  fix:  ", 8, doc.remedy);
@@ -233,11 +227,8 @@ fn node_facts(page: &mut Page, report: &Report) {
         page.wrapped("  ", 2, &there);
     }
     page.listed("Virtual functions: ", &virtual_functions(report), ", ");
-    page.listed(
-        "Virtual functions switched off: ",
-        &disabled_functions(report),
-        "; ",
-    );
+    let disabled = disabled_functions(report);
+    page.listed("Virtual functions switched off: ", &disabled, "; ");
     page.wrapped("", 2, &format!("GPUs: {gpus}{driver}; GDS: {gds}"));
     page.wrapped("", 2, &format!("GPUDirect RDMA: {path}{why}"));
 }
@@ -246,13 +237,11 @@ fn node_facts(page: &mut Page, report: &Report) {
 fn virtual_functions(report: &Report) -> Vec<String> {
     let pci = report.snapshot.pci.as_ref();
     let of = pci.into_iter().flat_map(|pci| pci.value.sriov.values());
-    counted(
-        of.flat_map(|of| of.functions.values())
-            .map(|driver| match driver.as_deref() {
-                Some(driver) if gives_away(driver) => format!("{driver} (no verbs)"),
-                driver => driver.unwrap_or("none").to_string(),
-            }),
-    )
+    let drivers = of.flat_map(|of| of.functions.values());
+    counted(drivers.map(|driver| match driver.as_deref() {
+        Some(driver) if gives_away(driver) => format!("{driver} (no verbs)"),
+        driver => driver.unwrap_or("none").to_string(),
+    }))
 }
 
 /// How many there are of each word: `3 active`.
@@ -323,14 +312,8 @@ fn one_finding(page: &mut Page, report: &Report, finding: &Finding) {
         true => String::new(),
         false => format!(", for {}", ago(report, finding.since)),
     };
-    page.wrapped(
-        &lead,
-        2,
-        &format!(
-            "{}  {} ({}{since})",
-            finding.subject, finding.reason, finding.check
-        ),
-    );
+    let (subject, reason, check) = (&finding.subject, &finding.reason, &finding.check);
+    page.wrapped(&lead, 2, &format!("{subject}  {reason} ({check}{since})"));
     page.wrapped("  ", 2, &finding.message);
     let seen = finding.evidence.iter().map(|(name, value)| match value {
         serde_json::Value::String(text) => format!("{name}={text}"),

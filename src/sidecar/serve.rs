@@ -4,11 +4,10 @@ use crate::check::nccl::NcclVerdict;
 use crate::observe::pod::ContainerKey;
 use crate::report::catalogue::Detail;
 use crate::report::http::tls_auth::TlsAuth;
-use crate::report::http::{self, Answers, Limits, METRICS_TYPE};
+use crate::report::http::{self, Answer, Answers, Limits, METRICS_TYPE};
 use crate::report::metrics::{self, Exposition, nccl};
-use bytes::Bytes;
-use http_body_util::Full;
-use hyper::{HeaderMap, Method, Response, StatusCode};
+use hyper::body::Incoming;
+use hyper::{Request, StatusCode};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::net::TcpListener;
@@ -46,17 +45,11 @@ struct Serve {
 }
 
 impl Answers for Serve {
-    fn answer(
-        &self,
-        method: &Method,
-        path: &str,
-        _: &HeaderMap,
-        _: &[CertificateDer<'_>],
-    ) -> Response<Full<Bytes>> {
-        if let Some(refusal) = http::not_a_read(method) {
+    fn answer(&self, request: &Request<Incoming>, _: &[CertificateDer<'_>]) -> Answer {
+        if let Some(refusal) = http::not_a_read(request.method()) {
             return refusal;
         }
-        match path {
+        match request.uri().path() {
             "/metrics" => {
                 let page = Arc::clone(&self.page.borrow());
                 http::respond(StatusCode::OK, METRICS_TYPE, page.metrics().into())

@@ -304,7 +304,6 @@ fn function(
     PciSpec {
         bdf: place.at,
         parent: place.parent,
-        root: None,
         vendor,
         device,
         class,
@@ -313,10 +312,7 @@ fn function(
         link: (speed.clone(), width),
         max_link: (speed, width),
         aer: Some([0; 3]),
-        dead: false,
-        physfn: None,
-        sriov: None,
-        p2p: None,
+        ..PciSpec::default()
     }
 }
 
@@ -574,7 +570,6 @@ fn add_netdev(
         name: name.into(),
         pci,
         ifindex: spec.netdevs.len() as u32 + 2,
-        dev_port: 0,
         kind: if group.infiniband { 32 } else { 1 },
         admin_up: true,
         carrier: true,
@@ -586,9 +581,7 @@ fn add_netdev(
         }),
         carrier_changes: 3,
         master: group.master.clone(),
-        ethtool: None,
-        dcb: None,
-        vf_links: None,
+        ..NetdevSpec::default()
     });
 }
 

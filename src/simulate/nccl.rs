@@ -107,24 +107,29 @@ impl Gang {
         for ring in 0..self.ranks {
             let (first, last) = (ring, (ring + self.ranks - 1) % self.ranks);
             let via = via.replace("{ring}", &ring.to_string());
-            let channel = format!("Channel {ring:02}/0");
+            // Node's first rank and number on the node, of both ends.
+            let mut channel = |from: (u32, u32), to: (u32, u32), how: &str| {
+                let (a, b) = (from.0 + from.1, to.0 + to.1);
+                let ends = format!("{a}[{}] -> {b}[{}]", from.1, to.1);
+                lines.push(format!("Channel {ring:02}/0 : {ends} {how}"));
+            };
             if rank == first {
-                let (from, to) = (other(self.nodes - 1) + last, base + first);
-                lines.push(format!(
-                    "{channel} : {from}[{last}] -> {to}[{first}] [receive] via {via}"
-                ));
+                let before = other(self.nodes - 1);
+                channel(
+                    (before, last),
+                    (base, first),
+                    &format!("[receive] via {via}"),
+                );
             }
             if rank == last {
-                let (from, to) = (base + last, other(1) + first);
-                lines.push(format!(
-                    "{channel} : {from}[{last}] -> {to}[{first}] [send] via {via}"
-                ));
+                channel(
+                    (base, last),
+                    (other(1), first),
+                    &format!("[send] via {via}"),
+                );
             } else {
-                let next = (rank + 1) % self.ranks;
-                let (from, to) = (base + rank, base + next);
-                lines.push(format!(
-                    "{channel} : {from}[{rank}] -> {to}[{next}] via P2P/CUMEM/read"
-                ));
+                let next = (base, (rank + 1) % self.ranks);
+                channel((base, rank), next, "via P2P/CUMEM/read");
             }
         }
         lines

@@ -31,6 +31,14 @@ const TRAFFIC: [(&str, u64); 10] = [
     ("unicast_xmit_packets", 4096),
 ];
 
+/// Statistics that traffic raises, without `_bytes` and `_packets`.
+const STATISTICS: [&str; 4] = [
+    "rx_vport_rdma_unicast",
+    "tx_vport_rdma_unicast",
+    "rx_prio3",
+    "tx_prio3",
+];
+
 /// The parts of a node that are written separately.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
@@ -73,7 +81,7 @@ impl Node {
             now_micros: 0,
         };
         parts.into_iter().try_for_each(|part| node.sync(part))?;
-        node.append_kmsg(6, 0, "Linux version 6.8.0-52-generic", None)?;
+        node.kmsg(6, 0, "Linux version 6.8.0-52-generic", None)?;
         Ok(node)
     }
 
@@ -304,12 +312,7 @@ impl Node {
             self.sync(Part::Device(device))?;
             if let Some(name) = netdev {
                 self.netdev(&name, |netdev| {
-                    for row in [
-                        "rx_vport_rdma_unicast",
-                        "tx_vport_rdma_unicast",
-                        "rx_prio3",
-                        "tx_prio3",
-                    ] {
+                    for row in STATISTICS {
                         add_statistic(netdev, &format!("{row}_bytes"), bytes);
                         add_statistic(netdev, &format!("{row}_packets"), bytes / 4096);
                     }
@@ -327,20 +330,12 @@ impl Node {
         device: Option<Bdf>,
     ) -> io::Result<()> {
         let micros = match (micros, self.now_micros) {
+            // The first record is the kernel's greeting.
+            (0, 0) if self.next_sequence == 0 => 0,
             (0, 0) => self.last_micros + 1_000_000,
             (0, now) => now.max(self.last_micros),
             (micros, _) => micros,
         };
-        self.append_kmsg(priority, micros, text, device)
-    }
-
-    fn append_kmsg(
-        &mut self,
-        priority: u32,
-        micros: u64,
-        text: &str,
-        device: Option<Bdf>,
-    ) -> io::Result<()> {
         let sequence = self.next_sequence;
         (self.next_sequence, self.last_micros) = (sequence + 1, micros);
         let record = render::kernel_log_record(priority, sequence, micros, text, device);

@@ -19,6 +19,14 @@ const UNCORRECTABLE: &str = "Undefined DLP SDES TLP FCP CmpltTO CmpltAbrt UnxCmp
      UncorrIntErr BlockedTLP AtomicOpBlocked TLPBlockedErr PoisonTLPBlocked";
 /// `/proc/driver/nvidia/gpus/BDF/information`.
 const GPU_INFORMATION: &str = include_str!("data/gpu_information.txt");
+/// `/proc/driver/nvidia/version` of either kernel module, and `params`.
+const NVIDIA_OPEN: &str = include_str!("data/nvidia_version_open.txt");
+const NVIDIA_PROPRIETARY: &str = include_str!("data/nvidia_version_proprietary.txt");
+const NVIDIA_PARAMS: &str = include_str!("data/nvidia_params.txt");
+/// `/proc/PID/net/dev`, `netstat` and `snmp` (net/ipv4/proc.c).
+const NET_DEV: &str = include_str!("data/net_dev.txt");
+const NETSTAT: &str = include_str!("data/netstat.txt");
+const SNMP: &str = include_str!("data/snmp.txt");
 /// `/proc/driver/nvidia-fs/stats` without the lines of GPUs.
 const NVIDIA_FS_STATS: &str = include_str!("data/nvidia_fs_stats.txt");
 /// Bytes of a TCP segment as the kernel counts it (after GRO, before TSO).
@@ -462,49 +470,35 @@ fn buses(tree: &mut Tree, spec: &NodeSpec) {
 
 /// `/proc/driver/nvidia` with one directory a GPU.
 fn nvidia(tree: &mut Tree, spec: &NodeSpec) {
-    let (Some(nvidia), arch) = (&spec.nvidia, &spec.arch) else {
+    let Some(nvidia) = &spec.nvidia else {
         return;
     };
-    let version = &nvidia.version;
-    let line = match nvidia.open {
-        true => format!(
-            "Open Kernel Module for {arch}  {version}  Release Build  (builder@host)  Thu Jul 11 12:00:00 UTC 2024"
-        ),
-        false => format!("{arch} Kernel Module  {version}  Thu Nov  2 02:06:00 UTC 2023"),
+    let dir = "proc/driver/nvidia";
+    let version = if nvidia.open {
+        NVIDIA_OPEN
+    } else {
+        NVIDIA_PROPRIETARY
     };
+    let version = version.replace("{arch}", &spec.arch);
+    let version = version.replace("{version}", &nvidia.version);
+    tree.file(format!("{dir}/version"), version);
     // What GPUDirect with NICs of other IOMMU groups needs there.
-    let allowed = match arch.as_str() {
-        "aarch64" => "\nGrdmaPciTopoCheckOverride: 1",
+    let allowed = match spec.arch.as_str() {
+        "aarch64" => "GrdmaPciTopoCheckOverride: 1\n",
         _ => "",
     };
-    tree.lines(
-        "proc/driver/nvidia",
-        &[
-            (
-                "version",
-                &format_args!(
-                    "NVRM version: NVIDIA UNIX {line}\nGCC version:  gcc version 11.4.0 (Ubuntu 11.4.0-1ubuntu1~22.04)"
-                ),
-            ),
-            (
-                "params",
-                &format_args!(
-                    "ResmanDebugLevel: 4294967295\nEnableGpuFirmware: 18\nRegistryDwords: \"\"{allowed}"
-                ),
-            ),
-        ],
-    );
-    tree.dir("proc/driver/nvidia/gpus");
+    tree.file(format!("{dir}/params"), NVIDIA_PARAMS.to_string() + allowed);
+    tree.dir(format!("{dir}/gpus"));
     for (minor, gpu) in spec.gpus.iter().enumerate() {
-        let bdf = gpu.bdf;
+        let bdf = gpu.bdf.to_string();
         let text = GPU_INFORMATION
             .replace("{model}", &gpu.model)
             .replace("{uuid}", &gpu.uuid)
             .replace("{irq}", &(200 + minor).to_string())
-            .replace("{bdf}", &bdf.to_string())
+            .replace("{bdf}", &bdf)
             .replace("{minor}", &minor.to_string())
-            .replace("{version}", version);
-        tree.file(format!("proc/driver/nvidia/gpus/{bdf}/information"), text);
+            .replace("{version}", &nvidia.version);
+        tree.file(format!("{dir}/gpus/{bdf}/information"), text);
     }
 }
 
@@ -536,9 +530,6 @@ fn nvidia_fs(tree: &mut Tree, spec: &NodeSpec) {
 
 /// Processes of pods: cgroup, the counters of their network namespaces, and which queue pairs they own.
 pub(super) fn processes(spec: &NodeSpec, processes: &[ProcessSpec]) -> Tree {
-    const DEV: &str = "Inter-|   Receive                                                |  Transmit\n \
-         face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed\n    \
-         lo:       0       0    0    0    0     0          0         0        0       0    0    0    0     0       0          0";
     let mut tree = Tree::default();
     if processes.is_empty() {
         return tree;
@@ -546,27 +537,20 @@ pub(super) fn processes(spec: &NodeSpec, processes: &[ProcessSpec]) -> Tree {
     tree.line("proc/1/status", "Name:\tsystemd\nNSpid:\t1");
     for process in processes {
         let pid = process.pid;
-        let (bytes, segments) = (process.tcp, process.tcp / SEGMENT);
+        let (bytes, segments) = (process.tcp.to_string(), process.tcp / SEGMENT);
+        let counted = |text: &str| {
+            let text = text.replace("{segments}", &segments.to_string());
+            text.replace("{bytes}", &bytes)
+        };
         // cgroup v2 under systemd (pkg/kubelet/cm/cgroup_manager_linux.go).
         let slice = process.pod.replace('-', "_");
         let cgroup =
             format!("0::/kubepods.slice/kubepods-pod{slice}.slice/cri-containerd-{pid:064x}.scope");
-        // As net/ipv4/proc.c prints them. `net/dev` never changes: its inode identifies the namespace.
-        let netstat = format!(
-            "TcpExt: TCPOrigDataSent\nTcpExt: {segments}\nIpExt: InOctets OutOctets\nIpExt: {bytes} {bytes}"
-        );
-        let snmp = format!(
-            "Ip: InReceives OutRequests ForwDatagrams\nIp: {segments} {segments} 0\n\
-             Tcp: InSegs OutSegs RetransSegs\nTcp: {segments} {segments} 0\n\
-             Udp: InDatagrams OutDatagrams\nUdp: 0 0"
-        );
-        let files: [(&str, &dyn std::fmt::Display); 4] = [
-            ("cgroup", &cgroup),
-            ("net/dev", &DEV),
-            ("net/netstat", &netstat),
-            ("net/snmp", &snmp),
-        ];
-        tree.lines(&format!("proc/{pid}"), &files);
+        tree.line(format!("proc/{pid}/cgroup"), cgroup);
+        // `net/dev` never changes: its inode identifies the namespace.
+        tree.file(format!("proc/{pid}/net/dev"), NET_DEV);
+        tree.file(format!("proc/{pid}/net/netstat"), counted(NETSTAT));
+        tree.file(format!("proc/{pid}/net/snmp"), counted(SNMP));
     }
     let owners = processes.iter().filter(|process| process.queue_pairs);
     let owners: Vec<u32> = owners.map(|process| process.pid).collect();

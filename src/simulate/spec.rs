@@ -71,7 +71,7 @@ pub struct NodeSpec {
 }
 
 /// A PCI function below /sys/bus/pci/devices.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PciSpec {
     /// Address of the function, such as `0000:18:00.0`.
     pub bdf: Bdf,
@@ -179,7 +179,7 @@ pub struct GidSpec {
 }
 
 /// A network device below /sys/class/net.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NetdevSpec {
     /// Name of the interface, such as `eth0`.
     pub name: String,

@@ -121,29 +121,25 @@ pub(super) fn of_low_bandwidth(
     best: f64,
 ) -> (Vec<String>, Vec<String>) {
     let (mut notes, mut remedies) = (Vec::new(), Vec::new());
-    let kind = kind(nccl, rails);
+    let (kind, count) = (kind(nccl, rails), rails.count);
     let [see_rails, compare_nodes] = advice(kind);
     // NICs in the log are those of verbs; plugins show several as one.
     let fewer = |nics: &u32| *nics < rails.count.min(topology.fewest_ranks());
     if let Some(listed) = facts.listed.filter(fewer) {
         notes.push(format!(
-            "NCCL found {listed} NICs; the node has {} rails",
-            rails.count
+            "NCCL found {listed} NICs; the node has {count} rails"
         ));
         remedies.push(match facts.setting("NCCL_IB_HCA") {
             Some(value) => format!("NCCL_IB_HCA is {value}: name all rails, or unset it."),
             None => "Give the pod all RDMA devices of its node (its resource request), and look for ports that are down: selvage check.".into(),
         });
     } else if let Some(nics) = facts.nics.filter(fewer) {
-        notes.push(format!(
-            "connections in the log use {nics} NICs; the node has {} rails",
-            rails.count
-        ));
+        let used = format!("connections in the log use {nics} NICs");
+        notes.push(format!("{used}; the node has {count} rails"));
         remedies.push("One rank for each GPU of the node (mpirun -N, or -g); a topology in the container that shows each GPU its NIC (no VM that hides PCIe; NCCL_TOPO_FILE).".into());
     } else if let Some(few) = few_rails(limit, rails, best) {
         notes.push(format!(
-            "the bandwidth is what {few} of {} rails carry",
-            rails.count
+            "the bandwidth is what {few} of {count} rails carry"
         ));
         if facts.nics.is_none() {
             remedies.push(see_rails.into());

@@ -284,12 +284,10 @@ impl Case<'_> {
         if best > limit.expected * TOLERANCE && notes.is_empty() {
             notes.push("more than a ring can carry: Tree, NVLSTree or reduction in the switches (SHARP, up to twice) send less over the rails".into());
         }
+        let verbs = [Network::Ib, Network::Roce, Network::IbOrRoce];
         if let Some(nccl) = self.nccl
             && nccl.gdrdma == Some(false)
-            && matches!(
-                nccl.network,
-                Network::Ib | Network::Roce | Network::IbOrRoce
-            )
+            && verbs.contains(&nccl.network)
         {
             notes.push("reached without GPUDirect RDMA".into());
         }
@@ -322,11 +320,9 @@ impl Case<'_> {
 
     /// Adds the lines that the verdict rests on.
     fn add_evidence(&self, out: &mut BenchVerdict) {
-        let sides = [
-            (out.out_of_place, "out of place"),
-            (out.in_place, "in place"),
-        ];
-        let best = sides.into_iter().find_map(|(peak, side)| {
+        let sides = ["out of place", "in place"].into_iter();
+        let mut sides = sides.zip([out.out_of_place, out.in_place]);
+        let best = sides.find_map(|(side, peak)| {
             let peak = peak.filter(|peak| Some(peak.bytes_per_second) == self.best())?;
             let (gb, size) = (gigabytes(peak.bytes_per_second), peak.size_bytes);
             Some(EvidenceLine {

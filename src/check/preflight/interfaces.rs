@@ -13,11 +13,8 @@ const GROUPS: &[&str] = &["ib", "^docker,lo,virbr", "docker", "lo", "virbr"];
 /// The interfaces, or the item for interfaces that could not be listed.
 pub(super) fn interfaces<'a>(context: &Context<'a>) -> Result<&'a Vec<Interface>, Item> {
     let unreadable = "the interfaces and their addresses cannot be read";
-    known(
-        &context.facts.interfaces,
-        "InterfacesUnreadable",
-        unreadable,
-    )
+    let interfaces = &context.facts.interfaces;
+    known(interfaces, "InterfacesUnreadable", unreadable)
 }
 
 /// Whether an interface connects only this machine's own containers.
@@ -167,11 +164,8 @@ impl<'a> Choice<'a> {
         });
         // In quotes, which makes blanks visible.
         let ignored: Vec<String> = unmatched.map(|entry| format!("{:?}", entry.name)).collect();
-        let message = format!(
-            "{}; nothing usable is called {}",
-            self.shown(),
-            list(&ignored)
-        );
+        let (shown, ignored_names) = (self.shown(), list(&ignored));
+        let message = format!("{shown}; nothing usable is called {ignored_names}");
         let message = match (names.with_blanks(), &context.tcp) {
             _ if ignored.is_empty() => return Item::ok(self.shown()),
             (Some(_), _) => format!("{message}: a blank counts as part of the name"),

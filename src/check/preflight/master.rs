@@ -28,10 +28,10 @@ pub(super) fn master(context: &Context<'_>) -> Judged {
             Item::degraded("MasterUnresolvable", format!("{name}={value} does not resolve: {why}; it may yet, if rank 0's pod is still starting: torch retries for minutes"))
                 .fix(format!("env {name}: a name of this namespace. A headless Service publishes a pod's name once the pod is ready, or at once with `publishNotReadyAddresses: true`; --timeout waits longer"))
         }
-        Reading::NotObservable => Item::unknown(
-            "MasterUnresolvable",
-            format!("no thread could be started to resolve {name}={value}"),
-        ),
+        Reading::NotObservable => {
+            let message = format!("no thread could be started to resolve {name}={value}");
+            Item::unknown("MasterUnresolvable", message)
+        }
         Reading::Absent => Item::skipped("not asked: this is a directory tree, not a container"),
     })
 }
@@ -78,12 +78,8 @@ fn reached(context: &Context<'_>, (name, value): (&str, &str), addresses: &[IpAd
             "{rank}=0: this is the master, which listens at {target} itself ({all}{note})"
         ))
     } else {
-        answered(
-            &context.facts.master.connection,
-            (name, value),
-            &target,
-            &all,
-        )
+        let connection = &context.facts.master.connection;
+        answered(connection, (name, value), &target, &all)
     };
     item.with("addresses", shown)
 }

@@ -49,10 +49,10 @@ pub(super) fn memlock(context: &Context<'_>) -> Judged {
     let limited = format!("locked memory is limited to {}", size(limit));
     let item = match privileges.memory {
         _ if lifts => Item::ok(format!("CAP_IPC_LOCK lifts the limit of {}", size(limit))),
-        Reading::Value(memory) if limit >= memory => Item::ok(format!(
-            "{limited}, and the machine has {} in all",
-            size(memory)
-        )),
+        Reading::Value(memory) if limit >= memory => {
+            let all = size(memory);
+            Item::ok(format!("{limited}, and the machine has {all} in all"))
+        }
         _ if privileges.effective.value().is_none() => {
             let message = format!("{limited}, and the capabilities cannot be read");
             Item::unknown("LimitUnreadable", message)
@@ -145,10 +145,8 @@ fn shm_for(gpus: u32, shm: SharedMemory, shown: &str) -> Item {
     // A single GPU shares memory with no other on its node.
     let need = if gpus > 1 { each(NCCL_PER_GPU) } else { 0 };
     if shm.free < need {
-        let message = format!(
-            "{shown}; NCCL itself uses up to {} there and ends without",
-            size(need)
-        );
+        let need = size(need);
+        let message = format!("{shown}; NCCL itself uses up to {need} there and ends without");
         Item::failing("ShmTooSmall", message).fix(SHM_FIX)
     } else if shm.free < each(COMFORT_PER_GPU) {
         let message = format!(

@@ -62,21 +62,19 @@ impl Selection<'_> {
         let value = list_of(&odd.rest, &self.candidates);
         Ok(match odd.by_layer && context.without_rdma().is_none() {
             true => odd.item(&shown, &value),
-            false => Item::ok(format!(
-                "{shown}; {}: `{value}` would leave them out",
-                odd.text
-            )),
+            false => {
+                let text = &odd.text;
+                Item::ok(format!("{shown}; {text}: `{value}` would leave them out"))
+            }
         })
     }
 
     fn judge(&self, context: &Context<'_>) -> Judged {
         self.nothing(context).when(self.selected.is_empty())?;
         let unmatched = self.unmatched();
-        let (missing, used) = (list(&unmatched), list(&self.names));
-        let message = format!(
-            "{}: nothing usable is called {missing}; NCCL uses only {used}",
-            self.setting
-        );
+        let (setting, missing, used) = (&self.setting, list(&unmatched), list(&self.names));
+        let message =
+            format!("{setting}: nothing usable is called {missing}; NCCL uses only {used}");
         // A list may well name more than this container was given, if it leaves out nothing.
         Item::degraded("HcaPartly", message)
             .fix("NCCL_IB_HCA: remove these names, or see why their ports are not active (rdma_ports)")
@@ -151,12 +149,12 @@ impl Selection<'_> {
             let mut ports = device.ports.iter();
             ports.any(|port| self.list.selects_port(&(*device, port)))
         });
-        named.map_or(String::new(), |device| match device.is_open() {
-            true => format!(" ({} is here, its port is not active)", device.device.name),
-            false => format!(
-                " ({} is on the node and not usable in this container)",
-                device.device.name
-            ),
+        named.map_or(String::new(), |device| {
+            let why = match device.is_open() {
+                true => "here, its port is not active",
+                false => "on the node and not usable in this container",
+            };
+            format!(" ({} is {why})", device.device.name)
         })
     }
 
@@ -188,22 +186,17 @@ impl Selection<'_> {
             return None;
         }
         let entries = &self.list.entries;
-        let devices = self
-            .candidates
-            .iter()
-            .map(|(device, _)| &device.device.name);
+        let devices = self.candidates.iter();
+        let devices = devices.map(|(device, _)| &device.device.name);
         let is_named = |name: &String| entries.iter().any(|entry| entry.name == *name);
         let (whole, rest): (Vec<&String>, Vec<&String>) = devices.partition(|name| is_named(name));
         whole.into_iter().find_map(|name| {
             let others = rest.iter().filter(|other| other.starts_with(name));
             let others: Vec<&String> = others.copied().collect();
-            let value = self.value;
+            let (setting, value, shown) = (&self.setting, self.value, list(&others));
             (!others.is_empty()).then(|| {
-                let others = list(&others);
-                let message = format!(
-                    "{}: entries are prefixes, so that {name} selects {others} too",
-                    self.setting
-                );
+                let why = "entries are prefixes, so that";
+                let message = format!("{setting}: {why} {name} selects {shown} too");
                 Item::degraded("HcaPrefix", message)
                     .fix(format!("NCCL_IB_HCA: `={value}` for whole names"))
             })
@@ -220,12 +213,11 @@ impl Selection<'_> {
         let could = context.short_of_rails(self.selected.len(), rails.len())?;
         let names = list(&port_names(&rails));
         let message = format!("{self} only: the job's GPUs here could use {could} of {names}");
-        Some(
-            Item::degraded("HcaFewer", message).fix(match rails.len() == self.candidates.len() {
-                true => "NCCL_IB_HCA: unset it, or name a rail for each GPU".into(),
-                false => format!("NCCL_IB_HCA: `{}`", list_of(&rails, &self.candidates)),
-            }),
-        )
+        let remedy = match rails.len() == self.candidates.len() {
+            true => "NCCL_IB_HCA: unset it, or name a rail for each GPU".into(),
+            false => format!("NCCL_IB_HCA: `{}`", list_of(&rails, &self.candidates)),
+        };
+        Some(Item::degraded("HcaFewer", message).fix(remedy))
     }
 }
 
@@ -243,16 +235,11 @@ struct Odd<'a> {
 impl Odd<'_> {
     /// They are selected together with the others; `value` leaves them out.
     fn item(&self, shown: &str, value: &str) -> Item {
-        let layers = match self.by_layer {
-            true => {
-                "NCCL cannot connect ports of different link layers (`incompatible devices`), and "
-            }
-            false => "",
-        };
-        let text = &self.text;
-        let message = format!(
-            "{shown}; {text}: {layers}a port that is not a rail of the fabric slows the others down"
-        );
+        const LAYERS: &str =
+            "NCCL cannot connect ports of different link layers (`incompatible devices`), and ";
+        const SLOW: &str = "a port that is not a rail of the fabric slows the others down";
+        let layers = if self.by_layer { LAYERS } else { "" };
+        let message = format!("{shown}; {}: {layers}{SLOW}", self.text);
         Item::degraded("HcaMixed", message)
             .fix(format!("NCCL_IB_HCA: `{value}`"))
             .with("odd", self.names.clone())
@@ -282,12 +269,14 @@ fn odd<'a>(ports: &[Port<'a>]) -> Option<Odd<'a>> {
     let (rest, odd): (Vec<Port<'a>>, Vec<Port<'a>>) = ports.iter().copied().partition(fits);
     let first = odd.first()?;
     let names = port_names(&odd);
-    let (kind, main) = (
-        describe(first.1.link_layer, rate(first)),
-        describe(main, fastest),
+    let kind = describe(first.1.link_layer, rate(first));
+    let text = format!(
+        "{} ({kind}) next to {}",
+        list(&names),
+        describe(main, fastest)
     );
     Some(Odd {
-        text: format!("{} ({kind}) next to {main}", list(&names)),
+        text,
         by_layer: odd.iter().any(|port| !is_main(port)),
         names,
         rest,

@@ -104,19 +104,16 @@ pub(super) fn others(context: &Context<'_>) -> Judged {
         .or_else(|| wrong_family(context.nccl("NCCL_SOCKET_FAMILY")?));
     wrong.map_or(Ok(()), Err)?;
     let files = environment.unread.join("; ");
-    Item::unknown(
-        "SettingsUnreadable",
-        format!("{files}: its settings are unknown"),
-    )
-    .fix("the file system of the file; NCCL_CONF_FILE names another")
-    .when(!files.is_empty())?;
+    let message = format!("{files}: its settings are unknown");
+    Item::unknown("SettingsUnreadable", message)
+        .fix("the file system of the file; NCCL_CONF_FILE names another")
+        .when(!files.is_empty())?;
     let names = (environment.variables.keys()).chain(environment.nccl_files.keys());
-    Ok(
-        match names.filter(|name| name.starts_with("NCCL_")).count() {
-            0 => Item::ok("none is set"),
-            number => Item::ok(format!("{number} set, each read as written")),
-        },
-    )
+    let number = names.filter(|name| name.starts_with("NCCL_")).count();
+    Ok(Item::ok(match number {
+        0 => "none is set".into(),
+        number => format!("{number} set, each read as written"),
+    }))
 }
 
 /// A file that a setting refers to and that does not exist. Another image than the job's proves

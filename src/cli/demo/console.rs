@@ -43,20 +43,18 @@ impl Console {
                         lines.push(format!("         to do: {}", finding.remedy));
                     }
                 }
-                Change::Cleared { what, stood } => lines.push(format!(
-                    "       - {}: {} is over after {:.1} s",
-                    what.subject,
-                    what.reason,
-                    stood.as_secs_f64()
-                )),
+                Change::Cleared { what, stood } => {
+                    let (subject, reason, seconds) =
+                        (&what.subject, &what.reason, stood.as_secs_f64());
+                    lines.push(format!(
+                        "       - {subject}: {reason} is over after {seconds:.1} s"
+                    ));
+                }
             }
         }
         if self.state.replace(report.state) != Some(report.state) {
-            lines.push(format!(
-                "       node is {}{}",
-                report.state.as_str(),
-                why(report)
-            ));
+            let state = report.state.as_str();
+            lines.push(format!("       node is {state}{}", why(report)));
         }
         lines
     }

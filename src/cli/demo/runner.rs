@@ -106,11 +106,8 @@ impl Runner {
             tokio::time::sleep_until(start + self.scaled(at)).await;
             if !step.say.is_empty() {
                 // As the scenario is written, whatever the speed.
-                say(&format!(
-                    "{}  {}",
-                    minutes(Duration::from_secs_f64(at)),
-                    step.say
-                ));
+                let at = minutes(Duration::from_secs_f64(at));
+                say(&format!("{at}  {}", step.say));
             }
             self.perform(step).await?;
         }

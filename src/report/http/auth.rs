@@ -1,10 +1,8 @@
 //! Bearer tokens, and what is said to those who show nothing.
 
-use super::plain;
-use bytes::Bytes;
-use http_body_util::Full;
+use super::{Answer, plain};
+use hyper::StatusCode;
 use hyper::header::{self, HeaderMap, HeaderValue};
-use hyper::{Response, StatusCode};
 use subtle::{Choice, ConstantTimeEq};
 
 /// Whether a route is for anybody: the kubelet's probes bring neither token nor certificate.
@@ -62,7 +60,7 @@ fn bearer(value: &[u8]) -> Option<&[u8]> {
 }
 
 /// The answer to a request that showed nothing that would do.
-pub(super) fn refusal(tokens: bool, certificates: bool) -> Response<Full<Bytes>> {
+pub(super) fn refusal(tokens: bool, certificates: bool) -> Answer {
     let (status, text) = match (tokens, certificates) {
         (true, true) => (
             StatusCode::UNAUTHORIZED,

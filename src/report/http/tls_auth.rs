@@ -1,11 +1,9 @@
 //! TLS and authentication in front of the routes, from files that are reloaded when they change. A
 //! broken file stops the start; later the last good one stays in use.
 
+use super::Answer;
 use super::auth::{self, Tokens};
 use super::tls::{self, Fault, Identity};
-use bytes::Bytes;
-use http_body_util::Full;
-use hyper::Response;
 use hyper::header::HeaderMap;
 use std::fs::File;
 use std::io::{self, Read};
@@ -57,7 +55,7 @@ impl Access {
         &self,
         headers: &HeaderMap,
         chain: &[CertificateDer<'_>],
-    ) -> Option<Response<Full<Bytes>>> {
+    ) -> Option<Answer> {
         let (tokens, clients) = (self.tokens.as_deref(), self.clients.as_deref());
         let permitted = (tokens.is_none() && clients.is_none())
             || tokens.is_some_and(|tokens| tokens.permit(headers))
@@ -199,22 +197,16 @@ impl Parts {
 
     /// Whether anything changed, and what is wrong.
     fn refresh(&mut self) -> (bool, Vec<String>) {
-        let all = [
-            self.identity
-                .refresh(|[chain, key]| tls::identity(chain, key)),
-            self.clients.refresh(|[pem]| tls::client_verifier(pem)),
-            self.tokens
-                .refresh(|[text]| Tokens::parse(text).map_err(|fault| (0, fault))),
-        ];
-        (all.contains(&true), self.faults())
+        let tokens = |text: &[u8]| Tokens::parse(text).map_err(|fault| (0, fault));
+        let identity = (self.identity).refresh(|[chain, key]| tls::identity(chain, key));
+        let clients = self.clients.refresh(|[pem]| tls::client_verifier(pem));
+        let tokens = self.tokens.refresh(|[text]| tokens(text));
+        (identity || clients || tokens, self.faults())
     }
 
     fn faults(&self) -> Vec<String> {
-        let all = [
-            &self.identity.fault,
-            &self.clients.fault,
-            &self.tokens.fault,
-        ];
+        let (identity, clients, tokens) = (&self.identity, &self.clients, &self.tokens);
+        let all = [&identity.fault, &clients.fault, &tokens.fault];
         all.into_iter().flatten().cloned().collect()
     }
 

@@ -53,12 +53,8 @@ fn counters(out: &mut Exposition, report: &Report, port: &ReportedPort<'_>) {
     // A port whose state was never read has no edges to count from.
     if port.state_read {
         let edges = report.totals.link_edges.get(&port.key).copied();
-        let labels = [device, number];
-        out.push(
-            "selvage_port_link_transitions_total",
-            &labels,
-            edges.unwrap_or(0),
-        );
+        let (family, edges) = ("selvage_port_link_transitions_total", edges.unwrap_or(0));
+        out.push(family, &[device, number], edges);
     }
     let Some(counters) = port.counters else {
         return;

@@ -96,14 +96,8 @@ impl<'a> About<'a> {
             let mut names = names.iter().flatten();
             names.any(|name| [device, &finding.key, &finding.subject].contains(&name.as_str()))
         };
-        About(
-            report
-                .findings
-                .iter()
-                .enumerate()
-                .filter(is_about)
-                .collect(),
-        )
+        let numbered = report.findings.iter().enumerate();
+        About(numbered.filter(is_about).collect())
     }
 
     /// Findings about a port, its device, its PCI function or its network device.

@@ -130,11 +130,7 @@ impl Context<'_> {
             0 => (None, String::new()),
             some => (Some(Severity::Degraded), format!("{some} fell back to TCP")),
         };
-        Some(Tile::new(
-            "NCCL jobs",
-            jobs.len().to_string(),
-            severity,
-            more,
-        ))
+        let count = jobs.len().to_string();
+        Some(Tile::new("NCCL jobs", count, severity, more))
     }
 }

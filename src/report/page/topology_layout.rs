@@ -67,10 +67,8 @@ impl Port<'_> {
 
     /// The name, short enough for its box next to a glyph.
     pub(super) fn short_name(&self) -> String {
-        cut(
-            self.name(),
-            12 - 2 * usize::from(self.about.pcie().is_some()),
-        )
+        let glyph = usize::from(self.about.pcie().is_some());
+        cut(self.name(), 12 - 2 * glyph)
     }
 
     /// How the link is drawn: a link that is up is whole whatever a notice says.
