@@ -37,6 +37,7 @@ fn scratch(path: &Path) -> PathBuf {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "files of the test's own")]
 mod tests {
     use super::*;
 
