@@ -20,31 +20,15 @@ const MAX_ERRNOS: u64 = 1 << 20;
 /// text: one `ERRNO path` a line, such as `22 sys/class/infiniband/mlx5_0/ports/1/counters/symbol_error`.
 pub const ERRNO_FILE: &str = ".selvage-errno";
 
-/// Errors recorded in a captured tree, which a directory of plain files cannot show.
-#[derive(Debug, Default, Clone)]
-pub struct RecordedErrnos {
-    by_path: HashMap<PathBuf, i32>,
-}
-
-impl RecordedErrnos {
-    /// Reads `root/.selvage-errno`; lines that do not parse are left out. No file: no errors.
-    pub fn load(root: &Path) -> Self {
-        let text = read_regular(&root.join(ERRNO_FILE)).unwrap_or_default();
-        let entry = |line: &str| {
-            let (errno, path) = line.trim().split_once(' ')?;
-            let path = root.join(path.trim().trim_start_matches('/'));
-            Some((path, errno.parse().ok()?))
-        };
-        RecordedErrnos {
-            by_path: text.lines().filter_map(entry).collect(),
-        }
-    }
-
-    /// Fails with the errno recorded for a path, if there is one.
-    pub fn check(&self, path: &Path) -> io::Result<()> {
-        let errno = self.by_path.get(path);
-        errno.map_or(Ok(()), |errno| Err(io::Error::from_raw_os_error(*errno)))
-    }
+/// Reads `root/.selvage-errno`; lines that do not parse are left out. No file: no errors.
+fn recorded_errnos(root: &Path) -> HashMap<PathBuf, i32> {
+    let text = read_regular(&root.join(ERRNO_FILE)).unwrap_or_default();
+    let entry = |line: &str| {
+        let (errno, path) = line.trim().split_once(' ')?;
+        let path = root.join(path.trim().trim_start_matches('/'));
+        Some((path, errno.parse().ok()?))
+    };
+    text.lines().filter_map(entry).collect()
 }
 
 /// Text of a file that must be a regular one: opening a pipe would wait for its writer.
@@ -68,7 +52,8 @@ pub struct Host {
     /// The root with every link followed, once it was asked for.
     real_root: OnceLock<PathBuf>,
     live: bool,
-    errnos: Arc<RecordedErrnos>,
+    /// Errors recorded in a captured tree, which plain files cannot show, by path.
+    errnos: Arc<HashMap<PathBuf, i32>>,
     recording: Option<Arc<Recording>>,
 }
 
@@ -82,7 +67,7 @@ impl Host {
         let errnos = if live {
             Default::default()
         } else {
-            RecordedErrnos::load(&root)
+            recorded_errnos(&root)
         };
         Host {
             root,
@@ -124,9 +109,10 @@ impl Host {
         self.root.join(path)
     }
 
-    /// Errors recorded in a captured tree.
-    pub(crate) fn errnos(&self) -> &RecordedErrnos {
-        &self.errnos
+    /// Fails with the errno that a captured tree records for a path (with the root), if it does.
+    pub(crate) fn check_errno(&self, path: &Path) -> io::Result<()> {
+        let errno = self.errnos.get(path);
+        errno.map_or(Ok(()), |errno| Err(io::Error::from_raw_os_error(*errno)))
     }
 
     /// The capture in progress, if this host is being captured.

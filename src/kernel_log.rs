@@ -138,10 +138,7 @@ fn health_after(ended: std::thread::Result<Result<(), FollowError>>) -> Option<U
         Ok(Ok(())) => return None,
         Ok(Err(error)) => fault_of(&error),
         Err(_) => {
-            let fault = Fault {
-                kind: FaultKind::Other,
-                detail: "its reader panicked; this is a bug in selvage".into(),
-            };
+            let fault = Fault::other("its reader panicked; this is a bug in selvage");
             (Some(fault), false)
         }
     };
@@ -264,11 +261,8 @@ fn fault_of(error: &FollowError) -> (Option<Fault>, bool) {
         ErrorKind::PermissionDenied => FaultKind::Denied,
         _ => FaultKind::Other,
     };
-    let fault = Fault {
-        kind,
-        detail: error.to_string(),
-    };
-    (Some(fault), false)
+    let detail = error.to_string();
+    (Some(Fault { kind, detail }), false)
 }
 
 #[cfg(test)]

@@ -99,7 +99,7 @@ impl Recording {
             Err(errno.into())
         };
         let place = self.lock().walk(host.root(), path);
-        let known = host.errnos().check(&host.path(path)).is_err();
+        let known = host.check_errno(&host.path(path)).is_err();
         match (&place, std::fs::metadata(host.path(path))) {
             _ if known => {}
             (None, Ok(_)) => return refuse(Errno::EXDEV),

@@ -36,8 +36,7 @@ pub enum PmaSkip {
 }
 
 /// How a counter counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CounterKind {
     /// Sticks at its maximum (IBTA PortCounters): once there, every later delta is a blind 0.
     Saturating {
@@ -50,6 +49,7 @@ pub enum CounterKind {
         max: u64,
     },
     /// 64 bits: neither happens in a lifetime.
+    #[default]
     Wide,
     /// Goes up and down: never a delta.
     Gauge,

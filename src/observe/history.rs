@@ -11,24 +11,23 @@ pub use counted::Tracks;
 pub use memory::{KeptLink, Memory};
 pub use statistics::ethtool_names;
 
-use super::counters::CounterKind;
 use super::fabric::{self, SeenFabric};
 use super::kernel::KernelEvent;
 use super::kernel_log::KernelLog;
-use super::rdma::{PortState, RdmaDevice};
+use super::rdma::{PortState, RdmaDevice, RdmaPort};
 use super::remembered::Remembered;
 use super::snapshot::Snapshot;
 pub use super::totals::Totals;
 use super::track::Track;
 use crate::units::{BitsPerSec, DeviceKey, Millis, PortKey};
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 /// Name in [`History::other`] of the records that the kernel log overwrote before they were read.
 pub const KERNEL_LOG_LOST: &str = "kernel_log lost";
 
 /// Everything remembered between samples.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default)]
 pub struct History {
     /// Boot that this history belongs to.
     pub boot_id: Option<String>,
@@ -39,7 +38,6 @@ pub struct History {
     /// Devices ever seen this boot.
     pub devices: BTreeMap<DeviceKey, SeenDevice>,
     /// What those devices are, kept while they are gone.
-    #[serde(default)]
     pub fabric: BTreeMap<DeviceKey, SeenFabric>,
     /// GPUs ever seen this boot, by PCI address.
     pub gpus: BTreeMap<String, SeenGpu>,
@@ -47,53 +45,41 @@ pub struct History {
     /// [`ethtool_names`] gives.
     pub netdevs: BTreeMap<String, BTreeMap<String, Track>>,
     /// AER totals by PCI address.
-    #[serde(default)]
     pub aer: BTreeMap<String, AerTracks>,
     /// nvidia-fs errors by `nvidia_fs NAME`, and what the kernel log lost.
     pub other: BTreeMap<String, Track>,
     /// What the kernel log said this boot.
-    #[serde(default)]
     pub kernel: KernelLog,
     /// Counts since the agent started, exported as counters.
     pub totals: Totals,
     /// The machine at its best, over reboots.
-    #[serde(default)]
     pub remembered: Remembered,
     /// `carrier_changes` by interface as an earlier run of the agent last read them, until they are
     /// read again.
-    #[serde(skip)]
     carrier_before: BTreeMap<String, u64>,
     /// When NVIDIA's module was last seen not to be loaded, until it is again.
-    #[serde(skip)]
     driver_gone: Option<Millis>,
-    #[serde(skip)]
     enumerated_at: Option<Millis>,
-    #[serde(skip)]
     pci_at: Option<Millis>,
-    #[serde(skip)]
     ethtool_at: BTreeMap<String, Millis>,
 }
 
 /// What the history holds of one port.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default)]
 pub struct PortHistory {
     /// Active at some moment of this boot (remembered over restarts of the agent).
     pub ever_active: bool,
     /// Its supplicant called it authorized (802.1X) at some moment of this boot.
-    #[serde(default)]
     pub ever_authorized: bool,
     /// Its supplicant failed to authenticate while the link was up, and has not succeeded since.
-    #[serde(default)]
     pub shut_out: bool,
     /// Best rate seen while active, this boot.
     pub best_rate: Option<BitsPerSec>,
     /// State at the last sample, and since when it has been so.
     pub state: Option<(PortState, Millis)>,
     /// LID while active, 0 left out.
-    #[serde(skip)]
     pub lid: LastChange,
     /// LID of its subnet manager while active, 0 left out.
-    #[serde(skip)]
     pub sm_lid: LastChange,
     /// Link edges (up or down, each counts one) with their moments.
     pub edges: VecDeque<(Millis, u64)>,
@@ -102,15 +88,11 @@ pub struct PortHistory {
     /// Falls that polls saw since `link_downed` last rose.
     polled_downs: u64,
     /// When `link_downed` reported falls that no poll had seen, until the next poll.
-    #[serde(skip)]
     counted_ahead: Option<Millis>,
     /// The rise that ends a fall counted ahead is counted, too.
-    #[serde(skip)]
     rise_counted: bool,
     /// `link_downed` as an earlier run of the agent last read it, until it is read again.
-    #[serde(skip)]
     downs_before: Option<u64>,
-    #[serde(skip)]
     counted_at: Option<Millis>,
 }
 
@@ -134,7 +116,7 @@ impl LastChange {
 }
 
 /// AER totals of one PCI function, those that it has.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default)]
 pub struct AerTracks {
     /// AER `TOTAL_ERR_COR` over time; `None` where the kernel has no such file.
     pub correctable: Option<Track>,
@@ -145,10 +127,9 @@ pub struct AerTracks {
 }
 
 /// A device seen this boot.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default)]
 pub struct SeenDevice {
     /// When it appeared, or came back, if that was after the first enumeration.
-    #[serde(default)]
     pub appeared: Option<Millis>,
     /// Device name when it was last seen; renames keep the key.
     pub name: String,
@@ -159,12 +140,11 @@ pub struct SeenDevice {
     /// When it was last shown.
     pub last_seen: Millis,
     /// No function of another device that is there: forgotten last.
-    #[serde(default)]
     pub main_function: bool,
 }
 
 /// A GPU seen this boot.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default)]
 pub struct SeenGpu {
     /// PCI scans in a row that did not show it.
     pub missed: u32,
@@ -187,15 +167,12 @@ impl History {
         self.push_pci(snapshot);
         let lost = self.totals.kmsg_records_lost;
         let at = snapshot.at;
-        self.other
-            .entry(KERNEL_LOG_LOST.into())
-            .or_insert_with(|| {
-                // What was lost before the first snapshot was lost in this run, too.
-                let mut track = Track::new(CounterKind::Wide);
-                track.push(at.minus(std::time::Duration::from_millis(1)), 0);
-                track
-            })
-            .push(at, lost);
+        let track = self.other.entry(KERNEL_LOG_LOST.into()).or_default();
+        if track.value().is_none() {
+            // What was lost before the first snapshot was lost in this run, too.
+            track.push(at.minus(Duration::from_millis(1)), 0);
+        }
+        track.push(at, lost);
     }
 
     /// Drops what belongs to another boot: a reboot resets every counter and every memory. Called
@@ -318,13 +295,9 @@ impl History {
                 seen.missed = seen.missed.saturating_add(1);
             }
             for gpu in &pci.value.gpus {
-                self.gpus.insert(
-                    gpu.to_string(),
-                    SeenGpu {
-                        missed: 0,
-                        last_seen: pci.at,
-                    },
-                );
+                let (missed, last_seen) = (0, pci.at);
+                self.gpus
+                    .insert(gpu.to_string(), SeenGpu { missed, last_seen });
             }
             for (address, function) in &pci.value.functions {
                 let aer = &function.aer;
@@ -338,9 +311,7 @@ impl History {
                     (&mut tracks.fatal, aer.fatal),
                 ] {
                     if let Some(value) = value {
-                        track
-                            .get_or_insert_with(|| Track::new(CounterKind::Wide))
-                            .push(pci.at, value);
+                        track.get_or_insert_default().push(pci.at, value);
                     }
                 }
             }
@@ -355,7 +326,7 @@ impl History {
                 && let Some(gone) = self.driver_gone.take()
             {
                 // What was said before it was gone is of the driver before.
-                let before = gone.minus(std::time::Duration::from_millis(1));
+                let before = gone.minus(Duration::from_millis(1));
                 let text = "the module nvidia was gone and is loaded again";
                 self.kernel.driver_loaded.push(before, false, text);
             }
@@ -364,22 +335,23 @@ impl History {
             && let Some(nvidia_fs) = facts.value.nvidia_fs.value()
         {
             for (name, value) in &nvidia_fs.errors {
-                self.other
-                    .entry(format!("nvidia_fs {name}"))
-                    .or_insert_with(|| Track::new(CounterKind::Wide))
-                    .push(facts.at, *value);
+                let track = self.other.entry(format!("nvidia_fs {name}")).or_default();
+                track.push(facts.at, *value);
             }
         }
     }
 }
 
+/// A port of a snapshot with its device.
+fn port_of<'a>(snapshot: &'a Snapshot, key: &PortKey) -> Option<(&'a RdmaDevice, &'a RdmaPort)> {
+    ports_of(snapshot).find(|(device, port)| device.key == key.device && port.number == key.port)
+}
+
 /// All ports of a snapshot with their devices.
-pub fn ports_of(
-    snapshot: &Snapshot,
-) -> impl Iterator<Item = (&RdmaDevice, &super::rdma::RdmaPort)> + '_ {
-    snapshot
+pub fn ports_of(snapshot: &Snapshot) -> impl Iterator<Item = (&RdmaDevice, &RdmaPort)> + '_ {
+    let devices = snapshot
         .devices
         .iter()
-        .flat_map(|devices| devices.value.iter())
-        .flat_map(|device| device.ports.iter().map(move |port| (device, port)))
+        .flat_map(|devices| devices.value.iter());
+    devices.flat_map(|device| device.ports.iter().map(move |port| (device, port)))
 }

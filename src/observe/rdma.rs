@@ -161,10 +161,8 @@ impl PortState {
     pub fn from_id(id: u32) -> Self {
         use PortState::*;
         let named = [Unknown, Down, Init, Armed, Active, ActiveDefer];
-        named
-            .into_iter()
-            .find(|state| state.id() == id)
-            .unwrap_or(Unknown)
+        let found = named.into_iter().find(|state| state.id() == id);
+        found.unwrap_or(Unknown)
     }
 
     /// The kernel's number.
@@ -214,10 +212,8 @@ impl PhysState {
             ErrorRecovery,
             PhyTest,
         ];
-        named
-            .into_iter()
-            .find(|state| state.id() == id)
-            .unwrap_or(Unknown)
+        let found = named.into_iter().find(|state| state.id() == id);
+        found.unwrap_or(Unknown)
     }
 
     /// The kernel's number.

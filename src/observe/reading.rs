@@ -66,6 +66,14 @@ pub struct Fault {
     pub detail: String,
 }
 
+impl Fault {
+    /// A failure that no named kind covers.
+    pub fn other(detail: impl Into<String>) -> Self {
+        let (kind, detail) = (FaultKind::Other, detail.into());
+        Fault { kind, detail }
+    }
+}
+
 /// Classes of failed reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Hash, PartialOrd, Ord)]
 #[serde(rename_all = "snake_case")]

@@ -2,7 +2,6 @@
 
 use super::counters::CounterKind;
 use crate::units::Millis;
-use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -49,8 +48,8 @@ impl Increase {
     }
 }
 
-/// One counter's past.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// One counter's past. The default is a wide counter without samples.
+#[derive(Debug, Clone, Default)]
 pub struct Track {
     kind: CounterKind,
     baseline: Option<Millis>,
@@ -66,12 +65,7 @@ impl Track {
     pub fn new(kind: CounterKind) -> Self {
         Track {
             kind,
-            baseline: None,
-            last: None,
-            previous: None,
-            last_by: 0,
-            steps: VecDeque::new(),
-            resets: 0,
+            ..Track::default()
         }
     }
 

@@ -1,7 +1,7 @@
 //! When each subject is read next. Pure: time comes in, decisions go out.
 
 use super::sources::{Ended, source};
-use crate::observe::reading::{Fault, FaultKind};
+use crate::observe::reading::Fault;
 use crate::observe::snapshot::{Snapshot, SourceHealth};
 use crate::units::Millis;
 use std::collections::BTreeMap;
@@ -357,14 +357,10 @@ pub fn report_health(snapshot: &mut Snapshot, schedule: &Schedule) {
 
 /// Why a subject that is due is not being read.
 fn unread(idle: Idle, hung: usize) -> Fault {
-    let detail = match idle {
+    Fault::other(match idle {
         Idle::NoReader(_) => format!("waits for a free reader: {hung} other reads hang"),
         Idle::DeviceHangs => "left alone while another read of the device hangs".to_string(),
-    };
-    Fault {
-        kind: FaultKind::Other,
-        detail,
-    }
+    })
 }
 
 #[cfg(test)]

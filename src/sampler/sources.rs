@@ -202,10 +202,7 @@ impl Sample {
 
     /// A read that panicked: a bug of ours must not look like a healthy source.
     pub fn panicked() -> Self {
-        let fault = Fault {
-            kind: FaultKind::Other,
-            detail: "the reader panicked; this is a bug in selvage".into(),
-        };
+        let fault = Fault::other("the reader panicked; this is a bug in selvage");
         Sample::of(Ended::Failed(fault), |_, _| Changes::default())
     }
 }

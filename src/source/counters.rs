@@ -17,23 +17,8 @@ use std::sync::LazyLock;
 
 /// PMA files that checks and metrics need, in the order of reading. An error counter comes first:
 /// it is what a restricted function refuses, before anything else is asked of it.
-const PMA_ESSENTIAL: &[&str] = &[
-    "link_downed",
-    "symbol_error",
-    "link_error_recovery",
-    "port_rcv_errors",
-    "port_rcv_remote_physical_errors",
-    "port_xmit_discards",
-    "local_link_integrity_errors",
-    "excessive_buffer_overrun_errors",
-    "port_rcv_constraint_errors",
-    "port_xmit_constraint_errors",
-    "port_xmit_wait",
-    "port_xmit_data",
-    "port_rcv_data",
-    "port_xmit_packets",
-    "port_rcv_packets",
-];
+static PMA_ESSENTIAL: LazyLock<Vec<&str>> =
+    LazyLock::new(|| include_str!("counters/essential_pma.txt").lines().collect());
 
 /// Hardware counters with index 0 of their driver. On kernels with optional counters, mlx5 answers
 /// a read of index 0 with a refresh of all and starts the window (`lifespan`, 10 ms) in which the

@@ -4,7 +4,7 @@
 
 use crate::host::Host;
 use crate::observe::rdma::{Function, LinkLayer, RdmaDevice, RdmaPort, Sriov};
-use crate::observe::reading::{Fault, FaultKind, Reading};
+use crate::observe::reading::{Fault, Reading};
 use crate::source::identity::{self, DriverSigns, Place};
 use crate::source::rdma_port::{self, CLASS, class_dir};
 use crate::source::{parse, tree};
@@ -59,10 +59,8 @@ pub fn manages_switches(host: &Host, device: &RdmaDevice) -> Reading<bool> {
 /// What [`enumerate`] leaves out where there are too many devices.
 pub fn left_out(host: &Host) -> Option<Fault> {
     let all = tree::names(host, CLASS).len();
-    (all > MAX_DEVICES).then(|| Fault {
-        kind: FaultKind::Other,
-        detail: format!("{all} RDMA devices, of which {MAX_DEVICES} are read"),
-    })
+    let detail = || format!("{all} RDMA devices, of which {MAX_DEVICES} are read");
+    (all > MAX_DEVICES).then(|| Fault::other(detail()))
 }
 
 /// One device; none if it is gone by now. One that is there and cannot be read stays, as what its

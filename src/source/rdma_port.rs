@@ -2,7 +2,7 @@
 
 use crate::host::Host;
 use crate::observe::rdma::{LinkLayer, RdmaPort};
-use crate::observe::reading::{Fault, FaultKind, Reading};
+use crate::observe::reading::{Fault, Reading};
 use crate::source::{identity, parse, tree};
 use std::path::{Path, PathBuf};
 
@@ -37,10 +37,10 @@ pub fn ports(host: &Host, device: &str, parent: Option<&str>) -> (Vec<RdmaPort>,
     numbers.truncate(MAX_PORTS);
     let fault = match listed {
         Reading::Failed(fault) => Some(fault),
-        _ if numbers.is_empty() => Some(Fault {
-            kind: FaultKind::Other,
-            detail: format!("{}: no port is listed", dir.display()),
-        }),
+        _ if numbers.is_empty() => Some(Fault::other(format!(
+            "{}: no port is listed",
+            dir.display()
+        ))),
         _ => None,
     };
     if fault.is_some() {

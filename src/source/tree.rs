@@ -239,7 +239,7 @@ fn read_with(
 ) -> io::Result<Vec<u8>> {
     let full = host.path(path);
     let read = || {
-        host.errnos().check(&full)?;
+        host.check_errno(&full)?;
         read(&full)
     };
     match host.recording() {
@@ -260,7 +260,7 @@ fn noted(host: &Host, path: impl AsRef<Path>) -> PathBuf {
 pub fn list(host: &Host, path: impl AsRef<Path>) -> Reading<Vec<String>> {
     let path = noted(host, path);
     let read = || -> io::Result<Vec<String>> {
-        host.errnos().check(&path)?;
+        host.check_errno(&path)?;
         let mut names = Vec::new();
         #[expect(
             clippy::disallowed_methods,
@@ -314,7 +314,7 @@ pub fn canonical(host: &Host, path: impl AsRef<Path>) -> Option<PathBuf> {
 pub fn inode(host: &Host, path: impl AsRef<Path>) -> Option<u64> {
     use std::os::unix::fs::MetadataExt;
     let path = noted(host, path);
-    host.errnos().check(&path).ok()?;
+    host.check_errno(&path).ok()?;
     Some(std::fs::metadata(path).ok()?.ino())
 }
 

@@ -7,11 +7,10 @@ use crate::observe::reading::Reading;
 use crate::observe::snapshot::Snapshot;
 use crate::observe::track::Track;
 use crate::units::Millis;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Tracks of a port's counters, in the groups of a sample; only counters that were read have one.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default)]
 pub struct Tracks {
     /// PMA, by file name.
     pub pma: BTreeMap<String, Track>,

@@ -1,7 +1,7 @@
 //! Link edges: as polls see them, and as the kernel counts those that polls missed.
 
-use super::{History, PortHistory, Totals, ports_of};
-use crate::observe::rdma::{self, LinkLayer, PortState};
+use super::{History, PortHistory, Totals, port_of};
+use crate::observe::rdma::{self, LinkLayer, PortState, RdmaPort};
 use crate::observe::snapshot::Snapshot;
 use crate::observe::track::Window;
 use crate::units::{BitsPerSec, Millis, PortKey};
@@ -12,13 +12,9 @@ const MAX_EDGES: usize = 128;
 impl History {
     /// Link edges of a port within the last `window`.
     pub fn edges_within(&self, key: &PortKey, window: Window) -> u64 {
-        self.ports.get(key).map_or(0, |port| {
-            port.edges
-                .iter()
-                .filter(|(at, _)| *at >= window.start())
-                .map(|(_, edges)| edges)
-                .sum()
-        })
+        let edges = self.ports.get(key).into_iter().flat_map(|port| &port.edges);
+        let within = edges.filter(|(at, _)| *at >= window.start());
+        within.map(|(_, edges)| edges).sum()
     }
 
     pub(super) fn push_links(&mut self, snapshot: &Snapshot) {
@@ -96,8 +92,7 @@ fn rate_of(snapshot: &Snapshot, key: &PortKey, told: BitsPerSec) -> Option<BitsP
     if !rdma::rate_may_lie(LinkLayer::Ethernet, "mlx5", told) {
         return Some(told);
     }
-    let (device, port) = ports_of(snapshot)
-        .find(|(device, port)| device.key == key.device && port.number == key.port)?;
+    let (device, port) = port_of(snapshot, key)?;
     let netdev = (port.netdev.as_ref()).and_then(|name| snapshot.netdevs.get(name));
     let speed = netdev.and_then(|netdev| netdev.value.speed_mbps.value());
     rdma::true_rate(port.link_layer, &device.driver, told, speed.copied())
@@ -106,17 +101,12 @@ fn rate_of(snapshot: &Snapshot, key: &PortKey, told: BitsPerSec) -> Option<BitsP
 /// Whether the kernel counts every edge of this port in `carrier_changes`. On InfiniBand the IPoIB
 /// device's carrier also waits for the subnet manager, so `link_downed` is the truth there.
 pub(super) fn counts_carrier_changes(snapshot: &Snapshot, key: &PortKey) -> bool {
-    ports_of(snapshot)
-        .find(|(device, port)| device.key == key.device && port.number == key.port)
-        .is_some_and(|(_, port)| {
-            port.link_layer == LinkLayer::Ethernet
-                && port.netdev.as_ref().is_some_and(|name| {
-                    snapshot
-                        .netdevs
-                        .get(name)
-                        .is_some_and(|facts| facts.value.carrier_changes.value().is_some())
-                })
-        })
+    let ethernet = |port: &&RdmaPort| port.link_layer == LinkLayer::Ethernet;
+    let port = port_of(snapshot, key)
+        .map(|(_, port)| port)
+        .filter(ethernet);
+    let netdev = port.and_then(|port| snapshot.netdevs.get(port.netdev.as_ref()?));
+    netdev.is_some_and(|facts| facts.value.carrier_changes.value().is_some())
 }
 
 pub(super) fn add_edges(

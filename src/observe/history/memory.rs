@@ -88,51 +88,32 @@ impl History {
         for (key, (name, ports)) in memory.devices {
             let fabric = history.fabric.get(&key);
             let main_function = fabric.is_none_or(|seen| super::prune::is_main(&seen.device));
-            history.devices.insert(
-                key,
-                SeenDevice {
-                    appeared: None,
-                    name,
-                    ports,
-                    missed: 0,
-                    last_seen: Millis(0),
-                    main_function,
-                },
-            );
+            let device = SeenDevice {
+                name,
+                ports,
+                main_function,
+                ..SeenDevice::default()
+            };
+            history.devices.insert(key, device);
         }
         for gpu in memory.gpus {
-            history.gpus.insert(
-                gpu,
-                SeenGpu {
-                    missed: 0,
-                    last_seen: Millis(0),
-                },
-            );
+            history.gpus.insert(gpu, SeenGpu::default());
         }
         history
     }
 
     /// What to keep for the next run.
     pub fn memory(&self) -> Memory {
+        let active = || self.ports.iter().filter(|(_, port)| port.ever_active);
+        let device = |seen: &SeenDevice| (seen.name.clone(), seen.ports.clone());
+        let devices = self.devices.iter();
         Memory {
             boot_id: self.boot_id.clone(),
-            ports: self
-                .ports
-                .iter()
-                .filter(|(_, port)| port.ever_active)
-                .map(|(key, port)| (key.clone(), port.best_rate))
-                .collect(),
-            links: self
-                .ports
-                .iter()
-                .filter(|(_, port)| port.ever_active)
+            ports: (active().map(|(key, port)| (key.clone(), port.best_rate))).collect(),
+            links: active()
                 .map(|(key, port)| (key.clone(), self.kept_link(key, port)))
                 .collect(),
-            devices: self
-                .devices
-                .iter()
-                .map(|(key, seen)| (key.clone(), (seen.name.clone(), seen.ports.clone())))
-                .collect(),
+            devices: (devices.map(|(key, seen)| (key.clone(), device(seen)))).collect(),
             fabric: super::fabric::to_keep(&self.fabric),
             gpus: self.gpus.keys().cloned().collect(),
             kernel: self.kernel.to_keep(),

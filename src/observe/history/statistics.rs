@@ -2,10 +2,8 @@
 
 use super::edges::{add_edges, counts_carrier_changes};
 use super::{History, ports_of};
-use crate::observe::counters::CounterKind;
 use crate::observe::netdev::EthtoolFacts;
 use crate::observe::snapshot::Snapshot;
-use crate::observe::track::Track;
 
 impl History {
     pub(super) fn push_netdevs(&mut self, snapshot: &Snapshot) {
@@ -17,12 +15,8 @@ impl History {
             if known.and_then(|tracks| tracks.get("carrier_changes")?.last_at()) == Some(facts.at) {
                 continue;
             }
-            let track = self
-                .netdevs
-                .entry(name.clone())
-                .or_default()
-                .entry("carrier_changes".into())
-                .or_insert_with(|| Track::new(CounterKind::Wide));
+            let tracks = self.netdevs.entry(name.clone()).or_default();
+            let track = tracks.entry("carrier_changes".into()).or_default();
             track.push(facts.at, *changes);
             let by = track.rose_from(self.carrier_before.remove(name));
             if by == 0 {
@@ -46,10 +40,7 @@ impl History {
             self.ethtool_at.insert(name.clone(), facts.at);
             let tracks = self.netdevs.entry(name.clone()).or_default();
             for (stat, value) in ethtool_names(stats) {
-                tracks
-                    .entry(stat)
-                    .or_insert_with(|| Track::new(CounterKind::Wide))
-                    .push(facts.at, value);
+                tracks.entry(stat).or_default().push(facts.at, value);
             }
         }
         self.ethtool_at

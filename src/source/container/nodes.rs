@@ -23,7 +23,7 @@ fn open_uverbs(host: &Host, device: &RdmaDevice) -> Reading<()> {
     let shown = Path::new("/dev/infiniband").join(name);
     let path = host.path(Path::new("dev/infiniband").join(name));
     let open = || -> std::io::Result<bool> {
-        host.errnos().check(&path)?;
+        host.check_errno(&path)?;
         let flags = OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
         let file = std::fs::File::options()
             .read(true)

@@ -46,7 +46,7 @@ impl Directory {
     pub(super) fn open(host: &Host) -> Result<Directory, Reading<String>> {
         let path = host.path(DIRECTORY.join("/"));
         let refused = |error: io::Error| meaning(&error, &path);
-        host.errnos().check(&path).map_err(refused)?;
+        host.check_errno(&path).map_err(refused)?;
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
         let below = || -> nix::Result<OwnedFd> {
             let mut at = open(host.root(), flags, Mode::empty())?;
@@ -73,7 +73,7 @@ impl Directory {
         }
         let path = self.path.join(name);
         let refused = |error: io::Error| meaning(&error, &path);
-        host.errnos().check(&path).map_err(refused)?;
+        host.check_errno(&path).map_err(refused)?;
         let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let found = openat(&self.descriptor, name, flags, Mode::empty());
         let found = found.map_err(|errno| refused(errno.into()))?;

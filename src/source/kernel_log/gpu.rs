@@ -5,7 +5,8 @@ use crate::observe::kernel::{
     KernelEvent, Note, NvLink, RecoveryAction, Severity, Sxid, What, Xid, XidDetail,
 };
 
-use super::text::{first, hex_words, says_any, slot, take_0x, take_address, take_u32};
+use super::phrases::{PHRASES, first, says_any};
+use super::text::{hex_words, slot, take_0x, take_address, take_u32};
 
 /// Decodes what follows `NVRM: `: Xids and bring-up failures. `message` is the whole text.
 pub fn nvrm(after: &str, message: &str) -> Option<KernelEvent> {
@@ -31,15 +32,10 @@ pub fn nvrm(after: &str, message: &str) -> Option<KernelEvent> {
 /// `GPU 0000:29:00.0: GPU has fallen off the bus.` and the driver's other words for a GPU that it
 /// no longer reaches, where no code is given.
 pub fn lost(message: &str) -> Option<KernelEvent> {
-    const LOST: [&str; 3] = [
-        "*fallen off the bus",
-        "gpu is lost",
-        "gpu lost from the bus",
-    ];
     let rest = message.strip_prefix("NVRM: GPU ")?;
     let (address, rest) = take_address(rest.strip_prefix("at PCI:").unwrap_or(rest))?;
     let body = rest.strip_prefix(": ")?.to_ascii_lowercase();
-    says_any(&body, &LOST)
+    says_any(&body, &PHRASES.lost)
         .then(|| KernelEvent::new(What::Note(Note::GpuLost), message).of_slot(Some(slot(&address))))
 }
 
@@ -54,52 +50,13 @@ pub fn probe_report_start(message: &str) -> Option<String> {
 /// Whether a text holds the ending of a report on a failed probe.
 #[must_use]
 pub fn probe_verdict(s: &str) -> bool {
-    const ENDINGS: [&str; 3] = [
-        "*fallen off the bus and is not responding to commands",
-        "*is not supported by",
-        "*requires use of the NVIDIA open kernel modules",
-    ];
-    says_any(s, &ENDINGS)
+    says_any(s, &PHRASES.endings)
 }
 
 /// Failures that end in a GPU, or a GPU's links, not coming up. What leads to them (assertions,
 /// GSP boot traces) prints before and is left out.
 fn bring_up_failure(body: &str) -> bool {
-    const FAILURES: &[&str] = &[
-        "rminitadapter failed",
-        "rm_init_adapter failed",
-        "rm_init_adapter() failed",
-        "rminitadapter: *fail",
-        "rminitadapter: *cannot ",
-        "the nvidia probe routine failed",
-        "the nvidia probe routine was not called",
-        "none of the nvidia ",
-        "no nvidia ",
-        "nvidia init module failed",
-        "failed to copy vbios",
-        "this pci i/o region assigned to your nvidia device is invalid",
-        "*no firmware image found",
-        "*bailing out of rminitadapter",
-        "*necessary power cables",
-        "ignoring the legacy gpu ",
-        "aborting probe for ",
-        "device start failed for ",
-        "pci_enable_device failed, aborting",
-        "request_mem_region failed for ",
-        "can't find an irq for your nvidia card",
-        "no interrupts of any type are available",
-        "request_irq() failed",
-        "rm_init_private_state() failed",
-        "rm_init_rm() failed",
-        "fatal error while attempting to resize pcie bars",
-        "failed to wait for bar firewall",
-        "failed to initialize module",
-        "failed to map regs registers",
-        "*unable to change power state",
-        "knvlink*fail",
-        "nvlink*fail",
-    ];
-    probe_verdict(body) || says_any(&body.to_ascii_lowercase(), FAILURES)
+    probe_verdict(body) || says_any(&body.to_ascii_lowercase(), &PHRASES.bring_up_failures)
 }
 
 /// Decodes what follows `NVRM: Xid`.
@@ -217,41 +174,17 @@ fn recovery(body: &str) -> Option<(RecoveryAction, RecoveryAction)> {
     Some((action(from), action(to)))
 }
 
-/// A module that the loader refused, in lower case.
-pub const SYMBOL_FAILURES: [&str; 2] = ["unknown symbol ", "disagrees about version of symbol "];
-
 /// `nvidia-peermem func:line ERROR …`, `nvidia_peermem: …`, `nv_peer_mem: …`; `nvidia_fs: …`.
 pub fn module(line: &str) -> Option<KernelEvent> {
-    const MODULES: [(&str, Note); 6] = [
-        ("nvidia-peermem", Note::Peermem),
-        ("nvidia_peermem", Note::Peermem),
-        ("nv_peer_mem", Note::Peermem),
-        ("nvidia-fs", Note::Gds),
-        ("nvidia_fs", Note::Gds),
-        ("nvfs", Note::Gds),
-    ];
-    /// Words by which a module reports a fault of its own.
-    const COMPLAINTS: [&str; 8] = [
-        "*error",
-        "*fail",
-        "*unable",
-        "*cannot",
-        "*could not",
-        "*invalid",
-        "*mismatch",
-        "*timed out",
-    ];
-    // A module's licence and signature taint the kernel, which is not a fault.
-    const TAINTS: [&str; 2] = ["*taint", "*gpl-only symbols"];
-    let note = first(&MODULES, line)?;
+    let note = first(&PHRASES.modules, line)?;
     let end = line.find([':', ' '])?;
     let (_, rest) = line.split_at_checked(end)?;
     // The peer-memory module prints its name, a blank, and function:line.
     let spoken = note == Note::Peermem && rest.starts_with(' ') && !rest.starts_with("  ");
     let body = rest.to_ascii_lowercase();
     let body = body.trim_start_matches(':').trim_start();
-    let complains = says_any(body, &COMPLAINTS) || says_any(body, &SYMBOL_FAILURES);
-    ((rest.starts_with(':') || spoken) && complains && !says_any(body, &TAINTS))
+    let complains = says_any(body, &PHRASES.complaints) || says_any(body, &PHRASES.symbol_failures);
+    ((rest.starts_with(':') || spoken) && complains && !says_any(body, &PHRASES.taints))
         .then(|| KernelEvent::new(What::Note(note), line))
 }
 

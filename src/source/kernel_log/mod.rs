@@ -14,6 +14,7 @@ mod klogctl;
 pub mod lines;
 mod nic;
 pub mod open;
+mod phrases;
 pub mod record;
 mod ring;
 pub mod state;

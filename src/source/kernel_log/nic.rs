@@ -1,11 +1,10 @@
 //! What the drivers of RDMA-capable NICs print: links, cables, heat, power, firmware, queues and
-//! failed starts (`drivers/net/ethernet`, `drivers/infiniband`). Everything is in the tables below:
-//! what a driver says, in lower case, and what it means.
+//! failed starts (`drivers/net/ethernet`, `drivers/infiniband`).
 
 use crate::observe::kernel::{KernelEvent, Note, What};
 
-use super::gpu::SYMBOL_FAILURES;
-use super::text::{Origin, call_site, first, origin, says_any, slot, take_address, take_u32};
+use super::phrases::{Notes, PHRASES, first, says_any};
+use super::text::{Origin, call_site, origin, slot, take_address, take_u32};
 
 /// Drivers of NICs that carry RDMA or GPUDirect traffic. Other NICs are ignored.
 #[rustfmt::skip]
@@ -13,247 +12,6 @@ const DRIVERS: [&str; 29] = [
     "mlx5_core", "mlx5_ib", "mlx4_core", "mlx4_en", "mlx4_ib", "bnxt_en", "bnxt_re", "ice", "irdma",
     "i40iw", "idpf", "efa", "mana", "mana_ib", "gve", "hfi1", "qib", "qede", "qedr", "qed", "cxgb4",
     "iw_cxgb4", "hns3", "hns_roce", "hns_roce_hw_v2", "ionic", "ionic_rdma", "erdma", "enic",
-];
-
-/// Phrases and what they mean; the first that fits decides.
-type Phrases = &'static [(&'static str, Note)];
-
-/// mlx5 (`mlx5/core/{health,events,cmd,en_main}.c`). Syndrome 0x10 is the firmware's heat alarm.
-const MLX5: Phrases = &[
-    ("port module event*cable unplugged", Note::CableUnplugged),
-    ("port module event*cable plugged", Note::CablePlugged),
-    ("port module event*high temperature", Note::Temperature),
-    ("port module event*power", Note::Power),
-    ("port module event*error", Note::ModuleFault),
-    ("port module event*disabled", Note::ModuleFault),
-    ("high temperature", Note::Temperature),
-    ("detected insufficient power on the pcie slot", Note::Power),
-    ("synd 0x10:", Note::Temperature),
-    ("synd 0x*high temperature", Note::Temperature),
-    ("synd 0x", Note::Syndrome),
-    ("health issue observed*high temperature", Note::Temperature),
-    ("health issue observed", Note::Syndrome),
-    ("fatal error * detected", Note::FatalSensor),
-    ("device's health compromised", Note::HeartbeatLost),
-    ("fw is unable to respond", Note::HeartbeatLost),
-    ("pci slot is unavailable", Note::DeviceError),
-    ("pci slot 0 is unavailable", Note::DeviceError),
-    ("pci channel offline", Note::DeviceError),
-    ("pci link not ready", Note::DeviceError),
-    ("firmware is not responsive", Note::DeviceError),
-    ("handling bad device here", Note::DeviceError),
-    ("driver is in error state", Note::DeviceError),
-    ("health recovery failed", Note::DeviceError),
-    ("health recovery flow aborted", Note::DeviceError),
-    ("starting health recovery flow", Note::RecoveryStarted),
-    ("health recovery succe", Note::Recovered),
-    // PCI error recovery (`main.c`) and resets that the firmware asks for (`fw_reset.c`).
-    ("mlx5_pci_*, disconnect", Note::DeviceError),
-    ("mlx5_pci_*timed out", Note::DeviceError),
-    ("mlx5_pci_*failed", Note::DeviceError),
-    ("mlx5_pci_resume*device recovered", Note::Recovered),
-    ("mlx5_pci_err_detected", Note::RecoveryStarted),
-    ("mlx5_pci_slot_reset", Note::RecoveryStarted),
-    ("mlx5_pci_resume", Note::RecoveryStarted),
-    ("wait vital counter", Note::RecoveryStarted),
-    ("waiting for fw ", Note::RecoveryStarted),
-    ("firmware responds to pci", Note::RecoveryStarted),
-    ("pci link up", Note::RecoveryStarted),
-    ("fw requests reset", Note::RecoveryStarted),
-    ("issuing fw reset", Note::RecoveryStarted),
-    ("nic sw reset", Note::RecoveryStarted),
-    ("got device reset", Note::RecoveryStarted),
-    ("*reset ack failed", Note::CommandFailed),
-    ("*device reset is expected", Note::RecoveryStarted),
-    ("*device reset expected", Note::RecoveryStarted),
-    ("*device is going to reset", Note::RecoveryStarted),
-    ("sync reset unload", Note::RecoveryStarted),
-    ("sync reset, got reset action", Note::RecoveryStarted),
-    ("sync reset did not complete", Note::DeviceError),
-    ("*sync reset timeout", Note::DeviceError),
-    ("*sync reset action, state", Note::DeviceError),
-    ("mlx5_sync_pci_reset failed", Note::DeviceError),
-    ("fast teardown failed", Note::CommandFailed),
-    ("pci sync fw update reset", Note::CommandFailed),
-    (
-        "*timeout. will cause a leak of a command resource",
-        Note::CommandTimeout,
-    ),
-    ("*no done completion", Note::CommandTimeout),
-    ("*timed out while waiting for a slot", Note::CommandTimeout),
-    (
-        "*timeout while waiting for command semaphore",
-        Note::CommandTimeout,
-    ),
-    ("*canceled on out of queue timeout", Note::CommandTimeout),
-    ("*recovered after timeout", Note::CommandTimeout),
-    (
-        "*command completion arrived after timeout",
-        Note::CommandTimeout,
-    ),
-    ("command failed, status", Note::CommandFailed),
-    ("failed to allocate command entry", Note::CommandFailed),
-    ("tx timeout", Note::QueueTimeout),
-    ("rx timeout on channel", Note::QueueTimeout),
-];
-
-const MLX4: Phrases = &[
-    ("*internal error detected", Note::FatalSensor),
-    ("*timed out (go bit not cleared)", Note::CommandTimeout),
-    ("*failed: fw status", Note::CommandFailed),
-    ("*device is going to be reset", Note::DeviceError),
-    ("*failed to reset hca", Note::DeviceError),
-    ("communication channel *timed out", Note::CommandTimeout),
-    ("mlx4_pci_err_detected", Note::RecoveryStarted),
-    ("mlx4_pci_slot_reset", Note::RecoveryStarted),
-    ("mlx4_pci_resume", Note::RecoveryStarted),
-    ("device was reset successfully", Note::Recovered),
-];
-
-/// `bnxt_en/{bnxt,bnxt_hwrm}.c`.
-const BNXT: Phrases = &[
-    ("*error (timeout:", Note::CommandTimeout),
-    ("*abandoning msg {", Note::CommandTimeout),
-    ("*timedout (", Note::CommandTimeout),
-    ("*resp cmpl intr err msg", Note::CommandFailed),
-    ("*hwrm req_type", Note::CommandFailed),
-    ("*firmware not responding", Note::HeartbeatLost),
-    ("*detected firmware fatal condition", Note::FatalSensor),
-    ("*firmware fatal reset event", Note::FatalSensor),
-    ("*firmware non-fatal reset event", Note::DeviceError),
-    ("*firmware reset aborted", Note::DeviceError),
-    ("pci i/o error detected", Note::RecoveryStarted),
-    ("pci slot reset", Note::RecoveryStarted),
-    ("pci slot resume", Note::Recovered),
-];
-
-/// `ionic_dev.c`, `ionic_lif.c`, `ionic_main.c`.
-const IONIC: Phrases = &[
-    ("fw heartbeat stalled", Note::HeartbeatLost),
-    ("fw heartbeat restored", Note::Recovered),
-    ("fw stopped", Note::HeartbeatLost),
-    ("surprise fw stop", Note::HeartbeatLost),
-    ("fw down: stopping lifs", Note::HeartbeatLost),
-    ("fw up: lifs restarted", Note::Recovered),
-    ("fw up: lifs restart failed", Note::DeviceError),
-    ("devcmd *timeout after", Note::CommandTimeout),
-    ("dev_cmd *timed out", Note::CommandTimeout),
-];
-
-/// `gve_main.c`, `gve_adminq.c`.
-const GVE: Phrases = &[
-    ("aq commands timed out", Note::CommandTimeout),
-    ("timeout on tx queue", Note::QueueTimeout),
-    ("unrecoverable platform error", Note::FatalSensor),
-    ("reset failed!", Note::DeviceError),
-    ("device requested reset", Note::RecoveryStarted),
-];
-
-/// `ice_main.c`, `ice_controlq.c`.
-const ICE: Phrases = &[
-    ("*unrecoverable device error", Note::DeviceError),
-    ("*device is unrecoverable", Note::DeviceError),
-    ("*device is in unrecoverable state", Note::DeviceError),
-    ("*unload and reload the driver", Note::DeviceError),
-    ("rebuild failed", Note::DeviceError),
-    ("control send queue writeback timeout", Note::CommandTimeout),
-    ("*module's power requirements exceed", Note::Power),
-    ("*unsupported module type was detected", Note::ModuleFault),
-];
-
-/// `efa_com.c`.
-const EFA: Phrases = &[
-    (
-        "*didn't send any completion for admin cmd",
-        Note::CommandTimeout,
-    ),
-    (
-        "*didn't send a completion for the admin cmd",
-        Note::CommandTimeout,
-    ),
-    ("*completion (polling) timeout", Note::CommandTimeout),
-    ("*completion timeout", Note::CommandTimeout),
-    ("*reading register timed out", Note::CommandTimeout),
-    ("*reading reg failed for timeout", Note::CommandTimeout),
-    ("*admin queue is closed", Note::DeviceError),
-    ("*device isn't ready, abort com init", Note::DeviceError),
-    ("*failed to submit command", Note::CommandFailed),
-    ("*failed to process command", Note::CommandFailed),
-];
-
-/// Too hot, in the ways drivers put it. Reading a sensor is not an alarm.
-const HEAT: Phrases = &[
-    ("*over temperature", Note::Temperature),
-    ("*overtemperature", Note::Temperature),
-    ("*overheat", Note::Temperature),
-    ("*over heated", Note::Temperature),
-    ("*temperature too high", Note::Temperature),
-    ("*temperature threshold", Note::Temperature),
-    ("*thermal threshold", Note::Temperature),
-];
-
-/// What PCI's core prints of a device that no longer answers (`drivers/pci/pci.c`).
-const PCI_CORE: &[&str] = &[
-    "unable to change power state*device inaccessible",
-    "can't change power state*config space inaccessible",
-    "refused to change power state",
-    "not ready *giving up",
-];
-
-/// What most drivers but mlx5 say alike.
-const ANY: Phrases = &[
-    ("*tx timeout", Note::QueueTimeout),
-    ("*tx_timeout", Note::QueueTimeout),
-    ("*transmit timeout", Note::QueueTimeout),
-    ("*firmware recovery mode detected", Note::DeviceError),
-    ("*control queue timeout", Note::CommandTimeout),
-    ("*adminq timeout", Note::CommandTimeout),
-    ("*mailbox timed out", Note::CommandTimeout),
-    ("*hwc: request timed out", Note::CommandTimeout),
-    ("*hwc: failed hw_channel req", Note::CommandFailed),
-];
-
-/// A NIC's driver that does not start.
-const START_FAILURES: &[&str] = &[
-    "*mlx5_init_one failed",
-    "*mlx5_load_one failed",
-    "*init_one failed with",
-    "*load_one failed with",
-    "*mlx5_pci_init failed with",
-    "handle_hca_cap*failed",
-    "set_hca_c*failed",
-    "*enable hca failed",
-    "*init hca failed",
-    "*init_hca failed",
-    "query hca failed",
-    "failed to set issi",
-    "query board id failed",
-    "failed to set hca defaults",
-    "failed to alloc irqs",
-    "failed to create eqs",
-    "*failed to boot",
-    "*failed to allocate boot pages",
-    "*failed to allocate init pages",
-    "*sw objs init failed",
-    "*failed initializing command interface",
-    "*command interface, aborting",
-    "*initializing state, aborting",
-    "missing registers bar, aborting",
-    "couldn't get pci resources, aborting",
-    "cannot *, aborting",
-    "failed *, aborting",
-    "*failed to init device",
-    "*safe mode",
-    "*probe failed",
-    "*failed to load firmware",
-];
-
-/// A driver of GPUs or NICs that does not start, in the kernel's words.
-const PROBE_FAILURES: &[&str] = &[
-    "probe of *failed with error",
-    "probe with driver *failed with error",
-    "direct firmware load for *failed",
-    "error requesting bars",
 ];
 
 /// The interface or the auxiliary device in front of a message that names no address:
@@ -348,15 +106,16 @@ fn decode_unnamed(
             message,
         ));
     }
-    let own: &[Phrases] = match driver {
-        "mlx5_core" | "mlx5_ib" | "" => &[MLX5],
-        "mlx4_core" | "mlx4_en" | "mlx4_ib" => &[HEAT, MLX4, ANY],
-        "bnxt_en" | "bnxt_re" => &[HEAT, BNXT, ANY],
-        "efa" => &[HEAT, EFA, ANY],
-        "ice" => &[HEAT, ICE, ANY],
-        "ionic" => &[HEAT, IONIC, ANY],
-        "gve" => &[HEAT, GVE, ANY],
-        _ if nic => &[HEAT, ANY],
+    let known = &*PHRASES;
+    let own: &[&Notes] = match driver {
+        "mlx5_core" | "mlx5_ib" | "" => &[&known.mlx5],
+        "mlx4_core" | "mlx4_en" | "mlx4_ib" => &[&known.heat, &known.mlx4, &known.any],
+        "bnxt_en" | "bnxt_re" => &[&known.heat, &known.bnxt, &known.any],
+        "efa" => &[&known.heat, &known.efa, &known.any],
+        "ice" => &[&known.heat, &known.ice, &known.any],
+        "ionic" => &[&known.heat, &known.ionic, &known.any],
+        "gve" => &[&known.heat, &known.gve, &known.any],
+        _ if nic => &[&known.heat, &known.any],
         _ => return None,
     };
     let common = || {
@@ -463,7 +222,7 @@ pub fn watchdog(line: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
 /// `infiniband <device>: …`: the EFA command layer also speaks in this form.
 pub fn efa(line: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
     let (device, body) = line.strip_prefix("infiniband ")?.split_once(": ")?;
-    let note = first(EFA, &body.to_ascii_lowercase()).filter(|_| !device.contains(' '))?;
+    let note = first(&PHRASES.efa, &body.to_ascii_lowercase()).filter(|_| !device.contains(' '))?;
     Some(KernelEvent {
         name: Some(device.to_owned()),
         ..event(note, "efa", None, dictionary, line)
@@ -479,9 +238,8 @@ fn start_failure(driver: &str, nic: bool, body: &str) -> bool {
     if !(nic || module || matches!(driver, "nvidia" | "amdgpu")) {
         return false;
     }
-    says_any(body, PROBE_FAILURES)
-        || says_any(body, PCI_CORE)
-        || says_any(body, &SYMBOL_FAILURES)
-        || (nic && says_any(body, START_FAILURES))
+    says_any(body, &PHRASES.probe_failures)
+        || says_any(body, &PHRASES.symbol_failures)
+        || (nic && says_any(body, &PHRASES.start_failures))
         || (module && body.contains("failed") && !body.contains("taint"))
 }

@@ -48,7 +48,7 @@ pub struct FollowOptions {
 
 impl FollowOptions {
     /// Follows the device at `path` from its start.
-    #[must_use]
+    #[cfg(test)]
     pub fn new(path: impl Into<PathBuf>, boot_id: impl Into<String>) -> Self {
         Self {
             path: path.into(),

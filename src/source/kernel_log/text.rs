@@ -72,30 +72,6 @@ pub fn hex_words(s: &str) -> Vec<u32> {
     values.take(16).collect()
 }
 
-/// Whether a text says one of `phrases`. A phrase stands at the text's start unless it begins with
-/// `*`, which stands for anything, also inside: `a*b` is "a … b …".
-pub fn says_any(text: &str, phrases: &[&str]) -> bool {
-    phrases.iter().any(|phrase| says(text, phrase))
-}
-
-/// The value of the first row whose phrase a text says.
-pub fn first<T: Copy>(rows: &[(&str, T)], text: &str) -> Option<T> {
-    let mut rows = rows.iter();
-    rows.find(|(phrase, _)| says(text, phrase)).map(|row| row.1)
-}
-
-fn says(text: &str, phrase: &str) -> bool {
-    let mut parts = phrase.split('*');
-    let start = parts.next().unwrap_or_default();
-    let after = |rest: &str, part: &str| rest.find(part).map(|at| at + part.len());
-    let rest = text.strip_prefix(start);
-    parts
-        .try_fold(rest.unwrap_or_default(), |rest, part| {
-            rest.get(after(rest, part)?..)
-        })
-        .is_some_and(|_| rest.is_some())
-}
-
 /// The driver and device that print a message, by the prefix of `dev_*` and `netdev_*` prints.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin<'a> {
@@ -172,25 +148,6 @@ mod tests {
         let last = last_address("from 0000:16:01.0 to 0000:17:00.0");
         assert_eq!(last.as_deref(), Some("0000:17:00.0"));
         assert_eq!(slot("0000:17:00.0"), "0000:17:00");
-    }
-
-    #[test]
-    fn phrases() {
-        for (phrase, want) in [
-            ("port module", true),
-            ("module", false),
-            ("*module", true),
-            ("port*cable*in", true),
-            ("port*in*cable", false),
-            ("porter", false),
-            ("port*", true),
-        ] {
-            assert_eq!(
-                says("port module event: cable in", phrase),
-                want,
-                "{phrase}"
-            );
-        }
     }
 
     #[test]
