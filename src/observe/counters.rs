@@ -2,7 +2,6 @@
 
 use super::rdma::Via;
 use super::reading::Reading;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// One reading of each counter, by name.
@@ -10,7 +9,7 @@ pub type Counts = BTreeMap<String, Reading<u64>>;
 
 /// One sample of a port's counters. PMA data counters are in bytes already (the files hold 4-byte
 /// words; the source multiplies once).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PortCounters {
     /// `ports/N/counters`, by file name.
     pub pma: Counts,
@@ -26,8 +25,7 @@ pub struct PortCounters {
 }
 
 /// Why PMA counters are not opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PmaSkip {
     /// Configuration excludes the device.
     Excluded,

@@ -1,11 +1,11 @@
 //! The GPUDirect RDMA and GPUDirect Storage path: drivers and modules present on the node.
 
 use super::reading::Reading;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Kernel modules of interest and the drivers' own words.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GpuDirectFacts {
     /// Module name to its facts; only loaded ones. The names looked for are in
     /// [`MODULES_OF_INTEREST`].
@@ -14,7 +14,6 @@ pub struct GpuDirectFacts {
     pub driver: Reading<NvidiaDriver>,
     /// `GrdmaPciTopoCheckOverride` of `/proc/driver/nvidia/params`, the value in force; absent where the
     /// driver has no such parameter (before 570, and from 595.91 on).
-    #[serde(default)]
     pub topology_override: Reading<u64>,
     /// `/proc/driver/nvidia/gpus/*/information`.
     pub gpus: Vec<NvidiaGpu>,
@@ -54,7 +53,7 @@ pub const MODULES_OF_INTEREST: &[&str] = &[
 ];
 
 /// One loaded module (`/sys/module/<name>`).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Module {
     /// `version`, where the module tells one.
     pub version: Option<String>,
@@ -65,7 +64,7 @@ pub struct Module {
 }
 
 /// The NVIDIA kernel driver.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NvidiaDriver {
     /// Such as `535.129.03`.
     pub version: String,
@@ -74,7 +73,7 @@ pub struct NvidiaDriver {
 }
 
 /// One GPU as the NVIDIA driver lists it. The directory stays after the GPU fell off the bus.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NvidiaGpu {
     /// PCI address, as the driver prints it.
     pub pci: String,
@@ -85,7 +84,7 @@ pub struct NvidiaGpu {
 }
 
 /// nvidia-fs (GPUDirect Storage).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NvidiaFs {
     /// Version of the module nvidia_fs.
     pub version: Option<String>,

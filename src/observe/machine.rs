@@ -1,10 +1,8 @@
 //! What the firmware calls the machine.
 
-use serde::{Deserialize, Serialize};
-
 /// DMI (`/sys/class/dmi/id`); none where the machine has none (most of arm64's device trees) or it
 /// says nothing.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MachineFacts {
     /// `sys_vendor`: `Amazon EC2`, `Microsoft Corporation`, `Google`, `NVIDIA` …
     pub vendor: Option<String>,

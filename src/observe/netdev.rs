@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// `/sys/class/net/<if>` and rtnetlink.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NetdevFacts {
     /// Interface index; absent when the interface is gone.
     pub ifindex: Option<u32>,
@@ -33,16 +33,14 @@ pub struct NetdevFacts {
     /// Whether the default route of the main table goes out here.
     pub default_route: bool,
     /// The default route of a virtual switch of which this is a port.
-    #[serde(default)]
     pub ovs_route: Option<OvsRoute>,
     /// How the kernel answers ARP here.
-    #[serde(default)]
     pub ipv4: Ipv4Facts,
 }
 
 /// IPv4 on an interface: subnets, and the settings in force, which are the greater of those for all
 /// interfaces and its own (Documentation/networking/ip-sysctl.rst).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ipv4Facts {
     /// Subnets with more than two addresses that a route without gateway leads into: `10.9.0.0/24`.
     pub subnets: Vec<String>,
@@ -58,7 +56,7 @@ pub struct Ipv4Facts {
 
 /// A default route on a port of Open vSwitch's own (`br-ex` of OVN-Kubernetes), seen from another
 /// port of the same datapath.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OvsRoute {
     /// The switch's own port with the route.
     pub port: String,
@@ -68,7 +66,7 @@ pub struct OvsRoute {
 
 /// Statistics of interest out of `ethtool -S`, by neutral names. Missing keys are not observable,
 /// never zero.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EthtoolFacts {
     /// Driver as ETHTOOL_GDRVINFO names it; chooses the name map.
     pub driver: String,
@@ -83,7 +81,7 @@ pub struct EthtoolFacts {
 
 /// PFC of one priority. Directions as seen from this host: `rx` pause means that the fabric slows
 /// us, `tx` pause means that we cannot drain and slow others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PriorityFacts {
     /// Pause frames of this priority.
     pub pause: PauseCounts,
@@ -102,7 +100,7 @@ pub struct PriorityFacts {
 }
 
 /// Pause frames by direction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PauseCounts {
     /// Frames received from the peer.
     pub rx: Option<u64>,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// All PCI facts of one scan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PciFacts {
     /// GPUs and RDMA functions, and the root ports and switch ports above them.
     pub functions: BTreeMap<String, PciFunction>,
@@ -16,25 +16,21 @@ pub struct PciFacts {
     /// How near each RDMA function is to each GPU, by `NIC -> GPU` address text.
     pub distances: BTreeMap<String, BTreeMap<String, Distance>>,
     /// Network functions that could carry RDMA and have no RDMA device, by address.
-    #[serde(default)]
     pub bare: BTreeMap<String, BareNic>,
     /// Network functions that could be rails and have no RDMA device, by address: by their id, or by a
     /// driver whose NICs do RDMA as a rule; also those that `bare` leaves out. Not those with the
     /// default route. Not observable where the bus shows no function, or not the class of each.
-    #[serde(default)]
     pub rdma_capable: Reading<BTreeMap<String, BareNic>>,
     /// Whether the topology looks virtual (a guest): distances then say nothing.
     pub virtual_machine: bool,
     /// What the firmware calls the machine.
-    #[serde(default)]
     pub machine: MachineFacts,
     /// Network functions that can have virtual functions, by address, and those that they have.
-    #[serde(default)]
     pub sriov: BTreeMap<String, SriovFacts>,
 }
 
 /// SR-IOV of one physical network function (`sriov_totalvfs`, `sriov_numvfs`, `virtfnN`).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SriovFacts {
     /// `vendor:device`, lower-case hex.
     pub id: String,
@@ -52,7 +48,7 @@ pub const MAX_VFS: usize = 256;
 
 /// A network function without an RDMA device: its driver failed to probe, is not loaded, or was
 /// taken away.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BareNic {
     /// `vendor:device`, lower-case hex.
     pub id: String,
@@ -64,7 +60,6 @@ pub struct BareNic {
     pub distances: BTreeMap<String, Distance>,
     /// Its own directory holds an RDMA device, which the class does not show: that it has none is not
     /// known.
-    #[serde(default)]
     pub unseen: bool,
 }
 
@@ -86,18 +81,12 @@ pub const DATA_DIRECT: &str = "15b3:2100";
 
 /// Whether a driver hands its functions to virtual machines or to drivers in user space.
 pub fn gives_away(driver: &str) -> bool {
-    [
-        "vfio-pci",
-        "pci-stub",
-        "uio_pci_generic",
-        "igb_uio",
-        "pciback",
-    ]
-    .contains(&driver)
+    let mut known = "vfio-pci pci-stub uio_pci_generic igb_uio pciback".split(' ');
+    known.any(|known| known == driver)
 }
 
 /// What one PCI function's files say.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PciFunction {
     /// `vendor:device`, lower-case hex.
     pub id: String,
@@ -116,7 +105,6 @@ pub struct PciFunction {
     /// `iommu_group/type`: `identity`, `DMA`, `DMA-FQ`, `blocked`; absent without an IOMMU.
     pub iommu: Reading<String>,
     /// Number of its `iommu_group`; none without an IOMMU.
-    #[serde(default)]
     pub iommu_group: Option<String>,
     /// AER totals since boot.
     pub aer: Aer,
@@ -127,7 +115,7 @@ pub struct PciFunction {
 }
 
 /// Speed and width of a PCIe link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct PcieLink {
     /// Megatransfers a second: 2500, 5000, 8000, 16000, 32000, 64000.
     pub megatransfers: u32,
@@ -136,7 +124,7 @@ pub struct PcieLink {
 }
 
 /// AER totals (`aer_dev_correctable`, `_nonfatal`, `_fatal`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Aer {
     /// TOTAL_ERR_COR: errors that hardware corrected.
     pub correctable: Option<u64>,

@@ -223,7 +223,7 @@ impl PhysState {
 }
 
 /// State of one port at one moment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkFacts {
     /// Logical state of the link.
     pub state: Reading<PortState>,
@@ -235,18 +235,16 @@ pub struct LinkFacts {
     /// LID; 0 on Ethernet.
     pub lid: Option<u32>,
     /// LID of the subnet manager that configured an InfiniBand port.
-    #[serde(default)]
     pub sm_lid: Option<u32>,
     /// First entry of an InfiniBand port's P_Key table, the one that queue pairs use by default: the
     /// top bit says full member, 0 is empty.
-    #[serde(default)]
     pub pkey: Option<u16>,
     /// Where `state` came from.
     pub via: Via,
 }
 
 /// Speed and width of a link. Text in sysfs: `400 Gb/sec (4X NDR)`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkRate {
     /// Rate in bits a second.
     pub rate: BitsPerSec,
@@ -281,8 +279,7 @@ pub fn true_rate(
 }
 
 /// Which way a fact was read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Via {
     /// From RDMA netlink (NLDEV).
     Netlink,
@@ -291,7 +288,7 @@ pub enum Via {
 }
 
 /// GID table of a port: filled slots only.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GidTable {
     /// Slots that hold a GID.
     pub gids: Vec<Gid>,
@@ -300,7 +297,7 @@ pub struct GidTable {
 }
 
 /// One filled GID slot.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gid {
     /// Slot: what `NCCL_IB_GID_INDEX` names.
     pub index: u32,

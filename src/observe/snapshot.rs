@@ -9,14 +9,13 @@ use super::rdma::{GidTable, LinkFacts, RdmaDevice};
 use super::reading::{Fault, Reading, Stamped};
 use super::vf::VfLinks;
 use crate::units::{Millis, PortKey};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// What was last read from every source, with the age of each part. Cheap to clone: parts that did
 /// not change are shared.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Snapshot {
     /// Now, on the monotonic clock.
     pub at: Millis,
@@ -42,11 +41,9 @@ pub struct Snapshot {
     /// DCB settings by network device.
     pub dcb: BTreeMap<String, Arc<Stamped<Reading<DcbFacts>>>>,
     /// 802.1X by network device, of those that have a supplicant.
-    #[serde(default)]
     pub dot1x: BTreeMap<String, Arc<Stamped<Reading<Dot1xFacts>>>>,
     /// Link states of virtual functions, by the network device of their physical function; only
     /// where there are any.
-    #[serde(default)]
     pub vf_links: BTreeMap<String, Arc<Stamped<Reading<VfLinks>>>>,
     /// The last scan of the PCI bus.
     pub pci: Option<Arc<Stamped<PciFacts>>>,
@@ -94,8 +91,7 @@ impl Snapshot {
 }
 
 /// How RDMA devices relate to network namespaces (RDMA_NLDEV_SYS_ATTR_NETNS_MODE).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NetnsMode {
     /// Every network namespace sees every device.
     Shared,
@@ -104,7 +100,7 @@ pub enum NetnsMode {
 }
 
 /// How one source's last read of one subject went.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct SourceHealth {
     /// The source: `devices`, `link`, `counters`, `gids`, `netdev`, `ethtool`, `dcb`, `dot1x`,
     /// `vf_links`,
@@ -124,6 +120,5 @@ pub struct SourceHealth {
     pub absent: bool,
     /// How it is read, where there is more than one way: of the kernel log `device` (`/dev/kmsg`,
     /// or a file in its place) or `syslog` (syslog(2)).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<Arc<str>>,
 }

@@ -1,11 +1,10 @@
 //! Totals for metrics: they outlive the snapshots.
 
 use crate::units::PortKey;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Counts since the agent started.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Link edges by port.
     pub link_edges: BTreeMap<PortKey, u64>,

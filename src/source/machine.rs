@@ -64,7 +64,7 @@ pub fn is_virtual(host: &Host) -> bool {
 
 /// The `hypervisor` flag exists on x86 only; elsewhere, and where it is hidden, the product tells.
 fn judge(cpuinfo: &str, vendor: &str, product: &str) -> bool {
-    let flags = field(cpuinfo, "flags");
+    let flags = parse::field(cpuinfo, ':', "flags");
     if flags.is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor")) {
         return true;
     }
@@ -93,9 +93,9 @@ pub fn arch(host: &Host) -> Option<String> {
         return Some(arch);
     }
     let cpuinfo = cpuinfo(host);
-    if field(&cpuinfo, "CPU implementer").is_some() {
+    if parse::field(&cpuinfo, ':', "CPU implementer").is_some() {
         Some("aarch64".into())
-    } else if field(&cpuinfo, "vendor_id").is_some() {
+    } else if parse::field(&cpuinfo, ':', "vendor_id").is_some() {
         Some("x86_64".into())
     } else if host.is_live() {
         Some(std::env::consts::ARCH.into())
@@ -107,15 +107,6 @@ pub fn arch(host: &Host) -> Option<String> {
 fn cpuinfo(host: &Host) -> String {
     let bytes = tree::read_bytes(host, "proc/cpuinfo", CPUINFO).into_value();
     String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()
-}
-
-/// Value of the first `name : value` line.
-fn field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
-    cpuinfo
-        .lines()
-        .filter_map(|line| line.split_once(':'))
-        .find(|(key, _)| key.trim() == name)
-        .map(|(_, value)| value.trim())
 }
 
 #[cfg(test)]

@@ -70,12 +70,9 @@ fn version(line: &str) -> Option<String> {
 /// A number among the parameters of the loaded driver.
 pub fn parameter(host: &Host, name: &str) -> Reading<u64> {
     let path = format!("{DIR}/params");
-    tree::read_text(host, &path).and_then(|text| {
-        let mut pairs = text.lines().filter_map(|line| line.split_once(':'));
-        match pairs.find(|(key, _)| key.trim() == name) {
-            Some((_, value)) => tree::parse_u64(value.trim(), path.as_ref()),
-            None => Reading::Absent,
-        }
+    tree::read_text(host, &path).and_then(|text| match parse::field(&text, ':', name) {
+        Some(value) => tree::parse_u64(value, path.as_ref()),
+        None => Reading::Absent,
     })
 }
 
@@ -92,12 +89,7 @@ pub fn gpus(host: &Host) -> Vec<NvidiaGpu> {
 /// `information`: `Name: \t value` lines. Before the GPU is initialised, the UUID is of question
 /// marks.
 fn parse_gpu(directory: &str, text: &str) -> NvidiaGpu {
-    let field = |name: &str| {
-        text.lines()
-            .filter_map(|line| line.split_once(':'))
-            .find(|(key, _)| key.trim() == name)
-            .and_then(|(_, value)| parse::clean(value))
-    };
+    let field = |name: &str| parse::field(text, ':', name).and_then(parse::clean);
     NvidiaGpu {
         pci: directory.to_ascii_lowercase(),
         model: field("Model"),

@@ -73,12 +73,16 @@ pub fn tenths(text: &str) -> Option<u64> {
     whole.checked_mul(10)?.checked_add(tenth.parse().ok()?)
 }
 
+/// Value of the first line `KEY separator VALUE`, both without the blanks around them.
+pub fn field<'a>(text: &'a str, separator: char, key: &str) -> Option<&'a str> {
+    let mut pairs = text.lines().filter_map(|line| line.split_once(separator));
+    let found = pairs.find(|(name, _)| name.trim() == key);
+    found.map(|(_, value)| value.trim())
+}
+
 /// Value of `KEY=` in a `uevent` file.
 pub fn uevent(text: &str, key: &str) -> Option<String> {
-    text.lines()
-        .filter_map(|line| line.split_once('='))
-        .find(|(name, _)| *name == key)
-        .and_then(|(_, value)| clean(value))
+    field(text, '=', key).and_then(clean)
 }
 
 #[cfg(test)]

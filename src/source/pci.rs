@@ -38,19 +38,7 @@ const RDMA_MAKERS: &[&str] = &["15b3:", "14e4:", "1d0f:efa", "1dd8:"];
 const RDMA_IDS: &[&str] = &["15b3:", "1d0f:efa", "1dd8:", "8086:24f0", "8086:24f1"];
 
 /// Drivers whose NICs do RDMA as a rule, once their RDMA module is loaded.
-const RDMA_DRIVERS: &[&str] = &[
-    "bnxt_en",
-    "ice",
-    "ionic",
-    "hfi1",
-    "qede",
-    "cxgb4",
-    "hns3",
-    "erdma",
-    "efa",
-    "mlx4_core",
-    "mlx5_core",
-];
+const RDMA_DRIVERS: &str = "bnxt_en ice ionic hfi1 qede cxgb4 hns3 erdma efa mlx4_core mlx5_core";
 
 const NVIDIA: u64 = 0x10de;
 const AMD: u64 = 0x1002;
@@ -164,7 +152,7 @@ fn rdma_capable(
     let nics = network.filter_map(|(bdf, class)| {
         let dir = pci_function_dir(*bdf);
         let (id, driver) = (pci_id(host, &dir)?, driver(host, *bdf));
-        let by_driver = |driver: &String| RDMA_DRIVERS.contains(&driver.as_str());
+        let by_driver = |driver: &String| RDMA_DRIVERS.split(' ').any(|known| known == driver);
         let capable = RDMA_IDS.iter().any(|start| id.starts_with(start))
             || driver.as_ref().is_some_and(by_driver);
         // The other leg of a bond, whose card has its RDMA device.

@@ -49,15 +49,8 @@ pub fn named(line: &str) -> Option<Origin<'_>> {
 pub fn loaded(line: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
     let origin = origin(line).filter(|origin| origin.driver == "mlx5_core")?;
     let started = origin.rest.starts_with("firmware version: ");
-    started.then(|| {
-        event(
-            Note::Loaded,
-            origin.driver,
-            origin.address.as_deref(),
-            dictionary,
-            line,
-        )
-    })
+    let address = origin.address.as_deref();
+    started.then(|| event(Note::Loaded, origin.driver, address, dictionary, line))
 }
 
 /// Whether a word can be the name of a port's interface: not of one that joins others.
@@ -81,30 +74,18 @@ fn decode_unnamed(
     message: &str,
 ) -> Option<KernelEvent> {
     let body = without_site(origin.rest).to_ascii_lowercase();
-    if let Some(note) = ib_core_link(origin.rest) {
-        return Some(event(
-            note,
-            origin.driver,
-            origin.address.as_deref(),
-            dictionary,
-            message,
-        ));
-    }
     let driver = origin.driver;
+    let of = |note, address: Option<&str>| event(note, driver, address, dictionary, message);
+    if let Some(note) = ib_core_link(origin.rest) {
+        return Some(of(note, origin.address.as_deref()));
+    }
     let nic = DRIVERS.contains(&driver);
     if start_failure(driver, nic, &body) {
         // The device is the one that the text names: `nvidia: probe of 0000:3b:00.0 failed`.
-        let named = without_site(origin.rest)
-            .strip_prefix("probe of ")
-            .and_then(take_address);
+        let probed = without_site(origin.rest).strip_prefix("probe of ");
+        let named = probed.and_then(take_address);
         let address = named.map(|(address, _)| address).or(origin.address.clone());
-        return Some(event(
-            Note::Driver,
-            driver,
-            address.as_deref(),
-            dictionary,
-            message,
-        ));
+        return Some(of(Note::Driver, address.as_deref()));
     }
     let known = &*PHRASES;
     let own: &[&Notes] = match driver {
@@ -126,13 +107,7 @@ fn decode_unnamed(
     let note = common()
         .or_else(|| own.iter().find_map(|phrases| first(phrases, &body)))
         .or_else(|| mlx5_command(driver, without_site(origin.rest)))?;
-    Some(event(
-        note,
-        driver,
-        origin.address.as_deref(),
-        dictionary,
-        message,
-    ))
+    Some(of(note, origin.address.as_deref()))
 }
 
 /// An event of a device: the one that the text names, or else of the record's dictionary.
