@@ -1,4 +1,4 @@
-//! States facts. Plain serialisable values with units in their types or names; no I/O, no
+//! States facts. Plain values with units in their types or names; no I/O, no
 //! thresholds, no word of good or bad.
 
 pub mod bench;

@@ -46,7 +46,7 @@ pub fn says_any(text: &str, phrases: &[String]) -> bool {
 }
 
 /// What the first phrase that a text says means.
-pub fn first(notes: &Notes, text: &str) -> Option<Note> {
+pub fn first(notes: &[(String, Note)], text: &str) -> Option<Note> {
     let mut notes = notes.iter();
     notes
         .find(|(phrase, _)| says(text, phrase))
