@@ -252,7 +252,6 @@ fn main() {
                 polls += 1;
                 started.store(true, Ordering::Relaxed);
                 total.bytes += stats.bytes;
-                total.truncated += stats.truncated;
                 total.open_files = total.open_files.max(stats.open_files);
                 if let Some(fault) = stats.fault {
                     println!("fault: {fault:?}");

@@ -8,48 +8,26 @@ pub mod taint_hysteresis;
 
 pub use crate::check::roles::Proof;
 use crate::check::{Finding, Status, Weight};
+use crate::settings_macro::words;
 use crate::units::Millis;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 pub use explained::{VERDICT_DOCS, VerdictDoc, explained, verdict_markdown};
 
-/// The one verdict on a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Hash)]
-#[serde(rename_all = "snake_case")]
-pub enum State {
-    /// Every rail works as it should.
-    Ready,
-    /// It works with less.
-    Degraded,
-    /// A rail or GPU is lost for sure.
-    Unready,
-    /// The sources cannot tell.
-    Unknown,
-    /// The node is certainly not meant to have a fabric.
-    #[serde(rename = "none")]
-    NoFabric,
-}
-
-impl State {
-    /// All states, in the order in which metrics list them.
-    pub const ALL: [State; 5] = [
-        State::Ready,
-        State::Degraded,
-        State::Unready,
-        State::Unknown,
-        State::NoFabric,
-    ];
-
-    /// As in JSON, labels and metrics.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            State::Ready => "ready",
-            State::Degraded => "degraded",
-            State::Unready => "unready",
-            State::Unknown => "unknown",
-            State::NoFabric => "none",
-        }
+words! {
+    /// The one verdict on a node.
+    State {
+        /// Every rail works as it should.
+        Ready = "ready",
+        /// It works with less.
+        Degraded = "degraded",
+        /// A rail or GPU is lost for sure.
+        Unready = "unready",
+        /// The sources cannot tell.
+        Unknown = "unknown",
+        /// The node is certainly not meant to have a fabric.
+        NoFabric = "none",
     }
 }
 

@@ -292,6 +292,8 @@ macro_rules! serialized_as_text {
     )*};
 }
 
+pub(crate) use serialized_as_text;
+
 serialized_as_text!(Bdf PortKey Span);
 
 /// Text cut to a number of bytes at a character, with an ellipsis where something is missing.

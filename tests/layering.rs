@@ -16,7 +16,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("observe", &["units"]),
     ("source", &["hash", "host", "observe", "units"]),
     ("check", &["glob", "observe", "settings_macro", "units"]),
-    ("readiness", &["check", "units"]),
+    ("readiness", &["check", "settings_macro", "units"]),
     ("report", &["check", "observe", "readiness", "units"]),
     (
         "cluster",

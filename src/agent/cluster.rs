@@ -1,6 +1,7 @@
 //! The writer of the Node and the watch of its pods, on a thread and runtime of their own, so that a
 //! slow API server or a list of ten thousand nodes never delays sampling or scraping.
 
+use super::stopped;
 use crate::blocking;
 use crate::cluster::api::is_in_cluster;
 use crate::cluster::pods::{PodTable, PodWatch};
@@ -152,8 +153,4 @@ fn spawn(work: impl Future<Output = ()> + Send + 'static) {
             }
         }
     });
-}
-
-async fn stopped(mut stop: watch::Receiver<bool>) {
-    let _ = stop.wait_for(|stop| *stop).await;
 }

@@ -5,7 +5,7 @@ use super::run::{USAGE, fail, print_out};
 use super::runtime::on_runtime;
 use crate::cluster::Limits;
 use crate::cluster::api::{self, NodeApi};
-use crate::cluster::cleanup::{Which, clean};
+use crate::cluster::cleanup::clean;
 use crate::cluster::names::Names;
 use crate::config::{self, Config};
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -34,14 +34,14 @@ pub fn command() -> Command {
 
 /// Cleans the nodes that the command line names; gives the exit status.
 pub fn run(config: &Config, matches: &ArgMatches) -> u8 {
-    let which = match matches.get_one::<String>("node") {
-        Some(node) => Which::One(node.clone()),
-        None if matches.get_flag("all") => Which::All,
+    let one = match matches.get_one::<String>("node") {
+        Some(node) => Some(node.as_str()),
+        None if matches.get_flag("all") => None,
         None if config.agent.node_name.is_empty() => {
             complain("no node given: use --node NAME, --node-name NAME or --all");
             return USAGE;
         }
-        None => Which::One(config.agent.node_name.clone()),
+        None => Some(config.agent.node_name.as_str()),
     };
     let settings = &config.cluster;
     let dry = settings.dry_run;
@@ -56,7 +56,7 @@ pub fn run(config: &Config, matches: &ArgMatches) -> u8 {
             let word = if dry { "would remove" } else { "removed" };
             let _ = writeln!(io::stdout(), "{what}: {word} {}", parts.join(", "));
         };
-        let cleaned = clean(&api, &names, &which, dry, say).await;
+        let cleaned = clean(&api, &names, one, dry, say).await;
         cleaned.map_err(io::Error::other)
     });
     match done.flatten() {

@@ -138,16 +138,10 @@ impl NodeApi {
     /// As any request.
     pub async fn patch(&self, patch: &NodePatch) -> Result<NodeView, ApiError> {
         const TAINT: &str = "write the taint";
-        let own = PatchParams {
-            field_manager: Some(FIELD_MANAGER.into()),
-            ..PatchParams::default()
-        };
+        let own = PatchParams::apply(FIELD_MANAGER);
         let body = patch.body();
         let (what, params, request) = match patch {
-            NodePatch::Labels(_) => {
-                let params = PatchParams::apply(FIELD_MANAGER).force();
-                ("write the labels", params, Patch::Apply(body))
-            }
+            NodePatch::Labels(_) => ("write the labels", own.force(), Patch::Apply(body)),
             NodePatch::StrayLabels(_) => ("clean up labels", own, Patch::Merge(body)),
             NodePatch::Condition(_) => ("write the condition", own, Patch::Strategic(body)),
             NodePatch::Taints(_) => {
@@ -211,10 +205,7 @@ impl NodeApi {
         let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
         spec.holder_identity = Some(self.node.clone());
         spec.renew_time = Some(MicroTime(jiff::Timestamp::now()));
-        let params = PostParams {
-            field_manager: Some(FIELD_MANAGER.into()),
-            ..PostParams::default()
-        };
+        let params = post_params();
         let write = async {
             match read {
                 Some(_) => self.leases.replace(name, &params, &lease).await,
@@ -264,6 +255,14 @@ impl NodeApi {
             tainted: taints.any(|taint| text(taint, "key") == self.taint),
             counted,
         }
+    }
+}
+
+/// Creates and replaces as our field manager.
+pub(super) fn post_params() -> PostParams {
+    PostParams {
+        field_manager: Some(FIELD_MANAGER.into()),
+        ..PostParams::default()
     }
 }
 

@@ -27,39 +27,23 @@ fn removal(node: &NodeView, names: &Names) -> impl Iterator<Item = NodePatch> + 
         ..node.clone()
     };
     let (effect, now) = (TaintEffect::NoSchedule, jiff::Timestamp::now());
-    reconcile(
-        &node,
-        &Desired::nothing(),
-        names,
-        effect,
-        Duration::ZERO,
-        now,
-    )
-    .all()
+    let nothing = Desired::nothing();
+    reconcile(&node, &nothing, names, effect, Duration::ZERO, now).all()
 }
 
-/// Which nodes to clean.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Which {
-    /// The node of this name.
-    One(String),
-    /// All nodes, and the budget's Leases.
-    All,
-}
-
-/// Cleans nodes, and reports each that had something to `say`; gives the number of nodes and Leases.
+/// Cleans one node, or all nodes and the budget's Leases, and reports each that had something to `say`; gives the number of nodes and Leases.
 ///
 /// # Errors
 /// The first request that failed; the other nodes are cleaned all the same.
 pub async fn clean(
     api: &NodeApi,
     names: &Names,
-    which: &Which,
+    one: Option<&str>,
     dry_run: bool,
     mut say: impl FnMut(&str, &[&str]),
 ) -> Result<(usize, usize), ApiError> {
     let mut params = ListParams::default().limit(PAGE);
-    if let Which::One(name) = which {
+    if let Some(name) = one {
         params = params.fields(&format!("metadata.name={name}"));
     }
     let mut found = Vec::new();
@@ -90,9 +74,9 @@ pub async fn clean(
         cleaned += 1;
         say(&name, &parts);
     }
-    let leases = match which {
-        Which::One(_) => 0,
-        Which::All => clean_leases(api, dry_run, say).await?,
+    let leases = match one {
+        Some(_) => 0,
+        None => clean_leases(api, dry_run, say).await?,
     };
     failed.map_or(Ok((cleaned, leases)), Err)
 }

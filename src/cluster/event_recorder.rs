@@ -5,6 +5,7 @@
 //! rail's failure within six minutes would show the first one's message, and it gives an event another
 //! name on each attempt, so that a request whose answer is lost makes two.
 
+use super::api::post_params;
 use super::error::{ApiError, ErrorKind, bounded};
 use super::events::{EventKind, EventRequest};
 use super::names::FIELD_MANAGER;
@@ -12,7 +13,7 @@ use super::rate_limit::Limits;
 use crate::units::cut;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
 use std::collections::VecDeque;
@@ -147,11 +148,7 @@ impl EventRecorder {
     }
 
     async fn create(&self, client: &Client, event: Event) -> Result<Event, ApiError> {
-        let params = PostParams {
-            field_manager: Some(FIELD_MANAGER.into()),
-            ..PostParams::default()
-        };
-        let api = api(client, &event);
+        let (api, params) = (api(client, &event), post_params());
         let request = api.create(&params, &event);
         match bounded("write an event", self.deadline, request).await {
             // An earlier attempt has succeeded, though its answer was lost.
@@ -166,24 +163,18 @@ impl EventRecorder {
         earlier: Event,
         event: Event,
     ) -> Result<Event, ApiError> {
-        let other_message = event.message != earlier.message;
         let event = Event {
             count: Some(earlier.count.unwrap_or(1).saturating_add(1)),
             last_timestamp: event.last_timestamp,
             message: event.message,
             ..earlier
         };
-        let mut body = json!({
+        let body = json!({
             "count": event.count,
             "lastTimestamp": event.last_timestamp,
+            "message": event.message,
         });
-        if let Some(body) = body.as_object_mut().filter(|_| other_message) {
-            body.insert("message".into(), json!(event.message));
-        }
-        let params = PatchParams {
-            field_manager: Some(FIELD_MANAGER.into()),
-            ..PatchParams::default()
-        };
+        let params = PatchParams::apply(FIELD_MANAGER);
         let name = event.metadata.name.clone().unwrap_or_default();
         let (api, patch) = (api(client, &event), Patch::Merge(&body));
         let request = api.patch(&name, &params, &patch);

@@ -16,7 +16,7 @@ pub enum NodePatch {
     /// Merge patch that removes labels of ours that our field manager does not own.
     StrayLabels(Value),
     /// JSON patch of the taints: the operations by RFC 6902.
-    Taints(Vec<Value>),
+    Taints(Value),
     /// Strategic merge patch of the status.
     Condition(Value),
 }
@@ -33,11 +33,9 @@ impl NodePatch {
 
     /// The request's body.
     pub fn body(&self) -> Value {
-        match self {
-            NodePatch::Labels(body) | NodePatch::StrayLabels(body) => body.clone(),
-            NodePatch::Condition(body) => body.clone(),
-            NodePatch::Taints(operations) => Value::Array(operations.clone()),
-        }
+        use NodePatch::{Condition, Labels, StrayLabels, Taints};
+        let (Labels(body) | StrayLabels(body) | Taints(body) | Condition(body)) = self;
+        body.clone()
     }
 }
 
@@ -236,7 +234,7 @@ fn taints(
         (false, None) => json!({"op": "add", "path": "/spec/taints", "value": wanted}),
     });
     Some(TaintPatch {
-        patch: NodePatch::Taints(operations),
+        patch: NodePatch::Taints(operations.into()),
         taints: present && !tainted,
         untaints: tainted && !present,
         ends_startup: found.iter().any(joins) && !wanted.iter().any(joins),

@@ -2,54 +2,33 @@
 
 use super::label_syntax;
 use crate::readiness::taint_hysteresis::HoldTimes;
-use crate::settings_macro::section;
-use crate::units::Span;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use crate::settings_macro::{section, words};
+use crate::units::{Span, serialized_as_text};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// How much of the Node is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// Nothing; no request is made.
-    Off,
-    /// Writes labels, and neither condition nor taint.
-    Labels,
-    /// Labels and the condition.
-    Condition,
-    /// Labels, condition and taint.
-    All,
-}
-
-impl Mode {
-    /// The value in settings and the report.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Mode::Off => "off",
-            Mode::Labels => "labels",
-            Mode::Condition => "condition",
-            Mode::All => "all",
-        }
+words! {
+    /// How much of the Node is written.
+    Mode {
+        /// Nothing; no request is made.
+        Off = "off",
+        /// Writes labels, and neither condition nor taint.
+        Labels = "labels",
+        /// Labels and the condition.
+        Condition = "condition",
+        /// Labels, condition and taint.
+        All = "all",
     }
 }
 
-/// Effect of the taint on pods that do not tolerate it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum TaintEffect {
-    /// New pods stay away; running ones stay.
-    NoSchedule,
-    /// Running pods are evicted, too.
-    NoExecute,
-}
-
-impl TaintEffect {
-    /// The value in the API.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            TaintEffect::NoSchedule => "NoSchedule",
-            TaintEffect::NoExecute => "NoExecute",
-        }
+words! {
+    /// Effect of the taint on pods that do not tolerate it.
+    TaintEffect {
+        /// New pods stay away; running ones stay.
+        NoSchedule = "NoSchedule",
+        /// Running pods are evicted, too.
+        NoExecute = "NoExecute",
     }
 }
 
@@ -111,18 +90,7 @@ impl FromStr for BudgetMax {
     }
 }
 
-impl Serialize for BudgetMax {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for BudgetMax {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
-    }
-}
+serialized_as_text!(BudgetMax);
 
 section! {
     /// What is written to the node's object in the Kubernetes API, and when.

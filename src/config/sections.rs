@@ -3,9 +3,8 @@
 
 use super::listen::Listen;
 use crate::glob::Glob;
-use crate::settings_macro::section;
+use crate::settings_macro::{section, words};
 use crate::units::Span;
-use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 section! {
@@ -118,31 +117,19 @@ section! {
     }
 }
 
-/// Declares an enum that is written in snake case in the settings.
-macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident,)* }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-        #[serde(rename_all = "snake_case")]
-        pub enum $name {
-            $($(#[$variant_doc])* $variant,)*
-        }
-    };
-}
-
 words! {
     /// Least severe level that the agent's own log shows.
     LogLevel {
         /// Failures that need an operator.
-        Error,
+        Error = "error",
         /// Failures that the agent works around.
-        Warn,
+        Warn = "warn",
         /// Start, shutdown and changes of state.
-        Info,
+        Info = "info",
         /// Details for finding faults in the agent.
-        Debug,
+        Debug = "debug",
         /// Every detail, also of single reads.
-        Trace,
+        Trace = "trace",
     }
 }
 
@@ -150,9 +137,9 @@ words! {
     /// Format of the agent's own log.
     LogFormat {
         /// One line of text an event.
-        Text,
+        Text = "text",
         /// One JSON object a line.
-        Json,
+        Json = "json",
     }
 }
 
@@ -160,11 +147,11 @@ words! {
     /// How the kernel log is read.
     KmsgSource {
         /// The device, or syslog(2) where it is absent or not permitted.
-        Auto,
+        Auto = "auto",
         /// The device, without a fallback.
-        Device,
+        Device = "device",
         /// syslog(2), also where the device could be opened.
-        Syslog,
+        Syslog = "syslog",
     }
 }
 
@@ -172,11 +159,11 @@ words! {
     /// Where RDMA facts are read.
     RdmaSource {
         /// RDMA netlink where the kernel answers, files elsewhere.
-        Auto,
+        Auto = "auto",
         /// RDMA netlink, without a fallback.
-        Netlink,
+        Netlink = "netlink",
         /// Only files under /sys.
-        Sysfs,
+        Sysfs = "sysfs",
     }
 }
 
@@ -184,11 +171,11 @@ words! {
     /// Where facts about pods come from.
     PodSource {
         /// The API server if it allows reading pods, else the logs' paths.
-        Auto,
+        Auto = "auto",
         /// The API server, without a fallback.
-        Api,
+        Api = "api",
         /// Only the paths of the logs.
-        Paths,
+        Paths = "paths",
     }
 }
 

@@ -153,9 +153,7 @@ impl Reader {
 
 /// Reads the logs once, without anything of an earlier run.
 pub fn read_once(host: &Host, config: &Config, clock: Clock) -> Jobs {
-    let mut options = Options::new(host, &config.nccl.pod_logs);
-    options.watch = false;
-    let mut follower = Follower::new(options);
+    let mut follower = Follower::new(Options::new(host, &config.nccl.pod_logs));
     let mut registry = Registry::new(config.nccl.containers);
     let mut totals = LogReading::default();
     let began = clock.now();

@@ -59,8 +59,7 @@ impl Files {
         let options = Options {
             layout: Layout::Flat,
             containers: MAX_FILES,
-            // The directory may be on a file system without inotify events.
-            check_every: Duration::from_secs(1),
+            list_every: Duration::from_secs(1),
             ..Options::new(&Host::new("/"), dir)
         };
         Files {

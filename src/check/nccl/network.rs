@@ -8,88 +8,64 @@ use crate::observe::nccl::event::Transport;
 use crate::observe::nccl::log::Link;
 use crate::observe::nccl::process::Process;
 use crate::observe::nccl::{Failure, NcclLog, Net};
-use serde::{Deserialize, Serialize};
+use crate::settings_macro::words;
 use std::collections::BTreeSet;
 
-/// What carries data between nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Network {
-    /// InfiniBand by verbs.
-    Ib,
-    /// RDMA over Converged Ethernet by verbs.
-    Roce,
-    /// Verbs; the log does not show the link layer.
-    IbOrRoce,
-    /// NCCL's own TCP, or FastSocket's.
-    Socket,
-    /// libfabric, such as on EFA.
-    Ofi,
-    /// GPUDirect-TCPXO on Google Cloud.
-    Fastrak,
-    /// GPUDirect-TCPX on Google Cloud.
-    Tcpx,
-    /// The UCX plugin.
-    Ucx,
-    /// The job stays in one node.
-    None,
-    /// The log does not show the network.
-    Unknown,
+words! {
+    /// What carries data between nodes.
+    Network {
+        /// InfiniBand by verbs.
+        Ib = "ib",
+        /// RDMA over Converged Ethernet by verbs.
+        Roce = "roce",
+        /// Verbs; the log does not show the link layer.
+        IbOrRoce = "ib_or_roce",
+        /// NCCL's own TCP, or FastSocket's.
+        Socket = "socket",
+        /// libfabric, such as on EFA.
+        Ofi = "ofi",
+        /// GPUDirect-TCPXO on Google Cloud.
+        Fastrak = "fastrak",
+        /// GPUDirect-TCPX on Google Cloud.
+        Tcpx = "tcpx",
+        /// The UCX plugin.
+        Ucx = "ucx",
+        /// The job stays in one node.
+        None = "none",
+        /// The log does not show the network.
+        Unknown = "unknown",
+    }
 }
 
 impl Network {
-    /// Every network with its name in JSON and metrics, and its name for people.
-    const NAMES: [(Network, &'static str, &'static str); 10] = [
-        (Network::Ib, "ib", "InfiniBand"),
-        (Network::Roce, "roce", "RoCE"),
-        (Network::IbOrRoce, "ib_or_roce", "RDMA (InfiniBand or RoCE)"),
-        (Network::Socket, "socket", "TCP"),
-        (Network::Ofi, "ofi", "libfabric"),
-        (Network::Fastrak, "fastrak", "GPUDirect-TCPXO"),
-        (Network::Tcpx, "tcpx", "GPUDirect-TCPX"),
-        (Network::Ucx, "ucx", "UCX"),
-        (Network::None, "none", "no network"),
-        (Network::Unknown, "unknown", "an unknown network"),
-    ];
-
-    fn names(self) -> Option<&'static (Network, &'static str, &'static str)> {
-        Self::NAMES.iter().find(|(network, ..)| *network == self)
-    }
-
-    /// The name in JSON and metrics.
-    pub fn as_str(self) -> &'static str {
-        self.names().map_or("unknown", |(_, name, _)| name)
-    }
-
     /// The name for people.
     pub(super) fn title(self) -> &'static str {
-        self.names().map_or("", |(.., title)| title)
+        match self {
+            Network::Ib => "InfiniBand",
+            Network::Roce => "RoCE",
+            Network::IbOrRoce => "RDMA (InfiniBand or RoCE)",
+            Network::Socket => "TCP",
+            Network::Ofi => "libfabric",
+            Network::Fastrak => "GPUDirect-TCPXO",
+            Network::Tcpx => "GPUDirect-TCPX",
+            Network::Ucx => "UCX",
+            Network::None => "no network",
+            Network::Unknown => "an unknown network",
+        }
     }
 }
 
-/// Whether TCP carries what RDMA should.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Fallback {
-    /// TCP carries data between nodes, and nothing in the log or the manifest asks for that.
-    Yes,
-    /// TCP does not carry data between nodes.
-    No,
-    /// TCP carries data between nodes, or would, because a setting asks for it.
-    Configured,
-    /// The log does not show it.
-    Unknown,
-}
-
-impl Fallback {
-    /// The name in JSON and metrics.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Fallback::Yes => "yes",
-            Fallback::No => "no",
-            Fallback::Configured => "configured",
-            Fallback::Unknown => "unknown",
-        }
+words! {
+    /// Whether TCP carries what RDMA should.
+    Fallback {
+        /// TCP carries data between nodes, and nothing in the log or the manifest asks for that.
+        Yes = "yes",
+        /// TCP does not carry data between nodes.
+        No = "no",
+        /// TCP carries data between nodes, or would, because a setting asks for it.
+        Configured = "configured",
+        /// The log does not show it.
+        Unknown = "unknown",
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::object::PodObject;
 use crate::observe::pod::PodFacts;
+use crate::settings_macro::words;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -9,29 +10,19 @@ use std::sync::Arc;
 /// have ended stay listed until they are collected.
 const PODS: usize = 1024;
 
-/// Whether the table can be relied on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Health {
-    /// The pods are not watched: no cluster, or switched off by the settings.
-    #[default]
-    Off,
-    /// As the API server has it now.
-    Known,
-    /// The API server denies access, so the table is empty.
-    Forbidden,
-    /// Not listed yet, or the API server cannot be reached: as last known.
-    Away,
-}
-
-impl Health {
-    /// The value in metrics and the report.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Health::Off => "off",
-            Health::Known => "known",
-            Health::Forbidden => "forbidden",
-            Health::Away => "away",
-        }
+words! {
+    /// Whether the table can be relied on.
+    #[derive(Default)]
+    Health {
+        /// The pods are not watched: no cluster, or switched off by the settings.
+        #[default]
+        Off = "off",
+        /// As the API server has it now.
+        Known = "known",
+        /// The API server denies access, so the table is empty.
+        Forbidden = "forbidden",
+        /// Not listed yet, or the API server cannot be reached: as last known.
+        Away = "away",
     }
 }
 

@@ -72,19 +72,11 @@ impl Writer {
 
     /// What differs between the Node as last seen and `desired`.
     pub(super) fn patches(&self, desired: &Desired) -> Patches {
-        let context = &self.context;
-        self.view.as_ref().map_or_else(Patches::default, |view| {
-            let effect = context.settings.taint_effect;
-            let now = jiff::Timestamp::now();
-            reconcile(
-                view,
-                desired,
-                &context.names,
-                effect,
-                context.heartbeat,
-                now,
-            )
-        })
+        let (names, heartbeat) = (&self.context.names, self.context.heartbeat);
+        let effect = self.context.settings.taint_effect;
+        let now = jiff::Timestamp::now();
+        let patches = |view| reconcile(view, desired, names, effect, heartbeat, now);
+        self.view.as_ref().map(patches).unwrap_or_default()
     }
 
     async fn write_labels(&mut self, api: &NodeApi, desired: &Desired) -> Result<(), ApiError> {

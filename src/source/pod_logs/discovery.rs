@@ -12,13 +12,9 @@ use crate::units::Millis;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// Most containers looked for in one pod's directory.
 const MAX_CONTAINERS: usize = 256;
-
-/// How often directories are listed that inotify does not watch.
-const UNWATCHED_EVERY: Duration = Duration::from_secs(2);
 
 /// The directories known.
 #[derive(Default)]
@@ -27,16 +23,12 @@ pub(super) struct Tree {
     root: PathBuf,
     /// Something changed in it, or in a pod's directory.
     pub(super) changed: bool,
-    /// inotify watches all of these directories.
-    pub(super) watched: bool,
     due: Millis,
     state: Reading<()>,
-    left_aside: usize,
     /// Nothing was listed yet.
     first: bool,
     /// Where an earlier run stopped, of containers not seen yet; `None`: there was none.
     pub(super) marks: Option<Vec<Mark>>,
-    serial: u64,
 }
 
 impl Tree {
@@ -61,26 +53,16 @@ impl Tree {
                 // What was not found is gone.
                 self.marks.iter_mut().for_each(Vec::clear);
             }
-            let every = tools.options.check_every;
-            self.due = tools.now.plus(match self.watched {
-                true => every,
-                false => every.min(UNWATCHED_EVERY),
-            });
+            self.due = tools.now.plus(tools.options.list_every);
         }
         tools.stats.root = self.state.clone();
-        tools.stats.left_aside = self.left_aside;
     }
 
     fn walk(&mut self, logs: &mut Logs, tools: &mut Tools, sink: &mut dyn Sink) -> io::Result<()> {
-        self.watched = false;
-        let root = listing::resolve(&tools.options.root, &tools.options.dir)?;
-        self.watched = tools.watches.dir(&root, None);
-        self.root = root;
+        self.root = listing::resolve(&tools.options.root, &tools.options.dir)?;
         let most = tools.options.containers.saturating_mul(2);
-        let (names, others) = listing::names(&self.root, most)?;
-        tools.stats.odd_names += others;
         let mut found = BTreeSet::new();
-        for name in names {
+        for name in listing::names(&self.root, most)? {
             match tools.options.layout {
                 Layout::Flat if name.kind.is_file() => {
                     found.insert(("".into(), name.name.into_boxed_str()));
@@ -88,7 +70,7 @@ impl Tree {
                 Layout::Pods if name.kind.is_dir() && names::pod_dir(&name.name).is_some() => {
                     self.list_pod(&name.name, logs, &mut found, tools);
                 }
-                Layout::Flat | Layout::Pods => tools.stats.odd_names += 1,
+                Layout::Flat | Layout::Pods => {}
             }
         }
         for (name, log) in logs.iter_mut().filter(|(_, log)| !log.removed) {
@@ -98,15 +80,9 @@ impl Tree {
             // In a flat layout, perhaps another file of this name.
             log.changed |= tools.options.layout == Layout::Flat;
         }
-        self.left_aside = 0;
         for name in found {
-            if logs.contains_key(&name) {
-                continue;
-            }
-            if logs.len() >= tools.options.containers {
-                self.left_aside += 1;
-            } else {
-                let log = self.log(&name, tools);
+            if !logs.contains_key(&name) && logs.len() < tools.options.containers {
+                let log = self.log(&name);
                 logs.insert(name, log);
             }
         }
@@ -121,17 +97,10 @@ impl Tree {
         tools: &mut Tools,
     ) {
         let dir = self.root.join(pod);
-        self.watched &= tools.watches.dir(&dir, None);
         match listing::names(&dir, MAX_CONTAINERS) {
-            Ok((names, others)) => {
-                tools.stats.odd_names += others;
-                for name in names {
-                    if name.kind.is_dir() {
-                        found.insert((pod.into(), name.name.into_boxed_str()));
-                    } else {
-                        tools.stats.odd_names += 1;
-                    }
-                }
+            Ok(names) => {
+                let containers = names.into_iter().filter(|name| name.kind.is_dir());
+                found.extend(containers.map(|name| (pod.into(), name.name.into_boxed_str())));
             }
             Err(error) if is_gone(&error) => {}
             Err(error) => {
@@ -144,7 +113,7 @@ impl Tree {
         }
     }
 
-    fn log(&mut self, (pod, name): &LogName, tools: &mut Tools) -> Log {
+    fn log(&mut self, (pod, name): &LogName) -> Log {
         let path = self.root.join(Path::new(&**pod)).join(&**name);
         let pod = names::pod_dir(pod).unwrap_or_default();
         let key = ContainerKey {
@@ -157,8 +126,7 @@ impl Tree {
         let marks = self.marks.as_mut();
         let mark = marks.and_then(|marks| Some(marks.swap_remove(marks.iter().position(known)?)));
         let newest = self.first && self.marks.is_none();
-        self.serial += 1;
         let who = Container { key, restart: 0 };
-        Log::new(self.serial, who, path, mark, newest, tools)
+        Log::new(who, path, mark, newest)
     }
 }

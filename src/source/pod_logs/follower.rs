@@ -3,7 +3,6 @@
 use super::discovery::Tree;
 use super::log::{Log, Tools, taken};
 use super::options::{Options, PollStats, ResumeState, Sink};
-use super::watch::Watches;
 use crate::units::Millis;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,8 +12,8 @@ use std::time::Duration;
 /// Pause between polls while lines come.
 const PAUSE: Duration = Duration::from_millis(70);
 
-/// Longest pause where inotify does not report everything.
-const UNWATCHED_PAUSE: Duration = Duration::from_millis(500);
+/// Longest pause while none come.
+const IDLE_PAUSE: Duration = Duration::from_millis(500);
 
 /// Where the follower's thread is, visible to others: a read may hang in the kernel.
 #[derive(Debug, Default)]
@@ -58,7 +57,6 @@ impl Follower {
             tools: Tools {
                 now: Millis(0),
                 buf: vec![0; options.buffer],
-                watches: Watches::new(options.watch),
                 stats: PollStats::default(),
                 open: Arc::default(),
                 unpacking: Arc::default(),
@@ -83,7 +81,6 @@ impl Follower {
         self.progress.busy.store(busy, Ordering::Release);
         self.tools.now = now;
         self.tools.stats = PollStats::default();
-        self.take_events();
         let (logs, tools) = (&mut self.logs, &mut self.tools);
         self.tree.look(logs, tools, sink);
         for log in logs.values_mut() {
@@ -99,15 +96,6 @@ impl Follower {
     pub fn finish(&mut self, sink: &mut dyn Sink) {
         for log in self.logs.values_mut() {
             log.finish(&mut self.tools, sink);
-        }
-    }
-
-    fn take_events(&mut self) {
-        let changed = self.tools.watches.take();
-        let has = |target| (changed.as_ref()).map_or(true, |changed| changed.contains(&target));
-        self.tree.changed |= has(None);
-        for log in self.logs.values_mut() {
-            log.changed |= has(Some(log.serial));
         }
     }
 
@@ -148,7 +136,6 @@ impl Follower {
         });
         let stats = &mut self.tools.stats;
         let count = |what: fn(&Log) -> bool| self.logs.values().filter(|log| what(log)).count();
-        stats.lively = count(|log| log.lively);
         stats.behind = count(|log| log.behind);
         stats.unreadable = count(|log| log.faulty);
         stats.containers = self.logs.len();
@@ -156,21 +143,11 @@ impl Follower {
         stats.clone()
     }
 
-    /// Waits until there may be something new, `most` at the longest: while lines come, for the pause
-    /// between polls; otherwise until inotify reports something.
+    /// Waits for the pause between polls, `most` at the longest.
     pub fn wait(&self, most: Duration) {
-        if self.logs.values().any(|log| log.lively || log.changed) {
-            return std::thread::sleep(PAUSE.min(most));
-        }
-        let watched = self.tree.watched && self.logs.values().all(Log::is_watched);
-        let most = if watched {
-            most
-        } else {
-            most.min(UNWATCHED_PAUSE)
-        };
-        if !self.tools.watches.wait(most) {
-            std::thread::sleep(most);
-        }
+        let lines_come = self.logs.values().any(|log| log.lively || log.changed);
+        let pause = if lines_come { PAUSE } else { IDLE_PAUSE };
+        std::thread::sleep(pause.min(most));
     }
 
     /// How far everything was read, for the next run's [`Options::resume`].

@@ -32,8 +32,6 @@ pub(super) struct Listing {
     pub(super) entries: Vec<Entry>,
     /// A log that is not a regular file, or a link that leads to none.
     pub(super) odd: Option<String>,
-    /// Files of another directory are among them, whose changes this one does not show.
-    pub(super) linked: bool,
 }
 
 /// A name in a directory.
@@ -55,32 +53,30 @@ impl Name {
     }
 }
 
-/// The first `most` UTF-8 names in a directory, and the number of all others.
-pub(super) fn names(dir: &Path, most: usize) -> io::Result<(Vec<Name>, u64)> {
+/// The first `most` UTF-8 names in a directory.
+pub(super) fn names(dir: &Path, most: usize) -> io::Result<Vec<Name>> {
     let mut found = Vec::new();
-    let mut others = 0;
     #[expect(
         clippy::disallowed_methods,
         reason = "log directories are not kernel files; the caller judges their errors"
     )]
     for entry in std::fs::read_dir(dir)? {
         let entry = entry?;
-        match (entry.file_name().into_string(), entry.file_type()) {
-            (Ok(name), Ok(kind)) if found.len() < most => found.push(Name {
-                name,
-                kind,
-                inode: entry.ino(),
-            }),
-            _ => others += 1,
+        let inode = entry.ino();
+        if let (Ok(name), Ok(kind)) = (entry.file_name().into_string(), entry.file_type()) {
+            found.push(Name { name, kind, inode });
+        }
+        if found.len() >= most {
+            break;
         }
     }
-    Ok((found, others))
+    Ok(found)
 }
 
 /// Lists a container's directory.
 pub(super) fn list(dir: &Path, root: &Path) -> io::Result<Listing> {
     let mut listing = Listing::default();
-    for found in names(dir, MAX_NAMES)?.0 {
+    for found in names(dir, MAX_NAMES)? {
         let log = names::log(&found.name);
         let suffix = log.and_then(|(restart, rest)| Some((restart, names::suffix(rest)?)));
         let Some((restart, suffix)) = suffix else {
@@ -91,10 +87,7 @@ pub(super) fn list(dir: &Path, root: &Path) -> io::Result<Listing> {
             listing.entries.push(found.entry(dir, restart, suffix));
         } else if found.kind.is_symlink() && suffix.0 == Age::Live {
             match linked(&path, root, restart) {
-                Ok(entries) => {
-                    listing.entries.extend(entries);
-                    listing.linked = true;
-                }
+                Ok(entries) => listing.entries.extend(entries),
                 Err(error) => listing.odd = Some(format!("{}: {error}", path.display())),
             }
         } else {
@@ -132,7 +125,7 @@ fn linked(link: &Path, root: &Path, restart: u32) -> io::Result<Vec<Entry>> {
         return Err(io::ErrorKind::InvalidInput.into());
     };
     let mut entries = Vec::new();
-    for found in names(dir, MAX_NAMES)?.0 {
+    for found in names(dir, MAX_NAMES)? {
         let suffix = found
             .name
             .strip_prefix(base)

@@ -3,7 +3,6 @@
 use super::input::{self, Input, Slot, Then};
 use super::listing::{self, Entry, Listing, is_gone};
 use super::options::{Container, Fingerprint, Layout, Mark, Options, Place, PollStats, Sink};
-use super::watch::Watches;
 use crate::observe::reading::{Fault, FaultKind, Reading};
 use crate::source::tree::classify;
 use crate::units::Millis;
@@ -12,16 +11,19 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-/// Interval of checks of what inotify does not watch.
-const UNWATCHED_EVERY: Duration = Duration::from_secs(1);
+/// Interval of checks whether a log has changed.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
+
+/// Interval at which a directory is listed though its modification time says that nothing changed.
+const RELIST_EVERY: Duration = Duration::from_secs(15);
 
 /// How long a rotated file is read on after its last line: the runtime may still be writing to it
 /// while the new one is there.
 const LINGER: Duration = Duration::from_millis(500);
 
-/// Polls in a row that find nothing before a file is left to inotify, its descriptor closed.
+/// Polls in a row that find nothing before a file is left to the checks, its descriptor closed.
 const QUIET_POLLS: u8 = 8;
 
 /// What all logs share.
@@ -30,7 +32,6 @@ pub(super) struct Tools {
     pub(super) now: Millis,
     pub(super) options: Options,
     pub(super) buf: Vec<u8>,
-    pub(super) watches: Watches,
     pub(super) stats: PollStats,
     /// Files held open.
     pub(super) open: Slot,
@@ -59,15 +60,13 @@ pub(super) struct OpenFile {
 #[derive(Default)]
 pub(super) struct Log {
     pub(super) who: Container,
-    pub(super) serial: u64,
     /// The container's directory; in a flat layout, the file itself.
     dir: PathBuf,
-    dir_watched: bool,
-    pub(super) file_watched: bool,
+    /// Modification time of the directory that was listed.
+    listed: Option<SystemTime>,
+    relist_at: Millis,
     /// Something changed: the directory is listed at the next turn.
     pub(super) changed: bool,
-    /// Files of other directories belong to it.
-    linked: bool,
     /// Begin with the current file; otherwise with the oldest.
     pub(super) newest: bool,
     /// Without a file: where an earlier run stopped.
@@ -81,7 +80,7 @@ pub(super) struct Log {
     pub(super) removed: bool,
     /// There is nothing left to do.
     pub(super) finished: bool,
-    /// Read at each poll; otherwise left to inotify and to checks.
+    /// Read at each poll; otherwise left to the checks.
     pub(super) lively: bool,
     /// Polls in a row that found nothing.
     pub(super) quiet: u8,
@@ -110,21 +109,10 @@ pub(super) enum Outcome {
 }
 
 impl Log {
-    pub(super) fn new(
-        serial: u64,
-        mut who: Container,
-        dir: PathBuf,
-        mark: Option<Mark>,
-        newest: bool,
-        tools: &mut Tools,
-    ) -> Self {
+    pub(super) fn new(mut who: Container, dir: PathBuf, mark: Option<Mark>, newest: bool) -> Self {
         who.restart = mark.as_ref().map_or(0, |mark| mark.restart);
-        let flat = tools.options.layout == Layout::Flat;
         Log {
-            // A flat layout has one directory for all.
-            dir_watched: flat || tools.watches.dir(&dir, Some(serial)),
             who,
-            serial,
             dir,
             changed: true,
             newest,
@@ -145,26 +133,35 @@ impl Log {
         }
     }
 
-    /// Lists the directory, and compares the file's size and beginning with what was read.
+    /// Lists the directory if it may have changed, and compares the file's size and beginning with
+    /// what was read.
     fn check(&mut self, tools: &mut Tools, sink: &mut dyn Sink) {
-        self.changed = false;
-        match self.list(tools) {
-            Ok(listing) => self.relist(&listing, tools, sink),
-            Err(error) if is_gone(&error) => self.remove(sink),
-            Err(error) => self.fail(&error, tools),
+        if self.may_have_changed(tools.now) {
+            self.changed = false;
+            match self.list(tools) {
+                Ok(listing) => self.relist(&listing, tools, sink),
+                Err(error) if is_gone(&error) => self.remove(sink),
+                Err(error) => self.fail(&error, tools),
+            }
         }
-        match self.verify(tools, sink) {
+        match self.verify(sink) {
             Err(error) if is_gone(&error) => self.changed = true,
             Err(error) => self.fail(&error, tools),
             Ok(()) => {}
         }
-        let every = match self.is_watched() && self.file.is_some() {
-            true => tools.options.check_every,
-            false => UNWATCHED_EVERY,
-        };
-        // Not all at once.
-        let spread = every / 64 * u32::try_from(self.serial % 16).unwrap_or(0);
-        self.check_at = tools.now.plus(every + spread);
+        self.check_at = tools.now.plus(CHECK_EVERY);
+    }
+
+    fn may_have_changed(&mut self, now: Millis) -> bool {
+        let modified = std::fs::metadata(&self.dir).and_then(|meta| meta.modified());
+        let known = modified.is_ok() && modified.as_ref().ok() == self.listed.as_ref();
+        let settled = known && self.file.is_some() && !self.faulty && now < self.relist_at;
+        let may = self.changed || !settled;
+        if may {
+            self.listed = modified.ok();
+            self.relist_at = now.plus(RELIST_EVERY);
+        }
+        may
     }
 
     pub(super) fn list(&self, tools: &Tools) -> io::Result<Listing> {
@@ -187,7 +184,6 @@ impl Log {
     }
 
     fn relist(&mut self, listing: &Listing, tools: &mut Tools, sink: &mut dyn Sink) {
-        self.linked = listing.linked;
         let odd = listing.odd.clone().map(|detail| Fault {
             kind: FaultKind::Other,
             detail,
@@ -210,13 +206,6 @@ impl Log {
 
     pub(super) fn wake(&mut self) {
         (self.lively, self.quiet) = (true, 0);
-        self.file_watched = false;
-    }
-
-    /// inotify reports what is written to it, and new files.
-    pub(super) fn is_watched(&self) -> bool {
-        let resting = self.file.is_some() && !self.lively;
-        self.dir_watched && !self.linked && (self.file_watched || !resting)
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -257,7 +246,7 @@ impl Log {
                 self.superseded = self.superseded.map(|_| tools.now);
             }
             Outcome::Ended if self.removed => self.finished = true,
-            Outcome::Ended => self.next_file(tools, sink),
+            Outcome::Ended => self.next_file(tools),
             Outcome::Nothing => self.idle(tools, sink),
             Outcome::Failed => {
                 // Tried again at the next check; where it was renamed or removed, that is now.
@@ -283,33 +272,15 @@ impl Log {
             match self.read(tools.options.buffer, true, tools, sink) {
                 Outcome::More => self.behind = true,
                 _ if self.removed => self.finished = true,
-                _ => self.next_file(tools, sink),
+                _ => self.next_file(tools),
             }
             return;
         }
         self.quiet = self.quiet.saturating_add(1);
         if self.quiet >= QUIET_POLLS && self.superseded.is_none() {
-            self.rest(tools);
-        }
-    }
-
-    /// Leaves a file that nothing is written to to inotify, or to the checks.
-    fn rest(&mut self, tools: &mut Tools) {
-        let Some(file) = &self.file else {
-            return;
-        };
-        if let Input::Plain { file: open, .. } = &file.input {
-            self.file_watched = tools.watches.file(open, Some(self.serial));
-            // Written to before the watch was there, or cut back?
-            if !open.metadata().is_ok_and(|meta| meta.len() == file.end) {
-                (self.quiet, self.changed) = (0, true);
-                return;
-            }
-        }
-        self.lively = false;
-        self.close();
-        if !self.file_watched {
-            self.check_at = Millis(0);
+            // Nothing is written to it: the checks find the next line.
+            self.lively = false;
+            self.close();
         }
     }
 
@@ -423,7 +394,7 @@ impl Log {
     }
 
     /// Compares the file's size and beginning with what was read.
-    fn verify(&mut self, tools: &mut Tools, sink: &mut dyn Sink) -> io::Result<()> {
+    fn verify(&mut self, sink: &mut dyn Sink) -> io::Result<()> {
         let (Some(file), Some(place)) = (&self.file, &mut self.place) else {
             return Ok(());
         };
@@ -441,7 +412,7 @@ impl Log {
                 let size = open.metadata()?.len();
                 let beginning = input::beginning(open)?;
                 if size < place.offset || !place.first.fits(&beginning) {
-                    self.restart_file(tools, sink);
+                    self.restart_file(sink);
                 } else {
                     place.first.extend(&beginning);
                 }
@@ -451,8 +422,7 @@ impl Log {
     }
 
     /// The file was cut back or overwritten: all in it is new, and what was not read is gone.
-    fn restart_file(&mut self, tools: &mut Tools, sink: &mut dyn Sink) {
-        tools.stats.truncated += 1;
+    fn restart_file(&mut self, sink: &mut dyn Sink) {
         self.lose_rest(sink);
         if let (Some(file), Some(place)) = (&mut self.file, &mut self.place) {
             (place.offset, file.end) = (0, 0);

@@ -9,14 +9,14 @@
 //! end before the newer one is begun. After a restart of the agent, the place in a rotated file,
 //! compressed or not, is found by the file's beginning. Bytes that are gone are reported as lost.
 //!
-//! Polling ([`Follower::poll`]) finds everything; inotify only makes it come sooner. A file that is
-//! being written to is read at each poll, by one system call; a quiet one has an inotify watch for
-//! its next write and no descriptor. A partial line is left in the file and read again, so nothing is
-//! carried in memory and the resume point is always the beginning of a line.
+//! Everything is found by polling ([`Follower::poll`]). A file that is being written to is read at each
+//! poll, by one system call; a quiet one has no descriptor, and its name is checked each second. A
+//! partial line is left in the file and read again, so nothing is carried in memory and the resume
+//! point is always the beginning of a line.
 //!
 //! Limits: bytes of one file per poll before all others had their turn; bytes of one poll, which also
-//! bounds the work of catching up after a start; the length of a line; open files; containers;
-//! rotated bytes caught up on.
+//! bounds the work of catching up after a start; the length of a line; open files;
+//! containers.
 //!
 //! A read may hang, so all of this belongs on a thread of its own; [`Progress`] shows it.
 
@@ -28,7 +28,6 @@ mod log;
 mod names;
 mod options;
 mod rotation;
-mod watch;
 
 pub use follower::{Follower, Progress};
 pub(crate) use names::pod_dir;

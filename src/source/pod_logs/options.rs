@@ -55,10 +55,8 @@ pub struct Options {
     /// Where an earlier run stopped. Without it, reading begins with the current file of each
     /// container found at the first poll, and with the first line of containers that appear later.
     pub resume: Option<ResumeState>,
-    /// Use inotify. Without it, polling finds everything later.
-    pub watch: bool,
-    /// Interval of full checks where inotify works; elsewhere it is one second.
-    pub check_every: Duration,
+    /// Interval at which the directories of all pods are listed.
+    pub list_every: Duration,
     /// Longest line handed over, in bytes.
     pub longest_line: usize,
     /// Size of the read buffer; raised to hold one line at least.
@@ -67,8 +65,6 @@ pub struct Options {
     pub share: usize,
     /// Bytes per poll after which no more is read from files that lag behind.
     pub backlog: usize,
-    /// Bytes of rotated files caught up on, per container; older bytes are lost.
-    pub catch_up: u64,
     /// Most containers that are followed at a time.
     pub containers: usize,
     /// Most files held open; others are opened for each read, at three times the cost.
@@ -96,13 +92,11 @@ impl Options {
             dir,
             layout: Layout::Pods,
             resume: None,
-            watch: true,
-            check_every: Duration::from_secs(15),
+            list_every: Duration::from_secs(2),
             longest_line: 64 << 10,
             buffer: 128 << 10,
             share: 16 << 10,
             backlog: 4 << 20,
-            catch_up: 256 << 20,
             containers: 8192,
             open_files: usize::try_from(limit / 2).map_or(OPEN_FILES, |half| half.min(OPEN_FILES)),
         }
@@ -114,8 +108,6 @@ impl Options {
 pub struct PollStats {
     /// Number of containers that are followed now.
     pub containers: usize,
-    /// Of these, containers whose file is read at each poll.
-    pub lively: usize,
     /// Of these, containers that hold more than this poll would take.
     pub behind: usize,
     /// Number of files that are held open now.
@@ -124,12 +116,6 @@ pub struct PollStats {
     pub bytes: u64,
     /// Wanted lines that were too long to be handed over.
     pub lines_dropped: u64,
-    /// Files that were cut back or overwritten in place, and are read from their start again.
-    pub truncated: u64,
-    /// Names that belong to no pod or container.
-    pub odd_names: u64,
-    /// Containers beyond the limit.
-    pub left_aside: usize,
     /// Whether the directory of all logs can be listed.
     pub root: Reading<()>,
     /// Containers whose log cannot be read at the moment.

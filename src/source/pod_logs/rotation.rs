@@ -10,14 +10,11 @@ use std::io;
 /// Most compressed files open at a time; others wait.
 const MAX_UNPACKING: usize = 4;
 
-/// How much larger compressed logs are once unpacked, for judging what catching up would cost.
-const UNPACKED_RATIO: u64 = 10;
-
 impl Log {
     /// Goes on with what the directory holds now.
     pub(super) fn follow(&mut self, entries: &[Entry], tools: &mut Tools, sink: &mut dyn Sink) {
         if self.place.is_none() {
-            return self.begin(entries, tools, sink);
+            return self.begin(entries, tools);
         }
         let more_after = |at: usize| at + 1 < entries.len();
         match self.locate(entries) {
@@ -40,30 +37,14 @@ impl Log {
     }
 
     /// Opens the first file.
-    fn begin(&mut self, entries: &[Entry], tools: &mut Tools, sink: &mut dyn Sink) {
+    fn begin(&mut self, entries: &[Entry], tools: &mut Tools) {
         let at = match self.newest {
             true => entries.len().checked_sub(1),
             false => entries.iter().position(|entry| self.is_newer(entry)),
         };
         if let Some(at) = at {
-            self.open_within_limit(entries, at, tools, sink);
+            self.open(entries, at, Place::default(), tools);
         }
-    }
-
-    /// Goes over to a file, or to a later one where catching up on all would be too much.
-    fn open_within_limit(
-        &mut self,
-        entries: &[Entry],
-        at: usize,
-        tools: &mut Tools,
-        sink: &mut dyn Sink,
-    ) -> bool {
-        let (at, skipped) = within_limit(entries, at, tools.options.catch_up);
-        let opened = self.open(entries, at, Place::default(), tools);
-        if let (true, Some(bytes)) = (opened, skipped) {
-            sink.lost(&self.who, bytes);
-        }
-        opened
     }
 
     /// The file is gone, or was cut back while it was closed.
@@ -71,7 +52,6 @@ impl Log {
         let inode = self.place.map(|place| place.inode);
         let cut_back = self.file.is_some()
             && (entries.iter()).any(|entry| Some(entry.inode) == inode && !entry.compressed);
-        tools.stats.truncated += u64::from(cut_back);
         // A quiet file had been read: it ended, or was removed. What an earlier run left may have grown.
         let unread = self.file.is_none() || self.lively && !cut_back;
         let rest = self.unread_bytes();
@@ -80,11 +60,11 @@ impl Log {
         }
         self.within_long = false;
         (self.file, self.place, self.newest) = (None, None, false);
-        self.begin(entries, tools, sink);
+        self.begin(entries, tools);
     }
 
     /// The file that is read is at its end, and a newer one exists.
-    pub(super) fn next_file(&mut self, tools: &mut Tools, sink: &mut dyn Sink) {
+    pub(super) fn next_file(&mut self, tools: &mut Tools) {
         let entries = match self.list(tools) {
             Ok(listing) => listing.entries,
             Err(error) => {
@@ -100,7 +80,7 @@ impl Log {
             Ok(None) => entries.iter().position(|entry| self.is_newer(entry)),
             Err(_) => None,
         };
-        if !next.is_some_and(|at| self.open_within_limit(&entries, at, tools, sink)) {
+        if !next.is_some_and(|at| self.open(&entries, at, Place::default(), tools)) {
             // The next check finds the newer file again.
             self.superseded = None;
             self.lively &= !(self.file.as_ref()).is_some_and(|file| file.spent);
@@ -186,7 +166,6 @@ impl Log {
                 return false;
             }
         };
-        self.file_watched = false;
         self.newest = false;
         if entry.restart != self.who.restart {
             self.who.restart = entry.restart;
@@ -201,24 +180,6 @@ impl Log {
         self.wake();
         true
     }
-}
-
-/// The first file from `at` on from which all rotated bytes are within the limit, and the bytes
-/// skipped if that is another one.
-fn within_limit(entries: &[Entry], at: usize, most: u64) -> (usize, Option<u64>) {
-    let size = |entry: &Entry| std::fs::symlink_metadata(&entry.path).map_or(0, |meta| meta.len());
-    let (mut total, mut first, mut skipped) = (0u64, at, None);
-    // The current file always counts as within.
-    for (index, entry) in entries.iter().enumerate().skip(at).rev().skip(1) {
-        let bytes = size(entry);
-        let ratio = if entry.compressed { UNPACKED_RATIO } else { 1 };
-        total = total.saturating_add(bytes.saturating_mul(ratio));
-        if total > most {
-            first = first.max(index + 1);
-            skipped = Some(skipped.unwrap_or(0) + bytes);
-        }
-    }
-    (first, skipped)
 }
 
 /// Stamp of a file that the kubelet rotated.

@@ -66,12 +66,10 @@ pub(super) struct Rig {
 }
 
 impl Rig {
-    /// Without inotify, unless `change` says so.
     pub(super) fn new(change: impl FnOnce(&mut Options)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(dir.path().join("var/log/pods")).unwrap();
         let mut options = Options::new(&Host::new(dir.path()), "var/log/pods");
-        options.watch = false;
         change(&mut options);
         Rig {
             follower: Follower::new(options.clone()),

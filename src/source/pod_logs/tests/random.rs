@@ -35,10 +35,8 @@ proptest! {
         steps in prop::collection::vec(step(), 1..40),
         open_files in prop_oneof![Just(0usize), Just(8)],
         (buffer, share) in (90usize..200, 1usize..200),
-        watch in any::<bool>(),
     ) {
         let mut rig = Rig::new(|options| {
-            options.watch = watch;
             options.open_files = open_files;
             options.longest_line = 80;
             options.buffer = buffer;

@@ -1,56 +1,5 @@
 use super::*;
 
-fn awaited() -> Rig {
-    Rig::new(|options| {
-        options.watch = true;
-        // Polling alone would take far too long.
-        options.check_every = Duration::from_secs(1 << 30);
-    })
-}
-
-#[test]
-fn a_write_to_a_file_at_rest_wakes() {
-    let mut rig = awaited();
-    rig.write("0.log", "NCCL 1\n");
-    for _ in 0..20 {
-        rig.poll();
-    }
-    let stats = rig.poll();
-    assert_eq!((stats.lively, stats.open_files), (0, 0));
-    rig.write("0.log", "NCCL 2\n");
-    rig.follower.wait(Duration::from_secs(600));
-    rig.poll();
-    assert_eq!(rig.lines(), ["NCCL 1", "NCCL 2"]);
-}
-
-#[test]
-fn new_files_containers_and_pods_wake() {
-    let mut rig = awaited();
-    rig.write("0.log", "NCCL 1\n");
-    for _ in 0..20 {
-        rig.poll();
-    }
-    rig.write("1.log", "NCCL 2\n");
-    rig.follower.wait(Duration::from_secs(600));
-    for _ in 0..20 {
-        rig.poll();
-    }
-    let pods = rig.dir.path().join("var/log/pods");
-    for (dir, line) in [
-        (pods.join(POD).join("other"), "NCCL 3\n"),
-        (pods.join("ns_new_uid/main"), "NCCL 4\n"),
-    ] {
-        fs::create_dir_all(&dir).unwrap();
-        append(&dir.join("0.log"), line);
-        rig.follower.wait(Duration::from_secs(600));
-        for _ in 0..20 {
-            rig.poll();
-        }
-    }
-    assert_eq!(rig.lines(), ["NCCL 1", "NCCL 2", "NCCL 3", "NCCL 4"]);
-    assert_eq!(rig.poll().containers, 3);
-}
-
 #[test]
 fn progress_shows_a_look_that_hangs() {
     struct Slow(std::sync::Arc<Progress>, Option<Duration>);
