@@ -5,26 +5,30 @@ use super::names::{CONDITION, Names};
 use crate::observe::node_resources::{NodeResources, Offered};
 use crate::observe::pod::{NodeDevices, is_gpu_resource, is_rdma_resource};
 use kube::core::{ApiResource, Object, ObjectMeta};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The part of `spec` that we read.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeSpec {
     /// All taints, as received.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taints: Option<Vec<Value>>,
 }
 
 /// The part of `status` that we read.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeStatus {
     /// All conditions, as received.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Vec<Value>>,
     /// What pods may request, as received.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocatable: Option<Value>,
     /// What the node has, healthy or not, as received.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<Value>,
 }
 
