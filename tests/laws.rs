@@ -1,5 +1,5 @@
 //! What holds of every node, whatever it is made of: laws that the verdict obeys, over every simulated
-//! machine and random edits of what was observed on it. The cases are the same in each run;
+//! machine and random edits of what was observed on it: 10,000 random nodes a law, the same in each run.
 //! `PROPTEST_CASES=100000` looks for others.
 #![allow(
     clippy::unwrap_used,
@@ -51,9 +51,7 @@ static MACHINES: LazyLock<Vec<Machine>> = LazyLock::new(|| {
         .map(|name| (name, name.to_string()));
     let others = presets().into_iter().map(|name| (name, "auto".to_string()));
     let machines = known.chain(others).map(|(name, profile)| {
-        // Thousands of small files: in memory where it can be, else they take longer than the laws.
-        let in_memory = tempfile::tempdir_in("/dev/shm");
-        let dir = in_memory.or_else(|_| tempfile::tempdir()).unwrap();
+        let dir = in_memory();
         let spec = preset(name).or_else(|| by_name(name)).unwrap();
         Node::write(spec, dir.path()).unwrap();
         let mut config = Config::default();
@@ -85,6 +83,12 @@ static MACHINES: LazyLock<Vec<Machine>> = LazyLock::new(|| {
     });
     machines.collect()
 });
+
+/// For thousands of small files: in memory where it can be, else they take longer than the laws.
+fn in_memory() -> tempfile::TempDir {
+    let dir = tempfile::tempdir_in("/dev/shm");
+    dir.or_else(|_| tempfile::tempdir()).unwrap()
+}
 
 fn evaluator(profile: &str, memory: Memory) -> Evaluator {
     configured(profile, memory, None)
@@ -443,16 +447,18 @@ fn blind(snapshot: &mut Snapshot, blind: Blind, which: usize) {
     snapshot.devices.as_mut().unwrap().value = Arc::new(devices);
 }
 
-fn edits(most: usize) -> impl Strategy<Value = Vec<(Worse, usize)>> {
+/// Steps, each of one kind of edit.
+fn edits(most: usize) -> impl Strategy<Value = Vec<Vec<(Worse, usize)>>> {
     let edit = (prop::sample::select(&WORSE[..]), 0..64usize);
     // Often the same on several parts: that is what a majority is made of.
     let run = (edit, 1..9usize).prop_map(|((worse, which), count)| {
         (0..count).map(|i| (worse, which + i)).collect::<Vec<_>>()
     });
-    prop::collection::vec(run, 1..=most).prop_map(|runs| runs.concat())
+    prop::collection::vec(run, 1..=most)
 }
 
-fn cases() -> ProptestConfig {
+/// Enough for 10,000 random nodes, of which each case judges this many.
+fn cases(nodes: u32) -> ProptestConfig {
     let usual = ProptestConfig {
         failure_persistence: None,
         max_shrink_iters: 200,
@@ -462,7 +468,7 @@ fn cases() -> ProptestConfig {
         // With `PROPTEST_RNG_SEED`, if that is set.
         Some(_) => usual,
         None => ProptestConfig {
-            cases: 500,
+            cases: 10_000 / nodes,
             rng_seed: RngSeed::Fixed(14),
             ..usual
         },
@@ -470,35 +476,33 @@ fn cases() -> ProptestConfig {
 }
 
 proptest! {
-    #![proptest_config(cases())]
+    #![proptest_config(cases(2))]
 
-    /// A node that gets worse never gets a better verdict, held against itself as it was.
+    /// A node that gets worse never gets a better verdict, held against itself as it was: step by step.
     #[test]
     fn worse_is_never_better(machine in 0..1000usize, memory in 0..2usize, edits in edits(4)) {
         let machine = &MACHINES[machine % MACHINES.len()];
         let memory = &machine.memories[memory];
         let mut snapshot = machine.snapshot.clone();
-        let (last, first) = edits.split_last().unwrap();
-        for (worse, which) in first {
-            worsen(&mut snapshot, *worse, *which);
+        let mut before = (machine.well, Vec::new());
+        for step in edits {
+            for (worse, which) in &step {
+                worsen(&mut snapshot, *worse, *which);
+            }
+            let report = judge(machine, &snapshot, memory);
+            let after = (report.state, report.reasons);
+            prop_assert!(badness(after.0) >= badness(before.0), "{}: {before:?}, then after {step:?} {after:?}", machine.name);
+            prop_assert!(
+                after.0 != State::NoFabric || machine.well == State::NoFabric,
+                "{}: what was lost is a fabric that there never was after {step:?}", machine.name
+            );
+            before = after;
         }
-        let before = judge(machine, &snapshot, memory);
-        worsen(&mut snapshot, last.0, last.1);
-        let after = judge(machine, &snapshot, memory);
-        prop_assert!(
-            badness(after.state) >= badness(before.state),
-            "{}: {:?} {:?}, then after {last:?} {:?} {:?}",
-            machine.name, before.state, before.reasons, after.state, after.reasons
-        );
-        prop_assert!(
-            after.state != State::NoFabric || machine.well == State::NoFabric,
-            "{}: what was lost is a fabric that there never was after {last:?}", machine.name
-        );
     }
 }
 
 proptest! {
-    #![proptest_config(cases())]
+    #![proptest_config(cases(1))]
 
     /// What cannot be observed is no fault, whatever is remembered.
     #[test]
@@ -525,12 +529,17 @@ proptest! {
         );
     }
 
+}
+
+proptest! {
+    #![proptest_config(cases(2))]
+
     /// Other names and another order change names alone.
     #[test]
     fn names_do_not_matter(machine in 0..1000usize, edits in edits(3), turn in 0..64usize) {
         let machine = &MACHINES[machine % MACHINES.len()];
         let mut snapshot = machine.snapshot.clone();
-        for (worse, which) in edits {
+        for (worse, which) in edits.concat() {
             worsen(&mut snapshot, worse, which);
         }
         let before = judge(machine, &snapshot, &Memory::default());
@@ -548,12 +557,18 @@ proptest! {
         prop_assert_eq!((after.state, &after.reasons), (before.state, &before.reasons), "{}", machine.name);
     }
 
+}
+
+proptest! {
+    #![proptest_config(cases(4))]
+
     /// `expect.rails` makes the others spares, and excuses nothing else.
     #[test]
     fn configured_rails_make_the_others_spares(machine in 0..1000usize, downs in 1..16usize, from in 0..16usize) {
-        let machine = &MACHINES[machine % MACHINES.len()];
+        let well: Vec<&Machine> = MACHINES.iter().filter(|machine| machine.well == State::Ready).collect();
+        let machine = well[machine % well.len()];
         let mut snapshot = machine.snapshot.clone();
-        for i in 0..downs {
+        for i in 0..downs % machine.rails.len().max(1) {
             worsen(&mut snapshot, Worse::LinkDown, from + i);
         }
         let is_up = |port: &PortKey| {
@@ -561,7 +576,7 @@ proptest! {
             link.is_some_and(|link| link.value.state.value().is_some_and(|state| state.is_up()))
         };
         let up = machine.rails.iter().filter(|port| is_up(port)).count() as u32;
-        prop_assume!(up > 0 && machine.well == State::Ready);
+        prop_assume!(up > 0);
         for memory in &machine.memories {
             let mut later = snapshot.clone();
             later.at = later.at.plus(std::time::Duration::from_secs(60));
@@ -586,5 +601,125 @@ fn machines_that_are_well_are_remembered_as_they_are() {
                 machine.name, report.reasons
             );
         }
+    }
+}
+
+/// What the kernel log may have said of a NIC or a GPU.
+const SAID: [&str; 10] = [
+    "NVRM: Xid (PCI:GPU): 79, GPU has fallen off the bus.",
+    "NVRM: Xid (PCI:GPU): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)",
+    "NVRM: Xid (PCI:GPU): 154, GPU recovery action changed from 0x2 (Node Reboot Required) to 0x0 (None)",
+    "NVRM: GPU GPU.0: RmInitAdapter failed! (0x24:0x72:1568)",
+    "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build",
+    "mlx5_core NIC: poll_health:795:(pid 0): Fatal error 1 detected",
+    "mlx5_core NIC: mlx5_health_try_recover:335:(pid 17): health recovery succeeded",
+    "mlx5_core NIC: mlx5_pci_err_detected Device state = 1 pci_status: 0. Exit, result = 3, need reset",
+    "mlx5_core NIC: Port module event: module 0, Cable unplugged",
+    "mlx5_core NIC: PCIe Bus Error: severity=Uncorrectable (Non-Fatal), type=Transaction Layer",
+];
+
+/// How long a simulated machine was up, in seconds.
+const UP: u64 = 86_400;
+
+/// A simulated machine with these lines in its kernel log, and the moments of the records.
+fn with_log(
+    name: &str,
+    dir: &std::path::Path,
+    said: &[(&str, usize, u64)],
+) -> Vec<(Millis, String)> {
+    let spec = preset(name).or_else(|| by_name(name)).unwrap();
+    Node::write(spec, dir).unwrap();
+    let machine = MACHINES
+        .iter()
+        .find(|machine| machine.name == name)
+        .unwrap();
+    let devices = machine
+        .snapshot
+        .devices
+        .as_ref()
+        .map(|known| known.value.to_vec());
+    let nics: Vec<String> = (devices.iter().flatten())
+        .filter_map(|device| Some(device.pci?.to_string()))
+        .collect();
+    let pci = machine.snapshot.pci.as_ref();
+    let gpus: Vec<String> = pci.map_or(Vec::new(), |pci| {
+        let gpus = pci.value.gpus.iter();
+        gpus.map(|gpu| gpu.to_string().trim_end_matches(".0").to_string())
+            .collect()
+    });
+    let pick = |of: &[String], which: usize| -> String {
+        of.get(which % of.len().max(1)).cloned().unwrap_or_default()
+    };
+    let mut records: Vec<(Millis, String)> = (said.iter())
+        .map(|(text, which, age)| {
+            let text = text.replace("NIC", &pick(&nics, *which));
+            let text = text.replace("PCI:GPU", &format!("PCI:{}", pick(&gpus, *which)));
+            let text = text.replace("GPU GPU.0", &format!("GPU {}.0", pick(&gpus, *which)));
+            (Millis::from_secs(UP - age), text)
+        })
+        .collect();
+    records.sort();
+    let log = dir.join("dev/kmsg");
+    let mut text = std::fs::read_to_string(&log).unwrap();
+    for (seq, (at, said)) in records.iter().enumerate() {
+        text += &format!("3,{},{},-;{said}\n", 1000 + seq, at.0 * 1000);
+    }
+    std::fs::write(log, text).unwrap();
+    records
+}
+
+fn sampled(root: &std::path::Path) -> Report {
+    let mut config = Config::default();
+    config.agent.host_root = root.into();
+    config.agent.state_dir = None;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime
+        .unwrap()
+        .block_on(selvage::agent::sample_once(&config))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { max_shrink_iters: 20, ..cases(200) })]
+
+    /// A capture gives the verdict that the node had when it was taken, wherever and whenever it is
+    /// judged: what its kernel log said is as old as it was there.
+    #[test]
+    fn a_capture_gives_the_verdict_that_the_node_had(
+        machine in 0..1000usize,
+        said in prop::collection::vec((prop::sample::select(&SAID[..]), 0..3usize, 0..UP / 2), 0..6),
+        near in prop::collection::vec((prop::sample::select(&SAID[..]), 0..3usize, 5..900u64), 0..4),
+    ) {
+        let machine = &MACHINES[machine % MACHINES.len()];
+        let (node, copy) = (in_memory(), in_memory());
+        let records = with_log(machine.name, node.path(), &[said, near].concat());
+        let report = sampled(node.path());
+
+        // As an agent saw it that was there.
+        let mut there = evaluator("auto", Memory::default());
+        for (at, text) in &records {
+            let decoded = selvage::source::kernel_log::decode(text, None)
+                .or_else(|| selvage::source::kernel_log::silent(text, None));
+            let old = UP - at.0 / 1000 > 600;
+            decoded.iter().for_each(|event| there.push_event(*at, old, event));
+        }
+        let live = there.evaluate(&report.snapshot, Look::Once);
+        prop_assert_eq!((live.state, &live.reasons), (report.state, &report.reasons), "{} {:?}", machine.name, records);
+
+        let host = selvage::host::Host::new(node.path());
+        let capture = selvage::cli::capture::capture(
+            &host,
+            copy.path(),
+            selvage::agent::plan(&Config::default()),
+            Vec::new(),
+        );
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.unwrap().block_on(capture).unwrap();
+        let captured = sampled(copy.path());
+        prop_assert_eq!(
+            (captured.state, &captured.reasons), (report.state, &report.reasons),
+            "{} {:?}", machine.name, records
+        );
     }
 }
