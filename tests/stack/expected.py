@@ -1,6 +1,7 @@
 """What the fleet's faults (src/simulate/data/fleet.toml) have to come to."""
 
-# (alert, instance); of the fleet as a whole without instance.
+# (alert, instance); of the fleet as a whole without instance. What follows from another fault fires
+# nothing: the Xids of a GPU that fell off the bus, the lost packets of a port with symbol errors.
 ALERTS = {
     ("SelvageFabricUnreadyShare", ""),
     ("SelvageTaintWithheld", ""),
@@ -12,11 +13,9 @@ ALERTS = {
     ("SelvageNcclGpuDirectOff", "gpu-03"),
     ("SelvageFabricDegraded", "gpu-03"),
     ("SelvageGpuMissing", "gpu-05"),
-    ("SelvageXidFatal", "gpu-05"),
     ("SelvageFabricUnready", "gpu-05"),
     ("SelvageLinkErrors", "gpu-06"),
     ("SelvageRateBelowPeers", "gpu-06"),
-    ("SelvageRetransmission", "gpu-06"),
     ("SelvageFabricDegraded", "gpu-06"),
     ("SelvageGpuDirectMissing", "gpu-07"),
     ("SelvageResourceMismatch", "gpu-07"),
