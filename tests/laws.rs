@@ -133,9 +133,10 @@ enum Worse {
     GpuGone,
     GpuNotDriven,
     ModuleGone,
+    GpuDriverGone,
 }
 
-const WORSE: [Worse; 16] = [
+const WORSE: [Worse; 17] = [
     Worse::LinkDown,
     Worse::LinkInit,
     Worse::RateHalved,
@@ -152,6 +153,7 @@ const WORSE: [Worse; 16] = [
     Worse::GpuGone,
     Worse::GpuNotDriven,
     Worse::ModuleGone,
+    Worse::GpuDriverGone,
 ];
 
 fn worsen(snapshot: &mut Snapshot, worse: Worse, which: usize) {
@@ -302,6 +304,23 @@ fn worsen(snapshot: &mut Snapshot, worse: Worse, which: usize) {
                 && let Reading::Value(modules) = &mut Arc::make_mut(facts).value.modules
             {
                 modules.remove(["nvidia_peermem", "nvidia_fs", "ib_uverbs"][which % 3]);
+            }
+        }
+        Worse::GpuDriverGone => {
+            pci(snapshot, &|pci| {
+                for gpu in pci.gpus.clone() {
+                    if let Some(function) = pci.functions.get_mut(&gpu.to_string()) {
+                        function.driver = None;
+                    }
+                }
+            });
+            if let Some(facts) = &mut snapshot.gpudirect {
+                let facts = &mut Arc::make_mut(facts).value;
+                facts.driver = Reading::Absent;
+                facts.gpus.clear();
+                if let Reading::Value(modules) = &mut facts.modules {
+                    modules.remove("nvidia");
+                }
             }
         }
         Worse::LinkInit | Worse::NoLid | Worse::NoPartition => {}

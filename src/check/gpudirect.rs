@@ -2,7 +2,7 @@
 
 use super::Context;
 use crate::observe::gpudirect::GpuDirectFacts;
-use crate::observe::pci::DATA_DIRECT;
+use crate::observe::pci::{DATA_DIRECT, PciFunction, gives_away};
 use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::Reading;
 use serde::{Deserialize, Serialize};
@@ -242,12 +242,14 @@ fn leading_version(text: &str) -> Option<(u32, u32)> {
     Some((major, minor.parse().ok()?))
 }
 
-/// NVIDIA GPUs on PCI.
-pub(super) fn nvidia_gpus(context: &Context<'_>) -> usize {
+/// NVIDIA GPUs on PCI; `kept` leaves out those that were given away to virtual machines.
+pub(super) fn nvidia_gpus(context: &Context<'_>, kept: bool) -> usize {
     let gpus = context.gpus();
     let nvidia = |gpu: &&String| {
         let function = context.pci().and_then(|pci| pci.functions.get(*gpu));
-        function.is_some_and(|function| function.id.starts_with("10de:"))
+        let given = |function: &PciFunction| function.driver.as_deref().is_some_and(gives_away);
+        function
+            .is_some_and(|function| function.id.starts_with("10de:") && !(kept && given(function)))
     };
     gpus.iter().filter(nvidia).count()
 }
@@ -257,7 +259,9 @@ pub(super) fn verdict(context: &Context<'_>) -> GpuDirectVerdict {
     let Some(facts) = context.gpudirect() else {
         return GpuDirectVerdict::of(Path::Unknown, "the GPU driver's files were not read");
     };
-    if driver_loaded(facts) == Answer::No && !context.gpus().is_empty() && nvidia_gpus(context) == 0
+    if driver_loaded(facts) == Answer::No
+        && !context.gpus().is_empty()
+        && nvidia_gpus(context, false) == 0
     {
         let others = "the GPUs are not NVIDIA's; of others' drivers no file is read";
         return GpuDirectVerdict::of(Path::Unknown, others);

@@ -20,9 +20,9 @@ reasons! {
     unknown_notice PATH_UNKNOWN = "GpuDirectUnknown", FixConfiguration,
         "Whether GPUDirect RDMA can work here cannot be told from what is readable.",
         "Look at what the message says could not be read; give the agent /sys and /proc of the host.";
-    unknown_notice DRIVER_ABSENT = "GpuDriverAbsent", ReloadDriver,
-        "PCI shows NVIDIA GPUs, but the NVIDIA driver is not loaded.",
-        "Install or load the driver (`modprobe nvidia`, the GPU operator's driver pod). A GPU handed to a virtual machine reads so, too.";
+    unknown DRIVER_ABSENT = "GpuDriverAbsent", ReloadDriver,
+        "PCI shows NVIDIA GPUs, but the NVIDIA driver is not loaded: whether the GPUs work, and by which path the rails reach them, shows only once it is.",
+        "Install or load the driver (`modprobe nvidia`, the GPU operator's driver pod). GPUs given to vfio-pci are left alone; where GPUs are meant to have no driver, set `policy.expect.gpudirect` to `off`.";
     notice IOMMU_TRANSLATES = "IommuTranslates", FixConfiguration,
         "The IOMMU translates the addresses of a rail or GPU, so traffic between them takes the way through the CPU.",
         "Boot with `iommu=pt` (or `intel_iommu=off`, `amd_iommu=off`), unless the platform does peer-to-peer through its IOMMU.";
@@ -72,7 +72,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         found.extend(judge_path(context, facts, required));
     }
     found.extend(peermem_broken(context, facts));
-    let gpus = nvidia_gpus(context);
+    let gpus = nvidia_gpus(context, true);
     if absent && gpus > 0 {
         let message = format!("{gpus} NVIDIA GPUs, but no NVIDIA driver is loaded");
         let candidate = say(context, DRIVER_ABSENT, ("driver", "driver"), message);

@@ -401,19 +401,20 @@ fn judge_address(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate
         let message = format!("{} is active and {what}", port.subject);
         (context.of_port(doc, port, message)).raised_after(policy.address_raise_after.0)
     };
-    if port.is_infiniband() && port.link.is_some_and(|link| link.lid == Some(0)) {
+    let has = |rail: &PortView<'_>| matches!(rail.device.uverbs, Reading::Value(_));
+    let had = remembered(context, port, UVERBS);
+    let gone = port.device.uverbs == Reading::Absent && !port.device.is_gvnic();
+    if gone && (had.is_some() || context.rails().any(has) || uverbs_not_loaded(context)) {
+        return Some(say(&NO_UVERBS, "has no uverbs device"));
+    }
+    (port.is_infiniband() && port.link?.lid == Some(0)).then(|| {
         let mut found = say(&NO_LID, "has no LID");
         if port.device.function != Function::Physical {
             // A virtual function may be addressed by GID alone; its flag for that is not in sysfs.
             (found.status, found.weight) = (Status::Degraded, Weight::Notice);
         }
-        return Some(found);
-    }
-    let has = |rail: &PortView<'_>| matches!(rail.device.uverbs, Reading::Value(_));
-    let had = remembered(context, port, UVERBS);
-    let gone = port.device.uverbs == Reading::Absent && !port.device.is_gvnic();
-    (gone && (had.is_some() || context.rails().any(has) || uverbs_not_loaded(context)))
-        .then(|| say(&NO_UVERBS, "has no uverbs device"))
+        found
+    })
 }
 
 /// The list of modules was read and has ib_core as a module, without the one that makes the devices.

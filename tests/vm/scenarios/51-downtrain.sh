@@ -4,6 +4,7 @@
 
 scenario() {
     pci_identity 0000:01:00.0=15b3:1021:020700 0000:02:00.0=10de:2330:030200
+    must insmod $OWN/nvidia.ko gpus=0000:02:00.0
     must insmod $OWN/testib.ko count=1 pci=0000:01:00.0
     agent_start
     until_metric 30 'selvage_port_info{device="testib0",pci="0000:01:00.0",driver="mlx5_core"}' == 1
