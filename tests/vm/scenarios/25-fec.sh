@@ -21,7 +21,7 @@ scenario() {
     agent_start
     until_metric 60 'selvage_fabric_state{state="ready"}' == 1
     # 1e-7 of the bits: a good link of 100 Gb/s a lane.
-    corrected 25 40000
+    corrected 25 40
     expect_report '[.findings[] | select(.reason == "CorrectedBitsHigh")] | length == 0'
     # 1e-4: more than the code will carry for long.
     corrected 90 40000000 &
