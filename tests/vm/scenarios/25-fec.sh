@@ -20,7 +20,7 @@ scenario() {
     wait_for 10 "rxe0 ACTIVE" sys_state rxe0 4
     agent_start
     until_metric 60 'selvage_fabric_state{state="ready"}' == 1
-    # 1e-7 of the bits: a good link of 100 Gb/s a lane.
+    # 1e-10 of the bits: a good link of any speed. (How many lanes soft-RoCE claims depends on the kernel.)
     corrected 25 40
     expect_report '[.findings[] | select(.reason == "CorrectedBitsHigh")] | length == 0'
     # 1e-4: more than the code will carry for long.
