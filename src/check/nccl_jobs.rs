@@ -148,6 +148,11 @@ impl Outcomes {
         }
     }
 
+    /// Forgets what was noted by this name, as the job is now known by another.
+    pub fn forget(&mut self, job: &str) {
+        self.0.retain(|(name, _)| name != job);
+    }
+
     /// Limited to [`Self::MOST`]: a state file may hold anything.
     #[must_use]
     pub fn bounded(mut self) -> Self {

@@ -206,7 +206,12 @@ impl Registry {
                 continue;
             };
             if !same || log.announced.is_none() {
-                self.outcomes.note(&job_name(now), &now.verdict);
+                let (job, pod) = (job_name(now), pod_name(now));
+                // Counted by its pod while the pod's owner was not known yet.
+                if job != pod {
+                    self.outcomes.forget(&pod);
+                }
+                self.outcomes.note(&job, &now.verdict);
             }
             let before = log.announced.replace(announcement(&now.verdict));
             if let Some(change) = difference(before, now) {
@@ -290,8 +295,12 @@ fn job_name(container: &ContainerVerdict) -> String {
     let key = &container.key;
     match &container.job {
         Some(job) => format!("{}/{}/{}", key.namespace, job.kind, job.name),
-        None => format!("{}/{}", key.namespace, key.uid),
+        None => pod_name(container),
     }
+}
+
+fn pod_name(container: &ContainerVerdict) -> String {
+    format!("{}/{}", container.key.namespace, container.key.uid)
 }
 
 impl JobLog {
