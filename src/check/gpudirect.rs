@@ -2,7 +2,7 @@
 
 use super::Context;
 use crate::observe::gpudirect::GpuDirectFacts;
-use crate::observe::pci::{DATA_DIRECT, PciFunction, gives_away};
+use crate::observe::pci::{DATA_DIRECT, PciFunction};
 use crate::observe::rdma::RdmaDevice;
 use crate::observe::reading::Reading;
 use serde::{Deserialize, Serialize};
@@ -242,16 +242,13 @@ fn leading_version(text: &str) -> Option<(u32, u32)> {
     Some((major, minor.parse().ok()?))
 }
 
-/// NVIDIA GPUs on PCI; `kept` leaves out those that were given away to virtual machines.
-pub(super) fn nvidia_gpus(context: &Context<'_>, kept: bool) -> usize {
-    let gpus = context.gpus();
-    let nvidia = |gpu: &&String| {
-        let function = context.pci().and_then(|pci| pci.functions.get(*gpu));
-        let given = |function: &PciFunction| function.driver.as_deref().is_some_and(gives_away);
-        function
-            .is_some_and(|function| function.id.starts_with("10de:") && !(kept && given(function)))
-    };
-    gpus.iter().filter(nvidia).count()
+/// PCI functions of NVIDIA's GPUs.
+pub(super) fn nvidia_gpus<'a>(context: &Context<'a>) -> Vec<&'a PciFunction> {
+    let functions = context.pci().map(|pci| &pci.functions);
+    let gpus = context.gpus().into_iter();
+    gpus.filter_map(|gpu| functions?.get(&gpu))
+        .filter(|function| function.id.starts_with("10de:"))
+        .collect()
 }
 
 /// The verdict on the node as it is: rails where there are any, else every RDMA device.
@@ -261,7 +258,7 @@ pub(super) fn verdict(context: &Context<'_>) -> GpuDirectVerdict {
     };
     if driver_loaded(facts) == Answer::No
         && !context.gpus().is_empty()
-        && nvidia_gpus(context, false) == 0
+        && nvidia_gpus(context).is_empty()
     {
         let others = "the GPUs are not NVIDIA's; of others' drivers no file is read";
         return GpuDirectVerdict::of(Path::Unknown, others);

@@ -6,7 +6,7 @@ use super::policy::GpuDirectExpectation;
 use super::{Candidate, Check, Context, ReasonDoc, Weight};
 use crate::observe::gpudirect::GpuDirectFacts;
 use crate::observe::kernel_log::Note;
-use crate::observe::pci::PciFacts;
+use crate::observe::pci::{PciFacts, PciFunction, gives_away};
 use crate::observe::reading::Reading;
 use std::collections::BTreeSet;
 
@@ -51,8 +51,8 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     }
     let required = expected == GpuDirectExpectation::Required;
     let Some(facts) = context.gpudirect() else {
-        // Nothing was read, or too long ago: what stands, stands. An empty key stands for every key
-        // of the check.
+        // Nothing was read, or too long ago. An empty key stands for every key of the check, so that
+        // no finding is cleared.
         let never = !required && context.snapshot.gpudirect.is_none();
         let unread = say(
             context,
@@ -72,7 +72,9 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         found.extend(judge_path(context, facts, required));
     }
     found.extend(peermem_broken(context, facts));
-    let gpus = nvidia_gpus(context, true);
+    let given_away = |gpu: &PciFunction| gpu.driver.as_deref().is_some_and(gives_away);
+    let ours = |gpu: &&PciFunction| !given_away(gpu);
+    let gpus = nvidia_gpus(context).into_iter().filter(ours).count();
     if absent && gpus > 0 {
         let message = format!("{gpus} NVIDIA GPUs, but no NVIDIA driver is loaded");
         let candidate = say(context, DRIVER_ABSENT, ("driver", "driver"), message);

@@ -156,7 +156,7 @@ struct Endpoint {
 
 fn run(context: &Context<'_>) -> Vec<Candidate> {
     let Some(pci) = context.pci() else {
-        // An empty key stands for every key of the check: what stands, stands.
+        // An empty key stands for every key of the check, so that no finding is cleared.
         let about = (WHOLE_NODE, "pci");
         let unreadable = context.candidate(&UNREADABLE, about, "PCI facts are too old to go by");
         return Vec::from_iter(context.snapshot.pci.is_some().then_some(unreadable));

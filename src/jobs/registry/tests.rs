@@ -1,7 +1,7 @@
 use super::*;
 use crate::check::nccl::Network;
 use crate::jobs::sidecar_record::VERDICT_BYTES;
-use crate::observe::pod::ContainerFacts;
+use crate::observe::pod::{ContainerFacts, Job};
 
 const HANG: Duration = Duration::from_secs(300);
 
@@ -231,6 +231,25 @@ fn a_restart_before_pods_are_known_forgets_nothing_and_tells_nothing_again() {
     assert_eq!(again.one().0, Fallback::Yes);
     assert!(again.changes.is_empty());
     assert_eq!(again.registry.outcomes.fallbacks_in_a_row(), 1);
+}
+
+#[test]
+fn a_job_that_was_counted_by_its_pod_counts_once_when_it_is_known() {
+    let of_job = PodFacts {
+        job: Some(Job {
+            kind: "JobSet".into(),
+            name: "train".into(),
+        }),
+        ..PodFacts::default()
+    };
+    let mut played = Played::new();
+    played.lines(&container("trainer", 0), &[SOCKET, TWO_NODES]);
+    for (pod, times) in [(None, 1), (Some(&of_job), 1), (Some(&of_job), 2)] {
+        for _ in 0..times {
+            played.judge(pod);
+            assert_eq!(played.registry.outcomes.fallbacks_in_a_row(), 1);
+        }
+    }
 }
 
 #[test]
