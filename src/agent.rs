@@ -11,13 +11,14 @@ use crate::kernel_log::{self, Update};
 use crate::readiness::State;
 use crate::readiness::taint_hysteresis::{TaintHysteresis, passes_within};
 use crate::report::catalogue::Detail;
-use crate::report::http::{self, ServeState};
+use crate::report::http::{Limits, ServeState};
 use crate::report::metrics::Options;
 use crate::report::{ClusterStatus, Report, Tainting};
-use crate::sampler::{Plan, Remembered, Sampler};
+use crate::sampler::{Followed, Plan, Remembered, Sampler};
 use crate::source::kernel_log::follow::Way;
 use crate::source::kernel_log::state::ResumeState;
 use crate::state::{Saved, Saver};
+use crate::supervise::{self, Supervisor};
 use crate::units::Millis;
 pub use cluster::ClusterLink;
 pub use events::Wake;
@@ -33,7 +34,7 @@ mod one_shot;
 mod serve;
 mod start;
 
-/// What stops an agent from starting.
+/// What stops an agent from starting, or ends it early.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// The listen address cannot be bound.
@@ -47,6 +48,9 @@ pub enum AgentError {
     /// Certificate, key, client authorities or tokens cannot be used: one line each.
     #[error("{}", .0.join("\n"))]
     Serve(Vec<String>),
+    /// A task of the agent that ends again and again.
+    #[error("{0}")]
+    Task(String),
 }
 
 /// Shortest time between writes of the state file.
@@ -69,6 +73,9 @@ const WAITING: usize = 1024;
 /// Most wakes handled before one evaluation.
 const AT_ONCE: usize = 256;
 
+/// Stack of the thread that writes state, in bytes.
+const STATE_STACK: usize = 128 * 1024;
+
 /// How long the server and the state file may take at shutdown.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -76,7 +83,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// report.
 ///
 /// # Errors
-/// [`AgentError`], before anything was started.
+/// [`AgentError`]: before anything was started, or as a task panicked again and again.
 pub async fn run(
     config: Config,
     link: Option<ClusterLink>,
@@ -96,19 +103,26 @@ pub async fn run(
         tracing::info!(%address, tls, %root, %node, "selvage agent started; serving metrics, report and status page");
         serve::warn(&guard, address.ip());
     }
-    let _watching = serve::watch(&guard);
+    let supervisor = Supervisor::new(config.intervals.deadline.duration());
+    serve::watch(&guard, &supervisor);
     let (reports, report_rx) = watch::channel(Arc::new(start::report(&config)));
     let (stop_tx, stop_rx) = watch::channel(false);
-    let cluster = cluster::Cluster::start(&config, link, report_rx.clone(), stop_rx.clone());
+    let cluster = cluster::Cluster::start(
+        &config,
+        link,
+        report_rx.clone(),
+        stop_rx.clone(),
+        &supervisor,
+    );
     let serve = ServeState {
         reports: report_rx,
         cluster: cluster.link.status.clone(),
-        stats: serve::stats(Arc::clone(&guard)),
+        stats: serve::stats(Arc::clone(&guard), supervisor.clone()),
         options: metrics_options(&config),
-        limits: http::Limits::default(),
+        limits: Limits::default(),
         guard,
     };
-    let server = tokio::spawn(http::serve(listener, Arc::new(serve), stopped(stop_rx)));
+    serve::start(listener, Arc::new(serve), stop_rx, &supervisor);
     tokio::pin!(shutdown);
     // Whatever hangs from here on, requests are answered and a stop signal is obeyed.
     let found = tokio::select! {
@@ -120,22 +134,28 @@ pub async fn run(
     };
     let clock = Clock::starting_at(start::moment(found.host.is_live(), found.uptime));
     let (wake_tx, wakes) = mpsc::channel(WAITING);
-    let mut node = Node::new(&config, found, cluster, clock, &wake_tx);
+    let saver = Saver::new(found.state.clone());
+    let writes = saver.clone();
+    supervisor.thread(supervise::STATE, STATE_STACK, move |task| {
+        writes.run(|| task.beat());
+        Ok(())
+    });
+    let mut node = Node::new(&config, found, cluster, clock, saver, &supervisor, &wake_tx);
     reports.send_replace(Arc::new(node.report()));
     node.follow_kernel_log(&config, &wake_tx);
     if node.host.is_live() {
-        events::spawn(&wake_tx, config.uses_netlink());
+        events::spawn(&supervisor, &wake_tx, config.uses_netlink());
     }
     drop(wake_tx);
 
-    node.watch(shutdown, wakes, &reports, observer).await;
+    let ended = node.watch(shutdown, wakes, &reports, observer).await;
     node.save_now = true;
     node.save_if_due();
     let _ = stop_tx.send(true);
-    let _ = tokio::time::timeout(PATIENCE, server).await;
+    let _ = tokio::time::timeout(PATIENCE, supervisor.ended(supervise::HTTP)).await;
     node.saver.finish(PATIENCE);
     tracing::info!("selvage agent stopped");
-    Ok(())
+    ended
 }
 
 /// A change of verdict belongs in the log too.
@@ -154,10 +174,12 @@ struct Node {
     evaluator: Evaluator,
     clock: Clock,
     saver: Saver,
+    supervisor: Supervisor,
     /// Content of the state file as last written.
     saved: Saved,
     /// How far the kernel log has been processed.
     kernel_log: Option<ResumeState>,
+    log_health: Followed,
     /// Uptime of a directory tree when it was found.
     uptime: Option<Millis>,
     saved_at: Millis,
@@ -180,6 +202,8 @@ impl Node {
         found: start::Found,
         cluster: cluster::Cluster,
         clock: Clock,
+        saver: Saver,
+        supervisor: &Supervisor,
         wakes: &mpsc::Sender<Wake>,
     ) -> Self {
         let inputs = jobs::Inputs {
@@ -188,14 +212,16 @@ impl Node {
             pods: cluster.link.pods.clone(),
             events: cluster.events.clone(),
             state: found.state.clone(),
+            saver: saver.clone(),
+            supervisor: supervisor.clone(),
         };
         let jobs = NodeJobs::start(config, &inputs, wakes);
         let start::Found {
             host,
             boot_id,
             saved,
-            state,
             uptime,
+            ..
         } = found;
         let restricted = saved.restricted_of(boot_id.as_deref());
         let memory = saved.memory_to_restore(boot_id.as_deref());
@@ -215,7 +241,9 @@ impl Node {
             sampler,
             evaluator: start::evaluator(config, config.policy.clone(), memory),
             clock,
-            saver: Saver::start(state),
+            saver,
+            supervisor: supervisor.clone(),
+            log_health: Followed::default(),
             kernel_log: saved.kernel_log.clone(),
             saved,
             boot_id,
@@ -238,21 +266,26 @@ impl Node {
         let boot_id = self.boot_id.as_deref();
         let settings = kernel_log::Settings::new(&self.host, &config.agent, boot_id, resume)
             .taken_at(self.uptime);
-        kernel_log::spawn(settings, self.clock, wakes.clone());
+        kernel_log::spawn(&self.supervisor, settings, self.clock, wakes.clone());
     }
 
-    /// Judges the node whenever something changed or a wait may be over, until `shutdown` resolves.
+    /// Judges the node whenever something changed or a wait may be over, until `shutdown` resolves or a
+    /// task ends the process.
     async fn watch(
         &mut self,
         mut shutdown: impl Future<Output = ()> + Unpin,
         mut wakes: mpsc::Receiver<Wake>,
         reports: &watch::Sender<Arc<Report>>,
         mut observer: impl FnMut(&Report, Option<&Arc<ClusterStatus>>),
-    ) {
+    ) -> Result<(), AgentError> {
+        let supervisor = self.supervisor.clone();
+        let mut tasks = supervisor.news();
         loop {
             let mut handled = 0;
             tokio::select! {
-                () = &mut shutdown => return,
+                () = &mut shutdown => return Ok(()),
+                why = supervisor.failed() => return Err(AgentError::Task(why)),
+                Ok(()) = tasks.changed() => {}
                 () = self.sampler.run_until_change() => {}
                 () = tokio::time::sleep_until(self.clock.instant(self.due)) => {}
                 change = self.cluster.changed() => if change == cluster::Change::Status {
@@ -283,11 +316,18 @@ impl Node {
     }
 
     fn report(&mut self) -> Report {
-        self.full_window |= self.sampler.full_window();
+        let stalled = self.supervisor.silent(supervise::KERNEL_LOG);
+        let logs_read = self.jobs.report_health(&mut self.sampler)
+            && (self.log_health.read || stalled.is_some());
+        let log_health = Followed {
+            stalled,
+            ..self.log_health.clone()
+        };
+        self.sampler.set_health("kernel_log", log_health);
+        self.full_window |= logs_read && self.sampler.full_window();
         let wall = jiff::Timestamp::now();
         let facts = self.cluster.node();
         self.evaluator.mute(facts.mutes.checks(wall));
-        self.jobs.report_health(&mut self.sampler, self.clock);
         let devices = facts.offer.as_deref().map(crate::cluster::node::devices);
         self.evaluator
             .set_jobs(self.jobs.current(devices.as_ref(), self.tcp));
@@ -352,8 +392,13 @@ impl Node {
             Update::Through(through) => self.kernel_log = Some(through),
             Update::Lost(lost) => self.evaluator.add_records_lost(lost),
             Update::Health { fault, absent, via } => {
-                let via = via.map(Way::name);
-                (self.sampler).set_health("kernel_log", fault, absent, None, via);
+                self.log_health = Followed {
+                    read: true,
+                    fault,
+                    absent,
+                    stalled: None,
+                    via: via.map(Way::name),
+                };
             }
         }
     }
@@ -380,10 +425,10 @@ impl Node {
         self.save_now = false;
         let kernel_log = self.kernel_log.clone();
         let current = Saved::new(self.evaluator.memory(), restricted, kernel_log);
-        if current != self.saved && self.saver.save(current.clone()) {
+        if current != self.saved {
+            self.saver.save(&current);
             self.saved = current;
         }
-        self.saver.look();
     }
 }
 

@@ -8,9 +8,10 @@ use crate::source::kernel_log::follow::{
     Delivery, FollowError, FollowOptions, HISTORY, KmsgFollower, KmsgItem, Way,
 };
 use crate::source::kernel_log::state::ResumeState;
+use crate::supervise::{self, Supervisor, Task};
 use crate::units::Millis;
 use std::io::ErrorKind;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc::Sender;
 
@@ -50,6 +51,9 @@ pub struct Settings {
     /// How long the machine of a directory tree was up when the tree was taken.
     taken_at: Option<Millis>,
 }
+
+/// Stack of the thread, in bytes.
+const STACK: usize = 128 * 1024;
 
 /// A record may be so much younger than the uptime that was read before it.
 const READ_LATER: Duration = Duration::from_secs(60);
@@ -111,51 +115,42 @@ impl Settings {
 
 /// Starts the thread. Updates go to `tx`, in order; a slow receiver makes the thread wait, and the
 /// log counts its own overrun. The thread ends when the receiver is gone.
-pub fn spawn<T: From<Update> + Send + 'static>(
-    mut settings: Settings,
+pub(crate) fn spawn<T: From<Update> + Send + 'static>(
+    supervisor: &Supervisor,
+    settings: Settings,
     clock: Clock,
     tx: Sender<T>,
 ) {
-    crate::blocking::spawn("kmsg", move || {
+    // Also after a panic no event is handed over twice.
+    let settings = Mutex::new(settings);
+    supervisor.thread(supervise::KERNEL_LOG, STACK, move |task| {
+        let mut settings = settings.lock().unwrap_or_else(PoisonError::into_inner);
         while !tx.is_closed() {
-            let mut reached = settings.options.resume.clone();
-            let follow = || follow(&settings, &mut reached, clock, &tx);
-            let Some(health) = health_after(catch_unwind(AssertUnwindSafe(follow))) else {
-                return;
+            let Err(error) = follow(&mut settings, clock, &tx, task) else {
+                break;
             };
-            settings.options.resume = reached;
+            let (fault, absent) = fault_of(&error);
+            let health = Update::Health {
+                fault,
+                absent,
+                via: None,
+            };
             if tx.blocking_send(health.into()).is_err() {
-                return;
+                break;
             }
+            task.beat();
             std::thread::sleep(settings.retry());
         }
+        Ok(())
     });
 }
 
-/// The log's health after following it has ended; `None` if the receiver is gone.
-fn health_after(ended: std::thread::Result<Result<(), FollowError>>) -> Option<Update> {
-    let (fault, absent) = match ended {
-        Ok(Ok(())) => return None,
-        Ok(Err(error)) => fault_of(&error),
-        Err(_) => {
-            let fault = Fault::other("its reader panicked; this is a bug in selvage");
-            (Some(fault), false)
-        }
-    };
-    Some(Update::Health {
-        fault,
-        absent,
-        via: None,
-    })
-}
-
-/// Follows until the receiver is gone. `reached` is kept up to date also when this panics, so that
-/// no event is handed over twice.
+/// Follows until the receiver is gone; the settings' resume point is kept up to date.
 fn follow<T: From<Update>>(
-    settings: &Settings,
-    reached: &mut Option<ResumeState>,
+    settings: &mut Settings,
     clock: Clock,
     tx: &Sender<T>,
+    task: &Task,
 ) -> Result<(), FollowError> {
     let mut follower = KmsgFollower::open(settings.options.clone())?;
     let via = follower.way();
@@ -177,6 +172,7 @@ fn follow<T: From<Update>>(
         }
     };
     while !tx.is_closed() {
+        task.beat();
         let (began, before) = (clock.now(), follower.records());
         follower.drain(began.0.saturating_mul(1000), &mut |delivery| {
             report_healthy();
@@ -186,7 +182,7 @@ fn follow<T: From<Update>>(
                         boot_id: settings.options.boot_id.clone(),
                         place: item.place,
                     };
-                    *reached = Some(through.clone());
+                    settings.options.resume = Some(through.clone());
                     let now = clock.now();
                     let at = settings.moment(&item, end, now);
                     if end.is_some() {
@@ -195,7 +191,7 @@ fn follow<T: From<Update>>(
                     send(Update::Event { at, item, through });
                 }
                 Delivery::Through(state) => {
-                    *reached = Some(state.clone());
+                    settings.options.resume = Some(state.clone());
                     send(Update::Through(state));
                 }
                 Delivery::Lost(records) => send(Update::Lost(records)),
@@ -332,15 +328,5 @@ mod tests {
             let settings = Settings::new(&TestTree::new().host(), &agent, None, None);
             assert_eq!(settings.options.way, Some(Way::Device), "{source:?}");
         }
-    }
-
-    #[test]
-    fn a_reader_that_panicked_is_not_healthy() {
-        let health = health_after(Err(Box::new("a bug")));
-        let Some(Update::Health { fault, absent, .. }) = health else {
-            panic!("{health:?}");
-        };
-        assert!(fault.is_some() && !absent);
-        assert!(health_after(Ok(Ok(()))).is_none());
     }
 }

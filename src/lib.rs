@@ -57,5 +57,6 @@ pub mod sidecar;
 pub mod simulate;
 pub mod source;
 pub mod state;
+mod supervise;
 mod tcp_watch;
 pub mod units;

@@ -6,16 +6,20 @@ use crate::source::kernel_log::state::ResumeState;
 use crate::units::PortKey;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 const FILE: &str = "memory.json";
 /// `selvage accept` puts it there: what is remembered to be better is to be forgotten.
 const ACCEPT: &str = "accept";
 const VERSION: u32 = 1;
+/// How soon a write that failed is tried again, and `selvage accept` is looked for.
+const RETRY: Duration = Duration::from_secs(10);
 /// Longest state file read.
 const MAX: u64 = 8 << 20;
 
@@ -147,90 +151,133 @@ impl StateDir {
         }
     }
 
-    /// Writes the state file.
-    ///
-    /// # Errors
-    /// As [`StateDir::write`].
-    pub fn save(&self, saved: &Saved) -> io::Result<()> {
-        self.write(FILE, saved)
-    }
-
-    /// Replaces a file of the directory, whole or not at all.
+    /// Replaces a file of the directory, whole or not at all. The directory is made again if it was
+    /// removed.
     ///
     /// # Errors
     /// Why it could not be; the old file is as it was.
-    pub fn write(&self, name: &str, value: &impl Serialize) -> io::Result<()> {
+    fn write(&self, name: &str, content: &[u8]) -> io::Result<()> {
         let Some(path) = self.file(name) else {
             return Ok(());
         };
         let new = path.with_extension("new");
-        let mut file = std::fs::File::create(&new)?;
-        file.write_all(&serde_json::to_vec(value)?)?;
+        // Never through a link or into a pipe of that name.
+        let create = || std::fs::File::create_new(&new);
+        let mut file = create().or_else(|error| {
+            match (error.kind(), &self.0) {
+                (io::ErrorKind::NotFound, Some(dir)) => std::fs::create_dir_all(dir)?,
+                (io::ErrorKind::AlreadyExists, _) => std::fs::remove_file(&new)?,
+                _ => return Err(error),
+            }
+            create()
+        })?;
+        file.write_all(content)?;
         file.sync_data()?;
         std::fs::rename(&new, &path)
     }
 }
 
-/// Writes state on a thread of its own: a hung disk does not hold up the agent.
-pub struct Saver {
-    queue: mpsc::SyncSender<Option<Saved>>,
-    ended: mpsc::Receiver<()>,
-    accepted: mpsc::Receiver<()>,
+/// Writes state on a thread of its own: a hung disk holds up nothing. One write is in flight at most;
+/// of each file the latest content waits.
+#[derive(Debug, Clone)]
+pub struct Saver(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    dir: StateDir,
+    queue: Mutex<Queue>,
+    changed: Condvar,
+    accepted: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    waiting: BTreeMap<&'static str, Vec<u8>>,
+    writing: bool,
+    closed: bool,
 }
 
 impl Saver {
-    /// Starts the thread that writes into `state`.
-    pub fn start(state: StateDir) -> Self {
-        let (queue, saved) = mpsc::sync_channel::<Option<Saved>>(1);
-        let (accept, accepted) = mpsc::sync_channel::<()>(1);
-        let (end, ended) = mpsc::channel::<()>();
-        crate::blocking::spawn("state", move || {
-            let mut logged = String::new();
-            for saved in saved {
-                if state.take_accept() {
-                    let _ = accept.try_send(());
-                }
-                let Some(saved) = saved else {
-                    continue;
-                };
-                let trouble = state.save(&saved).err().map(|error| error.to_string());
-                // Once for as long as it stays the same.
-                if let Some(error) = trouble.as_ref().filter(|error| **error != logged) {
-                    tracing::warn!(%error, "cannot write the state file");
-                }
-                logged = trouble.unwrap_or_default();
+    /// For the files of a directory.
+    pub fn new(dir: StateDir) -> Self {
+        Saver(Arc::new(Shared {
+            dir,
+            queue: Mutex::default(),
+            changed: Condvar::new(),
+            accepted: AtomicBool::new(false),
+        }))
+    }
+
+    /// Body of the thread: writes until [`Saver::finish`]. `beat` is called at each turn. A file that
+    /// cannot be written is tried again.
+    pub fn run(&self, beat: impl Fn()) {
+        let mut logged = String::new();
+        loop {
+            beat();
+            if self.0.dir.take_accept() {
+                self.0.accepted.store(true, Ordering::Relaxed);
             }
-            drop(end);
-        });
-        Saver {
-            queue,
-            ended,
-            accepted,
+            let idle = |queue: &mut Queue| queue.waiting.is_empty() && !queue.closed;
+            let waited = (self.0.changed).wait_timeout_while(self.queue(), RETRY, idle);
+            let mut queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let Some((name, content)) = queue.waiting.pop_first() else {
+                if queue.closed {
+                    return;
+                }
+                continue;
+            };
+            queue.writing = true;
+            drop(queue);
+            let written = self.0.dir.write(name, &content);
+            let mut queue = self.queue();
+            queue.writing = false;
+            let trouble = written.err().map(|error| error.to_string());
+            if let Some(error) = &trouble {
+                // Once for as long as it stays the same.
+                if *error != logged {
+                    tracing::warn!(%error, file = name, "cannot write the state directory; trying again");
+                }
+                if !queue.closed {
+                    queue.waiting.entry(name).or_insert(content);
+                    let closed = |queue: &mut Queue| !queue.closed;
+                    drop((self.0.changed).wait_timeout_while(queue, RETRY, closed));
+                }
+            }
+            logged = trouble.unwrap_or_default();
+            self.0.changed.notify_all();
         }
     }
 
-    /// Hands `saved` over to be written. False if the last one is still being waited for: try
-    /// again later.
-    pub fn save(&self, saved: Saved) -> bool {
-        self.queue.try_send(Some(saved)).is_ok()
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the directory looked at for `selvage accept`. The answer comes with a later call of
-    /// [`Saver::is_accepted`].
-    pub fn look(&self) {
-        let _ = self.queue.try_send(None);
+    /// Hands the state file over to be written.
+    pub fn save(&self, saved: &Saved) {
+        self.put(FILE, saved);
+    }
+
+    /// Hands a file over to be written in place of any of its name that still waits.
+    pub fn put(&self, name: &'static str, value: &impl Serialize) {
+        let content = serde_json::to_vec(value).unwrap_or_default();
+        self.queue().waiting.insert(name, content);
+        self.0.changed.notify_all();
     }
 
     /// Whether somebody ran `selvage accept` since the last call.
     pub fn is_accepted(&self) -> bool {
-        self.accepted.try_recv().is_ok()
+        self.0.accepted.swap(false, Ordering::Relaxed)
     }
 
-    /// Waits until all is written, for `patience` at most.
-    pub fn finish(self, patience: Duration) {
-        drop(self.queue);
-        if let Err(mpsc::RecvTimeoutError::Timeout) = self.ended.recv_timeout(patience) {
-            tracing::warn!("state file not written: the disk does not answer");
+    /// Waits until all is written, for `patience` at most, and ends the thread.
+    pub fn finish(&self, patience: Duration) {
+        let mut queue = self.queue();
+        queue.closed = true;
+        self.0.changed.notify_all();
+        let busy = |queue: &mut Queue| queue.writing || !queue.waiting.is_empty();
+        let ended = (self.0.changed).wait_timeout_while(queue, patience, busy);
+        if ended.is_ok_and(|(_, wait)| wait.timed_out()) {
+            tracing::warn!("state files not written: the disk does not answer");
         }
     }
 }
@@ -255,7 +302,7 @@ mod tests {
             boot_id: Some("a".into()),
             ..Memory::default()
         };
-        state.save(&Saved::new(memory, vec![port()], None)).unwrap();
+        save(&state, &Saved::new(memory, vec![port()], None));
         let saved = StateDir::new(Some(dir.path())).load();
         assert_eq!(saved.restricted_of(Some("a")), [port()]);
         assert!(saved.restricted_of(Some("b")).is_empty());
@@ -265,43 +312,65 @@ mod tests {
         assert!(Saved::default().memory_of(None).is_none());
     }
 
-    #[test]
-    fn a_hung_disk_does_not_hold_up_the_agent() {
-        let dir = tempfile::tempdir().unwrap();
-        // Opening a pipe that has no reader blocks, as a dead disk does.
-        let path = dir.path().join("memory.new");
-        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        let saver = Saver::start(StateDir::new(Some(dir.path())));
-        let mut taken = 0;
-        for _ in 0..100 {
-            taken += usize::from(saver.save(Saved::default()));
-        }
-        assert!((1..=2).contains(&taken), "{taken}");
+    /// As the thread does it.
+    fn save(state: &StateDir, saved: &Saved) {
+        let saver = Saver::new(state.clone());
+        saver.save(saved);
         saver.finish(Duration::ZERO);
-        // Let the thread go.
-        drop(std::fs::OpenOptions::new().read(true).open(&path).unwrap());
+        saver.run(|| ());
     }
 
     #[test]
-    fn what_was_handed_over_is_written_at_the_end() {
+    fn a_hung_disk_holds_up_nothing_and_the_latest_content_waits() {
         let dir = tempfile::tempdir().unwrap();
-        let saver = Saver::start(StateDir::new(Some(dir.path())));
-        assert!(saver.save(Saved::new(Memory::default(), vec![port()], None)));
-        saver.finish(Duration::from_secs(30));
+        let saver = Saver::new(StateDir::new(Some(dir.path())));
+        for _ in 0..100 {
+            saver.save(&Saved::default());
+        }
+        saver.save(&Saved::new(Memory::default(), vec![port()], None));
+        assert_eq!(saver.queue().waiting.len(), 1);
+        saver.finish(Duration::ZERO);
+        assert!(!dir.path().join(FILE).exists(), "nothing was written yet");
+        saver.run(|| ());
         let saved = StateDir::new(Some(dir.path())).load();
         assert_eq!(saved.restricted, [port()]);
+    }
+
+    #[test]
+    fn a_file_is_replaced_through_no_link_and_in_a_directory_that_was_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::new(Some(&dir.path().join("state")));
+        save(&state, &Saved::default());
+        let foreign = dir.path().join("foreign");
+        std::fs::write(&foreign, "as it was").unwrap();
+        std::os::unix::fs::symlink(&foreign, dir.path().join("state/memory.new")).unwrap();
+        save(&state, &Saved::new(Memory::default(), vec![port()], None));
+        assert_eq!(std::fs::read_to_string(&foreign).unwrap(), "as it was");
+        assert_eq!(state.load().restricted, [port()]);
+    }
+
+    #[test]
+    fn a_write_that_failed_is_tried_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = StateDir::new(Some(dir.path()));
+        // Nothing replaces a directory.
+        let new = dir.path().join("memory.new");
+        std::fs::create_dir(&new).unwrap();
+        assert!(state.write(FILE, b"{}").is_err());
+        std::fs::remove_dir(&new).unwrap();
+        assert!(state.write(FILE, b"{}").is_ok());
     }
 
     #[test]
     fn an_accepted_machine_is_forgotten_once() {
         let dir = tempfile::tempdir().unwrap();
         let state = StateDir::new(Some(dir.path()));
-        let saver = Saver::start(state.clone());
+        let saver = Saver::new(state.clone());
         state.accept().unwrap();
-        saver.look();
-        assert!(saver.accepted.recv_timeout(Duration::from_secs(30)).is_ok());
+        saver.finish(Duration::ZERO);
+        saver.run(|| ());
+        assert!(saver.is_accepted() && !saver.is_accepted());
         assert!(!dir.path().join(ACCEPT).exists());
-        saver.finish(Duration::from_secs(30));
         assert!(StateDir::new(None).accept().is_err());
     }
 
@@ -312,9 +381,7 @@ mod tests {
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
         let state = StateDir::new(Some(dir.path()));
         assert_eq!(state.load(), Saved::default());
-        state
-            .save(&Saved::new(Memory::default(), vec![port()], None))
-            .unwrap();
+        save(&state, &Saved::new(Memory::default(), vec![port()], None));
         assert_eq!(state.load().restricted, [port()], "and gives way");
     }
 

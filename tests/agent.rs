@@ -258,3 +258,81 @@ fn without_a_boot_id_nothing_is_remembered_of_an_earlier_run() {
     let vanished = [("reason", "RailVanished")];
     assert_eq!(value(&seen, "selvage_finding", &vanished), None);
 }
+
+/// Has one of the agent's tasks fail; the hook is there with debug assertions only.
+fn ask_fault(file: &Path, text: &str) {
+    let new = file.with_extension("new");
+    std::fs::write(&new, text).unwrap();
+    std::fs::rename(&new, file).unwrap();
+    until("fault taken", || (!file.exists()).then_some(()));
+}
+
+#[test]
+fn each_task_that_ends_is_started_again_and_counted() {
+    if !cfg!(debug_assertions) {
+        return;
+    }
+    let (dir, mut node) = node("h100_ib");
+    let scratch = support::scratch();
+    let hook = scratch.path().join("fault");
+    let state = format!("--set=agent.state_dir={}", scratch.path().display());
+    let mut agent = Server::agent_with(
+        dir.path(),
+        &[
+            &state,
+            "--set=nccl.suspects_every=1s",
+            "--set=intervals.deadline=300ms",
+        ],
+        &[("TASK_FAULTS", &hook.display().to_string())],
+    );
+    until_metric(&agent, "selvage_fabric_state", &[("state", "ready")], 1.0);
+    for task in ["kernel_log", "pod_logs", "tcp_watch", "state", "http"] {
+        let labels = [("task", task)];
+        until_metric(&agent, "selvage_task_up", &labels, 1.0);
+        ask_fault(&hook, &format!("{task} panic"));
+        // A connection under way may be cut with the server.
+        let panics = || {
+            let (_, body) = support::try_get(&agent.address, "/metrics").ok()?;
+            value(&parse(&body), "selvage_task_panics_total", &labels)
+        };
+        until(task, || panics().filter(|panics| *panics == 1.0));
+        until_metric(&agent, "selvage_task_up", &labels, 1.0);
+        assert_eq!(get(&agent.address, "/healthz").0, 200, "{task}");
+    }
+    // A reader that hangs: the source stalls, its silence is not health, and a restart would help.
+    let log = [("source", "kernel_log")];
+    ask_fault(&hook, "kernel_log hang");
+    until_metric(&agent, "selvage_source_stalled", &log, 1.0);
+    until_metric(&agent, "selvage_source_up", &log, 0.0);
+    until_metric(&agent, "selvage_task_up", &[("task", "kernel_log")], 0.0);
+    until("failing probe", || {
+        (get(&agent.address, "/healthz").0 == 503).then_some(())
+    });
+    // And it goes on where it was.
+    ask_fault(&hook, "kernel_log go");
+    until_metric(&agent, "selvage_source_up", &log, 1.0);
+    assert_eq!(get(&agent.address, "/healthz").0, 200);
+    let gpu = node.spec().gpus.first().expect("a GPU").bdf;
+    node.apply(&Event::Kmsg {
+        priority: 4,
+        micros: 0,
+        text: format!("NVRM: Xid (PCI:{gpu}): 79, pid=1, GPU has fallen off the bus."),
+        device: None,
+    })
+    .unwrap();
+    until_metric(&agent, "selvage_gpu_xid_total", &[("xid", "79")], 1.0);
+    // One that panics again and again ends the process.
+    for more in 1..=4 {
+        ask_fault(&hook, "kernel_log panic");
+        if more < 4 {
+            let panics = [("task", "kernel_log")];
+            until_metric(
+                &agent,
+                "selvage_task_panics_total",
+                &panics,
+                f64::from(1 + more),
+            );
+        }
+    }
+    assert_eq!(agent.end(), Some(70), "an exit status that says so");
+}

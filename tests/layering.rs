@@ -11,6 +11,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("glob", &[]),
     ("hash", &[]),
     ("blocking", &[]),
+    ("supervise", &["blocking"]),
     ("settings_macro", &[]),
     ("host", &[]),
     ("observe", &["units"]),
@@ -38,7 +39,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "sampler",
         &[
-            "clock", "config", "glob", "host", "observe", "source", "units",
+            "blocking", "clock", "config", "glob", "host", "observe", "source", "units",
         ],
     ),
     ("tcp_watch", &["glob", "host", "observe", "source", "units"]),
@@ -46,17 +47,22 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "evaluator",
         &["check", "observe", "readiness", "report", "units"],
     ),
-    ("state", &["blocking", "observe", "source", "units"]),
+    ("state", &["observe", "source", "units"]),
     (
         "kernel_log",
         &[
-            "blocking", "clock", "config", "host", "observe", "source", "units",
+            "clock",
+            "config",
+            "host",
+            "observe",
+            "source",
+            "supervise",
+            "units",
         ],
     ),
     (
         "jobs",
         &[
-            "blocking",
             "check",
             "clock",
             "cluster",
@@ -67,6 +73,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "sampler",
             "source",
             "state",
+            "supervise",
             "tcp_watch",
             "units",
         ],

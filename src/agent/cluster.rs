@@ -2,7 +2,6 @@
 //! slow API server or a list of ten thousand nodes never delays sampling or scraping.
 
 use super::stopped;
-use crate::blocking;
 use crate::cluster::api::is_in_cluster;
 use crate::cluster::pods::{PodTable, PodWatch};
 use crate::cluster::settings::Mode;
@@ -10,8 +9,9 @@ use crate::cluster::writer::WriterChannels;
 use crate::cluster::{EventRequest, EventSender, NodeFacts, Writer};
 use crate::config::{Config, PodSource};
 use crate::report::{ClusterStatus, Report, State};
-use futures::future::{FutureExt, OptionFuture};
-use std::sync::Arc;
+use crate::supervise::{self, Supervisor};
+use futures::future::OptionFuture;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{mpsc, watch};
 
 /// Changes of verdict that may wait for the writer.
@@ -57,6 +57,7 @@ impl Cluster {
         link: Option<ClusterLink>,
         reports: watch::Receiver<Arc<Report>>,
         stop: watch::Receiver<bool>,
+        supervisor: &Supervisor,
     ) -> Self {
         let (changes, changes_rx) = mpsc::channel(WAITING);
         let (events, events_rx) = EventSender::channel();
@@ -89,20 +90,26 @@ impl Cluster {
             return cluster;
         }
         let (settings, name) = (config.cluster.clone(), config.agent.node_name.clone());
-        let channels = WriterChannels {
+        let channels = Mutex::new(WriterChannels {
             reports,
             changes: changes_rx,
             pod_events: events_rx,
             status,
             node,
-        };
-        let writer = Writer::new(settings.clone(), &name).run(channels, stopped(stop.clone()));
-        let watch = PodWatch::new(settings, &name).run(table, stopped(stop));
+        });
         cluster.writes = writes;
-        let writer = OptionFuture::from(writes.then(|| writer.boxed()));
-        let watch = OptionFuture::from(asks.then(|| watch.boxed()));
-        spawn(async move {
-            futures::future::join(writer, watch).await;
+        supervisor.thread(supervise::CLUSTER, STACK, move |task| {
+            let mut channels = channels.lock().unwrap_or_else(PoisonError::into_inner);
+            let (settings, stop) = (settings.clone(), || stopped(stop.clone()));
+            let writer = Writer::new(settings.clone(), &name).run(&mut channels, stop());
+            let watch = PodWatch::new(settings, &name).run(table.clone(), stop());
+            let writer = OptionFuture::from(writes.then_some(writer));
+            let watch = OptionFuture::from(asks.then_some(watch));
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
+            runtime.block_on(task.beating(futures::future::join(writer, watch)));
+            Ok(())
         });
         cluster
     }
@@ -140,17 +147,4 @@ impl Cluster {
         // What does not fit is not published; the condition has the latest verdict.
         let _ = self.changes.try_send(change);
     }
-}
-
-/// Runs on a thread and runtime of its own.
-fn spawn(work: impl Future<Output = ()> + Send + 'static) {
-    blocking::spawn_with_stack("cluster", STACK, move || {
-        let mut runtime = tokio::runtime::Builder::new_current_thread();
-        match runtime.enable_all().build() {
-            Ok(runtime) => runtime.block_on(work),
-            Err(error) => {
-                tracing::error!(%error, "cannot start the cluster's runtime; the Node is not written");
-            }
-        }
-    });
 }

@@ -1,10 +1,13 @@
 //! Events that wake the agent, and the threads that wait for them.
 
-use crate::blocking;
 use crate::kernel_log;
 use crate::source::netlink::{NetlinkError, monitor, route};
+use crate::supervise::{self, Supervisor};
 use std::time::Duration;
 use tokio::sync::mpsc;
+
+/// Stack of a thread, in bytes.
+const STACK: usize = 128 * 1024;
 
 /// Time between checks whether the agent still listens.
 const WAIT: Duration = Duration::from_secs(30);
@@ -42,12 +45,18 @@ impl From<crate::jobs::Update> for Wake {
 }
 
 /// Threads that wait for the kernel's events. Each ends when the agent no longer listens.
-pub(super) fn spawn(tx: &mpsc::Sender<Wake>, rdma_netlink: bool) {
+pub(super) fn spawn(supervisor: &Supervisor, tx: &mpsc::Sender<Wake>, rdma_netlink: bool) {
     let links = tx.clone();
-    blocking::spawn("rtnetlink", move || watch_links(&links));
+    supervisor.thread(supervise::RTNETLINK, STACK, move |task| {
+        watch_links(&links, || task.beat());
+        Ok(())
+    });
     if rdma_netlink {
         let devices = tx.clone();
-        blocking::spawn("rdma-monitor", move || watch_devices(&devices));
+        supervisor.thread(supervise::RDMA_MONITOR, STACK, move |task| {
+            watch_devices(&devices, || task.beat());
+            Ok(())
+        });
     }
 }
 
@@ -57,10 +66,12 @@ fn forward(
     tx: &mpsc::Sender<Wake>,
     subscription: &str,
     lost: fn() -> Wake,
+    beat: impl Fn(),
     mut wait: impl FnMut() -> Result<Vec<Wake>, NetlinkError>,
 ) {
     let mut wakes = vec![lost()];
     while !tx.is_closed() {
+        beat();
         for wake in wakes {
             if tx.blocking_send(wake).is_err() {
                 return;
@@ -74,7 +85,7 @@ fn forward(
     }
 }
 
-fn watch_links(tx: &mpsc::Sender<Wake>) {
+fn watch_links(tx: &mpsc::Sender<Wake>, beat: impl Fn()) {
     let mut monitor = match route::LinkMonitor::open() {
         Ok(monitor) => monitor,
         Err(error) => {
@@ -91,6 +102,7 @@ fn watch_links(tx: &mpsc::Sender<Wake>) {
         tx,
         "rtnetlink",
         || Wake::Lost,
+        beat,
         || Ok(monitor.wait(WAIT)?.into_iter().map(wake).collect()),
     );
 }
@@ -115,8 +127,9 @@ fn outlook(supported: Result<bool, &NetlinkError>) -> Outlook {
     }
 }
 
-fn watch_devices(tx: &mpsc::Sender<Wake>) {
+fn watch_devices(tx: &mpsc::Sender<Wake>, beat: impl Fn()) {
     while !tx.is_closed() {
+        beat();
         let opened = monitor::Monitor::open();
         match outlook(opened.as_ref().map(monitor::Monitor::supported)) {
             Outlook::Listen => {
@@ -125,6 +138,7 @@ fn watch_devices(tx: &mpsc::Sender<Wake>) {
                         tx,
                         "rdma",
                         || Wake::Devices,
+                        beat,
                         || {
                             let changed = monitor.wait(WAIT)?;
                             Ok(Vec::from_iter(changed.then_some(Wake::Devices)))
@@ -156,7 +170,7 @@ mod tests {
             drop(rx);
             first
         });
-        blocking::spawn("links", move || watch_links(&tx));
+        std::thread::spawn(move || watch_links(&tx, || ()));
         assert!(matches!(thread.join().unwrap(), Some(Wake::Lost)));
     }
 

@@ -9,7 +9,7 @@ use crate::jobs;
 use crate::observe::history::Memory;
 use crate::observe::reading::{Fault, FaultKind};
 use crate::report::Report;
-use crate::sampler::Sampler;
+use crate::sampler::{Followed, Sampler};
 use std::sync::Arc;
 
 /// Reads every source once, waits for none beyond its deadline, and believes what it sees. Nothing
@@ -57,22 +57,26 @@ pub async fn sample_once(config: &Config) -> Report {
             evaluator.set_jobs(Arc::new(jobs));
         }
     }
+    let mut log_health = Followed {
+        read: true,
+        ..Followed::default()
+    };
     match tokio::time::timeout(config.intervals.deadline.duration(), read).await {
         Ok(Ok(Ok(read))) => {
-            let via = read.as_ref().map(|(way, _)| way.name());
-            sampler.set_health("kernel_log", None, read.is_none(), None, via);
+            log_health.via = read.as_ref().map(|(way, _)| way.name());
+            log_health.absent = read.is_none();
             for (at, item) in read.map(|(_, items)| items).unwrap_or_default() {
                 evaluator.push_event(at, item.historic, &item.event);
             }
         }
-        Ok(Ok(Err(fault))) => sampler.set_health("kernel_log", Some(fault), false, None, None),
+        Ok(Ok(Err(fault))) => log_health.fault = Some(fault),
         Ok(Err(_)) | Err(_) => {
-            let fault = Fault {
+            log_health.fault = Some(Fault {
                 kind: FaultKind::Stalled,
                 detail: "the kernel log did not answer".into(),
-            };
-            sampler.set_health("kernel_log", Some(fault), false, None, None);
+            });
         }
     }
+    sampler.set_health("kernel_log", log_health);
     evaluator.evaluate(sampler.snapshot(Some(jiff::Timestamp::now())), Look::Once)
 }

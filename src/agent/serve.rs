@@ -5,11 +5,14 @@ use super::AgentError;
 use crate::blocking;
 use crate::config::Config;
 use crate::report::http::tls_auth::{Files, TlsAuth};
+use crate::report::http::{self, Answers};
 use crate::report::metrics::AgentStats;
+use crate::supervise::{self, Supervisor};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::task::JoinSet;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
 
 /// Interval between two reads of the files.
 const EVERY: Duration = Duration::from_secs(10);
@@ -38,29 +41,54 @@ pub(super) async fn guard(config: &Config) -> Result<Arc<TlsAuth>, AgentError> {
     Ok(Arc::new(guard))
 }
 
-/// Reloads the files until the returned set is dropped. One read at a time: a hung read is waited for.
-pub(super) fn watch(guard: &Arc<TlsAuth>) -> JoinSet<()> {
-    let mut tasks = JoinSet::new();
+/// Reloads the files for as long as the agent runs. One read at a time: a hung read is waited for.
+pub(super) fn watch(guard: &Arc<TlsAuth>, supervisor: &Supervisor) {
     if !guard.has_files() {
-        return tasks;
+        return;
     }
     let guard = Arc::clone(guard);
-    tasks.spawn(async move {
-        loop {
-            tokio::time::sleep(EVERY).await;
-            let looked = Arc::clone(&guard);
-            let look = blocking::ask("serve-files", move || looked.reload());
-            tokio::pin!(look);
-            if tokio::time::timeout(PATIENCE, &mut look).await.is_err() {
-                guard.count_failure();
-                tracing::warn!(
-                    "TLS and token files could not be read in time; the last good ones stay in use"
-                );
-                let _ = look.await;
+    supervisor.task(supervise::SERVE_FILES, move |task| {
+        let guard = Arc::clone(&guard);
+        async move {
+            loop {
+                task.beat();
+                tokio::time::sleep(EVERY).await;
+                let looked = Arc::clone(&guard);
+                let look = blocking::ask("serve-files", move || looked.reload());
+                tokio::pin!(look);
+                if tokio::time::timeout(PATIENCE, &mut look).await.is_err() {
+                    guard.count_failure();
+                    tracing::warn!(
+                        "TLS and token files could not be read in time; the last good ones stay in use"
+                    );
+                    let _ = look.await;
+                }
             }
         }
     });
-    tasks
+}
+
+/// Serves until `stop` becomes true.
+pub(super) fn start(
+    listener: TcpListener,
+    state: Arc<impl Answers>,
+    stop: watch::Receiver<bool>,
+    supervisor: &Supervisor,
+) {
+    // Begun again after a panic, it accepts from the same socket.
+    let listener = listener.into_std();
+    supervisor.task(supervise::HTTP, move |task| {
+        let listener = match &listener {
+            Ok(listener) => listener.try_clone(),
+            Err(error) => Err(error.kind().into()),
+        };
+        let (state, stop) = (Arc::clone(&state), super::stopped(stop.clone()));
+        async move {
+            let listener = TcpListener::from_std(listener?)?;
+            task.beating(http::serve(listener, state, stop)).await;
+            Ok(())
+        }
+    });
 }
 
 /// Warns about settings that are allowed but hardly intended.
@@ -77,11 +105,18 @@ pub(super) fn warn(guard: &TlsAuth, address: IpAddr) {
 }
 
 /// The process's own metrics at a scrape.
-pub(super) fn stats(guard: Arc<TlsAuth>) -> impl Fn() -> AgentStats + Send + Sync {
+pub(super) fn stats(
+    guard: Arc<TlsAuth>,
+    supervisor: Supervisor,
+) -> impl Fn() -> AgentStats + Send + Sync {
     let has_files = guard.has_files();
     move || AgentStats {
         certificate_expires: guard.certificate_expires(),
         reload_failures: has_files.then(|| guard.reload_failures()),
+        tasks: (supervisor.status().iter())
+            .map(|task| (task.name, task.up, task.panics))
+            .collect(),
+        hangs: supervisor.unhealthy(),
         ..crate::clock::process_stats()
     }
 }

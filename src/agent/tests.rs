@@ -29,7 +29,10 @@ async fn a_single_look_knows_what_the_agent_saw_this_boot() {
         let mut memory = seen.memory();
         memory.boot_id = Some(boot.into());
         let saved = Saved::new(memory, Vec::new(), None);
-        StateDir::new(Some(state.path())).save(&saved).unwrap();
+        let saver = Saver::new(StateDir::new(Some(state.path())));
+        saver.save(&saved);
+        saver.finish(std::time::Duration::ZERO);
+        saver.run(|| ());
         if boot == "a" {
             tree.remove("sys/class/infiniband/mlx5_1");
             // Else the function without a device would be missed in any boot.

@@ -21,13 +21,12 @@ use crate::config::Config;
 use crate::host::Host;
 use crate::observe::pod::{NodeDevices, PodFacts};
 use crate::observe::reading::Fault;
-use crate::sampler::Sampler;
-use crate::source::pod_logs::Progress;
-use crate::state::StateDir;
+use crate::sampler::{Followed, Sampler};
+use crate::state::{Saver, StateDir};
+use crate::supervise::{self, Supervisor};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
 /// News for [`NodeJobs`], on its way through the agent's loop.
@@ -52,6 +51,10 @@ pub struct Inputs {
     pub events: EventSender,
     /// Directory of what outlives a restart.
     pub state: StateDir,
+    /// Writes into that directory.
+    pub saver: Saver,
+    /// Runs the readers.
+    pub(crate) supervisor: Supervisor,
 }
 
 /// This node's jobs, put together from all that is known.
@@ -60,11 +63,10 @@ pub struct NodeJobs {
     pods: watch::Receiver<Arc<PodTable>>,
     /// GPUs of this node for the reader of logs; 0: unknown.
     node_gpus: Arc<AtomicU32>,
-    /// State of the reader of logs; `None` where logs are not read.
-    progress: Option<Arc<Progress>>,
+    /// `None` where logs are not read.
+    supervisor: Option<Supervisor>,
     /// Why logs cannot be read, if so; `None` before the first poll.
     log_health: Option<Option<Fault>>,
-    deadline: Duration,
 }
 
 impl NodeJobs {
@@ -75,20 +77,19 @@ impl NodeJobs {
         tx: &mpsc::Sender<T>,
     ) -> Self {
         let node_gpus = Arc::new(AtomicU32::new(0));
-        let progress = config.nccl.logs.then(|| {
+        if config.nccl.logs {
             let gpus = Arc::clone(&node_gpus);
-            pod_log_reader::spawn(config.clone(), inputs.clone(), gpus, tx.clone())
-        });
+            pod_log_reader::spawn(config.clone(), inputs.clone(), gpus, tx.clone());
+        }
         if config.nccl.suspects {
-            tokio::spawn(suspects::watch(config.clone(), inputs.clone(), tx.clone()));
+            suspects::spawn(config.clone(), inputs.clone(), tx.clone());
         }
         NodeJobs {
             jobs: Arc::default(),
             pods: inputs.pods.clone(),
             node_gpus,
-            progress,
+            supervisor: config.nccl.logs.then(|| inputs.supervisor.clone()),
             log_health: None,
-            deadline: config.intervals.deadline.duration(),
         }
     }
 
@@ -140,14 +141,20 @@ impl NodeJobs {
         Arc::clone(&self.jobs)
     }
 
-    /// Reports how reading the logs goes.
-    pub fn report_health(&self, sampler: &mut Sampler, clock: Clock) {
-        let (Some(progress), Some(fault)) = (&self.progress, &self.log_health) else {
-            return;
+    /// Reports how reading the logs goes; whether they were read once, as far as they can be.
+    pub fn report_health(&self, sampler: &mut Sampler) -> bool {
+        let Some(supervisor) = &self.supervisor else {
+            return true;
         };
-        let stalled = progress.busy_for(clock.now());
-        let stalled = stalled.filter(|busy| *busy > self.deadline);
-        let absent = fault.is_none() && self.jobs.logs.is_none();
-        sampler.set_health("pod_logs", fault.clone(), absent, stalled, None);
+        let health = Followed {
+            read: self.log_health.is_some(),
+            fault: self.log_health.clone().flatten(),
+            absent: self.log_health == Some(None) && self.jobs.logs.is_none(),
+            stalled: supervisor.silent(supervise::POD_LOGS),
+            via: None,
+        };
+        let answered = health.read || health.stalled.is_some();
+        sampler.set_health("pod_logs", health);
+        answered
     }
 }

@@ -4,7 +4,7 @@
 use super::registry::{Registry, SavedVerdict};
 use crate::check::nccl_jobs::Outcomes;
 use crate::source::pod_logs::ResumeState;
-use crate::state::StateDir;
+use crate::state::{Saver, StateDir};
 use serde::{Deserialize, Serialize};
 
 const FILE: &str = "jobs.json";
@@ -33,15 +33,13 @@ pub(super) fn load(state: &StateDir, registry: &mut Registry) -> Option<ResumeSt
     Some(saved.read)
 }
 
-/// Saves both. A failure costs memory over a restart, nothing else.
-pub(super) fn save(state: &StateDir, registry: &Registry, read: ResumeState) {
+/// Hands both over to be written. A failure costs memory over a restart, nothing else.
+pub(super) fn save(saver: &Saver, registry: &Registry, read: ResumeState) {
     let saved = SavedJobs {
         version: VERSION,
         read,
         verdicts: registry.save(),
         outcomes: registry.outcomes.clone(),
     };
-    if let Err(error) = state.write(FILE, &saved) {
-        tracing::debug!(%error, file = FILE, "state of jobs not saved");
-    }
+    saver.put(FILE, &saved);
 }

@@ -10,7 +10,8 @@ use crate::config::Config;
 use crate::host::Host;
 use crate::observe::pod::ContainerKey;
 use crate::observe::reading::{Fault, Reading};
-use crate::source::pod_logs::{Follower, Options, PollStats, Progress};
+use crate::source::pod_logs::{Follower, Options, PollStats};
+use crate::supervise;
 use crate::units::Millis;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -41,46 +42,30 @@ pub struct PodLogStatus {
     pub(super) fault: Option<Fault>,
 }
 
-/// Starts the thread, which ends when the receiver of `tx` is dropped. The progress shows whether a
-/// read hangs.
+/// Starts the thread, which ends when the receiver of `tx` is dropped. Begun again after a panic, it
+/// goes on from what was saved.
 pub(super) fn spawn<T: From<Update> + Send + 'static>(
     config: Config,
     inputs: Inputs,
     node_gpus: Arc<AtomicU32>,
     tx: mpsc::Sender<T>,
-) -> Arc<Progress> {
-    let mut options = Options::new(&inputs.host, &config.nccl.pod_logs);
-    options.containers = options.containers.max(config.nccl.containers);
-    let mut registry = Registry::new(config.nccl.containers);
-    registry.at(inputs.clock.now(), None);
-    options.resume = persist::load(&inputs.state, &mut registry);
-    let mut reader = Reader {
-        follower: Follower::new(options),
-        registry,
-        totals: LogReading::default(),
-        published: PodLogStatus::default(),
-        judged_at: Millis(0),
-        published_at: Millis(0),
-        saved_at: Millis(0),
-        unsaved: false,
-        hang_after: config.policy.nccl.init_hang_after.0,
-        inputs,
-        node_gpus,
-    };
-    let progress = reader.follower.progress();
-    crate::blocking::spawn_with_stack("pod-logs", STACK, move || {
+) {
+    let supervisor = inputs.supervisor.clone();
+    supervisor.thread(supervise::POD_LOGS, STACK, move |task| {
+        let mut reader = Reader::new(&config, inputs.clone(), Arc::clone(&node_gpus));
         while !tx.is_closed() {
+            task.beat();
             if let Some(status) = reader.step()
                 && tx
                     .blocking_send(Update::Logs(Box::new(status)).into())
                     .is_err()
             {
-                return;
+                break;
             }
             reader.follower.wait(WAIT);
         }
+        Ok(())
     });
-    progress
 }
 
 struct Reader {
@@ -90,7 +75,7 @@ struct Reader {
     follower: Follower,
     registry: Registry,
     totals: LogReading,
-    published: PodLogStatus,
+    published: Option<PodLogStatus>,
     judged_at: Millis,
     published_at: Millis,
     saved_at: Millis,
@@ -98,6 +83,27 @@ struct Reader {
 }
 
 impl Reader {
+    fn new(config: &Config, inputs: Inputs, node_gpus: Arc<AtomicU32>) -> Self {
+        let mut options = Options::new(&inputs.host, &config.nccl.pod_logs);
+        options.containers = options.containers.max(config.nccl.containers);
+        let mut registry = Registry::new(config.nccl.containers);
+        registry.at(inputs.clock.now(), None);
+        options.resume = persist::load(&inputs.state, &mut registry);
+        Reader {
+            follower: Follower::new(options),
+            registry,
+            totals: LogReading::default(),
+            published: None,
+            judged_at: Millis(0),
+            published_at: Millis(0),
+            saved_at: Millis(0),
+            unsaved: false,
+            hang_after: config.policy.nccl.init_hang_after.0,
+            inputs,
+            node_gpus,
+        }
+    }
+
     /// Reads and judges what is new; the status, where it is to be published.
     fn step(&mut self) -> Option<PodLogStatus> {
         let now = self.inputs.clock.now();
@@ -115,15 +121,16 @@ impl Reader {
         if announced || self.unsaved && now.since(self.saved_at) >= SAVE {
             self.saved_at = now;
             self.unsaved = false;
-            persist::save(&self.inputs.state, &self.registry, self.follower.state());
+            persist::save(&self.inputs.saver, &self.registry, self.follower.state());
         }
-        if !changed && now.since(self.published_at) < PUBLISH {
+        let due = self.published.is_none() || now.since(self.published_at) >= PUBLISH;
+        if !changed && !due {
             return None;
         }
         self.published_at = now;
         let status = status(&self.totals, &self.registry, &stats);
-        let news = status != self.published;
-        self.published.clone_from(&status);
+        let news = self.published.as_ref() != Some(&status);
+        self.published = Some(status.clone());
         news.then_some(status)
     }
 

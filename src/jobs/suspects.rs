@@ -6,10 +6,18 @@ use crate::config::Config;
 use crate::observe::pod::PodFacts;
 use crate::source::device_checkpoint;
 use crate::source::pod_processes::names;
+use crate::supervise;
 use crate::tcp_watch::{Netlink, TcpWatch, gpu_pods};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::mpsc;
+
+/// Stack of the thread, in bytes.
+const STACK: usize = 256 * 1024;
+
+/// Longest time between two signs of progress while it waits.
+const BEAT: Duration = Duration::from_secs(1);
 
 struct Watch {
     config: Config,
@@ -41,37 +49,39 @@ impl Watch {
     }
 }
 
-/// Looks at intervals until the receiver of `tx` is dropped.
-pub(super) async fn watch<T: From<Update>>(config: Config, inputs: Inputs, tx: mpsc::Sender<T>) {
+/// Starts the thread that looks at intervals until the receiver of `tx` is dropped.
+pub(super) fn spawn<T: From<Update> + Send + 'static>(
+    config: Config,
+    inputs: Inputs,
+    tx: mpsc::Sender<T>,
+) {
     let every = config.nccl.suspects_every.duration();
-    let exclude = config.counters.exclude.clone();
-    let mut watch = Watch {
-        traffic: TcpWatch::new(Netlink::new(&inputs.host), exclude),
-        suspects: BTreeMap::new(),
-        config,
-        inputs,
-    };
-    loop {
-        let looked = tokio::task::spawn_blocking(move || {
-            let changed = watch.look();
-            (watch, changed)
-        });
-        let Ok((back, changed)) = looked.await else {
-            tracing::error!(
-                "bug in selvage: looking at pods' traffic panicked; it is not watched any more"
-            );
-            // The last verdicts are not current any more.
-            let _ = tx.send(Update::Suspects(BTreeMap::new()).into()).await;
-            return;
+    let supervisor = inputs.supervisor.clone();
+    supervisor.thread(supervise::TCP_WATCH, STACK, move |task| {
+        let exclude = config.counters.exclude.clone();
+        let mut watch = Watch {
+            traffic: TcpWatch::new(Netlink::new(&inputs.host), exclude),
+            suspects: BTreeMap::new(),
+            config: config.clone(),
+            inputs: inputs.clone(),
         };
-        watch = back;
-        let update = || Update::Suspects(watch.suspects.clone());
-        if changed && tx.send(update().into()).await.is_err() {
-            return;
+        // After a panic, the last verdicts are not current any more.
+        let mut changed = true;
+        while !tx.is_closed() {
+            if changed
+                && tx
+                    .blocking_send(Update::Suspects(watch.suspects.clone()).into())
+                    .is_err()
+            {
+                break;
+            }
+            changed = watch.look();
+            let looked = watch.inputs.clock.now();
+            while !changed && !tx.is_closed() && watch.inputs.clock.now().since(looked) < every {
+                task.beat();
+                std::thread::sleep(every.min(BEAT));
+            }
         }
-        tokio::select! {
-            () = tx.closed() => return,
-            () = tokio::time::sleep(every) => {}
-        }
-    }
+        Ok(())
+    });
 }

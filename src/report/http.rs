@@ -132,7 +132,13 @@ impl<S: Fn() -> AgentStats + Send + Sync + 'static> Answers for ServeState<S> {
                 let body = json::encode(report, cluster).into();
                 respond(StatusCode::OK, "application/json", body)
             }
-            "/healthz" => plain(StatusCode::OK, "ok\n"),
+            "/healthz" => match (self.stats)().hangs {
+                None => plain(StatusCode::OK, "ok\n"),
+                Some(task) => {
+                    let text = format!("task {task} makes no progress\n");
+                    respond(StatusCode::SERVICE_UNAVAILABLE, TEXT_TYPE, text.into())
+                }
+            },
             "/readyz" if report.full_window => plain(StatusCode::OK, "first full window seen\n"),
             "/readyz" => plain(
                 StatusCode::SERVICE_UNAVAILABLE,

@@ -26,7 +26,7 @@ const MAX_FINDINGS: usize = 64;
 const MAX_EVENTS: usize = 128;
 
 /// Facts of the agent's own process at the scrape.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct AgentStats {
     /// Now, on the clock of [`crate::observe::snapshot::Snapshot::at`].
     pub now: Option<Millis>,
@@ -38,6 +38,10 @@ pub struct AgentStats {
     pub certificate_expires: Option<i64>,
     /// Failed reloads of TLS and token files; `None` where no such file is set.
     pub reload_failures: Option<u64>,
+    /// Long-lived tasks: name, whether it runs and makes progress, number of panics.
+    pub tasks: Vec<(&'static str, bool, u64)>,
+    /// A task that makes no progress and that a restart of the process may help.
+    pub hangs: Option<&'static str>,
 }
 
 /// Choices of the exposition.
@@ -84,6 +88,12 @@ pub(crate) fn agent(out: &mut Exposition, stats: &AgentStats) {
         "process_cpu_seconds_total" [] stats.cpu_seconds;
         "selvage_tls_certificate_expiry_timestamp_seconds" [] stats.certificate_expires;
         "selvage_serve_reload_failures_total" [] stats.reload_failures;
+    }
+    for (name, up, panics) in &stats.tasks {
+        series! { out
+            "selvage_task_up" [name] *up;
+            "selvage_task_panics_total" [name] *panics;
+        }
     }
 }
 

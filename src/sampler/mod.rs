@@ -35,6 +35,21 @@ pub struct Plan {
     pub exclude: Vec<Glob>,
 }
 
+/// State of a source that is followed elsewhere: the kernel log, pods' logs.
+#[derive(Debug, Clone, Default)]
+pub struct Followed {
+    /// It was read, or found to be absent or not readable.
+    pub read: bool,
+    /// Why it cannot be read, if so.
+    pub fault: Option<Fault>,
+    /// It does not exist here.
+    pub absent: bool,
+    /// For how long its reader has made no progress, if too long.
+    pub stalled: Option<Duration>,
+    /// The way it is read, where there are several.
+    pub via: Option<&'static str>,
+}
+
 /// A read that ended, with its reader, which comes back to be used again.
 struct Done {
     subject: Subject,
@@ -126,26 +141,20 @@ impl Sampler {
         &self.snapshot
     }
 
-    /// Health of a source that is followed elsewhere: the kernel log, pods' logs. `stalled`: for how
-    /// long a read has been out, if too long; `via`: the way it is read, where there are several.
-    pub fn set_health(
-        &mut self,
-        source: &'static str,
-        fault: Option<Fault>,
-        absent: bool,
-        stalled: Option<Duration>,
-        via: Option<&'static str>,
-    ) {
+    /// Sets the health of a source that is followed elsewhere.
+    pub fn set_health(&mut self, source: &'static str, health: Followed) {
         let now = self.clock.now();
+        let ok =
+            health.read && health.fault.is_none() && !health.absent && health.stalled.is_none();
         let health = SourceHealth {
             source: source.into(),
             subject: "".into(),
-            last_ok: (fault.is_none() && !absent && stalled.is_none()).then_some(now),
+            last_ok: ok.then_some(now),
             micros: 0,
-            stalled_since: stalled.map(|stalled| now.minus(stalled)),
-            fault,
-            absent,
-            via: via.map(Into::into),
+            stalled_since: health.stalled.map(|stalled| now.minus(stalled)),
+            fault: health.fault,
+            absent: health.absent,
+            via: health.via.map(Into::into),
         };
         self.snapshot.sources.insert(source.into(), health);
     }

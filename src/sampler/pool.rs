@@ -1,9 +1,10 @@
-//! Blocking reads on tokio's blocking threads, a bounded number at a time.
+//! Blocking reads on threads of their own, a bounded number at a time.
 //!
 //! One worker takes everything that is due and hands results back in batches, so that a full sample
 //! costs a few wake-ups instead of hundreds. When a read keeps its worker, [`Pool::attend`] starts
 //! others: a hung read holds up its own thread only.
 
+use crate::blocking;
 use crate::units::Millis;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,6 +17,9 @@ const MAX_WORKERS: usize = 64;
 
 /// Most workers for jobs that are not vital: however many of those hang, the rest is still read.
 const MAX_OTHERS: usize = 40;
+
+/// Stack of a worker, in bytes.
+const STACK: usize = 256 * 1024;
 
 /// How long jobs may wait behind a read before another worker is started.
 pub const PATIENCE: Duration = Duration::from_millis(20);
@@ -173,8 +177,9 @@ impl<R: Send + 'static> Pool<R> {
     fn start_workers(&self, state: &mut State<R>, more: usize) {
         for _ in 0..more {
             let shared = Arc::clone(&self.shared);
-            state.workers += 1;
-            tokio::task::spawn_blocking(move || work(&shared));
+            // Under PID pressure, the next attention tries again.
+            let started = blocking::try_spawn("reader", STACK, move || work(&shared));
+            state.workers += usize::from(started.is_ok());
         }
     }
 }

@@ -181,14 +181,18 @@ async fn events(
     let (sender, pods) = EventSender::channel();
     let (status, _status) = watch::channel(None);
     let (node, _node_facts) = watch::channel(NodeFacts::default());
-    let channels = WriterChannels {
+    let mut channels = WriterChannels {
         reports,
         changes,
         pod_events: pods,
         status,
         node,
     };
-    let writer = tokio::spawn(Writer::new(settings, NODE).run(channels, stopped));
+    let writer = tokio::spawn(async move {
+        Writer::new(settings, NODE)
+            .run(&mut channels, stopped)
+            .await;
+    });
     let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), "ml");
     let late = pods.get("late").await.expect("a pod");
     let about = PodRef {

@@ -94,6 +94,11 @@ impl Server {
         assert_eq!(status.code(), Some(0), "{status}");
     }
 
+    /// Waits until it ends by itself; its exit status.
+    pub fn end(&mut self) -> Option<i32> {
+        self.child.wait().expect("its end").code()
+    }
+
     /// Starts a program and waits for the line of its log that holds `ready`.
     fn start(mut command: Command, address: String, ready: &str) -> Server {
         let mut child = command
@@ -120,6 +125,11 @@ impl Server {
 
     /// The agent on a tree, remembering nothing unless `args` say where.
     pub fn agent(root: &Path, args: &[&str]) -> Server {
+        Server::agent_with(root, args, &[])
+    }
+
+    /// The same with variables.
+    pub fn agent_with(root: &Path, args: &[&str], env: &[(&str, &str)]) -> Server {
         let address = free_address();
         let mut command = Command::new(env!("CARGO_BIN_EXE_selvage"));
         command
@@ -130,7 +140,7 @@ impl Server {
         if !args.iter().any(|arg| arg.contains("agent.state_dir=")) {
             command.arg("--set=agent.state_dir=");
         }
-        command.args(args);
+        command.args(args).envs(env.iter().copied());
         Server::start(command, address, "serving")
     }
 

@@ -129,7 +129,7 @@ impl Running {
         let (status_tx, status) = watch::channel(None);
         let (node_tx, node) = watch::channel(NodeFacts::default());
         let (stop, stopped) = oneshot::channel::<()>();
-        let channels = WriterChannels {
+        let mut channels = WriterChannels {
             reports: reports_rx,
             changes: changes_rx,
             pod_events: pods,
@@ -146,7 +146,7 @@ impl Running {
                 let stopped = async {
                     let _ = stopped.await;
                 };
-                writer.run(channels, stopped).await;
+                writer.run(&mut channels, stopped).await;
             });
         });
         let mut running = Running {

@@ -114,15 +114,15 @@ impl Writer {
     }
 
     /// Connects, and writes until `shutdown` resolves. The Node keeps what it carries then.
-    pub async fn run(mut self, mut channels: WriterChannels, shutdown: impl Future<Output = ()>) {
+    pub async fn run(mut self, channels: &mut WriterChannels, shutdown: impl Future<Output = ()>) {
         tokio::pin!(shutdown);
         channels.send(&self.status, &self.facts);
         loop {
             let api = tokio::select! {
                 () = &mut shutdown => return,
-                connected = self.connect(&channels) => connected,
+                connected = self.connect(channels) => connected,
             };
-            if !self.serve(&api, &mut channels, shutdown.as_mut()).await {
+            if !self.serve(&api, channels, shutdown.as_mut()).await {
                 return;
             }
         }

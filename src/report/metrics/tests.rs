@@ -34,6 +34,8 @@ fn has(text: &str, line: &str) -> bool {
 #[test]
 fn series_are_bounded_on_a_node_with_18_ports() {
     let stats = AgentStats {
+        tasks: vec![("kernel_log", true, 0); 9],
+        hangs: None,
         now: Some(NOW),
         resident_bytes: Some(1),
         cpu_seconds: Some(1.0),
@@ -115,6 +117,8 @@ fn every_family_is_in_the_catalogue_and_every_one_can_be_exported() {
         devices: Some(32),
     }];
     let stats = AgentStats {
+        tasks: vec![("kernel_log", true, 2)],
+        hangs: None,
         now: Some(NOW),
         resident_bytes: Some(1),
         cpu_seconds: Some(1.0),

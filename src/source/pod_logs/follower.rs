@@ -6,7 +6,6 @@ use super::options::{Options, PollStats, ResumeState, Sink};
 use crate::units::Millis;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Pause between polls while lines come.
@@ -14,22 +13,6 @@ const PAUSE: Duration = Duration::from_millis(70);
 
 /// Longest pause while none come.
 const IDLE_PAUSE: Duration = Duration::from_millis(500);
-
-/// Where the follower's thread is, visible to others: a read may hang in the kernel.
-#[derive(Debug, Default)]
-pub struct Progress {
-    /// When the poll in progress began, in milliseconds plus one; 0: none is.
-    busy: AtomicU64,
-}
-
-impl Progress {
-    /// How long the poll in progress has taken; `None` between polls.
-    #[must_use]
-    pub fn busy_for(&self, now: Millis) -> Option<Duration> {
-        let began = self.busy.load(Ordering::Acquire).checked_sub(1)?;
-        Some(now.since(Millis(began)))
-    }
-}
 
 /// Logs by their pod's directory (empty in a flat layout) and their own name in there.
 pub(super) type Logs = BTreeMap<LogName, Log>;
@@ -42,7 +25,6 @@ pub struct Follower {
     tools: Tools,
     tree: Tree,
     logs: Logs,
-    progress: Arc<Progress>,
     /// The log that was read last of those that lag behind.
     served: LogName,
 }
@@ -64,21 +46,12 @@ impl Follower {
             },
             tree: Tree::new(resume),
             logs: Logs::new(),
-            progress: Arc::default(),
             served: LogName::default(),
         }
     }
 
-    /// Shows other threads whether a poll hangs.
-    #[must_use]
-    pub fn progress(&self) -> Arc<Progress> {
-        Arc::clone(&self.progress)
-    }
-
     /// Hands over what is new, within the limits; waits for nothing but the disk.
     pub fn poll(&mut self, now: Millis, sink: &mut dyn Sink) -> PollStats {
-        let busy = now.0.saturating_add(1);
-        self.progress.busy.store(busy, Ordering::Release);
         self.tools.now = now;
         self.tools.stats = PollStats::default();
         let (logs, tools) = (&mut self.logs, &mut self.tools);
@@ -87,9 +60,7 @@ impl Follower {
             log.turn(tools, sink);
         }
         self.catch_up(sink);
-        let stats = self.conclude(sink);
-        self.progress.busy.store(0, Ordering::Release);
-        stats
+        self.conclude(sink)
     }
 
     /// Hands over what is left, a last line without a newline too: the writers have ended.

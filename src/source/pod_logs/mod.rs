@@ -18,7 +18,7 @@
 //! bounds the work of catching up after a start; the length of a line; open files;
 //! containers.
 //!
-//! A read may hang, so all of this belongs on a thread of its own; [`Progress`] shows it.
+//! A read may hang, so all of this belongs on a thread of its own.
 
 mod discovery;
 mod follower;
@@ -29,7 +29,7 @@ mod names;
 mod options;
 mod rotation;
 
-pub use follower::{Follower, Progress};
+pub use follower::Follower;
 pub(crate) use names::pod_dir;
 pub use options::{
     Container, Fingerprint, Layout, Mark, Options, Place, PollStats, ResumeState, Sink,

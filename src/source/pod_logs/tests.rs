@@ -4,7 +4,6 @@ mod links;
 mod random;
 mod resume;
 mod rotation;
-mod waking;
 
 use super::*;
 use crate::host::Host;
@@ -12,7 +11,6 @@ use crate::units::Millis;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 pub(super) const POD: &str = "ns_pod_0b7a";
 
