@@ -36,6 +36,8 @@ pub struct NcclLog {
     pub processes: BTreeMap<(u32, u32), Process>,
     /// Communicators by their id, up to the limit.
     pub groups: BTreeMap<GroupKey, Group>,
+    /// Ranks in all groups together.
+    seated: usize,
     /// All connections of the log.
     pub channels: ChannelCounts,
     /// Link layers of verbs devices, by the net's device number; nodes may differ.

@@ -44,7 +44,7 @@ impl NcclLog {
             });
             seat.gpu = comm.gpu.or(seat.gpu).or(by_prefix);
             seat.enter(comm.phase, time);
-            group.seats.insert(comm.rank, seat);
+            self.seated += usize::from(group.seats.insert(comm.rank, seat).is_none());
             self.longest_init(comm.nranks, seat.seconds);
         }
         let process = self.processes.get_mut(&(place.host, place.process));
@@ -147,8 +147,9 @@ impl NcclLog {
         let value =
             |key: &GroupKey, group: &Group| (!group.superseded, key.nranks, group.last_line);
         let least = others.min_by_key(|(key, group)| value(key, group));
-        if let Some(key) = least.map(|(key, _)| *key) {
-            self.groups.remove(&key);
+        let least = least.map(|(key, _)| *key);
+        if let Some(group) = least.and_then(|key| self.groups.remove(&key)) {
+            self.seated -= group.seats.len();
         }
     }
 
@@ -163,8 +164,7 @@ impl NcclLog {
         if group.seats.len() >= self.limits.seats {
             return false;
         }
-        let seated: usize = self.groups.values().map(|group| group.seats.len()).sum();
-        if seated >= self.limits.seats.saturating_mul(4) {
+        if self.seated >= self.limits.seats.saturating_mul(4) {
             self.drop_group(Some(key));
         }
         true
