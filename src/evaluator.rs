@@ -189,6 +189,10 @@ impl Evaluator {
                 watched_since,
             },
         );
+        // What was away settles again.
+        if let Some(proven) = &mut self.proven {
+            proven.retain(|rail| rails.contains(rail));
+        }
         let verdict = readiness::fold(
             &findings,
             FoldInputs {

@@ -3,7 +3,7 @@
 
 use super::debounce::worst_first;
 use super::link_state;
-use super::{Finding, PASSES_WITHIN, ReasonDoc, Status, Weight};
+use super::{Finding, ReasonDoc, Status, Weight};
 use crate::units::{Bdf, Millis};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -251,17 +251,6 @@ fn shared(doc: &ReasonDoc, of: &[&Finding], key: String) -> Option<Finding> {
         .iter()
         .map(|finding| finding.since)
         .fold(Millis(u64::MAX), Millis::min);
-    let mut evidence = BTreeMap::from([("rails".into(), of.len().into())]);
-    let passes = of
-        .iter()
-        .map(|finding| finding.evidence.get(PASSES_WITHIN)?.as_u64());
-    // What passes with each of them passes with all.
-    if let Some(seconds) = passes
-        .collect::<Option<Vec<u64>>>()
-        .and_then(|all| all.into_iter().min())
-    {
-        evidence.insert(PASSES_WITHIN.into(), seconds.into());
-    }
     Some(Finding {
         check: link_state::ID.into(),
         subject: key.clone(),
@@ -273,7 +262,7 @@ fn shared(doc: &ReasonDoc, of: &[&Finding], key: String) -> Option<Finding> {
         message: format!("{} rails at once ({listed}): {}", of.len(), doc.meaning),
         remedy: doc.remedy.into(),
         action: doc.action,
-        evidence,
+        evidence: BTreeMap::from([("rails".into(), of.len().into())]),
         expected: None,
         caused_by: None,
     })

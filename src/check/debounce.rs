@@ -152,8 +152,7 @@ impl Debouncer {
         let waits = |entry: &&Entry| matches!(entry.phase, Phase::Pending { .. });
         let waiting = self.entries.values().filter(waits).map(|of| &of.candidate);
         let moving = waiting.filter(|candidate| candidate.weight == Weight::Verdict);
-        let statuses = moving.map(|candidate| candidate.status);
-        statuses.filter(|status| *status != Status::Unknown).max()
+        moving.map(|candidate| candidate.status).max()
     }
 
     /// The nearest moment at which a finding is raised or clears if the checks go on saying the same;

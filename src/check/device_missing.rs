@@ -127,30 +127,55 @@ fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
             seen.name, seen.missed
         );
         let about = (key.to_string(), seen.name.clone());
-        found.push(
-            (context.candidate(doc, about, message))
-                .with("address", key.to_string())
-                .with("missed", seen.missed)
-                .with_some(PASSES_WITHIN, back_within(context, key)),
-        );
+        let candidate = (context.candidate(doc, about, message))
+            .with("address", key.to_string())
+            .with("missed", seen.missed);
+        found.push(on_its_way(context, &[(key, seen)], candidate));
     }
     found
 }
 
-/// Seconds within which a device that is gone is back if that was planned: its driver announced a
-/// reset, or its function still answers on the bus.
-fn back_within(context: &Context<'_>, key: &DeviceKey) -> Option<u64> {
-    let pci = context.pci()?;
-    let alive = |function: &PciFunction| function.config_dead != Reading::Value(true);
-    let answers = is_resetting(context, &key.0)
-        || pci.bare.contains_key(&key.0)
-        || pci.functions.get(&key.0).is_some_and(alive);
+/// What is said of devices that are gone, where that may be planned, as their functions still answer on
+/// the bus. Every rail at once is a driver that is reloaded: nothing is known before it should be back.
+/// A reset that was announced is degraded while it takes; one that was not is failing, and does not taint
+/// at once.
+fn on_its_way(
+    context: &Context<'_>,
+    gone: &[(&DeviceKey, &SeenDevice)],
+    mut candidate: Candidate,
+) -> Candidate {
     let policy = &context.policy.device_missing;
-    let takes = match context.rails().next() {
-        Some(_) => policy.reset_takes,
-        None => policy.reload_takes,
+    let all = |is: &dyn Fn(&DeviceKey, &SeenDevice) -> bool| {
+        !gone.is_empty() && gone.iter().all(|(key, seen)| is(key, seen))
     };
-    answers.then_some(takes.0.as_secs())
+    if all(&|key, _| is_resetting(context, &key.0)) {
+        candidate.status = candidate.status.min(Status::Degraded);
+        return candidate;
+    }
+    let alive = |function: &PciFunction| function.config_dead != Reading::Value(true);
+    let answers = |key: &DeviceKey, _: &SeenDevice| {
+        context.pci().is_some_and(|pci| {
+            pci.bare.contains_key(&key.0) || pci.functions.get(&key.0).is_some_and(alive)
+        })
+    };
+    if !all(&answers) {
+        return candidate;
+    }
+    if all(&|_, seen| went_with_all(context, seen)) {
+        return candidate.raised_after(policy.reload_takes.0);
+    }
+    candidate.with(PASSES_WITHIN, policy.reset_takes.0.as_secs())
+}
+
+/// Whether every rail, two at least, went with a device, whether or not some are back.
+fn went_with_all(context: &Context<'_>, seen: &SeenDevice) -> bool {
+    let devices = context.history.devices.iter();
+    let rails = devices.filter(|(key, of)| ports_of(key, of).any(|port| context.is_rail(&port)));
+    let went = |of: &SeenDevice| of.missed > 0 || of.appeared.is_some_and(|at| at > seen.last_seen);
+    let (count, all) = rails.fold((0, true), |(count, all), (_, of)| {
+        (count + 1, all && went(of))
+    });
+    count >= 2 && all
 }
 
 /// Rails that were up before the node was restarted, and have not been seen since.
@@ -170,6 +195,11 @@ fn remembered_rails(context: &Context<'_>) -> Vec<Candidate> {
     // A card that is added may give the others new addresses.
     let guids: BTreeSet<String> = context.ports().iter().map(identity).collect();
     let parts = context.history.remembered.parts_with(UP);
+    // The grace is the boot's, not the agent's.
+    let started = context.history.started.unwrap_or(context.now);
+    let training = policy.link_state.training_grace.0;
+    let grace = training.saturating_sub(started.since(Millis(0)));
+    let grace = grace.max(policy.device_missing.expected_raise_after.0);
     parts
         .filter(|(key, part)| {
             let elsewhere = !part.identity.is_empty() && guids.contains(&part.identity);
@@ -182,7 +212,7 @@ fn remembered_rails(context: &Context<'_>) -> Vec<Candidate> {
             );
             let about = (key.clone(), part.name.clone());
             (context.candidate(&RAIL_VANISHED, about, message))
-                .raised_after(policy.link_state.training_grace.0)
+                .raised_after(grace)
                 .with("address", key.as_str())
                 .expecting(true, Because::Remembered)
         })
@@ -209,9 +239,9 @@ fn missing_rails(context: &Context<'_>) -> Option<Candidate> {
         .with("expected", expected)
         .expecting(expected, Because::Configured);
     // Where those that were here are on their way back, so is the number.
-    let gone = (context.history.devices.iter()).filter(|(_, seen)| seen.missed > 0);
-    let back = gone.filter_map(|(key, _)| back_within(context, key)).max();
-    Some(found.with_some(PASSES_WITHIN, back))
+    let devices = context.history.devices.iter();
+    let gone: Vec<_> = devices.filter(|(_, seen)| seen.missed > 0).collect();
+    Some(on_its_way(context, &gone, found))
 }
 
 fn gpus(context: &Context<'_>) -> Vec<Candidate> {

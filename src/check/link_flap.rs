@@ -1,6 +1,7 @@
 //! Links that fall and come back.
 
 use super::context::span_text;
+use super::link_state::trains_since;
 use super::policy::Limit;
 use super::{Candidate, Check, Context, PortView};
 use crate::observe::track::Window;
@@ -18,7 +19,7 @@ reasons! {
 pub const CHECK: Check = Check {
     id: "link_flap",
     title: "Link flaps",
-    what: "Falls of the link within a window, out of the kernel's own counts (`carrier_changes` on Ethernet, `link_downed` on InfiniBand), so that flaps quicker than any poll are seen. A flap is one fall with its return. The first sample is a baseline: what the counters held before is not a flap.",
+    what: "Falls of the link within a window, out of the kernel's own counts (`carrier_changes` on Ethernet, `link_downed` on InfiniBand), so that flaps quicker than any poll are seen. A flap is one fall with its return. The first sample is a baseline: what the counters held before is not a flap, nor is what a link does while it trains (`link_state.training_grace` after the boot, or after its device appeared).",
     reasons: REASONS,
     timing: |policy| policy.link_flap.timing(),
     run,
@@ -34,10 +35,15 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
 
 fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let policy = &context.policy.link_flap;
+    // What a link does while it trains is no fault of it.
+    let grace = context.policy.link_state.training_grace.0;
+    let trained = context.now.since(trains_since(context, port).plus(grace));
+    if trained.is_zero() {
+        return None;
+    }
     let flaps = |limit: Limit| {
-        let edges = context
-            .history
-            .edges_within(&port.key, Window::last(limit.within.0, context.now));
+        let window = Window::last(limit.within.0.min(trained), context.now);
+        let edges = context.history.edges_within(&port.key, window);
         // A fall that has not ended yet counts.
         if port.is_active() {
             edges / 2
@@ -90,7 +96,7 @@ mod tests {
             let mut node = Node::roce();
             node.history = Default::default();
             with_carrier_changes(&mut node, 2, 101);
-            node.tick(0);
+            node.tick(900);
             assert_eq!(node.told(&CHECK), Vec::<String>::new(), "baseline");
             node.now = node.now.plus(std::time::Duration::from_secs(1));
             with_carrier_changes(&mut node, 2, 101 + edges);
@@ -101,11 +107,28 @@ mod tests {
         }
     }
 
+    /// It is second 100 of the boot: a link that trains may blink, and goes on being judged after it.
+    #[test]
+    fn training_is_not_flapping() {
+        let mut node = Node::roce();
+        with_carrier_changes(&mut node, 2, 101);
+        node.tick(1);
+        with_carrier_changes(&mut node, 2, 121);
+        node.tick(1);
+        for _ in 0..50 {
+            assert_eq!(node.told(&CHECK), [""; 0]);
+            node.tick(10);
+        }
+        with_carrier_changes(&mut node, 2, 131);
+        node.tick(1);
+        assert_eq!(node.told(&CHECK), ["mlx5_2/1 LinkFlapping Failing Verdict"]);
+    }
+
     #[test]
     fn a_port_that_is_no_rail_is_a_notice() {
         let mut node = Node::roce();
         node.set_role(2, Role::Other);
-        node.now = node.now.plus(std::time::Duration::from_secs(1));
+        node.now = node.now.plus(std::time::Duration::from_secs(900));
         with_carrier_changes(&mut node, 2, 21);
         node.tick(0);
         assert_eq!(node.told(&CHECK), ["mlx5_2/1 LinkFlapping Degraded Notice"]);

@@ -4,11 +4,10 @@ use super::context::span_text;
 use super::dot1x;
 use super::expected::{Because, LINK_LAYER, Shared, UP, UVERBS, remembered};
 use super::likeness::{self, Peers};
+use super::nic_kernel::is_resetting;
 use super::profile::Profile;
-use super::{
-    Action, Candidate, Check, Context, PASSES_WITHIN, PortView, ReasonDoc, Status, Weight, word,
-};
-use crate::observe::kernel::Note;
+use super::{Action, Candidate, Check, Context, PortView, ReasonDoc, Status, Weight, word};
+use crate::observe::history::PortHistory;
 use crate::observe::netdev::NetdevFacts;
 use crate::observe::rdma::{Function, LinkLayer, PhysState, PortState};
 use crate::observe::reading::Reading;
@@ -77,7 +76,7 @@ reasons! {
 pub const CHECK: Check = Check {
     id: ID,
     title: "Link state",
-    what: "State and physical state of every port. Only rails move the verdict. A port that is down does not fail without evidence: `expect.rails` (with as many up, the others are spares), itself up earlier, also before a reboot, the rails that a cloud fixes for this machine, or a strict majority of the rails alike, three at least. A rail that was not up yet this boot is given three minutes; so is one while others of the node come up one by one; all InfiniBand rails that wait for a subnet manager at once, 90 seconds, and a notice tells of it. While a NIC's firmware or driver is reset (its device came back, or the log tells of a recovery) the node is unready, and the taint waits. EFA prints a constant state, which is never evidence. Of a gVNIC (A3 High and Mega) the interface's carrier is taken, and while a pod has the interface nothing is said. Both legs of a bond are checked, as the RDMA port stays active on one. Where wpa_supplicant authenticates a port (802.1X), what it says on its control socket counts, too: a port that is not authorized is up and carries nothing.",
+    what: "State and physical state of every port. Only rails move the verdict. A port that is down does not fail without evidence: `expect.rails` (with as many up, the others are spares), itself up earlier, also before a reboot, the rails that a cloud fixes for this machine, or a strict majority of the rails alike, three at least. A rail that was not up yet this boot is given three minutes; so is one while others of the node come up one by one; all InfiniBand rails that wait for a subnet manager at once, 90 seconds, and a notice tells of it. A device that came back (its driver or firmware was reset) is given the three minutes again; while its driver tells of a reset or recovery in the log, a link that is down is degraded, for 90 s. EFA prints a constant state, which is never evidence. Of a gVNIC (A3 High and Mega) the interface's carrier is taken, and while a pod has the interface nothing is said. Both legs of a bond are checked, as the RDMA port stays active on one. Where wpa_supplicant authenticates a port (802.1X), what it says on its control socket counts, too: a port that is not authorized is up and carries nothing.",
     reasons: REASONS,
     timing: |policy| policy.link_state.timing(),
     run,
@@ -160,12 +159,9 @@ fn judge_port(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         weak => return port.rail.then(|| unproven(context, port, state, weak)),
     };
     let (doc, what, usual) = what_is_wrong(context, port, state);
-    let passes = passes_within(context, port);
-    let raise_after = match (passes, may_train(context, port)) {
-        // It was gone before, so that there is nothing to wait for.
-        (Some(_), _) => Duration::ZERO,
-        (None, true) => policy.training_grace.0.max(usual),
-        (None, false) => usual,
+    let raise_after = match may_train(context, port) {
+        true => policy.training_grace.0.max(usual),
+        false => usual,
     };
     let netdev = netdev_of(context, port);
     let name = netdev.and(port.port.netdev.as_deref());
@@ -175,10 +171,12 @@ fn judge_port(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         .with("state", word(&state))
         .with("phys_state", word(&phys_state(port)))
         .with("evidence", evidence)
-        .with_some(PASSES_WITHIN, passes)
         .with_some("netdev", name)
         .with_some("operstate", netdev.and_then(|of| of.operstate.as_deref()))
         .expecting("up", because);
+    if port.address().is_some_and(|at| is_resetting(context, &at)) {
+        found.status = found.status.min(Status::Degraded);
+    }
     if port.device.is_gvnic() && is_switched_off(context, port) {
         // As a pod left it: an interface that comes back out of a namespace is switched off, and the
         // next pod that gets it switches it on.
@@ -224,19 +222,27 @@ fn what_is_wrong(
     }
 }
 
-/// Whether the link may still be training: it was not up yet, shortly after the boot or after its
-/// device appeared, or while others of the node come up one by one.
-fn may_train(context: &Context<'_>, port: &PortView<'_>) -> bool {
+/// When a port could begin to train: its device appeared after the agent's start, or the node booted.
+pub(super) fn trains_since(context: &Context<'_>, port: &PortView<'_>) -> Millis {
     let device = context.history.devices.get(&port.key.device);
     let appeared = device.and_then(|device| device.appeared);
-    let since = appeared.unwrap_or(Millis(0));
+    appeared.unwrap_or(Millis(0))
+}
+
+/// Whether the link may still be training: it was not up yet, or only for moments, shortly after the
+/// boot or after its device appeared, or while others of the node come up one by one.
+fn may_train(context: &Context<'_>, port: &PortView<'_>) -> bool {
+    let since = trains_since(context, port);
     let policy = &context.policy.link_state;
     let started = context.history.started.unwrap_or(context.now);
     let begun = context.now.since(since).min(context.now.since(started));
     let young = context.now.since(since) < policy.training_grace.0;
     let rose = |rail: &PortView<'_>| rose_within(context, rail, policy.others_train.0);
     let others = || context.rails().any(rose);
-    port.rail && !port.was_up() && (young || (begun < policy.training_grace.0 && others()))
+    let settled = |history: &PortHistory| history.longest_up >= policy.clear_after.0;
+    let blinks = || young && !port.history.is_some_and(settled);
+    let grace = || young || (begun < policy.training_grace.0 && others());
+    port.rail && if port.was_up() { blinks() } else { grace() }
 }
 
 /// Whether a rail was seen to come up of late.
@@ -250,22 +256,6 @@ fn rose_within(context: &Context<'_>, rail: &PortView<'_>, within: Duration) -> 
 pub(crate) fn rails_settle(context: &Context<'_>) -> bool {
     let within = context.policy.link_state.clear_after.0;
     (context.rails()).any(|rail| !rail.is_efa() && rose_within(context, rail, within))
-}
-
-/// Seconds within which the link is back if it fell for a planned event: its driver or firmware is
-/// being reset.
-fn passes_within(context: &Context<'_>, port: &PortView<'_>) -> Option<u64> {
-    let (link, missing) = (&context.policy.link_state, &context.policy.device_missing);
-    let device = context.history.devices.get(&port.key.device);
-    let device = device.filter(|_| port.was_up())?;
-    let back = device.appeared.map(|at| context.now.since(at));
-    if back.is_some_and(|back| back < link.training_grace.0) {
-        return Some(link.training_grace.0.as_secs());
-    }
-    let log = context.history.kernel.devices.get(&port.address()?)?;
-    let reset = log.notes.get(&Note::RecoveryStarted)?;
-    let takes = missing.reset_takes.0;
-    (context.now.since(reset.last) < takes).then_some(takes.as_secs())
 }
 
 /// Whether a subnet manager's failover explains it: every InfiniBand rail waits for one, or has just

@@ -80,9 +80,34 @@ fn the_remedy_names_the_setting_and_the_port() {
 #[test]
 fn init_is_given_longer_than_down() {
     let mut node = Node::infiniband();
+    node.tick(900);
     node.set_state(3, PortState::Init, PhysState::LinkUp);
     let found = node.run(&CHECK);
     assert_eq!(found[0].timing.raise_after, Span::from_secs(20).0);
+}
+
+/// A link that came up for a moment within the first minutes still trains; one that stayed up has fallen.
+#[test]
+fn a_blink_while_it_trains_is_not_a_fall() {
+    for (up_for, later, want) in [(4, 0, 180), (15, 0, 3), (4, 900, 3)] {
+        let mut node = Node::infiniband();
+        node.tick(later);
+        node.set_state(3, PortState::Down, PhysState::Polling);
+        node.history = Default::default();
+        node.tick(1);
+        node.set_link(3, super::super::testing::link(400, 4));
+        node.tick(1);
+        node.tick(up_for);
+        node.set_state(3, PortState::Down, PhysState::Polling);
+        node.tick(1);
+        let found = node.run(&CHECK);
+        let wait = found[0].timing.raise_after.as_secs();
+        assert_eq!(
+            (found[0].reason, wait),
+            ("LinkDown", want),
+            "{up_for} {later}"
+        );
+    }
 }
 
 #[test]

@@ -93,7 +93,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Evidence of a failing finding that a planned event shows, too, and its end within so many seconds:
-/// no taint before. A firmware reset, a driver that is reloaded, links that train after either.
+/// no taint before. A NIC that was reset without a word of its driver.
 pub const PASSES_WITHIN: &str = "passes_within_s";
 
 /// How bad a finding is.

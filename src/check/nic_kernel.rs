@@ -1,7 +1,7 @@
 //! What NICs' drivers say in the kernel log.
 
 use super::policy;
-use super::{Candidate, Check, Context, PASSES_WITHIN, PortView, ReasonDoc, Status, Weight};
+use super::{Candidate, Check, Context, PortView, ReasonDoc, Status, Weight};
 use crate::check::roles::Role;
 use crate::observe::kernel_log::{DeviceLog, Note, Seen};
 use crate::units::{DeviceKey, Millis, PortKey};
@@ -43,7 +43,7 @@ reasons! {
 pub const CHECK: Check = Check {
     id: "nic_kernel",
     title: "NIC events in the kernel log",
-    what: "What the drivers of RDMA NICs say: lost firmware, fatal errors, commands without answer, heat, power, modules, cables. A line that tells of recovery, or that the driver started the device again, takes the earlier ones back; without one they stand for `stands_for`. A NIC whose driver announced a reset or a recovery has `reset_takes` to come back. Refused firmware commands (ACCESS_REG) are noise, and an empty cage at boot does not count as a cable taken out.",
+    what: "What the drivers of RDMA NICs say: lost firmware, fatal errors, commands without answer, heat, power, modules, cables. A line that tells of recovery, or that the driver started the device again, takes the earlier ones back; without one they stand for `stands_for`. A NIC whose driver announced a reset or a recovery has `reset_takes` to come back; until then it is degraded. Refused firmware commands (ACCESS_REG) are noise, and an empty cage at boot does not count as a cable taken out.",
     reasons: REASONS,
     timing: |policy| policy.nic_kernel.timing(),
     run,
@@ -224,11 +224,10 @@ fn judge(
         candidate.status = candidate.status.min(Status::Degraded);
         candidate = candidate.with("port_active_and_counting", true);
     }
-    let resets = rule.doc.status == Status::Failing && is_resetting(context, address);
-    let takes = policy.reset_takes.0.as_secs();
-    candidate = candidate.with_some(PASSES_WITHIN, resets.then_some(takes));
     if !nic.rail {
         candidate.weight = Weight::Notice;
+    }
+    if !nic.rail || is_resetting(context, address) {
         candidate.status = candidate.status.min(Status::Degraded);
     }
     Some(candidate)

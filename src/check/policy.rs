@@ -278,8 +278,8 @@ check_section! {
         /// A rail whose function is still on the bus may be back within this long: a firmware reset
         /// (mlx5 waits 60 s for it). It makes the node unready, and does not taint it earlier.
         reset_takes: Span = Span::from_secs(90),
-        /// The same where every rail is gone at once: a driver that is reloaded (a MOFED or DOCA
-        /// container is given 300 s to unload the old one).
+        /// Where every rail is gone at once a driver is reloaded (a MOFED or DOCA container is given
+        /// 300 s to unload the old one): the node is unknown before this long.
         reload_takes: Span = Span::from_secs(300),
         /// Enumerations in a row that must miss a device: NVSentinel needed 3 against driver reloads.
         missed: u32 = 3,

@@ -75,6 +75,8 @@ pub struct PortHistory {
     pub shut_out: bool,
     /// Best rate seen while active, this boot.
     pub best_rate: Option<BitsPerSec>,
+    /// The longest stretch that it stayed up before it fell.
+    pub longest_up: Duration,
     /// State at the last sample, and since when it has been so.
     pub state: Option<(PortState, Millis)>,
     /// LID while active, 0 left out.
@@ -269,7 +271,15 @@ impl History {
             let before = self.devices.get(&device.key);
             let appeared = match before {
                 Some(seen) if seen.missed <= 1 => seen.appeared,
-                _ => (!first).then_some(devices.at),
+                _ => {
+                    // Its links begin again, too.
+                    for port in &device.ports {
+                        if let Some(port) = self.ports.get_mut(&device.port_key(port.number)) {
+                            (port.state, port.longest_up) = (None, Duration::ZERO);
+                        }
+                    }
+                    (!first).then_some(devices.at)
+                }
             };
             self.devices.insert(
                 device.key.clone(),

@@ -113,6 +113,14 @@ pub fn gpus_bound_to(spec: &mut NodeSpec, count: usize, driver: Option<&str>) {
     }
 }
 
+/// No GPU has its driver: NVIDIA's modules are not loaded.
+pub fn without_gpu_driver(spec: &mut NodeSpec) {
+    gpus_bound_to(spec, usize::MAX, None);
+    spec.nvidia = None;
+    spec.modules
+        .retain(|module| !module.name.contains("nvidia"));
+}
+
 /// Both ends of the link above the card agree on less than it can.
 pub fn slot(spec: &mut NodeSpec, rails: Rails<'_>, speed: &str, width: u32) {
     for at in addresses(spec, rails) {

@@ -182,6 +182,32 @@ fn ordinary_starts() {
             0 => Is(|n, r| s::gone(n, &r[8..])),
             25 => Is(|_, _| ()),
         ], [Unknown, Ready], None),
+        timeline!("links blink while they train", "h100_ib" new, 10..500, [
+            0 => Is(s::down),
+            40 => Is(|_, _| ()),
+            44 => Is(|n, r| s::down(n, &r[..3])),
+            50 => Is(|_, _| ()),
+            54 => Is(|n, r| s::down(n, &r[..3])),
+            60 => Is(|_, _| ()),
+            64 => Is(|n, r| s::down(n, &r[..3])),
+            70 => Is(|_, _| ()),
+            74 => Is(|n, r| s::down(n, &r[..3])),
+            80 => Is(|_, _| ()),
+            84 => Is(|n, r| s::down(n, &r[..3])),
+            90 => Is(|_, _| ()),
+        ], [Unknown, Ready], None),
+        timeline!("links blink after their driver came", "h100_ib" new, 1000..1500, [
+            0 => Is(s::all_undriven),
+            1040 => Is(|_, _| ()),
+            1044 => Is(|n, r| s::down(n, &r[..3])),
+            1050 => Is(|_, _| ()),
+            1054 => Is(|n, r| s::down(n, &r[..3])),
+            1060 => Is(|_, _| ()),
+        ], [Unknown, Ready], None),
+        timeline!("NVIDIA's driver comes after the agent", "p5.48xlarge" new, 60..400, [
+            0 => Is(|n, _| s::without_gpu_driver(n)),
+            150 => Is(|_, _| ()),
+        ], [Unknown, Ready], None),
         timeline!("GPUs are driven after 20 minutes", "dgxh100" known, 30..1500, [
             0 => Is(|n, _| s::gpus_bound_to(n, 8, None)),
             1230 => Is(|n, _| s::gpus_bound_to(n, 5, None)),
@@ -203,13 +229,13 @@ fn short_planned_events() {
             3700 => Is(|n, r| s::undriven(n, &r[..1])),
             3760 => Is(|n, r| s::down(n, &r[..1])),
             3785 => Is(|_, _| ()),
-        ], [Unknown, Ready, Unready, Ready], None),
+        ], [Unknown, Ready, Unready, Unknown, Ready], None),
         timeline!("mlx5 is reloaded under a running node", "h100_ib" new, 3600..4600, [
             3700 => Is(s::all_undriven),
             3820 => Is(s::down),
             3850 => Is(|n, r| s::down(n, &r[4..])),
             3870 => Is(|_, _| ()),
-        ], [Unknown, Ready, Unknown, Unready, Ready], None),
+        ], [Unknown, Ready, Unknown, Ready], None),
         timeline!("a link blinks", "h100_ib" new, 3600..4000, [
             3700 => Is(|n, r| s::down(n, &r[..1])),
             3702 => Is(|_, _| ()),
@@ -241,6 +267,9 @@ fn real_faults() {
         timeline!("a NIC does not come back from a reset", "h100_ib" new, 3600..4200, [
             3700 => Is(|n, r| s::undriven(n, &r[..1])),
         ], [Unknown, Ready, Unready], Some((3804, 9999))),
+        timeline!("a NIC is gone when the agent first looks, long after the boot", "h100_ib" known, 3600..4200, [
+            0 => Is(|n, r| s::gone(n, &r[..1])),
+        ], [Unknown, Unready], Some((3660, 9999))),
         timeline!("a GPU is lost at a reboot", "h100_ib" known, 20..600, [
             0 => Is(|n, _| s::without_gpus(n, 1)),
         ], [Unknown, Unready], Some((80, 9999))),

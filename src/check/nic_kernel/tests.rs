@@ -136,12 +136,11 @@ fn a_reset_that_was_announced_has_ninety_seconds() {
     node.set_state(0, PortState::Down, PhysState::Disabled);
     assert_eq!(node.told(&CHECK), Vec::<String>::new());
     node.history.push_event(node.now, false, &said(FatalSensor));
-    // It fails at once, and a taint waits until the reset should be over.
-    let passes = |node: &Node| node.run(&CHECK)[0].evidence.get(PASSES_WITHIN).cloned();
-    assert_eq!(node.told(&CHECK), ["mlx5_0 NicFatalError Failing Verdict"]);
-    assert_eq!(passes(&node), Some(90.into()));
+    assert_eq!(node.told(&CHECK), ["mlx5_0 NicFatalError Degraded Verdict"]);
+    let link = |node: &Node| node.told(&super::super::link_state::CHECK);
+    assert_eq!(link(&node), ["mlx5_0/1 LinkDown Degraded Verdict"]);
     node.tick(91);
-    assert_eq!(passes(&node), None);
+    assert_eq!(link(&node), ["mlx5_0/1 LinkDown Failing Verdict"]);
     assert_eq!(
         node.told(&CHECK),
         [

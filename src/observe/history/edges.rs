@@ -23,11 +23,14 @@ impl History {
                 continue;
             };
             let port = self.ports.entry(key.clone()).or_default();
+            let up = state.is_up();
             let before = port.state.map(|(state, _)| state);
             if before != Some(*state) {
-                port.state = Some((*state, facts.at));
+                let since = port.state.replace((*state, facts.at));
+                if let Some((_, since)) = since.filter(|(state, _)| state.is_up() && !up) {
+                    port.longest_up = port.longest_up.max(facts.at.since(since));
+                }
             }
-            let up = state.is_up();
             if up {
                 port.ever_active = true;
                 port.lid.push(facts.value.lid, facts.at);

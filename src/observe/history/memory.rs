@@ -9,6 +9,7 @@ use crate::observe::track::Track;
 use crate::units::{BitsPerSec, DeviceKey, Millis, PortKey};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Edges kept of a port: more than any limit of flaps asks for.
 const MAX_KEPT_EDGES: usize = 32;
@@ -71,6 +72,7 @@ impl History {
         for (key, best_rate) in memory.ports {
             let port = history.ports.entry(key).or_default();
             port.ever_active = true;
+            port.longest_up = Duration::MAX;
             port.best_rate = best_rate;
         }
         for (key, link) in memory.links {
