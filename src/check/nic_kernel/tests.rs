@@ -138,9 +138,9 @@ fn a_reset_that_was_announced_has_ninety_seconds() {
     node.history.push_event(node.now, false, &said(FatalSensor));
     assert_eq!(node.told(&CHECK), ["mlx5_0 NicFatalError Degraded Verdict"]);
     let link = |node: &Node| node.told(&super::super::link_state::CHECK);
-    assert_eq!(link(&node), ["mlx5_0/1 LinkDown Degraded Verdict"]);
+    assert_eq!(link(&node), ["mlx5_0/1 PhysDisabled Degraded Verdict"]);
     node.tick(91);
-    assert_eq!(link(&node), ["mlx5_0/1 LinkDown Failing Verdict"]);
+    assert_eq!(link(&node), ["mlx5_0/1 PhysDisabled Failing Verdict"]);
     assert_eq!(
         node.told(&CHECK),
         [
