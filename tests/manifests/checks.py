@@ -206,6 +206,7 @@ def names_of_settings(found: list) -> list:
     texts = [each["data"].get("selvage.toml") for each in of_kind(found, "ConfigMap")]
     for text in filter(None, texts):
         for key in settings.keys_of(tomllib.loads(text)):
-            if key not in settings.keys():
+            # A bound (`{more_than = 4, within = "10m"}`) is one setting.
+            if not {key, key.rpartition(".")[0]} & settings.keys():
                 lines.append(f"setting {key}")
     return lines

@@ -15,6 +15,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 MANIFESTS = ROOT / "manifests"
 OVERLAYS = sorted(path.name for path in (MANIFESTS / "overlays").iterdir() if path.is_dir())
 COMPONENTS = sorted(path.name for path in (MANIFESTS / "components").iterdir() if path.is_dir())
+# What only Helm can say.
+HELM_LABELS = ("helm.sh/chart", "app.kubernetes.io/managed-by", "app.kubernetes.io/version")
 
 
 def kustomize(directory) -> list:
@@ -30,19 +32,19 @@ def kustomize(directory) -> list:
     return objects(done.stdout)
 
 
-def helm(values: dict, manifests=MANIFESTS, namespace="selvage") -> list:
-    """The objects of the chart with these values."""
+def helm(values: dict, manifests=MANIFESTS, namespace="selvage", release="selvage", hooks=False) -> list:
+    """The objects of the chart with these values; or its hooks."""
     with helm_python.Chart.load(str(manifests / "helm" / "selvage")) as chart:
-        rendered = chart.render(values, name="selvage", namespace=namespace)
+        rendered = chart.render(values, name=release, namespace=namespace)
     found = []
     for name, text in rendered.items():
         if name.endswith(".yaml"):
             found += objects(text)
-    return found
+    return [each for each in found if ("helm.sh/hook" in each["metadata"].get("annotations", {})) is hooks]
 
 
 def objects(text: str) -> list:
-    return [each for each in yaml.safe_load_all(text) if each]
+    return [each for each in yaml.load_all(text, yaml.CSafeLoader) if each]
 
 
 def key(each: dict) -> tuple:
@@ -51,13 +53,15 @@ def key(each: dict) -> tuple:
 
 
 def normalised(found: list) -> dict:
-    """Objects by key, without the two ways in which kustomize and Helm differ on purpose: kustomize
-    names the ConfigMap by its content, where Helm puts a checksum on the pods; and settings are
-    compared as settings, not as text.
+    """Objects by key, without the ways in which kustomize and Helm differ on purpose: kustomize
+    names the ConfigMap by its content, where Helm puts a checksum on the pods and says in labels what
+    it installed; and settings are compared as settings, not as text.
     """
     known = {}
     for each in found:
         each = copy.deepcopy(each)
+        for label in HELM_LABELS:
+            each["metadata"].get("labels", {}).pop(label, None)
         if each["kind"] == "ConfigMap":
             each["metadata"]["name"] = without_hash(each["metadata"]["name"])
             parse = {"toml": tomllib.loads, "json": json.loads}
@@ -90,20 +94,20 @@ def differences(one: list, other: list) -> list:
         if name not in left or name not in right:
             lines.append(f"{name}: only {'right' if name not in left else 'left'}")
         else:
-            lines += _differences(str(name), left[name], right[name])
+            lines += differing(str(name), left[name], right[name])
     return lines
 
 
-def _differences(path: str, left, right) -> list:
+def differing(path: str, left, right) -> list:
     if isinstance(left, dict) and isinstance(right, dict):
         lines = []
         for name in sorted(left.keys() | right.keys()):
-            lines += _differences(f"{path}.{name}", left.get(name), right.get(name))
+            lines += differing(f"{path}.{name}", left.get(name), right.get(name))
         return lines
     if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
         lines = []
         for index, (a, b) in enumerate(zip(left, right)):
-            lines += _differences(f"{path}[{index}]", a, b)
+            lines += differing(f"{path}[{index}]", a, b)
         return lines
     return [] if left == right else [f"{path}: {left!r} != {right!r}"]
 

@@ -256,14 +256,12 @@ class Chart(unittest.TestCase):
                 )
                 self.assertEqual(render.differences(component, chart), [])
 
-    def test_policy_and_settings_are_the_kustomization_s_files(self):
+    def test_policy_rules_and_dashboards_are_the_kustomization_s_files(self):
         files = MANIFESTS / "helm" / "selvage" / "files"
         pairs = {
             "admission-policy.yaml": MANIFESTS / "components/admission-policy/policy.yaml",
             "prometheusrule.yaml": ROOT / "alerts/prometheusrule.yaml",
         }
-        for name in OVERLAYS:
-            pairs[f"{name}.toml"] = MANIFESTS / "overlays" / name / "selvage.toml"
         for source in (ROOT / "dashboards").glob("*.json"):
             pairs[f"dashboards/{source.name}"] = source
         for name, source in pairs.items():
@@ -310,9 +308,8 @@ class Chart(unittest.TestCase):
     def test_values_are_checked(self):
         for values in (
             {"platform": "cloud9"},
-            {"platfrom": "gke"},
             {"prefix": "selvage.dev"},
-            {"maxUnavailable": "0%"},
+            {"settings": {"cluster": {"prefix": "fabric.example.com/"}}},
             {"dryRun": "yes"},
         ):
             with self.subTest(values=values), self.assertRaises(helm_python.HelmError):
