@@ -32,10 +32,15 @@ def kustomize(directory) -> list:
     return objects(done.stdout)
 
 
-def helm(values: dict, manifests=MANIFESTS, namespace="selvage", release="selvage", hooks=False) -> list:
+def templates(values: dict, manifests=None, namespace="selvage", release="selvage") -> dict:
+    """What the chart's templates make of these values, by their paths."""
+    with helm_python.Chart.load(str((manifests or MANIFESTS) / "helm" / "selvage")) as chart:
+        return chart.render(values, name=release, namespace=namespace)
+
+
+def helm(values: dict, hooks=False, **more) -> list:
     """The objects of the chart with these values; or its hooks."""
-    with helm_python.Chart.load(str(manifests / "helm" / "selvage")) as chart:
-        rendered = chart.render(values, name=release, namespace=namespace)
+    rendered = templates(values, **more)
     found = []
     for name, text in rendered.items():
         if name.endswith(".yaml"):

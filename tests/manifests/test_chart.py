@@ -6,7 +6,6 @@ import re
 import tomllib
 import unittest
 
-import helm_python
 from cloudcoil.models.prometheus_operator.v1 import PodMonitor, PrometheusRule, ServiceMonitor
 
 import checks
@@ -339,9 +338,7 @@ class Releases(unittest.TestCase):
 
 class Notes(unittest.TestCase):
     def notes(self, values: dict) -> list:
-        with helm_python.Chart.load(str(MANIFESTS / "helm" / "selvage")) as chart:
-            text = chart.render(values, name="selvage", namespace="selvage")["selvage/templates/NOTES.txt"]
-        return re.findall(r"WARNING: (.*)", text)
+        return re.findall(r"WARNING: (.*)", render.templates(values)["selvage/templates/NOTES.txt"])
 
     def test_misspelt_values_are_named(self):
         self.assertEqual(self.notes({}), [])

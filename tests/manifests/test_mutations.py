@@ -5,6 +5,7 @@ import pathlib
 import shutil
 import tempfile
 import unittest
+import unittest.mock
 
 import checks
 import policy_cases
@@ -74,6 +75,30 @@ BREAKAGES = [
     (POLICY, "has(object.spec.taints) ? object.spec.taints : []", "object.spec.taints",
      policy_cases.complaints),
 ]
+# File of the chart, text, what stands in its place, the test of the chart that must fail.
+CHART_BREAKAGES = [
+    ("_helpers.tpl", "app.kubernetes.io/instance: {{ .Release.Name }}\n", "", "Releases.test_side_by_side"),
+    ("_helpers.tpl", 'printf "%s-selvage" .Release.Name', 'printf "selvage"', "Releases.test_side_by_side"),
+    ("_helpers.tpl", ", scheme: HTTPS", "", "Tls.test_probes_follow"),
+    ("_helpers.tpl", "{{ toJson $value }}", "{{ $value }}", "Settings.test_a_map_is_merged"),
+    ("_helpers.tpl", "mergeOverwrite $platform.settings .Values.settings", "merge $platform.settings .Values.settings",
+     "Settings.test_a_map_is_merged"),
+    ("_helpers.tpl", "key: ca.crt}", "key: tls.crt}", "Tls.test_monitors_follow"),
+    ("_helpers.tpl", 'dict "release" .', 'dict "stack" .', "Monitoring.test_kube_prometheus_stack_by_one_value"),
+    ("admission-policy.yaml", '(include "selvage.account" .)', '"selvage"', "Releases.test_each_is_whole"),
+    ("alerts.yaml", "if not (get $values.disabled $name)", "if true", "Monitoring.test_alerts"),
+    ("daemonset.yaml", 'printf "%s/%s" $secret.path $file', 'printf "/etc/%s" $file',
+     "Tls.test_each_file_is_one_that_is_mounted"),
+    ("daemonset.yaml", ".Values.hostPaths.kubelet", '"/var/lib/kubelet"',
+     "Placement.test_host_paths_are_seen_where_the_agent_looks"),
+    ("platform.yaml", 'resourceNames: [{{ include "selvage.fullname" . }}]', "resourceNames: [selvage]",
+     "Releases.test_each_is_whole"),
+    ("rbac.yaml", "$leases | default .Release.Namespace", ".Release.Namespace",
+     "Settings.test_the_ledger_s_rights_are_where_the_ledger_is"),
+    ("networkpolicy.yaml", "{{ .Values.port }}", "9949", "Placement.test_port_is_the_same_everywhere"),
+    ("NOTES.txt", "{{- range $key, $value := omit .Values", "{{- range $key, $value := pick .Values",
+     "Notes.test_misspelt_values_are_named"),
+]
 
 
 class Breakages(unittest.TestCase):
@@ -117,6 +142,16 @@ class Breakages(unittest.TestCase):
     def test_chart_that_drifts_is_found(self):
         root = self.broken("helm/selvage/templates/daemonset.yaml", "periodSeconds: 15", "periodSeconds: 5")
         for name in OVERLAYS:
-            chart = render.helm({"platform": name, "createNamespace": True}, root)
+            chart = render.helm({"platform": name, "createNamespace": True}, manifests=root)
             overlay = render.kustomize(MANIFESTS / "overlays" / name)
             self.assertEqual(len(render.differences(overlay, chart)), 1)
+
+    def test_a_chart_that_does_not_do_what_its_values_say_is_found(self):
+        for file, text, instead, test in CHART_BREAKAGES:
+            with self.subTest(file=file, instead=instead):
+                root = self.broken(f"helm/selvage/templates/{file}", text, instead)
+                result = unittest.TestResult()
+                with unittest.mock.patch.object(render, "MANIFESTS", root):
+                    unittest.defaultTestLoader.loadTestsFromName(f"test_chart.{test}").run(result)
+                self.assertEqual(result.testsRun, 1)
+                self.assertFalse(result.wasSuccessful(), f"not found by {test}")
