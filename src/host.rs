@@ -2,11 +2,10 @@
 
 pub mod recording;
 
+use crate::files::read_regular;
 use recording::Recording;
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -14,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 const SYSFS_MAGIC: i64 = 0x6265_6572;
 
 /// Longest list of errors read.
-const MAX_ERRNOS: u64 = 1 << 20;
+const MAX_ERRNOS: u64 = 16 << 20;
 
 /// Name of the file in a captured tree that lists which paths answered with an errno instead of
 /// text: one `ERRNO path` a line, such as `22 sys/class/infiniband/mlx5_0/ports/1/counters/symbol_error`.
@@ -22,27 +21,16 @@ pub const ERRNO_FILE: &str = ".selvage-errno";
 
 /// Reads `root/.selvage-errno`; lines that do not parse are left out. No file: no errors.
 fn recorded_errnos(root: &Path) -> HashMap<PathBuf, i32> {
-    let text = read_regular(&root.join(ERRNO_FILE)).unwrap_or_default();
+    let bytes = read_regular(&root.join(ERRNO_FILE), MAX_ERRNOS).unwrap_or_default();
     let entry = |line: &str| {
         let (errno, path) = line.trim().split_once(' ')?;
         let path = root.join(path.trim().trim_start_matches('/'));
         Some((path, errno.parse().ok()?))
     };
-    text.lines().filter_map(entry).collect()
-}
-
-/// Text of a file that must be a regular one: opening a pipe would wait for its writer.
-fn read_regular(path: &Path) -> io::Result<String> {
-    let file = File::options()
-        .read(true)
-        .custom_flags(nix::libc::O_NONBLOCK)
-        .open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    let mut bytes = Vec::new();
-    file.take(MAX_ERRNOS).read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    String::from_utf8_lossy(&bytes)
+        .lines()
+        .filter_map(entry)
+        .collect()
 }
 
 /// Where `sys`, `proc`, `dev` and `var/log/pods` are looked for.

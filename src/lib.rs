@@ -42,6 +42,7 @@ pub mod clock;
 pub mod cluster;
 pub mod config;
 pub mod evaluator;
+mod files;
 pub mod glob;
 mod hash;
 pub mod host;

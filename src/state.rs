@@ -1,14 +1,14 @@
 //! State that outlives a restart of the agent, as one small JSON file. Losing it costs the memory
 //! of this boot, nothing else.
 
+use crate::files::read_regular;
 use crate::observe::history::Memory;
 use crate::source::kernel_log::state::ResumeState;
 use crate::units::PortKey;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -129,19 +129,8 @@ impl StateDir {
     /// Reads a JSON file of the directory; `None` if it is missing or damaged (logged).
     pub fn read<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
         let path = self.file(name)?;
-        let read = || -> io::Result<T> {
-            let mut text = String::new();
-            let file = std::fs::File::options()
-                .read(true)
-                .custom_flags(nix::libc::O_NONBLOCK)
-                .open(&path)?;
-            if !file.metadata()?.is_file() {
-                return Err(io::Error::other("not a regular file"));
-            }
-            file.take(MAX).read_to_string(&mut text)?;
-            Ok(serde_json::from_str(&text)?)
-        };
-        match read() {
+        let read = read_regular(&path, MAX).and_then(|bytes| Ok(serde_json::from_slice(&bytes)?));
+        match read {
             Ok(value) => Some(value),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => {

@@ -13,12 +13,16 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("blocking", &[]),
     ("supervise", &["blocking"]),
     ("settings_macro", &[]),
-    ("host", &[]),
+    ("files", &[]),
+    ("host", &["files"]),
     ("observe", &["units"]),
     ("source", &["hash", "host", "observe", "units"]),
     ("check", &["glob", "observe", "settings_macro", "units"]),
     ("readiness", &["check", "settings_macro", "units"]),
-    ("report", &["check", "observe", "readiness", "units"]),
+    (
+        "report",
+        &["check", "files", "observe", "readiness", "units"],
+    ),
     (
         "cluster",
         &[
@@ -33,7 +37,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "config",
-        &["check", "cluster", "glob", "settings_macro", "units"],
+        &[
+            "check",
+            "cluster",
+            "files",
+            "glob",
+            "settings_macro",
+            "units",
+        ],
     ),
     ("clock", &["report", "units"]),
     (
@@ -47,7 +58,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "evaluator",
         &["check", "observe", "readiness", "report", "units"],
     ),
-    ("state", &["observe", "source", "units"]),
+    ("state", &["files", "observe", "source", "units"]),
     (
         "kernel_log",
         &[

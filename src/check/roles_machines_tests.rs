@@ -28,8 +28,6 @@ pub(super) fn dev(text: &str, slot: usize, gbps: u64) -> Dev {
                     _ => LinkLayer::Unspecified,
                 },
                 netdev: word(5),
-                has_pma_counters: true,
-                has_hw_counters: true,
             }],
             ..RdmaDevice::at(&pci)
         },

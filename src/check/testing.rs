@@ -65,8 +65,6 @@ pub fn device(i: usize, link_layer: LinkLayer) -> RdmaDevice {
             number: 1,
             link_layer,
             netdev: Some(format!("eth{i}")),
-            has_pma_counters: true,
-            has_hw_counters: true,
         }],
         ..RdmaDevice::at(&nic(i))
     }

@@ -10,15 +10,14 @@ use super::runtime::on_runtime;
 use crate::check::bench::{LogFacts, Verdict, judge, no_output};
 use crate::check::nccl::{self as judging, JobContext};
 use crate::config;
+use crate::files;
 use crate::observe::bench::{BenchLog, Collective, Rails};
 use crate::report::bench::{Bench, Input, textfile};
 use crate::source::bench_output::{Reader, parse_json};
 use crate::source::node_report;
 use crate::units::BitsPerSec;
 use clap::{ArgMatches, Args, Command, FromArgMatches, value_parser};
-use std::fs::OpenOptions;
-use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Largest `-J` file that is read: results of thousands of sizes take some MiB.
@@ -161,27 +160,13 @@ fn check_this_node(matches: &ArgMatches) -> Result<String, Vec<String>> {
     Ok(crate::report::json::encode(&report, None))
 }
 
-/// Reads a report from a regular file or standard input (`-`). A pipe without a writer would block
-/// the open, hence `O_NONBLOCK`.
+/// Reads a report from a regular file or standard input (`-`).
 fn report_text(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    let read = if path == Path::new("-") {
-        io::stdin().take(MAX_REPORT + 1).read_to_string(&mut text)?
-    } else {
-        let mut options = OpenOptions::new();
-        let options = options.read(true).custom_flags(nix::libc::O_NONBLOCK);
-        let file = options.open(path)?;
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::other(
-                "not a regular file: save the report to one, or give - to read it from standard input",
-            ));
-        }
-        file.take(MAX_REPORT + 1).read_to_string(&mut text)?
+    let bytes = match path == Path::new("-") {
+        true => files::read_all(io::stdin(), MAX_REPORT)?,
+        false => files::read_regular(path, MAX_REPORT)?,
     };
-    match read as u64 > MAX_REPORT {
-        true => Err(io::Error::other("not a report: larger than 16 MiB")),
-        false => Ok(text),
-    }
+    String::from_utf8(bytes).map_err(io::Error::other)
 }
 
 /// Judges all runs in the inputs, and says which inputs could not be read; `-` is standard input.

@@ -181,16 +181,21 @@ fn rail_gbps(rails: &[&ReportedPort<'_>]) -> Option<String> {
     Some(label_value(&format!("{}", (gbps * 10.0).round() / 10.0)))
 }
 
-/// The verdict as a condition.
-pub fn condition(report: &Report) -> WantedCondition {
-    let (status, healthy) = match report.state {
+/// Status of the condition, and the reason of the event, of a verdict.
+pub(super) fn words(state: State) -> (&'static str, &'static str) {
+    match state {
         State::Ready => ("True", "FabricReady"),
         State::Degraded => ("True", "FabricDegraded"),
         State::Unready => ("False", "FabricUnready"),
         State::Unknown => ("Unknown", "FabricUnknown"),
         // True, so that nothing that repairs nodes by their conditions acts; schedulers go by the label.
         State::NoFabric => ("True", "NoFabric"),
-    };
+    }
+}
+
+/// The verdict as a condition.
+pub fn condition(report: &Report) -> WantedCondition {
+    let (status, healthy) = words(report.state);
     let reason = match (report.state, report.reasons.first()) {
         (State::Ready | State::NoFabric, _) | (_, None) => healthy.to_string(),
         (_, Some(first)) => first.clone(),

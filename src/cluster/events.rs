@@ -74,13 +74,11 @@ impl EventRequest {
 
     /// The event of a change of verdict, or of the `first` verdict since the agent started.
     pub fn of_verdict(report: &Report, first: bool) -> Self {
-        let (kind, reason) = match report.state {
-            State::Ready => (EventKind::Normal, "FabricReady"),
-            State::Degraded => (EventKind::Warning, "FabricDegraded"),
-            State::Unready => (EventKind::Warning, "FabricUnready"),
-            State::Unknown => (EventKind::Warning, "FabricUnknown"),
-            State::NoFabric => (EventKind::Normal, "NoFabric"),
+        let kind = match report.state {
+            State::Ready | State::NoFabric => EventKind::Normal,
+            State::Degraded | State::Unready | State::Unknown => EventKind::Warning,
         };
+        let (_, reason) = desired::words(report.state);
         let message = desired::condition(report).message;
         EventRequest {
             unless_labelled: first.then_some(report.state),

@@ -50,11 +50,6 @@ impl Names {
         self.own("fabric-unready")
     }
 
-    /// Key of the taint that a node joins with.
-    pub fn startup_taint(&self) -> String {
-        self.own(STARTUP)
-    }
-
     /// Whether it is the key of the taint that a node joins with, under this prefix or a former one:
     /// the provisioner may still use that.
     pub fn is_startup_taint(&self, key: &str) -> bool {

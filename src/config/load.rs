@@ -4,8 +4,9 @@ use super::Config;
 use super::complaint::{Complaint, Origin};
 use super::layers::Layers;
 use super::settings::{Setting, settings};
+use crate::files::read_all;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
 /// Longest settings file, in bytes: a device or a log named by mistake must not fill the memory.
@@ -187,17 +188,9 @@ fn flags(matches: &ArgMatches, layers: &mut Layers) {
 
 /// Reads a settings file; `-` is standard input.
 fn read(path: &Path) -> io::Result<String> {
-    if path == Path::new("-") {
-        return limited(io::stdin().lock());
-    }
-    limited(std::fs::OpenOptions::new().read(true).open(path)?)
-}
-
-fn limited(input: impl Read) -> io::Result<String> {
-    let mut text = String::new();
-    input.take(MAX_FILE + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MAX_FILE {
-        return Err(io::Error::other("it is longer than 1 MiB"));
-    }
-    Ok(text)
+    let bytes = match path == Path::new("-") {
+        true => read_all(io::stdin(), MAX_FILE)?,
+        false => read_all(std::fs::OpenOptions::new().read(true).open(path)?, MAX_FILE)?,
+    };
+    String::from_utf8(bytes).map_err(io::Error::other)
 }

@@ -94,10 +94,6 @@ pub struct RdmaPort {
     pub link_layer: LinkLayer,
     /// Network device of this port in this network namespace.
     pub netdev: Option<String>,
-    /// Whether `ports/N/counters` exists (absent on EFA, mana, bnxt_re, irdma, rxe).
-    pub has_pma_counters: bool,
-    /// Whether `ports/N/hw_counters` exists.
-    pub has_hw_counters: bool,
 }
 
 /// Kind of PCI function behind an RDMA device.

@@ -25,6 +25,16 @@ impl<T> Reading<T> {
         Reading::Failed(Fault { kind, detail })
     }
 
+    /// A failure of what was read: it is not what the kernel documents.
+    pub fn malformed(detail: impl Into<String>) -> Self {
+        Reading::failed(FaultKind::Malformed, detail)
+    }
+
+    /// What came of parsing a text: its value, or why it is malformed.
+    pub fn parsed(value: Result<T, impl Into<String>>) -> Self {
+        value.map_or_else(Reading::malformed, Reading::Value)
+    }
+
     /// The value itself, if it was read.
     pub fn into_value(self) -> Option<T> {
         match self {

@@ -202,8 +202,6 @@ pub fn device(number: u8, layer: LinkLayer) -> RdmaDevice {
             number: 1,
             link_layer: layer,
             netdev: Some(format!("eth{number}")),
-            has_pma_counters: true,
-            has_hw_counters: true,
         }],
         ..RdmaDevice::at(&bdf(0x10 + number).to_string())
     }

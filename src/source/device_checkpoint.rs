@@ -3,7 +3,7 @@
 //! asked. It names pods by UID only. Devices that are claimed (DRA) are not in it.
 
 use crate::host::Host;
-use crate::observe::reading::{FaultKind, Reading};
+use crate::observe::reading::Reading;
 use crate::source::tree;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -88,9 +88,8 @@ pub fn parse(bytes: &[u8]) -> Result<Allocations, String> {
 /// Reads it. Absent where no plugin has allocated a device yet, and outside Kubernetes.
 /// Pods that ended stay in it until the kubelet next gives a device.
 pub fn read(host: &Host) -> Reading<Allocations> {
-    tree::read_bytes(host, PATH, MAX_BYTES).and_then(|bytes| match parse(&bytes) {
-        Ok(pods) => Reading::Value(pods),
-        Err(error) => Reading::failed(FaultKind::Malformed, format!("{PATH}: {error}")),
+    tree::read_bytes(host, PATH, MAX_BYTES).and_then(|bytes| {
+        Reading::parsed(parse(&bytes).map_err(|error| format!("{PATH}: {error}")))
     })
 }
 

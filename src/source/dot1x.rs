@@ -10,7 +10,7 @@ mod socket;
 
 use crate::host::Host;
 use crate::observe::dot1x::Dot1xFacts;
-use crate::observe::reading::{FaultKind, Reading};
+use crate::observe::reading::Reading;
 use socket::{Directory, WAITS};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -111,7 +111,7 @@ fn word(value: &str) -> Option<String> {
 }
 
 fn malformed(detail: &str) -> Reading<Dot1xFacts> {
-    Reading::failed(FaultKind::Malformed, format!("wpa_supplicant: {detail}"))
+    Reading::malformed(format!("wpa_supplicant: {detail}"))
 }
 
 #[cfg(test)]

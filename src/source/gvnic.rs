@@ -57,8 +57,6 @@ fn device(host: &Host, bdf: Bdf, netdev: Option<String>) -> RdmaDevice {
             number: 1,
             link_layer: LinkLayer::Ethernet,
             netdev,
-            has_pma_counters: false,
-            has_hw_counters: false,
         }],
         ..RdmaDevice::default()
     }

@@ -6,7 +6,7 @@
 
 use crate::host::Host;
 use crate::observe::rdma::{LinkFacts, LinkLayer, RdmaDevice, RdmaPort, Via};
-use crate::observe::reading::{FaultKind, Reading};
+use crate::observe::reading::Reading;
 use crate::source::link_text::{parse_phys_state, parse_rate, parse_state};
 use crate::source::netlink::rdma::NlPort;
 use crate::source::rdma_port::port_dir;
@@ -119,17 +119,11 @@ fn parsed<T>(
     file: &str,
     parse: impl Fn(&str) -> Option<T>,
 ) -> Reading<T> {
-    dir.read_text(host, file)
-        .and_then(|text| match parse(&text) {
-            Some(value) => Reading::Value(value),
-            None => Reading::failed(
-                FaultKind::Malformed,
-                format!(
-                    "{file}: unexpected text {:?}",
-                    parse::clean(&text).unwrap_or_default()
-                ),
-            ),
-        })
+    dir.read_text(host, file).and_then(|text| {
+        let clean = || parse::clean(&text).unwrap_or_default();
+        let odd = || format!("{file}: unexpected text {:?}", clean());
+        Reading::parsed(parse(&text).ok_or_else(odd))
+    })
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::host::Host;
 use crate::observe::gpudirect::{NvidiaDriver, NvidiaGpu};
-use crate::observe::reading::{FaultKind, Reading};
+use crate::observe::reading::Reading;
 use crate::source::modules::module_dir;
 use crate::source::{parse, tree};
 
@@ -23,10 +23,7 @@ pub fn driver(host: &Host) -> Reading<NvidiaDriver> {
             version,
             open: is_open(line.unwrap_or_default(), taint.as_deref()),
         }),
-        (None, Some(_)) => Reading::failed(
-            FaultKind::Malformed,
-            format!("{DIR}/version: no version in it"),
-        ),
+        (None, Some(_)) => Reading::malformed(format!("{DIR}/version: no version in it")),
         (None, None) => told.map(|_| NvidiaDriver {
             version: String::new(),
             open: None,

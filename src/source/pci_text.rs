@@ -1,7 +1,7 @@
 //! Texts and registers of PCI functions. Pure.
 
 use crate::observe::pci::PcieLink;
-use crate::observe::reading::{FaultKind, Reading};
+use crate::observe::reading::Reading;
 use crate::source::parse;
 
 /// `current_link_speed` (`16.0 GT/s PCIe`, older kernels `8 GT/s`, `Unknown`) with
@@ -19,13 +19,8 @@ pub fn parse_link(speed: &str, width: &str) -> Reading<PcieLink> {
             width,
         })
     };
-    match link() {
-        Some(link) => Reading::Value(link),
-        None => Reading::failed(
-            FaultKind::Malformed,
-            format!("link speed {:?}, width {:?}", cut(speed), cut(width)),
-        ),
-    }
+    let odd = || format!("link speed {:?}, width {:?}", cut(speed), cut(width));
+    Reading::parsed(link().ok_or_else(odd))
 }
 
 /// Megatransfers a second of `2.5 GT/s PCIe`.

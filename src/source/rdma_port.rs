@@ -63,8 +63,6 @@ fn port(host: &Host, device: &str, number: u32, only: bool, parent: Option<&str>
         number,
         link_layer,
         netdev,
-        has_pma_counters: tree::exists(host, dir.join("counters")),
-        has_hw_counters: tree::exists(host, dir.join("hw_counters")),
     }
 }
 

@@ -5,7 +5,7 @@
 use super::{ethtool, tree};
 use crate::host::Host;
 use crate::observe::netdev::{DcbFacts, EthtoolFacts};
-use crate::observe::reading::{FaultKind, Reading};
+use crate::observe::reading::Reading;
 use crate::observe::vf::VfLinks;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -85,8 +85,8 @@ pub fn vf_links(host: &Host, name: &str) -> Reading<VfLinks> {
 }
 
 fn json<T: DeserializeOwned>(host: &Host, path: &str) -> Reading<T> {
-    tree::read_text(host, path).and_then(|text| match serde_json::from_str(&text) {
-        Ok(facts) => Reading::Value(facts),
-        Err(error) => Reading::failed(FaultKind::Malformed, format!("{path}: {error}")),
+    tree::read_text(host, path).and_then(|text| {
+        let facts = serde_json::from_str(&text);
+        Reading::parsed(facts.map_err(|error| format!("{path}: {error}")))
     })
 }

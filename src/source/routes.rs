@@ -64,20 +64,38 @@ fn read(host: &Host, file: &str) -> Reading<String> {
     }
 }
 
-/// Interfaces of IPv4 default routes. Columns: Iface Destination Gateway Flags RefCnt Use Metric
-/// Mask …, hexadecimal.
-pub fn parse_v4(text: &str) -> BTreeSet<String> {
-    text.lines().filter_map(default_v4).collect()
+/// A line of `/proc/net/route`. Columns: Iface Destination Gateway Flags RefCnt Use Metric Mask …,
+/// hexadecimal.
+struct V4<'a> {
+    interface: &'a str,
+    destination: u32,
+    flags: u32,
+    mask: u32,
 }
 
-fn default_v4(line: &str) -> Option<String> {
+fn v4(line: &str) -> Option<V4<'_>> {
     let mut columns = line.split_ascii_whitespace();
-    let interface = columns.next()?;
-    let destination = hex(columns.next()?)?;
-    let flags = hex(columns.nth(1)?)?;
-    let mask = hex(columns.nth(3)?)?;
-    let default = destination == 0 && mask == 0 && flags & RTF_UP != 0 && flags & RTF_REJECT == 0;
-    default.then(|| interface.to_string())
+    Some(V4 {
+        interface: columns.next()?,
+        destination: hex(columns.next()?)?,
+        flags: hex(columns.nth(1)?)?,
+        mask: hex(columns.nth(3)?)?,
+    })
+}
+
+/// Whether a route is up and leads somewhere.
+fn is_in_use(flags: u32) -> bool {
+    flags & (RTF_UP | RTF_REJECT) == RTF_UP
+}
+
+/// Interfaces of IPv4 default routes.
+pub fn parse_v4(text: &str) -> BTreeSet<String> {
+    let routes = text.lines().filter_map(v4);
+    let default = |r: &V4<'_>| r.destination == 0 && r.mask == 0 && is_in_use(r.flags);
+    routes
+        .filter(default)
+        .map(|route| route.interface.to_string())
+        .collect()
 }
 
 /// IPv4 on an interface, as the reader's network namespace has it.
@@ -108,15 +126,12 @@ fn subnets(host: &Host, interface: &str) -> Vec<String> {
 }
 
 fn subnet(line: &str, interface: &str) -> Option<String> {
-    let mut columns = line.split_ascii_whitespace();
-    let ours = columns.next()? == interface;
-    let destination = hex(columns.next()?)?;
-    let flags = hex(columns.nth(1)?)?;
-    let mask = hex(columns.nth(3)?)?;
+    let route = v4(line).filter(|route| route.interface == interface)?;
     // The kernel prints addresses as it holds them, in network order (fib_trie.c).
-    let (address, length) = (Ipv4Addr::from(destination.to_ne_bytes()), mask.count_ones());
-    let up = flags & RTF_UP != 0 && flags & (RTF_REJECT | RTF_GATEWAY) == 0;
-    (ours && up && (1..31).contains(&length)).then(|| format!("{address}/{length}"))
+    let address = Ipv4Addr::from(route.destination.to_ne_bytes());
+    let length = route.mask.count_ones();
+    let direct = is_in_use(route.flags) && route.flags & RTF_GATEWAY == 0;
+    (direct && (1..31).contains(&length)).then(|| format!("{address}/{length}"))
 }
 
 /// Interfaces of IPv6 default routes. Columns: destination, its prefix length, source, its prefix
@@ -133,8 +148,7 @@ fn default_v6(line: &str) -> Option<String> {
     let interface = columns.next()?;
     let default = destination.bytes().all(|b| b == b'0')
         && length == 0
-        && flags & RTF_UP != 0
-        && flags & RTF_REJECT == 0
+        && is_in_use(flags)
         && interface != "lo";
     default.then(|| interface.to_string())
 }

@@ -336,13 +336,8 @@ pub fn parse_u64(text: &str, path: &Path) -> Reading<u64> {
     if text.starts_with("N/A") {
         return Reading::NotObservable;
     }
-    match text.parse() {
-        Ok(value) => Reading::Value(value),
-        Err(_) => Reading::failed(
-            FaultKind::Malformed,
-            format!("{}: not a number", path.display()),
-        ),
-    }
+    let odd = |_| format!("{}: not a number", path.display());
+    Reading::parsed(text.parse().map_err(odd))
 }
 
 #[cfg(test)]

@@ -87,9 +87,9 @@ impl Listing {
         if kind == QpKind::Management {
             return;
         }
-        let connected = !matches!(kind, QpKind::Ud | QpKind::Other(_));
+        let connected = kind != QpKind::Datagram;
         let found = match &qp.owner {
-            QpOwner::Kernel(_) => return,
+            QpOwner::Kernel => return,
             QpOwner::Hidden => Found::Gone,
             QpOwner::Task(pid) => match pods.get(pid) {
                 None if pods.len() >= MAX_OWNERS => Found::Gone,
@@ -116,7 +116,7 @@ impl Listing {
         };
         *count = count.saturating_add(1);
         if connected {
-            owned.ready = owned.ready.saturating_add(u32::from(qp.is_ready()));
+            owned.ready = owned.ready.saturating_add(u32::from(qp.ready));
             if !owned.devices.contains(&device.name) {
                 owned.devices.push(device.name.clone());
             }

@@ -153,13 +153,10 @@ fn recorded_devices(recorded: &QueuePairs) -> Vec<Device> {
 fn recorded_pairs(recorded: &QueuePairs, name: &str) -> Vec<QueuePair> {
     let device = recorded.devices.iter().find(|device| device.name == name);
     let owners = device.into_iter().flat_map(|device| &device.connected);
-    owners
-        .zip(1..)
-        .map(|(pid, number)| QueuePair {
-            number,
-            kind: QpKind::Rc,
-            state: 3,
-            owner: QpOwner::Task(*pid),
-        })
-        .collect()
+    let queue_pair = |pid: &u32| QueuePair {
+        kind: QpKind::Rc,
+        ready: true,
+        owner: QpOwner::Task(*pid),
+    };
+    owners.map(queue_pair).collect()
 }

@@ -52,9 +52,8 @@ fn device(qps: u64) -> Device {
 
 fn qp(kind: QpKind, owner: QpOwner) -> QueuePair {
     QueuePair {
-        number: 1,
         kind,
-        state: 3,
+        ready: true,
         owner,
     }
 }
@@ -136,10 +135,10 @@ fn rates_and_queue_pairs_by_pod() {
     process(&node.tree, 21, B, 0);
     // A thread of B: not in the list of /proc, found by its number.
     node.watch.view.qps = vec![
-        qp(QpKind::Management, QpOwner::Kernel("ib_core".into())),
+        qp(QpKind::Management, QpOwner::Kernel),
         qp(QpKind::Rc, QpOwner::Task(21)),
-        qp(QpKind::Driver, QpOwner::Task(21)),
-        qp(QpKind::Ud, QpOwner::Task(20)),
+        qp(QpKind::Connected, QpOwner::Task(21)),
+        qp(QpKind::Datagram, QpOwner::Task(20)),
         qp(QpKind::Rc, QpOwner::Task(1)),
     ];
     node.tree.file("proc/1/cgroup", "0::/init.scope");

@@ -121,8 +121,6 @@ pub(super) fn device(name: &str, link_layer: LinkLayer) -> SeenDevice {
         number: 1,
         link_layer,
         netdev: None,
-        has_pma_counters: false,
-        has_hw_counters: false,
     }];
     SeenDevice {
         device,

@@ -4,10 +4,8 @@
 use super::Answer;
 use super::auth::{self, Tokens};
 use super::tls::{self, Fault, Identity};
+use crate::files::read_regular;
 use hyper::header::HeaderMap;
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -273,24 +271,8 @@ impl<T, const N: usize> Part<T, N> {
 fn read<const N: usize>(files: &[(&'static str, PathBuf); N]) -> Result<[Vec<u8>; N], Fault> {
     let mut all = [const { Vec::new() }; N];
     for (at, ((_, path), bytes)) in files.iter().zip(&mut all).enumerate() {
-        *bytes = contents(path).map_err(|error| (at, format!("cannot be read: {error}")))?;
+        *bytes =
+            read_regular(path, MAX).map_err(|error| (at, format!("cannot be read: {error}")))?;
     }
     Ok(all)
-}
-
-fn contents(path: &PathBuf) -> io::Result<Vec<u8>> {
-    // Opening a pipe must not wait for its writer.
-    let file = File::options()
-        .read(true)
-        .custom_flags(nix::libc::O_NONBLOCK)
-        .open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
-    let mut bytes = Vec::new();
-    file.take(MAX + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > MAX {
-        true => Err(io::Error::other("it is longer than 1 MiB")),
-        false => Ok(bytes),
-    }
 }

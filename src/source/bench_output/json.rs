@@ -1,7 +1,6 @@
 //! The file that `-J FILE` writes (nccl-tests 2.17 and later, `JSON_FILE_VERSION` 3 as of 2.19).
 
 use crate::observe::bench::{BenchLog, Collective, Measurement, Rank, Row, Run};
-use serde::Deserialize;
 use serde_json::Value;
 
 /// Ranks that are kept.
@@ -9,67 +8,6 @@ const MAX_RANKS: usize = 1 << 16;
 
 /// Longest text that is kept, in characters.
 const MAX_TEXT: usize = 256;
-
-#[derive(Deserialize)]
-struct File {
-    results: Vec<Entry>,
-    config: Config,
-    #[serde(default)]
-    args: Vec<Value>,
-    devices: Option<Vec<Device>>,
-    #[serde(default)]
-    errors: Vec<Value>,
-    #[serde(default)]
-    out_of_bounds: OutOfBounds,
-    average_bus_bandwidth: Option<Value>,
-    end_time: Option<Value>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Config {
-    nthreads: Value,
-    ngpus: Value,
-    validation: Value,
-    devices: Option<Vec<Device>>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Device {
-    rank: Value,
-    group: Value,
-    hostname: Value,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct OutOfBounds {
-    count: Value,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Entry {
-    size: Value,
-    out_of_place: Option<Side>,
-    in_place: Option<Side>,
-}
-
-impl Entry {
-    fn sides(&self) -> impl Iterator<Item = &Side> {
-        [&self.out_of_place, &self.in_place].into_iter().flatten()
-    }
-}
-
-/// Figures that could not be measured are texts: `"nan"`.
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct Side {
-    alg_bw: Value,
-    bus_bw: Value,
-    nwrong: Value,
-}
 
 /// A number that is not negative.
 fn figure(value: &Value) -> Option<f64> {
@@ -84,23 +22,27 @@ fn whole(value: &Value) -> Option<u64> {
 
 /// Reads such a file. The error says whether the text is JSON that was cut before its end.
 pub fn parse(text: &str) -> Result<BenchLog, bool> {
-    let file: File = serde_json::from_str(text).map_err(|e| e.is_eof() && !text.is_empty())?;
-    let mut args = file.args.iter().map_while(Value::as_str);
-    let mut errors = file.errors.iter().filter_map(Value::as_str);
+    let file: Value = serde_json::from_str(text).map_err(|e| e.is_eof() && !text.is_empty())?;
+    let (Value::Object(config), Value::Array(results)) = (&file["config"], &file["results"]) else {
+        return Err(false);
+    };
+    let mut errors = elements(&file["errors"]).filter_map(Value::as_str);
     let failure = errors.find(|error| !error.is_empty());
-    // Counts of wrong elements that are present and are not counts.
-    let is_uncounted = |side: &&Side| !side.nwrong.is_null() && figure(&side.nwrong).is_none();
-    let uncounted = file.results.iter().flat_map(Entry::sides);
-    let uncounted = uncounted.filter(is_uncounted);
+    // Counts of wrong elements that are present and are not counts. Figures that could not be measured
+    // are texts: `"nan"`.
+    let sides = results
+        .iter()
+        .flat_map(|row| SIDES.map(|side| &row[side]["nwrong"]));
+    let uncounted = sides.filter(|wrong| !wrong.is_null() && figure(wrong).is_none());
     let run = Run {
-        collective: args.next().and_then(Collective::of),
+        collective: file["args"][0].as_str().and_then(Collective::of),
         ranks: ranks(&file),
-        rows: file.results.iter().filter_map(row).collect(),
-        out_of_bounds: whole(&file.out_of_bounds.count),
+        rows: results.iter().filter_map(row).collect(),
+        out_of_bounds: whole(&file["out_of_bounds"]["count"]),
         failure: failure.map(|error| (0, error.chars().take(MAX_TEXT).collect())),
-        checked: figure(&file.config.validation).map(|rounds| rounds > 0.0),
+        checked: (config.get("validation").and_then(figure)).map(|rounds| rounds > 0.0),
         uncounted: uncounted.count() as u64,
-        ended: file.average_bus_bandwidth.is_some() || file.end_time.is_some(),
+        ended: !file["average_bus_bandwidth"].is_null() || !file["end_time"].is_null(),
         started: true,
         ..Run::default()
     };
@@ -110,41 +52,57 @@ pub fn parse(text: &str) -> Result<BenchLog, bool> {
     })
 }
 
+fn elements(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
+}
+
 /// Ranks. The file names only the first rank of each process (`parseRankInfo` reads one line of it);
 /// a process has `nthreads` × `ngpus` of them with consecutive numbers.
-fn ranks(file: &File) -> Vec<Rank> {
-    let count = |value: &Value| whole(value).unwrap_or(1);
-    let each = count(&file.config.nthreads).saturating_mul(count(&file.config.ngpus));
-    let devices = file.devices.iter().chain(&file.config.devices).next();
-    let of_process = |device: &Device| {
-        let number = |value: &Value| u32::try_from(whole(value)?).ok();
-        let host: String = device.hostname.as_str()?.chars().take(MAX_TEXT).collect();
-        let (first, group) = (number(&device.rank)?, number(&device.group).unwrap_or(0));
+fn ranks(file: &Value) -> Vec<Rank> {
+    let config = &file["config"];
+    let count = |name: &str| whole(&config[name]).unwrap_or(1);
+    let each = count("nthreads").saturating_mul(count("ngpus"));
+    let lists = [&file["devices"], &config["devices"]];
+    let devices = lists.into_iter().find(|list| list.is_array());
+    let of_process = |device: &Value| {
+        let number = |name: &str| u32::try_from(whole(&device[name])?).ok();
+        let host: String = device["hostname"]
+            .as_str()?
+            .chars()
+            .take(MAX_TEXT)
+            .collect();
+        let (first, group) = (number("rank")?, number("group").unwrap_or(0));
         let numbers = (first..).take(each.clamp(1, 64) as usize);
+        let named = !host.is_empty();
         let rank = move |rank| Rank {
             rank,
             group,
             host: host.clone(),
         };
-        Some(numbers.map(rank)).filter(|_| device.hostname != "")
+        named.then(|| numbers.map(rank))
     };
-    let processes = devices.into_iter().flatten().filter_map(of_process);
+    let processes = devices
+        .into_iter()
+        .flat_map(elements)
+        .filter_map(of_process);
     processes.flatten().take(MAX_RANKS).collect()
 }
 
-fn row(entry: &Entry) -> Option<Row> {
-    let side = |side: &Option<Side>| {
-        let side = side.as_ref()?;
+/// The two sides of a row.
+const SIDES: [&str; 2] = ["out_of_place", "in_place"];
+
+fn row(entry: &Value) -> Option<Row> {
+    let [out_of_place, in_place] = SIDES.map(|side| {
+        let side = &entry[side];
         Some(Measurement {
-            algbw: figure(&side.alg_bw)? * 1e9,
-            busbw: figure(&side.bus_bw)? * 1e9,
-            wrong: figure(&side.nwrong).map(|count| count as u64),
+            algbw: figure(&side["alg_bw"])? * 1e9,
+            busbw: figure(&side["bus_bw"])? * 1e9,
+            wrong: figure(&side["nwrong"]).map(|count| count as u64),
         })
-    };
-    let (out_of_place, in_place) = (side(&entry.out_of_place), side(&entry.in_place));
+    });
     out_of_place.or(in_place)?;
     Some(Row {
-        size: whole(&entry.size)?,
+        size: whole(&entry["size"])?,
         out_of_place,
         in_place,
         line: 0,

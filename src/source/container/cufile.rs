@@ -1,6 +1,6 @@
 //! `cufile.json`: GPUDirect Storage's settings. The file that NVIDIA ships has `//` comments.
 
-use super::{malformed, nodes};
+use super::nodes;
 use crate::host::Host;
 use crate::observe::container::{Environment, StorageFacts};
 use crate::observe::reading::Reading;
@@ -23,7 +23,7 @@ pub(crate) fn read(host: &Host, environment: &Environment) -> StorageFacts {
         tree::read_bytes(host, relative, MAX)
             .and_then(|bytes| parse(&String::from_utf8_lossy(&bytes)))
     } else {
-        malformed("not a regular file")
+        Reading::malformed("not a regular file")
     };
     StorageFacts {
         path: path.to_string(),
@@ -35,8 +35,8 @@ pub(crate) fn read(host: &Host, environment: &Environment) -> StorageFacts {
 /// `properties.allow_compat_mode`, true unless set.
 fn parse(text: &str) -> Reading<bool> {
     match serde_json::from_str::<serde_json::Value>(&without_comments(text)) {
-        Err(error) => malformed(error.to_string()),
-        Ok(json) if !json.is_object() => malformed("not a JSON object"),
+        Err(error) => Reading::malformed(error.to_string()),
+        Ok(json) if !json.is_object() => Reading::malformed("not a JSON object"),
         Ok(json) => {
             let compat = json.pointer("/properties/allow_compat_mode");
             Reading::Value(compat.and_then(|value| value.as_bool()).unwrap_or(true))

@@ -2,7 +2,7 @@
 
 use crate::host::Host;
 use crate::observe::container::Interface;
-use crate::observe::reading::{Fault, FaultKind, Reading};
+use crate::observe::reading::{Fault, Reading};
 use crate::source::netdev::class_dir;
 use crate::source::{parse, tree};
 use nix::ifaddrs::getifaddrs;
@@ -45,12 +45,7 @@ fn names(host: &Host) -> Reading<Vec<String>> {
 fn live() -> Reading<Vec<Interface>> {
     let addresses = match getifaddrs() {
         Ok(addresses) => addresses,
-        Err(errno) => {
-            return Reading::Failed(Fault {
-                kind: FaultKind::Other,
-                detail: format!("getifaddrs: {errno}"),
-            });
-        }
+        Err(errno) => return Reading::Failed(Fault::other(format!("getifaddrs: {errno}"))),
     };
     let mut interfaces: Vec<Interface> = Vec::new();
     for entry in addresses.take(MAX) {

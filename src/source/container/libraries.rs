@@ -151,7 +151,7 @@ impl Search<'_> {
             let contents = match tree::is_file(self.host, relative) {
                 true => tree::read_bytes(self.host, relative, MAX_LIBRARY),
                 // Links below another root point out of it, and still are the container's own.
-                false => super::malformed("not a regular file"),
+                false => Reading::malformed("not a regular file"),
             };
             let why = match contents {
                 Reading::Value(file) => match objection(&file, self.arch.as_deref()) {

@@ -2,7 +2,6 @@
 //! `/proc/self/uid_map` and `/proc/meminfo`. Containers and saved trees may have only parts of these
 //! files, so every field is read alone.
 
-use super::malformed;
 use crate::host::Host;
 use crate::observe::container::Privileges;
 use crate::observe::reading::Reading;
@@ -46,10 +45,9 @@ fn memlock(limits: &str) -> Reading<Option<u64>> {
 fn field<T>(text: &str, name: &str, parse: impl FnOnce(&str) -> Option<T>) -> Reading<T> {
     match text.lines().find_map(|line| line.strip_prefix(name)) {
         None => Reading::Absent,
-        Some(rest) => match parse(rest) {
-            Some(value) => Reading::Value(value),
-            None => malformed(format!("{name} unexpected value {:?}", rest.trim())),
-        },
+        Some(rest) => Reading::parsed(
+            parse(rest).ok_or_else(|| format!("{name} unexpected value {:?}", rest.trim())),
+        ),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The job's master: whether its name resolves and its host answers.
 
 use crate::observe::container::{Connection, MasterFacts};
-use crate::observe::reading::{Fault, FaultKind, Reading};
+use crate::observe::reading::{Fault, Reading};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
@@ -48,10 +48,7 @@ fn resolve(name: &str, timeout: Duration) -> Reading<Vec<IpAddr>> {
             Err(error) => error.to_string(),
         };
         if start.elapsed() + RETRY >= timeout {
-            return Reading::Failed(Fault {
-                kind: FaultKind::Other,
-                detail,
-            });
+            return Reading::Failed(Fault::other(detail));
         }
         std::thread::sleep(RETRY);
     }

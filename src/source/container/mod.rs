@@ -1,8 +1,6 @@
 //! Readers for what an unprivileged container can see of the fabric. Each is one bounded read that
 //! its caller may abandon if it hangs.
 
-use crate::observe::reading::{Fault, FaultKind, Reading};
-
 pub(crate) mod cufile;
 pub(crate) mod environment;
 pub(crate) mod interfaces;
@@ -14,11 +12,3 @@ pub(crate) mod referenced_files;
 pub(crate) mod shm;
 #[cfg(test)]
 mod testing;
-
-/// A file that was read and does not have the documented format.
-fn malformed<T>(detail: impl Into<String>) -> Reading<T> {
-    Reading::Failed(Fault {
-        kind: FaultKind::Malformed,
-        detail: detail.into(),
-    })
-}

@@ -1,10 +1,9 @@
 //! Device nodes: `/dev/infiniband/uverbsN`, `/dev/nvidiaN`, `/dev/nvidia-fsN`.
 
-use super::malformed;
 use crate::host::Host;
 use crate::observe::container::{SeenDevice, SeenPort};
 use crate::observe::rdma::{PortState, RdmaDevice, RdmaPort, true_rate};
-use crate::observe::reading::{Fault, FaultKind, Reading};
+use crate::observe::reading::{Fault, Reading};
 use crate::source::link_text::{parse_rate, parse_state};
 use crate::source::netdev::class_dir;
 use crate::source::rdma_port::port_dir;
@@ -34,13 +33,10 @@ fn open_uverbs(host: &Host, device: &RdmaDevice) -> Reading<()> {
     };
     match open() {
         Ok(true) => Reading::Value(()),
-        Ok(false) => malformed(format!("{}: not a character device", shown.display())),
+        Ok(false) => Reading::malformed(format!("{}: not a character device", shown.display())),
         // A refused open is a fault whatever the errno, because the device was asked.
         Err(error) => match tree::classify(&error, &shown) {
-            Reading::NotObservable => Reading::Failed(Fault {
-                kind: FaultKind::Other,
-                detail: error.to_string(),
-            }),
+            Reading::NotObservable => Reading::Failed(Fault::other(error.to_string())),
             other => other,
         },
     }
@@ -68,10 +64,8 @@ pub(crate) fn read(host: &Host, device: RdmaDevice, slot: Option<u32>) -> SeenDe
 }
 
 fn state(host: &Host, path: &Path) -> Reading<PortState> {
-    tree::read_text(host, path).and_then(|text| match parse_state(&text) {
-        Some(state) => Reading::Value(state),
-        None => malformed(format!("/{}: not a port state", path.display())),
-    })
+    let odd = || format!("/{}: not a port state", path.display());
+    tree::read_text(host, path).and_then(|text| Reading::parsed(parse_state(&text).ok_or_else(odd)))
 }
 
 /// A port's rate; for a RoCE port without one of its own, that of its network device.
@@ -111,6 +105,7 @@ fn count(host: &Host, stem: &str) -> Reading<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::reading::FaultKind;
     use crate::source::infiniband::enumerate;
     use crate::source::testtree::TestTree;
 

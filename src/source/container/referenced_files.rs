@@ -1,6 +1,5 @@
 //! Files that NCCL settings refer to: whether they exist.
 
-use super::malformed;
 use crate::host::Host;
 use crate::observe::container::Environment;
 use crate::observe::reading::Reading;
@@ -23,7 +22,7 @@ pub(crate) fn read(
             None if setting.value.is_empty() => Reading::Absent,
             None => continue,
             Some(path) if tree::is_file(host, path) => Reading::Value(()),
-            Some(path) if tree::exists(host, path) => malformed("not a regular file"),
+            Some(path) if tree::exists(host, path) => Reading::malformed("not a regular file"),
             Some(_) => Reading::Absent,
         };
         found.insert((*name).to_string(), reading);

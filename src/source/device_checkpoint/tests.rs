@@ -1,5 +1,6 @@
 use super::*;
 use crate::observe::reading::Fault;
+use crate::observe::reading::FaultKind;
 use crate::source::testtree::TestTree;
 
 const BY_NODE: &str = r#"{"Data":{"PodDeviceEntries":[

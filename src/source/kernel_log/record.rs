@@ -10,8 +10,6 @@ use super::text::{is_digits, take_address};
 pub struct Record<'a> {
     /// Syslog facility; the kernel's own is 0 and user space cannot write it.
     pub facility: u32,
-    /// Syslog level, 0 to 7. The same message has other levels in other builds: not to be judged.
-    pub level: u32,
     /// Number of the record, counted from 0 at boot without gaps.
     pub seq: u64,
     /// Microseconds of the kernel's local clock since boot.
@@ -39,7 +37,6 @@ pub fn parse(raw: &str) -> Option<Record<'_>> {
     let text = unescape(lines.next()?);
     Some(Record {
         facility: prio >> 3,
-        level: prio & 7,
         seq,
         ts_us,
         text,
@@ -102,7 +99,7 @@ mod tests {
             "4,1234,987654,-,caller=T1946;mlx5_core: a; b\n SUBSYSTEM=pci\n DEVICE=+pci:0000:5C:00.1\n",
         )
         .unwrap();
-        assert_eq!((r.facility, r.level, r.seq, r.ts_us), (0, 4, 1234, 987_654));
+        assert_eq!((r.facility, r.seq, r.ts_us), (0, 1234, 987_654));
         assert_eq!(r.text, "mlx5_core: a; b");
         assert_eq!(r.device.as_deref(), Some("0000:5c:00.1"));
     }

@@ -4,7 +4,7 @@
 
 use super::file;
 use crate::host::Host;
-use crate::observe::reading::{FaultKind, Reading};
+use crate::observe::reading::Reading;
 use crate::observe::traffic::NetCounters;
 use crate::source::tree;
 
@@ -25,11 +25,10 @@ pub fn read(host: &Host, pid: u32) -> Reading<NetCounters> {
     let (netstat, dev) = (text("net/netstat"), text("net/dev"));
     // Without IPv6 there is none.
     let snmp6 = snmp6.value().map_or("", String::as_str);
-    let detail = format!("/proc/{pid}/net: a counter is missing");
-    let missing = Reading::failed(FaultKind::Malformed, detail);
+    let missing = || format!("/proc/{pid}/net: a counter is missing");
     let both = snmp.and_then(|snmp| netstat.map(|netstat| (snmp, netstat)));
     both.and_then(|(snmp, netstat)| {
-        dev.and_then(|dev| parse(&snmp, snmp6, &netstat, &dev).map_or(missing, Reading::Value))
+        dev.and_then(|dev| Reading::parsed(parse(&snmp, snmp6, &netstat, &dev).ok_or_else(missing)))
     })
 }
 

@@ -120,8 +120,8 @@ fn a_message_in_the_devices_form_reads_the_same() {
     assert_eq!(raw.lines().count(), 1);
     let record = super::super::record::parse(&raw).unwrap();
     assert_eq!(
-        (record.facility, record.level, record.seq, record.ts_us),
-        (0, 3, 7, 5_000_001)
+        (record.facility, record.seq, record.ts_us),
+        (0, 7, 5_000_001)
     );
     assert_eq!(record.text, messages[0].text);
 }

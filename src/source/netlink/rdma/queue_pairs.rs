@@ -8,7 +8,6 @@ const CMD_RES_QP_GET: u16 = NLDEV | 10;
 
 const RES_QP: u16 = 19;
 const RES_QP_ENTRY: u16 = 20;
-const RES_LQPN: u16 = 21;
 const RES_TYPE: u16 = 26;
 const RES_STATE: u16 = 27;
 const RES_PID: u16 = 28;
@@ -17,36 +16,27 @@ const RES_KERN_NAME: u16 = 29;
 /// More than this many queue pairs of one device are not taken; NCCL nodes have thousands.
 const MAX_QUEUE_PAIRS: usize = 1 << 18;
 
-/// `enum ib_qp_type` (include/rdma/ib_verbs.h).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// `enum ib_qp_type` (include/rdma/ib_verbs.h), as far as it tells who moves bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QpKind {
-    /// Management: SMI and GSI, the kernel's own.
+    /// SMI and GSI (0, 1), the kernel's own.
     Management,
-    /// Reliable connected, NCCL's kind.
+    /// Reliable connected (2), NCCL's kind.
     Rc,
-    /// Unreliable connected, without retransmission.
-    Uc,
-    /// Unreliable datagram, used by management and IPoIB.
-    Ud,
-    /// Extended reliable connected, either end.
-    Xrc,
-    /// A driver's own (255): EFA's SRD, mlx5's DC.
-    Driver,
-    /// A type without a name here.
-    Other(u8),
+    /// Others by which plugins may move bytes: unreliable connected (3), XRC (9, 10), and a driver's
+    /// own (255), EFA's SRD and mlx5's DC.
+    Connected,
+    /// Unreliable datagram (4), used by management and IPoIB, and types without a name here.
+    Datagram,
 }
 
-impl QpKind {
-    /// From the kernel's number.
-    pub fn from_id(id: u8) -> Self {
+impl From<u8> for QpKind {
+    fn from(id: u8) -> Self {
         match id {
             0 | 1 => QpKind::Management,
             2 => QpKind::Rc,
-            3 => QpKind::Uc,
-            4 => QpKind::Ud,
-            9 | 10 => QpKind::Xrc,
-            255 => QpKind::Driver,
-            other => QpKind::Other(other),
+            3 | 9 | 10 | 255 => QpKind::Connected,
+            _ => QpKind::Datagram,
         }
     }
 }
@@ -54,8 +44,8 @@ impl QpKind {
 /// Whose a queue pair is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum QpOwner {
-    /// The kernel's, by the module that made it.
-    Kernel(String),
+    /// A module of the kernel.
+    Kernel,
     /// A task of this PID namespace: the thread that made it, which need not lead its process
     /// (rdma_restrack_set_name takes `current`).
     Task(u32),
@@ -66,21 +56,12 @@ pub enum QpOwner {
 /// One queue pair as RES_QP_GET lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuePair {
-    /// Its number on this device.
-    pub number: u32,
     /// The transport it uses.
     pub kind: QpKind,
-    /// `enum ib_qp_state`: 0 RESET, 1 INIT, 2 RTR, 3 RTS, 4 SQD, 5 SQE, 6 ERR.
-    pub state: u8,
+    /// Ready to receive or to send: RTR (2) or RTS (3) of `enum ib_qp_state`.
+    pub ready: bool,
     /// The process or kernel module that owns it.
     pub owner: QpOwner,
-}
-
-impl QueuePair {
-    /// Whether it is ready to receive or to send.
-    pub fn is_ready(&self) -> bool {
-        matches!(self.state, 2 | 3)
-    }
 }
 
 impl Client {
@@ -113,13 +94,12 @@ pub fn queue_pairs(payload: &[u8]) -> Result<Vec<QueuePair>, NetlinkError> {
             let entry = attr.nested()?;
             let owner = match (entry.u32(RES_PID)?, entry.text(RES_KERN_NAME)) {
                 (Some(pid), _) if pid != 0 => QpOwner::Task(pid),
-                (_, Some(name)) => QpOwner::Kernel(name),
+                (_, Some(_)) => QpOwner::Kernel,
                 _ => QpOwner::Hidden,
             };
             Ok(QueuePair {
-                number: needed(entry.u32(RES_LQPN)?)?,
-                kind: QpKind::from_id(needed(entry.u8(RES_TYPE)?)?),
-                state: needed(entry.u8(RES_STATE)?)?,
+                kind: needed(entry.u8(RES_TYPE)?)?.into(),
+                ready: matches!(needed(entry.u8(RES_STATE)?)?, 2 | 3),
                 owner,
             })
         })
@@ -152,7 +132,7 @@ mod tests {
                     (27, vec![3]),
                     (28, number(185)),
                 ],
-                (18, QpKind::Rc, 3, QpOwner::Task(185)),
+                (QpKind::Rc, true, QpOwner::Task(185)),
             ),
             (
                 vec![
@@ -161,11 +141,11 @@ mod tests {
                     (27, vec![3]),
                     (29, b"ib_core\0".to_vec()),
                 ],
-                (1, QpKind::Management, 3, QpOwner::Kernel("ib_core".into())),
+                (QpKind::Management, true, QpOwner::Kernel),
             ),
             (
                 vec![(21, number(19)), (26, vec![4]), (27, vec![0])],
-                (19, QpKind::Ud, 0, QpOwner::Hidden),
+                (QpKind::Datagram, false, QpOwner::Hidden),
             ),
             (
                 vec![
@@ -174,7 +154,7 @@ mod tests {
                     (27, vec![2]),
                     (28, number(0)),
                 ],
-                (20, QpKind::Driver, 2, QpOwner::Hidden),
+                (QpKind::Connected, true, QpOwner::Hidden),
             ),
             (
                 vec![
@@ -183,7 +163,7 @@ mod tests {
                     (27, vec![6]),
                     (28, number(7)),
                 ],
-                (21, QpKind::Xrc, 6, QpOwner::Task(7)),
+                (QpKind::Connected, false, QpOwner::Task(7)),
             ),
         ];
         let table = nest(
@@ -200,16 +180,9 @@ mod tests {
         );
         let want: Vec<_> = rows
             .into_iter()
-            .map(|(_, (number, kind, state, owner))| QueuePair {
-                number,
-                kind,
-                state,
-                owner,
-            })
+            .map(|(_, (kind, ready, owner))| QueuePair { kind, ready, owner })
             .collect();
         assert_eq!(queue_pairs(&bytes).unwrap(), want);
-        let ready: Vec<bool> = want.iter().map(QueuePair::is_ready).collect();
-        assert_eq!(ready, [true, true, false, true, false]);
     }
 
     #[test]
@@ -220,7 +193,6 @@ mod tests {
         for fields in [
             vec![(21, number(1)), (27, vec![3])],
             vec![(21, number(1)), (26, vec![2])],
-            vec![(26, vec![2]), (27, vec![3])],
             vec![(21, number(1)), (26, vec![2]), (27, vec![3]), (28, vec![7])],
         ] {
             let bytes =
