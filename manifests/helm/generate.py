@@ -95,14 +95,14 @@ Where kube-prometheus-stack runs with its defaults, `--set kubePrometheusStack=R
 all that scraping, alerts and dashboards need.
 
 **Several releases** (a canary, another node group) live side by side in one namespace: objects and the pods' selectors
-carry the release's name, and so do objects of the cluster. Each node gets one agent: tell the releases' nodes apart by
-`nodeSelector`. Releases in one namespace share the budget of tainted nodes; in others they do with
-`settings.cluster.namespace` naming one. Dashboards and alerts are for one of them.
+carry the release's name. So do objects of the cluster, so the names must differ in two namespaces as well. Each node
+gets one agent: tell the releases' nodes apart by `nodeSelector`. Releases in one namespace share the budget of tainted
+nodes; in several they do where `settings.cluster.namespace` names the same one. Switch dashboards and alerts on in one.
 
 ## Values
 
-Made from [values.yaml](values.yaml) by `manifests/helm/generate.py`, as is the schema. Values that the chart does not
-know are no error: Helm's notes name them after an install.
+Made from [values.yaml](values.yaml) by `manifests/helm/generate.py`, as is the schema. Helm takes values that the chart
+does not know; the notes of the install name them.
 
 """
 

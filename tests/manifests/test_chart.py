@@ -346,7 +346,7 @@ class Notes(unittest.TestCase):
         self.assertEqual(
             self.notes({"platfrom": "gke", "image": {"tga": "1"}, "alerts": {"disabled": {"SelvageNone": True}}}),
             ["the chart knows no value image.tga.", "the chart knows no value platfrom.",
-             "there is no alert SelvageNone."])
+             "the chart knows no alert SelvageNone."])
 
 
 class Generated(unittest.TestCase):
