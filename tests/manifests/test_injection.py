@@ -29,7 +29,7 @@ def rendered(name: str) -> list:
 def unknown_fields(model, found: dict) -> list:
     """Fields that the resource's own schema (its CRD's, as Python classes) does not have."""
     known = model.model_validate(found).model_dump(mode="json", by_alias=True, exclude_unset=True)
-    return render._differences(found["kind"], found, known)
+    return render.differing(found["kind"], found, known)
 
 
 class Policies(unittest.TestCase):
