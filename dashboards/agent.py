@@ -94,6 +94,21 @@ def sources(board):
     ), 12, 7)
 
 
+def tasks(board):
+    board.row("Tasks and bounds")
+    board.add(lines(
+        "Tasks that make no progress", "Long-lived tasks of agents that hang or cannot be started, by task, "
+        "over all nodes. There should be none.",
+        [Q(f"sum by (task) (1 - selvage_task_up{{{NODE}}})", "{{task}}")], decimals=0,
+    ), 12, 7)
+    board.add(lines(
+        "Bounds on pods", "How often a bound on what pods can make the agent hold or say took effect, by "
+        "kind. A pod that logs without end does it, and costs others nothing.",
+        [Q(f"sum by (what) (increase(selvage_pod_limits_total{{{NODE}}}[$__rate_interval]))",
+           "{{what}}")], decimals=0,
+    ), 12, 7)
+
+
 def worst(series, join=of_agent):
     """The ten that were highest in the range, so that a fleet of thousands stays legible, and the
     middle of all."""
@@ -206,7 +221,7 @@ def board():
         "selvage-agent", "The agents themselves: what they see, cost and write.",
         [frame.node(multi=True)],
     )
-    for part in (now, sources, cost, cluster, versions):
+    for part in (now, sources, tasks, cost, cluster, versions):
         part(made)
     made.annotate_alerts(
         'cluster=~"$cluster", instance=~"$node", component="agent"'

@@ -98,11 +98,13 @@ impl Cluster {
             node,
         });
         cluster.writes = writes;
+        let (_, memory) = config.nccl.memory();
         supervisor.thread(supervise::CLUSTER, STACK, move |task| {
             let mut channels = channels.lock().unwrap_or_else(PoisonError::into_inner);
             let (settings, stop) = (settings.clone(), || stopped(stop.clone()));
             let writer = Writer::new(settings.clone(), &name).run(&mut channels, stop());
-            let watch = PodWatch::new(settings, &name).run(table.clone(), stop());
+            let watch = PodWatch::new(settings, &name).within(memory);
+            let watch = watch.run(table.clone(), stop());
             let writer = OptionFuture::from(writes.then_some(writer));
             let watch = OptionFuture::from(asks.then_some(watch));
             let runtime = tokio::runtime::Builder::new_current_thread()

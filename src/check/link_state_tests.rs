@@ -13,6 +13,27 @@ fn a_node_that_is_well_and_one_without_fabric_say_nothing() {
 }
 
 #[test]
+fn a_port_that_left_the_list_clears_when_it_is_back_or_excluded() {
+    let mut node = Node::infiniband();
+    let listed = node.snapshot.devices.clone();
+    let without = |node: &mut Node| {
+        let devices = node.snapshot.devices.as_mut().unwrap();
+        std::sync::Arc::make_mut(&mut devices.value)[3]
+            .ports
+            .clear();
+    };
+    let gone = ["mlx5_3/1 StateUnreadable Unknown Verdict"];
+    without(&mut node);
+    assert_eq!(node.told(&CHECK), gone);
+    node.snapshot.devices = listed;
+    assert_eq!(node.told(&CHECK), Vec::<String>::new(), "back");
+    without(&mut node);
+    assert_eq!(node.told(&CHECK), gone);
+    node.set_role(3, Role::Other);
+    assert_eq!(node.told(&CHECK), Vec::<String>::new(), "excluded");
+}
+
+#[test]
 fn states_of_a_rail_that_was_up() {
     for (state, phys, want) in [
         (

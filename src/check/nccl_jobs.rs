@@ -11,7 +11,7 @@ use crate::observe::nccl::log::DeviceErrors;
 use crate::observe::pod::{ContainerKey, Job};
 use crate::units::Millis;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ reasons! {
         "A job's NCCL began to create a communicator and has not finished.",
         "Compare the ranks' logs: which ranks have not begun, and at which stage the others wait. Check NetworkPolicy and NCCL_SOCKET_IFNAME first.";
     degraded HERE = "NcclFallbackRepeats", FixConfiguration,
-        "Several jobs in a row fell back to TCP on this node: the cause is the node, not the jobs.",
+        "Several jobs in a row, of two namespaces at least, fell back to TCP on this node: the cause is the node, not the jobs. Only containers of the spec of pods that ask for GPUs count.",
         "Look for what they share: the device plugin's offer, /dev/infiniband, the driver, the image's RDMA libraries. `selvage check` on the node, then a job with NCCL_DEBUG=INFO.";
     notice RAIL = "NcclRailErrors", CheckSwitchPort,
         "Jobs here log failed RDMA operations on this port: retries exceeded, a port error, a refused connection. The fault is at either end, or between: pods' logs prove nothing about the node, so it is a notice.",
@@ -75,6 +75,9 @@ pub struct ContainerVerdict {
     pub since: Millis,
     /// Source of the verdict.
     pub via: Via,
+    /// The container belongs to the spec of a pod that asks for GPUs: only then it may say something of
+    /// the node.
+    pub of_job: bool,
     /// What its NCCL uses, and why.
     pub verdict: Arc<NcclVerdict>,
 }
@@ -100,13 +103,28 @@ pub struct LogReading {
     pub bytes_lost: u64,
 }
 
+/// How often bounds on what pods can make the agent hold or say took effect, since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PodLimits {
+    /// What a container's log said was given up for its size.
+    pub logs: u64,
+    /// What the API server says of a pod was left out, for its size or the number of pods.
+    pub manifests: u64,
+    /// A change was neither logged nor published as an Event: its pod, or its namespace, had too many.
+    pub announcements: u64,
+}
+
 /// This node's jobs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Jobs {
     /// Containers whose logs hold NCCL's lines, worst first.
     pub containers: Vec<Arc<ContainerVerdict>>,
-    /// Number of latest jobs in a row that fell back here.
+    /// Number of latest jobs in a row that fell back here, and of their namespaces.
     pub fallbacks_in_a_row: u32,
+    /// Number of the namespaces of these jobs.
+    pub fallback_namespaces: u32,
+    /// How often a bound on what pods can make the agent hold or say took effect.
+    pub limited: PodLimits,
     /// Pods that asked for GPUs and for no RDMA device.
     pub no_rdma: Vec<NoRdma>,
     /// Pods whose GPUDirect-TCPX(O) daemon is missing or down.
@@ -161,10 +179,12 @@ impl Outcomes {
         self
     }
 
-    /// Number of latest jobs in a row that fell back.
-    pub fn fallbacks_in_a_row(&self) -> u32 {
-        let last = self.0.iter().rev().take_while(|(_, fell_back)| *fell_back);
-        u32::try_from(last.count()).unwrap_or(u32::MAX)
+    /// Number of latest jobs in a row that fell back, and of their namespaces.
+    pub fn fallbacks_in_a_row(&self) -> (u32, u32) {
+        let last = || self.0.iter().rev().take_while(|(_, fell_back)| *fell_back);
+        let namespaces: BTreeSet<_> = last().map(|(job, _)| job.split('/').next()).collect();
+        let number = |count| u32::try_from(count).unwrap_or(u32::MAX);
+        (number(last().count()), number(namespaces.len()))
     }
 }
 
@@ -179,13 +199,16 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         return Vec::new();
     };
     let policy = &context.policy.nccl;
-    let weight = match policy.fallback {
-        JobEffect::Notice => Weight::Notice,
-        JobEffect::Degraded => Weight::Verdict,
-    };
     let mut found = Vec::new();
+    let mut said = FairShare::default();
     for container in &jobs.containers {
         let verdict = &container.verdict;
+        let wrong = verdict.tcp_fallback == Fallback::Yes || verdict.init_hangs_since.is_some();
+        if !wrong || !said.may(&container.key.namespace, &container.key.uid) {
+            continue;
+        }
+        let counts = container.of_job && policy.fallback == JobEffect::Degraded;
+        let weight = Weight::counting_if(counts);
         if verdict.tcp_fallback == Fallback::Yes {
             let mut candidate = of_container(FALLBACK, container).weighing(weight);
             if let Some(remedy) = verdict.remedies.first() {
@@ -221,19 +244,26 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         Some(counted.with("first", first.1.first.as_str()))
     }));
     let row = jobs.fallbacks_in_a_row;
-    if policy.jobs_in_a_row > 0 && row >= policy.jobs_in_a_row {
+    let several = jobs.fallback_namespaces >= NAMESPACES;
+    if policy.jobs_in_a_row > 0 && row >= policy.jobs_in_a_row && several {
         let message = format!("the last {row} multi-node jobs here fell back to TCP");
         let candidate = HERE.candidate(ID, ("node", "node"), AT_ONCE, message);
         found.push(candidate.with("jobs", row));
     }
-    found.extend(jobs.no_rdma.iter().map(|pod| {
+    let mut said = FairShare::default();
+    let no_rdma =
+        (jobs.no_rdma.iter()).filter(|pod| said.may(namespace(&pod.subject), &pod.subject));
+    found.extend(no_rdma.map(|pod| {
         let id = (format!("pod {}", pod.subject), &pod.subject);
         let mut candidate = NO_RDMA.candidate(ID, id, AT_ONCE, &pod.message);
         candidate.remedy.clone_from(&pod.remedy);
         let candidate = candidate.with("gpus", pod.gpus);
         candidate.with("resource", pod.resource.as_str())
     }));
-    found.extend(jobs.daemon_troubles.iter().map(|pod| {
+    let mut said = FairShare::default();
+    let troubles = jobs.daemon_troubles.iter();
+    let troubles = troubles.filter(|pod| said.may(namespace(&pod.subject), &pod.subject));
+    found.extend(troubles.map(|pod| {
         let (doc, timing) = match &pod.daemon {
             None => (DAEMON_MISSING, AT_ONCE),
             Some(_) => (DAEMON_DOWN, A_WHILE),
@@ -248,6 +278,33 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         candidate.with("gpus", pod.gpus)
     }));
     found
+}
+
+/// Jobs of one namespace alone say nothing of the node: whoever may make pods there could make them up.
+const NAMESPACES: u32 = 2;
+
+/// Most things said of one pod, and of one namespace.
+const SAID: (u32, u32) = (4, 16);
+
+/// Counts what was said of pods and namespaces, so that none crowds out another.
+#[derive(Debug, Default)]
+pub struct FairShare(BTreeMap<(String, String), u32>);
+
+impl FairShare {
+    /// Whether one thing more may be said of the pod, and of its namespace.
+    pub fn may(&mut self, namespace: &str, pod: &str) -> bool {
+        let keys = [(pod, SAID.0), ("", SAID.1)];
+        keys.into_iter().all(|(pod, most)| {
+            let count = self.0.entry((namespace.into(), pod.into())).or_default();
+            *count += 1;
+            *count <= most
+        })
+    }
+}
+
+/// The namespace in `namespace/pod`.
+fn namespace(subject: &str) -> &str {
+    subject.split('/').next().unwrap_or_default()
 }
 
 /// Containers whose logs name the port's device, or one of its GIDs, in an error; each with its errors.
@@ -360,6 +417,7 @@ mod tests {
                 job: None,
                 since: Millis(0),
                 via: Via::Log,
+                of_job: true,
                 verdict: Arc::new(verdict),
             };
             let jobs = Jobs {
@@ -416,12 +474,59 @@ mod tests {
                 outcomes.note(job, verdict);
             }
             let names: Vec<&str> = jobs.iter().map(|(name, _)| *name).collect();
-            assert_eq!(outcomes.fallbacks_in_a_row(), row, "{names:?}");
+            assert_eq!(outcomes.fallbacks_in_a_row().0, row, "{names:?}");
         }
         let mut outcomes = Outcomes::default();
         for n in 0..100 {
             outcomes.note(&n.to_string(), &yes);
         }
-        assert_eq!(outcomes.fallbacks_in_a_row(), 16);
+        assert_eq!(outcomes.fallbacks_in_a_row(), (16, 16));
+    }
+
+    #[test]
+    fn jobs_of_one_namespace_and_a_crowd_of_pods_move_nothing() {
+        let node = Node::infiniband();
+        let fallback = |namespace: &str, uid: &str, container: usize| {
+            Arc::new(ContainerVerdict {
+                key: ContainerKey {
+                    uid: uid.into(),
+                    namespace: namespace.into(),
+                    pod: uid.into(),
+                    container: format!("c{container}"),
+                },
+                job: None,
+                since: Millis(0),
+                via: Via::Log,
+                of_job: false,
+                verdict: Arc::new(verdict(Fallback::Yes, Network::Socket)),
+            })
+        };
+        for (namespaces, here) in [(1, false), (2, true)] {
+            let crowd = (0..40).flat_map(|n| {
+                let uid = format!("p{}", n % 8);
+                [fallback("foe", &uid, n), fallback("foe", &uid, 100 + n)]
+            });
+            let jobs = Jobs {
+                containers: crowd.chain([fallback("victim", "v", 0)]).collect(),
+                fallbacks_in_a_row: 5,
+                fallback_namespaces: namespaces,
+                ..Jobs::default()
+            };
+            let mut context = node.context();
+            context.jobs = Some(&jobs);
+            let found = run(&context);
+            let of = |start: &str| {
+                found
+                    .iter()
+                    .filter(|f| f.subject.starts_with(start))
+                    .count()
+            };
+            assert_eq!((of("foe/p0/"), of("foe/"), of("victim/")), (2, 16, 1));
+            let weighty: Vec<_> = found
+                .iter()
+                .filter(|f| f.weight == Weight::Verdict)
+                .collect();
+            assert_eq!(weighty.len(), usize::from(here), "{weighty:?}");
+        }
     }
 }

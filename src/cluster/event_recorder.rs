@@ -19,7 +19,8 @@ use serde_json::json;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Most events on the Node that wait for the API server, and as many on pods; the oldest are dropped.
+/// Most events on the Node that wait for the API server, and as many on pods; the oldest of the
+/// namespace with most are dropped.
 const WAITING: usize = 16;
 
 /// Longest message of an event, in bytes (core/v1 validation).
@@ -86,7 +87,17 @@ impl EventRecorder {
             return;
         }
         if queue.len() >= WAITING {
-            queue.pop_front();
+            // The oldest of the namespace that has most: none crowds out another.
+            let namespace = |had: &EventRequest| had.pod.as_ref().map(|pod| pod.namespace.clone());
+            let of = |at: usize| queue.get(at).map(namespace);
+            let crowd = |at: &usize| {
+                (0..queue.len())
+                    .filter(|other| of(*other) == of(*at))
+                    .count()
+            };
+            if let Some(at) = (0..queue.len()).rev().max_by_key(crowd) {
+                queue.remove(at);
+            }
         }
         queue.push_back(request);
     }

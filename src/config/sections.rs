@@ -114,6 +114,9 @@ section! {
         suspects_every: Span = Span::from_secs(30),
         /// Most containers to keep NCCL state for; those silent longest are dropped first.
         containers: usize = 512,
+        /// Memory, in MiB, for all that pods can make the agent keep: three quarters for what their logs
+        /// say, a quarter for their manifests. Beyond, the pod that takes most gives up first.
+        memory_mib: usize = 16,
     }
 }
 
@@ -176,6 +179,14 @@ words! {
         Api = "api",
         /// Only the paths of the logs.
         Paths = "paths",
+    }
+}
+
+impl Nccl {
+    /// Bytes for what pods' logs say, and for their manifests.
+    pub fn memory(&self) -> (usize, usize) {
+        let quarter = self.memory_mib.max(1).saturating_mul(1 << 18);
+        (quarter.saturating_mul(3), quarter)
     }
 }
 

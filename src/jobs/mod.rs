@@ -101,6 +101,8 @@ impl NodeJobs {
             Update::Logs(status) => {
                 jobs.containers = status.jobs.containers;
                 jobs.fallbacks_in_a_row = status.jobs.fallbacks_in_a_row;
+                jobs.fallback_namespaces = status.jobs.fallback_namespaces;
+                jobs.limited = status.jobs.limited;
                 jobs.logs = status.jobs.logs;
                 self.log_health = Some(status.fault);
             }

@@ -2,7 +2,7 @@
 
 use super::registry::{Change, PodLookup, Registry};
 use super::{Inputs, Update, persist};
-use crate::check::nccl_jobs::{Jobs, LogReading};
+use crate::check::nccl_jobs::{FairShare, Jobs, LogReading, PodLimits};
 use crate::clock::Clock;
 use crate::cluster::pods::Health;
 use crate::cluster::{EventKind, EventSender, PodRef};
@@ -32,6 +32,12 @@ const PUBLISH: Duration = Duration::from_secs(10);
 
 /// How often state that must outlive a restart is saved, if it changed.
 const SAVE: Duration = Duration::from_secs(15);
+
+/// Within this time, pods and namespaces have their share of changes that are logged and published.
+const SHARED: Duration = Duration::from_secs(600);
+
+/// Shortest time between warnings that pods hold or say too much.
+const WARN: Duration = Duration::from_secs(60);
 
 /// What the pods' logs say.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -75,6 +81,11 @@ struct Reader {
     follower: Follower,
     registry: Registry,
     totals: LogReading,
+    said: FairShare,
+    said_since: Millis,
+    withheld: u64,
+    limited: PodLimits,
+    warned_at: Option<Millis>,
     published: Option<PodLogStatus>,
     judged_at: Millis,
     published_at: Millis,
@@ -86,13 +97,18 @@ impl Reader {
     fn new(config: &Config, inputs: Inputs, node_gpus: Arc<AtomicU32>) -> Self {
         let mut options = Options::new(&inputs.host, &config.nccl.pod_logs);
         options.containers = options.containers.max(config.nccl.containers);
-        let mut registry = Registry::new(config.nccl.containers);
+        let mut registry = Registry::new(config.nccl.containers, config.nccl.memory().0);
         registry.at(inputs.clock.now(), None);
         options.resume = persist::load(&inputs.state, &mut registry);
         Reader {
             follower: Follower::new(options),
             registry,
             totals: LogReading::default(),
+            said: FairShare::default(),
+            said_since: Millis(0),
+            withheld: 0,
+            limited: PodLimits::default(),
+            warned_at: None,
             published: None,
             judged_at: Millis(0),
             published_at: Millis(0),
@@ -116,6 +132,7 @@ impl Reader {
             self.judged_at = now;
         }
         let (changed, announced) = self.judge(all);
+        self.note_limits(now);
         self.unsaved |= changed || stats.bytes > 0;
         // Saved at once, so that an announcement is not repeated however this run ends.
         if announced || self.unsaved && now.since(self.saved_at) >= SAVE {
@@ -128,10 +145,36 @@ impl Reader {
             return None;
         }
         self.published_at = now;
-        let status = status(&self.totals, &self.registry, &stats);
+        let mut status = status(&self.totals, &self.registry, &stats);
+        status.jobs.limited = self.limited;
         let news = self.published.as_ref() != Some(&status);
         self.published = Some(status.clone());
         news.then_some(status)
+    }
+
+    /// Counts what bounds on pods took effect on, and warns once a minute at most.
+    fn note_limits(&mut self, now: Millis) {
+        let limited = PodLimits {
+            logs: self.registry.evicted,
+            manifests: self.inputs.pods.borrow().left_out,
+            announcements: self.withheld,
+        };
+        let due = self.warned_at.is_none_or(|at| now.since(at) >= WARN);
+        if limited != self.limited && due {
+            let PodLimits {
+                logs,
+                manifests,
+                announcements,
+            } = limited;
+            tracing::warn!(
+                logs,
+                manifests,
+                announcements,
+                "pods make the agent hold or say more than their share; the largest were cut back"
+            );
+            self.limited = limited;
+            self.warned_at = Some(now);
+        }
     }
 
     /// Whether any verdict changed, and whether a pod got an Event.
@@ -147,10 +190,19 @@ impl Reader {
         };
         let gpus = self.node_gpus.load(Ordering::Relaxed);
         let mut announced = false;
-        let events = &self.inputs.events;
-        let announce = |change| {
+        let now = self.inputs.clock.now();
+        if now.since(self.said_since) >= SHARED {
+            self.said_since = now;
+            self.said = FairShare::default();
+        }
+        let (events, said) = (&self.inputs.events, &mut self.said);
+        let withheld = &mut self.withheld;
+        let announce = |change: Change| {
             announced = true;
-            publish(events, &change);
+            match said.may(&change.now.key.namespace, &change.now.key.uid) {
+                true => publish(events, &change),
+                false => *withheld += 1,
+            }
         };
         let gpus = (gpus > 0).then_some(gpus);
         let changed = (self.registry).judge(all, self.hang_after, gpus, look_up, announce);
@@ -161,7 +213,7 @@ impl Reader {
 /// Reads the logs once, without anything of an earlier run.
 pub fn read_once(host: &Host, config: &Config, clock: Clock) -> Jobs {
     let mut follower = Follower::new(Options::new(host, &config.nccl.pod_logs));
-    let mut registry = Registry::new(config.nccl.containers);
+    let mut registry = Registry::new(config.nccl.containers, config.nccl.memory().0);
     let mut totals = LogReading::default();
     let began = clock.now();
     loop {
@@ -229,9 +281,11 @@ fn status(totals: &LogReading, registry: &Registry, stats: &PollStats) -> PodLog
         Reading::Absent | Reading::NotObservable => (None, None),
         Reading::Failed(fault) => (Some(logs), Some(fault.clone())),
     };
+    let (fallbacks_in_a_row, fallback_namespaces) = registry.outcomes.fallbacks_in_a_row();
     let jobs = Jobs {
         containers: registry.verdicts(),
-        fallbacks_in_a_row: registry.outcomes.fallbacks_in_a_row(),
+        fallbacks_in_a_row,
+        fallback_namespaces,
         logs,
         ..Jobs::default()
     };

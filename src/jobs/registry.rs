@@ -20,6 +20,9 @@ use std::time::Duration;
 /// second; without them, deliberate use of TCP looks like a fallback.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// What a container holds is counted again after so many bytes of its lines.
+const COUNT_EVERY: usize = 16 * 1024;
+
 /// Most containers of one pod: what it prints cannot push out other pods.
 const POD_CONTAINERS: usize = 16;
 
@@ -81,12 +84,20 @@ struct JobLog {
     dirty: bool,
     began: Millis,
     last_line: Millis,
+    /// Bytes of memory that it held when that was last counted, and bytes of lines read since.
+    held: usize,
+    uncounted: usize,
 }
 
 /// All containers.
 #[derive(Default)]
 pub(super) struct Registry {
     most: usize,
+    /// Bytes that all containers may hold together, those that they hold, and how often the largest
+    /// holder had to give up its own.
+    budget: usize,
+    held: usize,
+    pub(super) evicted: u64,
     logs: BTreeMap<ContainerKey, JobLog>,
     /// How the last jobs ended up.
     pub(super) outcomes: Outcomes,
@@ -110,10 +121,11 @@ struct Around<'a> {
 }
 
 impl Registry {
-    /// For so many containers at most.
-    pub(super) fn new(most: usize) -> Self {
+    /// For so many containers at most, which together hold so many bytes.
+    pub(super) fn new(most: usize, budget: usize) -> Self {
         Registry {
             most: most.max(1),
+            budget,
             ..Registry::default()
         }
     }
@@ -150,11 +162,12 @@ impl Registry {
         self.wall = wall;
     }
 
-    /// Verdicts of containers whose pod has not ended, worst first.
+    /// Verdicts of containers whose pod has not ended, worst first; among those as bad, namespaces take
+    /// turns, and pods in each of them.
     pub(super) fn verdicts(&self) -> Vec<Arc<ContainerVerdict>> {
         let running = self.logs.values().filter(|log| !log.finished);
         let mut verdicts: Vec<_> = running.filter_map(|log| log.current.clone()).collect();
-        verdicts.sort_by_key(|container| {
+        let badness = |container: &Arc<ContainerVerdict>| {
             let verdict = &container.verdict;
             let rank = match verdict.tcp_fallback {
                 Fallback::Yes => 0,
@@ -163,7 +176,21 @@ impl Registry {
                 Fallback::No => 3,
             };
             (rank, verdict.init_hangs_since.is_none())
-        });
+        };
+        let turns = |verdicts: &mut Vec<Arc<ContainerVerdict>>,
+                     whose: fn(&ContainerKey) -> &str| {
+            let mut counts: BTreeMap<_, usize> = BTreeMap::new();
+            verdicts.sort_by_cached_key(|container| {
+                let badness = badness(container);
+                let count = counts
+                    .entry((badness, whose(&container.key).to_string()))
+                    .or_default();
+                *count += 1;
+                (badness, *count)
+            });
+        };
+        turns(&mut verdicts, |key| &key.uid);
+        turns(&mut verdicts, |key| &key.namespace);
         verdicts
     }
 
@@ -198,6 +225,7 @@ impl Registry {
                 continue;
             }
             log.dirty = false;
+            log.uncounted = COUNT_EVERY;
             let (ended, same) = log.update(key, &around);
             changed |= ended || !same;
             // Shown, but not announced, while facts about the pod could change it.
@@ -205,7 +233,7 @@ impl Registry {
             let Some(now) = log.current.as_ref().filter(|_| firm) else {
                 continue;
             };
-            if !same || log.announced.is_none() {
+            if now.of_job && (!same || log.announced.is_none()) {
                 let (job, pod) = (job_name(now), pod_name(now));
                 // Counted by its pod while the pod's owner was not known yet.
                 if job != pod {
@@ -218,7 +246,46 @@ impl Registry {
                 announce(change);
             }
         }
+        self.keep_within_budget();
         changed
+    }
+
+    /// Counts what the containers hold now. While that is too much, the container that holds the most
+    /// of the pod that holds the most gives it up: its verdict so far stays where that is enough.
+    fn keep_within_budget(&mut self) {
+        for log in self
+            .logs
+            .values_mut()
+            .filter(|log| log.uncounted >= COUNT_EVERY)
+        {
+            let held = log.count();
+            let before = std::mem::replace(&mut log.held, held);
+            self.held = self.held.saturating_sub(before) + held;
+            log.uncounted = 0;
+        }
+        while self.held > self.budget {
+            let mut pods: BTreeMap<&str, usize> = BTreeMap::new();
+            for (key, log) in &self.logs {
+                *pods.entry(&key.uid).or_default() += log.held;
+            }
+            let largest = self
+                .logs
+                .iter()
+                .max_by_key(|(key, log)| (pods.get(&*key.uid), log.held));
+            let Some(key) = largest.map(|(key, _)| key.clone()) else {
+                return;
+            };
+            let Some(log) = self.logs.remove(&key) else {
+                return;
+            };
+            self.evicted += 1;
+            self.held = self.held.saturating_sub(log.held);
+            if let Some(rest) = log.given_up() {
+                self.held += rest.held;
+                self.logs.insert(key, rest);
+            }
+            self.changed = true;
+        }
     }
 
     /// Takes a sidecar's verdict on a container of its pod.
@@ -237,6 +304,14 @@ impl Registry {
         log.sidecar = Some(verdict);
         log.last_line = now;
         log.dirty = true;
+        log.uncounted = COUNT_EVERY;
+        self.keep_within_budget();
+    }
+
+    fn remove(&mut self, key: &ContainerKey) -> Option<JobLog> {
+        let log = self.logs.remove(key)?;
+        self.held = self.held.saturating_sub(log.held);
+        Some(log)
     }
 
     /// Makes room for one more container of a pod: at its own expense where it has many.
@@ -249,7 +324,7 @@ impl Registry {
             .filter(|(key, _)| own < POD_CONTAINERS || key.uid == uid)
             .min_by_key(|(_, log)| log.last_line);
         if let Some(key) = quietest.map(|(key, _)| key.clone()) {
-            self.logs.remove(&key);
+            self.remove(&key);
             self.changed = true;
         }
     }
@@ -315,6 +390,30 @@ impl JobLog {
         }
     }
 
+    /// Bytes of memory that it holds.
+    fn count(&self) -> usize {
+        let verdicts = [self.remembered.as_deref(), self.sidecar.as_ref()];
+        let current = self.current.as_ref().map(|current| &*current.verdict);
+        let verdicts = verdicts.into_iter().chain([current]).flatten();
+        let verdicts: usize = verdicts.map(NcclVerdict::held).sum();
+        2 * size_of::<Self>() + self.log.held() + self.reader.held() + verdicts
+    }
+
+    /// What is left of it without its lines: as after a restart of the agent. `None` where that is most
+    /// of it.
+    fn given_up(self) -> Option<JobLog> {
+        let rest = JobLog {
+            remembered: self.last_verdict().cloned().map(Arc::new),
+            finished: self.finished,
+            announced: self.announced,
+            current: self.current,
+            last_line: self.last_line,
+            ..JobLog::new(self.restart, self.began)
+        };
+        let held = rest.count();
+        (held < self.held / 2).then_some(JobLog { held, ..rest })
+    }
+
     /// NCCL itself or a sidecar wrote to it, now or in an earlier run.
     fn is_nccl(&self) -> bool {
         self.log.is_nccl() || self.sidecar.is_some() || self.last_verdict().is_some()
@@ -352,19 +451,23 @@ impl JobLog {
             now: clock.map(|wall| (wall, around.hang_after)),
         });
         let job = facts.and_then(|pod| pod.job.clone());
+        let subject = subject_of(key, via, facts);
+        let of_job = facts.is_some_and(|pod| pod.is_job(&subject.container));
         let before = self.current.as_ref();
         let same = before.is_some_and(|before| {
-            *before.verdict == *verdict && before.via == via && before.job == job
+            *before.verdict == *verdict
+                && (before.via, &before.job, before.of_job) == (via, &job, of_job)
         });
         if !same {
             let since = before
                 .filter(|before| before.verdict.tcp_fallback == verdict.tcp_fallback)
                 .map_or(around.now, |before| before.since);
             self.current = Some(Arc::new(ContainerVerdict {
-                key: subject_of(key, via, facts),
+                key: subject,
                 job,
                 since,
                 via,
+                of_job,
                 verdict,
             }));
         }
@@ -409,7 +512,7 @@ impl Sink for Registry {
             }
             let mut log = JobLog::new(container.restart, self.now);
             // What was announced stands until the new run says otherwise.
-            if let Some(before) = self.logs.remove(&container.key) {
+            if let Some(before) = self.remove(&container.key) {
                 log.current = before.current;
                 log.announced = before.announced;
                 log.began = before.began;
@@ -420,6 +523,10 @@ impl Sink for Registry {
             log.last_line = self.now;
             log.dirty = true;
             log.reader.take_line(line, &mut log.log, self.wall);
+            log.uncounted += line.len();
+            if log.uncounted >= COUNT_EVERY {
+                self.keep_within_budget();
+            }
         }
     }
 
@@ -437,7 +544,9 @@ impl Sink for Registry {
         let before = self.logs.len();
         self.logs.retain(|other, log| {
             let by_sidecar = log.sidecar.is_some() && other.uid == key.uid;
-            *other != *key && !by_sidecar
+            let stays = *other != *key && !by_sidecar;
+            self.held -= if stays { 0 } else { log.held };
+            stays
         });
         self.changed |= self.logs.len() != before;
     }

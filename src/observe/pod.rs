@@ -38,6 +38,33 @@ pub struct PodFacts {
     pub containers: BTreeMap<String, ContainerFacts>,
 }
 
+impl PodFacts {
+    /// Bytes of memory that the facts take, roughly.
+    pub fn held(&self) -> usize {
+        let texts = |map: &BTreeMap<String, String>| -> usize {
+            let sizes = map.iter().map(|(name, value)| name.len() + value.len());
+            sizes.sum::<usize>() + 2 * map.len() * size_of::<(String, String)>()
+        };
+        let containers = self.containers.iter().map(|(name, of)| {
+            let rdma: usize = of.rdma.keys().map(|name| name.len() + 64).sum();
+            name.len() + 2 * size_of::<ContainerFacts>() + texts(&of.env) + rdma
+        });
+        let names = self.uid.len() + self.namespace.len() + self.name.len();
+        let job = self
+            .job
+            .as_ref()
+            .map_or(0, |job| job.kind.len() + job.name.len());
+        size_of::<Self>() + names + job + containers.sum::<usize>()
+    }
+
+    /// Whether a container belongs to its spec and the pod asks for GPUs: what it logs is then that of
+    /// a job, and not what anybody may print.
+    pub fn is_job(&self, container: &str) -> bool {
+        let gpus = |of: &ContainerFacts| of.gpus > 0;
+        self.containers.contains_key(container) && self.containers.values().any(gpus)
+    }
+}
+
 /// The workload that a pod belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Job {

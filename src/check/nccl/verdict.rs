@@ -75,6 +75,20 @@ pub struct NcclVerdict {
 }
 
 impl NcclVerdict {
+    /// Bytes of memory that it holds, roughly.
+    pub fn held(&self) -> usize {
+        let errors = self.device_errors.values().map(|errors| &errors.first);
+        let texts = self
+            .evidence
+            .iter()
+            .map(|line| &line.text)
+            .chain(&self.remedies)
+            .chain(errors);
+        let texts: usize = texts.map(|text| text.capacity() + 64).sum();
+        let numbers = 64 * (self.channels.len() + self.warnings.len() + self.causes.len());
+        size_of::<Self>() + texts + numbers + self.summary.capacity()
+    }
+
     /// Whether the log proves that TCP carries data between nodes.
     pub fn proves_tcp(&self) -> bool {
         matches!(self.tcp_fallback, Fallback::Yes | Fallback::Configured)

@@ -37,8 +37,12 @@ pub struct PodTable {
     pub error: Option<String>,
     /// Pods that could not be decoded, since the start.
     pub skipped: u64,
-    /// Pods dropped at the bound, since the start.
+    /// Pods dropped at the bounds, since the start.
     pub left_out: u64,
+    /// Bytes that the facts may take together.
+    pub budget: usize,
+    /// Bytes that each pod's take.
+    pub held: BTreeMap<String, usize>,
 }
 
 impl PodTable {
@@ -46,6 +50,7 @@ impl PodTable {
     pub(super) fn emptied(&self) -> PodTable {
         PodTable {
             by_uid: BTreeMap::new(),
+            held: BTreeMap::new(),
             ..self.clone()
         }
     }
@@ -69,9 +74,23 @@ impl PodTable {
                 self.left_out += 1;
                 return;
             };
-            self.by_uid.remove(&ended);
+            self.remove(&ended);
         }
+        self.held.insert(key.clone(), facts.held());
         self.by_uid.insert(key, Arc::new(facts));
+        while self.held.values().sum::<usize>() > self.budget {
+            let largest = self.held.iter().max_by_key(|(_, held)| **held);
+            let Some(largest) = largest.map(|(key, _)| key.clone()) else {
+                return;
+            };
+            self.remove(&largest);
+            self.left_out += 1;
+        }
+    }
+
+    pub(super) fn remove(&mut self, key: &str) {
+        self.by_uid.remove(key);
+        self.held.remove(key);
     }
 }
 
@@ -91,7 +110,10 @@ mod tests {
 
     #[test]
     fn there_is_room_for_so_many_and_those_that_run_go_first() {
-        let mut table = PodTable::default();
+        let mut table = PodTable {
+            budget: usize::MAX,
+            ..PodTable::default()
+        };
         for n in 0..PODS {
             put(&mut table, &format!("u{n}"), n == 7);
         }
@@ -110,5 +132,32 @@ mod tests {
             "one that ended takes no one's place"
         );
         assert_eq!(table.skipped, 0);
+    }
+
+    #[test]
+    fn environments_that_take_too_much_go_the_largest_first() {
+        let mut table = PodTable {
+            budget: 256 << 10,
+            ..PodTable::default()
+        };
+        put(&mut table, "victim", false);
+        let env = |n: usize| json!({"name": format!("NCCL_{n}"), "value": "x".repeat(250)});
+        for n in 0..300 {
+            let env: Vec<_> = (0..60).map(env).collect();
+            let containers = [json!({"name": "a", "env": env})];
+            let pod = json!({
+                "metadata": {"uid": format!("u{n}"), "namespace": "foe", "name": format!("p{n}")},
+                "spec": {"containers": containers},
+            });
+            table.apply(serde_json::from_value(pod).unwrap());
+            let held: usize = table.by_uid.values().map(|pod| pod.held()).sum();
+            assert!(held <= 256 << 10, "{held} bytes");
+        }
+        assert!(table.by_uid.contains_key("victim"));
+        assert!(table.left_out > 200 && table.by_uid.len() > 5);
+        for n in 0..300 {
+            table.remove(&format!("u{n}"));
+        }
+        assert_eq!(table.held.len(), table.by_uid.len());
     }
 }

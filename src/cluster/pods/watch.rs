@@ -61,6 +61,13 @@ impl PodWatch {
         Self::limited(settings, node, Limits::default())
     }
 
+    /// Keeps facts of so many bytes at most.
+    #[must_use]
+    pub fn within(mut self, budget: usize) -> Self {
+        Arc::make_mut(&mut self.table).budget = budget;
+        self
+    }
+
     /// The same with other time limits.
     pub fn limited(settings: ClusterSettings, node: &str, limits: Limits) -> Self {
         PodWatch {
@@ -69,6 +76,7 @@ impl PodWatch {
             limits,
             table: Arc::new(PodTable {
                 health: Health::Away,
+                budget: usize::MAX,
                 ..PodTable::default()
             }),
             expired: 0,
@@ -167,7 +175,7 @@ impl PodWatch {
             Event::Delete(pod) => {
                 self.expired = 0;
                 if let Some(key) = pod.key.filter(|key| self.table.by_uid.contains_key(key)) {
-                    Arc::make_mut(&mut self.table).by_uid.remove(&key);
+                    Arc::make_mut(&mut self.table).remove(&key);
                 }
             }
         }

@@ -28,7 +28,7 @@ struct Played {
 
 impl Played {
     fn new() -> Self {
-        let mut registry = Registry::new(4);
+        let mut registry = Registry::new(4, 16 << 20);
         registry.at(Millis(1000), "2026-05-01T12:00:01Z".parse().ok());
         Played {
             registry,
@@ -71,26 +71,38 @@ const TWO_NODES: &str =
 const OVER_IB: &str =
     "n:7:8 [0] NCCL INFO Channel 00/0 : 9[1] -> 0[0] [receive] via NET/IB/0/GDRDMA";
 
+/// A pod whose trainer asks for GPUs.
+fn trainer() -> PodFacts {
+    let facts = ContainerFacts {
+        gpus: 8,
+        ..ContainerFacts::default()
+    };
+    PodFacts {
+        containers: [("trainer".to_string(), facts)].into(),
+        ..PodFacts::default()
+    }
+}
+
 #[test]
 fn a_fallback_begins_and_ends_with_a_restart_of_the_container() {
     let mut played = Played::new();
     let first = container("trainer", 0);
     played.lines(&first, &[SOCKET]);
-    assert!(played.judge(None));
+    assert!(played.judge(Some(&trainer())));
     assert_eq!(played.one().0, Fallback::Unknown);
     assert!(played.changes.is_empty(), "unknown is not announced");
     played.lines(&first, &[TWO_NODES]);
-    assert!(played.judge(None));
-    assert!(!played.judge(None), "nothing new");
+    assert!(played.judge(Some(&trainer())));
+    assert!(!played.judge(Some(&trainer())), "nothing new");
     assert_eq!(played.one().0, Fallback::Yes);
-    assert_eq!(played.registry.outcomes.fallbacks_in_a_row(), 1);
+    assert_eq!(played.registry.outcomes.fallbacks_in_a_row().0, 1);
     played.lines(&container("trainer", 1), &[OVER_IB]);
-    assert!(played.judge(None));
+    assert!(played.judge(Some(&trainer())));
     assert_eq!(played.one(), (Fallback::No, Network::IbOrRoce));
     let told: Vec<_> = played.changes.iter().map(|change| change.1).collect();
     assert_eq!(told, [Some(true), Some(false)]);
     played.registry.gone(&first);
-    assert!(played.judge(None));
+    assert!(played.judge(Some(&trainer())));
     assert!(played.registry.verdicts().is_empty());
 }
 
@@ -193,7 +205,7 @@ fn nothing_is_announced_before_the_pod_s_requests_are_known() {
         assert_eq!(played.one().0, Fallback::Configured, "{first:?}");
         assert!(played.changes.is_empty(), "{first:?}");
         assert_eq!(
-            played.registry.outcomes.fallbacks_in_a_row(),
+            played.registry.outcomes.fallbacks_in_a_row().0,
             0,
             "{first:?}"
         );
@@ -206,11 +218,11 @@ fn nothing_is_announced_before_the_pod_s_requests_are_known() {
     assert!(played.judge_pod(PodLookup::Pending));
     assert_eq!(played.one().0, Fallback::Yes);
     assert!(played.changes.is_empty());
-    assert_eq!(played.registry.outcomes.fallbacks_in_a_row(), 0);
-    played.judge(Some(&PodFacts::default()));
-    played.judge(Some(&PodFacts::default()));
+    assert_eq!(played.registry.outcomes.fallbacks_in_a_row().0, 0);
+    played.judge(Some(&trainer()));
+    played.judge(Some(&trainer()));
     assert_eq!(played.changes, [("trainer".to_string(), Some(true), false)]);
-    assert_eq!(played.registry.outcomes.fallbacks_in_a_row(), 1);
+    assert_eq!(played.registry.outcomes.fallbacks_in_a_row().0, 1);
 }
 
 #[test]
@@ -218,7 +230,7 @@ fn a_restart_before_pods_are_known_forgets_nothing_and_tells_nothing_again() {
     let mut played = Played::new();
     let first = container("trainer", 0);
     played.lines(&first, &[SOCKET, TWO_NODES]);
-    played.judge(None);
+    played.judge(Some(&trainer()));
     let mut again = Played::new();
     again
         .registry
@@ -227,10 +239,10 @@ fn a_restart_before_pods_are_known_forgets_nothing_and_tells_nothing_again() {
     again.lines(&first, &[SOCKET, TWO_NODES]);
     again.judge_pod(PodLookup::Pending);
     assert_eq!(again.registry.save(), played.registry.save());
-    again.judge(Some(&PodFacts::default()));
+    again.judge(Some(&trainer()));
     assert_eq!(again.one().0, Fallback::Yes);
     assert!(again.changes.is_empty());
-    assert_eq!(again.registry.outcomes.fallbacks_in_a_row(), 1);
+    assert_eq!(again.registry.outcomes.fallbacks_in_a_row().0, 1);
 }
 
 #[test]
@@ -240,16 +252,110 @@ fn a_job_that_was_counted_by_its_pod_counts_once_when_it_is_known() {
             kind: "JobSet".into(),
             name: "train".into(),
         }),
-        ..PodFacts::default()
+        ..trainer()
     };
     let mut played = Played::new();
     played.lines(&container("trainer", 0), &[SOCKET, TWO_NODES]);
-    for (pod, times) in [(None, 1), (Some(&of_job), 1), (Some(&of_job), 2)] {
+    for (pod, times, row) in [
+        (None, 1, 0),
+        (Some(&trainer()), 1, 1),
+        (Some(&of_job), 1, 1),
+        (Some(&of_job), 2, 1),
+    ] {
         for _ in 0..times {
             played.judge(pod);
-            assert_eq!(played.registry.outcomes.fallbacks_in_a_row(), 1);
+            assert_eq!(played.registry.outcomes.fallbacks_in_a_row(), (row, row));
         }
     }
+}
+
+#[test]
+fn only_containers_of_the_spec_of_pods_with_gpus_count_for_the_node() {
+    let mut without = trainer();
+    without.containers.get_mut("trainer").unwrap().gpus = 0;
+    for (name, pod, row) in [
+        ("trainer", Some(trainer()), 1),
+        // An ephemeral container, or a name that a sidecar made up.
+        ("debug", Some(trainer()), 0),
+        ("trainer", Some(without), 0),
+        ("trainer", None, 0),
+    ] {
+        let mut played = Played::new();
+        played.lines(&container(name, 0), &[SOCKET, TWO_NODES]);
+        played.judge(pod.as_ref());
+        assert_eq!(played.one().0, Fallback::Yes, "{name} {pod:?}");
+        assert_eq!(played.registry.outcomes.fallbacks_in_a_row().0, row);
+        assert_eq!(played.registry.verdicts()[0].of_job, row > 0);
+    }
+}
+
+/// A container of another pod.
+fn of(namespace: &str, uid: &str, name: &str) -> Container {
+    let mut container = container(name, 0);
+    container.key.namespace = namespace.into();
+    container.key.uid = uid.into();
+    container
+}
+
+#[test]
+fn namespaces_and_pods_take_turns_among_the_worst() {
+    let mut played = Played::new();
+    played.registry = Registry::new(100, 16 << 20);
+    for n in 0..16 {
+        for uid in ["f1", "f2"] {
+            played.lines(&of("foe", uid, &format!("c{n:02}")), &[SOCKET, TWO_NODES]);
+        }
+    }
+    played.lines(&of("foe", "neighbour", "z"), &[SOCKET, TWO_NODES]);
+    played.lines(&of("victim", "v", "z"), &[SOCKET, TWO_NODES]);
+    played.judge(None);
+    let order: Vec<_> = (played.registry.verdicts().iter())
+        .map(|verdict| verdict.key.uid.clone())
+        .collect();
+    assert_eq!(order.len(), 34);
+    assert_eq!(order[..4], ["f1", "v", "f2", "neighbour"]);
+}
+
+#[test]
+fn the_largest_holder_gives_up_first_and_keeps_its_verdict() {
+    let budget = 1 << 20;
+    let mut registry = Registry::new(100, budget);
+    registry.at(Millis(1000), "2026-05-01T12:00:01Z".parse().ok());
+    let mut played = Played {
+        registry,
+        changes: Vec::new(),
+    };
+    let victim = of("victim", "v", "trainer");
+    played.lines(&victim, &[SOCKET, TWO_NODES]);
+    played.judge(None);
+    let foes: Vec<_> = (0..16).map(|n| of("foe", "f", &format!("c{n}"))).collect();
+    for n in 0..20_000u32 {
+        let foe = &foes[n as usize % foes.len()];
+        let line = format!(
+            "h:{}:{} [0] NCCL INFO Channel 0/0 : {n}[{n:x}] -> {}[1] [send] via NET/IB/{n}",
+            n % 61,
+            n % 7,
+            n + 1
+        );
+        played.lines(foe, &[SOCKET, TWO_NODES, &line]);
+        if n % 1000 == 0 {
+            played.judge(None);
+            let held: usize = played.registry.logs.values().map(JobLog::count).sum();
+            assert!(held < budget + budget / 2, "{held} bytes");
+        }
+    }
+    played.judge(None);
+    assert!(played.registry.evicted > 0);
+    let exact: usize = played.registry.logs.values().map(|log| log.held).sum();
+    assert_eq!(played.registry.held, exact, "the sum is that of its parts");
+    let verdicts = played.registry.verdicts();
+    let whose = |uid: &str| verdicts.iter().filter(|of| of.key.uid == uid).count();
+    assert_eq!((whose("v"), whose("f")), (1, 16));
+    let victim = verdicts.iter().find(|of| of.key.uid == "v").unwrap();
+    assert_eq!(
+        (victim.verdict.tcp_fallback, victim.via),
+        (Fallback::Yes, Via::Log)
+    );
 }
 
 #[test]

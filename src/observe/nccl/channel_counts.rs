@@ -12,6 +12,9 @@ const MAX_PENDING_PLACES: usize = 64;
 /// Most NICs, and most hops of a ring inside a node.
 const MAX_LOCAL: usize = 64;
 
+/// What an entry of a map of numbers takes, in bytes, with the room that its nodes leave free.
+const PLACE_BYTES: usize = 32;
+
 /// The process of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Place {
@@ -119,7 +122,7 @@ impl ChannelCounts {
     fn device(&mut self, rank: u32, device: u64) {
         match self.devices.get(&rank) {
             Some(known) => self.moved |= *known != device,
-            None if self.devices.len() < MAX_PLACES => {
+            None if self.devices.len() < self.most() => {
                 self.devices.insert(rank, device);
             }
             None => {}
@@ -194,6 +197,13 @@ impl ChannelCounts {
         if self.ring.is_none() {
             self.ring.clone_from(&other.ring);
         }
+    }
+
+    /// Bytes of memory that it holds, roughly.
+    pub(super) fn held(&self) -> usize {
+        let ring = self.ring.as_ref().map_or(0, |(_, ring)| ring.len());
+        let places = self.devices.len() + self.places.len() + self.hops.len() + self.nics.len();
+        (places + 2 * ring + self.over.len()) * PLACE_BYTES
     }
 
     /// Whether two ranks have the same device, so that they are on different hosts, even of the same name.

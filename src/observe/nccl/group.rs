@@ -89,6 +89,12 @@ impl Group {
         })
     }
 
+    /// Bytes of memory that it holds, roughly.
+    pub(super) fn held(&self) -> usize {
+        let seats = 2 * self.seats.len() * size_of::<Seat>() + 16 * self.left.len();
+        2 * size_of::<Self>() + seats + self.channels.held()
+    }
+
     /// Hosts of all ranks, also of replaced ones.
     pub fn hosts(&self) -> impl Iterator<Item = u32> + '_ {
         let seated = self.seats.values().map(|seat| seat.place.host);

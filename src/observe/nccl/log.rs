@@ -107,6 +107,22 @@ impl NcclLog {
         self.records > 0 || self.version.is_some()
     }
 
+    /// Bytes of memory that it holds, roughly.
+    pub fn held(&self) -> usize {
+        let texts = (self.hosts.iter()).chain(self.interfaces.iter());
+        let texts = texts.chain(self.env.iter().flat_map(|(name, value)| [name, value]));
+        let texts = texts.chain(self.evidence.values().map(|line| &line.text));
+        let texts = texts.chain(self.device_errors.values().map(|errors| &errors.first));
+        let texts = texts.chain(self.test_devices.values().map(|(_, device)| device));
+        let texts: usize = texts
+            .map(|text| text.capacity() + 2 * size_of::<String>())
+            .sum();
+        let processes: usize = self.processes.values().map(Process::held).sum();
+        let groups: usize = self.groups.values().map(Group::held).sum();
+        let numbers = 32 * (self.addresses.len() + self.test_ranks.len() + self.links.len());
+        size_of::<Self>() + texts + processes + groups + numbers + self.channels.held()
+    }
+
     /// The first line of each kind of evidence.
     pub fn evidence(&self) -> &BTreeMap<EvidenceKind, Line> {
         &self.evidence

@@ -154,6 +154,17 @@ impl Process {
         self.threads.get_mut(at)
     }
 
+    /// Bytes of memory that it holds, roughly.
+    pub(super) fn held(&self) -> usize {
+        let pending = self
+            .threads
+            .iter()
+            .filter_map(|thread| thread.pending.as_ref());
+        let pending = pending.map(|counts| size_of::<ChannelCounts>() + counts.held());
+        let threads = self.threads.capacity() * size_of::<Thread>() + self.ranks.capacity() * 8;
+        2 * size_of::<Self>() + threads + pending.sum::<usize>()
+    }
+
     /// Whether the log shows the whole choice of TCP and no other attempt: NCCL_NET=Socket leaves no other
     /// trace.
     pub fn only_socket_tried(&self) -> bool {

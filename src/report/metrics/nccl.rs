@@ -31,6 +31,9 @@ pub(super) fn families(out: &mut Exposition, jobs: &Jobs) {
             "selvage_nccl_log_lines_dropped_total" [] logs.lines_dropped;
             "selvage_nccl_log_bytes_lost_total" [] logs.bytes_lost;
             "selvage_nccl_containers" [] jobs.containers.len();
+            "selvage_pod_limits_total" ["logs"] jobs.limited.logs;
+            "selvage_pod_limits_total" ["manifests"] jobs.limited.manifests;
+            "selvage_pod_limits_total" ["announcements"] jobs.limited.announcements;
         }
     }
     suspects(out, jobs);

@@ -190,6 +190,7 @@ fn jobs() -> Jobs {
             }),
             since: NOW,
             via: Via::Log,
+            of_job: true,
             verdict: Arc::new(verdict),
         })
     };

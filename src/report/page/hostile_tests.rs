@@ -204,6 +204,7 @@ fn container(evil: &str) -> Arc<ContainerVerdict> {
         }),
         since: Millis(1),
         via: Via::Sidecar,
+        of_job: true,
         verdict: Arc::new(verdict(evil)),
     })
 }
@@ -230,6 +231,8 @@ fn jobs(report: &mut Report, evil: &str) {
     report.jobs = Arc::new(Jobs {
         containers: vec![container(evil)],
         fallbacks_in_a_row: 3,
+        fallback_namespaces: 2,
+        limited: Default::default(),
         no_rdma: vec![NoRdma {
             subject: text(),
             containers: vec![text()],

@@ -82,6 +82,13 @@ impl Reader {
         }
     }
 
+    /// Bytes of memory that it holds: the parts of lines that are not complete.
+    pub fn held(&self) -> usize {
+        let torn = self.torn.as_ref().map_or(0, |(line, _)| line.capacity());
+        let joined: usize = self.joined.iter().map(Vec::capacity).sum();
+        self.carry.capacity() + joined + torn + self.scratch.capacity()
+    }
+
     /// Number of lines read so far.
     pub fn lines(&self) -> u64 {
         self.lines

@@ -26,12 +26,13 @@ talker() {
     mkdir -p "$SAID/$1"
     rm -f "$SAID/$1/lines"
     mkfifo -m 666 "$SAID/$1/lines" && chmod 755 "$SAID/$1"
-    jq -n --arg name "$1" --arg said "$SAID/$1" --argjson patch "${patch:-{\}}" '{apiVersion: "v1", kind: "Pod",
+    jq -n --arg name "$1" --arg said "$SAID/$1" --argjson patch "${patch:-{\}}" --argjson gpus "${GPUS:-0}" '{apiVersion: "v1", kind: "Pod",
         metadata: {name: $name, namespace: "default"},
         spec: {restartPolicy: "Never", terminationGracePeriodSeconds: 1,
             containers: [{name: "worker", image: "pause:test", imagePullPolicy: "Never", args: ["say", "/said/lines"],
                 volumeMounts: [{name: "said", mountPath: "/said"}]}],
-            volumes: [{name: "said", hostPath: {path: $said, type: "Directory"}}]}} * $patch' | kube apply -f - >/dev/null ||
+            volumes: [{name: "said", hostPath: {path: $said, type: "Directory"}}]}} * $patch
+        | if $gpus > 0 then .spec.containers[0].resources.limits = {"nvidia.com/gpu": $gpus} else . end' | kube apply -f - >/dev/null ||
         fail "the pod $1"
 }
 # The labels that Kubeflow's operator puts on a PyTorchJob's worker.
