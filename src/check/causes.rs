@@ -35,8 +35,12 @@ const RULES: &[Rule] = &[
         causes: &["NicFellOff", "NicFatalError", "NicHealthCompromised", "RailVanished", "RailWithoutDriver"],
         followers: &["DeviceVanished", "LinkDown", "LinkInit", "PhysDisabled", "BondLegDown", "StateUnreadable",
             "NeverUp", "LinkUnproven", "NoLid", "NoUverbs", "LinkFlapping", "LinkUnstable", "RateUnreadable",
-            "NoRoceV2Gid", "GidLost", "GidsUnreadable", "PcieWidthReduced", "PcieSpeedReduced", "PcieErrors",
-            "PciUnreadable", "NicHealthIssue", "NicCommandTimeout", "NicQueueTimeout", "SourceStalled",
+            "NoRoceV2Gid", "GidLost", "GidsUnreadable", "MtuReduced", "NoPartition", "PartitionLimited",
+            "PartitionDiffers", "PfcDiffers", "TrustDiffers", "EtsDiffers", "LidChanged", "SubnetManagerChanged",
+            "WrongLinkLayer", "LaneWidthReduced", "RateBelowExpected", "RateBelowPeers", "RateBelowBest",
+            "SymbolErrors", "LinkRecoveries", "LinkIntegrityErrors", "ReceiveErrors", "CorrectedBitsHigh",
+            "PcieWidthReduced", "PcieSpeedReduced", "PciePathTooSlow", "PcieErrors", "PcieCorrectedErrors",
+            "PciUnreadable", "NcclRailErrors", "NicHealthIssue", "NicCommandTimeout", "NicQueueTimeout", "SourceStalled",
             "SourceFailing"] },
     // A GPU that is gone, then one that must be reset.
     Rule { scope: Scope::Card,
@@ -63,7 +67,9 @@ const RULES: &[Rule] = &[
         causes: &["ResourceMissing"],
         followers: &["ResourceFewerThanDevices", "ResourceRatio", "NoRdmaRequested"] },
     // Rails that were lost by one blow.
-    Rule { scope: Scope::Node, causes: &["SubnetManagerAway"], followers: &["LinkInit"] },
+    Rule { scope: Scope::Node,
+        causes: &["SubnetManagerAway"],
+        followers: &["LinkInit", "NoLid", "NoPartition", "SubnetManagerChanged"] },
     Rule { scope: Scope::Card, causes: &["CardLinksDown"], followers: &["LinkDown"] },
     Rule { scope: Scope::Moment, causes: &["RailsDownTogether"], followers: &["CardLinksDown", "LinkDown"] },
     // A cable, module or port, and what it does to the traffic.
@@ -71,14 +77,15 @@ const RULES: &[Rule] = &[
         causes: &["NicModuleFault", "NicCableUnplugged"],
         followers: &["LinkDown", "LinkFlapping", "LinkUnstable"] },
     Rule { scope: Scope::Port,
-        causes: &["PhysDisabled", "PortNotAuthenticated", "LinkDown", "LinkInit", "LinkFlapping", "LinkUnstable",
-            "LaneWidthReduced", "SymbolErrors", "LinkIntegrityErrors", "LinkRecoveries", "ReceiveErrors",
+        causes: &["WrongLinkLayer", "PhysDisabled", "PortNotAuthenticated", "LinkDown", "LinkInit", "NoLid",
+            "LinkFlapping", "LinkUnstable", "LaneWidthReduced", "SymbolErrors", "LinkIntegrityErrors", "LinkRecoveries", "ReceiveErrors",
             "ChecksumErrors"],
         followers: &["RateBelowExpected", "RateBelowPeers", "RateBelowBest", "RateUnreadable", "PacketLoss",
-            "OutOfOrder", "AckTimeouts", "RetriesExceeded", "NoRoceV2Gid", "GidLost"] },
+            "OutOfOrder", "AckTimeouts", "RetriesExceeded", "NoRoceV2Gid", "GidLost", "MtuReduced", "NoPartition",
+            "PartitionLimited", "PfcDiffers", "TrustDiffers", "EtsDiffers", "CorrectedBitsHigh", "NcclRailErrors"] },
     Rule { scope: Scope::Function,
-        causes: &["PcieWidthReduced", "PcieSpeedReduced"],
-        followers: &["PciePathTooSlow"] },
+        causes: &["PcieErrors", "PcieWidthReduced", "PcieSpeedReduced"],
+        followers: &["PciePathTooSlow", "PcieCorrectedErrors"] },
 ];
 
 /// What a finding is about, by its key: the port, the function, the card.

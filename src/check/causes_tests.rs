@@ -104,6 +104,38 @@ fn a_bad_cable_and_a_dead_card_lead_what_they_do() {
 }
 
 #[test]
+fn what_a_port_lacks_follows_from_what_is_wrong_with_it() {
+    let port = "0000:19:00.0/1";
+    let degraded = |reason, key| finding(reason, key, Status::Degraded, Weight::Verdict, 100);
+    let notice = |reason, key| finding(reason, key, Status::Degraded, Weight::Notice, 100);
+    for (cause, followers) in [
+        ("NoLid", &["NoPartition", "PartitionLimited"][..]),
+        (
+            "WrongLinkLayer",
+            &["NoLid", "GidLost", "MtuReduced", "PfcDiffers"],
+        ),
+        ("LinkFlapping", &["CorrectedBitsHigh", "NcclRailErrors"]),
+    ] {
+        let mut found = vec![failing(cause, port)];
+        found.extend(followers.iter().map(|reason| notice(reason, port)));
+        let want = followers
+            .iter()
+            .map(|of| format!("{of} {port} < {cause} {port}"));
+        let mut want: Vec<String> = want.collect();
+        want.sort();
+        let mut got = said(found, SEEN).split_off(1);
+        got.sort();
+        assert_eq!(got, want);
+    }
+    let slow = degraded("PciePathTooSlow", port);
+    let dead = failing("NicFatalError", "0000:19:00.0");
+    assert_eq!(
+        said(vec![slow, dead], SEEN)[1],
+        "PciePathTooSlow 0000:19:00.0/1 < NicFatalError 0000:19:00.0"
+    );
+}
+
+#[test]
 fn rails_that_share_a_cause_are_one_finding() {
     let ports = |count: usize| (0..count).map(|i| format!("0000:{:02x}:00.0/1", 16 + i));
     let first = |found: Vec<Finding>, seen: Seen| {

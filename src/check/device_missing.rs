@@ -4,9 +4,10 @@ use super::debounce::WHOLE_NODE;
 use super::expected::{Because, DRIVEN, GPUS, UP, identity, is_driven};
 use super::nic_kernel::is_resetting;
 use super::profile::Profile;
-use super::{Candidate, Check, Context, PASSES_WITHIN, PortView, Status, Weight};
+use super::{Action, Candidate, Check, Context, PASSES_WITHIN, PortView, Status, Weight};
 use crate::check::roles::Role;
 use crate::observe::history::SeenDevice;
+use crate::observe::kernel::Note;
 use crate::observe::pci::{PciFacts, PciFunction};
 use crate::observe::reading::Reading;
 use crate::observe::snapshot::NetnsMode;
@@ -127,12 +128,40 @@ fn vanished_devices(context: &Context<'_>) -> Vec<Candidate> {
             seen.name, seen.missed
         );
         let about = (key.to_string(), seen.name.clone());
-        let candidate = (context.candidate(doc, about, message))
+        let mut candidate = (context.candidate(doc, about, message))
             .with("address", key.to_string())
             .with("missed", seen.missed);
+        if let Some((action, remedy)) = hardware_remedy(context, &key.0).filter(|_| rail) {
+            candidate = candidate.fix(action, remedy);
+        }
         found.push(on_its_way(context, &[(key, seen)], candidate));
     }
     found
+}
+
+/// What to do where a NIC is gone by more than its driver: its firmware said that it failed, or its
+/// function left the bus.
+fn hardware_remedy(context: &Context<'_>, address: &str) -> Option<(Action, &'static str)> {
+    let pci = context.pci()?;
+    let log = context.history.kernel.devices.get(address);
+    let failed = [Note::FatalSensor, Note::HeartbeatLost, Note::DeviceError];
+    let failed = log.is_some_and(|log| failed.iter().any(|note| log.notes.contains_key(note)));
+    let on_bus = pci.functions.contains_key(address) || pci.bare.contains_key(address);
+    match (failed, on_bus) {
+        (false, true) => None,
+        (false, false) if pci.virtual_machine => Some((
+            Action::CallProvider,
+            "The function left this machine's PCI bus: have the cloud's provider look at the host, or start the machine elsewhere.",
+        )),
+        (false, false) => Some((
+            Action::PowerCycle,
+            "The NIC left the PCI bus: power-cycle the node; if it stays away, have it reseated or replaced.",
+        )),
+        (true, _) => Some((
+            Action::PowerCycle,
+            "The NIC's firmware failed (`dmesg | grep ADDRESS`): power-cycle the node; if it comes again, update the firmware or have the NIC replaced.",
+        )),
+    }
 }
 
 /// What is said of devices that are gone, where that may be planned, as their functions still answer on
@@ -211,10 +240,15 @@ fn remembered_rails(context: &Context<'_>) -> Vec<Candidate> {
                 part.name
             );
             let about = (key.clone(), part.name.clone());
-            (context.candidate(&RAIL_VANISHED, about, message))
+            let found = (context.candidate(&RAIL_VANISHED, about, message))
                 .raised_after(grace)
                 .with("address", key.as_str())
-                .expecting(true, Because::Remembered)
+                .expecting(true, Because::Remembered);
+            let address = key.split('/').next().unwrap_or_default();
+            match hardware_remedy(context, address) {
+                Some((action, remedy)) => found.fix(action, remedy),
+                None => found,
+            }
         })
         .collect()
 }

@@ -143,6 +143,30 @@ fn an_operator_mutes_a_check_for_a_time() {
 }
 
 #[test]
+fn an_operator_accepts_the_machine_as_it_is() {
+    let mut rig = rig(FakeApi::new(json!({}), Value::Null), &[]);
+    until("labels", || label(&rig.api) == "ready");
+    let (_, report) = get(&rig.agent.address, "/report");
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let ports = report["ports"].as_array().unwrap().iter();
+    let slower = ports
+        .filter(|port| port["rail"] == true)
+        .map(|port| Event::Rate {
+            device: port["device"].as_str().unwrap().into(),
+            rate: "200 Gb/sec (2X NDR)".into(),
+            speed: 200_000,
+        });
+    rig.node.apply(&Event::All(slower.collect())).unwrap();
+    until("the finding", || label(&rig.api) == "degraded");
+    let accept = |text: &str| {
+        let moment = json!(text);
+        (rig.api).change(|node| node["metadata"]["annotations"]["selvage.dev/accept"] = moment);
+    };
+    accept("2026-01-02T03:04:05Z");
+    until("labels", || label(&rig.api) == "ready");
+}
+
+#[test]
 fn dry_run_is_exported() {
     let rig = rig(FakeApi::new(json!({}), Value::Null), &["--dry-run=true"]);
     for what in ["labels", "condition"] {

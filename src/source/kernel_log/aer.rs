@@ -5,7 +5,7 @@
 
 use crate::observe::kernel::{KernelEvent, Note, What};
 
-use super::text::{Origin, is_digits, last_address, slot};
+use super::text::{Origin, is_digits, last_address, slot, take_address};
 
 /// A port that cut off what erred below it, itself or by the firmware's word.
 const CONTAINED: [&str; 2] = ["DPC: containment event", "EDR: EDR event received"];
@@ -44,11 +44,56 @@ pub fn decode(origin: Option<&Origin<'_>>, message: &str) -> Option<KernelEvent>
 /// `{1}[Hardware Error]:   section_type: PCIe error`: firmware-first reporting; without a number where
 /// the firmware kept it over the reboot.
 pub fn firmware_first(line: &str) -> Option<KernelEvent> {
-    let (number, body) = line.split_once("[Hardware Error]:")?;
-    let numbered = || number.strip_prefix('{')?.strip_suffix('}').map(is_digits);
-    (number.is_empty() || numbered().unwrap_or(false)).then_some(())?;
+    let (number, body) = line.split_once(REPORTED)?;
+    (number.is_empty() || is_numbered(number)).then_some(())?;
     let section = body.trim_start().strip_prefix("section_type: PCIe error");
     section.map(|_| KernelEvent::new(What::Note(Note::AerCorrectable), line))
+}
+
+const REPORTED: &str = "[Hardware Error]:";
+
+fn is_numbered(number: &str) -> bool {
+    let digits = number.strip_prefix('{').and_then(|n| n.strip_suffix('}'));
+    digits.is_some_and(is_digits)
+}
+
+/// A report of the firmware's (`drivers/firmware/efi/cper.c`), whose severity, kind and device are lines
+/// of their own: `Error 0, type: fatal`, `section_type: PCIe error`, `device_id: 0000:3b:00.0`.
+#[derive(Debug, Default)]
+pub struct FirmwareReport {
+    severity: String,
+    is_pcie: bool,
+}
+
+impl FirmwareReport {
+    /// Takes a line; gives the event where it names the device of an uncorrected PCIe error. Of what the
+    /// firmware kept over a reboot, which has no number, nothing is made: it is of the boot before.
+    pub fn feed(&mut self, line: &str) -> Option<KernelEvent> {
+        let (number, body) = line.split_once(REPORTED)?;
+        let body = body.trim();
+        if !is_numbered(number) {
+            return None;
+        }
+        if let Some(kind) = body.strip_prefix("section_type: ") {
+            self.is_pcie = kind == "PCIe error";
+        } else if let Some((_, severity)) = body.split_once(", type: ") {
+            (self.severity, self.is_pcie) = (severity.to_string(), false);
+        } else if let Some(device) = body.strip_prefix("device_id: ")
+            && std::mem::take(&mut self.is_pcie)
+            && matches!(&*self.severity, "fatal" | "recoverable")
+        {
+            let text = format!(
+                "{number}{REPORTED} {} PCIe error of {device}",
+                self.severity
+            );
+            let (device, _) = take_address(device)?;
+            let mut event = KernelEvent::new(What::Note(Note::AerUncorrected), &text);
+            event.pci = Some(slot(&device));
+            event.device = Some(device);
+            return Some(event);
+        }
+        None
+    }
 }
 
 /// `[Multiple ]Correctable error message received from …`, `Corrected error received: …`;
@@ -166,5 +211,45 @@ mod tests {
             None
         );
         assert!(firmware_first("{1}[Hardware Error]:   section_type: PCIe error").is_some());
+    }
+
+    #[test]
+    fn the_firmwares_report_names_severity_and_device_on_lines_of_their_own() {
+        for (number, severity, kind, uncorrected) in [
+            ("{1}", "fatal", "PCIe error", true),
+            ("{12}", "recoverable", "PCIe error", true),
+            ("{1}", "corrected", "PCIe error", false),
+            ("{1}", "fatal", "memory error", false),
+            // Kept over the reboot.
+            ("", "fatal", "PCIe error", false),
+        ] {
+            let mut report = FirmwareReport::default();
+            let lines = [
+                format!("event severity: {severity}"),
+                format!(" Error 0, type: {severity}"),
+                format!("  section_type: {kind}"),
+                "  port_type: 0, PCIe end point".into(),
+                "  device_id: 0000:3b:00.0".into(),
+                "  vendor_id: 0x15b3, device_id: 0x1021".into(),
+                // Of the next section nothing is known yet.
+                "  device_id: 0000:3c:00.0".into(),
+            ];
+            let lines = lines.map(|line| format!("{number}[Hardware Error]: {line}"));
+            let events: Vec<_> = lines.iter().filter_map(|line| report.feed(line)).collect();
+            assert_eq!(
+                events.len(),
+                usize::from(uncorrected),
+                "{number} {severity} {kind}"
+            );
+            for event in events {
+                assert_eq!(event.device.as_deref(), Some("0000:3b:00.0"));
+                assert_eq!(event.what, What::Note(Note::AerUncorrected));
+                assert!(
+                    event
+                        .text
+                        .ends_with(&format!("{severity} PCIe error of 0000:3b:00.0"))
+                );
+            }
+        }
     }
 }

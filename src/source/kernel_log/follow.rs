@@ -16,7 +16,7 @@ use super::input::{Input, RecordInput};
 pub use super::open::{FollowError, FollowOptions, Way};
 use super::open::{SYSLOG, open_log};
 use super::state::{Place, ResumeState};
-use super::{decode, gpu, record, silent};
+use super::{aer, decode, gpu, record, silent};
 
 /// Age from which a record found at the very first start is history.
 pub const HISTORY: Duration = Duration::from_secs(600);
@@ -77,6 +77,8 @@ pub struct KmsgFollower {
     /// The GPU that a report on a failed probe named, and the record's number, where its lines are
     /// records of their own.
     probe: Option<(String, u64)>,
+    /// The firmware's report whose lines are being read.
+    firmware: aer::FirmwareReport,
     /// Stamps fell, which was not handed over yet.
     rebooted: bool,
     resume_point_at_us: Option<u64>,
@@ -112,6 +114,7 @@ impl KmsgFollower {
             overrun: seen_through.is_some(),
             dirty: false,
             probe: None,
+            firmware: aer::FirmwareReport::default(),
             rebooted: false,
             resume_point_at_us: None,
             lost: 0,
@@ -273,7 +276,9 @@ impl KmsgFollower {
         let named = gpu::probe_report_start(text).map(|slot| (slot, self.records));
         let open = |(_, began): &(String, u64)| self.records - began <= REPORT_REACH.into();
         self.probe = named.or(self.probe.take().filter(open));
-        let mut event = decode(text, device).or_else(|| silent(text, device))?;
+        let joined = self.firmware.feed(text);
+        let event = joined.or_else(|| decode(text, device));
+        let mut event = event.or_else(|| silent(text, device))?;
         if event.what == What::Note(Note::Driver) && event.pci.is_none() {
             event.pci = self.probe.take().map(|(slot, _)| slot);
         }
