@@ -26,9 +26,11 @@ const VOLATILE: &[&str] = &[
     "process_cpu_seconds_total",
 ];
 
-/// Families that only an agent with files of `[serve]` has (tests/tls.rs holds them), or one with an
-/// API server or processes of pods to look at (the metrics' own tests do).
+/// Families that only an agent with files of `[serve]` has (tests/tls.rs holds them), one with an API
+/// server or processes of pods to look at (the metrics' own tests do), or one that runs (tests/agent.rs).
 const ELSEWHERE: &[&str] = &[
+    "selvage_task_up",
+    "selvage_task_panics_total",
     "selvage_tls_certificate_expiry_timestamp_seconds",
     "selvage_serve_reload_failures_total",
     "selvage_node_writes_total",
