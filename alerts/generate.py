@@ -2,18 +2,39 @@
 """Makes prometheusrule.yaml, and the chart's copy of it, from selvage.rules.yaml.
 
 What stands below `groups:` is taken line by line, indented by two; so comments survive. With --check
-nothing is written, and the exit status tells whether the files are equal to what would be.
+nothing is written, and the exit status tells whether the files are equal to what would be. With
+--runbooks BASE the rules lead to BASE instead of the agents' own pages: it is written into
+selvage.rules.yaml, too.
 """
 
 import pathlib
+import re
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE / "selvage.rules.yaml"
 RULE = HERE / "prometheusrule.yaml"
 CHART = HERE.parent / "manifests/helm/selvage/files/prometheusrule.yaml"
+# Where runbook_url leads; the Service below serves it.
+BASE = "http://selvage-runbooks.selvage.svc/runbooks/"
 HEADER = """\
 # Made by alerts/generate.py from selvage.rules.yaml; what holds for all rules stands there.
+# The agents' own runbooks, which runbook_url leads to: any of them answers.
+apiVersion: v1
+kind: Service
+metadata:
+  name: selvage-runbooks
+  namespace: selvage
+spec:
+  selector:
+    app.kubernetes.io/name: selvage
+    app.kubernetes.io/component: agent
+  ports:
+    - name: runbooks
+      port: 80
+      targetPort: metrics
+      protocol: TCP
+---
 apiVersion: monitoring.coreos.com/v1
 kind: PrometheusRule
 metadata:
@@ -34,14 +55,20 @@ def made(source: str) -> str:
 
 
 def main(arguments: list) -> int:
-    if arguments not in ([], ["--check"]):
-        print("usage: generate.py [--check]", file=sys.stderr)
-        return 64
+    match arguments:
+        case [] | ["--check"]:
+            pass
+        case ["--runbooks", base]:
+            led = re.sub(r"(runbook_url: ')\S+?([\w ${}.]+')", rf"\g<1>{base.rstrip('/')}/\2", SOURCE.read_text())
+            SOURCE.write_text(led)
+        case _:
+            print("usage: generate.py [--check | --runbooks BASE]", file=sys.stderr)
+            return 64
     text, differ = made(SOURCE.read_text()), 0
     for path in (RULE, CHART):
         if path.exists() and path.read_text() == text:
             continue
-        if arguments:
+        if arguments == ["--check"]:
             print(f"{path} is not what alerts/generate.py makes of {SOURCE.name}")
             differ = 1
         else:

@@ -224,6 +224,6 @@ def board():
     for part in (now, sources, tasks, cost, cluster, versions):
         part(made)
     made.annotate_alerts(
-        'cluster=~"$cluster", instance=~"$node", component="agent"'
+        'alertname=~"Selvage(Agent|Source|Certificate|NodeNotTold).*", cluster=~"$cluster", instance=~"$node"'
     )
     return made

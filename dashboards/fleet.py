@@ -80,7 +80,7 @@ def now(board):
     board.add(stat(
         "Alerts firing",
         "Alerts of selvage's rules that fire: critical is for a person now, warning for a ticket. "
-        "Both should be 0. Those of severity info are in the table below only.",
+        "Both should be 0.",
         [Q(zero_of(f'count(ALERTS{{alertname=~"Selvage.*", alertstate="firing", '
                    f'severity="{severity}", {FLEET}}})', NODES), severity)
          for severity in ("critical", "warning")],
@@ -117,19 +117,14 @@ def why(board):
         "Alerts firing",
         "What Prometheus fires now, by selvage's rules. Alertmanager may hold some of it back, as "
         "it should.",
-        [Q(" or ".join(
-            f"{rank} * max by (cluster, instance, alertname, severity, subject, reason, namespace, "
-            "pod) "
-            f'(ALERTS{{alertname=~"Selvage.*", alertstate="firing", severity="{severity}", '
-            f"{FLEET}}})"
-            for severity, rank in (("critical", 3), ("warning", 2), ("info", 1))
-        ))],
+        [Q("max by (cluster, instance, alertname, severity, kind, value, subject, reason, namespace, pod) "
+           f'(ALERTS{{alertname=~"Selvage.*", alertstate="firing", {FLEET}}})')],
         [Col("severity", "Severity", values={
-            "critical": ("critical", BAD), "warning": ("warning", WARN), "info": ("info", PLAIN),
-         }, width=90), Col("alertname", "Alert", width=210), CLUSTER, NODE,
-         Col("subject", "Subject"), Col("reason", "Reason"), Col("namespace", "Namespace"),
-         Col("pod", "Pod")],
-        sort=["instance", "-@A"], empty="No alert of selvage fires.",
+            "critical": ("critical", BAD), "warning": ("warning", WARN),
+         }, width=90), Col("alertname", "Alert", width=210), CLUSTER, Col("kind", "In common"),
+         Col("value", "Value"), NODE, Col("subject", "Subject"), Col("reason", "Reason"),
+         Col("namespace", "Namespace"), Col("pod", "Pod")],
+        sort=["severity", "instance"], empty="No alert of selvage fires.",
     ), 17, 8)
 
 

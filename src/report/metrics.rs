@@ -194,7 +194,11 @@ fn gpudirect(out: &mut Exposition, report: &Report) {
         out.push("selvage_gpudirect_path", &[&port_view::word(path)], here);
     }
     out.push("selvage_gds_ready", &[], port_view::gds_ready(report));
-    let storage = port_view::gpudirect(report).and_then(|facts| facts.nvidia_fs.value());
+    let facts = port_view::gpudirect(report);
+    if let Some(driver) = facts.and_then(|facts| facts.driver.value()) {
+        out.push("selvage_gpu_driver_info", &[&driver.version], true);
+    }
+    let storage = facts.and_then(|facts| facts.nvidia_fs.value());
     let errors = storage.into_iter().flat_map(|facts| &facts.errors);
     for (name, count) in errors.take(MAX_EVENTS) {
         out.push("selvage_gds_errors_total", &[name], *count);

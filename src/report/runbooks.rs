@@ -1,10 +1,10 @@
 //! The runbooks, inside the binary: a cluster without a way out has them, too. Alerts, findings and
 //! the page at `/` lead to the same one.
 
-/// A page of the runbooks, named as its alert.
+/// A page of the runbooks, about an alert or about the reasons of findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Runbook {
-    /// Name of alert and page.
+    /// Name of the page; of its alert, too, where it has one of its own.
     pub name: &'static str,
     /// Reasons of findings that it is about; none where the alert is about something else.
     pub reasons: &'static [&'static str],
@@ -50,7 +50,7 @@ impl Runbook {
 
 macro_rules! runbooks {
     ($($name:literal [$($reason:literal)*])*) => {
-        /// All pages, in the order in which alerts stand in the rules.
+        /// All pages.
         pub const RUNBOOKS: &[Runbook] = &[$(Runbook {
             name: $name,
             reasons: &[$($reason),*],
@@ -60,9 +60,8 @@ macro_rules! runbooks {
 }
 
 runbooks! {
-    "SelvageFabricUnready" []
-    "SelvageFabricDegraded" []
     "SelvageFabricUnknown" ["NoFabric" "NotAFabricNode" "NoData" "NoActiveRail" "Starting" "Settling" "NeverUp" "LinkUnproven" "StateUnreadable" "RateUnreadable" "GidsUnreadable" "BusUnreadable" "PciUnreadable" "GpuDirectUnknown" "GdsUnreadable"]
+    "SelvageGroupFailing" []
     "SelvageFabricUnreadyShare" []
     "SelvageRailDown" ["SubnetManagerAway" "RailsDownTogether" "CardLinksDown" "LinkDown" "LinkInit" "PhysDisabled" "BondLegDown" "PortNotAuthenticated" "NoLid" "NoUverbs" "NoPartition"]
     "SelvageDeviceMissing" ["RailVanished" "RailMoved" "DeviceVanished" "MissingRail" "NicFellOff" "RailWithoutDriver"]
@@ -103,7 +102,6 @@ runbooks! {
     "SelvageAgentAbsent" []
     "SelvageSourceStalled" ["SourceStalled" "SourceFailing"]
     "SelvageKernelLogLost" ["KernelLogLost" "KernelLogBlind"]
-    "SelvageReportStale" []
     "SelvageCertificateExpiry" []
 }
 
@@ -115,11 +113,13 @@ pub fn page_of(reason: &str) -> Option<&'static str> {
     Some(page.name)
 }
 
-/// The page of a name as the pages' own links have it, without `.md`; the list for none.
+/// The page of a name as the pages' own links have it, without `.md`, or of a finding's reason, as
+/// alerts about findings have it; the list for none.
 pub fn find(name: &str) -> Option<Runbook> {
+    let about = |page: &&Runbook| page.name == name || page.reasons.contains(&name);
     match name {
         "" | "README" => Some(INDEX),
-        _ => RUNBOOKS.iter().find(|page| page.name == name).copied(),
+        _ => RUNBOOKS.iter().find(about).copied(),
     }
 }
 
@@ -186,6 +186,7 @@ mod tests {
                 "/runbooks/SelvageRailDown.md",
                 Some(Asked::Plain(page.text)),
             ),
+            ("/runbooks/LinkDown", Some(Asked::Html(page))),
             ("/runbooks/SelvageRailDown.md.md", None),
             ("/runbooks/.md", None),
             ("/runbooks/../etc/passwd", None),

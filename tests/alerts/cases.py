@@ -2,73 +2,52 @@
 
 # The node's label `cluster` keeps the cases apart. Alert, reason, and labels that differ.
 CASES = {
-    "a dead node pages once": (
+    "a dead node is one alert": (
         [
-            "SelvageFabricUnready", "SelvageGpuMissing GpuFellOff", "SelvageXidFatal XidFatal",
-            "SelvageXidFatal GpuRecoveryRequired", "SelvageDeviceMissing RailVanished",
-            "SelvageNicHealth NicFatalError", "SelvageRailDown LinkDown", "SelvageLinkErrors SymbolErrors",
-            "SelvageRetransmission PacketLoss", "SelvagePcieDegraded PcieErrors", "SelvageNcclInitHang",
-            "SelvageSourceStalled", "SelvageRailDown LinkDown @gpu-02",
+            "SelvageNodeUnready", "SelvageNodeDegraded", "SelvageNodeNotice XidUnknown", "SelvageXidHardware",
+            "SelvageFabricUnknown", "SelvageSourceStalled", "SelvageNcclInitHang", "SelvageNodeUnready @gpu-02",
         ],
-        ["SelvageGpuMissing GpuFellOff", "SelvageRailDown LinkDown @gpu-02"],
+        ["SelvageNodeUnready", "SelvageNodeUnready @gpu-02"],
     ),
-    "a rail, not its verdict": (
-        ["SelvageFabricUnready", "SelvageRailDown LinkDown"], ["SelvageRailDown LinkDown"],
+    "what degrades stands alone": (
+        ["SelvageNodeDegraded", "SelvageNcclTcpFallback"], ["SelvageNodeDegraded", "SelvageNcclTcpFallback"],
     ),
-    "a verdict alone": (["SelvageFabricUnready"], ["SelvageFabricUnready"]),
-    "what degrades, not the verdict": (
-        ["SelvageFabricDegraded", "SelvageRateBelowPeers RateBelowPeers"],
-        ["SelvageRateBelowPeers RateBelowPeers"],
-    ),
-    "what is for information hides no verdict": (
-        ["SelvageFabricDegraded", "SelvageCnpSurge CongestionNotifications"],
-        ["SelvageFabricDegraded", "SelvageCnpSurge CongestionNotifications"],
-    ),
-    "a certificate hides no verdict": (
-        ["SelvageFabricDegraded", "SelvageCertificateExpiry"],
-        ["SelvageFabricDegraded", "SelvageCertificateExpiry"],
+    "a certificate and an API server that does not answer are no symptoms": (
+        ["SelvageNodeUnready", "SelvageNodeNotTold", "SelvageCertificateExpiry"],
+        ["SelvageNodeUnready", "SelvageNodeNotTold", "SelvageCertificateExpiry"],
     ),
     "why the verdict is unknown": (
         ["SelvageFabricUnknown", "SelvageSourceStalled"], ["SelvageSourceStalled"],
     ),
     "no agent: the rest is of the past": (
-        ["SelvageAgentDown", "SelvageAgentAbsent", "SelvageGpuMissing GpuFellOff", "SelvageFabricUnready"],
+        ["SelvageAgentDown", "SelvageAgentAbsent", "SelvageNodeUnready", "SelvageFabricUnknown", "SelvageNodeNotTold"],
         ["SelvageAgentDown"],
     ),
-    "a switch, not the verdicts of its nodes": (
+    "the fleet, not its nodes": (
         [
-            "SelvageFabricUnreadyShare", "SelvageRailDown LinkDown", "SelvageFabricUnready @gpu-02",
-            "SelvageRailDown LinkDown @gpu-02", "SelvageGpuMissing GpuFellOff @gpu-03",
-            "SelvagePfcPauseStorm PfcStorm @gpu-04",
+            "SelvageFabricUnreadyShare", "SelvageTaintWithheld", "SelvageNodeUnready", "SelvageFabricUnknown @gpu-02",
+            "SelvageNodeDegraded @gpu-03", "SelvageAgentDown @gpu-04",
         ],
-        [
-            "SelvageFabricUnreadyShare", "SelvageRailDown LinkDown", "SelvageRailDown LinkDown @gpu-02",
-            "SelvageGpuMissing GpuFellOff @gpu-03", "SelvagePfcPauseStorm PfcStorm @gpu-04",
-        ],
+        ["SelvageFabricUnreadyShare", "SelvageNodeDegraded @gpu-03", "SelvageAgentDown @gpu-04"],
     ),
-    "that the API is not told is no symptom": (
-        ["SelvageRailDown LinkDown", "SelvageNodeNotTold", "SelvageCertificateExpiry"],
-        ["SelvageRailDown LinkDown", "SelvageNodeNotTold", "SelvageCertificateExpiry"],
+    "a rollout, not its agents": (
+        ["SelvageAgentsSilent", "SelvageAgentDown", "SelvageAgentAbsent @gpu-02", "SelvageNodeUnready @gpu-03"],
+        ["SelvageAgentsSilent", "SelvageNodeUnready @gpu-03"],
     ),
-    "a full budget is told beside its nodes": (
-        ["SelvageTaintWithheld", "SelvageXidFatal XidFatal"],
-        ["SelvageTaintWithheld", "SelvageXidFatal XidFatal"],
-    ),
-    "the part, not the count": (
-        ["SelvageDeviceMissing RailVanished", "SelvageDeviceMissing MissingRail"],
-        ["SelvageDeviceMissing RailVanished"],
+    "a group mutes no other page": (
+        ["SelvageGroupFailing", "SelvageFabricUnreadyShare", "SelvageNodeUnready"],
+        ["SelvageGroupFailing", "SelvageFabricUnreadyShare"],
     ),
     "a fallback, not its suspicion": (
-        ["SelvageNcclTcpFallback", "SelvageNcclSuspect", "SelvageNcclNoRdma NoRdmaRequested", "SelvageNcclGpuDirectOff"],
-        ["SelvageNcclTcpFallback"],
+        ["SelvageNcclTcpFallback", "SelvageNcclSuspect"], ["SelvageNcclTcpFallback"],
     ),
     "another pod's": (
         ["SelvageNcclTcpFallback", "SelvageNcclSuspect /train-1"],
         ["SelvageNcclTcpFallback", "SelvageNcclSuspect /train-1"],
     ),
     "the node, not the jobs on it": (
-        ["SelvageRailDown LinkDown", "SelvageNcclTcpFallback", "SelvageNcclTcpFallback @gpu-02 /train-1"],
-        ["SelvageRailDown LinkDown", "SelvageNcclTcpFallback @gpu-02 /train-1"],
+        ["SelvageNodeUnready", "SelvageNcclTcpFallback", "SelvageNcclTcpFallback @gpu-02 /train-1"],
+        ["SelvageNodeUnready", "SelvageNcclTcpFallback @gpu-02 /train-1"],
     ),
 }
 

@@ -56,7 +56,7 @@ class RealAlertmanager(unittest.TestCase):
                     for labels, by in ((pair[0], pair[1]), (pair[1], pair[0]))
                     if not mutes(by, labels)
                 ]
-        self.assertGreater(len(title_of), 1000)
+        self.assertGreater(len(title_of), 200)
         with server.alertmanager(CONFIG) as url:
             found = server.settled(url, posted, expected, 120.0)
         keyed = {tuple(sorted(each.items())) for each in found}

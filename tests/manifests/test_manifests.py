@@ -144,7 +144,7 @@ class Base(unittest.TestCase):
     def test_components(self):
         added = {
             "admission-policy": {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"},
-            "alerts": {"PrometheusRule"},
+            "alerts": {"PrometheusRule", "Service"},
             "dashboards": set(),
             "dot1x": set(),
             "dry-run": set(),
