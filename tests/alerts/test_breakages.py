@@ -35,8 +35,8 @@ def on_alertmanager(root):
 # File, text, what stands in its place, the check that must complain.
 BREAKAGES = [
     (RULES, 'status="failing"}\n          ) == 1\n          unless on (cluster, instance) instance:selvage_node_quiet:bool\n'
-     "        for: 5m", 'status="failing"}\n          ) == 1\n        for: 5m', unit("node")),
-    (RULES, "for: 5m\n        keep_firing_for: 5m", "for: 4m\n        keep_firing_for: 5m", unit("node")),
+     "        for: 10m", 'status="failing"}\n          ) == 1\n        for: 10m', unit("node")),
+    (RULES, "for: 10m\n        keep_firing_for: 5m", "for: 9m\n        keep_firing_for: 5m", unit("node")),
     (RULES, "        keep_firing_for: 5m\n", "", unit("node")),
     (RULES, 'caused_by="", status="failing"', 'status="failing"', unit("node")),
     (RULES, 'status="failing"', 'status=~"failing|unknown"', unit("node")),
@@ -84,10 +84,7 @@ BREAKAGES = [
     (CONFIG, "equal: [cluster, instance]", "equal: [cluster, instance, alertname]", on_alertmanager),
     (CONFIG, "\ninhibit_rules:\n", "\ninhibit_rules: []\nx:\n", rules.amtool),
     (CONFIG, 'target_matchers: [alertname=~"Selvage(AgentDown|AgentAbsent)"]', 'target_matchers: [scope="node"]', on_alertmanager),
-    (CONFIG, '[alertname="SelvageSourceStalled"]\n    target_matchers: [alertname="SelvageFabricUnknown"]',
-     '[alertname="SelvageSourceStalled"]\n    target_matchers: [alertname=~"Selvage(FabricUnknown|AgentsSilent)"]\n  '
-     '- source_matchers: [alertname="SelvageSourceStalled"]\n    target_matchers: [severity="critical"]\n    equal: [cluster]',
-     rules.inhibition),
+    (CONFIG, 'source_matchers: [alertname="SelvageAgentsSilent"]', 'source_matchers: [alertname="SelvageNodeUnready"]', rules.inhibition),
 ]
 
 
