@@ -15,26 +15,10 @@ HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE / "selvage.rules.yaml"
 RULE = HERE / "prometheusrule.yaml"
 CHART = HERE.parent / "manifests/helm/selvage/files/prometheusrule.yaml"
-# Where runbook_url leads; the Service below serves it.
+# Where runbook_url leads; the Service in runbooks.yaml serves it.
 BASE = "http://selvage-runbooks.selvage.svc/runbooks/"
 HEADER = """\
 # Made by alerts/generate.py from selvage.rules.yaml; what holds for all rules stands there.
-# The agents' own runbooks, which runbook_url leads to: any of them answers.
-apiVersion: v1
-kind: Service
-metadata:
-  name: selvage-runbooks
-  namespace: selvage
-spec:
-  selector:
-    app.kubernetes.io/name: selvage
-    app.kubernetes.io/component: agent
-  ports:
-    - name: runbooks
-      port: 80
-      targetPort: metrics
-      protocol: TCP
----
 apiVersion: monitoring.coreos.com/v1
 kind: PrometheusRule
 metadata:

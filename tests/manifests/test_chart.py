@@ -250,19 +250,22 @@ class Monitoring(unittest.TestCase):
 
     def test_alerts(self):
         before = self.rules({})
-        after = self.rules({"disabled": {"SelvageRailDown": True, "SelvageAgentDown": False},
-                            "severities": {"SelvageLinkErrors": "page"},
+        after = self.rules({"disabled": {"SelvageNodeNotice": True, "SelvageAgentDown": False},
+                            "severities": {"SelvageNodeDegraded": "page"},
                             "runbookBaseUrl": "https://wiki.example.com/books/"})
-        self.assertEqual([each for each in before if each.get("alert") != "SelvageRailDown"][0], after[0])
+        self.assertEqual([each for each in before if each.get("alert") != "SelvageNodeNotice"][0], after[0])
         gone = [each.get("alert") for each in before]
         for each in after:
             gone.remove(each.get("alert"))
-        self.assertEqual(set(gone), {"SelvageRailDown"})
+        self.assertEqual(set(gone), {"SelvageNodeNotice"})
         for each in after:
             if "alert" in each:
-                self.assertEqual(each["annotations"]["runbook_url"],
-                                 f"https://wiki.example.com/books/{each['alert']}")
-        (severity,) = {each["labels"]["severity"] for each in after if each.get("alert") == "SelvageLinkErrors"}
+                self.assertRegex(each["annotations"]["runbook_url"],
+                                 r"^https://wiki\.example\.com/books/(Selvage\w+|{{ \$labels\.reason }})$")
+        for each in before:
+            if "alert" in each:
+                self.assertTrue(each["annotations"]["runbook_url"].startswith("http://selvage-runbooks.selvage.svc/runbooks/"))
+        (severity,) = {each["labels"]["severity"] for each in after if each.get("alert") == "SelvageNodeDegraded"}
         self.assertEqual(severity, "page")
         self.assertNotIn("page", {each["labels"]["severity"] for each in before if "alert" in each})
 
