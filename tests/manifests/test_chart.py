@@ -302,14 +302,18 @@ class Releases(unittest.TestCase):
         selectors = [the(found, "DaemonSet")["spec"]["selector"]["matchLabels"],
                      the(found, "PodMonitor")["spec"]["selector"]["matchLabels"],
                      the(found, "NetworkPolicy")["spec"]["podSelector"]["matchLabels"],
-                     the(found, "Service")["spec"]["selector"]]
+                     *(each["spec"]["selector"] for each in of_kind(found, "Service"))]
         for selector in selectors:
             own = [labels for labels in templates if selector.items() <= labels.items()]
             self.assertEqual(own, [the(found, "DaemonSet")["spec"]["template"]["metadata"]["labels"]])
         wanted = the(found, "ServiceMonitor")["spec"]["selector"]["matchLabels"]
-        services = [the(each, "Service")["metadata"] for each in releases]
+        def scraped(release):
+            return [each["metadata"] for each in of_kind(release, "Service")
+                    if each["spec"]["ports"][0]["name"] == "metrics"]
+
+        services = [each for release in releases for each in scraped(release)]
         self.assertEqual([each["name"] for each in services if wanted.items() <= each["labels"].items()],
-                         [the(found, "Service")["metadata"]["name"]])
+                         [each["name"] for each in scraped(found)])
 
     def test_each_is_whole(self):
         """What refers to a name finds it, and the policy binds the release's own account."""
