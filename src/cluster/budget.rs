@@ -157,15 +157,10 @@ impl Ledger {
         }
         let entered = ledger.claims.contains_key(node);
         let fresh = group.is_some() || self.counted_within(COUNT_GOOD_FOR, now);
-        if entered {
-            // Renewing takes no room.
-            ledger.claims.insert(node.into(), resource_version.into());
-            return Step::ClaimThenGo(ledger);
-        }
         let full = ledger.claims.len() >= ledger.limit(max);
-        if fresh && !full {
-            ledger.claims.insert(node.into(), resource_version.into());
-            return Step::ClaimThenGo(ledger);
+        // Renewing takes no room.
+        if entered || fresh && !full {
+            return Step::ClaimThenGo(ledger.with(node, resource_version));
         }
         if group.is_some() {
             return Step::Withhold(Withheld::Spent, Some(ledger));
@@ -191,11 +186,7 @@ impl Ledger {
     /// The ledger with an entry for a node that was found tainted, even beyond the limit; `None` if it
     /// has one.
     pub fn adopted(&self, node: &str, resource_version: &str) -> Option<Ledger> {
-        (!self.claims.contains_key(node)).then(|| {
-            let mut ledger = self.clone();
-            ledger.claims.insert(node.into(), resource_version.into());
-            ledger
-        })
+        (!self.claims.contains_key(node)).then(|| self.with(node, resource_version))
     }
 
     /// The ledger without a node that was seen untainted at this version; `None` if it has no entry,
@@ -203,17 +194,20 @@ impl Ledger {
     pub fn released(&self, node: &str, resource_version: &str) -> Option<Ledger> {
         let entry = self.claims.get(node)?;
         let moved = is_later(resource_version, entry).unwrap_or(resource_version != entry);
-        moved.then(|| {
-            let mut ledger = self.clone();
-            ledger.claims.remove(node);
-            ledger
-        })
+        moved.then(|| self.without(node))
     }
 
     /// The ledger without a node, even if its patch may still succeed.
     pub fn without(&self, node: &str) -> Ledger {
         let mut ledger = self.clone();
         ledger.claims.remove(node);
+        ledger
+    }
+
+    /// The ledger with an entry for a node at this version.
+    fn with(&self, node: &str, resource_version: &str) -> Ledger {
+        let mut ledger = self.clone();
+        ledger.claims.insert(node.into(), resource_version.into());
         ledger
     }
 

@@ -5,7 +5,7 @@ use crate::check::nccl_suspect::{self, Suspect};
 use crate::config::Config;
 use crate::observe::pod::PodFacts;
 use crate::source::device_checkpoint;
-use crate::source::pod_processes::names;
+use crate::source::pod_processes;
 use crate::supervise;
 use crate::tcp_watch::{Netlink, TcpWatch, gpu_pods};
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ impl Watch {
         let facts: Vec<PodFacts> = running.map(|pod| PodFacts::clone(pod)).collect();
         let checkpoint = device_checkpoint::read(host);
         let names = match checkpoint.value() {
-            Some(_) => names::read(host, &self.config.nccl.pod_logs),
+            Some(_) => pod_processes::names(host, &self.config.nccl.pod_logs),
             None => BTreeMap::new(),
         };
         let pods = gpu_pods(&facts, checkpoint.value(), &names);

@@ -4,7 +4,6 @@
 mod counted;
 mod edges;
 mod memory;
-mod prune;
 mod statistics;
 
 pub use counted::Tracks;
@@ -14,7 +13,7 @@ pub use statistics::ethtool_names;
 use super::fabric::{self, SeenFabric};
 use super::kernel::KernelEvent;
 use super::kernel_log::KernelLog;
-use super::rdma::{PortState, RdmaDevice, RdmaPort};
+use super::rdma::{Function, PortState, RdmaDevice, RdmaPort};
 use super::remembered::Remembered;
 use super::snapshot::Snapshot;
 pub use super::totals::Totals;
@@ -25,6 +24,10 @@ use std::time::Duration;
 
 /// Name in [`History::other`] of the records that the kernel log overwrote before they were read.
 pub const KERNEL_LOG_LOST: &str = "kernel_log lost";
+
+/// Devices remembered, as long as that many are not there at once: virtual functions and software
+/// devices come and go with pods.
+const MAX_DEVICES: usize = 512;
 
 /// Everything remembered between samples.
 #[derive(Debug, Clone, Default)]
@@ -289,11 +292,36 @@ impl History {
                     ports: device.ports.iter().map(|port| port.number).collect(),
                     missed: 0,
                     last_seen: devices.at,
-                    main_function: prune::is_main(device),
+                    main_function: is_main(device),
                 },
             );
         }
         self.prune();
+    }
+
+    /// Forgets devices that are gone beyond the bound, with their ports: the longest gone first,
+    /// and those that may be rails last.
+    fn prune(&mut self) {
+        let over = self.devices.len().saturating_sub(MAX_DEVICES);
+        if over > 0 {
+            let mut gone: Vec<_> = (self.devices.iter())
+                .filter(|(_, seen)| seen.missed > 0)
+                .map(|(key, seen)| (seen.main_function, seen.last_seen, key.clone()))
+                .collect();
+            gone.sort();
+            for (_, _, key) in gone.into_iter().take(over) {
+                self.devices.remove(&key);
+            }
+        }
+        // A port may have been read a moment after its device was forgotten, or be of no device
+        // that was ever listed.
+        if over > 0 || self.ports.len().max(self.totals.link_edges.len()) > 2 * MAX_DEVICES {
+            let devices = &self.devices;
+            self.ports
+                .retain(|key, _| devices.contains_key(&key.device));
+            let edges = &mut self.totals.link_edges;
+            edges.retain(|key, _| devices.contains_key(&key.device));
+        }
     }
 
     fn push_pci(&mut self, snapshot: &Snapshot) {
@@ -350,6 +378,14 @@ impl History {
             }
         }
     }
+}
+
+/// Whether a device may be a rail: neither a function of another one on this host nor software.
+fn is_main(device: &RdmaDevice) -> bool {
+    matches!(
+        device.function,
+        Function::Physical | Function::VirtualInGuest
+    )
 }
 
 /// A port of a snapshot with its device.

@@ -23,7 +23,6 @@ pub struct KernelEvent {
 
 impl KernelEvent {
     /// An event that names no device yet.
-    #[must_use]
     pub fn new(what: What, text: &str) -> Self {
         let first = text.lines().next().unwrap_or_default();
         Self {
@@ -36,7 +35,6 @@ impl KernelEvent {
     }
 
     /// With the GPU or switch in this slot.
-    #[must_use]
     pub fn of_slot(self, slot: Option<String>) -> Self {
         Self { pci: slot, ..self }
     }
@@ -58,7 +56,6 @@ pub enum What {
 
 impl What {
     /// The name used in JSON and in metric labels.
-    #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             Self::Xid(_) => "xid",
@@ -209,7 +206,6 @@ pub enum RecoveryAction {
 
 impl RecoveryAction {
     /// The action for the number printed.
-    #[must_use]
     pub fn from_code(code: u32) -> Self {
         match code {
             0 => Self::None,

@@ -128,7 +128,6 @@ impl KernelLog {
 
     /// What is saved over a restart: not the link changes and refused commands that busy devices log
     /// all day, which no verdict depends on.
-    #[must_use]
     pub fn to_keep(&self) -> Self {
         let mut kept = self.clone();
         kept.devices.retain(|_, device| {
@@ -139,7 +138,6 @@ impl KernelLog {
     }
 
     /// Marks every entry as from the saved state of an earlier run.
-    #[must_use]
     pub fn restored(mut self) -> Self {
         let xids = self.gpus.values_mut().flat_map(|gpu| gpu.xids.values_mut());
         let errors = self.switches.values_mut().flat_map(BTreeMap::values_mut);
@@ -153,7 +151,6 @@ impl KernelLog {
     }
 
     /// Drops entries that only an earlier run saw.
-    #[must_use]
     pub fn without_restored(mut self) -> Self {
         self.gpus.retain(|_, gpu| {
             gpu.xids.retain(|_, xid| !xid.seen.restored);

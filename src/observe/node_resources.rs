@@ -39,7 +39,6 @@ impl NodeResources {
     /// The same with what each resource had before. The kubelet leaves the name of a resource whose
     /// plugin went away on the Node, with nothing in it: by that alone a plugin that died is not to
     /// be told from one that was replaced long ago. A name that the Node has no more is forgotten.
-    #[must_use]
     pub fn after(mut self, before: Option<&NodeResources>) -> Self {
         for (name, offered) in &mut self.resources {
             let before = before.and_then(|before| before.resources.get(name));

@@ -116,7 +116,6 @@ impl Remembered {
     }
 
     /// Parts whose value has been seen for long enough or not at all; none is waiting.
-    #[must_use]
     pub fn to_keep(&self) -> Remembered {
         let mut kept = self.clone();
         kept.parts.retain(|_, part| !part.best.is_empty());

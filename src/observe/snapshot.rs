@@ -100,7 +100,7 @@ pub enum NetnsMode {
 }
 
 /// How one source's last read of one subject went.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct SourceHealth {
     /// The source: `devices`, `link`, `counters`, `gids`, `netdev`, `ethtool`, `dcb`, `dot1x`,
     /// `vf_links`,

@@ -41,13 +41,6 @@ pub struct Increase {
     pub over: Duration,
 }
 
-impl Increase {
-    /// Per second over the watched time; never divides by less than a second.
-    pub fn per_second(self) -> f64 {
-        self.by as f64 / self.over.as_secs_f64().max(1.0)
-    }
-}
-
 /// One counter's past. The default is a wide counter without samples.
 #[derive(Debug, Clone, Default)]
 pub struct Track {

@@ -119,7 +119,7 @@ impl Sampler {
             netdevs: BTreeSet::new(),
             remembered: Remembered::default(),
             plan,
-            pool: Pool::new(),
+            pool: Pool::default(),
         };
         for source in SOURCES.iter().filter(|source| source.scope == Scope::Node) {
             sampler.add(source, "");

@@ -59,7 +59,6 @@ struct State<R> {
     workers: usize,
     /// Workers busy with jobs that are not vital.
     others: usize,
-    closed: bool,
 }
 
 impl<R> State<R> {
@@ -78,15 +77,9 @@ impl<R> Shared<R> {
     }
 }
 
-impl<R: Send + 'static> Default for Pool<R> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<R: Send + 'static> Pool<R> {
+impl<R> Default for Pool<R> {
     /// A pool without workers; the first job starts the first one.
-    pub fn new() -> Self {
+    fn default() -> Self {
         let state = State {
             queue: BTreeMap::new(),
             submitted: 0,
@@ -94,7 +87,6 @@ impl<R: Send + 'static> Pool<R> {
             urgent: false,
             workers: 0,
             others: 0,
-            closed: false,
         };
         let shared = Shared {
             state: Mutex::new(state),
@@ -105,7 +97,9 @@ impl<R: Send + 'static> Pool<R> {
             attend: None,
         }
     }
+}
 
+impl<R: Send + 'static> Pool<R> {
     /// Queues jobs and starts a worker for them: those there are have work, or hang.
     pub fn submit(&mut self, now: Millis, jobs: impl IntoIterator<Item = Job<R>>) {
         let mut state = self.shared.lock();
@@ -187,19 +181,14 @@ impl<R: Send + 'static> Pool<R> {
 impl<R> Drop for Pool<R> {
     /// Workers end with their present read; nothing waits for them.
     fn drop(&mut self) {
-        let mut state = self.shared.lock();
-        state.closed = true;
-        state.queue.clear();
+        self.shared.lock().queue.clear();
     }
 }
 
 /// Runs jobs until none is left that this worker may take.
 fn work<R>(shared: &Shared<R>) {
     let mut state = shared.lock();
-    while !state.closed {
-        let Some(job) = state.next().and_then(|rank| state.queue.remove(&rank)) else {
-            break;
-        };
+    while let Some(job) = state.next().and_then(|rank| state.queue.remove(&rank)) {
         state.others += usize::from(!job.vital);
         drop(state);
         let result = catch_unwind(AssertUnwindSafe(job.work));

@@ -64,18 +64,10 @@ pub struct Slot {
     /// Why it is not being read though it is due.
     pub idle: Option<Idle>,
     extra: Vec<Millis>,
-    /// Out beyond its deadline since then.
-    pub stalled_since: Option<Millis>,
-    /// Last end without a failure.
-    pub last_ok: Option<Millis>,
     /// Reads ended so far.
     pub ended: u64,
-    /// Duration of the last finished read.
-    pub took: Duration,
-    /// Why the last one failed.
-    pub fault: Option<Fault>,
-    /// The source does not exist here.
-    pub absent: bool,
+    /// How the last one went.
+    pub health: SourceHealth,
 }
 
 impl Slot {
@@ -116,9 +108,15 @@ const DOUBTS: [Duration; 3] = [
 impl Schedule {
     /// Adds a subject, due at once, unless it is there already.
     pub fn add(&mut self, subject: Subject, pace: Pace, now: Millis) {
+        let health = SourceHealth {
+            source: subject.source.into(),
+            subject: subject.name.as_str().into(),
+            ..SourceHealth::default()
+        };
         self.slots.entry(subject).or_insert_with(|| Slot {
             pace,
             due: now,
+            health,
             ..Slot::default()
         });
     }
@@ -206,7 +204,7 @@ impl Schedule {
     /// Holds back subjects of a device that keeps another read, and releases the others.
     fn hold_back(&mut self) {
         let hung: Vec<Subject> = (self.slots.iter())
-            .filter(|(_, slot)| slot.stalled_since.is_some())
+            .filter(|(_, slot)| slot.health.stalled_since.is_some())
             .map(|(subject, _)| subject.clone())
             .collect();
         for (subject, slot) in &mut self.slots {
@@ -232,27 +230,18 @@ impl Schedule {
         let Some(slot) = self.slots.get_mut(subject) else {
             return false;
         };
-        let before = (
-            slot.fault.clone(),
-            slot.absent,
-            slot.stalled_since,
-            slot.idle,
-        );
-        let first = slot.ended == 0;
+        let health = &mut slot.health;
+        let was_out = health.stalled_since.take().is_some() | slot.idle.take().is_some();
+        let before = (health.absent, health.fault.take());
         slot.started = None;
-        slot.idle = None;
-        slot.stalled_since = None;
-        slot.took = took;
         slot.ended += 1;
-        slot.absent = ended == Ended::Absent;
+        health.micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        health.absent = ended == Ended::Absent;
         match ended {
-            Ended::Failed(fault) => slot.fault = Some(fault),
-            Ended::Ok | Ended::Absent => {
-                slot.fault = None;
-                slot.last_ok = Some(now);
-            }
+            Ended::Failed(fault) => health.fault = Some(fault),
+            Ended::Ok | Ended::Absent => health.last_ok = Some(now),
         }
-        first || before != (slot.fault.clone(), slot.absent, None, None)
+        slot.ended == 1 || was_out || before != (health.absent, health.fault.clone())
     }
 
     /// Marks reads that are out beyond their deadline, and those that no worker started for as long.
@@ -263,9 +252,9 @@ impl Schedule {
             let deadline = slot.pace.deadline;
             match (slot.started, slot.began) {
                 (Some(_), Some(began))
-                    if slot.stalled_since.is_none() && now.since(began) >= deadline =>
+                    if slot.health.stalled_since.is_none() && now.since(began) >= deadline =>
                 {
-                    slot.stalled_since = Some(began);
+                    slot.health.stalled_since = Some(began);
                     any = true;
                 }
                 (Some(started), None) if slot.idle.is_none() && now.since(started) >= deadline => {
@@ -282,7 +271,7 @@ impl Schedule {
     pub fn next_attention(&self) -> Option<Millis> {
         self.slots
             .values()
-            .filter(|slot| slot.stalled_since.is_none() && slot.idle.is_none())
+            .filter(|slot| slot.health.stalled_since.is_none() && slot.idle.is_none())
             .map(|slot| match slot.began.or(slot.started) {
                 Some(out) if slot.started.is_some() => out.plus(slot.pace.deadline),
                 _ => slot
@@ -295,14 +284,14 @@ impl Schedule {
 
     /// How many reads hang.
     pub fn hung(&self) -> usize {
-        let hung = |slot: &&Slot| slot.stalled_since.is_some();
+        let hung = |slot: &&Slot| slot.health.stalled_since.is_some();
         self.slots.values().filter(hung).count()
     }
 
     /// Whether nothing is out but what is stalled.
     pub fn quiet(&self) -> bool {
         (self.slots.values()).all(|slot| {
-            slot.started.is_none() || slot.stalled_since.is_some() || slot.idle.is_some()
+            slot.started.is_none() || slot.health.stalled_since.is_some() || slot.idle.is_some()
         })
     }
 
@@ -311,9 +300,9 @@ impl Schedule {
     pub fn answered(&self, times: impl Fn(&Subject) -> u64) -> bool {
         self.slots.iter().all(|(subject, slot)| {
             slot.ended >= times(subject)
-                || slot.stalled_since.is_some()
+                || slot.health.stalled_since.is_some()
                 || slot.idle.is_some()
-                || (slot.ended > 0 && (slot.absent || slot.fault.is_some()))
+                || (slot.ended > 0 && (slot.health.absent || slot.health.fault.is_some()))
         })
     }
 }
@@ -331,19 +320,8 @@ const FOLLOWED_ELSEWHERE: [&str; 2] = ["kernel_log", "pod_logs"];
 pub fn report_health(snapshot: &mut Snapshot, schedule: &Schedule) {
     let hung = schedule.hung();
     let healths = schedule.slots().map(|(subject, slot)| {
-        let health = SourceHealth {
-            source: subject.source.into(),
-            subject: subject.name.as_str().into(),
-            last_ok: slot.last_ok,
-            micros: u64::try_from(slot.took.as_micros()).unwrap_or(u64::MAX),
-            stalled_since: slot.stalled_since,
-            fault: match slot.idle {
-                Some(idle) => Some(unread(idle, hung)),
-                None => slot.fault.clone(),
-            },
-            absent: slot.absent,
-            via: None,
-        };
+        let mut health = slot.health.clone();
+        health.fault = slot.idle.map(|idle| unread(idle, hung)).or(health.fault);
         // `link/0000:19:00.0`, or the source alone where there is only one subject.
         let key = match subject.name.as_str() {
             "" => subject.source.into(),

@@ -102,30 +102,40 @@ fn bare(
         .iter()
         .filter_map(|bdf| pci_id(host, &pci_function_dir(*bdf)));
     let models: BTreeSet<String> = ids.collect();
-    let candidates = classes.iter().filter(|(bdf, class)| {
-        is_network(*class)
-            // A leg of a bond has its driver; a port of a card without any driver is missing.
-            && pci_id(host, &pci_function_dir(*bdf)).as_deref() != Some(DATA_DIRECT)
-            && (!cards.contains(&bdf.slot())
-                || !rdma.contains(bdf) && driver(host, *bdf).is_none())
-    });
-    let nics = candidates.filter_map(|(bdf, class)| {
-        let dir = pci_function_dir(*bdf);
-        let id = pci_id(host, &dir)?;
+    let nics = classes.iter().filter_map(|(bdf, class)| {
+        if !is_network(*class) || rdma.contains(bdf) {
+            return None;
+        }
+        let nic = nic(host, *bdf, *class)?;
+        // A leg of a bond has its driver; a port of a card without any driver is missing.
+        let missing = !cards.contains(&bdf.slot()) || nic.driver.is_none();
         let carries_rdma = class >> 8 == INFINIBAND
-            || RDMA_MAKERS.iter().any(|maker| id.starts_with(maker))
-            || models.contains(&id);
-        let held = tree::list(host, dir.join("infiniband")).into_value();
-        let nic = || BareNic {
-            unseen: held.is_some_and(|names| !names.is_empty()),
-            id,
-            class: format!("{class:06x}"),
-            driver: driver(host, *bdf),
-            distances: distances(*bdf),
-        };
-        (carries_rdma && !tree::exists(host, dir.join("physfn"))).then(|| (bdf.to_string(), nic()))
+            || RDMA_MAKERS.iter().any(|maker| nic.id.starts_with(maker))
+            || models.contains(&nic.id);
+        (missing && carries_rdma && nic.id != DATA_DIRECT).then(|| {
+            let held = tree::names(host, pci_function_dir(*bdf).join("infiniband"));
+            let (unseen, distances) = (!held.is_empty(), distances(*bdf));
+            let nic = BareNic {
+                unseen,
+                distances,
+                ..nic
+            };
+            (bdf.to_string(), nic)
+        })
     });
     nics.take(MAX_BARE).collect()
+}
+
+/// A network function by itself; none of a virtual function, or one that is gone.
+fn nic(host: &Host, bdf: Bdf, class: u64) -> Option<BareNic> {
+    let dir = pci_function_dir(bdf);
+    let nic = BareNic {
+        id: pci_id(host, &dir)?,
+        class: format!("{class:06x}"),
+        driver: driver(host, bdf),
+        ..BareNic::default()
+    };
+    (!tree::exists(host, dir.join("physfn"))).then_some(nic)
 }
 
 /// See [`PciFacts::rdma_capable`].
@@ -150,20 +160,13 @@ fn rdma_capable(
     };
     let network = classes.iter().filter(|(_, class)| *class >> 16 == NETWORK);
     let nics = network.filter_map(|(bdf, class)| {
-        let dir = pci_function_dir(*bdf);
-        let (id, driver) = (pci_id(host, &dir)?, driver(host, *bdf));
+        let nic = nic(host, *bdf, *class)?;
         let by_driver = |driver: &String| RDMA_DRIVERS.split(' ').any(|known| known == driver);
-        let capable = RDMA_IDS.iter().any(|start| id.starts_with(start))
-            || driver.as_ref().is_some_and(by_driver);
+        let capable = RDMA_IDS.iter().any(|start| nic.id.starts_with(start))
+            || nic.driver.as_ref().is_some_and(by_driver);
         // The other leg of a bond, whose card has its RDMA device.
-        let leg = cards.contains(&bdf.slot()) && driver.is_some();
-        let own = capable && !leg && !rdma.contains(bdf) && !tree::exists(host, dir.join("physfn"));
-        let nic = BareNic {
-            id,
-            class: format!("{class:06x}"),
-            driver,
-            ..BareNic::default()
-        };
+        let leg = cards.contains(&bdf.slot()) && nic.driver.is_some();
+        let own = capable && !leg && !rdma.contains(bdf);
         (own && !carries_route(*bdf)).then(|| (bdf.to_string(), nic))
     });
     Reading::Value(nics.take(MAX_BARE).collect())

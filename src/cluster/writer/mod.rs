@@ -13,7 +13,8 @@ use super::rate_limit::{self, Gate, Gates, Limits};
 use super::settings::ClusterSettings;
 use super::silence::Mutes;
 use crate::check::CHECKS;
-use crate::report::ClusterStatus;
+use crate::observe::node_resources::NodeResources;
+use crate::report::{ClusterStatus, Report};
 use crate::units::cut;
 use futures::StreamExt;
 use kube::runtime::WatchStreamExt;
@@ -24,12 +25,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use taint_budget::TaintBudget;
+use tokio::sync::{mpsc, watch};
 
 mod apply;
-mod channels;
 mod taint_budget;
-
-pub use channels::{NodeFacts, WriterChannels};
 
 /// Conflicts in a row that are retried at once. An admission policy that denies a write may answer as a
 /// failed test does.
@@ -37,6 +36,45 @@ const CONFLICTS_MAX: u32 = 5;
 
 /// Requests in a row without an answer after which the server's address is read again.
 const RECONNECT_AFTER: u32 = 5;
+
+/// What the Node object says that the agent judges by.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct NodeFacts {
+    /// Whether the Node carried our taint when it was first seen; `None` until then.
+    pub found_tainted: Option<bool>,
+    /// Checks, and the taint, that an operator muted by annotation.
+    pub mutes: Mutes,
+    /// Value of the annotation that accepts the machine as it is; `None` if it is absent or no moment.
+    pub accept: Option<jiff::Timestamp>,
+    /// What the Node promises to pods; `None` until the kubelet reports.
+    pub offer: Option<Arc<NodeResources>>,
+}
+
+/// What reaches and leaves the writer.
+pub struct WriterChannels {
+    /// Reports; only the latest counts.
+    pub reports: watch::Receiver<Arc<Report>>,
+    /// Changes of verdict, each of which is published.
+    pub changes: mpsc::Receiver<EventRequest>,
+    /// Events on pods, each of which is published.
+    pub pod_events: mpsc::Receiver<EventRequest>,
+    /// What the writer has done, for those who show it. `None` until it runs.
+    pub status: watch::Sender<Option<Arc<ClusterStatus>>>,
+    /// What the Node says, for the agent.
+    pub node: watch::Sender<NodeFacts>,
+}
+
+impl WriterChannels {
+    /// Sends what has changed.
+    fn send(&self, status: &ClusterStatus, facts: &NodeFacts) {
+        if self.status.borrow().as_deref() != Some(status) {
+            self.status.send_replace(Some(Arc::new(status.clone())));
+        }
+        if *self.node.borrow() != *facts {
+            self.node.send_replace(facts.clone());
+        }
+    }
+}
 
 /// What the writer works with; constant while it runs.
 struct Context {

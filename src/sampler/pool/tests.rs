@@ -47,7 +47,7 @@ fn workers<R: Send + 'static>(pool: &Pool<R>) -> usize {
 
 #[tokio::test]
 async fn hung_reads_do_not_hold_up_others() {
-    let mut pool = Pool::new();
+    let mut pool = Pool::default();
     let (releases, mut work): (Vec<_>, Vec<_>) = (100..107).map(hung).unzip();
     work.extend((0..5).map(quick));
     pool.submit(Millis(0), work);
@@ -67,7 +67,7 @@ async fn hung_reads_do_not_hold_up_others() {
 
 #[tokio::test]
 async fn one_thread_does_it_all_while_nothing_hangs() {
-    let mut pool = Pool::new();
+    let mut pool = Pool::default();
     for round in 0..20 {
         pool.submit(Millis(round), (0..50).map(quick));
         // One more where the last one has not ended yet.
@@ -78,7 +78,7 @@ async fn one_thread_does_it_all_while_nothing_hangs() {
 
 #[tokio::test]
 async fn urgent_work_goes_first() {
-    let mut pool = Pool::new();
+    let mut pool = Pool::default();
     let (order, seen) = mpsc::channel();
     let note = |name: &'static str| -> Work {
         let order = order.clone();
@@ -103,7 +103,7 @@ async fn urgent_work_goes_first() {
 
 #[tokio::test]
 async fn a_panic_costs_its_own_result_only() {
-    let mut pool = Pool::new();
+    let mut pool = Pool::default();
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let panics: Work = Box::new(|| panic!("a bug"));
@@ -114,7 +114,7 @@ async fn a_panic_costs_its_own_result_only() {
 
 #[tokio::test]
 async fn results_do_not_wait_behind_a_read_that_hangs() {
-    let mut pool = Pool::new();
+    let mut pool = Pool::default();
     let (_release, last) = hung(0);
     pool.submit(Millis(0), [quick(1), last]);
     // The quick one's result may be held back for a batch; the timer fetches it.
@@ -131,7 +131,7 @@ async fn results_do_not_wait_behind_a_read_that_hangs() {
 
 #[tokio::test]
 async fn what_hangs_leaves_threads_to_what_is_vital() {
-    let mut pool = Pool::new();
+    let mut pool = Pool::default();
     let (releases, work): (Vec<_>, Vec<_>) = (100..200).map(hung).unzip();
     pool.submit(Millis(0), work);
     for step in 1..20 {
@@ -154,7 +154,7 @@ async fn what_hangs_leaves_threads_to_what_is_vital() {
 
 #[tokio::test]
 async fn with_every_worker_stuck_nothing_wakes_and_the_first_free_one_goes_on() {
-    let mut pool = Pool::new();
+    let mut pool = Pool::default();
     let (mut releases, work): (Vec<_>, Vec<_>) = (100..180).map(hung).unzip();
     pool.submit(Millis(0), work.into_iter().map(vital));
     for step in 1..20 {
@@ -173,7 +173,7 @@ async fn with_every_worker_stuck_nothing_wakes_and_the_first_free_one_goes_on() 
 
 #[tokio::test]
 async fn threads_end_with_the_pool() {
-    let mut pool = Pool::new();
+    let mut pool = Pool::default();
     pool.submit(Millis(0), [quick(1)]);
     results(&mut pool, 1).await;
     let shared = Arc::downgrade(&pool.shared);

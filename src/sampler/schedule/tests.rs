@@ -37,7 +37,7 @@ fn one_in_flight_and_a_hung_read_delays_no_neighbour() {
         .slots()
         .find(|(subject, _)| **subject == link("a"))
         .unwrap();
-    assert_eq!(stalled.1.stalled_since, Some(Millis(0)));
+    assert_eq!(stalled.1.health.stalled_since, Some(Millis(0)));
     // It comes back: no longer stalled, and read again.
     schedule.end(
         &link("a"),
@@ -172,7 +172,7 @@ fn a_read_that_no_worker_started_waits_and_does_not_hang() {
     assert_eq!(schedule.next_attention(), Some(Millis(5_000)));
     assert!(schedule.mark_stalled(Millis(5_000)));
     let slot = |schedule: &Schedule| schedule.slots().next().unwrap().1.clone();
-    assert_eq!(slot(&schedule).stalled_since, None);
+    assert_eq!(slot(&schedule).health.stalled_since, None);
     assert_eq!(slot(&schedule).idle, Some(Idle::NoReader(Millis(0))));
     assert!(schedule.answered(|_| 1) && schedule.quiet());
     // Told once, and nothing wakes for it.
@@ -184,7 +184,7 @@ fn a_read_that_no_worker_started_waits_and_does_not_hang() {
     assert!(!schedule.mark_stalled(Millis(12_999)));
     assert_eq!(schedule.next_attention(), Some(Millis(13_000)));
     assert!(schedule.mark_stalled(Millis(13_000)));
-    assert_eq!(slot(&schedule).stalled_since, Some(Millis(8_000)));
+    assert_eq!(slot(&schedule).health.stalled_since, Some(Millis(8_000)));
 }
 
 #[test]

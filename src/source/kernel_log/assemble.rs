@@ -30,7 +30,6 @@ struct Report {
 
 impl Assembler {
     /// An assembler; `any_facility` accepts what user space wrote to the kernel log.
-    #[must_use]
     pub fn new(any_facility: bool) -> Self {
         Self {
             any_facility,

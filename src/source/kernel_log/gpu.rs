@@ -40,7 +40,6 @@ pub fn lost(message: &str) -> Option<KernelEvent> {
 }
 
 /// The GPU that the first line of a report on a failed probe names, when the line stands alone.
-#[must_use]
 pub fn probe_report_start(message: &str) -> Option<String> {
     let rest = message.strip_prefix("NVRM: The NVIDIA GPU ")?;
     let (address, _) = take_address(rest)?;
@@ -48,7 +47,6 @@ pub fn probe_report_start(message: &str) -> Option<String> {
 }
 
 /// Whether a text holds the ending of a report on a failed probe.
-#[must_use]
 pub fn probe_verdict(s: &str) -> bool {
     says_any(s, &PHRASES.endings)
 }

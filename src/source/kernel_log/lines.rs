@@ -26,7 +26,6 @@ pub struct Message {
 
 impl Message {
     /// As `/dev/kmsg` would give it, under this number.
-    #[must_use]
     pub fn raw(&self, seq: u64) -> String {
         let mut raw = format!("{},{seq},{},-;", self.priority, self.ts_us);
         for byte in self.text.bytes() {
@@ -99,19 +98,16 @@ impl<'a> Lines<'a> {
     }
 
     /// Number of well-formed lines.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.lines.len()
     }
 
     /// Whether there is none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
 
     /// Where what came after `place` begins. `all`: these are all lines that the ring holds.
-    #[must_use]
     pub fn after(&self, place: &Place, all: bool) -> Found {
         let Some(ts_us) = place.last_ts_us else {
             return if all { Found::From(0) } else { Found::Missing };
@@ -141,7 +137,6 @@ impl<'a> Lines<'a> {
     }
 
     /// The messages from a line on, without those stamped before `floor_us`.
-    #[must_use]
     pub fn messages(&self, from: usize, floor_us: u64) -> Vec<Message> {
         let mut seen: HashMap<u64, u32> = HashMap::new();
         let mut messages: Vec<Message> = Vec::new();

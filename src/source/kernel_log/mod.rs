@@ -29,7 +29,6 @@ use crate::observe::kernel::{KernelEvent, What};
 ///
 /// `dictionary` is the PCI address (with function) of the record's `DEVICE=+pci:` line; it serves
 /// when the text names no address. Of a message with several lines the first decides.
-#[must_use]
 pub fn decode(message: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
     let message = message.trim_start_matches([' ', '\t']).trim_end();
     if let Some(after) = message.strip_prefix("NVRM: ") {
@@ -48,7 +47,6 @@ pub fn decode(message: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
 
 /// What events are judged by, without being one for people: NVIDIA's driver was loaded, a GPU fell
 /// off the bus (with an Xid or without one), a NIC's driver started its device.
-#[must_use]
 pub fn silent(message: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
     if message.starts_with("NVRM: loading NVIDIA UNIX ") {
         return Some(KernelEvent::new(What::DriverLoaded, message));

@@ -21,7 +21,6 @@ pub struct Record<'a> {
 }
 
 /// Parses a record with its dictionary; `None` when `raw` has not this form.
-#[must_use]
 pub fn parse(raw: &str) -> Option<Record<'_>> {
     // Most lines that are not records fail on their first byte.
     if !raw.as_bytes().first()?.is_ascii_digit() {
@@ -45,7 +44,6 @@ pub fn parse(raw: &str) -> Option<Record<'_>> {
 }
 
 /// Whether a line belongs to the record before it: a blank, then `KEY=`.
-#[must_use]
 pub fn is_dictionary_line(line: &str) -> bool {
     let field = line.strip_prefix(' ').and_then(|l| l.split_once('='));
     field.is_some_and(|(key, _)| {
@@ -55,13 +53,11 @@ pub fn is_dictionary_line(line: &str) -> bool {
 }
 
 /// The PCI address in a ` DEVICE=+pci:…` line.
-#[must_use]
 pub fn dictionary_device(line: &str) -> Option<String> {
     pci_device(line.strip_prefix(" DEVICE=")?)
 }
 
 /// The PCI address in a kernel device tag, `+pci:0000:5c:00.0`.
-#[must_use]
 pub fn pci_device(tag: &str) -> Option<String> {
     take_address(tag.strip_prefix("+pci:")?).map(|(address, _)| address)
 }

@@ -39,7 +39,6 @@ pub struct LineMark {
 
 impl Place {
     /// Of a record of `/dev/kmsg`.
-    #[must_use]
     pub fn numbered(seq: u64, ts_us: u64) -> Self {
         Self {
             last_seq: Some(seq),
@@ -49,7 +48,6 @@ impl Place {
     }
 
     /// Of a line of syslog(2).
-    #[must_use]
     pub fn marked(mark: LineMark, ts_us: u64) -> Self {
         Self {
             last_seq: None,

@@ -26,7 +26,6 @@ pub struct Stripped<'a> {
 /// Strips one line. `None`: the line says that it does not come from the kernel.
 ///
 /// `any_facility` accepts what user space wrote to the kernel log; for tests and demonstrations.
-#[must_use]
 pub fn strip(line: &str, any_facility: bool) -> Option<Stripped<'_>> {
     let line = line.trim_end_matches(['\r', '\n']);
     match without_colour(line) {
@@ -105,7 +104,6 @@ fn journal_object(line: &str, any_facility: bool) -> Option<Stripped<'_>> {
 
 /// What a field of `journalctl -o export` or `-o verbose` says of its entry, which is one field a
 /// line: whether it comes from the kernel. `None` for other lines.
-#[must_use]
 pub fn journal_field(line: &str) -> Option<bool> {
     let (name, value) = line.trim_start().split_once('=')?;
     match name {

@@ -253,7 +253,6 @@ impl Request {
     }
 
     /// Appends the family's fixed header.
-    #[must_use]
     pub fn header(mut self, bytes: &[u8]) -> Self {
         self.bytes.extend_from_slice(bytes);
         self.pad();
@@ -261,7 +260,6 @@ impl Request {
     }
 
     /// Appends an attribute. Values beyond 64 KiB do not fit its length and are left out.
-    #[must_use]
     pub fn attr(mut self, id: u16, value: &[u8]) -> Self {
         if let Ok(len) = u16::try_from(ATTR_HEADER + value.len()) {
             self.bytes.extend_from_slice(&len.to_ne_bytes());
@@ -273,13 +271,11 @@ impl Request {
     }
 
     /// Appends an attribute with a u32.
-    #[must_use]
     pub fn u32(self, id: u16, value: u32) -> Self {
         self.attr(id, &value.to_ne_bytes())
     }
 
     /// Appends a text with its NUL.
-    #[must_use]
     pub fn text(self, id: u16, value: &str) -> Self {
         let mut bytes = value.as_bytes().to_vec();
         bytes.push(0);

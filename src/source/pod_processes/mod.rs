@@ -4,15 +4,15 @@
 //! or with the node's /proc mounted below the host root.
 
 pub mod cgroup;
-pub mod names;
 pub mod net;
 
 use crate::host::Host;
 use crate::observe::reading::{FaultKind, Reading};
+use crate::source::pod_logs::pod_dir;
 use crate::source::tree;
 use cgroup::pod_of;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Most processes examined in one walk: the kernel's own default for pid_max.
 pub const MAX_PROCESSES: usize = 32_768;
@@ -98,6 +98,20 @@ pub fn owner_of(host: &Host, pid: u32) -> Found {
         // ENOENT before it is opened, ESRCH after.
         _ => Found::Gone,
     }
+}
+
+/// Namespace and name of pods by UID, from the directories of their logs, `<namespace>_<name>_<uid>`
+/// (kubernetes pkg/kubelet/kuberuntime, BuildPodLogsDirectory); empty where the directory cannot be read. A relative path is below
+/// the host root.
+pub fn names(host: &Host, pod_logs: &Path) -> BTreeMap<String, (String, String)> {
+    let listed = tree::list(host, pod_logs);
+    let pods = listed
+        .value()
+        .into_iter()
+        .flatten()
+        .filter_map(|name| pod_dir(name));
+    pods.map(|pod| (pod.uid.into(), (pod.namespace.into(), pod.pod.into())))
+        .collect()
 }
 
 /// Whether PIDs that the kernel reports to this process are the same numbers as those in the host

@@ -202,3 +202,25 @@ proptest! {
         let _ = crate::source::device_checkpoint::parse(snmp.as_bytes());
     }
 }
+
+#[test]
+fn names_by_uid() {
+    let tree = TestTree::new();
+    let logs = std::path::Path::new("var/log/pods");
+    assert!(names(&tree.host(), logs).is_empty());
+    for name in [
+        "ml_train-0_0a1b-2c",
+        "kube-system_etcd_0123abcd",
+        "junk",
+        "a__b",
+        "a_b_c_d",
+    ] {
+        tree.dir(&format!("var/log/pods/{name}"));
+    }
+    let pair = |a: &str, b: &str| (a.to_string(), b.to_string());
+    let want = [
+        ("0a1b-2c".to_string(), pair("ml", "train-0")),
+        ("0123abcd".to_string(), pair("kube-system", "etcd")),
+    ];
+    assert_eq!(names(&tree.host(), logs), want.into());
+}
