@@ -103,6 +103,19 @@ impl Host {
         errno.map_or(Ok(()), |errno| Err(io::Error::from_raw_os_error(*errno)))
     }
 
+    /// Fails where what a path led to lies outside of a directory tree: a capture comes from others, and
+    /// its links show nothing of this machine.
+    pub(crate) fn check_inside(
+        &self,
+        real: impl FnOnce() -> io::Result<PathBuf>,
+    ) -> io::Result<()> {
+        let leaves = |real: &Path| self.real_root().is_some_and(|root| !real.starts_with(root));
+        if !self.live && leaves(&real()?) {
+            return Err(io::Error::other("a link leads out of the directory tree"));
+        }
+        Ok(())
+    }
+
     /// The capture in progress, if this host is being captured.
     pub(crate) fn recording(&self) -> Option<&Recording> {
         self.recording.as_deref()

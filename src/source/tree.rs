@@ -8,6 +8,7 @@ use nix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -34,8 +35,11 @@ pub fn classify<T>(error: &io::Error, path: &Path) -> Reading<T> {
 
 /// Opens a file for reading; every other reader of kernel files comes through here.
 #[expect(clippy::disallowed_methods, reason = "the one opener of kernel files")]
-fn open(path: &Path) -> io::Result<File> {
-    File::open(path)
+fn open(host: &Host, path: &Path) -> io::Result<File> {
+    let file = File::open(path)?;
+    let fd = file.as_raw_fd();
+    host.check_inside(|| std::fs::read_link(format!("/proc/self/fd/{fd}")))?;
+    Ok(file)
 }
 
 /// Longest sysfs attribute: a page.
@@ -164,7 +168,7 @@ impl Directory {
                 }
                 files.remove(name);
             }
-            let file = open(full)?;
+            let file = open(host, full)?;
             let answer = read_at_most(&file, limit, is_attribute)?;
             if is_attribute
                 && may_keep
@@ -228,7 +232,7 @@ pub fn read_bytes(host: &Host, path: impl AsRef<Path>, limit: usize) -> Reading<
 pub fn read_raw(host: &Host, path: impl AsRef<Path>, limit: usize) -> io::Result<Vec<u8>> {
     let path = path.as_ref();
     read_with(host, path, |full| {
-        read_at_most(&open(full)?, limit, path.starts_with("sys"))
+        read_at_most(&open(host, full)?, limit, path.starts_with("sys"))
     })
 }
 
@@ -261,6 +265,7 @@ pub fn list(host: &Host, path: impl AsRef<Path>) -> Reading<Vec<String>> {
     let path = noted(host, path);
     let read = || -> io::Result<Vec<String>> {
         host.check_errno(&path)?;
+        host.check_inside(|| std::fs::canonicalize(&path))?;
         let mut names = Vec::new();
         #[expect(
             clippy::disallowed_methods,
@@ -423,6 +428,27 @@ mod tests {
         drop(directory);
         let still = std::fs::read_link(path).ok();
         assert_ne!(still, Some(dir.path().join("sys/one")));
+    }
+
+    #[test]
+    fn links_of_a_tree_are_followed_inside_it_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("tree");
+        std::fs::create_dir_all(root.join("sys")).unwrap();
+        std::fs::write(dir.path().join("secret"), "x").unwrap();
+        std::fs::write(root.join("sys/one"), "1").unwrap();
+        for (name, target, read) in [
+            ("inside", "../sys/one", true),
+            ("sibling", "../../secret", false),
+            ("absolute", "/proc/self/status", false),
+        ] {
+            std::os::unix::fs::symlink(target, root.join("sys").join(name)).unwrap();
+            let text = read_text(&Host::new(&root), format!("sys/{name}"));
+            assert_eq!(text.value().is_some(), read, "{name}: {text:?}");
+        }
+        std::os::unix::fs::symlink("..", root.join("up")).unwrap();
+        let listed = list(&Host::new(&root), "up");
+        assert!(matches!(listed, Reading::Failed(_)), "{listed:?}");
     }
 
     #[test]

@@ -54,12 +54,15 @@ pub trait RecordInput: Send {
     fn fd(&self) -> Option<BorrowedFd<'_>>;
 }
 
+/// Opens without waiting for the other end of a pipe.
+fn open_file(path: &Path) -> io::Result<File> {
+    let flags = (OFlag::O_NONBLOCK | OFlag::O_CLOEXEC).bits();
+    OpenOptions::new().read(true).custom_flags(flags).open(path)
+}
+
 /// Opens the device, or a regular file in its place.
 pub fn open(path: &Path) -> io::Result<Box<dyn RecordInput>> {
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags((OFlag::O_NONBLOCK | OFlag::O_CLOEXEC).bits())
-        .open(path)?;
+    let file = open_file(path)?;
     let kind = file.metadata()?.file_type();
     if kind.is_dir() || kind.is_socket() {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -212,14 +215,13 @@ impl GrowingFile {
 
     /// Whether the path now holds another file, or this one became shorter.
     fn restarted(&mut self) -> io::Result<bool> {
-        let Ok(now) = std::fs::metadata(&self.path) else {
-            // Between removal and replacement; the open file may still grow.
+        // Between removal and replacement the open file may still grow; a pipe is not a log.
+        let now = std::fs::metadata(&self.path).ok();
+        let Some(now) = now.filter(std::fs::Metadata::is_file) else {
             return Ok(false);
         };
         if (now.dev(), now.ino()) != self.identity {
-            #[expect(clippy::disallowed_methods, reason = "the kernel log's one opener")]
-            let file = File::open(&self.path)?;
-            *self = Self::new(&self.path, file)?;
+            *self = Self::new(&self.path, open_file(&self.path)?)?;
             return Ok(true);
         }
         if now.len() < self.offset {

@@ -194,6 +194,10 @@ fn a_file_is_followed_through_truncation() {
     fs::write(&o.path, [xid(3, 2, 0, 45), xid(3, 3, 0, 79)].concat()).unwrap();
     fs::write(&o.path, xid(3, 3, 0, 79)).unwrap();
     assert_eq!(codes(&drain(&mut f, 0)), [79]);
+    // A pipe in its place has no writer: opening it would wait.
+    fs::remove_file(&o.path).unwrap();
+    nix::unistd::mkfifo(&o.path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    assert_eq!(codes(&drain(&mut f, 0)), [0u32; 0]);
 }
 
 #[test]
