@@ -6,7 +6,7 @@ use crate::observe::kernel::{
 };
 
 use super::phrases::{PHRASES, first, says_any};
-use super::text::{hex_words, slot, take_0x, take_address, take_u32};
+use super::text::{hex_words, last_address, slot, take_0x, take_address, take_u32};
 
 /// Decodes what follows `NVRM: `: Xids and bring-up failures. `message` is the whole text.
 pub fn nvrm(after: &str, message: &str) -> Option<KernelEvent> {
@@ -26,7 +26,8 @@ pub fn nvrm(after: &str, message: &str) -> Option<KernelEvent> {
     // Newer drivers put the GPU's index in front: `GPU4 knvlink…`, `GPU0: …`.
     let index = after.strip_prefix("GPU").and_then(take_u32);
     let indexed = index.and_then(|(_, rest)| rest.strip_prefix(": ").or(rest.strip_prefix(' ')));
-    bring_up_failure(indexed.unwrap_or(after)).then(|| failed(None))?
+    let named = || last_address(after).map(|address| slot(&address));
+    bring_up_failure(indexed.unwrap_or(after)).then(|| failed(named()))?
 }
 
 /// `GPU 0000:29:00.0: GPU has fallen off the bus.` and the driver's other words for a GPU that it

@@ -39,7 +39,6 @@ pub fn decode(message: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
     gpu::sxid(line)
         .or_else(|| gpu::module(line))
         .or_else(|| nic::watchdog(line, dictionary))
-        .or_else(|| nic::efa(line, dictionary))
         .or_else(|| nic::decode(origin.as_ref()?, dictionary, line))
         .or_else(|| aer::decode(origin.as_ref(), line))
         .or_else(|| aer::firmware_first(line))

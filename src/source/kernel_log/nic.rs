@@ -15,7 +15,7 @@ const DRIVERS: [&str; 29] = [
 ];
 
 /// The interface or the auxiliary device in front of a message that names no address:
-/// `mlx5_core ens1np0: …`, `mlx5_core.sf mlx5_core.sf.4 ens1f0s1: …`, and, of an interface without a
+/// `mlx5_core ens1np0: …`, `mlx5_core.sf mlx5_core.sf.4 ens1f0s1: …`, `infiniband rdmap16s27: …`, and, of an interface without a
 /// device, `ens1np0: Link up`.
 pub fn named(line: &str) -> Option<Origin<'_>> {
     let (head, rest) = line.split_once(": ")?;
@@ -25,7 +25,11 @@ pub fn named(line: &str) -> Option<Origin<'_>> {
     }
     let first = words.next()?;
     let name = words.next();
-    let driver = first.split_once('.').map_or(first, |(base, _)| base);
+    // ib_core's devices speak for themselves; but for links, only EFA's command layer is known.
+    let driver = match first.split_once('.').map_or(first, |(base, _)| base) {
+        "infiniband" => "efa",
+        driver => driver,
+    };
     let of = |driver, name| Origin {
         driver,
         address: None,
@@ -191,16 +195,6 @@ pub fn watchdog(line: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
     DRIVERS.contains(&driver).then(|| KernelEvent {
         name: Some(name.trim_end().to_owned()),
         ..event(Note::QueueTimeout, driver, None, dictionary, line)
-    })
-}
-
-/// `infiniband <device>: …`: the EFA command layer also speaks in this form.
-pub fn efa(line: &str, dictionary: Option<&str>) -> Option<KernelEvent> {
-    let (device, body) = line.strip_prefix("infiniband ")?.split_once(": ")?;
-    let note = first(&PHRASES.efa, &body.to_ascii_lowercase()).filter(|_| !device.contains(' '))?;
-    Some(KernelEvent {
-        name: Some(device.to_owned()),
-        ..event(note, "efa", None, dictionary, line)
     })
 }
 

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use super::record;
 use super::text::is_digits;
 use crate::source::colour::without_colour;
+use crate::source::container_log::unframe;
 
 /// A message without its wrappers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,9 +29,14 @@ pub struct Stripped<'a> {
 /// `any_facility` accepts what user space wrote to the kernel log; for tests and demonstrations.
 pub fn strip(line: &str, any_facility: bool) -> Option<Stripped<'_>> {
     let line = line.trim_end_matches(['\r', '\n']);
-    match without_colour(line) {
-        Cow::Borrowed(line) => strip_plain(line, any_facility),
-        Cow::Owned(line) => strip_plain(&line, any_facility).map(|stripped| Stripped {
+    let mut scratch = Vec::new();
+    let (frame, framed) = unframe(line.as_bytes(), &mut scratch);
+    let framed = std::str::from_utf8(framed).ok();
+    // A container prints what it likes: as behind a tool's word, only a log is read.
+    let framed = framed.filter(|text| frame.time.is_some() && is_log(&without_colour(text)));
+    match without_colour(framed.unwrap_or(line)) {
+        Cow::Borrowed(_) if framed.is_none() => strip_plain(line, any_facility),
+        line => strip_plain(&line, any_facility).map(|stripped| Stripped {
             text: Cow::Owned(stripped.text.into_owned()),
             ..stripped
         }),
@@ -114,32 +120,51 @@ pub fn journal_field(line: &str) -> Option<bool> {
     }
 }
 
-/// The line behind what tools add that run on many hosts (`node-7: ` of pdsh and clush, `3: ` of srun),
-/// search (`kern.log:12:`) or compare (`+`, `<`). As anybody can write such a word, it is taken only
-/// before a prefix of a log.
+/// The line behind what tools add that run on many hosts (`node-7: ` of pdsh and clush, `3: ` of srun,
+/// `"` of Ansible), show containers (`[pod/NAME/CONTAINER] `, `NAME-1  | `), search (`kern.log:12:`) or
+/// compare (`+`, `<`). As anybody can write such a word, it is taken only before a prefix of a log.
 fn tool_prefix(line: &str) -> &str {
-    let is_log = |s: &str| {
-        let object = s.starts_with('{') && s.contains("\"MESSAGE\"");
-        object || record::parse(s).is_some() || log_prefix(s, false).is_some()
+    let start = line.trim_start();
+    let quoted = || {
+        let inner = start.strip_prefix('"')?;
+        Some(inner.trim_end_matches(',').trim_end_matches('"'))
     };
-    let sign = line.strip_prefix(['+', '-', '<', '>', '|']);
+    let pod = || Some(start.strip_prefix("[pod/")?.split_once("] ")?.1);
     let host = || {
-        let (host, rest) = line.split_once(':')?;
+        let piped = start
+            .split_once(" | ")
+            .map(|(name, rest)| (name.trim_end(), rest));
+        let (host, rest) = piped
+            .filter(|(name, _)| !name.contains(' '))
+            .or_else(|| start.split_once(':'))?;
         // Names of hosts and files, and numbers of tasks; a program's has no digit as a rule.
         let numbered = host.contains(|c: char| c.is_ascii_digit() || c == '/');
+        let file = host.ends_with(".log") || host.ends_with(".txt");
         let number = rest.split_once(':').filter(|(n, _)| is_digits(n));
         let rest = number.map_or(rest, |(_, rest)| rest);
         let word = !host.contains([' ', '[', '<', '{', ';']);
-        ((numbered || host.ends_with(".log")) && word).then_some(rest)
+        ((numbered || file) && word).then_some(rest)
     };
     let numbered = || {
-        let (number, rest) = line.trim_start().split_once('\t')?;
+        let (number, rest) = start.split_once('\t')?;
         is_digits(number).then_some(rest)
     };
-    let inner = sign.or_else(host).or_else(numbered).map(str::trim_start);
+    let sign = start.strip_prefix(['+', '-', '<', '>', '|']);
+    let inner = sign
+        .or_else(quoted)
+        .or_else(pod)
+        .or_else(host)
+        .or_else(numbered)
+        .map(str::trim_start);
     inner
-        .filter(|inner| log_prefix(line, false).is_none() && is_log(inner))
+        .filter(|inner| log_prefix(start, false).is_none() && is_log(inner))
         .unwrap_or(line)
+}
+
+/// Whether a raw record, an entry of the journal or a prefix of a log comes first.
+fn is_log(s: &str) -> bool {
+    let object = s.starts_with('{') && s.contains("\"MESSAGE\"");
+    object || record::parse(s).is_some() || log_prefix(s, false).is_some()
 }
 
 /// Kinds of prefixes of a log.
@@ -197,11 +222,12 @@ fn decorated(s: &str) -> Option<(Kind, &str)> {
         .then_some((of_kernel(facility == "kern"), rest))
 }
 
-/// `[  123.456]`, `[Sun Feb 23 16:24:18 2025]`, `[ T1946]`, `[  +0.000012]`, `[...]`; talosctl writes a
-/// colon behind it.
+/// `[  123.456]`, `[Sun Feb 23 16:24:18 2025]`, `[ T1946]`, `[  +0.000012]`, `[...]`, and with the time
+/// since the last line `[  123.456 <    0.000012>]`; talosctl writes a colon behind it.
 fn bracket_stamp(s: &str) -> Option<&str> {
     let (inner, rest) = s.strip_prefix('[')?.split_once(']')?;
-    let inner = inner.trim();
+    let inner = inner.split_once(" <").map_or(inner, |(stamp, _)| stamp);
+    let inner = inner.trim_matches([' ', '<', '>']);
     let mut words = inner.split_ascii_whitespace();
     // printk's caller: a thread or a processor.
     let caller = inner.strip_prefix(['T', 'C']).is_some_and(is_digits);
@@ -321,6 +347,9 @@ mod tests {
             "[Sun Mar 29 19:20:37] ",
             "[Jan18 08:23] ",
             "[  +0.000031] ",
+            "[12345.678901 <    0.000012>] ",
+            "[Sun Feb 23 16:24:18 2025 <    0.000012>] ",
+            "[<    0.000012>] ",
             "[...] ",
             "<4>[   50.238119] ",
             "<4>",
@@ -363,7 +392,14 @@ mod tests {
             "gpu12: Sep  9 12:24:31 gpu12 kernel: ",
             "gpu12: 3,1,1,-;",
             "3: <4>[   50.238119] ",
+            " 3: [12345.678901] ",
+            // Containers.
+            "[pod/debug-7f/shell] [12345.678901] ",
+            "[pod/debug-7f/shell] 2026-04-11T08:40:16.123456789Z [12345.678901] ",
+            "2026-04-11T08:40:16.123456789Z stdout F [12345.678901] ",
+            "dmesg-1  | [12345.678901] ",
             // Search, comparison, pagers.
+            "dmesg.txt:[12345.678901] ",
             "kern.log:Sep  9 12:24:31 node-8 kernel: ",
             "/var/log/messages:120:Sep  9 12:24:31 node-8 kernel: ",
             "17:[12345.678901] ",
@@ -406,6 +442,18 @@ mod tests {
     }
 
     #[test]
+    fn lines_inside_json() {
+        for line in [
+            format!(r#"    "[12345.678901] {MESSAGE}","#),
+            format!(
+                r#"{{"log":"[12345.678901] {MESSAGE}\n","stream":"stdout","time":"2026-04-11T08:40:16Z"}}"#
+            ),
+        ] {
+            assert_eq!(strip(&line, false).unwrap().text, MESSAGE, "{line}");
+        }
+    }
+
+    #[test]
     fn user_space_is_refused_or_keeps_its_own_words() {
         for line in [
             "12,1,1,-;x",
@@ -431,6 +479,11 @@ mod tests {
             "+ ",
             "kern.log: ",
             "worker at 12:24:31: ",
+            "\"",
+            "[pod/healthd-7f/main] ",
+            "2026-04-11T08:40:16.123456789Z stdout F ",
+            "healthd-1  | ",
+            "a | ",
         ] {
             let line = format!("{before}{MESSAGE}");
             let got = strip(&line, false).unwrap();
