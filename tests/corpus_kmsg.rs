@@ -336,6 +336,7 @@ const OWN: &[Row] = &[
     ("mlx4_core 0000:05:00.0: mlx4_pci_err_detected was called", "nic_health", None, Some("0000:05:00"), None, None, Some("mlx4_core 0000:05:00.0")),
     ("mlx4_core 0000:05:00.0: device was reset successfully", "nic_health", None, Some("0000:05:00"), None, None, Some("mlx4_core 0000:05:00.0")),
     ("hfi1 0000:d8:00.0: hfi1_0: logical state changed to PORT_ACTIVE (0x4)", "nic_link_up", None, Some("0000:d8:00"), None, None, Some("hfi1 0000:d8:00.0")),
+    ("2026-11-22T07:39:45,283102+00:00 hfi1 0000:d8:00.0: hfi1_0: logical state changed to PORT_DOWN (0x1)", "nic_link_down", None, Some("0000:d8:00"), None, None, Some("hfi1 0000:d8:00.0")),
     ("hfi1 0000:d8:00.0: hfi1_0: set_link_state: current INIT, new ARMED ", "none", None, None, None, None, None),
     ("efa 0000:10:1d.0: Reading register timed out. expected: req id[1] offset[10] actual: req id[0] offset[10]", "nic_health", None, Some("0000:10:1d"), None, None, Some("efa 0000:10:1d.0")),
     ("efa 0000:10:1d.0: Admin queue is closed", "nic_health", None, Some("0000:10:1d"), None, None, Some("efa 0000:10:1d.0")),

@@ -246,7 +246,10 @@ fn date(s: &str) -> Option<&str> {
     for _ in 0..7 {
         let (word, after) = rest.split_once(' ')?;
         let word = word.trim();
-        if !(is_moment(word) || (timed && is_zone(word)) || (!timed && is_name(word))) {
+        let other = if timed { is_zone(word) } else { is_name(word) };
+        // Behind the time, `hfi1` is a driver and no part of the date.
+        let driver = timed && word.starts_with(|c: char| c.is_ascii_alphabetic());
+        if !(other || is_moment(word) && !driver) {
             break;
         }
         timed |= is_time(word);
