@@ -85,24 +85,26 @@ fn remove(args: &mut Vec<OsString>, flag: &str) -> bool {
     true
 }
 
+fn output() -> Arg {
+    Arg::new("output")
+        .short('o')
+        .long("output")
+        .value_name("FORM")
+        .value_parser(["text", "json"])
+        .default_value("text")
+        .help("Output format")
+}
+
+fn files() -> Arg {
+    Arg::new("files")
+        .value_name("FILE")
+        .action(ArgAction::Append)
+        .value_parser(clap::value_parser!(PathBuf))
+        .help("Files to read; - or none: standard input")
+}
+
 /// All commands with their arguments.
 fn command() -> Command {
-    let output = || {
-        Arg::new("output")
-            .short('o')
-            .long("output")
-            .value_name("FORM")
-            .value_parser(["text", "json"])
-            .default_value("text")
-            .help("Output format")
-    };
-    let files = || {
-        Arg::new("files")
-            .value_name("FILE")
-            .action(ArgAction::Append)
-            .value_parser(clap::value_parser!(PathBuf))
-            .help("Files to read; - or none: standard input")
-    };
     let named = |name: &'static str, about: &'static str| Command::new(name).about(about);
     let directory = Arg::new("dir")
         .value_name("DIR")

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::compression::unpacker;
+use super::compression::refusal;
 
 use crate::check::xid_codes::{self, Disposition, Overrides};
 use crate::observe::kernel::{KernelEvent, What};
@@ -82,17 +82,10 @@ fn decode_one(
 
 /// The input, unless it is compressed.
 fn plain<R: BufRead>(mut input: R, path: &Path) -> Result<R, Stopped> {
-    let start = match input.fill_buf() {
-        Ok(start) => start,
-        // The next read reports the error.
-        Err(_) => return Ok(input),
-    };
-    match unpacker(start) {
-        Some(cat) => {
-            let path = path.display();
-            let hint = format!("is compressed; unpack it first: {cat} {path} | selvage kmsg");
-            Err(Stopped::Read(hint.replace(&format!("{cat} -"), cat)))
-        }
+    // An error is reported by the next read.
+    let start = input.fill_buf().unwrap_or_default();
+    match refusal(start, path, "kmsg") {
+        Some(why) => Err(Stopped::Read(why)),
         None => Ok(input),
     }
 }

@@ -1,6 +1,6 @@
 //! `selvage nccl`: reads NCCL logs from files and pipes, and judges them.
 
-use super::compression::unpacker;
+use super::compression::{is_gzip, refusal};
 use crate::check::nccl::{Fallback, JobContext, judge};
 use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::log::Limits;
@@ -85,14 +85,11 @@ fn read(
     each: &mut dyn FnMut(&[u8]),
 ) -> io::Result<Scanned> {
     let start = input.fill_buf()?;
-    let unpacker = unpacker(start);
-    if unpacker == Some("zcat") {
+    if is_gzip(start) {
         return scan(MultiGzDecoder::new(input), name, each);
     }
-    if let Some(cat) = unpacker {
-        return Err(io::Error::other(format!(
-            "is compressed; decompress it first: {cat} {name} | selvage nccl"
-        )));
+    if let Some(why) = refusal(start, Path::new(name), "nccl") {
+        return Err(io::Error::other(why));
     }
     if [b"\xff\xfe", b"\xfe\xff"]
         .iter()

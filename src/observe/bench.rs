@@ -23,12 +23,6 @@ pub enum Collective {
 }
 
 impl Collective {
-    /// The name in JSON and metrics: the program's without `_perf`.
-    pub fn name(self) -> String {
-        let name = serde_json::to_value(self).unwrap_or_default();
-        name.as_str().unwrap_or_default().to_string()
-    }
-
     /// By program name: `./build/all_reduce_perf`, `all_reduce_perf_mpi`, `all_reduce`.
     pub fn of(program: &str) -> Option<Self> {
         let file = program.rsplit('/').next()?;
@@ -44,8 +38,7 @@ pub struct Measurement {
     pub algbw: f64,
     /// Bus bandwidth: algorithm bandwidth times the collective's factor.
     pub busbw: f64,
-    /// Wrong elements. `None` if results were not checked, or in layouts before 2022-08, whose column
-    /// holds a difference instead of a count.
+    /// Wrong elements. `None` if results were not checked, or the column does not hold a count.
     pub wrong: Option<u64>,
 }
 
@@ -194,7 +187,5 @@ mod tests {
         ] {
             assert_eq!(Collective::of(name), want, "{name}");
         }
-        assert_eq!(Collective::AllReduce.name(), "all_reduce");
-        assert_eq!(Collective::Alltoall.name(), "alltoall");
     }
 }

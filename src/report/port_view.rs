@@ -243,6 +243,16 @@ pub fn gpu_count_text(report: &Report) -> String {
     count.map_or("unknown".into(), |count| count.to_string())
 }
 
+/// Why there is no rail to show, by the number of ports and of rails.
+pub fn fabric_note(report: &Report, ports: usize, rails: usize) -> Option<&'static str> {
+    match (&report.snapshot.devices, ports, rails) {
+        (None, ..) => Some("RDMA devices could not be listed."),
+        (_, 0, _) => Some("No RDMA device on this node."),
+        (_, _, 0) => Some("No port is a rail (compute fabric)."),
+        _ => None,
+    }
+}
+
 /// All subjects of one source folded into one answer.
 #[derive(Debug, Clone, Default)]
 pub struct Source<'a> {

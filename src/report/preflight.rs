@@ -2,7 +2,7 @@
 
 use super::State;
 use super::text::Style;
-use super::text::writer::{Colour, Page};
+use super::text::writer::Page;
 use crate::check::preflight::{Item, ItemStatus};
 use serde::Serialize;
 
@@ -63,27 +63,14 @@ pub fn text(state: State, items: &[Item], style: Style) -> String {
     if !reasons(items).is_empty() {
         sentence += &format!(": {}", reasons(items).join(", "));
     }
-    let colour = match state {
-        State::Ready => Colour::Green,
-        State::Degraded => Colour::Yellow,
-        State::Unready => Colour::Red,
-        State::Unknown | State::NoFabric => Colour::Magenta,
-    };
-    let lead = format!("{}  ", page.paint(colour, &word));
+    let lead = format!("{}  ", page.judged(&word));
     page.whole(&lead, word.len() + 2, &sentence);
     page.line("");
     let widest = items.iter().map(|item| item.item.len()).max().unwrap_or(0);
     let indent = 2 + 8 + 2 + widest + 2;
     for item in items {
         let word = format!("{:<8}", item.status.as_str());
-        let word = match item.status {
-            ItemStatus::Ok => page.paint(Colour::Green, &word),
-            ItemStatus::Skipped => word,
-            ItemStatus::Unknown => page.paint(Colour::Magenta, &word),
-            ItemStatus::Degraded => page.paint(Colour::Yellow, &word),
-            ItemStatus::Failing => page.paint(Colour::Red, &word),
-        };
-        let lead = format!("  {word}  {:<widest$}  ", item.item);
+        let lead = format!("  {}  {:<widest$}  ", page.judged(&word), item.item);
         page.whole(&lead, indent, &item.message);
         if !item.remedy.is_empty() {
             let lead = format!("{:indent$}fix: ", "");

@@ -1,8 +1,8 @@
 //! The report for a person at a terminal: one line that says it, a table of rails, then what is
 //! wrong, why and what to do.
 
+use super::Report;
 use super::port_view::{self, ReportedPort, ago};
-use super::{Report, State};
 use crate::check::Finding;
 use crate::observe::dot1x::Dot1xFacts;
 use crate::observe::pci::gives_away;
@@ -67,14 +67,7 @@ pub fn encode(report: &Report, style: Style) -> String {
 
 fn headline(page: &mut Page, report: &Report) {
     let word = report.state.as_str().to_uppercase();
-    let colour = match report.state {
-        State::Ready => Colour::Green,
-        State::Degraded => Colour::Yellow,
-        State::Unready => Colour::Red,
-        State::Unknown => Colour::Magenta,
-        State::NoFabric => Colour::Bold,
-    };
-    let lead = format!("{}  ", page.paint(colour, &word));
+    let lead = format!("{}  ", page.judged(&word));
     let reasons = match report.reasons.as_slice() {
         [] => String::new(),
         reasons => format!(": {}", reasons.join(", ")),
@@ -114,13 +107,7 @@ fn reasons(report: &Report, port: &ReportedPort<'_>) -> String {
 
 fn rails(page: &mut Page, report: &Report, ports: &[ReportedPort<'_>]) {
     let rails: Vec<&ReportedPort<'_>> = ports.iter().filter(|port| port.is_rail()).collect();
-    let note = match (&report.snapshot.devices, ports.is_empty(), rails.is_empty()) {
-        (None, ..) => Some("RDMA devices could not be listed."),
-        (_, true, _) => Some("No RDMA device on this node."),
-        (_, _, true) => Some("No port is a rail (compute fabric)."),
-        _ => None,
-    };
-    if let Some(note) = note {
+    if let Some(note) = port_view::fabric_note(report, ports.len(), rails.len()) {
         return page.line(note);
     }
     let active = rails.iter().filter(|port| port.is_up()).count();
@@ -300,13 +287,7 @@ fn findings(page: &mut Page, report: &Report) {
 
 fn one_finding(page: &mut Page, report: &Report, finding: &Finding) {
     let word = port_view::status(finding);
-    let colour = match word {
-        "failing" => Colour::Red,
-        "degraded" => Colour::Yellow,
-        "unknown" => Colour::Magenta,
-        _ => Colour::Bold,
-    };
-    let lead = format!("{}  ", page.paint(colour, word));
+    let lead = format!("{}  ", page.judged(word));
     // A single run does not know since when.
     let since = match finding.since == report.snapshot.at {
         true => String::new(),

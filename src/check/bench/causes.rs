@@ -1,6 +1,5 @@
 //! Why a run is slower than its rails, as far as the log and the node's report show.
 
-use super::Limit;
 use super::topology::Topology;
 use crate::check::nccl::{NcclVerdict, Network};
 use crate::observe::bench::{RailKind, Rails};
@@ -8,21 +7,25 @@ use crate::observe::nccl::NcclLog;
 use crate::observe::nccl::event::{Net, Transport};
 use std::collections::BTreeSet;
 
-/// Settings that can cost bandwidth, and what each does (NCCL's documentation of its environment
-/// variables).
-const SETTINGS: [&str; 11] = [
-    "NCCL_IB_HCA: it selects the NICs; all rails must be among them",
-    "NCCL_PXN_DISABLE: 1 keeps GPUs from using their neighbours' NICs",
-    "NCCL_NET_GDR_LEVEL: LOC or a low level turns GPUDirect RDMA off",
-    "NCCL_NET_GDR_READ: 0 sends through host memory",
-    "NCCL_PROTO: LL and LL128 are for small messages",
-    "NCCL_ALGO: it overrides NCCL's choice",
-    "NCCL_MAX_NCHANNELS: few channels do not fill all rails",
-    "NCCL_MAX_CTAS: few channels do not fill all rails",
-    "NCCL_P2P_DISABLE: 1 turns NVLink off inside the node",
-    "NCCL_SHM_DISABLE: 1 makes ranks of one node use the network",
-    "NCCL_IB_DISABLE: 1 forbids RDMA",
+/// Settings that can cost bandwidth, the value that does not (a default that is spelled out, or what
+/// is set for a measurement), and the effect (NCCL's documentation of its environment variables).
+#[rustfmt::skip]
+const SETTINGS: [(&str, &str, &str); 11] = [
+    ("NCCL_IB_HCA", "", "it selects the NICs; all rails must be among them"),
+    ("NCCL_PXN_DISABLE", "0", "1 keeps GPUs from using their neighbours' NICs"),
+    ("NCCL_NET_GDR_LEVEL", "", "LOC or a low level turns GPUDirect RDMA off"),
+    ("NCCL_NET_GDR_READ", "1", "0 sends through host memory"),
+    ("NCCL_PROTO", "simple", "LL and LL128 are for small messages"),
+    ("NCCL_ALGO", "ring", "it overrides NCCL's choice"),
+    ("NCCL_MAX_NCHANNELS", "", "few channels do not fill all rails"),
+    ("NCCL_MAX_CTAS", "", "few channels do not fill all rails"),
+    ("NCCL_P2P_DISABLE", "0", "1 turns NVLink off inside the node"),
+    ("NCCL_SHM_DISABLE", "0", "1 makes ranks of one node use the network"),
+    ("NCCL_IB_DISABLE", "0", "1 forbids RDMA"),
 ];
+
+/// Below this part of line rate most of the rails may not be in use at all.
+const FEW_RAILS: f64 = 0.25;
 
 /// What to do if no log shows which network was used.
 const NO_LOG: &str = "Run it again with NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=INIT,ENV,NET (mpirun -x …) and give its output too: the log shows which network and which NICs were used.";
@@ -77,30 +80,20 @@ impl LogFacts {
     pub fn of(log: &NcclLog) -> Self {
         let over_ib = log.channels.over.get(&Transport::Net(Net::Ib)).copied();
         let listed: BTreeSet<u32> = log.links.iter().map(|(number, _)| *number).collect();
-        let ring = |algorithm: &String| algorithm.eq_ignore_ascii_case("ring");
-        let costly = |setting: &str| {
-            let (name, _) = setting.split_once(':')?;
-            let value = log.env.get(name)?;
-            // Defaults that are spelled out, and what is set for a measurement.
-            let harmless = match name {
-                "NCCL_NET_GDR_READ" => value == "1",
-                "NCCL_PROTO" => value.eq_ignore_ascii_case("simple"),
-                "NCCL_ALGO" => ring(value),
-                name => value == "0" && name.ends_with("_DISABLE"),
-            };
-            (!harmless).then(|| (name.to_string(), value.clone()))
+        let costly = |(name, harmless, _): &(&str, &str, &str)| {
+            let value = log.env.get(*name)?;
+            let costs = !value.eq_ignore_ascii_case(harmless);
+            costs.then(|| (name.to_string(), value.clone()))
         };
+        let algorithm = log.env.get("NCCL_ALGO");
         LogFacts {
             nics: (over_ib > Some(0) && !log.channels.nics.is_empty())
                 .then_some(log.channels.nics.len() as u32),
             listed: (!listed.is_empty()).then_some(listed.len() as u32),
             mnnvl: log.mnnvl || log.channels.over.contains_key(&Transport::Mnnvl),
             in_network: log.channels.over.contains_key(&Transport::CollNet),
-            ring: log.env.get("NCCL_ALGO").is_some_and(ring),
-            settings: SETTINGS
-                .iter()
-                .filter_map(|setting| costly(setting))
-                .collect(),
+            ring: algorithm.is_some_and(|name| name.eq_ignore_ascii_case("ring")),
+            settings: SETTINGS.iter().filter_map(costly).collect(),
         }
     }
 
@@ -117,8 +110,7 @@ pub(super) fn of_low_bandwidth(
     facts: &LogFacts,
     topology: &Topology,
     rails: &Rails,
-    limit: Limit,
-    best: f64,
+    ratio: f64,
 ) -> (Vec<String>, Vec<String>) {
     let (mut notes, mut remedies) = (Vec::new(), Vec::new());
     let (kind, count) = (kind(nccl, rails), rails.count);
@@ -137,22 +129,14 @@ pub(super) fn of_low_bandwidth(
         let used = format!("connections in the log use {nics} NICs");
         notes.push(format!("{used}; the node has {count} rails"));
         remedies.push("One rank for each GPU of the node (mpirun -N, or -g); a topology in the container that shows each GPU its NIC (no VM that hides PCIe; NCCL_TOPO_FILE).".into());
-    } else if let Some(few) = few_rails(limit, rails, best) {
-        notes.push(format!(
-            "the bandwidth is what {few} of {count} rails carry"
-        ));
-        if facts.nics.is_none() {
-            remedies.push(see_rails.into());
-        }
+    } else if ratio < FEW_RAILS && facts.nics.is_none() {
+        remedies.push(see_rails.into());
     }
     // Plugins ignore NCCL's settings for verbs.
     let applies = |name: &str| kind == RailKind::Verbs || !name.starts_with("NCCL_IB_");
-    for (name, effect) in SETTINGS
-        .iter()
-        .filter_map(|setting| setting.split_once(':'))
-    {
+    for (name, _, effect) in SETTINGS {
         if let Some(value) = facts.setting(name).filter(|_| applies(name)) {
-            notes.push(format!("{name}={value}:{effect}"));
+            notes.push(format!("{name}={value}: {effect}"));
         }
     }
     if let Some(trouble) = &rails.trouble {
@@ -168,17 +152,4 @@ pub(super) fn of_low_bandwidth(
         remedies.push(compare_nodes.into());
     }
     (notes, remedies)
-}
-
-/// The number of rails that would give this bandwidth, if few enough that the steps lie apart.
-fn few_rails(limit: Limit, rails: &Rails, best: f64) -> Option<u32> {
-    let rate = rails.rate.bytes_per_sec();
-    let in_use = (limit.node / rate).round();
-    let moved = best / limit.expected * limit.node / rate;
-    let few = moved.ceil();
-    let is_near = match few {
-        1.0 => moved >= 0.8,
-        _ => (0.88..=0.98).contains(&(moved / few)),
-    };
-    (is_near && few <= in_use / 2.0).then_some(few as u32)
 }

@@ -5,6 +5,7 @@ use super::topology::Topology;
 use super::verdict::{BenchVerdict, Verdict, lowest_beyond_best};
 use super::{FALL, LARGE, LINE_RATE, Limit, TOLERANCE};
 use crate::check::nccl::{EvidenceLine, Fallback, NcclVerdict, Network};
+use crate::check::word;
 use crate::observe::bench::{Collective, Rails, Run};
 
 const NO_END: &str =
@@ -86,7 +87,7 @@ impl Case<'_> {
 
     fn name(&self) -> String {
         let collective = self.measured.collective;
-        collective.map_or("the benchmark".into(), Collective::name)
+        collective.map_or("the benchmark".into(), |name| word(&name))
     }
 
     /// The beginning of a summary: `all_reduce: 2.10 GB/s of 400 GB/s (0.5 %)`.
@@ -209,9 +210,10 @@ impl Case<'_> {
             let rest = format!("more than {count} rails of {rate} can carry");
             return self.unknown("MoreThanTheRails", &rest);
         }
-        if best / limit.expected < LINE_RATE {
+        let ratio = best / limit.expected;
+        if ratio < LINE_RATE {
             let (notes, remedies) =
-                causes::of_low_bandwidth(self.nccl, self.facts, topology, rails, limit, best);
+                causes::of_low_bandwidth(self.nccl, self.facts, topology, rails, ratio);
             return BenchVerdict {
                 notes,
                 remedies,

@@ -29,8 +29,6 @@ pub struct Limit {
     pub expected: f64,
     /// Bus bandwidth that no algorithm between GPUs exceeds.
     pub ceiling: f64,
-    /// What the rails in use carry at line rate.
-    pub node: f64,
     /// The values are lower bounds: a node has fewer ranks than rails, and how many rails a GPU has
     /// is unknown.
     pub least: bool,
@@ -62,7 +60,6 @@ pub fn limit(collective: Collective, topology: &Topology, rails: &Rails) -> Opti
     let mut limit = Limit {
         expected: nowhere,
         ceiling: nowhere,
-        node: nowhere,
         least: false,
     };
     for node in &topology.nodes {
@@ -91,15 +88,11 @@ pub fn limit(collective: Collective, topology: &Topology, rails: &Rails) -> Opti
         };
         limit.expected = limit.expected.min(expected);
         limit.ceiling = limit.ceiling.min(ceiling);
-        limit.node = limit.node.min(all);
         limit.least |= match collective {
             // A GPU of a node with no more rails than ranks has one rail, or a share of one.
             Collective::Sendrecv => least_one && rails.count > node.all,
             _ => least,
         };
-    }
-    if collective == Collective::Sendrecv {
-        limit.node = limit.expected;
     }
     (limit.expected.is_finite() && limit.expected > 0.0).then_some(limit)
 }

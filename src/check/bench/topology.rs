@@ -138,8 +138,7 @@ fn has_factor(run: &Run, collective: Collective, nranks: u32) -> Option<bool> {
     let sides = run.rows.iter().flat_map(Row::sides);
     let side = sides.max_by(|a, b| a.algbw.total_cmp(&b.algbw))?;
     let (algbw, busbw) = (side.algbw / 1e9, side.busbw / 1e9);
-    // Before 2018-12 all_gather and reduce_scatter printed one bandwidth twice.
-    if algbw <= 0.0 || algbw == busbw && collective != Collective::AllReduce {
+    if algbw <= 0.0 {
         return None;
     }
     // Two decimals are printed, fewer of wide figures.

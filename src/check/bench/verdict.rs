@@ -25,13 +25,13 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// All verdicts and their names in JSON and metrics, the worst last.
-    pub const NAMES: [(Verdict, &'static str); 5] = [
-        (Verdict::LineRate, "line_rate"),
-        (Verdict::Unknown, "unknown"),
-        (Verdict::Below, "below"),
-        (Verdict::Tcp, "tcp"),
-        (Verdict::WrongResults, "wrong_results"),
+    /// All verdicts, the worst last.
+    pub const ALL: [Verdict; 5] = [
+        Verdict::LineRate,
+        Verdict::Unknown,
+        Verdict::Below,
+        Verdict::Tcp,
+        Verdict::WrongResults,
     ];
 }
 

@@ -2,7 +2,7 @@
 
 use super::Bench;
 use crate::check::bench::{BenchVerdict, Verdict};
-use crate::observe::bench::Collective;
+use crate::check::word;
 pub use crate::report::catalogue::BENCHMARKS as FAMILIES;
 use crate::report::catalogue::Detail;
 use crate::report::metrics::Exposition;
@@ -27,8 +27,12 @@ pub fn encode(bench: &Bench, seconds: i64) -> String {
         let expected = run.expected_bytes_per_second;
         out.push("selvage_bench_expected_bytes_per_second", &id, expected);
         out.push("selvage_bench_ratio", &id, run.ratio);
-        for (one, word) in Verdict::NAMES {
-            out.push("selvage_bench_verdict", &[name, word], one == run.verdict);
+        for one in Verdict::ALL {
+            out.push(
+                "selvage_bench_verdict",
+                &[name, &word(&one)],
+                one == run.verdict,
+            );
         }
         out.push("selvage_bench_wrong_results", &id, run.wrong);
     }
@@ -41,7 +45,7 @@ fn worst_by_collective(bench: &Bench) -> BTreeMap<String, &BenchVerdict> {
     let order = |run: &BenchVerdict| (run.verdict, -run.ratio.unwrap_or(0.0));
     let mut worst: BTreeMap<String, &BenchVerdict> = BTreeMap::new();
     for run in bench.inputs.iter().flat_map(|input| &input.runs) {
-        let name = run.collective.map_or("unknown".into(), Collective::name);
+        let name = run.collective.map_or("unknown".into(), |name| word(&name));
         let known = worst.entry(name).or_insert(run);
         if order(run) > order(known) {
             *known = run;

@@ -21,13 +21,7 @@ macro_rules! samples {
     )*};
 }
 
-samples! { i64 u32 u64 usize }
-
-impl Sample for f64 {
-    fn sample(self) -> Option<f64> {
-        Some(self)
-    }
-}
+samples! { i64 u32 u64 usize f64 }
 
 impl Sample for bool {
     fn sample(self) -> Option<f64> {

@@ -5,7 +5,7 @@ use super::severity_icon::Severity;
 use crate::check::gpudirect::Path;
 use crate::check::nccl::Fallback;
 use crate::readiness;
-use crate::report::{Role, State, port_view};
+use crate::report::{State, port_view};
 
 /// One figure.
 pub(super) struct Tile {
@@ -46,16 +46,9 @@ impl Context<'_> {
 
     /// Why the fabric cannot be drawn, or has no rails.
     pub(super) fn fabric_note(&self) -> Option<&'static str> {
-        let report = self.report;
-        let has_rails = || report.roles.values().any(|facts| facts.role == Role::Rail);
-        match (&report.snapshot.devices, self.layout.ports.is_empty()) {
-            (None, _) => {
-                Some("RDMA devices could not be listed: the state of the fabric is unknown.")
-            }
-            (Some(_), true) => Some("No RDMA device on this node."),
-            (Some(_), false) if !has_rails() => Some("No port is a rail (compute fabric)."),
-            _ => None,
-        }
+        let ports = &self.layout.ports;
+        let rails = ports.iter().filter(|port| port.view.is_rail()).count();
+        port_view::fabric_note(self.report, ports.len(), rails)
     }
 
     pub(super) fn tiles(&self) -> Vec<Tile> {

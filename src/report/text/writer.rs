@@ -87,6 +87,19 @@ impl Page {
         }
     }
 
+    /// The word of a verdict or status, in its colour.
+    pub(in crate::report) fn judged(&self, word: &str) -> String {
+        let colour = match word.trim_end().to_ascii_lowercase().as_str() {
+            "ok" | "ready" => Colour::Green,
+            "degraded" => Colour::Yellow,
+            "failing" | "unready" => Colour::Red,
+            "unknown" => Colour::Magenta,
+            "skipped" => return word.to_string(),
+            _ => Colour::Bold,
+        };
+        self.paint(colour, word)
+    }
+
     pub(in crate::report) fn paint(&self, colour: Colour, text: &str) -> String {
         if self.colour {
             format!("\x1b[{}m{text}\x1b[0m", colour as u8)

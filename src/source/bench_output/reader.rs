@@ -1,6 +1,6 @@
 //! Turns the bytes of an output, in pieces of any size, into runs.
 
-use super::table::{self, Cell, Layout, RowText};
+use super::table::{self, Layout, RowText};
 use crate::observe::bench::{BenchLog, Collective, Measurement, Row, Run};
 use crate::source::colour::without_colour;
 use crate::source::container_log::unframe;
@@ -204,26 +204,17 @@ impl Reader {
         }
     }
 
-    fn add_row(&mut self, row: &RowText) {
+    fn add_row(&mut self, (size, cells): &RowText) {
         if self.run.is_over() && !self.run.separate {
             self.close_run();
         }
-        let mut layout = self.layout;
-        // Before 2022-08 a missing reduction was printed as nothing.
-        if layout.counts.is_none() && row.reduction_is_none {
-            layout.counts = Some(true);
-        }
-        // Without a header only the odd number of cells shows the root; under one it may be empty.
-        let has_root = layout.root != Some(false) && row.cells.len() % layout.stride() == 1;
-        let cells = row.cells.get(usize::from(has_root)..).unwrap_or_default();
-        let sides = || cells.chunks(layout.stride()).take(2);
-        let measure = |cells: &[Cell]| match cells.len() == layout.stride() {
-            true => table::side(cells, layout),
-            false => None,
-        };
-        let measured: Vec<_> = sides().map(measure).collect();
+        let Layout { stride, cpu_time } = self.layout;
+        let sides = || cells.chunks(stride).take(2);
+        let measured: Vec<_> = sides()
+            .map(|cells| table::side(cells).filter(|_| cells.len() == stride))
+            .collect();
         let fits = |(micros, side): &(f64, Measurement)| {
-            layout.cpu_time || table::consistent(row.size, *micros, side)
+            cpu_time || table::consistent(*size, *micros, side)
         };
         let side = |at: usize| measured.get(at).copied().flatten().map(|(_, side)| side);
         let (out_of_place, in_place) = (side(0), side(1));
@@ -235,19 +226,18 @@ impl Reader {
             return;
         }
         for cells in sides() {
-            self.run.uncounted += u64::from(table::uncounted(cells, layout));
+            self.run.uncounted += u64::from(table::uncounted(cells));
             // One figure shows that results were checked: alltoall is not checked in place.
             let checked = cells.get(3).map(Option::is_some);
             self.run.checked = checked.max(self.run.checked);
         }
-        if self.run.rows.len() >= MAX_ROWS {
-            return;
+        if self.run.rows.len() < MAX_ROWS {
+            self.run.rows.push(Row {
+                size: *size,
+                out_of_place,
+                in_place,
+                line: self.cut_at,
+            });
         }
-        self.run.rows.push(Row {
-            size: row.size,
-            out_of_place,
-            in_place,
-            line: self.cut_at,
-        });
     }
 }

@@ -13,22 +13,20 @@ const REDUCTIONS: &str = "sum prod max min avg mulsum none";
 const MAX_HOST: usize = 256;
 
 /// Columns of the table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
-    /// Columns of one side beyond the four that every version prints.
-    pub more: usize,
-    /// Whether there is a root column; `None` without a header line.
-    pub root: Option<bool>,
-    /// Whether the fourth column counts wrong elements (a difference before 2022-08).
-    pub counts: Option<bool>,
+    /// Columns of one side: time, two bandwidths, wrong elements, and four more with `-I`.
+    pub stride: usize,
     /// The time is CPU time (`-C 1`), so that bandwidth does not follow from it.
     pub cpu_time: bool,
 }
 
-impl Layout {
-    /// Columns of one side.
-    pub fn stride(self) -> usize {
-        4 + self.more
+impl Default for Layout {
+    fn default() -> Self {
+        Layout {
+            stride: 4,
+            cpu_time: false,
+        }
     }
 }
 
@@ -46,24 +44,16 @@ pub(super) fn figure(rest: &str) -> Option<f64> {
     (value.is_finite() && value >= 0.0).then_some(value)
 }
 
-/// `  0 Group  0 Pid 1034070 on     host device  0 [0000:11:00] NVIDIA H100 …`, after `Rank `. The
-/// group is missing before 2022-08, the process before 2019.
+/// `  0 Group  0 Pid 1034070 on     host device  0 [0000:11:00] NVIDIA H100 …`, after `Rank `.
 pub(super) fn rank(rest: &str) -> Option<Rank> {
-    let mut words = rest.split_whitespace();
-    let rank = words.next()?.parse().ok()?;
-    let mut group = 0;
-    let host = loop {
-        match words.next()? {
-            "Group" => group = words.next()?.parse().ok()?,
-            "Pid" => drop(words.next()?.parse::<u32>().ok()?),
-            "on" => break words.next()?,
-            _ => return None,
-        }
+    let words: Vec<&str> = rest.split_whitespace().take(8).collect();
+    let [rank, "Group", group, "Pid", _, "on", host, "device"] = words[..] else {
+        return None;
     };
-    let whole = words.next()? == "device" && host.len() <= MAX_HOST;
-    whole.then(|| Rank {
-        rank,
-        group,
+    (host.len() <= MAX_HOST).then_some(())?;
+    Some(Rank {
+        rank: rank.parse().ok()?,
+        group: group.parse().ok()?,
         host: host.to_string(),
     })
 }
@@ -71,33 +61,17 @@ pub(super) fn rank(rest: &str) -> Option<Rank> {
 /// The line with the columns' names.
 pub(super) fn header(text: &str) -> Option<Layout> {
     let words: Vec<&str> = text.split_whitespace().collect();
-    let mut sides = words
-        .iter()
-        .enumerate()
-        .filter(|(_, word)| **word == "busbw");
+    let all = words.iter().enumerate();
+    let mut sides = all.filter(|(_, word)| **word == "busbw");
     let ((first, _), (second, _)) = (sides.next()?, sides.next()?);
-    (words.contains(&"size") && words.contains(&"algbw")).then_some(())?;
-    Some(Layout {
-        more: (second - first).clamp(4, 16) - 4,
-        root: Some(words.contains(&"root")),
-        counts: match words.get(first + 1).copied() {
-            Some("#wrong") => Some(true),
-            Some("error" | "delta" | "res") => Some(false),
-            _ => None,
-        },
+    (words.contains(&"size") && words.contains(&"algbw")).then_some(Layout {
+        stride: (second - first).clamp(4, 16),
         cpu_time: words.contains(&"cputime"),
     })
 }
 
-/// A table row, as far as it was printed.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct RowText {
-    pub size: u64,
-    /// The reduction is printed as `none`, which layouts with a count of wrong elements do.
-    pub reduction_is_none: bool,
-    /// Cells after the reduction. The first may be the root, which only the layout tells.
-    pub cells: Vec<Cell>,
-}
+/// A table row, as far as it was printed: the message size, and the cells after the root.
+pub(super) type RowText = (u64, Vec<Cell>);
 
 /// A cell of a row: a number (NaN if what is printed is `nan` or `inf`), or none for `N/A`.
 pub(super) type Cell = Option<f64>;
@@ -115,14 +89,10 @@ pub(super) fn row(text: &str) -> Option<RowText> {
         word.get(start.map_or(0, |at| at + 1)..)?.parse().ok()
     };
     let (size, _count): (u64, u64) = (number(at)?, number(at + 1)?);
-    let rest = words.get(at + 3..)?;
-    let reduction = rest.first().filter(|word| is_one_of(REDUCTIONS, word));
-    let cells = rest.iter().skip(usize::from(reduction.is_some()));
-    Some(RowText {
-        size,
-        reduction_is_none: reduction == Some(&"none"),
-        cells: cells.map_while(|word| cell(word)).take(40).collect(),
-    })
+    let reduction = words.get(at + 3)?;
+    let cells = words.get(at + 5..).unwrap_or_default().iter();
+    let cells = cells.map_while(|word| cell(word)).take(40);
+    is_one_of(REDUCTIONS, reduction).then(|| (size, cells.collect()))
 }
 
 /// Whether a text is nothing but cells, as what is left of a row that was cut.
@@ -182,28 +152,28 @@ fn unwrapped(text: &str) -> String {
 }
 
 /// One side of a row, by its cells: the time in microseconds, and the measurement.
-pub(super) fn side(cells: &[Cell], layout: Layout) -> Option<(f64, Measurement)> {
+pub(super) fn side(cells: &[Cell]) -> Option<(f64, Measurement)> {
     let number = |at: usize| {
-        cells
-            .get(at)
-            .copied()
-            .flatten()
-            .filter(|number| *number >= 0.0)
+        let cell = cells.get(at).copied().flatten();
+        cell.filter(|number| *number >= 0.0)
     };
     let measurement = Measurement {
         algbw: number(1)? * 1e9,
         busbw: number(2)? * 1e9,
-        wrong: number(3)
-            .filter(|_| layout.counts == Some(true))
-            .map(|wrong| wrong as u64),
+        wrong: number(3).and_then(count),
     };
     Some((number(0)?, measurement))
 }
 
-/// Whether the column of wrong elements should hold a count and does not: `-3`, `nan`.
-pub(super) fn uncounted(cells: &[Cell], layout: Layout) -> bool {
-    let count = cells.get(3).copied().flatten();
-    layout.counts == Some(true) && count.is_some_and(|count| count.is_nan() || count < 0.0)
+/// A count of wrong elements; before 2022-08 a difference was printed instead.
+fn count(number: f64) -> Option<u64> {
+    (number >= 0.0 && number.fract() == 0.0).then_some(number as u64)
+}
+
+/// Whether the column of wrong elements does not hold a count: `-3`, `nan`, `4e-07`.
+pub(super) fn uncounted(cells: &[Cell]) -> bool {
+    let cell = cells.get(3).copied().flatten();
+    cell.is_some_and(|number| count(number).is_none())
 }
 
 /// Whether the bandwidth is size divided by time, as far as rounding in print allows. A row that was
@@ -226,8 +196,7 @@ pub(super) fn consistent(size: u64, micros: f64, side: &Measurement) -> bool {
         fastest if fastest > 0.0 => size as f64 / fastest / 1e3,
         _ => f64::INFINITY,
     };
-    // all_gather and reduce_scatter before 2018-12, and hypercube, count (n-1)/n of the size and print
-    // the same bandwidth twice.
+    // hypercube counts (n-1)/n of the size and prints the same bandwidth twice.
     let part = if side.algbw == side.busbw { 0.5 } else { 1.0 };
     (least * part - rounding..=most + rounding).contains(&gb)
 }
