@@ -272,6 +272,7 @@ impl Saver {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "files of the test's own")]
 mod tests {
     use super::*;
     use crate::units::DeviceKey;
