@@ -102,7 +102,7 @@ test-fleet: ## 300 agents against a real API server; the budget's bound in its h
 	tests/cluster/fleet
 
 golden: ## rewrite the golden files; review the diff
-	UPDATE_GOLDEN=1 cargo test --locked
+	UPDATE_GOLDEN=1 cargo test --locked --no-fail-fast --lib --test golden --test docs --test shapes --test bench
 
 pictures: deps build ## docs/images, from a real browser and a real Prometheus
 	tests/stack/pictures target/release/selvage docs/images

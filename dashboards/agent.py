@@ -97,9 +97,11 @@ def sources(board):
 def tasks(board):
     board.row("Tasks and bounds")
     board.add(lines(
-        "Tasks that make no progress", "Long-lived tasks of agents that hang or cannot be started, by task, "
-        "over all nodes. There should be none.",
-        [Q(f"sum by (task) (1 - selvage_task_up{{{NODE}}})", "{{task}}")], decimals=0,
+        "Tasks that make no progress or panicked", "Long-lived tasks of agents that hang or cannot be "
+        "started, and panics of tasks, each a bug of selvage, by task, over all nodes. There should be none.",
+        [Q(f"sum by (task) (1 - selvage_task_up{{{NODE}}})", "{{task}}"),
+         Q(f"sum by (task) (increase(selvage_task_panics_total{{{NODE}}}[$__rate_interval]))",
+           "{{task}} panics")], decimals=0,
     ), 12, 7)
     board.add(lines(
         "Bounds on pods", "How often a bound on what pods can make the agent hold or say took effect, by "
