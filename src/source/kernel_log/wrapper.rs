@@ -48,6 +48,13 @@ fn strip_plain(line: &str, any_facility: bool) -> Option<Stripped<'_>> {
     if line.starts_with('{') && line.contains("\"MESSAGE\"") {
         return journal_object(line, any_facility);
     }
+    if let Some(text) = json_message(line) {
+        return Some(Stripped {
+            text: Cow::Owned(text),
+            device: None,
+            raw_record: false,
+        });
+    }
     if let Some(r) = record::parse(line) {
         return (r.facility == 0 || any_facility).then_some(Stripped {
             text: r.text,
@@ -69,6 +76,25 @@ fn strip_plain(line: &str, any_facility: bool) -> Option<Stripped<'_>> {
         device: None,
         raw_record: false,
     })
+}
+
+/// The text of `dmesg -J`, whose objects have a field a line, and of Fluent Bit's input `kmsg`.
+fn json_message(line: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Kmsg {
+        msg: String,
+        #[serde(rename = "sequence")]
+        _sequence: u64,
+    }
+    let line = line.trim().trim_end_matches(',');
+    if let Some(text) = line.strip_prefix("\"msg\":") {
+        return serde_json::from_str(text).ok();
+    }
+    let object = line
+        .strip_prefix('{')
+        .filter(|rest| rest.contains("\"msg\""));
+    let entry: Kmsg = object.and_then(|_| serde_json::from_str(line).ok())?;
+    Some(entry.msg)
 }
 
 /// `journalctl -o json`: one object a line; MESSAGE is an array of bytes when it is not UTF-8.
@@ -447,6 +473,8 @@ mod tests {
     #[test]
     fn lines_inside_json() {
         for line in [
+            format!(r#"         "msg": "{MESSAGE}""#),
+            format!(r#"{{"priority":3,"sequence":1234,"sec":812,"usec":4211,"msg":"{MESSAGE}"}}"#),
             format!(r#"    "[12345.678901] {MESSAGE}","#),
             format!(
                 r#"{{"log":"[12345.678901] {MESSAGE}\n","stream":"stdout","time":"2026-04-11T08:40:16Z"}}"#
