@@ -65,19 +65,16 @@ pub(super) fn spawn<T: From<Update> + Send + 'static>(
             config: config.clone(),
             inputs: inputs.clone(),
         };
+        let tell = |suspects: &BTreeMap<_, _>| {
+            let update = Update::Suspects(suspects.clone());
+            tx.blocking_send(update.into()).is_ok()
+        };
         // After a panic, the last verdicts are not current any more.
-        let mut changed = true;
-        while !tx.is_closed() {
-            if changed
-                && tx
-                    .blocking_send(Update::Suspects(watch.suspects.clone()).into())
-                    .is_err()
-            {
-                break;
-            }
-            changed = watch.look();
+        let mut told = tell(&watch.suspects);
+        while told && !tx.is_closed() {
+            told = !watch.look() || tell(&watch.suspects);
             let looked = watch.inputs.clock.now();
-            while !changed && !tx.is_closed() && watch.inputs.clock.now().since(looked) < every {
+            while !tx.is_closed() && watch.inputs.clock.now().since(looked) < every {
                 task.beat();
                 std::thread::sleep(every.min(BEAT));
             }
