@@ -127,7 +127,7 @@ impl<'a> Place<'a> {
 pub struct Seen {
     /// Number of InfiniBand rails.
     pub infiniband: usize,
-    /// When the node was first looked at: of what stood already, the moment is not known.
+    /// The first look at the node: of what stood already, the moment is not known.
     pub watched_since: Millis,
 }
 

@@ -280,7 +280,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
     found
 }
 
-/// Jobs of one namespace alone say nothing of the node: whoever may make pods there could make them up.
+/// Jobs of one namespace alone say nothing of the node: anyone who may make pods there could make them up.
 const NAMESPACES: u32 = 2;
 
 /// Most things said of one pod, and of one namespace.

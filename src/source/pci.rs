@@ -126,7 +126,7 @@ fn bare(
     nics.take(MAX_BARE).collect()
 }
 
-/// A network function by itself; none of a virtual function, or one that is gone.
+/// One network function; none of a virtual function, or one that is gone.
 fn nic(host: &Host, bdf: Bdf, class: u64) -> Option<BareNic> {
     let dir = pci_function_dir(bdf);
     let nic = BareNic {
