@@ -360,7 +360,11 @@ fn every_setting_has_help_and_a_variable_of_its_own() {
     let mut envs: BTreeSet<&str> = BTreeSet::new();
     assert!(settings().len() > 30);
     for setting in settings() {
-        assert!(!setting.help.is_empty(), "{} has no help", setting.key);
+        assert!(
+            !setting.help.is_empty(),
+            "{} has no help: SECTIONS of config/settings.rs",
+            setting.key
+        );
         if setting.is_map() {
             continue;
         }

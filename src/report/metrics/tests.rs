@@ -12,6 +12,7 @@ use crate::report::catalogue::{CATALOGUE, Kind};
 use crate::report::cluster::BudgetStatus;
 use crate::report::default_counters::DEFAULTS;
 use crate::report::testing::{NOW, broken, device, empty, finding, link, node};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -126,14 +127,18 @@ fn every_family_is_in_the_catalogue_and_every_one_can_be_exported() {
         reload_failures: Some(1),
     };
     let text = encode(&report, Some(&told_cluster()), &stats, FULL);
-    let mut exported: Vec<&str> = text
+    let exported: Vec<&str> = text
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
         .collect();
-    let mut known: Vec<&str> = CATALOGUE.iter().map(|family| family.name).collect();
-    exported.sort_unstable();
-    known.sort_unstable();
-    assert_eq!(exported, known);
+    let once: BTreeSet<&str> = exported.iter().copied().collect();
+    assert_eq!(exported.len(), once.len(), "a family is exported twice");
+    let known = CATALOGUE.iter().map(|family| family.name).collect();
+    let differ: Vec<&&str> = once.symmetric_difference(&known).collect();
+    assert!(
+        differ.is_empty(),
+        "in catalogue.toml or in this test's report alone: {differ:?}"
+    );
 }
 
 /// Two pods of one name, and one that nothing is known of.
@@ -224,7 +229,7 @@ fn what_jobs_use() {
         of("init_seconds", "", "1.5"),
         of("init_hangs", "", "0"),
     ];
-    let told: std::collections::BTreeSet<&str> = told.into_iter().collect();
+    let told: BTreeSet<&str> = told.into_iter().collect();
     let want = want.iter().map(String::as_str).collect();
     assert_eq!(told, want);
 }
