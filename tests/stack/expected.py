@@ -43,6 +43,19 @@ EMPTY = {
     ("selvage", "Reloads that failed", "A"): NO_TLS,
 }
 
+# Recording rules without data in the demo, and why. tests/alerts plays them.
+NO_KUBE = "the demo has no kube-state-metrics"
+NO_GROUP = "no four nodes of the demo fail for what they have in common"
+EMPTY_RULES = {
+    "instance:selvage_node_planned:bool": NO_KUBE,
+    "instance:selvage_node_rebooting:bool": NO_KUBE,
+    "cluster_kind_value:selvage_group_failing:ratio": NO_GROUP,
+    "instance:selvage_node_grouped:bool": NO_GROUP,
+    "instance:selvage_node_away:bool": f"{NO_KUBE}, and {NO_GROUP}",
+    "instance:selvage_node_quiet:bool": "all agents have seen a full window",
+    "instance:selvage_node_behind:bool": "nothing is written but in a dry run",
+}
+
 # What promtool's linter says of names that are fixed (docs/metrics.md).
 COMPLAINTS = {
     f'{name} metric name should not include type \'counter\''
