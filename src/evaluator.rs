@@ -2,12 +2,15 @@
 //! for its own memory: time comes with the snapshot.
 
 use crate::check::debounce::{self, Debouncer, Hysteresis};
+use crate::check::gpudirect::GpuDirectVerdict;
 use crate::check::nccl_jobs::Jobs;
 use crate::check::policy::Policy;
-use crate::check::profile::{self, PlatformSettings};
+use crate::check::profile::{self, PlatformSettings, Profile};
 use crate::check::promised;
-use crate::check::roles::{self, RoleOverrides};
-use crate::check::{self, Context, Status, causes, expected, link_state, no_fabric, xid_seen};
+use crate::check::roles::{self, RoleFacts, RoleOverrides};
+use crate::check::{
+    self, Candidate, Context, Status, causes, expected, link_state, no_fabric, xid_seen,
+};
 use crate::observe::history::{History, Memory};
 use crate::observe::kernel::KernelEvent;
 use crate::observe::node_resources::NodeResources;
@@ -17,7 +20,7 @@ use crate::readiness::diary::Diary;
 use crate::readiness::{self, FoldInputs, State, VerdictTracker};
 use crate::report::{Report, Tainting};
 use crate::units::{Millis, PortKey};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Judges one node over time.
@@ -42,6 +45,36 @@ pub struct Evaluator {
     offer: Option<Arc<NodeResources>>,
     /// The last known, merged with earlier ones.
     offered: Option<Arc<NodeResources>>,
+}
+
+/// What the checks say of a snapshot, before time decides what of it is believed.
+struct Judged {
+    candidates: Vec<Candidate>,
+    resources: Vec<promised::Resource>,
+    gpudirect: GpuDirectVerdict,
+    rails: BTreeSet<PortKey>,
+    /// Number of rails that are InfiniBand.
+    infiniband: usize,
+    no_fabric: bool,
+    /// Whether rails have not been up for their settle time, as what they may become.
+    fresh: Option<Status>,
+}
+
+impl Judged {
+    fn of(context: &Context<'_>) -> Self {
+        let layers = context.rails().map(|rail| rail.port.link_layer);
+        Judged {
+            candidates: check::run_all(context),
+            resources: promised::resources(context),
+            gpudirect: context.gpudirect_verdict().clone(),
+            rails: context.rails().map(|rail| rail.key.clone()).collect(),
+            infiniband: layers
+                .filter(|layer| *layer == LinkLayer::Infiniband)
+                .count(),
+            no_fabric: no_fabric::is_certain(context),
+            fresh: link_state::rails_settle(context).then_some(Status::Degraded),
+        }
+    }
 }
 
 /// How often the node is sampled.
@@ -154,66 +187,35 @@ impl Evaluator {
     pub fn evaluate(&mut self, snapshot: &Snapshot, look: Look) -> Report {
         self.history.push(snapshot);
         let now = snapshot.at;
-        let offer = self.offer.as_deref();
-        let says = profile::says_of_roles(&self.platform, offer, snapshot);
-        let roles = roles::roles_of_taken_in(snapshot, &self.history, (&self.overrides, says));
-        let mut context = Context::new(snapshot, &self.history, &roles, &self.policy, now);
-        context.jobs = Some(&self.jobs);
-        let overrides = (&roles, &self.overrides);
-        let profile = profile::find(&self.platform, offer, snapshot, overrides);
-        context.profile = Some(&profile);
-        context.offer = offer;
-        let resources = promised::resources(&context);
-        let candidates = check::run_all(&context);
-        let seen = expected::seen(&context, check::REMEMBERED);
-        let machine = expected::machine(&context);
-        let no_fabric = no_fabric::is_certain(&context);
-        let infiniband =
-            |rail: &&check::PortView<'_>| rail.port.link_layer == LinkLayer::Infiniband;
-        let infiniband = context.rails().filter(infiniband).count();
-        let gpudirect = context.gpudirect_verdict().clone();
-        let rails: BTreeSet<PortKey> = context.rails().map(|rail| rail.key.clone()).collect();
-        let fresh = link_state::rails_settle(&context).then_some(Status::Degraded);
-        self.history.remembered.learn(machine, seen, now);
+        let (mut judged, roles, profile) = self.judge(snapshot);
+        let candidates = std::mem::take(&mut judged.candidates);
         let (mut findings, full_window) = match look {
             Look::Watching { full_window } => (self.debouncer.step(candidates, now), full_window),
             Look::Once => (debounce::step_once(candidates, now), true),
         };
         // What is muted is left out now, not when it would have cleared.
         findings.retain(|finding| !self.policy.mute.contains(&*finding.check));
-        let watched_since = *self.watched_since.get_or_insert(now);
-        causes::attribute(
-            &mut findings,
-            causes::Seen {
-                infiniband,
-                watched_since,
-            },
-        );
-        // What was away settles again.
-        if let Some(proven) = &mut self.proven {
-            proven.retain(|rail| rails.contains(rail));
-        }
+        let seen = causes::Seen {
+            infiniband: judged.infiniband,
+            watched_since: *self.watched_since.get_or_insert(now),
+        };
+        causes::attribute(&mut findings, seen);
         let verdict = readiness::fold(
             &findings,
             FoldInputs {
                 proof: roles::proof(snapshot, &self.history, &roles),
                 expected_rails: self.policy.expect.rails,
                 full_window,
-                no_fabric,
-                settling: match (&self.proven, look) {
-                    (_, Look::Once) => None,
-                    (Some(proven), _) if rails.is_subset(proven) => None,
-                    _ => self.debouncer.waiting().max(fresh),
-                },
+                no_fabric: judged.no_fabric,
+                settling: self.settling(&judged, look),
             },
         );
-        if full_window
-            && matches!(
-                verdict.state,
-                State::Ready | State::Degraded | State::NoFabric
-            )
-        {
-            self.proven = Some(rails);
+        let has_proof = matches!(
+            verdict.state,
+            State::Ready | State::Degraded | State::NoFabric
+        );
+        if full_window && has_proof {
+            self.proven = Some(judged.rails);
         }
         let (state, reasons) = (verdict.state, verdict.reasons.clone());
         self.tracker.update(verdict, now);
@@ -221,9 +223,8 @@ impl Evaluator {
         if look != Look::Once {
             self.diary.note(now, state, &reasons, &findings);
         }
-        self.history.totals.transitions = self
-            .tracker
-            .transitions()
+        let transitions = self.tracker.transitions();
+        self.history.totals.transitions = transitions
             .map(|(state, count)| (state.as_str().to_string(), count))
             .collect();
         self.generation += 1;
@@ -238,7 +239,7 @@ impl Evaluator {
             reasons,
             findings,
             xids: xid_seen::seen(&self.history),
-            gpudirect,
+            gpudirect: judged.gpudirect,
             totals: Arc::new(self.history.totals.clone()),
             full_window,
             muted: self.policy.mute.iter().cloned().collect(),
@@ -246,8 +247,39 @@ impl Evaluator {
             taint_muted: false,
             jobs: Arc::clone(&self.jobs),
             profile,
-            resources,
+            resources: judged.resources,
             diary: self.diary.entries(),
+        }
+    }
+
+    /// Runs the checks, and learns what the machine is at its best.
+    fn judge(&mut self, snapshot: &Snapshot) -> (Judged, BTreeMap<PortKey, RoleFacts>, Profile) {
+        let offer = self.offer.as_deref();
+        let says = profile::says_of_roles(&self.platform, offer, snapshot);
+        let roles = roles::roles_of_taken_in(snapshot, &self.history, (&self.overrides, says));
+        let mut context = Context::new(snapshot, &self.history, &roles, &self.policy, snapshot.at);
+        context.jobs = Some(&self.jobs);
+        let overrides = (&roles, &self.overrides);
+        let profile = profile::find(&self.platform, offer, snapshot, overrides);
+        context.profile = Some(&profile);
+        context.offer = offer;
+        let seen = expected::seen(&context, check::REMEMBERED);
+        let machine = expected::machine(&context);
+        let judged = Judged::of(&context);
+        self.history.remembered.learn(machine, seen, snapshot.at);
+        (judged, roles, profile)
+    }
+
+    /// The worst that a waiting candidate may become, where the rails have not been proven yet.
+    fn settling(&mut self, judged: &Judged, look: Look) -> Option<Status> {
+        // What was away settles again.
+        if let Some(proven) = &mut self.proven {
+            proven.retain(|rail| judged.rails.contains(rail));
+        }
+        match (&self.proven, look) {
+            (_, Look::Once) => None,
+            (Some(proven), _) if judged.rails.is_subset(proven) => None,
+            _ => self.debouncer.waiting().max(judged.fresh),
         }
     }
 }

@@ -4,8 +4,9 @@ use super::plan;
 use super::start::{self, Found};
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::evaluator::Look;
+use crate::evaluator::{Evaluator, Look};
 use crate::jobs;
+use crate::kernel_log::Existing;
 use crate::observe::history::Memory;
 use crate::observe::reading::{Fault, FaultKind};
 use crate::report::Report;
@@ -57,26 +58,40 @@ pub async fn sample_once(config: &Config) -> Report {
             evaluator.set_jobs(Arc::new(jobs));
         }
     }
-    let mut log_health = Followed {
-        read: true,
-        ..Followed::default()
+    let patience = config.intervals.deadline.duration();
+    let log_health = match tokio::time::timeout(patience, read).await {
+        Ok(Ok(read)) => push_log(&mut evaluator, read),
+        Ok(Err(_)) | Err(_) => log_fault(Fault {
+            kind: FaultKind::Stalled,
+            detail: "the kernel log did not answer".into(),
+        }),
     };
-    match tokio::time::timeout(config.intervals.deadline.duration(), read).await {
-        Ok(Ok(Ok(read))) => {
-            log_health.via = read.as_ref().map(|(way, _)| way.name());
-            log_health.absent = read.is_none();
-            for (at, item) in read.map(|(_, items)| items).unwrap_or_default() {
-                evaluator.push_event(at, item.historic, &item.event);
-            }
-        }
-        Ok(Ok(Err(fault))) => log_health.fault = Some(fault),
-        Ok(Err(_)) | Err(_) => {
-            log_health.fault = Some(Fault {
-                kind: FaultKind::Stalled,
-                detail: "the kernel log did not answer".into(),
-            });
-        }
-    }
     sampler.set_health("kernel_log", log_health);
     evaluator.evaluate(sampler.snapshot(Some(jiff::Timestamp::now())), Look::Once)
+}
+
+/// Gives the evaluator what the kernel log holds, and says how the log was read.
+fn push_log(evaluator: &mut Evaluator, read: Result<Option<Existing>, Fault>) -> Followed {
+    let existing = match read {
+        Ok(existing) => existing,
+        Err(fault) => return log_fault(fault),
+    };
+    let followed = Followed {
+        read: true,
+        via: existing.as_ref().map(|(way, _)| way.name()),
+        absent: existing.is_none(),
+        ..Followed::default()
+    };
+    for (at, item) in existing.map(|(_, items)| items).unwrap_or_default() {
+        evaluator.push_event(at, item.historic, &item.event);
+    }
+    followed
+}
+
+fn log_fault(fault: Fault) -> Followed {
+    Followed {
+        read: true,
+        fault: Some(fault),
+        ..Followed::default()
+    }
 }
