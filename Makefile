@@ -13,7 +13,7 @@ UNIT_TESTS := $(filter-out $(HOST_TESTS),$(patsubst tests/%.rs,%,$(wildcard test
     $(patsubst tests/%/main.rs,%,$(wildcard tests/*/main.rs)))
 
 .PHONY: help demo demo-stack build static rig deps check lint test-unit test-rules test-manifests \
-    test test-host test-alerts test-dashboards test-page test-stack test-vm \
+    test test-faults test-faults-all test-host test-alerts test-dashboards test-page test-stack test-vm \
     test-system test-vm-all test-cluster test-fleet pictures golden bench bench-vm bench-cluster mutants fuzz
 
 help: ## list the targets
@@ -68,7 +68,16 @@ test-rules: ## alerting rules by promtool
 test-manifests: ## overlays, chart and admission policy; no cluster needed
 	tests/manifests/run
 
-test: deps check test-host test-alerts test-dashboards test-page test-stack test-vm ## everything but the system suites
+test: deps check test-faults test-host test-alerts test-dashboards test-page test-stack test-vm ## everything but the system suites
+
+# Some rows end the agent's tasks by a hook that only builds with debug assertions have.
+test-faults: ## the fault matrix: a part of its rows (root)
+	cargo build --locked --bin selvage
+	tests/faults/run --bin target/debug/selvage --fast
+
+test-faults-all: ## all rows of the fault matrix (root; with --docs, tests/faults/run writes docs/faults.md)
+	cargo build --locked --bin selvage
+	tests/faults/run --bin target/debug/selvage
 
 test-host: ## network namespaces, hostapd and wpa_supplicant, opensm over ibsim, node_exporter
 	cargo test --locked $(addprefix --test ,$(HOST_TESTS))
@@ -90,7 +99,7 @@ test-stack: rig ## every query and alert on a real Prometheus that watches the d
 test-vm: rig ## real kernels in QEMU: the newest one
 	tests/vm/run --kernel $(lastword $(VM_KERNELS)) --bin $(RIG)
 
-test-system: deps test-vm-all test-cluster test-fleet ## both kernels, a real cluster, 300 agents
+test-system: deps test-faults-all test-vm-all test-cluster test-fleet ## every fault, both kernels, a real cluster, 300 agents
 
 test-vm-all: rig
 	$(foreach kernel,$(VM_KERNELS),tests/vm/run --kernel $(kernel) --bin $(RIG) &&) true
