@@ -35,6 +35,7 @@ const ELSEWHERE: &[&str] = &[
     "selvage_serve_reload_failures_total",
     "selvage_node_writes_total",
     "selvage_node_api_up",
+    "selvage_node_topology_info",
     "selvage_node_pending",
     "selvage_node_taint_applied",
     "selvage_node_taint_withheld",

@@ -21,6 +21,7 @@ mod rate_limit;
 pub mod reconcile;
 pub mod settings;
 pub mod silence;
+mod topology;
 mod watch_pace;
 pub mod writer;
 

@@ -1,7 +1,7 @@
 //! What the writer of the Node does, as metrics and the report show it.
 
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What the writer has done, and what it could not do.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -20,6 +20,9 @@ pub struct ClusterStatus {
     pub withheld: Option<&'static str>,
     /// The budget as last seen, where the taint was wanted.
     pub budget: Option<BudgetStatus>,
+    /// Where the Node hangs, by its labels: kind (leaf, block, zone) and value. For the metrics alone.
+    #[serde(skip)]
+    pub places: BTreeSet<(&'static str, String)>,
     /// What is still to be written (in a dry run: never): `labels`, `condition`, `taint`.
     pub pending: Vec<&'static str>,
     /// Writes since the agent started, by what was written.

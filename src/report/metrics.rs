@@ -226,6 +226,9 @@ fn cluster(out: &mut Exposition, status: &ClusterStatus) {
         out.push("selvage_node_writes_total", &[result], *count);
     }
     out.push("selvage_node_api_up", &[], status.api_up);
+    for (kind, value) in &status.places {
+        out.push("selvage_node_topology_info", &[kind, value], true);
+    }
     for what in &status.pending {
         out.push("selvage_node_pending", &[what], true);
     }

@@ -16,10 +16,10 @@ sys.path.insert(0, str(ROOT / "alerts"))
 import generate  # noqa: E402: alerts/ is no package
 SEVERITIES = ["warning", "critical"]
 ANNOTATIONS = ["summary", "description", "impact", "command", "runbook_url"]
-# What is not of the agent's catalogue: of Prometheus, of kube-state-metrics, and (topology) of an agent to come.
+# What is not of the agent's catalogue: of Prometheus and of kube-state-metrics.
 FOREIGN = {
     "up", "kube_node_status_allocatable", "kube_node_spec_unschedulable", "kube_node_deletion_timestamp",
-    "kube_node_created", "kube_node_status_condition", "kube_node_info", "selvage_node_topology_info",
+    "kube_node_created", "kube_node_status_condition", "kube_node_info",
 }
 LONGEST = 300
 

@@ -12,6 +12,7 @@ use super::node::NodeView;
 use super::rate_limit::{self, Gate, Gates, Limits};
 use super::settings::ClusterSettings;
 use super::silence::Mutes;
+use super::topology;
 use crate::check::CHECKS;
 use crate::observe::node_resources::NodeResources;
 use crate::report::{ClusterStatus, Report};
@@ -270,6 +271,7 @@ impl Writer {
         self.gates.close(Gate::Refresh, self.context.limits.resync);
         let tainted = view.is_tainted(&self.context.names);
         self.status.taint_applied = Some(tainted);
+        self.status.places = topology::places(&view.labels);
         let is_check = |id: &str| CHECKS.iter().any(|check| check.id == id);
         let annotation = self.context.names.mute();
         let text = view.annotations.get(&annotation);

@@ -261,6 +261,7 @@ fn told_cluster() -> ClusterStatus {
             limit: 3,
             nodes: 37,
         }),
+        places: [("leaf", "s-1".to_string())].into(),
         pending: vec!["taint"],
         results: BTreeMap::from([("ok", 5)]),
         ..ClusterStatus::default()
@@ -280,6 +281,7 @@ fn what_the_cluster_was_told_is_exported() {
     for line in [
         "selvage_node_writes_total{result=\"ok\"} 5",
         "selvage_node_api_up 1",
+        "selvage_node_topology_info{kind=\"leaf\",value=\"s-1\"} 1",
         "selvage_node_taint_applied 0",
         "selvage_node_taint_withheld{reason=\"budget\"} 1",
         "selvage_node_taint_budget{what=\"limit\"} 3",
