@@ -1,6 +1,6 @@
 """Custom resources against what is published of them. PyTorchJob and JobSet: the projects' own Python
-models, from PyPI. Volcano's Job and LeaderWorkerSet: types that are generated from the projects' CRDs, from
-crates.io. MPIJob v2beta1 is in no registry: the fields that the examples use are listed here."""
+models, from PyPI. Volcano's Job, LeaderWorkerSet, Karpenter's NodePool and Kueue's ResourceFlavor: types that are generated from the projects' CRDs, from
+crates.io. MPIJob v2beta1 and NodeReadinessRule are in no registry: their fields are listed here."""
 
 import ast
 import functools
@@ -20,6 +20,7 @@ RUN_POLICY = {
     "schedulingPolicy": POLICY, "ttlSecondsAfterFinished": int,
 }
 REPLICA = {"replicas": int, "restartPolicy": {"Always", "OnFailure", "Never"}, "template": dict}
+STATUS = {"True", "False", "Unknown"}
 # Read off the CRD of MPI operator (July 2026).
 SHAPES = {
     ("kubeflow.org/v2beta1", "MPIJob"): {
@@ -27,6 +28,15 @@ SHAPES = {
         "launcherCreationPolicy": {"AtStartup", "WaitForWorkersReady"},
         "runPolicy": RUN_POLICY,
         "mpiReplicaSpecs": {"Launcher": REPLICA, "Worker": REPLICA},
+    },
+    # Read off node-readiness-controller's types (August 2026).
+    ("readiness.node.x-k8s.io/v1alpha1", "NodeReadinessRule"): {
+        "conditions": [{"type": str, "requiredStatus": STATUS, "defaultStatus": STATUS}],
+        "conditionPolicy": {"allOf", "anyOf"},
+        "dryRun": bool,
+        "enforcementMode": {"bootstrap-only", "continuous"},
+        "nodeSelector": {"matchLabels": dict, "matchExpressions": list},
+        "taint": {"key": str, "value": str, "effect": {"NoSchedule", "PreferNoSchedule", "NoExecute"}},
     },
 }
 ACTIONS = {"AbortJob", "RestartJob", "RestartTask", "RestartPod", "TerminateJob", "CompleteJob"}
@@ -36,6 +46,10 @@ CRATES = {
         "kcr_leaderworkerset_x_k8s_io", "3.20260530.173522", "v1/leaderworkersets.rs", "LeaderWorkerSetSpec"),
     ("batch.volcano.sh/v1alpha1", "Job"): (
         "kcr_batch_volcano_sh", "3.20260603.204836", "v1alpha1/jobs.rs", "JobSpec"),
+    ("karpenter.sh/v1", "NodePool"): (
+        "kcr_karpenter_sh", "3.20260617.202946", "v1/nodepools.rs", "NodePoolSpec"),
+    ("kueue.x-k8s.io/v1beta1", "ResourceFlavor"): (
+        "kcr_kueue_x_k8s_io", "3.20260529.113958", "v1beta1/resourceflavors.rs", "ResourceFlavorSpec"),
 }
 
 
@@ -48,7 +62,8 @@ def complaints(found: dict) -> list:
         return _jobset(found)
     if what in CRATES:
         *crate, spec = CRATES[what]
-        return _rust(_types(*crate), spec, found["spec"], f"{found['kind']}.spec") + _actions(found["spec"])
+        actions = _actions(found["spec"]) if found["kind"] == "Job" else []
+        return _rust(_types(*crate), spec, found["spec"], f"{found['kind']}.spec") + actions
     if what in SHAPES:
         return _shape(SHAPES[what], found["spec"], f"{found['kind']}.spec")
     return []
