@@ -81,7 +81,9 @@ mod tests {
                 ],
             ),
         ] {
-            let labels = labels.iter().map(|(key, value)| (key.to_string(), value.to_string()));
+            let labels = labels
+                .iter()
+                .map(|(key, value)| (key.to_string(), value.to_string()));
             let want = want.iter().map(|(kind, value)| (*kind, value.to_string()));
             assert_eq!(places(&labels.collect()), want.collect());
         }
