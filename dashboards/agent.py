@@ -3,13 +3,14 @@
 import frame
 from parts import BAD, GOOD, NODE_LINK, PLAIN, QUIET, WARN, Col, Q, bars, lines, stat, table
 from queries import (
-    HOST, NODE, STALE_AFTER, agents, by_agents, highest, of_agent, targets, zero_of,
+    HOST, NODE, STALE_AFTER, agents, by_agents, highest, targets, zero_of,
 )
 
 ANSWER = f"count({agents(NODE)})"
 TARGETS = targets(NODE)
 # Sidecars of jobs have the first and the last, too.
 SOURCE_UP = by_agents(f"selvage_source_up{{{NODE}}}", NODE)
+FAILING = f"instance_source:selvage_source_failing:bool{{{NODE}}}"
 BUILD = by_agents(f"selvage_build_info{{{NODE}}}", NODE)
 EACH = "{{instance}}"
 NO_API = "no data: no agent has a cluster to tell"
@@ -30,8 +31,7 @@ def now(board):
     board.add(stat(
         "Sources failing", "Sources over all nodes whose last read did not end well, or that are "
         "stalled. It should be 0: what is not read is not judged.",
-        [Q(zero_of(f"count({SOURCE_UP} == 0 or selvage_source_stalled{{{NODE}}} "
-                   "> 0)", f"count({SOURCE_UP})"), "failing")],
+        [Q(f"sum({FAILING})", "failing")],
         steps=[(None, GOOD), (1, BAD)],
     ), 4, 4)
     board.add(stat(
@@ -77,7 +77,7 @@ def sources(board):
         "Sources that fail", "Which source does not answer on which node; 1 and more stalled reads "
         "hang in the kernel.",
         [Q(f"max by ({HOST}, source) (selvage_source_stalled{{{NODE}}}) and on ({HOST}, source) "
-           f"({SOURCE_UP} == 0 or selvage_source_stalled{{{NODE}}} > 0)")],
+           f"({FAILING} == 1)")],
         [Col("cluster", "Cluster", width=110), Col("instance", "Node", link=NODE_LINK, width=140),
          Col("source", "Source"),
          Col("@A", "Stalled", unit="short", steps=[(None, PLAIN), (1, BAD)])],
@@ -111,50 +111,42 @@ def tasks(board):
     ), 12, 7)
 
 
-def worst(series, join=of_agent):
+def worst(series):
     """The ten that were highest in the range, so that a fleet of thousands stays legible, and the
     middle of all."""
-    now, over = series, f"max_over_time({series}[$__range] @ end())"
-    if series.split("{")[0].endswith("_total"):
-        now = f"rate({series}[$__rate_interval])"
-        over = f"increase({series}[$__range] @ end())"
-    now, over = join(now), join(over, over=True)
+    now = f"max by ({HOST}) ({series}{{{NODE}}})"
+    over = f"max by ({HOST}) (max_over_time({series}{{{NODE}}}[$__range] @ end()))"
     return [Q(highest(now, over), EACH), Q(f"quantile(0.5, {now})", "median", QUIET, dashed=True)]
-
-
-def by_node(expr, over=False):
-    """Of a metric that agents alone have."""
-    return f"max by ({HOST}) ({expr})"
 
 
 def cost(board):
     board.row("What it costs: the ten highest of the time range, and the median of all")
     board.add(lines(
         "CPU", "Share of one core that an agent uses. A few thousandths are normal.",
-        worst(f"process_cpu_seconds_total{{{NODE}}}"),
+        worst("instance:selvage_agent_cpu:rate5m"),
         "percentunit", steps=[(None, "transparent"), (0.1, WARN)],
     ), 8, 8)
     board.add(lines(
         "Memory", "Resident memory of an agent. The shipped limit is 64 MiB (dashed); it should "
         "stay level.",
-        worst(f"process_resident_memory_bytes{{{NODE}}}"), "bytes",
+        worst("instance:selvage_agent_memory:bytes"), "bytes",
         steps=[(None, "transparent"), (67108864, BAD)],
     ), 8, 8)
     board.add(lines(
         "Age of reports", "Age of an agent's last evaluation when it was scraped. Above two minutes "
         "(dashed) it lives and does not judge.",
-        worst(f"selvage_report_age_seconds{{{NODE}}}", by_node), "s",
+        worst("selvage_report_age_seconds"), "s",
         steps=[(None, "transparent"), (STALE_AFTER, BAD)],
     ), 8, 8)
     board.add(lines(
         "Duration of scrapes", "How long Prometheus waited for an agent. Milliseconds are normal.",
-        worst(f"scrape_duration_seconds{{{NODE}}}"), "s",
+        worst("instance:selvage_agent_scrape:seconds"), "s",
         steps=[(None, "transparent"), (1, WARN)],
     ), 8, 8)
     board.add(lines(
         "Series", "Series that an agent exports: at most 600 by default and 2,000 with everything "
         "on, on a node with 18 ports.",
-        worst(f"scrape_samples_scraped{{{NODE}}}"),
+        worst("instance:selvage_agent_series:count"),
         steps=[(None, "transparent"), (2000, WARN)], decimals=0,
     ), 8, 8)
     judged = f"rate(selvage_report_generations_total{{{NODE}}}[$__rate_interval])"

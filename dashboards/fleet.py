@@ -5,8 +5,7 @@ from parts import (
     BAD, GOOD, NODE_LINK, PLAIN, POD_LINK, QUIET, STATES, WARN, Col, Q, bars, lines, stat, table,
 )
 from queries import (
-    FLEET, HOST, PORT, agents, fallbacks, named, rails, reasons, stale, suspects, targets,
-    verdict_rank, zero_of,
+    FLEET, HOST, PORT, agents, rails, stale, suspects, targets, zero_of,
 )
 
 NODES = f"sum(cluster:selvage_nodes:count{{{FLEET}}})"
@@ -17,6 +16,30 @@ STATUS = {
 STATE = {name: (name, color) for name, color in [*STATES.items(), ("stale", BAD)]}
 NODE = Col("instance", "Node", link=NODE_LINK, width=140)
 CLUSTER = Col("cluster", "Cluster", width=110)
+
+
+def how_many(board):
+    board.row("Is it one, some, or all?")
+    faulty = f"instance:selvage_node_faulty:bool{{{FLEET}}}"
+    board.add(stat(
+        "Nodes that fail", "How many nodes are unready, unknown for ten minutes, or without an agent that "
+        "answers, and how many there are? One is a cable or a GPU; nodes on purpose away are left out.",
+        [Q(f"sum({faulty})", "fail", color=BAD), Q(f"count({faulty})", "of")], wide=True, empty=NO_RULES,
+    ), 6, 5)
+    board.add(stat(
+        "Share that fails", "Is it all of them? Above a tenth it is something that all nodes share: the "
+        "subnet manager, a rollout, the network, or the agents themselves.",
+        [Q(f"sum({faulty}) / count({faulty})", "of the nodes")], "percentunit",
+        steps=[(None, PLAIN), (0.001, WARN), (0.1, BAD)], empty=NO_RULES, decimals=1,
+    ), 4, 5)
+    board.add(table(
+        "What they have in common", "Is it some? A leaf, block, driver, firmware or kernel whose nodes fail far "
+        "more often than all others: look there first, and not at the nodes one by one.",
+        [Q(f"max by (cluster, kind, value) (cluster_kind_value:selvage_group_failing:ratio{{{FLEET}}})")],
+        [CLUSTER, Col("kind", "In common"), Col("value", "Value"),
+         Col("@A", "Of its nodes fail", unit="percentunit", steps=[(None, WARN), (0.5, BAD)])],
+        sort=["-@A"], empty="No group of four nodes or more fails together: it is single nodes, or everything.",
+    ), 14, 5)
 
 
 def now(board):
@@ -92,13 +115,14 @@ def now(board):
 def why(board):
     board.row("Which nodes, and why")
     since = f"max by ({HOST}) (selvage_fabric_state_since_timestamp_seconds{{{FLEET}}})"
-    rows = reasons(FLEET)
+    rows = f"instance_state_reason:selvage_not_ready:rank{{{FLEET}}}"
+    rank = f"max by ({HOST}) (instance_state:selvage_not_ready:rank{{{FLEET}}})"
     board.add(table(
         "Nodes that are not ready",
         "One row for each finding of each node that is not ready, worst first; a node's name opens "
         "its dashboard. One whose report is stale is here whatever it says; a silent agent is not.",
-        [Q(rows), Q(f"1000 * (({rows}) * 0 + on ({HOST}) group_left () {since})"),
-         Q(f"({rows}) * 0 + on ({HOST}) group_left () {verdict_rank(FLEET)}")],
+        [Q(f"{rows} * 1"), Q(f"1000 * ({rows} * 0 + on ({HOST}) group_left () {since})"),
+         Q(f"{rows} * 0 + on ({HOST}) group_left () {rank}")],
         [CLUSTER, NODE, Col("state", "Verdict", values=STATE, width=100),
          Col("@B", "Since", unit="dateTimeFromNow", width=130),
          Col("status", "Finding", values=STATUS, width=100), Col("reason", "Reason"),
@@ -147,10 +171,6 @@ def over_time(board):
     ), 10, 8)
 
 
-def budget(what):
-    return f'max by ({HOST}) (selvage_node_taint_budget{{{FLEET}, what="{what}"}})'
-
-
 def taints(board):
     board.row("Taints and their budget")
     board.add(lines(
@@ -164,9 +184,8 @@ def taints(board):
         "Budget: fullest group",
         "Taints claimed of the limit of their group, as the nodes that want one last saw it; of each "
         "cluster's groups the fullest. At the dashed line every further node goes untainted.",
-        [Q(f"max by (cluster) ({budget('claimed')} / on ({HOST}) ({budget('limit')} > 0)"
-           # A limit of none is full.
-           f" or ({budget('limit')} == 0) + 1)", "claimed of the limit {{cluster}}")],
+        [Q(f"max by (cluster) (instance:selvage_taint_budget:ratio{{{FLEET}}})",
+           "claimed of the limit {{cluster}}")],
         "percentunit", steps=[(None, "transparent"), (1, BAD)],
         empty="no data: no node has wanted a taint", decimals=0,
     ), 7, 7)
@@ -192,13 +211,13 @@ def links(board):
         stack=True, empty="no data: no agent sees a rail", decimals=0,
     ), 12, 8)
     seen = "device, port, link_layer, netdev"
-    down = rails(f"max by ({PORT}) (selvage_port_up{{{FLEET}}}) == 0",
-                 FLEET, "link_layer, netdev, firmware")
+    rail = f'instance_device_port:selvage_port:info{{{FLEET}, rail="true"}}'
+    down = f"{rail} and on ({PORT}) (selvage_port_up{{{FLEET}}} == 0)"
     board.add(table(
         "Rails that are down",
         "Rails that their agent reports as not active. A device that fell off the bus is not a port "
         "any more: it is among the reasons above.",
-        [Q(f"max by ({HOST}, {seen}, firmware) ({down} + 1)")],
+        [Q(f"max by ({HOST}, {seen}, firmware) ({down})")],
         [CLUSTER, NODE, Col("device", "Device"), Col("port", "Port", width=60),
          Col("link_layer", "Link layer"), Col("netdev", "Interface"),
          Col("firmware", "Firmware")],
@@ -268,7 +287,7 @@ def jobs(board):
         "Jobs that fell back to TCP",
         "Containers whose NCCL moves data between nodes by TCP though nothing asks for that, with "
         "the causes that NCCL told. There should be none.",
-        [Q(named(fallbacks(FLEET), FLEET))],
+        [Q(f"container_cause:selvage_nccl_fallback:info{{{FLEET}}} * 1")],
         [*columns, Col("container", "Container"), Col("job", "Job"), Col("cause", "Cause"),
          Col("nccl_version", "NCCL", width=80)],
         sort=["namespace"], empty="No job whose lines can be read has fallen back.",
@@ -322,7 +341,7 @@ def board():
         "selvage-fleet", "Readiness of all nodes' GPU fabric: which nodes are not ready, and why.",
         [],
     )
-    for part in (now, why, over_time, taints, links, offenders, jobs, benchmarks):
+    for part in (how_many, now, why, over_time, taints, links, offenders, jobs, benchmarks):
         part(made)
     made.annotate_alerts(FLEET)
     return made

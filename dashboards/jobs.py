@@ -5,8 +5,7 @@ from parts import (
     BAD, GOOD, NODE_LINK, PLAIN, QUIET, WARN, Col, Q, bars, lines, stat, table, timeline,
 )
 from queries import (
-    CONTAINER, FLEET, HOST, JOBS, by_agents, fallbacks, highest, named, networks, suspects,
-    zero_of,
+    CONTAINER, FLEET, HOST, JOBS, highest, suspects, zero_of,
 )
 
 NO_JOB = "no data: no container whose logs hold NCCL's lines"
@@ -19,57 +18,49 @@ WHO = [Col("namespace", "Namespace"), Col("job", "Job"), Col("pod", "Pod")]
 YES = {0: ("no", GOOD), 1: ("yes", BAD)}
 
 
-def mine(expr):
-    """Of the chosen jobs, with the job's name."""
-    return named(expr, JOBS, '"$job"')
+def one(metric, level=""):
+    """Of the chosen jobs, with the job's name: one value a container, whether its agent tells it, its
+    sidecar, or both."""
+    return f'container{level}:selvage_nccl_{metric}{{{JOBS}, job=~"$job"}}'
 
 
-def one(metric, more=""):
-    """One value a container, whether its agent tells it, its sidecar, or both."""
-    kept = f", {more}" if more else ""
-    return mine(f"max by ({CONTAINER}{kept}) ({metric}{{{JOBS}}})")
-
-
-def asked_for_tcp():
-    socket = f'max by ({CONTAINER}) (selvage_nccl_network{{{JOBS}, network="socket"}})'
-    told = f"max by ({CONTAINER}) (selvage_nccl_tcp_fallback{{{JOBS}}}) == 0"
-    return mine(f"{socket} and on ({CONTAINER}) ({told})")
+FALLBACK, GPUDIRECT = one("tcp_fallback:max"), one("gpudirect_rdma:max")
+NETWORK = one("network:info")
+CHANNELS = one("channels:max", level="_transport")
+BY_SETTING = one("tcp_by_setting:info")
 
 
 def now(board):
-    containers = f"count({mine(networks(JOBS))})"
-    known = f"count({one('selvage_nccl_tcp_fallback')})"
     board.row("Now")
     board.add(stat(
         "Containers", "Containers of the chosen jobs whose logs tell of NCCL. One that both its node's "
         "agent and a sidecar read counts once, here and everywhere below.",
-        [Q(containers, "containers")], empty=NO_JOB,
+        [Q(f"count({NETWORK})", "containers")], empty=NO_JOB,
     ), 4, 4)
     board.add(stat(
         "Silent fallbacks", "Containers that move data between nodes by TCP though nothing asks "
         "for that. It should be 0.",
-        [Q(f"sum({one('selvage_nccl_tcp_fallback')})", "fallbacks")],
+        [Q(f"sum({FALLBACK})", "fallbacks")],
         steps=[(None, GOOD), (1, BAD)],
         empty="no data: no container whose lines tell",
     ), 4, 4)
     board.add(stat(
         "Told to use TCP", "Containers on TCP because a setting asks for it: somebody's choice, "
         "and slow.",
-        [Q(zero_of(f"count({asked_for_tcp()})", known), "by setting")],
+        [Q(zero_of(f"count({BY_SETTING})", f"count({FALLBACK})"), "by setting")],
         steps=[(None, PLAIN), (1, WARN)], empty="no data: no container whose lines tell",
     ), 4, 4)
     board.add(stat(
         "GPUDirect off", "Containers whose connections between nodes use no GPUDirect RDMA. It "
         "should be 0 where the node offers a path.",
-        [Q(zero_of(f"count({one('selvage_nccl_gpudirect_rdma')} == 0)",
-                   f"count({one('selvage_nccl_gpudirect_rdma')})"), "off")],
+        [Q(zero_of(f"count({GPUDIRECT} == 0)", f"count({GPUDIRECT})"), "off")],
         steps=[(None, GOOD), (1, WARN)],
         empty="no data: no connection between nodes in view",
     ), 4, 4)
     board.add(stat(
         "Init hangs", "Containers that began to make a communicator and do not come to an end. It "
         "should be 0.",
-        [Q(f"sum({one('selvage_nccl_init_hangs')})", "hangs")],
+        [Q(f"sum({one('init_hangs:max')})", "hangs")],
         steps=[(None, GOOD), (1, BAD)], empty=NO_JOB,
     ), 4, 4)
     board.add(stat(
@@ -82,21 +73,17 @@ def now(board):
 
 def each(board):
     board.row("Each container")
-    whole = f"({mine(networks(JOBS))})"
+    def column(expr):
+        """The value with the same labels as the network, so that a container is one row."""
+        return f"{NETWORK} * on ({CONTAINER}) group_left () {expr}"
 
-    def column(metric):
-        """The metric with the same labels as the network, so that a container is one row."""
-        return f"{whole} * on ({CONTAINER}) group_left () max by ({CONTAINER}) ({metric}{{{JOBS}}})"
-
-    channels = f"{whole} * on ({CONTAINER}) group_left () " \
-        f"sum by ({CONTAINER}) (max by ({CONTAINER}, transport) (selvage_nccl_channels{{{JOBS}}}))"
     board.add(table(
         "Containers", "Each container's network between nodes (none: a job of one node), GPUDirect, "
         "init time, and whether it fell back or hangs. Empty: not known; no node: a sidecar alone "
         "tells.",
-        [Q(whole), Q(column("selvage_nccl_gpudirect_rdma")), Q(column("selvage_nccl_init_seconds")),
-         Q(column("selvage_nccl_tcp_fallback")), Q(column("selvage_nccl_init_hangs")),
-         Q(channels)],
+        [Q(f"{NETWORK} * 1"), Q(column(GPUDIRECT)), Q(column(one("init_seconds:max"))),
+         Q(column(FALLBACK)), Q(column(one("init_hangs:max"))),
+         Q(column(f"sum by ({CONTAINER}) (container_transport:selvage_nccl_channels:max{{{FLEET}}})"))],
         [*WHO, Col("container", "Container"), NODE,
          Col("network", "Network", values={
              "socket": ("socket", WARN), "unknown": ("unknown", QUIET)}, width=90),
@@ -114,34 +101,32 @@ def over_time(board):
     board.add(lines(
         "Containers by network", "What data between nodes goes over, counted in containers. socket "
         "is TCP.",
-        [Q(f"count by (network) ({mine(networks(JOBS))})", "{{network}}")],
+        [Q(f"count by (network) ({NETWORK})", "{{network}}")],
         colors=NETWORKS, stack=True, empty=NO_JOB, decimals=0,
     ), 12, 8)
     board.add(lines(
         "Channels by transport", "Connections that NCCL reported: net_ are between nodes, p2p and "
         "shm within one.",
-        [Q(f"sum by (transport) ({one('selvage_nccl_channels', 'transport')})", "{{transport}}")],
+        [Q(f"sum by (transport) ({CHANNELS})", "{{transport}}")],
         stack=True, empty="no data: no connection in view (NCCL_DEBUG=INFO tells of them)",
         decimals=0,
     ), 12, 8)
     board.add(bars(
         "Channels by job and transport", "The same now, by job. A job with net_socket alongside net_ib "
         "has ranks that do not see the fabric.",
-        Q(f"sum by (job, transport) ({one('selvage_nccl_channels', 'transport')})",
-          "{{job}} {{transport}}"),
+        Q(f"sum by (job, transport) ({CHANNELS})", "{{job}} {{transport}}"),
         empty="no data: no connection in view (NCCL_DEBUG=INFO tells of them)",
     ), 8, 8)
-    gdr = one("selvage_nccl_gpudirect_rdma")
     board.add(lines(
         "GPUDirect RDMA", "Containers whose connections between nodes use GPUDirect RDMA, and those "
         "where none does.",
-        [Q(f"sum({gdr})", "on", color=GOOD), Q(f"sum(1 - {gdr})", "off", color=WARN)],
+        [Q(f"sum({GPUDIRECT})", "on", color=GOOD), Q(f"sum(1 - {GPUDIRECT})", "off", color=WARN)],
         stack=True, empty="no data: no connection between nodes in view", decimals=0,
     ), 8, 8)
     board.add(lines(
         "Init time by job", "The longest init of a communicator in each job. Minutes point at a "
         "rank that came late, or at a network that must time out first.",
-        [Q(f"max by (namespace, job) ({one('selvage_nccl_init_seconds')})",
+        [Q(f"max by (namespace, job) ({one('init_seconds:max')})",
            "{{namespace}} {{job}}")],
         "s", steps=[(None, "transparent"), (300, BAD)], empty=NO_JOB,
     ), 8, 8)
@@ -152,7 +137,7 @@ def troubles(board):
     board.add(table(
         "Silent fallbacks with cause", "Containers on TCP though nothing asks for that, with the "
         "causes that NCCL reported, if any. There should be none.",
-        [Q(mine(fallbacks(JOBS)))],
+        [Q(f"{one('fallback:info', level='_cause')} * 1")],
         [*WHO, Col("container", "Container"), NODE, Col("cause", "Cause"),
          Col("nccl_version", "NCCL", width=90)],
         sort=["namespace"], empty="No container whose lines tell has fallen back.",
@@ -166,19 +151,19 @@ def troubles(board):
     board.add(lines(
         "TCP: silent and by setting", "Containers on TCP, those that fell back apart from those "
         "that were told to.",
-        [Q(f"sum({one('selvage_nccl_tcp_fallback')})", "silent fallback", color=BAD),
-         Q(f"count({asked_for_tcp()})", "by setting", color=WARN)],
+        [Q(f"sum({FALLBACK})", "silent fallback", color=BAD),
+         Q(f"count({BY_SETTING})", "by setting", color=WARN)],
         empty="no data: no container whose lines tell", decimals=0,
     ), 8, 8)
     board.add(lines(
         "Trouble lines by cause", "Lines about trouble that NCCL printed, by cause; the counts as "
         "they grew.",
-        [Q(f"sum by (cause) ({one('selvage_nccl_warnings_total', 'cause')})", "{{cause}}")],
+        [Q(f"sum by (cause) ({one('warnings:max', level='_cause')})", "{{cause}}")],
         empty="no data: no container printed a line about trouble", points=True, decimals=0,
     ), 8, 8)
     board.add(timeline(
         "Init hangs", "Which containers' init took longer than it may, and when.",
-        [Q(one("selvage_nccl_init_hangs"), "{{namespace}}/{{pod}}")],
+        [Q(f"{one('init_hangs:max')} * 1", "{{namespace}}/{{pod}}")],
         {0: ("no", GOOD), 1: ("hangs", BAD)}, empty=NO_JOB,
     ), 8, 8)
 
@@ -186,27 +171,21 @@ def troubles(board):
 def logs(board):
     board.row("Reading of logs by the nodes' agents: the ten highest of the time range")
     for width, title, metric, unit, text in (
-        (6, "Containers followed", "selvage_nccl_containers", "short",
+        (6, "Containers followed", "containers:sum", "short",
          "Containers whose logs hold NCCL's lines, by node; the 24 worst of a node have series of "
          "their own."),
-        (6, "Log bytes read", "selvage_nccl_log_bytes_total", "Bps",
+        (6, "Log bytes read", "log_bytes:rate5m", "Bps",
          "Bytes of containers' logs that the agents read."),
-        (6, "Lines not checked", "selvage_nccl_log_lines_dropped_total", "cps",
+        (6, "Lines not checked", "log_lines_dropped:rate5m", "cps",
          "Lines that were too long or torn. It should be 0; else a fallback may go unseen."),
-        (6, "Log bytes lost", "selvage_nccl_log_bytes_lost_total", "Bps",
+        (6, "Log bytes lost", "log_bytes_lost:rate5m", "Bps",
          "Bytes that were gone before they could be read. It should be 0; else raise the kubelet's "
          "log size."),
     ):
-        series = f"{metric}{{{FLEET}}}"
-        over = f"max_over_time({series}[$__range] @ end())"
-        if metric.endswith("_total"):
-            over = f"increase({series}[$__range] @ end())"
-            series = f"rate({series}[$__rate_interval])"
-        seen = f"last_over_time(selvage_fabric_ready{{{FLEET}}}[$__range] @ end())"
-        over = f"max by ({HOST}) ({over} and on ({HOST}) {seen})"
-        mine_now = f"sum by ({HOST}) ({by_agents(series, FLEET)})"
+        series = f"instance:selvage_nccl_{metric}{{{FLEET}}}"
+        over = f"avg_over_time({series}[$__range] @ end())"
         board.add(lines(
-            title, text, [Q(highest(mine_now, over), "{{instance}}")], unit,
+            title, text, [Q(highest(series, over), "{{instance}}")], unit,
             empty="no data: no agent reads logs",
         ), width, 7)
 

@@ -5,8 +5,7 @@ from parts import (
     BAD, GOOD, NO_AGENT, PLAIN, QUIET, STATES, WARN, Col, Q, lines, stat, table, timeline,
 )
 from queries import (
-    CNP, DROPS, FAILED, HOST, LOSS, NODE, PORT, PORT_ERRORS, STALE_AFTER, findings, ports, rails,
-    stale, state_value, zero_of,
+    CNP, DROPS, FAILED, HOST, NODE, PORT, PORT_ERRORS, STALE_AFTER, findings, ports, rails, zero_of,
 )
 
 VERDICTS = dict(enumerate([*STATES.items(), ("stale", BAD)], 1))
@@ -26,14 +25,8 @@ PATHS = {
 NO_RAIL = "no data: the agent sees no rail, or does not answer"
 NO_HW = "no data: no RDMA port with such counters"
 NO_PFC = "no data: no Ethernet port with PFC counters (InfiniBand and EFA have none)"
+LOSS = f"instance_device_port_counter:selvage_port_retransmission:rate5m{{{NODE}}}"
 NO_RULES = "no data: no such port, or the recording rules are not loaded"
-
-
-def path_value(selector):
-    return f"max by ({HOST}) (" + " or ".join(
-        f'selvage_gpudirect_path{{{selector}, path="{path}"}} * {value}'
-        for value, (path, _) in PATHS.items()
-    ) + ")"
 
 
 def verdict(board):
@@ -41,8 +34,7 @@ def verdict(board):
     board.add(stat(
         "Verdict", "What the agent says of this node now. It should be ready; stale: the report is "
         "older than two minutes, so what it says is not known any more.",
-        [Q(f"max by (state) (selvage_fabric_state{{{NODE}}} == 1 unless on ({HOST}) ({stale(NODE)}))"
-           f' or label_replace(max({stale(NODE)}) ^ 0, "state", "stale", "", "")', "{{state}}")],
+        [Q(f"max by (state) (instance_state:selvage_verdict:info{{{NODE}}})", "{{state}}")],
         colors={**STATES, "stale": BAD}, name=True,
     ), 4, 4)
     board.add(stat(
@@ -87,15 +79,14 @@ def verdict(board):
     board.add(timeline(
         "Verdict over time", "When which verdict stood. A gap: the agent did not answer; stale: it "
         "answered, and judged no more.",
-        [Q(state_value(NODE), "{{instance}}")], VERDICTS,
+        [Q(f"instance:selvage_verdict:value{{{NODE}}} * 1", "{{instance}}")], VERDICTS,
     ), 24, 4)
     found = findings(NODE)
     board.add(table(
         "What the agent says", "Findings that stand now, worst first; a notice does not move the "
         "verdict. Seen since goes back no further than the time range above.",
-        [Q(found), Q(f"1000 * min by ({HOST}, check, subject, reason, status) (min_over_time("
-           f"timestamp(selvage_finding{{{NODE}}})[$__range:1m])) and on ({HOST}, check, subject, "
-           f"reason, status) {found}")],
+        [Q(found), Q(f"1000 * min_over_time(timestamp({found.removesuffix(' * 1')})[$__range:1m])"
+                     f" and {found}")],
         [Col("status", "Status", values={
             "failing": ("failing", BAD), "degraded": ("degraded", WARN),
             "unknown": ("unknown", QUIET), "notice": ("notice", PLAIN),
@@ -187,12 +178,12 @@ def errors(board):
     board.add(lines(
         "Retransmission by port", "Hardware counters of packets lost, late, out of order or sent again. "
         "Some is normal on lossy Ethernet; on InfiniBand there should be next to none.",
-        [Q(f"sum by (device, port) ({hardware(LOSS)})", "{{device}}/{{port}}")],
+        [Q(f"sum by (device, port) ({LOSS})", "{{device}}/{{port}}")],
         "cps", empty=NO_HW,
     ), 9, 8)
     board.add(lines(
         "Retransmission by counter", "The same by the driver's name of the counter.",
-        [Q(f"sum by (counter) ({hardware(LOSS)})", "{{counter}}")],
+        [Q(f"sum by (counter) ({LOSS})", "{{counter}}")],
         "cps", empty=NO_HW,
     ), 9, 8)
     board.add(stat(
@@ -282,7 +273,7 @@ def gpus(board):
     board.add(timeline(
         "GPUDirect path over time", "Which path GPUDirect RDMA could take. A change to none costs "
         "every job bandwidth from then on.",
-        [Q(path_value(NODE), "path")], PATHS,
+        [Q(f"instance:selvage_gpudirect_path:value{{{NODE}}} * 1", "path")], PATHS,
     ), 12, 4)
     board.add(timeline(
         "GPUDirect Storage over time", "When nvidia-fs ran. It should not come and go under jobs.",

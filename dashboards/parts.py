@@ -72,8 +72,11 @@ def fixed(color):
     return _prop("color", {"mode": "fixed", "fixedColor": color})
 
 
-def _dress(panel, title, text, unit, steps, values, empty, decimals):
-    """What every kind of panel has."""
+def _dress(panel, title, text, unit, steps, values, empty, decimals, queries):
+    """What every kind of panel has. One that asks for recorded series is empty without the rules, too."""
+    recorded = any(":selvage_" in query.expr for query in queries)
+    if recorded and "recording rules" not in empty:
+        empty = f"{empty} (Or the recording rules are not loaded.)"
     panel.title(title).description(text).datasource(DATASOURCE).unit(unit).no_value(empty)
     levels = dashboard.ThresholdsConfig().mode(models.ThresholdsMode.ABSOLUTE)
     panel.thresholds(levels.steps(thresholds(steps or [(None, PLAIN)])))
@@ -117,7 +120,7 @@ def _scheme(mode):
 def lines(title, text, queries, unit="short", *, steps=None, colors=None, names=None, stack=False,
           low=0, high=None, empty=NO_AGENT, decimals=None, points=False):
     """Values over time. `names` shows series by other names; `colors` then has each of them, too."""
-    panel = _dress(timeseries.Panel(), title, text, unit, steps, None, empty, decimals)
+    panel = _dress(timeseries.Panel(), title, text, unit, steps, None, empty, decimals, queries)
     panel.color_scheme(_scheme(models.FieldColorModeId.PALETTE_CLASSIC_BY_NAME))
     panel.draw_style(kinds.GraphDrawStyle.LINE).line_width(1 if stack else 2)
     panel.fill_opacity(60 if stack else 8).axis_soft_min(low)
@@ -147,7 +150,7 @@ def lines(title, text, queries, unit="short", *, steps=None, colors=None, names=
 def stat(title, text, queries, unit="short", *, steps=None, values=None, colors=None,
          overrides=None, empty=NO_AGENT, decimals=None, name=False, wide=False):
     """One value now, or one a query. `name` shows the series' name in place of its value."""
-    panel = _dress(stats.Panel(), title, text, unit, steps, values, empty, decimals)
+    panel = _dress(stats.Panel(), title, text, unit, steps, values, empty, decimals, queries)
     panel.color_scheme(_scheme(models.FieldColorModeId.THRESHOLDS))
     panel.color_mode(
         kinds.BigValueColorMode.BACKGROUND if name or values else kinds.BigValueColorMode.VALUE
@@ -167,7 +170,7 @@ def stat(title, text, queries, unit="short", *, steps=None, values=None, colors=
 
 def bars(title, text, query, unit="short", *, steps=None, empty=NO_AGENT, decimals=None):
     """Current values next to each other."""
-    panel = _dress(bargauge.Panel(), title, text, unit, steps, None, empty, decimals)
+    panel = _dress(bargauge.Panel(), title, text, unit, steps, None, empty, decimals, [query])
     panel.color_scheme(_scheme(models.FieldColorModeId.THRESHOLDS)).min(0)
     panel.display_mode(kinds.BarGaugeDisplayMode.BASIC).value_mode(kinds.BarGaugeValueMode.TEXT)
     panel.name_placement(kinds.BarGaugeNamePlacement.LEFT).show_unfilled(True)
@@ -183,7 +186,7 @@ def bars(title, text, query, unit="short", *, steps=None, empty=NO_AGENT, decima
 
 def timeline(title, text, queries, values, *, empty=NO_AGENT, legend=False):
     """What stood when: one bar a series, coloured and named by its value."""
-    panel = _dress(statetimeline.Panel(), title, text, "none", None, values, empty, None)
+    panel = _dress(statetimeline.Panel(), title, text, "none", None, values, empty, None, queries)
     panel.color_scheme(_scheme(models.FieldColorModeId.THRESHOLDS))
     panel.merge_values(True).show_value(kinds.VisibilityMode.AUTO).row_height(0.85)
     panel.align_value(kinds.TimelineValueAlignment.LEFT).line_width(0).fill_opacity(85)
@@ -200,7 +203,7 @@ def timeline(title, text, queries, values, *, empty=NO_AGENT, legend=False):
 def table(title, text, queries, columns, *, sort=(), empty):
     """Series now, one a row; series that have all labels alike share it. Sorted by each of `sort` in
     turn, so by the last one first; `-` for the highest first."""
-    panel = _dress(tables.Panel(), title, text, "none", None, None, empty, None)
+    panel = _dress(tables.Panel(), title, text, "none", None, None, empty, None, queries)
     panel.color_scheme(_scheme(models.FieldColorModeId.THRESHOLDS))
     panel.show_header(True).cell_height(kinds.TableCellHeight.SM).frame_index(0)
     panel.align(kinds.FieldTextAlignment.AUTO).inspect(False).filterable(True)

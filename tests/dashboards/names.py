@@ -3,6 +3,7 @@
 import re
 
 import promql_parser as promql
+import yaml
 
 from boards import ROOT
 
@@ -51,8 +52,10 @@ def values():
             for label in re.findall(r"`(\w+)`", line.split("|")[3]):
                 known.setdefault(label, set()).update(re.findall(r"\w+", line.split("|")[5]))
     if RULES.exists():
-        for value in re.findall(r"component: (\w+)", RULES.read_text()):
-            known.setdefault("component", set()).add(value)
+        for group in yaml.safe_load(RULES.read_text())["groups"]:
+            for rule in group["rules"]:
+                for label, value in rule.get("labels", {}).items():
+                    known.setdefault(label, set()).add(value)
     return known
 
 
@@ -67,6 +70,13 @@ def recorded():
     if not RULES.exists():
         return RECORDED
     return set(re.findall(r"^\s*-?\s*record:\s*(\S+)", RULES.read_text(), re.MULTILINE))
+
+
+def rules():
+    """Expressions of the recording rules that are there for the dashboards."""
+    groups = yaml.safe_load(RULES.read_text())["groups"]
+    return [rule["expr"] for group in groups if group["name"].startswith("selvage.boards")
+            for rule in group["rules"]]
 
 
 def selectors(expr):

@@ -143,10 +143,16 @@ class Queries(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn(f"SUCCESS: {len(rules)} rules found", done.stdout)
 
+    def test_none_is_longer_than_a_rule_may_be(self):
+        for name, board in BOARDS.items():
+            for where, expr in expressions(board):
+                self.assertLessEqual(len(expr), 300, f"{name}: {where}: a recording rule takes a part of it")
+
     def test_metrics_and_labels_exist(self):
         documented, recorded = names.documented(), names.recorded()
         self.assertGreater(len(documented), 60)
-        asked = set()
+        # By the rules that the dashboards ask for.
+        asked = {metric for expr in names.rules() for metric, _ in names.selectors(expr)}
         for name, board in BOARDS.items():
             for where, expr in expressions(board):
                 for metric, matchers in names.selectors(substituted(expr)):
@@ -164,7 +170,7 @@ class Queries(unittest.TestCase):
             "selvage_port_transmit_bytes_total", "selvage_port_receive_packets_total",
             "selvage_port_transmit_packets_total", "selvage_pfc_pause_frames_total",
             "selvage_pfc_pause_seconds_total", "selvage_pfc_enabled", "selvage_check_findings",
-            "selvage_gpu_driver_info",
+            "selvage_gpu_driver_info", "selvage_node_topology_info",
         }
         default = {
             line.split("`")[1] for line in (ROOT / "docs/metrics.md").read_text().splitlines()
@@ -174,15 +180,15 @@ class Queries(unittest.TestCase):
 
     def test_values_of_labels_exist(self):
         known, asked = names.values(), 0
-        for name, board in BOARDS.items():
-            for where, expr in expressions(board):
-                for metric, matchers in names.selectors(substituted(expr)):
-                    for each in matchers:
-                        if each.op == names.promql.MatchOp.Equal:
-                            asked += 1
-                            with self.subTest(where=f"{name}: {where}", metric=metric):
-                                self.assertIn(each.value, known[each.name])
-        self.assertGreater(asked, 50)
+        found = [substituted(expr) for board in BOARDS.values() for _, expr in expressions(board)]
+        for expr in [*found, *names.rules()]:
+            for metric, matchers in names.selectors(expr):
+                for each in matchers:
+                    if each.op == names.promql.MatchOp.Equal:
+                        asked += 1
+                        with self.subTest(expr=expr, metric=metric):
+                            self.assertIn(each.value, known[each.name])
+        self.assertGreater(asked, 40)
         # What tells of congestion control is told apart from what tells of loss.
         cnp = next(
             each.value for _, expr in expressions(BOARDS["node"])
@@ -196,12 +202,12 @@ class Queries(unittest.TestCase):
 
     def test_each_hardware_counter_is_drawn_once_and_no_traffic(self):
         drawn = {
-            each.value for _, expr in expressions(BOARDS["node"])
-            for metric, matchers in names.selectors(substituted(expr))
+            each.value for expr in [*names.rules(), *(substituted(expr) for _, expr in expressions(BOARDS["node"]))]
+            for metric, matchers in names.selectors(expr)
             if metric == "selvage_port_hw_counter_total"
             for each in matchers if each.name == "counter"
         }
-        self.assertEqual(len(drawn), 4)
+        self.assertEqual(len(drawn), 6)
         for counter in names.counters():
             with self.subTest(counter=counter):
                 self.assertEqual(len([each for each in drawn if re.fullmatch(each, counter)]), 1)
@@ -249,14 +255,15 @@ class Queries(unittest.TestCase):
         """What a sidecar exports beside NCCL's metrics is asked for only joined with agents' own."""
         shared = {"selvage_build_info", "selvage_source_up", "process_resident_memory_bytes",
                   "process_cpu_seconds_total", "selvage_nccl_log_bytes_total"}
-        for name, board in BOARDS.items():
-            for where, expr in expressions(board):
-                asked = {metric for metric, _ in names.selectors(substituted(expr))}
-                with self.subTest(where=f"{name}: {where}"):
-                    if asked & shared and where != "variable cluster":
-                        self.assertIn("selvage_fabric_ready", asked)
-                    if "up" in asked:
-                        self.assertIn('job!~".*selvage-nccl.*"', expr)
+        found = [(f"{name}: {where}", substituted(expr))
+                 for name, board in BOARDS.items() for where, expr in expressions(board)]
+        for where, expr in [*found, *((f"rule {expr}", expr) for expr in names.rules())]:
+            asked = {metric for metric, _ in names.selectors(expr)}
+            with self.subTest(where=where):
+                if asked & shared and not where.endswith("variable cluster"):
+                    self.assertIn("selvage_fabric_ready", asked)
+                if "up" in asked:
+                    self.assertIn('job!~".*selvage-nccl.*"', expr)
 
     def test_variables_are_declared(self):
         for name, board in BOARDS.items():
@@ -283,6 +290,12 @@ class Queries(unittest.TestCase):
                     # A zero in place of nothing has a witness that somebody looked.
                     for witness in re.findall(r"\bor 0\b(.{0,9})", expr):
                         self.assertRegex(witness, r"^ \* (count|sum)\(")
+
+
+    def test_a_panel_of_recorded_series_says_so_where_it_is_empty(self):
+        for where, panel in every_panel():
+            if any(":selvage_" in target["expr"] for target in panel["targets"]):
+                self.assertIn("recording rules", panel["fieldConfig"]["defaults"]["noValue"], where)
 
 
 def literal(value):

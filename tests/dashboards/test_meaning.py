@@ -8,7 +8,7 @@ import unittest
 
 import yaml
 
-from boards import load, panels, substituted
+from boards import ROOT, load, panels, substituted
 
 AGENT, SIDECAR = 'job="selvage/selvage"', 'job="selvage/selvage-nccl"'
 BOTH, ALONE = 'namespace="a", pod="both", container="c"', 'namespace="a", pod="alone", container="c"'
@@ -58,8 +58,8 @@ WANTED = {
     ("jobs", "Containers"): {"{}": 1},
     ("jobs", "Silent fallbacks"): {"{}": 2},
     ("jobs", "Silent fallbacks with cause"): {
-        f'{{instance="n1", job="llama", nccl_version="2", {BOTH}}}': 1,
-        f'{{nccl_version="2", {ALONE}}}': 1,
+        f'{{instance="n1", job="llama", nccl_version="2", cause="not named", {BOTH}}}': 1,
+        f'{{nccl_version="2", cause="not named", {ALONE}}}': 1,
     },
 }
 NO_TAINTS = {f'selvage_node_taint_budget{{instance="n2", {AGENT}, what="{what}"}}': 0
@@ -94,7 +94,7 @@ def case(series, wanted, counted=()):
 class Meaning(unittest.TestCase):
     def test_queries_come_to_what_they_should(self):
         full = {("fleet", "Budget: fullest group"): {"{}": 1}}
-        tests = {"rule_files": [], "tests": [
+        tests = {"rule_files": [str(ROOT / "alerts/selvage.rules.yaml")], "tests": [
             case(SERIES, WANTED, ONE_A_PORT), case(SERIES | NO_TAINTS, full),
         ]}
         with tempfile.TemporaryDirectory() as directory:

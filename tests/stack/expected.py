@@ -38,15 +38,17 @@ def may_fire(alert, instance):
 
 # Queries without data in the demo, and why.
 NO_TLS = "the demo serves plain HTTP"
+NO_GROUP = "no four nodes of the demo fail for what they have in common"
 EMPTY = {
+    ("fleet", "What they have in common", "A"): NO_GROUP,
     ("selvage", "First certificate to end", "A"): NO_TLS,
     ("selvage", "Reloads that failed", "A"): NO_TLS,
 }
 
 # Recording rules without data in the demo, and why. tests/alerts plays them.
 NO_KUBE = "the demo has no kube-state-metrics"
-NO_GROUP = "no four nodes of the demo fail for what they have in common"
 EMPTY_RULES = {
+    "instance:selvage_report_stale:bool": "every agent that answers judges",
     "instance:selvage_node_planned:bool": NO_KUBE,
     "instance:selvage_node_rebooting:bool": NO_KUBE,
     "cluster_kind_value:selvage_group_failing:ratio": NO_GROUP,
