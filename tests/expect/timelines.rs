@@ -107,8 +107,17 @@ fn play(timeline: &Timeline) -> Played {
 
 fn hold(timelines: &[Timeline]) {
     let mut wrong = Vec::new();
-    for timeline in timelines {
-        let played = play(timeline);
+    let all: Vec<Played> = std::thread::scope(|scope| {
+        let threads: Vec<_> = timelines
+            .iter()
+            .map(|timeline| scope.spawn(|| play(timeline)))
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().expect("it is played"))
+            .collect()
+    });
+    for (timeline, played) in timelines.iter().zip(all) {
         let states: Vec<State> = played.states.iter().map(|(state, _)| *state).collect();
         let taints: Vec<(u64, bool)> = played.taints[1..].to_vec();
         let expected = match timeline.taint {
