@@ -281,7 +281,7 @@ const OWN: &[Row] = &[
     ("NVRM: nvAssertFailed: Assertion failed: 0 @ kern_bus_gm107.c:3080", "none", None, None, None, None, None),
     ("NVRM: Persistence mode is deprecated and will be removed in a future release. Please use nvidia-persistenced instead.", "none", None, None, None, None, None),
     ("NVRM: API mismatch: the client has the version 550.54.14, but", "none", None, None, None, None, None),
-    ("NVRM: dma-buf attach failed: topology not supported for mapping type FORCE_PCIE", "none", None, None, None, None, None),
+    ("NVRM: dma-buf attach failed: topology not supported for mapping type FORCE_PCIE", "driver", None, None, None, None, None),
     ("NVRM: Xid (PCI:0000:4e:00): 119, pid=5, name=a b:c, Timeout after 45s of waiting for RPC response from GPU2 GSP! Expected function 76 (GSP_RM_CONTROL) sequence 9 (0x20802a02 0x8).", "xid", Some(119), Some("0000:4e:00"), Some(5), Some("a b:c"), None),
     ("NVRM: Xid (PCI:00000008:01:00.0): 79, GPU has fallen off the bus.", "xid", Some(79), Some("0008:01:00"), None, None, None),
     // Memory that GB200 onlines, BARs, the loader.

@@ -1,9 +1,13 @@
 //! Rails and GPUs that are gone.
 
 use super::debounce::WHOLE_NODE;
-use super::expected::{Because, DRIVEN, GPUS, UP, identity, is_driven};
+use super::expected::{
+    Attribute, BUT_PEERS, Because, DRIVEN, GPUS, PAST_AND_PEERS, Shortfall, Sources, UP, identity,
+    is_driven,
+};
 use super::nic_kernel::is_resetting;
-use super::profile::Profile;
+use super::profile::{Profile, Sure};
+use super::promised::FEWER_THAN_PROMISED;
 use super::{Action, Candidate, Check, Context, PASSES_WITHIN, PortView, Status, Weight};
 use crate::check::roles::Role;
 use crate::observe::history::SeenDevice;
@@ -253,25 +257,28 @@ fn remembered_rails(context: &Context<'_>) -> Vec<Candidate> {
         .collect()
 }
 
+/// How many rails are there. [`promised`](super::promised) holds them against the shape's number.
+pub const RAILS: Attribute = Attribute {
+    name: "rails",
+    reasons: &[
+        (&[Because::Configured], &MISSING_RAIL),
+        (&[Because::Shape], &FEWER_THAN_PROMISED),
+        (&[Because::Remembered], &RAIL_VANISHED),
+    ],
+};
+
 fn missing_rails(context: &Context<'_>) -> Option<Candidate> {
-    let policy = &context.policy.device_missing;
-    let expected = context.policy.expect.rails?;
     // Not enumerated is not known; the source's health says so.
     context.snapshot.devices.as_ref()?;
-    let have = context.rails().count();
-    if have >= expected as usize {
-        return None;
-    }
-    let doc = match moved(context) {
-        true => &RAIL_MOVED,
-        false => &MISSING_RAIL,
+    let sources = Sources {
+        configured: context.policy.expect.rails.map(u64::from),
+        ..Sources::default()
     };
-    let message = format!("{have} rails of {expected} that are expected");
-    let found = (context.candidate(doc, ("rails", "rails"), message))
-        .raised_after(policy.expected_raise_after.0)
-        .with("rails", have)
-        .with("expected", expected)
-        .expecting(expected, Because::Configured);
+    let mut short = RAILS.shortfall(context.rails().count() as u64, 1.0, &sources)?;
+    if moved(context) {
+        short.doc = &RAIL_MOVED;
+    }
+    let found = fewer(context, RAILS.name, short);
     // Where those that were here are on their way back, so is the number.
     let devices = context.history.devices.iter();
     let gone: Vec<_> = devices.filter(|(_, seen)| seen.missed > 0).collect();
@@ -297,30 +304,46 @@ fn gpus(context: &Context<'_>) -> Vec<Candidate> {
     found
 }
 
-/// Fewer GPUs than configured, else than the machine's shape has, else than were there before.
+/// How many GPUs are on the bus.
+pub const NUMBER_OF_GPUS: Attribute = Attribute {
+    name: GPUS,
+    reasons: &[(BUT_PEERS, &MISSING_GPU)],
+};
+
 fn missing_gpus(context: &Context<'_>, pci: &PciFacts) -> Option<Candidate> {
-    let policy = &context.policy.device_missing;
-    let shape = context.profile.and_then(Profile::certain_shape);
-    let of_shape = shape.map_or(0, |shape| shape.gpus);
-    let have = pci.gpus.len();
-    let remembered = context.history.remembered.best(GPUS, "", GPUS).unwrap_or(0) as usize;
-    let (expected, because) = match context.policy.expect.gpus {
-        Some(expected) => (expected as usize, Because::Configured),
-        None if remembered > have => (remembered, Because::Remembered),
-        None => (of_shape as usize, Because::Shape),
+    // A guest may be a share of the machine.
+    let sure = match pci.virtual_machine {
+        true => Sure::AtMost,
+        false => Sure::Yes,
     };
-    (have < expected).then(|| {
-        let message = format!("{have} GPUs of {expected} that are expected");
-        // A guest may be a share of the machine.
-        let share = because == Because::Shape && pci.virtual_machine;
-        (context.candidate(&MISSING_GPU, ("gpus", "gpus"), message))
-            .weighing(Weight::counting_if(!share))
-            .raised_after(policy.expected_raise_after.0)
-            .with("gpus", have)
-            .with("expected", expected)
-            .expecting(expected, because)
-    })
+    let shape = context.profile.and_then(Profile::certain_shape);
+    let sources = Sources {
+        configured: context.policy.expect.gpus.map(u64::from),
+        shape: shape.map(|shape| (shape.gpus.into(), sure)),
+        remembered: context.history.remembered.best(GPUS, "", GPUS),
+        peers: None,
+    };
+    let short = NUMBER_OF_GPUS.shortfall(pci.gpus.len() as u64, 1.0, &sources)?;
+    Some(fewer(context, GPUS, short))
 }
+
+/// There are fewer of a part than there should be.
+fn fewer(context: &Context<'_>, name: &str, short: Shortfall) -> Candidate {
+    let (have, expected) = (short.observed, short.expected);
+    let what = name.replace("gpus", "GPUs");
+    let message = format!("{have} {what} of {expected} that are expected");
+    let found = (context.candidate(short.doc, (name, name), message))
+        .raised_after(context.policy.device_missing.expected_raise_after.0)
+        .with(name, have)
+        .with("expected", expected);
+    short.found(found, expected.into())
+}
+
+/// Whether its driver has a GPU: 1, or 0.
+pub const GPU_DRIVEN: Attribute = Attribute {
+    name: DRIVEN,
+    reasons: &[(PAST_AND_PEERS, &GPU_NOT_DRIVEN)],
+};
 
 /// GPUs that no driver has bound. With none bound at all the driver may be on its way (a driver
 /// container takes up to 20 minutes), or be unwanted: only what was bound before is held against it.
@@ -331,42 +354,35 @@ fn gpus_not_driven(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
     let memory = &context.history.remembered;
     // Its directory in /proc is there only while it is driven.
     let listed = |gpu: &String| {
-        context
-            .gpudirect()
-            .is_some_and(|facts| facts.gpus.iter().any(|of| of.pci == *gpu))
+        (context.gpudirect()).is_some_and(|facts| facts.gpus.iter().any(|of| of.pci == *gpu))
     };
     let all = || pci.gpus.iter().map(ToString::to_string);
     // A container that was given some of the GPUs sees the directories of those alone.
     let most_listed = all().filter(listed).count() * 2 > pci.gpus.len();
-    let waiting = |gpu: &String| {
+    let is_short = |gpu: &String| {
         let driver = (pci.functions.get(gpu)).map(|function| function.driver.as_deref());
-        let unbound = driver == Some(None) && (some || memory.best(gpu, "", DRIVEN).is_some());
         let failed = driver == Some(Some("nvidia")) && most_listed;
-        !listed(gpu) && (unbound || failed)
-    };
-    let gpus = all().filter(waiting);
-    gpus.map(|gpu| {
-        // Two findings: what was waited for while no GPU had a driver does not count once some have.
-        let (waits, and, because, raise_after) = match some {
-            true => (
-                "driver",
-                "others are",
-                Because::Peers,
-                policy.undriven_raise_after,
-            ),
-            false => (
-                "no driver",
-                "it was",
-                Because::Remembered,
-                policy.driver_grace,
-            ),
+        let waits = !listed(gpu) && (driver == Some(None) || failed);
+        let sources = Sources {
+            remembered: memory.best(gpu, "", DRIVEN).filter(|_| !some),
+            peers: some.then_some((1, true)),
+            ..Sources::default()
         };
+        GPU_DRIVEN.shortfall(u64::from(!waits), 1.0, &sources)
+    };
+    // Two findings: what was waited for while no GPU had a driver does not count once some have.
+    let (waits, and, raise_after) = match some {
+        true => ("driver", "others are", policy.undriven_raise_after),
+        false => ("no driver", "it was", policy.driver_grace),
+    };
+    let gpus = all().filter_map(|gpu| Some((is_short(&gpu)?, gpu)));
+    gpus.map(|(short, gpu)| {
         let about = (format!("{gpu} {waits}"), gpu.as_str());
         let message = format!("GPU {gpu} is not driven, and {and}");
-        (context.candidate(&GPU_NOT_DRIVEN, about, message))
+        let found = (context.candidate(short.doc, about, message))
             .raised_after(raise_after.0)
-            .with("address", gpu)
-            .expecting("driven", because)
+            .with("address", gpu);
+        short.found(found, "driven".into())
     })
     .collect()
 }

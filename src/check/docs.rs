@@ -1,6 +1,7 @@
 //! The page of checks, out of their table.
 
-use super::{CHECKS, Check, Weight, word};
+use super::expected::{Attribute, Because};
+use super::{ATTRIBUTES, CHECKS, Check, REMEMBERED, ReasonDoc, Weight, pfc, word};
 use std::fmt::Write as _;
 
 /// docs/checks.md. A test holds the file equal to this.
@@ -36,10 +37,44 @@ pub fn checks_markdown() -> String {
             reasons = reasons.join(" ")
         );
     }
+    page.push_str(
+        "\n## What is expected\n\nWhere a check asks what should be, the first of these sources that the value falls short of decides. \
+         What is *configured* (`expect.*`) excuses what it names, whatever the others say. The *shape* counts where the table of machines \
+         is sure; a number that such a machine only may have gives a notice. *Remembered* is the part's own best that stood for ten \
+         minutes, kept over reboots; `selvage accept` forgets it, and other hardware begins afresh. *Peers* are rails of the same known \
+         driver and model: that one of three has a value proves that it is possible, while of settings, of which none is better, \
+         a clear majority (more than half, and three at least) says what is usual. A source without an entry is not asked.\n\n\
+         | attribute | configured | shape | remembered | peers |\n|---|---|---|---|---|\n",
+    );
+    let rows = REMEMBERED.iter().map(|row| &row.of);
+    let shared = pfc::SHARED.iter().map(|shared| &shared.of);
+    for attribute in ATTRIBUTES.iter().copied().chain(rows).chain(shared) {
+        expectation(&mut page, attribute);
+    }
     for check in CHECKS {
         section(&mut page, check);
     }
     page
+}
+
+fn expectation(page: &mut String, attribute: &Attribute) {
+    use Because::{Configured, Peers, Remembered, Shape};
+    let cells = [Configured, Shape, Remembered, Peers].map(|because| {
+        let doc = attribute.reason(because);
+        doc.map_or_else(String::new, |doc| {
+            format!("`{}`: {}", doc.reason, status(doc))
+        })
+    });
+    let _ = writeln!(page, "| {} | {} |", attribute.name, cells.join(" | "));
+}
+
+/// `degraded`, `failing (notice)`.
+fn status(doc: &ReasonDoc) -> String {
+    let notice = match doc.weight {
+        Weight::Verdict => "",
+        Weight::Notice => " (notice)",
+    };
+    word(&doc.status) + notice
 }
 
 fn section(page: &mut String, check: &Check) {
@@ -49,14 +84,10 @@ fn section(page: &mut String, check: &Check) {
         check.id, check.title, check.what
     );
     for doc in check.reasons {
-        let (status, action) = (word(&doc.status), word(&doc.action));
-        let notice = match doc.weight {
-            Weight::Verdict => "",
-            Weight::Notice => " (notice)",
-        };
+        let (status, action) = (status(doc), word(&doc.action));
         let _ = writeln!(
             page,
-            "| `{}` | {status}{notice} | {} | {} | `{action}` |",
+            "| `{}` | {status} | {} | {} | `{action}` |",
             doc.reason,
             doc.meaning.replace('|', "\\|"),
             doc.remedy.replace('|', "\\|"),

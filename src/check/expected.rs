@@ -1,15 +1,16 @@
-//! What a rail should be, and where that is known from: one table row an attribute, one comparison.
+//! What the node, its rails and its GPUs should be, and where that is known from: one table row an
+//! attribute, one comparison.
 //!
 //! An expectation has a source, the first that says something deciding:
 //! 1. *configured*: `expect.*`. It excuses what it names, whatever the other sources say.
 //! 2. *shape*: a machine of known shape, where the table of shapes is sure.
-//! 3. *remembered*: this rail's own best, kept over reboots.
+//! 3. *remembered*: the part's own best, kept over reboots.
 //! 4. *peers*: the best of the rails alike. That one of them has it proves that it is possible,
 //!    whatever most of them show: so a node that gets worse never gets a better verdict.
 //!
-//! All attributes are numbers of which more is better.
+//! All of them are numbers of which more is better, but those that rails merely share.
 
-use super::likeness::{self, alike};
+use super::likeness;
 use super::{Candidate, Context, PortView, ReasonDoc, Weight};
 use crate::check::profile::Sure;
 use crate::check::roles::is_set;
@@ -19,7 +20,7 @@ use crate::observe::reading::Reading;
 use crate::observe::remembered::Seen;
 use serde::{Deserialize, Serialize};
 
-/// Where an expectation comes from.
+/// Where an expectation comes from, in the order in which the sources are asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Because {
@@ -56,21 +57,84 @@ pub struct Expected {
     pub because: Because,
 }
 
+/// Sources, each with the reason for falling short of it.
+pub type Reasons = &'static [(&'static [Because], &'static ReasonDoc)];
+
+/// The sources of most attributes of rails.
+pub const PAST_AND_PEERS: &[Because] = &[Because::Remembered, Because::Peers];
+/// Those of attributes that rails share.
+pub const PEERS: &[Because] = &[Because::Peers];
+/// Those of numbers of parts, which have no peers.
+pub const BUT_PEERS: &[Because] = &[Because::Configured, Because::Shape, Because::Remembered];
+
+/// An attribute, and what it is to fall short of each source. A source that is not listed is not asked.
+/// docs/checks.md prints the table of these.
+pub struct Attribute {
+    /// Name for people, and in the memory.
+    pub name: &'static str,
+    /// The reason for each source.
+    pub reasons: Reasons,
+}
+
+/// What each source says that a value should be; `None` where it says nothing.
+#[derive(Default)]
+pub struct Sources {
+    /// The operator's number.
+    pub configured: Option<u64>,
+    /// That of the machine's shape.
+    pub shape: Option<(u64, Sure)>,
+    /// The part's own best.
+    pub remembered: Option<u64>,
+    /// What the parts alike show, and whether that proves it.
+    pub peers: Option<(u64, bool)>,
+}
+
+impl Attribute {
+    /// The reason for falling short of a source, if it is one that is asked.
+    pub fn reason(&self, because: Because) -> Option<&'static ReasonDoc> {
+        let mut reasons = self.reasons.iter();
+        reasons.find_map(|(of, doc)| of.contains(&because).then_some(*doc))
+    }
+
+    /// What a value falls short of, by the first source that it falls short of. Less than `enough` of
+    /// what is expected is too little.
+    pub fn shortfall(&self, observed: u64, enough: f64, sources: &Sources) -> Option<Shortfall> {
+        let short = |(expected, because, proof): (u64, Because, bool)| {
+            Some(Shortfall {
+                observed,
+                expected,
+                because,
+                proof,
+                doc: self.reason(because)?,
+            })
+            .filter(|_| (observed as f64) < expected as f64 * enough)
+        };
+        if let Some(configured) = sources.configured {
+            return short((configured, Because::Configured, true));
+        }
+        let shape = |sure: Sure| sources.shape.filter(|(_, of)| *of == sure);
+        let asked = [
+            shape(Sure::Yes).map(|(value, _)| (value, Because::Shape, true)),
+            (sources.remembered).map(|value| (value, Because::Remembered, true)),
+            (sources.peers).map(|(value, proof)| (value, Because::Peers, proof)),
+            shape(Sure::AtMost).map(|(value, _)| (value, Because::Shape, false)),
+        ];
+        asked.into_iter().flatten().find_map(short)
+    }
+}
+
 /// Of the values of the rails alike and the rail's own: what it should have, and whether they prove it.
 pub type OfPeers = fn(&[u64], u64) -> Option<(u64, bool)>;
 
-/// An attribute of a rail.
+/// An attribute of a rail that is up.
 pub struct Row {
-    /// Name in the memory.
-    pub attribute: &'static str,
+    /// Its name and reasons.
+    pub of: Attribute,
     /// The value of a rail that is up; `None` where it is not observed or says nothing.
     pub observed: fn(&Context<'_>, &PortView<'_>) -> Option<u64>,
-    /// The operator's number.
-    pub configured: fn(&Context<'_>) -> Option<u64>,
-    /// The number of the machine's shape.
-    pub shape: fn(&Context<'_>) -> Option<(u64, Sure)>,
-    /// The best that the history of this boot holds, where it keeps one.
-    pub this_boot: fn(&PortView<'_>) -> Option<u64>,
+    /// What is said of it but by the memory and the peers. The memory's value is the best of this boot,
+    /// where the history keeps one.
+    pub said: fn(&Context<'_>, &PortView<'_>) -> Sources,
     /// What the rails alike show that one of them should have: [`best`] or [`most`].
     pub peers: OfPeers,
     /// Share of what is expected that is enough.
@@ -83,14 +147,12 @@ pub struct Row {
     pub verb: &'static str,
     /// Name of the observed value in the evidence.
     pub evidence: &'static str,
-    /// Reason by the source of the expectation.
-    pub reason: fn(Because) -> &'static ReasonDoc,
 }
 
 /// What a value falls short of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct Shortfall {
-    /// The rail's value.
+    /// The part's value.
     pub observed: u64,
     /// The value that it should have.
     pub expected: u64,
@@ -98,28 +160,34 @@ pub struct Shortfall {
     pub because: Because,
     /// Whether it proves something wrong. Else it is worth a notice.
     pub proof: bool,
+    /// The reason for that.
+    pub doc: &'static ReasonDoc,
 }
 
-/// A row whose attribute is not configured, of no shape and not in the history, with a number that
-/// stands for itself.
+impl Shortfall {
+    /// The finding, with the expected value as evidence and JSON have it.
+    pub fn found(&self, found: Candidate, expected: serde_json::Value) -> Candidate {
+        let weight = found.weight.min(Weight::counting_if(self.proof));
+        (found.weighing(weight)).expecting(expected, self.because)
+    }
+}
+
+/// A row of which only the memory and the peers speak, with a number that stands for itself.
 pub const fn row(
-    attribute: &'static str,
+    name: &'static str,
     observed: fn(&Context<'_>, &PortView<'_>) -> Option<u64>,
-    reason: fn(Because) -> &'static ReasonDoc,
+    reasons: Reasons,
 ) -> Row {
     Row {
-        attribute,
+        of: Attribute { name, reasons },
         observed,
-        configured: |_| None,
-        shape: |_| None,
-        this_boot: |_| None,
+        said: |_, _| Sources::default(),
         peers: best,
         enough: |_| 1.0,
         text: |value| value.to_string(),
         value: |value| value.into(),
         verb: "has",
-        evidence: attribute,
-        reason,
+        evidence: name,
     }
 }
 
@@ -127,68 +195,44 @@ impl Row {
     /// What the rail falls short of, if its value is observed and expected to be higher.
     pub fn shortfall(&self, context: &Context<'_>, port: &PortView<'_>) -> Option<Shortfall> {
         let observed = (self.observed)(context, port)?;
-        let enough = (self.enough)(context);
-        let short = |expected: u64, because: Because, proof: bool| {
-            ((observed as f64) < expected as f64 * enough).then_some(Shortfall {
-                observed,
-                expected,
-                because,
-                proof,
-            })
-        };
-        if port.rail
-            && let Some(configured) = (self.configured)(context)
-        {
-            return short(configured, Because::Configured, true);
-        }
         // Without the PCI bus, or with a NIC of unknown make, which ports are rails is a guess.
         let makes_known = context.ports().iter().all(likeness::is_of_known_make);
         let sure_of_role = context.snapshot.pci.is_some() && makes_known;
-        let shape = (self.shape)(context).filter(|_| port.rail);
-        let sure = shape
-            .filter(|(_, sure)| *sure == Sure::Yes && sure_of_role)
-            .and_then(|(value, _)| short(value, Because::Shape, true));
-        let had = || remembered(context, port, self.attribute).max((self.this_boot)(port));
-        sure.or_else(|| short(had()?, Because::Remembered, true))
-            .or_else(|| {
-                let (value, proof) = (self.peers)(&self.of_peers(context, port), observed)?;
-                short(value, Because::Peers, proof && sure_of_role)
-            })
-            .or_else(|| {
-                let (most, _) = shape.filter(|(_, sure)| *sure == Sure::AtMost)?;
-                short(most, Because::Shape, false)
-            })
+        let peers = (self.peers)(&self.of_peers(context, port), observed);
+        let said = (self.said)(context, port);
+        let of_rail = |(_, sure): &(u64, Sure)| port.rail && (*sure != Sure::Yes || sure_of_role);
+        let sources = Sources {
+            configured: said.configured.filter(|_| port.rail),
+            shape: said.shape.filter(of_rail),
+            remembered: remembered(context, port, self.of.name).max(said.remembered),
+            peers: peers.map(|(value, proof)| (value, proof && sure_of_role)),
+        };
+        (self.of).shortfall(observed, (self.enough)(context), &sources)
     }
 
     /// The values of the rails alike.
     pub fn of_peers(&self, context: &Context<'_>, port: &PortView<'_>) -> Vec<u64> {
-        let peers = context.rails().filter(|other| alike(port, other));
-        peers
-            .filter_map(|other| (self.observed)(context, other))
-            .collect()
+        likeness::among(context, port, |other| (self.observed)(context, other))
     }
 
     /// The finding, if the rail falls short.
     pub fn judge(&self, context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         let short = self.shortfall(context, port)?;
-        Some(self.candidate(context, port, short, (self.reason)(short.because)))
+        Some(self.candidate(context, port, short))
     }
 
-    /// The finding for a shortfall, under a reason of the row or a more precise one.
+    /// The finding for a shortfall.
     pub fn candidate(
         &self,
         context: &Context<'_>,
         port: &PortView<'_>,
         short: Shortfall,
-        doc: &ReasonDoc,
     ) -> Candidate {
         let (observed, expected) = ((self.text)(short.observed), (self.text)(short.expected));
         let because = match short.because {
             Because::Configured => "as configured".to_string(),
             Because::Shape => {
-                let name = context
-                    .profile
-                    .map_or("this machine", |profile| profile.name());
+                let name = (context.profile).map_or("this machine", |profile| profile.name());
                 match short.proof {
                     true => format!("as every {name} has"),
                     false => format!("which a {name} can have"),
@@ -201,13 +245,9 @@ impl Row {
             "{} {} {observed}, expected {expected}, {because}",
             port.subject, self.verb
         );
-        let mut found = context.of_port(doc, port, message);
-        if !short.proof {
-            found.weight = Weight::Notice;
-        }
-        found
-            .with(self.evidence, (self.value)(short.observed))
-            .expecting((self.value)(short.expected), short.because)
+        let found = context.of_port(short.doc, port, message);
+        let found = found.with(self.evidence, (self.value)(short.observed));
+        short.found(found, (self.value)(short.expected))
     }
 }
 
@@ -233,16 +273,14 @@ pub fn majority<T: Ord + Clone>(values: &[T]) -> Option<T> {
 /// An attribute that rails alike share: none of its values is better than another, but one that
 /// differs from those of a clear majority is odd.
 pub struct Shared {
-    /// What it is called in messages: "trust state".
-    pub name: &'static str,
+    /// What it is called in messages, "trust state", and the reason for an odd rail.
+    pub of: Attribute,
     /// Name in the evidence.
     pub evidence: &'static str,
     /// The value of a rail that is up, for people; `None` where it is not observed or says nothing.
     pub observed: fn(&Context<'_>, &PortView<'_>) -> Option<String>,
     /// Which rails share it.
     pub alike: fn(&PortView<'_>, &PortView<'_>) -> bool,
-    /// What an odd rail is.
-    pub reason: &'static ReasonDoc,
 }
 
 impl Shared {
@@ -264,24 +302,14 @@ impl Shared {
             let peers = rails.iter().filter(|(other, _)| (self.alike)(port, other));
             let values: Vec<&str> = peers.map(|(_, value)| value.as_str()).collect();
             let usual = majority(&values).filter(|usual| usual != own)?;
-            asked(port).then(|| self.candidate(context, port, own, usual))
+            let doc = self.of.reason(Because::Peers).filter(|_| asked(port))?;
+            let (subject, name) = (&port.subject, self.of.name);
+            let message = format!("{subject}: {name} is {own}, {usual} on most rails alike");
+            let found = context.of_port(doc, port, message);
+            let found = found.with(self.evidence, own.as_str());
+            Some(found.expecting(usual, Because::Peers))
         };
         rails.iter().filter_map(odd).collect()
-    }
-
-    fn candidate(
-        &self,
-        context: &Context<'_>,
-        port: &PortView<'_>,
-        own: &str,
-        usual: &str,
-    ) -> Candidate {
-        let (subject, name) = (&port.subject, self.name);
-        let message = format!("{subject}: {name} is {own}, {usual} on most rails alike");
-        context
-            .of_port(self.reason, port, message)
-            .with(self.evidence, own)
-            .expecting(usual, Because::Peers)
     }
 }
 
@@ -306,7 +334,7 @@ pub fn seen(context: &Context<'_>, rows: &[&Row]) -> Vec<Seen> {
     };
     let of_active = |rail: &PortView<'_>| -> Vec<(&'static str, u64)> {
         (rows.iter())
-            .filter_map(|row| Some((row.attribute, (row.observed)(context, rail)?)))
+            .filter_map(|row| Some((row.of.name, (row.observed)(context, rail)?)))
             .chain([(UP, 1)])
             .chain(matches!(rail.device.uverbs, Reading::Value(_)).then_some((UVERBS, 1)))
             .chain(layer(rail))

@@ -1,6 +1,6 @@
 //! Whether a RoCE rail has an address that traffic can use.
 
-use super::expected::{Row, row};
+use super::expected::{PAST_AND_PEERS, Row, row};
 use super::{Candidate, Check, Context, PortView, ReasonDoc};
 use crate::observe::rdma::{Gid, GidKind, GidTable};
 
@@ -36,7 +36,7 @@ pub const GIDS: Row = Row {
     value: |kind| kind_name(kind).into(),
     verb: "has RoCE v2 GIDs of the kind:",
     evidence: "gid_kind",
-    ..row("gid", best_kind, |_| &LESS)
+    ..row("gid", best_kind, &[(PAST_AND_PEERS, &LESS)])
 };
 
 fn kind_name(kind: u64) -> &'static str {
@@ -63,9 +63,7 @@ fn best_kind(context: &Context<'_>, port: &PortView<'_>) -> Option<u64> {
     };
     let best = of_v2.map(kind).max().unwrap_or(0);
     // Where virtual functions work, the function that they are of may go without.
-    let sriov = context
-        .pci()
-        .and_then(|pci| pci.sriov.get(&port.address()?));
+    let sriov = (context.pci()).and_then(|pci| pci.sriov.get(&port.address()?));
     let left_alone = !table.complete || sriov.is_some_and(|sriov| sriov.enabled > 0);
     (best >= 2 || !left_alone).then_some(best)
 }

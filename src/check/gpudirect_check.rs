@@ -32,6 +32,9 @@ reasons! {
     notice PEERMEM_ERROR = "PeermemError", ReloadDriver,
         "The peer-memory module reported an error in the kernel log.",
         "Look at `dmesg | grep peermem`; reload the module once no job runs.";
+    notice DMABUF_REFUSED = "DmabufRefused", FixConfiguration,
+        "The NVIDIA driver refused, in the kernel log, to share GPU memory with a NIC in its place on the bus: NCCL falls back to host memory or sockets without a word.",
+        "Put NIC and GPU in one IOMMU group, or use the NIC's Data Direct function. From driver 570 to before 595, `GrdmaPciTopoCheckOverride=1` (`/proc/driver/nvidia/params`) allows it once the module is loaded again.";
 }
 
 /// The row in the table.
@@ -80,7 +83,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         let candidate = say(context, DRIVER_ABSENT, ("driver", "driver"), message);
         found.push(candidate.with("gpus", gpus));
     }
-    found.extend(peermem_error(context));
+    found.extend(IN_THE_LOG.iter().filter_map(|row| in_the_log(context, row)));
     if wanted {
         found.extend(judge_iommu(context, facts));
         found.extend(judge_acs(context, facts));
@@ -131,16 +134,32 @@ fn peermem_broken(context: &Context<'_>, facts: &GpuDirectFacts) -> Option<Candi
     broken.then(|| say(context, PEERMEM_BROKEN, ("peermem", "peermem"), message))
 }
 
-/// What the module said in the kernel log, for as long as other drivers' words stand.
-fn peermem_error(context: &Context<'_>) -> Option<Candidate> {
+/// Words in the kernel log: the subject of their finding, who spoke, and the reason.
+type Words = (Note, &'static str, &'static str, ReasonDoc);
+const IN_THE_LOG: [Words; 2] = [
+    (
+        Note::Peermem,
+        "peermem",
+        "peer-memory module",
+        PEERMEM_ERROR,
+    ),
+    (
+        Note::DmabufRefused,
+        "dmabuf",
+        "NVIDIA driver",
+        DMABUF_REFUSED,
+    ),
+];
+
+/// What was said in the kernel log, for as long as other drivers' words stand.
+fn in_the_log(context: &Context<'_>, (note, subject, who, doc): &Words) -> Option<Candidate> {
     let devices = context.history.kernel.devices.values();
-    let seen = devices
-        .filter_map(|device| device.notes.get(&Note::Peermem))
-        .max_by_key(|seen| seen.last)?;
+    let seen =
+        (devices.filter_map(|device| device.notes.get(note))).max_by_key(|seen| seen.last)?;
     let stands_for = context.policy.nic_kernel.stands_for.0;
     (context.now.since(seen.last) <= stands_for).then(|| {
-        let message = format!("the peer-memory module said: {}", seen.text);
-        say(context, PEERMEM_ERROR, ("peermem log", "peermem"), message)
+        let message = format!("the {who} said: {}", seen.text);
+        say(context, *doc, (&format!("{subject} log"), subject), message)
             .raised_after(std::time::Duration::ZERO)
             .with("count", seen.count)
     })

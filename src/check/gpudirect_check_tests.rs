@@ -84,12 +84,17 @@ fn driver_absent_on_a_node_with_gpus() {
 #[test]
 fn the_modules_own_words() {
     use crate::observe::kernel::{KernelEvent, Note, What};
-    let mut node = Node::infiniband();
-    let event = KernelEvent::new(What::Note(Note::Peermem), "detected invalid context");
-    node.history.push_event(node.now, false, &event);
-    assert_eq!(node.told(&CHECK), ["peermem PeermemError Degraded Notice"]);
-    node.tick(601);
-    assert_eq!(node.told(&CHECK), Vec::<String>::new());
+    for (note, want) in [
+        (Note::Peermem, "peermem PeermemError Degraded Notice"),
+        (Note::DmabufRefused, "dmabuf DmabufRefused Degraded Notice"),
+    ] {
+        let mut node = Node::infiniband();
+        let event = KernelEvent::new(What::Note(note), "detected invalid context");
+        node.history.push_event(node.now, false, &event);
+        assert_eq!(node.told(&CHECK), [want]);
+        node.tick(601);
+        assert_eq!(node.told(&CHECK), Vec::<String>::new());
+    }
 }
 
 #[test]

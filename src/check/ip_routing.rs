@@ -3,7 +3,7 @@
 //! RDMA bypasses the IP stack, but the peer's MAC address comes from ARP: by the kernel's defaults any
 //! interface answers for any address of the host, and the peer's queue pairs go to the wrong rail.
 
-use super::expected::Shared;
+use super::expected::{Attribute, PEERS, Shared};
 use super::likeness::alike;
 use super::rising::Counters;
 use super::{Candidate, Check, Context, PortView, Weight};
@@ -35,8 +35,11 @@ pub const CHECK: Check = Check {
     },
 };
 
-const SETTINGS: Shared = Shared {
-    name: "the set of IP settings",
+pub const SETTINGS: Shared = Shared {
+    of: Attribute {
+        name: "the set of IP settings",
+        reasons: &[(PEERS, &DIFFER)],
+    },
     evidence: "settings",
     observed: |context, port| {
         let facts = ipv4(context, port)?;
@@ -46,7 +49,6 @@ const SETTINGS: Shared = Shared {
         ))
     },
     alike,
-    reason: &DIFFER,
 };
 
 /// IPv4 of a rail whose interface is here and stands for itself.

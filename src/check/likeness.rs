@@ -5,39 +5,14 @@ use crate::check::roles::kind;
 use crate::observe::rdma::Function;
 use std::borrow::Cow;
 
-/// How many of the rails like one are up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Peers {
-    /// Number of peers with an active link.
-    pub up: usize,
-    /// All, with the one that is asked about.
-    pub of: usize,
-}
-
-impl Peers {
-    /// The rails that are like `port`.
-    pub fn of(context: &Context<'_>, port: &PortView<'_>) -> Peers {
-        Self::that(context, port, |other| other.is_active())
-    }
-
-    /// The same by another question than whether they are up.
-    pub fn that(
-        context: &Context<'_>,
-        port: &PortView<'_>,
-        is: impl Fn(&PortView<'_>) -> bool,
-    ) -> Peers {
-        let alike = || context.rails().filter(|other| alike(port, other));
-        Peers {
-            up: alike().filter(|other| is(other)).count(),
-            of: alike().count(),
-        }
-    }
-
-    /// Whether they show that a port should be up: a strict majority, and three at least. Half of
-    /// them may be all that is cabled.
-    pub fn are_up(self) -> bool {
-        self.up >= 3 && self.up * 2 > self.of
-    }
+/// What each of the rails that are like one shows, that one with them.
+pub fn among<T>(
+    context: &Context<'_>,
+    port: &PortView<'_>,
+    shows: impl Fn(&PortView<'_>) -> Option<T>,
+) -> Vec<T> {
+    let peers = context.rails().filter(|other| alike(port, other));
+    peers.filter_map(shows).collect()
 }
 
 /// Whether what one rail has may be asked of the other: both of a known driver and model, the same

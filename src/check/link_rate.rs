@@ -1,6 +1,6 @@
 //! Rails that run slower than they should.
 
-use super::expected::{Because, Row, row};
+use super::expected::{Because, Row, Sources, row};
 use super::likeness::alike;
 use super::{Candidate, Check, Context, PortView, Weight};
 use crate::observe::reading::Reading;
@@ -39,18 +39,16 @@ pub const CHECK: Check = Check {
 
 /// The rate of a port; 400 and 399.9 Gb/s are the same.
 pub const RATE: Row = Row {
-    configured: |context| {
-        context
-            .policy
-            .expect
-            .rate_gbps
-            .map(|gbps| (gbps * 1e9) as u64)
+    said: |context, port| {
+        let shape = context.profile.and_then(|profile| profile.shape);
+        let of_shape = shape.map(|shape| shape.gbps).filter(|(gbps, _)| *gbps > 0);
+        Sources {
+            configured: (context.policy.expect.rate_gbps).map(|gbps| (gbps * 1e9) as u64),
+            shape: of_shape.map(|(gbps, sure)| (BitsPerSec::from_gbps(gbps.into()).0, sure)),
+            remembered: (port.history).and_then(|history| Some(history.best_rate?.0)),
+            peers: None,
+        }
     },
-    shape: |context| {
-        let (gbps, sure) = context.profile?.shape?.gbps;
-        (gbps > 0).then_some((BitsPerSec::from_gbps(gbps.into()).0, sure))
-    },
-    this_boot: |port| Some(port.history?.best_rate?.0),
     enough: |context| context.policy.link_rate.below,
     text: |rate| BitsPerSec(rate).to_string(),
     value: |rate| BitsPerSec(rate).gbps().into(),
@@ -59,11 +57,11 @@ pub const RATE: Row = Row {
     ..row(
         "rate",
         |context, port| context.rate(port).map(|rate| rate.0),
-        |because| match because {
-            Because::Configured | Because::Shape => &BELOW_EXPECTED,
-            Because::Remembered => &BELOW_BEST,
-            Because::Peers => &BELOW_PEERS,
-        },
+        &[
+            (&[Because::Configured, Because::Shape], &BELOW_EXPECTED),
+            (&[Because::Remembered], &BELOW_BEST),
+            (&[Because::Peers], &BELOW_PEERS),
+        ],
     )
 };
 
@@ -89,18 +87,18 @@ fn judge(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let infiniband = port.rail && port.is_infiniband();
     let one_lane = infiniband && own_lanes == Some(1) && context.rate(port).is_some();
     let short = RATE.shortfall(context, port);
-    if let Some(short) = short.filter(|short| short.proof || !one_lane) {
+    if let Some(mut short) = short.filter(|short| short.proof || !one_lane) {
         let most_lanes = (context.rails())
             .filter(|other| alike(port, other) && context.rate(other).is_some())
             .filter_map(lanes)
             .max();
         let fewer = port.rail && own_lanes.is_some() && own_lanes < most_lanes;
-        let doc = match short.because {
-            Because::Peers if fewer => &LANES_REDUCED,
-            Because::Shape if !short.proof => &BELOW_NOMINAL,
-            because => (RATE.reason)(because),
-        };
-        let found = RATE.candidate(context, port, short, doc);
+        match short.because {
+            Because::Peers if fewer => short.doc = &LANES_REDUCED,
+            Because::Shape if !short.proof => short.doc = &BELOW_NOMINAL,
+            _ => {}
+        }
+        let found = RATE.candidate(context, port, short);
         let found = found.with_some("lanes", own_lanes.filter(|_| fewer));
         return Some(found.with_some("peer_lanes", most_lanes.filter(|_| fewer)));
     }

@@ -2,10 +2,13 @@
 
 use super::context::span_text;
 use super::dot1x;
-use super::expected::{Because, LINK_LAYER, Shared, UP, UVERBS, remembered};
-use super::likeness::{self, Peers};
+use super::expected::{
+    Attribute, BUT_PEERS, Because, LINK_LAYER, PAST_AND_PEERS, PEERS, Shared, Shortfall, Sources,
+    UP, UVERBS, majority, remembered,
+};
+use super::likeness;
 use super::nic_kernel::is_resetting;
-use super::profile::Profile;
+use super::profile::{Profile, Sure};
 use super::{Action, Candidate, Check, Context, PortView, ReasonDoc, Status, Weight, word};
 use crate::observe::history::PortHistory;
 use crate::observe::netdev::NetdevFacts;
@@ -154,10 +157,11 @@ fn judge_port(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         }
         Some(state) => state,
     };
-    let (because, evidence) = match evidence(context, port) {
-        Evidence::Of(because, evidence) => (because, evidence),
-        weak => return port.rail.then(|| unproven(context, port, state, weak)),
+    let short = short_of_up(context, port);
+    let Some(proven) = short.filter(|short| short.proof) else {
+        return (port.rail).then(|| unproven(context, port, state, short.is_some()));
     };
+    let evidence = evidence(port, proven.because);
     let (doc, what, usual) = what_is_wrong(context, port, state);
     let raise_after = match may_train(context, port) {
         true => policy.training_grace.0.max(usual),
@@ -173,7 +177,7 @@ fn judge_port(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
         .with("evidence", evidence)
         .with_some("netdev", name)
         .with_some("operstate", netdev.and_then(|of| of.operstate.as_deref()))
-        .expecting("up", because);
+        .expecting("up", proven.because);
     if port.address().is_some_and(|at| is_resetting(context, &at)) {
         found.status = found.status.min(Status::Degraded);
     }
@@ -290,20 +294,17 @@ fn subnet_manager_away(context: &Context<'_>) -> Option<Candidate> {
 }
 
 /// A rail that is down, and nothing shows for sure that it should be up.
-fn unproven(
-    context: &Context<'_>,
-    port: &PortView<'_>,
-    state: PortState,
-    evidence: Evidence,
-) -> Candidate {
+fn unproven(context: &Context<'_>, port: &PortView<'_>, state: PortState, weak: bool) -> Candidate {
     let subject = &port.subject;
     if phys_state(port) == PhysState::LinkUp {
         return unconfigured(context, port, state);
     }
     let message = format!("{subject} is down and was never up this boot");
-    let Evidence::Weak(Peers { up, of }) = evidence else {
+    if !weak {
         return context.of_port(&NEVER_UP, port, message);
-    };
+    }
+    let alike = likeness::among(context, port, |other| Some(other.is_active()));
+    let (up, of) = (alike.iter().filter(|up| **up).count(), alike.len());
     let message = format!("{message}; of {of} rails like it {up} up");
     let found = context.of_port(&LINK_UNPROVEN, port, message);
     found.with("up", up).with("alike", of)
@@ -329,55 +330,41 @@ fn unconfigured(context: &Context<'_>, port: &PortView<'_>, state: PortState) ->
     candidate
 }
 
-/// What says that a port that is down should be up.
-enum Evidence {
-    /// Evidence shows that the port should be up; the text names it.
-    Of(Because, &'static str),
-    /// Too few of its peers are up to say.
-    Weak(Peers),
-    /// As many are up as should be, or nothing shows whether the port should be up.
-    None,
+/// Whether a link is up: 1, or 0.
+pub const LINK_UP: Attribute = Attribute {
+    name: UP,
+    reasons: &[(BUT_PEERS, &LINK_DOWN), (PEERS, &LINK_DOWN)],
+};
+
+/// What shows that a port that is down should be up. With as many up as are configured, or as every
+/// machine of the shape has, the others are spares; with too few of those alike up nothing is proven.
+fn short_of_up(context: &Context<'_>, port: &PortView<'_>) -> Option<Shortfall> {
+    let up = context.rails().filter(|rail| rail.is_active()).count();
+    let should = |rails: usize| u64::from(up < rails);
+    let shape = context.profile.and_then(Profile::sure_rails);
+    let mut sources = Sources {
+        remembered: port.was_up().then_some(1),
+        ..Sources::default()
+    };
+    if port.rail {
+        let alike = likeness::among(context, port, |other| Some(other.is_active()));
+        let proof = majority(&alike) == Some(true);
+        let hint = proof || up > 0 && !likeness::is_second(context, port);
+        sources.configured = context.policy.expect.rails.map(|n| should(n as usize));
+        sources.shape = shape.map(|rails| (should(rails), Sure::Yes));
+        sources.remembered = sources.remembered.or(remembered(context, port, UP));
+        sources.peers = (hint && shape.is_none()).then_some((1, proof));
+    }
+    LINK_UP.shortfall(0, 1.0, &sources)
 }
 
-fn evidence(context: &Context<'_>, port: &PortView<'_>) -> Evidence {
-    let rails = || context.rails().filter(|rail| rail.is_active()).count();
-    let of = |is: bool, because, words| match is {
-        true => Evidence::Of(because, words),
-        false => Evidence::None,
-    };
-    // With as many up as are configured, the others are spares.
-    if let Some(expected) = context.policy.expect.rails.filter(|_| port.rail) {
-        let fewer = rails() < expected as usize;
-        return of(fewer, Because::Configured, "expected by configuration");
-    }
-    if port.was_up() || !port.rail {
-        return of(
-            port.was_up(),
-            Because::Remembered,
-            "it was up earlier this boot",
-        );
-    }
-    if remembered(context, port, UP).is_some() {
-        return Evidence::Of(
-            Because::Remembered,
-            "it was up before the node was restarted",
-        );
-    }
-    if let Some(sure) = context.profile.and_then(Profile::sure_rails) {
-        let fewer = rails() < sure;
-        return of(
-            fewer,
-            Because::Shape,
-            "every machine of this shape has it up",
-        );
-    }
-    let peers = Peers::of(context, port);
-    if peers.are_up() {
-        Evidence::Of(Because::Peers, "rails like it are up")
-    } else if rails() > 0 && !likeness::is_second(context, port) {
-        Evidence::Weak(peers)
-    } else {
-        Evidence::None
+fn evidence(port: &PortView<'_>, because: Because) -> &'static str {
+    match because {
+        Because::Configured => "expected by configuration",
+        _ if port.was_up() => "it was up earlier this boot",
+        Because::Shape => "every machine of this shape has it up",
+        Because::Remembered => "it was up before the node was restarted",
+        Because::Peers => "rails like it are up",
     }
 }
 
@@ -444,12 +431,14 @@ fn lid_change(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
 }
 
 /// The mode of a rail. A layer that could not be read differs from nothing.
-const LAYER: Shared = Shared {
-    name: "the port's mode",
+pub const LAYER: Shared = Shared {
+    of: Attribute {
+        name: "the port's mode",
+        reasons: &[(PAST_AND_PEERS, &WRONG_LINK_LAYER)],
+    },
     evidence: "link_layer",
     observed: |_, port| layer_name(port.port.link_layer).map(Into::into),
     alike: likeness::alike_but_for_the_layer,
-    reason: &WRONG_LINK_LAYER,
 };
 
 fn layer_name(layer: LinkLayer) -> Option<&'static str> {
@@ -464,9 +453,7 @@ fn layer_name(layer: LinkLayer) -> Option<&'static str> {
 fn another_layer(context: &Context<'_>, port: &PortView<'_>) -> Option<Candidate> {
     let (was, is) = (remembered(context, port, LINK_LAYER)?, port.port.link_layer);
     let mut layers = [LinkLayer::Infiniband, LinkLayer::Ethernet].into_iter();
-    let was = layers
-        .find(|layer| *layer != is)
-        .filter(|other| *other as u64 == was);
+    let was = (layers.find(|layer| *layer != is)).filter(|other| *other as u64 == was);
     let (was, is) = (layer_name(was?)?, layer_name(is)?);
     let subject = &port.subject;
     let message = format!("{subject}: the port's mode is {is}, and was {was} earlier");
@@ -502,9 +489,7 @@ fn judge_bond(
     };
     let is_down =
         |leg: &NetdevFacts| leg.carrier == Reading::Value(false) || leg.admin_up == Some(false);
-    let down = legs
-        .iter()
-        .filter(|leg| own(leg) && context.netdev(leg).is_some_and(is_down));
+    let down = (legs.iter()).filter(|leg| own(leg) && context.netdev(leg).is_some_and(is_down));
     down.filter(|_| legs.len() >= 2)
         .map(|leg| {
             let (key, subject) = (&port.key, &port.subject);

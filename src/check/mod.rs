@@ -315,6 +315,17 @@ pub const REMEMBERED: &[&expected::Row] = &[
     &pfc::ON,
 ];
 
+/// What is expected of the node, its rails and its GPUs, with [`REMEMBERED`] and [`pfc::SHARED`].
+const ATTRIBUTES: &[&expected::Attribute] = &[
+    &device_missing::RAILS,
+    &device_missing::NUMBER_OF_GPUS,
+    &device_missing::GPU_DRIVEN,
+    &link_state::LINK_UP,
+    &link_state::LAYER.of,
+    &partition::PARTITION.of,
+    &ip_routing::SETTINGS.of,
+];
+
 /// Most candidates of one check that are kept: a storm must not grow the report without bound.
 pub const MAX_CANDIDATES_PER_CHECK: usize = 128;
 

@@ -1,7 +1,7 @@
 //! Whether RoCE rails carry packets of the same size.
 
 use super::Check;
-use super::expected::{Row, row};
+use super::expected::{PAST_AND_PEERS, Row, row};
 
 reasons! {
     degraded REDUCED = "MtuReduced", FixConfiguration,
@@ -35,7 +35,7 @@ pub const ROCE_MTU: Row = Row {
                 .then(|| rdma_mtu(&port.device.driver, netdev.mtu?))
                 .flatten()
         },
-        |_| &REDUCED,
+        &[(PAST_AND_PEERS, &REDUCED)],
     )
 };
 

@@ -53,25 +53,7 @@ pub fn daemon_trouble(
     let mut daemons = pod.containers.iter().filter(|(_, of)| of.tcp_daemon);
     let Some((container, daemon)) = daemons.next() else {
         let all = node.is_some_and(|node| node.gpus > 0 && gpus >= node.gpus);
-        return (pod.gang == Some(true) && all && !another).then(|| DaemonTrouble {
-            reason: MISSING,
-            gpus,
-            daemon: None,
-            message: format!(
-                "{subject} is one of several pods of a job, requests all {gpus} GPUs, and has no \
-                 {name} daemon: on this machine NCCL reaches the GPUs' interfaces only \
-                 through one. The job fails, hangs, or uses TCP between nodes."
-            ),
-            remedy: format!(
-                "Add the daemon to the pod template: an init container `{}` with `restartPolicy: \
-                 Always` and image {}:VERSION, in the version that goes with the plugin on the \
-                 nodes; docs/platforms/gcp-tcpxo.md has the full manifest. If TCP is intended, set \
-                 NCCL_NET=Socket.",
-                tcp.container(),
-                tcp.image(),
-            ),
-            subject,
-        });
+        return (pod.gang == Some(true) && all && !another).then(|| missing(subject, tcp, gpus));
     };
     let runs = |container: &ContainerFacts| container.state == Some(ContainerState::Running);
     let how = match daemon.state.as_ref()? {
@@ -104,6 +86,29 @@ pub fn daemon_trouble(
         daemon: Some((container.clone(), how)),
         subject,
     })
+}
+
+fn missing(subject: String, tcp: GpuDirectTcp, gpus: u64) -> DaemonTrouble {
+    let name = tcp.name();
+    DaemonTrouble {
+        reason: MISSING,
+        gpus,
+        daemon: None,
+        message: format!(
+            "{subject} is one of several pods of a job, requests all {gpus} GPUs, and has no \
+                 {name} daemon: on this machine NCCL reaches the GPUs' interfaces only \
+                 through one. The job fails, hangs, or uses TCP between nodes."
+        ),
+        remedy: format!(
+            "Add the daemon to the pod template: an init container `{}` with `restartPolicy: \
+                 Always` and image {}:VERSION, in the version that goes with the plugin on the \
+                 nodes; docs/platforms/gcp-tcpxo.md has the full manifest. If TCP is intended, set \
+                 NCCL_NET=Socket.",
+            tcp.container(),
+            tcp.image(),
+        ),
+        subject,
+    }
 }
 
 #[cfg(test)]

@@ -220,29 +220,7 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
             found.push(of_container(HANG, container));
         }
     }
-    found.extend(context.ports().iter().filter_map(|port| {
-        let errors = rail_errors(context, jobs, port);
-        let first = errors.first()?;
-        let lines = errors
-            .iter()
-            .fold(0u64, |sum, (_, of)| sum.saturating_add(of.lines));
-        let id = (port.key.to_string(), port.subject.clone());
-        let names: Vec<&str> = errors
-            .iter()
-            .map(|(name, _)| name.as_str())
-            .take(4)
-            .collect();
-        let message = format!(
-            "jobs report RDMA errors on {}: {}",
-            port.device.name,
-            names.join(", ")
-        );
-        let candidate = RAIL.candidate(ID, id, AT_ONCE, message);
-        let counted = candidate
-            .with("containers", errors.len())
-            .with("lines", lines);
-        Some(counted.with("first", first.1.first.as_str()))
-    }));
+    found.extend((context.ports().iter()).filter_map(|port| rail(context, jobs, port)));
     let row = jobs.fallbacks_in_a_row;
     let several = jobs.fallback_namespaces >= NAMESPACES;
     if policy.jobs_in_a_row > 0 && row >= policy.jobs_in_a_row && several {
@@ -250,16 +228,39 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
         let candidate = HERE.candidate(ID, ("node", "node"), AT_ONCE, message);
         found.push(candidate.with("jobs", row));
     }
+    found.extend(pods(jobs));
+    found
+}
+
+/// What the logs of jobs say of a port.
+fn rail(context: &Context<'_>, jobs: &Jobs, port: &PortView<'_>) -> Option<Candidate> {
+    let errors = rail_errors(context, jobs, port);
+    let first = errors.first()?;
+    let lines = (errors.iter()).fold(0u64, |sum, (_, of)| sum.saturating_add(of.lines));
+    let id = (port.key.to_string(), port.subject.clone());
+    let names: Vec<&str> = (errors.iter().take(4))
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let (device, names) = (&port.device.name, names.join(", "));
+    let message = format!("jobs report RDMA errors on {device}: {names}");
+    let candidate = RAIL.candidate(ID, id, AT_ONCE, message);
+    let candidate = candidate.with("containers", errors.len());
+    Some((candidate.with("lines", lines)).with("first", first.1.first.as_str()))
+}
+
+/// Pods without RDMA, and with a daemon missing or down.
+fn pods(jobs: &Jobs) -> Vec<Candidate> {
     let mut said = FairShare::default();
     let no_rdma =
         (jobs.no_rdma.iter()).filter(|pod| said.may(namespace(&pod.subject), &pod.subject));
-    found.extend(no_rdma.map(|pod| {
+    let no_rdma = no_rdma.map(|pod| {
         let id = (format!("pod {}", pod.subject), &pod.subject);
         let mut candidate = NO_RDMA.candidate(ID, id, AT_ONCE, &pod.message);
         candidate.remedy.clone_from(&pod.remedy);
         let candidate = candidate.with("gpus", pod.gpus);
         candidate.with("resource", pod.resource.as_str())
-    }));
+    });
+    let mut found: Vec<Candidate> = no_rdma.collect();
     let mut said = FairShare::default();
     let troubles = jobs.daemon_troubles.iter();
     let troubles = troubles.filter(|pod| said.may(namespace(&pod.subject), &pod.subject));

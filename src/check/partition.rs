@@ -1,6 +1,6 @@
 //! Whether InfiniBand rails are in a partition that programs can use.
 
-use super::expected::{self, Row, Shared, majority, row};
+use super::expected::{self, Attribute, PAST_AND_PEERS, PEERS, Row, Shared, majority, row};
 use super::likeness::alike;
 use super::{Candidate, Check, Context, PortView, Weight};
 use crate::observe::rdma::Function;
@@ -45,19 +45,21 @@ pub const MEMBERSHIP: Row = Row {
             let key = key(port).filter(|_| port.device.function == Function::Physical)?;
             (key != 0).then_some(if key & FULL == 0 { 1 } else { 2 })
         },
-        |_| &LIMITED,
+        &[(PAST_AND_PEERS, &LIMITED)],
     )
 };
 
-const PARTITION: Shared = Shared {
-    name: "the partition of its first P_Key",
+pub const PARTITION: Shared = Shared {
+    of: Attribute {
+        name: "the partition of its first P_Key",
+        reasons: &[(PEERS, &OTHER_KEY)],
+    },
     evidence: "pkey",
     observed: |_, port| {
         let key = key(port).filter(|_| port.device.function == Function::Physical)?;
         Some(format!("{:#06x}", key | FULL)).filter(|_| key != 0)
     },
     alike,
-    reason: &OTHER_KEY,
 };
 
 fn membership_name(membership: u64) -> &'static str {

@@ -2,7 +2,7 @@
 
 use super::context::span_text;
 use super::debounce::WHOLE_NODE;
-use super::expected::{Row, row};
+use super::expected::{PAST_AND_PEERS, Row, row};
 use super::policy::Limit;
 use super::{Candidate, Check, Context, PortView, Weight};
 use crate::observe::history::AerTracks;
@@ -58,7 +58,7 @@ pub const PATH: Row = Row {
     ..row(
         "pcie",
         |context, port| path(context, port).map(|(rate, _)| rate),
-        |_| &PATH_SLOW,
+        &[(PAST_AND_PEERS, &PATH_SLOW)],
     )
 };
 

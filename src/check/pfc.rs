@@ -1,9 +1,11 @@
 //! Which priorities have flow control (PFC), and whether a rail's settings are those of the others.
 
-use super::expected::{self, Row, Shared, majority, row};
+use super::expected::{
+    self, Attribute, PAST_AND_PEERS, PEERS, Reasons, Row, Shared, majority, row,
+};
 use super::likeness::alike;
 use super::policy::LosslessExpectation;
-use super::{Candidate, Check, Context, PortView, ReasonDoc};
+use super::{Candidate, Check, Context, PortView};
 use crate::observe::netdev::{DcbFacts, Trust};
 use crate::observe::rdma::Function;
 use std::time::Duration;
@@ -40,23 +42,21 @@ pub const ON: Row = Row {
     ..row(
         "pfc",
         |context, port| Some(u64::from(settings(context, port)?.pfc_enabled? != 0)),
-        |_| &PFC_DIFFERS,
+        &[(PAST_AND_PEERS, &PFC_DIFFERS)],
     )
 };
 
 /// What the rails share, where most of them have PFC.
-const SHARED: &[Shared] = &[
+pub const SHARED: &[Shared] = &[
     Shared {
-        name: "PFC",
         evidence: "pfc_enabled",
         observed: |context, port| {
             let bits = settings(context, port)?.pfc_enabled?;
             (bits != 0).then(|| format!("on for {}", list(bits)))
         },
-        ..shared(&PFC_DIFFERS)
+        ..shared("PFC", &[(PEERS, &PFC_DIFFERS)])
     },
     Shared {
-        name: "the trust state",
         evidence: "trust",
         observed: |context, port| {
             // mlx5 sorts by VLAN priority unless the APP table maps a DSCP (en_dcbnl.c).
@@ -68,20 +68,18 @@ const SHARED: &[Shared] = &[
             };
             Some(name.into())
         },
-        ..shared(&TRUST_DIFFERS)
+        ..shared("the trust state", &[(PEERS, &TRUST_DIFFERS)])
     },
     Shared {
-        name: "the DSCP map",
         evidence: "dscp_map",
         observed: |context, port| {
             let map = settings(context, port)?.dscp_to_priority.iter();
             let map = map.map(|(dscp, priority)| format!("{dscp}:{priority}"));
             Some(map.collect::<Vec<_>>().join(",")).filter(|map| !map.is_empty())
         },
-        ..shared(&TRUST_DIFFERS)
+        ..shared("the DSCP map", &[(PEERS, &TRUST_DIFFERS)])
     },
     Shared {
-        name: "the share of each traffic class",
         evidence: "ets",
         observed: |context, port| {
             let dcb = settings(context, port)?;
@@ -90,17 +88,16 @@ const SHARED: &[Shared] = &[
                 dcb.ets_prio_tc?, dcb.ets_tc_bandwidth?
             ))
         },
-        ..shared(&ETS_DIFFERS)
+        ..shared("the share of each traffic class", &[(PEERS, &ETS_DIFFERS)])
     },
 ];
 
-const fn shared(reason: &'static ReasonDoc) -> Shared {
+const fn shared(name: &'static str, reasons: Reasons) -> Shared {
     Shared {
-        name: "",
+        of: Attribute { name, reasons },
         evidence: "",
         observed: |_, _| None,
         alike,
-        reason,
     }
 }
 

@@ -108,6 +108,8 @@ pub enum Note {
     AerUncorrected,
     /// The GPU peer-memory module reports an error.
     Peermem,
+    /// NVIDIA's driver refused to share a GPU's memory with a device in its place on the bus.
+    DmabufRefused,
     /// The GPUDirect Storage module reports an error.
     Gds,
     /// A GPU or NIC failed to probe, to initialise or to load its firmware.
@@ -132,7 +134,7 @@ impl Note {
             Self::AerCorrectable | Self::AerUncorrected => "pcie_aer",
             Self::Peermem => "peermem",
             Self::Gds => "gds",
-            Self::Driver | Self::GpuLost => "driver",
+            Self::Driver | Self::GpuLost | Self::DmabufRefused => "driver",
             _ => "nic_health",
         }
     }

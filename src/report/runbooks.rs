@@ -83,7 +83,7 @@ runbooks! {
     "SelvageXidApplication" ["XidStorm"]
     "SelvageNvswitchError" ["SxidFatal" "SxidNonfatal"]
     "SelvagePcieDegraded" ["PcieWidthReduced" "PcieSpeedReduced" "PciePathTooSlow" "PcieErrors" "PcieCorrectedErrors"]
-    "SelvageGpuDirectMissing" ["GpuDirectPathMissing" "PeermemNotRegistered" "PeermemError" "GpuDriverAbsent"]
+    "SelvageGpuDirectMissing" ["GpuDirectPathMissing" "PeermemNotRegistered" "PeermemError" "DmabufRefused" "GpuDriverAbsent"]
     "SelvageGpuDirectSlow" ["IommuTranslates" "AcsRedirects"]
     "SelvageGdsMissing" ["GdsMissing" "GdsErrors"]
     "SelvageNicHealth" ["NicHealthCompromised" "NicFatalError" "NicHealthIssue" "NicCommandTimeout" "NicQueueTimeout" "NicPower" "AdminCommandsLost"]

@@ -17,7 +17,8 @@ use crate::observe::snapshot::NetnsMode;
 pub use resources::{MOST_NICS, Present, is_for_rdma, present};
 
 reasons! {
-    notice FEWER_THAN_PROMISED = "FewerDevicesThanPromised", CallProvider,
+    /// How many rails such a machine has, as its row of the table of attributes says.
+    pub(super) notice FEWER_THAN_PROMISED = "FewerDevicesThanPromised", CallProvider,
         "Machines of this shape have more rails. Counts for the verdict where the shape is known by settings, label or DMI, its number is proven and fixed, and the GPUs are all there; where the owner chooses the number at launch (EFA) it is a notice. Unknown where no rail is there at all; failing where the bus of a DGX, which can be counted, shows no RDMA-capable NIC.",
         "Compare `lspci` with a node of the same shape. Attached fewer on purpose (EFA interfaces of the launch template), or the table is old: set `policy.expect.rails`, or `platform.profile = \"none\"`.";
     notice MISSING = "ResourceMissing", FixConfiguration,

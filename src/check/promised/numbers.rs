@@ -2,8 +2,8 @@
 
 use super::resources::{Present, is_for_rdma, present};
 use super::{Candidate, Context, FEWER, GPU_MISMATCH, MORE, NodeResources, RATIO, say};
-use crate::check::Weight;
 use crate::check::profile::Shape;
+use crate::check::{ReasonDoc, Weight};
 use crate::observe::node_resources::{Offered, is_whole_gpus};
 use crate::observe::pod::is_gpu_resource;
 use crate::observe::snapshot::NetnsMode;
@@ -33,61 +33,76 @@ pub(super) fn of_resource(
         let found = told(&FEWER, message).with("had", size);
         return Some(found.with("devices", present.exactly().unwrap_or(rails)));
     }
-    let (doc, counts, devices, message) = match present {
-        Present::Exactly(have) if allocatable > have => {
-            let message = format!("{allocatable} of {name} are promised, and {have} are there");
-            (&MORE, true, have, message)
-        }
-        Present::Exactly(have) if allocatable < have => {
-            let offered = match allocatable {
+    if for_rdma
+        && rails > 0
+        && matches!(present, Present::AtMost(most) if (rails + 1..=most).contains(&allocatable))
+    {
+        let found = told(&RATIO, String::new()).with("devices", rails);
+        return ratio(context, name, (allocatable, rails), found);
+    }
+    if present == Present::NotTold && rails > 0 && allocatable > 0 {
+        let (shape, usual) = in_a_guest(context, name).filter(|(_, of)| *of != allocatable)?;
+        // The plugin's owner may have split the functions into pools of other names.
+        let (doc, is) = match allocatable < usual {
+            true => (&FEWER, "offered"),
+            false => (&MORE, "promised"),
+        };
+        let shape = shape.name;
+        let message = format!("{allocatable} of {name} are {is}, where {shape} has {usual}");
+        let found = told(doc, message).weighing(Weight::Notice);
+        return Some(found.with("usual", usual).with("profile", shape));
+    }
+    let (doc, counts, devices, message) = another(context, name, (allocatable, rails), present)?;
+    let found = told(doc, message).weighing(Weight::counting_if(counts));
+    Some(found.with("devices", devices))
+}
+
+/// Another number than that of the devices: its reason, whether it counts, how many there are, and a
+/// sentence.
+fn another(
+    context: &Context<'_>,
+    name: &str,
+    (offered, rails): (u64, u64),
+    present: Present,
+) -> Option<(&'static ReasonDoc, bool, u64, String)> {
+    let promised = format!("{offered} of {name} are promised");
+    let for_rdma = is_for_rdma(name);
+    Some(match present {
+        Present::Exactly(have) if offered > have => (
+            &MORE,
+            true,
+            have,
+            format!("{promised}, and {have} are there"),
+        ),
+        Present::Exactly(have) if offered < have => {
+            let few = match offered {
                 0 => format!("none of {name} is"),
-                _ => format!("{allocatable} of {name} are"),
+                _ => format!("{offered} of {name} are"),
             };
             // Where what is offered is all that the machine is known to have for pods, the rest is
             // the platform's (EFA functions that no GPU is near). Of a name that never had any
             // it is unknown whether a plugin should be there (DRA).
-            let short = usual(context, name).is_some_and(|(_, usual)| allocatable < usual);
-            let message = format!("{offered} offered, and {have} are there");
-            (&FEWER, allocatable > 0 && short, have, message)
+            let short = usual(context, name).is_some_and(|(_, usual)| offered < usual);
+            let message = format!("{few} offered, and {have} are there");
+            (&FEWER, offered > 0 && short, have, message)
         }
-        Present::AtMost(most) if allocatable > most => {
-            let message = format!(
-                "{allocatable} of {name} are promised, and {most} functions are there that could be meant"
-            );
+        Present::AtMost(most) if offered > most => {
+            let message = format!("{promised}, and {most} functions are there that could be meant");
             // The shared device plugin's names are free, and so is its number of slots.
             (&MORE, !name.starts_with("rdma/"), most, message)
         }
         // A pool may be meant to be smaller.
-        Present::AtMost(_) if for_rdma && (1..rails).contains(&allocatable) => {
-            let message =
-                format!("{allocatable} of {name} are offered, and {rails} rails are there");
+        Present::AtMost(_) if for_rdma && (1..rails).contains(&offered) => {
+            let message = format!("{offered} of {name} are offered, and {rails} rails are there");
             (&FEWER, false, rails, message)
         }
-        Present::AtMost(_) if for_rdma && rails > 0 && allocatable > rails => {
-            let found = told(&RATIO, String::new()).with("devices", rails);
-            return ratio(context, name, (allocatable, rails), found);
-        }
-        Present::Slots if for_rdma && allocatable > 0 && none_there(context) => {
+        Present::Slots if for_rdma && offered > 0 && none_there(context) => {
             let message =
-                format!("{allocatable} slots of {name} are promised, and no RDMA device is there");
+                format!("{offered} slots of {name} are promised, and no RDMA device is there");
             (&MORE, true, 0, message)
         }
-        Present::NotTold if rails > 0 && allocatable > 0 => {
-            let (shape, usual) = in_a_guest(context, name).filter(|(_, of)| *of != allocatable)?;
-            // The plugin's owner may have split the functions into pools of other names.
-            let (doc, is) = match allocatable < usual {
-                true => (&FEWER, "offered"),
-                false => (&MORE, "promised"),
-            };
-            let shape = shape.name;
-            let message = format!("{allocatable} of {name} are {is}, where {shape} has {usual}");
-            let found = told(doc, message).weighing(Weight::Notice);
-            return Some(found.with("usual", usual).with("profile", shape));
-        }
         _ => return None,
-    };
-    let found = told(doc, message).weighing(Weight::counting_if(counts));
-    Some(found.with("devices", devices))
+    })
 }
 
 /// Whether the kernel was asked and has no RDMA device of any sort.

@@ -13,6 +13,11 @@ pub fn nvrm(after: &str, message: &str) -> Option<KernelEvent> {
     if let Some(rest) = after.strip_prefix("Xid") {
         return xid(rest, message);
     }
+    // nv-dmabuf.c, in the words of 570 and of later drivers.
+    if after.contains("topology not supported") {
+        let refused = What::Note(Note::DmabufRefused);
+        return Some(KernelEvent::new(refused, message));
+    }
     let failed = |slot| Some(KernelEvent::new(What::Note(Note::Driver), message).of_slot(slot));
     // One printk of several lines: which GPU, its PCI id, and what is wrong with it. rsyslog writes
     // the newline as `#012`.

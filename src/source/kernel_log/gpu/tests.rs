@@ -299,6 +299,21 @@ fn bring_up() {
 }
 
 #[test]
+fn memory_that_is_not_shared_with_a_nic() {
+    for line in [
+        "NVRM: topology not supported for mapping type FORCE_PCIE",
+        "NVRM: dma-buf attach failed: topology not supported for mapping type FORCE_PCIE",
+        "NVRM: dma-buf attach failed: PCI topology not supported for dma-buf",
+    ] {
+        assert_eq!(
+            nvrm_kind(line),
+            Some((What::Note(Note::DmabufRefused), None)),
+            "{line}"
+        );
+    }
+}
+
+#[test]
 fn modules() {
     for (line, want) in [
         (
