@@ -121,6 +121,7 @@ pub async fn run(
         options: metrics_options(&config),
         limits: Limits::default(),
         guard,
+        hosts: serve::hosts(&config).await,
     };
     serve::start(listener, Arc::new(serve), stop_rx, &supervisor);
     tokio::pin!(shutdown);

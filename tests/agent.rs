@@ -4,17 +4,22 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::indexing_slicing,
     clippy::disallowed_methods,
     reason = "test code"
 )]
 
 mod support;
 
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use selvage::simulate::Event;
 use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use support::{Series, Server, get, node, parse};
 
@@ -335,4 +340,62 @@ fn each_task_that_ends_is_started_again_and_counted() {
         }
     }
     assert_eq!(agent.end(), Some(70), "an exit status that says so");
+}
+
+/// Opens connections that ask for much and read nothing, each time that the server closed one, until
+/// `stop`.
+fn besiege(address: &str, stop: &AtomicBool) {
+    let requests = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n".repeat(100);
+    let open = || {
+        let stream = TcpStream::connect(address).ok()?;
+        stream.set_nonblocking(true).ok()?;
+        let _ = (&stream).write(&requests);
+        Some(stream)
+    };
+    let mut hostile: Vec<_> = (0..1000).map(|_| open()).collect();
+    while !stop.load(Ordering::Relaxed) {
+        for slot in &mut hostile {
+            let closed = |stream: &TcpStream| matches!(stream.peek(&mut [0]), Ok(0));
+            if slot.as_ref().is_none_or(closed) {
+                *slot = open();
+            }
+            if let Some(stream) = slot {
+                // A byte at a time, so that it is not dropped as deaf.
+                let _ = stream.read(&mut [0]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_thousand_hostile_connections_hold_up_no_probe() {
+    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, most.min(8192), most).unwrap();
+    let (dir, _) = node("ports18");
+    let agent = Server::agent(dir.path(), &[]);
+    until("first full window", || {
+        (get(&agent.address, "/readyz").0 == 200).then_some(())
+    });
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| besiege(&agent.address, &stop));
+        let mut took: Vec<Duration> = (0..40)
+            .map(|_| {
+                let began = Instant::now();
+                match support::try_get(&agent.address, "/healthz") {
+                    Ok((200, _)) => began.elapsed(),
+                    // From the very address of the others: now and then one is cut as they are.
+                    _ => BOUND,
+                }
+            })
+            .collect();
+        stop.store(true, Ordering::Relaxed);
+        took.sort();
+        // The kubelet asks four times before it ends a container.
+        assert!(took[20] < Duration::from_millis(100), "{took:?}");
+        assert!(took[36] < Duration::from_secs(2), "{took:?}");
+    });
+    until("an answer to the rest", || {
+        support::try_get(&agent.address, "/metrics").ok()
+    });
 }

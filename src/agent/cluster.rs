@@ -4,12 +4,14 @@
 use super::stopped;
 use crate::cluster::api::is_in_cluster;
 use crate::cluster::pods::{PodTable, PodWatch};
+use crate::cluster::reach;
 use crate::cluster::settings::Mode;
 use crate::cluster::writer::WriterChannels;
 use crate::cluster::{EventRequest, EventSender, NodeFacts, Writer};
 use crate::config::{Config, PodSource};
 use crate::report::{ClusterStatus, Report, State};
 use crate::supervise::{self, Supervisor};
+use futures::FutureExt;
 use futures::future::OptionFuture;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{mpsc, watch};
@@ -18,7 +20,7 @@ use tokio::sync::{mpsc, watch};
 const WAITING: usize = 64;
 
 /// TLS and JSON go deeper than one call.
-const STACK: usize = 1024 * 1024;
+const STACK: usize = 4 * 1024 * 1024;
 
 /// Which side has news.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,15 +104,24 @@ impl Cluster {
         supervisor.thread(supervise::CLUSTER, STACK, move |task| {
             let mut channels = channels.lock().unwrap_or_else(PoisonError::into_inner);
             let (settings, stop) = (settings.clone(), || stopped(stop.clone()));
+            // Boxed: all that a client's futures hold would not fit on the stack several times over.
             let writer = Writer::new(settings.clone(), &name).run(&mut channels, stop());
-            let watch = PodWatch::new(settings, &name).within(memory);
-            let watch = watch.run(table.clone(), stop());
-            let writer = OptionFuture::from(writes.then_some(writer));
+            let writer = OptionFuture::from(writes.then_some(Box::pin(writer)));
+            let watch = PodWatch::new(settings.clone(), &name).within(memory);
+            let watch = Box::pin(watch.run(table.clone(), stop()));
             let watch = OptionFuture::from(asks.then_some(watch));
+            let reach = Box::pin(reach::tell(settings, &name));
+            let reach = OptionFuture::from(writes.then_some(reach));
+            let all = async {
+                let both = futures::future::join(writer, watch);
+                // Ends with the others, answered or not.
+                let aside = reach.then(|_| std::future::pending::<()>());
+                futures::future::select(both, aside).await;
+            };
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()?;
-            runtime.block_on(task.beating(futures::future::join(writer, watch)));
+            runtime.block_on(task.beating(all));
             Ok(())
         });
         cluster

@@ -60,51 +60,86 @@ pub(super) fn spawn(supervisor: &Supervisor, tx: &mpsc::Sender<Wake>, rdma_netli
     }
 }
 
-/// Forwards what a subscription reports. At first, and after a failure, changes may have been missed:
-/// then everything is read again (`lost`).
-fn forward(
-    tx: &mpsc::Sender<Wake>,
-    subscription: &str,
+/// First and longest wait before a subscription that failed is made again.
+const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// A subscription to the kernel's events.
+struct Subscription<M> {
+    name: &'static str,
+    /// As made at first; none after a failure.
+    monitor: Option<M>,
+    open: fn() -> Result<M, NetlinkError>,
+    wait: fn(&mut M) -> Result<Vec<Wake>, NetlinkError>,
+    /// What stands for changes that were missed.
     lost: fn() -> Wake,
-    beat: impl Fn(),
-    mut wait: impl FnMut() -> Result<Vec<Wake>, NetlinkError>,
-) {
-    let mut wakes = vec![lost()];
-    while !tx.is_closed() {
-        beat();
-        for wake in wakes {
-            if tx.blocking_send(wake).is_err() {
-                return;
+}
+
+impl<M> Subscription<M> {
+    /// What happened next; one that failed is made again.
+    fn next(&mut self) -> Result<Vec<Wake>, NetlinkError> {
+        let mut monitor = match self.monitor.take() {
+            Some(monitor) => monitor,
+            None => (self.open)()?,
+        };
+        let wakes = (self.wait)(&mut monitor)?;
+        self.monitor = Some(monitor);
+        Ok(wakes)
+    }
+
+    /// Forwards what it reports. At first, and after a failure, changes may have been missed: then
+    /// everything is read again (`lost`).
+    fn forward(mut self, tx: &mpsc::Sender<Wake>, beat: impl Fn(), pause: impl Fn(Duration)) {
+        let mut wakes = vec![(self.lost)()];
+        let mut again = AGAIN.0;
+        while !tx.is_closed() {
+            beat();
+            for wake in wakes {
+                if tx.blocking_send(wake).is_err() {
+                    return;
+                }
             }
+            wakes = match self.next() {
+                Ok(wakes) => {
+                    again = AGAIN.0;
+                    wakes
+                }
+                Err(error) => {
+                    tracing::warn!(%error, subscription = self.name, "netlink subscription failed; reading everything again");
+                    pause(again);
+                    again = (again * 2).min(AGAIN.1);
+                    vec![(self.lost)()]
+                }
+            };
         }
-        wakes = wait().unwrap_or_else(|error| {
-            tracing::warn!(%error, subscription, "netlink subscription failed; reading everything again");
-            std::thread::sleep(Duration::from_secs(1));
-            vec![lost()]
-        });
+    }
+}
+
+impl From<route::LinkEvent> for Wake {
+    fn from(event: route::LinkEvent) -> Self {
+        match event {
+            route::LinkEvent::Link(name) => Wake::Netdev(name),
+            route::LinkEvent::DcbChanged(_) => Wake::Dcb,
+            route::LinkEvent::Lost => Wake::Lost,
+        }
     }
 }
 
 fn watch_links(tx: &mpsc::Sender<Wake>, beat: impl Fn()) {
-    let mut monitor = match route::LinkMonitor::open() {
+    let monitor = match route::LinkMonitor::open() {
         Ok(monitor) => monitor,
         Err(error) => {
             tracing::warn!(%error, "cannot subscribe to rtnetlink; link changes are found by polling");
             return;
         }
     };
-    let wake = |event| match event {
-        route::LinkEvent::Link(name) => Wake::Netdev(name),
-        route::LinkEvent::DcbChanged(_) => Wake::Dcb,
-        route::LinkEvent::Lost => Wake::Lost,
+    let links = Subscription {
+        name: "rtnetlink",
+        monitor: Some(monitor),
+        open: route::LinkMonitor::open,
+        wait: |monitor| Ok(monitor.wait(WAIT)?.into_iter().map(Wake::from).collect()),
+        lost: || Wake::Lost,
     };
-    forward(
-        tx,
-        "rtnetlink",
-        || Wake::Lost,
-        beat,
-        || Ok(monitor.wait(WAIT)?.into_iter().map(wake).collect()),
-    );
+    links.forward(tx, beat, std::thread::sleep);
 }
 
 /// Whether to subscribe to RDMA events.
@@ -133,18 +168,17 @@ fn watch_devices(tx: &mpsc::Sender<Wake>, beat: impl Fn()) {
         let opened = monitor::Monitor::open();
         match outlook(opened.as_ref().map(monitor::Monitor::supported)) {
             Outlook::Listen => {
-                if let Ok(mut monitor) = opened {
-                    forward(
-                        tx,
-                        "rdma",
-                        || Wake::Devices,
-                        beat,
-                        || {
-                            let changed = monitor.wait(WAIT)?;
-                            Ok(Vec::from_iter(changed.then_some(Wake::Devices)))
-                        },
-                    );
-                }
+                let devices = Subscription {
+                    name: "rdma",
+                    monitor: opened.ok(),
+                    open: monitor::Monitor::open,
+                    wait: |monitor| {
+                        let changed = monitor.wait(WAIT)?;
+                        Ok(Vec::from_iter(changed.then_some(Wake::Devices)))
+                    },
+                    lost: || Wake::Devices,
+                };
+                devices.forward(tx, beat, std::thread::sleep);
                 return;
             }
             Outlook::Never => {
@@ -172,6 +206,42 @@ mod tests {
         });
         std::thread::spawn(move || watch_links(&tx, || ()));
         assert!(matches!(thread.join().unwrap(), Some(Wake::Lost)));
+    }
+
+    #[test]
+    fn a_subscription_that_fails_is_made_again_later_and_later() {
+        let (tx, mut rx) = mpsc::channel(64);
+        let pauses = std::cell::RefCell::new(Vec::new());
+        // Fails as it is opened nine times out of ten.
+        let failing = Subscription {
+            name: "test",
+            monitor: None,
+            open: || {
+                use std::sync::atomic::{AtomicU32, Ordering};
+                static OPENED: AtomicU32 = AtomicU32::new(1);
+                match OPENED.fetch_add(1, Ordering::Relaxed) % 10 {
+                    0 => Ok(()),
+                    _ => Err(NetlinkError::NotSupported),
+                }
+            },
+            wait: |()| Ok(Vec::new()),
+            lost: || Wake::Lost,
+        };
+        // Once opened it goes on and on: the receiver ends it.
+        let beats = std::cell::Cell::new(0);
+        let beat = || {
+            beats.set(beats.get() + 1);
+            if beats.get() == 11 {
+                rx.close();
+            }
+        };
+        let beat = std::cell::RefCell::new(beat);
+        failing.forward(
+            &tx,
+            || (beat.borrow_mut())(),
+            |wait| pauses.borrow_mut().push(wait.as_secs()),
+        );
+        assert_eq!(*pauses.borrow(), [1, 2, 4, 8, 16, 32, 60, 60, 60]);
     }
 
     #[test]

@@ -4,11 +4,14 @@
 use super::AgentError;
 use crate::blocking;
 use crate::config::Config;
+use crate::files::read_regular;
+use crate::report::http::hosts::Hosts;
 use crate::report::http::tls_auth::{Files, TlsAuth};
 use crate::report::http::{self, Answers};
 use crate::report::metrics::AgentStats;
 use crate::supervise::{self, Supervisor};
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -39,6 +42,19 @@ pub(super) async fn guard(config: &Config) -> Result<Arc<TlsAuth>, AgentError> {
         .unwrap_or_else(|| Err(silent()))
         .map_err(AgentError::Serve)?;
     Ok(Arc::new(guard))
+}
+
+/// Longest resolv.conf read, in bytes.
+const RESOLV_MAX: u64 = 64 << 10;
+
+/// The names that clients may ask by.
+pub(super) async fn hosts(config: &Config) -> Hosts {
+    let read = || read_regular(Path::new("/etc/resolv.conf"), RESOLV_MAX);
+    let read = tokio::time::timeout(PATIENCE, blocking::ask("resolv", read)).await;
+    let resolv = read.ok().flatten().and_then(Result::ok).unwrap_or_default();
+    let resolv = String::from_utf8_lossy(&resolv);
+    let configured = config.serve.hosts.clone();
+    Hosts::new(&config.agent.node_name, &resolv, configured)
 }
 
 /// Reloads the files for as long as the agent runs. One read at a time: a hung read is waited for.

@@ -117,6 +117,8 @@ pub struct PodLimits {
 /// This node's jobs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Jobs {
+    /// Names and logs of pods were left out, as nothing proves who asks.
+    pub withheld: bool,
     /// Containers whose logs hold NCCL's lines, worst first.
     pub containers: Vec<Arc<ContainerVerdict>>,
     /// Number of latest jobs in a row that fell back here, and of their namespaces.

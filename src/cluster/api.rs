@@ -2,13 +2,14 @@
 
 use super::budget::{Group, Ledger, Listed};
 use super::error::{ApiError, ErrorKind, bounded, chain};
+use super::guarded_client::guarded;
 use super::label_syntax::is_dns_name;
 use super::names::{FIELD_MANAGER, Names};
 use super::node::{NodeObject, NodeView, resource, text};
 use super::rate_limit::Limits;
 use super::reconcile::NodePatch;
 use super::settings::ClusterSettings;
-use super::watch_pace;
+use crate::files::read_regular;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
@@ -51,9 +52,7 @@ pub async fn connect(
         config.map_err(|error| failed(&error))?
     } else {
         let path = Path::new(&settings.kubeconfig);
-        let file = Kubeconfig::read_from(path).map_err(|error| {
-            ApiError::other(WHAT, format!("{}: {}", path.display(), chain(&error)))
-        })?;
+        let file = kubeconfig(path).map_err(|error| ApiError::other(WHAT, error))?;
         let config = Config::from_custom_kubeconfig(file, &options).await;
         config.map_err(|error| failed(&error))?
     };
@@ -68,7 +67,32 @@ pub async fn connect(
         namespace => namespace.into(),
     };
     let client = Client::try_from(config).map_err(|error| failed(&error))?;
-    Ok((watch_pace::paced(client, limits.backoff), namespace))
+    Ok((guarded(client, limits.backoff), namespace))
+}
+
+/// Longest kubeconfig, and file that one names, in bytes.
+const KUBECONFIG_MAX: u64 = 4 << 20;
+
+/// Reads a kubeconfig. kube reads it, and the files that it names, to any length and waits for pipes:
+/// each is looked at first.
+fn kubeconfig(path: &Path) -> Result<Kubeconfig, String> {
+    let look = |path: &Path| match read_regular(path, KUBECONFIG_MAX) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("{}: {error}", path.display())),
+    };
+    look(path)?;
+    let file = Kubeconfig::read_from(path)
+        .map_err(|error| format!("{}: {}", path.display(), chain(&error)))?;
+    let clusters = file.clusters.iter().filter_map(|of| of.cluster.as_ref());
+    let users = (file.auth_infos.iter()).filter_map(|of| of.auth_info.as_ref());
+    let named = clusters.map(|cluster| &cluster.certificate_authority);
+    let named = named.chain(
+        users.flat_map(|user| [&user.client_certificate, &user.client_key, &user.token_file]),
+    );
+    for named in named.flatten() {
+        look(Path::new(named))?;
+    }
+    Ok(file)
 }
 
 /// The requests about one Node and its group.
@@ -110,6 +134,11 @@ impl NodeApi {
             node: node.to_string(),
             ..self.clone()
         }
+    }
+
+    /// Name of the Node.
+    pub fn node(&self) -> &str {
+        &self.node
     }
 
     /// All Nodes, for the watch.

@@ -72,6 +72,7 @@ impl Config {
         let mut complaints = self.ranges();
         for (key, patterns) in [
             ("counters.exclude", &self.counters.exclude),
+            ("serve.hosts", &self.serve.hosts),
             ("rails.include", &self.rails.include),
             ("rails.exclude", &self.rails.exclude),
         ] {

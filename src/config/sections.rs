@@ -55,6 +55,10 @@ section! {
         /// certificate signed by tls_client_ca. Probes need neither.
         #[serde(with = "optional_path")]
         token_file: Option<PathBuf> = None,
+        /// More names that clients may ask by, patterns over the `Host` without its port: a load
+        /// balancer's, an alias. Always: addresses, names without a dot, the node's own, those of
+        /// its search domains, `*.svc`, `*.local`, `*.internal`, and the API server's proxy.
+        hosts: Vec<Glob> = Vec::new(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The HTTP server: read-only routes off the latest report, HTTP/1 only, plain or over TLS.
-//! Bounded in connections, header size, header time and write time, so that no client can hold it
-//! up.
+//! Bounded in connections, in all and for each client, header size, header time and write time, so
+//! that no client can hold it up; one answer is made at a time, in turn, and probes wait for none.
 
 use super::json;
 use super::metrics::{self, AgentStats};
@@ -8,6 +8,7 @@ use super::page::{self, Refresh};
 use super::runbooks::{self, Asked};
 use super::{ClusterStatus, Report};
 use bytes::Bytes;
+use hosts::Hosts;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
@@ -16,16 +17,18 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use nix::sys::socket::{setsockopt, sockopt};
+use std::cmp::Reverse;
 use std::convert::Infallible;
 use std::io;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tls_auth::TlsAuth;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
@@ -33,6 +36,7 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::server::TlsStream;
 
 mod auth;
+pub mod hosts;
 mod tls;
 pub mod tls_auth;
 mod x509;
@@ -48,11 +52,17 @@ const DRAIN: Duration = Duration::from_secs(1);
 /// Pause after a failed accept (out of descriptors), so that it does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// Shortest pause between two answers that are not a probe's.
+const PAUSE: Duration = Duration::from_millis(1);
+
 /// Bounds on what clients can take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Open connections. At the bound the one that has been idle longest makes room.
+    /// Open connections. At the bound, of the client that has most, the one that has been idle longest
+    /// makes room.
     pub connections: usize,
+    /// The same from one address.
+    pub per_address: usize,
     /// Time for a request's header, and for a TLS handshake before it; also how long a connection
     /// may be idle.
     pub header_timeout: Duration,
@@ -66,6 +76,7 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             connections: 64,
+            per_address: 16,
             header_timeout: Duration::from_secs(5),
             write_timeout: Duration::from_secs(5),
             header_bytes: 16 * 1024,
@@ -76,10 +87,19 @@ impl Default for Limits {
 /// An answer with its whole body.
 pub type Answer = Response<Full<Bytes>>;
 
+/// Who asks.
+#[derive(Debug)]
+pub struct Client {
+    /// The address that it connects from.
+    pub address: IpAddr,
+    /// The certificate chain that it presented, if any.
+    pub chain: Vec<CertificateDer<'static>>,
+}
+
 /// What a server answers, and how it is guarded.
 pub trait Answers: Send + Sync + 'static {
     /// The answer to one request; the body of a HEAD request's answer is left unsent by hyper.
-    fn answer(&self, request: &Request<Incoming>, client: &[CertificateDer<'_>]) -> Answer;
+    fn answer(&self, request: &Request<Incoming>, client: &Client) -> Answer;
     /// Bounds on what clients can take.
     fn limits(&self) -> Limits;
     /// TLS and who may ask.
@@ -100,26 +120,33 @@ pub struct ServeState<S> {
     pub limits: Limits,
     /// TLS and authentication; the default is plain HTTP for all.
     pub guard: Arc<TlsAuth>,
+    /// The names that requests may be meant for.
+    pub hosts: Hosts,
 }
 
 impl<S: Fn() -> AgentStats + Send + Sync + 'static> Answers for ServeState<S> {
-    fn answer(&self, request: &Request<Incoming>, client: &[CertificateDer<'_>]) -> Answer {
+    fn answer(&self, request: &Request<Incoming>, client: &Client) -> Answer {
         let path = request.uri().path();
         let route = match path {
             "/metrics" | "/report" | "/healthz" | "/readyz" | "/" | "/paused" => path,
             _ if runbooks::at(path).is_some() => path,
             _ => return plain(StatusCode::NOT_FOUND, "not found\n"),
         };
-        if !auth::is_open(route)
-            && let Some(refusal) = self.guard.access().refusal(request.headers(), client)
-        {
-            return refusal;
+        let access = self.guard.access();
+        if !auth::is_open(route) {
+            let (uri, headers) = (request.uri(), request.headers());
+            // Runbooks are the same everywhere.
+            let hosts = Some(&self.hosts).filter(|_| runbooks::at(route).is_none());
+            let refusal = hosts.and_then(|hosts| hosts.refusal(uri, headers, client.address));
+            if let Some(refusal) = refusal.or_else(|| access.refusal(headers, &client.chain)) {
+                return refusal;
+            }
         }
         if let Some(refusal) = not_a_read(request.method()) {
             return refusal;
         }
         // The channels' guards are dropped at once: no writer ever waits for an encoding.
-        let report = Arc::clone(&self.reports.borrow());
+        let report = self.report_for(route, client, &access);
         let report = &*report;
         let cluster = self.cluster.borrow().clone();
         let cluster = cluster.as_deref();
@@ -168,6 +195,18 @@ impl<S: Fn() -> AgentStats + Send + Sync + 'static> Answers for ServeState<S> {
     }
 }
 
+impl<S> ServeState<S> {
+    /// The latest report, as far as it is the client's business.
+    fn report_for(&self, route: &str, client: &Client, access: &tls_auth::Access) -> Arc<Report> {
+        let report = Arc::clone(&self.reports.borrow());
+        let trusted = access.is_guarded() || client.address.is_loopback();
+        match route {
+            "/report" | "/" | "/paused" if !trusted => Arc::new(report.without_tenants()),
+            _ => report,
+        }
+    }
+}
+
 /// The refusal of a request that would change something: there is nothing to change.
 pub fn not_a_read(method: &Method) -> Option<Answer> {
     if method == Method::GET || method == Method::HEAD {
@@ -212,9 +251,13 @@ pub fn respond(status: StatusCode, kind: &'static str, body: Bytes) -> Answer {
     response
 }
 
-/// An open connection as the accept loop sees it: its task, and the turn of its last request (or of
-/// its accept).
-type Open = (AbortHandle, Arc<AtomicU64>);
+/// An open connection as the accept loop sees it.
+struct Open {
+    task: AbortHandle,
+    /// The turn of its last request, or of its accept.
+    active: Arc<AtomicU64>,
+    address: IpAddr,
+}
 
 /// Serves until `shutdown` is done; then answers under way are finished, for a second at most.
 pub async fn serve(
@@ -225,6 +268,7 @@ pub async fn serve(
     let mut shutdown = pin!(shutdown);
     let (stop, stopping) = watch::channel(false);
     let turns = Arc::new(AtomicU64::new(0));
+    let answering = Arc::new(Semaphore::new(1));
     let mut tasks = JoinSet::new();
     let mut open: Vec<Open> = Vec::new();
     loop {
@@ -232,19 +276,26 @@ pub async fn serve(
             biased;
             () = &mut shutdown => break,
             Some(_) = tasks.join_next(), if !tasks.is_empty() => {
-                open.retain(|(task, _)| !task.is_finished());
+                open.retain(|one| !one.task.is_finished());
             }
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
-                    make_room(&mut open, state.limits().connections);
+                Ok((stream, peer)) => {
+                    let address = peer.ip().to_canonical();
+                    make_room(&mut open, address, state.limits());
                     let active: Arc<AtomicU64> = Arc::default();
                     let tick = {
                         let (turns, active) = (Arc::clone(&turns), Arc::clone(&active));
                         move || active.store(turns.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed)
                     };
                     tick();
-                    let task = tasks.spawn(connection(stream, Arc::clone(&state), tick, stopping.clone()));
-                    open.push((task, active));
+                    let served = Served {
+                        state: Arc::clone(&state),
+                        answering: Arc::clone(&answering),
+                        stopping: stopping.clone(),
+                        tick,
+                    };
+                    let task = tasks.spawn(served.connection(stream, address));
+                    open.push(Open { task, active, address });
                     // In a burst of connections, each gets to read its request before the next may
                     // push it out.
                     tokio::task::yield_now().await;
@@ -265,42 +316,111 @@ pub async fn serve(
     }
 }
 
-/// Ends the connection that has been idle longest, if there are too many for one more.
-fn make_room(open: &mut Vec<Open>, most: usize) {
-    let turn = |(_, (_, active)): &(usize, &Open)| active.load(Ordering::Relaxed);
-    let idlest = open.iter().enumerate().min_by_key(turn);
-    if let Some((at, _)) = idlest.filter(|_| open.len() >= most) {
-        open.swap_remove(at).0.abort();
+/// Ends a connection if there are too many for one more, in all or from its address: of the address that
+/// has most, the one that has been idle longest.
+fn make_room(open: &mut Vec<Open>, address: IpAddr, limits: Limits) {
+    let held = |address: IpAddr| open.iter().filter(|one| one.address == address).count();
+    let crowded = held(address) >= limits.per_address;
+    if !crowded && open.len() < limits.connections {
+        return;
+    }
+    let candidates = open.iter().enumerate();
+    let candidates = candidates.filter(|(_, one)| !crowded || one.address == address);
+    let victim = candidates.max_by_key(|(_, one)| {
+        let active = one.active.load(Ordering::Relaxed);
+        (held(one.address), Reverse(active))
+    });
+    if let Some((at, _)) = victim {
+        open.swap_remove(at).task.abort();
     }
 }
 
-/// Serves one connection; `tick` is called whenever it is active.
-async fn connection(
-    stream: TcpStream,
-    state: Arc<impl Answers>,
-    tick: impl Fn(),
-    mut stopping: watch::Receiver<bool>,
-) {
-    let limits = state.limits();
-    // Without it, Nagle's algorithm may hold the last segment of an answer; it only costs time.
-    let _ = stream.set_nodelay(true);
-    // The kernel ends the connection of a client that reads nothing of an answer.
-    let patience = u32::try_from(limits.write_timeout.as_millis()).unwrap_or(u32::MAX);
-    if let Err(error) = setsockopt(&stream, sockopt::TcpUserTimeout, &patience) {
-        tracing::debug!(%error, "time for writes to a connection could not be bounded");
+/// What a connection is served with.
+struct Served<A, T> {
+    state: Arc<A>,
+    /// Held while a long answer is made.
+    answering: Arc<Semaphore>,
+    stopping: watch::Receiver<bool>,
+    /// Called whenever it is active.
+    tick: T,
+}
+
+impl<A: Answers, T: Fn() + Send + Sync> Served<A, T> {
+    /// Serves one connection.
+    async fn connection(mut self, stream: TcpStream, address: IpAddr) {
+        let limits = self.state.limits();
+        // Without it, Nagle's algorithm may hold the last segment of an answer; it only costs time.
+        let _ = stream.set_nodelay(true);
+        // The kernel ends the connection of a client that reads nothing of an answer.
+        let patience = u32::try_from(limits.write_timeout.as_millis()).unwrap_or(u32::MAX);
+        if let Err(error) = setsockopt(&stream, sockopt::TcpUserTimeout, &patience) {
+            tracing::debug!(%error, "time for writes to a connection could not be bounded");
+        }
+        let mut client = Client {
+            address,
+            chain: Vec::new(),
+        };
+        let Some(config) = self.state.guard().access().tls else {
+            return self.requests(stream, client).await;
+        };
+        let shaken = tokio::select! {
+            shaken = handshake(stream, config, limits.header_timeout) => shaken,
+            _ = self.stopping.changed() => return,
+        };
+        let Some(stream) = shaken else { return };
+        (self.tick)();
+        let (_, session) = stream.get_ref();
+        client.chain = session.peer_certificates().unwrap_or_default().to_vec();
+        self.requests(stream, client).await;
     }
-    let Some(config) = state.guard().access().tls else {
-        return requests(stream, Vec::new(), state, tick, stopping).await;
-    };
-    let shaken = tokio::select! {
-        shaken = handshake(stream, config, limits.header_timeout) => shaken,
-        _ = stopping.changed() => return,
-    };
-    let Some(stream) = shaken else { return };
-    tick();
-    let (_, session) = stream.get_ref();
-    let client = session.peer_certificates().unwrap_or_default().to_vec();
-    requests(stream, client, state, tick, stopping).await;
+
+    /// Answers a connection's requests.
+    async fn requests(
+        mut self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+        client: Client,
+    ) {
+        let (state, answering, tick) = (&*self.state, &self.answering, &self.tick);
+        let limits = state.limits();
+        let client = &client;
+        let service = service_fn(move |request: Request<Incoming>| {
+            tick();
+            async move {
+                if auth::is_open(request.uri().path()) {
+                    tokio::task::yield_now().await;
+                    return Ok::<_, Infallible>(state.answer(&request, client));
+                }
+                let turn = Arc::clone(answering).acquire_owned().await;
+                let began = Instant::now();
+                let response = state.answer(&request, client);
+                // Probes, the agent itself and new connections have as much time again before the next.
+                let pause = began.elapsed().max(PAUSE);
+                tokio::spawn(async move {
+                    tokio::time::sleep(pause).await;
+                    drop(turn);
+                });
+                Ok(response)
+            }
+        });
+        let serving = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(limits.header_timeout)
+            .max_buf_size(limits.header_bytes)
+            .half_close(true)
+            .serve_connection(TokioIo::new(stream), service);
+        let mut serving = pin!(serving);
+        let ended = tokio::select! {
+            ended = serving.as_mut() => ended,
+            _ = self.stopping.changed() => {
+                serving.as_mut().graceful_shutdown();
+                serving.await
+            }
+        };
+        if let Err(error) = ended {
+            // A client that vanishes or sends nonsense is not the agent's fault.
+            tracing::debug!(%error, "connection ended");
+        }
+    }
 }
 
 /// The stream after a TLS handshake, if that succeeds within `patience`. Plain-HTTP clients get a TLS
@@ -316,40 +436,6 @@ async fn handshake(
     shaken
         .inspect_err(|error| tracing::debug!(%error, "TLS handshake failed"))
         .ok()
-}
-
-/// Answers a connection's requests; `client` is the certificate chain that it presented, if any.
-async fn requests(
-    stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
-    client: Vec<CertificateDer<'static>>,
-    state: Arc<impl Answers>,
-    tick: impl Fn(),
-    mut stopping: watch::Receiver<bool>,
-) {
-    let limits = state.limits();
-    let service = service_fn(|request: Request<Incoming>| {
-        tick();
-        let response = state.answer(&request, &client);
-        async { Ok::<_, Infallible>(response) }
-    });
-    let serving = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.header_timeout)
-        .max_buf_size(limits.header_bytes)
-        .half_close(true)
-        .serve_connection(TokioIo::new(stream), service);
-    let mut serving = pin!(serving);
-    let ended = tokio::select! {
-        ended = serving.as_mut() => ended,
-        _ = stopping.changed() => {
-            serving.as_mut().graceful_shutdown();
-            serving.await
-        }
-    };
-    if let Err(error) = ended {
-        // A client that vanishes or sends nonsense is not the agent's fault.
-        tracing::debug!(%error, "connection ended");
-    }
 }
 
 #[cfg(test)]

@@ -316,6 +316,9 @@ fn nccl(report: &Report) -> impl Serialize {
         suspects: suspects.collect::<Vec<_>>(),
         // Null where logs are not read.
         logs: &jobs.logs,
+        // Only there where pods are left out, as nothing proves who asks.
+        #[serde(flatten)]
+        withheld: jobs.withheld.then(|| object! { withheld: true, }),
     }
 }
 

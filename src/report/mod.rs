@@ -15,6 +15,7 @@ pub mod runbooks;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod text;
+mod withheld;
 
 use crate::check::Finding;
 pub use crate::check::nccl_jobs::Jobs;

@@ -4,7 +4,7 @@ use crate::check::nccl::NcclVerdict;
 use crate::observe::pod::ContainerKey;
 use crate::report::catalogue::Detail;
 use crate::report::http::tls_auth::TlsAuth;
-use crate::report::http::{self, Answer, Answers, Limits, METRICS_TYPE};
+use crate::report::http::{self, Answer, Answers, Client, Limits, METRICS_TYPE};
 use crate::report::metrics::{self, Exposition, nccl};
 use hyper::body::Incoming;
 use hyper::{Request, StatusCode};
@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio_rustls::rustls::pki_types::CertificateDer;
 
 /// The state that is served.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -45,7 +44,7 @@ struct Serve {
 }
 
 impl Answers for Serve {
-    fn answer(&self, request: &Request<Incoming>, _: &[CertificateDer<'_>]) -> Answer {
+    fn answer(&self, request: &Request<Incoming>, _: &Client) -> Answer {
         if let Some(refusal) = http::not_a_read(request.method()) {
             return refusal;
         }

@@ -1,7 +1,11 @@
 //! Hands that undo what we write, entries that nobody made, a server that moved.
 
 use super::*;
+use crate::fake_api::Wrong;
 use crate::told::{Running, ready, unready, until};
+use selvage::cluster::api::{NodeApi, connect};
+use selvage::cluster::names::Names;
+use selvage::cluster::reach::{Reach, reach};
 
 #[test]
 fn a_hand_that_undoes_what_we_write_is_not_answered_each_time() {
@@ -102,4 +106,50 @@ fn a_server_that_moved_is_found_in_the_kubeconfig() {
     writer.move_to(&new);
     old.set_up(false);
     until("all written there", || settled(&new, "ready", &Value::Null));
+}
+
+#[test]
+fn a_token_that_could_write_another_node_is_noticed() {
+    let api = FakeApi::new(json!({}), Value::Null);
+    let dir = crate::support::scratch();
+    let file = dir.path().join("config");
+    std::fs::write(&file, api.kubeconfig("token: x")).unwrap();
+    let settings = ClusterSettings {
+        kubeconfig: file.to_str().unwrap().into(),
+        ..settings()
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let limits = crate::told::short();
+    let asked = || {
+        runtime.block_on(async {
+            let (client, namespace) = connect(&settings, &limits).await.unwrap();
+            let names = Names::new(&settings);
+            let nodes = NodeApi::new(client, &namespace, "node-1", &names, limits);
+            reach(&nodes, limits).await.unwrap()
+        })
+    };
+    assert_eq!(asked(), Reach::NoOther);
+    let other = json!({"metadata": {"name": "node-2", "resourceVersion": "5"}, "spec": {}});
+    api.state().set_others(vec![other.clone()]);
+    assert_eq!(asked(), Reach::Others("node-2".into()));
+    for (code, message, by) in [
+        (
+            422,
+            "nodes \"node-2\" is forbidden: ValidatingAdmissionPolicy 'selvage-nodes' denied request",
+            "admission policy",
+        ),
+        (
+            403,
+            "nodes \"node-2\" is forbidden",
+            "RBAC or another authorizer",
+        ),
+    ] {
+        api.fail("PATCH", "dryRun=All", 1, Wrong::Refused(code, message));
+        assert_eq!(asked(), Reach::Held(by), "{message}");
+    }
+    let now = api.state().node("node-2").cloned();
+    assert_eq!(now, Some(other), "nothing was written");
 }

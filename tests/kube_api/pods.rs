@@ -6,6 +6,7 @@ use crate::told::{BOUND, short, until};
 use selvage::cluster::ClusterSettings;
 use selvage::cluster::pods::{Health, PodTable, PodWatch};
 use serde_json::{Value, json};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
@@ -189,10 +190,10 @@ fn a_server_whose_cache_stays_behind_is_asked_for_what_is_so_in_pages() {
         .collect();
     let cached = "resourceVersion=0";
     let pages = [
-        "limit=50",
-        "limit=50 continue=3",
-        "limit=50 continue=6",
-        "limit=50 continue=9",
+        "limit=10",
+        "limit=10 continue=3",
+        "limit=10 continue=6",
+        "limit=10 continue=9",
     ];
     let want: Vec<&str> = [cached, cached]
         .into_iter()
@@ -230,6 +231,64 @@ fn a_watch_that_ends_is_taken_up_where_it_was() {
     assert_eq!(lists(&api), 1);
     assert!(asked(&api, &format!("resourceVersion={version}")) >= 1);
     assert_eq!(watching.health(), Health::Known);
+}
+
+#[test]
+fn a_server_that_ends_every_watch_at_once_is_asked_less_and_less() {
+    let api = api();
+    api.put_pod(pod("a"));
+    api.fail("GET", "watch=true", usize::MAX, Wrong::Bytes(0));
+    let watching = Watching::start(&api);
+    watching.knows("list", &["a"]);
+    until("nine watches", || asked(&api, "watch=true") >= 9);
+    let log = api.log();
+    let mut watches = log.iter().filter(|seen| seen.uri.contains("watch=true"));
+    let (first, ninth) = (watches.next().unwrap(), watches.nth(7).unwrap());
+    // Waits of 20, 40, 80 ms and then five of 100, each of which may be half as long.
+    let least = Duration::from_millis(640 / 2);
+    assert!(ninth.at - first.at >= least, "{:?}", ninth.at - first.at);
+    api.heal();
+    api.put_pod(pod("b"));
+    watching.knows("what comes later", &["a", "b"]);
+}
+
+#[test]
+fn an_answer_without_end_is_cut_and_asked_for_in_parts() {
+    let api = api();
+    api.put_pod(pod("a"));
+    const LONG: usize = 17 << 20;
+    api.fail("GET", LIST, 1, Wrong::Bytes(LONG));
+    api.fail("GET", "watch=true", 2, Wrong::Bytes(LONG));
+    let watching = Watching::start(&api);
+    watching.knows("pages", &["a"]);
+    until("watch", || api.pod_watches() == 1);
+    assert!(asked(&api, "limit=10") >= 1, "the list is taken in pages");
+}
+
+#[test]
+fn a_kubeconfig_is_a_regular_file_of_bounded_length() {
+    let dir = support::scratch();
+    let pipe = dir.path().join("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let api = api();
+    let names_pipe = dir.path().join("names-a-pipe");
+    let user = format!("tokenFile: {}", pipe.display());
+    std::fs::write(&names_pipe, api.kubeconfig(&user)).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    for path in [Path::new("/dev/zero"), &pipe, &names_pipe] {
+        let settings = ClusterSettings {
+            kubeconfig: path.to_str().unwrap().into(),
+            ..ClusterSettings::default()
+        };
+        let limits = short();
+        let connected = selvage::cluster::api::connect(&settings, &limits);
+        let Err(error) = runtime.block_on(connected) else {
+            panic!("{path:?} was taken");
+        };
+        assert!(error.to_string().contains("not a regular file"), "{error}");
+    }
 }
 
 #[test]

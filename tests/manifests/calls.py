@@ -12,10 +12,7 @@ AGENT = {
     ("get", "coordination.k8s.io", "leases", "selvage"),
     ("create", "coordination.k8s.io", "leases", "selvage"),
     ("update", "coordination.k8s.io", "leases", "selvage"),
-    # Events on the Node; patch counts a repeated one up.
-    ("create", "", "events", "default"),
-    ("patch", "", "events", "default"),
-    # Events on Pods, in their namespaces.
+    # Events on the Node, in `default`, and on Pods, in their namespaces; patch counts a repeated one up.
     ("create", "", "events", None),
     ("patch", "", "events", None),
 }

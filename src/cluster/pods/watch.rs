@@ -4,6 +4,7 @@ use super::object::PodObject;
 use super::table::{Health, PodTable};
 use crate::cluster::api;
 use crate::cluster::error::{ApiError, ErrorKind};
+use crate::cluster::guarded_client::TOO_LONG;
 use crate::cluster::rate_limit::{self, Limits};
 use crate::cluster::settings::ClusterSettings;
 use futures::StreamExt;
@@ -16,10 +17,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Pods a page, where the list is not answered from the server's cache.
-const PAGE: u32 = 50;
+/// Pods a page, where the list is not answered from the server's cache: the largest ones still fit into
+/// an answer.
+const PAGE: u32 = 10;
 
-/// Expired versions in a row after which the list is not taken from the server's cache.
+/// Expired versions in a row after which the list is not taken from the server's cache. One answer that
+/// was too long has the same effect.
 const EXPIRED_MAX: u32 = 2;
 
 /// Errors in a row after which the credentials and the server's address are read again.
@@ -196,6 +199,9 @@ impl PodWatch {
             return self.backoff.next().unwrap_or_default();
         }
         self.errors += 1;
+        if error.message.contains(TOO_LONG) {
+            self.expired = EXPIRED_MAX;
+        }
         if error.kind == ErrorKind::Unauthorized || self.errors >= RECONNECT_AFTER {
             self.errors = 0;
             *client = None;

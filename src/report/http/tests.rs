@@ -1,7 +1,15 @@
 use super::*;
+use crate::check::Status;
+use crate::check::nccl::{Fallback, JobContext, judge};
+use crate::check::nccl_jobs::{ContainerVerdict, Via};
+use crate::observe::nccl::NcclLog;
+use crate::observe::nccl::log::Limits as NcclLimits;
+use crate::observe::pod::ContainerKey;
 use crate::observe::rdma::LinkLayer;
+use crate::readiness::diary::{Change, Entry, What};
 use crate::report::State;
-use crate::report::testing::{empty, node};
+use crate::report::testing::{empty, finding, node};
+use crate::units::Millis;
 use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::oneshot;
@@ -37,6 +45,7 @@ pub(super) async fn start_guarded(report: Report, limits: Limits, guard: Arc<Tls
         options: metrics::Options::default(),
         limits,
         guard,
+        hosts: Hosts::default(),
     });
     let (stop, stopped) = oneshot::channel::<()>();
     let task = tokio::spawn(serve(listener, state, async {
@@ -350,7 +359,7 @@ async fn a_hundred_idle_connections_lock_no_client_out() {
     let request = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
     let mut buffer = [0; 1024];
     for _ in 0..3 {
-        for _ in 0..50 {
+        for _ in 1..Limits::default().per_address {
             idle.push(server.connect().await);
         }
         busy.write_all(request).await.unwrap();
@@ -361,16 +370,184 @@ async fn a_hundred_idle_connections_lock_no_client_out() {
 }
 
 #[tokio::test]
-async fn a_hundred_at_once_are_all_answered() {
+async fn all_at_once_are_all_answered() {
     let server = Arc::new(start(node(8, LinkLayer::Ethernet), Limits::default()).await);
     let mut tasks = JoinSet::new();
-    for _ in 0..100 {
+    for _ in 0..Limits::default().per_address {
         let server = Arc::clone(&server);
         tasks.spawn(async move { server.get("/metrics").await });
     }
     while let Some(answer) = tasks.join_next().await {
         assert!(answer.unwrap().contains("process_resident_memory_bytes"));
     }
+}
+
+/// Counts its answers.
+#[derive(Default)]
+struct Counting {
+    made: AtomicU64,
+    guard: TlsAuth,
+}
+
+impl Answers for Counting {
+    fn answer(&self, _: &Request<Incoming>, _: &Client) -> Answer {
+        self.made.fetch_add(1, Ordering::Relaxed);
+        plain(StatusCode::OK, "ok\n")
+    }
+
+    fn limits(&self) -> Limits {
+        Limits::default()
+    }
+
+    fn guard(&self) -> &TlsAuth {
+        &self.guard
+    }
+}
+
+#[tokio::test]
+async fn who_asks_for_much_waits_and_probes_do_not() {
+    const PIPELINED: usize = 2000;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let state = Arc::new(Counting::default());
+    tokio::spawn(serve(listener, Arc::clone(&state), std::future::pending()));
+    let requests = b"GET /report HTTP/1.1\r\nHost: x\r\n\r\n".repeat(PIPELINED);
+    let mut hostile = Vec::new();
+    for _ in 1..Limits::default().per_address {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(&requests).await.unwrap();
+        hostile.push(stream);
+    }
+    let before = state.made.load(Ordering::Relaxed);
+    let mut probe = TcpStream::connect(address).await.unwrap();
+    let request = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    probe.write_all(request).await.unwrap();
+    assert!(read_all(&mut probe).await.contains("200 OK"));
+    let made = state.made.load(Ordering::Relaxed);
+    assert!(
+        made < (hostile.len() * PIPELINED) as u64,
+        "nothing was waiting"
+    );
+    // In turns, one answer for each step that the probe takes through the runtime; without them,
+    // hyper makes sixteen for every connection each time.
+    let between = made - before;
+    assert!(between < 40, "{between} answers came before the probe's");
+}
+
+#[test]
+fn the_client_with_most_connections_makes_room() {
+    let limits = Limits {
+        connections: 6,
+        per_address: 4,
+        ..Limits::default()
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    // Connections by the last part of their address, from the one idle longest on.
+    for (open, new, left) in [
+        (&[1, 2, 3][..], 1, &[1, 2, 3][..]),
+        // One too many from its own address.
+        (&[2, 1, 1, 1, 1], 1, &[2, 1, 1, 1]),
+        // Too many in all: not the idlest of all, but of those with most.
+        (&[2, 1, 1, 1, 3, 3], 4, &[2, 3, 1, 1, 3]),
+        (&[1, 2, 3, 4, 5, 6], 7, &[6, 2, 3, 4, 5]),
+    ] {
+        let address = |last: u8| IpAddr::from([10, 0, 0, last]);
+        let at = |(turn, last): (usize, &u8)| Open {
+            task: runtime.spawn(async {}).abort_handle(),
+            active: Arc::new(AtomicU64::new(turn as u64)),
+            address: address(*last),
+        };
+        let mut kept: Vec<Open> = open.iter().enumerate().map(at).collect();
+        make_room(&mut kept, address(new), limits);
+        let mut kept: Vec<IpAddr> = kept.iter().map(|one| one.address).collect();
+        let mut left: Vec<IpAddr> = left.iter().copied().map(address).collect();
+        kept.sort();
+        left.sort();
+        assert_eq!(kept, left, "{open:?} and then {new}");
+    }
+}
+
+/// A job that fell back to TCP, with what its log and its pod are called by.
+fn add_fallback(report: &mut Report) {
+    let mut verdict = judge(&NcclLog::new(NcclLimits::CONTAINER), &JobContext::default());
+    verdict.tcp_fallback = Fallback::Yes;
+    verdict.summary = "a line of its log".into();
+    let key = ContainerKey {
+        namespace: "secret-team".into(),
+        pod: "w-0".into(),
+        uid: "u".into(),
+        container: "main".into(),
+    };
+    let container = ContainerVerdict {
+        key,
+        job: None,
+        since: Millis(0),
+        via: Via::Log,
+        of_job: true,
+        verdict: Arc::new(verdict),
+    };
+    Arc::make_mut(&mut report.jobs).containers = vec![Arc::new(container)];
+    let mut found = finding(
+        "nccl_jobs",
+        "secret-team/w-0/main",
+        "NcclTcpFallback",
+        Status::Degraded,
+    );
+    found.evidence = [("line".to_string(), "a line of its log".into())].into();
+    let change = Change::Raised {
+        what: What {
+            check: found.check.clone(),
+            subject: found.subject.clone(),
+            reason: found.reason.clone(),
+            status: found.status,
+            weight: found.weight,
+        },
+        message: found.message.clone(),
+    };
+    report.diary = [Entry {
+        at: Millis(0),
+        change,
+    }]
+    .into();
+    report.findings.push(found);
+}
+
+#[test]
+fn pods_are_shown_to_those_on_the_node_or_behind_a_guard() {
+    let mut report = node(2, LinkLayer::Infiniband);
+    add_fallback(&mut report);
+    let reports = watch::channel(Arc::new(report)).1;
+    let state = |guard: TlsAuth| ServeState {
+        reports: reports.clone(),
+        cluster: watch::channel(None).1,
+        stats: AgentStats::default,
+        options: metrics::Options::default(),
+        limits: Limits::default(),
+        guard: Arc::new(guard),
+        hosts: Hosts::default(),
+    };
+    let shown = |route: &'static str, from: &str| {
+        let client = Client {
+            address: from.parse().unwrap(),
+            chain: Vec::new(),
+        };
+        let state = state(TlsAuth::default());
+        state.report_for(route, &client, &state.guard.access())
+    };
+    for route in ["/report", "/", "/paused"] {
+        for (from, names) in [("127.0.0.1", true), ("::1", true), ("10.0.0.9", false)] {
+            let report = shown(route, from);
+            let text = json::encode(&report, None) + &page::encode(&report, None, Refresh::Off);
+            for secret in ["secret-team", "w-0", "a line of its log"] {
+                assert_eq!(text.contains(secret), names, "{route} {from} {secret}");
+            }
+            assert!(text.contains("NcclTcpFallback"), "the verdict stays");
+        }
+    }
+    // Scrapes need the names: they are labels.
+    assert!(!shown("/metrics", "10.0.0.9").jobs.containers.is_empty());
 }
 
 #[tokio::test]

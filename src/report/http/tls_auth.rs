@@ -47,6 +47,11 @@ pub(super) struct Access {
 }
 
 impl Access {
+    /// Whether it is not open to everybody in plain: TLS is served, or tokens are asked for.
+    pub(super) fn is_guarded(&self) -> bool {
+        self.tls.is_some() || self.tokens.is_some()
+    }
+
     /// The answer to a request that may not be answered; `chain` is the client's certificate, which
     /// held by the authorities of its handshake. A token or a certificate: either is enough.
     pub(super) fn refusal(

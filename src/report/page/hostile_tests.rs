@@ -229,6 +229,7 @@ fn jobs(report: &mut Report, evil: &str) {
         above_since: None,
     };
     report.jobs = Arc::new(Jobs {
+        withheld: false,
         containers: vec![container(evil)],
         fallbacks_in_a_row: 3,
         fallback_namespaces: 2,

@@ -11,7 +11,8 @@ const MAX_JOBS: usize = 24;
 impl<'a> Context<'a> {
     pub(super) fn has_jobs(&self) -> bool {
         let jobs = &self.report.jobs;
-        !jobs.containers.is_empty()
+        jobs.withheld
+            || !jobs.containers.is_empty()
             || jobs.logs.is_some()
             || !jobs.no_rdma.is_empty()
             || !jobs.daemon_troubles.is_empty()

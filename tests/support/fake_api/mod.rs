@@ -41,12 +41,16 @@ impl Seen {
 pub enum Wrong {
     /// Refused with this status and `details`.
     Status(u16, Value),
+    /// Refused with this status and message.
+    Refused(u16, &'static str),
     /// Never answered, as by a half-open connection.
     Stall,
     /// Done, and never answered.
     DoneThenStall,
     /// The connection is closed.
     Close,
+    /// Answered with 200 and this many bytes of no line.
+    Bytes(usize),
 }
 
 struct Fault {

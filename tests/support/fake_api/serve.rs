@@ -94,6 +94,12 @@ async fn handle(
             _ if denied => told(status(401, Value::Null)),
             Some(Wrong::Status(code, details)) => told(status(*code, details.clone())),
             Some(Wrong::Stall | Wrong::Close) => told((0, Value::Null)),
+            Some(Wrong::Refused(code, message)) => {
+                let (code, mut body) = status(*code, Value::Null);
+                body["message"] = (*message).into();
+                told((code, body))
+            }
+            Some(Wrong::Bytes(_)) => told((200, Value::Null)),
             Some(Wrong::DoneThenStall) => told((state.answer(&asked).0, Value::Null)),
             None if asked.watches() => match state.watch(&asked) {
                 Some(lines) => Answer::Watch(lines),
@@ -111,6 +117,7 @@ async fn handle(
     match wrong {
         Some(Wrong::Stall | Wrong::DoneThenStall) => std::future::pending().await,
         Some(Wrong::Close) => Err(Closed),
+        Some(Wrong::Bytes(count)) => Ok(Response::new(api::filled(count))),
         _ => api::answer(answer).ok_or(Closed),
     }
 }

@@ -8,7 +8,7 @@ mod serve;
 mod watches;
 
 pub use objects::{Objects, status};
-pub use serve::{Answer, Body, answer, read};
+pub use serve::{Answer, Body, answer, filled, read};
 pub use watches::Lines;
 
 use serde_json::Value;

@@ -223,6 +223,10 @@ impl Objects {
                     serde_json::from_value(asked.body.clone()).map_err(|_| 400u16)?;
                 json_patch::patch(node, &patch).map_err(|_| 422)
             }),
+            "application/merge-patch+json" if asked.has("dryRun=All") => match self.node(name) {
+                Some(node) => (200, node.clone()),
+                None => status(404, Value::Null),
+            },
             "application/merge-patch+json" => self.change_node(name, |node| {
                 json_patch::merge(node, &asked.body);
                 Ok(())

@@ -64,3 +64,8 @@ pub fn answer(answer: Answer) -> Option<Response<Body>> {
         .header("content-type", "application/json");
     response.body(body).ok()
 }
+
+/// So many bytes that hold no line.
+pub fn filled(count: usize) -> Body {
+    Full::new(Bytes::from(vec![b' '; count])).boxed()
+}

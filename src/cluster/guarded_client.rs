@@ -1,35 +1,76 @@
-//! Backoff between watches by their progress, not by errors. kube's watcher resumes a watch that ended
-//! cleanly at once, so a server or proxy that answers with an empty body would be asked thousands of
-//! times a second.
+//! What protects the agent from the API server, or from a proxy in front of it: a bounded pace of
+//! watches, and bounded answers.
+//!
+//! kube's watcher resumes a watch that ended cleanly at once, so a server that answers with an empty
+//! body would be asked thousands of times a second: the backoff is by progress, not by errors. And kube
+//! gathers an answer, or a line of a watch, whatever its length.
 
+use bytes::Bytes;
+use futures::StreamExt;
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
+use hyper::{Request, Response};
 use kube::Client;
 use kube::client::Body;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
+use tower::BoxError;
 
 /// A watch that lasted this many first waits made progress.
 const PROGRESS: u32 = 10;
 
-/// The same client, whose watches start at a bounded pace; other requests pass at once. `backoff`:
-/// first and longest wait.
-pub(super) fn paced(client: Client, backoff: (Duration, Duration)) -> Client {
+/// Most bytes of an answer, and of one line of a watch: the largest page asked for is 15 MiB, ten
+/// objects of etcd's largest size.
+const LONGEST: usize = 16 << 20;
+
+/// What the error of a longer answer says.
+pub(super) const TOO_LONG: &str = "the answer is longer than 16 MiB";
+
+/// The same client with bounded answers, whose watches start at a bounded pace; other requests pass at
+/// once. `backoff`: first and longest wait.
+pub(super) fn guarded(client: Client, backoff: (Duration, Duration)) -> Client {
     let namespace = client.default_namespace().to_string();
     let pace = Arc::new(Mutex::new(Pace::default()));
-    let service = tower::service_fn(move |request: hyper::Request<Body>| {
+    let service = tower::service_fn(move |request: Request<Body>| {
         let (client, pace) = (client.clone(), Arc::clone(&pace));
         async move {
             let query = request.uri().query().unwrap_or_default();
-            if query.split('&').any(|pair| pair == "watch=true") {
+            let watches = query.split('&').any(|pair| pair == "watch=true");
+            if watches {
                 let wait = (pace.lock())
                     .unwrap_or_else(PoisonError::into_inner)
                     .next(Instant::now(), backoff);
                 tokio::time::sleep(wait.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
             }
-            client.send(request).await
+            let response = client.send(request).await?;
+            Ok::<_, kube::Error>(bounded(response, watches))
         }
     });
     Client::new(service, namespace)
+}
+
+/// An answer that fails once it, or with `lines` one of its lines, is too long.
+fn bounded(
+    response: Response<Body>,
+    lines: bool,
+) -> Response<impl hyper::body::Body<Data = Bytes, Error = BoxError> + Send> {
+    response.map(|body| {
+        let mut length = 0;
+        let chunks = body.into_data_stream().map(move |chunk| {
+            let chunk = chunk?;
+            let line = memchr::memrchr(b'\n', &chunk).filter(|_| lines);
+            length = match line {
+                Some(end) => chunk.len() - end,
+                None => length + chunk.len(),
+            };
+            match length > LONGEST {
+                true => Err(BoxError::from(TOO_LONG)),
+                false => Ok(Frame::data(chunk)),
+            }
+        });
+        StreamBody::new(chunks)
+    })
 }
 
 /// When the last watch began, and how long it had to wait.
