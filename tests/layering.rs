@@ -21,12 +21,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("readiness", &["check", "settings_macro", "units"]),
     (
         "report",
-        &["check", "files", "observe", "readiness", "units"],
+        &["check", "files", "glob", "observe", "readiness", "units"],
     ),
     (
         "cluster",
         &[
             "check",
+            "files",
             "hash",
             "observe",
             "readiness",
