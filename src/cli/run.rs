@@ -12,7 +12,10 @@ use crate::report::{Report, State, metrics};
 use crate::source::machine;
 use crate::state::StateDir;
 use clap::{ArgMatches, FromArgMatches};
+use nix::libc::PIPE_BUF;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -298,6 +301,26 @@ pub(super) fn serve(run: impl Future<Output = io::Result<()>>) -> u8 {
     }
 }
 
+/// Standard error, without waiting for its reader: what does not fit into the pipe is lost.
+struct Stderr;
+
+impl Write for Stderr {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        // A pipe is ready where this much fits.
+        let part = line.get(..PIPE_BUF).unwrap_or(line);
+        let stderr = io::stderr();
+        let mut ready = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
+        match poll(&mut ready, PollTimeout::ZERO) {
+            Ok(0) => Ok(part.len()),
+            _ => stderr.lock().write(part),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// Starts the agent's own log on standard error; `quiet` limits it to warnings and errors.
 pub(super) fn init_log(config: &Config, quiet: bool) {
     let most = if quiet {
@@ -308,7 +331,7 @@ pub(super) fn init_log(config: &Config, quiet: bool) {
     let level = config.agent.log_level.level().min(most);
     let log = tracing_subscriber::fmt()
         .with_max_level(level)
-        .with_writer(io::stderr)
+        .with_writer(|| Stderr)
         // A failed write is ignored: reporting it would panic.
         .log_internal_errors(false)
         .with_target(false)

@@ -2,13 +2,14 @@
 //!
 //! One worker takes everything that is due and hands results back in batches, so that a full sample
 //! costs a few wake-ups instead of hundreds. When a read keeps its worker, [`Pool::attend`] starts
-//! others: a hung read holds up its own thread only.
+//! others: a hung read holds up its own thread only. One worker stays between the rounds, since under PID
+//! pressure no other could be started.
 
 use crate::blocking;
 use crate::units::Millis;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -47,6 +48,8 @@ pub struct Pool<R> {
 struct Shared<R> {
     state: Mutex<State<R>>,
     news: Notify,
+    /// Wakes the worker that is idle.
+    work: Condvar,
 }
 
 struct State<R> {
@@ -59,6 +62,10 @@ struct State<R> {
     workers: usize,
     /// Workers busy with jobs that are not vital.
     others: usize,
+    /// One of the workers waits for jobs.
+    idle: bool,
+    /// The pool is gone: none waits any more.
+    closed: bool,
 }
 
 impl<R> State<R> {
@@ -87,10 +94,13 @@ impl<R> Default for Pool<R> {
             urgent: false,
             workers: 0,
             others: 0,
+            idle: false,
+            closed: false,
         };
         let shared = Shared {
             state: Mutex::new(state),
             news: Notify::new(),
+            work: Condvar::new(),
         };
         Pool {
             shared: Arc::new(shared),
@@ -100,7 +110,7 @@ impl<R> Default for Pool<R> {
 }
 
 impl<R: Send + 'static> Pool<R> {
-    /// Queues jobs and starts a worker for them: those there are have work, or hang.
+    /// Queues jobs and wakes the idle worker, or starts one: the others have work, or hang.
     pub fn submit(&mut self, now: Millis, jobs: impl IntoIterator<Item = Job<R>>) {
         let mut state = self.shared.lock();
         for job in jobs {
@@ -111,7 +121,9 @@ impl<R: Send + 'static> Pool<R> {
         if state.next().is_none() {
             return;
         }
-        if state.workers < MAX_WORKERS {
+        if state.idle {
+            self.shared.work.notify_one();
+        } else if state.workers < MAX_WORKERS {
             self.start_workers(&mut state, 1);
         }
         self.attend.get_or_insert(now.plus(PATIENCE));
@@ -181,14 +193,28 @@ impl<R: Send + 'static> Pool<R> {
 impl<R> Drop for Pool<R> {
     /// Workers end with their present read; nothing waits for them.
     fn drop(&mut self) {
-        self.shared.lock().queue.clear();
+        let mut state = self.shared.lock();
+        state.queue.clear();
+        state.closed = true;
+        self.shared.work.notify_all();
     }
 }
 
-/// Runs jobs until none is left that this worker may take.
+/// Runs jobs until none is left that this worker may take and another one waits for more.
 fn work<R>(shared: &Shared<R>) {
     let mut state = shared.lock();
-    while let Some(job) = state.next().and_then(|rank| state.queue.remove(&rank)) {
+    loop {
+        let Some(job) = state.next().and_then(|rank| state.queue.remove(&rank)) else {
+            if state.idle || state.closed {
+                break;
+            }
+            state.idle = true;
+            let nothing_to_do = |state: &mut State<R>| !state.closed && state.next().is_none();
+            let woken = shared.work.wait_while(state, nothing_to_do);
+            state = woken.unwrap_or_else(PoisonError::into_inner);
+            state.idle = false;
+            continue;
+        };
         state.others += usize::from(!job.vital);
         drop(state);
         let result = catch_unwind(AssertUnwindSafe(job.work));

@@ -53,7 +53,6 @@ def starts(name, fault, *settings, env=None, fast=False):
 
 FILES = [
     refused("config missing", "--config names no file", lambda path: None, says="config.toml", fast=True),
-    refused("config a pipe", "--config names a pipe without a writer", os.mkfifo, says="config.toml"),
     refused("config a directory", "--config names a directory", os.mkdir, says="config.toml"),
     refused("config endless", "--config names a link to /dev/zero",
             lambda path: path.symlink_to("/dev/zero"), says="config.toml", fast=True),
@@ -107,7 +106,7 @@ def files_of_serve(name, fault, spoil, fast=False):
             raise Failed("the token does not guard /metrics")
         file.unlink()
         spoil(file)
-        rig.until("a reload that fails", lambda: "the last good ones stay in use" in agent.log())
+        rig.until("a reload that fails", lambda: "the last good one" in agent.log())
         if asks("a-token-of-thirty-two-characters") != 200:
             raise Failed("the last good token is refused")
         if asks("") == 200 or agent.get("/metrics")[0] != 401:
@@ -151,7 +150,23 @@ def port_in_use(rig):
     rig.right()
 
 
-OTHER = [Row("configuration", "a port in use", "a second agent on the port of the first",
+def piped(rig):
+    """As a shell's `--config <(...)`: the writer comes late."""
+    pipe = rig.dir / "config.toml"
+    os.mkfifo(pipe)
+    agent = rig.spawn(argv=["--config", str(pipe)])
+    try:
+        end = until("its open", lambda: [os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)])[0]
+        os.write(end, b'[agent]\nlog_level = "debug"\n')
+        os.close(end)
+    finally:
+        agent.listen()
+    rig.until("ready", lambda: rig.verdict() == "ready" and not rig.neighbours())
+
+
+OTHER = [Row("configuration", "config a pipe", "--config names a pipe whose writer comes late",
+             "the agent waits for it, starts and judges", piped),
+         Row("configuration", "a port in use", "a second agent on the port of the first",
              "it ends with a message that names the address; the first goes on", port_in_use, fast=True)]
 
 ROWS = FILES + RELOADS + OTHER
