@@ -17,12 +17,16 @@ PACE = 20
 SETTINGS = ("cluster.mode=labels", "cluster.heartbeat=0s")
 
 
-def cluster(rig, user="token: x", kubeconfig=None):
+# So that the machine is not filled up where a file is read without a bound.
+BOUNDED = [(resource.RLIMIT_DATA, 512 << 20)]
+
+
+def cluster(rig, user="token: x", limits=()):
     """A server, and an agent that writes its Node."""
     server = Server()
     rig.undo.append(server.close)
-    path = kubeconfig or server.kubeconfig(rig.dir / "kubeconfig", user)
-    agent = rig.start(f"cluster.kubeconfig={path}", *SETTINGS)
+    path = server.kubeconfig(rig.dir / "kubeconfig", user)
+    agent = rig.start(f"cluster.kubeconfig={path}", *SETTINGS, limits=limits)
     return server, agent
 
 
@@ -220,12 +224,12 @@ def away(rig):
     rig.recovers(begun, "the label", lambda: server.labels().get(LABEL) == "ready", 120)
 
 
-def token(name, fault, spoil):
+def token(name, fault, spoil, known):
     """The token's file is spoilt while the agent runs; read again, it serves."""
     def run(rig):
         file = rig.dir / "token"
         file.write_text("x")
-        server, _ = cluster(rig, f"tokenFile: {file}")
+        server, _ = cluster(rig, f"tokenFile: {file}", BOUNDED)
         follows(rig, server, "ready")
         file.unlink()
         spoil(file)
@@ -241,10 +245,10 @@ def token(name, fault, spoil):
         begun = time.monotonic()
         restore(file, "x")
         server.fault = None
-        rig.recovers(begun, "the label follows", lambda: server.labels().get(LABEL) == "unready", 180)
+        rig.recovers(begun, "the label follows", lambda: server.labels().get(LABEL) == "unready")
 
     return Row("API server", name, fault, "the verdict follows the node; the label follows once the token "
-               "is back", run, "the label, meanwhile")
+               "is back", run, "the label, meanwhile", known=known)
 
 
 def restore(path, text):
@@ -260,8 +264,7 @@ def kubeconfig(name, fault, make, known=""):
     def run(rig):
         path = rig.dir / "kubeconfig"
         make(path)
-        # So that the machine is not filled up where the file is read without a bound.
-        rig.start(f"cluster.kubeconfig={path}", *SETTINGS, limits=[(resource.RLIMIT_DATA, 512 << 20)])
+        rig.start(f"cluster.kubeconfig={path}", *SETTINGS, limits=BOUNDED)
         rig.until("ready", lambda: rig.verdict() == "ready" and not rig.neighbours())
         rig.rounds(2)
         rig.right()
@@ -273,12 +276,13 @@ def kubeconfig(name, fault, make, known=""):
         if path.is_dir() and not path.is_symlink():
             path.rmdir()
         new.rename(path)
-        rig.recovers(begun, "the label", lambda: server.labels().get(LABEL) == "ready", 60)
+        rig.recovers(begun, "the label", lambda: server.labels().get(LABEL) == "ready")
 
     return Row("API server", name, fault, "the agent serves and judges; the Node is written once the file is "
                "right", run, "the label, meanwhile", known=known)
 
 
+ENDLESS = ("a pipe", "endless", "of 64 MiB")
 KINDS = [
     ("missing", "does not exist", lambda path: None),
     ("a pipe", "is a pipe without a writer", os.mkfifo),
@@ -293,8 +297,10 @@ ROWS = [
     *ANSWERS,
     Row("API server", "server away", "nothing listens at the server's address", "the agent serves and judges; "
         "the Node is written once the server is there", away, "the label, meanwhile", fast=True),
-    *(token(f"token {name}", f"the token's file {text}", make) for name, text, make in KINDS),
+    *(token(f"token {name}", f"the token's file {text}", make,
+            "kube reads the token's file without a bound" if name in ENDLESS else "")
+      for name, text, make in KINDS),
     *(kubeconfig(f"kubeconfig {name}", f"at the start the kubeconfig {text}", make,
-                 "a kubeconfig is read without a bound" if name in ("a pipe", "endless", "of 64 MiB") else "")
+                 "a kubeconfig is read without a bound" if name in ENDLESS else "")
       for name, text, make in KINDS),
 ]
