@@ -74,7 +74,7 @@ pub async fn connect(
 const KUBECONFIG_MAX: u64 = 4 << 20;
 
 /// Reads a kubeconfig. kube reads it, and the files that it names, to any length and waits for pipes:
-/// each is looked at first.
+/// each is checked first.
 fn kubeconfig(path: &Path) -> Result<Kubeconfig, String> {
     let look = |path: &Path| match read_regular(path, KUBECONFIG_MAX) {
         Ok(_) => Ok(()),

@@ -57,8 +57,8 @@ impl Hosts {
         })
     }
 
-    /// Whether a name, with or without a port, leads here. Nobody can give a web page an address or a
-    /// name without a dot.
+    /// Whether a name, with or without a port, leads here. A stranger's page goes by neither an address nor
+    /// a name without a dot.
     fn is_own(&self, host: &str, from: IpAddr) -> bool {
         let Ok(authority) = host.parse::<Authority>() else {
             return host.is_empty();
