@@ -26,8 +26,11 @@ demo: ## a simulated GPU node with faults coming and going
 demo-stack: deps build ## twelve simulated nodes, a real Prometheus and Alertmanager, alerts firing
 	@SELVAGE_STACK=demo tests/stack/run target/release/selvage
 
+# The commit, for `selvage --version`; nothing where this is no checkout. Not for `cargo test`: it would compile again.
+SELVAGE_REVISION ?= $(shell git describe --always --abbrev=12 --exclude='*' --dirty 2>/dev/null)
+
 build:
-	cargo build --release --locked
+	SELVAGE_REVISION=$(SELVAGE_REVISION) cargo build --release --locked
 
 # glibc before 2.36 cannot start a static binary whose relocations are packed (half a megabyte less).
 RELR := $(shell getconf GNU_LIBC_VERSION | awk '{ split($$2, v, "."); if (v[1] > 2 || v[2] >= 36) print "-C link-arg=-Wl,-z,pack-relative-relocs" }')
@@ -36,7 +39,7 @@ RELR := $(shell getconf GNU_LIBC_VERSION | awk '{ split($$2, v, "."); if (v[1] >
 ICF = $(shell out=$$(mktemp) && echo 'fn main() {}' | rustc - -o "$$out" -C link-arg=-Wl,--icf=all 2>/dev/null \
     && echo "-C link-arg=-Wl,--icf=all"; rm -f "$$out")
 
-STATIC_BUILD = RUSTFLAGS="-C target-feature=+crt-static $(RELR) $(ICF)" cargo build --profile image --locked \
+STATIC_BUILD = SELVAGE_REVISION=$(SELVAGE_REVISION) RUSTFLAGS="-C target-feature=+crt-static $(RELR) $(ICF)" cargo build --profile image --locked \
     --target $(STATIC_TARGET) --target-dir target/static
 STATIC_BUILT := target/static/$(STATIC_TARGET)/image/selvage
 

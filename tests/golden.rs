@@ -69,7 +69,7 @@ fn metrics(text: &str) -> String {
             if VOLATILE.contains(&family) {
                 format!("{series} V\n")
             } else if family == "selvage_build_info" {
-                format!("{family}{{version=\"V\"}} 1\n")
+                format!("{family}{{version=\"V\",revision=\"V\"}} 1\n")
             } else {
                 format!("{line}\n")
             }

@@ -5,8 +5,14 @@ use super::{bench, check, cleanup, complain, preflight, sidecar};
 use crate::config;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command};
+use clap_complete::Shell;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::LazyLock;
+
+/// What `--version` prints after the name.
+static VERSION: LazyLock<String> =
+    LazyLock::new(|| format!("{} ({})", crate::VERSION, crate::REVISION));
 
 /// Parses the command line of the process.
 ///
@@ -103,6 +109,27 @@ fn files() -> Arg {
         .help("Files to read; - or none: standard input")
 }
 
+/// A shell's script that completes the command line.
+pub(super) fn completions(matches: &ArgMatches) -> String {
+    let shell = matches.get_one::<Shell>("shell").copied();
+    let mut script = Vec::new();
+    clap_complete::generate(
+        shell.unwrap_or(Shell::Bash),
+        &mut command(),
+        "selvage",
+        &mut script,
+    );
+    String::from_utf8_lossy(&script).into_owned()
+}
+
+/// The manual page in roff.
+pub(super) fn man_page() -> String {
+    let mut page = Vec::new();
+    // Writing to memory does not fail.
+    let _ = clap_mangen::Man::new(command()).render(&mut page);
+    String::from_utf8_lossy(&page).into_owned()
+}
+
 /// All commands with their arguments.
 fn command() -> Command {
     let named = |name: &'static str, about: &'static str| Command::new(name).about(about);
@@ -115,6 +142,11 @@ fn command() -> Command {
         .long("effective")
         .action(ArgAction::SetTrue)
         .help("Print the settings in force and where each was written");
+    let shell = Arg::new("shell")
+        .value_name("SHELL")
+        .required(true)
+        .value_parser(clap::value_parser!(Shell))
+        .help("bash, zsh, fish, elvish or powershell");
     let agent = "Watch this node, judge it, serve metrics and the report (the DaemonSet)";
     let check = check::Exit::augment_args(Command::new("check").arg(output()))
         .about("Read this node once and print the verdict")
@@ -131,7 +163,7 @@ fn command() -> Command {
     let config = "Print every setting with default and meaning, or the settings in force";
     let command = Command::new("selvage")
         .about("Watches a GPU node's RDMA fabric and reports when the node is not fit for a multi-node job")
-        .version(env!("CARGO_PKG_VERSION"))
+        .version(VERSION.as_str())
         .max_term_width(100)
         .subcommand_required(true)
         .arg_required_else_help(true)
@@ -147,6 +179,8 @@ fn command() -> Command {
             cleanup::command(),
             config::add_args(named("accept", accept)),
             config::add_agent_args(named("config", config).arg(effective)),
+            named("completions", "Print what a shell completes commands by").arg(shell).hide(true),
+            named("man", "Print the manual page (roff)").hide(true),
         ]);
     #[cfg(feature = "demo")]
     let command = command.subcommands(super::demo::commands());
@@ -182,6 +216,25 @@ mod tests {
             }
         }
         assert!(too_long.is_empty(), "{}", too_long.join("\n\n"));
+    }
+
+    #[test]
+    fn shells_and_man_know_every_command() {
+        for shell in ["bash", "zsh", "fish"] {
+            let matches = command()
+                .try_get_matches_from(["selvage", "completions", shell])
+                .unwrap();
+            let script = completions(matches.subcommand().unwrap().1);
+            for name in ["preflight", "exit-codes", "host-root"] {
+                assert!(script.contains(name), "{shell}: {name}");
+            }
+        }
+        let page = man_page();
+        assert!(page.starts_with(".ie"), "{page}");
+        assert!(
+            page.contains("preflight") && page.contains(&*VERSION),
+            "{page}"
+        );
     }
 
     #[test]

@@ -46,6 +46,8 @@ fn run(matches: &ArgMatches) -> Status {
         Some(("nccl", matches)) => nccl_command(matches),
         Some(("sidecar", matches)) => sidecar_command(matches),
         Some(("preflight", matches)) => preflight_command(matches),
+        Some(("completions", matches)) => print(&args::completions(matches)),
+        Some(("man", _)) => print(&args::man_page()),
         #[cfg(feature = "demo")]
         Some((name @ ("demo" | "simulate"), matches)) => Ok(demo::run_command(name, matches)),
         Some(("config", matches)) if !matches.get_flag("effective") => {
@@ -245,9 +247,9 @@ fn sample(config: &Config, encode: impl FnOnce(&Report) -> String) -> Result<Sta
 }
 
 fn agent(config: &Config, settings: &str) -> u8 {
-    let version = env!("CARGO_PKG_VERSION");
+    let (version, revision) = (crate::VERSION, crate::REVISION);
     let node = &config.agent.node_name;
-    tracing::info!(version, %node, settings, "selvage agent started");
+    tracing::info!(version, revision, %node, settings, "selvage agent started");
     let run = async {
         let stop = stop_signal()?;
         crate::agent::run(config.clone(), None, stop, |_, _| {})

@@ -27,7 +27,11 @@ pub(super) struct Page {
 impl Page {
     fn metrics(&self) -> String {
         let mut out = Exposition::new(Detail::Default);
-        out.push("selvage_build_info", &[env!("CARGO_PKG_VERSION")], true);
+        out.push(
+            "selvage_build_info",
+            &[crate::VERSION, crate::REVISION],
+            true,
+        );
         for (key, verdict) in &self.containers {
             nccl::container(&mut out, key, None, verdict);
         }
