@@ -34,15 +34,6 @@
     )
 )]
 
-/// Version of the package, which a release's tag repeats.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-/// Commit that it was built from, set by the Makefile where git knows it; else `unknown`.
-pub const REVISION: &str = match option_env!("SELVAGE_REVISION") {
-    Some(revision) if !revision.is_empty() => revision,
-    _ => "unknown",
-};
-
 pub mod agent;
 mod blocking;
 pub mod check;

@@ -5,6 +5,15 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+/// Version of the package, which a release's tag repeats.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Commit that it was built from, set by the Makefile where git knows it; else `unknown`.
+pub const REVISION: &str = match option_env!("SELVAGE_REVISION") {
+    Some(revision) if !revision.is_empty() => revision,
+    _ => "unknown",
+};
+
 /// A PCI address: `dddd:bb:dd.f`, lower-case hex, as in `/sys/bus/pci/devices`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Bdf {

@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 
 /// What `--version` prints after the name.
 static VERSION: LazyLock<String> =
-    LazyLock::new(|| format!("{} ({})", crate::VERSION, crate::REVISION));
+    LazyLock::new(|| format!("{} ({})", crate::units::VERSION, crate::units::REVISION));
 
 /// Parses the command line of the process.
 ///

@@ -247,7 +247,7 @@ fn sample(config: &Config, encode: impl FnOnce(&Report) -> String) -> Result<Sta
 }
 
 fn agent(config: &Config, settings: &str) -> u8 {
-    let (version, revision) = (crate::VERSION, crate::REVISION);
+    let (version, revision) = (crate::units::VERSION, crate::units::REVISION);
     let node = &config.agent.node_name;
     tracing::info!(version, revision, %node, settings, "selvage agent started");
     let run = async {

@@ -100,7 +100,7 @@ pub(crate) fn agent(out: &mut Exposition, stats: &AgentStats) {
 fn verdict(out: &mut Exposition, report: &Report) {
     let since = port_view::wall_at(report, report.since).map(|at| at.as_second());
     series! { out
-        "selvage_build_info" [crate::VERSION, crate::REVISION] true;
+        "selvage_build_info" [crate::units::VERSION, crate::units::REVISION] true;
         "selvage_fabric_ready" [] report.state == State::Ready;
         "selvage_fabric_state_since_timestamp_seconds" [] since;
         "selvage_full_window" [] report.full_window;

@@ -29,7 +29,7 @@ impl Page {
         let mut out = Exposition::new(Detail::Default);
         out.push(
             "selvage_build_info",
-            &[crate::VERSION, crate::REVISION],
+            &[crate::units::VERSION, crate::units::REVISION],
             true,
         );
         for (key, verdict) in &self.containers {
