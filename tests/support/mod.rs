@@ -180,6 +180,8 @@ pub fn selvage(root: &Path, args: &[&str]) -> (i32, String) {
         .arg("--host-root")
         .arg(root)
         .args(["--set=agent.state_dir=", "--node-name", "node-1"])
+        // A read that waits for a busy machine does not hang.
+        .arg("--set=intervals.deadline=1m")
         .output()
         .expect("selvage runs");
     assert!(
