@@ -24,7 +24,7 @@ use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tls_auth::TlsAuth;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -391,7 +391,7 @@ impl<A: Answers, T: Fn() + Send + Sync> Served<A, T> {
                     return Ok::<_, Infallible>(state.answer(&request, client));
                 }
                 let turn = Arc::clone(answering).acquire_owned().await;
-                let began = Instant::now();
+                let began = tokio::time::Instant::now();
                 let response = state.answer(&request, client);
                 // Probes, the agent itself and new connections have as much time again before the next.
                 let pause = began.elapsed().max(PAUSE);
