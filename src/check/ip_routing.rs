@@ -11,7 +11,7 @@ use crate::observe::netdev::Ipv4Facts;
 
 reasons! {
     degraded SHARED_SUBNET = "SubnetShared", FixConfiguration,
-        "RoCE rails are in one IPv4 subnet, and their settings let the wrong rail answer ARP (arp_ignore 0), name the wrong address (arp_announce 0) or drop what comes back (rp_filter 1). It works by luck, so it is a notice, unless retries of the rail run out or its acknowledgements time out.",
+        "RoCE rails are in one IPv4 subnet, and their settings let the wrong rail answer ARP (arp_ignore 0), name the wrong address (arp_announce 0) or drop what comes back (rp_filter 1 without a rule for each address). It works by luck, so it is a notice, unless retries of the rail run out or its acknowledgements time out.",
         "Set `net.ipv4.conf.IF.arp_ignore=1`, `arp_announce=2` and `rp_filter=2` for each rail, with a route table and rule for each source address; or give each rail a subnet of its own.";
     notice DIFFER = "IpSettingsDiffer", FixConfiguration,
         "The ARP or reverse-path settings of a RoCE rail are not those of most rails alike.",
@@ -22,14 +22,14 @@ reasons! {
 pub const CHECK: Check = Check {
     id: "ip_routing",
     title: "IP routing",
-    what: "rp_filter, arp_ignore, arp_announce and arp_filter in force (the greater of `all` and the interface's) of RoCE rails that share an IPv4 subnet of more than two addresses with another rail. Rails with a subnet each, without IPv4, in a pod or in a bond are left alone, as are InfiniBand and EFA.",
+    what: "rp_filter, arp_ignore, arp_announce and arp_filter in force (the greater of `all` and the interface's) and routing rules for single addresses (`ip rule`), of RoCE rails that share an IPv4 subnet of more than two addresses with another rail. Rails with a subnet each, without IPv4, in a pod or in a bond are left alone, as are InfiniBand and EFA.",
     reasons: REASONS,
     timing: |policy| policy.ip_routing.timing(),
     run: |context| {
-        let shares = |rail: &PortView<'_>| shares_subnet(context, rail);
+        let shares = |rail: &PortView<'_>| sharing(context, rail).next().is_some();
         let risky = context.rails().filter(|rail| shares(rail));
         let mut found: Vec<Candidate> = risky.filter_map(|rail| judge(context, rail)).collect();
-        let asked = |rail: &PortView<'_>| shares(rail) && faults(context, rail) == Some([false; 3]);
+        let asked = |rail: &PortView<'_>| shares(rail) && faults(context, rail) == Some([false; 4]);
         found.extend(SETTINGS.judge(context, asked));
         found
     },
@@ -58,28 +58,38 @@ fn ipv4<'a>(context: &Context<'a>, port: &PortView<'_>) -> Option<&'a Ipv4Facts>
     judged.then_some(&netdev.ipv4)
 }
 
-fn shares_subnet(context: &Context<'_>, port: &PortView<'_>) -> bool {
+/// The other rails in a subnet of a rail.
+fn sharing<'a>(
+    context: &'a Context<'_>,
+    port: &PortView<'_>,
+) -> impl Iterator<Item = &'a Ipv4Facts> {
     let own = ipv4(context, port).map_or(&[][..], |facts| &facts.subnets);
-    let others = context.rails().filter(|other| other.key != port.key);
-    let mut others = others.filter_map(|other| ipv4(context, other));
-    others.any(|other| other.subnets.iter().any(|subnet| own.contains(subnet)))
+    let key = port.key.clone();
+    let others = context.rails().filter(move |other| other.key != key);
+    let others = others.filter_map(|other| ipv4(context, other));
+    others.filter(|other| other.subnets.iter().any(|subnet| own.contains(subnet)))
 }
 
 /// What can be wrong with a rail's settings, in the order of [`faults`].
-const WRONG: [&str; 3] = [
+const WRONG: [&str; 4] = [
     "arp_ignore is 0: any rail answers for its address",
     "arp_announce is 0: its requests name other rails' addresses",
     "rp_filter is 1: without a rule for its address, answers are dropped",
+    "arp_filter is 1, and without a rule for its address one rail answers for all",
 ];
 
-fn faults(context: &Context<'_>, port: &PortView<'_>) -> Option<[bool; 3]> {
+fn faults(context: &Context<'_>, port: &PortView<'_>) -> Option<[bool; 4]> {
     let facts = ipv4(context, port)?;
     // With a rule for each source address, the test of the way back drops the wrong rails' answers.
-    let filtered = facts.arp_filter? > 0 || facts.rp_filter? == 1;
+    let (strict, by_route) = (facts.rp_filter? == 1, facts.arp_filter? > 0);
+    let filtered = by_route || strict;
+    let together = 1 + sharing(context, port).count();
+    let ruled = facts.ruled.map(|ruled| ruled >= together);
     Some([
         facts.arp_ignore? == 0 && !filtered,
         facts.arp_announce? == 0 && !filtered,
-        facts.rp_filter? == 1 && facts.arp_filter? == 0,
+        strict && !ruled.unwrap_or(by_route),
+        by_route && ruled == Some(false),
     ])
 }
 
@@ -123,6 +133,7 @@ mod tests {
                 arp_ignore,
                 arp_announce,
                 arp_filter,
+                ruled: None,
             };
             node.set_netdev(
                 i,
@@ -167,6 +178,24 @@ mod tests {
         );
         let two = |i: usize| format!("10.9.{}.0/24", i / 2);
         assert_eq!(node(two, |_| [0; 4]).told(&CHECK).len(), 8);
+        // Rules make rp_filter and arp_filter right; without them arp_filter is wrong, too.
+        for (settings, rules, want) in [
+            ([1, 0, 0, 0], 8, 0),
+            ([1, 0, 0, 0], 7, 8),
+            ([0, 0, 0, 1], 8, 0),
+            ([0, 0, 0, 1], 0, 8),
+            ([0, 1, 2, 0], 0, 0),
+            ([0, 0, 0, 0], 8, 8),
+        ] {
+            let mut node = node(one, |_| settings);
+            for i in 0..8 {
+                let read = node.snapshot.netdevs[&format!("eth{i}")].value.clone();
+                let ruled = Some(rules);
+                let ipv4 = Ipv4Facts { ruled, ..read.ipv4 };
+                node.set_netdev(i, NetdevFacts { ipv4, ..read });
+            }
+            assert_eq!(node.told(&CHECK).len(), want, "{settings:?} {rules}");
+        }
         let unread = Node::roce();
         assert_eq!(unread.told(&CHECK), [""; 0]);
     }

@@ -52,6 +52,8 @@ pub struct Ipv4Facts {
     pub arp_announce: Option<u32>,
     /// 1: the interface answers that replies would leave by.
     pub arp_filter: Option<u32>,
+    /// Addresses in its subnets with a routing rule of their own; `None` where rules cannot be asked for.
+    pub ruled: Option<usize>,
 }
 
 /// A default route on a port of Open vSwitch's own (`br-ex` of OVN-Kubernetes), seen from another

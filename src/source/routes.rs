@@ -5,6 +5,7 @@ use crate::host::Host;
 use crate::observe::netdev::Ipv4Facts;
 use crate::observe::reading::Reading;
 use crate::source::netdev::{class_dir, lower_links};
+use crate::source::netlink::route;
 use crate::source::{parse, tree};
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -98,6 +99,13 @@ pub fn parse_v4(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
+/// Whether the node's network is that of this process, which netlink tells of. Each network namespace has
+/// files, and so inode numbers, of its own (proc_alloc_inum in fs/proc/generic.c).
+fn is_own_network(host: &Host) -> bool {
+    let own = tree::inode(&Host::new("/"), "proc/self/net/dev");
+    own.is_some() && own == tree::inode(host, "proc/1/net/dev")
+}
+
 /// IPv4 on an interface, as the reader's network namespace has it.
 pub fn ipv4(host: &Host, name: &str) -> Ipv4Facts {
     let in_force = |setting: &str| {
@@ -106,8 +114,17 @@ pub fn ipv4(host: &Host, name: &str) -> Ipv4Facts {
         };
         Some(of("all")?.max(of(name)?))
     };
+    let subnets = subnets(host, name);
+    let asked = !subnets.is_empty() && is_own_network(host);
+    let ruled = asked.then(route::ruled_addresses).and_then(Result::ok);
+    let inside = |address: &&Ipv4Addr| {
+        let differ = |net: &Ipv4Addr| u32::from(*net) ^ u32::from(**address);
+        (subnets.iter()).any(|(net, length)| differ(net) >> (32 - length) == 0)
+    };
+    let text = |(net, length): &(Ipv4Addr, u32)| format!("{net}/{length}");
     Ipv4Facts {
-        subnets: subnets(host, name),
+        ruled: ruled.map(|all| all.iter().filter(inside).count()),
+        subnets: subnets.iter().map(text).collect(),
         rp_filter: in_force("rp_filter"),
         arp_ignore: in_force("arp_ignore"),
         arp_announce: in_force("arp_announce"),
@@ -119,19 +136,19 @@ pub fn ipv4(host: &Host, name: &str) -> Ipv4Facts {
 const MAX_SUBNETS: usize = 8;
 
 /// IPv4 subnets of more than two addresses that an interface is in, by the main table.
-fn subnets(host: &Host, interface: &str) -> Vec<String> {
+fn subnets(host: &Host, interface: &str) -> Vec<(Ipv4Addr, u32)> {
     let text = read(host, "route").into_value().unwrap_or_default();
     let found = text.lines().filter_map(|line| subnet(line, interface));
     found.take(MAX_SUBNETS).collect()
 }
 
-fn subnet(line: &str, interface: &str) -> Option<String> {
+fn subnet(line: &str, interface: &str) -> Option<(Ipv4Addr, u32)> {
     let route = v4(line).filter(|route| route.interface == interface)?;
     // The kernel prints addresses as it holds them, in network order (fib_trie.c).
     let address = Ipv4Addr::from(route.destination.to_ne_bytes());
     let length = route.mask.count_ones();
     let direct = is_in_use(route.flags) && route.flags & RTF_GATEWAY == 0;
-    (direct && (1..31).contains(&length)).then(|| format!("{address}/{length}"))
+    (direct && (1..31).contains(&length)).then_some((address, length))
 }
 
 /// Interfaces of IPv6 default routes. Columns: destination, its prefix length, source, its prefix
@@ -257,6 +274,7 @@ fd000000000000000000000000000000 40 00000000000000000000000000000000 00 00000000
             arp_ignore: Some(1),
             arp_announce: Some(0),
             arp_filter: None,
+            ruled: None,
         };
         assert_eq!(ipv4(&tree.host(), "eth3"), want);
     }

@@ -315,4 +315,15 @@ fn rails_of_one_subnet_answer_for_each_other_unless_they_are_told_not_to() {
     let settings = "echo 1 >/proc/sys/net/ipv4/conf/all/arp_ignore; echo 2 >/proc/sys/net/ipv4/conf/all/arp_announce";
     let (learned, reasons) = arp(settings);
     assert_eq!((learned.as_str(), reasons.len()), (right, 0), "{reasons:?}");
+    // The test of the way back needs a rule for each address.
+    let strict =
+        "for r in enp24s0np0 enp64s0np0; do echo 1 >/proc/sys/net/ipv4/conf/$r/rp_filter; done;";
+    let (learned, reasons) = arp(strict);
+    assert_eq!(reasons, ["SubnetShared", "SubnetShared"], "{learned}");
+    assert_ne!(learned, right);
+    let rules =
+        "ip rule add from 10.9.0.10 lookup 110; ip route add 10.9.0.0/24 dev enp24s0np0 table 110;
+        ip rule add from 10.9.0.11 lookup 111; ip route add 10.9.0.0/24 dev enp64s0np0 table 111";
+    let (learned, reasons) = arp(&format!("{strict} {rules}"));
+    assert_eq!((learned.as_str(), reasons.len()), (right, 0), "{reasons:?}");
 }

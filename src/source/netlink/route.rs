@@ -2,8 +2,10 @@
 //! (include/uapi/linux/rtnetlink.h, if_link.h).
 
 use super::socket::Socket;
-use super::{Attrs, Message, NetlinkError, Request};
+use super::{Attrs, DUMP, Message, NetlinkError, Request};
 use nix::sys::socket::SockProtocol;
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 pub(super) const RTM_NEWLINK: u16 = 16;
@@ -15,6 +17,15 @@ const RTM_SETDCB: u16 = 79;
 pub(super) const IFINFOMSG: usize = 16;
 /// Size of `struct dcbmsg`.
 pub(super) const DCBMSG: usize = 4;
+
+/// Rules of policy routing (include/uapi/linux/fib_rules.h): `struct fib_rule_hdr` is family, lengths of
+/// destination and source, TOS, table, two reserved bytes, action, flags.
+const RTM_NEWRULE: u16 = 32;
+const RTM_GETRULE: u16 = 34;
+const FIB_RULE_HDR: usize = 12;
+const FRA_SRC: u16 = 2;
+const FR_ACT_TO_TBL: u8 = 1;
+const AF_INET: u8 = 2;
 
 const IFLA_IFNAME: u16 = 3;
 pub(super) const DCB_ATTR_IFNAME: u16 = 1;
@@ -42,6 +53,26 @@ pub(super) fn ask<T>(
         }
         Ok(())
     })
+}
+
+/// IPv4 addresses with a rule of their own, such as `ip rule add from 10.9.0.3 lookup 103`.
+pub fn ruled_addresses() -> Result<BTreeSet<Ipv4Addr>, NetlinkError> {
+    let mut header = [0; FIB_RULE_HDR];
+    header[0] = AF_INET;
+    let request = Request::new(RTM_GETRULE, DUMP).header(&header);
+    Socket::open(SockProtocol::NetlinkRoute)?.ask(request, |found: &mut BTreeSet<_>, message| {
+        if message.kind == RTM_NEWRULE {
+            found.extend(ruled_address(message.payload)?);
+        }
+        Ok(())
+    })
+}
+
+fn ruled_address(payload: &[u8]) -> Result<Option<Ipv4Addr>, NetlinkError> {
+    let source = Attrs::after(payload, FIB_RULE_HDR)?.get(FRA_SRC);
+    let own = matches!(payload, [AF_INET, _, 32, _, _, _, _, FR_ACT_TO_TBL, ..]);
+    let address = source.and_then(|attr| <[u8; 4]>::try_from(attr.bytes).ok());
+    Ok(address.filter(|_| own).map(Ipv4Addr::from))
 }
 
 /// What came on the socket.
@@ -129,6 +160,25 @@ mod tests {
             payload: &bytes,
         };
         parse(&message).unwrap()
+    }
+
+    #[test]
+    fn rules_for_one_source_address_count() {
+        for (length, action, want) in [
+            (32, 1, Some(Ipv4Addr::new(10, 9, 0, 3))),
+            (24, 1, None),
+            (32, 6, None),
+        ] {
+            let header = [2, 0, length, 0, 103, 0, 0, action, 0, 0, 0, 0];
+            let request = Request::new(RTM_NEWRULE, 0)
+                .header(&header)
+                .attr(FRA_SRC, &[10, 9, 0, 3]);
+            let bytes = request.finish(0);
+            let payload = bytes.get(16..).unwrap();
+            assert_eq!(ruled_address(payload).unwrap(), want, "{header:?}");
+        }
+        // The kernel's own three name no source.
+        ruled_addresses().unwrap();
     }
 
     #[test]
