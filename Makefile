@@ -139,5 +139,5 @@ bench-cluster: ## from a fault to the API server's acceptance of the patch, one 
 mutants: ## a random sample of changes to the deciding code; fails where tests notice too few (docs/testing.md)
 	tests/mutants/run --sample $(SAMPLE)
 
-fuzz: ## five minutes of random bytes as an NCCL log
+fuzz: ## random bytes for each parser of what comes from outside, a minute each
 	tests/fuzz/run
