@@ -1,9 +1,11 @@
 # Two commands do it all: `make demo` and `make test`. CONTRIBUTING.md says what each suite proves.
+# Also aarch64-unknown-linux-gnu; from another architecture with Debian's gcc-aarch64-linux-gnu and rustup's target.
 STATIC_TARGET := x86_64-unknown-linux-gnu
+ARM64 := $(if $(filter aarch64-%,$(STATIC_TARGET)),-arm64)
 # What the container image holds: no demo.
-STATIC := target/static/selvage
+STATIC := target/static/selvage$(ARM64)
 # What the system suites run: the same build with the demo's simulated nodes.
-RIG := target/static/selvage-rig
+RIG := target/static/selvage-rig$(ARM64)
 VM_KERNELS ?= 6.1 6.12
 # Mutants of one `make mutants`.
 SAMPLE ?= 40
@@ -13,8 +15,8 @@ UNIT_TESTS := $(filter-out $(HOST_TESTS),$(patsubst tests/%.rs,%,$(wildcard test
     $(patsubst tests/%/main.rs,%,$(wildcard tests/*/main.rs)))
 
 .PHONY: help demo demo-stack build static rig deps check lint test-unit test-rules test-manifests \
-    test test-faults test-faults-all test-host test-alerts test-dashboards test-page test-stack test-vm \
-    test-system test-node test-vm-all test-cluster test-fleet pictures golden bench bench-vm bench-cluster mutants fuzz
+    test test-faults test-faults-all test-host test-alerts test-dashboards test-page test-stack test-vm test-arm64 \
+    test-system test-vm-all test-cluster test-fleet pictures golden bench bench-vm bench-cluster mutants fuzz
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -32,14 +34,22 @@ SELVAGE_REVISION ?= $(shell git describe --always --abbrev=12 --exclude='*' --di
 build:
 	SELVAGE_REVISION=$(SELVAGE_REVISION) cargo build --release --locked
 
+# For another architecture than this machine's, Debian's cross compiler links.
+CROSS := $(if $(filter $(shell uname -m)-%,$(STATIC_TARGET)),,$(firstword $(subst -, ,$(STATIC_TARGET)))-linux-gnu-gcc)
+LINK := -C target-feature=+crt-static $(if $(CROSS),-C linker=$(CROSS))
+
+comma := ,
+# A flag, where the linker of the target takes it.
+probe = $(shell out=$$(mktemp) && echo 'fn main() {}' | rustc - --target $(STATIC_TARGET) $(LINK) -o "$$out" $(1) 2>/dev/null \
+    && echo "$(1)"; rm -f "$$out")
+
 # glibc before 2.36 cannot start a static binary whose relocations are packed (half a megabyte less).
-RELR := $(shell getconf GNU_LIBC_VERSION | awk '{ split($$2, v, "."); if (v[1] > 2 || v[2] >= 36) print "-C link-arg=-Wl,-z,pack-relative-relocs" }')
+RELR = $(if $(shell getconf GNU_LIBC_VERSION | awk '{ split($$2, v, "."); if (v[1] > 2 || v[2] >= 36) print "new" }'),$(call probe,-C link-arg=-Wl$(comma)-z$(comma)pack-relative-relocs))
 
-# Identical functions are linked once, where the linker can (lld, rustc's own on x86-64).
-ICF = $(shell out=$$(mktemp) && echo 'fn main() {}' | rustc - -o "$$out" -C link-arg=-Wl,--icf=all 2>/dev/null \
-    && echo "-C link-arg=-Wl,--icf=all"; rm -f "$$out")
+# Identical functions are linked once: lld, rustc's own on x86-64, can.
+ICF = $(call probe,-C link-arg=-Wl$(comma)--icf=all)
 
-STATIC_BUILD = SELVAGE_REVISION=$(SELVAGE_REVISION) RUSTFLAGS="-C target-feature=+crt-static $(RELR) $(ICF)" cargo build --profile image --locked \
+STATIC_BUILD = SELVAGE_REVISION=$(SELVAGE_REVISION) RUSTFLAGS="$(LINK) $(RELR) $(ICF)" cargo build --profile image --locked \
     --target $(STATIC_TARGET) --target-dir target/static
 STATIC_BUILT := target/static/$(STATIC_TARGET)/image/selvage
 
@@ -93,6 +103,13 @@ test-alerts: test-rules ## the rules, inhibition and paging on a real Alertmanag
 test-dashboards: ## generator, layout, queries and Grafana's own types; no Grafana needed
 	tests/dashboards/run
 
+# Needs Debian's gcc-aarch64-linux-gnu and qemu-user-static, and `rustup target add aarch64-unknown-linux-gnu`.
+test-arm64: export SELVAGE_RUN = $(shell command -v qemu-aarch64-static) $(CURDIR)/target/static/selvage-rig-arm64
+test-arm64: ## golden files, nccl, preflight and the agent by the arm64 binary, in an emulator
+	$(MAKE) rig STATIC_TARGET=aarch64-unknown-linux-gnu
+	cargo test --locked --test golden --test commands --test preflight -- --skip namespaces:: --skip page::
+	cargo test --locked --test agent a_device_that_goes
+
 test-page: ## the agent's page in a real browser: axe, keyboard, narrow; pictures in target/page
 	tests/page/run
 
@@ -102,14 +119,11 @@ test-stack: rig ## every query and alert on a real Prometheus that watches the d
 test-vm: rig ## real kernels in QEMU: the newest one
 	tests/vm/run --kernel $(lastword $(VM_KERNELS)) --bin $(RIG)
 
-# The cluster mostly waits, so it runs next to the other two.
+# The cluster mostly waits, and the faults' bounds allow for a busy machine: they run side by side.
 test-system: deps rig ## every fault, both kernels, a real cluster, 300 agents
-	$(MAKE) -j2 test-node test-cluster
-	$(MAKE) test-fleet
-
-test-node:
-	$(MAKE) test-faults-all
+	$(MAKE) -j2 test-faults-all test-cluster
 	$(MAKE) test-vm-all
+	$(MAKE) test-fleet
 
 test-vm-all: rig
 	$(foreach kernel,$(VM_KERNELS),tests/vm/run --kernel $(kernel) --bin $(RIG) &&) true

@@ -12,7 +12,7 @@ mod support;
 use std::process::{Command, Stdio};
 
 fn command(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_selvage"));
+    let mut command = support::program();
     command.args(args).stdin(Stdio::null());
     command
 }

@@ -10,7 +10,7 @@ use kube::api::{ListParams, Patch, PatchParams};
 use std::time::Duration;
 
 /// Agents that are started together ask within this time of each other.
-const SPREAD: Duration = Duration::from_secs(60);
+const SPREAD: Duration = Duration::from_secs(600);
 
 /// Attempts while the server does not answer.
 const ATTEMPTS: usize = 10;

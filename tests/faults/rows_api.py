@@ -220,7 +220,7 @@ def away(rig):
     rig.recovers(begun, "the label", lambda: server.labels().get(LABEL) == "ready", 120)
 
 
-def token(name, fault, spoil, known):
+def token(name, fault, spoil):
     """The token's file is spoilt while the agent runs; read again, it serves."""
     def run(rig):
         file = rig.dir / "token"
@@ -244,7 +244,7 @@ def token(name, fault, spoil, known):
         rig.recovers(begun, "the label follows", lambda: server.labels().get(LABEL) == "unready")
 
     return Row("API server", name, fault, "the verdict follows the node; the label follows once the token "
-               "is back", run, "the label, meanwhile", known=known)
+               "is back", run, "the label, meanwhile")
 
 
 def restore(path, text):
@@ -293,9 +293,7 @@ ROWS = [
     *ANSWERS,
     Row("API server", "server away", "nothing listens at the server's address", "the agent serves and judges; "
         "the Node is written once the server is there", away, "the label, meanwhile", fast=True),
-    *(token(f"token {name}", f"the token's file {text}", make,
-            "kube reads the token's file without a bound" if name in ENDLESS else "")
-      for name, text, make in KINDS),
+    *(token(f"token {name}", f"the token's file {text}", make) for name, text, make in KINDS),
     *(kubeconfig(f"kubeconfig {name}", f"at the start the kubeconfig {text}", make)
       for name, text, make in KINDS),
 ]

@@ -81,11 +81,11 @@ impl Cluster {
                 "" => label("resource").to_string(),
                 sub => format!("{}/{sub}", label("resource")),
             };
-            let key = (
-                label("verb").to_string(),
-                resource,
-                label("code").to_string(),
-            );
+            let verb = match label("dry_run") {
+                "" => label("verb").to_string(),
+                _ => format!("{} (dry run)", label("verb")),
+            };
+            let key = (verb, resource, label("code").to_string());
             *requests.entry(key).or_default() += one.value;
         }
         let value = |family: &str| {

@@ -50,9 +50,9 @@ class Workflows(unittest.TestCase):
         self.assertEqual([path.name for path in FILES], ["ci.yml", "release.yml"])
         suites = load(FILES[0])["jobs"]["suite"]["strategy"]["matrix"]["suite"]
         make = (ROOT / "Makefile").read_text()
-        rules = re.findall(r"^(?:test|test-system|test-node):.*(?:\n\t.*)*", make, re.MULTILINE)
+        rules = re.findall(r"^(?:test|test-system):.*(?:\n\t.*)*", make, re.MULTILINE)
         targets = {name for rule in rules for name in re.findall(r"\btest-[a-z-]+", rule)}
-        named = {name.removesuffix("-all") for name in targets} - {"test-system", "test-node"}
+        named = {name.removesuffix("-all") for name in targets} - {"test-system"}
         self.assertEqual({suite.split()[0] for suite in suites}, named, "ci.yml and the Makefile")
 
     def test_scripts(self):

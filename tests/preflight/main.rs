@@ -25,7 +25,7 @@ use std::process::{Command, Output, Stdio};
 
 /// The program without anything of this process' environment.
 fn preflight(variables: &[(&str, &str)], args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_selvage"));
+    let mut command = support::program();
     command
         .arg("preflight")
         .args(args)

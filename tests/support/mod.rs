@@ -131,7 +131,7 @@ impl Server {
     /// The same with variables.
     pub fn agent_with(root: &Path, args: &[&str], env: &[(&str, &str)]) -> Server {
         let address = free_address();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_selvage"));
+        let mut command = program();
         command
             .arg("agent")
             .arg(format!("--host-root={}", root.display()))
@@ -167,6 +167,16 @@ impl Server {
     }
 }
 
+/// The program as it was built, or by the words of `SELVAGE_RUN`: `make test-arm64` runs it in an emulator.
+pub fn program() -> Command {
+    let words = std::env::var("SELVAGE_RUN");
+    let words = words.unwrap_or_else(|_| env!("CARGO_BIN_EXE_selvage").to_string());
+    let mut words = words.split(' ');
+    let mut command = Command::new(words.next().expect("a program"));
+    command.args(words);
+    command
+}
+
 /// A loopback address that was free a moment ago.
 pub fn free_address() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -175,7 +185,7 @@ pub fn free_address() -> String {
 
 /// Runs the real binary on a tree, without anything remembered; exit status and what it printed.
 pub fn selvage(root: &Path, args: &[&str]) -> (i32, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_selvage"))
+    let output = program()
         .args(args)
         .arg("--host-root")
         .arg(root)

@@ -54,9 +54,14 @@ scenario() {
     AGENT_WRAP="unshare -p -f"
     agent_start $WATCH
     until_report 60 "$(thought tcp-0 unknown QueuePairsUnknown)"
-    sleep 8
-    expect_report "$(thought tcp-0 unknown QueuePairsUnknown)"
-    expect 'selvage_nccl_suspect{pod="tcp-0"}' absent
+    # On a busy machine the stream falters, and for a while there is too little traffic.
+    local i=0
+    while [ $i -lt 8 ]; do
+        sleep 1
+        [ "$(now_value 'selvage_nccl_suspect{pod="tcp-0"}')" = 0 ] || fail "suspected without an owner"
+        i=$((i + 1))
+    done
+    until_report 60 "$(thought tcp-0 unknown QueuePairsUnknown)"
     agent_end_wrapped
     AGENT_WRAP=
 
