@@ -278,7 +278,6 @@ def kubeconfig(name, fault, make, known=""):
                "right", run, "the label, meanwhile", known=known)
 
 
-ENDLESS = ("a pipe", "endless", "of 64 MiB")
 KINDS = [
     ("missing", "does not exist", lambda path: None),
     ("a pipe", "is a pipe without a writer", os.mkfifo),

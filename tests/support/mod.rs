@@ -167,9 +167,9 @@ impl Server {
     }
 }
 
-/// The program as it was built, or by the words of `SELVAGE_RUN`: `make test-arm64` runs it in an emulator.
+/// The program as it was built, or by the words of `UNDER_TEST`: `make test-arm64` runs it in an emulator.
 pub fn program() -> Command {
-    let words = std::env::var("SELVAGE_RUN");
+    let words = std::env::var("UNDER_TEST");
     let words = words.unwrap_or_else(|_| env!("CARGO_BIN_EXE_selvage").to_string());
     let mut words = words.split(' ');
     let mut command = Command::new(words.next().expect("a program"));
