@@ -202,7 +202,9 @@ const TOGETHER: usize = 3;
 /// Findings about what several rails lost at once.
 fn together(findings: &[Finding], seen: Seen) -> Vec<Finding> {
     let of = |reason: &str| -> Vec<&Finding> {
-        let rails = (findings.iter()).filter(|finding| finding.weight == Weight::Verdict);
+        let rails = findings
+            .iter()
+            .filter(|finding| finding.weight == Weight::Verdict);
         rails.filter(|finding| finding.reason == reason).collect()
     };
     let mut found = Vec::new();

@@ -249,7 +249,9 @@ impl<'a> Context<'a> {
 
     /// Whether a port is a rail.
     pub fn is_rail(&self, key: &PortKey) -> bool {
-        (self.roles.get(key)).is_some_and(|facts| facts.role == Role::Rail)
+        self.roles
+            .get(key)
+            .is_some_and(|facts| facts.role == Role::Rail)
     }
 
     /// The value, unless it is older than `stale_after` because its source is stalled or failing. A

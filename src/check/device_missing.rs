@@ -354,7 +354,9 @@ fn gpus_not_driven(context: &Context<'_>, pci: &PciFacts) -> Vec<Candidate> {
     let memory = &context.history.remembered;
     // Its directory in /proc is there only while it is driven.
     let listed = |gpu: &String| {
-        (context.gpudirect()).is_some_and(|facts| facts.gpus.iter().any(|of| of.pci == *gpu))
+        context
+            .gpudirect()
+            .is_some_and(|facts| facts.gpus.iter().any(|of| of.pci == *gpu))
     };
     let all = || pci.gpus.iter().map(ToString::to_string);
     // A container that was given some of the GPUs sees the directories of those alone.

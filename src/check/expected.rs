@@ -115,7 +115,9 @@ impl Attribute {
         let shape = |sure: Sure| sources.shape.filter(|(_, of)| *of == sure);
         let asked = [
             shape(Sure::Yes).map(|(value, _)| (value, Because::Shape, true)),
-            (sources.remembered).map(|value| (value, Because::Remembered, true)),
+            sources
+                .remembered
+                .map(|value| (value, Because::Remembered, true)),
             (sources.peers).map(|(value, proof)| (value, Because::Peers, proof)),
             shape(Sure::AtMost).map(|(value, _)| (value, Because::Shape, false)),
         ];
@@ -168,7 +170,7 @@ impl Shortfall {
     /// The finding, with the expected value as evidence and JSON have it.
     pub fn found(&self, found: Candidate, expected: serde_json::Value) -> Candidate {
         let weight = found.weight.min(Weight::counting_if(self.proof));
-        (found.weighing(weight)).expecting(expected, self.because)
+        found.weighing(weight).expecting(expected, self.because)
     }
 }
 
@@ -207,7 +209,8 @@ impl Row {
             remembered: remembered(context, port, self.of.name).max(said.remembered),
             peers: peers.map(|(value, proof)| (value, proof && sure_of_role)),
         };
-        (self.of).shortfall(observed, (self.enough)(context), &sources)
+        self.of
+            .shortfall(observed, (self.enough)(context), &sources)
     }
 
     /// The values of the rails alike.
@@ -232,7 +235,9 @@ impl Row {
         let because = match short.because {
             Because::Configured => "as configured".to_string(),
             Because::Shape => {
-                let name = (context.profile).map_or("this machine", |profile| profile.name());
+                let name = context
+                    .profile
+                    .map_or("this machine", |profile| profile.name());
                 match short.proof {
                     true => format!("as every {name} has"),
                     false => format!("which a {name} can have"),

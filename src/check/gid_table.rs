@@ -29,8 +29,7 @@ pub const CHECK: Check = Check {
     run,
 };
 
-/// The best kind of address: none, link-local, IPv6, IPv4 (what NCCL takes unless it is told
-/// otherwise).
+/// The best kind of address: none, link-local, IPv6, IPv4 (NCCL's default).
 pub const GIDS: Row = Row {
     text: |kind| kind_name(kind).to_string(),
     value: |kind| kind_name(kind).into(),
@@ -63,7 +62,9 @@ fn best_kind(context: &Context<'_>, port: &PortView<'_>) -> Option<u64> {
     };
     let best = of_v2.map(kind).max().unwrap_or(0);
     // Where virtual functions work, the function that they are of may go without.
-    let sriov = (context.pci()).and_then(|pci| pci.sriov.get(&port.address()?));
+    let sriov = context
+        .pci()
+        .and_then(|pci| pci.sriov.get(&port.address()?));
     let left_alone = !table.complete || sriov.is_some_and(|sriov| sriov.enabled > 0);
     (best >= 2 || !left_alone).then_some(best)
 }

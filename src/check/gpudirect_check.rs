@@ -154,8 +154,9 @@ const IN_THE_LOG: [Words; 2] = [
 /// What was said in the kernel log, for as long as other drivers' words stand.
 fn in_the_log(context: &Context<'_>, (note, subject, who, doc): &Words) -> Option<Candidate> {
     let devices = context.history.kernel.devices.values();
-    let seen =
-        (devices.filter_map(|device| device.notes.get(note))).max_by_key(|seen| seen.last)?;
+    let seen = devices
+        .filter_map(|device| device.notes.get(note))
+        .max_by_key(|seen| seen.last)?;
     let stands_for = context.policy.nic_kernel.stands_for.0;
     (context.now.since(seen.last) <= stands_for).then(|| {
         let message = format!("the {who} said: {}", seen.text);

@@ -111,7 +111,9 @@ fn run(context: &Context<'_>) -> Vec<Candidate> {
 /// Rails whose share of corrected bits is too high.
 fn corrected_bits(context: &Context<'_>) -> Vec<Candidate> {
     let within = context.policy.link_errors.ratio_within.0;
-    let rails = (context.rails()).filter(|rail| rail.is_roce() && rail.is_active());
+    let rails = context
+        .rails()
+        .filter(|rail| rail.is_roce() && rail.is_active());
     let shares: Vec<_> = rails
         .filter_map(|rail| Some((rail, corrected_share(context, rail, within)?)))
         .collect();

@@ -52,7 +52,8 @@ pub struct Ipv4Facts {
     pub arp_announce: Option<u32>,
     /// 1: the interface answers that replies would leave by.
     pub arp_filter: Option<u32>,
-    /// Addresses in its subnets with a routing rule of their own; `None` where rules cannot be asked for.
+    /// Addresses in its subnets with a routing rule of their own. `None` where rules cannot be asked
+    /// for, or make no difference to the settings above.
     pub ruled: Option<usize>,
 }
 

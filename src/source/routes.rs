@@ -115,7 +115,11 @@ pub fn ipv4(host: &Host, name: &str) -> Ipv4Facts {
         Some(of("all")?.max(of(name)?))
     };
     let subnets = subnets(host, name);
-    let asked = !subnets.is_empty() && is_own_network(host);
+    let (rp_filter, arp_filter) = (in_force("rp_filter"), in_force("arp_filter"));
+    // Rules matter to a check of the reverse path and to ARP by route alone.
+    let asked = !subnets.is_empty()
+        && (rp_filter == Some(1) || arp_filter > Some(0))
+        && is_own_network(host);
     let ruled = asked.then(route::ruled_addresses).and_then(Result::ok);
     let inside = |address: &&Ipv4Addr| {
         let differ = |net: &Ipv4Addr| u32::from(*net) ^ u32::from(**address);
@@ -125,10 +129,10 @@ pub fn ipv4(host: &Host, name: &str) -> Ipv4Facts {
     Ipv4Facts {
         ruled: ruled.map(|all| all.iter().filter(inside).count()),
         subnets: subnets.iter().map(text).collect(),
-        rp_filter: in_force("rp_filter"),
+        rp_filter,
         arp_ignore: in_force("arp_ignore"),
         arp_announce: in_force("arp_announce"),
-        arp_filter: in_force("arp_filter"),
+        arp_filter,
     }
 }
 

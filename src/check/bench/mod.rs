@@ -54,7 +54,9 @@ pub fn judge(
         .as_ref()
         .filter(|topology| topology.nodes.len() > 1 && unclear.is_none());
     let limit = spread.and_then(|topology| limit(collective?, topology, rails?));
-    let known = (topology.as_ref()).filter(|topology| !topology.holes || unclear.is_none());
+    let known = topology
+        .as_ref()
+        .filter(|topology| !topology.holes || unclear.is_none());
     let case = decide::Case {
         run,
         rails,

@@ -191,7 +191,11 @@ impl<'a> Context<'a> {
             setting.map(|setting| setting.to_string())
         };
         let net = || self.nccl("NCCL_NET").map(|net| net.to_string());
-        let provider = || (self.efa.clone()).filter(|why| why.starts_with("FI_PROVIDER="));
+        let provider = || {
+            self.efa
+                .clone()
+                .filter(|why| why.starts_with("FI_PROVIDER="))
+        };
         let setting = hint("NCCL_IB_HCA")
             .or_else(|| hint("NCCL_IB_GID_INDEX"))
             .or_else(net)

@@ -41,7 +41,9 @@ pub(super) fn gid_index(context: &Context<'_>) -> Judged {
         let skip = "NCCL uses no RoCE port here; on InfiniBand the setting has no effect";
         return Err(Item::skipped(skip));
     };
-    let same = (others.iter()).filter(|(_, item)| item.status == worst.status);
+    let same = others
+        .iter()
+        .filter(|(_, item)| item.status == worst.status);
     let same: Vec<&str> = same.map(|(name, _)| name.as_str()).collect();
     let likewise = match same.is_empty() {
         true => String::new(),

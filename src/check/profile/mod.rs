@@ -356,7 +356,9 @@ fn see(profile: &mut Profile, snapshot: &Snapshot, roles: &BTreeMap<PortKey, Rol
                 .netdev
                 .as_ref()
                 .and_then(|name| snapshot.netdevs.get(name));
-            let speed = (netdev.and_then(|netdev| netdev.value.speed_mbps.value())).copied();
+            let speed = netdev
+                .and_then(|netdev| netdev.value.speed_mbps.value())
+                .copied();
             let rate = up.and_then(|link| {
                 let told = link.rate.value()?.rate;
                 true_rate(port.link_layer, &device.driver, told, speed)

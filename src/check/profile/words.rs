@@ -7,8 +7,12 @@ impl Profile {
     /// One line for people.
     pub fn sentence(&self) -> String {
         let Some(shape) = self.shape else {
-            let whose = (self.provider).map_or(String::new(), |p| format!("{}, ", p.as_str()));
-            let rate = (self.rate).map_or(String::new(), |rate| format!(" of {rate}"));
+            let whose = self
+                .provider
+                .map_or(String::new(), |p| format!("{}, ", p.as_str()));
+            let rate = self
+                .rate
+                .map_or(String::new(), |rate| format!(" of {rate}"));
             let rails = match (self.rails, self.seen) {
                 (0, _) => "no rails".to_string(),
                 (count, kind) => {

@@ -39,7 +39,9 @@ impl Present {
 /// What there is of a resource, by its name and the number that the Node tells.
 pub fn present(context: &Context<'_>, name: &str, offered: u64) -> Present {
     if is_whole_gpus(name) {
-        return (context.pci()).map_or(Present::NotTold, |pci| Present::Exactly(gpus(pci)));
+        return context
+            .pci()
+            .map_or(Present::NotTold, |pci| Present::Exactly(gpus(pci)));
     }
     let Some(devices) = context.snapshot.devices.as_ref().map(|d| &d.value) else {
         return Present::NotTold;

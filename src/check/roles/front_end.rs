@@ -19,7 +19,9 @@ pub(super) struct Routes<'a> {
 
 impl<'a> Routes<'a> {
     pub(super) fn of(fabric: &'a BTreeMap<DeviceKey, SeenFabric>, virtual_machine: bool) -> Self {
-        let hardware = (fabric.values()).filter(|seen| seen.device.function != Function::Software);
+        let hardware = fabric
+            .values()
+            .filter(|seen| seen.device.function != Function::Software);
         let known = hardware
             .flat_map(|seen| seen.routes.values())
             .map(|(interface, _)| interface.as_str())

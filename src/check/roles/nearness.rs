@@ -68,7 +68,9 @@ fn most_common(numbers: impl Iterator<Item = usize>) -> Option<usize> {
     for number in numbers {
         *counts.entry(number).or_default() += 1;
     }
-    let most = (counts.iter()).max_by_key(|(number, count)| (**count, Reverse(**number)));
+    let most = counts
+        .iter()
+        .max_by_key(|(number, count)| (**count, Reverse(**number)));
     most.map(|(number, _)| *number)
 }
 
@@ -106,7 +108,9 @@ pub(super) fn by_nearness(
             }
             continue;
         };
-        let left_to_it = (gpus.iter()).find(|(gpu, _)| serving.get(*gpu) < usual.as_ref());
+        let left_to_it = gpus
+            .iter()
+            .find(|(gpu, _)| serving.get(*gpu) < usual.as_ref());
         let serves = match of_fabric(port) {
             true => gpus.first_key_value(),
             false => left_to_it,
